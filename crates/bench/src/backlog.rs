@@ -1,4 +1,4 @@
-//! Filling a queue, and working it off.
+//! Filling a queue and draining it.
 
 use tokio::task::JoinSet;
 
@@ -9,11 +9,11 @@ use crate::measurement::Measurement;
 use crate::remote::Remote;
 use crate::resource_usage::{Monitored, UsageMeter};
 
-/// Runs of one call, and calls at once: what one client with a list does.
+/// Runs per call and concurrent calls: what one client with a list does.
 const RUNS_PER_CALL: usize = 500;
 const SUBMITTERS: usize = 4;
 
-/// Leases of one poll, and workers at once.
+/// Leases per poll and concurrent workers.
 const LEASES_PER_POLL: usize = 256;
 const WORKERS: usize = 4;
 
@@ -51,7 +51,7 @@ pub(crate) async fn drain(
     for _ in 0..WORKERS {
         let (mut client, tally) = (remote.open().await?, tally.clone());
         workers.spawn(async move {
-            // The last poll of each worker would wait for work that never comes.
+            // Stops early: the last poll of each worker would wait for work that never comes.
             while (tally.count() as usize) < count.saturating_sub(LEASES_PER_POLL * WORKERS) {
                 let leased = client.lease(LEASES_PER_POLL).await?;
                 client.complete(&leased).await?;
@@ -73,7 +73,7 @@ async fn all(mut callers: Loops) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// What filling or draining came to, for each task.
+/// The result of filling or draining, per task.
 async fn row(name: &str, count: usize, meter: &UsageMeter) -> Result<Measurement, BenchError> {
     let (elapsed, used) = meter.end().await?;
     let row = Measurement {

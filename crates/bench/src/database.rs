@@ -1,7 +1,7 @@
-//! Databases that are thrown away, on a PostgreSQL server that somebody else runs.
+//! Temporary databases on an existing PostgreSQL server.
 //!
-//! Also what that server uses, where it runs on this machine: all of its processes, because which of them
-//! serves whom is its own affair.
+//! Also measures what that server uses, if it runs on this machine: all of its processes together,
+//! because it is not known which of them serves which client.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio_postgres::Client;
 use crate::error::BenchError;
 use crate::process::{ProcessTree, Usage};
 
-/// Commits of which one takes the usual time.
+/// The minimum number of commits for a meaningful median.
 const COMMITS_MIN: usize = 20;
 
 pub(crate) struct Databases {
@@ -21,7 +21,7 @@ pub(crate) struct Databases {
     client: Arc<Client>,
     server: Engine,
     last: RefCell<Option<String>>,
-    /// Whether the role that stores make belongs to somebody else's store.
+    /// Whether the role that stores create existed before.
     had_role: bool,
 }
 
@@ -53,7 +53,7 @@ impl Databases {
         self.server.clone()
     }
 
-    /// An empty database in place of the last one.
+    /// Creates an empty database and drops the last one.
     pub(crate) async fn create(&self, number: u32) -> Result<String, BenchError> {
         self.remove().await?;
         let name = format!("tenure_bench_{}_{number}", std::process::id());
@@ -72,17 +72,18 @@ impl Databases {
         Ok(())
     }
 
-    /// Leaves the server as it was found.
+    /// Restores the server to its initial state.
     pub(crate) async fn clean_up(&self) -> Result<(), BenchError> {
         self.remove().await?;
         if !self.had_role {
-            // A store that somebody made meanwhile keeps it.
+            // A store that was created meanwhile keeps the role.
             let _ = self.client.batch_execute("DROP ROLE IF EXISTS tenure_rows").await;
         }
         Ok(())
     }
 
-    /// How long this server takes to commit one row, one after the other: what a store cannot do without.
+    /// How long this server takes to commit one row, one commit after the other: the minimum cost
+    /// of a store.
     pub(crate) async fn commits(&self, url: &str, span: Duration) -> Result<Vec<u64>, BenchError> {
         let client = connect(url).await?;
         client.batch_execute("CREATE TABLE commits (n bigint)").await?;
@@ -98,7 +99,7 @@ impl Databases {
 }
 
 impl Engine {
-    /// Processor time of all its processes, and the bytes of its log.
+    /// CPU time of all its processes, and the bytes of its WAL.
     pub(crate) async fn usage(&self) -> Result<Usage, BenchError> {
         let sql = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8";
         let written_bytes: f64 = self.client.query_one(sql, &[]).await?.try_get(0)?;
@@ -111,7 +112,8 @@ impl Engine {
     }
 }
 
-/// A transaction that has looked once and does nothing any more: what it saw must be kept for it.
+/// An idle transaction with an old snapshot: the server must keep every row version that the
+/// snapshot can see.
 pub(crate) struct OldSnapshot {
     _client: Client,
 }
@@ -128,12 +130,12 @@ impl OldSnapshot {
     }
 }
 
-/// As a coordinator connects: with the same words about encryption in the address.
+/// Connects as a coordinator does, with the same TLS options in the address.
 async fn connect(url: &str) -> Result<Client, BenchError> {
     Ok(store::postgres::connect(url, "bench").await?)
 }
 
-/// A `postgres://` address around the name of its database.
+/// A `postgres://` address, split around the name of its database.
 struct Address {
     before: String,
     after: String,

@@ -1,4 +1,4 @@
-//! The load's doors into the engine alone: the same rules, rows and commits, and no HTTP.
+//! The load's clients on the engine alone: the same rules, rows and commits, but no HTTP.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl SubmitTime for Granted {
     }
 }
 
-/// What a client's run becomes, with the defaults of the wire.
+/// The submission that a client's run becomes, with the defaults of the wire.
 fn submission() -> Submission {
     let input = load_client::input();
     let fingerprint = Digest::of(&[input.as_bytes()]);

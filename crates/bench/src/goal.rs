@@ -1,11 +1,11 @@
-//! What the figures over a database should be, beside what was measured.
+//! Goals for the figures over a database, next to what was measured.
 //!
-//! The goals hold on two cores with everything on one machine. Nothing is decided by them: a machine that is
-//! smaller or busier misses some, and says by how much.
+//! The goals apply to two cores with everything on one machine. They decide nothing: a smaller or
+//! busier machine misses some, and the output says by how much.
 
 use crate::measurement::{Measurement, Mode};
 
-/// Where rates are promised.
+/// The concurrency for which rates are promised.
 const AT_ONCE: usize = 256;
 
 /// On which side of its limit a figure should be.
@@ -22,7 +22,7 @@ pub enum Unit {
     Milliseconds,
 }
 
-/// A figure, what it should be, and what it is here.
+/// A figure, its goal, and its measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Goal {
     pub figure: String,
@@ -41,7 +41,7 @@ impl Goal {
     }
 }
 
-/// Every goal that these measurements say something about.
+/// Every goal to which these measurements apply.
 pub fn goals(rows: &[Measurement]) -> Vec<Goal> {
     let rows = Rows(rows);
     [rows.rates(), rows.starts(), rows.idle_polls(), rows.full_stores(), rows.old_snapshot()]
@@ -112,7 +112,7 @@ impl Rows<'_> {
         names.into_iter().filter_map(goal).collect()
     }
 
-    /// Workers that wait for nothing cost those nothing who have something to do.
+    /// Idle workers must not slow down those that have work.
     fn idle_polls(&self) -> Vec<Goal> {
         let none = self.named("submit to started").and_then(|row| row.p99_ms);
         let background = |row: &&Measurement| {
@@ -131,7 +131,7 @@ impl Rows<'_> {
         self.0.iter().filter(background).filter_map(goal).collect()
     }
 
-    /// Processor time of server and database for a lifecycle, beside that of an empty store.
+    /// CPU time of server and database per lifecycle, compared with an empty store.
     fn full_stores(&self) -> Vec<Goal> {
         let Some(empty) = self.named("with nothing queued").and_then(processor) else {
             return Vec::new();
@@ -170,7 +170,7 @@ fn processor(row: &Measurement) -> Option<f64> {
     Some(row.cpu_micros_per_lifecycle? + row.database_micros_per_lifecycle.unwrap_or(0.0))
 }
 
-/// In percent; nothing of nothing is all of it.
+/// In percent; zero of zero is 100.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole * 100.0 } else { 100.0 }
 }
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_held_against_nothing() {
         assert_eq!(goals(&[took("submit to started", 3.0)]), []);
-        // On a machine that is starved nothing may have ended.
+        // On a starved machine nothing may have ended.
         let none =
             goals(&[batch("lifecycles", 0.0, 0.0), batch("lifecycles, 3 coordinators", 0.0, 0.0)]);
         assert!(none.iter().all(|goal| goal.measured.is_finite()), "{none:?}");

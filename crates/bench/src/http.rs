@@ -1,5 +1,5 @@
-//! An HTTP/1.1 connection with nothing on it that a benchmark does not need: the load runs on the
-//! cores of the server it measures, so that every microsecond it takes is one the server lacks.
+//! A minimal HTTP/1.1 connection. The load runs on the cores of the server that it measures, so
+//! every microsecond it takes is missing from the server.
 //!
 //! One request at a time, kept alive, answers with a Content-Length.
 
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 
 use crate::error::BenchError;
 
-/// Room for an answer's head and a single task; larger answers grow it once.
+/// Room for an answer's head and a single task; a larger answer grows it once.
 const BUFFER_BYTES: usize = 4 * 1024;
 
 pub(crate) struct Connection {
@@ -20,7 +20,7 @@ pub(crate) struct Connection {
     incoming: Vec<u8>,
 }
 
-/// Where an answer's parts are in the buffer.
+/// The offsets of an answer's parts in the buffer.
 struct Head {
     status: u16,
     body: usize,
@@ -56,7 +56,7 @@ impl Connection {
         .await
     }
 
-    /// The body of a successful answer.
+    /// Sends a request and returns the body of a successful answer.
     async fn ask(&mut self, request: String) -> Result<&[u8], BenchError> {
         self.outgoing.clear();
         self.outgoing.extend_from_slice(request.as_bytes());

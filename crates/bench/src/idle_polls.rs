@@ -1,5 +1,5 @@
-//! Workers that wait for nothing, beside one that works: long polls of queues that stay empty, a hundred on each
-//! connection, as clients of HTTP/2 hold them.
+//! Idle workers beside one that works: long polls of queues that stay empty, a hundred on each
+//! connection, as HTTP/2 clients hold them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,25 +17,25 @@ use crate::error::BenchError;
 use crate::http::Connection;
 use crate::remote::Remote;
 
-/// How many wait in a measurement that figures are promised for.
+/// The number of polls in a measurement for which figures are promised.
 pub(crate) const MANY: usize = 10_000;
 
-/// How many wait in a trial.
+/// The number of polls in a trial.
 pub(crate) const FEW: usize = 200;
 
-/// As many streams as the server takes on one connection.
+/// The maximum number of streams that the server allows on one connection.
 const STREAMS: usize = 100;
 
 /// As many as a worker of the SDK asks for.
 const LEASES: usize = 8;
 
-/// As long as a poll may wait: whoever comes back in between would be part of the measurement.
+/// The maximum wait of a poll: a poll that returns in between would be part of the measurement.
 const WAIT_MS: u64 = 30_000;
 
-/// How long all of them may take to arrive, on a machine that is busy with other things.
+/// How long all polls may take to arrive, on a busy machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often to look whether they have.
+/// How often to check whether they have arrived.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 type Stream = SendRequest<Full<Bytes>>;
@@ -46,7 +46,7 @@ pub(crate) struct IdlePolls {
 }
 
 impl IdlePolls {
-    /// Begins, and returns once all of them wait.
+    /// Starts the polls, and returns once all of them wait.
     pub(crate) async fn begin(remote: &Remote, count: usize) -> Result<Self, BenchError> {
         let address = remote.addresses[0];
         let mut waiting = JoinSet::new();
@@ -67,11 +67,11 @@ impl IdlePolls {
 async fn open(address: SocketAddr) -> Result<(Stream, impl Future<Output = ()>), BenchError> {
     let io = TokioIo::new(TcpStream::connect(address).await?);
     let (stream, connection) = http2::handshake(TokioExecutor::new(), io).await?;
-    // Its end is noticed by whoever waits on it.
+    // The users of the stream notice when the connection ends.
     Ok((stream, async { drop(connection.await) }))
 }
 
-/// One worker: polls a queue of its own again and again. It ends with its connection.
+/// One worker: polls its queue repeatedly. It ends with its connection.
 async fn wait(mut stream: Stream, address: SocketAddr, key: String, n: usize) {
     let body = format!(
         r#"{{"workerId":"idle-{n}","queues":["idle-{n}"],"max":{LEASES},"waitMs":{WAIT_MS}}}"#
@@ -84,7 +84,8 @@ async fn wait(mut stream: Stream, address: SocketAddr, key: String, n: usize) {
             .expect("a request of plain parts");
         let answered = match stream.send_request(request).await {
             Ok(answer) if answer.status() == StatusCode::OK => answer.into_body().collect().await,
-            // A server that has no seat for it, or no more connection: then the polls are not counted as waiting.
+            // The server refused the poll, or the connection is gone: the poll does not count as
+            // waiting.
             _ => return,
         };
         if answered.is_err() {
@@ -93,7 +94,7 @@ async fn wait(mut stream: Stream, address: SocketAddr, key: String, n: usize) {
     }
 }
 
-/// Waits until the server says that so many workers wait.
+/// Waits until the server reports `count` waiting workers.
 async fn arrived(address: SocketAddr, key: &str, count: usize) -> Result<(), BenchError> {
     let mut connection = Connection::open(address).await?;
     let end = Instant::now() + CONNECT_TIMEOUT;

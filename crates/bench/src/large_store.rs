@@ -1,4 +1,4 @@
-//! The same load on stores that are no longer small.
+//! The same load on stores with many tasks.
 
 use tokio::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::store_factory::StoreFactory;
 /// Callers in the closed loop, as in the figures for an empty store.
 const CONCURRENCY: usize = 256;
 
-/// A queue of its own, so that what waits there stays.
+/// A separate queue, so that its tasks stay queued.
 const HEAP: &str = "heap";
 
 pub(crate) async fn measure(

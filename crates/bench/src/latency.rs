@@ -1,4 +1,4 @@
-//! How long one task takes when nothing else is going on.
+//! How long one task takes on an idle server.
 
 use std::time::Duration;
 
@@ -17,9 +17,10 @@ const STARTS_WAITING_MAX: usize = 16;
 /// Between two tasks, so that each meets an idle server.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// From the submission's first byte until the waiting worker has the task in hand, and until the
-/// waiting client has the result. Client and worker may talk to different servers. The queue is used for nothing
-/// else: at the end a worker hangs up while it waits, and the next task of that queue may still be given to it.
+/// Measures from the submission's first byte until the waiting worker has the task, and until the
+/// waiting client has the result. Client and worker may use different servers. The queue must not
+/// be used for anything else: at the end a worker disconnects while it waits, and the next task of
+/// that queue may still be granted to it.
 pub(crate) async fn idle(
     client: &Remote,
     worker: &Remote,
@@ -54,7 +55,7 @@ async fn work(remote: Remote, started: mpsc::Sender<u64>) -> Result<(), BenchErr
     loop {
         let leased = client.lease(1).await?;
         for task in &leased {
-            // A measurement that has ended needs no more.
+            // The receiver is gone if the measurement has ended.
             let _ = started.send(micros_now() - task.submitted_micros()).await;
         }
         if !leased.is_empty() {

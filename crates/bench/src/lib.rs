@@ -1,9 +1,9 @@
-//! How fast Tenure is on this machine, beside what its engine and its transport could do alone.
+//! How fast Tenure is on this machine, compared with its engine and its transport alone.
 //!
-//! Whole lifecycles are counted: submitted, leased, completed, each step acknowledged after it was
-//! synced to disk. The load is a closed loop: a fixed number of lifecycles is in flight, and one
-//! that ends begins the next. What is compared runs alternately, each time on a new, empty store,
-//! because a shared machine is never the same for two minutes.
+//! The benchmark counts whole lifecycles: submitted, leased, completed, each step acknowledged
+//! after it was synced to disk. The load is a closed loop: a fixed number of lifecycles is in
+//! flight, and each one that ends starts the next. Measurements that are compared run alternately,
+//! each on a new, empty store, because a shared machine is never the same for two minutes.
 //!
 //! Nothing is asserted here: numbers are reported, and people judge them.
 

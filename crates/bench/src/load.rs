@@ -1,8 +1,9 @@
-//! The closed loop: a fixed number of lifecycles in flight, and one that ends begins the next.
+//! The closed loop: a fixed number of lifecycles in flight, where each one that ends starts the
+//! next.
 //!
-//! In mode `single` each lifecycle has a caller of its own that makes three calls. In mode `batch`
-//! callers share calls the way the SDKs do: whatever waits for a step goes with the next call, and
-//! nothing waits for a batch to fill.
+//! In mode `single` each lifecycle has a separate caller that makes three calls. In mode `batch`
+//! callers share calls as the SDKs do: everything that waits for a step goes into the next call,
+//! and no call waits for a batch to fill.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,21 +17,21 @@ use crate::load_client::{LoadClient, LoadTarget, SubmitTime, micros_now};
 use crate::measurement::Mode;
 use crate::resource_usage::{Monitored, ResourceUsage};
 
-/// Before this, caches are cold and the loop is not in step.
+/// Before this, caches are cold and the loop has not settled.
 const WARM_UP_MAX: Duration = Duration::from_millis(400);
 
-/// Items of one call; what the contract allows.
+/// Items per call; the maximum of the contract.
 const SUBMIT_MAX: usize = 1_000;
 const LEASE_MAX: usize = 256;
 
 /// Answered polls that wait for their report: each holds lifecycles of the loop, which are few.
 const GRANTS_WAITING_MAX: usize = 1_024;
 
-/// Lifecycles in flight for which one caller per step is enough: with more, the next call is made
-/// up while the last one is being committed.
+/// Lifecycles in flight for which one caller per step is enough. With more lifecycles, further
+/// callers build the next call while the last one is being committed.
 const LIFECYCLES_PER_CALLER: usize = 64;
 
-/// What was seen between two moments of a steady load.
+/// What was observed between two moments of a steady load.
 pub(crate) struct Observed {
     pub(crate) lifecycles: u64,
     pub(crate) elapsed: Duration,
@@ -44,7 +45,7 @@ impl Observed {
     }
 }
 
-/// Counts what ends.
+/// Counts lifecycles that end.
 #[derive(Clone, Default)]
 pub(crate) struct Tally {
     count: Arc<AtomicU64>,
@@ -70,7 +71,7 @@ impl Tally {
 
 pub(crate) type Loops = JoinSet<Result<(), BenchError>>;
 
-/// Drives the load for a while and observes its middle.
+/// Drives the load for a while and measures its middle.
 pub(crate) async fn observe<E: LoadTarget>(
     target: &E,
     mode: Mode,
@@ -96,7 +97,7 @@ pub(crate) async fn observe<E: LoadTarget>(
     Ok(observed)
 }
 
-/// Lets the loops go on; one that ends has failed.
+/// Keeps the loops running; a loop that ends has failed.
 async fn run_for(loops: &mut Loops, span: Duration) -> Result<(), BenchError> {
     let ended = tokio::time::timeout(span, loops.join_next()).await;
     match ended {
@@ -117,7 +118,8 @@ async fn single<E: LoadTarget>(
         loops.spawn(async move {
             loop {
                 client.submit(1).await?;
-                // Not necessarily the task this caller submitted; there is one for everybody.
+                // Not necessarily the task that this caller submitted; there is one for each
+                // caller.
                 let leased = client.lease(1).await?;
                 client.complete(&leased).await?;
                 tally.ended(&leased);
@@ -127,7 +129,7 @@ async fn single<E: LoadTarget>(
     Ok(loops)
 }
 
-/// Lifecycles that may begin.
+/// Lifecycles that may start.
 #[derive(Default)]
 struct Tickets {
     free: Mutex<usize>,
@@ -140,7 +142,7 @@ impl Tickets {
         self.freed.notify_one();
     }
 
-    /// All there are, up to `max`, and at least one.
+    /// Takes all that there are, up to `max`, and at least one.
     async fn take(&self, max: usize) -> usize {
         loop {
             {

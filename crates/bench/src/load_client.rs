@@ -1,4 +1,4 @@
-//! What the load needs of whatever it is driven against: a server over HTTP, or the engine alone.
+//! What the load needs from its target: a server over HTTP, or the engine alone.
 
 use std::sync::LazyLock;
 use tokio::time::Instant;
@@ -8,10 +8,10 @@ use crate::error::BenchError;
 pub(crate) const WORKER: &str = "bench";
 pub(crate) const KIND: &str = "bench";
 
-/// How long a poll waits: longer than any measurement is quiet.
+/// How long a poll waits: longer than any idle period in a measurement.
 pub(crate) const WAIT_MS: u64 = 10_000;
 
-/// One caller. Steps are those of the contract: submit, lease, complete.
+/// One caller. The steps are those of the contract: submit, lease, complete.
 pub(crate) trait LoadClient: Send + 'static {
     type Leased: SubmitTime + Send;
 
@@ -29,14 +29,14 @@ pub(crate) trait LoadClient: Send + 'static {
     ) -> impl Future<Output = Result<(), BenchError>> + Send;
 }
 
-/// Opens doors to the same place.
+/// Creates clients of the same target.
 pub(crate) trait LoadTarget {
     type Client: LoadClient;
 
     fn open(&self) -> impl Future<Output = Result<Self::Client, BenchError>> + Send;
 }
 
-/// A task that says when it was submitted.
+/// A task that knows when it was submitted.
 pub(crate) trait SubmitTime {
     fn submitted_micros(&self) -> u64;
 }
@@ -47,12 +47,12 @@ pub(crate) fn micros_now() -> u64 {
     BEGAN.elapsed().as_micros() as u64
 }
 
-/// The input of every task: the moment of its submission.
+/// The input of every task: the time of its submission.
 pub(crate) fn input() -> String {
     format!(r#"{{"at":{}}}"#, micros_now())
 }
 
-/// Reads [`input`] back.
+/// Parses [`input`].
 pub(crate) fn submitted_micros(input: &str) -> u64 {
     let digits = input.bytes().filter(u8::is_ascii_digit);
     digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-/// How lifecycles travel.
+/// How lifecycles are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// One call for each step of each task.
     Single,
-    /// One call for whatever waits for a step.
+    /// One call for all tasks that wait for a step.
     Batch,
 }
 
@@ -26,13 +26,13 @@ pub struct Measurement {
     pub p99_ms: Option<f64>,
     /// Of the server's process.
     pub cpu_micros_per_lifecycle: Option<f64>,
-    /// Of all processes of the database, where the store is one and runs on this machine.
+    /// Of all processes of the database, if the store is one and runs on this machine.
     pub database_micros_per_lifecycle: Option<f64>,
-    /// Written by the server; of the database's log, where the store is one.
+    /// Written by the server; for a database, the bytes of its WAL.
     pub bytes_per_lifecycle: Option<f64>,
     #[serde(rename = "rssMiB")]
     pub rss_mib: Option<f64>,
-    /// What the load itself costs beside the server, on the same cores.
+    /// The CPU time of the load itself, on the same cores as the server.
     #[serde(skip)]
     pub client_micros_per_lifecycle: Option<f64>,
 }

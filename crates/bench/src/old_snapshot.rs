@@ -1,9 +1,10 @@
-//! What it costs when somebody leaves a transaction open.
+//! The cost of a transaction that is left open.
 //!
-//! A database keeps every version of a row that an open snapshot may still see. A queue that is scanned from
-//! its head walks over all of them, and gets slower with every task that is taken. So: many tasks queued,
-//! the usual load on the same queue, once alone and once beside an idle transaction, each on a new
-//! database. The last part of each run is told apart, because the cost grows with time.
+//! A database keeps every row version that an open snapshot may still see. A queue that is scanned
+//! from its head walks over all of them, and gets slower with every task that is taken. So this
+//! measures with many tasks queued and the usual load on the same queue, once alone and once beside
+//! an idle transaction, each on a new database. The last part of each run is reported separately,
+//! because the cost grows with time.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::store_factory::{StoreFactory, StoreLocation};
 const QUEUED: usize = 20_000;
 const CONCURRENCY: usize = 64;
 
-/// The share of the time that is told apart as the end.
+/// The fraction of the time that is reported separately as the end.
 const END_SHARE: u32 = 6;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub(crate) async fn measure(
     Ok(alone.into_iter().chain(background).collect())
 }
 
-/// The rate of the whole time but its end, and of its end.
+/// The rate before the last part, and the rate of the last part.
 async fn under_load(
     options: &Options,
     stores: &StoreFactory,

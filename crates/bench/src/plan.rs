@@ -1,4 +1,4 @@
-//! What is measured, in which order.
+//! What is measured, and in which order.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,41 +19,41 @@ use crate::{backlog, large_store, latency, old_snapshot};
 
 const CONCURRENCIES: [usize; 4] = [1, 16, 64, 256];
 
-/// Where the figures are promised; compared often enough for a median.
+/// The concurrency for which figures are promised; measured often enough for a median.
 const PROMISED: usize = 256;
 const ROUNDS: usize = 5;
 
-/// The transport alone is steady: a part of the time is enough for it.
+/// The transport alone is steady: a fraction of the time suffices.
 const TRANSPORT_SHARE: u32 = 3;
 
-/// So is one commit after the other.
+/// So are sequential commits.
 const COMMITS_SHARE: u32 = 3;
 
-/// Below this a measurement is a trial, of which one is enough.
+/// Below this a measurement is only a trial, and one is enough.
 const COMPARABLE: Duration = Duration::from_millis(500);
 
-/// Tasks for bulk submit and drain, for each second of a measurement.
+/// Tasks for bulk submit and drain, per second of a measurement.
 const BACKLOG_PER_SECOND: f64 = 40_000.0;
 const BACKLOG_MIN: usize = 4_000;
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long each single measurement lasts.
+    /// Duration of each single measurement.
     pub span: Duration,
     pub target: Target,
-    /// What is started as `program serve`.
+    /// The binary to start as `program serve`.
     pub program: PathBuf,
     pub extent: Extent,
 }
 
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// Servers of our own, on new stores in this folder: it says which disk is measured.
+    /// Servers that we start, on new stores in this folder, which selects the disk.
     Own { folder: PathBuf },
-    /// Servers of our own, on new databases of the server that this address leads to; at the end as many as
-    /// said on one of them.
+    /// Servers that we start, on new databases of the server at this address; at the end,
+    /// `coordinators` of them on one database.
     Databases { url: String, coordinators: usize },
-    /// A server that runs already. Nothing is known of its process, and its store is not empty.
+    /// A running server. Its process is unknown, and its store is not empty.
     Running { url: String, key: String },
 }
 
@@ -68,15 +68,15 @@ impl Target {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Within three minutes.
+    /// Takes up to three minutes.
     Usual,
     /// Also with a hundred thousand and a million tasks.
     Long,
-    /// Only what a transaction costs that is left open for this long. Needs a database.
+    /// Only the cost of a transaction that is left open for this long. Needs a database.
     OldSnapshot(Duration),
 }
 
-/// Measures, saying what is going on and how far it is (0 to 1).
+/// Measures, and reports the current step and the progress (0 to 1).
 pub async fn run(
     options: &Options,
     mut progress: impl FnMut(&str, f64),
@@ -101,7 +101,8 @@ pub async fn run(
     left.map(|()| measured)
 }
 
-/// A trial on a database, where each store must be made and prepared, is content with the promised load.
+/// A trial on a database, where each store must be created and prepared, uses only the promised
+/// load.
 fn concurrencies(options: &Options) -> &'static [usize] {
     match options.target {
         Target::Databases { .. } if options.span < COMPARABLE => &[PROMISED],
@@ -150,8 +151,8 @@ async fn own(
     Ok(rows)
 }
 
-/// An idle server; with several of them also from one to another. Beside it, where the store is a database, what
-/// that takes for one commit.
+/// An idle server; with several of them, also from one to another. For a database, also the time of
+/// one commit.
 async fn one_at_a_time(
     options: &Options,
     stores: &StoreFactory,
@@ -176,7 +177,7 @@ async fn one_at_a_time(
     Ok(rows)
 }
 
-/// The same while thousands of workers wait at queues that stay empty.
+/// The same while thousands of workers poll queues that stay empty.
 async fn beside_idle_polls(remote: &Remote, span: Duration) -> Result<Measurement, BenchError> {
     let count = if span < COMPARABLE { idle_polls::FEW } else { idle_polls::MANY };
     let polls = IdlePolls::begin(remote, count).await?;
@@ -217,12 +218,12 @@ async fn running(
     Ok(rows)
 }
 
-/// The server, several of them, the engine alone, the transport alone, one after the other, so that what
-/// else the machine does meets all of them.
+/// The server, several of them, the engine alone and the transport alone, one after the other, so
+/// that other activity of the machine affects all of them.
 struct Round {
     served: Observed,
     rss_mib: Option<f64>,
-    /// Where several are asked for, and only with the load that figures are promised for.
+    /// If several are requested, and only with the load for which figures are promised.
     by_several: Option<Observed>,
     engine: Observed,
     transport: Observed,
@@ -282,7 +283,7 @@ async fn engine_alone(
     }
 }
 
-/// A load on the engine alone, of either kind.
+/// A load on the engine alone, for either kind of store.
 struct EngineLoad {
     mode: Mode,
     concurrency: usize,
@@ -300,8 +301,8 @@ impl EngineLoad {
     }
 }
 
-/// Rows of medians: the server with its ceiling, several servers with the same, the engine alone, the
-/// transport alone.
+/// Rows of medians: the server with its ceiling, several servers with the same, the engine alone,
+/// the transport alone.
 fn compared(
     options: &Options,
     mode: Mode,

@@ -1,4 +1,4 @@
-//! What a process has used, as the kernel counts it.
+//! Resource usage of a process, as the kernel counts it.
 
 use std::fs;
 
@@ -11,12 +11,12 @@ const PAGE_BYTES: f64 = 4096.0;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) cpu_micros: f64,
-    /// Bytes handed to the storage layer, not merely to the page cache's readers.
+    /// Bytes sent to the storage layer, not only to the page cache.
     pub(crate) written_bytes: f64,
 }
 
 impl Usage {
-    /// All zero where the system does not say.
+    /// All zero if the system does not report them.
     pub(crate) fn of(pid: u32) -> Self {
         Self {
             cpu_micros: Stat::read(pid).map_or(0.0, |stat| stat.cpu_micros),
@@ -43,14 +43,14 @@ impl Usage {
     }
 }
 
-/// A process with its children, the living and those it has buried.
+/// A process with its children, both running and reaped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessTree {
     parent: u32,
 }
 
 impl ProcessTree {
-    /// That of a child, if there is such a process on this machine and it has this name.
+    /// The tree of the parent of process `pid`, if `pid` exists on this machine and has this name.
     pub(crate) fn of_child(pid: u32, name: &str) -> Option<Self> {
         let stat = Stat::read(pid)?;
         (stat.name == name).then_some(Self { parent: stat.parent })
@@ -67,12 +67,12 @@ impl ProcessTree {
     }
 }
 
-/// What the kernel says of a process.
+/// The kernel's statistics of a process.
 struct Stat {
     name: String,
     parent: u32,
     cpu_micros: f64,
-    /// What children that have ended had used.
+    /// CPU time of children that have ended.
     buried_micros: f64,
 }
 
@@ -130,7 +130,7 @@ mod tests {
         }
         let process_tree = ProcessTree::of_child(child.id(), "cat").unwrap();
         assert_eq!(process_tree.parent, std::process::id());
-        // In this order: the kernel goes on counting between the two readings.
+        // In this order: the kernel keeps counting between the two readings.
         let own = Usage::own().cpu_micros;
         assert!(process_tree.cpu_micros() >= own);
         assert!(ProcessTree::of_child(child.id(), "dog").is_none());

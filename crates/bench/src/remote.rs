@@ -1,4 +1,4 @@
-//! The load's doors over HTTP.
+//! The load's clients over HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::http::Connection;
 use crate::load_client::{self, KIND, LoadClient, LoadTarget, SubmitTime, WAIT_MS, WORKER};
 use crate::measurement::Mode;
 
-/// A server to be measured, or several behind which there is one store.
+/// A server to measure, or several that share one store.
 #[derive(Clone)]
 pub(crate) struct Remote {
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Doors opened so far.
+    /// Clients created so far.
     opened: Arc<AtomicUsize>,
     pub(crate) key: String,
     pub(crate) queue: String,
@@ -28,8 +28,8 @@ impl Remote {
         Self { addresses, opened: Arc::default(), key, queue: "bench".to_owned(), mode }
     }
 
-    /// Each server in turn, beginning one further with each round: callers open their doors in a fixed
-    /// order, and no server is to get all doors of one kind.
+    /// Each server in turn, starting one further with each round: callers create their clients in a
+    /// fixed order, and no server must get all clients of one kind.
     fn next_address(&self) -> SocketAddr {
         let servers = self.addresses.len();
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
@@ -75,7 +75,7 @@ struct Leases {
     leases: Vec<Leased>,
 }
 
-/// What a batch says of its items: enough to notice one that was refused.
+/// A batch answer, reduced to what shows a refused item.
 #[derive(Deserialize)]
 struct Item {
     error: Option<String>,
@@ -93,7 +93,7 @@ impl RemoteClient {
         format!(r#"{{"kind":"{KIND}","queue":"{queue}","input":{input}}}"#)
     }
 
-    /// Submits one run and says which it became.
+    /// Submits one run and returns its id.
     pub(crate) async fn submit_one(&mut self) -> Result<String, BenchError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -131,7 +131,7 @@ impl RemoteClient {
     }
 }
 
-/// The most that one call takes. A worker that is slower than what it is given may have more to tell.
+/// The maximum per call. A worker that is slower than its grants may have more to report.
 const REPORTS_MAX: usize = 1_000;
 
 fn report(leased: &Leased) -> String {

@@ -1,4 +1,4 @@
-//! Whose use of the machine is noted while a load runs.
+//! Which processes' resource usage is recorded while a load runs.
 
 use tokio::time::Instant;
 
@@ -7,25 +7,25 @@ use crate::error::BenchError;
 use crate::measurement::Measurement;
 use crate::process::{Usage, rss_mib};
 
-/// Servers of our own, and the database they share. Nothing is known of anybody else's.
+/// Servers that we started, and the database they share. Usage of other servers is unknown.
 #[derive(Clone, Default)]
 pub(crate) struct Monitored {
     pub(crate) servers: Vec<u32>,
     pub(crate) database: Option<Engine>,
 }
 
-/// What was used between two moments.
+/// Usage between two moments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ResourceUsage {
     pub(crate) server: Option<Usage>,
     pub(crate) database: Option<Usage>,
-    /// By this process: the load, or the engine alone with it.
+    /// Of this process: the load, or the engine together with it.
     pub(crate) own: Usage,
-    /// Whether the processor time of the database can be told.
+    /// Whether the CPU time of the database can be measured.
     is_database_here: bool,
 }
 
-/// A look at everything that is watched.
+/// A snapshot of everything that is watched.
 pub(crate) struct UsageMeter {
     monitored: Monitored,
     began: Instant,
@@ -74,8 +74,8 @@ impl UsageMeter {
 }
 
 impl ResourceUsage {
-    /// For each of `count` tasks, into the members of a row. Bytes are the database's log where there is
-    /// one, else what the server wrote.
+    /// Adds the usage per task, for `count` tasks, to a row. Bytes are those of the WAL for a
+    /// database, else what the server wrote.
     pub(crate) fn put(&self, row: Measurement, count: u64) -> Measurement {
         let each = count.max(1) as f64;
         let writer = self.database.or(self.server);
@@ -89,7 +89,7 @@ impl ResourceUsage {
         }
     }
 
-    /// The engine alone has no process of its own: what the measurement used is what it used.
+    /// The engine alone has no separate process: its usage is that of this process.
     pub(crate) fn as_engine(self) -> Self {
         Self { server: Some(self.own), ..self }
     }

@@ -1,5 +1,5 @@
-//! A server of our own: a child process on a new store, so that its use of the machine can be told
-//! from the load's.
+//! A server that we start: a child process on a new store, so that its resource usage can be
+//! separated from the load's.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,8 +30,8 @@ struct ReadyMessage {
 }
 
 impl Server {
-    /// Starts `program serve` on the store; `key` is that of a store which was served before. Servers of
-    /// one database find each other's signing key in `state`.
+    /// Starts `program serve` on the store; `key` is the key of a store that was served before.
+    /// Servers of one database find each other's signing key in `state`.
     pub(crate) async fn start(
         program: &Path,
         store: &StoreLocation,
@@ -58,13 +58,13 @@ impl Server {
         Ok(Self { child, pid, remote })
     }
 
-    /// Ends it as a loss of power would, and waits until it is gone.
+    /// Kills it, as a power loss would, and waits until it is gone.
     pub(crate) async fn kill(mut self) -> Result<(), BenchError> {
         Ok(self.child.kill().await?)
     }
 }
 
-/// Servers on one store, and the way to all of them: calls go to one after the other.
+/// Servers on one store, and a client target for all of them: calls rotate among them.
 pub(crate) struct Servers {
     servers: Vec<Server>,
     pub(crate) remote: Remote,
@@ -82,7 +82,7 @@ impl Servers {
         Ok((Self::start(program, stores, &store, count, None).await?, store))
     }
 
-    /// `key` is that of a store which was served before.
+    /// `key` is the key of a store that was served before.
     pub(crate) async fn start(
         program: &Path,
         stores: &StoreFactory,
@@ -104,7 +104,7 @@ impl Servers {
         Ok(Self { servers, remote, monitored })
     }
 
-    /// The way to one of them.
+    /// The client target of one of them.
     pub(crate) fn remote_of(&self, number: usize) -> &Remote {
         &self.servers[number].remote
     }

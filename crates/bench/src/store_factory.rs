@@ -1,7 +1,7 @@
-//! Where the stores of a measurement are made: files in a folder, or databases on a server.
+//! Creates the stores of a measurement: files in a folder, or databases on a server.
 //!
-//! Every store is new and empty and is removed when the next one is made. What else lies in the folder or on
-//! the server is not touched.
+//! Every store is new and empty, and is removed when the next one is created. Other content of the
+//! folder or the server is not touched.
 
 use std::cell::RefCell;
 use std::io;
@@ -33,20 +33,20 @@ pub(crate) struct StoreFactory {
 }
 
 impl StoreFactory {
-    /// Stores are files inside `folder`, which says on which disk.
+    /// Stores are files in `folder`, which selects the disk.
     pub(crate) fn files(folder: &Path) -> Result<Self, BenchError> {
         let scratch = Scratch::new(folder)?;
         Ok(Self { scratch, databases: None, made: RefCell::default() })
     }
 
-    /// Stores are databases on the server that `url` leads to.
+    /// Stores are databases on the server at `url`.
     pub(crate) async fn databases(url: &str) -> Result<Self, BenchError> {
         let scratch = Scratch::new(&std::env::temp_dir())?;
         let databases = Some(Databases::of(url).await?);
         Ok(Self { scratch, databases, made: RefCell::default() })
     }
 
-    /// A store that does not exist yet, or an empty database; those before it are removed.
+    /// Creates a store that does not exist yet, or an empty database; earlier ones are removed.
     pub(crate) async fn create_store(&self) -> Result<StoreLocation, BenchError> {
         let number = {
             let mut made = self.made.borrow_mut();
@@ -62,12 +62,13 @@ impl StoreFactory {
         }
     }
 
-    /// Where servers keep what belongs beside a store.
+    /// Where servers keep the files that belong to a store.
     pub(crate) fn state_dir(&self) -> &Path {
         &self.scratch.folder
     }
 
-    /// Removes the last store, and what it left on a server. What is in the folder goes with this value.
+    /// Removes the last store and what it left on a server. The folder's content is removed with
+    /// this value.
     pub(crate) async fn clean_up(&self) -> Result<(), BenchError> {
         match &self.databases {
             Some(databases) => databases.clean_up().await,
@@ -76,7 +77,7 @@ impl StoreFactory {
     }
 }
 
-/// A folder that is thrown away.
+/// A temporary folder.
 struct Scratch {
     folder: PathBuf,
 }
@@ -96,7 +97,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nobody is left to tell; the folder's name says what it was.
+        // There is no caller to report to; the folder's name says what it was.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -1,7 +1,8 @@
-//! The transport's own ceiling: the same calls, answered by a server that decides and stores nothing.
+//! The ceiling of the transport: the same calls, answered by a server that decides and stores
+//! nothing.
 //!
-//! It keeps no more than a number: how many tasks were submitted and not yet leased, because the load
-//! is a closed loop and needs its tasks back.
+//! It keeps only a counter: how many tasks were submitted and not yet leased, because the load is a
+//! closed loop and needs its tasks back.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +22,7 @@ use crate::load_client;
 use crate::measurement::Mode;
 use crate::remote::Remote;
 
-/// As long as a real one.
+/// The length of a real token.
 const TOKEN_BYTES: usize = 420;
 
 pub(crate) struct NullServer {

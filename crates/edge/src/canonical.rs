@@ -1,8 +1,8 @@
-//! Digests of what somebody said, whatever the order and spacing of its members: SHA-256 over the
+//! Digests of JSON that do not depend on the order and spacing of its members: SHA-256 over the
 //! canonical form of JSON (RFC 8785).
 //!
-//! Most programs write compact JSON with integers, and many sort its members. Such text is canonical
-//! as it is and only looked through; everything else is read into a tree and written again.
+//! Most programs write compact JSON with integers, and many sort its members. Such text is already
+//! canonical and is only scanned; everything else is parsed into a tree and written again.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -12,10 +12,10 @@ use verdict::Digest;
 /// Room for the usual members of a request.
 const USUAL_BYTES: usize = 256;
 
-/// Integers of this many digits are exact in every reader, and written without an exponent.
+/// Integers with up to this many digits are exact in every parser, and written without an exponent.
 const DIGITS_MAX: usize = 15;
 
-/// An object whose members are put in by the order of their names.
+/// An object whose members are added in the order of their names.
 pub struct Canonical {
     text: Vec<u8>,
 }
@@ -36,7 +36,7 @@ impl Canonical {
         self.text.extend_from_slice(b"\":");
     }
 
-    /// Text, an integer, or null: their usual spelling is the canonical one.
+    /// Adds text, an integer or null: their usual spelling is the canonical one.
     pub fn scalar(&mut self, name: &str, value: &impl Serialize) {
         self.name(name);
         serde_json::to_writer(&mut self.text, value).expect("a scalar can be written");
@@ -49,14 +49,14 @@ impl Canonical {
         }
     }
 
-    /// Anything.
+    /// Adds any value.
     pub fn value(&mut self, name: &str, value: &impl Serialize) {
         self.name(name);
         let tree = serde_json::to_value(value).expect("what was parsed can be written again");
         write_tree(&mut self.text, &tree);
     }
 
-    /// JSON that was checked when it came in.
+    /// Adds JSON that was checked when it was received.
     pub fn json(&mut self, name: &str, json: &wire::Json) {
         self.name(name);
         let text = json.text().as_bytes();
@@ -112,7 +112,7 @@ fn object(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Names of plain ASCII have the same order in every encoding.
+/// ASCII names have the same order in every encoding.
 fn member_name(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let start = at + 1;
     let rest = text.get(at).filter(|byte| **byte == b'"').map(|_| &text[start..])?;
@@ -136,7 +136,8 @@ fn array(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The escapes that have one letter are written that way, all others in their own way.
+/// Accepts the escapes with a one-letter form, which is the canonical one; text with any other escape
+/// takes the slow path.
 fn string(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let rest = text.get(at..)?;
@@ -153,7 +154,7 @@ fn word(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {
     text[at..].starts_with(word).then_some(at + word.len())
 }
 
-/// Other numbers have several spellings.
+/// Only integers: other numbers have several spellings.
 fn integer(text: &[u8], at: usize) -> Option<usize> {
     let is_negative = text[at] == b'-';
     let start = at + usize::from(is_negative);

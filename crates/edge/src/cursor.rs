@@ -1,4 +1,4 @@
-//! Where a listing goes on: opaque to clients, signed, and good for one scope only (X14).
+//! Cursors of listings: opaque to clients, signed, and valid for one scope only (X14).
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,7 +13,7 @@ const ID_BYTES: usize = 16;
 /// Half of the hash: a guess succeeds once in 2^128 tries.
 const TAG_BYTES: usize = 16;
 
-/// Reads and writes the cursors of one scope.
+/// Parses and writes the cursors of one scope.
 pub struct Cursors<'a, K> {
     pub keyring: &'a K,
     pub scope: &'a Scope,
@@ -27,7 +27,7 @@ impl<K: Keys> Cursors<'_, K> {
         URL_SAFE_NO_PAD.encode([&id, &tag[..TAG_BYTES]].concat())
     }
 
-    /// `None` for whatever this coordinator did not write for this scope.
+    /// `None` for text that this coordinator did not write for this scope.
     pub fn read(&self, text: &str) -> Option<TaskId> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (id, tag) = bytes.split_first_chunk::<ID_BYTES>()?;
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_cursor_reads_back_in_its_own_scope_only() {
-        // X14: tampered or foreign cursors are none.
+        // X14: tampered or foreign cursors are refused.
         let keyring = Arc::new(SigningKey::new([5; 32], None));
         let (mine, theirs) = (Scope::default(), Scope::new("other", "default"));
         let now = Time::default();

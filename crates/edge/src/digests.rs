@@ -1,17 +1,17 @@
-//! The digests by which a submission and a report are recognised when they come again.
+//! The digests that identify a repeated submission or report.
 //!
-//! Every way into the coordinator uses these two functions, so that a program that embeds it and a client over HTTP
-//! agree: what one submitted under an idempotency key, the other finds again. A store keeps the digests for longer than
-//! a program runs, so what counts in them never changes.
+//! Every entry point of the coordinator uses these two functions, so that a program that embeds it
+//! and a client over HTTP agree: a run that one submitted under an idempotency key is found by the
+//! other. A store keeps the digests for longer than a program runs, so their content never changes.
 
 use verdict::Digest;
 use wire::requests::{Completed, SubmitRun};
 
 use crate::canonical::Canonical;
 
-/// What a submission says, by which a repeated idempotency key is recognised as the same submission or refused as
-/// another. A default that is spelled out differs from one that is left out: a client need not know our defaults to
-/// retry.
+/// The digest of a submission, by which a repeated idempotency key is recognised as the same
+/// submission or refused as another. An explicit default differs from an omitted one: a client need
+/// not know our defaults to retry.
 pub fn submission(run: &SubmitRun) -> Digest {
     let SubmitRun {
         kind,
@@ -64,7 +64,8 @@ pub fn submission(run: &SubmitRun) -> Digest {
     said.digest()
 }
 
-/// What makes two reports the same report: outcome, output, error and partial progress; not times, not metrics (R-5).
+/// The digest of a report: outcome, output, error and partial progress; not times, not metrics
+/// (R-5).
 pub fn report(completed: &Completed) -> Digest {
     let mut said = Canonical::object();
     said.value("error", &completed.error);
@@ -84,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// The slow way: a tree of everything but the key and the trace, in its canonical form.
+    /// The slow path: a tree of everything but the key and the trace, in its canonical form.
     fn through_a_tree(run: &SubmitRun) -> Digest {
         let said = SubmitRun { idempotency_key: None, traceparent: None, ..run.clone() };
         let tree = serde_json::to_value(&said).unwrap();
@@ -105,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_fingerprint_is_that_of_the_canonical_form() {
-        // A store remembers fingerprints for longer than a program runs.
+        // A store keeps fingerprints for longer than a program runs.
         for text in [EVERY_MEMBER, r#"{"kind":"k","queue":"q"}"#] {
             let run = run(text);
             assert_eq!(submission(&run), through_a_tree(&run), "{text}");

@@ -1,9 +1,9 @@
-//! What passes the door as text and must be recognised again: task tokens, cursors of listings, and digests of what
-//! somebody said, whatever its spelling.
+//! Text that leaves the coordinator, comes back and must be verified: task tokens, cursors of
+//! listings, and digests that do not depend on the spelling of their input.
 //!
-//! Pure: no clock, no randomness, no file, no store. Where signing keys are kept and how they are rotated is the
-//! coordinator's; here they are [`Keys`]. A crate of its own so that hostile input reaches this code without a store
-//! being built.
+//! Pure: no clock, no randomness, no file, no store. The coordinator stores and rotates the signing
+//! keys; here they are [`Keys`]. This is a separate crate so that hostile input can be tested
+//! against it without building a store.
 
 pub mod canonical;
 mod cursor;
@@ -19,19 +19,19 @@ use verdict::Time;
 pub use self::cursor::Cursors;
 pub use self::signing_key::{HmacSha256, KEY_BYTES, KID_BYTES, SigningKey, mac};
 
-/// The signing keys there are.
+/// The signing keys.
 pub trait Keys {
-    /// The one that signs.
+    /// The key that signs.
     fn current(&self) -> Arc<SigningKey>;
 
-    /// Every key whose signatures count now.
+    /// Every key whose signatures are accepted now.
     fn accepted(&self, now: Time) -> Vec<Arc<SigningKey>>;
 
-    /// The key that a signature names, if it counts now.
+    /// The key that a signature names, if it is accepted now.
     fn find(&self, is_named: impl Fn(&SigningKey) -> bool, now: Time) -> Option<Arc<SigningKey>>;
 }
 
-/// A key that is alone.
+/// A single key.
 impl Keys for Arc<SigningKey> {
     fn current(&self) -> Arc<SigningKey> {
         self.clone()

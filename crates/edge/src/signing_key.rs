@@ -11,10 +11,10 @@ use crate::{hex, token};
 
 pub type HmacSha256 = Hmac<Sha256>;
 
-/// As long as the output of the hash it keys.
+/// The output length of the hash.
 pub const KEY_BYTES: usize = 32;
 
-/// Enough to tell keys apart in a header; not a secret.
+/// Enough to distinguish keys in a header; not a secret.
 pub const KID_BYTES: usize = 8;
 
 /// One key. Its name is public, its bytes are not.
@@ -22,7 +22,7 @@ pub const KID_BYTES: usize = 8;
 pub struct SigningKey {
     kid: String,
     master: [u8; KEY_BYTES],
-    /// From this instant on nothing it signed counts; `None` for the one in use.
+    /// From this instant on its signatures are refused; `None` for the key in use.
     not_after: Option<Time>,
     token_keys: Arc<TokenKeys>,
 }
@@ -39,12 +39,12 @@ impl SigningKey {
         &self.token_keys
     }
 
-    /// Its public name.
+    /// The public key id.
     pub fn kid(&self) -> &str {
         &self.kid
     }
 
-    /// The secret itself, for whoever writes keys down.
+    /// The secret itself, for code that stores keys.
     pub fn master(&self) -> &[u8; KEY_BYTES] {
         &self.master
     }
@@ -53,7 +53,7 @@ impl SigningKey {
         self.not_after
     }
 
-    /// The same key with another end, and with what was derived from it.
+    /// The same key with another expiry, and with the keys already derived from it.
     pub fn with_not_after(&self, not_after: Option<Time>) -> Self {
         Self { not_after, ..self.clone() }
     }
@@ -62,7 +62,7 @@ impl SigningKey {
         self.not_after.is_none_or(|end| !end.has_come(now))
     }
 
-    /// A key of its own for each purpose and scope: what is moved to another tenant fails in
+    /// Derives a separate key for each purpose and scope: a token moved to another tenant fails in
     /// cryptography before it fails in logic.
     pub fn derive(&self, purpose: &str, scope: &Scope) -> [u8; KEY_BYTES] {
         let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
@@ -70,7 +70,7 @@ impl SigningKey {
         let pseudorandom = mac(&[0; 32]).chain_update(self.master).finalize().into_bytes();
         let mut expand = mac(&pseudorandom.into());
         for part in [purpose, tenant, workspace] {
-            // The length in front keeps `a`, `bc` and `ab`, `c` apart.
+            // The length prefix keeps `a`, `bc` and `ab`, `c` apart.
             expand.update(&(part.len() as u32).to_be_bytes());
             expand.update(part.as_bytes());
         }

@@ -1,8 +1,9 @@
-//! Task tokens: the right to call about one attempt of one task, for a while.
+//! Task tokens: the right to call about one attempt of one task, for a limited time.
 //!
-//! A compact JWT with HS256 and one fixed form. The header is recomputed and compared as bytes, never
-//! obeyed, so there is no algorithm to choose and no key to fetch. The key belongs to the tenant and
-//! workspace that the claims name. All claims are required, typed, and no other claim is known.
+//! A compact JWT with HS256 and one fixed form. The header is recomputed and compared as bytes,
+//! never interpreted, so there is no algorithm to choose and no key to fetch. The key belongs to
+//! the tenant and workspace that the claims name. All claims are required and typed, and other
+//! claims are refused.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,13 +24,13 @@ const TOKEN_BYTES_MAX: usize = 1024;
 /// Room for a token with names of usual length.
 const TOKEN_BYTES_USUAL: usize = 512;
 
-/// How long a token lives unless the task's deadline needs more (S4-8).
+/// The lifetime of a token unless the task's deadline needs more (S4-8).
 pub const LIFETIME_DEFAULT: Span = Span::from_secs(3600);
 
-/// No token lives longer (S4-9); heartbeats bring fresh ones.
+/// The maximum lifetime (S4-9); heartbeats bring fresh tokens.
 pub const LIFETIME_MAX: Span = Span::from_secs(7200);
 
-/// Two coordinators' clocks may differ by this much.
+/// The clocks of two coordinators may differ by this much.
 pub const LEEWAY: Span = Span::from_secs(30);
 
 const ISSUER: &str = "tenure";
@@ -44,7 +45,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(false),
 );
 
-/// What a token is good for.
+/// What a token authorises.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenScope {
     pub scope: Scope,
@@ -55,7 +56,7 @@ pub struct TokenScope {
     pub epoch: u32,
 }
 
-/// A caller that holds a token we issued. Only [`verify`] makes one.
+/// A caller with a token that we issued. Only [`verify`] creates one.
 #[derive(Clone, Debug)]
 pub struct TaskPrincipal {
     token: TokenScope,
@@ -63,7 +64,7 @@ pub struct TaskPrincipal {
     expires_at: Time,
 }
 
-/// A signed token and its end.
+/// A signed token and its expiry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issued {
     pub token: String,
@@ -74,7 +75,7 @@ pub struct Issued {
 pub enum TokenRefused {
     #[error("this coordinator did not issue the task token")]
     Invalid,
-    /// Authentic, but its time is over.
+    /// Authentic, but expired.
     #[error("the task token has expired")]
     Expired,
 }
@@ -105,8 +106,8 @@ struct Claims<'a> {
     ep: u32,
 }
 
-/// How long a token issued now must live: long enough for the task's deadline and the grace after
-/// it, within the limits (R-29).
+/// The lifetime of a token issued now: long enough for the task's deadline and the grace after it,
+/// within the limits (R-29).
 pub fn lifetime(deadline: Option<Time>, grace: Span, now: Time) -> Span {
     let needed = deadline.map_or(Span::ZERO, |deadline| deadline.plus(grace).since(now));
     LIFETIME_DEFAULT.max(needed).min(LIFETIME_MAX)
@@ -155,12 +156,12 @@ fn sign(keyring: &impl Keys, scope: &Scope, payload: &[u8]) -> String {
     text
 }
 
-/// The first part of all tokens that the key of this name signs.
+/// The first part of all tokens that the key with this id signs.
 pub(crate) fn header(kid: &str) -> String {
     BASE64.encode(format!(r#"{{"alg":"HS256","kid":"{kid}","typ":"task+jwt"}}"#))
 }
 
-/// Accepts exactly the tokens that [`issue`] made, until their end by the store's clock.
+/// Accepts exactly the tokens that [`issue`] made, until they expire by the store's clock.
 pub fn verify(keyring: &impl Keys, text: &str, now: Time) -> Result<TaskPrincipal, TokenRefused> {
     let principal = authenticate(keyring, text, now)?;
     if principal.is_expired(now, Span::ZERO) {
@@ -169,7 +170,7 @@ pub fn verify(keyring: &impl Keys, text: &str, now: Time) -> Result<TaskPrincipa
     Ok(principal)
 }
 
-/// The same, but the end of the token is left for the caller to judge.
+/// The same, but leaves the expiry for the caller to judge.
 pub fn authenticate(
     keyring: &impl Keys,
     text: &str,
@@ -191,7 +192,7 @@ pub fn authenticate(
     Ok(TaskPrincipal { token, issued_at, expires_at })
 }
 
-/// What a signature is over.
+/// The signed part of a token.
 struct Signed<'a> {
     text: &'a str,
     header: &'a str,
@@ -208,8 +209,8 @@ fn parts(text: &str) -> Option<(Signed<'_>, Vec<u8>)> {
     Some((Signed { text: signed, header, payload }, BASE64.decode(signature).ok()?))
 }
 
-/// The key that made the signature. The claims are read before they are trusted, only to find it;
-/// nothing is done with them, and nothing remembered, until the signature was found right.
+/// The key that made the signature. The claims are parsed before they are trusted, only to find the
+/// key; they are neither used nor cached until the signature has been verified.
 fn authentic(
     keyring: &impl Keys,
     signed: &Signed<'_>,
@@ -226,7 +227,7 @@ fn authentic(
     key.is_signature(signed.text, signature).then(|| keys.remember(key))
 }
 
-/// serde would also read the members from an array, in an order we never promised.
+/// serde would also accept the members as an array, in an order that we never promised.
 fn read_claims(payload: &[u8]) -> Option<Claims<'_>> {
     if payload.first() != Some(&b'{') {
         return None;
@@ -258,12 +259,12 @@ impl TaskPrincipal {
         self.issued_at
     }
 
-    /// Whether its time is over, when `extension` of it did not count.
+    /// Whether the token has expired, given that its expiry is extended by `extension`.
     pub fn is_expired(&self, now: Time, extension: Span) -> bool {
         self.expires_at.plus(extension).has_come(now) && !faultpoint::mutant(34)
     }
 
-    /// A fresh token of the same scope, when less than half of this one's life is left.
+    /// A fresh token of the same scope, if less than half of this one's lifetime is left.
     pub fn refresh(&self, keyring: &impl Keys, now: Time) -> Option<Issued> {
         let lifetime = self.expires_at.since(self.issued_at);
         let left = self.expires_at.since(now);

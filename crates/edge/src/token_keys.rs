@@ -1,9 +1,9 @@
-//! What one signing key needs again and again for task tokens: its header, and a key for each scope
-//! in use. A token then costs one MAC, and no derivation before it.
+//! The values that one signing key needs repeatedly for task tokens: its header, and a key for each
+//! scope in use. With them a token costs one MAC and no key derivation.
 //!
-//! Lives and dies with its signing key: a key that is rotated away takes what was derived from it
-//! along, and its memory is overwritten. A scope is remembered only once a signature of it was made
-//! or found right, so that forged claims cannot fill this.
+//! The cache lives as long as its signing key: when that is rotated away, the keys derived from it
+//! are dropped too and their memory is overwritten. A scope is cached only after a signature of it
+//! was made or verified, so that forged claims cannot fill the cache.
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
@@ -15,8 +15,8 @@ use crate::{HmacSha256, SigningKey, mac};
 
 const PURPOSE: &str = "task-token";
 
-/// Far more tenants and workspaces than one coordinator has busy at once; beyond it all are derived
-/// anew, which costs a microsecond each.
+/// Far more tenants and workspaces than are active on one coordinator at once. At this limit all
+/// are derived again, which costs a microsecond each.
 const SCOPES_MAX: usize = 4_096;
 
 /// The key of one scope, ready to sign.
@@ -31,7 +31,7 @@ impl ScopeKey {
         Self { scope, keyed }
     }
 
-    /// Shared text, where the claims have a copy of their own.
+    /// Shared text, where the claims hold a separate copy.
     pub(super) fn scope(&self) -> &Scope {
         &self.scope
     }
@@ -40,7 +40,7 @@ impl ScopeKey {
         self.keyed.clone().chain_update(text).finalize().into_bytes().into()
     }
 
-    /// In a time that does not depend on where a wrong signature differs.
+    /// Compares in constant time, wherever a wrong signature differs.
     pub(super) fn is_signature(&self, text: &str, signature: &[u8]) -> bool {
         self.keyed.clone().chain_update(text).verify_slice(signature).is_ok()
     }
@@ -62,7 +62,7 @@ impl TokenKeys {
         Self { header, cache: RwLock::default() }
     }
 
-    /// The first part of every token the key signs.
+    /// The first part of every token that the key signs.
     pub(super) fn header(&self) -> &str {
         &self.header
     }

@@ -1,4 +1,4 @@
-//! Forgeries, one kind after the other.
+//! Forged tokens, one kind after the other.
 
 use super::*;
 use crate::SigningKey;
@@ -23,7 +23,7 @@ fn refused(text: &str) -> TokenRefused {
     verify(&ring(), text, NOW).expect_err(text)
 }
 
-/// A token with our real key over claims of the test's choice.
+/// A token signed with our real key, with claims that the test chooses.
 fn signed(change: impl FnOnce(&mut serde_json::Map<String, serde_json::Value>)) -> String {
     let issued = issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW).token;
     let payload = BASE64.decode(issued.split('.').nth(1).unwrap()).unwrap();
@@ -34,14 +34,14 @@ fn signed(change: impl FnOnce(&mut serde_json::Map<String, serde_json::Value>)) 
 
 #[test]
 fn a_token_carries_its_scope_until_its_end() {
-    // S4-7, S4-8, S4-10, S4-13: scope in, scope out; 3600 s by default; signed by HMAC-SHA256.
+    // S4-7, S4-8, S4-10, S4-13: the scope is preserved; 3600 s by default; signed by HMAC-SHA256.
     let issued = issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW);
     assert_eq!(issued.expires_at, Time::from_millis(1_700_003_600_000));
     assert!(issued.token.len() <= TOKEN_BYTES_MAX);
     assert_eq!(verify(&ring(), &issued.token, NOW).unwrap().token(), &scope());
     let last = Time::from_millis(issued.expires_at.millis() - 1);
     assert!(verify(&ring(), &issued.token, last).is_ok());
-    // No leeway at the end: expired at the very instant.
+    // No leeway at the end: expired at the exact instant.
     let expired = verify(&ring(), &issued.token, issued.expires_at);
     assert_eq!(expired.unwrap_err(), TokenRefused::Expired);
 }
@@ -74,7 +74,7 @@ fn life_covers_the_deadline_within_the_limits() {
 
 #[test]
 fn a_fresh_token_comes_when_less_than_half_is_left() {
-    // the same scope, a later end.
+    // the same scope, a later expiry.
     let issued = issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW);
     let principal = verify(&ring(), &issued.token, NOW).unwrap();
     let half = Time::from_millis(issued.expires_at.millis() - 1_800_000);
@@ -93,7 +93,7 @@ fn every_flipped_bit_is_refused() {
         for bit in 0..8 {
             let mut bytes = token.clone().into_bytes();
             bytes[at] ^= 1 << bit;
-            // What is not text can never reach the verifier.
+            // Bytes that are not text never reach the verifier.
             if let Ok(text) = String::from_utf8(bytes) {
                 assert_eq!(refused(&text), TokenRefused::Invalid, "byte {at} bit {bit}");
             }
@@ -104,7 +104,7 @@ fn every_flipped_bit_is_refused() {
 
 #[test]
 fn odd_forms_are_refused() {
-    // X01, X06: padding, stray bits, extra parts, spaces, sheer length.
+    // X01, X06: padding, stray bits, extra parts, spaces, excessive length.
     let token = issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW).token;
     let parts: Vec<&str> = token.split('.').collect();
     let spellings = [
@@ -215,7 +215,7 @@ fn another_tenants_key_or_another_installation_signs_nothing_here() {
 
 #[test]
 fn a_ring_that_has_signed_before_refuses_what_a_fresh_one_refuses() {
-    // X01, X05, X08: keys that are remembered open nothing more than keys that are derived.
+    // X01, X05, X08: cached keys accept nothing more than derived keys.
     let warm = ring();
     let other = TokenScope { scope: Scope::new("other", "prod"), ..scope() };
     let issued = issue(&warm, &scope(), LIFETIME_DEFAULT, NOW).token;
@@ -236,7 +236,7 @@ fn a_ring_that_has_signed_before_refuses_what_a_fresh_one_refuses() {
         let mixed = format!("{header}.{payload}.{signature}");
         assert_eq!(verify(&warm, &mixed, NOW).unwrap_err(), TokenRefused::Invalid);
     }
-    // A scope that only forgeries name is not remembered.
+    // A scope that appears only in forgeries is not cached.
     let forged = signed(|claims| drop(claims.insert("ten".into(), "nobody".into())));
     assert_eq!(verify(&warm, &forged, NOW).unwrap_err(), TokenRefused::Invalid);
     assert!(warm.current().token_keys().find("nobody", "prod").is_none());
