@@ -1,5 +1,5 @@
-//! Administration on the wire: API keys and the audit. What may be asked and what is answered stand
-//! together here, because only administrators meet them.
+//! Administration on the wire: API keys and the audit. Requests and answers are together here,
+//! because only administrators use them.
 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};

@@ -1,6 +1,6 @@
-//! What is answered. Answers may grow members; clients ignore those they do not know.
+//! The answers. Answers may gain members; clients ignore unknown ones.
 //!
-//! An absent member means "nothing to say"; null is never sent except inside opaque JSON.
+//! An absent member means that there is no value; null is never sent except inside opaque JSON.
 
 mod explaining;
 mod leasing;

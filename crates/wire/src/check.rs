@@ -1,5 +1,5 @@
-//! Whether a request that has the right shape also has sensible values. The first fault found is named:
-//! the member, what is wrong with it, and what is allowed.
+//! Checks the values of a request that has the right shape. Reports the first fault: the member,
+//! what is wrong with it, and what is allowed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ impl FieldError {
         FieldError { field: field.into(), message: message.into() }
     }
 
-    /// The same fault seen from outside, where the request is a part of something.
+    /// The same fault with its path prefixed, where the request is part of a larger one.
     pub fn under(mut self, outer: &str) -> FieldError {
         self.field = match self.field.as_str() {
             "" => outer.to_owned(),
@@ -49,7 +49,7 @@ impl std::error::Error for FieldError {}
 pub trait Check {
     fn check(&self) -> Result<(), FieldError>;
 
-    /// Repairs free text, which is never refused. Nothing to do for most requests.
+    /// Repairs free text, which is never refused. Most requests have none.
     fn repair(&mut self) {}
 }
 
@@ -202,7 +202,7 @@ impl Check for HistoryQuery {
     }
 }
 
-/// The key a client names in the `Idempotency-Key` header or in an item of a batch.
+/// Checks the key in the `Idempotency-Key` header or in an item of a batch.
 pub fn idempotency_key(field: &str, key: Option<&str>) -> Checked {
     match key {
         Some(key) if !is_idempotency_key(key) => {
@@ -334,7 +334,7 @@ fn retry(retry: Option<&Retry>) -> Checked {
     let Some(retry) = retry else { return Ok(()) };
     within("retry.baseMs", retry.base_ms, RETRY_BASE_MS)?;
     within("retry.capMs", retry.cap_ms, RETRY_CAP_MS)?;
-    // A member left out takes its default, stretched so that it never contradicts the one given.
+    // An absent member takes its default, adjusted so that it never contradicts the given one.
     match (retry.base_ms, retry.cap_ms) {
         (Some(base), Some(cap)) if cap < base => {
             refuse("retry.capMs", format!("must be at least baseMs ({base}), but is {cap}"))

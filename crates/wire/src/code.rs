@@ -1,4 +1,4 @@
-//! Every stable error code, on one screen: its status, its title and the verdict a worker reads from it.
+//! Every stable error code: its status, its title and the verdict that a worker reads from it.
 //!
 //! Codes are never renamed and never change status. Each has a page in `docs/errors/`.
 
@@ -49,8 +49,8 @@ pub enum Code {
     TaskSetAside,
 }
 
-/// The lost authority and the invalid call; where nothing was decided there is no verdict. Codes that
-/// only clients meet have none either.
+/// Verdicts for lost authority and for an invalid call. A code for which nothing was decided has no
+/// verdict, nor has a code that only clients receive.
 const CANCELLED: Option<Verdict> = Some(Verdict::Cancelled);
 const REJECTED: Option<Verdict> = Some(Verdict::Rejected);
 
@@ -119,8 +119,9 @@ impl Code {
         row(self).1
     }
 
-    /// What a worker reads from this code. A call that claims an attempt not yet granted is told
-    /// `attempt_mismatch` too, but with REJECTED: the caller of [`Problem::verdict`] says so.
+    /// The verdict that a worker reads from this code. A call that claims an attempt not yet
+    /// granted also gets `attempt_mismatch`, but with REJECTED; the code that calls
+    /// [`Problem::verdict`] sets it.
     pub const fn verdict(self) -> Option<Verdict> {
         row(self).2
     }
@@ -134,7 +135,7 @@ impl Code {
         matches!(self.status(), 429 | 503)
     }
 
-    /// The name of the page about this code, without its ending.
+    /// The name of the page about this code, without its extension.
     pub fn page(self) -> String {
         self.as_str().replace('_', "-")
     }
@@ -144,7 +145,7 @@ impl Code {
         format!("/errors/{}", self.page())
     }
 
-    /// The code whose page has this name.
+    /// The code with a page of this name.
     pub fn of_page(page: &str) -> Option<Code> {
         Code::ALL.iter().copied().find(|code| code.page() == page)
     }
@@ -161,7 +162,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// A code this version does not know; a newer server may have sent it.
+/// A code that this version does not know; a newer server may have sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownCode;
 
@@ -204,7 +205,7 @@ impl Problem {
         }
     }
 
-    /// Adds the code's verdict, as every answer to started, heartbeat and completed must have.
+    /// Adds the code's verdict, which every answer to started, heartbeat and completed must have.
     pub fn for_worker(mut self) -> Problem {
         if self.verdict.is_none() {
             self.verdict = self.code().and_then(Code::verdict);
@@ -212,7 +213,7 @@ impl Problem {
         self
     }
 
-    /// The code, unless a newer server made it up.
+    /// The code, unless a newer server introduced it.
     pub fn code(&self) -> Option<Code> {
         self.error.parse().ok()
     }

@@ -1,7 +1,7 @@
-//! Opaque JSON: what a client hands to its worker, and a worker to its client, unread by us.
+//! Opaque JSON: passed from a client to its worker and back, never interpreted by us.
 //!
-//! The text is kept byte for byte. Parsing it into a tree and writing it back would change numbers and
-//! the order of members, and digests taken on both sides would differ.
+//! The text is kept byte for byte. Parsing it into a tree and writing it back would change numbers
+//! and the order of members, and digests taken on both sides would differ.
 
 use std::fmt;
 
@@ -45,7 +45,7 @@ impl Json {
         self.text() == "null"
     }
 
-    /// Reads the value into a type of the caller's.
+    /// Parses the value into a type that the caller chooses.
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.text())
     }

@@ -1,14 +1,16 @@
-//! What may be asked of a coordinator and what it answers, over HTTP, as JSON.
+//! The requests to a coordinator and its answers, over HTTP, as JSON.
 //!
-//! One named struct per public shape, members in camelCase. Nothing here decides anything: a request
-//! that [`parse`] accepts is well formed, not granted. The crate knows no other crate of the workspace,
-//! so that a client links the shapes without the rules or the store.
+//! One named struct per public shape, members in camelCase. Nothing here decides anything: a
+//! request that [`parse`] accepts is well formed, not granted. The crate depends on no other crate
+//! of the workspace except `faultpoint`, so that a client links the shapes without the rules or the
+//! store.
 //!
 //! Invariants:
-//! - Requests refuse members they do not know and name them; answers may grow, and clients ignore
-//!   what they do not know.
-//! - `verdict` is the coordinator's answer, `outcome` the worker's word, `state` the task's condition.
-//! - Every instant is a [`Time`]; opaque JSON ([`Json`]) keeps the bytes it came with.
+//! - Requests refuse unknown members and name them; answers may gain members, and clients ignore
+//!   unknown ones.
+//! - `verdict` is the coordinator's answer, `outcome` the worker's report, `state` the task's
+//!   condition.
+//! - Every instant is a [`Time`]; opaque JSON ([`Json`]) keeps its bytes.
 
 pub mod admin;
 pub mod answers;

@@ -1,34 +1,36 @@
-//! How much is too much: every bound of the wire, each with its reason. `check` enforces them.
+//! Every limit of the wire, each with its reason. `check` enforces them.
 
 use std::ops::RangeInclusive;
 
-/// The largest integer that every JSON reader keeps exactly: beyond it JavaScript and others round.
+/// The largest integer that every JSON parser keeps exactly: beyond it JavaScript and others round.
 pub const INTEGER_MAX: u64 = (1 << 53) - 1;
 
 /// Long enough for a path of several names, short enough for a table column and an index.
 pub const NAME_BYTES_MAX: usize = 128;
-/// Labels are for selecting, not for storing.
+/// Labels are for filtering, not for storage.
 pub const LABEL_VALUE_CHARS_MAX: usize = 256;
 pub const LABELS_MAX: usize = 32;
-/// What other services allow as a key.
+/// The usual limit of other services.
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 
-/// A larger payload belongs in storage of its own, with a reference here: rows and batches stay small.
+/// A larger payload belongs in separate storage, with a reference here: rows and batches stay
+/// small.
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 /// A screen or two of text for people.
 pub const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// A deep stack of a verbose language.
 pub const STACK_TRACE_BYTES_MAX: usize = 32 * 1024;
 
-/// What deeper nesting would hold, no schema of ours has; recursion over a body stays bounded.
+/// No schema of ours nests deeper, and recursion over a body stays bounded.
 pub const DEPTH_MAX: usize = 32;
-/// One batch is one transaction: more would make everybody else wait for its commit.
+/// One batch is one transaction: with more items every other caller would wait for its commit.
 pub const BATCH_ITEMS_MAX: usize = 1000;
 
-/// From the shortest lease a busy worker can renew, up to a day.
+/// From the shortest lease that a busy worker can renew, up to a day.
 pub const LEASE_MS: RangeInclusive<u64> = 2_000..=86_400_000;
 pub const LEASE_MS_DEFAULT: u64 = 90_000;
-/// From what a lease of two seconds needs, up to ten minutes, beyond which a lost worker goes unnoticed.
+/// From what a lease of two seconds needs, up to ten minutes; with a longer one a lost worker goes
+/// unnoticed.
 pub const HEARTBEAT_INTERVAL_MS: RangeInclusive<u64> = 500..=600_000;
 /// One heartbeat may be lost without losing the lease.
 pub const LEASE_PER_INTERVAL_MIN: u64 = 2;
@@ -38,7 +40,7 @@ pub const CANCEL_GRACE_MS_DEFAULT: u64 = 30_000;
 pub const ATTEMPTS: RangeInclusive<u64> = 1..=100;
 pub const MAX_ATTEMPTS_DEFAULT: u32 = 3;
 pub const LOST_MAX_DEFAULT: u32 = 3;
-/// Room for every scheme in use, small enough to be read by people.
+/// Enough levels for every scheme in use, small enough for people to read.
 pub const PRIORITY: RangeInclusive<i64> = -1000..=1000;
 /// A retry that waits longer than a day is a schedule.
 pub const RETRY_BASE_MS: RangeInclusive<u64> = 0..=86_400_000;
@@ -46,7 +48,7 @@ pub const RETRY_CAP_MS: RangeInclusive<u64> = 0..=86_400_000;
 pub const RETRY_BASE_MS_DEFAULT: u64 = 5_000;
 pub const RETRY_CAP_MS_DEFAULT: u64 = 300_000;
 
-/// Proxies cut idle connections after a minute at the latest; half of that is safe.
+/// Proxies close idle connections after a minute at the latest; half of that is safe.
 pub const WAIT_MS: RangeInclusive<u64> = 0..=30_000;
 /// As many as one worker process can keep alive with heartbeats.
 pub const LEASES_PER_POLL: RangeInclusive<u64> = 1..=256;
@@ -58,17 +60,17 @@ pub const PROGRESS_PCT: RangeInclusive<f64> = 0.0..=100.0;
 /// A page that is still quick to read and to send.
 pub const PAGE_ITEMS: RangeInclusive<u64> = 1..=1000;
 pub const PAGE_ITEMS_DEFAULT: u32 = 100;
-/// Cursors are ours; anything longer is not one.
+/// We issue the cursors; a longer text is not one.
 pub const CURSOR_BYTES_MAX: usize = 512;
 
-/// Enough for any split of work between workers; more is what separate keys are for.
+/// Enough for any assignment of queues to workers; use separate keys for more.
 pub const QUEUES_PER_KEY_MAX: usize = 256;
-/// How long the old secret of a rotated key may still count: a month to reach every machine.
+/// How long the old secret of a rotated key may stay valid: a month to reach every machine.
 pub const KEY_OVERLAP_MS: RangeInclusive<u64> = 0..=30 * 86_400_000;
-/// A day to hand out the new one.
+/// A day to distribute the new one.
 pub const KEY_OVERLAP_MS_DEFAULT: u64 = 86_400_000;
 
-/// More than one coordinator can answer is no limit.
+/// A rate beyond what one coordinator can answer is no limit.
 pub const REQUESTS_PER_SECOND: RangeInclusive<u64> = 1..=1_000_000;
 
 /// A third of the lease, as the worker contract advises, unless a long lease would make that too slow.

@@ -1,13 +1,13 @@
 //! The text rules: what a name, a label value or a key may be, and how free text is repaired.
 //!
-//! Names are refused when they break the rule. Free text of reports never is: a failure report must not
-//! fail on its content, so it is repaired instead.
+//! Names that break the rule are refused. Free text of reports is repaired instead: a failure
+//! report must not fail because of its content.
 
 use std::borrow::Cow;
 
 use crate::limits::{IDEMPOTENCY_KEY_CHARS_MAX, LABEL_VALUE_CHARS_MAX, NAME_BYTES_MAX};
 
-/// Kinds, queues, keys of tasks, label names, worker ids: `[A-Za-z0-9._:/-]{1,128}`.
+/// Kinds, queues, task keys, label names, worker ids: `[A-Za-z0-9._:/-]{1,128}`.
 pub fn is_name(text: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_name_byte)
 }
@@ -27,13 +27,14 @@ pub fn is_idempotency_key(text: &str) -> bool {
     (1..=IDEMPOTENCY_KEY_CHARS_MAX).contains(&chars) && text.chars().all(is_printable)
 }
 
-/// Control characters, line and paragraph separators cannot be seen, nor sent in a header.
+/// Control characters and line and paragraph separators are invisible and cannot be sent in a
+/// header.
 fn is_printable(c: char) -> bool {
     !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// Makes free text storable: NUL, which PostgreSQL cannot hold, becomes U+FFFD, and what is longer than
-/// `bytes_max` is cut between two characters.
+/// Makes free text storable: NUL, which PostgreSQL cannot store, becomes U+FFFD, and text longer
+/// than `bytes_max` is cut at a character boundary.
 ///
 /// ```
 /// assert_eq!(wire::names::repair_text("a\0b", 100), "a\u{fffd}b");
@@ -41,7 +42,8 @@ fn is_printable(c: char) -> bool {
 /// ```
 pub fn repair_text(text: &str, bytes_max: usize) -> Cow<'_, str> {
     if text.contains('\0') && !faultpoint::mutant(16) {
-        // Cut first: the replacement is longer than NUL, and only what is kept needs replacing.
+        // Cut first: the replacement is longer than NUL, and only the remaining text needs
+        // replacing.
         let repaired = cut(text, bytes_max).replace('\0', "\u{fffd}");
         return Cow::Owned(cut(&repaired, bytes_max).to_owned());
     }

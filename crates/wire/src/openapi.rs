@@ -1,7 +1,7 @@
-//! The OpenAPI 3.1 document, made from the very structs that are read and written.
+//! The OpenAPI 3.1 document, generated from the structs that are parsed and written.
 //!
-//! The routes are a table: path, who may call, what goes in, what comes out, which codes refuse. The
-//! document is committed as `protocol/openapi.json`; the same types always give the same bytes.
+//! The routes are a table: path, caller, request, answer, error codes. The document is committed as
+//! `protocol/openapi.json`; the same types always produce the same bytes.
 
 mod routes;
 
@@ -29,7 +29,7 @@ enum Caller {
     Anyone,
     /// A client's or worker's key.
     ApiKey,
-    /// A key, or nobody where only the same machine can ask.
+    /// A key, or none if only the same machine can call.
     ApiKeyUnlessLoopback,
     /// The token of one attempt.
     TaskToken,
@@ -114,7 +114,7 @@ fn request_body(body: Body) -> RequestBody {
         .build()
 }
 
-/// What may be asked next about what an answer names.
+/// Links from an answer to the calls that take the id it names.
 fn linked(id: &str, status: u16, response: ResponseBuilder) -> Response {
     let links = LINKS.iter().filter(|link| link.from == id && link.status == status);
     let response = links.fold(response, |response, link| {
@@ -196,7 +196,7 @@ fn components() -> Components {
         .build()
 }
 
-/// Shapes named by a route, and those they refer to.
+/// The schemas that routes name, and those that they refer to.
 fn schemas() -> Vec<(String, RefOr<Schema>)> {
     let mut all = Vec::new();
     add::<requests::SubmitRun>(&mut all);

@@ -1,4 +1,4 @@
-//! The pages of `docs/errors`, so that a server can hand them out itself.
+//! The pages of `docs/errors`, so that a server can serve them itself.
 
 use crate::Code;
 

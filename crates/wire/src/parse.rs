@@ -1,11 +1,11 @@
-//! From the bytes of a body to a request that is well formed, or to one clear fault.
+//! Parses the bytes of a body into a well-formed request, or into one clear fault.
 //!
-//! serde alone is too kind: it takes structs from arrays, keeps the last of two equal members inside
-//! opaque JSON, rounds large integers and does not say where in the body it stopped. So [`scan`] walks
-//! the body first, and what serde finds afterwards is traced back to a path.
+//! serde alone is too lenient: it accepts structs as arrays, keeps the last of two equal members
+//! inside opaque JSON, rounds large integers and does not say where in the body it stopped. So
+//! [`scan`] reads the body first, and the errors of serde are mapped to a path.
 //!
-//! Opaque JSON (`input`, `output`, `partialProgress`) keeps its bytes: it is refused where readers would
-//! disagree about its meaning, and never changed.
+//! Opaque JSON (`input`, `output`, `partialProgress`) keeps its bytes: it is refused where parsers
+//! would disagree about its meaning, and never changed.
 
 mod batch;
 mod scan;
@@ -16,18 +16,18 @@ use crate::check::{Check, FieldError};
 use crate::requests::*;
 use scan::FreeText;
 
-/// A body, or one item of a batch, that can be read with [`parse`].
+/// A body, or one item of a batch, that [`parse`] can read.
 pub trait Body: Check + DeserializeOwned {
     #[doc(hidden)]
     const FREE_TEXT: FreeText = FreeText::Refused;
 
-    /// What an empty body means, if anything.
+    /// The value of an empty body, if it is allowed.
     fn from_empty() -> Option<Self> {
         None
     }
 }
 
-/// A request that also comes in batches, in an array under one member.
+/// A request that can also be sent in batches, in an array under one member.
 pub trait BatchItem: Body {
     const MEMBER: &'static str;
 }
@@ -63,15 +63,15 @@ impl BatchItem for HeartbeatItem {
     const MEMBER: &'static str = "heartbeats";
 }
 
-/// What `POST /v1/runs` was given.
+/// The body of `POST /v1/runs`.
 #[derive(Debug)]
 pub enum Submit {
     One(Box<SubmitRun>),
-    /// Each item stands for itself: a bad one does not spoil the rest.
+    /// Each item is parsed separately: an invalid one does not affect the others.
     Many(Vec<Result<SubmitRun, FieldError>>),
 }
 
-/// Reads one request: shape, limits, free text repaired.
+/// Parses one request: checks shape and limits, repairs free text.
 ///
 /// ```
 /// use wire::{parse, requests::Started};
@@ -93,7 +93,7 @@ pub fn parse<T: Body>(bytes: &[u8]) -> Result<T, FieldError> {
     Ok(request)
 }
 
-/// Reads a batch. The outer error means that not even its items could be told apart.
+/// Parses a batch. The outer error means that the batch could not be split into items.
 pub fn parse_batch<T: BatchItem>(bytes: &[u8]) -> Result<Vec<Result<T, FieldError>>, FieldError> {
     require_object(bytes)?;
     let items = batch::split(bytes, T::MEMBER)?;
@@ -103,7 +103,7 @@ pub fn parse_batch<T: BatchItem>(bytes: &[u8]) -> Result<Vec<Result<T, FieldErro
     Ok(items.into_iter().enumerate().map(parse_item).collect())
 }
 
-/// Reads the body of `POST /v1/runs`: one run, or many under `runs`.
+/// Parses the body of `POST /v1/runs`: one run, or many under `runs`.
 pub fn parse_submit(bytes: &[u8]) -> Result<Submit, FieldError> {
     if batch::has_member(bytes, SubmitRun::MEMBER) {
         return parse_batch(bytes).map(Submit::Many);
@@ -130,7 +130,7 @@ fn require_object(bytes: &[u8]) -> Result<(), FieldError> {
     }
 }
 
-/// Turns serde's line and column into the path of the member it stopped at.
+/// Turns serde's line and column into the path of the member where it stopped.
 fn locate(bytes: &[u8], error: &serde_json::Error) -> FieldError {
     let offset = offset_of(bytes, error.line(), error.column());
     let text = error.to_string();

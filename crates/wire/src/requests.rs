@@ -1,7 +1,7 @@
-//! What may be asked. Every body refuses members it does not know, so that a misspelt option is an
-//! error and not a silent default.
+//! The request bodies. Every body refuses unknown members, so that a misspelt option is an error
+//! and not a silent default.
 //!
-//! Members are spelled out in the batch items instead of flattened: serde cannot refuse unknown
+//! Batch items repeat the members instead of flattening a struct: serde cannot refuse unknown
 //! members of a flattened struct.
 
 use std::collections::BTreeMap;
@@ -119,8 +119,8 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Base and cap with their defaults; a default yields to the member that was given, so that the cap
-    /// is never below the base.
+    /// Base and cap with their defaults. A default is adjusted to the member that was given, so
+    /// that the cap is never below the base.
     pub fn base_and_cap_ms(&self) -> (u64, u64) {
         match (self.base_ms, self.cap_ms) {
             (Some(base), Some(cap)) => (base, cap),
@@ -371,7 +371,7 @@ pub struct Included {
 }
 
 impl Included {
-    /// `None` for a list that names something else.
+    /// `None` for a list that names anything else.
     pub fn read(list: &str) -> Option<Self> {
         let mut included = Self::default();
         for name in list.split(',') {
@@ -428,8 +428,8 @@ pub struct RecordQuery {
     pub limit: Option<u32>,
 }
 
-/// Reads a nested struct from an object only: derived serde would also take its members from an array,
-/// in an order we never promised.
+/// Accepts a nested struct only as an object: derived serde would also accept its members as an
+/// array, in an order that we never promised.
 fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,

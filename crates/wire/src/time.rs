@@ -1,7 +1,7 @@
 //! Instants on the wire: RFC 3339, UTC, exactly three fractional digits.
 //!
-//! An instant is a count of milliseconds since 1970. What has no such spelling (before 1970, after the
-//! year 9999) cannot be held by [`Time`], so that writing one never fails.
+//! An instant is a count of milliseconds since 1970. Instants without such a spelling (before 1970,
+//! after the year 9999) cannot be held by [`Time`], so that writing one never fails.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,11 +18,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(i64);
 
-/// Text that is no instant the wire can carry.
+/// Text that is not an instant that the wire can carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeError(&'static str);
 
-/// Longer text cannot be an RFC 3339 instant with the nine fractional digits anyone uses.
+/// Longer text cannot be an RFC 3339 instant with the usual nine fractional digits.
 const TEXT_BYTES_MAX: usize = 40;
 
 impl Time {
@@ -30,7 +30,7 @@ impl Time {
     /// 9999-12-30T22:00:00.000Z: the last instant that has a four-digit year at every offset.
     pub const MAX: Time = Time(253_402_207_200_000);
 
-    /// The instant, or the nearest one the wire can spell.
+    /// The instant, or the nearest one that the wire can represent.
     pub const fn from_ms(ms: i64) -> Time {
         if ms < Self::MIN.0 {
             Self::MIN
@@ -52,7 +52,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// Written for every answer, several times: so by hand, without a formatter.
+/// Every answer contains several instants, so they are written by hand, without a formatter.
 struct Spelling([u8; "1970-01-01T00:00:00.000Z".len()]);
 
 impl Spelling {
@@ -83,8 +83,8 @@ impl Spelling {
     }
 }
 
-/// Year, month and day of a day since 1970: the calendar counted from the first of March of the year
-/// 0, so that a leap day is the last of its year, and every 400 years are alike.
+/// Year, month and day of a day number since 1970. The calendar is counted from 1 March of the year
+/// 0, so that a leap day is the last day of its year and every 400 years are alike.
 fn civil(day: u32) -> (u32, u32, u32) {
     const DAYS_TO_1970: u32 = 719_468;
     const DAYS_PER_ERA: u32 = 146_097;
@@ -116,7 +116,7 @@ impl FromStr for Time {
     }
 }
 
-/// jiff also reads spaces for `T`, missing seconds and time zone names; the wire does not.
+/// jiff also accepts spaces for `T`, missing seconds and time zone names; the wire does not.
 fn looks_like_rfc3339(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() <= TEXT_BYTES_MAX
@@ -195,7 +195,7 @@ mod tests {
         let near = 0..60_000;
         let far = (60_000..Time::MAX.as_ms() / MS_PER_DAY).step_by(97);
         for day in near.chain(far) {
-            // Another time of day each day.
+            // A different time of day for each day.
             let time = Time::from_ms(day * MS_PER_DAY + day * 7_919 % MS_PER_DAY);
             let instant = jiff::Timestamp::from_millisecond(time.as_ms()).unwrap();
             assert_eq!(time.to_string(), format!("{instant:.3}"));

@@ -1,17 +1,18 @@
 //! W3C trace context: which span of which trace a message belongs to.
 //!
-//! Read as the recommendation wants it: what cannot be read is as good as nothing and refuses no
-//! request, and a later version is read by the members this version knows. Written as version 00.
+//! Parsed as the recommendation requires: an invalid value is ignored and never a reason to refuse
+//! a request, and a later version is parsed by the members that this version knows. Written as
+//! version 00.
 
 use std::fmt;
 
-/// The flag by which whoever began a trace says that it is collected.
+/// The flag by which the originator of a trace says that it is collected.
 const SAMPLED: u8 = 1;
 
 /// Length of a `traceparent` of version 00.
 const TEXT_BYTES: usize = 55;
 
-/// A place in a trace, as the header `traceparent` spells it.
+/// A position in a trace, as the header `traceparent` spells it.
 ///
 /// ```
 /// let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -28,13 +29,13 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// A trace that begins here and is to be collected.
+    /// A new trace that is to be collected.
     pub fn root(trace: u128, span: u64) -> Self {
         Self { trace: trace.max(1), span: span.max(1), flags: SAMPLED }
     }
 
-    /// Reads a `traceparent`. `None` for what is not valid: other hex digits than lower case, ids of
-    /// zeros, the forbidden version `ff`, more members than version 00 has.
+    /// Parses a `traceparent`. `None` if it is not valid: hex digits that are not lower case, ids
+    /// of zeros, the forbidden version `ff`, more members than version 00 has.
     pub fn parse(text: &str) -> Option<Self> {
         let (head, rest) = text.split_at_checked(TEXT_BYTES)?;
         let mut members = head.split('-');
@@ -48,7 +49,7 @@ impl TraceContext {
         is_valid.then_some(Self { trace, span: span as u64, flags: flags as u8 })
     }
 
-    /// Whether whoever began the trace wants it collected.
+    /// Whether the originator of the trace wants it collected.
     pub fn is_sampled(self) -> bool {
         self.flags & SAMPLED != 0
     }
@@ -56,7 +57,7 @@ impl TraceContext {
     /// Another span of the same trace.
     #[must_use]
     pub fn with_span(self, span: u64) -> Self {
-        // Zero is no id.
+        // Zero is not a valid id.
         Self { span: span.max(1), ..self }
     }
 }

@@ -1,19 +1,19 @@
-//! The closed vocabularies of the wire. Case is part of the promise: what a worker says and what it is
-//! answered is upper case, a task's condition lower case.
+//! The closed vocabularies of the wire. Case is part of the interface: outcomes and verdicts are in
+//! upper case, states of a task in lower case.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A word that is not in the vocabulary; the message lists those that are.
+/// A word that is not in the vocabulary; the message lists the valid ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownWord {
     word: String,
     allowed: String,
 }
 
-/// Enough to recognise one's own mistake in a message without echoing a whole body.
+/// Enough to recognise a mistake in a message without echoing a whole body.
 const ECHO_CHARS_MAX: usize = 40;
 
 impl fmt::Display for UnknownWord {
@@ -24,7 +24,7 @@ impl fmt::Display for UnknownWord {
 
 impl std::error::Error for UnknownWord {}
 
-// Derived serde would also read a unit variant spelled as an object, `{"FAILED": null}`, and the
+// Derived serde would also accept a unit variant spelled as an object, `{"FAILED": null}`, and the
 // schema would have to repeat each rename; one list of words serves all three.
 macro_rules! vocabulary {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }) => {
@@ -180,7 +180,7 @@ vocabulary! {
 }
 
 impl State {
-    /// A terminal state never changes again.
+    /// Whether the state is final.
     pub const fn is_terminal(self) -> bool {
         match self {
             State::Queued | State::Running | State::Retry => false,

@@ -1,4 +1,4 @@
-//! What a run waits for.
+//! Explanations: what a run waits for.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

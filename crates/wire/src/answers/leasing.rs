@@ -1,4 +1,4 @@
-//! What a worker is handed, and what it hears while it holds it.
+//! Leases that a worker is granted, and the answers to its calls while it holds them.
 
 use std::collections::BTreeMap;
 

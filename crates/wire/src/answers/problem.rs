@@ -1,4 +1,4 @@
-//! Every answer that is not the one that was asked for.
+//! Error answers.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

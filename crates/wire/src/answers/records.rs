@@ -1,4 +1,4 @@
-//! What is kept of a task: every decision about it, and where its end came from.
+//! The history of a task, decision by decision, and the provenance record of its end.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! The answer to the end of an attempt, alone or in a batch.
+//! The answers to reports, single or in a batch.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

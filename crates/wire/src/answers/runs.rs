@@ -1,4 +1,4 @@
-//! A run as it is now, many of them, and a cancel that was taken.
+//! A run as it is now, lists of runs, and the answer to a cancel.
 
 use std::collections::BTreeMap;
 

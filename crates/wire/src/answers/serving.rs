@@ -1,4 +1,4 @@
-//! How the server is, and what its queues hold.
+//! The condition of the server, and the size of its queues.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! What became of new work: accepted, one by one or in a batch.
+//! The answers to submissions, single or in a batch.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! Each limit at its edge and one beyond.
+//! Each limit at its boundary and one beyond.
 
 use super::*;
 use crate::Time;
@@ -35,7 +35,7 @@ fn failure(category: ErrorCategory) -> ReportedError {
     ReportedError { category, message: "no".to_owned(), stack_trace: None, retryable: None }
 }
 
-/// JSON text of exactly so many bytes.
+/// JSON text of exactly this many bytes.
 fn json_of(bytes: usize) -> Json {
     Json::from_value(&"x".repeat(bytes - 2)).unwrap()
 }
@@ -159,7 +159,7 @@ fn texts_and_times_of_a_submit_are_checked() {
     assert_eq!(goal(MESSAGE_BYTES_MAX).check(), Ok(()));
     assert_eq!(field_of(&goal(MESSAGE_BYTES_MAX + 1)), "goal");
     assert_eq!(field_of(&submit_with(|run| run.goal = Some("\0".to_owned()))), "goal");
-    // A trace that cannot be understood is no reason to refuse anything.
+    // An invalid trace is never a reason to refuse a request.
     assert_eq!(submit_with(|run| run.traceparent = Some("x".to_owned())).check(), Ok(()));
     let times = |run_at, deadline| {
         submit_with(|run| {
@@ -196,7 +196,7 @@ fn a_poll_is_bounded_in_every_direction() {
 
 #[test]
 fn attempts_start_at_one_and_progress_is_a_percentage() {
-    // S4-65, S4-19: every callback carries an attempt; progress lies within 0 and 100.
+    // S4-65, S4-19: every callback carries an attempt; progress lies between 0 and 100.
     let beat = |attempt, progress_pct| Heartbeat {
         attempt,
         worker_id: "w1".to_owned(),

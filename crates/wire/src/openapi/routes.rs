@@ -1,4 +1,4 @@
-//! The routes, in the order of a reader: clients, workers, everybody.
+//! The routes, in reading order: clients, workers, everyone.
 
 use utoipa::IntoParams;
 use utoipa::openapi::Required;
@@ -16,7 +16,7 @@ pub(super) struct Route {
     pub(super) tag: &'static str,
     pub(super) summary: &'static str,
     pub(super) caller: Caller,
-    /// Beside those in the path.
+    /// Parameters other than those in the path.
     pub(super) parameters: fn() -> Vec<Parameter>,
     pub(super) body: Option<Body>,
     pub(super) answers: &'static [(u16, &'static str, Body)],
@@ -26,13 +26,13 @@ pub(super) struct Route {
 #[derive(Clone, Copy)]
 pub(super) enum Body {
     Json(&'static str),
-    /// The body may also be left out.
+    /// The body is optional.
     JsonOrEmpty(&'static str),
     OneOf(&'static str, &'static str),
-    /// JSON, or one event for each entry when the caller accepts server-sent events.
+    /// JSON, or one event per entry if the caller accepts server-sent events.
     JsonOrEvents(&'static str, &'static str),
     Text,
-    /// What Prometheus scrapes.
+    /// The text format that Prometheus scrapes.
     Metrics,
     AnyObject,
 }
@@ -43,7 +43,7 @@ impl Body {
     }
 }
 
-/// What any route with an API key may answer.
+/// The codes that any route with an API key may return.
 macro_rules! with_key_codes {
     ($($code:ident),*) => {
         &[
@@ -54,7 +54,7 @@ macro_rules! with_key_codes {
     };
 }
 
-/// What any call about one attempt may answer.
+/// The codes that any call about one attempt may return.
 macro_rules! with_task_codes {
     ($($code:ident),*) => {
         &[
@@ -99,7 +99,7 @@ const fn key(to: &'static str) -> NextCall {
     NextCall { from: "createKey", status: 201, pointer: "/key/keyId", to, parameter: "keyId" }
 }
 
-/// The ways through the interface that a reader, or a tool that tries sequences, should know.
+/// The typical sequences of calls, for readers and for tools that try sequences.
 pub(super) const LINKS: &[NextCall] = &[
     run("submitRuns", 201, "/runId", "getRun"),
     run("submitRuns", 201, "/runId", "cancelRun"),

@@ -1,4 +1,5 @@
-//! The document against the structs: same members, same required ones, every reference resolved.
+//! Compares the document with the structs: same members, same required ones, every reference
+//! resolved.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,7 @@ fn names_of(object: &Value) -> BTreeSet<String> {
     object.as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// Compares one struct with its schema by a sample in which every member is present.
+/// Compares one struct with its schema, using a sample in which every member is present.
 struct Shapes {
     schemas: Value,
     seen: BTreeSet<String>,
@@ -412,13 +413,13 @@ fn the_routes_are_those_of_the_interface() {
 
 #[test]
 fn callers_and_parameters_are_declared() {
-    // S4-6: callbacks carry a bearer token of their own class.
+    // S4-6: callbacks carry a bearer token of a separate class.
     let document = generated();
     let completed = &document["paths"]["/v1/tasks/{taskId}/completed"]["post"];
     assert_eq!(completed["security"], json!([{"taskToken": []}]));
     assert_eq!(document["paths"]["/v1/leases"]["post"]["security"], json!([{"apiKey": []}]));
     assert!(document["paths"]["/livez"]["get"].get("security").is_none());
-    // X46: a key, or none where only this machine can ask.
+    // X46: a key, or none if only this machine can call.
     let metrics = &document["paths"]["/metrics"]["get"];
     assert_eq!(metrics["security"], json!([{"apiKey": []}, {}]));
     assert!(metrics["responses"]["401"].is_object() && metrics["responses"]["403"].is_object());
@@ -442,7 +443,7 @@ fn the_document_is_the_same_every_time() {
     assert!(openapi_json().ends_with("}\n"));
 }
 
-/// Where the document states a bound, and the constant that is enforced.
+/// Compares each limit in the document with the constant that is enforced.
 #[test]
 fn the_bounds_in_the_document_are_those_that_are_enforced() {
     use crate::limits::*;

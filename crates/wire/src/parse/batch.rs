@@ -1,12 +1,12 @@
-//! Takes a batch apart without judging its items, so that one bad item never spoils the rest.
+//! Splits a batch without validating its items, so that one invalid item does not fail the others.
 //!
-//! Only the outer object and the brackets and strings of the items are looked at; everything else about
-//! an item is found when it is parsed on its own.
+//! Reads only the outer object, and the brackets and strings of the items; everything else about an
+//! item is checked when the item is parsed separately.
 
 use crate::check::FieldError;
 use crate::limits::BATCH_ITEMS_MAX;
 
-/// The bytes of each item of the array under `member`, the only member there may be.
+/// The bytes of each item of the array under `member`, which must be the only member.
 pub(super) fn split<'a>(bytes: &'a [u8], member: &str) -> Result<Vec<&'a [u8]>, FieldError> {
     let mut cursor = Cursor { bytes, at: 0 };
     let mut items = None;
@@ -31,14 +31,14 @@ pub(super) fn split<'a>(bytes: &'a [u8], member: &str) -> Result<Vec<&'a [u8]>, 
     Ok(items)
 }
 
-/// Whether the outer object has such a member; false for what is no object at all.
+/// Whether the outer object has such a member; false if the body is not an object.
 pub(super) fn has_member(bytes: &[u8], member: &str) -> bool {
     let mut found = false;
     let mut cursor = Cursor { bytes, at: 0 };
-    // A fault later in the body does not matter here: parsing will find it again and explain it.
+    // A later fault in the body does not matter here: parsing finds it again and explains it.
     let _ = cursor.members(|cursor, name| {
         found |= name == member;
-        // The rest says nothing about it any more, and is a whole batch.
+        // The member was found, so the rest need not be read.
         if found { Err(cursor.broken()) } else { cursor.skip_value().map(|_| ()) }
     });
     found
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// One value by its brackets and strings alone; at least one byte long.
+    /// Skips one value by its brackets and strings alone; at least one byte long.
     fn skip_value(&mut self) -> Result<&'a [u8], FieldError> {
         self.skip_space();
         let start = self.at;
@@ -117,7 +117,7 @@ impl<'a> Cursor<'a> {
         serde_json::from_slice(&self.bytes[start..self.at]).map_err(|_| self.broken())
     }
 
-    /// From an opening quote to its closing one.
+    /// Skips from an opening quote to its closing one.
     fn skip_string(&mut self) -> Result<(), FieldError> {
         self.at += 1;
         while let Some(rest) = self.bytes.get(self.at..) {

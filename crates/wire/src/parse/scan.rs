@@ -1,8 +1,9 @@
-//! One walk over a body before serde sees it: the grammar of JSON, and what serde lets pass.
+//! A pass over a body before serde reads it: checks the grammar of JSON, and what serde does not
+//! check.
 //!
 //! Refused: nesting deeper than [`DEPTH_MAX`], two members of one name in one object, integers that
-//! readers round, numbers beyond every float, text that is not Unicode. The recursion is as deep as
-//! [`DEPTH_MAX`] and no deeper.
+//! parsers round, numbers beyond every float, text that is not Unicode. The recursion is never
+//! deeper than [`DEPTH_MAX`].
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,28 +12,28 @@ use std::ops::Range;
 use crate::check::FieldError;
 use crate::limits::{DEPTH_MAX, INTEGER_MAX};
 
-/// What to do with text that is not Unicode, outside of opaque JSON.
+/// How to handle text that is not Unicode, outside of opaque JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeText {
     Refused,
-    /// A report must never fail on its content: what is not Unicode becomes U+FFFD.
+    /// A report must never fail because of its content: what is not Unicode becomes U+FFFD.
     Repaired,
 }
 
-/// Members whose content is the user's and never changed.
+/// Members whose content belongs to the user and is never changed.
 const OPAQUE: [&str; 3] = ["input", "output", "partialProgress"];
 
-/// Below this many members comparing them one by one is quicker than hashing.
+/// Below this many members a linear comparison is faster than hashing.
 const LINEAR_MEMBERS_MAX: usize = 16;
 
-/// Enough of a member's name to find it again, whatever was sent.
+/// Enough of a member's name to find it again.
 const NAME_CHARS_SHOWN: usize = 64;
 
 /// Checks the body; returns a repaired copy if its free text needed repair.
 pub(super) fn scan(bytes: &[u8], free_text: FreeText) -> Result<Option<Vec<u8>>, FieldError> {
     let mut scan = Scan::new(bytes, free_text);
     scan.body()?;
-    // Within one string bytes are judged after escapes.
+    // Within one string, bytes are checked after escapes.
     scan.repairs.sort_by_key(|(range, _)| range.start);
     Ok((!scan.repairs.is_empty()).then(|| apply(bytes, &scan.repairs)))
 }
@@ -41,7 +42,7 @@ pub(super) fn scan(bytes: &[u8], free_text: FreeText) -> Result<Option<Vec<u8>>,
 pub(super) fn path_at(bytes: &[u8], offset: usize) -> String {
     let mut scan = Scan::new(bytes, FreeText::Repaired);
     scan.lookup = Some(PathLookup { offset, path: String::new() });
-    // A body that cannot be walked leaves the path found so far, which is as good as can be had.
+    // If the scan fails, the path found so far is the best available.
     let _ = scan.body();
     scan.lookup.map_or_else(String::new, |lookup| lookup.path)
 }
@@ -116,7 +117,7 @@ impl<'a> Scan<'a> {
     }
 
     fn nested(&mut self, inside: fn(&mut Scan<'a>) -> Scanned) -> Scanned {
-        // The path is as long as the containers already open.
+        // The path is as long as the number of open containers.
         if self.path.len() >= DEPTH_MAX {
             return Err(FieldError::new(
                 first_member(&self.path),
@@ -181,7 +182,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// The text of a string; exact wherever it matters, which is for member names.
+    /// The text of a string; exact where it matters, which is for member names.
     fn string(&mut self) -> Result<Cow<'a, str>, FieldError> {
         let start = self.at;
         self.at += 1;
@@ -204,7 +205,7 @@ impl<'a> Scan<'a> {
         self.string_text(start..self.at, escaped)
     }
 
-    /// To the next quote, escape or control character: most of what is sent is the text of strings.
+    /// Skips to the next quote, escape or control character: most of a body is the text of strings.
     fn skip_plain_text(&mut self) {
         let rest = &self.bytes[self.at..];
         let stop = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f));
@@ -223,7 +224,8 @@ impl<'a> Scan<'a> {
         };
         match escaped {
             false => Ok(Cow::Borrowed(text)),
-            // A lone surrogate has been recorded for repair already; the raw text then serves as name.
+            // A lone surrogate is already recorded for repair; the raw text then serves as the
+            // name.
             true => {
                 Ok(serde_json::from_slice(&self.bytes[quoted])
                     .map_or(Cow::Borrowed(text), Cow::Owned))
@@ -289,7 +291,7 @@ impl<'a> Scan<'a> {
         Ok(u32::from_str_radix(text, 16).expect("four hexadecimal digits are a number"))
     }
 
-    /// Free text is repaired where that is asked for; names and opaque JSON never.
+    /// Repairs free text if requested; never repairs names and opaque JSON.
     fn repair(&mut self, range: Range<usize>, text: &'static str, message: &str) -> Scanned {
         let opaque = matches!(self.path.first(),
             Some(Step::Member(name)) if OPAQUE.contains(&name.as_ref()));
@@ -371,7 +373,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A value that ended before the position is not to blame: its container is, until the next one.
+    /// A value that ended before the position is not at fault: its container is, until the next
+    /// value.
     fn lookup_end(&mut self) {
         let passed = self.lookup.as_ref().is_some_and(|lookup| self.at < lookup.offset);
         if passed {
@@ -408,12 +411,12 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A fault of the value being read.
+    /// A fault in the value being scanned.
     fn fault(&self, message: &str) -> FieldError {
         FieldError::new(render(&self.path), message)
     }
 
-    /// A fault of the text itself: the place says more than the path.
+    /// A fault in the text itself: the offset says more than the path.
     fn broken(&self, message: &str) -> FieldError {
         let before = &self.bytes[..self.at.min(self.bytes.len())];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
@@ -450,7 +453,7 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// False if the name was there already.
+    /// False if the name was already present.
     fn insert(&mut self, name: Cow<'a, str>) -> bool {
         if self.few.contains(&name) {
             return false;

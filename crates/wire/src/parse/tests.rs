@@ -1,4 +1,5 @@
-//! Hostile and clumsy bodies: each is refused with the member at fault, or repaired where it must be.
+//! Hostile and malformed bodies: each is refused with the member at fault, or repaired where
+//! required.
 
 use super::*;
 use crate::Json;
@@ -101,7 +102,7 @@ fn limits_are_part_of_parsing() {
 
 #[test]
 fn nesting_is_bounded() {
-    // The body itself is one level.
+    // The body itself counts as one level.
     assert!(submit_with_input(&nested(DEPTH_MAX - 1)).is_ok());
     let deep = submit_with_input(&nested(DEPTH_MAX)).unwrap_err();
     assert_eq!(deep.field, "input");
