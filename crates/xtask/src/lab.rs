@@ -59,8 +59,8 @@ impl Build {
 
     fn note(&mut self, message: &Value) {
         let Some(executable) = message["executable"].as_str() else { return };
-        // The unit tests of a program have the same name as the program.
-        if message["target"]["kind"][0] == "bin" && message["profile"]["test"] == true {
+        // The unit tests of a program or a library can have the name of a program.
+        if message["target"]["kind"][0] != "test" && message["profile"]["test"] == true {
             return;
         }
         let package = package(message["package_id"].as_str().unwrap_or_default());
