@@ -50,8 +50,17 @@ fn every_mutant_in_the_code_has_one_row_and_every_row_is_in_the_code() {
     // Text that mentions mutants without a number is no mutant.
     let names = named("faultpoint::mutant(", ')');
     let mut in_code: Vec<u8> = names.keys().filter_map(|number| number.parse().ok()).collect();
+    in_code.extend(planted_in_the_rules());
     in_code.sort_unstable();
     assert_eq!(in_code, faultpoint::MUTANTS);
+}
+
+/// Bugs of the rules are rows `(number, function),` of one table.
+fn planted_in_the_rules() -> impl Iterator<Item = u8> {
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../verdict/src/planted.rs");
+    let text = fs::read_to_string(table).unwrap();
+    let row = |line: &str| line.trim().strip_prefix('(')?.split_once(", ")?.0.parse().ok();
+    text.lines().filter_map(row).collect::<Vec<u8>>().into_iter()
 }
 
 #[test]
