@@ -364,6 +364,9 @@ pub struct Fault {
 /// The name of the fault during which no coordinator can receive calls.
 pub const DOWN: &str = "down";
 
+/// The detail of that fault where a database fails over.
+pub const PRIMARY: &str = "the primary";
+
 /// The names of faults whose end begins a recovery: a process restarts, a standby is promoted.
 pub const RESTART: &str = "restart";
 pub const FAILOVER: &str = "failover";

@@ -1,9 +1,11 @@
 //! A parsed history: calls with their answers, decisions by task, and the order between events.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use crate::event::{
-    Answer, Cause, Decision, Event, EventKind, Granted, Invoke, Operation, Return, State,
+    Answer, Cause, Decision, Event, EventKind, Granted, Invoke, Operation, PRIMARY, Phase, Return,
+    State,
 };
 use crate::finding::{Finding, Invariant};
 
@@ -104,10 +106,12 @@ impl<'e> History<'e> {
         let mut grants: BTreeMap<&str, Vec<(usize, &Granted)>> = BTreeMap::new();
         let owners = owners(&calls);
         let existing_tasks = existing_tasks(&calls, &decisions);
+        let failovers = failovers(events);
         for (index, call) in calls.iter().enumerate() {
             let task = call
                 .task()
-                .filter(|task| !is_refusal_to_other_scope(call, task, &owners, &existing_tasks));
+                .filter(|task| !is_refusal_to_other_scope(call, task, &owners, &existing_tasks))
+                .filter(|_| !is_read_in_failover(call, &failovers));
             task.into_iter().for_each(|task| about.entry(task).or_default().push(index));
             for granted in call.grants() {
                 grants.entry(&granted.task).or_default().push((index, granted));
@@ -194,6 +198,26 @@ fn is_refusal_to_other_scope(
         return false;
     };
     owners.get(task).map_or(!existing_tasks.contains(task), |(owner, _)| *owner != scope)
+}
+
+/// From when until when a database failed over, as indexes of events.
+fn failovers(events: &[Event]) -> Vec<RangeInclusive<usize>> {
+    let mut failovers = Vec::new();
+    let mut begun = None;
+    for (place, event) in events.iter().enumerate() {
+        let EventKind::Fault(fault) = &event.what else { continue };
+        match fault.phase {
+            Phase::Begin if fault.detail.as_deref() == Some(PRIMARY) => begun = Some(place),
+            Phase::End => failovers.extend(begun.take().map(|begun| begun..=place)),
+            Phase::Begin => {}
+        }
+    }
+    failovers
+}
+
+/// Until a coordinator has seen the new primary, which takes it a second, it can read from a former one that lives on.
+fn is_read_in_failover(call: &Call<'_>, failovers: &[RangeInclusive<usize>]) -> bool {
+    call.is(Operation::Get) && failovers.iter().any(|failover| failover.contains(&call.begun))
 }
 
 /// Sorts by number; a decision without a number stays behind the decision before it.
