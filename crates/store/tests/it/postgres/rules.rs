@@ -132,7 +132,7 @@ async fn an_older_one_that_comes_late_is_refused() {
     let refused = old.writer().await.map(drop).unwrap_err();
     assert_eq!(refused.kind, FailureKind::UnknownRules);
     let said = refused.to_string();
-    let told = format!("version {NEWEST} of the rules and this Tenure knows 1; start");
+    let told = format!("version {NEWEST} of the rules is in force and this Tenure knows 1; start");
     assert!(said.contains(&told), "{said}");
     // Also when no other coordinator is left: decisions made with the newer version stay.
     drop(newer);
