@@ -187,7 +187,7 @@ fn check_no_extension(ctx: &ActorContext, task_rows: &TaskRows) {
     let is_extension = |event: &Event| matches!(event, Event::Extended { .. });
     if task_rows.history.iter().any(|entry| entry.events.iter().any(is_extension)) {
         let id = id(&task_rows.found.subject);
-        ctx.log.violate("A8", format_args!("{id} got time back although somebody listened"));
+        ctx.log.violate("A8", format_args!("{id} was extended without a stall"));
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn check(ctx: &ActorContext, id: &str, history: &[Entry]) {
             }
         }
         if entry.events.iter().any(|event| matches!(event, Event::Extended { .. })) {
-            let told = format_args!("{id} got time back although somebody listened");
+            let told = format_args!("{id} was extended without a stall");
             ctx.log.violate("A8", told);
         }
         timeline.follow(entry);

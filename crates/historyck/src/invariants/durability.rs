@@ -115,7 +115,7 @@ pub(super) fn nothing_unasked(history: &History<'_>, findings: &mut Vec<Finding>
     // A submission without an answer may be any of them, but only one.
     let unanswered = submits.iter().filter(|call| call.is_open()).count();
     for (task, place) in unexplained.iter().skip(unanswered) {
-        found.report(Some(task), vec![*place], "nobody submitted it");
+        found.report(Some(task), vec![*place], "no call submitted it");
     }
     reports_are_made(history, &mut found);
 }
@@ -149,7 +149,7 @@ fn reports_are_made(history: &History<'_>, found: &mut crate::history::FindingSi
         {
             let mut reports = history.calls_about(task).filter(|call| call.is(Operation::Report));
             if !reports.any(|call| call.invoke.attempt == decision.attempt) {
-                found.report(Some(task), vec![*place], "nobody reported this");
+                found.report(Some(task), vec![*place], "no call reported this");
             }
         }
     }

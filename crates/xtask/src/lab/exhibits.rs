@@ -119,14 +119,14 @@ pub(crate) const EXHIBITS: &[Exhibit] = &[
     played(34, "a token's end is not looked at", "jsonwebtoken, jwt-simple", "an expired token is a token", carrier("http::tokens::an_expired_token_says_so")),
     played(35, "a completion is lost in memory", "awa", "commits are not synced before they are acknowledged", store("power cut", "sqlite::power::every_acknowledged_commit_survives_a_power_cut")),
     played(36, "the request says what time it is", "Resonate", "a start is judged by the time its worker claims", rules("started::what_a_worker_says_of_the_time_revives_no_lease")),
-    played(37, "new work is taken while nobody hears workers", OURS, "the committer for new work does not ask whether the other hears", worlds("two_committers::new_work_waits_while_no_worker_is_heard")),
+    played(37, "new work is taken during a stall of the other committer", OURS, "the committer for new work does not ask whether the other stalled", worlds("two_committers::new_work_waits_while_no_worker_is_heard")),
     played(38, "a cancel eats the time an outage took", OURS, "what new work touches gets no time back", carrier("slowness::however_slow_every_batch_is_a_cancel_takes_no_time_from_a_lease")),
     played(39, "the wrong one's rounds count as hearing", OURS, "rounds of the committer for new work count", worlds("two_committers::only_rounds_that_hear_workers_count_as_hearing")),
-    played(40, "time is given back that nobody missed", OURS, "a refusal of new work counts as a worker unheard", worlds("two_committers::a_refusal_of_new_work_extends_no_lease")),
+    played(40, "leases are extended without a stall", OURS, "a refusal of new work counts as a refused call of a worker", worlds("two_committers::a_refusal_of_new_work_extends_no_lease")),
     played(41, "leases of the dead never end", OURS, "each committer leaves the sweeping to the other", worlds("two_committers::leases_of_dead_workers_end")),
     played(42, "half a coordinator lives on", OURS, "one that fails waits for the other to end", worlds("two_committers::a_process_ends_as_a_whole")),
     played(43, "a stop that never ends", OURS, "the committer that hears is told to end first", worlds("two_committers::a_stop_ends")),
-    played(44, "what a cancel ended is kept for ever", OURS, "ends of new work are not told to whoever forgets", worlds("two_committers::what_a_cancel_ended_is_forgotten")),
+    played(44, "what a cancel ended is kept for ever", OURS, "ends of new work are not passed to the carrier that prunes", worlds("two_committers::what_a_cancel_ended_is_forgotten")),
     played(45, "heartbeats wait behind submissions", OURS, "calls under a lease go the way of new work", worlds("two_committers::heartbeats_do_not_wait_behind_submissions")),
 ];
 
