@@ -1,20 +1,23 @@
 //! From columns to values: the reading that all engines with tables share.
 //!
-//! An engine defines how one column is read and how a bad value is reported. Which columns make up a task, an
-//! end or an attempt is defined here once, each list next to the function that reads it. Lists name their tables by
-//! one letter: `live l`, `inputs i`, `done d`, `attempts a`, `history h`, `refused r`.
-
-use std::collections::BTreeMap;
+//! An engine defines how one column is read and how a bad value is reported. [`crate::tables`] lists the columns; here
+//! the rows that were read become tasks, ends and attempts. Lists name their tables by one letter: `live l`,
+//! `inputs i`, `done d`, `attempts a`, `history h`, `refused r`.
 
 use verdict::event::Submitted;
 use verdict::{
-    AttemptOutcome, ClosedAttempt, Digest, Done, End, Event, Fence, Json, Lease, LeaseId, Name,
-    Phase, Policy, Reason, Scope, State, Task, TaskId, Text, Time, WorkerVerdict,
+    ClosedAttempt, Digest, Done, End, Event, Lease, Name, Phase, Policy, Scope, State, Task,
+    TaskId, Text, Time,
 };
 
 use crate::codec::inline_history::InlineHistory;
-use crate::codec::{Stored, delta, packed_policy};
+use crate::codec::{Stored, delta};
 use crate::row::{Bodies, Entry, Refused, Spec, TaskKey};
+use crate::tables::{
+    Attempt, AttemptRow, ColumnValue, Created, CreatedRow, DoneState, DoneStateRow, HistoryEntry,
+    HistoryEntryRow, LiveLease, LiveLeaseRow, LiveState, LiveStateRow, Names, NamesRow, Priority,
+    PriorityRow, Refusal, RefusalRow, Specification, SpecificationRow, Tale, select,
+};
 
 /// A row of an engine's table.
 pub(crate) trait Row {
@@ -22,11 +25,14 @@ pub(crate) trait Row {
 
     fn text(&self, column: usize) -> Result<Option<&str>, Self::Error>;
     fn blob(&self, column: usize) -> Result<Option<&[u8]>, Self::Error>;
-    fn int(&self, column: usize) -> Result<i32, Self::Error>;
+    fn int(&self, column: usize) -> Result<Option<i32>, Self::Error>;
     /// A count, which may use all 32 bits.
-    fn count(&self, column: usize) -> Result<u32, Self::Error>;
+    fn count(&self, column: usize) -> Result<Option<u32>, Self::Error>;
     fn long(&self, column: usize) -> Result<Option<i64>, Self::Error>;
-    fn flag(&self, column: usize) -> Result<bool, Self::Error>;
+    fn flag(&self, column: usize) -> Result<Option<bool>, Self::Error>;
+
+    /// The name of a column of the statement.
+    fn column_name(&self, column: usize) -> &str;
 
     /// The error for a column that cannot be read.
     fn unreadable(
@@ -76,14 +82,18 @@ impl<'a, R: Row> Columns<'a, R> {
         self.optional_bytes()?.ok_or_else(|| self.unreadable("it is null"))
     }
 
-    pub(crate) fn int(&mut self) -> Result<i32, R::Error> {
+    pub(crate) fn optional_int(&mut self) -> Result<Option<i32>, R::Error> {
         let column = self.step();
         self.row.int(column)
     }
 
-    pub(crate) fn count(&mut self) -> Result<u32, R::Error> {
+    pub(crate) fn optional_count(&mut self) -> Result<Option<u32>, R::Error> {
         let column = self.step();
         self.row.count(column)
+    }
+
+    pub(crate) fn count(&mut self) -> Result<u32, R::Error> {
+        self.optional_count()?.ok_or_else(|| self.unreadable("it is null"))
     }
 
     pub(crate) fn optional_long(&mut self) -> Result<Option<i64>, R::Error> {
@@ -95,9 +105,31 @@ impl<'a, R: Row> Columns<'a, R> {
         self.optional_long()?.ok_or_else(|| self.unreadable("it is null"))
     }
 
-    fn flag(&mut self) -> Result<bool, R::Error> {
+    pub(crate) fn optional_flag(&mut self) -> Result<Option<bool>, R::Error> {
         let column = self.step();
         self.row.flag(column)
+    }
+
+    /// Reads the next column, which has this name.
+    pub(crate) fn column<T: ColumnValue>(&mut self, name: &str) -> Result<T, R::Error> {
+        debug_assert_eq!(self.row.column_name(self.next), name, "column {}", self.next);
+        T::read(self)
+    }
+
+    /// A value that must not be absent in this row, although its column allows it.
+    fn required<T>(&self, value: Option<T>, name: &str) -> Result<T, R::Error> {
+        value.ok_or_else(|| self.unreadable_column(name, "it is null"))
+    }
+
+    /// The error for a column that was read before.
+    fn unreadable_column(
+        &self,
+        name: &str,
+        error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> R::Error {
+        let is_named = |column: &usize| self.row.column_name(*column) == name;
+        let column = (0..self.next).rev().find(is_named).unwrap_or(self.next - 1);
+        self.row.unreadable(column, error.into())
     }
 
     /// The error for the column that was read last.
@@ -136,14 +168,6 @@ impl<'a, R: Row> Columns<'a, R> {
         Ok(self.optional_str()?.map(Text::from))
     }
 
-    pub(crate) fn json(&mut self) -> Result<Json, R::Error> {
-        self.str().map(Json::from)
-    }
-
-    pub(crate) fn optional_json(&mut self) -> Result<Option<Json>, R::Error> {
-        Ok(self.optional_str()?.map(Json::from))
-    }
-
     pub(crate) fn time(&mut self) -> Result<Time, R::Error> {
         self.long().map(Time::from_millis)
     }
@@ -160,10 +184,6 @@ impl<'a, R: Row> Columns<'a, R> {
         self.u128_bytes().map(TaskId::from_u128)
     }
 
-    pub(crate) fn lease_id(&mut self) -> Result<LeaseId, R::Error> {
-        self.u128_bytes().map(LeaseId::from_u128)
-    }
-
     pub(crate) fn digest(&mut self) -> Result<Digest, R::Error> {
         self.fixed().map(Digest::from_bytes)
     }
@@ -172,17 +192,8 @@ impl<'a, R: Row> Columns<'a, R> {
         Ok(self.optional_fixed()?.map(Digest::from_bytes))
     }
 
-    pub(crate) fn fence(&mut self) -> Result<Fence, R::Error> {
-        Ok(Fence::from_u64(self.long()? as u64))
-    }
-
     pub(crate) fn scope(&mut self) -> Result<Scope, R::Error> {
         Ok(Scope { tenant: self.name()?, workspace: self.name()? })
-    }
-
-    pub(crate) fn stored<T: Stored>(&mut self) -> Result<T, R::Error> {
-        let text = self.str()?;
-        T::read(text).map_err(|error| self.unreadable(error))
     }
 
     pub(crate) fn optional_stored<T: Stored>(&mut self) -> Result<Option<T>, R::Error> {
@@ -190,24 +201,8 @@ impl<'a, R: Row> Columns<'a, R> {
         text.map(T::read).transpose().map_err(|error| self.unreadable(error))
     }
 
-    /// A policy, packed.
-    pub(crate) fn packed_policy(&mut self) -> Result<Policy, R::Error> {
-        let bytes = self.bytes()?;
-        packed_policy::read(bytes).map_err(|error| self.unreadable(error))
-    }
-
     pub(crate) fn inline_history(&mut self) -> Result<InlineHistory, R::Error> {
         Ok(InlineHistory::from_bytes(self.optional_bytes()?.unwrap_or_default().to_vec()))
-    }
-
-    pub(crate) fn state(&mut self) -> Result<State, R::Error> {
-        let name = self.str()?;
-        State::parse(name).ok_or_else(|| self.unknown_value("state"))
-    }
-
-    pub(crate) fn optional_reason(&mut self) -> Result<Option<Reason>, R::Error> {
-        let Some(name) = self.optional_str()? else { return Ok(None) };
-        Reason::parse(name).ok_or_else(|| self.unknown_value("reason")).map(Some)
     }
 }
 
@@ -225,25 +220,47 @@ pub(crate) struct QueueAndKind {
 
 impl QueueAndKind {
     pub(crate) fn read<R: Row>(columns: &mut Columns<'_, R>) -> Result<Self, R::Error> {
-        Ok(Self { scope: columns.scope()?, kind: columns.name()?, queue: columns.name()? })
+        let NamesRow { tenant, workspace, queue, kind } = Names::read(columns)?;
+        Ok(Self { scope: Scope { tenant, workspace }, kind, queue })
     }
 }
 
-/// Columns of a live task, after its id, its priority and its policy.
-pub(crate) const TASK: &str = "i.created_at, l.started_at, l.attempt, l.failures, l.lost, \
-    l.undelivered, l.claim_version, l.cancel, l.decided_at, l.revision, l.entries, l.chain, \
-    l.state, l.due, l.lease, l.owner, l.fence, l.poll, l.acquired_at, l.heartbeat_at, \
-    l.expires_at, l.attempt_at, l.heard, l.progress, l.tale";
+/// The columns that [`task`] reads, after those of the engine.
+pub(crate) fn task_columns() -> String {
+    let state = (select!("l", LiveState), select!("l", LiveLease), select!("l", Tale));
+    format!("{}, {}, {}, {}", select!("i", Created), state.0, state.1, state.2)
+}
 
-/// Reads [`TASK`], after the columns before it. Returns the task with the inline part of its history.
+/// What a task is read with from the columns of its engine.
+pub(crate) struct TaskHead {
+    pub(crate) names: QueueAndKind,
+    pub(crate) id: TaskId,
+    pub(crate) priority: i32,
+    pub(crate) policy: Policy,
+}
+
+/// Reads [`task_columns`], after the columns before them. Returns the task with the inline part of its history.
 pub(crate) fn task<R: Row>(
     columns: &mut Columns<'_, R>,
-    names: QueueAndKind,
-    id: TaskId,
-    priority: i32,
-    policy: Policy,
+    head: TaskHead,
 ) -> Result<(Task, InlineHistory), R::Error> {
-    let QueueAndKind { scope, kind, queue } = names;
+    let TaskHead { names: QueueAndKind { scope, kind, queue }, id, priority, policy } = head;
+    let CreatedRow { created_at } = Created::read(columns)?;
+    let LiveStateRow {
+        state,
+        revision,
+        due,
+        started_at,
+        attempt,
+        failures,
+        lost,
+        undelivered,
+        claim_version,
+        decided_at,
+        entries,
+        chain,
+        cancel,
+    } = LiveState::read(columns)?;
     let task = Task {
         id,
         scope,
@@ -251,125 +268,157 @@ pub(crate) fn task<R: Row>(
         queue,
         priority,
         policy,
-        created_at: columns.time()?,
-        started_at: columns.optional_time()?,
-        attempt: columns.count()?,
-        failures: columns.count()?,
-        lost: columns.count()?,
-        undelivered: columns.count()?,
-        claim_version: columns.count()?,
-        cancel: columns.optional_stored()?,
-        decided_at: columns.time()?,
-        revision: columns.count()?,
-        entries: columns.count()?,
-        chain: columns.digest()?,
-        phase: phase(columns)?,
+        created_at,
+        started_at,
+        attempt,
+        failures,
+        lost,
+        undelivered,
+        claim_version,
+        cancel,
+        decided_at,
+        revision,
+        entries,
+        chain,
+        phase: phase(columns, state, due)?,
     };
-    Ok((task, columns.inline_history()?))
+    Ok((task, Tale::read(columns)?.tale))
 }
 
-fn phase<R: Row>(columns: &mut Columns<'_, R>) -> Result<Phase, R::Error> {
-    match columns.state()? {
-        State::Queued => Ok(Phase::Queued { due: skip_lease(columns)? }),
-        State::Retry => Ok(Phase::Retry { due: skip_lease(columns)? }),
-        State::Running => {
-            columns.skip(1);
-            lease(columns).map(Phase::Running)
-        }
-        _ => Err(columns.unknown_value("state of a live task")),
+/// Reads the lease of a running task, and skips it in every other state.
+fn phase<R: Row>(
+    columns: &mut Columns<'_, R>,
+    state: State,
+    due: Option<Time>,
+) -> Result<Phase, R::Error> {
+    let waiting = |columns: &mut Columns<'_, R>| {
+        columns.skip(LiveLease::COLUMNS.len());
+        columns.required(due, "due")
+    };
+    match state {
+        State::Queued => Ok(Phase::Queued { due: waiting(columns)? }),
+        State::Retry => Ok(Phase::Retry { due: waiting(columns)? }),
+        State::Running => lease(columns).map(Phase::Running),
+        _ => Err(columns.unreadable_column("state", "not a state of a live task")),
     }
 }
 
-const LEASE_COLUMNS: usize = 10;
-
-fn skip_lease<R: Row>(columns: &mut Columns<'_, R>) -> Result<Time, R::Error> {
-    let due = columns.time()?;
-    columns.skip(LEASE_COLUMNS);
-    Ok(due)
-}
-
 fn lease<R: Row>(columns: &mut Columns<'_, R>) -> Result<Lease, R::Error> {
+    let LiveLeaseRow {
+        lease,
+        owner,
+        poll,
+        fence,
+        acquired_at,
+        heartbeat_at,
+        expires_at,
+        attempt_at,
+        heard,
+        progress,
+    } = LiveLease::read(columns)?;
     Ok(Lease {
-        id: columns.lease_id()?,
-        owner: columns.name()?,
-        fence: columns.fence()?,
-        poll: columns.optional_name()?,
-        acquired_at: columns.time()?,
-        heartbeat_at: columns.time()?,
-        expires_at: columns.time()?,
-        started_at: columns.optional_time()?,
-        heard: columns.flag()?,
-        progress: columns.optional_stored()?,
+        id: columns.required(lease, "lease")?,
+        owner: columns.required(owner, "owner")?,
+        fence: columns.required(fence, "fence")?,
+        poll,
+        acquired_at: columns.required(acquired_at, "acquired_at")?,
+        heartbeat_at: columns.required(heartbeat_at, "heartbeat_at")?,
+        expires_at: columns.required(expires_at, "expires_at")?,
+        started_at: attempt_at,
+        heard: columns.required(heard, "heard")?,
+        progress,
     })
 }
 
-/// Columns of an ended task, after its id and its names.
-pub(crate) const DONE: &str = "i.priority, i.created_at, d.started_at, d.completed_at, \
-    d.attempt, d.failures, d.lost, d.claim_version, d.cancel, d.state, d.reason, d.output, \
-    d.fault, d.entries, d.record";
+/// The columns of an ended task, after its id and its names.
+const DONE_HEAD: [&str; 2] = [select!("i", Priority), select!("i", Created)];
+const DONE: &str = select!("d", DoneState);
 
-/// Reads the id, the names and [`DONE`].
+pub(crate) fn done_columns() -> String {
+    format!("{}, {DONE}", DONE_HEAD.join(", "))
+}
+
+/// Reads the id, the names and [`done_columns`].
 pub(crate) fn done<R: Row>(columns: &mut Columns<'_, R>) -> Result<Done, R::Error> {
     let id = columns.task_id()?;
     let QueueAndKind { scope, kind, queue } = QueueAndKind::read(columns)?;
+    let PriorityRow { priority } = Priority::read(columns)?;
+    let CreatedRow { created_at } = Created::read(columns)?;
+    let DoneStateRow {
+        state,
+        reason,
+        started_at,
+        completed_at,
+        attempt,
+        failures,
+        lost,
+        claim_version,
+        entries,
+        record,
+        cancel,
+        fault,
+        output,
+    } = DoneState::read(columns)?;
+    let end = End { state, reason, output, fault };
     Ok(Done {
         id,
         scope,
         kind,
         queue,
-        priority: columns.int()?,
-        created_at: columns.time()?,
-        started_at: columns.optional_time()?,
-        completed_at: columns.time()?,
-        attempt: columns.count()?,
-        failures: columns.count()?,
-        lost: columns.count()?,
-        claim_version: columns.count()?,
-        cancel: columns.optional_stored()?,
-        end: End {
-            state: columns.state()?,
-            reason: columns.optional_reason()?,
-            output: columns.optional_json()?,
-            fault: columns.optional_stored()?,
-        },
-        entries: columns.count()?,
-        record: columns.digest()?,
+        priority,
+        created_at,
+        started_at,
+        completed_at,
+        attempt,
+        failures,
+        lost,
+        claim_version,
+        cancel,
+        end,
+        entries,
+        record,
     })
 }
 
 /// Columns of what a task was submitted with.
-pub(crate) const SPEC: &str = "i.input, i.goal, i.task_key, i.asset_id, i.resources, i.labels, \
-    i.traceparent, i.key, i.fingerprint";
+pub(crate) const SPEC: &str = select!("i", Specification);
 
 pub(crate) fn spec<R: Row>(columns: &mut Columns<'_, R>) -> Result<Spec, R::Error> {
-    Ok(Spec {
-        input: columns.json()?,
-        goal: columns.optional_text()?,
-        task_key: columns.optional_name()?,
-        asset_id: columns.optional_text()?,
-        resources: columns.optional_stored()?,
-        labels: labels(columns)?,
-        traceparent: columns.optional_text()?,
-        key: columns.optional_text()?,
-        fingerprint: columns.digest()?,
-    })
-}
-
-fn labels<R: Row>(columns: &mut Columns<'_, R>) -> Result<BTreeMap<String, String>, R::Error> {
-    let Some(text) = columns.optional_str()? else { return Ok(BTreeMap::new()) };
-    serde_json::from_str(text).map_err(|error| columns.unreadable(error))
+    let SpecificationRow {
+        fingerprint,
+        key,
+        goal,
+        task_key,
+        asset_id,
+        resources,
+        labels,
+        traceparent,
+        input,
+    } = Specification::read(columns)?;
+    Ok(Spec { input, goal, task_key, asset_id, resources, labels, traceparent, key, fingerprint })
 }
 
 /// [`SPEC`] for a list: with the input only where it is requested.
 pub(crate) fn listed_spec(bodies: Bodies) -> String {
-    if bodies.input { SPEC.to_owned() } else { SPEC.replacen("i.input", "'null'", 1) }
+    if bodies.input { SPEC.to_owned() } else { instead(SPEC, "i.input", "'null' AS input") }
 }
 
-/// [`DONE`] for a list. The engine passes the expression that reads a fault without its stack trace.
+/// [`done_columns`] for a list. The engine passes the expression that reads a fault without its stack trace.
 pub(crate) fn listed_done(bodies: Bodies, without_trace: &str) -> String {
-    let output = if bodies.output { "d.output" } else { "NULL" };
-    let fault = if bodies.stack_trace { "d.fault" } else { without_trace };
-    DONE.replacen("d.output", output, 1).replacen("d.fault", fault, 1)
+    let mut columns = done_columns();
+    if !bodies.output {
+        columns = instead(&columns, "d.output", "NULL AS output");
+    }
+    if !bodies.stack_trace {
+        columns = instead(&columns, "d.fault", &format!("{without_trace} AS fault"));
+    }
+    columns
+}
+
+/// The list with an expression in the place of one column.
+fn instead(list: &str, column: &str, expression: &str) -> String {
+    let replace = |item| if item == column { expression } else { item };
+    list.split(", ").map(replace).collect::<Vec<_>>().join(", ")
 }
 
 /// The submission that the first entry of a history records.
@@ -381,78 +430,61 @@ pub(crate) fn submitted(entries: Vec<Entry>) -> Option<Submitted> {
     })
 }
 
-pub(crate) const CLOSED: &str = "a.attempt, a.lease, a.fence, a.owner, a.granted_at, \
-    a.started_at, a.closed_at, a.outcome, a.reason, a.fault, a.report, a.claims";
+pub(crate) const CLOSED: &str = select!("a", Attempt);
 
 pub(crate) fn closed<R: Row>(
     task: TaskId,
     columns: &mut Columns<'_, R>,
 ) -> Result<ClosedAttempt, R::Error> {
+    let AttemptRow {
+        attempt,
+        lease,
+        fence,
+        owner,
+        granted_at,
+        started_at,
+        closed_at,
+        outcome,
+        reason,
+        report,
+        fault,
+        claims,
+    } = Attempt::read(columns)?;
     Ok(ClosedAttempt {
         task,
-        attempt: columns.count()?,
-        lease: columns.lease_id()?,
-        fence: columns.fence()?,
-        owner: columns.name()?,
-        granted_at: columns.time()?,
-        started_at: columns.optional_time()?,
-        closed_at: columns.time()?,
-        outcome: {
-            let name = columns.str()?;
-            AttemptOutcome::parse(name).ok_or_else(|| columns.unknown_value("outcome"))?
-        },
-        reason: columns.optional_reason()?,
-        fault: columns.optional_stored()?,
-        report: columns.optional_digest()?,
-        claims: columns.optional_json()?,
+        attempt,
+        lease,
+        fence,
+        owner,
+        granted_at,
+        started_at,
+        closed_at,
+        outcome,
+        reason,
+        fault,
+        report,
+        claims,
     })
 }
 
-pub(crate) const ENTRY: &str = "h.n, h.at, h.epoch, h.rules, h.request, h.loaded, h.events";
+pub(crate) const ENTRY: &str = select!("h", HistoryEntry);
 
 pub(crate) fn entry<R: Row>(task: TaskId, columns: &mut Columns<'_, R>) -> Result<Entry, R::Error> {
-    let (n, at) = (columns.count()?, columns.time()?);
-    let (epoch, rules) = (columns.count()?, columns.count()?);
-    let request = columns.stored()?;
-    let loaded = columns.optional_stored()?;
-    let events = delta::read(task, &request, columns.str()?);
-    let events = events.map_err(|error| columns.unreadable(error))?;
+    let row = HistoryEntry::read(columns)?;
+    let HistoryEntryRow { n, at, epoch, rules, request, loaded, events } = row;
+    let events = delta::read(task, &request, &events);
+    let events = events.map_err(|error| columns.unreadable_column("events", error))?;
     Ok(Entry { n, at, epoch, rules, request, loaded, events })
 }
 
-pub(crate) const REFUSED: &str = "r.lease, r.attempt, r.worker, r.call, r.code, r.stamp, \
-    r.digest, r.at";
+pub(crate) const REFUSED: &str = select!("r", Refusal);
 
 pub(crate) fn refused<R: Row>(
     task: &TaskKey,
     columns: &mut Columns<'_, R>,
 ) -> Result<Refused, R::Error> {
-    Ok(Refused {
-        task: task.clone(),
-        lease: columns.lease_id()?,
-        attempt: columns.count()?,
-        worker: columns.name()?,
-        call: columns.name()?,
-        code: columns.name()?,
-        worker_verdict: {
-            let name = columns.str()?;
-            worker_verdict(name).ok_or_else(|| columns.unknown_value("stamp"))?
-        },
-        digest: columns.optional_digest()?,
-        at: columns.time()?,
-    })
-}
-
-pub(crate) const fn worker_verdict_name(worker_verdict: WorkerVerdict) -> &'static str {
-    match worker_verdict {
-        WorkerVerdict::Committed => "committed",
-        WorkerVerdict::Cancelled => "cancelled",
-        WorkerVerdict::Rejected => "rejected",
-    }
-}
-
-fn worker_verdict(name: &str) -> Option<WorkerVerdict> {
-    [WorkerVerdict::Committed, WorkerVerdict::Cancelled, WorkerVerdict::Rejected]
-        .into_iter()
-        .find(|worker_verdict| worker_verdict_name(*worker_verdict) == name)
+    let row = Refusal::read(columns)?;
+    let RefusalRow { lease, call, code, attempt, worker, stamp, digest, at } = row;
+    let task = task.clone();
+    Ok(Refused { task, lease, attempt, worker, call, code, worker_verdict: stamp, digest, at })
 }

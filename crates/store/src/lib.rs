@@ -22,6 +22,7 @@ pub mod row_size;
 mod rules;
 pub mod seam;
 pub mod sqlite;
+mod tables;
 pub mod verify;
 
 pub use administration::{

@@ -20,6 +20,7 @@ mod reads;
 mod ready;
 mod rows;
 mod scopes;
+mod tables;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -52,6 +53,8 @@ pub use self::reads::browse::PostgresBrowse;
 use self::ready::candidates::Candidates;
 use self::ready::read_throttle::ReadThrottle;
 use self::ready::refill::{self, RefillSignals};
+#[cfg(feature = "testing")]
+pub use self::tables::table_columns;
 use crate::clock::{Clock, ClockAhead};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::seam::{Opened, RunsOn, Store};

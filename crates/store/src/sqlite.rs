@@ -28,6 +28,7 @@ mod rows;
 mod running;
 mod saving;
 mod statements;
+mod tables;
 mod work;
 mod writer;
 mod writes;
@@ -41,6 +42,8 @@ use verdict::{Rules, SupportedRules, Time};
 pub use self::batch::SqliteBatch;
 pub use self::browse::SqliteBrowse;
 use self::lock::Lock;
+#[cfg(feature = "testing")]
+pub use self::tables::table_columns;
 pub use self::writer::SqliteWriter;
 use crate::clock::{Clock, ClockAhead, MonotonicClock};
 use crate::failure::{Failure, FailureKind};

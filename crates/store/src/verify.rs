@@ -10,6 +10,7 @@
 
 mod fold;
 mod invariants;
+mod row_cells;
 
 use std::fmt;
 

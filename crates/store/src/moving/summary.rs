@@ -122,7 +122,7 @@ impl SummaryBuilder {
     }
 
     fn add(&mut self, canonical: CanonicalBytes) {
-        self.summary.digest = Digest::of(&[self.summary.digest.bytes(), canonical.bytes()]);
+        self.summary.digest = Digest::of(&[self.summary.digest.bytes(), canonical.as_bytes()]);
     }
 
     pub(super) fn done(self) -> StoreSummary {
@@ -169,7 +169,7 @@ impl TaskSummary {
 impl Series {
     fn add(&mut self, canonical: CanonicalBytes) {
         self.count += 1;
-        self.digest = Digest::of(&[self.digest.bytes(), canonical.bytes()]);
+        self.digest = Digest::of(&[self.digest.bytes(), canonical.as_bytes()]);
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{ClosedAttempt, Done, LeaseId, Span, TaskId, Time};
+use verdict::{ClosedAttempt, Done, LeaseId, Scope, Span, TaskId, Time};
 
 use super::batch::pending_writes::LockedRow;
 use super::connection::connections::Object;
@@ -19,7 +19,9 @@ use super::errors::StepError;
 use super::ready::refill;
 use super::rows::{self, CLOSED, Columns, LiveRow, SPEC, done_columns, id_bytes, task_columns};
 use super::scopes;
+use super::tables::{KeyUse, KeyUseRow};
 use crate::row::{IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, TaskWithSpec};
+use crate::tables::select;
 
 pub(super) type Client = Arc<Object>;
 pub(super) type Read<T> = Result<T, StepError>;
@@ -191,10 +193,14 @@ pub(super) async fn closed(
     rows.iter().map(read).collect()
 }
 
-const KEY_OWNERS: &str = "SELECT k.tenant, k.workspace, k.key, k.task, k.fingerprint \
-    FROM unnest($1::text[], $2::text[], $3::text[]) AS u(tenant, workspace, key) \
-    CROSS JOIN LATERAL (SELECT * FROM tenure.keys WHERE tenant = u.tenant \
-        AND workspace = u.workspace AND key = u.key OFFSET 0) k";
+static KEY_OWNERS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {} FROM unnest($1::text[], $2::text[], $3::text[]) AS u(tenant, workspace, key) \
+         CROSS JOIN LATERAL (SELECT * FROM tenure.keys WHERE tenant = u.tenant \
+            AND workspace = u.workspace AND key = u.key OFFSET 0) k",
+        select!("k", KeyUse)
+    )
+});
 
 pub(super) async fn key_owners(
     client: &Client,
@@ -205,12 +211,12 @@ pub(super) async fn key_owners(
     let texts: Vec<&str> = keys.iter().map(|key| key.text.as_str()).collect();
     let parameters: [(&(dyn ToSql + Sync), Type); 3] =
         [(&tenants, Type::TEXT_ARRAY), (&workspaces, Type::TEXT_ARRAY), (&texts, Type::TEXT_ARRAY)];
-    let rows = client.query_typed(KEY_OWNERS, &parameters).await?;
+    let rows = client.query_typed(&KEY_OWNERS, &parameters).await?;
     let read = |row: &Row| {
-        let mut columns = Columns::of(row);
-        let scope = columns.scope()?;
-        let key = IdempotencyKey { scope, text: columns.take::<&str>()?.into() };
-        Ok((key, KeyOwner { task: columns.task_id()?, fingerprint: columns.digest()? }))
+        let KeyUseRow { tenant, workspace, key, task, fingerprint } =
+            KeyUse::read(&mut Columns::of(row))?;
+        let key = IdempotencyKey { scope: Scope { tenant, workspace }, text: key };
+        Ok((key, KeyOwner { task, fingerprint }))
     };
     rows.iter().map(read).collect()
 }
@@ -374,7 +380,7 @@ pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
         SPECS.as_str(),
         scopes::SET,
         CLOCK,
-        KEY_OWNERS,
+        KEY_OWNERS.as_str(),
         refill::REFILL,
         NEXT_ALARM,
     ])

@@ -3,12 +3,14 @@
 use tokio_postgres::types::FromSql;
 use verdict::{Task, TaskId, Time};
 
+use super::tables::{Alarm, AlarmRow, Id, IdRow};
 use crate::codec::inline_history::InlineHistory;
-use crate::columns::{self, Row};
+use crate::columns::{self, Row, TaskHead};
 pub(super) use crate::columns::{
     CLOSED, ENTRY, QueueAndKind, REFUSED, SPEC, closed, done, entry, id_bytes, refused, spec,
 };
 use crate::failure::{Failure, FailureKind};
+use crate::tables::{Names, Priority, PriorityRow, Terms, TermsRow, select};
 
 /// Reads a row's columns one after the other.
 pub(super) type Columns<'a> = columns::Columns<'a, tokio_postgres::Row>;
@@ -26,21 +28,26 @@ impl Row for tokio_postgres::Row {
         get(self, column)
     }
 
-    fn int(&self, column: usize) -> Read<i32> {
+    fn int(&self, column: usize) -> Read<Option<i32>> {
         get(self, column)
     }
 
-    fn count(&self, column: usize) -> Read<u32> {
-        let count: i32 = get(self, column)?;
-        u32::try_from(count).map_err(|error| self.unreadable(column, error.into()))
+    fn count(&self, column: usize) -> Read<Option<u32>> {
+        let count: Option<i32> = get(self, column)?;
+        let count = count.map(u32::try_from).transpose();
+        count.map_err(|error| self.unreadable(column, error.into()))
     }
 
     fn long(&self, column: usize) -> Read<Option<i64>> {
         get(self, column)
     }
 
-    fn flag(&self, column: usize) -> Read<bool> {
+    fn flag(&self, column: usize) -> Read<Option<bool>> {
         get(self, column)
+    }
+
+    fn column_name(&self, column: usize) -> &str {
+        self.columns().get(column).map_or("?", |column| column.name())
     }
 
     fn unreadable(
@@ -48,8 +55,7 @@ impl Row for tokio_postgres::Row {
         column: usize,
         error: Box<dyn std::error::Error + Send + Sync>,
     ) -> Failure {
-        let column = self.columns().get(column).map_or("?", |column| column.name());
-        let what = format!("reading a stored row (column {column})");
+        let what = format!("reading a stored row (column {})", self.column_name(column));
         Failure::new(FailureKind::Fatal, what).because(error)
     }
 }
@@ -67,8 +73,10 @@ impl<'a> Columns<'a> {
 
 /// Columns of a live task; tables `live l`, `inputs i`.
 pub(super) fn task_columns() -> String {
-    let head = "l.alarm_at, l.tenant, l.workspace, l.kind, l.queue, l.id, l.priority, i.terms";
-    format!("{head}, {}", columns::TASK)
+    let (id, names) = (select!("l", Id), select!("l", Names));
+    let (priority, alarm, terms) =
+        (select!("l", Priority), select!("l", Alarm), select!("i", Terms));
+    format!("{id}, {names}, {priority}, {alarm}, {terms}, {}", columns::task_columns())
 }
 
 /// A live task, and when its alarm in the table fires: never later than the task wakes.
@@ -79,12 +87,9 @@ pub(super) struct LiveRow {
     pub(super) inline_history: InlineHistory,
 }
 
-/// The index of the id in [`task_columns`].
-const ID: usize = 5;
-
-/// The task of a row of [`task_columns`].
+/// The task of a row of [`task_columns`], which begins with its id.
 pub(super) fn id_of(row: &tokio_postgres::Row) -> Read<TaskId> {
-    Columns { row, next: ID }.task_id()
+    Columns::of(row).task_id()
 }
 
 /// Decodes a row. An error names the task, so that only this task is affected.
@@ -94,14 +99,22 @@ pub(super) fn live_row(columns: &mut Columns<'_>) -> Read<LiveRow> {
 }
 
 fn read_live(columns: &mut Columns<'_>) -> Read<LiveRow> {
-    let alarm_at = columns.optional_time()?;
+    let IdRow { id } = Id::read(columns)?;
     let names = QueueAndKind::read(columns)?;
-    let (id, priority, policy) = (columns.task_id()?, columns.int()?, columns.packed_policy()?);
-    let (task, inline_history) = columns::task(columns, names, id, priority, policy)?;
+    let PriorityRow { priority } = Priority::read(columns)?;
+    let AlarmRow { alarm_at } = Alarm::read(columns)?;
+    let TermsRow { terms } = Terms::read(columns)?;
+    let policy = terms.ok_or_else(|| columns.unreadable("it is null"))?;
+    let (task, inline_history) = columns::task(columns, TaskHead { names, id, priority, policy })?;
     Ok(LiveRow { alarm_at, task, inline_history })
+}
+
+/// The id and the names of a task that has ended; table `inputs i`.
+pub(super) fn ended_head() -> String {
+    format!("{}, {}", select!("i", Id), select!("i", Names))
 }
 
 /// Columns of a task that has ended; tables `done d`, `inputs i`.
 pub(super) fn done_columns() -> String {
-    format!("i.id, i.tenant, i.workspace, i.kind, i.queue, {}", columns::DONE)
+    format!("{}, {}", ended_head(), columns::done_columns())
 }

@@ -15,6 +15,7 @@ use verdict::decide::submit::KEY_WINDOW;
 use verdict::{Digest, Time};
 
 use super::rows::Columns;
+use super::writes;
 use crate::row::{IdempotencyKey, KeyOwner};
 
 const HOUR_MS: i64 = 60 * 60 * 1000;
@@ -171,10 +172,7 @@ pub(super) fn write(
     hash: u64,
     row: i64,
 ) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("INSERT INTO keys (hour, hash, task) VALUES (?1, ?2, ?3)")?
-        .execute(params![hour(now), hash as i64, row])?;
-    Ok(())
+    writes::key(connection, hour(now), hash, row)
 }
 
 pub(super) fn hash(key: &IdempotencyKey) -> u64 {

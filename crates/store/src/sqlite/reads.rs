@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension};
 use verdict::{ClosedAttempt, Done, LeaseId, Subject, TaskId};
 
 use super::ready_index::{KindQueueId, ReadyIndex};
-use super::rows::{self, CLOSED, Columns, LiveRow, NAMES, QueueAndKind, SPEC, WHERE, id_bytes};
+use super::rows::{self, CLOSED, Columns, KEY, LiveRow, NAMES, QueueAndKind, SPEC, id_bytes};
 use super::statements::{BatchStatement, Statements};
 use crate::cells::TaskIdentity;
 use crate::codec::inline_history::InlineHistory;
@@ -46,7 +46,7 @@ pub(super) fn live(connection: &Connection, row: i64) -> Read<Option<LiveRow>> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let from = "live l JOIN inputs i ON i.row = l.row JOIN lanes n ON n.lane = l.lane";
         select(
-            &format!("{WHERE}, {NAMES}, {}", rows::task_columns()),
+            &format!("{KEY}, {NAMES}, {}", rows::task_columns()),
             &format!("{from} WHERE l.row = ?1"),
         )
     });
@@ -66,7 +66,7 @@ pub(super) fn ready(
     id: TaskId,
 ) -> Read<Option<(LiveRow, Spec)>> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        let columns = format!("{WHERE}, {}, {SPEC}", rows::task_columns());
+        let columns = format!("{KEY}, {}, {SPEC}", rows::task_columns());
         select(&columns, "inputs i JOIN live l ON l.row = i.row WHERE i.id = ?1")
     });
     statements

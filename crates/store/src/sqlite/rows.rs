@@ -1,17 +1,19 @@
 //! Rows to values: the part that is specific to SQLite. The rest is in [`crate::columns`].
 
 use rusqlite::types::{FromSql, FromSqlError, ValueRef};
-use verdict::{Policy, Span, Task};
+use verdict::{Name, Policy, Span, Task, TaskId, Time};
 
 use super::live_index::IndexedTask;
 use super::ready_index::{KindQueueId, ReadyIndex};
+use super::tables::{Key, KeyRow};
+use crate::codec::Stored;
 use crate::codec::inline_history::InlineHistory;
-use crate::codec::packed_policy;
-use crate::columns::{self, Row};
+use crate::columns::{self, Row, TaskHead};
 pub(super) use crate::columns::{
     CLOSED, ENTRY, QueueAndKind, REFUSED, SPEC, closed, done, entry, id_bytes, refused, spec,
 };
 use crate::row::PollRef;
+use crate::tables::{Names, Priority, PriorityRow, Terms, TermsRow, columns, select};
 
 /// Reads a row's columns one after the other.
 pub(super) type Columns<'a> = columns::Columns<'a, rusqlite::Row<'a>>;
@@ -31,11 +33,11 @@ impl Row for rusqlite::Row<'_> {
         bytes.map_err(|error: FromSqlError| self.unreadable(column, error.into()))
     }
 
-    fn int(&self, column: usize) -> Read<i32> {
+    fn int(&self, column: usize) -> Read<Option<i32>> {
         self.get(column)
     }
 
-    fn count(&self, column: usize) -> Read<u32> {
+    fn count(&self, column: usize) -> Read<Option<u32>> {
         self.get(column)
     }
 
@@ -43,8 +45,12 @@ impl Row for rusqlite::Row<'_> {
         self.get(column)
     }
 
-    fn flag(&self, column: usize) -> Read<bool> {
+    fn flag(&self, column: usize) -> Read<Option<bool>> {
         self.get(column)
+    }
+
+    fn column_name(&self, column: usize) -> &str {
+        self.as_ref().column_name(column).unwrap_or("?")
     }
 
     fn unreadable(
@@ -70,22 +76,32 @@ impl<'a> Columns<'a> {
 
     /// Packed, or text in rows from before policies were packed.
     fn policy(&mut self) -> Read<Policy> {
-        match self.optional_bytes()? {
-            None => self.stored(),
-            Some(bytes) => {
-                self.skip(1);
-                packed_policy::read(bytes).map_err(|error| self.unreadable(error))
-            }
+        let TermsRow { terms } = Terms::read(self)?;
+        let OldTermsRow { policy } = OldTerms::read(self)?;
+        match (terms, policy) {
+            (Some(terms), _) => Ok(terms),
+            (None, Some(text)) => Policy::read(&text).map_err(|error| self.unreadable(error)),
+            (None, None) => Err(self.unreadable("it is null")),
         }
     }
 }
 
+columns! {
+    /// The policy as text, in rows from before policies were packed.
+    OldTerms reads OldTermsRow {
+        policy: Option<String>,
+    }
+}
+
+/// The names of a kind queue; table `lanes n`.
+pub(super) const NAMES: &str = select!("n", Names);
+
 /// Columns of a live task, in three parts; tables `live l`, `lanes n`, and `live l`, `inputs i`.
-/// A reader that knows the names of kind queues leaves out the second part.
-pub(super) const WHERE: &str = "l.row, l.lane";
-pub(super) const NAMES: &str = "n.tenant, n.workspace, n.kind, n.queue";
+/// A reader that knows the names of kind queues leaves out the second part, [`NAMES`].
+pub(super) const KEY: &str = select!("l", Key);
 pub(super) fn task_columns() -> String {
-    format!("l.id, l.priority, i.terms, i.policy, {}", columns::TASK)
+    let (priority, terms) = (select!("l", Priority), select!("i", Terms));
+    format!("{priority}, {terms}, {}, {}", select!("i", OldTerms), columns::task_columns())
 }
 
 /// A live task with its position in the tables.
@@ -101,41 +117,53 @@ pub(super) fn live_row(
     columns: &mut Columns<'_>,
     names: impl FnOnce(&mut Columns<'_>, KindQueueId) -> Read<QueueAndKind>,
 ) -> Read<LiveRow> {
-    let (row, kind_queue) = (columns.long()?, KindQueueId(columns.take()?));
+    let KeyRow { row, id, lane } = Key::read(columns)?;
+    let kind_queue = KindQueueId(lane);
     let names = names(columns, kind_queue)?;
-    let (id, priority, policy) = (columns.task_id()?, columns.int()?, columns.policy()?);
-    let (task, inline_history) = columns::task(columns, names, id, priority, policy)?;
+    let PriorityRow { priority } = Priority::read(columns)?;
+    let policy = columns.policy()?;
+    let (task, inline_history) = columns::task(columns, TaskHead { names, id, priority, policy })?;
     Ok(LiveRow { row, kind_queue, task, inline_history })
 }
 
-/// Columns that the index of live tasks needs; table `live l`.
-pub(super) const INDEX_COLUMNS: &str = "l.id, l.lane, l.priority, l.due, l.wakes_at, l.lease_ms, \
-    l.owner, l.poll";
+columns! {
+    /// What the index of live tasks is built from; table `live l`.
+    Indexed reads IndexedRow {
+        lane: u32,
+        id: TaskId,
+        priority: i32,
+        due: Option<Time>,
+        wakes_at: Option<Time>,
+        lease_ms: Span,
+        owner: Option<Name>,
+        poll: Option<Name>,
+    }
+}
+
+pub(super) const INDEX_COLUMNS: &str = select!("l", Indexed);
 
 pub(super) fn kind_queue_of_indexed(row: &rusqlite::Row<'_>) -> Read<KindQueueId> {
-    row.get(1).map(KindQueueId)
+    row.get(0).map(KindQueueId)
 }
 
 /// The kind queue must already be in memory.
 pub(super) fn indexed(columns: &mut Columns<'_>, kind_queues: &ReadyIndex) -> Read<IndexedTask> {
-    let id = columns.task_id()?;
-    let kind_queue = KindQueueId(columns.take()?);
-    let priority = columns.take()?;
-    let claimable_at = columns.optional_time()?;
-    let wakes_at = columns.optional_time()?;
-    if claimable_at.is_some() {
-        let (lease, poll) = (None, None);
-        return Ok(IndexedTask { id, kind_queue, priority, claimable_at, wakes_at, lease, poll });
-    }
-    let lease = Some(Span::from_millis(columns.take::<i64>()? as u64));
-    let QueueAndKind { scope, .. } =
-        kind_queues.names(kind_queue).ok_or_else(|| columns.unknown_value("lane"))?;
-    let owner = columns.name()?;
-    let poll = columns.optional_name()?.map(|poll| PollRef { scope, owner, poll });
-    Ok(IndexedTask { id, kind_queue, priority, claimable_at, wakes_at, lease, poll })
+    let IndexedRow { lane, id, priority, due, wakes_at, lease_ms, owner, poll } =
+        Indexed::read(columns)?;
+    let kind_queue = KindQueueId(lane);
+    let poll = match owner.zip(poll) {
+        None => None,
+        Some((owner, poll)) => {
+            let names = kind_queues.names(kind_queue);
+            let QueueAndKind { scope, .. } = names.ok_or_else(|| columns.unknown_value("lane"))?;
+            Some(PollRef { scope, owner, poll })
+        }
+    };
+    let lease = due.is_none().then_some(lease_ms);
+    Ok(IndexedTask { id, kind_queue, priority, claimable_at: due, wakes_at, lease, poll })
 }
 
 /// Columns of an ended task; tables `done d`, `inputs i`, `lanes n`.
 pub(super) fn done_columns() -> String {
-    format!("i.id, {NAMES}, {}", columns::DONE)
+    format!("i.id, {NAMES}, {}", columns::done_columns())
 }

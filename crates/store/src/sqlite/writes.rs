@@ -1,29 +1,41 @@
 //! Writing rows. Only statements: the batch chooses which ones, and in which order.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, Statement, ToSql, params};
 use verdict::{ClosedAttempt, Done, Task};
 
 use super::ready_index::KindQueueId;
 use super::rows::LiveRow;
 use super::statements::{BatchStatement, Statements};
+use super::tables::{
+    ATTEMPTS, DONE, DoneKey, HISTORY, INPUTS, KEYS, Key, KeyUse, LANES, LIVE, LIVE_CHANGING,
+    REFUSED, TaskRow,
+};
+use crate::cells::Cells;
 pub(super) use crate::cells::TaskIdentity;
-use crate::cells::{self, Cells};
 use crate::codec::inline_history::InlineHistory;
+use crate::codec::payload_digest::digest_payloads;
 use crate::row::{Entry, Refused, Spec};
+use crate::tables::{
+    self, Attempt, ColumnList, Created, DoneState, HistoryEntry, LeaseLength, LiveLease, LiveState,
+    LiveWake, Names, Priority, Refusal, Specification, Table, Tale, Terms, names,
+};
 
 type Written<T> = rusqlite::Result<T>;
 
 /// Binds cells as parameters of one statement, which is executed at the end.
 struct Binding<'s, 'c> {
     statement: &'s mut Statement<'c>,
+    columns: ColumnList,
     bound: usize,
     /// The first error; after it no further parameter is bound.
     refused: Written<()>,
 }
 
 impl<'s, 'c> Binding<'s, 'c> {
-    fn of(statement: &'s mut Statement<'c>) -> Self {
-        Self { statement, bound: 0, refused: Ok(()) }
+    fn of(statement: &'s mut Statement<'c>, columns: ColumnList) -> Self {
+        Self { statement, columns, bound: 0, refused: Ok(()) }
     }
 
     fn bind(&mut self, value: impl ToSql) -> &mut Self {
@@ -41,6 +53,10 @@ impl<'s, 'c> Binding<'s, 'c> {
 }
 
 impl Cells for Binding<'_, '_> {
+    fn begin(&mut self, column: &'static str) {
+        tables::expect_next(self.columns, self.bound, column);
+    }
+
     fn text(&mut self, value: Option<&str>) -> &mut Self {
         self.bind(value)
     }
@@ -49,11 +65,11 @@ impl Cells for Binding<'_, '_> {
         self.bind(value)
     }
 
-    fn int(&mut self, value: i32) -> &mut Self {
+    fn int(&mut self, value: Option<i32>) -> &mut Self {
         self.bind(value)
     }
 
-    fn count(&mut self, value: u32) -> &mut Self {
+    fn count(&mut self, value: Option<u32>) -> &mut Self {
         self.bind(value)
     }
 
@@ -66,23 +82,32 @@ impl Cells for Binding<'_, '_> {
     }
 }
 
+/// The INSERT of a row, with a parameter for each column.
+fn insert(table: &Table) -> String {
+    let (columns, parameters) = (names(table.written, ""), parameters(table.written));
+    format!("INSERT INTO {} ({columns}) VALUES ({parameters})", table.name)
+}
+
+fn parameters(columns: ColumnList) -> String {
+    vec!["?"; columns.iter().map(|group| group.len()).sum()].join(", ")
+}
+
 /// Numbers a new kind queue: the largest number plus one.
 pub(super) fn kind_queue(connection: &Connection, task: TaskIdentity<'_>) -> Written<KindQueueId> {
-    connection
-        .prepare_cached(
-            "INSERT INTO lanes (lane, tenant, workspace, queue, kind)
-             VALUES ((SELECT coalesce(max(lane) + 1, 0) FROM lanes), ?1, ?2, ?3, ?4)
-             RETURNING lane",
-        )?
-        .query_row(
-            params![
-                task.scope.tenant.as_str(),
-                task.scope.workspace.as_str(),
-                task.queue.as_str(),
-                task.kind.as_str(),
-            ],
-            |row| row.get(0).map(KindQueueId),
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let (columns, parameters) = (names(LANES.written, ""), parameters(LANES.written));
+        format!(
+            "INSERT INTO lanes ({columns}, lane)
+             VALUES ({parameters}, (SELECT coalesce(max(lane) + 1, 0) FROM lanes)) RETURNING lane"
         )
+    });
+    let mut statement = connection.prepare_cached(&SQL)?;
+    let mut cells = Binding::of(&mut statement, LANES.written);
+    Names::write(&mut cells, task);
+    cells.refused?;
+    let mut rows = statement.raw_query();
+    let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    row.get(0).map(KindQueueId)
 }
 
 /// Records that the kind queue has tasks in this block of rows.
@@ -103,39 +128,36 @@ pub(super) struct Input<'a> {
 }
 
 pub(super) fn input(statements: &mut Statements<'_>, input: Input<'_>) -> Written<()> {
+    static SQL: LazyLock<String> = LazyLock::new(|| insert(&INPUTS));
     let Input { row, kind_queue, task, policy, spec, inline_history } = input;
-    let statement = statements.get(
-        BatchStatement::Input,
-        "INSERT INTO inputs (row, id, lane, priority, created_at, terms, fingerprint, key,
-            goal, task_key, asset_id, resources, labels, traceparent, input, tale)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-    )?;
-    let mut cells = Binding::of(statement);
-    cells.long(Some(row)).id(task.id).long(Some(kind_queue.0.into()));
-    cells::input(&mut cells, task, policy, spec, inline_history);
+    let statement = statements.get(BatchStatement::Input, &SQL)?;
+    let mut cells = Binding::of(statement, INPUTS.written);
+    Key::write(&mut cells, row, task.id, kind_queue);
+    Priority::write(&mut cells, task.priority);
+    Created::write(&mut cells, task.created_at);
+    Terms::write(&mut cells, policy);
+    Specification::write(&mut cells, spec);
+    Tale::write(&mut cells, inline_history);
     cells.execute().map(drop)
 }
 
-const LIVE_INSERT: &str = "INSERT INTO live (state, revision, due, wakes_at, started_at, attempt,
-        failures, lost, undelivered, claim_version, decided_at, entries, chain, cancel, lease,
-        owner, poll, fence, acquired_at, heartbeat_at, expires_at, attempt_at, heard, progress,
-        tale, row, id, lane, priority, lease_ms)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-        ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)";
-
-const LIVE_UPDATE: &str = "UPDATE live SET state = ?1, revision = ?2, due = ?3, wakes_at = ?4,
-        started_at = ?5, attempt = ?6, failures = ?7, lost = ?8, undelivered = ?9,
-        claim_version = ?10, decided_at = ?11, entries = ?12, chain = ?13, cancel = ?14,
-        lease = ?15, owner = ?16, poll = ?17, fence = ?18, acquired_at = ?19, heartbeat_at = ?20,
-        expires_at = ?21, attempt_at = ?22, heard = ?23, progress = ?24, tale = ?25
-    WHERE row = ?26 AND revision = ?27";
+/// Binds the columns that decisions change.
+fn changing(cells: &mut Binding<'_, '_>, task: &Task, inline_history: &InlineHistory) {
+    LiveState::write(cells, task);
+    LiveLease::write(cells, task);
+    Tale::write(cells, inline_history);
+    LiveWake::write(cells, task);
+}
 
 pub(super) fn live_insert(statements: &mut Statements<'_>, live: &LiveRow) -> Written<()> {
+    static SQL: LazyLock<String> = LazyLock::new(|| insert(&LIVE));
     let LiveRow { row, kind_queue, task, inline_history } = live;
-    let mut cells = Binding::of(statements.get(BatchStatement::LiveInsert, LIVE_INSERT)?);
-    cells::changing(&mut cells, task, inline_history);
-    cells.long(Some(*row)).id(task.id).long(Some(kind_queue.0.into())).int(task.priority);
-    cells.long(Some(task.policy.lease.millis() as i64));
+    let statement = statements.get(BatchStatement::LiveInsert, &SQL)?;
+    let mut cells = Binding::of(statement, LIVE.written);
+    changing(&mut cells, task, inline_history);
+    Key::write(&mut cells, *row, task.id, *kind_queue);
+    Priority::write(&mut cells, task.priority);
+    LeaseLength::write(&mut cells, task);
     cells.execute().map(drop)
 }
 
@@ -147,9 +169,14 @@ pub(super) fn live_update(
     task: &Task,
     inline_history: &InlineHistory,
 ) -> Written<usize> {
-    let mut cells = Binding::of(statements.get(BatchStatement::LiveUpdate, LIVE_UPDATE)?);
-    cells::changing(&mut cells, task, inline_history);
-    cells.long(Some(row)).count(before);
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let set = names(LIVE_CHANGING, "").replace(", ", " = ?, ");
+        format!("UPDATE live SET {set} = ? WHERE row = ? AND revision = ?")
+    });
+    let statement = statements.get(BatchStatement::LiveUpdate, &SQL)?;
+    let mut cells = Binding::of(statement, LIVE_CHANGING);
+    changing(&mut cells, task, inline_history);
+    cells.long(Some(row)).count(Some(before));
     cells.execute()
 }
 
@@ -169,15 +196,11 @@ pub(super) fn done_insert(
     done: &Done,
     inline_history: &InlineHistory,
 ) -> Written<()> {
-    let statement = statements.get(
-        BatchStatement::Done,
-        "INSERT INTO done (row, state, reason, started_at, completed_at, attempt, failures,
-            lost, claim_version, entries, record, cancel, fault, output, tale)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-    )?;
-    let mut cells = Binding::of(statement);
-    cells.long(Some(row));
-    cells::done(&mut cells, done, inline_history);
+    static SQL: LazyLock<String> = LazyLock::new(|| insert(&DONE));
+    let mut cells = Binding::of(statements.get(BatchStatement::Done, &SQL)?, DONE.written);
+    DoneKey::write(&mut cells, row);
+    DoneState::write(&mut cells, done);
+    Tale::write(&mut cells, inline_history);
     cells.execute().map(drop)
 }
 
@@ -186,39 +209,40 @@ pub(super) fn attempt(
     row: i64,
     closed: &ClosedAttempt,
 ) -> Written<()> {
-    let statement = statements.get(
-        BatchStatement::Attempt,
-        "INSERT INTO attempts (task, attempt, lease, fence, owner, granted_at, started_at,
-            closed_at, outcome, reason, report, fault, claims)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-    )?;
-    let mut cells = Binding::of(statement);
-    cells.long(Some(row));
-    cells::attempt(&mut cells, closed);
+    static SQL: LazyLock<String> = LazyLock::new(|| insert(&ATTEMPTS));
+    let mut cells = Binding::of(statements.get(BatchStatement::Attempt, &SQL)?, ATTEMPTS.written);
+    TaskRow::write(&mut cells, row);
+    Attempt::write(&mut cells, closed);
     cells.execute().map(drop)
 }
 
 pub(super) fn entry(connection: &Connection, row: i64, entry: &Entry) -> Written<()> {
-    let mut statement = connection.prepare_cached(
-        "INSERT INTO history (task, n, at, epoch, rules, request, loaded, events)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    )?;
-    let mut cells = Binding::of(&mut statement);
-    cells.long(Some(row));
-    cells::entry(&mut cells, entry);
+    static SQL: LazyLock<String> = LazyLock::new(|| insert(&HISTORY));
+    let mut statement = connection.prepare_cached(&SQL)?;
+    let mut cells = Binding::of(&mut statement, HISTORY.written);
+    TaskRow::write(&mut cells, row);
+    HistoryEntry::write(&mut cells, &digest_payloads(entry));
     cells.execute().map(drop)
 }
 
 /// Stores the first refusal of its kind under a lease; later ones add nothing.
 pub(super) fn refused(connection: &Connection, row: i64, refused: &Refused) -> Written<()> {
-    let mut statement = connection.prepare_cached(
-        "INSERT INTO refused (task, lease, call, code, attempt, worker, stamp, digest, at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-         ON CONFLICT (task, lease, call, code) DO NOTHING",
-    )?;
-    let mut cells = Binding::of(&mut statement);
-    cells.long(Some(row));
-    cells::refused(&mut cells, refused);
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        format!("{} ON CONFLICT (task, lease, call, code) DO NOTHING", insert(&REFUSED))
+    });
+    let mut statement = connection.prepare_cached(&SQL)?;
+    let mut cells = Binding::of(&mut statement, REFUSED.written);
+    TaskRow::write(&mut cells, row);
+    Refusal::write(&mut cells, refused);
+    cells.execute().map(drop)
+}
+
+/// Records the use of an idempotency key.
+pub(super) fn key(connection: &Connection, hour: i64, hash: u64, row: i64) -> Written<()> {
+    static SQL: LazyLock<String> = LazyLock::new(|| insert(&KEYS));
+    let mut statement = connection.prepare_cached(&SQL)?;
+    let mut cells = Binding::of(&mut statement, KEYS.written);
+    KeyUse::write(&mut cells, hour, hash, row);
     cells.execute().map(drop)
 }
 

@@ -8,7 +8,10 @@ use verdict::{
     Time, Verdict, apply_verdict, closed_attempts, decide,
 };
 
+use super::row_cells::RowCells;
+use crate::cells::TaskIdentity;
 use crate::row::{Entry, Renewals};
+use crate::tables::{Created, DoneState, LiveLease, LiveState, Names, Priority, Terms};
 
 /// The result of a history, as far as it was read.
 pub(super) struct Replay {
@@ -178,17 +181,6 @@ fn fits(subject: &Subject, event: &Event) -> bool {
     }
 }
 
-macro_rules! differing {
-    ($stored:expr, $folded:expr; $($field:ident)*) => {{
-        let (stored, folded) = ($stored, $folded);
-        let mut names: Vec<&'static str> = Vec::new();
-        $(if stored.$field != folded.$field {
-            names.push(stringify!($field));
-        })*
-        names
-    }};
-}
-
 fn compare_live(stored: &Task, folded: &Task) -> Option<String> {
     let mut folded = folded.clone();
     let renewals = Renewals::of(stored);
@@ -197,17 +189,37 @@ fn compare_live(stored: &Task, folded: &Task) -> Option<String> {
     if let (Phase::Running(folded), Phase::Running(stored)) = (&mut folded.phase, &stored.phase) {
         folded.progress.clone_from(&stored.progress);
     }
-    let mut names = differing!(stored, &folded; scope kind queue priority policy created_at
-        started_at attempt failures lost undelivered cancel phase entries chain);
+    let mut names = live_cells(stored).differing(&live_cells(&folded));
     if is_behind {
         names.push("revision");
     }
     differs(&names)
 }
 
+fn live_cells(task: &Task) -> RowCells {
+    RowCells::of(|cells| {
+        write_identity(cells, TaskIdentity::live(task));
+        Terms::write(cells, Some(&task.policy));
+        LiveState::write(cells, task);
+        LiveLease::write(cells, task);
+    })
+}
+
 fn compare_done(stored: &Done, folded: &Done) -> Option<String> {
-    differs(&differing!(stored, folded; scope kind queue priority created_at started_at
-        completed_at attempt failures lost claim_version cancel end entries record))
+    differs(&done_cells(stored).differing(&done_cells(folded)))
+}
+
+fn done_cells(done: &Done) -> RowCells {
+    RowCells::of(|cells| {
+        write_identity(cells, TaskIdentity::done(done));
+        DoneState::write(cells, done);
+    })
+}
+
+fn write_identity(cells: &mut RowCells, task: TaskIdentity<'_>) {
+    Names::write(cells, task);
+    Priority::write(cells, task.priority);
+    Created::write(cells, task.created_at);
 }
 
 fn differs(names: &[&str]) -> Option<String> {

@@ -6,4 +6,5 @@ mod memory;
 mod moving;
 mod postgres;
 mod sqlite;
+mod tables;
 mod verifying;

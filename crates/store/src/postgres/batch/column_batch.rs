@@ -6,30 +6,18 @@
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::cells::Cells;
+use crate::tables::{self, ColumnList, Kind, names};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::postgres) enum ColumnType {
-    Text,
-    Bytes,
-    Int,
-    Long,
-    Bool,
-}
-
-impl ColumnType {
-    fn name(self) -> &'static str {
-        match self {
-            ColumnType::Text => "text",
-            ColumnType::Bytes => "bytea",
-            ColumnType::Int => "int4",
-            ColumnType::Long => "int8",
-            ColumnType::Bool => "bool",
-        }
+/// The database's name of a type.
+pub(in crate::postgres) fn type_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Text => "text",
+        Kind::Bytes => "bytea",
+        Kind::Int => "int4",
+        Kind::Long => "int8",
+        Kind::Bool => "bool",
     }
 }
-
-/// Names and types of a column batch's columns.
-pub(in crate::postgres) type ColumnDefs = &'static [(&'static str, ColumnType)];
 
 enum Column {
     Text(Vec<Option<String>>),
@@ -40,13 +28,13 @@ enum Column {
 }
 
 impl Column {
-    fn new(kind: ColumnType) -> Self {
+    fn new(kind: Kind) -> Self {
         match kind {
-            ColumnType::Text => Column::Text(Vec::new()),
-            ColumnType::Bytes => Column::Bytes(Vec::new()),
-            ColumnType::Int => Column::Int(Vec::new()),
-            ColumnType::Long => Column::Long(Vec::new()),
-            ColumnType::Bool => Column::Bool(Vec::new()),
+            Kind::Text => Column::Text(Vec::new()),
+            Kind::Bytes => Column::Bytes(Vec::new()),
+            Kind::Int => Column::Int(Vec::new()),
+            Kind::Long => Column::Long(Vec::new()),
+            Kind::Bool => Column::Bool(Vec::new()),
         }
     }
 
@@ -73,6 +61,7 @@ impl Column {
 }
 
 pub(in crate::postgres) struct ColumnBatch {
+    list: ColumnList,
     columns: Vec<Column>,
     rows: usize,
     next: usize,
@@ -81,16 +70,16 @@ pub(in crate::postgres) struct ColumnBatch {
 }
 
 impl ColumnBatch {
-    pub(in crate::postgres) fn new(column_defs: ColumnDefs) -> Self {
-        let columns = column_defs.iter().map(|(_, kind)| Column::new(*kind)).collect();
-        Self { columns, rows: 0, next: 0, fits_columns: true }
+    pub(in crate::postgres) fn new(list: ColumnList) -> Self {
+        let columns = list.iter().copied().flatten().map(|column| Column::new(column.kind));
+        Self { list, columns: columns.collect(), rows: 0, next: 0, fits_columns: true }
     }
 
     pub(in crate::postgres) fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// Begins a row; its values follow in the order of the column definitions.
+    /// Begins a row; its values follow in the order of its columns.
     pub(in crate::postgres) fn row(&mut self) -> &mut Self {
         assert!(self.next == 0 || self.next == self.columns.len(), "the row before is whole");
         self.rows += 1;
@@ -107,17 +96,6 @@ impl ColumnBatch {
         self.fits_columns
     }
 
-    /// Adds an optional number. The database's integer is signed and has half the range.
-    pub(in crate::postgres) fn optional_count(&mut self, value: Option<u32>) -> &mut Self {
-        let fitting = value.map(i32::try_from).transpose();
-        self.fits_columns &= fitting.is_ok();
-        match self.column() {
-            Column::Int(values) => values.push(fitting.unwrap_or_default()),
-            _ => unreachable!("the heading says an integer"),
-        }
-        self
-    }
-
     pub(in crate::postgres) fn parameters(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
         let parameter = if self.rows == 1 { Column::value } else { Column::values };
         self.columns.iter().map(parameter).collect()
@@ -125,6 +103,10 @@ impl ColumnBatch {
 }
 
 impl Cells for ColumnBatch {
+    fn begin(&mut self, column: &'static str) {
+        tables::expect_next(self.list, self.next, column);
+    }
+
     fn text(&mut self, value: Option<&str>) -> &mut Self {
         match self.column() {
             Column::Text(values) => values.push(value.map(str::to_owned)),
@@ -141,16 +123,19 @@ impl Cells for ColumnBatch {
         self
     }
 
-    fn int(&mut self, value: i32) -> &mut Self {
+    fn int(&mut self, value: Option<i32>) -> &mut Self {
         match self.column() {
-            Column::Int(values) => values.push(Some(value)),
+            Column::Int(values) => values.push(value),
             _ => unreachable!("the heading says an integer"),
         }
         self
     }
 
-    fn count(&mut self, value: u32) -> &mut Self {
-        self.optional_count(Some(value))
+    /// The database's integer is signed and has half the range.
+    fn count(&mut self, value: Option<u32>) -> &mut Self {
+        let fitting = value.map(i32::try_from).transpose();
+        self.fits_columns &= fitting.is_ok();
+        self.int(fitting.unwrap_or_default())
     }
 
     fn long(&mut self, value: Option<i64>) -> &mut Self {
@@ -178,11 +163,8 @@ pub(in crate::postgres) struct Statement {
 
 impl Statement {
     /// Builds both forms of a statement.
-    pub(in crate::postgres) fn over(
-        column_defs: ColumnDefs,
-        text: impl Fn(&Rows) -> String,
-    ) -> Self {
-        let form = |form| text(&Rows { column_defs, form });
+    pub(in crate::postgres) fn over(list: ColumnList, text: impl Fn(&Rows) -> String) -> Self {
+        let form = |form| text(&Rows { list, form });
         Self { one: form(RowForm::One), many: form(RowForm::Many) }
     }
 
@@ -203,7 +185,7 @@ enum RowForm {
 
 /// The rows of a column batch in the text of a statement.
 pub(in crate::postgres) struct Rows {
-    column_defs: ColumnDefs,
+    list: ColumnList,
     form: RowForm,
 }
 
@@ -211,11 +193,12 @@ impl Rows {
     /// The rows as a table of this name, in which `ord` numbers the rows.
     pub(in crate::postgres) fn table(&self, name: &str) -> String {
         let suffix = if self.form == RowForm::One { "" } else { "[]" };
-        let parameter = |(i, (_, kind)): (usize, &(&str, ColumnType))| {
-            format!("${}::{}{suffix}", i + 1, kind.name())
+        let parameter = |(i, column): (usize, &tables::Column)| {
+            format!("${}::{}{suffix}", i + 1, type_name(column.kind))
         };
-        let parameters: Vec<String> = self.column_defs.iter().enumerate().map(parameter).collect();
-        let (parameters, names) = (parameters.join(", "), names(self.column_defs, "").join(", "));
+        let columns = self.list.iter().copied().flatten();
+        let parameters: Vec<String> = columns.enumerate().map(parameter).collect();
+        let (parameters, names) = (parameters.join(", "), names(self.list, ""));
         match self.form {
             RowForm::One => format!("(SELECT {parameters}, 1::int8) AS {name}({names}, ord)"),
             RowForm::Many => {
@@ -223,9 +206,4 @@ impl Rows {
             }
         }
     }
-}
-
-/// The names of the columns, each with a prefix.
-pub(in crate::postgres) fn names(column_defs: ColumnDefs, prefix: &str) -> Vec<String> {
-    column_defs.iter().map(|(name, _)| format!("{prefix}{name}")).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use verdict::{ClosedAttempt, LeaseId, Subject, Task, TaskId, Time};
 
-use super::writes::{self, ColumnBatches, Guard, TaskIdentity};
+use super::writes::{self, ColumnBatches, Guard, LiveTask, TaskIdentity};
 use crate::codec::inline_history::{Appended, InlineHistory};
 use crate::failure::Failure;
 use crate::postgres::errors::{conflict, invalid};
@@ -157,26 +157,15 @@ impl PendingTask {
         let task = identity_of(&self.subject).expect("what is saved exists");
         let inline_history = self.append_history(column_batches, task, locked);
         match (&self.subject, self.guard) {
-            (Subject::Live(live), None) => {
-                writes::live(
-                    &mut column_batches.new_live,
-                    live,
-                    &inline_history,
-                    now,
-                    live.wakes_at(),
-                    None,
-                );
+            (Subject::Live(task), None) => {
+                let (inline_history, alarm_at) = (&inline_history, task.wakes_at());
+                let live = LiveTask { task, inline_history, now, alarm_at };
+                writes::new_live(&mut column_batches.new_live, live);
             }
-            (Subject::Live(live), Some(guard)) => {
-                let alarm_at = alarm_for(live, locked.and_then(|locked| locked.alarm_at));
-                writes::live(
-                    &mut column_batches.changed,
-                    live,
-                    &inline_history,
-                    now,
-                    alarm_at,
-                    Some(guard),
-                );
+            (Subject::Live(task), Some(guard)) => {
+                let alarm_at = alarm_for(task, locked.and_then(|locked| locked.alarm_at));
+                let live = LiveTask { task, inline_history: &inline_history, now, alarm_at };
+                writes::changed(&mut column_batches.changed, live, guard);
             }
             (Subject::Done(done), guard) => {
                 if let Some(guard) = guard {

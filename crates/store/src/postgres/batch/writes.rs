@@ -4,166 +4,20 @@ use std::sync::LazyLock;
 
 use verdict::{ClosedAttempt, Done, Scope, Task, TaskId, Time};
 
-use super::column_batch::ColumnType::{Bool, Bytes, Int, Long, Text};
-use super::column_batch::{ColumnBatch, ColumnDefs, Rows, Statement, names};
+use super::column_batch::{ColumnBatch, Rows, Statement};
 use super::commit;
 pub(in crate::postgres) use crate::cells::TaskIdentity;
-use crate::cells::{self, Cells};
 use crate::codec::inline_history::InlineHistory;
-use crate::columns::id_bytes;
-use crate::postgres::ready::queue_position::QueuePosition;
+use crate::codec::payload_digest::digest_payloads;
+use crate::postgres::tables::{
+    ATTEMPTS, Alarm, DONE, Delayed, Guarded, HISTORY, INPUTS, Id, KEYS, KEYS_TAKEN, KeyUse, LIVE,
+    LIVE_CHANGED, LIVE_ENDED, Place, REFUSED, ScopedId, Seen, TaskRef,
+};
 use crate::row::{Entry, IdempotencyKey, KeyOwner, Refused, Spec};
-
-pub(in crate::postgres) const INPUTS: ColumnDefs = &[
-    ("id", Bytes),
-    ("tenant", Text),
-    ("workspace", Text),
-    ("queue", Text),
-    ("kind", Text),
-    ("priority", Int),
-    ("created_at", Long),
-    ("terms", Bytes),
-    ("fingerprint", Bytes),
-    ("key", Text),
-    ("goal", Text),
-    ("task_key", Text),
-    ("asset_id", Text),
-    ("resources", Text),
-    ("labels", Text),
-    ("traceparent", Text),
-    ("input", Text),
-    ("tale", Bytes),
-];
-
-/// The columns that change during the life of a task, after those that name it.
-const LIVE: ColumnDefs = &[
-    ("id", Bytes),
-    ("tenant", Text),
-    ("workspace", Text),
-    ("state", Text),
-    ("revision", Int),
-    ("due", Long),
-    ("wakes_at", Long),
-    ("started_at", Long),
-    ("attempt", Int),
-    ("failures", Int),
-    ("lost", Int),
-    ("undelivered", Int),
-    ("claim_version", Int),
-    ("decided_at", Long),
-    ("entries", Int),
-    ("chain", Bytes),
-    ("cancel", Text),
-    ("lease", Bytes),
-    ("owner", Text),
-    ("poll", Text),
-    ("fence", Long),
-    ("acquired_at", Long),
-    ("heartbeat_at", Long),
-    ("expires_at", Long),
-    ("attempt_at", Long),
-    ("heard", Bool),
-    ("progress", Text),
-    ("tale", Bytes),
-    ("delayed", Bool),
-    ("alarm_at", Long),
-    // The queue position of a new task, then the guard of a changed one.
-    ("queue", Text),
-    ("kind", Text),
-    ("place", Bytes),
-    ("priority", Int),
-    ("lease_ms", Long),
-    ("before", Int),
-    ("entries_before", Int),
-];
-
-/// How many of [`LIVE`]'s columns name the task, and how many an update sets after those.
-const NAMING: usize = 3;
-const CHANGING: usize = 27;
-/// How many columns a new row has: all but the two of the guard.
-const INSERTED: usize = LIVE.len() - 2;
-
-const ENDED: ColumnDefs = &[
-    ("id", Bytes),
-    ("tenant", Text),
-    ("workspace", Text),
-    ("before", Int),
-    ("entries_before", Int),
-];
-
-const DONE: ColumnDefs = &[
-    ("id", Bytes),
-    ("tenant", Text),
-    ("workspace", Text),
-    ("state", Text),
-    ("reason", Text),
-    ("started_at", Long),
-    ("completed_at", Long),
-    ("attempt", Int),
-    ("failures", Int),
-    ("lost", Int),
-    ("claim_version", Int),
-    ("entries", Int),
-    ("record", Bytes),
-    ("cancel", Text),
-    ("fault", Text),
-    ("output", Text),
-    ("tale", Bytes),
-];
-
-const ATTEMPTS: ColumnDefs = &[
-    ("task", Bytes),
-    ("tenant", Text),
-    ("workspace", Text),
-    ("attempt", Int),
-    ("lease", Bytes),
-    ("fence", Long),
-    ("owner", Text),
-    ("granted_at", Long),
-    ("started_at", Long),
-    ("closed_at", Long),
-    ("outcome", Text),
-    ("reason", Text),
-    ("report", Bytes),
-    ("fault", Text),
-    ("claims", Text),
-];
-
-const HISTORY: ColumnDefs = &[
-    ("task", Bytes),
-    ("tenant", Text),
-    ("workspace", Text),
-    ("n", Int),
-    ("at", Long),
-    ("epoch", Int),
-    ("rules", Int),
-    ("request", Text),
-    ("loaded", Text),
-    ("events", Text),
-];
-
-const REFUSED: ColumnDefs = &[
-    ("task", Bytes),
-    ("tenant", Text),
-    ("workspace", Text),
-    ("lease", Bytes),
-    ("call", Text),
-    ("code", Text),
-    ("attempt", Int),
-    ("worker", Text),
-    ("stamp", Text),
-    ("digest", Bytes),
-    ("at", Long),
-];
-
-const KEYS: ColumnDefs = &[
-    ("tenant", Text),
-    ("workspace", Text),
-    ("key", Text),
-    ("task", Bytes),
-    ("fingerprint", Bytes),
-    ("seen", Bytes),
-];
+use crate::tables::{
+    Attempt, Column, Created, DoneState, HistoryEntry, LeaseLength, LiveLease, LiveState, LiveWake,
+    Names, Priority, Refusal, Specification, Table, Tale, Terms, names,
+};
 
 /// Everything that one batch writes: one column batch per statement, in the order in which they are sent.
 pub(in crate::postgres) struct ColumnBatches {
@@ -190,15 +44,15 @@ impl ColumnBatches {
 
     pub(in crate::postgres) fn new() -> Self {
         Self {
-            inputs: ColumnBatch::new(INPUTS),
-            new_live: ColumnBatch::new(LIVE),
-            changed: ColumnBatch::new(LIVE),
-            ended: ColumnBatch::new(ENDED),
-            done: ColumnBatch::new(DONE),
-            attempts: ColumnBatch::new(ATTEMPTS),
-            history: ColumnBatch::new(HISTORY),
-            refused: ColumnBatch::new(REFUSED),
-            keys: ColumnBatch::new(KEYS),
+            inputs: ColumnBatch::new(INPUTS.written),
+            new_live: ColumnBatch::new(LIVE.written),
+            changed: ColumnBatch::new(LIVE_CHANGED),
+            ended: ColumnBatch::new(LIVE_ENDED),
+            done: ColumnBatch::new(DONE.written),
+            attempts: ColumnBatch::new(ATTEMPTS.written),
+            history: ColumnBatch::new(HISTORY.written),
+            refused: ColumnBatch::new(REFUSED.written),
+            keys: ColumnBatch::new(KEYS_TAKEN),
         }
     }
 }
@@ -210,14 +64,6 @@ pub(in crate::postgres) struct Guard {
     pub(in crate::postgres) entries_before: Option<u32>,
 }
 
-fn begin_row<'s>(
-    column_batch: &'s mut ColumnBatch,
-    id: TaskId,
-    scope: &Scope,
-) -> &'s mut ColumnBatch {
-    column_batch.row().id(id).name(&scope.tenant).name(&scope.workspace)
-}
-
 pub(in crate::postgres) fn input(
     column_batch: &mut ColumnBatch,
     task: TaskIdentity<'_>,
@@ -225,32 +71,57 @@ pub(in crate::postgres) fn input(
     spec: &Spec,
     inline_history: &InlineHistory,
 ) {
-    let column_batch =
-        begin_row(column_batch, task.id, task.scope).name(task.queue).name(task.kind);
-    cells::input(column_batch, task, policy, spec, inline_history);
+    let cells = column_batch.row();
+    Id::write(cells, task.id);
+    Names::write(cells, task);
+    Priority::write(cells, task.priority);
+    Created::write(cells, task.created_at);
+    Terms::write(cells, policy);
+    Specification::write(cells, spec);
+    Tale::write(cells, inline_history);
 }
 
-/// Adds a live task, new or changed.
-pub(in crate::postgres) fn live(
+/// A live task as it is written: with its inline history, the time of the batch, and its alarm.
+#[derive(Clone, Copy)]
+pub(in crate::postgres) struct LiveTask<'a> {
+    pub(in crate::postgres) task: &'a Task,
+    pub(in crate::postgres) inline_history: &'a InlineHistory,
+    pub(in crate::postgres) now: Time,
+    pub(in crate::postgres) alarm_at: Option<Time>,
+}
+
+impl LiveTask<'_> {
+    /// Adds the columns that decisions change.
+    fn write_changing(self, cells: &mut ColumnBatch) {
+        let Self { task, inline_history, now, alarm_at } = self;
+        LiveState::write(cells, task);
+        LiveLease::write(cells, task);
+        Tale::write(cells, inline_history);
+        LiveWake::write(cells, task);
+        Alarm::write(cells, alarm_at);
+        Delayed::write(cells, task, now);
+    }
+}
+
+pub(in crate::postgres) fn new_live(column_batch: &mut ColumnBatch, live: LiveTask<'_>) {
+    let (cells, task) = (column_batch.row(), live.task);
+    Id::write(cells, task.id);
+    Names::write(cells, TaskIdentity::live(task));
+    Priority::write(cells, task.priority);
+    Place::write(cells, task);
+    LeaseLength::write(cells, task);
+    live.write_changing(cells);
+}
+
+pub(in crate::postgres) fn changed(
     column_batch: &mut ColumnBatch,
-    task: &Task,
-    inline_history: &InlineHistory,
-    now: Time,
-    alarm_at: Option<Time>,
-    guard: Option<Guard>,
+    live: LiveTask<'_>,
+    guard: Guard,
 ) {
-    let column_batch = begin_row(column_batch, task.id, &task.scope);
-    cells::changing(column_batch, task, inline_history);
-    column_batch
-        .flag(Some(task.claimable_at().is_some_and(|due| !due.has_come(now))))
-        .optional_time(alarm_at)
-        .name(&task.queue)
-        .name(&task.kind)
-        .bytes(Some(QueuePosition::new(task.priority, task.id).bytes()))
-        .int(task.priority)
-        .long(Some(task.policy.lease.millis() as i64))
-        .optional_count(guard.map(|guard| guard.before))
-        .optional_count(guard.and_then(|guard| guard.entries_before));
+    let cells = column_batch.row();
+    ScopedId::write(cells, live.task.id, &live.task.scope);
+    live.write_changing(cells);
+    Guarded::write(cells, Some(guard));
 }
 
 pub(in crate::postgres) fn ended(
@@ -259,7 +130,9 @@ pub(in crate::postgres) fn ended(
     scope: &Scope,
     guard: Guard,
 ) {
-    begin_row(column_batch, id, scope).count(guard.before).optional_count(guard.entries_before);
+    let cells = column_batch.row();
+    ScopedId::write(cells, id, scope);
+    Guarded::write(cells, Some(guard));
 }
 
 pub(in crate::postgres) fn done(
@@ -267,7 +140,10 @@ pub(in crate::postgres) fn done(
     done: &Done,
     inline_history: &InlineHistory,
 ) {
-    cells::done(begin_row(column_batch, done.id, &done.scope), done, inline_history);
+    let cells = column_batch.row();
+    ScopedId::write(cells, done.id, &done.scope);
+    DoneState::write(cells, done);
+    Tale::write(cells, inline_history);
 }
 
 pub(in crate::postgres) fn attempt(
@@ -275,7 +151,9 @@ pub(in crate::postgres) fn attempt(
     scope: &Scope,
     closed: &ClosedAttempt,
 ) {
-    cells::attempt(begin_row(column_batch, closed.task, scope), closed);
+    let cells = column_batch.row();
+    TaskRef::write(cells, closed.task, scope);
+    Attempt::write(cells, closed);
 }
 
 pub(in crate::postgres) fn entry(
@@ -284,11 +162,15 @@ pub(in crate::postgres) fn entry(
     scope: &Scope,
     entry: &Entry,
 ) {
-    cells::entry(begin_row(column_batch, id, scope), entry);
+    let cells = column_batch.row();
+    TaskRef::write(cells, id, scope);
+    HistoryEntry::write(cells, &digest_payloads(entry));
 }
 
 pub(in crate::postgres) fn refused(column_batch: &mut ColumnBatch, refused: &Refused) {
-    cells::refused(begin_row(column_batch, refused.task.id, &refused.task.scope), refused);
+    let cells = column_batch.row();
+    TaskRef::write(cells, refused.task.id, &refused.task.scope);
+    Refusal::write(cells, refused);
 }
 
 /// Adds a key with the task that owns it from now on, and the task that owned it when it was read.
@@ -298,21 +180,17 @@ pub(in crate::postgres) fn key(
     held: &KeyOwner,
     seen: Option<TaskId>,
 ) {
-    column_batch
-        .row()
-        .name(&key.scope.tenant)
-        .name(&key.scope.workspace)
-        .text(Some(key.text.as_str()))
-        .id(held.task)
-        .bytes(Some(held.fingerprint.bytes()))
-        .bytes(seen.map(id_bytes).as_ref().map(|id| &id[..]));
+    let cells = column_batch.row();
+    KeyUse::write(cells, key, held);
+    Seen::write(cells, seen);
 }
 
-fn insert(table: &str, column_defs: ColumnDefs, rows: &Rows, tail: &str) -> String {
+fn insert(table: &Table, rows: &Rows) -> String {
     format!(
-        "INSERT INTO tenure.{table} ({}) SELECT {} FROM {} ORDER BY u.ord {tail}",
-        names(column_defs, "").join(", "),
-        names(column_defs, "u.").join(", "),
+        "INSERT INTO tenure.{} ({}) SELECT {} FROM {} ORDER BY u.ord",
+        table.name,
+        names(table.written, ""),
+        names(table.written, "u."),
         rows.table("u")
     )
 }
@@ -339,55 +217,59 @@ pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'stati
 }
 
 pub(in crate::postgres) static INPUTS_INSERT: LazyLock<Statement> =
-    LazyLock::new(|| inserting("inputs", INPUTS));
+    LazyLock::new(|| inserting(&INPUTS));
 
 pub(in crate::postgres) static LIVE_INSERT: LazyLock<Statement> =
-    LazyLock::new(|| Statement::over(LIVE, |rows| insert("live", &LIVE[..INSERTED], rows, "")));
+    LazyLock::new(|| inserting(&LIVE));
 
 pub(in crate::postgres) static LIVE_UPDATE: LazyLock<Statement> = LazyLock::new(|| {
-    let set = |(name, _): &(&str, _)| match *name {
+    let set = |column: &Column| match column.name {
         "revision" => format!("revision = u.revision * ({UNCHANGED})"),
         name => format!("{name} = u.{name}"),
     };
-    let set: Vec<String> = LIVE[NAMING..NAMING + CHANGING].iter().map(set).collect();
+    let [_key, changing @ .., _guard] = LIVE_CHANGED else {
+        unreachable!("a changed row has a key and a guard")
+    };
+    let set: Vec<String> = changing.iter().copied().flatten().map(set).collect();
     let set = set.join(", ");
-    Statement::over(LIVE, |rows| {
+    Statement::over(LIVE_CHANGED, |rows| {
         format!("UPDATE tenure.live l SET {set} FROM {} WHERE {NAMED}", rows.table("u"))
     })
 });
 
 pub(in crate::postgres) static LIVE_DELETE: LazyLock<Statement> = LazyLock::new(|| {
-    Statement::over(ENDED, |rows| {
+    Statement::over(LIVE_ENDED, |rows| {
         let table = rows.table("u");
         format!("DELETE FROM tenure.live l USING {table} WHERE {NAMED} RETURNING {UNCHANGED}")
     })
 });
 
 pub(in crate::postgres) static DONE_INSERT: LazyLock<Statement> =
-    LazyLock::new(|| inserting("done", DONE));
+    LazyLock::new(|| inserting(&DONE));
 
 pub(in crate::postgres) static ATTEMPTS_INSERT: LazyLock<Statement> =
-    LazyLock::new(|| inserting("attempts", ATTEMPTS));
+    LazyLock::new(|| inserting(&ATTEMPTS));
 
 pub(in crate::postgres) static HISTORY_INSERT: LazyLock<Statement> =
-    LazyLock::new(|| inserting("history", HISTORY));
+    LazyLock::new(|| inserting(&HISTORY));
 
-fn inserting(table: &str, column_defs: ColumnDefs) -> Statement {
-    Statement::over(column_defs, |rows| insert(table, column_defs, rows, ""))
+fn inserting(table: &Table) -> Statement {
+    Statement::over(table.written, |rows| insert(table, rows))
 }
 
 /// Inserts the first refusal of its kind under a lease; later ones add no information. Calls about unknown tasks
 /// leave no row. Rows are inserted in key order, so that two batches with the same refusals cannot deadlock; `ord` is
 /// the order in which the calls arrived.
 pub(in crate::postgres) static REFUSED_INSERT: LazyLock<Statement> = LazyLock::new(|| {
-    Statement::over(REFUSED, |rows| {
+    let written = REFUSED.written;
+    Statement::over(written, |rows| {
         format!(
             "INSERT INTO tenure.refused ({}, ord) SELECT {}, u.ord FROM {} JOIN tenure.inputs i \
              ON i.id = u.task AND i.tenant = u.tenant AND i.workspace = u.workspace \
              ORDER BY u.task, u.lease, u.call, u.code, u.ord \
              ON CONFLICT (task, lease, call, code) DO NOTHING",
-            names(REFUSED, "").join(", "),
-            names(REFUSED, "u.").join(", "),
+            names(written, ""),
+            names(written, "u."),
             rows.table("u")
         )
     })
@@ -396,10 +278,10 @@ pub(in crate::postgres) static REFUSED_INSERT: LazyLock<Statement> = LazyLock::n
 /// Takes a key that has no owner, or whose owner is still the one that was read; otherwise it fails, as above. In key
 /// order, so that two batches cannot deadlock.
 pub(in crate::postgres) static KEYS_WRITE: LazyLock<Statement> = LazyLock::new(|| {
-    Statement::over(KEYS, |rows| {
+    let (columns, values) = (names(KEYS.written, ""), names(KEYS.written, "u."));
+    Statement::over(KEYS_TAKEN, |rows| {
         format!(
-            "INSERT INTO tenure.keys AS k (tenant, workspace, key, task, fingerprint) \
-             SELECT u.tenant, u.workspace, u.key, u.task, u.fingerprint FROM {} ORDER BY u.ord \
+            "INSERT INTO tenure.keys AS k ({columns}) SELECT {values} FROM {} ORDER BY u.ord \
              ON CONFLICT (tenant, workspace, key) DO UPDATE SET task = excluded.task, \
                 fingerprint = CASE 1 / CASE WHEN (k.tenant, k.workspace, k.key, k.task) IN \
                     (SELECT v.tenant, v.workspace, v.key, v.seen FROM {}) THEN 1 ELSE 0 END \

@@ -102,8 +102,7 @@ pub(in crate::postgres) async fn list(
         scanned_to(client, scope, filter).await?
     };
     let spec = listed_spec(filter.bodies);
-    let head = "i.id, i.tenant, i.workspace, i.kind, i.queue";
-    let columns = format!("{head}, {}", listed_done(filter.bodies, WITHOUT_TRACE));
+    let columns = format!("{}, {}", rows::ended_head(), listed_done(filter.bodies, WITHOUT_TRACE));
     let (live, done) = (live_statement(&spec), done_statement(&columns, &spec));
     Ok(Listing { tasks: read(client, &live, &done, &chosen).await?, next })
 }

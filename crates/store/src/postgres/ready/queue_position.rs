@@ -21,7 +21,7 @@ impl QueuePosition {
         Self(bytes)
     }
 
-    pub(in crate::postgres) fn bytes(&self) -> &[u8] {
+    pub(in crate::postgres) fn bytes(&self) -> &[u8; POSITION_BYTES] {
         &self.0
     }
 

@@ -1,0 +1,167 @@
+//! The tables of this engine: its keys, and the shared groups of columns after them.
+//!
+//! Every row has the scope of its task, for row-level security. Everything else is in [`crate::tables`].
+
+use verdict::{Digest, Name, Scope, Task, TaskId, Text, Time};
+
+use super::batch::writes::Guard;
+use super::ready::queue_position::{POSITION_BYTES, QueuePosition};
+use crate::row::{IdempotencyKey, KeyOwner};
+use crate::tables::{
+    Attempt, Column, ColumnList, Created, DoneState, HistoryEntry, LeaseLength, LiveLease,
+    LiveState, LiveWake, Names, Priority, Refusal, Specification, Table, Tale, Terms, columns,
+};
+
+columns! {
+    /// The key of `inputs` and of `live`.
+    Id(id: TaskId) reads IdRow {
+        id: TaskId = &id,
+    }
+}
+
+columns! {
+    /// A task in its scope.
+    ScopedId(id: TaskId, scope: &Scope) {
+        id: TaskId = &id,
+        tenant: Name = &scope.tenant,
+        workspace: Name = &scope.workspace,
+    }
+}
+
+columns! {
+    /// The task of a row that belongs to it.
+    TaskRef(task: TaskId, scope: &Scope) {
+        task: TaskId = &task,
+        tenant: Name = &scope.tenant,
+        workspace: Name = &scope.workspace,
+    }
+}
+
+columns! {
+    /// When the alarm of a task fires: never later than the task wakes.
+    Alarm(alarm_at: Option<Time>) reads AlarmRow {
+        alarm_at: Option<Time> = alarm_at.as_ref(),
+    }
+}
+
+columns! {
+    /// Whether a task was not yet claimable when it was written.
+    Delayed(task: &Task, now: Time) {
+        delayed: bool = &task.claimable_at().is_some_and(|due| !due.has_come(now)),
+    }
+}
+
+columns! {
+    /// Priority and age, as bytes that sort.
+    Place(task: &Task) {
+        place: [u8; POSITION_BYTES] = QueuePosition::new(task.priority, task.id).bytes(),
+    }
+}
+
+columns! {
+    /// The last use of an idempotency key.
+    KeyUse(key: &IdempotencyKey, owner: &KeyOwner) reads KeyUseRow {
+        tenant: Name = &key.scope.tenant,
+        workspace: Name = &key.scope.workspace,
+        key: Text = &key.text,
+        task: TaskId = &owner.task,
+        fingerprint: Digest = &owner.fingerprint,
+    }
+}
+
+columns! {
+    /// What a changed row must still be. Parameters of statements, not columns of a table.
+    Guarded(guard: Option<Guard>) {
+        before: Option<u32> = guard.as_ref().map(|guard| &guard.before),
+        entries_before: Option<u32> = guard.as_ref().and_then(|guard| guard.entries_before.as_ref()),
+    }
+}
+
+columns! {
+    /// The task that owned a key when it was read. A parameter, not a column of a table.
+    Seen(seen: Option<TaskId>) {
+        seen: Option<TaskId> = seen.as_ref(),
+    }
+}
+
+pub(super) const INPUTS: Table = Table {
+    name: "inputs",
+    written: &[
+        Id::COLUMNS,
+        Names::COLUMNS,
+        Priority::COLUMNS,
+        Created::COLUMNS,
+        Terms::COLUMNS,
+        Specification::COLUMNS,
+        Tale::COLUMNS,
+    ],
+    unwritten: &[],
+};
+
+pub(super) const LIVE: Table = Table {
+    name: "live",
+    written: &[
+        Id::COLUMNS,
+        Names::COLUMNS,
+        Priority::COLUMNS,
+        Place::COLUMNS,
+        LeaseLength::COLUMNS,
+        LiveState::COLUMNS,
+        LiveLease::COLUMNS,
+        Tale::COLUMNS,
+        LiveWake::COLUMNS,
+        Alarm::COLUMNS,
+        Delayed::COLUMNS,
+    ],
+    unwritten: &[],
+};
+
+/// A changed row of `live`: its key first, then what decisions change, then its guard.
+pub(super) const LIVE_CHANGED: ColumnList = &[
+    ScopedId::COLUMNS,
+    LiveState::COLUMNS,
+    LiveLease::COLUMNS,
+    Tale::COLUMNS,
+    LiveWake::COLUMNS,
+    Alarm::COLUMNS,
+    Delayed::COLUMNS,
+    Guarded::COLUMNS,
+];
+
+/// A row of `live` that is removed, with its guard.
+pub(super) const LIVE_ENDED: ColumnList = &[ScopedId::COLUMNS, Guarded::COLUMNS];
+
+pub(super) const DONE: Table = Table {
+    name: "done",
+    written: &[ScopedId::COLUMNS, DoneState::COLUMNS, Tale::COLUMNS],
+    unwritten: &[],
+};
+
+pub(super) const ATTEMPTS: Table =
+    Table { name: "attempts", written: &[TaskRef::COLUMNS, Attempt::COLUMNS], unwritten: &[] };
+
+pub(super) const HISTORY: Table =
+    Table { name: "history", written: &[TaskRef::COLUMNS, HistoryEntry::COLUMNS], unwritten: &[] };
+
+pub(super) const REFUSED: Table = Table {
+    name: "refused",
+    written: &[TaskRef::COLUMNS, Refusal::COLUMNS],
+    // The position among the refusals of one commit, which the statement numbers.
+    unwritten: &[Column::of::<i64>("ord")],
+};
+
+pub(super) const KEYS: Table = Table { name: "keys", written: &[KeyUse::COLUMNS], unwritten: &[] };
+
+/// A used key with the owner that was read.
+pub(super) const KEYS_TAKEN: ColumnList = &[KeyUse::COLUMNS, Seen::COLUMNS];
+
+/// The tables, for the test that compares them with the schema.
+#[cfg(feature = "testing")]
+#[must_use]
+pub fn table_columns() -> Vec<crate::tables::TableColumns> {
+    use super::batch::column_batch::type_name;
+    use crate::tables::TableColumns;
+
+    let tables = [INPUTS, LIVE, DONE, ATTEMPTS, HISTORY, REFUSED, KEYS];
+    tables.iter().map(|table| TableColumns::of(table, type_name)).collect()
+}
