@@ -53,8 +53,7 @@ impl Allowances {
         allowances.reload(store).await?;
         let mut unfinished = HashMap::new();
         for depth in store.browse().queues(None).await? {
-            let live = depth.ready + depth.delayed + depth.running;
-            *unfinished.entry(depth.scope.tenant).or_default() += live;
+            *unfinished.entry(depth.scope.tenant).or_default() += depth.unfinished;
         }
         *allowances.unfinished_runs() = unfinished;
         Ok(allowances)

@@ -66,8 +66,7 @@ pub trait Browse: Clone + Send + Sync + 'static {
         async move {
             let mut unfinished: HashMap<Name, u64> = HashMap::new();
             for depth in self.queues(None).await? {
-                let live = depth.ready + depth.delayed + depth.running;
-                *unfinished.entry(depth.scope.tenant).or_default() += live;
+                *unfinished.entry(depth.scope.tenant).or_default() += depth.unfinished;
             }
             let count = |tenant| unfinished.get(tenant).copied().unwrap_or(0);
             Ok(tenants.iter().map(count).collect())

@@ -249,7 +249,7 @@ pub(crate) fn task<R: Row>(
     let LiveStateRow {
         state,
         revision,
-        due,
+        claimable_at,
         started_at,
         attempt,
         failures,
@@ -280,7 +280,7 @@ pub(crate) fn task<R: Row>(
         revision,
         entries,
         chain,
-        phase: phase(columns, state, due)?,
+        phase: phase(columns, state, claimable_at)?,
     };
     Ok((task, Tale::read(columns)?.tale))
 }
@@ -289,11 +289,11 @@ pub(crate) fn task<R: Row>(
 fn phase<R: Row>(
     columns: &mut Columns<'_, R>,
     state: State,
-    due: Option<Time>,
+    claimable_at: Option<Time>,
 ) -> Result<Phase, R::Error> {
     let waiting = |columns: &mut Columns<'_, R>| {
         columns.skip(LiveLease::COLUMNS.len());
-        columns.required(due, "due")
+        columns.required(claimable_at, "claimable_at")
     };
     match state {
         State::Queued => Ok(Phase::Queued { due: waiting(columns)? }),

@@ -239,6 +239,8 @@ pub struct QueueDepth {
     pub ready: u64,
     pub delayed: u64,
     pub running: u64,
+    /// All tasks that have not ended: those above, and those in a state in which they neither wait nor run.
+    pub unfinished: u64,
     /// The instant from which the longest-waiting ready task could have been leased.
     pub oldest_ready_at: Option<Time>,
 }

@@ -194,7 +194,7 @@ columns! {
     LiveState(task: &Task) reads LiveStateRow {
         state: State = &task.state(),
         revision: u32 = &task.revision,
-        due: Option<Time> = task.claimable_at().as_ref(),
+        claimable_at: Option<Time> = task.claimable_at().as_ref(),
         started_at: Option<Time> = task.started_at.as_ref(),
         attempt: u32 = &task.attempt,
         failures: u32 = &task.failures,

@@ -22,7 +22,8 @@ pub(super) async fn queues<S: Store>(
 }
 
 fn view(depth: QueueDepth) -> QueueView {
-    let QueueDepth { scope: _, queue, ready, delayed, running, oldest_ready_at } = depth;
+    let QueueDepth { scope: _, queue, ready, delayed, running, unfinished: _, oldest_ready_at } =
+        depth;
     let oldest_ready_at = oldest_ready_at.map(time);
     QueueView { queue: queue.to_string(), ready, delayed, running, oldest_ready_at }
 }

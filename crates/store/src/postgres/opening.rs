@@ -42,6 +42,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("tasks", include_str!("migrations/V1__tasks.sql")),
     ("coordinators", include_str!("migrations/V2__coordinators.sql")),
     ("rules", include_str!("migrations/V3__rules.sql")),
+    ("states", include_str!("migrations/V4__states.sql")),
 ];
 
 /// Sixteen random bytes from the database: this process generates no random values.

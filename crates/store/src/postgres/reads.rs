@@ -268,8 +268,8 @@ fn ready_row(row: &Row) -> Read<(LockedRow, TaskWithSpec)> {
 static LOCK_WAITING: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {}, {SPEC} FROM unnest($1::bytea[]) AS u(id) \
-         CROSS JOIN LATERAL (SELECT * FROM tenure.live WHERE id = u.id AND due IS NOT NULL \
-            FOR UPDATE SKIP LOCKED) l {THE_INPUT}",
+         CROSS JOIN LATERAL (SELECT * FROM tenure.live WHERE id = u.id \
+            AND claimable_at IS NOT NULL FOR UPDATE SKIP LOCKED) l {THE_INPUT}",
         task_columns()
     )
 });
@@ -353,7 +353,7 @@ static RUNNING: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {} FROM tenure.live l \
          CROSS JOIN LATERAL (SELECT * FROM tenure.inputs WHERE id = l.id OFFSET 0) i \
-         WHERE l.lease IS NOT NULL AND l.id > $1 ORDER BY l.id LIMIT $2 FOR UPDATE OF l",
+         WHERE l.state = 'running' AND l.id > $1 ORDER BY l.id LIMIT $2 FOR UPDATE OF l",
         task_columns()
     )
 });
@@ -424,8 +424,9 @@ pub(super) struct WakeTimes {
 /// Number of alarms per read in the search for the earliest wake-up.
 const ALARMS_PAGE: i64 = 256;
 
-const WAKE_TIMES: &str = "SELECT (SELECT min(due) FROM tenure.live WHERE delayed AND due > $1), \
-    (SELECT min(lease_ms) FROM tenure.live WHERE lease IS NOT NULL)";
+const WAKE_TIMES: &str = "SELECT \
+    (SELECT min(claimable_at) FROM tenure.live WHERE delayed AND claimable_at > $1), \
+    (SELECT min(lease_ms) FROM tenure.live WHERE state = 'running')";
 
 pub(super) async fn wake_times(client: &Client, after: Time) -> Read<WakeTimes> {
     let after = after.millis();
@@ -438,7 +439,7 @@ pub(super) async fn wake_times(client: &Client, after: Time) -> Read<WakeTimes> 
     Ok(WakeTimes { wakes_at, due, shortest_lease_ms })
 }
 
-const SHORTEST_LEASE: &str = "SELECT min(lease_ms) FROM tenure.live WHERE lease IS NOT NULL";
+const SHORTEST_LEASE: &str = "SELECT min(lease_ms) FROM tenure.live WHERE state = 'running'";
 
 /// The shortest lease of all running tasks, whichever coordinator granted them.
 pub(super) async fn shortest_lease(client: &Client) -> Read<Option<Span>> {

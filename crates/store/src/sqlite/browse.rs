@@ -217,8 +217,10 @@ fn most(limit: usize) -> i64 {
 fn queues(connection: &Connection, scope: Option<&Scope>, now: Time) -> Read<Vec<QueueDepth>> {
     let mut statement = connection.prepare_cached(
         "SELECT n.tenant, n.workspace, n.queue,
-            count(*) FILTER (WHERE l.due <= ?1), count(*) FILTER (WHERE l.due > ?1),
-            count(*) FILTER (WHERE l.due IS NULL), min(l.due) FILTER (WHERE l.due <= ?1)
+            count(*) FILTER (WHERE l.claimable_at <= ?1),
+            count(*) FILTER (WHERE l.claimable_at > ?1),
+            count(*) FILTER (WHERE l.state = 'running'), count(*),
+            min(l.claimable_at) FILTER (WHERE l.claimable_at <= ?1)
          FROM live l JOIN lanes n ON n.lane = l.lane
          WHERE (?2 IS NULL OR n.tenant = ?2) AND (?3 IS NULL OR n.workspace = ?3)
          GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
@@ -233,6 +235,7 @@ fn queues(connection: &Connection, scope: Option<&Scope>, now: Time) -> Read<Vec
             ready: columns.take::<i64>()? as u64,
             delayed: columns.take::<i64>()? as u64,
             running: columns.take::<i64>()? as u64,
+            unfinished: columns.take::<i64>()? as u64,
             oldest_ready_at: columns.take::<Option<i64>>()?.map(Time::from_millis),
         })
     })?;
@@ -246,7 +249,7 @@ fn ahead(connection: &Connection, key: &TaskKey, now: Time, limit: usize) -> Rea
             SELECT 1 FROM live mine JOIN lanes n ON n.lane = mine.lane
             JOIN lanes o ON (o.tenant, o.workspace, o.queue) = (n.tenant, n.workspace, n.queue)
             JOIN live l ON l.lane = o.lane
-            WHERE mine.row = ?1 AND l.due <= ?2
+            WHERE mine.row = ?1 AND l.claimable_at <= ?2
               AND (l.priority > mine.priority OR (l.priority = mine.priority AND l.id < mine.id))
             LIMIT ?3)",
     )?;

@@ -33,7 +33,7 @@ const BUSY_MS: u64 = 5_000;
 /// More prepared statements than the engine has.
 const STATEMENTS_MAX: usize = 64;
 
-const MIGRATIONS: [(&str, &str); 9] = [
+const MIGRATIONS: [(&str, &str); 10] = [
     ("V1__tasks", include_str!("../../migrations/V1__tasks.sql")),
     ("V2__administration", include_str!("../../migrations/V2__administration.sql")),
     ("V3__retention", include_str!("../../migrations/V3__retention.sql")),
@@ -43,6 +43,7 @@ const MIGRATIONS: [(&str, &str); 9] = [
     ("V7__lists", include_str!("../../migrations/V7__lists.sql")),
     ("V8__lanes", include_str!("../../migrations/V8__lanes.sql")),
     ("V9__lane_blocks", include_str!("../../migrations/V9__lane_blocks.sql")),
+    ("V10__states", include_str!("../../migrations/V10__states.sql")),
 ];
 
 /// What the database header says.

@@ -1,7 +1,7 @@
 //! Rows to values: the part that is specific to SQLite. The rest is in [`crate::columns`].
 
 use rusqlite::types::{FromSql, FromSqlError, ValueRef};
-use verdict::{Name, Policy, Span, Task, TaskId, Time};
+use verdict::{Name, Policy, Span, State, Task, TaskId, Time};
 
 use super::live_index::IndexedTask;
 use super::ready_index::{KindQueueId, ReadyIndex};
@@ -132,7 +132,7 @@ columns! {
         lane: u32,
         id: TaskId,
         priority: i32,
-        due: Option<Time>,
+        claimable_at: Option<Time>,
         wakes_at: Option<Time>,
         lease_ms: Span,
         owner: Option<Name>,
@@ -140,7 +140,11 @@ columns! {
     }
 }
 
-pub(super) const INDEX_COLUMNS: &str = select!("l", Indexed);
+/// The columns of [`Indexed`], and the state. A state that this build does not know must not prevent the store from
+/// opening, so the state is only compared.
+pub(super) fn index_columns() -> String {
+    format!("{}, l.state", select!("l", Indexed))
+}
 
 pub(super) fn kind_queue_of_indexed(row: &rusqlite::Row<'_>) -> Read<KindQueueId> {
     row.get(0).map(KindQueueId)
@@ -148,8 +152,9 @@ pub(super) fn kind_queue_of_indexed(row: &rusqlite::Row<'_>) -> Read<KindQueueId
 
 /// The kind queue must already be in memory.
 pub(super) fn indexed(columns: &mut Columns<'_>, kind_queues: &ReadyIndex) -> Read<IndexedTask> {
-    let IndexedRow { lane, id, priority, due, wakes_at, lease_ms, owner, poll } =
+    let IndexedRow { lane, id, priority, claimable_at, wakes_at, lease_ms, owner, poll } =
         Indexed::read(columns)?;
+    let is_running = columns.str()? == State::Running.name();
     let kind_queue = KindQueueId(lane);
     let poll = match owner.zip(poll) {
         None => None,
@@ -159,8 +164,8 @@ pub(super) fn indexed(columns: &mut Columns<'_>, kind_queues: &ReadyIndex) -> Re
             Some(PollRef { scope, owner, poll })
         }
     };
-    let lease = due.is_none().then_some(lease_ms);
-    Ok(IndexedTask { id, kind_queue, priority, claimable_at: due, wakes_at, lease, poll })
+    let lease = is_running.then_some(lease_ms);
+    Ok(IndexedTask { id, kind_queue, priority, claimable_at, wakes_at, lease, poll })
 }
 
 /// Columns of an ended task; tables `done d`, `inputs i`, `lanes n`.

@@ -9,7 +9,7 @@ use super::batch::SqliteBatch;
 use super::keys::KeyIndex;
 use super::live_index::{IndexedTask, LiveIndex};
 use super::ready_index::KindQueueId;
-use super::rows::{self, Columns, INDEX_COLUMNS, QueueAndKind};
+use super::rows::{self, Columns, QueueAndKind};
 use super::running::RunningTasks;
 use super::{Shared, administration, errors, listing, opening, reads, writes};
 use crate::administration::Administration;
@@ -53,7 +53,7 @@ impl Memory {
     fn rebuild(connection: &Connection, now: Time) -> rusqlite::Result<Self> {
         let mut index = LiveIndex::new();
         index.promote(now);
-        let mut statement = connection.prepare(&reads::select(INDEX_COLUMNS, "live l"))?;
+        let mut statement = connection.prepare(&reads::select(&rows::index_columns(), "live l"))?;
         let mut live = statement.query([])?;
         while let Some(row) = live.next()? {
             let kind_queue = rows::kind_queue_of_indexed(row)?;

@@ -6,5 +6,6 @@ mod memory;
 mod moving;
 mod postgres;
 mod sqlite;
+mod states;
 mod tables;
 mod verifying;

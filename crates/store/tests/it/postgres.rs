@@ -10,6 +10,7 @@ mod crowded;
 mod cutting;
 mod durability;
 mod encrypted;
+mod formats;
 mod keys;
 mod late;
 mod manners;

@@ -5,6 +5,7 @@
 mod basics;
 mod codec;
 mod disk;
+mod formats;
 mod keys;
 mod kind_queues;
 mod nth_call;

@@ -355,6 +355,7 @@ pub async fn counts_queues<F: Fixture>(driver: &mut Driver<F>) {
         ready,
         delayed,
         running,
+        unfinished: ready + delayed + running,
         oldest_ready_at: Some(oldest),
     };
     let depths = driver.browse().queues(Some(&scope)).await.expect("browsing works");

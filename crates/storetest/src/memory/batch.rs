@@ -293,7 +293,7 @@ impl Batch for MemoryBatch<'_> {
                 let done = shared.tables.done.get(&id);
                 let old = |done: &Done| done.completed_at.plus(Retention::AGE_MIN).has_come(now);
                 if !done.is_some_and(old) {
-                    return Err(invalid("only what ended a day ago may leave"));
+                    return Err(invalid("only tasks that ended at least a day ago can be deleted"));
                 }
                 batch.mine.forgotten.insert(id);
             }

@@ -242,10 +242,13 @@ fn count(depths: &mut BTreeMap<(Scope, Name), QueueDepth>, task: &Task, now: Tim
         ready: 0,
         delayed: 0,
         running: 0,
+        unfinished: 0,
         oldest_ready_at: None,
     });
+    depth.unfinished += 1;
+    depth.running += u64::from(task.lease().is_some());
     match task.claimable_at() {
-        None => depth.running += 1,
+        None => {}
         Some(at) if at.has_come(now) => {
             depth.ready += 1;
             depth.oldest_ready_at = Some(depth.oldest_ready_at.map_or(at, |oldest| oldest.min(at)));

@@ -54,7 +54,7 @@ impl PostgresBatch<'_> {
         let old = self.transaction().run("looking at ended tasks", work).await?;
         let is_ours = |id: &TaskId| old.contains(id) && !self.forgotten.contains(id);
         if !ids.iter().all(is_ours) {
-            return Err(invalid("only what ended a day ago may leave"));
+            return Err(invalid("only tasks that ended at least a day ago can be deleted"));
         }
         self.forgotten.extend(ids);
         Ok(())

@@ -17,11 +17,14 @@ use crate::postgres::rows::Columns;
 const LOCK: &str = "SELECT l.tenant FROM tenure.tenant_limits l WHERE l.tenant = ANY ($1) \
     ORDER BY l.tenant COLLATE \"C\" FOR UPDATE";
 
-/// Counts each part with the index that holds nothing else.
+/// Counts each part with the index that holds nothing else. The last part has the tasks of every other state.
 const COUNT: &str = "SELECT u.tenant, \
-    (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.due IS NOT NULL AND NOT l.delayed) \
+    (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant \
+        AND l.claimable_at IS NOT NULL AND NOT l.delayed) \
     + (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.delayed) \
-    + (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.lease IS NOT NULL) \
+    + (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.state = 'running') \
+    + (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant \
+        AND l.claimable_at IS NULL AND l.state <> 'running') \
     FROM unnest($1::text[]) AS u(tenant)";
 
 impl PostgresBatch<'_> {

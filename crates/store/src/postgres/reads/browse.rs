@@ -244,9 +244,11 @@ async fn refused(
 }
 
 async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<QueueDepth>> {
-    let sql = "SELECT l.tenant, l.workspace, l.queue, count(*) FILTER (WHERE l.due <= $1), \
-            count(*) FILTER (WHERE l.due > $1), count(*) FILTER (WHERE l.due IS NULL), \
-            min(l.due) FILTER (WHERE l.due <= $1) \
+    let sql = "SELECT l.tenant, l.workspace, l.queue, \
+            count(*) FILTER (WHERE l.claimable_at <= $1), \
+            count(*) FILTER (WHERE l.claimable_at > $1), \
+            count(*) FILTER (WHERE l.state = 'running'), count(*), \
+            min(l.claimable_at) FILTER (WHERE l.claimable_at <= $1) \
         FROM tenure.live l \
         WHERE ($2::text IS NULL OR l.tenant = $2) AND ($3::text IS NULL OR l.workspace = $3) \
         GROUP BY l.tenant, l.workspace, l.queue \
@@ -269,6 +271,7 @@ async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<Q
             ready: columns.take::<i64>()?.unsigned_abs(),
             delayed: columns.take::<i64>()?.unsigned_abs(),
             running: columns.take::<i64>()?.unsigned_abs(),
+            unfinished: columns.take::<i64>()?.unsigned_abs(),
             oldest_ready_at: columns.optional_time()?,
         })
     };
@@ -282,8 +285,8 @@ async fn ahead(client: &Client, key: &TaskKey, now: Time, limit: usize) -> Read<
     let sql = "SELECT count(*) FROM ( \
             SELECT 1 FROM tenure.live mine JOIN tenure.live l \
                 ON (l.tenant, l.workspace, l.queue) = (mine.tenant, mine.workspace, mine.queue) \
-            WHERE mine.id = $1 AND mine.tenant = $2 AND mine.workspace = $3 AND l.due <= $4 \
-                AND l.place < mine.place LIMIT $5) ahead";
+            WHERE mine.id = $1 AND mine.tenant = $2 AND mine.workspace = $3 \
+                AND l.claimable_at <= $4 AND l.place < mine.place LIMIT $5) ahead";
     let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
         (&id, Type::BYTEA),
         (&tenant, Type::TEXT),

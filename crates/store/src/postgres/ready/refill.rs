@@ -51,16 +51,16 @@ pub(in crate::postgres) const REFILL: &str = "SELECT u.n, w.places, w.kinds, d.d
     CROSS JOIN LATERAL (SELECT array_agg(p.place) AS places, array_agg(p.kind) AS kinds FROM \
         (SELECT l.place, l.kind FROM tenure.live l WHERE l.tenant = u.tenant \
             AND l.workspace = u.workspace AND l.queue = u.queue AND l.place > u.after \
-            AND l.due IS NOT NULL AND NOT l.delayed \
+            AND l.claimable_at IS NOT NULL AND NOT l.delayed \
             AND (u.kinds IS NULL OR l.kind = ANY (string_to_array(u.kinds, chr(31)))) \
             ORDER BY l.place LIMIT $7) p) w \
-    CROSS JOIN LATERAL (SELECT array_agg(p.due) AS dues, array_agg(p.place) AS places, \
+    CROSS JOIN LATERAL (SELECT array_agg(p.claimable_at) AS dues, array_agg(p.place) AS places, \
         array_agg(p.kind) AS kinds FROM \
-        (SELECT l.due, l.place, l.kind FROM tenure.live l WHERE u.is_head \
+        (SELECT l.claimable_at, l.place, l.kind FROM tenure.live l WHERE u.is_head \
             AND l.tenant = u.tenant AND l.workspace = u.workspace AND l.queue = u.queue \
             AND l.delayed \
             AND (u.kinds IS NULL OR l.kind = ANY (string_to_array(u.kinds, chr(31)))) \
-            ORDER BY l.due LIMIT $7) p) d";
+            ORDER BY l.claimable_at LIMIT $7) p) d";
 
 /// Wakes the tasks that refill, and the batches that wait for them.
 #[derive(Default)]

@@ -66,7 +66,7 @@ async fn an_ended_task_never_lives_again() {
     // S2-41: an ended task cannot become live again, under its old row or a new one.
     let folder = tempfile::tempdir().unwrap();
     let (_play, raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
-    let columns = "lane, priority, state, revision, due, lease_ms, attempt, failures, lost, \
+    let columns = "lane, priority, state, revision, claimable_at, lease_ms, attempt, failures, lost, \
         undelivered, claim_version, decided_at, entries, chain";
     for (row, id) in [("1", "i.id"), ("7", "i.id"), ("1", "randomblob(16)")] {
         let sql = format!(
@@ -96,7 +96,7 @@ async fn what_was_told_of_a_live_task_is_only_added_to() {
         [None, Some(&inline_history[..inline_history.len() - 1]), Some(b"another".as_slice())]
     {
         let refusal = raw.execute("UPDATE live SET tale = ?1", [other]).unwrap_err();
-        assert!(refusal.to_string().contains("never told otherwise"), "{refusal}");
+        assert!(refusal.to_string().contains("append-only"), "{refusal}");
     }
     coordinator.started(&ready).await.unwrap();
     let longer: Vec<u8> = raw.query_row("SELECT tale FROM live", [], |row| row.get(0)).unwrap();

@@ -15,7 +15,7 @@ use verdict::{Category, Digest, Event, Fault, Policy, Request, Span, TaskId, Tim
 use super::test_coordinator::{TestCoordinator, options, spec};
 
 /// A store with tasks in every state, reached in many ways.
-async fn populate(path: &Path) {
+pub(super) async fn populate(path: &Path) {
     let mut coordinator = TestCoordinator::open(path).await;
     coordinator.submit(1).await.unwrap();
     let ready = coordinator.grant().await.unwrap().unwrap();
@@ -96,7 +96,7 @@ const TAMPERINGS: [(&str, &str); 32] = [
     ("UPDATE live SET attempt = 1 WHERE row = 5", "attempt"),
     ("UPDATE live SET owner = 'mallory' WHERE row = 5", "history in owner"),
     ("UPDATE live SET fence = 1 WHERE row = 5", "fence"),
-    ("UPDATE live SET due = due + 1 WHERE row = 6", "history in due"),
+    ("UPDATE live SET claimable_at = claimable_at + 1 WHERE row = 6", "history in claimable_at"),
     ("UPDATE live SET chain = zeroblob(32) WHERE row = 6", "record"),
     ("UPDATE live SET lost = 0 WHERE row = 5", "lost"),
     ("UPDATE attempts SET outcome = 'SUCCEEDED' WHERE task = 3", "attempts"),
