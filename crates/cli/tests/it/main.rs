@@ -8,6 +8,7 @@ mod descriptors;
 mod errors;
 mod full_disk;
 mod guide;
+mod guide_workers;
 mod help;
 mod home;
 mod keys;
