@@ -140,6 +140,32 @@ async fn a_live_task_keeps_its_key() {
 }
 
 #[tokio::test]
+async fn no_session_changes_a_state_against_the_rules_or_takes_a_key_twice() {
+    // Proves: W-9: the tables of the runs themselves refuse it, whatever the program does.
+    let (_driver, client) = furnished().await;
+    let allowed = listed();
+    let mut refused = 0;
+    for (queue, from) in [("waiting", State::Queued), ("running", State::Running)] {
+        for to in State::ALL.into_iter().filter(|to| *to != from) {
+            if allowed.contains(&(name(from), name(to))) {
+                continue;
+            }
+            let to = name(to);
+            let change = format!("state = '{to}', revision = revision + 1 WHERE queue = '{queue}'");
+            refuses(&client, &format!("UPDATE tenure.live SET {change}")).await;
+            refused += 1;
+        }
+    }
+    assert!(refused >= 2 * 4, "no live row can have one of the four ends: {refused}");
+    refuses(
+        &client,
+        "INSERT INTO tenure.keys SELECT k.tenant, k.workspace, k.key, l.id, k.fingerprint \
+         FROM tenure.keys k, tenure.live l WHERE l.queue = 'running'",
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn without_a_scope_nothing_is_seen_or_written() {
     // R-40, X13: the role of batches sees the scope that its transaction named, and no more.
     let (_driver, client) = furnished().await;
