@@ -79,14 +79,21 @@ fn unreachable_server(url: &str, source: &dyn std::error::Error) -> CliError {
 }
 
 fn refused(problem: &Problem) -> CliError {
-    let message = match &problem.field {
-        Some(field) => format!("{field}: {}", problem.message),
-        None => problem.message.clone(),
-    };
-    let cli_error = CliError::new(Exit::of_status(problem.status), &problem.error, message);
+    let cli_error =
+        CliError::new(Exit::of_status(problem.status), &problem.error, message_of(problem));
     match problem.code().and_then(remedy) {
         Some(remedy) => cli_error.hint(remedy),
         None => cli_error,
+    }
+}
+
+/// Most messages name the member that is wrong; the others get its name in front.
+fn message_of(problem: &Problem) -> String {
+    match &problem.field {
+        Some(field) if !problem.message.contains(&format!("`{field}`")) => {
+            format!("`{field}`: {}", problem.message)
+        }
+        _ => problem.message.clone(),
     }
 }
 

@@ -5,6 +5,7 @@
 mod bench;
 mod crash;
 mod descriptors;
+mod error_codes;
 mod errors;
 mod full_disk;
 mod guide;
