@@ -72,7 +72,7 @@ pub(crate) fn read(task: TaskId, request: &Request, text: &str) -> Result<Vec<Ev
     let rebuild = |found| match found {
         ReadEvent::Whole(event) => Ok(event),
         ReadEvent::Delta(delta) => rebuild(task, request, delta).ok_or_else(|| {
-            let what = "an event that says less than its request";
+            let what = "the event cannot be rebuilt from its request";
             unreadable(serde::de::Error::custom(what))
         }),
     };

@@ -114,8 +114,8 @@ fn body<'a>(bodies: &mut PackReader<'a>) -> Option<PackReader<'a>> {
 }
 
 fn unreadable() -> Unreadable {
-    let source = serde::de::Error::custom("bytes that no tale has");
-    Unreadable { what: "tale of entries", source }
+    let source = serde::de::Error::custom("the bytes are not an inline history");
+    Unreadable { what: "inline history", source }
 }
 
 fn pack(to: &mut PackWriter<'_>, task: TaskId, entry: &Entry) {

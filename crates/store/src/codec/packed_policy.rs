@@ -21,7 +21,7 @@ pub fn read(bytes: &[u8]) -> Result<Policy, Unreadable> {
     let mut from = PackReader(bytes);
     let policy = from.byte().filter(|form| *form == FORM).and_then(|_| from.policy());
     policy.filter(|_| from.is_empty()).ok_or_else(|| {
-        let source = serde::de::Error::custom("bytes that no policy has");
+        let source = serde::de::Error::custom("the bytes are not a packed policy");
         Unreadable { what: "policy", source }
     })
 }

@@ -110,7 +110,7 @@ pub(super) mod as_text {
         from: D,
     ) -> Result<T, D::Error> {
         let text = String::deserialize(from)?;
-        T::read(text).ok_or_else(|| D::Error::custom("not a spelling we write"))
+        T::read(text).ok_or_else(|| D::Error::custom("the text is in no form that Tenure writes"))
     }
 
     pub(in super::super) mod opt {

@@ -58,7 +58,8 @@ fn graph(tree: &Tree, page: &str) -> Vec<Finding> {
         match told.get(folder) {
             Some((_, known)) if *known == built => {}
             Some((line, _)) => {
-                let what = format!("`{folder}` depends on {built:?}, and the table says otherwise");
+                let what =
+                    format!("`{folder}` depends on {built:?}, which is not what the table lists");
                 findings.push(finding(*line, what, "correct the row, or the manifest"));
             }
             None => {

@@ -87,7 +87,7 @@ const BANS: &[Ban] = &[
     Ban {
         words: &["SET SESSION", "SET ROLE", "SET LOCAL", "RESET"],
         except: &["session.rs", "scopes.rs", "primary.rs"],
-        why: "what is set for a session is somebody else's behind a pooler",
+        why: "behind a pooler the next client inherits a session's settings",
         remedy: "set it LOCAL where transactions begin, in `session.rs`",
     },
     Ban {
@@ -99,7 +99,7 @@ const BANS: &[Ban] = &[
     Ban {
         words: &["LOCK TABLE"],
         except: &["opening.rs", "copy_target.rs"],
-        why: "a table's lock makes everybody wait",
+        why: "a table lock blocks every other session",
         remedy: "lock rows by key",
     },
     Ban {
@@ -111,7 +111,7 @@ const BANS: &[Ban] = &[
     Ban {
         words: &["DO $$", "DECLARE", "FETCH"],
         except: &["opening.rs", "*.sql"],
-        why: "code in a statement is found by nobody",
+        why: "code inside a statement is not reviewed, tested or found",
         remedy: "write a migration, or decide in Rust",
     },
     Ban {
