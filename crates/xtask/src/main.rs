@@ -7,6 +7,7 @@
 
 mod bench_postgres;
 mod contract;
+mod dist;
 mod failover;
 mod finding;
 mod fuzz;
@@ -33,8 +34,9 @@ usage: cargo xtask <command>
   test      set up what the tests need, then fmt, clippy, tidy, hostile, fuzz, crash, museum, all tests; prints the time of each step
   crash     kill, stop and starve a real server under load and judge what it leaves; --kills N, --long
   failover  let the database of three coordinators fail over under load; --times N
-  museum    play the bugs that other systems shipped; somebody must notice each
+  museum    play the bugs that other systems shipped; a test must detect each
   bench-postgres  `tenure bench` against a PostgreSQL server that is started for it; takes its options
+  dist      an archive of the optimised binary with completions, manual pages and checksums, in target/dist; --binary FILE
   tidy      rules of the tree that no compiler checks; each finding says what to do
   openapi   write protocol/openapi.json from the types of crates/wire
   model     explore every state of small worlds with the rules of production; --long for larger ones
@@ -68,6 +70,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["failover", more @ ..] => failover::run(&root, more),
         ["museum"] => lab::museum::run(&root, &lab::Build::make(&root)?),
         ["bench-postgres", more @ ..] => bench_postgres::run(&root, more),
+        ["dist", more @ ..] => dist::run(&root, more),
         ["tidy"] => tidy::run(&root),
         ["model", more @ ..] => steps::model(&root, more),
         ["hostile", more @ ..] => steps::hostile(&root, more),
