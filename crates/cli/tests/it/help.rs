@@ -97,3 +97,22 @@ fn colour_is_for_terminals_and_for_those_who_insist() {
     assert!(!stderr("NO_COLOR", "1").contains('\u{1b}'));
     assert!(!stderr("TERM", "xterm").contains('\u{1b}'));
 }
+
+fn repository(path: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[test]
+fn the_front_page_names_the_rust_version_and_the_crate_that_exist() {
+    let manifest = repository("Cargo.toml");
+    let version = manifest.split_once("rust-version = \"").unwrap().1.split_once('"').unwrap().0;
+    for page in ["README.md", "docs/guide/rust.md"] {
+        let text = repository(page);
+        assert!(text.contains(&format!("Rust {version} or newer")), "{version} in {page}");
+        let line = text.lines().find(|line| line.starts_with("tenure = { ")).expect(page);
+        assert_eq!(line, "tenure = { package = \"tenure-sdk\", path = \"../tenure/sdks/rust\" }");
+    }
+    let sdk = repository("sdks/rust/Cargo.toml");
+    assert!(sdk.contains("name = \"tenure-sdk\"\n") && sdk.contains("[lib]\nname = \"tenure\""));
+}

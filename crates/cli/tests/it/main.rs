@@ -29,6 +29,7 @@ mod rust_client;
 mod scraping;
 mod secure;
 mod serving;
+mod tls_recipe;
 mod tour;
 mod traces;
 mod verify;

@@ -149,3 +149,66 @@ fn the_unit_starts_the_server_with_flags_it_knows_and_waits_for_its_drain() {
         assert!(unit.lines().any(|line| line == setting), "{setting}");
     }
 }
+
+/// The words of a Dockerfile's instruction that is a JSON list, such as `CMD ["serve"]`.
+fn listed(image: &str, instruction: &str) -> Vec<String> {
+    let line = image.lines().find_map(|line| line.strip_prefix(instruction));
+    serde_json::from_str(line.unwrap_or_else(|| panic!("no {instruction}"))).unwrap()
+}
+
+/// The variables that the image sets.
+fn variables(image: &str) -> Vec<(&str, &str)> {
+    let lines = image.lines().filter_map(|line| line.strip_prefix("ENV "));
+    lines.map(|line| line.split_once('=').expect("a name and a value")).collect()
+}
+
+#[test]
+fn the_image_names_only_settings_that_exist() {
+    let image = deployed("docker/Dockerfile");
+    let help = Home::new().run(&["serve", "--help"]).stdout;
+    let flags: BTreeSet<&str> =
+        help.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).collect();
+    assert_eq!(listed(&image, "ENTRYPOINT "), ["/usr/bin/tenure"]);
+    let command = listed(&image, "CMD ");
+    assert_eq!(command[0], "serve");
+    for flag in command.iter().filter(|word| word.starts_with("--")) {
+        assert!(flags.contains(flag.as_str()), "{flag}");
+    }
+    let settings = variables(&image);
+    let ours = settings.iter().filter_map(|(name, _)| name.strip_prefix("TENURE_"));
+    let ours: Vec<String> =
+        ours.map(|name| format!("--{}", name.to_lowercase().replace('_', "-"))).collect();
+    assert!(ours.contains(&"--listen".to_owned()) && ours.contains(&"--store".to_owned()));
+    for flag in ours {
+        assert!(flags.contains(flag.as_str()), "{flag}");
+    }
+}
+
+#[test]
+fn the_image_can_be_reached_from_outside_with_the_key_it_prints() {
+    let (home, image) = (Home::new(), deployed("docker/Dockerfile"));
+    let state = home.path().join("volume");
+    std::fs::create_dir_all(state.join("tenure")).unwrap();
+    let mut command = home.tenure(&[]);
+    command.args(listed(&image, "CMD ")).arg("--json");
+    for (name, value) in variables(&image) {
+        let value = value.replace("/var/lib", state.to_str().unwrap()).replace(":7400", ":0");
+        command.env(name, value);
+    }
+    let mut server = Process::start(command);
+    let ready = server.line();
+    // All addresses of the container, of which this test can try one.
+    let url = ready["url"].as_str().unwrap().replace("0.0.0.0", "127.0.0.1");
+    assert_ne!(ready["url"], url.as_str(), "it listens on every address");
+    let key = ready["apiKey"].as_str().expect("the first start prints a key");
+    assert_eq!(home.run(&["queues", "--url", &url, "--key", key]).code, 0);
+    home.run(&["queues", "--url", &url, "--key", "tnr_x"]).assert_error(
+        5,
+        "unauthenticated",
+        "",
+        "",
+    );
+    assert!(state.join("tenure/tenure.db").is_file(), "the store is on the volume");
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), 0);
+}
