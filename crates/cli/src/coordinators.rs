@@ -59,7 +59,7 @@ impl RulesStatus {
     }
 
     fn among(store: &PostgresStore, peers: &[Peer]) -> Self {
-        let in_force = store.rules_in_force();
+        let in_force = store.status().rules;
         Self { in_force, pending_rules: postgres::pending_rules(in_force, peers) }
     }
 

@@ -108,10 +108,11 @@ impl<S: Store> Coordinator<S> {
         let metrics = Metrics::register(&mut registry);
         let begun = tokio::time::Instant::now();
         metrics.start_time_seconds.set(store.now().millis() as f64 / 1_000.0);
-        for (promise, is_given) in store.promises() {
+        let opened = store.opened();
+        for &(promise, is_given) in opened.promises.iter() {
             metrics.promises.get_or_create(&PromiseLabel { promise }).set(i64::from(is_given));
         }
-        let channels = IntakeChannels::of(store.committers());
+        let channels = IntakeChannels::of(opened.committers);
         let intake = channels.intake.clone();
         let (end, ended) = channel::channel(None);
         let allowances = Allowances::load(&store).await?;

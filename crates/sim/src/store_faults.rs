@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use store::{
     Administration, Backlog, Batch, Change, CommitFailure, EndedPosition, EndedTask, Failure,
-    FailureKind, IdempotencyKey, KeyOwner, Loaded, Opened, PollRef, PolledQueues, Refused, RunsOn,
-    Store, TaskKey, TaskWithSpec, Want, Writer,
+    FailureKind, IdempotencyKey, KeyOwner, Loaded, LockWait, Opened, PollRef, PolledQueues,
+    Refused, RunsOn, Store, StoreStatus, TaskKey, TaskWithSpec, Want, Writer,
 };
 use storetest::MemoryStore;
 use storetest::memory::{Disk, MemoryBrowse, Synced};
-use verdict::{ClosedAttempt, LeaseId, Rules, Span, Subject, Task, TaskId, Time};
+use verdict::{ClosedAttempt, LeaseId, Moment, Rules, Span, Subject, Task, TaskId, Time};
 
 use crate::committer_faults::{CommitterFaults, CommitterId};
 use crate::coverage::CoverageGoal;
@@ -240,10 +240,6 @@ impl Store for SimStore {
 
     const RUNS_ON: RunsOn = MemoryStore::RUNS_ON;
 
-    fn committers(&self) -> usize {
-        self.committers
-    }
-
     async fn writer(&self) -> Result<SimWriter, Failure> {
         let (store, store_faults) = (self.inner.clone(), self.store_faults.clone());
         let inner = self.inner.writer().await?;
@@ -261,15 +257,15 @@ impl Store for SimStore {
     }
 
     fn opened(&self) -> Opened {
-        let opened = self.inner.opened();
+        let opened = Opened { committers: self.committers, ..self.inner.opened() };
         match self.store_faults.bug {
             PlantedBug::ForgetsLastCommit => Opened { last_commit_at: None, ..opened },
             _ => opened,
         }
     }
 
-    fn rules_in_force(&self) -> u32 {
-        self.inner.rules_in_force()
+    fn status(&self) -> StoreStatus {
+        self.inner.status()
     }
 
     async fn changed_elsewhere(&self) {
@@ -320,14 +316,10 @@ impl Writer for SimWriter {
     }
 }
 
-impl Batch for SimBatch<'_> {
-    fn exclude(&mut self, tasks: &BTreeSet<TaskId>) {
-        self.inner.exclude(tasks);
-    }
-
-    async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
+impl SimBatch<'_> {
+    async fn load_once(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
         self.call("load").await?;
-        let mut loaded = self.inner.load(keys).await?;
+        let mut loaded = self.inner.load(keys, LockWait::Skip).await?;
         if loaded.contains(&Loaded::Locked) {
             self.store_faults.log.reach_goal(CoverageGoal::RowHeldByAnother);
         }
@@ -337,17 +329,29 @@ impl Batch for SimBatch<'_> {
         }
         Ok(loaded)
     }
+}
 
-    async fn load_waiting_for_locks(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
-        let mut loaded = self.load(keys).await?;
-        let looks = self.store_faults.database.lock_wait_delays();
-        for pause in looks {
+impl Batch for SimBatch<'_> {
+    fn exclude(&mut self, tasks: &BTreeSet<TaskId>) {
+        self.inner.exclude(tasks);
+    }
+
+    async fn load(
+        &mut self,
+        keys: &[TaskKey],
+        lock_wait: LockWait,
+    ) -> Result<Vec<Loaded>, Failure> {
+        let mut loaded = self.load_once(keys).await?;
+        if lock_wait == LockWait::Skip {
+            return Ok(loaded);
+        }
+        for pause in self.store_faults.database.lock_wait_delays() {
             if !loaded.contains(&Loaded::Locked) {
                 break;
             }
             self.store_faults.log.reach_goal(CoverageGoal::RowWaitedFor);
             tokio::time::sleep(pause).await;
-            loaded = self.load(keys).await?;
+            loaded = self.load_once(keys).await?;
         }
         Ok(loaded)
     }
@@ -382,8 +386,14 @@ impl Batch for SimBatch<'_> {
         Ok(found)
     }
 
-    async fn now(&mut self) -> Result<Time, Failure> {
-        self.inner.now().await
+    async fn moment(&mut self) -> Result<Moment, Failure> {
+        let moment = self.inner.moment().await?;
+        match self.store_faults.bug {
+            PlantedBug::ForgetsRules if self.inner.number().is_multiple_of(2) => {
+                Ok(Moment { rules: Rules::OLDEST, ..moment })
+            }
+            _ => Ok(moment),
+        }
     }
 
     async fn save(
@@ -461,13 +471,6 @@ impl Batch for SimBatch<'_> {
     async fn forget(&mut self, places: &[EndedPosition]) -> Result<(), Failure> {
         self.call("forget").await?;
         self.inner.forget(places).await
-    }
-
-    fn rules(&self) -> Rules {
-        match self.store_faults.bug {
-            PlantedBug::ForgetsRules if self.inner.number().is_multiple_of(2) => Rules::OLDEST,
-            _ => self.inner.rules(),
-        }
     }
 
     fn keep_alive(&mut self) {

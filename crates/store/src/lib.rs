@@ -39,5 +39,5 @@ pub use row::{
     Listed, Listing, PollRef, QueueDepth, Refused, Renewals, Resources, Spec, StoredTask,
     TaskBundle, TaskKey, TaskRows, TaskWithSpec, Want,
 };
-pub use seam::{Batch, Loaded, Opened, PolledQueues, RunsOn, Store, Writer};
+pub use seam::{Batch, Loaded, LockWait, Opened, PolledQueues, RunsOn, Store, StoreStatus, Writer};
 pub use sqlite::SqliteStore;

@@ -57,7 +57,7 @@ use self::ready::refill::{self, RefillSignals};
 pub use self::tables::table_columns;
 use crate::clock::{Clock, ClockAhead};
 use crate::failure::{CommitFailure, Failure, FailureKind};
-use crate::seam::{Opened, RunsOn, Store};
+use crate::seam::{Opened, RunsOn, Store, StoreStatus};
 
 /// Maximum number of writers per open store: one for calls under a lease, one for new work.
 const WRITERS_MAX: usize = 2;
@@ -148,8 +148,6 @@ pub struct PostgresStore {
     opened: Opened,
     durability: Durability,
     link: LinkSecurity,
-    /// Whether no other coordinator was working on the store when it was opened.
-    is_alone: bool,
     id: Arc<str>,
 }
 
@@ -377,6 +375,10 @@ impl PostgresStore {
             epoch: parts.primary.epoch(),
             last_commit_at: parts.header.last_commit_at,
             writers: WRITERS_MAX,
+            // Two keep the database busy. A coordinator that finds peers at work needs no second one for that, and
+            // smaller batches cost the database more.
+            committers: if parts.is_alone { WRITERS_MAX } else { 1 },
+            promises: parts.durability.promises().into(),
         };
         let clock = StoreClock::open(&options, &parts.header)?;
         let hints = Hints::new(parts.header.instance);
@@ -407,9 +409,9 @@ impl PostgresStore {
             failover_watch::start(&shared, &parts.servers);
         }
         let browse = PostgresBrowse::new(shared.clone());
-        let (durability, link, is_alone) = (parts.durability, parts.servers.link, parts.is_alone);
+        let (durability, link) = (parts.durability, parts.servers.link);
         let id: Arc<str> = parts.header.store_id.into();
-        Ok(Self { shared, browse, opened, durability, link, is_alone, id })
+        Ok(Self { shared, browse, opened, durability, link, id })
     }
 
     /// The id that the store got when it was created. Copies of the store have the same id.
@@ -463,12 +465,6 @@ impl Store for PostgresStore {
     const IDLE_DELAY: Duration = IDLE_DELAY;
     const PEER_POLL_INTERVAL: Duration = PEER_POLL_INTERVAL;
 
-    /// Two committers keep the database busy. With live peers that takes no second one, and smaller batches cost the
-    /// database more.
-    fn committers(&self) -> usize {
-        if self.is_alone { WRITERS_MAX } else { 1 }
-    }
-
     async fn writer(&self) -> Result<PostgresWriter, Failure> {
         let taken = self.shared.writers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |taken| {
             (taken < WRITERS_MAX).then_some(taken + 1)
@@ -493,19 +489,11 @@ impl Store for PostgresStore {
     }
 
     fn opened(&self) -> Opened {
-        self.opened
+        self.opened.clone()
     }
 
-    fn epoch(&self) -> u32 {
-        self.shared.primary.epoch()
-    }
-
-    fn rules_in_force(&self) -> u32 {
-        self.shared.rules.number()
-    }
-
-    fn promises(&self) -> Vec<(&'static str, bool)> {
-        self.durability.promises()
+    fn status(&self) -> StoreStatus {
+        StoreStatus { epoch: self.shared.primary.epoch(), rules: self.shared.rules.number() }
     }
 
     async fn coordinators(&self) -> Result<u32, Failure> {

@@ -13,9 +13,10 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
-use verdict::{ClosedAttempt, LeaseId, Name, Rules, Scope, Subject, Task, TaskId, Time};
+use verdict::{ClosedAttempt, LeaseId, Moment, Name, Scope, Subject, Task, TaskId, Time};
 
 use crate::administration::Administration;
 use crate::browse::Browse;
@@ -39,11 +40,6 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// How often to poll for changes of other processes, where others can write.
     const PEER_POLL_INTERVAL: Duration = Duration::from_millis(400);
 
-    /// How many writers one coordinator runs concurrently: one or two.
-    fn committers(&self) -> usize {
-        1
-    }
-
     /// Opens a writer. Engines with a single writer refuse a second one while the first exists; all engines refuse a
     /// writer that does not know the rules in force.
     fn writer(&self) -> impl Future<Output = Result<Self::Writer, Failure>> + Send;
@@ -63,20 +59,9 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// What was found when the store was opened.
     fn opened(&self) -> Opened;
 
-    /// The epoch that a batch belongs to; ask after the batch has read its clock. It grows while the store is open if
-    /// a failover may have lost an acknowledged commit.
-    fn epoch(&self) -> u32 {
-        self.opened().epoch
-    }
-
-    /// The version number of the rules in force, as far as this process knows; for operators.
-    fn rules_in_force(&self) -> u32;
-
-    /// What an acknowledged commit survives: each guarantee and whether it holds, as found when the store was
-    /// opened; for operators.
-    fn promises(&self) -> Vec<(&'static str, bool)> {
-        Vec::new()
-    }
+    /// What may have changed since the store was opened, as far as this process knows; for explanations and operators.
+    /// A batch has its own: see [`Batch::moment`].
+    fn status(&self) -> StoreStatus;
 
     /// How many coordinators work on the store, as far as is known. A hint: they divide shared limits by it.
     fn coordinators(&self) -> impl Future<Output = Result<u32, Failure>> + Send {
@@ -105,15 +90,38 @@ pub enum RunsOn {
     Runtime,
 }
 
-/// What opening a store found.
+/// What changes while a store is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreStatus {
+    /// Which life of the store this is. It grows where a failover may have lost a commit that was acknowledged.
+    pub epoch: u32,
+    /// The number of the version of the rules in force.
+    pub rules: u32,
+}
+
+/// What opening a store found.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// The store's epoch: larger after a restore. Part of every fence.
     pub epoch: u32,
     /// The time of the last commit before this opening: no heartbeat was recorded since then.
     pub last_commit_at: Option<Time>,
-    /// How many writers may work concurrently.
+    /// How many writers may work concurrently, of all coordinators.
     pub writers: usize,
+    /// How many writers this coordinator should use: one, or two.
+    pub committers: usize,
+    /// What an acknowledged commit survives, promise by promise; for operators.
+    pub promises: Arc<[(&'static str, bool)]>,
+}
+
+/// What to do about a task that another writer has locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockWait {
+    /// Answer [`Loaded::Locked`]: a later batch asks again.
+    Skip,
+    /// Wait a while. Only for a task that was missed again and again, in a batch without others: two batches that wait
+    /// could wait for each other.
+    Wait,
 }
 
 pub trait Writer: Send + 'static {
@@ -121,6 +129,7 @@ pub trait Writer: Send + 'static {
     where
         Self: 'w;
 
+    /// Begins a batch, the only one of this writer until it ends.
     fn begin(&mut self) -> impl Future<Output = Result<Self::Batch<'_>, Failure>> + Send;
 
     /// The earliest instant at which the passing of time makes a task ready or due for a sweep.
@@ -171,16 +180,8 @@ pub trait Batch: Send {
     fn load(
         &mut self,
         keys: &[TaskKey],
+        lock_wait: LockWait,
     ) -> impl Future<Output = Result<Vec<Loaded>, Failure>> + Send;
-
-    /// Like [`Batch::load`], but waits up to a limit for rows that another writer has locked. For a task that was
-    /// missed repeatedly, alone in its batch: two batches that wait could deadlock.
-    fn load_waiting_for_locks(
-        &mut self,
-        keys: &[TaskKey],
-    ) -> impl Future<Output = Result<Vec<Loaded>, Failure>> + Send {
-        self.load(keys)
-    }
 
     /// Closed attempts, found by the lease they had.
     fn closed_attempts(
@@ -200,8 +201,10 @@ pub trait Batch: Send {
         polls: &[PollRef],
     ) -> impl Future<Output = Result<Vec<Vec<TaskWithSpec>>, Failure>> + Send;
 
-    /// The clock, read once per batch; it never moves backwards. Call it after loading.
-    fn now(&mut self) -> impl Future<Output = Result<Time, Failure>> + Send;
+    /// The moment at which this batch decides: the store's clock, read once per batch and never moving backwards, with
+    /// the epoch and the version of the rules. Call it after loading. If another version is in force at commit time, the
+    /// commit is a conflict: load and decide again.
+    fn moment(&mut self) -> impl Future<Output = Result<Moment, Failure>> + Send;
 
     /// Reads the shortest lease among running tasks and makes it known to [`Writer::shortest_lease`]. `None` also where
     /// one process has all writers, which know of every lease anyway.
@@ -267,13 +270,10 @@ pub trait Batch: Send {
         positions: &[EndedPosition],
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// The version of the rules that this batch decides by. If another version is in force at commit time, the commit
-    /// is a conflict: load and decide again.
-    fn rules(&self) -> Rules;
-
     /// Makes the commit durable even if nothing changed: an empty commit records liveness.
     fn keep_alive(&mut self);
 
+    /// Makes all of the batch durable, or nothing of it.
     fn commit(self) -> impl Future<Output = Result<(), CommitFailure>> + Send;
 }
 

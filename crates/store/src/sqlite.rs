@@ -47,7 +47,7 @@ pub use self::tables::table_columns;
 pub use self::writer::SqliteWriter;
 use crate::clock::{Clock, ClockAhead, MonotonicClock};
 use crate::failure::{Failure, FailureKind};
-use crate::seam::{Opened, RunsOn, Store};
+use crate::seam::{Opened, RunsOn, Store, StoreStatus};
 
 /// Options for opening a store.
 #[derive(Clone)]
@@ -126,6 +126,7 @@ struct Shared {
     path: PathBuf,
     options: Options,
     clock: MonotonicClock,
+    epoch: u32,
     rules: Rules,
     writer_taken: AtomicBool,
     poisoned: AtomicBool,
@@ -142,12 +143,18 @@ impl SqliteStore {
         let (header, rules) = opening::prepare(&path, &options)?;
         let clock =
             MonotonicClock::open(options.clock.clone(), header.last_commit_at, options.ahead)?;
-        let opened =
-            Opened { epoch: header.epoch, last_commit_at: header.last_commit_at, writers: 1 };
+        let opened = Opened {
+            epoch: header.epoch,
+            last_commit_at: header.last_commit_at,
+            writers: 1,
+            committers: 1,
+            promises: [("fsync", options.durability == Durability::Full)].into(),
+        };
         let shared = Arc::new(Shared {
             path,
             options,
             clock,
+            epoch: header.epoch,
             rules,
             writer_taken: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
@@ -217,14 +224,10 @@ impl Store for SqliteStore {
     }
 
     fn opened(&self) -> Opened {
-        self.opened
+        self.opened.clone()
     }
 
-    fn rules_in_force(&self) -> u32 {
-        self.shared.rules.number()
-    }
-
-    fn promises(&self) -> Vec<(&'static str, bool)> {
-        vec![("fsync", self.shared.options.durability == Durability::Full)]
+    fn status(&self) -> StoreStatus {
+        StoreStatus { epoch: self.shared.epoch, rules: self.shared.rules.number() }
     }
 }

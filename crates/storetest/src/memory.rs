@@ -23,7 +23,7 @@ use store::administration::Administration;
 use store::clock::{Clock, ClockAhead, MonotonicClock};
 use store::engine;
 use store::failure::{CommitFailure, Failure, FailureKind};
-use store::seam::{Opened, RunsOn, Store, Writer};
+use store::seam::{Opened, RunsOn, Store, StoreStatus, Writer};
 use verdict::{Span, SupportedRules, Time};
 
 pub use self::batch::MemoryBatch;
@@ -69,7 +69,13 @@ impl MemoryStore {
 
     pub fn with_writers(clock: Arc<dyn Clock>, writers: Writers) -> Self {
         let shared = Arc::new(Mutex::new(Shared::new()));
-        let opened = Opened { epoch: 1, last_commit_at: None, writers: writers.count() };
+        let opened = Opened {
+            epoch: 1,
+            last_commit_at: None,
+            writers: writers.count(),
+            committers: 1,
+            promises: [].into(),
+        };
         Self::open(clock, shared, opened)
     }
 
@@ -92,7 +98,7 @@ impl MemoryStore {
         let shared = self.browse.shared.clone();
         let last_commit_at = lock(&shared).tables.last_commit_at;
         let reading = self.browse.reading.with_clock(clock.clone());
-        let opened = Opened { last_commit_at, ..self.opened };
+        let opened = Opened { last_commit_at, ..self.opened.clone() };
         Self { clock, browse: MemoryBrowse { shared, reading }, opened, ..self.clone() }
     }
 
@@ -125,7 +131,7 @@ impl MemoryStore {
 
     fn reopen_in(&self, epoch: u32) -> Self {
         let last_commit_at = lock(&self.browse.shared).tables.last_commit_at;
-        let opened = Opened { epoch, last_commit_at, writers: self.opened.writers };
+        let opened = Opened { epoch, last_commit_at, ..self.opened.clone() };
         Self::open(self.clock.clone(), self.browse.shared.clone(), opened)
             .on_disk(self.disk.clone())
             .with_rules(self.known)
@@ -161,6 +167,7 @@ impl Store for MemoryStore {
             reading: self.browse.reading.clone(),
             disk: self.disk.clone(),
             opening: self.opening,
+            epoch: self.opened.epoch,
             looked_at: None,
         })
     }
@@ -174,11 +181,11 @@ impl Store for MemoryStore {
     }
 
     fn opened(&self) -> Opened {
-        self.opened
+        self.opened.clone()
     }
 
-    fn rules_in_force(&self) -> u32 {
-        lock(&self.browse.shared).rules
+    fn status(&self) -> StoreStatus {
+        StoreStatus { epoch: self.opened.epoch, rules: lock(&self.browse.shared).rules }
     }
 }
 
@@ -189,6 +196,7 @@ pub struct MemoryWriter {
     reading: MonotonicClock,
     disk: Arc<dyn Disk>,
     opening: u64,
+    epoch: u32,
     /// When a batch last read the clock: tasks that were ready by then have been seen.
     looked_at: Option<Time>,
 }

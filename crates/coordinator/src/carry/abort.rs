@@ -8,10 +8,10 @@
 //!   in-memory state can no longer be trusted.
 //! - The store cannot be used any more, or not by this program: the carrier ends.
 
-use store::{CommitFailure, Failure, FailureKind, Store, Writer};
+use store::{CommitFailure, Failure, FailureKind, LockWait, Store, Writer};
 use verdict::TaskId;
 
-use super::batch::{Aborted, LockWait};
+use super::batch::Aborted;
 use super::commit::BatchMode;
 use super::isolate::{Culprit, Isolation, Part};
 use super::stall::{Lateness, StallDetector};

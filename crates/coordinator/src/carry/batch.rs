@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use store::{Batch, CommitFailure, Failure, FailureKind};
+use store::{Batch, CommitFailure, Failure, FailureKind, LockWait};
 use verdict::request::Submit;
 use verdict::{Answer, Digest, Moment, Request, TaskId, Time};
 
@@ -88,20 +88,9 @@ pub(super) enum BackgroundWork {
     None,
 }
 
-/// What to do about tasks that another writer has locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LockWait {
-    /// Leave them to a later batch.
-    Skip,
-    /// Wait for the lock, for a limited time. Only for a task that is alone in its batch.
-    Wait,
-}
-
 /// The settings of one batch.
 #[derive(Clone, Copy)]
 pub(super) struct BatchOptions<'a> {
-    /// Returns the epoch of the store. Called after the clock was read.
-    pub(super) epoch: &'a (dyn Fn() -> u32 + Send + Sync),
     pub(super) background: BackgroundWork,
     pub(super) lock_wait: LockWait,
     pub(super) stall_status: StallStatus<'a>,
@@ -174,7 +163,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
     /// writers.
     async fn extend_leases_after_stall(&mut self) -> Result<(), Aborted> {
         if let StallStatus::StalledSince(since) = self.options.stall_status {
-            stall::extend_all_leases(&mut self.batch, since, self.options.epoch).await?;
+            stall::extend_all_leases(&mut self.batch, since).await?;
             self.batch.keep_alive();
         }
         Ok(())
@@ -182,9 +171,9 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
 
     /// Reads the clock, and checks whether the time until now was a stall.
     async fn begin_deciding(&mut self) -> Result<Moment, Aborted> {
-        let now = self.batch.now().await?;
+        let at = self.batch.moment().await?;
+        let now = at.now;
         self.result.now = now;
-        let at = Moment { now, epoch: (self.options.epoch)(), rules: self.batch.rules() };
         match stall::check_batch(&mut self.batch, self.options.stall_status, now).await? {
             StallAction::Proceed => {}
             StallAction::Retry => return Err(Aborted::Stalled),

@@ -140,10 +140,8 @@ impl<S: Store> Carrier<S> {
         let (stall_status, begun_at) = (self.stall_status(&stall, retries.lateness), store.now());
         let begun = tokio::time::Instant::now();
         let set_aside = self.set_aside.excluded(begun);
-        let epoch = || store.epoch();
         let batch = self.writer.begin().await?;
         let options = BatchOptions {
-            epoch: &epoch,
             background,
             lock_wait: retries.lock_wait,
             stall_status,

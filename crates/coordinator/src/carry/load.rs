@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use store::{Batch, IdempotencyKey, Loaded, TaskKey};
 use verdict::{LeaseId, Name, TaskId};
 
-use super::batch::{Aborted, LockWait, OpenBatch};
+use super::batch::{Aborted, OpenBatch};
 use crate::item::{Item, Submission};
 
 /// The rows that the requests of a batch name.
@@ -97,10 +97,7 @@ impl<B: Batch> OpenBatch<'_, B> {
     }
 
     async fn load_tasks(&mut self, tasks: &[TaskKey]) -> Result<(), Aborted> {
-        let loaded = match self.options.lock_wait {
-            LockWait::Skip => self.batch.load(tasks).await?,
-            LockWait::Wait => self.batch.load_waiting_for_locks(tasks).await?,
-        };
+        let loaded = self.batch.load(tasks, self.options.lock_wait).await?;
         for (key, loaded) in tasks.iter().zip(loaded) {
             match loaded {
                 Loaded::Subject(subject) => self.work.put(key.clone(), subject),

@@ -227,7 +227,7 @@ impl<S: Store> Carrier<S> {
     async fn forget_slice(&mut self, walk: Walk) -> Result<SliceResult, CommitFailure> {
         let definite = |failure: Failure| CommitFailure::RolledBack(failure);
         let mut batch = self.writer.begin().await.map_err(definite)?;
-        let now = batch.now().await.map_err(definite)?;
+        let now = batch.moment().await.map_err(definite)?.now;
         let seen = batch.ended(walk.after, SLICE).await.map_err(definite)?;
         let slice = self.retention_state.evaluate_slice(walk, &seen, now);
         // Without a deletion there is no commit, so an idle server writes nothing.

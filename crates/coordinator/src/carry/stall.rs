@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use store::{Batch, Failure, Store, Writer};
 use verdict::request::Extend;
-use verdict::{Moment, Request, Span, Time};
+use verdict::{Request, Span, Time};
 
 use super::batch::catch_task_panic;
 use super::role::{CarrierRole, LeasedCarrier};
@@ -293,7 +293,7 @@ impl<S: Store> Carrier<S> {
         let resting = self.set_aside.excluded(tokio::time::Instant::now());
         let mut batch = self.writer.begin().await?;
         batch.exclude(&resting);
-        let now = extend_all_leases(&mut batch, since, &|| self.store.epoch()).await?;
+        let now = extend_all_leases(&mut batch, since).await?;
         batch.commit().await.map_err(|failure| match failure {
             store::CommitFailure::RolledBack(failure) | store::CommitFailure::Unknown(failure) => {
                 failure
@@ -372,12 +372,10 @@ pub(super) enum StallAction {
 pub(super) async fn extend_all_leases<B: Batch>(
     batch: &mut B,
     since: Time,
-    epoch: &(dyn Fn() -> u32 + Send + Sync),
 ) -> Result<Time, Failure> {
-    let now = batch.now().await?;
-    let at = Moment { now, epoch: epoch(), rules: batch.rules() };
+    let at = batch.moment().await?;
     faultpoint::point!("recover.deciding");
-    let request = extend_request(since, now);
+    let request = extend_request(since, at.now);
     let mut after = None;
     loop {
         let tasks = batch.running(after, SLICE).await?;
@@ -394,7 +392,7 @@ pub(super) async fn extend_all_leases<B: Batch>(
         batch.save(changes, refused).await?;
     }
     faultpoint::point!("recover.saved");
-    Ok(now)
+    Ok(at.now)
 }
 
 pub(super) fn extend_request(since: Time, now: Time) -> Request {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use store::{Browse, Failure, Store, StoredTask, TaskKey};
+use store::{Browse, Failure, Store, StoreStatus, StoredTask, TaskKey};
 use verdict::explain::{Gate as Rule, explain as gates_of};
 use verdict::{Headroom, Moment, Name, Progress, Reason, Rules, Subject, Task, Time};
 use wire::answers::{Explanation, Gate};
@@ -32,8 +32,8 @@ pub(super) async fn explain<S: Store>(
     let now = app.coordinator.now();
     let store = app.coordinator.store();
     // Nothing is decided here, so an unknown version of the rules is no reason to refuse an answer.
-    let rules = Rules::of(store.rules_in_force()).unwrap_or(Rules::NEWEST);
-    let moment = Moment { now, epoch: store.epoch(), rules };
+    let StoreStatus { epoch, rules } = store.status();
+    let moment = Moment { now, epoch, rules: Rules::of(rules).unwrap_or(Rules::NEWEST) };
     let mut gates = Vec::new();
     for rule in gates_of(&subject, subject.dated(moment)) {
         match (&rule, &subject) {

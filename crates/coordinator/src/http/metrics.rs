@@ -60,7 +60,7 @@ async fn read<S: Store>(app: AppState<S>) -> Option<QueueCounts> {
 /// Values that are read at scrape time. Unknown ones are left out.
 fn gauges<S: Store>(cached: Option<&CachedCounts>, app: &AppState<S>) -> Registry {
     let mut registry = Registry::default();
-    let rules = u64::from(app.coordinator.store().rules_in_force());
+    let rules = u64::from(app.coordinator.store().status().rules);
     register_gauge(&mut registry, "tenure_rules_version", "Version of the rules in force", rules);
     let Some(cached) = cached else { return registry };
     let QueueCounts { ready, delayed, running, oldest_ready_seconds } = cached.counts;

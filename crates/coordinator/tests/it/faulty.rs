@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use store::{
     Administration, Backlog, Batch, Change, CommitFailure, EndedPosition, EndedTask, Failure,
-    FailureKind, IdempotencyKey, KeyOwner, Loaded, Opened, PollRef, PolledQueues, Refused, RunsOn,
-    Store, TaskKey, TaskWithSpec, Want, Writer,
+    FailureKind, IdempotencyKey, KeyOwner, Loaded, LockWait, Opened, PollRef, PolledQueues,
+    Refused, RunsOn, Store, StoreStatus, TaskKey, TaskWithSpec, Want, Writer,
 };
 use storetest::memory::MemoryBrowse;
 use storetest::{ManualClock, MemoryStore};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use verdict::{ClosedAttempt, LeaseId, Rules, Span, Subject, Task, TaskId, Time};
+use verdict::{ClosedAttempt, LeaseId, Moment, Span, Subject, Task, TaskId, Time};
 
 /// The faults to inject.
 #[derive(Default)]
@@ -165,10 +165,6 @@ impl Store for FaultyStore {
 
     const RUNS_ON: RunsOn = MemoryStore::RUNS_ON;
 
-    fn committers(&self) -> usize {
-        self.committers
-    }
-
     async fn writer(&self) -> Result<FaultyWriter, Failure> {
         Ok(FaultyWriter { inner: self.inner.writer().await?, faults: self.faults.clone() })
     }
@@ -182,11 +178,11 @@ impl Store for FaultyStore {
     }
 
     fn opened(&self) -> Opened {
-        self.inner.opened()
+        Opened { committers: self.committers, ..self.inner.opened() }
     }
 
-    fn rules_in_force(&self) -> u32 {
-        self.inner.rules_in_force()
+    fn status(&self) -> StoreStatus {
+        self.inner.status()
     }
 }
 
@@ -220,9 +216,13 @@ impl Batch for FaultyBatch<'_> {
         self.inner.exclude(tasks);
     }
 
-    async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
+    async fn load(
+        &mut self,
+        keys: &[TaskKey],
+        lock_wait: LockWait,
+    ) -> Result<Vec<Loaded>, Failure> {
         self.faults.call("load")?;
-        let loaded = self.inner.load(keys).await?;
+        let loaded = self.inner.load(keys, lock_wait).await?;
         let live = loaded.iter().filter_map(|loaded| match loaded {
             Loaded::Subject(subject) => subject.live(),
             Loaded::Locked => None,
@@ -255,7 +255,7 @@ impl Batch for FaultyBatch<'_> {
         self.inner.leased_to_polls(polls).await
     }
 
-    async fn now(&mut self) -> Result<Time, Failure> {
+    async fn moment(&mut self) -> Result<Moment, Failure> {
         self.faults.call("now")?;
         if let Some((clock, span)) = self.faults.stall.lock().expect("not poisoned").take() {
             clock.advance(span);
@@ -263,7 +263,7 @@ impl Batch for FaultyBatch<'_> {
         if let Some((clock, loading, _)) = &*self.faults.slow.lock().expect("not poisoned") {
             clock.advance(*loading);
         }
-        self.inner.now().await
+        self.inner.moment().await
     }
 
     async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
@@ -344,10 +344,6 @@ impl Batch for FaultyBatch<'_> {
         self.faults.call("forget")?;
         self.forgets = true;
         self.inner.forget(places).await
-    }
-
-    fn rules(&self) -> Rules {
-        self.inner.rules()
     }
 
     fn keep_alive(&mut self) {

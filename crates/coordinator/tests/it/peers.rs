@@ -72,7 +72,7 @@ async fn a_coordinator_is_one_however_many_of_its_writers_commit() {
         store.expect("the database opens")
     };
     let alone = open("one").await;
-    assert_eq!(alone.committers(), 2, "one for new work, one for calls under a lease");
+    assert_eq!(alone.opened().committers, 2, "one for new work, one for calls under a lease");
     let options = Options::default();
     let one = Coordinator::start(alone.clone(), options).await.expect("it starts");
     let (task, _) = accepted(&one.submit(vec![unhurried("k")]).await[0]);
@@ -82,7 +82,7 @@ async fn a_coordinator_is_one_however_many_of_its_writers_commit() {
     assert!(matches!(report.expect("the store works").answer, Answer::Committed { .. }));
     assert_eq!(alone.peers().await.expect("they are listed").len(), 1);
     // A second coordinator finds the database busy, and needs no second writer.
-    assert_eq!(open("two").await.committers(), 1);
+    assert_eq!(open("two").await.opened().committers, 1);
 }
 
 #[tokio::test]

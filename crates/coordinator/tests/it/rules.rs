@@ -35,7 +35,7 @@ async fn decided_by(coordinator: &Coordinator<PostgresStore>, task: TaskId) -> V
 }
 
 async fn in_force(coordinator: &Coordinator<PostgresStore>, number: u32) {
-    while coordinator.store().rules_in_force() != number {
+    while coordinator.store().status().rules != number {
         coordinator.store().changed_elsewhere().await;
     }
 }

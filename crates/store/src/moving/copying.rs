@@ -10,7 +10,7 @@ use crate::administration::{Administration, AuditFilter, Audited};
 use crate::browse::Browse;
 use crate::failure::{CommitFailure, Failure};
 use crate::row::{Change, IdempotencyKey, Refused, StoredTask, TaskBundle, TaskKey, TaskRows};
-use crate::seam::{Batch, Store, Writer};
+use crate::seam::{Batch, LockWait, Store, Writer};
 
 /// Copies everything. Returns a summary of what was sent, and the source's time.
 pub(super) async fn copy<S: Store, D: Store>(
@@ -82,12 +82,12 @@ async fn write_page<W: Writer>(
 /// task that has ended.
 async fn load<B: Batch>(batch: &mut B, page: &[&StoredTask]) -> Result<(), Failure> {
     let keys: Vec<TaskKey> = page.iter().map(|found| found.key()).collect();
-    batch.load(&keys).await?;
+    batch.load(&keys, LockWait::Skip).await?;
     let used: Vec<IdempotencyKey> = page.iter().filter_map(|found| key_of(found)).collect();
     if !used.is_empty() {
         batch.key_owners(&used).await?;
     }
-    batch.now().await?;
+    batch.moment().await?;
     Ok(())
 }
 

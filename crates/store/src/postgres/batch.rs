@@ -17,13 +17,13 @@ pub(super) mod writes;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use verdict::{ClosedAttempt, LeaseId, Name, Rules, Span, Subject, Task, TaskId, Time};
+use verdict::{ClosedAttempt, LeaseId, Moment, Name, Rules, Span, Subject, Task, TaskId, Time};
 
 use self::pending_writes::{LockedRow, PendingWrites};
 use self::writer::PostgresWriter;
 use super::SWEEP_REST;
 use super::connection::session::{Purpose, Transaction};
-use super::reads::{self, Keys, OnLocked};
+use super::reads::{self, Keys};
 use super::ready::Prefetched;
 use super::ready::read_throttle::ReadThrottle;
 use super::scopes::Scopes;
@@ -32,7 +32,7 @@ use crate::row::{
     Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Refused, Spec,
     TaskKey, TaskWithSpec, Want,
 };
-use crate::seam::{Batch, Loaded, PolledQueues};
+use crate::seam::{Batch, Loaded, LockWait, PolledQueues};
 
 pub struct PostgresBatch<'w> {
     pub(super) writer: &'w mut PostgresWriter,
@@ -130,7 +130,7 @@ impl<'w> PostgresBatch<'w> {
     async fn load_from_tables(
         &mut self,
         wanted: Vec<TaskKey>,
-        on_locked: OnLocked,
+        lock_wait: LockWait,
     ) -> Result<HashMap<TaskKey, Loaded>, Failure> {
         let prefetched = self.prefetched.ids();
         let scopes = wanted.iter().map(|key| &key.scope).chain(self.prefetched.scopes());
@@ -145,7 +145,7 @@ impl<'w> PostgresBatch<'w> {
             // Sent together and answered in this order: the clock is read after the locks.
             let (set, locked, taken, clock) = futures_util::join!(
                 reads::set_scopes(&client, setting),
-                reads::lock(&client, &asked, on_locked),
+                reads::lock(&client, &asked, lock_wait),
                 reads::lock_waiting(&client, &prefetched),
                 clock,
             );
@@ -191,7 +191,7 @@ impl<'w> PostgresBatch<'w> {
     async fn load_with(
         &mut self,
         keys: &[TaskKey],
-        on_locked: OnLocked,
+        lock_wait: LockWait,
     ) -> Result<Vec<Loaded>, Failure> {
         self.has_answers |= !keys.is_empty();
         let mut wanted: Vec<TaskKey> =
@@ -201,7 +201,7 @@ impl<'w> PostgresBatch<'w> {
         let found = if wanted.is_empty() {
             HashMap::new()
         } else {
-            self.load_from_tables(wanted, on_locked).await?
+            self.load_from_tables(wanted, lock_wait).await?
         };
         let answer = |key: &TaskKey| match self.pending.get(key.id) {
             Some(pending) if pending.subject.scope() == Some(&key.scope) => {
@@ -353,12 +353,12 @@ impl Batch for PostgresBatch<'_> {
         self.choose_prefetch(wants);
     }
 
-    async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
-        self.load_with(keys, OnLocked::Skip).await
-    }
-
-    async fn load_waiting_for_locks(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
-        self.load_with(keys, OnLocked::Wait).await
+    async fn load(
+        &mut self,
+        keys: &[TaskKey],
+        lock_wait: LockWait,
+    ) -> Result<Vec<Loaded>, Failure> {
+        self.load_with(keys, lock_wait).await
     }
 
     async fn closed_attempts(
@@ -439,8 +439,10 @@ impl Batch for PostgresBatch<'_> {
         Ok(polls.iter().map(of).collect())
     }
 
-    async fn now(&mut self) -> Result<Time, Failure> {
-        self.read_clock().await
+    async fn moment(&mut self) -> Result<Moment, Failure> {
+        let now = self.read_clock().await?;
+        // Behind the clock: whoever reads it has noticed a failover.
+        Ok(Moment { now, epoch: self.writer.shared.primary.epoch(), rules: self.rules })
     }
 
     async fn read_shortest_lease(&mut self) -> Result<Option<Span>, Failure> {
@@ -525,10 +527,6 @@ impl Batch for PostgresBatch<'_> {
 
     async fn forget(&mut self, positions: &[EndedPosition]) -> Result<(), Failure> {
         self.forget_ended(positions).await
-    }
-
-    fn rules(&self) -> Rules {
-        self.rules
     }
 
     fn keep_alive(&mut self) {

@@ -21,6 +21,7 @@ use super::rows::{self, CLOSED, Columns, LiveRow, SPEC, done_columns, id_bytes, 
 use super::scopes;
 use super::tables::{KeyUse, KeyUseRow};
 use crate::row::{IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, TaskWithSpec};
+use crate::seam::LockWait;
 use crate::tables::select;
 
 pub(super) type Client = Arc<Object>;
@@ -59,13 +60,6 @@ impl Keys {
             (&self.ids, Type::BYTEA_ARRAY),
         ]
     }
-}
-
-/// Whether to wait for a row that another transaction has locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OnLocked {
-    Skip,
-    Wait,
 }
 
 /// Rows of the keys `u`, each looked up by its own key whatever the planner estimates for the table: a subquery with
@@ -108,10 +102,10 @@ static ENDED: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Locks live tasks; without waiting, it skips rows that another transaction has locked.
-pub(super) async fn lock(client: &Client, keys: &Keys, on_locked: OnLocked) -> Read<Vec<LiveRow>> {
-    let sql = match on_locked {
-        OnLocked::Skip => &*LOCK_SKIPPING,
-        OnLocked::Wait => &*LOCK,
+pub(super) async fn lock(client: &Client, keys: &Keys, lock_wait: LockWait) -> Read<Vec<LiveRow>> {
+    let sql = match lock_wait {
+        LockWait::Skip => &*LOCK_SKIPPING,
+        LockWait::Wait => &*LOCK,
     };
     let rows = client.query_typed(sql, &keys.parameters()).await?;
     live_rows(&rows)

@@ -6,18 +6,18 @@
 
 use std::collections::BTreeSet;
 
-use verdict::{ClosedAttempt, LeaseId, Rules, Task, TaskId, Time};
+use verdict::{ClosedAttempt, LeaseId, Moment, Task, TaskId, Time};
 
 use super::ids::Ids;
 use super::work::{BatchCache, StepError, Work, of_task};
 use super::writer::SqliteWriter;
-use super::{errors, pruning, reads, writes};
+use super::{Shared, errors, pruning, reads, writes};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::row::{
     Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Refused, TaskKey,
     TaskWithSpec, Want,
 };
-use crate::seam::{Batch, Loaded, PolledQueues};
+use crate::seam::{Batch, Loaded, LockWait, PolledQueues};
 
 pub struct SqliteBatch<'w> {
     writer: &'w mut SqliteWriter,
@@ -140,7 +140,12 @@ impl Batch for SqliteBatch<'_> {
         self.excluded = tasks.iter().copied().collect();
     }
 
-    async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
+    /// One writer has the store, so that nothing is ever locked.
+    async fn load(
+        &mut self,
+        keys: &[TaskKey],
+        _lock_wait: LockWait,
+    ) -> Result<Vec<Loaded>, Failure> {
         self.step("loading tasks", |work| keys.iter().map(|key| work.load_one(key)).collect())
     }
 
@@ -195,8 +200,10 @@ impl Batch for SqliteBatch<'_> {
         found
     }
 
-    async fn now(&mut self) -> Result<Time, Failure> {
-        Ok(self.read_clock())
+    async fn moment(&mut self) -> Result<Moment, Failure> {
+        let now = self.read_clock();
+        let Shared { epoch, rules, .. } = &*self.writer.shared;
+        Ok(Moment { now, epoch: *epoch, rules: *rules })
     }
 
     async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
@@ -270,10 +277,6 @@ impl Batch for SqliteBatch<'_> {
             pruned.gone.into_iter().for_each(|kind_queue| work.memory.kind_queue_gone(kind_queue));
             Ok(())
         })
-    }
-
-    fn rules(&self) -> Rules {
-        self.writer.shared.rules
     }
 
     fn keep_alive(&mut self) {

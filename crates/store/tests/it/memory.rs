@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use store::{Batch, CommitFailure, FailureKind, Loaded, Store, Want, Writer};
+use store::{Batch, CommitFailure, FailureKind, Loaded, LockWait, Store, Want, Writer};
 use storetest::conformance::carry::{carry, change};
 use storetest::conformance::{Call, Fixture, Poll, Submission};
 use storetest::{ManualClock, MemoryStore, Writers};
 use verdict::request::Extend;
-use verdict::{Context, Moment, Request, Rules, Scope, Span, SupportedRules, TaskId, Time};
+use verdict::{Context, Request, Rules, Scope, Span, SupportedRules, TaskId, Time};
 
 pub(crate) struct Memory {
     writers: Writers,
@@ -67,14 +67,14 @@ async fn sessions_decide_by_what_all_of_them_know() {
     let older = old.writer().await.unwrap();
     let mut newer = new.writer().await.unwrap();
     let mut begun = newer.begin().await.unwrap();
-    assert_eq!(begun.rules(), Rules::V1);
+    assert_eq!(begun.moment().await.unwrap().rules, Rules::V1);
     begun.keep_alive();
     drop(older);
-    assert_eq!(new.rules_in_force(), Rules::NEWEST.number());
+    assert_eq!(new.status().rules, Rules::NEWEST.number());
     let failure = begun.commit().await.unwrap_err();
     let CommitFailure::RolledBack(failure) = failure else { panic!("{failure:?}") };
     assert!(matches!(failure.kind, FailureKind::Conflict(_)), "{failure:?}");
-    assert_eq!(newer.begin().await.unwrap().rules(), Rules::NEWEST);
+    assert_eq!(newer.begin().await.unwrap().moment().await.unwrap().rules, Rules::NEWEST);
     let refused = old.writer().await.map(drop).unwrap_err();
     assert_eq!(refused.kind, FailureKind::UnknownRules);
 }
@@ -97,15 +97,11 @@ async fn given_back_twice(known: SupportedRules, told: Rules) -> Vec<String> {
     let gap = Span::from_secs(20);
     clock.advance(gap);
     let request = Request::Extend(Extend { stalled_since, gap });
-    for rules in [store.rules_in_force(), told.number()] {
+    for rules in [store.status().rules, told.number()] {
         let mut batch = writer.begin().await.expect("memory does as it is asked");
-        let at = Moment {
-            now: batch.now().await.expect("memory does as it is asked"),
-            epoch: 1,
-            rules: batch.rules(),
-        };
+        let at = batch.moment().await.expect("memory does as it is asked");
         let Loaded::Subject(subject) = batch
-            .load(std::slice::from_ref(&key))
+            .load(std::slice::from_ref(&key), LockWait::Skip)
             .await
             .expect("memory does as it is asked")
             .remove(0)

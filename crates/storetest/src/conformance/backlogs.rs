@@ -37,7 +37,7 @@ impl PolledQueues for Waiting {
 async fn backlogs<F: Fixture>(driver: &mut Driver<F>, polled: &Waiting) -> Vec<Backlog> {
     driver.pause().await;
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    let now = batch.now().await.expect("the clock can be read");
+    let now = batch.moment().await.expect("the clock can be read").now;
     batch.backlogs(polled, now).await.expect("the store says where to look")
 }
 
@@ -100,7 +100,7 @@ pub async fn follows_what_the_same_batch_grants<F: Fixture>(driver: &mut Driver<
     let polled = Waiting::at(&[(&scope, "images")]);
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
     carry(&mut batch, epoch, Call::Submit(submission)).await.expect("it is saved");
-    let now = batch.now().await.expect("the clock can be read");
+    let now = batch.moment().await.expect("the clock can be read").now;
     let found = batch.backlogs(&polled, now).await.expect("the store says where to look");
     // Tasks that the batch itself made ready count.
     assert!(at_most(&found, &scope, "images") >= 3, "{found:?}");

@@ -7,7 +7,7 @@ use store::failure::Failure;
 use store::row::{
     Change, Entry, IdempotencyKey, PollRef, Refused, Spec, TaskKey, TaskWithSpec, Want,
 };
-use store::seam::{Batch, Loaded};
+use store::seam::{Batch, Loaded, LockWait};
 use verdict::request::{Grant, Submit};
 use verdict::{
     Answer, Applied, Context, Digest, KeyHolder, LeaseId, Moment, Name, Request, Scope, Subject,
@@ -109,7 +109,7 @@ pub async fn carry<B: Batch>(batch: &mut B, epoch: u32, ask: Call) -> Result<Cal
         Call::About { key, request } => about(batch, epoch, &key, &request).await,
         Call::Poll(poll) => lease(batch, epoch, poll).await,
         Call::Sweep { limit } => {
-            let now = batch.now().await?;
+            let now = batch.moment().await?.now;
             let due = batch.due(now, limit).await?;
             let subjects = due.into_iter().map(Subject::Live).collect();
             each(batch, epoch, subjects, &Request::Sweep).await.map(CallResult::Each)
@@ -138,7 +138,7 @@ async fn submit<B: Batch>(
     }
     let holder = held.map(|held| KeyHolder { subject: &holder, fingerprint: held.fingerprint });
     let context = Context { holder, ..Context::default() };
-    let at = Moment { now: batch.now().await?, epoch, rules: batch.rules() };
+    let at = Moment { epoch, ..batch.moment().await? };
     let request = Request::Submit(ask.submit);
     let (applied, change) = change(Subject::Absent, context, &request, at);
     if let Some(change) = change {
@@ -162,8 +162,7 @@ async fn about<B: Batch>(
         None => None,
     };
     let context = Context { closed: closed.as_ref(), ..Context::default() };
-    let now = batch.now().await?;
-    let moment = Moment { now, epoch, rules: batch.rules() };
+    let moment = Moment { epoch, ..batch.moment().await? };
     settle(batch, key, subject, context, request, moment).await.map(CallResult::Answer)
 }
 
@@ -179,22 +178,21 @@ async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<CallRe
             return Ok(CallResult::Granted(recalled));
         }
     }
-    let now = batch.now().await?;
-    let ready = batch.ready(std::slice::from_ref(&poll.want), now).await?;
+    let at = Moment { epoch, ..batch.moment().await? };
+    let ready = batch.ready(std::slice::from_ref(&poll.want), at.now).await?;
     let mut leased = Vec::new();
     for (ready, number) in ready.into_iter().flatten().zip(poll.first_lease..) {
         let key = key_of(&ready);
         let (owner, lease) = (poll.worker.clone(), LeaseId::from_u128(number));
         let request = Request::Grant(Grant { lease, owner, poll: poll.name.clone() });
-        let (subject, at) =
-            (Subject::Live(ready.task), Moment { now, epoch, rules: batch.rules() });
+        let subject = Subject::Live(ready.task);
         if settle(batch, &key, subject, Context::default(), &request, at).await? == Answer::Granted
         {
             leased.push((key, ready.spec));
         }
     }
     let keys: Vec<TaskKey> = leased.iter().map(|(key, _)| key.clone()).collect();
-    let tasks = batch.load(&keys).await?.into_iter().map(|loaded| match loaded {
+    let tasks = batch.load(&keys, LockWait::Skip).await?.into_iter().map(|loaded| match loaded {
         Loaded::Subject(Subject::Live(task)) => task,
         loaded => panic!("a task that was just leased is {loaded:?}"),
     });
@@ -205,7 +203,7 @@ async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<CallRe
 }
 
 async fn load_one<B: Batch>(batch: &mut B, key: &TaskKey) -> Result<Loaded, Failure> {
-    let loaded = batch.load(std::slice::from_ref(key)).await?;
+    let loaded = batch.load(std::slice::from_ref(key), LockWait::Skip).await?;
     Ok(loaded.into_iter().next().expect("one key, one answer"))
 }
 
@@ -231,12 +229,11 @@ async fn each<B: Batch>(
     subjects: Vec<Subject>,
     request: &Request,
 ) -> Result<Vec<(TaskId, Answer)>, Failure> {
-    let now = batch.now().await?;
+    let at = Moment { epoch, ..batch.moment().await? };
     let mut answers = Vec::new();
     for subject in subjects {
         let task = subject.live().expect("only live tasks are selected");
         let key = TaskKey { scope: task.scope.clone(), id: task.id };
-        let at = Moment { now, epoch, rules: batch.rules() };
         let answer = settle(batch, &key, subject, Context::default(), request, at).await?;
         answers.push((key.id, answer));
     }

@@ -2,7 +2,7 @@
 
 use store::failure::{CommitFailure, Failure, FailureKind};
 use store::row::{Change, TaskKey, Want};
-use store::seam::{Batch, Loaded, Store, Writer};
+use store::seam::{Batch, Loaded, LockWait, Store, Writer};
 use verdict::{Context, Moment, Request, Scope, Span};
 
 use super::carry::{Call, CallResult, carry, change};
@@ -48,15 +48,15 @@ pub async fn holds_rows_of_another_batch<F: Fixture>(driver: &mut Driver<F>) {
     let Some(mut second) = second_writer(driver).await else { return };
     let mut first = driver.writer().begin().await.expect("a batch can be begun");
     let keys = std::slice::from_ref(&key);
-    assert!(matches!(first.load(keys).await.as_deref(), Ok([Loaded::Subject(_)])));
+    assert!(matches!(first.load(keys, LockWait::Skip).await.as_deref(), Ok([Loaded::Subject(_)])));
     let mut other = second.begin().await.expect("a batch can be begun");
     // S2-81: a row that another batch holds is skipped, not waited for.
-    assert!(matches!(other.load(keys).await.as_deref(), Ok([Loaded::Locked])));
+    assert!(matches!(other.load(keys, LockWait::Skip).await.as_deref(), Ok([Loaded::Locked])));
     let request = Request::Sweep;
     let said = carry(&mut other, 1, Call::About { key: key.clone(), request }).await;
     assert!(matches!(said, Ok(CallResult::Locked)));
     // A batch may load its own rows repeatedly.
-    assert!(matches!(first.load(keys).await.as_deref(), Ok([Loaded::Subject(_)])));
+    assert!(matches!(first.load(keys, LockWait::Skip).await.as_deref(), Ok([Loaded::Subject(_)])));
 }
 
 pub async fn passes_over_what_another_batch_took<F: Fixture>(driver: &mut Driver<F>) {
@@ -128,14 +128,14 @@ pub async fn releases_what_a_batch_locked<F: Fixture>(driver: &mut Driver<F>) {
     let Some(mut second) = second_writer(driver).await else { return };
     for is_committed in [true, false] {
         let mut first = driver.writer().begin().await.expect("a batch can be begun");
-        first.load(keys).await.expect("loading works");
+        first.load(keys, LockWait::Skip).await.expect("loading works");
         if is_committed {
             first.commit().await.expect("the batch commits");
         } else {
             drop(first);
         }
         let mut other = second.begin().await.expect("a batch can be begun");
-        let loaded = other.load(keys).await.expect("loading works");
+        let loaded = other.load(keys, LockWait::Skip).await.expect("loading works");
         assert!(matches!(loaded[0], Loaded::Subject(_)), "committed: {is_committed}");
     }
 }

@@ -65,7 +65,7 @@ pub async fn pulses_without_changes<F: Fixture>(driver: &mut Driver<F>) {
     driver.wait(Span::from_secs(7));
     let now = driver.now();
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    assert_eq!(batch.now().await.expect("the clock can be read"), now);
+    assert_eq!(batch.moment().await.expect("the clock can be read").now, now);
     batch.keep_alive();
     batch.commit().await.expect("the batch commits");
     driver.wait(Span::from_secs(7));

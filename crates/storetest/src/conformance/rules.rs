@@ -11,9 +11,9 @@ use super::fixture::Fixture;
 pub async fn are_the_newest_for_whoever_is_alone<F: Fixture>(driver: &mut Driver<F>) {
     let key = driver.add(&Scope::default(), "images").await;
     driver.pause().await;
-    assert_eq!(driver.store().rules_in_force(), Rules::NEWEST.number());
-    let batch = driver.writer().begin().await.expect("a batch can be begun");
-    assert_eq!(batch.rules(), Rules::NEWEST);
+    assert_eq!(driver.store().status().rules, Rules::NEWEST.number());
+    let mut batch = driver.writer().begin().await.expect("a batch can be begun");
+    assert_eq!(batch.moment().await.expect("the clock can be read").rules, Rules::NEWEST);
     drop(batch);
     let history = driver.browse().history(&key, 0, 10).await.expect("it can be read");
     let rules: Vec<u32> = history.iter().map(|entry| entry.rules).collect();

@@ -7,9 +7,10 @@ use store::row::{
     Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Refused, Spec,
     TaskKey, TaskWithSpec, Want,
 };
-use store::seam::{Batch, Loaded, PolledQueues};
+use store::seam::{Batch, Loaded, LockWait, PolledQueues};
 use verdict::{
-    ClosedAttempt, Done, LeaseId, Name, Retention, Rules, Scope, Subject, Task, TaskId, Time,
+    ClosedAttempt, Done, LeaseId, Moment, Name, Retention, Rules, Scope, Subject, Task, TaskId,
+    Time,
 };
 
 use super::tables::{Shared, Tables};
@@ -248,7 +249,12 @@ impl Batch for MemoryBatch<'_> {
         self.excluded.clone_from(tasks);
     }
 
-    async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
+    /// Never waits: a test says when another writer lets go.
+    async fn load(
+        &mut self,
+        keys: &[TaskKey],
+        _lock_wait: LockWait,
+    ) -> Result<Vec<Loaded>, Failure> {
         self.with(|batch, shared| Ok(keys.iter().map(|key| batch.load_one(shared, key)).collect()))
     }
 
@@ -317,10 +323,10 @@ impl Batch for MemoryBatch<'_> {
         })
     }
 
-    async fn now(&mut self) -> Result<Time, Failure> {
+    async fn moment(&mut self) -> Result<Moment, Failure> {
         let now = self.read_clock();
         self.writer.looked_at = Some(now);
-        Ok(now)
+        Ok(Moment { now, epoch: self.writer.epoch, rules: self.rules })
     }
 
     async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
@@ -401,10 +407,6 @@ impl Batch for MemoryBatch<'_> {
             shared.locks.extend(tasks.iter().map(|task| (task.id, batch.number)));
             Ok(tasks)
         })
-    }
-
-    fn rules(&self) -> Rules {
-        self.rules
     }
 
     fn keep_alive(&mut self) {

@@ -1,7 +1,8 @@
 //! Everything a store shows, in a form in which two stores can be compared.
 
 use store::{
-    Batch, Browse, Entry, Loaded, QueueDepth, Refused, Store, StoredTask, TaskKey, Want, Writer,
+    Batch, Browse, Entry, Loaded, LockWait, QueueDepth, Refused, Store, StoredTask, TaskKey, Want,
+    Writer,
 };
 use storetest::conformance::{Driver, Fixture};
 use verdict::{ClosedAttempt, Scope, Span, TaskId, Time};
@@ -46,7 +47,7 @@ pub(crate) async fn summary<F: Fixture>(driver: &mut Driver<F>) -> Summary {
 /// The next wake, from a writer that has just run a batch.
 pub(crate) async fn wakes<F: Fixture>(driver: &mut Driver<F>) -> (Option<Time>, Option<Span>) {
     let mut batch = driver.writer().begin().await.expect("the store answers");
-    batch.now().await.expect("the store answers");
+    batch.moment().await.expect("the store answers");
     batch.commit().await.expect("the store answers");
     (
         driver.writer().next_wake().await.expect("the store answers"),
@@ -73,7 +74,8 @@ pub(crate) async fn rows<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> R
     let refused = browse.refused(key, None, PAGE).await.expect("the store answers");
     let leases: Vec<_> = attempts.iter().map(|closed| (closed.task, closed.lease)).collect();
     let mut batch = driver.writer().begin().await.expect("the store answers");
-    let loaded = batch.load(std::slice::from_ref(key)).await.expect("the store answers");
+    let loaded =
+        batch.load(std::slice::from_ref(key), LockWait::Skip).await.expect("the store answers");
     let closed = batch.closed_attempts(&leases).await.expect("the store answers");
     drop(batch);
     Rows { found, loaded, history, attempts, closed, refused }

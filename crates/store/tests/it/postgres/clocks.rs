@@ -55,7 +55,7 @@ impl Clocked {
 /// The time a batch decides by, in a batch that commits.
 async fn decide(writer: &mut impl Writer) -> Time {
     let mut batch = writer.begin().await.unwrap();
-    let now = batch.now().await.unwrap();
+    let now = batch.moment().await.unwrap().now;
     batch.keep_alive();
     batch.commit().await.unwrap();
     now

@@ -92,7 +92,7 @@ async fn ended_connections_cost_one_batch_at_most() {
     let mut writer = store.writer().await.unwrap();
     let mut batch = writer.begin().await.unwrap();
     carry(&mut batch, 1, Call::Submit(submission(2))).await.unwrap();
-    batch.now().await.unwrap();
+    batch.moment().await.unwrap();
     database.end_all_connections().await;
     // S2-104: before COMMIT was sent the outcome is definite, and the next batch uses a new connection.
     match batch.commit().await {
@@ -194,7 +194,7 @@ async fn a_killed_process_leaves_its_tasks_to_others() {
     submit(&killed, 1).await.unwrap();
     let mut writer = killed.writer().await.unwrap();
     let mut batch = writer.begin().await.unwrap();
-    let now = batch.now().await.unwrap();
+    let now = batch.moment().await.unwrap().now;
     assert_eq!(batch.ready(&[want(1)], now).await.unwrap()[0].len(), 1);
     // The connection ends without notice, with the task locked and partly granted.
     fixture.database.end_all_connections().await;

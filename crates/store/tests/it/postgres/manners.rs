@@ -62,7 +62,7 @@ async fn a_batch_that_is_dropped_half_way_leaves_no_transaction_open() {
     let mut writer = store.writer().await.unwrap();
     submit(&mut writer, 1).await;
     let mut batch = writer.begin().await.unwrap();
-    let now = batch.now().await.unwrap();
+    let now = batch.moment().await.unwrap().now;
     assert_eq!(batch.ready(&[want(1)], now).await.unwrap()[0].len(), 1);
     drop(batch);
     // `begin` waits until the dropped batch has ended, and sends nothing itself.
@@ -87,7 +87,7 @@ async fn a_name_that_means_something_else_costs_one_batch_at_most() {
     let change = "ALTER TABLE tenure.inputs ALTER COLUMN goal TYPE varchar";
     look(&database).await.batch_execute(change).await.unwrap();
     let mut batch = writer.begin().await.unwrap();
-    let now = batch.now().await.unwrap();
+    let now = batch.moment().await.unwrap().now;
     let refused = batch.ready(&[want(1)], now).await.expect_err("what was planned is no more");
     assert!(refused.is_retryable(), "{refused:?}");
     drop(batch);

@@ -12,7 +12,7 @@ fn want(max: usize) -> Want {
 }
 
 async fn ready(batch: &mut impl Batch, max: usize) -> Vec<u128> {
-    let now = batch.now().await.unwrap();
+    let now = batch.moment().await.unwrap().now;
     let ready = batch.ready(&[want(max)], now).await.unwrap();
     ready[0].iter().map(|ready| ready.task.id.as_u128()).collect()
 }
@@ -34,7 +34,7 @@ async fn what_is_prefetched_is_locked_when_the_clock_is_read_and_given_to_nobody
     look(&mut one).await;
     let mut batch = one.begin().await.unwrap();
     batch.prefetch(&[want(2)]);
-    let now = batch.now().await.unwrap();
+    let now = batch.moment().await.unwrap().now;
     let mut other = two.begin().await.unwrap();
     assert_eq!(ready(&mut other, 2).await, [3, 4], "the first two are locked already");
     let mine = batch.ready(&[want(2)], now).await.unwrap();
@@ -52,7 +52,7 @@ async fn what_is_prefetched_and_never_asked_for_is_free_after_the_batch() {
     look(&mut one).await;
     let mut batch = one.begin().await.unwrap();
     batch.prefetch(&[want(4)]);
-    batch.now().await.unwrap();
+    batch.moment().await.unwrap();
     drop(batch);
     // The next batch begins when the last one has released its locks.
     let mut again = one.begin().await.unwrap();

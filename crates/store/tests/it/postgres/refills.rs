@@ -88,7 +88,7 @@ async fn submit(writer: &mut PostgresWriter, scope: &Scope, queue: &str, id: u12
 async fn work(writer: &mut PostgresWriter, polls: &Polls) -> Vec<u128> {
     let mut batch = writer.begin().await.unwrap();
     batch.likely_backlogs(polls);
-    let now = batch.now().await.unwrap();
+    let now = batch.moment().await.unwrap().now;
     let backlogs = batch.backlogs(polls, now).await.unwrap();
     let want = |backlog: store::Backlog| Want {
         scope: backlog.scope,

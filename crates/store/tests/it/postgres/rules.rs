@@ -87,8 +87,8 @@ async fn all_decide_by_what_all_know_until_the_older_one_has_left() {
     drop(older);
     gone(&new, "old").await;
     assert_eq!(new.agree_on_rules().await.unwrap(), NEWEST);
-    let begun = newer.begin().await.unwrap().rules();
-    assert_eq!((new.rules_in_force(), begun), (NEWEST, Rules::NEWEST));
+    let begun = newer.begin().await.unwrap().moment().await.unwrap().rules;
+    assert_eq!((new.status().rules, begun), (NEWEST, Rules::NEWEST));
     let mut batch = newer.begin().await.unwrap();
     let request = Request::Cancel(verdict::request::Cancel {
         reason: None,
@@ -127,7 +127,7 @@ async fn an_older_one_that_comes_late_is_refused() {
     let stage = MixedRules::new();
     let new = open(&stage, "new", SupportedRules::OURS).await;
     let newer = new.writer().await.unwrap();
-    assert_eq!(new.rules_in_force(), NEWEST, "alone it begins with its newest");
+    assert_eq!(new.status().rules, NEWEST, "alone it begins with its newest");
     let old = open(&stage, "old", OLDER).await;
     let refused = old.writer().await.map(drop).unwrap_err();
     assert_eq!(refused.kind, FailureKind::UnknownRules);
@@ -161,13 +161,13 @@ async fn a_silent_one_that_comes_back_decides_nothing_by_rules_that_are_over() {
         .await
         .unwrap();
     assert_eq!(new.agree_on_rules().await.unwrap(), NEWEST);
-    for batch in [begun_by_old, begun_by_new] {
-        assert_eq!(batch.rules(), Rules::V1);
+    for mut batch in [begun_by_old, begun_by_new] {
+        assert_eq!(batch.moment().await.unwrap().rules, Rules::V1);
         let failure = rolled_back(batch.commit().await.unwrap_err());
         assert!(matches!(failure.kind, FailureKind::Conflict(_)), "{failure:?}");
     }
     // One decides again with the new version; the other cannot, and reports why.
-    assert_eq!(newer.begin().await.unwrap().rules(), Rules::NEWEST);
+    assert_eq!(newer.begin().await.unwrap().moment().await.unwrap().rules, Rules::NEWEST);
     let stopped = older.begin().await.map(drop).unwrap_err();
     assert_eq!(stopped.kind, FailureKind::UnknownRules);
     assert!(new.browse().all_tasks(None, 10).await.unwrap().is_empty(), "nothing of it happened");
@@ -185,7 +185,7 @@ async fn on_no_task_an_older_version_decides_after_a_newer_one() {
     let (mut first, mut second) = (one.writer().await.unwrap(), two.writer().await.unwrap());
     submit(&mut first, 1).await;
     let mut begun_before = first.begin().await.unwrap();
-    begun_before.now().await.unwrap();
+    begun_before.moment().await.unwrap();
     drop(older);
     gone(&two, "old").await;
     assert_eq!(two.agree_on_rules().await.unwrap(), NEWEST);
@@ -286,7 +286,7 @@ async fn a_store_of_an_older_format_goes_on_with_the_rules_it_had() {
         let stage = MixedRules::new();
         of_format_2(&stage.database, &rules).await;
         let store = open(&stage, "new", SupportedRules::OURS).await;
-        assert_eq!(store.rules_in_force(), in_force, "{rules:?}");
+        assert_eq!(store.status().rules, in_force, "{rules:?}");
         let known: Vec<u32> = rules.iter().map(|rules| *rules as u32).collect();
         let mut stated: Vec<u32> = Vec::new();
         for peer in store.peers().await.unwrap() {

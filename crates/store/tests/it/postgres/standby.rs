@@ -60,12 +60,12 @@ async fn who_was_told_nothing_but_that_it_joined_doubts_no_lossless_failover() {
     server.until_followed("sync").unwrap();
     let store = PostgresStore::open(&either(&server, &standby), options(None)).await.unwrap();
     let mut idle = store.writer().await.unwrap();
-    let epoch = store.epoch();
+    let epoch = store.status().epoch;
     server.kill().unwrap();
     standby.promote().unwrap();
     standby.set("synchronous_standby_names", "").unwrap();
     follow(&mut idle).await;
-    assert_eq!(store.epoch(), epoch);
+    assert_eq!(store.status().epoch, epoch);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,11 +80,11 @@ async fn a_failover_that_may_have_lost_something_is_settled_whichever_writer_mee
     let _first = store.writer().await.unwrap();
     let mut second = store.writer().await.unwrap();
     submit(&mut second, 1).await.unwrap();
-    let epoch = store.epoch();
+    let epoch = store.status().epoch;
     server.kill().unwrap();
     standby.promote().unwrap();
     follow(&mut second).await;
-    assert!(store.epoch() > epoch, "it is still {epoch}");
+    assert!(store.status().epoch > epoch, "it is still {epoch}");
 }
 
 /// A key that is not revoked yet.

@@ -1,6 +1,6 @@
 //! Tasks are stored, found again after reopening, and cannot be changed once they have ended.
 
-use store::{Batch, Browse, Loaded, Store, Writer};
+use store::{Batch, Browse, Loaded, LockWait, Store, Writer};
 use verdict::{State, Subject};
 
 use super::test_coordinator::{TestCoordinator, committed, key, want};
@@ -41,11 +41,11 @@ async fn a_dropped_batch_leaves_nothing() {
     let mut coordinator = TestCoordinator::open(&folder.path().join("tenure.db")).await;
     coordinator.submit(1).await.unwrap();
     let mut batch = coordinator.writer.begin().await.unwrap();
-    let now = batch.now().await.unwrap();
+    let now = batch.moment().await.unwrap().now;
     assert_eq!(batch.ready(&[want(5)], now).await.unwrap()[0].len(), 1);
     drop(batch);
     let mut batch = coordinator.writer.begin().await.unwrap();
     assert_eq!(batch.ready(&[want(5)], now).await.unwrap()[0].len(), 1);
-    let loaded = batch.load(&[key(2)]).await.unwrap();
+    let loaded = batch.load(&[key(2)], LockWait::Skip).await.unwrap();
     assert_eq!(loaded, [Loaded::Subject(Subject::Absent)]);
 }

@@ -33,7 +33,7 @@ impl TestCoordinator {
         let (queues, kinds) = (vec![Name::from("images")], Some(vec![Name::from(kind)]));
         let want = Want { scope: Scope::default(), queues, kinds, max: 9 };
         let mut batch = self.writer.begin().await.unwrap();
-        let now = batch.now().await.unwrap();
+        let now = batch.moment().await.unwrap().now;
         let ready = batch.ready(&[want], now).await.unwrap().remove(0);
         ready.iter().map(|ready| ready.task.id.as_u128()).collect()
     }

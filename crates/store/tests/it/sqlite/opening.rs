@@ -205,7 +205,7 @@ async fn a_file_is_decided_by_the_newest_rules_of_whoever_opens_it_and_never_by_
     let older = || options(&clock).with_rules(first);
     let mut coordinator = TestCoordinator::open_with(&path, older(), clock.clone()).await.unwrap();
     coordinator.submit(1).await.unwrap();
-    assert_eq!(coordinator.store.rules_in_force(), 1);
+    assert_eq!(coordinator.store.status().rules, 1);
     drop(coordinator);
     let mut coordinator =
         TestCoordinator::open_with(&path, options(&clock), clock.clone()).await.unwrap();

@@ -1,7 +1,7 @@
 //! What the database itself refuses, from any caller.
 
 use rusqlite::Connection;
-use store::{Batch, Browse, Change, FailureKind, Refused, Store, Writer};
+use store::{Batch, Browse, Change, FailureKind, LockWait, Refused, Store, Writer};
 use verdict::request::Grant;
 use verdict::{Digest, LeaseId, Moment, Request, Subject, WorkerVerdict};
 
@@ -142,7 +142,7 @@ async fn a_failed_save_takes_the_whole_batch_back() {
     let folder = tempfile::tempdir().unwrap();
     let (mut coordinator, _raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
     let mut batch = coordinator.writer.begin().await.unwrap();
-    let now = batch.now().await.unwrap();
+    let now = batch.moment().await.unwrap().now;
     let ready =
         batch.ready(&[super::test_coordinator::want(1)], now).await.unwrap().remove(0).remove(0);
     let grant = Grant { lease: LeaseId::from_u128(99), owner: "w".into(), poll: None };
@@ -178,7 +178,7 @@ async fn a_batch_without_changes_writes_nothing() {
     let written = || std::fs::metadata(&log).unwrap().len();
     let before = written();
     let mut batch = coordinator.writer.begin().await.unwrap();
-    batch.load(&[key(1), key(2)]).await.unwrap();
+    batch.load(&[key(1), key(2)], LockWait::Skip).await.unwrap();
     batch.commit().await.unwrap();
     assert_eq!(written(), before);
     coordinator.clock.advance(verdict::Span::from_secs(1));

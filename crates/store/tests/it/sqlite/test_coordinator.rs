@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use store::sqlite::{Options, SqliteStore, SqliteWriter};
 use store::{
-    Batch, Change, CommitFailure, Failure, Loaded, Spec, Store, TaskKey, TaskWithSpec, Want, Writer,
+    Batch, Change, CommitFailure, Failure, Loaded, LockWait, Spec, Store, TaskKey, TaskWithSpec,
+    Want, Writer,
 };
 use storetest::ManualClock;
 use verdict::request::{
@@ -94,7 +95,7 @@ impl TestCoordinator {
 
     pub(crate) async fn submit_blindly(&mut self, submit: Submit, spec: Spec) -> Step<()> {
         let mut batch = self.writer.begin().await?;
-        let at = Moment { now: batch.now().await?, epoch: 1, rules: batch.rules() };
+        let at = Moment { epoch: 1, ..batch.moment().await? };
         let request = Request::Submit(submit);
         let (_, change) = decide(Subject::Absent, None, &request, at, Some(spec));
         batch.save(change.into_iter().collect(), vec![]).await?;
@@ -106,18 +107,16 @@ impl TestCoordinator {
     pub(crate) async fn grant(&mut self) -> Step<Option<TaskWithSpec>> {
         self.leases += 1;
         let lease = LeaseId::from_u128(self.leases << 8);
-        let epoch = self.store.opened().epoch;
         let mut batch = self.writer.begin().await?;
-        let now = batch.now().await?;
-        let mut ready = batch.ready(&[want(1)], now).await?;
+        let at = batch.moment().await?;
+        let mut ready = batch.ready(&[want(1)], at.now).await?;
         let Some(mut ready) = ready.pop().and_then(|mut first| first.pop()) else {
             return Ok(None);
         };
         let grant = Grant { lease, owner: "worker".into(), poll: Some("poll".into()) };
         let request = Request::Grant(grant);
         let before = Subject::Live(ready.task.clone());
-        let (_, change) =
-            decide(before, None, &request, Moment { now, epoch, rules: batch.rules() }, None);
+        let (_, change) = decide(before, None, &request, at, None);
         let change = change.expect("a ready task is granted");
         ready.task = change.after.live().expect("a granted task lives").clone();
         batch.save(vec![change], vec![]).await?;
@@ -176,9 +175,9 @@ impl TestCoordinator {
         request: Request,
         spec: Option<Spec>,
     ) -> Step<Applied> {
-        let epoch = self.store.opened().epoch;
         let mut batch = self.writer.begin().await?;
-        let Loaded::Subject(before) = batch.load(&[key(id)]).await?.remove(0) else {
+        let Loaded::Subject(before) = batch.load(&[key(id)], LockWait::Skip).await?.remove(0)
+        else {
             unreachable!("there is one writer");
         };
         let lease = lease_of(&request).map(|lease| (TaskId::from_u128(id), lease));
@@ -186,8 +185,7 @@ impl TestCoordinator {
             Some(lease) => batch.closed_attempts(&[lease]).await?.remove(0),
             None => None,
         };
-        let now = batch.now().await?;
-        let at = Moment { now, epoch, rules: batch.rules() };
+        let at = batch.moment().await?;
         let (applied, change) = decide(before, closed.as_ref(), &request, at, spec);
         if let Some(change) = change {
             batch.save(vec![change], vec![]).await?;
