@@ -1,19 +1,19 @@
 //! Faults of the store: how long each call takes, which calls fail, and what happens to commits. This is a wrapper
 //! around the memory engine and the disk below it.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use store::{
-    Administration, Backlog, Batch, Change, CommitFailure, EndedPosition, EndedTask, Failure,
-    FailureKind, IdempotencyKey, KeyOwner, Loaded, LockWait, Opened, PollRef, PolledQueues,
-    Refused, RunsOn, Store, StoreStatus, TaskKey, TaskWithSpec, Want, Writer,
+    Administration, Backlog, Batch, Change, Claimable, CommitFailure, Decided, EndedPosition,
+    EndedTask, Failure, FailureKind, Found, IdempotencyKey, KeyOwner, Loaded, LockWait, Lookup,
+    Opened, Plan, PolledQueues, RunsOn, Selection, Store, StoreStatus, TaskKey, TaskWithSpec, Want,
+    Writer,
 };
 use storetest::MemoryStore;
 use storetest::memory::{Disk, MemoryBrowse, Synced};
-use verdict::{ClosedAttempt, LeaseId, Moment, Rules, Span, Subject, Task, TaskId, Time};
+use verdict::{Moment, Rules, Span, Subject, Task, Time};
 
 use crate::committer_faults::{CommitterFaults, CommitterId};
 use crate::coverage::CoverageGoal;
@@ -317,23 +317,20 @@ impl Writer for SimWriter {
 }
 
 impl SimBatch<'_> {
-    async fn load_once(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
-        self.call("load").await?;
-        let mut loaded = self.inner.load(keys, LockWait::Skip).await?;
-        if loaded.contains(&Loaded::Locked) {
-            self.store_faults.log.reach_goal(CoverageGoal::RowHeldByAnother);
+    async fn find_owners(
+        &mut self,
+        keys: &[IdempotencyKey],
+    ) -> Result<Vec<Option<KeyOwner>>, Failure> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
         }
-        if self.store_faults.bug == PlantedBug::TreatsLockedAsMissing {
-            let gone = Loaded::Subject(Subject::Absent);
-            loaded.iter_mut().filter(|it| **it == Loaded::Locked).for_each(|it| *it = gone.clone());
-        }
-        Ok(loaded)
-    }
-}
-
-impl Batch for SimBatch<'_> {
-    fn exclude(&mut self, tasks: &BTreeSet<TaskId>) {
-        self.inner.exclude(tasks);
+        self.call("holders").await?;
+        let found = self.inner.look_up(Lookup::keys(keys)).await?;
+        let is_forgetful = self.store_faults.bug == PlantedBug::ForgetsKeys;
+        let owner = |found: Option<(KeyOwner, Loaded)>| {
+            found.filter(|_| !is_forgetful).map(|(owner, _)| owner)
+        };
+        Ok(found.owners.into_iter().map(owner).collect())
     }
 
     async fn load(
@@ -356,34 +353,74 @@ impl Batch for SimBatch<'_> {
         Ok(loaded)
     }
 
-    async fn closed_attempts(
-        &mut self,
-        leases: &[(TaskId, LeaseId)],
-    ) -> Result<Vec<Option<ClosedAttempt>>, Failure> {
-        self.call("closed").await?;
-        self.inner.closed_attempts(leases).await
+    async fn load_once(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
+        self.call("load").await?;
+        let mut loaded = self.inner.look_up(Lookup::tasks(keys)).await?.tasks;
+        if loaded.contains(&Loaded::Locked) {
+            self.store_faults.log.reach_goal(CoverageGoal::RowHeldByAnother);
+        }
+        if self.store_faults.bug == PlantedBug::TreatsLockedAsMissing {
+            let gone = Loaded::Subject(Subject::Absent);
+            loaded.iter_mut().filter(|it| **it == Loaded::Locked).for_each(|it| *it = gone.clone());
+        }
+        Ok(loaded)
     }
 
-    async fn key_owners(
-        &mut self,
-        keys: &[IdempotencyKey],
-    ) -> Result<Vec<Option<KeyOwner>>, Failure> {
-        self.call("holders").await?;
-        let held = self.inner.key_owners(keys).await?;
-        let is_forgetful = self.store_faults.bug == PlantedBug::ForgetsKeys;
-        Ok(if is_forgetful { vec![None; keys.len()] } else { held })
-    }
-
-    async fn leased_to_polls(
-        &mut self,
-        polls: &[PollRef],
-    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
+    async fn recall(&mut self, lookup: Lookup<'_>) -> Result<Found, Failure> {
         self.call("polled").await?;
-        let found = self.inner.leased_to_polls(polls).await?;
-        if found.iter().any(|leases| !leases.is_empty()) {
+        let found = self.inner.look_up(lookup).await?;
+        if found.leased.iter().any(|leases| !leases.is_empty()) {
             self.store_faults.log.reach_goal(CoverageGoal::GrantRecalled);
         }
         Ok(found)
+    }
+
+    async fn save_changes(&mut self, changes: &mut [Change]) -> Result<(), Failure> {
+        self.store_faults.check_room()?;
+        self.call("save").await?;
+        self.has_saved = true;
+        if self.store_faults.bug == PlantedBug::SavesPartially {
+            changes.iter_mut().for_each(|change| change.closed.clear());
+        }
+        Ok(())
+    }
+
+    async fn running(&mut self, selection: Selection, limit: usize) -> Result<Vec<Task>, Failure> {
+        self.call("running").await?;
+        let mut looks = self.store_faults.database.lock_wait_delays();
+        loop {
+            match (self.inner.select(selection, limit).await, looks.next()) {
+                (Err(held), Some(pause)) if matches!(held.kind, FailureKind::Conflict(_)) => {
+                    self.store_faults.log.reach_goal(CoverageGoal::LeaseWaitedFor);
+                    tokio::time::sleep(pause).await;
+                    self.call("running").await?;
+                }
+                (found, _) => return found,
+            }
+        }
+    }
+}
+
+impl Batch for SimBatch<'_> {
+    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<u64>>, Failure> {
+        self.inner.prepare(plan).await
+    }
+
+    /// Each part takes its own time, like the statements of a database: other writers commit in between.
+    async fn look_up(&mut self, lookup: Lookup<'_>) -> Result<Found, Failure> {
+        if !lookup.polls.is_empty() {
+            return self.recall(lookup).await;
+        }
+        if lookup.shortest_lease {
+            return self.inner.look_up(lookup).await;
+        }
+        let owners = self.find_owners(lookup.keys).await?;
+        let tasks = lookup.tasks_to_load(&owners);
+        let loaded = self.load(&tasks, lookup.lock_wait).await?;
+        let found = Found::of(&lookup, owners, loaded);
+        self.call("closed").await?;
+        let closed = self.inner.look_up(Lookup::leases(lookup.leases)).await?.closed;
+        Ok(Found { closed, ..found })
     }
 
     async fn moment(&mut self) -> Result<Moment, Failure> {
@@ -396,27 +433,24 @@ impl Batch for SimBatch<'_> {
         }
     }
 
-    async fn save(
-        &mut self,
-        mut changes: Vec<Change>,
-        refused: Vec<Refused>,
-    ) -> Result<(), Failure> {
-        self.store_faults.check_room()?;
-        self.call("save").await?;
-        self.has_saved = true;
-        if self.store_faults.bug == PlantedBug::SavesPartially {
-            changes.iter_mut().for_each(|change| change.closed.clear());
+    async fn save(&mut self, mut decided: Decided) -> Result<(), Failure> {
+        if !decided.forgotten.is_empty() {
+            self.call("forget").await?;
+        } else if !decided.keep_alive {
+            self.save_changes(&mut decided.changes).await?;
         }
-        self.inner.save(changes, refused).await
+        self.inner.save(decided).await
     }
 
     async fn backlogs(
         &mut self,
         polled: &dyn PolledQueues,
-        now: Time,
+        claimable: Claimable,
     ) -> Result<Vec<Backlog>, Failure> {
-        self.call("stocked").await?;
-        self.inner.backlogs(polled, now).await
+        if claimable != Claimable::Likely {
+            self.call("stocked").await?;
+        }
+        self.inner.backlogs(polled, claimable).await
     }
 
     async fn ready(
@@ -433,27 +467,15 @@ impl Batch for SimBatch<'_> {
         Ok(found)
     }
 
-    async fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
+    async fn select(&mut self, selection: Selection, limit: usize) -> Result<Vec<Task>, Failure> {
+        let Selection::Due { .. } = selection else {
+            return self.running(selection, limit).await;
+        };
         self.call("due").await?;
         if self.store_faults.bug == PlantedBug::NeverSweeps {
             return Ok(Vec::new());
         }
-        self.inner.due(now, limit).await
-    }
-
-    async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
-        self.call("running").await?;
-        let mut looks = self.store_faults.database.lock_wait_delays();
-        loop {
-            match (self.inner.running(after, limit).await, looks.next()) {
-                (Err(held), Some(pause)) if matches!(held.kind, FailureKind::Conflict(_)) => {
-                    self.store_faults.log.reach_goal(CoverageGoal::LeaseWaitedFor);
-                    tokio::time::sleep(pause).await;
-                    self.call("running").await?;
-                }
-                (found, _) => return found,
-            }
-        }
+        self.inner.select(selection, limit).await
     }
 
     async fn ended(
@@ -466,15 +488,6 @@ impl Batch for SimBatch<'_> {
             return Ok(Vec::new());
         }
         self.inner.ended(after, limit).await
-    }
-
-    async fn forget(&mut self, places: &[EndedPosition]) -> Result<(), Failure> {
-        self.call("forget").await?;
-        self.inner.forget(places).await
-    }
-
-    fn keep_alive(&mut self) {
-        self.inner.keep_alive();
     }
 
     async fn commit(self) -> Result<(), CommitFailure> {

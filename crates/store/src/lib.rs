@@ -14,6 +14,7 @@ mod columns;
 pub mod engine;
 mod epoch;
 pub mod failure;
+pub mod lookup;
 pub mod moving;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -32,6 +33,7 @@ pub use administration::{
 pub use browse::Browse;
 pub use clock::{Clock, ClockAhead, MonotonicClock, SystemClock};
 pub use failure::{CommitFailure, Failure, FailureKind};
+pub use lookup::{Found, Loaded, LockWait, Lookup};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use row::{
@@ -39,5 +41,8 @@ pub use row::{
     Listed, Listing, PollRef, QueueDepth, Refused, Renewals, Resources, Spec, StoredTask,
     TaskBundle, TaskKey, TaskRows, TaskWithSpec, Want,
 };
-pub use seam::{Batch, Loaded, LockWait, Opened, PolledQueues, RunsOn, Store, StoreStatus, Writer};
+pub use seam::{
+    Batch, Claimable, Decided, Opened, Plan, PolledQueues, RunsOn, Selection, Store, StoreStatus,
+    Writer,
+};
 pub use sqlite::SqliteStore;

@@ -16,15 +16,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use verdict::{ClosedAttempt, LeaseId, Moment, Name, Scope, Subject, Task, TaskId, Time};
+use verdict::{Moment, Name, Scope, Task, TaskId, Time};
 
 use crate::administration::Administration;
 use crate::browse::Browse;
 use crate::failure::{CommitFailure, Failure};
-use crate::row::{
-    Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Refused, TaskKey,
-    TaskWithSpec, Want,
-};
+pub use crate::lookup::{Found, Loaded, LockWait, Lookup};
+use crate::row::{Backlog, Change, EndedPosition, EndedTask, Refused, TaskWithSpec, Want};
 
 pub trait Store: Clone + Send + Sync + 'static {
     type Writer: Writer;
@@ -114,16 +112,6 @@ pub struct Opened {
     pub promises: Arc<[(&'static str, bool)]>,
 }
 
-/// What to do about a task that another writer has locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockWait {
-    /// Answer [`Loaded::Locked`]: a later batch asks again.
-    Skip,
-    /// Wait a while. Only for a task that was missed again and again, in a batch without others: two batches that wait
-    /// could wait for each other.
-    Wait,
-}
-
 pub trait Writer: Send + 'static {
     type Batch<'w>: Batch
     where
@@ -147,90 +135,42 @@ pub trait Writer: Send + 'static {
 }
 
 /// One transaction. Dropping it without [`Batch::commit`] rolls it back.
+///
+/// The calls of a batch, in order: prepare, look up, read the moment, save what was decided, select and save again,
+/// commit.
 pub trait Batch: Send {
-    /// How many unfinished runs (waiting or running) each tenant has, for quota decisions. No other batch counts the
-    /// same tenants until this batch ends. Call it before anything is loaded. `None` where the store has a single
-    /// writer, which may keep the count itself.
-    fn unfinished(
+    /// Says what the batch will touch, before anything is locked. Returns how many unfinished runs (waiting or running)
+    /// each tenant of the plan has; `None` where the store has a single writer, which may keep the count itself.
+    fn prepare(
         &mut self,
-        tenants: &[Name],
-    ) -> impl Future<Output = Result<Option<Vec<u64>>, Failure>> + Send {
-        let _ = tenants;
-        std::future::ready(Ok(None))
-    }
+        plan: Plan<'_>,
+    ) -> impl Future<Output = Result<Option<Vec<u64>>, Failure>> + Send;
 
-    /// Which polled queues are likely to hold tasks, from memory alone: the queues worth a [`Batch::prefetch`]. Empty
-    /// where prefetching gains nothing.
-    fn likely_backlogs(&self, polled: &dyn PolledQueues) -> Vec<Backlog> {
-        let _ = polled;
-        Vec::new()
-    }
-
-    /// Announces what [`Batch::ready`] will be asked for, before anything is loaded. Where every query is a round trip,
-    /// the engine locks the likely tasks in the same round trip as the load.
-    fn prefetch(&mut self, wants: &[Want]) {
-        let _ = wants;
-    }
-
-    /// Leaves these tasks out of everything this batch selects, because their stored rows cannot be carried on. Call it
-    /// before anything else. A task that is loaded by its key is not left out.
-    fn exclude(&mut self, tasks: &BTreeSet<TaskId>);
-
-    /// Loads and locks tasks. The answers are in the order of the keys.
-    fn load(
+    /// Looks up everything that requests name, and locks the tasks among it. May be called repeatedly.
+    fn look_up(
         &mut self,
-        keys: &[TaskKey],
-        lock_wait: LockWait,
-    ) -> impl Future<Output = Result<Vec<Loaded>, Failure>> + Send;
-
-    /// Closed attempts, found by the lease they had.
-    fn closed_attempts(
-        &mut self,
-        leases: &[(TaskId, LeaseId)],
-    ) -> impl Future<Output = Result<Vec<Option<ClosedAttempt>>, Failure>> + Send;
-
-    /// The task that last used an idempotency key, while the key is remembered.
-    fn key_owners(
-        &mut self,
-        keys: &[IdempotencyKey],
-    ) -> impl Future<Output = Result<Vec<Option<KeyOwner>>, Failure>> + Send;
-
-    /// Running tasks whose leases were granted to these polls.
-    fn leased_to_polls(
-        &mut self,
-        polls: &[PollRef],
-    ) -> impl Future<Output = Result<Vec<Vec<TaskWithSpec>>, Failure>> + Send;
+        lookup: Lookup<'_>,
+    ) -> impl Future<Output = Result<Found, Failure>> + Send;
 
     /// The moment at which this batch decides: the store's clock, read once per batch and never moving backwards, with
-    /// the epoch and the version of the rules. Call it after loading. If another version is in force at commit time, the
-    /// commit is a conflict: load and decide again.
+    /// the epoch and the version of the rules. Call it after the lookup, so that the clock is read after the locks. If
+    /// another version is in force at commit time, the commit is a conflict: load and decide again.
     fn moment(&mut self) -> impl Future<Output = Result<Moment, Failure>> + Send;
 
-    /// Reads the shortest lease among running tasks and makes it known to [`Writer::shortest_lease`]. `None` also where
-    /// one process has all writers, which know of every lease anyway.
-    fn read_shortest_lease(
-        &mut self,
-    ) -> impl Future<Output = Result<Option<verdict::Span>, Failure>> + Send {
-        std::future::ready(Ok(None))
-    }
-
     /// Writes what was decided. Later calls in the same batch see it.
-    fn save(
-        &mut self,
-        changes: Vec<Change>,
-        refused: Vec<Refused>,
-    ) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn save(&mut self, decided: Decided) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Which polled queues may hold a task that is claimable by `now`, in any order. Every queue that holds one is
-    /// named; a queue that holds none, or none that its polls want, may be named too. Ask before [`Batch::ready`], so
-    /// that polls cost nothing while their queues are empty.
+    /// Which polled queues may hold claimable tasks, in any order, so that polls cost nothing while their queues are
+    /// empty.
     fn backlogs(
         &mut self,
         polled: &dyn PolledQueues,
-        now: Time,
+        claimable: Claimable,
     ) -> impl Future<Output = Result<Vec<Backlog>, Failure>> + Send {
-        let _ = now;
-        std::future::ready(Ok(all_polled(polled)))
+        std::future::ready(Ok(match claimable {
+            Claimable::By(_) => all_polled(polled),
+            Claimable::Likely => Vec::new(),
+        }))
     }
 
     /// Claimable tasks for each want, locked, by priority then age. A task is given once per call, to the first want
@@ -241,40 +181,78 @@ pub trait Batch: Send {
         now: Time,
     ) -> impl Future<Output = Result<Vec<Vec<TaskWithSpec>>, Failure>> + Send;
 
-    /// Tasks with `wakes_at` at or before `now`, earliest first, locked.
-    fn due(
+    /// Live tasks that no request names, locked, for decisions that time or a stall asks for.
+    fn select(
         &mut self,
-        now: Time,
+        selection: Selection,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Task>, Failure>> + Send;
 
-    /// Running tasks by id, after `after`, locked: for decisions about every lease. None is left out: the call waits up
-    /// to a limit for a row that another writer holds, and then fails with a conflict.
-    fn running(
-        &mut self,
-        after: Option<TaskId>,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<Task>, Failure>> + Send;
-
-    /// Ended tasks in order of submission, after `after`. The newest submission may be left out.
+    /// Ended tasks in order of submission, after `after`, for retention. The newest submission may be left out.
     fn ended(
         &mut self,
         after: Option<EndedPosition>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<EndedTask>, Failure>> + Send;
 
-    /// Deletes ended tasks with everything that belongs to them: input, attempts, history, end. Fails as invalid for a
-    /// task that has not ended, or that ended so recently that its idempotency key still holds.
-    fn forget(
-        &mut self,
-        positions: &[EndedPosition],
-    ) -> impl Future<Output = Result<(), Failure>> + Send;
-
-    /// Makes the commit durable even if nothing changed: an empty commit records liveness.
-    fn keep_alive(&mut self);
-
     /// Makes all of the batch durable, or nothing of it.
     fn commit(self) -> impl Future<Output = Result<(), CommitFailure>> + Send;
+}
+
+/// What a batch will touch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plan<'a> {
+    /// Tasks whose stored rows cannot be carried on. The batch selects none of them, and a lookup answers
+    /// [`Loaded::Locked`] without reading them.
+    pub exclude: Option<&'a BTreeSet<TaskId>>,
+    /// Tenants whose unfinished runs a quota limits. No other batch counts the same tenants until this batch ends.
+    pub tenants: &'a [Name],
+    /// What [`Batch::ready`] will be asked for. Where every query is a round trip, the engine locks the likely tasks in
+    /// the same round trip as the lookup.
+    pub prefetch: &'a [Want],
+}
+
+/// What a batch decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decided {
+    pub changes: Vec<Change>,
+    pub refused: Vec<Refused>,
+    /// Ended tasks to delete with everything that belongs to them: input, attempts, history, end. Invalid for a task
+    /// that has not ended, or that ended so recently that its idempotency key still holds.
+    pub forgotten: Vec<EndedPosition>,
+    /// Whether the commit is durable even if nothing changed: an empty commit records liveness.
+    pub keep_alive: bool,
+}
+
+impl Decided {
+    pub fn changes(changes: Vec<Change>) -> Self {
+        Self { changes, ..Self::default() }
+    }
+
+    pub fn keep_alive() -> Self {
+        Self { keep_alive: true, ..Self::default() }
+    }
+}
+
+/// Which claimable tasks [`Batch::backlogs`] looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimable {
+    /// Tasks that are claimable by this time. Every queue that holds one is named; a queue that holds none, or none
+    /// that its polls want, may be named too. Ask before [`Batch::ready`].
+    By(Time),
+    /// Tasks that probably are, from memory alone: the queues worth a [`Plan::prefetch`]. Empty where prefetching gains
+    /// nothing.
+    Likely,
+}
+
+/// Which live tasks [`Batch::select`] returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// Tasks with `wakes_at` at or before `now`, earliest first. A task that another writer has locked is left out.
+    Due { now: Time },
+    /// Running tasks by id, after `after`, for decisions about every lease. None is left out: the call waits up to a
+    /// limit for a row that another writer holds, and then fails with a conflict.
+    Running { after: Option<TaskId> },
 }
 
 /// The queues that polls wait at. There may be thousands, most of them empty: an engine that knows which queues hold
@@ -296,12 +274,4 @@ pub fn all_polled(polled: &dyn PolledQueues) -> Vec<Backlog> {
         backlogs.push(Backlog { scope: scope.clone(), queue: queue.clone(), tasks: usize::MAX });
     });
     backlogs
-}
-
-/// A task as it was loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Loaded {
-    Subject(Subject),
-    /// Locked by another writer: load it again in a later batch.
-    Locked,
 }

@@ -18,6 +18,7 @@ mod keys;
 mod listing;
 mod live_index;
 mod lock;
+mod lookup;
 mod opening;
 mod pruning;
 mod readers;

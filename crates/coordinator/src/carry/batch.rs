@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use store::{Batch, CommitFailure, Failure, FailureKind, LockWait};
+use store::{Batch, CommitFailure, Decided, Failure, FailureKind, LockWait, Selection};
 use verdict::request::Submit;
 use verdict::{Answer, Digest, Moment, Request, TaskId, Time};
 
@@ -129,15 +129,12 @@ pub(super) struct OpenBatch<'a, B: Batch> {
 
 impl<'a, B: Batch> OpenBatch<'a, B> {
     pub(super) fn new(
-        mut batch: B,
+        batch: B,
         options: BatchOptions<'a>,
         ids: &'a mut Ids,
         polls: &'a mut Polls,
         background_done: &'a mut Vec<TaskId>,
     ) -> Self {
-        if !options.set_aside.is_empty() {
-            batch.exclude(options.set_aside);
-        }
         let mut work = WorkingSet::default();
         work.trace_events = options.is_tracing.then(Vec::new);
         let result = BatchResult { is_written: options.is_stalled(), ..BatchResult::default() };
@@ -146,8 +143,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
 
     /// Runs all steps up to the commit.
     pub(super) async fn carry(mut self, items: &[Item]) -> Result<BatchResult, Aborted> {
-        self.prefetch();
-        self.count_unfinished(items).await?;
+        self.prepare(items).await?;
         self.extend_leases_after_stall().await?;
         self.load(items).await?;
         faultpoint::point!("batch.loaded");
@@ -164,7 +160,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
     async fn extend_leases_after_stall(&mut self) -> Result<(), Aborted> {
         if let StallStatus::StalledSince(since) = self.options.stall_status {
             stall::extend_all_leases(&mut self.batch, since).await?;
-            self.batch.keep_alive();
+            self.batch.save(Decided::keep_alive()).await?;
         }
         Ok(())
     }
@@ -223,7 +219,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
             faultpoint::point!("batch.granted");
         }
         if keep_alive {
-            self.batch.keep_alive();
+            self.batch.save(Decided::keep_alive()).await?;
             self.result.is_written = true;
         }
         Ok(())
@@ -232,7 +228,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
     /// Decides about tasks that are due, because time has changed something for them.
     async fn sweep(&mut self, at: Moment, background_max: usize) -> Result<(), Aborted> {
         let max = background_max.min(SWEEP_MAX);
-        let due = self.batch.due(at.now, max).await?;
+        let due = self.batch.select(Selection::Due { now: at.now }, max).await?;
         self.result.more_due = due.len() == max && !faultpoint::mutant(13);
         let late = self.options.stall.late_grants_since();
         for task in due {
@@ -260,7 +256,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         result.changed.extend(changes.iter().filter_map(|change| task_id(&change.after)));
         changes.iter().for_each(|change| allowances::note(&mut result.moved, change));
         faultpoint::point!("save.begun");
-        self.batch.save(changes, refused).await?;
+        self.batch.save(Decided { changes, refused, ..Decided::default() }).await?;
         faultpoint::point!("save.done");
         Ok(())
     }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use store::{Batch, Failure, TaskWithSpec, Want};
+use store::{Batch, Claimable, Failure, Lookup, TaskWithSpec, Want};
 use verdict::request::Grant;
 use verdict::{Answer, Moment, Request, Time};
 
@@ -17,27 +17,26 @@ use crate::item::Granted;
 use crate::trace::TraceEvent;
 
 impl<B: Batch> OpenBatch<'_, B> {
-    /// Passes the wants of the first polls at queues that probably hold tasks to the store, which then reads those
-    /// tasks in the same round trip as the rest of the batch.
-    pub(super) fn prefetch(&mut self) {
+    /// The wants of the first polls at queues that probably hold tasks. The store reads those tasks in the same round
+    /// trip as the rest of the batch.
+    pub(super) async fn likely_wants(&mut self) -> Result<Vec<Want>, Aborted> {
         let has_background = self.options.background != BackgroundWork::None;
         if !has_background || !self.options.role.grants() || self.options.may_wait_for_lock() {
-            return;
+            return Ok(Vec::new());
         }
-        let backlogs = self.batch.likely_backlogs(self.polls.polled());
+        let backlogs = self.batch.backlogs(self.polls.polled(), Claimable::Likely).await?;
         if backlogs.is_empty() {
-            return;
+            return Ok(Vec::new());
         }
         let asked = self.polls.round(backlogs, HashSet::new()).ask(self.polls);
-        let wants: Vec<Want> = asked.into_iter().map(|(_, want)| want).collect();
-        self.batch.prefetch(&wants);
+        Ok(asked.into_iter().map(|(_, want)| want).collect())
     }
 
     /// Runs one round of turns, for at most `left` tasks.
     pub(super) async fn grant(&mut self, at: Moment, mut left: usize) -> Result<(), Aborted> {
         let recalled = self.recall(at.now).await?;
         let except = recalled.iter().map(|(poll, _)| *poll).collect();
-        let backlogs = self.batch.backlogs(self.polls.polled(), at.now).await?;
+        let backlogs = self.batch.backlogs(self.polls.polled(), Claimable::By(at.now)).await?;
         let mut round = self.polls.round(backlogs, except);
         loop {
             let (lines, wants): (Vec<LineId>, Vec<Want>) =
@@ -66,7 +65,7 @@ impl<B: Batch> OpenBatch<'_, B> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let found = self.batch.leased_to_polls(&names).await?;
+        let found = self.batch.look_up(Lookup::polls(&names)).await?.leased;
         let recalled = named.into_iter().zip(found).filter(|(_, leases)| !leases.is_empty());
         let granted = |leases: Vec<TaskWithSpec>| {
             leases.into_iter().map(|lease| Granted::new(lease, now)).collect::<Vec<Granted>>()

@@ -12,7 +12,9 @@
 
 use std::time::Duration;
 
-use store::{Batch, CommitFailure, EndedPosition, EndedTask, Failure, FailureKind, Store, Writer};
+use store::{
+    Batch, CommitFailure, Decided, EndedPosition, EndedTask, Failure, FailureKind, Store, Writer,
+};
 use tokio::time::Instant;
 use verdict::{Retention, Time};
 
@@ -232,7 +234,8 @@ impl<S: Store> Carrier<S> {
         let slice = self.retention_state.evaluate_slice(walk, &seen, now);
         // Without a deletion there is no commit, so an idle server writes nothing.
         if !slice.deletable.is_empty() {
-            batch.forget(&slice.deletable).await.map_err(definite)?;
+            let forgotten = slice.deletable.clone();
+            batch.save(Decided { forgotten, ..Decided::default() }).await.map_err(definite)?;
             batch.commit().await?;
             self.stall.written(now);
         }

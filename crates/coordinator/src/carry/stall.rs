@@ -19,7 +19,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use store::{Batch, Failure, Store, Writer};
+use store::{Batch, Decided, Failure, Lookup, Plan, Selection, Store, Writer};
 use verdict::request::Extend;
 use verdict::{Request, Span, Time};
 
@@ -260,7 +260,7 @@ impl<S: Store> Carrier<S> {
             return true;
         }
         let Ok(mut batch) = self.writer.begin().await else { return false };
-        batch.read_shortest_lease().await.is_ok()
+        batch.look_up(Lookup::shortest_lease()).await.is_ok()
     }
 
     /// Whether leases must be extended even if no request arrived.
@@ -292,7 +292,7 @@ impl<S: Store> Carrier<S> {
     pub(super) async fn extend_leases_since(&mut self, since: Time) -> Result<(), Failure> {
         let resting = self.set_aside.excluded(tokio::time::Instant::now());
         let mut batch = self.writer.begin().await?;
-        batch.exclude(&resting);
+        batch.prepare(Plan { exclude: Some(&resting), ..Plan::default() }).await?;
         let now = extend_all_leases(&mut batch, since).await?;
         batch.commit().await.map_err(|failure| match failure {
             store::CommitFailure::RolledBack(failure) | store::CommitFailure::Unknown(failure) => {
@@ -339,7 +339,10 @@ pub(super) async fn check_batch<B: Batch>(
     };
     let may_have_stalled =
         stalled_after(last_alive_at, Some(LEASE_MIN)).is_some_and(|until| now > until);
-    let others = if may_have_stalled { batch.read_shortest_lease().await? } else { None };
+    let others = match may_have_stalled {
+        true => batch.look_up(Lookup::shortest_lease()).await?.shortest_lease,
+        false => None,
+    };
     let shortest = [known, others].into_iter().flatten().min();
     Ok(match stall_status {
         StallStatus::OtherCarrier(stall, _, lateness) => {
@@ -378,7 +381,7 @@ pub(super) async fn extend_all_leases<B: Batch>(
     let request = extend_request(since, at.now);
     let mut after = None;
     loop {
-        let tasks = batch.running(after, SLICE).await?;
+        let tasks = batch.select(Selection::Running { after }, SLICE).await?;
         let Some(last) = tasks.last() else { break };
         after = Some(last.id);
         let mut work = WorkingSet::default();
@@ -389,7 +392,7 @@ pub(super) async fn extend_all_leases<B: Batch>(
             })?;
         }
         let (changes, refused) = work.take();
-        batch.save(changes, refused).await?;
+        batch.save(Decided { changes, refused, ..Decided::default() }).await?;
     }
     faultpoint::point!("recover.saved");
     Ok(at.now)

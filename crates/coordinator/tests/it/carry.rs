@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::{RequestError, StopReason};
-use store::{Batch, Browse, LockWait, Store, Writer};
+use store::{Batch, Browse, Lookup, Store, Writer};
 use storetest::{ManualClock, MemoryStore, Writers};
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Answer, AttemptOutcome, Reason, Refusal, Span, State};
@@ -211,7 +211,7 @@ async fn a_start_leaves_out_no_lease_that_another_writer_still_has() {
     assert_eq!(first.coordinator.stop().await, StopReason::Drained);
     let mut dead = store.writer().await.unwrap();
     let mut transaction = dead.begin().await.unwrap();
-    transaction.load(&[granted.key()], LockWait::Skip).await.unwrap();
+    transaction.look_up(Lookup::tasks(&[granted.key()])).await.unwrap();
     first.clock.advance(Span::from_secs(600));
     tokio::time::pause();
     let starting = start(store.attach(first.clock.clone()));

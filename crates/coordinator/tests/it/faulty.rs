@@ -1,20 +1,19 @@
 //! A store that fails on demand: SQLite's method, "fail the n-th call, for every n".
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use store::{
-    Administration, Backlog, Batch, Change, CommitFailure, EndedPosition, EndedTask, Failure,
-    FailureKind, IdempotencyKey, KeyOwner, Loaded, LockWait, Opened, PollRef, PolledQueues,
-    Refused, RunsOn, Store, StoreStatus, TaskKey, TaskWithSpec, Want, Writer,
+    Administration, Backlog, Batch, Change, Claimable, CommitFailure, Decided, EndedPosition,
+    EndedTask, Failure, FailureKind, Found, Loaded, Lookup, Opened, Plan, PolledQueues, RunsOn,
+    Selection, Store, StoreStatus, TaskWithSpec, Want, Writer,
 };
 use storetest::memory::MemoryBrowse;
 use storetest::{ManualClock, MemoryStore};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use verdict::{ClosedAttempt, LeaseId, Moment, Span, Subject, Task, TaskId, Time};
+use verdict::{Moment, Span, Subject, Task, Time};
 
 /// The faults to inject.
 #[derive(Default)]
@@ -212,47 +211,20 @@ impl Writer for FaultyWriter {
 }
 
 impl Batch for FaultyBatch<'_> {
-    fn exclude(&mut self, tasks: &BTreeSet<TaskId>) {
-        self.inner.exclude(tasks);
+    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<u64>>, Failure> {
+        self.inner.prepare(plan).await
     }
 
-    async fn load(
-        &mut self,
-        keys: &[TaskKey],
-        lock_wait: LockWait,
-    ) -> Result<Vec<Loaded>, Failure> {
-        self.faults.call("load")?;
-        let loaded = self.inner.load(keys, lock_wait).await?;
-        let live = loaded.iter().filter_map(|loaded| match loaded {
+    async fn look_up(&mut self, lookup: Lookup<'_>) -> Result<Found, Failure> {
+        self.faults.call("lookup")?;
+        let found = self.inner.look_up(lookup).await?;
+        let owned = found.owners.iter().flatten().map(|(_, loaded)| loaded);
+        let live = found.tasks.iter().chain(owned).filter_map(|loaded| match loaded {
             Loaded::Subject(subject) => subject.live(),
             Loaded::Locked => None,
         });
         self.faults.legible(live)?;
-        Ok(loaded)
-    }
-
-    async fn closed_attempts(
-        &mut self,
-        leases: &[(TaskId, LeaseId)],
-    ) -> Result<Vec<Option<ClosedAttempt>>, Failure> {
-        self.faults.call("closed")?;
-        self.inner.closed_attempts(leases).await
-    }
-
-    async fn key_owners(
-        &mut self,
-        keys: &[IdempotencyKey],
-    ) -> Result<Vec<Option<KeyOwner>>, Failure> {
-        self.faults.call("holders")?;
-        self.inner.key_owners(keys).await
-    }
-
-    async fn leased_to_polls(
-        &mut self,
-        polls: &[PollRef],
-    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
-        self.faults.call("polled")?;
-        self.inner.leased_to_polls(polls).await
+        Ok(found)
     }
 
     async fn moment(&mut self) -> Result<Moment, Failure> {
@@ -266,8 +238,14 @@ impl Batch for FaultyBatch<'_> {
         self.inner.moment().await
     }
 
-    async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
+    async fn save(&mut self, decided: Decided) -> Result<(), Failure> {
+        // A full disk still takes an empty commit.
+        if decided == Decided::keep_alive() {
+            return self.inner.save(decided).await;
+        }
         self.faults.call("save")?;
+        self.forgets |= !decided.forgotten.is_empty();
+        let changes = &decided.changes;
         self.has_new_tasks |= changes.iter().any(|change| change.before.is_none());
         let poisons = |change: &Change| match &change.after {
             Subject::Live(task) => task.kind.as_str() == "poison",
@@ -287,16 +265,18 @@ impl Batch for FaultyBatch<'_> {
         if self.faults.is_nearly_full.load(Ordering::SeqCst) {
             return Err(Failure::new(FailureKind::Full, "no room for a decision"));
         }
-        self.inner.save(changes, refused).await
+        self.inner.save(decided).await
     }
 
     async fn backlogs(
         &mut self,
         polled: &dyn PolledQueues,
-        now: Time,
+        claimable: Claimable,
     ) -> Result<Vec<Backlog>, Failure> {
-        self.faults.call("stocked")?;
-        self.inner.backlogs(polled, now).await
+        if claimable != Claimable::Likely {
+            self.faults.call("backlogs")?;
+        }
+        self.inner.backlogs(polled, claimable).await
     }
 
     async fn ready(
@@ -317,18 +297,11 @@ impl Batch for FaultyBatch<'_> {
         Ok(ready)
     }
 
-    async fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
-        self.faults.call("due")?;
-        let due = self.inner.due(now, limit).await?;
-        self.faults.legible(due.iter())?;
-        Ok(due)
-    }
-
-    async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
-        self.faults.call("running")?;
-        let running = self.inner.running(after, limit).await?;
-        self.faults.legible(running.iter())?;
-        Ok(running)
+    async fn select(&mut self, selection: Selection, limit: usize) -> Result<Vec<Task>, Failure> {
+        self.faults.call("select")?;
+        let selected = self.inner.select(selection, limit).await?;
+        self.faults.legible(selected.iter())?;
+        Ok(selected)
     }
 
     async fn ended(
@@ -338,16 +311,6 @@ impl Batch for FaultyBatch<'_> {
     ) -> Result<Vec<EndedTask>, Failure> {
         self.faults.call("ended")?;
         self.inner.ended(after, limit).await
-    }
-
-    async fn forget(&mut self, places: &[EndedPosition]) -> Result<(), Failure> {
-        self.faults.call("forget")?;
-        self.forgets = true;
-        self.inner.forget(places).await
-    }
-
-    fn keep_alive(&mut self) {
-        self.inner.keep_alive();
     }
 
     async fn commit(self) -> Result<(), CommitFailure> {

@@ -9,8 +9,10 @@ use super::{MoveFailure, PAGE, RECORDS, Stage};
 use crate::administration::{Administration, AuditFilter, Audited};
 use crate::browse::Browse;
 use crate::failure::{CommitFailure, Failure};
-use crate::row::{Change, IdempotencyKey, Refused, StoredTask, TaskBundle, TaskKey, TaskRows};
-use crate::seam::{Batch, LockWait, Store, Writer};
+use crate::row::{
+    Change, IdempotencyKey, KeyOwner, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
+};
+use crate::seam::{Batch, Decided, Loaded, Lookup, Store, Writer};
 
 /// Copies everything. Returns a summary of what was sent, and the source's time.
 pub(super) async fn copy<S: Store, D: Store>(
@@ -74,19 +76,16 @@ async fn write_page<W: Writer>(
             entries: history,
         });
     }
-    batch.save(changes, refused).await?;
+    batch.save(Decided { changes, refused, ..Decided::default() }).await?;
     commit(batch).await
 }
 
 /// Reads what a batch reads before it writes: the owner of a key must be read before the key is taken over from a
 /// task that has ended.
 async fn load<B: Batch>(batch: &mut B, page: &[&StoredTask]) -> Result<(), Failure> {
-    let keys: Vec<TaskKey> = page.iter().map(|found| found.key()).collect();
-    batch.load(&keys, LockWait::Skip).await?;
-    let used: Vec<IdempotencyKey> = page.iter().filter_map(|found| key_of(found)).collect();
-    if !used.is_empty() {
-        batch.key_owners(&used).await?;
-    }
+    let tasks: Vec<TaskKey> = page.iter().map(|found| found.key()).collect();
+    let keys: Vec<IdempotencyKey> = page.iter().filter_map(|found| key_of(found)).collect();
+    batch.look_up(Lookup { tasks: &tasks, keys: &keys, ..Lookup::default() }).await?;
     batch.moment().await?;
     Ok(())
 }
@@ -156,8 +155,10 @@ pub(super) async fn check_key_owners<W: Writer>(
     }
     let keys: Vec<IdempotencyKey> = held.iter().map(|(key, _)| key.clone()).collect();
     let mut batch = writer.begin().await?;
-    let found = batch.key_owners(&keys).await?;
+    let found = batch.look_up(Lookup::keys(&keys)).await?.owners;
     drop(batch);
+    let owner = |found: Option<(KeyOwner, Loaded)>| found.map(|(owner, _)| owner);
+    let found = found.into_iter().map(owner);
     let wrong = held.iter().zip(found).filter(|((_, held), found)| found.as_ref() != Some(held));
     Ok(wrong
         .map(|((_, held), _)| {

@@ -4,11 +4,12 @@
 //! are written together before COMMIT. So a batch needs few round trips and holds its locks briefly, and a task that
 //! is submitted and granted in the same batch is written once.
 //!
-//! In this folder: the writer that begins batches, the rows that a batch has pending, the statements that write them,
-//! the commit with its marker, and the quota that a batch locks.
+//! In this folder: the writer that begins batches, what a batch looks up by name, the rows that it has pending, the
+//! statements that write them, the commit with its marker, and the quota that a batch locks.
 
 pub(super) mod column_batch;
 pub(super) mod commit;
+mod lookup;
 pub(super) mod pending_writes;
 pub(super) mod quota;
 pub(super) mod writer;
@@ -17,22 +18,19 @@ pub(super) mod writes;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use verdict::{ClosedAttempt, LeaseId, Moment, Name, Rules, Span, Subject, Task, TaskId, Time};
+use verdict::{Moment, Rules, Task, TaskId, Time};
 
 use self::pending_writes::{LockedRow, PendingWrites};
 use self::writer::PostgresWriter;
 use super::SWEEP_REST;
 use super::connection::session::{Purpose, Transaction};
-use super::reads::{self, Keys};
+use super::reads;
 use super::ready::Prefetched;
 use super::ready::read_throttle::ReadThrottle;
 use super::scopes::Scopes;
 use crate::failure::{CommitFailure, Failure};
-use crate::row::{
-    Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Refused, Spec,
-    TaskKey, TaskWithSpec, Want,
-};
-use crate::seam::{Batch, Loaded, LockWait, PolledQueues};
+use crate::row::{Backlog, EndedPosition, EndedTask, Spec, TaskWithSpec, Want};
+use crate::seam::{Batch, Claimable, Decided, Found, Lookup, Plan, PolledQueues, Selection};
 
 pub struct PostgresBatch<'w> {
     pub(super) writer: &'w mut PostgresWriter,
@@ -127,92 +125,6 @@ impl<'w> PostgresBatch<'w> {
         Ok(clock)
     }
 
-    async fn load_from_tables(
-        &mut self,
-        wanted: Vec<TaskKey>,
-        lock_wait: LockWait,
-    ) -> Result<HashMap<TaskKey, Loaded>, Failure> {
-        let prefetched = self.prefetched.ids();
-        let scopes = wanted.iter().map(|key| &key.scope).chain(self.prefetched.scopes());
-        let setting = self.scopes.add(scopes);
-        let keys = Arc::new(Keys::of(wanted.iter()));
-        let is_clock_ours = self.writer.shared.clock.injected().is_none();
-        let asked = keys.clone();
-        let work = move |client| async move {
-            let clock = async {
-                if is_clock_ours { reads::clock(&client).await.map(Some) } else { Ok(None) }
-            };
-            // Sent together and answered in this order: the clock is read after the locks.
-            let (set, locked, taken, clock) = futures_util::join!(
-                reads::set_scopes(&client, setting),
-                reads::lock(&client, &asked, lock_wait),
-                reads::lock_waiting(&client, &prefetched),
-                clock,
-            );
-            set?;
-            Ok((locked?, taken?, clock?))
-        };
-        let (locked, taken, clock) = self.transaction().run("loading tasks", work).await?;
-        self.prefetched.took(taken);
-        self.read = clock;
-        let is_whole = locked.len() == wanted.len();
-        let mut found = if is_whole { HashMap::new() } else { self.missing(wanted, keys).await? };
-        for row in locked {
-            self.locked.insert(row.task.id, LockedRow::of(&row));
-            let key = TaskKey { scope: row.task.scope.clone(), id: row.task.id };
-            found.insert(key, Loaded::Subject(Subject::Live(row.task)));
-        }
-        Ok(found)
-    }
-
-    /// Why tasks could not be locked: another writer has locked them, or they have ended.
-    async fn missing(
-        &mut self,
-        wanted: Vec<TaskKey>,
-        keys: Arc<Keys>,
-    ) -> Result<HashMap<TaskKey, Loaded>, Failure> {
-        let work = move |client| async move {
-            let (present, ended) =
-                futures_util::join!(reads::present(&client, &keys), reads::ended(&client, &keys),);
-            Ok((present?, ended?))
-        };
-        let (present, ended) = self.transaction().run("loading tasks", work).await?;
-        let present: HashSet<TaskId> = present.into_iter().collect();
-        let held = wanted.into_iter().filter(|key| present.contains(&key.id));
-        let mut found: HashMap<TaskKey, Loaded> = held.map(|key| (key, Loaded::Locked)).collect();
-        // A task that ended between two of these statements counts as done, whatever the others saw.
-        for done in ended {
-            let key = TaskKey { scope: done.scope.clone(), id: done.id };
-            found.insert(key, Loaded::Subject(Subject::Done(done)));
-        }
-        Ok(found)
-    }
-
-    async fn load_with(
-        &mut self,
-        keys: &[TaskKey],
-        lock_wait: LockWait,
-    ) -> Result<Vec<Loaded>, Failure> {
-        self.has_answers |= !keys.is_empty();
-        let mut wanted: Vec<TaskKey> =
-            keys.iter().filter(|key| !self.pending.contains(key.id)).cloned().collect();
-        wanted.sort();
-        wanted.dedup();
-        let found = if wanted.is_empty() {
-            HashMap::new()
-        } else {
-            self.load_from_tables(wanted, lock_wait).await?
-        };
-        let answer = |key: &TaskKey| match self.pending.get(key.id) {
-            Some(pending) if pending.subject.scope() == Some(&key.scope) => {
-                Loaded::Subject(pending.subject.clone())
-            }
-            Some(_) => Loaded::Subject(Subject::Absent),
-            None => found.get(key).cloned().unwrap_or(Loaded::Subject(Subject::Absent)),
-        };
-        Ok(keys.iter().map(answer).collect())
-    }
-
     /// The specs of tasks, from this batch or from the table.
     pub(super) async fn specs(&mut self, tasks: &[Task]) -> Result<HashMap<TaskId, Spec>, Failure> {
         let pending =
@@ -236,20 +148,6 @@ impl<'w> PostgresBatch<'w> {
         };
         specs.extend(self.transaction().run("reading what tasks were submitted with", work).await?);
         Ok(specs)
-    }
-
-    async fn polled_in_table(&mut self, polls: &[PollRef]) -> Result<Vec<TaskWithSpec>, Failure> {
-        let setting = self.scopes.add(polls.iter().map(|poll| &poll.scope));
-        let (polls, excluded) = (polls.to_vec(), self.excluded.clone());
-        let work = move |client| async move {
-            let (set, ready) = futures_util::join!(
-                reads::set_scopes(&client, setting),
-                reads::polled(&client, &polls, &excluded)
-            );
-            set?;
-            ready
-        };
-        self.transaction().run("looking up polls", work).await
     }
 
     /// Tasks of all scopes, without those that this batch has changed.
@@ -329,161 +227,6 @@ impl<'w> PostgresBatch<'w> {
             return Ok(due.into_iter().filter(|task| !self.pending.contains(task.id)).collect());
         }
     }
-}
-
-enum Select {
-    FiredAlarms { from: Option<Time>, now: Time, limit: usize },
-    Running { after: Option<TaskId>, limit: usize },
-}
-
-impl Batch for PostgresBatch<'_> {
-    fn exclude(&mut self, tasks: &BTreeSet<TaskId>) {
-        self.excluded = Arc::new(tasks.clone());
-    }
-
-    async fn unfinished(&mut self, tenants: &[Name]) -> Result<Option<Vec<u64>>, Failure> {
-        self.count_unfinished(tenants).await.map(Some)
-    }
-
-    fn likely_backlogs(&self, polled: &dyn PolledQueues) -> Vec<Backlog> {
-        self.known_backlogs(polled)
-    }
-
-    fn prefetch(&mut self, wants: &[Want]) {
-        self.choose_prefetch(wants);
-    }
-
-    async fn load(
-        &mut self,
-        keys: &[TaskKey],
-        lock_wait: LockWait,
-    ) -> Result<Vec<Loaded>, Failure> {
-        self.load_with(keys, lock_wait).await
-    }
-
-    async fn closed_attempts(
-        &mut self,
-        leases: &[(TaskId, LeaseId)],
-    ) -> Result<Vec<Option<ClosedAttempt>>, Failure> {
-        // A task's current lease is not closed, and nearly every report refers to that one.
-        let is_current = |(task, lease): &&(TaskId, LeaseId)| {
-            self.locked.get(task).is_some_and(|locked| locked.lease == Some(*lease))
-        };
-        let asked: Vec<_> = leases.iter().filter(|quoted| !is_current(quoted)).copied().collect();
-        let found = if asked.is_empty() {
-            Vec::new()
-        } else {
-            let work = move |client| async move { reads::closed(&client, &asked).await };
-            self.transaction().run("loading closed attempts", work).await?
-        };
-        let find = |(task, lease): &(TaskId, LeaseId)| {
-            let is_it = |closed: &&ClosedAttempt| closed.task == *task && closed.lease == *lease;
-            found.iter().chain(self.pending.closed(*task)).find(is_it).cloned()
-        };
-        Ok(leases.iter().map(find).collect())
-    }
-
-    async fn key_owners(
-        &mut self,
-        keys: &[IdempotencyKey],
-    ) -> Result<Vec<Option<KeyOwner>>, Failure> {
-        self.has_answers = true;
-        let wanted: Vec<IdempotencyKey> =
-            keys.iter().filter(|key| !self.pending.keys.contains_key(key)).cloned().collect();
-        let setting = self.scopes.add(wanted.iter().map(|key| &key.scope));
-        let asked = wanted.clone();
-        let work = move |client| async move {
-            let (set, key_owners) = futures_util::join!(
-                reads::set_scopes(&client, setting),
-                reads::key_owners(&client, &asked)
-            );
-            set?;
-            key_owners
-        };
-        let found = self.transaction().run("looking up idempotency keys", work).await?;
-        let found: HashMap<IdempotencyKey, KeyOwner> = found.into_iter().collect();
-        for key in wanted {
-            let seen = found.get(&key).map(|held| held.task);
-            self.pending.seen_keys.entry(key).or_insert(seen);
-        }
-        Ok(keys.iter().map(|key| self.pending.keys.get(key).or(found.get(key)).cloned()).collect())
-    }
-
-    async fn leased_to_polls(
-        &mut self,
-        polls: &[PollRef],
-    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
-        if polls.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut found = self.polled_in_table(polls).await?;
-        // Leases from another batch are returned again. Marking this batch ensures that they are durable before a
-        // caller gets them.
-        self.has_answers |= !found.is_empty();
-        found.retain(|ready| !self.pending.contains(ready.task.id));
-        let pending: Vec<Task> = self
-            .pending
-            .live()
-            .filter(|task| polls.iter().any(|poll| is_asked_by(task, poll)))
-            .cloned()
-            .collect();
-        let mut specs = self.specs(&pending).await?;
-        found.extend(pending.into_iter().filter_map(|task| {
-            let spec = specs.remove(&task.id)?;
-            Some(TaskWithSpec { task, spec })
-        }));
-        found.sort_by_key(|ready| ready.task.id);
-        let of = |poll: &PollRef| {
-            found.iter().filter(|ready| is_asked_by(&ready.task, poll)).cloned().collect()
-        };
-        Ok(polls.iter().map(of).collect())
-    }
-
-    async fn moment(&mut self) -> Result<Moment, Failure> {
-        let now = self.read_clock().await?;
-        // Behind the clock: whoever reads it has noticed a failover.
-        Ok(Moment { now, epoch: self.writer.shared.primary.epoch(), rules: self.rules })
-    }
-
-    async fn read_shortest_lease(&mut self) -> Result<Option<Span>, Failure> {
-        let grants = self.writer.shared.memory().grants;
-        let setting = self.scopes.all();
-        let work = move |client| async move {
-            let (set, shortest) = futures_util::join!(
-                reads::set_scopes(&client, setting),
-                reads::shortest_lease(&client)
-            );
-            set?;
-            shortest
-        };
-        let shortest = self.transaction().run("looking for the shortest lease", work).await?;
-        self.writer.shared.memory().note_shortest_lease(shortest, grants);
-        Ok(shortest)
-    }
-
-    async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
-        changes.into_iter().try_for_each(|change| self.pending.save(change))?;
-        self.pending.refuse(refused);
-        Ok(())
-    }
-
-    async fn backlogs(
-        &mut self,
-        polled: &dyn PolledQueues,
-        now: Time,
-    ) -> Result<Vec<Backlog>, Failure> {
-        self.has_looked_for_ready = true;
-        Ok(self.find_backlogs(polled, now).await)
-    }
-
-    async fn ready(
-        &mut self,
-        wants: &[Want],
-        now: Time,
-    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
-        self.has_looked_for_ready = true;
-        self.take_ready(wants, now).await
-    }
 
     async fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
         let mut due = if self.writer.shared.memory().is_swept(now) {
@@ -516,6 +259,86 @@ impl Batch for PostgresBatch<'_> {
         running.truncate(limit);
         Ok(running)
     }
+}
+
+enum Select {
+    FiredAlarms { from: Option<Time>, now: Time, limit: usize },
+    Running { after: Option<TaskId>, limit: usize },
+}
+
+impl Batch for PostgresBatch<'_> {
+    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<u64>>, Failure> {
+        if let Some(tasks) = plan.exclude {
+            self.excluded = Arc::new(tasks.clone());
+        }
+        if !plan.prefetch.is_empty() {
+            self.choose_prefetch(plan.prefetch);
+        }
+        if plan.tenants.is_empty() {
+            return Ok(None);
+        }
+        self.count_unfinished(plan.tenants).await.map(Some)
+    }
+
+    async fn look_up(&mut self, lookup: Lookup<'_>) -> Result<Found, Failure> {
+        let owners = self.key_owners(lookup.keys).await?;
+        let tasks = lookup.tasks_to_load(&owners);
+        let loaded = self.load(&tasks, lookup.lock_wait).await?;
+        let mut found = Found::of(&lookup, owners, loaded);
+        found.closed = self.closed_attempts(lookup.leases).await?;
+        found.leased = self.leased_to_polls(lookup.polls).await?;
+        if lookup.shortest_lease {
+            found.shortest_lease = self.read_shortest_lease().await?;
+        }
+        Ok(found)
+    }
+
+    async fn moment(&mut self) -> Result<Moment, Failure> {
+        let now = self.read_clock().await?;
+        // Asked after the clock was read, because reading it notices a failover.
+        Ok(Moment { now, epoch: self.writer.shared.primary.epoch(), rules: self.rules })
+    }
+
+    async fn save(&mut self, decided: Decided) -> Result<(), Failure> {
+        let Decided { changes, refused, forgotten, keep_alive } = decided;
+        changes.into_iter().try_for_each(|change| self.pending.save(change))?;
+        self.pending.refuse(refused);
+        self.keep_alive |= keep_alive;
+        if forgotten.is_empty() {
+            return Ok(());
+        }
+        self.forget_ended(&forgotten).await
+    }
+
+    async fn backlogs(
+        &mut self,
+        polled: &dyn PolledQueues,
+        claimable: Claimable,
+    ) -> Result<Vec<Backlog>, Failure> {
+        match claimable {
+            Claimable::Likely => Ok(self.known_backlogs(polled)),
+            Claimable::By(now) => {
+                self.has_looked_for_ready = true;
+                Ok(self.find_backlogs(polled, now).await)
+            }
+        }
+    }
+
+    async fn ready(
+        &mut self,
+        wants: &[Want],
+        now: Time,
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
+        self.has_looked_for_ready = true;
+        self.take_ready(wants, now).await
+    }
+
+    async fn select(&mut self, selection: Selection, limit: usize) -> Result<Vec<Task>, Failure> {
+        match selection {
+            Selection::Due { now } => self.due(now, limit).await,
+            Selection::Running { after } => self.running(after, limit).await,
+        }
+    }
 
     async fn ended(
         &mut self,
@@ -523,14 +346,6 @@ impl Batch for PostgresBatch<'_> {
         limit: usize,
     ) -> Result<Vec<EndedTask>, Failure> {
         self.list_ended(after, limit).await
-    }
-
-    async fn forget(&mut self, positions: &[EndedPosition]) -> Result<(), Failure> {
-        self.forget_ended(positions).await
-    }
-
-    fn keep_alive(&mut self) {
-        self.keep_alive = true;
     }
 
     async fn commit(mut self) -> Result<(), CommitFailure> {
@@ -542,11 +357,4 @@ impl Drop for PostgresBatch<'_> {
     fn drop(&mut self) {
         self.writer.shared.memory().candidates.release(self.number);
     }
-}
-
-fn is_asked_by(task: &Task, poll: &PollRef) -> bool {
-    task.scope == poll.scope
-        && task.lease().is_some_and(|lease| {
-            lease.owner == poll.owner && lease.poll.as_ref() == Some(&poll.poll)
-        })
 }

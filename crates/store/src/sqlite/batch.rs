@@ -4,20 +4,15 @@
 //! state before the batch, and every later call fails. Only COMMIT can leave the outcome unknown; then
 //! the whole store is unusable until it is reopened.
 
-use std::collections::BTreeSet;
-
-use verdict::{ClosedAttempt, LeaseId, Moment, Task, TaskId, Time};
+use verdict::{Moment, Task, TaskId, Time};
 
 use super::ids::Ids;
-use super::work::{BatchCache, StepError, Work, of_task};
+use super::work::{BatchCache, StepError, Work};
 use super::writer::SqliteWriter;
-use super::{Shared, errors, pruning, reads, writes};
+use super::{Shared, errors, pruning, writes};
 use crate::failure::{CommitFailure, Failure, FailureKind};
-use crate::row::{
-    Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Refused, TaskKey,
-    TaskWithSpec, Want,
-};
-use crate::seam::{Batch, Loaded, LockWait, PolledQueues};
+use crate::row::{Backlog, EndedPosition, EndedTask, TaskWithSpec, Want};
+use crate::seam::{Batch, Claimable, Decided, Found, Lookup, Plan, PolledQueues, Selection};
 
 pub struct SqliteBatch<'w> {
     writer: &'w mut SqliteWriter,
@@ -57,7 +52,7 @@ impl<'w> SqliteBatch<'w> {
     }
 
     /// Runs one step; the first failure rolls the whole batch back.
-    fn step<T>(
+    pub(super) fn step<T>(
         &mut self,
         what: &'static str,
         work: impl FnOnce(&mut Work<'_>) -> Result<T, StepError>,
@@ -109,6 +104,17 @@ impl<'w> SqliteBatch<'w> {
         })
     }
 
+    fn forget(&mut self, positions: &[EndedPosition], now: Time) -> Result<(), Failure> {
+        self.step("forgetting ended tasks", |work| {
+            let rows = positions.iter().copied().map(pruning::row_of);
+            let pruned = pruning::forget(work.connection, rows, now)?;
+            let ready = &mut work.memory.index.ready;
+            pruned.touched.into_iter().for_each(|kind_queue| ready.forget_block(kind_queue));
+            pruned.gone.into_iter().for_each(|kind_queue| work.memory.kind_queue_gone(kind_queue));
+            Ok(())
+        })
+    }
+
     fn commit_now(&mut self) -> Result<(), CommitFailure> {
         let now = self.finish().map_err(CommitFailure::RolledBack)?;
         faultpoint::point!("commit.before");
@@ -136,66 +142,18 @@ impl<'w> SqliteBatch<'w> {
 }
 
 impl Batch for SqliteBatch<'_> {
-    fn exclude(&mut self, tasks: &BTreeSet<TaskId>) {
-        self.excluded = tasks.iter().copied().collect();
+    /// The store has one writer, which keeps its own count of unfinished runs, and reads cost no round trips.
+    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<u64>>, Failure> {
+        if let Some(tasks) = plan.exclude {
+            self.excluded = tasks.iter().copied().collect();
+        }
+        Ok(None)
     }
 
-    /// One writer has the store, so that nothing is ever locked.
-    async fn load(
-        &mut self,
-        keys: &[TaskKey],
-        _lock_wait: LockWait,
-    ) -> Result<Vec<Loaded>, Failure> {
-        self.step("loading tasks", |work| keys.iter().map(|key| work.load_one(key)).collect())
-    }
-
-    async fn closed_attempts(
-        &mut self,
-        leases: &[(TaskId, LeaseId)],
-    ) -> Result<Vec<Option<ClosedAttempt>>, Failure> {
-        self.step("loading closed attempts", |work| {
-            let find = |(id, lease): &(TaskId, LeaseId)| {
-                if work.is_held(*id, *lease) {
-                    return Ok(None);
-                }
-                match work.row_of(*id)? {
-                    Some(row) => {
-                        let attempt = reads::attempt(work.connection, *id, row, *lease);
-                        attempt.map_err(|error| of_task(error, *id))
-                    }
-                    None => Ok(None),
-                }
-            };
-            leases.iter().map(find).collect()
-        })
-    }
-
-    async fn key_owners(
-        &mut self,
-        keys: &[IdempotencyKey],
-    ) -> Result<Vec<Option<KeyOwner>>, Failure> {
-        self.step("looking up idempotency keys", |work| {
-            let find = |key| Ok(work.memory.keys.key_owner(work.connection, key)?);
-            keys.iter().map(find).collect()
-        })
-    }
-
-    async fn leased_to_polls(
-        &mut self,
-        polls: &[PollRef],
-    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
+    /// The store has one writer, so no row is ever locked, and the writer knows the shortest lease.
+    async fn look_up(&mut self, lookup: Lookup<'_>) -> Result<Found, Failure> {
         let excluded = std::mem::take(&mut self.excluded);
-        let found = self.step("looking up polls", |work| {
-            let mut answers = Vec::new();
-            for poll in polls {
-                let mut ids = work.memory.index.polled(poll);
-                ids.retain(|id| !excluded.contains(id));
-                let ready: Result<Vec<TaskWithSpec>, StepError> =
-                    ids.into_iter().map(|id| work.ready_row(id)).collect();
-                answers.push(ready?);
-            }
-            Ok(answers)
-        });
+        let found = self.find(&lookup, &excluded);
         self.excluded = excluded;
         found
     }
@@ -206,23 +164,29 @@ impl Batch for SqliteBatch<'_> {
         Ok(Moment { now, epoch: *epoch, rules: *rules })
     }
 
-    async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
-        if !changes.is_empty() || !refused.is_empty() {
+    async fn save(&mut self, decided: Decided) -> Result<(), Failure> {
+        if decided != Decided::default() {
             self.writes = Writes::Some;
         }
+        let Decided { changes, refused, forgotten, .. } = decided;
         let now = self.read_clock();
         self.step("saving decisions", |work| {
             work.known.reserve(changes.len());
             changes.into_iter().try_for_each(|change| work.save_one(change, now))?;
             refused.iter().try_for_each(|refused| work.save_refused(refused))
-        })
+        })?;
+        if forgotten.is_empty() {
+            return Ok(());
+        }
+        self.forget(&forgotten, now)
     }
 
     async fn backlogs(
         &mut self,
         polled: &dyn PolledQueues,
-        now: Time,
+        claimable: Claimable,
     ) -> Result<Vec<Backlog>, Failure> {
+        let Claimable::By(now) = claimable else { return Ok(Vec::new()) };
         self.step("looking for queues with ready tasks", |work| {
             work.memory.index.promote(now);
             Ok(work.memory.index.ready.backlogs(polled))
@@ -242,20 +206,19 @@ impl Batch for SqliteBatch<'_> {
         })
     }
 
-    async fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
+    async fn select(&mut self, selection: Selection, limit: usize) -> Result<Vec<Task>, Failure> {
         let excluded = self.excluded.clone();
-        self.step("taking due tasks", |work| {
-            let ids = work.memory.index.due(now, limit.saturating_add(excluded.len()));
-            work.tasks(without(ids, &excluded, limit))
-        })
-    }
-
-    async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
-        let excluded = self.excluded.clone();
-        self.step("listing running tasks", |work| {
-            let ids = work.memory.index.running(after, limit.saturating_add(excluded.len()));
-            work.tasks(without(ids, &excluded, limit))
-        })
+        let enough = limit.saturating_add(excluded.len());
+        match selection {
+            Selection::Due { now } => self.step("taking due tasks", |work| {
+                let ids = work.memory.index.due(now, enough);
+                work.tasks(without(ids, &excluded, limit))
+            }),
+            Selection::Running { after } => self.step("listing running tasks", |work| {
+                let ids = work.memory.index.running(after, enough);
+                work.tasks(without(ids, &excluded, limit))
+            }),
+        }
     }
 
     async fn ended(
@@ -264,23 +227,6 @@ impl Batch for SqliteBatch<'_> {
         limit: usize,
     ) -> Result<Vec<EndedTask>, Failure> {
         self.step("looking for old ends", |work| Ok(pruning::ended(work.connection, after, limit)?))
-    }
-
-    async fn forget(&mut self, positions: &[EndedPosition]) -> Result<(), Failure> {
-        self.writes = Writes::Some;
-        let now = self.read_clock();
-        self.step("forgetting ended tasks", |work| {
-            let rows = positions.iter().copied().map(pruning::row_of);
-            let pruned = pruning::forget(work.connection, rows, now)?;
-            let ready = &mut work.memory.index.ready;
-            pruned.touched.into_iter().for_each(|kind_queue| ready.forget_block(kind_queue));
-            pruned.gone.into_iter().for_each(|kind_queue| work.memory.kind_queue_gone(kind_queue));
-            Ok(())
-        })
-    }
-
-    fn keep_alive(&mut self) {
-        self.writes = Writes::Some;
     }
 
     async fn commit(mut self) -> Result<(), CommitFailure> {

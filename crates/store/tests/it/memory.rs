@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Batch, CommitFailure, FailureKind, Loaded, LockWait, Store, Want, Writer};
+use store::{Batch, CommitFailure, Decided, FailureKind, Loaded, Lookup, Store, Want, Writer};
 use storetest::conformance::carry::{carry, change};
 use storetest::conformance::{Call, Fixture, Poll, Submission};
 use storetest::{ManualClock, MemoryStore, Writers};
@@ -68,7 +68,7 @@ async fn sessions_decide_by_what_all_of_them_know() {
     let mut newer = new.writer().await.unwrap();
     let mut begun = newer.begin().await.unwrap();
     assert_eq!(begun.moment().await.unwrap().rules, Rules::V1);
-    begun.keep_alive();
+    begun.save(Decided::keep_alive()).await.expect("the store takes it");
     drop(older);
     assert_eq!(new.status().rules, Rules::NEWEST.number());
     let failure = begun.commit().await.unwrap_err();
@@ -101,16 +101,17 @@ async fn given_back_twice(known: SupportedRules, told: Rules) -> Vec<String> {
         let mut batch = writer.begin().await.expect("memory does as it is asked");
         let at = batch.moment().await.expect("memory does as it is asked");
         let Loaded::Subject(subject) = batch
-            .load(std::slice::from_ref(&key), LockWait::Skip)
+            .look_up(Lookup::tasks(std::slice::from_ref(&key)))
             .await
             .expect("memory does as it is asked")
+            .tasks
             .remove(0)
         else {
             panic!("there is one writer")
         };
         if let (_, Some(mut change)) = change(subject, Context::default(), &request, at) {
             change.entries.iter_mut().for_each(|entry| entry.rules = rules);
-            batch.save(vec![change], Vec::new()).await.expect("memory does as it is asked");
+            batch.save(Decided::changes(vec![change])).await.expect("memory does as it is asked");
         }
         batch.commit().await.expect("memory does as it is asked");
     }
@@ -132,7 +133,7 @@ async fn verifying_decides_each_entry_by_the_version_it_names() {
 mod disk {
     use std::sync::Arc;
 
-    use store::{Batch, CommitFailure, Failure, FailureKind, Store, Writer};
+    use store::{Batch, CommitFailure, Decided, Failure, FailureKind, Store, Writer};
     use storetest::MemoryStore;
     use storetest::memory::{CommitOutcome, Disk, Synced};
     use storetest::{ManualClock, Writers};
@@ -153,7 +154,7 @@ mod disk {
         let store = store.on_disk(Arc::new(Mute));
         let mut writer = store.writer().await.expect("a writer opens");
         let mut batch = writer.begin().await.expect("a batch begins");
-        batch.keep_alive();
+        batch.save(Decided::keep_alive()).await.expect("the store takes it");
         assert!(matches!(batch.commit().await, Err(CommitFailure::Unknown(_))));
         assert_eq!(store.orphans().len(), 1);
         store

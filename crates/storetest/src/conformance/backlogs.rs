@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use store::row::{Backlog, Want};
-use store::seam::{Batch, PolledQueues, Store, Writer};
+use store::seam::{Batch, Claimable, PolledQueues, Store, Writer};
 use verdict::{Name, Scope, Span};
 
 use super::carry::{Call, Poll, carry};
@@ -38,7 +38,7 @@ async fn backlogs<F: Fixture>(driver: &mut Driver<F>, polled: &Waiting) -> Vec<B
     driver.pause().await;
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
     let now = batch.moment().await.expect("the clock can be read").now;
-    batch.backlogs(polled, now).await.expect("the store says where to look")
+    batch.backlogs(polled, Claimable::By(now)).await.expect("the store says where to look")
 }
 
 /// The upper bound of the tasks in a queue.
@@ -101,7 +101,8 @@ pub async fn follows_what_the_same_batch_grants<F: Fixture>(driver: &mut Driver<
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
     carry(&mut batch, epoch, Call::Submit(submission)).await.expect("it is saved");
     let now = batch.moment().await.expect("the clock can be read").now;
-    let found = batch.backlogs(&polled, now).await.expect("the store says where to look");
+    let found =
+        batch.backlogs(&polled, Claimable::By(now)).await.expect("the store says where to look");
     // Tasks that the batch itself made ready count.
     assert!(at_most(&found, &scope, "images") >= 3, "{found:?}");
     let mut given = Vec::new();

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use store::failure::Failure;
 use store::row::{
-    Change, Entry, IdempotencyKey, PollRef, Refused, Spec, TaskKey, TaskWithSpec, Want,
+    Change, Entry, IdempotencyKey, KeyOwner, PollRef, Refused, Spec, TaskKey, TaskWithSpec, Want,
 };
-use store::seam::{Batch, Loaded, LockWait};
+use store::seam::{Batch, Decided, Loaded, Lookup, Selection};
 use verdict::request::{Grant, Submit};
 use verdict::{
     Answer, Applied, Context, Digest, KeyHolder, LeaseId, Moment, Name, Request, Scope, Subject,
@@ -110,7 +110,7 @@ pub async fn carry<B: Batch>(batch: &mut B, epoch: u32, ask: Call) -> Result<Cal
         Call::Poll(poll) => lease(batch, epoch, poll).await,
         Call::Sweep { limit } => {
             let now = batch.moment().await?.now;
-            let due = batch.due(now, limit).await?;
+            let due = batch.select(Selection::Due { now }, limit).await?;
             let subjects = due.into_iter().map(Subject::Live).collect();
             each(batch, epoch, subjects, &Request::Sweep).await.map(CallResult::Each)
         }
@@ -124,25 +124,22 @@ async fn submit<B: Batch>(
     ask: Submission,
 ) -> Result<CallResult, Failure> {
     let scope = ask.submit.scope.clone();
-    let key = ask.spec.key.clone().map(|text| IdempotencyKey { scope: scope.clone(), text });
-    let held = match &key {
-        Some(key) => batch.key_owners(std::slice::from_ref(key)).await?.pop().flatten(),
+    let key = ask.spec.key.clone().map(|text| IdempotencyKey { scope, text });
+    let mut found = batch.look_up(Lookup::keys(key.as_slice())).await?;
+    let owner = found.owners.pop().flatten();
+    let holder = match &owner {
+        Some((_, Loaded::Locked)) => return Ok(CallResult::Locked),
+        Some((KeyOwner { fingerprint, .. }, Loaded::Subject(subject))) => {
+            Some(KeyHolder { subject, fingerprint: *fingerprint })
+        }
         None => None,
     };
-    let mut holder = Subject::Absent;
-    if let Some(held) = &held {
-        match load_one(batch, &TaskKey { scope, id: held.task }).await? {
-            Loaded::Locked => return Ok(CallResult::Locked),
-            Loaded::Subject(subject) => holder = subject,
-        }
-    }
-    let holder = held.map(|held| KeyHolder { subject: &holder, fingerprint: held.fingerprint });
     let context = Context { holder, ..Context::default() };
     let at = Moment { epoch, ..batch.moment().await? };
     let request = Request::Submit(ask.submit);
     let (applied, change) = change(Subject::Absent, context, &request, at);
     if let Some(change) = change {
-        batch.save(vec![Change { spec: Some(ask.spec), ..change }], Vec::new()).await?;
+        batch.save(Decided::changes(vec![Change { spec: Some(ask.spec), ..change }])).await?;
     }
     Ok(CallResult::Answer(applied.answer))
 }
@@ -153,14 +150,12 @@ async fn about<B: Batch>(
     key: &TaskKey,
     request: &Request,
 ) -> Result<CallResult, Failure> {
-    let subject = match load_one(batch, key).await? {
-        Loaded::Locked => return Ok(CallResult::Locked),
-        Loaded::Subject(subject) => subject,
-    };
-    let closed = match request.caller() {
-        Some(caller) => batch.closed_attempts(&[(key.id, caller.lease)]).await?.pop().flatten(),
-        None => None,
-    };
+    let lease = request.caller().map(|caller| (key.id, caller.lease));
+    let tasks = std::slice::from_ref(key);
+    let lookup = Lookup { tasks, leases: lease.as_slice(), ..Lookup::default() };
+    let mut found = batch.look_up(lookup).await?;
+    let Some(Loaded::Subject(subject)) = found.tasks.pop() else { return Ok(CallResult::Locked) };
+    let closed = found.closed.pop().flatten();
     let context = Context { closed: closed.as_ref(), ..Context::default() };
     let moment = Moment { epoch, ..batch.moment().await? };
     settle(batch, key, subject, context, request, moment).await.map(CallResult::Answer)
@@ -173,7 +168,8 @@ async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<CallRe
             owner: poll.worker.clone(),
             poll: name.clone(),
         };
-        let recalled = batch.leased_to_polls(&[named]).await?.pop().unwrap_or_default();
+        let recalled =
+            batch.look_up(Lookup::polls(&[named])).await?.leased.pop().unwrap_or_default();
         if !recalled.is_empty() {
             return Ok(CallResult::Granted(recalled));
         }
@@ -192,19 +188,15 @@ async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<CallRe
         }
     }
     let keys: Vec<TaskKey> = leased.iter().map(|(key, _)| key.clone()).collect();
-    let tasks = batch.load(&keys, LockWait::Skip).await?.into_iter().map(|loaded| match loaded {
-        Loaded::Subject(Subject::Live(task)) => task,
-        loaded => panic!("a task that was just leased is {loaded:?}"),
-    });
+    let tasks =
+        batch.look_up(Lookup::tasks(&keys)).await?.tasks.into_iter().map(|loaded| match loaded {
+            Loaded::Subject(Subject::Live(task)) => task,
+            loaded => panic!("a task that was just leased is {loaded:?}"),
+        });
     let specs = leased.into_iter().map(|(_, spec)| spec);
     Ok(CallResult::Granted(
         tasks.zip(specs).map(|(task, spec)| TaskWithSpec { task, spec }).collect(),
     ))
-}
-
-async fn load_one<B: Batch>(batch: &mut B, key: &TaskKey) -> Result<Loaded, Failure> {
-    let loaded = batch.load(std::slice::from_ref(key), LockWait::Skip).await?;
-    Ok(loaded.into_iter().next().expect("one key, one answer"))
 }
 
 async fn of_running<B: Batch>(
@@ -215,7 +207,7 @@ async fn of_running<B: Batch>(
 ) -> Result<CallResult, Failure> {
     let (mut after, mut answers) = (None, Vec::new());
     loop {
-        let running = batch.running(after, page).await?;
+        let running = batch.select(Selection::Running { after }, page).await?;
         let Some(last) = running.last() else { return Ok(CallResult::Each(answers)) };
         after = Some(last.id);
         let subjects = running.into_iter().map(Subject::Live).collect();
@@ -255,7 +247,8 @@ async fn settle<B: Batch>(
         _ => None,
     };
     if change.is_some() || refused.is_some() {
-        batch.save(Vec::from_iter(change), Vec::from_iter(refused)).await?;
+        let (changes, refused) = (Vec::from_iter(change), Vec::from_iter(refused));
+        batch.save(Decided { changes, refused, ..Decided::default() }).await?;
     }
     Ok(applied.answer)
 }

@@ -2,7 +2,7 @@
 
 use store::failure::{CommitFailure, Failure, FailureKind};
 use store::row::{Change, TaskKey, Want};
-use store::seam::{Batch, Loaded, LockWait, Store, Writer};
+use store::seam::{Batch, Decided, Loaded, Lookup, Store, Writer};
 use verdict::{Context, Moment, Request, Scope, Span};
 
 use super::carry::{Call, CallResult, carry, change};
@@ -43,20 +43,24 @@ pub async fn limits_its_writers<F: Fixture>(driver: &mut Driver<F>) {
     driver.reopen().await;
 }
 
+async fn load<B: Batch>(batch: &mut B, keys: &[TaskKey]) -> Vec<Loaded> {
+    batch.look_up(Lookup::tasks(keys)).await.expect("loading works").tasks
+}
+
 pub async fn holds_rows_of_another_batch<F: Fixture>(driver: &mut Driver<F>) {
     let key = driver.add(&Scope::default(), "images").await;
     let Some(mut second) = second_writer(driver).await else { return };
     let mut first = driver.writer().begin().await.expect("a batch can be begun");
     let keys = std::slice::from_ref(&key);
-    assert!(matches!(first.load(keys, LockWait::Skip).await.as_deref(), Ok([Loaded::Subject(_)])));
+    assert!(matches!(load(&mut first, keys).await[..], [Loaded::Subject(_)]));
     let mut other = second.begin().await.expect("a batch can be begun");
     // S2-81: a row that another batch holds is skipped, not waited for.
-    assert!(matches!(other.load(keys, LockWait::Skip).await.as_deref(), Ok([Loaded::Locked])));
+    assert_eq!(load(&mut other, keys).await, [Loaded::Locked]);
     let request = Request::Sweep;
     let said = carry(&mut other, 1, Call::About { key: key.clone(), request }).await;
     assert!(matches!(said, Ok(CallResult::Locked)));
     // A batch may load its own rows repeatedly.
-    assert!(matches!(first.load(keys, LockWait::Skip).await.as_deref(), Ok([Loaded::Subject(_)])));
+    assert!(matches!(load(&mut first, keys).await[..], [Loaded::Subject(_)]));
 }
 
 pub async fn passes_over_what_another_batch_took<F: Fixture>(driver: &mut Driver<F>) {
@@ -115,7 +119,7 @@ pub async fn refuses_a_stale_revision<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(driver.lease(&Scope::default(), "images", 1).await.len(), 1);
     let leased = driver.load(&key).await;
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    let saved = batch.save(vec![stale], Vec::new()).await;
+    let saved = batch.save(Decided::changes(vec![stale])).await;
     let failure = finish(batch, saved).await.expect_err("a stale change was saved");
     // S0-35, S0-43, R-1, W-1: the changed revision must be the one that was read.
     assert!(matches!(failure.kind, FailureKind::Conflict(_)), "{failure:?}");
@@ -128,14 +132,14 @@ pub async fn releases_what_a_batch_locked<F: Fixture>(driver: &mut Driver<F>) {
     let Some(mut second) = second_writer(driver).await else { return };
     for is_committed in [true, false] {
         let mut first = driver.writer().begin().await.expect("a batch can be begun");
-        first.load(keys, LockWait::Skip).await.expect("loading works");
+        load(&mut first, keys).await;
         if is_committed {
             first.commit().await.expect("the batch commits");
         } else {
             drop(first);
         }
         let mut other = second.begin().await.expect("a batch can be begun");
-        let loaded = other.load(keys, LockWait::Skip).await.expect("loading works");
+        let loaded = load(&mut other, keys).await;
         assert!(matches!(loaded[0], Loaded::Subject(_)), "committed: {is_committed}");
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use store::row::{TaskKey, TaskWithSpec, Want};
-use store::seam::{Batch, Loaded, LockWait, Store, Writer};
+use store::seam::{Batch, Loaded, Lookup, Store, Writer};
 use verdict::request::Caller;
 use verdict::{Answer, Request, Scope, Span, Subject, TaskId, Time};
 
@@ -142,8 +142,11 @@ impl<F: Fixture> Driver<F> {
     pub async fn load(&mut self, key: &TaskKey) -> Subject {
         self.pause().await;
         let mut batch = self.writer().begin().await.expect("a batch can be begun");
-        let loaded =
-            batch.load(std::slice::from_ref(key), LockWait::Skip).await.expect("loading works");
+        let loaded = batch
+            .look_up(Lookup::tasks(std::slice::from_ref(key)))
+            .await
+            .expect("loading works")
+            .tasks;
         match loaded.into_iter().next() {
             Some(Loaded::Subject(subject)) => subject,
             loaded => panic!("loading alone gave {loaded:?}"),

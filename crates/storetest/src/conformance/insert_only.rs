@@ -3,7 +3,7 @@
 use store::browse::Browse;
 use store::failure::FailureKind;
 use store::row::{Change, TaskKey};
-use store::seam::{Batch, LockWait, Writer};
+use store::seam::{Batch, Decided, Lookup, Writer};
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Context, Moment, Request, Scope, Subject};
 
@@ -16,7 +16,7 @@ use super::reports::{failed, report, succeeded};
 async fn refuses<F: Fixture>(driver: &mut Driver<F>, change: Change) {
     driver.pause().await;
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    let is_refused = match batch.save(vec![change], Vec::new()).await {
+    let is_refused = match batch.save(Decided::changes(vec![change])).await {
         Err(_) => true,
         Ok(()) => batch.commit().await.is_err(),
     };
@@ -71,9 +71,14 @@ pub async fn refuses_numbers_that_no_column_holds<F: Fixture>(driver: &mut Drive
         spoil(task);
         driver.pause().await;
         let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-        batch.load(std::slice::from_ref(&key), LockWait::Skip).await.expect("loading works");
+        batch
+            .look_up(Lookup::tasks(std::slice::from_ref(&key)))
+            .await
+            .expect("loading works")
+            .tasks;
         let change = Change { after, ..beat.clone() };
-        let failure = batch.save(vec![change], Vec::new()).await.expect_err("no column holds it");
+        let failure =
+            batch.save(Decided::changes(vec![change])).await.expect_err("no column holds it");
         // W-27: the claim version never decreases, not even in a table.
         assert_eq!((failure.kind, failure.task), (FailureKind::Invalid, Some(key.id)));
         drop(batch);
@@ -103,7 +108,7 @@ pub async fn refuses_gaps_in_history<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(driver.browse().history(&key, 0, 9).await.expect("browsing works").len(), 1);
     driver.pause().await;
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    batch.save(vec![honest], Vec::new()).await.expect("the honest change is taken");
+    batch.save(Decided::changes(vec![honest])).await.expect("the honest change is taken");
     batch.commit().await.expect("the batch commits");
     assert_eq!(driver.browse().history(&key, 0, 9).await.expect("browsing works").len(), 2);
 }

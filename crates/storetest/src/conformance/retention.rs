@@ -3,7 +3,7 @@
 use store::browse::Browse;
 use store::failure::FailureKind;
 use store::row::{EndedTask, TaskKey};
-use store::seam::{Batch, Store, Writer};
+use store::seam::{Batch, Decided, Store, Writer};
 use store::verify::verify;
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Answer, Request, Scope, Span, Subject};
@@ -26,7 +26,10 @@ async fn forget<F: Fixture>(driver: &mut Driver<F>, gone: &[EndedTask]) -> Resul
     driver.pause().await;
     let positions: Vec<_> = gone.iter().map(|ended| ended.position).collect();
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    batch.forget(&positions).await.map_err(|failure| failure.kind)?;
+    batch
+        .save(Decided { forgotten: positions, ..Decided::default() })
+        .await
+        .map_err(|failure| failure.kind)?;
     batch.commit().await.expect("the batch commits");
     Ok(())
 }
@@ -111,7 +114,10 @@ pub async fn keeps_everything_when_a_batch_is_dropped<F: Fixture>(driver: &mut D
     driver.wait(DAY);
     let ends = ended(driver).await;
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    batch.forget(&[ends[0].position]).await.expect("it ended a day ago");
+    batch
+        .save(Decided { forgotten: vec![ends[0].position], ..Decided::default() })
+        .await
+        .expect("it ended a day ago");
     drop(batch);
     // S2-104: what was not committed has no effect.
     assert!(matches!(driver.load(&first).await, Subject::Done(_)));

@@ -2,7 +2,7 @@
 
 use store::browse::Browse;
 use store::row::{Filter, IdempotencyKey};
-use store::seam::{Batch, Store, Writer};
+use store::seam::{Batch, Decided, Lookup, Store, Writer};
 use verdict::{Scope, Span, Subject};
 
 use super::carry::{Call, carry};
@@ -38,7 +38,7 @@ pub async fn leaves_nothing_of_a_dropped_batch<F: Fixture>(driver: &mut Driver<F
     assert_eq!(listing.tasks.len(), 1);
     let key = IdempotencyKey { scope: scope.clone(), text: "k".into() };
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    assert_eq!(batch.key_owners(&[key]).await.expect("holders works"), [None]);
+    assert_eq!(batch.look_up(Lookup::keys(&[key])).await.expect("holders works").owners, [None]);
     drop(batch);
     assert_eq!(driver.lease(&scope, "images", 9).await.len(), 1);
     assert_eq!(driver.lease(&scope, "letters", 9).await, []);
@@ -66,7 +66,7 @@ pub async fn pulses_without_changes<F: Fixture>(driver: &mut Driver<F>) {
     let now = driver.now();
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
     assert_eq!(batch.moment().await.expect("the clock can be read").now, now);
-    batch.keep_alive();
+    batch.save(Decided::keep_alive()).await.expect("the store takes it");
     batch.commit().await.expect("the batch commits");
     driver.wait(Span::from_secs(7));
     driver.reopen().await;

@@ -2,7 +2,7 @@
 
 use store::browse::Browse;
 use store::row::{Filter, IdempotencyKey, Listing, PollRef, TaskKey};
-use store::seam::{Batch, Writer};
+use store::seam::{Batch, Lookup, Writer};
 use verdict::{Scope, Span, Subject};
 
 use super::driver::{Driver, caller};
@@ -33,9 +33,15 @@ pub async fn never_leak<F: Fixture>(driver: &mut Driver<F>) {
         assert_eq!(driver.lease(scope, "images", 9).await, []);
         let mut batch = driver.writer().begin().await.expect("a batch can be begun");
         let key = IdempotencyKey { scope: scope.clone(), text: "k".into() };
-        assert_eq!(batch.key_owners(&[key]).await.expect("holders works"), [None]);
+        assert_eq!(
+            batch.look_up(Lookup::keys(&[key])).await.expect("holders works").owners,
+            [None]
+        );
         let poll = PollRef { scope: scope.clone(), owner: "ann".into(), poll: "p".into() };
-        assert_eq!(batch.leased_to_polls(&[poll]).await.expect("polled works"), [vec![]]);
+        assert_eq!(
+            batch.look_up(Lookup::polls(&[poll])).await.expect("polled works").leased,
+            [vec![]]
+        );
     }
     // the same key in another scope is another key.
     let twin = driver.submission(&theirs[0], "images").with_key("k");

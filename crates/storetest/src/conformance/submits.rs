@@ -2,7 +2,7 @@
 
 use store::browse::Browse;
 use store::row::{Resources, TaskKey};
-use store::seam::{Batch, Loaded, LockWait, Writer};
+use store::seam::{Batch, Loaded, Lookup, Writer};
 use verdict::{Answer, Scope, State, Subject};
 
 use super::driver::Driver;
@@ -55,7 +55,7 @@ pub async fn orders_answers_like_questions<F: Fixture>(driver: &mut Driver<F>) {
     let keys = [second.clone(), unknown, first.clone(), second.clone()];
     driver.pause().await;
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    let loaded = batch.load(&keys, LockWait::Skip).await.expect("loading works");
+    let loaded = batch.look_up(Lookup::tasks(&keys)).await.expect("loading works").tasks;
     let ids: Vec<_> = loaded
         .iter()
         .map(|loaded| match loaded {

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use store::failure::{CommitFailure, Failure, FailureKind};
 use store::row::{
-    Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Refused, Spec,
-    TaskKey, TaskWithSpec, Want,
+    Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey,
+    TaskWithSpec, Want,
 };
-use store::seam::{Batch, Loaded, LockWait, PolledQueues};
+use store::seam::{
+    Batch, Claimable, Decided, Found, Loaded, Lookup, Plan, PolledQueues, Selection,
+};
 use verdict::{
     ClosedAttempt, Done, LeaseId, Moment, Name, Retention, Rules, Scope, Subject, Task, TaskId,
     Time,
@@ -94,6 +96,9 @@ impl<'w> MemoryBatch<'w> {
     }
 
     fn load_one(&self, shared: &mut Shared, key: &TaskKey) -> Loaded {
+        if self.excluded.contains(&key.id) {
+            return Loaded::Locked;
+        }
         let subject = self.subject(shared, key.id);
         match subject.filter(|subject| subject.scope() == Some(&key.scope)) {
             None => Loaded::Subject(Subject::Absent),
@@ -150,6 +155,59 @@ impl<'w> MemoryBatch<'w> {
         tasks.retain(|task| !self.excluded.contains(&task.id));
         tasks.sort_by_key(|task| task.id);
         tasks.into_iter().map(|task| self.ready_row(shared, task)).collect()
+    }
+
+    fn closed_one(
+        &self,
+        shared: &Shared,
+        (task, lease): &(TaskId, LeaseId),
+    ) -> Option<ClosedAttempt> {
+        let all = (*task, 0)..=(*task, u32::MAX);
+        let committed = shared.tables.attempts.range(all.clone());
+        let mut rows = committed.chain(self.mine.attempts.range(all));
+        rows.find(|(_, closed)| closed.lease == *lease).map(|(_, closed)| closed.clone())
+    }
+
+    fn due(&self, shared: &Shared, now: Time, limit: usize) -> Vec<Task> {
+        let wakes = |task: &&Task| task.wakes_at().is_some_and(|at| at.has_come(now));
+        let mut tasks: Vec<Task> = self.free(shared).filter(wakes).cloned().collect();
+        tasks.sort_by_key(|task| (task.wakes_at(), task.id));
+        tasks.truncate(limit);
+        tasks
+    }
+
+    fn running(
+        &self,
+        shared: &Shared,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<Task>, Failure> {
+        let wanted =
+            |task: &&Task| task.lease().is_some() && after.is_none_or(|after| task.id > after);
+        let mut tasks: Vec<Task> = self.live(shared).filter(wanted).cloned().collect();
+        tasks.retain(|task| !self.excluded.contains(&task.id));
+        tasks.sort_by_key(|task| task.id);
+        tasks.truncate(limit);
+        let is_held = |task: &&Task| shared.is_locked_by_another(task.id, self.number);
+        match tasks.iter().find(is_held) {
+            Some(held) => Err(conflict(held.id)),
+            None => Ok(tasks),
+        }
+    }
+
+    fn forget_one(
+        &mut self,
+        shared: &Shared,
+        position: EndedPosition,
+        now: Time,
+    ) -> Result<(), Failure> {
+        let id = TaskId::from_u128(position.0);
+        let old = |done: &Done| done.completed_at.plus(Retention::AGE_MIN).has_come(now);
+        if !shared.tables.done.get(&id).is_some_and(old) {
+            return Err(invalid("only tasks that ended at least a day ago can be deleted"));
+        }
+        self.mine.forgotten.insert(id);
+        Ok(())
     }
 
     fn save_one(&mut self, shared: &mut Shared, change: Change) -> Result<(), Failure> {
@@ -245,31 +303,25 @@ impl<'w> MemoryBatch<'w> {
 }
 
 impl Batch for MemoryBatch<'_> {
-    fn exclude(&mut self, tasks: &BTreeSet<TaskId>) {
-        self.excluded.clone_from(tasks);
+    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<u64>>, Failure> {
+        if let Some(tasks) = plan.exclude {
+            self.excluded.clone_from(tasks);
+        }
+        Ok(None)
     }
 
-    /// Never waits: a test says when another writer lets go.
-    async fn load(
-        &mut self,
-        keys: &[TaskKey],
-        _lock_wait: LockWait,
-    ) -> Result<Vec<Loaded>, Failure> {
-        self.with(|batch, shared| Ok(keys.iter().map(|key| batch.load_one(shared, key)).collect()))
-    }
-
-    async fn closed_attempts(
-        &mut self,
-        leases: &[(TaskId, LeaseId)],
-    ) -> Result<Vec<Option<ClosedAttempt>>, Failure> {
+    /// Never waits for a lock: a test says when another writer releases it.
+    async fn look_up(&mut self, lookup: Lookup<'_>) -> Result<Found, Failure> {
         self.with(|batch, shared| {
-            let find = |(task, lease): &(TaskId, LeaseId)| {
-                let all = (*task, 0)..=(*task, u32::MAX);
-                let committed = shared.tables.attempts.range(all.clone());
-                let mut rows = committed.chain(batch.mine.attempts.range(all));
-                rows.find(|(_, closed)| closed.lease == *lease).map(|(_, closed)| closed.clone())
-            };
-            Ok(leases.iter().map(find).collect())
+            let owners: Vec<Option<KeyOwner>> =
+                lookup.keys.iter().map(|key| batch.key_owner(shared, key)).collect();
+            let tasks = lookup.tasks_to_load(&owners);
+            let loaded = tasks.iter().map(|key| batch.load_one(shared, key)).collect();
+            let mut found = Found::of(&lookup, owners, loaded);
+            let closed = lookup.leases.iter().map(|lease| batch.closed_one(shared, lease));
+            found.closed = closed.collect();
+            found.leased = lookup.polls.iter().map(|poll| batch.polled_one(shared, poll)).collect();
+            Ok(found)
         })
     }
 
@@ -291,45 +343,15 @@ impl Batch for MemoryBatch<'_> {
         })
     }
 
-    async fn forget(&mut self, positions: &[EndedPosition]) -> Result<(), Failure> {
-        let now = self.read_clock();
-        self.with(|batch, shared| {
-            for position in positions {
-                let id = TaskId::from_u128(position.0);
-                let done = shared.tables.done.get(&id);
-                let old = |done: &Done| done.completed_at.plus(Retention::AGE_MIN).has_come(now);
-                if !done.is_some_and(old) {
-                    return Err(invalid("only tasks that ended at least a day ago can be deleted"));
-                }
-                batch.mine.forgotten.insert(id);
-            }
-            Ok(())
-        })
-    }
-
-    async fn key_owners(
-        &mut self,
-        keys: &[IdempotencyKey],
-    ) -> Result<Vec<Option<KeyOwner>>, Failure> {
-        self.with(|batch, shared| Ok(keys.iter().map(|key| batch.key_owner(shared, key)).collect()))
-    }
-
-    async fn leased_to_polls(
-        &mut self,
-        polls: &[PollRef],
-    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
-        self.with(|batch, shared| {
-            Ok(polls.iter().map(|poll| batch.polled_one(shared, poll)).collect())
-        })
-    }
-
     async fn moment(&mut self) -> Result<Moment, Failure> {
         let now = self.read_clock();
         self.writer.looked_at = Some(now);
         Ok(Moment { now, epoch: self.writer.epoch, rules: self.rules })
     }
 
-    async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
+    async fn save(&mut self, decided: Decided) -> Result<(), Failure> {
+        let Decided { changes, refused, forgotten, keep_alive } = decided;
+        self.keep_alive |= keep_alive;
         self.with(|batch, shared| {
             changes.into_iter().try_for_each(|change| batch.save_one(shared, change))?;
             for refused in refused {
@@ -338,14 +360,22 @@ impl Batch for MemoryBatch<'_> {
                 }
             }
             Ok(())
+        })?;
+        if forgotten.is_empty() {
+            return Ok(());
+        }
+        let now = self.read_clock();
+        self.with(|batch, shared| {
+            forgotten.into_iter().try_for_each(|position| batch.forget_one(shared, position, now))
         })
     }
 
     async fn backlogs(
         &mut self,
         polled: &dyn PolledQueues,
-        now: Time,
+        claimable: Claimable,
     ) -> Result<Vec<Backlog>, Failure> {
+        let Claimable::By(now) = claimable else { return Ok(Vec::new()) };
         self.with(|batch, shared| {
             let mut counts: BTreeMap<(&Scope, &Name), usize> = BTreeMap::new();
             let is_ready = |task: &&Task| task.claimable_at().is_some_and(|at| at.has_come(now));
@@ -381,36 +411,15 @@ impl Batch for MemoryBatch<'_> {
         })
     }
 
-    async fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
+    async fn select(&mut self, selection: Selection, limit: usize) -> Result<Vec<Task>, Failure> {
         self.with(|batch, shared| {
-            let wakes = |task: &&Task| task.wakes_at().is_some_and(|at| at.has_come(now));
-            let mut tasks: Vec<Task> = batch.free(shared).filter(wakes).cloned().collect();
-            tasks.sort_by_key(|task| (task.wakes_at(), task.id));
-            tasks.truncate(limit);
+            let tasks = match selection {
+                Selection::Due { now } => batch.due(shared, now, limit),
+                Selection::Running { after } => batch.running(shared, after, limit)?,
+            };
             shared.locks.extend(tasks.iter().map(|task| (task.id, batch.number)));
             Ok(tasks)
         })
-    }
-
-    async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
-        self.with(|batch, shared| {
-            let wanted =
-                |task: &&Task| task.lease().is_some() && after.is_none_or(|after| task.id > after);
-            let mut tasks: Vec<Task> = batch.live(shared).filter(wanted).cloned().collect();
-            tasks.retain(|task| !batch.excluded.contains(&task.id));
-            tasks.sort_by_key(|task| task.id);
-            tasks.truncate(limit);
-            let is_held = |task: &&Task| shared.is_locked_by_another(task.id, batch.number);
-            if let Some(held) = tasks.iter().find(is_held) {
-                return Err(conflict(held.id));
-            }
-            shared.locks.extend(tasks.iter().map(|task| (task.id, batch.number)));
-            Ok(tasks)
-        })
-    }
-
-    fn keep_alive(&mut self) {
-        self.keep_alive = true;
     }
 
     async fn commit(mut self) -> Result<(), CommitFailure> {

@@ -11,7 +11,7 @@ use super::{commit, load};
 use crate::browse::{self, Browse};
 use crate::failure::{Failure, FailureKind};
 use crate::row::{Change, Entry, StoredTask, TaskRows};
-use crate::seam::{Batch, Writer};
+use crate::seam::{Batch, Decided, Writer};
 
 /// Copies a task and counts its rows.
 pub(super) async fn copy<B: Browse, W: Writer>(
@@ -52,7 +52,7 @@ impl Copied<'_> {
                 entries: history,
             });
         }
-        batch.save(changes, refused).await?;
+        batch.save(Decided { changes, refused, ..Decided::default() }).await?;
         commit(batch).await
     }
 

@@ -1,8 +1,8 @@
 //! Everything a store shows, in a form in which two stores can be compared.
 
 use store::{
-    Batch, Browse, Entry, Loaded, LockWait, QueueDepth, Refused, Store, StoredTask, TaskKey, Want,
-    Writer,
+    Batch, Browse, Entry, Loaded, Lookup, QueueDepth, Refused, Selection, Store, StoredTask,
+    TaskKey, Want, Writer,
 };
 use storetest::conformance::{Driver, Fixture};
 use verdict::{ClosedAttempt, Scope, Span, TaskId, Time};
@@ -32,10 +32,15 @@ pub(crate) async fn summary<F: Fixture>(driver: &mut Driver<F>) -> Summary {
     let mut batch = driver.writer().begin().await.expect("the store answers");
     let ready = batch.ready(&wants, now).await.expect("the store answers");
     let ready = ready.iter().map(|want| want.iter().map(|ready| ready.task.id).collect()).collect();
-    let due =
-        batch.due(now, PAGE).await.expect("the store answers").iter().map(|task| task.id).collect();
+    let due = batch
+        .select(Selection::Due { now }, PAGE)
+        .await
+        .expect("the store answers")
+        .iter()
+        .map(|task| task.id)
+        .collect();
     let running = batch
-        .running(None, PAGE)
+        .select(Selection::Running { after: None }, PAGE)
         .await
         .expect("the store answers")
         .iter()
@@ -74,9 +79,12 @@ pub(crate) async fn rows<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> R
     let refused = browse.refused(key, None, PAGE).await.expect("the store answers");
     let leases: Vec<_> = attempts.iter().map(|closed| (closed.task, closed.lease)).collect();
     let mut batch = driver.writer().begin().await.expect("the store answers");
-    let loaded =
-        batch.load(std::slice::from_ref(key), LockWait::Skip).await.expect("the store answers");
-    let closed = batch.closed_attempts(&leases).await.expect("the store answers");
+    let loaded = batch
+        .look_up(Lookup::tasks(std::slice::from_ref(key)))
+        .await
+        .expect("the store answers")
+        .tasks;
+    let closed = batch.look_up(Lookup::leases(&leases)).await.expect("the store answers").closed;
     drop(batch);
     Rows { found, loaded, history, attempts, closed, refused }
 }

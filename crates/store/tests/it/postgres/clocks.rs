@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use store::postgres::{Notify, Options};
-use store::{Batch, FailureKind, PostgresStore, Store, Writer};
+use store::{Batch, Decided, FailureKind, PostgresStore, Store, Writer};
 use storetest::Database;
 use tokio_postgres::{Client, NoTls};
 use verdict::{Span, Time};
@@ -56,7 +56,7 @@ impl Clocked {
 async fn decide(writer: &mut impl Writer) -> Time {
     let mut batch = writer.begin().await.unwrap();
     let now = batch.moment().await.unwrap().now;
-    batch.keep_alive();
+    batch.save(Decided::keep_alive()).await.unwrap();
     batch.commit().await.unwrap();
     now
 }

@@ -1,7 +1,7 @@
 //! Tasks that are locked before they are requested, in the round trip that reads the clock.
 
 use store::postgres::{Notify, PostgresWriter};
-use store::{Batch, Want, Writer};
+use store::{Batch, Plan, Want, Writer};
 use storetest::Database;
 use verdict::Scope;
 
@@ -33,7 +33,7 @@ async fn what_is_prefetched_is_locked_when_the_clock_is_read_and_given_to_nobody
     submit(&mut one, 1..5, 0).await;
     look(&mut one).await;
     let mut batch = one.begin().await.unwrap();
-    batch.prefetch(&[want(2)]);
+    batch.prepare(Plan { prefetch: &[want(2)], ..Plan::default() }).await.unwrap();
     let now = batch.moment().await.unwrap().now;
     let mut other = two.begin().await.unwrap();
     assert_eq!(ready(&mut other, 2).await, [3, 4], "the first two are locked already");
@@ -51,7 +51,7 @@ async fn what_is_prefetched_and_never_asked_for_is_free_after_the_batch() {
     submit(&mut one, 1..5, 0).await;
     look(&mut one).await;
     let mut batch = one.begin().await.unwrap();
-    batch.prefetch(&[want(4)]);
+    batch.prepare(Plan { prefetch: &[want(4)], ..Plan::default() }).await.unwrap();
     batch.moment().await.unwrap();
     drop(batch);
     // The next batch begins when the last one has released its locks.

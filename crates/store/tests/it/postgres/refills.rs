@@ -4,7 +4,7 @@
 
 use pgserver::Server;
 use store::postgres::{PostgresWriter, hot_statements};
-use store::{Batch, PolledQueues, PostgresStore, Store, Want, Writer};
+use store::{Batch, Claimable, PolledQueues, PostgresStore, Store, Want, Writer};
 use storetest::conformance::{Call, Submission, carry::carry};
 use tokio_postgres::types::{ToSql, Type};
 use verdict::{Name, Scope, TaskId};
@@ -87,9 +87,9 @@ async fn submit(writer: &mut PostgresWriter, scope: &Scope, queue: &str, id: u12
 /// Searches for work as a coordinator does, and takes none. Returns the tasks found.
 async fn work(writer: &mut PostgresWriter, polls: &Polls) -> Vec<u128> {
     let mut batch = writer.begin().await.unwrap();
-    batch.likely_backlogs(polls);
+    batch.backlogs(polls, Claimable::Likely).await.unwrap();
     let now = batch.moment().await.unwrap().now;
-    let backlogs = batch.backlogs(polls, now).await.unwrap();
+    let backlogs = batch.backlogs(polls, Claimable::By(now)).await.unwrap();
     let want = |backlog: store::Backlog| Want {
         scope: backlog.scope,
         queues: vec![backlog.queue],

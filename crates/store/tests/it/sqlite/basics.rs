@@ -1,6 +1,6 @@
 //! Tasks are stored, found again after reopening, and cannot be changed once they have ended.
 
-use store::{Batch, Browse, Loaded, LockWait, Store, Writer};
+use store::{Batch, Browse, Loaded, Lookup, Store, Writer};
 use verdict::{State, Subject};
 
 use super::test_coordinator::{TestCoordinator, committed, key, want};
@@ -46,6 +46,6 @@ async fn a_dropped_batch_leaves_nothing() {
     drop(batch);
     let mut batch = coordinator.writer.begin().await.unwrap();
     assert_eq!(batch.ready(&[want(5)], now).await.unwrap()[0].len(), 1);
-    let loaded = batch.load(&[key(2)], LockWait::Skip).await.unwrap();
+    let loaded = batch.look_up(Lookup::tasks(&[key(2)])).await.unwrap().tasks;
     assert_eq!(loaded, [Loaded::Subject(Subject::Absent)]);
 }

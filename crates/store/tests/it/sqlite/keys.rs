@@ -1,7 +1,7 @@
 //! Idempotency keys are remembered as long as they count, and no longer.
 
 use rusqlite::Connection;
-use store::{Batch, IdempotencyKey, KeyOwner, Writer};
+use store::{Batch, IdempotencyKey, KeyOwner, Lookup, Writer};
 use verdict::{Policy, Scope, Span, Text};
 
 use super::test_coordinator::{TestCoordinator, key, spec};
@@ -9,7 +9,7 @@ use super::test_coordinator::{TestCoordinator, key, spec};
 async fn holder(coordinator: &mut TestCoordinator, text: &str) -> Option<KeyOwner> {
     let key = IdempotencyKey { scope: Scope::default(), text: Text::from(text) };
     let mut batch = coordinator.writer.begin().await.unwrap();
-    batch.key_owners(&[key]).await.unwrap().remove(0)
+    batch.look_up(Lookup::keys(&[key])).await.unwrap().owners.remove(0).map(|(owner, _)| owner)
 }
 
 async fn submit(coordinator: &mut TestCoordinator, id: u128, text: &str) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use store::sqlite::retention::{Mode, Rule, prune};
-use store::{Batch, Store, Want, Writer};
+use store::{Batch, Decided, Store, Want, Writer};
 use storetest::ManualClock;
 use verdict::request::{CancelMode, Submit};
 use verdict::{Name, Policy, Request, Scope, Span};
@@ -43,7 +43,7 @@ impl TestCoordinator {
         let mut batch = self.writer.begin().await.unwrap();
         let ended = batch.ended(None, 1_000).await.unwrap();
         let places: Vec<_> = ended.iter().map(|ended| ended.position).collect();
-        batch.forget(&places).await.unwrap();
+        batch.save(Decided { forgotten: places, ..Decided::default() }).await.unwrap();
         if commits {
             batch.commit().await.unwrap();
         }

@@ -1,7 +1,7 @@
 //! What the database itself refuses, from any caller.
 
 use rusqlite::Connection;
-use store::{Batch, Browse, Change, FailureKind, LockWait, Refused, Store, Writer};
+use store::{Batch, Browse, Change, Decided, FailureKind, Lookup, Refused, Store, Writer};
 use verdict::request::Grant;
 use verdict::{Digest, LeaseId, Moment, Request, Subject, WorkerVerdict};
 
@@ -36,8 +36,8 @@ async fn refuse(coordinator: &mut TestCoordinator, ready: &store::TaskWithSpec) 
         at: coordinator.store.now(),
     };
     let mut batch = coordinator.writer.begin().await.unwrap();
-    batch.save(vec![], vec![refused.clone()]).await.unwrap();
-    batch.save(vec![], vec![refused]).await.unwrap();
+    batch.save(Decided { refused: vec![refused.clone()], ..Decided::default() }).await.unwrap();
+    batch.save(Decided { refused: vec![refused], ..Decided::default() }).await.unwrap();
     batch.commit().await.unwrap();
 }
 
@@ -160,7 +160,8 @@ async fn a_failed_save_takes_the_whole_batch_back() {
         entries: vec![],
     };
     let changes = vec![granted.expect("a ready task is granted"), stale];
-    let failure = batch.save(changes, vec![]).await.expect_err("a stale revision is refused");
+    let failure =
+        batch.save(Decided::changes(changes)).await.expect_err("a stale revision is refused");
     assert_eq!(failure.kind, FailureKind::Conflict(ready.task.id));
     assert!(batch.commit().await.is_err(), "the batch is over");
 
@@ -178,12 +179,12 @@ async fn a_batch_without_changes_writes_nothing() {
     let written = || std::fs::metadata(&log).unwrap().len();
     let before = written();
     let mut batch = coordinator.writer.begin().await.unwrap();
-    batch.load(&[key(1), key(2)], LockWait::Skip).await.unwrap();
+    batch.look_up(Lookup::tasks(&[key(1), key(2)])).await.unwrap();
     batch.commit().await.unwrap();
     assert_eq!(written(), before);
     coordinator.clock.advance(verdict::Span::from_secs(1));
     let mut batch = coordinator.writer.begin().await.unwrap();
-    batch.keep_alive();
+    batch.save(Decided::keep_alive()).await.expect("the store takes it");
     batch.commit().await.unwrap();
     assert!(written() > before, "a pulse moves the clock");
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use store::sqlite::{Options, SqliteStore, SqliteWriter};
 use store::{
-    Batch, Change, CommitFailure, Failure, Loaded, LockWait, Spec, Store, TaskKey, TaskWithSpec,
-    Want, Writer,
+    Batch, Change, CommitFailure, Decided, Failure, Loaded, Lookup, Spec, Store, TaskKey,
+    TaskWithSpec, Want, Writer,
 };
 use storetest::ManualClock;
 use verdict::request::{
@@ -98,7 +98,7 @@ impl TestCoordinator {
         let at = Moment { epoch: 1, ..batch.moment().await? };
         let request = Request::Submit(submit);
         let (_, change) = decide(Subject::Absent, None, &request, at, Some(spec));
-        batch.save(change.into_iter().collect(), vec![]).await?;
+        batch.save(Decided::changes(change.into_iter().collect())).await?;
         batch.commit().await?;
         Ok(())
     }
@@ -119,7 +119,7 @@ impl TestCoordinator {
         let (_, change) = decide(before, None, &request, at, None);
         let change = change.expect("a ready task is granted");
         ready.task = change.after.live().expect("a granted task lives").clone();
-        batch.save(vec![change], vec![]).await?;
+        batch.save(Decided::changes(vec![change])).await?;
         batch.commit().await?;
         Ok(Some(ready))
     }
@@ -176,19 +176,20 @@ impl TestCoordinator {
         spec: Option<Spec>,
     ) -> Step<Applied> {
         let mut batch = self.writer.begin().await?;
-        let Loaded::Subject(before) = batch.load(&[key(id)], LockWait::Skip).await?.remove(0)
+        let Loaded::Subject(before) =
+            batch.look_up(Lookup::tasks(&[key(id)])).await?.tasks.remove(0)
         else {
             unreachable!("there is one writer");
         };
         let lease = lease_of(&request).map(|lease| (TaskId::from_u128(id), lease));
         let closed = match lease {
-            Some(lease) => batch.closed_attempts(&[lease]).await?.remove(0),
+            Some(lease) => batch.look_up(Lookup::leases(&[lease])).await?.closed.remove(0),
             None => None,
         };
         let at = batch.moment().await?;
         let (applied, change) = decide(before, closed.as_ref(), &request, at, spec);
         if let Some(change) = change {
-            batch.save(vec![change], vec![]).await?;
+            batch.save(Decided::changes(vec![change])).await?;
         }
         batch.commit().await?;
         Ok(applied)

@@ -1,0 +1,107 @@
+//! What a batch looks up by name before it decides, and what it finds.
+//!
+//! Everything here is found by a key that a request carries. What a store selects by its own order (ready, due and
+//! running tasks) is asked for by other calls of [`crate::seam::Batch`].
+
+use std::borrow::Cow;
+
+use verdict::{ClosedAttempt, LeaseId, Span, Subject, TaskId};
+
+use crate::row::{IdempotencyKey, KeyOwner, PollRef, TaskKey, TaskWithSpec};
+
+/// The names to look up. What is left empty costs nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lookup<'a> {
+    /// Tasks to load and lock.
+    pub tasks: &'a [TaskKey],
+    /// Idempotency keys. The tasks that own them are loaded and locked too.
+    pub keys: &'a [IdempotencyKey],
+    /// What to do about tasks that another writer has locked.
+    pub lock_wait: LockWait,
+    /// Leases whose attempts may be closed.
+    pub leases: &'a [(TaskId, LeaseId)],
+    /// Polls whose leases are to be found.
+    pub polls: &'a [PollRef],
+    /// Whether to read the shortest lease among running tasks.
+    pub shortest_lease: bool,
+}
+
+/// What to do about a task that another writer has locked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LockWait {
+    /// Answer [`Loaded::Locked`]: a later batch asks again.
+    #[default]
+    Skip,
+    /// Wait for the lock, for a limited time. Only for a task that was missed repeatedly and is alone in its batch: two
+    /// batches that wait could deadlock.
+    Wait,
+}
+
+/// A task as it was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    Subject(Subject),
+    /// Locked by another writer, or excluded from the batch: load it again in a later batch.
+    Locked,
+}
+
+/// What was found. Each list is in the order of the names in the [`Lookup`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    pub tasks: Vec<Loaded>,
+    /// The task that last used a key, while the key is remembered.
+    pub owners: Vec<Option<(KeyOwner, Loaded)>>,
+    pub closed: Vec<Option<ClosedAttempt>>,
+    /// Running tasks whose leases were granted to a poll.
+    pub leased: Vec<Vec<TaskWithSpec>>,
+    /// `None` also where one process has all writers, which know of every lease anyway.
+    pub shortest_lease: Option<Span>,
+}
+
+impl<'a> Lookup<'a> {
+    pub fn tasks(tasks: &'a [TaskKey]) -> Self {
+        Self { tasks, ..Self::default() }
+    }
+
+    pub fn keys(keys: &'a [IdempotencyKey]) -> Self {
+        Self { keys, ..Self::default() }
+    }
+
+    pub fn leases(leases: &'a [(TaskId, LeaseId)]) -> Self {
+        Self { leases, ..Self::default() }
+    }
+
+    pub fn polls(polls: &'a [PollRef]) -> Self {
+        Self { polls, ..Self::default() }
+    }
+
+    pub fn shortest_lease() -> Self {
+        Self { shortest_lease: true, ..Self::default() }
+    }
+
+    /// The tasks to load, in one pass so that their rows are locked in one order: the tasks asked for, then the owners
+    /// of the keys.
+    pub fn tasks_to_load(&self, owners: &[Option<KeyOwner>]) -> Cow<'a, [TaskKey]> {
+        let owned = self.keys.iter().zip(owners).filter_map(|(key, owner)| {
+            let owner = owner.as_ref()?;
+            Some(TaskKey { scope: key.scope.clone(), id: owner.task })
+        });
+        let owned: Vec<TaskKey> = owned.collect();
+        if owned.is_empty() {
+            return Cow::Borrowed(self.tasks);
+        }
+        Cow::Owned([self.tasks, &owned].concat())
+    }
+}
+
+impl Found {
+    /// Distributes what was loaded for [`Lookup::tasks_to_load`].
+    pub fn of(lookup: &Lookup<'_>, owners: Vec<Option<KeyOwner>>, mut loaded: Vec<Loaded>) -> Self {
+        let mut owned = loaded.split_off(lookup.tasks.len()).into_iter();
+        let with_task = |owner: Option<KeyOwner>| {
+            owner.map(|owner| (owner, owned.next().expect("the owner of a key is loaded with it")))
+        };
+        let owners = owners.into_iter().map(with_task).collect();
+        Self { tasks: loaded, owners, ..Self::default() }
+    }
+}

@@ -1,0 +1,77 @@
+//! What a batch looks up by name: tasks, closed attempts, owners of idempotency keys, leases of polls.
+//!
+//! Excluded tasks are not read: their rows may be unreadable, and one of them would fail the whole batch.
+
+use verdict::{ClosedAttempt, LeaseId, TaskId};
+
+use super::batch::SqliteBatch;
+use super::ids::Ids;
+use super::reads;
+use super::work::{StepError, Work, of_task};
+use crate::failure::Failure;
+use crate::row::{IdempotencyKey, KeyOwner, PollRef, TaskKey, TaskWithSpec};
+use crate::seam::{Found, Loaded, Lookup};
+
+impl SqliteBatch<'_> {
+    pub(super) fn find(&mut self, lookup: &Lookup<'_>, excluded: &Ids) -> Result<Found, Failure> {
+        let owners = self.key_owners(lookup.keys)?;
+        let loaded = self.load(&lookup.tasks_to_load(&owners), excluded)?;
+        let mut found = Found::of(lookup, owners, loaded);
+        found.closed = self.closed_attempts(lookup.leases, excluded)?;
+        found.leased = self.leased_to_polls(lookup.polls, excluded)?;
+        Ok(found)
+    }
+
+    fn key_owners(&mut self, keys: &[IdempotencyKey]) -> Result<Vec<Option<KeyOwner>>, Failure> {
+        self.step("looking up idempotency keys", |work| {
+            let find = |key| Ok(work.memory.keys.key_owner(work.connection, key)?);
+            keys.iter().map(find).collect()
+        })
+    }
+
+    fn load(&mut self, keys: &[TaskKey], excluded: &Ids) -> Result<Vec<Loaded>, Failure> {
+        let load = |work: &mut Work<'_>, key: &TaskKey| match excluded.contains(&key.id) {
+            true => Ok(Loaded::Locked),
+            false => work.load_one(key),
+        };
+        self.step("loading tasks", |work| keys.iter().map(|key| load(work, key)).collect())
+    }
+
+    fn closed_attempts(
+        &mut self,
+        leases: &[(TaskId, LeaseId)],
+        excluded: &Ids,
+    ) -> Result<Vec<Option<ClosedAttempt>>, Failure> {
+        self.step("loading closed attempts", |work| {
+            let find = |(id, lease): &(TaskId, LeaseId)| {
+                if excluded.contains(id) || work.is_held(*id, *lease) {
+                    return Ok(None);
+                }
+                match work.row_of(*id)? {
+                    Some(row) => {
+                        let attempt = reads::attempt(work.connection, *id, row, *lease);
+                        attempt.map_err(|error| of_task(error, *id))
+                    }
+                    None => Ok(None),
+                }
+            };
+            leases.iter().map(find).collect()
+        })
+    }
+
+    fn leased_to_polls(
+        &mut self,
+        polls: &[PollRef],
+        excluded: &Ids,
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
+        self.step("looking up polls", |work| {
+            let find = |poll: &PollRef| {
+                let mut ids = work.memory.index.polled(poll);
+                ids.retain(|id| !excluded.contains(id));
+                let ready = ids.into_iter().map(|id| work.ready_row(id));
+                ready.collect::<Result<Vec<TaskWithSpec>, StepError>>()
+            };
+            polls.iter().map(find).collect()
+        })
+    }
+}
