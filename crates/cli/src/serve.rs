@@ -330,7 +330,7 @@ async fn choose_key<S: Store>(
     store: &S,
     policy: KeyPolicy,
 ) -> Result<(Option<String>, Vec<NewKey>), Failure> {
-    let known = store.browse().api_keys().await?;
+    let known = store.browse().administration().await?.api_keys;
     let remembered = match policy {
         KeyPolicy::IfNone if !known.is_empty() => return Ok((None, Vec::new())),
         KeyPolicy::IfNone | KeyPolicy::Always => None,

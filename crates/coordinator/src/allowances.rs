@@ -61,12 +61,15 @@ impl Allowances {
 
     /// Reads the limits again, after another process has changed them.
     pub(crate) async fn reload<S: Store>(&self, store: &S) -> Result<(), Failure> {
-        let rows = store.browse().tenant_limits().await?;
+        self.replace(store.browse().administration().await?.tenant_limits);
+        Ok(())
+    }
+
+    pub(crate) fn replace(&self, rows: Vec<TenantLimits>) {
         let rows = rows.into_iter().map(|row| (row.tenant.clone(), Arc::new(row)));
         let limits: HashMap<_, _> = rows.collect();
         self.inner.any.store(!limits.is_empty(), Ordering::Release);
         *self.inner.limits.write().expect("no code panics while it holds the limits") = limits;
-        Ok(())
     }
 
     pub(crate) fn put(&self, row: TenantLimits) {

@@ -229,7 +229,7 @@ impl<S: Store> Carrier<S> {
 
     /// Extends leases that were alive at the last commit by the time in which no coordinator ran.
     async fn recover(&mut self) -> Result<(), Failure> {
-        let opened = self.store.opened();
+        let opened = self.store.status();
         if !self.role.handles_leases() {
             return Ok(());
         }

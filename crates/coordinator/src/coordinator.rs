@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use store::{Administration, Browse, Failure, RunsOn, Store, TaskKey};
+use store::{Administration, Browse, Failure, PeerHint, RunsOn, Store, TaskKey};
 use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
@@ -108,7 +108,7 @@ impl<S: Store> Coordinator<S> {
         let metrics = Metrics::register(&mut registry);
         let begun = tokio::time::Instant::now();
         metrics.start_time_seconds.set(store.now().millis() as f64 / 1_000.0);
-        let opened = store.opened();
+        let opened = store.status();
         for &(promise, is_given) in opened.promises.iter() {
             metrics.promises.get_or_create(&PromiseLabel { promise }).set(i64::from(is_given));
         }
@@ -203,7 +203,7 @@ impl<S: Store> Coordinator<S> {
     /// Wakes local waiters of a task that another coordinator has ended, without waiting for their next poll
     /// of the store.
     fn forward_remote_ends(&self) {
-        if self.store.opened().writers == 1 {
+        if self.store.status().writers == 1 {
             return;
         }
         let (store, watch, mut ended) =
@@ -213,7 +213,7 @@ impl<S: Store> Coordinator<S> {
                 tokio::select! {
                     biased;
                     _ = ended.wait_for(Option::is_some) => return,
-                    tasks = store.ended_elsewhere() => watch.notify(tasks.into_iter()),
+                    tasks = store.peer_hint(PeerHint::Ended) => watch.notify(tasks.into_iter()),
                 }
             }
         });
@@ -316,7 +316,7 @@ impl<S: Store> Coordinator<S> {
             }
             // If other coordinators write too, only polling finds their changes.
             let look_again = tokio::time::Instant::now() + WATCH_POLL_INTERVAL;
-            let others = self.store.opened().writers > 1;
+            let others = self.store.status().writers > 1;
             tokio::select! {
                 // In a fixed order, so that equal runs of a simulation stay equal.
                 biased;
@@ -355,7 +355,7 @@ impl<S: Store> Coordinator<S> {
     /// How many runs of each of these tenants wait or run. If other coordinators write too, only the store
     /// knows.
     pub(crate) async fn unfinished(&self, tenants: &[Name]) -> Result<Vec<u64>, Failure> {
-        if self.store.opened().writers > 1 {
+        if self.store.status().writers > 1 {
             return self.browse().unfinished(tenants).await;
         }
         Ok(tenants.iter().map(|tenant| self.allowances.unfinished(tenant)).collect())

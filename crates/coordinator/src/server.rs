@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::Router;
-use store::{CommitFailure, Failure, Store};
+use store::{Browse, CommitFailure, Failure, Store};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -187,7 +187,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
         Some(listen) => Some(Bound::at(listen).await?),
         None => None,
     };
-    let keyring = match store.opened().writers {
+    let keyring = match store.status().writers {
         1 => Keyring::open(&keyring_path)?,
         _ => Keyring::share(&store, &keyring_path).await?,
     };
@@ -261,40 +261,27 @@ impl Bound {
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
 /// Keys and limits may be changed through any coordinator of a store, so each coordinator reads them again
-/// periodically. A slow read does not delay the others.
+/// periodically.
 async fn follow_peers<S: Store>(coordinator: Coordinator<S>, keys: ApiKeys, keyring: Keyring) {
-    let (store, allowances) = (coordinator.store(), coordinator.allowances());
-    let ring = poll_periodically(|| async {
-        if let Err(error) = keyring.follow(store.browse()).await {
+    let (browse, allowances) = (coordinator.browse(), coordinator.allowances());
+    loop {
+        tokio::time::sleep(REFRESH_EVERY).await;
+        let rows = match browse.administration().await {
+            Ok(rows) => rows,
+            Err(failure) => {
+                tracing::warn!(error = %failure, "cannot read the keys and limits again; the old ones stay");
+                continue;
+            }
+        };
+        allowances.share_among(rows.coordinators);
+        allowances.replace(rows.tenant_limits);
+        keys.replace(rows.api_keys);
+        if let Err(error) = keyring.follow(rows.ring) {
             tracing::error!(
                 error = &error as &dyn std::error::Error,
                 "cannot follow the signing keys in the database; the old ones stay"
             );
         }
-    });
-    let sharers = poll_periodically(|| async {
-        match store.coordinators().await {
-            Ok(there) => allowances.share_among(there),
-            Err(failure) => tracing::warn!(error = %failure, "cannot count the coordinators"),
-        }
-    });
-    let keys = poll_periodically(|| async {
-        if let Err(failure) = keys.reload(store).await {
-            tracing::warn!(error = %failure, "cannot read the API keys again");
-        }
-    });
-    let limits = poll_periodically(|| async {
-        if let Err(failure) = allowances.reload(store).await {
-            tracing::warn!(error = %failure, "cannot read the limits again");
-        }
-    });
-    tokio::join!(ring, sharers, keys, limits);
-}
-
-async fn poll_periodically<F: Future<Output = ()>>(read: impl Fn() -> F) {
-    loop {
-        tokio::time::sleep(REFRESH_EVERY).await;
-        read().await;
     }
 }
 
@@ -319,7 +306,7 @@ async fn store_new_keys<S: Store>(
 impl<S: Store> Server<S> {
     /// Follows changes by other coordinators of the same store.
     fn follow(&self) {
-        if self.coordinator.store().opened().writers == 1 {
+        if self.coordinator.store().status().writers == 1 {
             return;
         }
         let (keys, keyring) = (self.keys.clone(), self.keyring.clone());

@@ -2,7 +2,9 @@
 
 use historyck::event::{Audit, EventKind, Settled, Usage};
 use sha2::{Digest as _, Sha256};
-use store::{AuditFilter, Audited, Browse, Entry, Store, StoredTask, TaskKey};
+use store::{
+    AuditFilter, Audited, Browse, Entry, RowsAfter, ScanDepth, Store, StoredTask, TaskKey,
+};
 use storetest::MemoryStore;
 use storetest::memory::MemoryBrowse;
 use verdict::policy::UNDELIVERED_MAX;
@@ -31,14 +33,14 @@ pub(crate) async fn inspect(ctx: &ActorContext, store: &MemoryStore) {
     for finding in report.findings {
         ctx.log.violate("verify", format_args!("{finding}"));
     }
-    let found = store.browse().all_tasks(None, ALL).await.expect("memory can be read");
+    let found = all_tasks(store.browse()).await;
     let now = ctx.now();
     ctx.history.borrow_mut().record(now, "judge", EventKind::Snapshot(snapshot(&found, now)));
 }
 
 /// A digest over every task.
 pub(crate) async fn digest(store: &MemoryStore) -> String {
-    let found = store.browse().all_tasks(None, ALL).await.expect("memory can be read");
+    let found = all_tasks(store.browse()).await;
     let mut digest = Sha256::new();
     found.iter().for_each(|found| digest.update(format!("{:?}", found.subject)));
     let digest = digest.finalize();
@@ -112,7 +114,7 @@ async fn record_audit(ctx: &ActorContext, store: &MemoryStore) {
 async fn read(store: &MemoryStore) -> Vec<TaskRows> {
     let browse = store.browse();
     let mut all_task_rows = Vec::new();
-    for found in browse.all_tasks(None, ALL).await.expect("memory can be read") {
+    for found in all_tasks(browse).await {
         let (scope, task) = match &found.subject {
             Subject::Live(task) => (task.scope.clone(), task.id),
             Subject::Done(done) => (done.scope.clone(), done.id),
@@ -125,11 +127,17 @@ async fn read(store: &MemoryStore) -> Vec<TaskRows> {
     all_task_rows
 }
 
+async fn all_tasks(browse: &MemoryBrowse) -> Vec<StoredTask> {
+    let found = browse.scan(None, ALL, ScanDepth::Task).await.expect("memory can be read");
+    found.into_iter().map(|found| found.task).collect()
+}
+
 async fn history(browse: &MemoryBrowse, key: &TaskKey) -> Vec<Entry> {
     let mut all: Vec<Entry> = Vec::new();
     loop {
         let after = all.last().map_or(0, |entry| entry.n);
-        let page = browse.history(key, after, ALL).await.expect("memory can be read");
+        let page = browse.rows(key, RowsAfter::Entry(after), ALL).await;
+        let page = page.expect("memory can be read").history;
         if page.is_empty() {
             return all;
         }
@@ -141,7 +149,8 @@ async fn attempts(browse: &MemoryBrowse, key: &TaskKey) -> Vec<ClosedAttempt> {
     let mut all: Vec<ClosedAttempt> = Vec::new();
     loop {
         let after = all.last().map_or(0, |closed| closed.attempt);
-        let page = browse.attempts(key, after, ALL).await.expect("memory can be read");
+        let page = browse.rows(key, RowsAfter::Attempt(after), ALL).await;
+        let page = page.expect("memory can be read").attempts;
         if page.is_empty() {
             return all;
         }

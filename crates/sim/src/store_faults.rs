@@ -8,12 +8,12 @@ use std::time::Duration;
 use store::{
     Administration, Backlog, Batch, Change, Claimable, CommitFailure, Decided, EndedPosition,
     EndedTask, Failure, FailureKind, Found, IdempotencyKey, KeyOwner, Loaded, LockWait, Lookup,
-    Opened, Plan, PolledQueues, RunsOn, Selection, Store, StoreStatus, TaskKey, TaskWithSpec, Want,
-    Writer,
+    PeerHint, Plan, PolledQueues, RunsOn, Selection, Store, StoreStatus, TaskKey, TaskWithSpec,
+    Want, Writer,
 };
 use storetest::MemoryStore;
 use storetest::memory::{Disk, MemoryBrowse, Synced};
-use verdict::{Moment, Rules, Span, Subject, Task, Time};
+use verdict::{Moment, Rules, Span, Subject, Task, TaskId, Time};
 
 use crate::committer_faults::{CommitterFaults, CommitterId};
 use crate::coverage::CoverageGoal;
@@ -256,23 +256,20 @@ impl Store for SimStore {
         self.inner.now()
     }
 
-    fn opened(&self) -> Opened {
-        let opened = Opened { committers: self.committers, ..self.inner.opened() };
+    fn status(&self) -> StoreStatus {
+        let status = StoreStatus { committers: self.committers, ..self.inner.status() };
         match self.store_faults.bug {
-            PlantedBug::ForgetsLastCommit => Opened { last_commit_at: None, ..opened },
-            _ => opened,
+            PlantedBug::ForgetsLastCommit => StoreStatus { last_commit_at: None, ..status },
+            _ => status,
         }
     }
 
-    fn status(&self) -> StoreStatus {
-        self.inner.status()
-    }
-
-    async fn changed_elsewhere(&self) {
-        if self.store_faults.bug == PlantedBug::MissesPeerChanges {
+    async fn peer_hint(&self, of: PeerHint) -> Vec<TaskId> {
+        if of == PeerHint::Ended || self.store_faults.bug == PlantedBug::MissesPeerChanges {
             return std::future::pending().await;
         }
         self.store_faults.database.changed_elsewhere().await;
+        Vec::new()
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use coordinator::admit::NewKey;
 use coordinator::{Entropy, SeededEntropy};
-use store::{Administration, Browse, Store, Writer};
+use store::{Administration, Browse, ScanDepth, Store, Writer};
 use storetest::MemoryStore;
 use storetest::Writers;
 use storetest::memory::CommitOutcome;
@@ -273,9 +273,10 @@ impl World {
     /// Reports everything that should have ended and has not.
     fn report_unfinished(&self) {
         let store = self.store.clone().expect("a host was booted");
-        let everything = self.runtime.block_on(store.browse().all_tasks(None, usize::MAX));
+        let scan = store.browse().scan(None, usize::MAX, ScanDepth::Task);
+        let everything = self.runtime.block_on(scan);
         for found in everything.expect("memory can be read") {
-            if let Subject::Live(task) = found.subject {
+            if let Subject::Live(task) = found.task.subject {
                 let (id, phase) = (task.id, task.phase);
                 self.log.violate("G1", format_args!("{id} has not ended: {phase:?}"));
             }
@@ -291,9 +292,10 @@ impl World {
         if self.ctx.observations.borrow().open > 0 || !store.orphans().is_empty() {
             return false;
         }
-        let everything = self.runtime.block_on(store.browse().all_tasks(None, usize::MAX));
+        let scan = store.browse().scan(None, usize::MAX, ScanDepth::Task);
+        let everything = self.runtime.block_on(scan);
         let everything = everything.expect("memory can be read");
-        everything.iter().all(|found| matches!(found.subject, Subject::Done(_)))
+        everything.iter().all(|found| matches!(found.task.subject, Subject::Done(_)))
     }
 
     fn say(&self, what: std::fmt::Arguments<'_>) {

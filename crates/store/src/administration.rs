@@ -3,6 +3,8 @@
 //! They are outside the state machine of tasks. A change of a key and its audit record are written
 //! in one transaction ([`crate::seam::Writer::administer`]). The audit is append-only.
 
+use std::ops::Range;
+
 use verdict::{Digest, Name, Scope, TaskId, Text, Time};
 
 use crate::failure::{Failure, FailureKind};
@@ -165,6 +167,21 @@ pub struct RingChange {
     /// The version it was made from; `None` for the first.
     pub before: Option<u64>,
     pub sealed: Vec<u8>,
+}
+
+/// What a store keeps beside tasks and the audit, in one snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdministrationRows {
+    pub api_keys: Vec<ApiKey>,
+    /// The limits of every tenant that has some, by name.
+    pub tenant_limits: Vec<TenantLimits>,
+    /// The signing keys that coordinators share through the store. `None` where one coordinator has the store
+    /// alone: then the keys are in a file.
+    pub ring: Option<SealedRing>,
+    /// How many coordinators work on the store, as far as is known. A hint: they divide shared limits by it.
+    pub coordinators: u32,
+    /// The time in which this store kept an audit without seals. `None` where seals are as old as the audit.
+    pub unsealed_time: Option<Range<Time>>,
 }
 
 /// Which records to show, newest first.

@@ -2,63 +2,46 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::ops::Range;
 
-use verdict::{ClosedAttempt, Name, Scope, TaskId, Time};
+use verdict::{ClosedAttempt, Name, Scope, TaskId};
 
-use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
+use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::codec::payload_digest;
 use crate::failure::Failure;
-use crate::row::{
-    Entry, Filter, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
-};
+use crate::row::{Filter, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows};
 use crate::row_size::{self, ByteBudget};
 
 pub trait Browse: Clone + Send + Sync + 'static {
+    /// One task as readers see it.
     fn find(
         &self,
         key: &TaskKey,
     ) -> impl Future<Output = Result<Option<StoredTask>, Failure>> + Send;
 
-    /// Newest first, live and done together, at most `filter.limit`. Reads only rows of the scope.
+    /// A page of runs for people: newest first, live and done together, at most `filter.limit`. Reads only rows of the
+    /// scope.
     fn list(
         &self,
         scope: &Scope,
         filter: &Filter,
     ) -> impl Future<Output = Result<Listing, Failure>> + Send;
 
-    /// Entries numbered above `after`, at most `limit`. A page that reaches its limit of bytes ends early, but has
-    /// at least one entry if there is one: only an empty page is the last.
-    fn history(
+    /// A page of the rows that belong to one task: of one kind, after the given row, at most `limit`. A page that
+    /// reaches its limit of bytes ends early, but has at least one row if there is one: only an empty page is the last.
+    fn rows(
         &self,
         key: &TaskKey,
-        after: u32,
+        after: RowsAfter<'_>,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<Entry>, Failure>> + Send;
+    ) -> impl Future<Output = Result<TaskRows, Failure>> + Send;
 
-    /// Closed attempts numbered above `after`, paged like [`Browse::history`].
-    fn attempts(
-        &self,
-        key: &TaskKey,
-        after: u32,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<ClosedAttempt>, Failure>> + Send;
-
-    /// Refusals in order of arrival, after the given one.
-    fn refused(
-        &self,
-        key: &TaskKey,
-        after: Option<&Refused>,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<Refused>, Failure>> + Send;
-
-    /// Every queue that has live tasks, of one scope or of all scopes.
+    /// How full every queue with live tasks is, of one scope or of all scopes.
     fn queues(
         &self,
         scope: Option<&Scope>,
     ) -> impl Future<Output = Result<Vec<QueueDepth>, Failure>> + Send;
 
-    /// How many unfinished runs each of these tenants has, through all coordinators.
+    /// How many unfinished runs each of these tenants has, through all coordinators: the use of a quota, for people.
     fn unfinished(
         &self,
         tenants: &[Name],
@@ -81,10 +64,8 @@ pub trait Browse: Clone + Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<usize, Failure>> + Send;
 
-    fn api_keys(&self) -> impl Future<Output = Result<Vec<ApiKey>, Failure>> + Send;
-
-    /// The limits of every tenant that has some, by name.
-    fn tenant_limits(&self) -> impl Future<Output = Result<Vec<TenantLimits>, Failure>> + Send;
+    /// Keys, limits and what else coordinators share beside tasks.
+    fn administration(&self) -> impl Future<Output = Result<AdministrationRows, Failure>> + Send;
 
     /// Records of administration and of refusals, newest first, at most `filter.limit`.
     fn audit(
@@ -92,45 +73,40 @@ pub trait Browse: Clone + Send + Sync + 'static {
         filter: &AuditFilter,
     ) -> impl Future<Output = Result<Vec<Audited>, Failure>> + Send;
 
-    /// The time in which this store kept an audit without seals. `None` where seals are as old as the audit.
-    fn unsealed_time(&self) -> impl Future<Output = Result<Option<Range<Time>>, Failure>> + Send {
-        std::future::ready(Ok(None))
-    }
-
-    /// The signing keys that coordinators share through the store. `None` where one coordinator has the store
-    /// alone: then the keys are in a file.
-    fn ring(&self) -> impl Future<Output = Result<Option<SealedRing>, Failure>> + Send {
-        std::future::ready(Ok(None))
-    }
-
     /// The largest task id of all scopes: a reader of the whole store stops there while writers continue.
     fn latest(&self) -> impl Future<Output = Result<Option<TaskId>, Failure>> + Send;
 
-    /// All tasks of all scopes in order of id, for `verify`. A page that reaches its limit of bytes ends early.
-    fn all_tasks(
+    /// Tasks of all scopes in order of id, after `after`, for checking or copying a store. A page that reaches its limit
+    /// of bytes ends early. The rows of a task with a very long history are left to [`row_pages`].
+    fn scan(
         &self,
         after: Option<TaskId>,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<StoredTask>, Failure>> + Send;
-
-    /// Like [`Browse::all_tasks`], with all rows that belong to each task, for checking or copying a store. The rows
-    /// of a task with a very long history are left to [`row_pages`].
-    fn task_bundles(
-        &self,
-        after: Option<TaskId>,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<TaskBundle>, Failure>> + Send {
-        async move {
-            let mut task_bundles = Vec::new();
-            for found in fitting_one_read(self.all_tasks(after, limit).await?) {
-                task_bundles.push(bundle(self, found).await?);
-            }
-            Ok(task_bundles)
-        }
-    }
+        depth: ScanDepth,
+    ) -> impl Future<Output = Result<Vec<TaskBundle>, Failure>> + Send;
 
     /// The engine's own check of its files: one sentence per problem, none when the files are intact.
     fn integrity(&self) -> impl Future<Output = Result<Vec<String>, Failure>> + Send;
+}
+
+/// Which rows of a task to read, and the row before the page.
+#[derive(Clone, Copy, Debug)]
+pub enum RowsAfter<'a> {
+    /// History entries numbered above this.
+    Entry(u32),
+    /// Closed attempts numbered above this.
+    Attempt(u32),
+    /// Refusals in order of arrival; `None` begins with the first.
+    Refusal(Option<&'a Refused>),
+}
+
+/// How much of each task a scan reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanDepth {
+    /// The task alone.
+    Task,
+    /// The task with all rows that belong to it.
+    AllRows,
 }
 
 /// How many entries, attempts or refusals are read at once.
@@ -143,6 +119,18 @@ pub(crate) fn fitting_one_read(found: Vec<StoredTask>) -> Vec<StoredTask> {
         ByteBudget::new(row_size::BUNDLE_BYTES_MAX),
         row_size::estimated_total,
     )
+}
+
+/// Tasks with their rows, as many as fit, for an engine that has no faster way.
+pub async fn bundles<B: Browse>(
+    browse: &B,
+    found: Vec<StoredTask>,
+) -> Result<Vec<TaskBundle>, Failure> {
+    let mut task_bundles = Vec::new();
+    for found in fitting_one_read(found) {
+        task_bundles.push(bundle(browse, found).await?);
+    }
+    Ok(task_bundles)
 }
 
 /// A task with its rows, read in several snapshots.
@@ -204,7 +192,8 @@ impl<B: Browse> RowPages<'_, B> {
     }
 
     async fn next_entries(&mut self, after: u32) -> Result<TaskRows, Failure> {
-        let mut history = self.browse.history(&self.key, after, PARTS).await?;
+        let page = self.browse.rows(&self.key, RowsAfter::Entry(after), PARTS).await?;
+        let mut history = page.history;
         if history.iter().any(|entry| entry.n > self.found.row_counts().0)
             && self.has_moved().await?
         {
@@ -234,7 +223,8 @@ impl<B: Browse> RowPages<'_, B> {
     }
 
     async fn page_of_attempts(&mut self, last: u32) -> Result<Vec<ClosedAttempt>, Failure> {
-        let mut page = self.browse.attempts(&self.key, self.attempt, PARTS).await?;
+        let after = RowsAfter::Attempt(self.attempt);
+        let mut page = self.browse.rows(&self.key, after, PARTS).await?.attempts;
         page.retain(|closed| closed.attempt <= last);
         self.attempt = page.last().map_or(self.attempt, |closed| closed.attempt);
         Ok(page)
@@ -250,7 +240,8 @@ impl<B: Browse> RowPages<'_, B> {
     }
 
     async fn next_refused(&mut self, after: Option<Refused>) -> Result<TaskRows, Failure> {
-        let refused = self.browse.refused(&self.key, after.as_ref(), PARTS).await?;
+        let after = RowsAfter::Refusal(after.as_ref());
+        let refused = self.browse.rows(&self.key, after, PARTS).await?.refused;
         self.stage = match refused.last() {
             Some(last) => Stage::Refused { after: Some(last.clone()) },
             None => Stage::Over,

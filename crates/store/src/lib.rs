@@ -27,10 +27,10 @@ mod tables;
 pub mod verify;
 
 pub use administration::{
-    Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, RingChange, Seal,
-    SealedRing, TenantLimits,
+    Administration, AdministrationRows, ApiKey, Audit, AuditFilter, Audited, PreviousSecret,
+    RingChange, Seal, SealedRing, TenantLimits,
 };
-pub use browse::Browse;
+pub use browse::{Browse, RowsAfter, ScanDepth};
 pub use clock::{Clock, ClockAhead, MonotonicClock, SystemClock};
 pub use failure::{CommitFailure, Failure, FailureKind};
 pub use lookup::{Found, Loaded, LockWait, Lookup};
@@ -42,7 +42,7 @@ pub use row::{
     TaskBundle, TaskKey, TaskRows, TaskWithSpec, Want,
 };
 pub use seam::{
-    Batch, Claimable, Decided, Opened, Plan, PolledQueues, RunsOn, Selection, Store, StoreStatus,
+    Batch, Claimable, Decided, PeerHint, Plan, PolledQueues, RunsOn, Selection, Store, StoreStatus,
     Writer,
 };
 pub use sqlite::SqliteStore;

@@ -133,7 +133,7 @@ pub async fn move_store<D: CopySource, A: CopyTarget>(
     watch(Stage::Verifying);
     verify_copy(to.browse()).await?;
     let wall = Time::max(from.now(), to.now());
-    let epoch = epoch::above(&[from.opened().epoch, to.opened().epoch], wall);
+    let epoch = epoch::above(&[from.status().epoch, to.status().epoch], wall);
     let epoch = epoch.map_err(MoveFailure::Destination)?;
     source.check_unchanged().await?;
     faultpoint::point!("move.proved");

@@ -57,7 +57,7 @@ use self::ready::refill::{self, RefillSignals};
 pub use self::tables::table_columns;
 use crate::clock::{Clock, ClockAhead};
 use crate::failure::{CommitFailure, Failure, FailureKind};
-use crate::seam::{Opened, RunsOn, Store, StoreStatus};
+use crate::seam::{PeerHint, RunsOn, Store, StoreStatus};
 
 /// Maximum number of writers per open store: one for calls under a lease, one for new work.
 const WRITERS_MAX: usize = 2;
@@ -145,7 +145,7 @@ pub enum Notify {
 pub struct PostgresStore {
     shared: Arc<Shared>,
     browse: PostgresBrowse,
-    opened: Opened,
+    opened: StoreStatus,
     durability: Durability,
     link: LinkSecurity,
     id: Arc<str>,
@@ -371,8 +371,9 @@ impl PostgresStore {
     /// Connects, migrates the schema to this version and checks that scopes are isolated.
     pub async fn open(url: &str, options: Options) -> Result<Self, Failure> {
         let parts = opening::open(url, &options).await?;
-        let opened = Opened {
+        let opened = StoreStatus {
             epoch: parts.primary.epoch(),
+            rules: parts.header.rules,
             last_commit_at: parts.header.last_commit_at,
             writers: WRITERS_MAX,
             // Two keep the database busy. A coordinator that finds peers at work needs no second one for that, and
@@ -488,26 +489,21 @@ impl Store for PostgresStore {
         self.shared.clock.now()
     }
 
-    fn opened(&self) -> Opened {
-        self.opened.clone()
-    }
-
     fn status(&self) -> StoreStatus {
-        StoreStatus { epoch: self.shared.primary.epoch(), rules: self.shared.rules.number() }
+        let (epoch, rules) = (self.shared.primary.epoch(), self.shared.rules.number());
+        StoreStatus { epoch, rules, ..self.opened.clone() }
     }
 
-    async fn coordinators(&self) -> Result<u32, Failure> {
-        peers::count(&self.shared).await
-    }
-
-    async fn ended_elsewhere(&self) -> Vec<TaskId> {
-        self.shared.hints.ended().await
-    }
-
-    async fn changed_elsewhere(&self) {
-        tokio::select! {
-            () = self.shared.hints.changed() => {}
-            () = tokio::time::sleep(PEER_POLL_INTERVAL) => {}
+    async fn peer_hint(&self, of: PeerHint) -> Vec<TaskId> {
+        match of {
+            PeerHint::Ended => self.shared.hints.ended().await,
+            PeerHint::Changed => {
+                tokio::select! {
+                    () = self.shared.hints.changed() => {}
+                    () = tokio::time::sleep(PEER_POLL_INTERVAL) => {}
+                }
+                Vec::new()
+            }
         }
     }
 }

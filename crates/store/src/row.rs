@@ -334,6 +334,24 @@ pub struct TaskRows {
     pub refused: Vec<Refused>,
 }
 
+impl From<Vec<Entry>> for TaskRows {
+    fn from(history: Vec<Entry>) -> Self {
+        Self { history, ..Self::default() }
+    }
+}
+
+impl From<Vec<ClosedAttempt>> for TaskRows {
+    fn from(attempts: Vec<ClosedAttempt>) -> Self {
+        Self { attempts, ..Self::default() }
+    }
+}
+
+impl From<Vec<Refused>> for TaskRows {
+    fn from(refused: Vec<Refused>) -> Self {
+        Self { refused, ..Self::default() }
+    }
+}
+
 impl StoredTask {
     /// The key by which the task is found.
     pub fn key(&self) -> TaskKey {

@@ -128,8 +128,8 @@ pub(crate) fn fits_one_read(found: &StoredTask) -> bool {
 }
 
 impl TaskBundle {
-    /// A task whose rows must be read separately.
-    pub(crate) fn without_rows(found: StoredTask) -> Self {
+    /// A task whose rows are read separately, or not at all.
+    pub fn without_rows(found: StoredTask) -> Self {
         Self { task: found, rows: None }
     }
 }

@@ -10,6 +10,16 @@
 //!
 //! Futures are `Send`. An engine that works synchronously returns ready futures and asks for a thread
 //! ([`Store::RUNS_ON`]).
+//!
+//! The seam has thirty methods: six of [`Store`], four of [`Writer`], nine of [`Batch`], eleven of [`Browse`]. Each says
+//! what it is for. Some look alike and stay apart for a reason:
+//! - [`Writer::shortest_lease`] is known without a query and asked between batches. [`Lookup::shortest_lease`] reads the
+//!   leases of all coordinators, in the transaction of a batch that may have to roll back because of them.
+//! - [`Batch::ready`] distributes tasks among wants; [`Batch::select`] knows no wants. [`Batch::ended`] returns
+//!   positions, since retention reads no task.
+//! - [`Browse::unfinished`] counts tenants by their indexes; [`Browse::queues`] reads every live task.
+//! - [`Browse::latest`] reads no task, so that a check of a damaged store knows where to stop.
+//! - [`Store::now`] is asked for every request, [`Store::status`] rarely.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -51,30 +61,17 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Reads concurrently with the writers; each call sees one snapshot of committed state.
     fn browse(&self) -> &Self::Browse;
 
-    /// The store's clock, as the next batch would read it.
+    /// The store's clock, as the next batch would read it. For everything outside batches that compares times: waits,
+    /// limits, tokens.
     fn now(&self) -> Time;
 
-    /// What was found when the store was opened.
-    fn opened(&self) -> Opened;
-
-    /// What may have changed since the store was opened, as far as this process knows; for explanations and operators.
-    /// A batch has its own: see [`Batch::moment`].
+    /// What is known about the store, without asking it.
     fn status(&self) -> StoreStatus;
 
-    /// How many coordinators work on the store, as far as is known. A hint: they divide shared limits by it.
-    fn coordinators(&self) -> impl Future<Output = Result<u32, Failure>> + Send {
-        std::future::ready(Ok(1))
-    }
-
-    /// Resolves with tasks that other processes have ended. A hint, for one listener: a caller that must be certain
-    /// reads the store. Never resolves where no other process can write.
-    fn ended_elsewhere(&self) -> impl Future<Output = Vec<TaskId>> + Send {
-        std::future::pending()
-    }
-
-    /// Resolves when another process may have changed something, or when it is time to poll. A hint: a missed
-    /// one costs only time. Never resolves where no other process can write.
-    fn changed_elsewhere(&self) -> impl Future<Output = ()> + Send {
+    /// Resolves with what another process did. A hint: a missed one costs only time. Never resolves where no other
+    /// process can write.
+    fn peer_hint(&self, of: PeerHint) -> impl Future<Output = Vec<TaskId>> + Send {
+        let _ = of;
         std::future::pending()
     }
 }
@@ -88,28 +85,31 @@ pub enum RunsOn {
     Runtime,
 }
 
-/// What changes while a store is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoreStatus {
-    /// Which life of the store this is. It grows where a failover may have lost a commit that was acknowledged.
-    pub epoch: u32,
-    /// The number of the version of the rules in force.
-    pub rules: u32,
-}
-
-/// What opening a store found.
+/// What is known about an open store. The epoch and the rules may change while it is open; a batch has its own, see
+/// [`Batch::moment`]. Everything else is as it was found when the store was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
-    /// The store's epoch: larger after a restore. Part of every fence.
+pub struct StoreStatus {
+    /// Part of every fence. It grows with a restore, and with a failover that may have lost an acknowledged commit.
     pub epoch: u32,
+    /// The number of the version of the rules in force, as far as this process knows.
+    pub rules: u32,
     /// The time of the last commit before this opening: no heartbeat was recorded since then.
     pub last_commit_at: Option<Time>,
     /// How many writers may work concurrently, of all coordinators.
     pub writers: usize,
     /// How many writers this coordinator should use: one, or two.
     pub committers: usize,
-    /// What an acknowledged commit survives, promise by promise; for operators.
+    /// What an acknowledged commit survives: each guarantee and whether it holds; for operators.
     pub promises: Arc<[(&'static str, bool)]>,
+}
+
+/// What to learn of other processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerHint {
+    /// Tasks that they have ended, for one listener. A caller that must be certain reads the store.
+    Ended,
+    /// That something may have changed, or that it is time to poll. Names no task.
+    Changed,
 }
 
 pub trait Writer: Send + 'static {
@@ -120,7 +120,8 @@ pub trait Writer: Send + 'static {
     /// Begins a batch, the only one of this writer until it ends.
     fn begin(&mut self) -> impl Future<Output = Result<Self::Batch<'_>, Failure>> + Send;
 
-    /// The earliest instant at which the passing of time makes a task ready or due for a sweep.
+    /// The earliest instant at which the passing of time makes a task ready or due for a sweep: until then a carrier
+    /// without requests sleeps.
     fn next_wake(&mut self) -> impl Future<Output = Result<Option<Time>, Failure>> + Send;
 
     /// The shortest lease among running tasks. It limits how long a stall may last before it counts.

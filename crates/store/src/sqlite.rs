@@ -48,7 +48,7 @@ pub use self::tables::table_columns;
 pub use self::writer::SqliteWriter;
 use crate::clock::{Clock, ClockAhead, MonotonicClock};
 use crate::failure::{Failure, FailureKind};
-use crate::seam::{Opened, RunsOn, Store, StoreStatus};
+use crate::seam::{RunsOn, Store, StoreStatus};
 
 /// Options for opening a store.
 #[derive(Clone)]
@@ -119,7 +119,7 @@ enum Durability {
 pub struct SqliteStore {
     shared: Arc<Shared>,
     browse: SqliteBrowse,
-    opened: Opened,
+    status: StoreStatus,
 }
 
 /// State that the store, its writer and its readers share.
@@ -144,8 +144,9 @@ impl SqliteStore {
         let (header, rules) = opening::prepare(&path, &options)?;
         let clock =
             MonotonicClock::open(options.clock.clone(), header.last_commit_at, options.ahead)?;
-        let opened = Opened {
+        let status = StoreStatus {
             epoch: header.epoch,
+            rules: rules.number(),
             last_commit_at: header.last_commit_at,
             writers: 1,
             committers: 1,
@@ -162,7 +163,7 @@ impl SqliteStore {
             _lock: lock,
         });
         let browse = SqliteBrowse::open(shared.clone())?;
-        Ok(Self { shared, browse, opened })
+        Ok(Self { shared, browse, status })
     }
 
     pub fn path(&self) -> &Path {
@@ -224,11 +225,7 @@ impl Store for SqliteStore {
         self.shared.clock.now()
     }
 
-    fn opened(&self) -> Opened {
-        self.opened.clone()
-    }
-
     fn status(&self) -> StoreStatus {
-        StoreStatus { epoch: self.shared.epoch, rules: self.shared.rules.number() }
+        self.status.clone()
     }
 }

@@ -16,7 +16,7 @@ use std::fmt;
 
 use verdict::TaskId;
 
-use crate::browse::{self, Browse};
+use crate::browse::{self, Browse, ScanDepth};
 use crate::failure::{Failure, FailureKind};
 use crate::row::{StoredTask, TaskBundle, TaskRows};
 
@@ -93,13 +93,13 @@ type Page = Vec<(TaskId, Result<TaskBundle, Failure>)>;
 /// Reads a page in one call. If a bad row makes that fail, each task is read separately, so that only
 /// unreadable tasks are missing.
 async fn read_page<B: Browse>(browse: &B, after: Option<TaskId>) -> Result<Page, Failure> {
-    match browse.task_bundles(after, PAGE).await {
+    match browse.scan(after, PAGE, ScanDepth::AllRows).await {
         Ok(page) => Ok(page.into_iter().map(|it| (it.task.key().id, Ok(it))).collect()),
         Err(failure) => {
             unreadable(failure)?;
             let mut page = Vec::new();
-            for found in browse.all_tasks(after, PAGE).await? {
-                page.push((found.key().id, browse::bundle(browse, found).await));
+            for TaskBundle { task, .. } in browse.scan(after, PAGE, ScanDepth::Task).await? {
+                page.push((task.key().id, browse::bundle(browse, task).await));
             }
             Ok(page)
         }
@@ -212,8 +212,8 @@ impl Examination {
 async fn is_listed<B: Browse>(browse: &B, found: &StoredTask) -> Result<bool, Failure> {
     let id = found.key().id;
     let before = id.as_u128().checked_sub(1).map(TaskId::from_u128);
-    let next = browse.all_tasks(before, 1).await?;
-    Ok(next.first().map(|found| found.key().id) == Some(id))
+    let next = browse.scan(before, 1, ScanDepth::Task).await?;
+    Ok(next.first().map(|found| found.task.key().id) == Some(id))
 }
 
 /// Unreadable rows are a finding; a store that does not answer is a failure.

@@ -23,7 +23,7 @@ use store::administration::Administration;
 use store::clock::{Clock, ClockAhead, MonotonicClock};
 use store::engine;
 use store::failure::{CommitFailure, Failure, FailureKind};
-use store::seam::{Opened, RunsOn, Store, StoreStatus, Writer};
+use store::seam::{RunsOn, Store, StoreStatus, Writer};
 use verdict::{Span, SupportedRules, Time};
 
 pub use self::batch::MemoryBatch;
@@ -54,7 +54,7 @@ impl Writers {
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     browse: MemoryBrowse,
-    opened: Opened,
+    opened: StoreStatus,
     disk: Arc<dyn Disk>,
     known: SupportedRules,
     /// The number of this opening. Writers of an earlier opening can no longer use the store.
@@ -69,8 +69,9 @@ impl MemoryStore {
 
     pub fn with_writers(clock: Arc<dyn Clock>, writers: Writers) -> Self {
         let shared = Arc::new(Mutex::new(Shared::new()));
-        let opened = Opened {
+        let opened = StoreStatus {
             epoch: 1,
+            rules: lock(&shared).rules,
             last_commit_at: None,
             writers: writers.count(),
             committers: 1,
@@ -98,7 +99,7 @@ impl MemoryStore {
         let shared = self.browse.shared.clone();
         let last_commit_at = lock(&shared).tables.last_commit_at;
         let reading = self.browse.reading.with_clock(clock.clone());
-        let opened = Opened { last_commit_at, ..self.opened.clone() };
+        let opened = StoreStatus { last_commit_at, ..self.opened.clone() };
         Self { clock, browse: MemoryBrowse { shared, reading }, opened, ..self.clone() }
     }
 
@@ -131,13 +132,13 @@ impl MemoryStore {
 
     fn reopen_in(&self, epoch: u32) -> Self {
         let last_commit_at = lock(&self.browse.shared).tables.last_commit_at;
-        let opened = Opened { epoch, last_commit_at, ..self.opened.clone() };
+        let opened = StoreStatus { epoch, last_commit_at, ..self.opened.clone() };
         Self::open(self.clock.clone(), self.browse.shared.clone(), opened)
             .on_disk(self.disk.clone())
             .with_rules(self.known)
     }
 
-    fn open(clock: Arc<dyn Clock>, shared: Arc<Mutex<Shared>>, opened: Opened) -> Self {
+    fn open(clock: Arc<dyn Clock>, shared: Arc<Mutex<Shared>>, opened: StoreStatus) -> Self {
         let reading =
             MonotonicClock::open(clock.clone(), opened.last_commit_at, ClockAhead::Accept)
                 .expect("a clock that is accepted opens");
@@ -180,12 +181,8 @@ impl Store for MemoryStore {
         self.browse.reading.now()
     }
 
-    fn opened(&self) -> Opened {
-        self.opened.clone()
-    }
-
     fn status(&self) -> StoreStatus {
-        StoreStatus { epoch: self.opened.epoch, rules: lock(&self.browse.shared).rules }
+        StoreStatus { rules: lock(&self.browse.shared).rules, ..self.opened.clone() }
     }
 }
 

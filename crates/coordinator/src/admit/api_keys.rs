@@ -47,9 +47,12 @@ impl ApiKeys {
 
     /// Reads the keys again, after another process has changed them.
     pub async fn reload<S: Store>(&self, store: &S) -> Result<(), Failure> {
-        let rows = store.browse().api_keys().await?;
-        *self.by_id.write().expect("no code panics while it holds the keys") = by_id(rows);
+        self.replace(store.browse().administration().await?.api_keys);
         Ok(())
+    }
+
+    pub(crate) fn replace(&self, rows: Vec<ApiKey>) {
+        *self.by_id.write().expect("no code panics while it holds the keys") = by_id(rows);
     }
 
     #[cfg(test)]

@@ -23,7 +23,7 @@ impl Keyring {
         browse: &B,
         path: &Path,
     ) -> Result<Option<Self>, KeyringError> {
-        match (browse.ring().await?, path.exists()) {
+        match (browse.administration().await?.ring, path.exists()) {
             (Some(_), false) => Err(KeyringError::NotCopied { path: path.to_owned() }),
             (Some(_), true) => Self::look(browse, path).await,
             (None, true) => Self::open(path).map(Some),

@@ -251,7 +251,8 @@ pub async fn verify<B: Browse>(
     keyring: &Keyring,
     anchor: Option<Head>,
 ) -> Result<SealReport, Failure> {
-    let mut check = Check::new(keyring, anchor, browse.unsealed_time().await?);
+    let unsealed_time = browse.administration().await?.unsealed_time;
+    let mut check = Check::new(keyring, anchor, unsealed_time);
     let mut filter = AuditFilter { limit: PAGE, ..AuditFilter::default() };
     loop {
         let page = browse.audit(&filter).await?;

@@ -56,7 +56,7 @@ impl RingSeal {
 impl Keyring {
     /// The keys of a store that several coordinators use; the first coordinator creates them.
     pub async fn share<S: Store>(store: &S, path: &Path) -> Result<Self, KeyringError> {
-        let found = store.browse().ring().await?;
+        let found = store.browse().administration().await?.ring;
         if found.is_some() && !path.exists() {
             return Err(KeyringError::NotCopied { path: path.to_owned() });
         }
@@ -72,7 +72,8 @@ impl Keyring {
     /// The same for programs that only verify: nothing is created. `None` if the store or this machine has no
     /// keys.
     pub async fn look<B: Browse>(browse: &B, path: &Path) -> Result<Option<Self>, KeyringError> {
-        let Some(found) = browse.ring().await?.filter(|_| path.exists()) else { return Ok(None) };
+        let found = browse.administration().await?.ring;
+        let Some(found) = found.filter(|_| path.exists()) else { return Ok(None) };
         let seal = RingSeal::of(&keyring::read_or_create(path)?);
         Self::opened(path, seal, &found).map(Some)
     }
@@ -83,12 +84,10 @@ impl Keyring {
         Ok(Keyring::shared(path, seal, found.version, contents))
     }
 
-    /// Applies changes by other coordinators.
-    pub async fn follow<B: Browse>(&self, browse: &B) -> Result<(), KeyringError> {
+    /// Applies changes by other coordinators, from what the store has now.
+    pub fn follow(&self, found: Option<SealedRing>) -> Result<(), KeyringError> {
         let Some((seal, known, path)) = self.in_store() else { return Ok(()) };
-        let Some(found) = browse.ring().await?.filter(|found| found.version != known) else {
-            return Ok(());
-        };
+        let Some(found) = found.filter(|found| found.version != known) else { return Ok(()) };
         let differs = || KeyringError::Differs { path: path.to_owned() };
         let contents = seal.open(&found.sealed).ok_or_else(differs)?;
         self.replace(contents, found.version);
@@ -119,7 +118,7 @@ async fn begin<S: Store>(
         Ok(()) | Err(_) => {}
     }
     let gone = || Failure::new(FailureKind::Unavailable, "the signing keys were not written");
-    Ok(store.browse().ring().await?.ok_or_else(gone)?)
+    Ok(store.browse().administration().await?.ring.ok_or_else(gone)?)
 }
 
 #[cfg(test)]

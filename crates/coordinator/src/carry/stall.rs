@@ -256,7 +256,7 @@ impl<S: Store> Carrier<S> {
     /// Reads the shortest lease again, including leases that other coordinators granted. Returns whether it is known
     /// now.
     async fn refresh_shortest_lease(&mut self) -> bool {
-        if self.store.opened().writers == 1 {
+        if self.store.status().writers == 1 {
             return true;
         }
         let Ok(mut batch) = self.writer.begin().await else { return false };

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use store::{Store, Writer};
+use store::{PeerHint, Store, Writer};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use verdict::Time;
@@ -182,7 +182,9 @@ impl<S: Store> Carrier<S> {
 /// enough for one that only sweeps.
 async fn changed_elsewhere<S: Store>(store: &S, role: &CarrierRole) {
     match role {
-        CarrierRole::Everything | CarrierRole::NewWork(_) => store.changed_elsewhere().await,
+        CarrierRole::Everything | CarrierRole::NewWork(_) => {
+            store.peer_hint(PeerHint::Changed).await;
+        }
         CarrierRole::Leased => tokio::time::sleep(S::PEER_POLL_INTERVAL).await,
     }
 }

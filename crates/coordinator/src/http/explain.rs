@@ -32,7 +32,7 @@ pub(super) async fn explain<S: Store>(
     let now = app.coordinator.now();
     let store = app.coordinator.store();
     // Nothing is decided here, so an unknown version of the rules is no reason to refuse an answer.
-    let StoreStatus { epoch, rules } = store.status();
+    let StoreStatus { epoch, rules, .. } = store.status();
     let moment = Moment { now, epoch, rules: Rules::of(rules).unwrap_or(Rules::NEWEST) };
     let mut gates = Vec::new();
     for rule in gates_of(&subject, subject.dated(moment)) {

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::sse::{Event as SentEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
-use store::{Browse, Failure, Store, TaskKey};
+use store::{Browse, Failure, RowsAfter, Store, TaskKey};
 use verdict::Subject;
 use wire::answers::{History, HistoryEntry};
 use wire::limits::PAGE_ITEMS_DEFAULT;
@@ -98,7 +98,7 @@ async fn page<S: Store>(
     limit: usize,
 ) -> Result<Vec<HistoryEntry>, Failure> {
     let browse = app.coordinator.browse();
-    let entries = browse.history(key, after, limit).await?;
+    let entries = browse.rows(key, RowsAfter::Entry(after), limit).await?.history;
     let mut attempt = match (after, entries.is_empty()) {
         (0, _) | (_, true) => 0,
         _ => grants::before(browse, key, &entries).await?,

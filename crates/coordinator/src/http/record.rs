@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
-use store::{Browse, Failure, Store, TaskKey};
+use store::{Browse, Failure, RowsAfter, Store, TaskKey};
 use verdict::event::Submitted;
 use verdict::{ClosedAttempt, Digest, Done, Event, Subject, record as provenance};
 use wire::Code;
@@ -70,7 +70,8 @@ async fn provenance_of<S: Store>(
     let (after, limit) = (asked.after.unwrap_or(0), asked.limit.unwrap_or(PAGE) as usize);
     let (mut chain, mut shown, mut last) = (begun(&submitted, done), Vec::new(), 0);
     loop {
-        let page = app.coordinator.browse().attempts(key, last, PAGE as usize).await?;
+        let browse = app.coordinator.browse();
+        let page = browse.rows(key, RowsAfter::Attempt(last), PAGE as usize).await?.attempts;
         let Some(closed) = page.last() else { break };
         last = closed.attempt;
         let wanted = page.iter().filter(|closed| closed.attempt > after);

@@ -1,6 +1,8 @@
 //! A run as the API shows it: the task, its submission, and how it ended.
 
-use store::{Bodies, Browse, Failure, Listed, Refused, Spec, Store, StoredTask, TaskKey};
+use store::{
+    Bodies, Browse, Failure, Listed, Refused, RowsAfter, Spec, Store, StoredTask, TaskKey,
+};
 use verdict::event::Submitted;
 use verdict::{CancelRequest, Done, End, Event, Fault, Phase, Subject, Task, Text};
 use wire::answers::{Lease, RefusedCall, Run, RunError};
@@ -13,7 +15,7 @@ pub(super) async fn submitted<S: Store>(
     app: &AppState<S>,
     key: &TaskKey,
 ) -> Result<Option<Submitted>, Failure> {
-    let first = app.coordinator.browse().history(key, 0, 1).await?;
+    let first = app.coordinator.browse().rows(key, RowsAfter::Entry(0), 1).await?.history;
     let events = first.into_iter().flat_map(|entry| entry.events);
     Ok(events.into_iter().find_map(|event| match event {
         Event::Submitted(submitted) => Some(*submitted),

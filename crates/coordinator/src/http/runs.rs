@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
-use store::{Bodies, Browse, Failure, Filter, Store, StoredTask, TaskKey};
+use store::{Bodies, Browse, Failure, Filter, RowsAfter, Store, StoredTask, TaskKey};
 use verdict::State as TaskState;
 use wire::answers::{Run, RunList};
 use wire::limits::PAGE_ITEMS_DEFAULT;
@@ -50,7 +50,8 @@ async fn find<S: Store>(
         None => browse.find(key).await?,
     };
     let Some(found) = found else { return Ok(None) };
-    let refused = refused_calls(browse.refused(key, None, REFUSED_MAX).await?);
+    let rows = browse.rows(key, RowsAfter::Refusal(None), REFUSED_MAX).await?;
+    let refused = refused_calls(rows.refused);
     Ok(run(app, key, &found).await?.map(|run| Run { refused, ..run }))
 }
 

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use store::{Browse, Store, TaskKey};
+use store::{Browse, RowsAfter, Store, TaskKey};
 use tokio::sync::Semaphore;
 use verdict::token_grace::{StalledTime, may_be_extended};
 use verdict::{Name, Rate, RateUsage, Span, Time};
@@ -141,7 +141,7 @@ async fn stalled_time(
 ) -> Result<StalledTime, store::Failure> {
     let (mut stalled, mut after) = (StalledTime::since(issued_at), 0);
     loop {
-        let page = browse.history(key, after, PAGE).await?;
+        let page = browse.rows(key, RowsAfter::Entry(after), PAGE).await?.history;
         page.iter().for_each(|entry| stalled.count(&entry.request));
         match page.last() {
             Some(last) => after = last.n,

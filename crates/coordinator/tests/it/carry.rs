@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::{RequestError, StopReason};
-use store::{Batch, Browse, Lookup, Store, Writer};
+use store::{Batch, Browse, Lookup, RowsAfter, Store, Writer};
 use storetest::{ManualClock, MemoryStore, Writers};
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Answer, AttemptOutcome, Reason, Refusal, Span, State};
@@ -63,8 +63,8 @@ async fn a_whole_life_ends_in_one_commit_and_one_record() {
     let browse = world.coordinator.browse();
     let found = browse.find(&key(task)).await.unwrap().unwrap();
     assert_eq!(found.subject.state(), Some(State::Succeeded));
-    assert_eq!(browse.attempts(&key(task), 0, 99).await.unwrap().len(), 1);
-    let history = browse.history(&key(task), 0, 100).await.unwrap();
+    assert_eq!(browse.rows(&key(task), RowsAfter::Attempt(0), 99).await.unwrap().attempts.len(), 1);
+    let history = browse.rows(&key(task), RowsAfter::Entry(0), 100).await.unwrap().history;
     let numbers: Vec<u32> = history.iter().map(|entry| entry.n).collect();
     assert_eq!(numbers, [1, 2, 3, 4], "submitted, granted, started, closed: no heartbeat (R-4)");
 }
@@ -89,7 +89,13 @@ async fn a_dead_workers_task_is_taken_over_and_its_late_report_is_cancelled() {
     let superseded = Refusal::AttemptSuperseded { expected: 2, received: 1 };
     assert_eq!(late, Answer::Refused(superseded));
     assert!(matches!(world.succeed(&heir).await, Answer::Committed { .. }));
-    let refused = world.coordinator.browse().refused(&key(task), None, 99).await.unwrap();
+    let refused = world
+        .coordinator
+        .browse()
+        .rows(&key(task), RowsAfter::Refusal(None), 99)
+        .await
+        .unwrap()
+        .refused;
     assert_eq!(refused.len(), 1);
     assert_eq!(refused[0].code.as_str(), "attempt_mismatch");
 }
@@ -129,7 +135,13 @@ async fn releasing_a_grant_gives_the_task_to_the_next_poll() {
     world.round().await;
     let granted = world.lease_one("w").await;
     assert_eq!((granted.task.attempt, granted.task.lost, granted.task.undelivered), (2, 0, 1));
-    let attempts = world.coordinator.browse().attempts(&granted.key(), 0, 99).await.unwrap();
+    let attempts = world
+        .coordinator
+        .browse()
+        .rows(&granted.key(), RowsAfter::Attempt(0), 99)
+        .await
+        .unwrap()
+        .attempts;
     assert_eq!(attempts[0].outcome, AttemptOutcome::Undelivered);
 }
 
@@ -146,7 +158,13 @@ async fn hanging_up_on_every_grant_makes_no_attempts_without_end() {
         }
         world.round().await;
     }
-    let attempts = world.coordinator.browse().attempts(&key(task), 0, 999).await.unwrap();
+    let attempts = world
+        .coordinator
+        .browse()
+        .rows(&key(task), RowsAfter::Attempt(0), 999)
+        .await
+        .unwrap()
+        .attempts;
     assert_eq!(attempts.len(), 2, "the second one pauses");
     assert!(attempts.iter().all(|closed| closed.reason == Some(Reason::HandedBack)));
     // It delayed no other task, and is available again after its pause.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use store::{
     Administration, Backlog, Batch, Change, Claimable, CommitFailure, Decided, EndedPosition,
-    EndedTask, Failure, FailureKind, Found, Loaded, Lookup, Opened, Plan, PolledQueues, RunsOn,
-    Selection, Store, StoreStatus, TaskWithSpec, Want, Writer,
+    EndedTask, Failure, FailureKind, Found, Loaded, Lookup, Plan, PolledQueues, RunsOn, Selection,
+    Store, StoreStatus, TaskWithSpec, Want, Writer,
 };
 use storetest::memory::MemoryBrowse;
 use storetest::{ManualClock, MemoryStore};
@@ -176,12 +176,8 @@ impl Store for FaultyStore {
         self.inner.now()
     }
 
-    fn opened(&self) -> Opened {
-        Opened { committers: self.committers, ..self.inner.opened() }
-    }
-
     fn status(&self) -> StoreStatus {
-        self.inner.status()
+        StoreStatus { committers: self.committers, ..self.inner.status() }
     }
 }
 

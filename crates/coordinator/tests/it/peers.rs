@@ -2,7 +2,7 @@
 
 use coordinator::{Coordinator, Options};
 use store::postgres::{self, Notify};
-use store::{Browse, PostgresStore, Store};
+use store::{Browse, PeerHint, PostgresStore, Store};
 use storetest::Database;
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Answer, AttemptOutcome, Policy, State};
@@ -72,7 +72,7 @@ async fn a_coordinator_is_one_however_many_of_its_writers_commit() {
         store.expect("the database opens")
     };
     let alone = open("one").await;
-    assert_eq!(alone.opened().committers, 2, "one for new work, one for calls under a lease");
+    assert_eq!(alone.status().committers, 2, "one for new work, one for calls under a lease");
     let options = Options::default();
     let one = Coordinator::start(alone.clone(), options).await.expect("it starts");
     let (task, _) = accepted(&one.submit(vec![unhurried("k")]).await[0]);
@@ -82,7 +82,7 @@ async fn a_coordinator_is_one_however_many_of_its_writers_commit() {
     assert!(matches!(report.expect("the store works").answer, Answer::Committed { .. }));
     assert_eq!(alone.peers().await.expect("they are listed").len(), 1);
     // A second coordinator finds the database busy, and needs no second writer.
-    assert_eq!(open("two").await.opened().committers, 1);
+    assert_eq!(open("two").await.status().committers, 1);
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn who_waits_elsewhere_is_told_which_tasks_have_ended() {
         ended.push(task);
         let timeout = tokio::time::sleep(std::time::Duration::from_millis(100));
         tokio::select! {
-            heard = listener.ended_elsewhere() => break heard,
+            heard = listener.peer_hint(PeerHint::Ended) => break heard,
             () = timeout => {}
         }
     };

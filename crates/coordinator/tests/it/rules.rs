@@ -3,7 +3,7 @@
 
 use coordinator::{Coordinator, Options, RequestError, StopReason};
 use store::postgres::Notify;
-use store::{Browse, Failure, FailureKind, PostgresStore, Store};
+use store::{Browse, Failure, FailureKind, PeerHint, PostgresStore, RowsAfter, Store};
 use storetest::{MixedRules, OLDER};
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Policy, Rules, SupportedRules, TaskId};
@@ -30,13 +30,18 @@ async fn submit(coordinator: &Coordinator<PostgresStore>) -> TaskId {
 }
 
 async fn decided_by(coordinator: &Coordinator<PostgresStore>, task: TaskId) -> Vec<u32> {
-    let history = coordinator.browse().history(&key(task), 0, 100).await.expect("it can be read");
+    let history = coordinator
+        .browse()
+        .rows(&key(task), RowsAfter::Entry(0), 100)
+        .await
+        .expect("it can be read")
+        .history;
     history.iter().map(|entry| entry.rules).collect()
 }
 
 async fn in_force(coordinator: &Coordinator<PostgresStore>, number: u32) {
     while coordinator.store().status().rules != number {
-        coordinator.store().changed_elsewhere().await;
+        coordinator.store().peer_hint(PeerHint::Changed).await;
     }
 }
 

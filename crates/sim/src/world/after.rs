@@ -1,7 +1,7 @@
 //! What happens to a world after everything in it has ended: forbidden calls, the judgement, and a day of retention.
 
 use historyck::event::{EventKind, Moment, StateDigest};
-use store::{Browse, Store};
+use store::{Browse, ScanDepth, Store};
 
 use super::{DRAIN_STEP_MS, Outcome, World};
 use crate::background_actors::{forbidden, try_forbidden};
@@ -72,7 +72,8 @@ impl World {
 
     fn rows(&self) -> usize {
         let store = self.store.clone().expect("a host was booted");
-        let everything = self.runtime.block_on(store.browse().all_tasks(None, usize::MAX));
+        let scan = store.browse().scan(None, usize::MAX, ScanDepth::Task);
+        let everything = self.runtime.block_on(scan);
         everything.expect("memory can be read").len()
     }
 

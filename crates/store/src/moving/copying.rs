@@ -7,7 +7,7 @@ use verdict::Time;
 use super::summary::{StoreSummary, SummaryBuilder, TaskSummary, owned_keys};
 use super::{MoveFailure, PAGE, RECORDS, Stage};
 use crate::administration::{Administration, AuditFilter, Audited};
-use crate::browse::Browse;
+use crate::browse::{Browse, ScanDepth};
 use crate::failure::{CommitFailure, Failure};
 use crate::row::{
     Change, IdempotencyKey, KeyOwner, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
@@ -25,7 +25,8 @@ pub(super) async fn copy<S: Store, D: Store>(
     let mut writer = to.writer().await.map_err(MoveFailure::Destination)?;
     let mut after = None;
     loop {
-        let page = from.browse().task_bundles(after, PAGE).await.map_err(MoveFailure::Source)?;
+        let page = from.browse().scan(after, PAGE, ScanDepth::AllRows).await;
+        let page = page.map_err(MoveFailure::Source)?;
         let Some(last) = page.last() else { break };
         after = Some(last.task.key().id);
         let (whole, long) = split_long(page);
@@ -105,8 +106,8 @@ async fn copy_administration<B: Browse, W: Writer>(
     writer: &mut W,
     summary: &mut SummaryBuilder,
 ) -> Result<(), MoveFailure> {
-    let keys = from.api_keys().await.map_err(MoveFailure::Source)?;
-    let limits = from.tenant_limits().await.map_err(MoveFailure::Source)?;
+    let rows = from.administration().await.map_err(MoveFailure::Source)?;
+    let (keys, limits) = (rows.api_keys, rows.tenant_limits);
     summary.administration(&keys, &limits);
     let uses = keys.iter().filter_map(|key| Some((key.id.clone(), key.last_used_at?))).collect();
     let act = Administration { keys, limits, uses, ..Administration::default() };

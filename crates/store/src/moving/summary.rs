@@ -10,7 +10,7 @@ use super::canonical::CanonicalBytes;
 use super::copying::{check_key_owners, key_of, records};
 use super::{DIFFERENCES_MAX, MoveFailure, PAGE, Stage};
 use crate::administration::{ApiKey, Audited, TenantLimits};
-use crate::browse::{self, Browse};
+use crate::browse::{self, Browse, ScanDepth};
 use crate::failure::Failure;
 use crate::row::{IdempotencyKey, KeyOwner, StoredTask, TaskBundle, TaskRows};
 use crate::seam::Store;
@@ -188,7 +188,7 @@ pub async fn summarize<B: Browse>(browse: &B, at: Time) -> Result<StoreSummary, 
     let mut summary = SummaryBuilder::new(at);
     let mut after = None;
     loop {
-        let page = browse.task_bundles(after, PAGE).await?;
+        let page = browse.scan(after, PAGE, ScanDepth::AllRows).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.task.key().id);
         count(browse, &page, &mut summary).await?;
@@ -223,8 +223,8 @@ async fn add_administration<B: Browse>(
     browse: &B,
     summary: &mut SummaryBuilder,
 ) -> Result<(), Failure> {
-    let (keys, limits) = (browse.api_keys().await?, browse.tenant_limits().await?);
-    summary.administration(&keys, &limits);
+    let rows = browse.administration().await?;
+    summary.administration(&rows.api_keys, &rows.tenant_limits);
     let mut n = 0;
     loop {
         let page = records(browse, n).await?;
@@ -245,7 +245,8 @@ pub(super) async fn summarize_copy<D: Store>(
     let mut writer = to.writer().await.map_err(MoveFailure::Destination)?;
     let mut after = None;
     loop {
-        let page = browse.task_bundles(after, PAGE).await.map_err(MoveFailure::Destination)?;
+        let page = browse.scan(after, PAGE, ScanDepth::AllRows).await;
+        let page = page.map_err(MoveFailure::Destination)?;
         let Some(last) = page.last() else { break };
         after = Some(last.task.key().id);
         let found: Vec<StoredTask> = page.iter().map(|bundle| bundle.task.clone()).collect();

@@ -11,14 +11,31 @@ use verdict::{Name, TaskId, Time};
 
 use super::reads::{Client, Read, as_limit, set_scopes};
 use super::rows::Columns;
-use super::scopes;
+use super::{peers, scopes};
 use crate::administration::{
-    self, Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, RingChange, Seal,
-    SealedRing, TenantLimits,
+    self, Administration, AdministrationRows, ApiKey, Audit, AuditFilter, Audited, PreviousSecret,
+    RingChange, Seal, SealedRing, TenantLimits,
 };
 use crate::failure::{Failure, FailureKind};
 
 type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// Everything in one round trip.
+pub(super) async fn rows(client: &Client, now: Time) -> Read<AdministrationRows> {
+    let (api_keys, tenant_limits, ring, coordinators) = futures_util::join!(
+        api_keys(client),
+        tenant_limits(client),
+        ring(client),
+        peers::count(client, now),
+    );
+    Ok(AdministrationRows {
+        api_keys: api_keys?,
+        tenant_limits: tenant_limits?,
+        ring: ring?,
+        coordinators: coordinators?,
+        unsealed_time: None,
+    })
+}
 
 /// Writes one act. Acts are serialised, so that records are numbered without gaps.
 pub(super) async fn write(client: &Client, act: &Administration) -> Read<()> {
@@ -66,7 +83,7 @@ async fn write_ring(client: &Client, change: &RingChange) -> Read<()> {
     Ok(())
 }
 
-pub(super) async fn ring(client: &Client) -> Read<Option<SealedRing>> {
+async fn ring(client: &Client) -> Read<Option<SealedRing>> {
     let rows = client.query_typed("SELECT version, sealed FROM tenure.ring", &[]).await?;
     let read = |row: &Row| {
         let mut columns = Columns::of(row);
@@ -142,7 +159,7 @@ async fn write_limits(client: &Client, limits: &TenantLimits) -> Read<()> {
     Ok(())
 }
 
-pub(super) async fn tenant_limits(client: &Client) -> Read<Vec<TenantLimits>> {
+async fn tenant_limits(client: &Client) -> Read<Vec<TenantLimits>> {
     let sql = "SELECT tenant, requests_per_second, burst, unfinished_runs, changed_at \
         FROM tenure.tenant_limits ORDER BY tenant COLLATE \"C\"";
     let rows = client.query_typed(sql, &[]).await?;
@@ -198,7 +215,7 @@ async fn write_audit(client: &Client, audit: &Audit) -> Read<()> {
     Ok(())
 }
 
-pub(super) async fn api_keys(client: &Client) -> Read<Vec<ApiKey>> {
+async fn api_keys(client: &Client) -> Read<Vec<ApiKey>> {
     let sql = "SELECT id, tenant, workspace, roles, digest, created_at, name, queues, expires_at, \
         revoked_at, previous, previous_until, last_used_at FROM tenure.api_keys ORDER BY id COLLATE \"C\"";
     let rows = client.query_typed(sql, &[]).await?;

@@ -170,15 +170,11 @@ pub(super) fn deregister(shared: &Arc<Shared>, committer: [u8; 16]) {
 pub const PEER_TIMEOUT: Span = Span::from_secs(15);
 
 /// Number of live coordinators, this one included.
-pub(super) async fn count(shared: &Arc<Shared>) -> Result<u32, Failure> {
-    let since = shared.clock.now().millis().saturating_sub(PEER_TIMEOUT.millis() as i64);
-    let work = move |client: Client| async move {
-        let sql =
-            "SELECT count(*) FROM tenure.committers WHERE stopped_at IS NULL AND seen_at > $1";
-        let rows = client.query_typed(sql, &[(&since, Type::INT8)]).await?;
-        Ok(Columns::of(&rows[0]).take::<i64>()?)
-    };
-    let there = shared.read_upkeep("counting coordinators", work).await?;
+pub(super) async fn count(client: &Client, now: Time) -> Read<u32> {
+    let since = now.millis().saturating_sub(PEER_TIMEOUT.millis() as i64);
+    let sql = "SELECT count(*) FROM tenure.committers WHERE stopped_at IS NULL AND seen_at > $1";
+    let rows = client.query_typed(sql, &[(&since, Type::INT8)]).await?;
+    let there = Columns::of(&rows[0]).take::<i64>()?;
     Ok(u32::try_from(there).unwrap_or(u32::MAX).max(1))
 }
 

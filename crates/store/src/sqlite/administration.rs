@@ -9,7 +9,8 @@ use super::rows::Columns;
 use super::writer::SqliteWriter;
 use super::{errors, reads};
 use crate::administration::{
-    self, Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, Seal, TenantLimits,
+    self, Administration, AdministrationRows, ApiKey, Audit, AuditFilter, Audited, PreviousSecret,
+    Seal, TenantLimits,
 };
 use crate::failure::{CommitFailure, Failure, FailureKind};
 
@@ -132,7 +133,18 @@ fn write_limits(connection: &Connection, limits: &TenantLimits) -> Sql<()> {
     Ok(())
 }
 
-pub(super) fn tenant_limits(connection: &Connection) -> Sql<Vec<TenantLimits>> {
+/// One coordinator has the store: it keeps its signing keys in a file and shares limits with no other.
+pub(super) fn rows(connection: &Connection) -> Sql<AdministrationRows> {
+    Ok(AdministrationRows {
+        api_keys: api_keys(connection)?,
+        tenant_limits: tenant_limits(connection)?,
+        ring: None,
+        coordinators: 1,
+        unsealed_time: unsealed_time(connection)?,
+    })
+}
+
+fn tenant_limits(connection: &Connection) -> Sql<Vec<TenantLimits>> {
     let sql = reads::select(LIMITS, "tenant_limits ORDER BY tenant");
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map([], |row| {
@@ -179,7 +191,7 @@ fn write_audit(connection: &Connection, audit: &Audit) -> Sql<()> {
     Ok(())
 }
 
-pub(super) fn api_keys(connection: &Connection) -> Sql<Vec<ApiKey>> {
+fn api_keys(connection: &Connection) -> Sql<Vec<ApiKey>> {
     let sql = reads::select(API_KEY, "api_keys ORDER BY id");
     let mut statement = connection.prepare_cached(&sql)?;
     statement.query_map([], |row| api_key(&mut Columns::of(row)))?.collect()
@@ -243,7 +255,7 @@ const SEALS_CAME_WITH: i64 = 4;
 
 /// From the migration that introduced the audit to the one that introduced its seals. A store that was created with
 /// both has no entry from between.
-pub(super) fn unsealed_time(connection: &Connection) -> Sql<Option<Range<Time>>> {
+fn unsealed_time(connection: &Connection) -> Sql<Option<Range<Time>>> {
     let applied = "SELECT CAST(unixepoch(applied_on, 'subsec') * 1000 AS INTEGER)
                    FROM refinery_schema_history WHERE version = ?1";
     let at = |version: i64| -> Sql<Option<Time>> {

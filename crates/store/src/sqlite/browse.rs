@@ -1,6 +1,5 @@
 //! Reading concurrently with the writer, each call in one snapshot.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use rusqlite::types::Type;
@@ -10,8 +9,8 @@ use verdict::{ClosedAttempt, End, Scope, Subject, TaskId, Time};
 use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
 use super::{Shared, administration, listing, reads};
-use crate::administration::{ApiKey, AuditFilter, Audited, TenantLimits};
-use crate::browse::{self, Browse};
+use crate::administration::{AdministrationRows, AuditFilter, Audited};
+use crate::browse::{self, Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
 use crate::row::{
@@ -48,6 +47,61 @@ impl SqliteBrowse {
         work: impl FnOnce(&Connection) -> Read<T> + Send + 'static,
     ) -> Result<T, Failure> {
         self.readers.read(Reader::Own, what, work).await
+    }
+
+    async fn history(
+        &self,
+        key: &TaskKey,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<Entry>, Failure> {
+        let key = key.clone();
+        self.read("reading a history", move |connection| history(connection, &key, after, limit))
+            .await
+    }
+
+    async fn attempts(
+        &self,
+        key: &TaskKey,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<ClosedAttempt>, Failure> {
+        let key = key.clone();
+        self.read("reading attempts", move |connection| attempts(connection, &key, after, limit))
+            .await
+    }
+
+    async fn refused(
+        &self,
+        key: &TaskKey,
+        after: Option<&Refused>,
+        limit: usize,
+    ) -> Result<Vec<Refused>, Failure> {
+        let (key, after) = (key.clone(), after.cloned());
+        self.read("reading refusals", move |connection| {
+            refused(connection, &key, after.as_ref(), limit)
+        })
+        .await
+    }
+
+    async fn all_tasks(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<StoredTask>, Failure> {
+        self.read("reading all tasks", move |connection| all_tasks(connection, after, limit)).await
+    }
+
+    async fn task_bundles(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<TaskBundle>, Failure> {
+        self.read("reading all tasks", move |connection| {
+            let found = browse::fitting_one_read(all_tasks(connection, after, limit)?);
+            found.into_iter().map(|found| bundle(connection, found)).collect()
+        })
+        .await
     }
 }
 
@@ -371,39 +425,17 @@ impl Browse for SqliteBrowse {
             .await
     }
 
-    async fn history(
+    async fn rows(
         &self,
         key: &TaskKey,
-        after: u32,
+        after: RowsAfter<'_>,
         limit: usize,
-    ) -> Result<Vec<Entry>, Failure> {
-        let key = key.clone();
-        self.read("reading a history", move |connection| history(connection, &key, after, limit))
-            .await
-    }
-
-    async fn attempts(
-        &self,
-        key: &TaskKey,
-        after: u32,
-        limit: usize,
-    ) -> Result<Vec<ClosedAttempt>, Failure> {
-        let key = key.clone();
-        self.read("reading attempts", move |connection| attempts(connection, &key, after, limit))
-            .await
-    }
-
-    async fn refused(
-        &self,
-        key: &TaskKey,
-        after: Option<&Refused>,
-        limit: usize,
-    ) -> Result<Vec<Refused>, Failure> {
-        let (key, after) = (key.clone(), after.cloned());
-        self.read("reading refusals", move |connection| {
-            refused(connection, &key, after.as_ref(), limit)
-        })
-        .await
+    ) -> Result<TaskRows, Failure> {
+        match after {
+            RowsAfter::Entry(n) => self.history(key, n, limit).await.map(TaskRows::from),
+            RowsAfter::Attempt(n) => self.attempts(key, n, limit).await.map(TaskRows::from),
+            RowsAfter::Refusal(last) => self.refused(key, last, limit).await.map(TaskRows::from),
+        }
     }
 
     async fn queues(&self, scope: Option<&Scope>) -> Result<Vec<QueueDepth>, Failure> {
@@ -418,12 +450,8 @@ impl Browse for SqliteBrowse {
             .await
     }
 
-    async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {
-        self.read_own("reading API keys", administration::api_keys).await
-    }
-
-    async fn tenant_limits(&self) -> Result<Vec<TenantLimits>, Failure> {
-        self.read_own("reading the limits of tenants", administration::tenant_limits).await
+    async fn administration(&self) -> Result<AdministrationRows, Failure> {
+        self.read_own("reading keys and limits", administration::rows).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
@@ -432,32 +460,23 @@ impl Browse for SqliteBrowse {
             .await
     }
 
-    async fn unsealed_time(&self) -> Result<Option<Range<Time>>, Failure> {
-        self.read("reading the age of the audit", administration::unsealed_time).await
-    }
-
     async fn latest(&self) -> Result<Option<TaskId>, Failure> {
         self.read("looking for the last task", latest).await
     }
 
-    async fn all_tasks(
+    async fn scan(
         &self,
         after: Option<TaskId>,
         limit: usize,
-    ) -> Result<Vec<StoredTask>, Failure> {
-        self.read("reading all tasks", move |connection| all_tasks(connection, after, limit)).await
-    }
-
-    async fn task_bundles(
-        &self,
-        after: Option<TaskId>,
-        limit: usize,
+        depth: ScanDepth,
     ) -> Result<Vec<TaskBundle>, Failure> {
-        self.read("reading all tasks", move |connection| {
-            let found = browse::fitting_one_read(all_tasks(connection, after, limit)?);
-            found.into_iter().map(|found| bundle(connection, found)).collect()
-        })
-        .await
+        match depth {
+            ScanDepth::Task => {
+                let found = self.all_tasks(after, limit).await?;
+                Ok(found.into_iter().map(TaskBundle::without_rows).collect())
+            }
+            ScanDepth::AllRows => self.task_bundles(after, limit).await,
+        }
     }
 
     async fn integrity(&self) -> Result<Vec<String>, Failure> {

@@ -166,7 +166,7 @@ async fn batch<F: Fixture>(
     asks: &[Call],
     fate: Fate,
 ) -> Vec<CallResult> {
-    let opened = driver.store().opened();
+    let opened = driver.store().status();
     if hand == Hand::Another && opened.writers > 1 {
         let mut other = driver.store().writer().await.expect("there is a second one");
         return carry_all(&mut other, opened.epoch, asks, fate).await;

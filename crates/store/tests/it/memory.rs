@@ -166,7 +166,7 @@ mod disk {
             let store = in_doubt().await;
             store.settle(store.orphans()[0], fate);
             assert!(store.orphans().is_empty());
-            assert_eq!(store.reopen().opened().last_commit_at.is_some(), is_there, "{fate:?}");
+            assert_eq!(store.reopen().status().last_commit_at.is_some(), is_there, "{fate:?}");
         }
     }
 
@@ -174,6 +174,6 @@ mod disk {
     async fn a_crash_drops_what_was_not_synced() {
         let store = in_doubt().await.reopen();
         assert!(store.orphans().is_empty());
-        assert_eq!(store.opened().last_commit_at, None);
+        assert_eq!(store.status().last_commit_at, None);
     }
 }

@@ -12,8 +12,8 @@ use store::sqlite::copy_target::{self as files, SqliteCopyTarget};
 use store::sqlite::{Options, SqliteStore};
 use store::{
     Administration, ApiKey, Audit, AuditFilter, Browse, ClockAhead, Entry, FailureKind,
-    PostgresStore, PreviousSecret, Seal, Store, SystemClock, TaskBundle, TaskKey, TaskWithSpec,
-    TenantLimits, Writer,
+    PostgresStore, PreviousSecret, RowsAfter, ScanDepth, Seal, Store, SystemClock, TaskBundle,
+    TaskKey, TaskWithSpec, TenantLimits, Writer,
 };
 use storetest::ManualClock;
 use storetest::conformance::carry::carry;
@@ -124,7 +124,8 @@ async fn everything<B: Browse>(browse: &B) -> Vec<TaskBundle> {
     let mut all: Vec<TaskBundle> = Vec::new();
     loop {
         let after = all.last().map(|bundle| bundle.task.key().id);
-        let page = browse.task_bundles(after, usize::MAX).await.expect("the store answers");
+        let page =
+            browse.scan(after, usize::MAX, ScanDepth::AllRows).await.expect("the store answers");
         if page.is_empty() {
             return all;
         }
@@ -170,7 +171,7 @@ async fn a_store_moves_to_a_database_and_back_unchanged() {
     assert!(moved.summary.keys >= u64::try_from(WAITING).unwrap(), "{moved:?}");
 
     let middle = database(&there).await;
-    assert!(middle.opened().epoch == moved.epoch && moved.epoch > from.opened().epoch);
+    assert!(middle.status().epoch == moved.epoch && moved.epoch > from.status().epoch);
     assert_eq!(everything(from.browse()).await, everything(middle.browse()).await);
     let target = SqliteCopyTarget::begin(&last, &today()).unwrap();
     let left = PostgresCopySource::begin(there.url(), "there").await.unwrap();
@@ -178,11 +179,12 @@ async fn a_store_moves_to_a_database_and_back_unchanged() {
     assert!(back.epoch > moved.epoch);
 
     let to = open(&last);
-    assert_eq!(to.opened().epoch, back.epoch);
+    assert_eq!(to.status().epoch, back.epoch);
     assert_eq!(everything(from.browse()).await, everything(to.browse()).await);
     let (ours, theirs) = (from.browse(), to.browse());
-    assert_eq!(ours.api_keys().await.unwrap(), theirs.api_keys().await.unwrap());
-    assert_eq!(ours.tenant_limits().await.unwrap(), theirs.tenant_limits().await.unwrap());
+    let (kept, copied) =
+        (ours.administration().await.unwrap(), theirs.administration().await.unwrap());
+    assert_eq!((kept.api_keys, kept.tenant_limits), (copied.api_keys, copied.tenant_limits));
     let filter = AuditFilter { limit: 100, ..AuditFilter::default() };
     assert_eq!(ours.audit(&filter).await.unwrap(), theirs.audit(&filter).await.unwrap());
     assert_eq!(summary(&from).await, summary(&to).await);
@@ -227,9 +229,19 @@ async fn history_of<B: Browse>(browse: &B, key: &TaskKey) -> (Vec<Entry>, Vec<Cl
     let (mut entries, mut attempts): (Vec<Entry>, Vec<ClosedAttempt>) = (Vec::new(), Vec::new());
     loop {
         let after = entries.last().map_or(0, |entry| entry.n);
-        let page = browse.history(key, after, 100).await.expect("the store answers");
+        let page = browse
+            .rows(key, RowsAfter::Entry(after), 100)
+            .await
+            .expect("the store answers")
+            .history;
         let closed = attempts.last().map_or(0, |closed| closed.attempt);
-        attempts.extend(browse.attempts(key, closed, 100).await.expect("the store answers"));
+        attempts.extend(
+            browse
+                .rows(key, RowsAfter::Attempt(closed), 100)
+                .await
+                .expect("the store answers")
+                .attempts,
+        );
         if page.is_empty() {
             return (entries, attempts);
         }
@@ -274,7 +286,7 @@ async fn a_lease_from_before_a_move_is_cancelled_and_its_task_goes_on() {
     let request = report(&caller(&leased), succeeded());
     let ask = Call::About { key: key_of(&leased), request };
     let mut batch = writer.begin().await.unwrap();
-    let said = carry(&mut batch, store.opened().epoch, ask).await.unwrap();
+    let said = carry(&mut batch, store.status().epoch, ask).await.unwrap();
     let CallResult::Answer(Answer::Refused(refusal)) = said else { panic!("{said:?}") };
     assert!(matches!(refusal, Refusal::TaskExpired { .. }), "{refusal:?}");
     assert_eq!(refusal.worker_verdict(), verdict::WorkerVerdict::Cancelled);
@@ -405,6 +417,6 @@ async fn a_database_that_is_served_is_left_alone() {
         raised = databases::raise_epoch(there.url(), "there").await;
     }
     let (before, after) = raised.expect("nobody works on it any more");
-    assert!(before == store.opened().epoch && after > before);
-    assert_eq!(database(&there).await.opened().epoch, after);
+    assert!(before == store.status().epoch && after > before);
+    assert_eq!(database(&there).await.status().epoch, after);
 }

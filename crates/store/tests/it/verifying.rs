@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::{
-    ApiKey, AuditFilter, Audited, Batch, Browse, Entry, Failure, Filter, Listing, QueueDepth,
-    Refused, Store, StoredTask, TaskBundle, TaskKey, TenantLimits, Writer, verify,
+    AdministrationRows, AuditFilter, Audited, Batch, Browse, Failure, Filter, Listing, QueueDepth,
+    RowsAfter, ScanDepth, Store, StoredTask, TaskBundle, TaskKey, TaskRows, Writer, verify,
 };
 use storetest::ManualClock;
 use storetest::conformance::{Call, Fixture, Submission, carry::carry};
 use tokio::sync::Mutex;
-use verdict::{ClosedAttempt, Scope, TaskId};
+use verdict::{Scope, TaskId};
 
 use crate::conformance::Sqlite;
 use crate::postgres::Postgres;
@@ -60,15 +60,16 @@ impl<S: Store> Growing<S> {
 }
 
 impl<S: Store> Browse for Growing<S> {
-    async fn task_bundles(
+    async fn scan(
         &self,
         after: Option<TaskId>,
         limit: usize,
+        depth: ScanDepth,
     ) -> Result<Vec<TaskBundle>, Failure> {
         let reads = self.reads.fetch_add(1, Ordering::SeqCst);
         assert!(reads < READS_MAX, "there is no end to it");
         self.grow(MEANWHILE).await;
-        self.store.browse().task_bundles(after, limit).await
+        self.store.browse().scan(after, limit, depth).await
     }
 
     async fn latest(&self) -> Result<Option<TaskId>, Failure> {
@@ -79,43 +80,17 @@ impl<S: Store> Browse for Growing<S> {
         self.store.browse().integrity().await
     }
 
-    async fn all_tasks(
-        &self,
-        after: Option<TaskId>,
-        limit: usize,
-    ) -> Result<Vec<StoredTask>, Failure> {
-        self.store.browse().all_tasks(after, limit).await
-    }
-
     async fn find(&self, key: &TaskKey) -> Result<Option<StoredTask>, Failure> {
         self.store.browse().find(key).await
     }
 
-    async fn history(
+    async fn rows(
         &self,
         key: &TaskKey,
-        after: u32,
+        after: RowsAfter<'_>,
         limit: usize,
-    ) -> Result<Vec<Entry>, Failure> {
-        self.store.browse().history(key, after, limit).await
-    }
-
-    async fn attempts(
-        &self,
-        key: &TaskKey,
-        after: u32,
-        limit: usize,
-    ) -> Result<Vec<ClosedAttempt>, Failure> {
-        self.store.browse().attempts(key, after, limit).await
-    }
-
-    async fn refused(
-        &self,
-        key: &TaskKey,
-        after: Option<&Refused>,
-        limit: usize,
-    ) -> Result<Vec<Refused>, Failure> {
-        self.store.browse().refused(key, after, limit).await
+    ) -> Result<TaskRows, Failure> {
+        self.store.browse().rows(key, after, limit).await
     }
 
     async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Listing, Failure> {
@@ -130,12 +105,8 @@ impl<S: Store> Browse for Growing<S> {
         self.store.browse().count_ahead(key, limit).await
     }
 
-    async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {
-        self.store.browse().api_keys().await
-    }
-
-    async fn tenant_limits(&self) -> Result<Vec<TenantLimits>, Failure> {
-        self.store.browse().tenant_limits().await
+    async fn administration(&self) -> Result<AdministrationRows, Failure> {
+        self.store.browse().administration().await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

@@ -56,7 +56,7 @@ fn act(keys: &[&ApiKey], audit: &[&Audit]) -> Administration {
 
 async fn keys<F: Fixture>(driver: &mut Driver<F>) -> Vec<ApiKey> {
     driver.pause().await;
-    driver.browse().api_keys().await.expect("browsing works")
+    driver.browse().administration().await.expect("browsing works").api_keys
 }
 
 async fn log<F: Fixture>(driver: &mut Driver<F>, filter: AuditFilter) -> Vec<Audited> {
@@ -126,7 +126,7 @@ pub async fn keeps_the_limits_of_tenants_as_they_are_now<F: Fixture>(driver: &mu
         driver.writer().administer(&act).await.expect("the limits are written");
     }
     driver.pause().await;
-    let found = driver.browse().tenant_limits().await.expect("browsing works");
+    let found = driver.browse().administration().await.expect("browsing works").tenant_limits;
     assert_eq!(found, [second, third]);
 }
 

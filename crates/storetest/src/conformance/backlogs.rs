@@ -96,7 +96,7 @@ pub async fn follows_what_the_same_batch_grants<F: Fixture>(driver: &mut Driver<
     let submission = driver.submission(&scope, "images");
     let third = submission.submit.id;
     let firsts = [driver.number() << 32, driver.number() << 32];
-    let epoch = driver.store().opened().epoch;
+    let epoch = driver.store().status().epoch;
     let polled = Waiting::at(&[(&scope, "images")]);
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
     carry(&mut batch, epoch, Call::Submit(submission)).await.expect("it is saved");

@@ -1,6 +1,6 @@
 //! Reading concurrently with the writers.
 
-use store::browse::Browse;
+use store::browse::{Browse, RowsAfter, ScanDepth};
 use store::row::{
     Bodies, Entry, Filter, Listed, Listing, PAGE_BYTES_MAX, QueueDepth, StoredTask, TaskKey,
 };
@@ -207,7 +207,12 @@ pub async fn reads_a_long_history_in_pages<F: Fixture>(driver: &mut Driver<F>) {
     let mut pages = 0;
     loop {
         let after = history.last().map_or(0, |entry| entry.n);
-        let page = driver.browse().history(&key, after, 99).await.expect("browsing works");
+        let page = driver
+            .browse()
+            .rows(&key, RowsAfter::Entry(after), 99)
+            .await
+            .expect("browsing works")
+            .history;
         if page.is_empty() {
             break;
         }
@@ -225,7 +230,12 @@ pub async fn reads_a_long_history_in_pages<F: Fixture>(driver: &mut Driver<F>) {
     let mut attempts: Vec<u32> = Vec::new();
     loop {
         let after = attempts.last().copied().unwrap_or(0);
-        let page = driver.browse().attempts(&key, after, 99).await.expect("browsing works");
+        let page = driver
+            .browse()
+            .rows(&key, RowsAfter::Attempt(after), 99)
+            .await
+            .expect("browsing works")
+            .attempts;
         if page.is_empty() {
             break;
         }
@@ -233,7 +243,12 @@ pub async fn reads_a_long_history_in_pages<F: Fixture>(driver: &mut Driver<F>) {
         attempts.extend(page.iter().map(|closed| closed.attempt));
     }
     assert_eq!(attempts, (1..=ATTEMPTS).collect::<Vec<u32>>());
-    let two = driver.browse().attempts(&key, 3, 2).await.expect("browsing works");
+    let two = driver
+        .browse()
+        .rows(&key, RowsAfter::Attempt(3), 2)
+        .await
+        .expect("browsing works")
+        .attempts;
     assert_eq!(two.iter().map(|closed| closed.attempt).collect::<Vec<u32>>(), [4, 5]);
 }
 
@@ -253,17 +268,31 @@ pub async fn reads_refusals_in_pages<F: Fixture>(driver: &mut Driver<F>) {
     let now = caller(&leased[0]);
     // Late reports, each under a lease that has ended.
     for attempt in 1..=3 {
-        let attempts =
-            driver.browse().attempts(&key, attempt - 1, 1).await.expect("browsing works");
+        let attempts = driver
+            .browse()
+            .rows(&key, RowsAfter::Attempt(attempt - 1), 1)
+            .await
+            .expect("browsing works")
+            .attempts;
         let late = Caller { attempt, lease: attempts[0].lease, ..now.clone() };
         driver.about(&key, report(&late, failed("late"))).await;
     }
     driver.pause().await;
-    let all = driver.browse().refused(&key, None, 99).await.expect("browsing works");
+    let all = driver
+        .browse()
+        .rows(&key, RowsAfter::Refusal(None), 99)
+        .await
+        .expect("browsing works")
+        .refused;
     assert_eq!(all.iter().map(|refused| refused.attempt).collect::<Vec<u32>>(), [1, 2, 3]);
     let mut seen = Vec::new();
     loop {
-        let page = driver.browse().refused(&key, seen.last(), 2).await.expect("browsing works");
+        let page = driver
+            .browse()
+            .rows(&key, RowsAfter::Refusal(seen.last()), 2)
+            .await
+            .expect("browsing works")
+            .refused;
         if page.is_empty() {
             break;
         }
@@ -313,7 +342,8 @@ pub async fn finds_history_and_attempts<F: Fixture>(driver: &mut Driver<F>) {
     driver.about(&key, verdict::Request::Heartbeat(beat)).await;
     driver.about(&key, report(&caller, succeeded())).await;
     driver.pause().await;
-    let history = driver.browse().history(&key, 0, 99).await.expect("browsing works");
+    let history =
+        driver.browse().rows(&key, RowsAfter::Entry(0), 99).await.expect("browsing works").history;
     // one entry per decision, none for the heartbeat; what it changed is in the next one.
     let names: Vec<_> = history.iter().map(|entry| (entry.n, entry.events[0].name())).collect();
     assert_eq!(names, [(1, "submitted"), (2, "granted"), (3, "attempt_closed")]);
@@ -331,9 +361,15 @@ pub async fn finds_history_and_attempts<F: Fixture>(driver: &mut Driver<F>) {
         subject.settle(&entry.events, entry.at)
     });
     assert_eq!(driver.load(&key).await, folded);
-    let page = driver.browse().history(&key, 1, 1).await.expect("browsing works");
+    let page =
+        driver.browse().rows(&key, RowsAfter::Entry(1), 1).await.expect("browsing works").history;
     assert_eq!(page, history[1..2]);
-    let attempts = driver.browse().attempts(&key, 0, 99).await.expect("browsing works");
+    let attempts = driver
+        .browse()
+        .rows(&key, RowsAfter::Attempt(0), 99)
+        .await
+        .expect("browsing works")
+        .attempts;
     assert_eq!((attempts.len(), attempts[0].lease), (1, caller.lease));
 }
 
@@ -376,7 +412,8 @@ pub async fn walks_everything_for_verification<F: Fixture>(driver: &mut Driver<F
     driver.pause().await;
     let (mut after, mut seen) = (None, Vec::new());
     loop {
-        let page = driver.browse().all_tasks(after, 4).await.expect("browsing works");
+        let page = driver.browse().scan(after, 4, ScanDepth::Task).await.expect("browsing works");
+        let page: Vec<StoredTask> = page.into_iter().map(|found| found.task).collect();
         let Some(last) = ids(&page).pop() else { break };
         after = Some(last);
         seen.extend(ids(&page));

@@ -1,6 +1,6 @@
 //! Cancels, from the request to the end.
 
-use store::browse::Browse;
+use store::browse::{Browse, RowsAfter};
 use verdict::request::{Cancel, CancelMode, Heartbeat};
 use verdict::{Answer, Reason, Request, Scope, Span, State, Subject};
 
@@ -19,7 +19,15 @@ pub async fn stops_waiting_tasks_at_once<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(driver.about(&key, cancel()).await, accepted);
     // S2-23: no poll gets it, and no attempt was ever made.
     assert!(driver.lease(&scope, "images", 9).await.is_empty());
-    assert!(driver.browse().attempts(&key, 0, 99).await.expect("browsing works").is_empty());
+    assert!(
+        driver
+            .browse()
+            .rows(&key, RowsAfter::Attempt(0), 99)
+            .await
+            .expect("browsing works")
+            .attempts
+            .is_empty()
+    );
     driver.wait(Span::from_secs(5));
     assert_eq!(driver.about(&key, cancel()).await, accepted);
 }

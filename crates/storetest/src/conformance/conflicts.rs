@@ -14,7 +14,7 @@ type WriterOf<F> = <<F as Fixture>::Store as Store>::Writer;
 /// A second writer, or `None` after checking that this engine allows none.
 async fn second_writer<F: Fixture>(driver: &Driver<F>) -> Option<WriterOf<F>> {
     let second = driver.store().writer().await;
-    assert_eq!(second.is_ok(), driver.store().opened().writers > 1);
+    assert_eq!(second.is_ok(), driver.store().status().writers > 1);
     second.ok()
 }
 
@@ -34,7 +34,7 @@ fn want() -> Want {
 
 pub async fn limits_its_writers<F: Fixture>(driver: &mut Driver<F>) {
     let mut more = Vec::new();
-    for _ in 1..driver.store().opened().writers {
+    for _ in 1..driver.store().status().writers {
         more.push(driver.store().writer().await.expect("there are as many as it says"));
     }
     let refused = driver.store().writer().await.err().map(|failure| failure.kind);

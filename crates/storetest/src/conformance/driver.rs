@@ -87,7 +87,7 @@ impl<F: Fixture> Driver<F> {
     /// Makes several requests in one batch.
     pub async fn ask_all(&mut self, asks: Vec<Call>) -> Vec<CallResult> {
         self.pause().await;
-        let epoch = self.store().opened().epoch;
+        let epoch = self.store().status().epoch;
         let mut batch = self.writer().begin().await.expect("a batch can be begun");
         let mut said = Vec::new();
         for ask in asks {

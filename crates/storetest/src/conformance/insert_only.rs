@@ -1,6 +1,6 @@
 //! Rows that are written once: the store refuses a caller that writes them again.
 
-use store::browse::Browse;
+use store::browse::{Browse, RowsAfter};
 use store::failure::FailureKind;
 use store::row::{Change, TaskKey};
 use store::seam::{Batch, Decided, Lookup, Writer};
@@ -91,11 +91,24 @@ pub async fn refuses_a_second_row_for_an_attempt<F: Fixture>(driver: &mut Driver
     let key = driver.add(&scope, "images").await;
     let leased = driver.lease(&scope, "images", 1).await;
     driver.about(&key, report(&caller(&leased[0]), failed())).await;
-    let attempts = driver.browse().attempts(&key, 0, 99).await.expect("browsing works");
+    let attempts = driver
+        .browse()
+        .rows(&key, RowsAfter::Attempt(0), 99)
+        .await
+        .expect("browsing works")
+        .attempts;
     let again = Change { closed: attempts.clone(), ..next_change(driver, &key).await };
     // S3-12: the answer given to an attempt is final.
     refuses(driver, again).await;
-    assert_eq!(driver.browse().attempts(&key, 0, 99).await.expect("browsing works"), attempts);
+    assert_eq!(
+        driver
+            .browse()
+            .rows(&key, RowsAfter::Attempt(0), 99)
+            .await
+            .expect("browsing works")
+            .attempts,
+        attempts
+    );
 }
 
 pub async fn refuses_gaps_in_history<F: Fixture>(driver: &mut Driver<F>) {
@@ -105,10 +118,28 @@ pub async fn refuses_gaps_in_history<F: Fixture>(driver: &mut Driver<F>) {
     again.entries[0].n = 1;
     // every decision has its own entry, numbered once.
     refuses(driver, again).await;
-    assert_eq!(driver.browse().history(&key, 0, 9).await.expect("browsing works").len(), 1);
+    assert_eq!(
+        driver
+            .browse()
+            .rows(&key, RowsAfter::Entry(0), 9)
+            .await
+            .expect("browsing works")
+            .history
+            .len(),
+        1
+    );
     driver.pause().await;
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
     batch.save(Decided::changes(vec![honest])).await.expect("the honest change is taken");
     batch.commit().await.expect("the batch commits");
-    assert_eq!(driver.browse().history(&key, 0, 9).await.expect("browsing works").len(), 2);
+    assert_eq!(
+        driver
+            .browse()
+            .rows(&key, RowsAfter::Entry(0), 9)
+            .await
+            .expect("browsing works")
+            .history
+            .len(),
+        2
+    );
 }

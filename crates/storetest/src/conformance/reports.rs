@@ -1,6 +1,6 @@
 //! Reports, their stored answers, and refused reports.
 
-use store::browse::Browse;
+use store::browse::{Browse, RowsAfter};
 use verdict::request::{Caller, Outcome, Report};
 use verdict::{
     Answer, AttemptOutcome, Category, Digest, Fault, Refusal, Request, Scope, State, Subject,
@@ -62,7 +62,12 @@ pub async fn keeps_a_second_attempt_apart<F: Fixture>(driver: &mut Driver<F>) {
     let second = caller(&driver.lease(&scope, "images", 1).await[0]);
     assert_eq!(second.attempt, 2);
     driver.about(&key, report(&second, succeeded())).await;
-    let attempts = driver.browse().attempts(&key, 0, 99).await.expect("browsing works");
+    let attempts = driver
+        .browse()
+        .rows(&key, RowsAfter::Attempt(0), 99)
+        .await
+        .expect("browsing works")
+        .attempts;
     let outcomes: Vec<_> = attempts.iter().map(|row| (row.attempt, row.outcome)).collect();
     assert_eq!(outcomes, [(1, AttemptOutcome::Failed), (2, AttemptOutcome::Succeeded)]);
     // the first attempt's answer is still stored, with the task's current state.
@@ -81,7 +86,12 @@ pub async fn remembers_refused_reports<F: Fixture>(driver: &mut Driver<F>) {
     let answer = driver.about(&key, report(&late, succeeded())).await;
     assert!(matches!(answer, Answer::Refused(Refusal::TaskExpired { .. })));
     // R-9, S4-33: stored beside the state machine, and nothing else changed.
-    let refused = driver.browse().refused(&key, None, 99).await.expect("browsing works");
+    let refused = driver
+        .browse()
+        .rows(&key, RowsAfter::Refusal(None), 99)
+        .await
+        .expect("browsing works")
+        .refused;
     assert_eq!(refused.len(), 1);
     let row = &refused[0];
     assert_eq!((row.call.as_str(), row.code.as_str()), ("report", "task_expired"));
@@ -93,7 +103,15 @@ pub async fn remembers_refused_reports<F: Fixture>(driver: &mut Driver<F>) {
     // A worker that repeats a call does not fill the table: only the first refusal of a kind is stored.
     driver.wait(verdict::Span::from_secs(1));
     driver.about(&key, report(&late, failed())).await;
-    assert_eq!(driver.browse().refused(&key, None, 99).await.expect("browsing works"), refused);
+    assert_eq!(
+        driver
+            .browse()
+            .rows(&key, RowsAfter::Refusal(None), 99)
+            .await
+            .expect("browsing works")
+            .refused,
+        refused
+    );
 }
 
 /// Texts of any length and any characters are read back unchanged, from every table that holds them.
@@ -116,9 +134,15 @@ pub async fn carries_payloads_unchanged<F: Fixture>(driver: &mut Driver<F>) {
     let Subject::Done(done) = driver.load(&key).await else { panic!("the task has ended") };
     // S2-33: a failed run records its error.
     assert_eq!(done.end.fault, Some(fault.clone()));
-    let attempts = driver.browse().attempts(&key, 0, 99).await.expect("browsing works");
+    let attempts = driver
+        .browse()
+        .rows(&key, RowsAfter::Attempt(0), 99)
+        .await
+        .expect("browsing works")
+        .attempts;
     assert_eq!((&attempts[0].fault, &attempts[0].claims), (&Some(fault), &claims));
-    let history = driver.browse().history(&key, 2, 9).await.expect("browsing works");
+    let history =
+        driver.browse().rows(&key, RowsAfter::Entry(2), 9).await.expect("browsing works").history;
     assert_eq!(history[0].request, Request::Report(request));
 
     let key = driver.add(&scope, "images").await;

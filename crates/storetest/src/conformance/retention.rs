@@ -1,6 +1,6 @@
 //! Deletes tasks that ended long ago, with all their rows, and nothing else.
 
-use store::browse::Browse;
+use store::browse::{Browse, RowsAfter};
 use store::failure::FailureKind;
 use store::row::{EndedTask, TaskKey};
 use store::seam::{Batch, Decided, Store, Writer};
@@ -69,13 +69,31 @@ pub async fn forgets_ended_tasks_whole<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(driver.load(&first).await, Subject::Absent);
     let browse = driver.browse();
     assert_eq!(browse.find(&first).await.expect("browsing works"), None);
-    assert_eq!(browse.history(&first, 0, 9).await.expect("browsing works"), []);
-    assert_eq!(browse.attempts(&first, 0, 99).await.expect("browsing works"), []);
-    assert_eq!(browse.refused(&first, None, 99).await.expect("browsing works"), []);
+    assert_eq!(
+        browse.rows(&first, RowsAfter::Entry(0), 9).await.expect("browsing works").history,
+        []
+    );
+    assert_eq!(
+        browse.rows(&first, RowsAfter::Attempt(0), 99).await.expect("browsing works").attempts,
+        []
+    );
+    assert_eq!(
+        browse.rows(&first, RowsAfter::Refusal(None), 99).await.expect("browsing works").refused,
+        []
+    );
     assert_eq!(ended(driver).await, ends[1..]);
     // All other tasks are unchanged, and the store is intact.
     assert!(driver.load(&waits).await.live().is_some());
-    assert_eq!(driver.browse().attempts(&second, 0, 99).await.expect("browsing works").len(), 1);
+    assert_eq!(
+        driver
+            .browse()
+            .rows(&second, RowsAfter::Attempt(0), 99)
+            .await
+            .expect("browsing works")
+            .attempts
+            .len(),
+        1
+    );
     let found = verify(driver.store().browse()).await.expect("the store can be read");
     assert_eq!((found.tasks, found.findings), (3, Vec::new()));
     // its key is free, and belongs to the next task that uses it.
@@ -121,6 +139,15 @@ pub async fn keeps_everything_when_a_batch_is_dropped<F: Fixture>(driver: &mut D
     drop(batch);
     // S2-104: what was not committed has no effect.
     assert!(matches!(driver.load(&first).await, Subject::Done(_)));
-    assert_eq!(driver.browse().attempts(&first, 0, 99).await.expect("browsing works").len(), 1);
+    assert_eq!(
+        driver
+            .browse()
+            .rows(&first, RowsAfter::Attempt(0), 99)
+            .await
+            .expect("browsing works")
+            .attempts
+            .len(),
+        1
+    );
     assert_eq!(ended(driver).await, ends);
 }

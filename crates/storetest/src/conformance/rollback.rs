@@ -70,5 +70,5 @@ pub async fn pulses_without_changes<F: Fixture>(driver: &mut Driver<F>) {
     batch.commit().await.expect("the batch commits");
     driver.wait(Span::from_secs(7));
     driver.reopen().await;
-    assert_eq!(driver.store().opened().last_commit_at, Some(now));
+    assert_eq!(driver.store().status().last_commit_at, Some(now));
 }

@@ -1,6 +1,6 @@
 //! A scope never sees rows of another one.
 
-use store::browse::Browse;
+use store::browse::{Browse, RowsAfter};
 use store::row::{Filter, IdempotencyKey, Listing, PollRef, TaskKey};
 use store::seam::{Batch, Lookup, Writer};
 use verdict::{Scope, Span, Subject};
@@ -57,7 +57,16 @@ async fn check_task<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) {
     assert_eq!(driver.load(key).await, Subject::Absent);
     let browse = driver.browse();
     assert_eq!(browse.find(key).await.expect("browsing works"), None);
-    assert_eq!(browse.history(key, 0, 99).await.expect("browsing works"), []);
-    assert_eq!(browse.attempts(key, 0, 99).await.expect("browsing works"), []);
-    assert_eq!(browse.refused(key, None, 99).await.expect("browsing works"), []);
+    assert_eq!(
+        browse.rows(key, RowsAfter::Entry(0), 99).await.expect("browsing works").history,
+        []
+    );
+    assert_eq!(
+        browse.rows(key, RowsAfter::Attempt(0), 99).await.expect("browsing works").attempts,
+        []
+    );
+    assert_eq!(
+        browse.rows(key, RowsAfter::Refusal(None), 99).await.expect("browsing works").refused,
+        []
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use store::browse::Browse;
+use store::browse::{Browse, RowsAfter};
 use store::row::{TaskKey, Want};
 use store::seam::{Batch, Loaded, Lookup, Plan, Selection, Writer};
 use verdict::request::{Extend, Started};
@@ -99,7 +99,12 @@ pub async fn takes_over_after_a_loss<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(driver.sweep().await, [(key.id, Answer::Done)]);
     let second = driver.lease(&scope, "images", 1).await;
     assert_eq!(second[0].task.attempt, 2);
-    let attempts = driver.browse().attempts(&key, 0, 99).await.expect("browsing works");
+    let attempts = driver
+        .browse()
+        .rows(&key, RowsAfter::Attempt(0), 99)
+        .await
+        .expect("browsing works")
+        .attempts;
     assert_eq!(attempts[0].outcome, AttemptOutcome::Lost);
     assert_eq!(attempts[0].reason, Some(Reason::HeartbeatTimeout));
     let fence = second[0].task.lease().map(|lease| lease.fence);

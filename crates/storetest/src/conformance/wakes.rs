@@ -44,7 +44,7 @@ pub async fn never_runs_backwards<F: Fixture>(driver: &mut Driver<F>) {
     assert!(driver.now() >= before);
     driver.reopen().await;
     assert!(driver.now() >= before);
-    assert_eq!(driver.store().opened().last_commit_at, Some(before));
+    assert_eq!(driver.store().status().last_commit_at, Some(before));
     driver.wait(Span::from_secs(5));
     assert_eq!(driver.now(), before.plus(Span::from_secs(5)));
 }

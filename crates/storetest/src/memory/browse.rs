@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
-use store::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
-use store::browse::Browse;
+use store::administration::{AdministrationRows, AuditFilter, Audited};
+use store::browse::{Browse, RowsAfter, ScanDepth};
 use store::clock::MonotonicClock;
 use store::failure::Failure;
 use store::row::{
-    Bodies, Entry, Filter, Listed, Listing, QueueDepth, Refused, StoredTask, TaskKey,
+    Bodies, Entry, Filter, Listed, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey,
+    TaskRows,
 };
 use store::row_size::{self, ByteBudget};
 use verdict::event::{Event, Submitted};
@@ -31,12 +32,48 @@ impl MemoryBrowse {
     }
 
     /// The rows of a task, if it belongs to the caller's scope.
-    fn rows<T>(&self, key: &TaskKey, read: impl FnOnce(&Tables) -> Vec<T>) -> Vec<T> {
+    fn rows_of<T>(&self, key: &TaskKey, read: impl FnOnce(&Tables) -> Vec<T>) -> Vec<T> {
         let mut shared = lock(&self.shared);
         let tables = &shared.tables;
         let rows = tables.find(key).map_or_else(Vec::new, |_| read(tables));
         shared.rows_read += rows.len() as u64;
         rows
+    }
+
+    fn history(&self, key: &TaskKey, after: u32, limit: usize) -> Vec<Entry> {
+        let range = (Bound::Excluded((key.id, after)), Bound::Included((key.id, u32::MAX)));
+        self.rows_of(key, |tables| {
+            if after == u32::MAX {
+                return Vec::new();
+            }
+            let entries = tables.history.range(range).take(limit).map(|(_, entry)| entry.clone());
+            row_size::take_fitting(entries.collect(), ByteBudget::page(), row_size::entry)
+        })
+    }
+
+    fn attempts(&self, key: &TaskKey, after: u32, limit: usize) -> Vec<ClosedAttempt> {
+        let range = (key.id, after.saturating_add(1))..=(key.id, u32::MAX);
+        self.rows_of(key, |tables| {
+            let attempts = tables.attempts.range(range).take(limit).map(|row| row.1.clone());
+            row_size::take_fitting(attempts.collect(), ByteBudget::page(), row_size::closed)
+        })
+    }
+
+    fn refused(&self, key: &TaskKey, after: Option<&Refused>, limit: usize) -> Vec<Refused> {
+        self.rows_of(key, |tables| {
+            let all: Vec<&Refused> =
+                tables.refused.iter().filter(|refused| refused.task == *key).collect();
+            let place = |after| all.iter().position(|refused| *refused == after);
+            let seen = after.map_or(0, |after| place(after).map_or(all.len(), |place| place + 1));
+            all.into_iter().skip(seen).take(limit).cloned().collect()
+        })
+    }
+
+    fn all_tasks(&self, after: Option<TaskId>, limit: usize) -> Vec<StoredTask> {
+        self.read(|tables| {
+            let ids = tables.ids().into_iter().filter(|id| after.is_none_or(|after| *id > after));
+            ids.take(limit).map(|id| tables.found(id)).collect()
+        })
     }
 
     /// How many entries, attempts and refusals were returned so far: the cost of reading, for tests.
@@ -54,48 +91,17 @@ impl Browse for MemoryBrowse {
         Ok(self.read(|tables| list(tables, scope, filter)))
     }
 
-    async fn history(
+    async fn rows(
         &self,
         key: &TaskKey,
-        after: u32,
+        after: RowsAfter<'_>,
         limit: usize,
-    ) -> Result<Vec<Entry>, Failure> {
-        let range = (Bound::Excluded((key.id, after)), Bound::Included((key.id, u32::MAX)));
-        Ok(self.rows(key, |tables| {
-            if after == u32::MAX {
-                return Vec::new();
-            }
-            let entries = tables.history.range(range).take(limit).map(|(_, entry)| entry.clone());
-            row_size::take_fitting(entries.collect(), ByteBudget::page(), row_size::entry)
-        }))
-    }
-
-    async fn attempts(
-        &self,
-        key: &TaskKey,
-        after: u32,
-        limit: usize,
-    ) -> Result<Vec<ClosedAttempt>, Failure> {
-        let range = (key.id, after.saturating_add(1))..=(key.id, u32::MAX);
-        Ok(self.rows(key, |tables| {
-            let attempts = tables.attempts.range(range).take(limit).map(|row| row.1.clone());
-            row_size::take_fitting(attempts.collect(), ByteBudget::page(), row_size::closed)
-        }))
-    }
-
-    async fn refused(
-        &self,
-        key: &TaskKey,
-        after: Option<&Refused>,
-        limit: usize,
-    ) -> Result<Vec<Refused>, Failure> {
-        Ok(self.rows(key, |tables| {
-            let all: Vec<&Refused> =
-                tables.refused.iter().filter(|refused| refused.task == *key).collect();
-            let place = |after| all.iter().position(|refused| *refused == after);
-            let seen = after.map_or(0, |after| place(after).map_or(all.len(), |place| place + 1));
-            all.into_iter().skip(seen).take(limit).cloned().collect()
-        }))
+    ) -> Result<TaskRows, Failure> {
+        match after {
+            RowsAfter::Entry(n) => Ok(self.history(key, n, limit).into()),
+            RowsAfter::Attempt(n) => Ok(self.attempts(key, n, limit).into()),
+            RowsAfter::Refusal(last) => Ok(self.refused(key, last, limit).into()),
+        }
     }
 
     async fn queues(&self, scope: Option<&Scope>) -> Result<Vec<QueueDepth>, Failure> {
@@ -127,16 +133,14 @@ impl Browse for MemoryBrowse {
         }))
     }
 
-    async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {
-        Ok(self.read(|tables| tables.api_keys.values().cloned().collect()))
-    }
-
-    async fn ring(&self) -> Result<Option<SealedRing>, Failure> {
-        Ok(self.read(|tables| tables.ring.clone()))
-    }
-
-    async fn tenant_limits(&self) -> Result<Vec<TenantLimits>, Failure> {
-        Ok(self.read(|tables| tables.tenant_limits.values().cloned().collect()))
+    async fn administration(&self) -> Result<AdministrationRows, Failure> {
+        Ok(self.read(|tables| AdministrationRows {
+            api_keys: tables.api_keys.values().cloned().collect(),
+            tenant_limits: tables.tenant_limits.values().cloned().collect(),
+            ring: tables.ring.clone(),
+            coordinators: 1,
+            unsealed_time: None,
+        }))
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
@@ -157,15 +161,19 @@ impl Browse for MemoryBrowse {
         Ok(self.read(|tables| tables.ids().last().copied()))
     }
 
-    async fn all_tasks(
+    async fn scan(
         &self,
         after: Option<TaskId>,
         limit: usize,
-    ) -> Result<Vec<StoredTask>, Failure> {
-        Ok(self.read(|tables| {
-            let ids = tables.ids().into_iter().filter(|id| after.is_none_or(|after| *id > after));
-            ids.take(limit).map(|id| tables.found(id)).collect()
-        }))
+        depth: ScanDepth,
+    ) -> Result<Vec<TaskBundle>, Failure> {
+        match depth {
+            ScanDepth::Task => {
+                let found = self.all_tasks(after, limit);
+                Ok(found.into_iter().map(TaskBundle::without_rows).collect())
+            }
+            ScanDepth::AllRows => store::browse::bundles(self, self.all_tasks(after, limit)).await,
+        }
     }
 
     async fn integrity(&self) -> Result<Vec<String>, Failure> {

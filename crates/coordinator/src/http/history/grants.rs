@@ -4,7 +4,7 @@
 //! beginning. Most entries name their attempt, and between two grants there is always one that does, so the
 //! number of grants before a page follows from the first such entry, or from the task.
 
-use store::{Browse, Entry, Failure, TaskKey};
+use store::{Browse, Entry, Failure, RowsAfter, TaskKey};
 use verdict::{Event, Subject};
 
 /// How many entries are read at once to find one that names its attempt.
@@ -27,7 +27,7 @@ pub(super) async fn before<B: Browse>(
     let mut granted: u32 = entries.iter().map(of).sum();
     let mut last = entries.last().map_or(0, |entry| entry.n);
     loop {
-        let page = browse.history(key, last, PAGE).await?;
+        let page = browse.rows(key, RowsAfter::Entry(last), PAGE).await?.history;
         if let Some(before) = granted_before(&page) {
             return Ok(before.saturating_sub(granted));
         }

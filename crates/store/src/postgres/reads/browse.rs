@@ -7,8 +7,8 @@ use tokio_postgres::types::{ToSql, Type};
 use verdict::{ClosedAttempt, Done, Name, Scope, TaskId, Time};
 
 use super::{Client, Read, as_limit, listing, task_bundles};
-use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
-use crate::browse::Browse;
+use crate::administration::{AdministrationRows, AuditFilter, Audited};
+use crate::browse::{Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
 use crate::postgres::batch::quota;
@@ -17,6 +17,7 @@ use crate::postgres::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
 use crate::postgres::{Shared, administration, scopes};
 use crate::row::{
     Entry, Filter, Listing, PAGE_BYTES_MAX, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey,
+    TaskRows,
 };
 use crate::row_size::{self, ByteBudget};
 
@@ -51,6 +52,67 @@ impl PostgresBrowse {
         W: FnOnce(Client) -> F + Send + 'static,
     {
         self.shared.read(what, scopes::ALL.to_owned(), work).await
+    }
+
+    async fn history(
+        &self,
+        key: &TaskKey,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<Entry>, Failure> {
+        let (key, scope) = (key.clone(), &key.scope);
+        self.in_scope("reading a history", scope, move |client| async move {
+            scoped(&client, &key, history(&client, key.id, after, limit)).await
+        })
+        .await
+    }
+
+    async fn attempts(
+        &self,
+        key: &TaskKey,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<ClosedAttempt>, Failure> {
+        let (key, scope) = (key.clone(), &key.scope);
+        self.in_scope("reading attempts", scope, move |client| async move {
+            scoped(&client, &key, attempts(&client, key.id, after, limit)).await
+        })
+        .await
+    }
+
+    async fn refused(
+        &self,
+        key: &TaskKey,
+        after: Option<&Refused>,
+        limit: usize,
+    ) -> Result<Vec<Refused>, Failure> {
+        let (key, scope, after) = (key.clone(), &key.scope, after.cloned());
+        self.in_scope("reading refusals", scope, move |client| async move {
+            scoped(&client, &key, refused(&client, &key, after.as_ref(), limit)).await
+        })
+        .await
+    }
+
+    async fn all_tasks(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<StoredTask>, Failure> {
+        self.in_all("reading all tasks", move |client| async move {
+            listing::all_tasks(&client, after, limit).await
+        })
+        .await
+    }
+
+    async fn task_bundles(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<TaskBundle>, Failure> {
+        self.in_all("reading all tasks", move |client| async move {
+            task_bundles::read(&client, after, limit).await
+        })
+        .await
     }
 }
 
@@ -371,43 +433,17 @@ impl Browse for PostgresBrowse {
         .await
     }
 
-    async fn history(
+    async fn rows(
         &self,
         key: &TaskKey,
-        after: u32,
+        after: RowsAfter<'_>,
         limit: usize,
-    ) -> Result<Vec<Entry>, Failure> {
-        let (key, scope) = (key.clone(), &key.scope);
-        self.in_scope("reading a history", scope, move |client| async move {
-            scoped(&client, &key, history(&client, key.id, after, limit)).await
-        })
-        .await
-    }
-
-    async fn attempts(
-        &self,
-        key: &TaskKey,
-        after: u32,
-        limit: usize,
-    ) -> Result<Vec<ClosedAttempt>, Failure> {
-        let (key, scope) = (key.clone(), &key.scope);
-        self.in_scope("reading attempts", scope, move |client| async move {
-            scoped(&client, &key, attempts(&client, key.id, after, limit)).await
-        })
-        .await
-    }
-
-    async fn refused(
-        &self,
-        key: &TaskKey,
-        after: Option<&Refused>,
-        limit: usize,
-    ) -> Result<Vec<Refused>, Failure> {
-        let (key, scope, after) = (key.clone(), &key.scope, after.cloned());
-        self.in_scope("reading refusals", scope, move |client| async move {
-            scoped(&client, &key, refused(&client, &key, after.as_ref(), limit)).await
-        })
-        .await
+    ) -> Result<TaskRows, Failure> {
+        match after {
+            RowsAfter::Entry(n) => self.history(key, n, limit).await.map(TaskRows::from),
+            RowsAfter::Attempt(n) => self.attempts(key, n, limit).await.map(TaskRows::from),
+            RowsAfter::Refusal(last) => self.refused(key, last, limit).await.map(TaskRows::from),
+        }
     }
 
     async fn queues(&self, scope: Option<&Scope>) -> Result<Vec<QueueDepth>, Failure> {
@@ -432,19 +468,10 @@ impl Browse for PostgresBrowse {
         .await
     }
 
-    async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {
-        let read = |client| async move { administration::api_keys(&client).await };
-        self.shared.read_upkeep("reading API keys", read).await
-    }
-
-    async fn ring(&self) -> Result<Option<SealedRing>, Failure> {
-        let read = |client| async move { administration::ring(&client).await };
-        self.shared.read_upkeep("reading the signing keys", read).await
-    }
-
-    async fn tenant_limits(&self) -> Result<Vec<TenantLimits>, Failure> {
-        let read = |client| async move { administration::tenant_limits(&client).await };
-        self.shared.read_upkeep("reading the limits of tenants", read).await
+    async fn administration(&self) -> Result<AdministrationRows, Failure> {
+        let now = self.shared.clock.now();
+        let read = move |client: Client| async move { administration::rows(&client, now).await };
+        self.shared.read_upkeep("reading keys and limits", read).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
@@ -464,26 +491,19 @@ impl Browse for PostgresBrowse {
         .await
     }
 
-    async fn all_tasks(
+    async fn scan(
         &self,
         after: Option<TaskId>,
         limit: usize,
-    ) -> Result<Vec<StoredTask>, Failure> {
-        self.in_all("reading all tasks", move |client| async move {
-            listing::all_tasks(&client, after, limit).await
-        })
-        .await
-    }
-
-    async fn task_bundles(
-        &self,
-        after: Option<TaskId>,
-        limit: usize,
+        depth: ScanDepth,
     ) -> Result<Vec<TaskBundle>, Failure> {
-        self.in_all("reading all tasks", move |client| async move {
-            task_bundles::read(&client, after, limit).await
-        })
-        .await
+        match depth {
+            ScanDepth::Task => {
+                let found = self.all_tasks(after, limit).await?;
+                Ok(found.into_iter().map(TaskBundle::without_rows).collect())
+            }
+            ScanDepth::AllRows => self.task_bundles(after, limit).await,
+        }
     }
 
     async fn integrity(&self) -> Result<Vec<String>, Failure> {

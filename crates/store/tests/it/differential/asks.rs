@@ -10,7 +10,7 @@ use verdict::request::{
 };
 use verdict::task::Progress;
 use verdict::{
-    Answer, Category, Digest, Fault, LeaseId, Policy, Request, Scope, Span, Subject, TaskId, Time,
+    Answer, Category, Digest, Fault, LeaseId, Policy, Request, Scope, Span, TaskId, Time,
 };
 
 use super::dice::Dice;
@@ -212,13 +212,4 @@ fn extend(dice: &mut Dice, now: Time) -> Call {
     let stalled_since = Time::from_millis(now.millis() - gap.millis() as i64);
     let request = Request::Extend(Extend { stalled_since, gap });
     Call::OfRunning { request, page: 1 + dice.below(3) as usize }
-}
-
-/// The id of an existing task.
-pub(crate) fn id(subject: &Subject) -> TaskId {
-    match subject {
-        Subject::Live(task) => task.id,
-        Subject::Done(done) => done.id,
-        Subject::Absent => unreachable!("what a store lists is there"),
-    }
 }

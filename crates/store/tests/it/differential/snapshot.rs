@@ -1,13 +1,11 @@
 //! Everything a store shows, in a form in which two stores can be compared.
 
 use store::{
-    Batch, Browse, Entry, Loaded, Lookup, QueueDepth, Refused, Selection, Store, StoredTask,
-    TaskKey, Want, Writer,
+    Batch, Browse, Entry, Loaded, Lookup, QueueDepth, Refused, RowsAfter, ScanDepth, Selection,
+    Store, StoredTask, TaskKey, Want, Writer,
 };
 use storetest::conformance::{Driver, Fixture};
 use verdict::{ClosedAttempt, Scope, Span, TaskId, Time};
-
-use super::asks::id;
 
 const PAGE: usize = 1000;
 
@@ -74,9 +72,12 @@ pub(crate) struct Rows {
 pub(crate) async fn rows<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> Rows {
     let browse = driver.browse();
     let found = browse.find(key).await.expect("the store answers");
-    let history = browse.history(key, 0, PAGE).await.expect("the store answers");
-    let attempts = browse.attempts(key, 0, PAGE).await.expect("the store answers");
-    let refused = browse.refused(key, None, PAGE).await.expect("the store answers");
+    let history =
+        browse.rows(key, RowsAfter::Entry(0), PAGE).await.expect("the store answers").history;
+    let attempts =
+        browse.rows(key, RowsAfter::Attempt(0), PAGE).await.expect("the store answers").attempts;
+    let refused =
+        browse.rows(key, RowsAfter::Refusal(None), PAGE).await.expect("the store answers").refused;
     let leases: Vec<_> = attempts.iter().map(|closed| (closed.task, closed.lease)).collect();
     let mut batch = driver.writer().begin().await.expect("the store answers");
     let loaded = batch
@@ -92,9 +93,9 @@ pub(crate) async fn rows<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> R
 /// Every row of every task.
 pub(crate) async fn whole<F: Fixture>(driver: &mut Driver<F>) -> Vec<Rows> {
     let mut all = Vec::new();
-    for found in driver.browse().all_tasks(None, PAGE).await.expect("the store answers") {
-        let scope = found.subject.scope().expect("what is found has a scope").clone();
-        all.push(rows(driver, &TaskKey { scope, id: id(&found.subject) }).await);
+    for found in driver.browse().scan(None, PAGE, ScanDepth::Task).await.expect("the store answers")
+    {
+        all.push(rows(driver, &found.task.key()).await);
     }
     all
 }

@@ -75,10 +75,8 @@ async fn what_a_coordinator_needs_does_not_wait_for_slow_questions() {
             submit(writer, 10 * round + n).await;
             writer.next_wake().await.expect("when to wake");
         }
-        store.browse().api_keys().await.expect("keys");
-        store.browse().tenant_limits().await.expect("limits");
-        store.browse().ring().await.expect("signing keys");
-        assert_eq!(store.coordinators().await.expect("the store answers"), 1);
+        let rows = store.browse().administration().await.expect("keys, limits, signing keys");
+        assert_eq!(rows.coordinators, 1);
     }
     until_so_many_wait(&admin, READERS).await;
     other.batch_execute("ROLLBACK").await.unwrap();

@@ -62,7 +62,7 @@ async fn every_combination_is_found_and_told() {
                         ("synchronous_commit", commit != "off"),
                         ("synchronous_standby", is_safe),
                     ];
-                    assert_eq!(*store.opened().promises, promises, "{found:?}");
+                    assert_eq!(*store.status().promises, promises, "{found:?}");
                     let warnings = found.warnings();
                     let told =
                         |word: &str| warnings.iter().any(|warning| warning.starts_with(word));

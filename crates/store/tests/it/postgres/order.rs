@@ -7,7 +7,7 @@
 use std::sync::mpsc;
 
 use store::postgres::{Notify, Options, PostgresStore, PostgresWriter};
-use store::{Batch, Store, Want, Writer};
+use store::{Batch, PeerHint, Store, Want, Writer};
 use storetest::Database;
 use storetest::conformance::{Call, CallResult, Poll, Submission, carry::carry};
 use verdict::{Scope, TaskId};
@@ -125,7 +125,7 @@ async fn a_hint_is_enough_to_see_what_another_has_queued() {
     let mut granted = Vec::new();
     // An earlier hint may arrive first. One for each probe and one more: time stands still, so nothing else wakes it.
     for poll in 2..probes + 4 {
-        store.changed_elsewhere().await;
+        store.peer_hint(PeerHint::Changed).await;
         granted = lease(&mut writer, poll).await;
         if granted.iter().any(|id| urgent.contains(id)) {
             break;
@@ -143,7 +143,7 @@ async fn hears(store: &PostgresStore, queue: &mut PostgresWriter, id: u128) -> b
         }
     };
     tokio::select! {
-        () = store.changed_elsewhere() => true,
+        _ = store.peer_hint(PeerHint::Changed) => true,
         () = a_while => false,
     }
 }

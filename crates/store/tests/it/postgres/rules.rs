@@ -3,7 +3,10 @@
 use store::moving::MoveFailure;
 use store::postgres::copy_source::PostgresCopySource;
 use store::postgres::{Notify, PEER_TIMEOUT, PostgresStore, PostgresWriter};
-use store::{Batch, Browse, CommitFailure, Failure, FailureKind, Store, TaskKey, Want, Writer};
+use store::{
+    Batch, Browse, CommitFailure, Failure, FailureKind, RowsAfter, ScanDepth, Store, TaskKey, Want,
+    Writer,
+};
 use storetest::conformance::carry::carry;
 use storetest::conformance::{Call, Poll, Submission};
 use tokio_postgres::{Client, NoTls};
@@ -50,7 +53,7 @@ async fn lease(writer: &mut PostgresWriter, lease: u128) {
 
 /// The versions that decided about a task, in order.
 async fn decided_by(store: &PostgresStore, id: u128) -> Vec<u32> {
-    let history = store.browse().history(&task(id), 0, 100).await.unwrap();
+    let history = store.browse().rows(&task(id), RowsAfter::Entry(0), 100).await.unwrap().history;
     history.iter().map(|entry| entry.rules).collect()
 }
 
@@ -170,7 +173,10 @@ async fn a_silent_one_that_comes_back_decides_nothing_by_rules_that_are_over() {
     assert_eq!(newer.begin().await.unwrap().moment().await.unwrap().rules, Rules::NEWEST);
     let stopped = older.begin().await.map(drop).unwrap_err();
     assert_eq!(stopped.kind, FailureKind::UnknownRules);
-    assert!(new.browse().all_tasks(None, 10).await.unwrap().is_empty(), "nothing of it happened");
+    assert!(
+        new.browse().scan(None, 10, ScanDepth::Task).await.unwrap().is_empty(),
+        "nothing of it happened"
+    );
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ fn key(id: &str) -> ApiKey {
 
 /// Whether the key is revoked, if this coordinator can read it.
 async fn is_revoked(store: &PostgresStore) -> Option<bool> {
-    let keys = store.browse().api_keys().await.ok()?;
+    let keys = store.browse().administration().await.ok()?.api_keys;
     Some(keys[0].revoked_at.is_some())
 }
 

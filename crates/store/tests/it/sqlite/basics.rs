@@ -1,6 +1,6 @@
 //! Tasks are stored, found again after reopening, and cannot be changed once they have ended.
 
-use store::{Batch, Browse, Loaded, Lookup, Store, Writer};
+use store::{Batch, Browse, Loaded, Lookup, RowsAfter, Store, Writer};
 use verdict::{State, Subject};
 
 use super::test_coordinator::{TestCoordinator, committed, key, want};
@@ -28,11 +28,12 @@ async fn a_task_lives_through_its_life_and_every_reopening() {
     let coordinator = TestCoordinator::open(&path).await;
     let found = coordinator.store.browse().find(&key(1)).await.unwrap().expect("it is there");
     assert_eq!(found.subject.state(), Some(State::Succeeded));
-    let history = coordinator.store.browse().history(&key(1), 0, 10).await.unwrap();
+    let history =
+        coordinator.store.browse().rows(&key(1), RowsAfter::Entry(0), 10).await.unwrap().history;
     assert_eq!(history.len(), 3);
     let Subject::Done(done) = &found.subject else { panic!("it has ended") };
     assert_eq!(done.end.output.as_ref().unwrap().as_str(), long);
-    assert_eq!(coordinator.store.opened().last_commit_at, Some(done.completed_at));
+    assert_eq!(coordinator.store.status().last_commit_at, Some(done.completed_at));
 }
 
 #[tokio::test]

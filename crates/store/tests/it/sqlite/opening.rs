@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use store::sqlite::SqliteStore;
-use store::{Browse, Clock, ClockAhead, Failure, FailureKind, Store};
+use store::{Browse, Clock, ClockAhead, Failure, FailureKind, RowsAfter, Store};
 use storetest::ManualClock;
 use verdict::{Rules, Span, SupportedRules};
 
@@ -179,7 +179,8 @@ async fn a_store_of_an_older_format_goes_on_where_it_was() {
     coordinator.submit(7).await.unwrap();
     let report = store::verify::verify(coordinator.store.browse()).await.unwrap();
     assert_eq!(report.findings, []);
-    let history = coordinator.store.browse().history(&key(6), 0, 10).await.unwrap();
+    let history =
+        coordinator.store.browse().rows(&key(6), RowsAfter::Entry(0), 10).await.unwrap().history;
     assert_eq!(history.iter().map(|entry| entry.n).collect::<Vec<_>>(), [1, 2, 3]);
 
     // Decisions of the first version are verified with that version; from here on the newest version decides.
@@ -210,7 +211,8 @@ async fn a_file_is_decided_by_the_newest_rules_of_whoever_opens_it_and_never_by_
     let mut coordinator =
         TestCoordinator::open_with(&path, options(&clock), clock.clone()).await.unwrap();
     coordinator.grant().await.unwrap().expect("it waits");
-    let history = coordinator.store.browse().history(&key(1), 0, 10).await.unwrap();
+    let history =
+        coordinator.store.browse().rows(&key(1), RowsAfter::Entry(0), 10).await.unwrap().history;
     assert_eq!(
         history.iter().map(|entry| entry.rules).collect::<Vec<_>>(),
         [1, Rules::NEWEST.number()]

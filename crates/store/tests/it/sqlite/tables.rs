@@ -1,7 +1,10 @@
 //! What the database itself refuses, from any caller.
 
 use rusqlite::Connection;
-use store::{Batch, Browse, Change, Decided, FailureKind, Lookup, Refused, Store, Writer};
+use store::{
+    Batch, Browse, Change, Decided, FailureKind, Lookup, Refused, RowsAfter, Store, TaskRows,
+    Writer,
+};
 use verdict::request::Grant;
 use verdict::{Digest, LeaseId, Moment, Request, Subject, WorkerVerdict};
 
@@ -102,7 +105,9 @@ async fn what_was_told_of_a_live_task_is_only_added_to() {
     let longer: Vec<u8> = raw.query_row("SELECT tale FROM live", [], |row| row.get(0)).unwrap();
     assert!(longer.len() > inline_history.len() && longer.starts_with(&inline_history));
     let mut told = Vec::new();
-    for entry in coordinator.store.browse().history(&key(2), 0, 10).await.unwrap() {
+    for entry in
+        coordinator.store.browse().rows(&key(2), RowsAfter::Entry(0), 10).await.unwrap().history
+    {
         told.push(entry.n);
     }
     assert_eq!(told, [1, 2, 3]);
@@ -116,8 +121,9 @@ async fn a_history_longer_than_its_row_goes_on_in_its_table() {
     let table: i64 = raw.query_row("SELECT count(*) FROM history", [], |row| row.get(0)).unwrap();
     assert_eq!(table, 3, "the failure and all that came after it");
     let first = key(1);
-    let history = |after, limit| coordinator.store.browse().history(&first, after, limit);
-    let numbers = |entries: Vec<store::Entry>| entries.iter().map(|entry| entry.n).collect();
+    let browse = coordinator.store.browse();
+    let history = |after, limit| browse.rows(&first, RowsAfter::Entry(after), limit);
+    let numbers = |rows: TaskRows| rows.history.iter().map(|entry| entry.n).collect();
     let all: Vec<u32> = numbers(history(0, 10).await.unwrap());
     assert_eq!(all, [1, 2, 3, 4, 5]);
     let page: Vec<u32> = numbers(history(1, 2).await.unwrap());
@@ -131,7 +137,13 @@ async fn refusals_of_one_kind_are_kept_once() {
     // stored outside the state machine, and bounded however often a worker repeats the call.
     let folder = tempfile::tempdir().unwrap();
     let (coordinator, _raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
-    let refused = coordinator.store.browse().refused(&key(1), None, 99).await.unwrap();
+    let refused = coordinator
+        .store
+        .browse()
+        .rows(&key(1), RowsAfter::Refusal(None), 99)
+        .await
+        .unwrap()
+        .refused;
     assert_eq!(refused.len(), 1);
     assert_eq!(refused[0].code.as_str(), "conflicting_report");
 }
