@@ -77,7 +77,7 @@ class Lease {
     } else if (status) {
       this.until = 0; // Refused: the lease is lost, whatever the clock says.
     }
-    return status === 200;
+    return [status, answer];
   }
 
   // Until the report is answered or the lease is lost.
@@ -86,15 +86,19 @@ class Lease {
       const most = Math.min(pause, Math.max(0, this.until - now()) * 1000);
       await sleep(most, null, { signal: reported }).catch(() => {});
       if (reported.aborted) return;
-      if (!this.isLost()) pause = (await this.heartbeat()) ? this.envelope.heartbeatIntervalMs : 200;
+      if (this.isLost()) return;
+      const [status] = await this.heartbeat();
+      pause = status === 200 ? this.envelope.heartbeatIntervalMs : 200;
     }
   }
 }
 
 async function work(envelope) {
   const [lease, reported] = [new Lease(envelope), new AbortController()];
-  const [started] = await deliver(() => lease.call("started"));
-  if (started !== 200 || !(await lease.heartbeat())) return console.log(envelope.runId, "not begun");
+  for (const send of [() => lease.call("started"), () => lease.heartbeat()]) {
+    const [status] = await deliver(send);
+    if (status !== 200 || lease.isLost()) return console.log(envelope.runId, "not begun");
+  }
   lease.keep(reported.signal);
   const report = await handlers[envelope.kind](envelope.input, lease).then(
     (output) => ({ outcome: "SUCCEEDED", output }),

@@ -67,16 +67,17 @@ class Lease:
                 self.cancelled.set()
         elif status:
             self.until = 0  # Refused: the lease is lost, whatever the clock says.
-        return status == 200
+        return status, answer
 
     def keep(self):  # On a separate thread, until the report is answered or the lease is lost.
         pause = self.interval
         while not self.reported.wait(max(0, min(pause, self.until - now()))) and not self.is_lost():
-            pause = self.interval if self.heartbeat() else 0.2
+            pause = self.interval if self.heartbeat()[0] == 200 else 0.2
 
 def work(envelope):
     lease, run = Lease(envelope), envelope["runId"]
-    if deliver(lambda: lease.call("started"))[0] != 200 or not lease.heartbeat():
+    is_granted = deliver(lambda: lease.call("started"))[0] == 200 and deliver(lease.heartbeat)[0] == 200
+    if not is_granted or lease.is_lost():
         return print(run, "not begun", flush=True)
     threading.Thread(target=lease.keep, daemon=True).start()
     try:
