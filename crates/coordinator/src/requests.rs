@@ -130,6 +130,7 @@ pub(crate) fn checked_report(caller: Caller, completed: Completed) -> Result<Rep
         wire::Outcome::Cancelled => {
             Outcome::Cancelled { output: partial_progress.as_ref().map(raw) }
         }
+        wire::Outcome::Released => Outcome::Released,
     };
     Ok(Report { caller, outcome, digest, claims })
 }

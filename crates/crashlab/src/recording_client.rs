@@ -45,6 +45,7 @@ fn outcome(outcome: wire::Outcome) -> Outcome {
         wire::Outcome::Succeeded => Outcome::Succeeded,
         wire::Outcome::Failed => Outcome::Failed,
         wire::Outcome::Cancelled => Outcome::Cancelled,
+        wire::Outcome::Released => Outcome::Released,
     }
 }
 

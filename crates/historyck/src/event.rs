@@ -341,6 +341,7 @@ pub enum Outcome {
     Lost,
     Undelivered,
     Revoked,
+    Released,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -144,6 +144,7 @@ impl Model {
         match step.outcome {
             Some(Outcome::Succeeded) | None => vec![ended(State::Succeeded)],
             Some(Outcome::Cancelled) => vec![ended(State::Cancelled)],
+            // A release ends a task only after a cancel, or when there were too many of them.
             Some(_) => {
                 let again = Model { reports: reports.clone(), ..self.with(Phase::Waiting) };
                 let ends = [State::Failed, State::Cancelled].map(ended);

@@ -112,9 +112,10 @@ impl TaskRun {
     }
 
     fn report(&self, source: &mut Unstructured<'_>) -> Result<Report> {
-        let outcome = match source.int_in_range(0..=2)? {
+        let outcome = match source.int_in_range(0..=3)? {
             0 => Outcome::Succeeded { output: None },
             1 => Outcome::Cancelled { output: None },
+            3 => Outcome::Released,
             _ => Outcome::Failed(Fault {
                 category: *source.choose(&Category::ALL)?,
                 message: "x".into(),

@@ -65,6 +65,8 @@ pub enum ReportKind {
     /// A failure that must not be retried.
     Hopeless,
     Cancelled,
+    /// The worker stops and hands the task back.
+    Released,
 }
 
 /// The sender of a call, and what it claims.

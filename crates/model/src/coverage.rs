@@ -10,7 +10,7 @@ use verdict::{Answer, AttemptOutcome, Event, Next, Reason, Refusal, Request, Sub
 use crate::ledger::{Decision, owner};
 
 /// Answers, with the cases of each that a worker or client can distinguish.
-const ANSWERS: [&str; 14] = [
+const ANSWERS: [&str; 15] = [
     "accepted",
     "accepted again",
     "granted",
@@ -25,6 +25,7 @@ const ANSWERS: [&str; 14] = [
     "cancel accepted, running",
     "done",
     "nothing",
+    "RELEASED committed",
 ];
 
 const REFUSALS: [&str; 12] = [
@@ -184,6 +185,7 @@ fn answer_index(answer: &Answer) -> usize {
         Answer::Committed { replayed: true, .. } => 9,
         Answer::Committed { outcome: AttemptOutcome::Succeeded, .. } => 6,
         Answer::Committed { outcome: AttemptOutcome::Failed, .. } => 7,
+        Answer::Committed { outcome: AttemptOutcome::Released, .. } => 14,
         Answer::Committed { .. } => 8,
         Answer::CancelAccepted { state: verdict::State::Running, .. } => 11,
         Answer::CancelAccepted { .. } => 10,
@@ -208,6 +210,9 @@ fn refusal_index(refusal: &Refusal) -> usize {
         Refusal::HistoryFull { .. } => 11,
         Refusal::QuotaReached { .. } => {
             unreachable!("a quota is looked at beside the rules that are explored here")
+        }
+        Refusal::ReleaseUnsupported { .. } => {
+            unreachable!("only the newest rules are explored here, and they know releases")
         }
     }
 }

@@ -4,7 +4,7 @@
 //! them. Where it can derive a value, it does not read the one that the rules keep in the task. It takes durations
 //! from the policy, so a wrong `expires_at` shows up here.
 
-use verdict::policy::UNDELIVERED_MAX;
+use verdict::policy::{RELEASES_MAX, UNDELIVERED_MAX};
 use verdict::request::{Extend, Report};
 use verdict::transition::{Authority, is_listed};
 use verdict::{
@@ -83,6 +83,7 @@ impl Ledger {
             Event::AttemptClosed { closed, next } => {
                 self.judge_close(closed, decision.at, broken);
                 self.judge_row(closed, next, decision.at, broken);
+                self.judge_release(closed, next, decision, broken);
             }
             Event::Started | Event::Renewed { .. } | Event::Extended { .. } => {
                 broken.require(Property::B1, self.open.is_some());
@@ -110,6 +111,29 @@ impl Ledger {
         if closed.outcome == AttemptOutcome::Undelivered {
             broken.require(Property::B3, self.unheard + 1 < UNDELIVERED_MAX);
             broken.require(Property::B3, self.unheard == 0 || *due > at.now);
+        }
+    }
+
+    /// A released task is not leased again at once, and not without end. How long it waits is counted from its grant,
+    /// so that a worker that hands back at once does not spin.
+    fn judge_release(
+        &self,
+        closed: &ClosedAttempt,
+        next: &Next,
+        decision: &Decision<'_>,
+        broken: &mut Broken,
+    ) {
+        let (Some(open), Some(task)) = (&self.open, decision.before.live()) else { return };
+        if closed.outcome != AttemptOutcome::Released {
+            return;
+        }
+        let ends = matches!(next, Next::End(_));
+        broken.require(Property::B7, self.cancel.is_none() || ends);
+        if let Next::Retry { due } = next {
+            let others = task.failures + task.lost;
+            broken.require(Property::B3, self.grants - others <= RELEASES_MAX);
+            let soonest = open.granted_at.plus(task.policy.lease);
+            broken.require(Property::B3, *due >= soonest);
         }
     }
 

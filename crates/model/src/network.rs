@@ -108,6 +108,7 @@ fn report(caller: Caller, said: ReportKind) -> Report {
         ReportKind::Failed => failed(Category::UserCode),
         ReportKind::Hopeless => failed(Category::DataQuality),
         ReportKind::Cancelled => Outcome::Cancelled { output: None },
+        ReportKind::Released => Outcome::Released,
     };
     Report { caller, outcome, digest: digest(said), claims: None }
 }

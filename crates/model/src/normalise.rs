@@ -27,6 +27,7 @@ struct Shift {
     by: i64,
     /// How far the clock may still be set back: times within this distance are not yet past.
     slack: i64,
+    has_releases: bool,
 }
 
 impl Shift {
@@ -50,7 +51,8 @@ impl Shift {
 
 pub(crate) fn normalise(world: &mut World) {
     let slack = if world.left.steps_back > 0 { STEP_BACK } else { 0 };
-    let shift = Shift { by: world.now.millis() - REFERENCE_TIME.millis(), slack };
+    let by = world.now.millis() - REFERENCE_TIME.millis();
+    let shift = Shift { by, slack, has_releases: world.has_releases };
     world.now = REFERENCE_TIME;
     for (task, fence) in world.fences.iter_mut().enumerate() {
         normalise_row(&mut world.tasks[task], *fence, shift);
@@ -115,9 +117,11 @@ fn normalise_lease(lease: &mut Lease, policy: &Policy, shift: Shift) {
     lease.fence = Fence::new(lease.fence.epoch(), 1);
 }
 
-/// Only the attempt's limit is counted from here.
+/// Only the attempt's limit is counted from here, and the time until a released task is leased again.
 fn acquired_at(time: Time, policy: &Policy, shift: Shift) -> Time {
-    policy.attempt_limit.map_or(EARLIEST_TIME, |limit| shift.since(time, limit.millis()))
+    let spacing = shift.has_releases.then(|| policy.release_spacing(u32::MAX));
+    let longest = policy.attempt_limit.max(spacing);
+    longest.map_or(EARLIEST_TIME, |longest| shift.since(time, longest.millis()))
 }
 
 fn normalise_done(done: &mut Done) {

@@ -64,6 +64,12 @@ impl Space {
             task.entries = ENTRIES_MAX - room;
             task.revision = DECISIONS_MAX - room;
         }
+        let row = &mut world.tasks[task];
+        if let (true, 1.., Subject::Live(task)) = (changed, self.bounds.released, &mut row.subject)
+        {
+            task.attempt = self.bounds.released;
+            row.ledger.grants = self.bounds.released;
+        }
         changed
     }
 

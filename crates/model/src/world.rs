@@ -2,6 +2,7 @@
 
 use verdict::{ClosedAttempt, Subject, Time};
 
+use crate::action::ReportKind;
 use crate::ledger::Ledger;
 use crate::network::Issued;
 use crate::property::Broken;
@@ -21,6 +22,8 @@ pub struct World {
     pub fences: Vec<u64>,
     pub backup: Option<Box<Vec<Row>>>,
     pub left: Budget,
+    /// Whether workers release tasks here, so that the age of a lease matters.
+    pub has_releases: bool,
     /// The properties that the last step broke. Exploration stops at such a state.
     pub broken: Broken,
 }
@@ -56,6 +59,7 @@ impl World {
                 restores: bounds.restores,
                 steps_back: bounds.steps_back,
             },
+            has_releases: bounds.says.contains(&ReportKind::Released),
             broken: Broken::default(),
         }
     }

@@ -3,6 +3,7 @@
 //! Time passes in units of one millisecond and every duration is a few units, so the instants before, at and after
 //! every limit are visited. All worlds have the hostile network of [`crate::network`].
 
+use verdict::policy::RELEASES_MAX;
 use verdict::{Policy, Span, Time};
 
 use crate::action::ReportKind;
@@ -44,6 +45,8 @@ pub struct Bounds {
     pub hands_back: bool,
     /// How many entries and decisions a new task has left of its limits, where only few are left.
     pub room: Option<u32>,
+    /// How many attempts a new task has behind it that counted neither as a failure nor as lost.
+    pub released: u32,
     /// Steps from the beginning; `None` explores to exhaustion.
     pub depth: Option<usize>,
     /// Coverage goals that this world cannot reach. Every other goal must be reached.
@@ -74,6 +77,12 @@ const WITHOUT_HAND_BACKS: Impossible = &[
 ];
 const WITHOUT_A_FULL_HISTORY: Impossible =
     &["because HISTORY_FULL", "refused: history full", "retry to failed, history full"];
+const WITHOUT_RELEASES: Impossible = &[
+    "RELEASED committed",
+    "attempt ended RELEASED",
+    "because RELEASED",
+    "because RELEASES_EXHAUSTED",
+];
 const WITHOUT_CALLS: Impossible = &[
     "FAILED committed",
     "SUCCEEDED committed",
@@ -123,6 +132,7 @@ pub fn all(extent: Extent) -> Vec<Bounds> {
         nobody_answers(),
         grants_come_back(),
         nearly_full(),
+        handed_back_by_workers(),
     ]
 }
 
@@ -167,8 +177,10 @@ pub fn one_task_three_workers(extent: Extent) -> Bounds {
         says: EVERY_REPORT,
         hands_back: true,
         room: None,
+        released: 0,
         depth: None,
         never: &[
+            WITHOUT_RELEASES,
             WITHOUT_LIMITS,
             WITHOUT_RESTORES,
             WITHOUT_A_SECOND_TASK,
@@ -195,6 +207,7 @@ pub fn two_tasks_two_workers(extent: Extent) -> Bounds {
         says: &[ReportKind::Succeeded, ReportKind::Failed],
         depth: Some(depth),
         never: &[
+            WITHOUT_RELEASES,
             WITHOUT_LIMITS,
             WITHOUT_RESTORES,
             WITHOUT_EVERY_REPORT,
@@ -221,6 +234,7 @@ pub fn limits_and_clocks(extent: Extent) -> Bounds {
         deadline_after: Some(millis(deadline)),
         starts_after: Some(millis(1)),
         never: &[
+            WITHOUT_RELEASES,
             WITHOUT_RESTORES,
             WITHOUT_A_SECOND_TASK,
             WITHOUT_MANY_GRANTS,
@@ -246,6 +260,7 @@ pub fn restored(extent: Extent) -> Bounds {
         policy: policy(2, 2, 2),
         says: &[ReportKind::Succeeded, ReportKind::Failed],
         never: &[
+            WITHOUT_RELEASES,
             WITHOUT_LIMITS,
             WITHOUT_CRASHES,
             WITHOUT_EVERY_REPORT,
@@ -266,6 +281,7 @@ pub fn nobody_answers() -> Bounds {
         says: &[],
         hands_back: false,
         never: &[
+            WITHOUT_RELEASES,
             WITHOUT_LIMITS,
             WITHOUT_RESTORES,
             WITHOUT_A_SECOND_TASK,
@@ -285,6 +301,7 @@ pub fn grants_come_back() -> Bounds {
         crashes: 1,
         hands_back: true,
         never: &[
+            WITHOUT_RELEASES,
             WITHOUT_LIMITS,
             WITHOUT_RESTORES,
             WITHOUT_A_SECOND_TASK,
@@ -306,11 +323,36 @@ pub fn nearly_full() -> Bounds {
         says: &[ReportKind::Succeeded, ReportKind::Failed],
         room: Some(24),
         never: &[
+            WITHOUT_RELEASES,
             WITHOUT_LIMITS,
             WITHOUT_RESTORES,
             WITHOUT_A_SECOND_TASK,
             WITHOUT_EVERY_REPORT,
             WITHOUT_EXHAUSTION,
+        ],
+        ..one_task_three_workers(Extent::Short)
+    }
+}
+
+/// A task that its workers have released almost as often as they may: it is leased again after a while, or ends.
+pub fn handed_back_by_workers() -> Bounds {
+    Bounds {
+        name: "handed back by workers",
+        workers: 2,
+        attempts: RELEASES_MAX + 2,
+        crashes: 0,
+        gaps: &[],
+        policy: policy(2, 1, 2),
+        says: &[ReportKind::Succeeded, ReportKind::Failed, ReportKind::Released],
+        released: RELEASES_MAX - 1,
+        never: &[
+            WITHOUT_LIMITS,
+            WITHOUT_RESTORES,
+            WITHOUT_CRASHES,
+            WITHOUT_A_SECOND_TASK,
+            WITHOUT_EVERY_REPORT,
+            WITHOUT_MANY_GRANTS,
+            WITHOUT_A_FULL_HISTORY,
         ],
         ..one_task_three_workers(Extent::Short)
     }

@@ -25,6 +25,7 @@ named_enum! {
         ForeignTokenRefused => "a foreign token was refused",
         WrongAttemptRefused => "a wrong attempt was refused",
         WrongWorkerRefused => "a wrong worker was refused",
+        ReleasedByWorker => "a worker that stopped handed its run back",
         RetriedAfterFailure => "a failed attempt was tried again",
         AttemptsExhausted => "a run failed after its last attempt",
         NotRetryable => "a run failed because its failure is final",

@@ -151,6 +151,7 @@ fn outcome(outcome: AttemptOutcome) -> Outcome {
         AttemptOutcome::Lost => Outcome::Lost,
         AttemptOutcome::Undelivered => Outcome::Undelivered,
         AttemptOutcome::Revoked => Outcome::Revoked,
+        AttemptOutcome::Released => Outcome::Released,
     }
 }
 

@@ -262,6 +262,7 @@ fn note_closed_goal(ctx: &ActorContext, request: &Request, closed: &ClosedAttemp
             CoverageGoal::StartMetCancel
         }
         (AttemptOutcome::Failed, None) => CoverageGoal::RetriedAfterFailure,
+        (AttemptOutcome::Released, _) => CoverageGoal::ReleasedByWorker,
         _ => return,
     };
     ctx.log.reach_goal(goal);

@@ -14,7 +14,7 @@ use crate::coverage::CoverageGoal;
 use crate::fault::Fault;
 use crate::history::{self, name, state};
 use crate::network::{CallEnd, HttpRequest};
-use crate::rng::SimRng;
+use crate::rng::{PerMille, SimRng, Stream};
 use crate::worker_behaviour::WorkerBehaviour;
 
 /// The pause before a retry.
@@ -22,6 +22,10 @@ const RETRY_MS: (u64, u64) = (30, 150);
 
 /// How many more calls a worker makes after it has lost its lease.
 const CALLS_AFTER_LOSS: u64 = 3;
+
+/// How many worlds in a thousand have workers that are stopped, and how many attempts there that concerns.
+const WORLDS_WITH_STOPS: PerMille = 200;
+const STOPS: PerMille = 300;
 
 pub(crate) struct Lease {
     ctx: Rc<ActorContext>,
@@ -107,11 +111,29 @@ impl Lease {
             LeaseStatus::CancelRequested => {
                 self.report(json!({ "outcome": "CANCELLED" }), Outcome::Cancelled).await;
             }
+            LeaseStatus::Held if self.is_stopped() => self.release().await,
             LeaseStatus::Held => {
                 let (report, outcome) = self.result();
                 self.report(report, outcome).await;
                 self.after_report().await;
             }
+        }
+    }
+
+    /// Whether the worker is stopped before its work is done. In one world in five workers are.
+    fn is_stopped(&self) -> bool {
+        let is_deploying =
+            SimRng::new(self.ctx.seed, Stream::Releases(0)).chance(WORLDS_WITH_STOPS);
+        let mut own = SimRng::new(self.ctx.seed, Stream::Releases(self.attempt));
+        is_deploying && !self.ctx.faults_stopped.get() && own.chance(STOPS)
+    }
+
+    /// Hands the task back. Under rules that know no release, the worker reports a failure instead.
+    async fn release(&mut self) {
+        let refused = self.report(json!({ "outcome": "RELEASED" }), Outcome::Released).await;
+        if refused.as_deref() == Some("release_unsupported") {
+            let error = json!({ "category": "INFRASTRUCTURE", "message": "the worker stops" });
+            self.report(json!({ "outcome": "FAILED", "error": error }), Outcome::Failed).await;
         }
     }
 
@@ -334,8 +356,8 @@ impl Lease {
         if ack.should_cancel { LeaseStatus::CancelRequested } else { LeaseStatus::Held }
     }
 
-    /// Sends the report until its outcome is known.
-    async fn report(&mut self, report: Value, outcome: Outcome) {
+    /// Sends the report until its outcome is known. Returns the code of a refusal.
+    async fn report(&mut self, report: Value, outcome: Outcome) -> Option<String> {
         let digest = match outcome {
             Outcome::Succeeded => report["output"].to_string(),
             _ => report.to_string(),
@@ -349,15 +371,18 @@ impl Lease {
                 self.ctx.read(&self.who, &called)
             };
             match said {
-                CallOutcome::Ok(ack) => return self.committed(&called, &ack),
+                CallOutcome::Ok(ack) => {
+                    self.committed(&called, &ack);
+                    return None;
+                }
                 CallOutcome::Refused(problem) => {
                     self.status_of_refusal(Operation::Report, &problem);
-                    return;
+                    return Some(problem.error);
                 }
                 CallOutcome::NotNow(_) | CallOutcome::Unknown => self.pause().await,
             }
             if self.is_world_over() {
-                return;
+                return None;
             }
         }
     }

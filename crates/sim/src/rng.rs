@@ -21,6 +21,7 @@ pub(crate) enum Stream {
     Intruder(u32),
     Client(u32),
     Worker(u32),
+    Releases(u32),
 }
 
 impl Stream {
@@ -40,6 +41,7 @@ impl Stream {
             Stream::Worker(n) => 2 << 32 | u64::from(n),
             Stream::IdleWorker(n) => 3 << 32 | u64::from(n),
             Stream::Intruder(n) => 4 << 32 | u64::from(n),
+            Stream::Releases(n) => 5 << 32 | u64::from(n),
         }
     }
 }

@@ -10,6 +10,7 @@
 pub(crate) mod delta;
 mod forms;
 pub mod inline_history;
+pub(crate) mod outcome_word;
 mod pack;
 pub mod packed_policy;
 pub mod payload_digest;

@@ -11,7 +11,7 @@ use verdict::{
 };
 
 use crate::codec::inline_history::InlineHistory;
-use crate::codec::{Stored, delta};
+use crate::codec::{Stored, delta, outcome_word};
 use crate::row::{Bodies, Entry, Refused, Spec, TaskKey};
 use crate::tables::{
     Attempt, AttemptRow, ColumnValue, Created, CreatedRow, DoneState, DoneStateRow, HistoryEntry,
@@ -450,6 +450,7 @@ pub(crate) fn closed<R: Row>(
         fault,
         claims,
     } = Attempt::read(columns)?;
+    let outcome = outcome_word::read(outcome, reason);
     Ok(ClosedAttempt {
         task,
         attempt,

@@ -76,6 +76,7 @@ fn report(report: &Report) -> usize {
     let outcome = match &report.outcome {
         Outcome::Succeeded { output } | Outcome::Cancelled { output } => json(output.as_ref()),
         Outcome::Failed(failed) => fault(Some(failed)),
+        Outcome::Released => 0,
     };
     json(report.claims.as_ref()) + outcome
 }

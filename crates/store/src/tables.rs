@@ -26,8 +26,8 @@ use verdict::{
 pub(crate) use self::cell::{ColumnValue, Kind};
 pub(crate) use self::text::{list_len, list_text, names};
 use crate::cells::TaskIdentity;
-use crate::codec::delta;
 use crate::codec::inline_history::InlineHistory;
+use crate::codec::{delta, outcome_word};
 use crate::row::{Entry, Refused, Renewals, Resources, Spec};
 
 /// A column of a table.
@@ -267,7 +267,7 @@ columns! {
         granted_at: Time = &closed.granted_at,
         started_at: Option<Time> = closed.started_at.as_ref(),
         closed_at: Time = &closed.closed_at,
-        outcome: AttemptOutcome = &closed.outcome,
+        outcome: AttemptOutcome = &outcome_word::stored(closed.outcome),
         reason: Option<Reason> = closed.reason.as_ref(),
         report: Option<Digest> = closed.report.as_ref(),
         fault: Option<Fault> = closed.fault.as_ref(),

@@ -49,7 +49,7 @@ macro_rules! conformance_checks {
             insert_only::{refuses_to_change_what_ended, refuses_numbers_that_no_column_holds, refuses_a_second_row_for_an_attempt, refuses_gaps_in_history};
             keys::{finds_the_task_that_has_a_key, remembers_a_key_for_a_day_after_the_end};
             polls::{recalls_what_a_named_poll_was_given};
-            reports::{records_a_report_once, keeps_a_second_attempt_apart, remembers_refused_reports, carries_payloads_unchanged};
+            reports::{records_a_report_once, keeps_a_second_attempt_apart, keeps_a_release_apart_from_failures, remembers_refused_reports, carries_payloads_unchanged};
             retention::{forgets_ended_tasks_whole, keeps_what_may_still_be_asked_about, keeps_everything_when_a_batch_is_dropped};
             rollback::{leaves_nothing_of_a_dropped_batch, shows_nothing_before_the_commit, pulses_without_changes};
             rules::{are_the_newest_for_whoever_is_alone};

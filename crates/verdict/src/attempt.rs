@@ -35,16 +35,19 @@ pub enum AttemptOutcome {
     Undelivered,
     /// The lease was revoked before its expiry: deadline, limit, cancel grace or forced cancel.
     Revoked,
+    /// The worker handed the task back unfinished, because the worker stops. Nobody's failure.
+    Released,
 }
 
 impl AttemptOutcome {
-    pub const ALL: [AttemptOutcome; 6] = [
+    pub const ALL: [AttemptOutcome; 7] = [
         AttemptOutcome::Succeeded,
         AttemptOutcome::Failed,
         AttemptOutcome::Cancelled,
         AttemptOutcome::Lost,
         AttemptOutcome::Undelivered,
         AttemptOutcome::Revoked,
+        AttemptOutcome::Released,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -55,6 +58,7 @@ impl AttemptOutcome {
             AttemptOutcome::Lost => "LOST",
             AttemptOutcome::Undelivered => "UNDELIVERED",
             AttemptOutcome::Revoked => "REVOKED",
+            AttemptOutcome::Released => "RELEASED",
         }
     }
 

@@ -34,7 +34,7 @@ const END_ROOM: u32 = 8;
 pub fn has_room(task: &Task, rules: Rules) -> bool {
     match rules {
         Rules::V1 | Rules::V2 => true,
-        Rules::V3 => {
+        Rules::V3 | Rules::V4 => {
             task.entries.saturating_add(ATTEMPT_ROOM) <= ENTRIES_MAX
                 && has_decisions_left(task, ATTEMPT_ROOM)
         }
@@ -45,7 +45,7 @@ pub fn has_room(task: &Task, rules: Rules) -> bool {
 pub(crate) fn may_renew(task: &Task, rules: Rules) -> bool {
     match rules {
         Rules::V1 | Rules::V2 => true,
-        Rules::V3 => has_decisions_left(task, ATTEMPT_ROOM),
+        Rules::V3 | Rules::V4 => has_decisions_left(task, ATTEMPT_ROOM),
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn may_renew(task: &Task, rules: Rules) -> bool {
 pub(crate) fn may_extend(task: &Task, rules: Rules) -> bool {
     match rules {
         Rules::V1 | Rules::V2 => true,
-        Rules::V3 => has_decisions_left(task, END_ROOM),
+        Rules::V3 | Rules::V4 => has_decisions_left(task, END_ROOM),
     }
 }
 

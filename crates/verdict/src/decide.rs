@@ -8,6 +8,7 @@ pub mod cancel;
 pub mod extend;
 pub mod grant;
 pub mod heartbeat;
+pub mod release;
 pub mod report;
 pub mod started;
 pub mod submit;

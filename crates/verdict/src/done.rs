@@ -111,10 +111,14 @@ pub enum Reason {
     CancelledByWorker,
     /// Nothing more can be recorded of the task ([`crate::bounds`]).
     HistoryFull,
+    /// The worker handed the task back because it stops. The reason of every released attempt.
+    Released,
+    /// The task was handed back more often than one task may be.
+    ReleasesExhausted,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 14] = [
         Reason::NotRetryable,
         Reason::AttemptsExhausted,
         Reason::HeartbeatTimeout,
@@ -127,6 +131,8 @@ impl Reason {
         Reason::CancelTimeout,
         Reason::CancelledByWorker,
         Reason::HistoryFull,
+        Reason::Released,
+        Reason::ReleasesExhausted,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -143,6 +149,8 @@ impl Reason {
             Reason::CancelTimeout => "CANCEL_TIMEOUT",
             Reason::CancelledByWorker => "CANCELLED_BY_WORKER",
             Reason::HistoryFull => "HISTORY_FULL",
+            Reason::Released => "RELEASED",
+            Reason::ReleasesExhausted => "RELEASES_EXHAUSTED",
         }
     }
 

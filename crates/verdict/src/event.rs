@@ -283,7 +283,15 @@ fn count(task: &mut Task, closed: &ClosedAttempt) {
             task.failures = next(task.failures);
         }
         (AttemptOutcome::Lost, _) => task.lost = next(task.lost),
-        (AttemptOutcome::Succeeded | AttemptOutcome::Cancelled | AttemptOutcome::Revoked, _) => {}
+        // Released attempts need no counter: they are what the counted ones leave
+        // ([`Task::uncounted`]).
+        (
+            AttemptOutcome::Succeeded
+            | AttemptOutcome::Cancelled
+            | AttemptOutcome::Revoked
+            | AttemptOutcome::Released,
+            _,
+        ) => {}
     }
     if closed.outcome != AttemptOutcome::Undelivered {
         task.undelivered = 0;

@@ -7,7 +7,7 @@
 use crate::done::Reason;
 use crate::event::Subject;
 use crate::id::Name;
-use crate::policy::UNDELIVERED_MAX;
+use crate::policy::{RELEASES_MAX, UNDELIVERED_MAX};
 use crate::task::{CancelRequest, Lease, Phase, Progress, State, Task};
 use crate::time::{Moment, Time};
 
@@ -18,7 +18,16 @@ pub enum Gate {
     /// The task was submitted with a start time in the future.
     RunAt { due: Time },
     /// An attempt did not succeed, and the retry waits for its backoff.
-    Backoff { due: Time, failures: u32, failures_max: u32, lost: u32, undelivered: u32 },
+    Backoff {
+        due: Time,
+        failures: u32,
+        failures_max: u32,
+        lost: u32,
+        undelivered: u32,
+        /// Attempts that were released or not delivered, and how many of them a release may make.
+        uncounted: u32,
+        uncounted_max: u32,
+    },
     /// The rules allow a grant now: the next matching poll gets the task.
     Ready { since: Time },
     /// A worker holds the lease and has made a call under it.
@@ -74,6 +83,8 @@ fn waiting(task: &Task, due: Time, now: Time) -> Gate {
             failures_max: task.policy.failures_max,
             lost: task.lost,
             undelivered: task.undelivered,
+            uncounted: task.uncounted(),
+            uncounted_max: RELEASES_MAX,
         },
         _ => Gate::RunAt { due },
     }

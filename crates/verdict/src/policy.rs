@@ -16,6 +16,23 @@ const HAND_BACK_PAUSE_MIN: Span = Span::from_secs(1);
 /// A task with short leases is urgent: its first pause is at most this fraction of a lease.
 const HAND_BACK_PAUSES_PER_LEASE: u64 = 8;
 
+/// How many attempts of a task may end without counting as a failure or a lost worker before a
+/// release ends the task: more restarts of workers than any run lives through, and few enough that
+/// a worker that hands back everything it gets does not do so for ever.
+pub const RELEASES_MAX: u32 = 100;
+
+/// The minimum time between the grant of a released task and its next grant: a worker that hands
+/// back at once must not spin. It doubles with each release.
+const RELEASE_SPACING_MIN: Span = Span::from_secs(1);
+
+/// The longest such time. A worker that hands back at once uses up all releases of a task in about
+/// seven hours, so there is time to notice it.
+const RELEASE_SPACING_MAX: Span = Span::from_secs(300);
+
+/// A task with short leases is urgent: its longest spacing is this many leases, and its first one
+/// lease.
+const RELEASE_SPACING_LEASES: u64 = 4;
+
 /// More doublings could overflow, and every cap is reached long before.
 const DOUBLINGS_MAX: u32 = 40;
 
@@ -80,6 +97,18 @@ impl Policy {
         let first = first.min(HAND_BACK_PAUSE_MIN.millis());
         let least = first.saturating_mul(1 << again.min(DOUBLINGS_MAX));
         self.backoff(task, attempt, again + 1).max(Span::from_millis(least))
+    }
+
+    /// The minimum time between the grant that was released, the `count`-th attempt that counts as
+    /// nothing else, and the next grant. An attempt that lasted longer is followed at once: a long
+    /// run does not wait because its worker was replaced.
+    pub fn release_spacing(&self, count: u32) -> Span {
+        let lease = self.lease.millis();
+        let first = RELEASE_SPACING_MIN.millis().min(lease);
+        let longest =
+            lease.saturating_mul(RELEASE_SPACING_LEASES).min(RELEASE_SPACING_MAX.millis());
+        let doublings = count.saturating_sub(1).min(DOUBLINGS_MAX);
+        Span::from_millis(first.saturating_mul(1 << doublings).min(longest))
     }
 
     fn jitter(&self, task: TaskId, attempt: u32, max: u64) -> u64 {

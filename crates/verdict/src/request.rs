@@ -98,9 +98,15 @@ pub struct Report {
 /// What a worker reports about its attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    Succeeded { output: Option<Json> },
+    Succeeded {
+        output: Option<Json>,
+    },
     Failed(Fault),
-    Cancelled { output: Option<Json> },
+    Cancelled {
+        output: Option<Json>,
+    },
+    /// The worker stops before the task is done and hands it back.
+    Released,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,21 +22,24 @@ pub enum Rules {
     /// Grants that are handed back in a row have a pause and the same limit as grants that expired
     /// without a call, and the history of a task has a bound.
     V3,
+    /// A worker may release a task, which counts neither as a failure nor as a lost worker.
+    V4,
 }
 
 impl Rules {
-    pub const ALL: [Rules; 3] = [Rules::V1, Rules::V2, Rules::V3];
+    pub const ALL: [Rules; 4] = [Rules::V1, Rules::V2, Rules::V3, Rules::V4];
     /// The first version ever released. Dropping it would leave its histories unchecked, and
     /// keeping it costs nothing as long as a version is one branch in one place.
     pub const OLDEST: Rules = Rules::V1;
     /// The version that a store uses as soon as all of its coordinators support it.
-    pub const NEWEST: Rules = Rules::V3;
+    pub const NEWEST: Rules = Rules::V4;
 
     pub const fn number(self) -> u32 {
         match self {
             Rules::V1 => 1,
             Rules::V2 => 2,
             Rules::V3 => 3,
+            Rules::V4 => 4,
         }
     }
 

@@ -163,6 +163,12 @@ impl Task {
         Some(signalled_at.plus(self.policy.cancel_grace))
     }
 
+    /// How many attempts counted neither as a failure nor as a lost worker, the open one included:
+    /// those that were released, and those that no worker heard of.
+    pub fn uncounted(&self) -> u32 {
+        self.attempt.saturating_sub(self.failures).saturating_sub(self.lost)
+    }
+
     /// The expiry of a lease acquired at `acquired_at` and renewed at `now`: one lease length
     /// later, but never beyond the attempt limit or the deadline (W-21, W-31).
     pub fn lease_end(&self, acquired_at: Time, now: Time) -> Time {

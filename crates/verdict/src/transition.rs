@@ -9,7 +9,7 @@
 //! | retry            | failed    | no attempt fits into the history     | Pool      |
 //! | running          | succeeded | reported                             | Runner    |
 //! | running          | failed    | reported, no retry left or allowed   | Runner    |
-//! | running          | retry     | reported, retry allowed              | Runner    |
+//! | running          | retry     | reported, retry allowed; or released | Runner    |
 //! | running          | cancelled | reported                             | Runner    |
 //! | running          | retry     | lease or attempt limit ran out       | Sweeper   |
 //! | running          | failed    | lease, attempt limit or deadline     | Sweeper   |
@@ -167,8 +167,10 @@ fn close(task: &Task, closing: Closing, next: Next, now: Time, owner: Authority)
         Next::End(end) => end.state,
     };
     assert!(is_listed(Some(State::Running), to, owner), "{owner:?} may not move to {to:?}");
-    // A report without an earlier start implies the start.
-    let implied = closing.report.map(|_| now);
+    // A report without an earlier start implies the start. A release does not: a worker also
+    // hands back what it has not begun.
+    let is_released = closing.outcome == AttemptOutcome::Released;
+    let implied = closing.report.filter(|_| !is_released).map(|_| now);
     let closed = ClosedAttempt {
         task: task.id,
         attempt: task.attempt,

@@ -160,6 +160,10 @@ pub enum Refusal {
     QuotaReached {
         quota: u64,
     },
+    /// The rules in force do not know releases: a coordinator of an earlier version is running.
+    ReleaseUnsupported {
+        state: State,
+    },
 }
 
 impl Refusal {
@@ -180,6 +184,7 @@ impl Refusal {
             Refusal::RunAlreadyTerminal { .. } => "run_already_terminal",
             Refusal::HistoryFull { .. } => "history_full",
             Refusal::QuotaReached { .. } => "quota_reached",
+            Refusal::ReleaseUnsupported { .. } => "release_unsupported",
         }
     }
 
@@ -198,7 +203,8 @@ impl Refusal {
             | Refusal::KeyReused { .. }
             | Refusal::RunAlreadyTerminal { .. }
             | Refusal::HistoryFull { .. }
-            | Refusal::QuotaReached { .. } => WorkerVerdict::Rejected,
+            | Refusal::QuotaReached { .. }
+            | Refusal::ReleaseUnsupported { .. } => WorkerVerdict::Rejected,
         }
     }
 }

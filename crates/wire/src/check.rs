@@ -376,13 +376,18 @@ fn outcome(outcome: Outcome, output: Option<&Json>, error: Option<&ReportedError
             refuse("error", "is missing; a FAILED report needs a category and a message")
         }
         (Outcome::Succeeded, Some(_)) => refuse("error", "is not allowed in a SUCCEEDED report"),
+        (Outcome::Released, Some(_)) => {
+            refuse("error", "is not allowed in a RELEASED report; report FAILED instead")
+        }
         (Outcome::Failed, Some(error)) if error.category == ErrorCategory::Cancelled => {
             refuse("error.category", "may be CANCELLED only when the outcome is CANCELLED")
         }
-        (Outcome::Failed | Outcome::Cancelled, _) if output.is_some() => refuse(
-            "output",
-            "is allowed only in a SUCCEEDED report; send partial results as partialProgress",
-        ),
+        (Outcome::Failed | Outcome::Cancelled | Outcome::Released, _) if output.is_some() => {
+            refuse(
+                "output",
+                "is allowed only in a SUCCEEDED report; send partial results as partialProgress",
+            )
+        }
         _ => Ok(()),
     }
 }

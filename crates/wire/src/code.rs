@@ -47,6 +47,7 @@ pub enum Code {
     QuotaReached,
     HistoryFull,
     TaskSetAside,
+    ReleaseUnsupported,
 }
 
 /// Verdicts for lost authority and for an invalid call. A code for which nothing was decided has no
@@ -95,6 +96,7 @@ const fn row(code: Code) -> Row {
         Code::QuotaReached            => ("quota_reached",             429, None,      "The tenant reached its quota of unfinished runs"),
         Code::HistoryFull             => ("history_full",              409, REJECTED,  "The task reached its limit of lease renewals"),
         Code::TaskSetAside            => ("task_set_aside",            503, None,      "The task is set aside; it cannot be read, decided or stored"),
+        Code::ReleaseUnsupported      => ("release_unsupported",       409, REJECTED,  "The rules in force do not know releases yet"),
     }
 }
 
@@ -108,7 +110,7 @@ impl Code {
         Code::UnsupportedMediaType, Code::UnknownLease, Code::IdempotencyKeyReused, Code::TooManyRequests,
         Code::HeadersTooLarge, Code::Internal, Code::Overloaded, Code::Unavailable, Code::UnknownOutcome,
         Code::ShuttingDown, Code::KeyNotFound, Code::KeyNotUsable, Code::LastAdminKey, Code::TooManyKeys,
-        Code::QuotaReached, Code::HistoryFull, Code::TaskSetAside,
+        Code::QuotaReached, Code::HistoryFull, Code::TaskSetAside, Code::ReleaseUnsupported,
     ];
 
     pub const fn as_str(self) -> &'static str {

@@ -47,5 +47,6 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::QuotaReached => page!("quota-reached"),
         Code::HistoryFull => page!("history-full"),
         Code::TaskSetAside => page!("task-set-aside"),
+        Code::ReleaseUnsupported => page!("release-unsupported"),
     }
 }

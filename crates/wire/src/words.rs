@@ -116,6 +116,8 @@ vocabulary! {
         Succeeded = "SUCCEEDED",
         Failed = "FAILED",
         Cancelled = "CANCELLED",
+        /// The worker stops and hands the task back unfinished: neither a failure nor a lost worker.
+        Released = "RELEASED",
     }
 }
 
@@ -131,6 +133,8 @@ vocabulary! {
         Undelivered = "UNDELIVERED",
         /// The coordinator took the lease back before it ran out.
         Revoked = "REVOKED",
+        /// The worker handed the task back because it stops; counts neither as a failure nor as lost.
+        Released = "RELEASED",
     }
 }
 
@@ -219,7 +223,7 @@ mod tests {
     fn an_unknown_word_is_answered_with_the_known_ones() {
         let problem = serde_json::from_str::<Outcome>("\"succeeded\"").unwrap_err().to_string();
         assert!(
-            problem.contains("`succeeded` is not one of SUCCEEDED, FAILED, CANCELLED"),
+            problem.contains("`succeeded` is not one of SUCCEEDED, FAILED, CANCELLED, RELEASED"),
             "{problem}"
         );
         assert!(serde_json::from_str::<Outcome>(r#"{"FAILED":null}"#).is_err());

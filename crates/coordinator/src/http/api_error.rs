@@ -218,6 +218,11 @@ fn from_refusal(refusal: Refusal) -> ApiError {
             "the task reached its limit of lease renewals; report before the lease expires",
             state,
         ),
+        Refusal::ReleaseUnsupported { state } => with_state(
+            Code::ReleaseUnsupported,
+            "an earlier version of the rules is in force; report FAILED instead of RELEASED",
+            state,
+        ),
         Refusal::RunAlreadyTerminal { state } => {
             with_state(Code::RunAlreadyTerminal, "the run has already ended in another way", state)
         }

@@ -50,6 +50,7 @@ fn final_state(outcome: AttemptOutcome) -> wire::Outcome {
         AttemptOutcome::Succeeded => wire::Outcome::Succeeded,
         AttemptOutcome::Failed => wire::Outcome::Failed,
         AttemptOutcome::Cancelled => wire::Outcome::Cancelled,
+        AttemptOutcome::Released => wire::Outcome::Released,
         AttemptOutcome::Lost | AttemptOutcome::Undelivered | AttemptOutcome::Revoked => {
             unreachable!("only a report commits, and a report has none of these outcomes")
         }

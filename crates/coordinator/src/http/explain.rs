@@ -155,10 +155,19 @@ fn spell(rule: Rule) -> Gate {
             "its start time",
             Some(due),
         ),
-        Rule::Backoff { due, failures, failures_max, lost, undelivered } => {
+        Rule::Backoff {
+            due,
+            failures,
+            failures_max,
+            lost,
+            undelivered,
+            uncounted,
+            uncounted_max,
+        } => {
             let now = format!(
                 "waits before the next attempt; failed: {failures} of at most {failures_max}, \
-                 lost: {lost}, undelivered: {undelivered}"
+                 lost: {lost}, undelivered: {undelivered}, released or undelivered in all: \
+                 {uncounted} of at most {uncounted_max}"
             );
             ("backoff", now, "the end of the wait", Some(due))
         }

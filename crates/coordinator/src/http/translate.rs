@@ -69,6 +69,7 @@ pub(super) fn attempt_outcome(outcome: verdict::AttemptOutcome) -> wire::Attempt
         verdict::AttemptOutcome::Lost => wire::AttemptOutcome::Lost,
         verdict::AttemptOutcome::Undelivered => wire::AttemptOutcome::Undelivered,
         verdict::AttemptOutcome::Revoked => wire::AttemptOutcome::Revoked,
+        verdict::AttemptOutcome::Released => wire::AttemptOutcome::Released,
     }
 }
 

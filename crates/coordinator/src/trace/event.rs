@@ -153,7 +153,7 @@ impl TraceEvent {
 /// Why an attempt failed. Stopping on request is no failure.
 fn fault(closed: &ClosedAttempt) -> Option<&'static str> {
     match closed.outcome {
-        AttemptOutcome::Succeeded | AttemptOutcome::Cancelled => None,
+        AttemptOutcome::Succeeded | AttemptOutcome::Cancelled | AttemptOutcome::Released => None,
         AttemptOutcome::Failed
         | AttemptOutcome::Lost
         | AttemptOutcome::Undelivered

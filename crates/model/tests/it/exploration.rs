@@ -56,6 +56,12 @@ fn a_history_that_is_nearly_full() {
 }
 
 #[test]
+fn a_task_that_workers_hand_back_again_and_again() {
+    // S2-100, W-19: a release is neither a failure nor a lost worker, and still not without end.
+    prove(worlds::handed_back_by_workers());
+}
+
+#[test]
 fn whatever_can_happen_must_happen_in_some_world() {
     let worlds = worlds::all(Extent::Short);
     let all: BTreeSet<String> = coverage::all().into_iter().collect();

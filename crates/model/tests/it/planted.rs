@@ -251,6 +251,55 @@ fn hand_backs_that_pause_and_never_end() {
     must_be_found_in(worlds::grants_come_back(), bug, Property::B3);
 }
 
+/// Replaces what becomes of a task that its worker released.
+fn instead_of_releases(verdict: &mut Verdict, then: impl Fn(&Next) -> Option<Next>) {
+    for event in &mut verdict.events {
+        if let Event::AttemptClosed { closed, next } = event
+            && closed.outcome == AttemptOutcome::Released
+            && let Some(then) = then(next)
+        {
+            *next = then;
+        }
+    }
+}
+
+#[test]
+fn releases_that_let_a_worker_spin() {
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let mut verdict = decide(read_set, request, at);
+        let due = read_set.subject.dated(at).now;
+        let is_retry = |next: &Next| matches!(next, Next::Retry { .. });
+        instead_of_releases(&mut verdict, |next| is_retry(next).then_some(Next::Retry { due }));
+        verdict
+    }
+    must_be_found_in(worlds::handed_back_by_workers(), bug, Property::B3);
+}
+
+#[test]
+fn releases_that_never_end() {
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let mut verdict = decide(read_set, request, at);
+        let due = Time::from_millis(read_set.subject.dated(at).now.millis() + 1_000);
+        let is_cancelled = read_set.subject.live().is_some_and(|task| task.cancel.is_some());
+        let goes_on = |next: &Next| matches!(next, Next::End(_)) && !is_cancelled;
+        instead_of_releases(&mut verdict, |next| goes_on(next).then_some(Next::Retry { due }));
+        verdict
+    }
+    must_be_found_in(worlds::handed_back_by_workers(), bug, Property::B3);
+}
+
+#[test]
+fn a_release_that_forgets_the_cancel() {
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let mut verdict = decide(read_set, request, at);
+        let due = Time::from_millis(read_set.subject.dated(at).now.millis() + 1_000);
+        let is_end = |next: &Next| matches!(next, Next::End(_));
+        instead_of_releases(&mut verdict, |next| is_end(next).then_some(Next::Retry { due }));
+        verdict
+    }
+    must_be_found_in(worlds::handed_back_by_workers(), bug, Property::B7);
+}
+
 #[test]
 fn an_attempt_dated_before_its_grant() {
     fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {

@@ -124,6 +124,7 @@ enum OutcomeForm {
         #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
         output: Option<Json>,
     },
+    Released,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -308,7 +308,9 @@ fn pack_success(to: &mut PackWriter<'_>, asked: &Report) {
     pack_caller(to, caller);
     let output = match outcome {
         Outcome::Succeeded { output } => output.as_ref(),
-        Outcome::Failed(_) | Outcome::Cancelled { .. } => unreachable!("a success was reported"),
+        Outcome::Failed(_) | Outcome::Cancelled { .. } | Outcome::Released => {
+            unreachable!("a success was reported")
+        }
     };
     to.optional(output, |to, output| to.text(output.as_str()));
     to.digest(digest);

@@ -36,6 +36,7 @@ pub fn digest_payloads(entry: &Entry) -> Cow<'_, Entry> {
                 digest_long_json(output)
             }
             Outcome::Failed(fault) => digest_long_trace(fault),
+            Outcome::Released => {}
         }
     }
     for event in &mut entry.events {
@@ -73,6 +74,7 @@ fn has_long_report(report: &Report) -> bool {
                 is_long(output.as_ref())
             }
             Outcome::Failed(fault) => has_long_trace(Some(fault)),
+            Outcome::Released => false,
         }
 }
 
@@ -118,6 +120,7 @@ pub fn restore(mut entry: Entry, payloads: Payloads<'_>) -> Entry {
                     attempt.and_then(|attempt| attempt.fault.as_ref()?.stack_trace.as_ref());
                 restore_if_same(&mut fault.stack_trace, trace, text_digest);
             }
+            Outcome::Released => {}
         }
     }
     entry

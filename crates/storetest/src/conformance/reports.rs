@@ -3,8 +3,8 @@
 use store::browse::{Browse, RowsAfter};
 use verdict::request::{Caller, Outcome, Report};
 use verdict::{
-    Answer, AttemptOutcome, Category, Digest, Fault, Refusal, Request, Scope, State, Subject,
-    WorkerVerdict,
+    Answer, AttemptOutcome, Category, Digest, Event, Fault, Reason, Refusal, Request, Scope, State,
+    Subject, WorkerVerdict,
 };
 
 use super::driver::{Driver, caller, key_of};
@@ -74,6 +74,30 @@ pub async fn keeps_a_second_attempt_apart<F: Fixture>(driver: &mut Driver<F>) {
     let again = driver.about(&key, report(&first, failed())).await;
     let outcome = AttemptOutcome::Failed;
     assert_eq!(again, Answer::Committed { outcome, state: State::Succeeded, replayed: true });
+}
+
+/// A released attempt is read back as one, from the attempts as from the history, and is none of the counted ones.
+pub async fn keeps_a_release_apart_from_failures<F: Fixture>(driver: &mut Driver<F>) {
+    let scope = Scope::default();
+    let key = driver.add(&scope, "images").await;
+    let first = caller(&driver.lease(&scope, "images", 1).await[0]);
+    let outcome = AttemptOutcome::Released;
+    let released = driver.about(&key, report(&first, Outcome::Released)).await;
+    assert_eq!(released, Answer::Committed { outcome, state: State::Retry, replayed: false });
+    let attempts = driver.browse().attempts(&key, 0, 99).await.expect("browsing works");
+    assert_eq!(attempts[0].outcome, outcome);
+    assert_eq!(attempts[0].reason, Some(Reason::Released));
+    let history = driver.browse().history(&key, 2, 9).await.expect("browsing works");
+    let Event::AttemptClosed { closed, .. } = &history[0].events[0] else { panic!("{history:?}") };
+    assert_eq!(**closed, attempts[0]);
+    let Subject::Live(task) = driver.load(&key).await else { panic!("the task lives") };
+    assert_eq!((task.failures, task.lost, task.undelivered), (0, 0, 0));
+    // the stored answer is found again, by what is stored of the attempt.
+    let again = driver.about(&key, report(&first, Outcome::Released)).await;
+    assert_eq!(again, Answer::Committed { outcome, state: State::Retry, replayed: true });
+    driver.wait(verdict::Span::from_secs(1));
+    let second = caller(&driver.lease(&scope, "images", 1).await[0]);
+    assert_eq!(second.attempt, 2);
 }
 
 pub async fn remembers_refused_reports<F: Fixture>(driver: &mut Driver<F>) {

@@ -63,7 +63,7 @@ fn hand_back(task: &Task, at: Moment) -> Event {
         // Without a limit and without a pause: a poller that kept disconnecting caused attempts
         // without end.
         Rules::V1 | Rules::V2 => (Reason::Undelivered, Next::Retry { due: at.now }),
-        Rules::V3 => (Reason::HandedBack, after_hand_back(task, at)),
+        Rules::V3 | Rules::V4 => (Reason::HandedBack, after_hand_back(task, at)),
     };
     let closing = Closing::unreported(AttemptOutcome::Undelivered, reason);
     transition::hand_back(&Pool(()), task, closing, next, at.now)

@@ -1,12 +1,15 @@
 //! A report: how an attempt ended. The retry policy decides what becomes of the task.
+//!
+//! What becomes of a task that its worker hands back is in [`super::release`].
 
 use super::caller::{self, Call};
+use super::release;
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::bounds;
 use crate::done::{End, Fault, Reason};
 use crate::event::Next;
 use crate::request::{Outcome, Report};
-use crate::task::{State, Task};
+use crate::task::{Lease, State, Task};
 use crate::time::Moment;
 use crate::transition::{self, Closing};
 use crate::verdict::{Answer, ReadSet, Refusal, Verdict};
@@ -23,7 +26,10 @@ pub(super) fn decide(read_set: ReadSet<'_>, report: &Report, at: Moment) -> Verd
     }
     match caller::authorise(read_set, &report.caller, Call::Report, at) {
         Err(refusal) => Verdict::refuse(refusal),
-        Ok((task, _)) => commit(task, report, at),
+        Ok((task, _)) if release::is_refused(report, at) => {
+            Verdict::refuse(Refusal::ReleaseUnsupported { state: task.state() })
+        }
+        Ok((task, lease)) => commit(task, lease, report, at),
     }
 }
 
@@ -40,7 +46,7 @@ fn stored_answer(read_set: ReadSet<'_>, report: &Report) -> Option<Verdict> {
     Some(Verdict::new(answer, Vec::new()))
 }
 
-fn commit(task: &Task, report: &Report, at: Moment) -> Verdict {
+fn commit(task: &Task, lease: &Lease, report: &Report, at: Moment) -> Verdict {
     let (outcome, next) = match &report.outcome {
         Outcome::Succeeded { output } => {
             let end =
@@ -61,6 +67,7 @@ fn commit(task: &Task, report: &Report, at: Moment) -> Verdict {
             };
             (AttemptOutcome::Cancelled, Next::End(end))
         }
+        Outcome::Released => (AttemptOutcome::Released, release::after(task, lease, at)),
     };
     let state = match &next {
         Next::Retry { .. } => State::Retry,
@@ -74,9 +81,10 @@ fn commit(task: &Task, report: &Report, at: Moment) -> Verdict {
 fn closing(report: &Report, outcome: AttemptOutcome, next: &Next) -> Closing {
     let fault = match &report.outcome {
         Outcome::Failed(fault) => Some(fault.clone()),
-        Outcome::Succeeded { .. } | Outcome::Cancelled { .. } => None,
+        Outcome::Succeeded { .. } | Outcome::Cancelled { .. } | Outcome::Released => None,
     };
     let reason = match next {
+        _ if outcome == AttemptOutcome::Released => Some(Reason::Released),
         Next::End(end) => end.reason,
         Next::Retry { .. } => None,
     };

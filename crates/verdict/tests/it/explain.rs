@@ -32,7 +32,15 @@ fn a_task_submitted_for_later_waits_for_its_time() {
 fn a_failed_task_waits_for_its_backoff() {
     let (world, _) = World::retrying();
     let due = world.due();
-    let expected = Gate::Backoff { due, failures: 1, failures_max: 3, lost: 0, undelivered: 0 };
+    let expected = Gate::Backoff {
+        due,
+        failures: 1,
+        failures_max: 3,
+        lost: 0,
+        undelivered: 0,
+        uncounted: 0,
+        uncounted_max: 100,
+    };
     assert_eq!(gates(&world), [expected]);
 }
 

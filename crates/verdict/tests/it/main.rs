@@ -14,6 +14,7 @@ mod matrix;
 mod order;
 mod properties;
 mod record;
+mod release;
 mod report;
 mod rules;
 mod started;

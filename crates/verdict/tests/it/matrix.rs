@@ -157,6 +157,7 @@ fn describe(answer: &Answer) -> &'static str {
             Refusal::RunAlreadyTerminal { .. } => "ended",
             Refusal::HistoryFull { .. } => "full",
             Refusal::QuotaReached { .. } => "quota",
+            Refusal::ReleaseUnsupported { .. } => "unsupported",
         },
     }
 }

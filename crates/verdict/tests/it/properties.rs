@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use verdict::request::{Caller, CancelMode, Undelivered};
+use verdict::request::{Caller, CancelMode, Outcome, Undelivered};
 use verdict::transition::TABLE;
 use verdict::{
     Answer, AttemptOutcome, Category, Context, Event, Fence, Moment, Policy, ReadSet, Request,
@@ -20,6 +20,7 @@ enum Ask {
     Succeed(usize),
     Fail(usize, Category),
     Cancelled(usize),
+    Release(usize),
     Cancel(CancelMode),
     Sweep,
     Undelivered(usize),
@@ -37,6 +38,7 @@ fn ask() -> impl Strategy<Value = Ask> {
         1 => lease.clone().prop_map(Ask::Succeed),
         4 => (lease.clone(), category).prop_map(|(lease, category)| Ask::Fail(lease, category)),
         1 => lease.clone().prop_map(Ask::Cancelled),
+        1 => lease.clone().prop_map(Ask::Release),
         1 => Just(Ask::Cancel(CancelMode::Graceful)),
         1 => Just(Ask::Cancel(CancelMode::Immediate)),
         6 => Just(Ask::Sweep),
@@ -103,6 +105,7 @@ impl Life {
             Ask::Succeed(back) => report(caller(*back)?, succeeded()),
             Ask::Fail(back, category) => report(caller(*back)?, failed(*category)),
             Ask::Cancelled(back) => report(caller(*back)?, crate::world::cancelled()),
+            Ask::Release(back) => report(caller(*back)?, Outcome::Released),
             Ask::Cancel(mode) => cancel(*mode),
             Ask::Sweep => Request::Sweep,
             Ask::Undelivered(back) => {
@@ -137,8 +140,9 @@ impl Life {
 }
 
 /// Each version gives the same verdict when asked twice. The first version differs from the later
-/// ones only for a gap in which something was decided about the task, or for an empty gap; the last
-/// differs from the earlier ones only for a grant that is handed back.
+/// ones only for a gap in which something was decided about the task, or for an empty gap; the third
+/// differs from the second only for a grant that is handed back, and the last from the third only for
+/// a release.
 fn check_versions(world: &World, request: &Request) {
     let closed = request
         .caller()
@@ -155,9 +159,12 @@ fn check_versions(world: &World, request: &Request) {
         (Request::Extend(extend), Subject::Live(task)) => task.decided_at > extend.stalled_since,
         _ => false,
     };
-    let [first, second, third] = &verdicts;
+    let [first, second, third, fourth] = &verdicts;
     assert!(gap_differs || first == second, "{request:?}");
     assert!(matches!(request, Request::Undelivered(_)) || second == third, "{request:?}");
+    let is_release =
+        matches!(request, Request::Report(report) if report.outcome == Outcome::Released);
+    assert!(is_release || third == fourth, "{request:?}");
 }
 
 fn rules() -> impl Strategy<Value = Rules> {

@@ -230,6 +230,11 @@ fn a_report_says_what_its_outcome_needs_and_nothing_else() {
     let mut report = with_error(Outcome::Failed, ErrorCategory::UserCode);
     report.output = Some(Json::null());
     assert_eq!(field_of(&report), "output");
+    // A release hands back unfinished work: it has neither a result nor a failure.
+    assert_eq!(completed(Outcome::Released).check(), Ok(()));
+    assert_eq!(field_of(&with_error(Outcome::Released, ErrorCategory::UserCode)), "error");
+    let released = Completed { output: Some(Json::null()), ..completed(Outcome::Released) };
+    assert_eq!(field_of(&released), "output");
 }
 
 #[test]

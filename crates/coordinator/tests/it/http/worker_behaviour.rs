@@ -269,3 +269,28 @@ async fn a_mismatch_of_attempts_is_warned_of_and_changes_nothing() {
         api.succeed(&second).await.has("verdict", "COMMITTED");
     }
 }
+
+#[tokio::test]
+async fn a_worker_that_stops_hands_its_task_back_without_a_penalty() {
+    for api in both().await {
+        let lease = api.leased(json!({"maxAttempts": 1, "lostMax": 1})).await;
+        api.started(&lease).await.ok();
+        let ack = api.complete(&lease, json!({"outcome": "RELEASED"})).await;
+        ack.has("verdict", "COMMITTED").has("finalState", "RELEASED").has("state", "retry");
+        let run = api.run(&lease.run).await;
+        assert_eq!((&run["failures"], &run["lost"]), (&json!(0), &json!(0)), "{run}");
+        // The released attempt is over: its token opens nothing any more.
+        api.heartbeat(&lease).await.problem(410, "task_expired");
+        let again = api.complete(&lease, json!({"outcome": "RELEASED"})).await;
+        again.has("verdict", "COMMITTED").has("replayed", true);
+        let other = api.complete(&lease, json!({"outcome": "SUCCEEDED"})).await;
+        other.problem(409, "conflicting_report");
+        api.pass(seconds(1)).await;
+        let next = api.lease("w2").await;
+        assert_eq!(next.attempt(), 2);
+        api.succeed(&next).await.ok();
+        let record = api.get(&format!("/v1/runs/{}/record", lease.run)).await.ok();
+        assert_eq!(record["attempts"][0]["outcome"], "RELEASED", "{record}");
+        assert_eq!(api.state(&lease.run).await, "succeeded");
+    }
+}

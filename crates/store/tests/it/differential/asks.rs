@@ -192,9 +192,10 @@ fn progress(dice: &mut Dice) -> Option<Progress> {
 
 fn report(dice: &mut Dice, caller: Caller) -> Request {
     let long = if dice.one_in(6) { "ü".repeat(500) } else { String::new() };
-    let outcome = match dice.below(4) {
+    let outcome = match dice.below(5) {
         0 => Outcome::Succeeded { output: Some(format!("{{\"text\":\"{long}\"}}").into()) },
         1 => Outcome::Cancelled { output: None },
+        2 => Outcome::Released,
         _ => Outcome::Failed(Fault {
             category: *dice.pick(&Category::ALL),
             message: "it broke".into(),

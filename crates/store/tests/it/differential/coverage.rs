@@ -6,7 +6,7 @@ use storetest::conformance::{Call, CallResult};
 use verdict::request::Outcome;
 use verdict::{Answer, Request};
 
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 13] = [
     "submit",
     "keyed",
     "poll",
@@ -16,6 +16,7 @@ const KINDS: [&str; 12] = [
     "succeeded",
     "failed",
     "cancelled",
+    "released",
     "cancel",
     "sweep",
     "extend",
@@ -63,6 +64,7 @@ fn kind(ask: &Call) -> &'static str {
                 Outcome::Succeeded { .. } => "succeeded",
                 Outcome::Failed(_) => "failed",
                 Outcome::Cancelled { .. } => "cancelled",
+                Outcome::Released => "released",
             },
             Request::Cancel(_) => "cancel",
             _ => "undelivered",

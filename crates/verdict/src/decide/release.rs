@@ -1,0 +1,59 @@
+//! A release: a worker that stops hands its task back before the task is done.
+//!
+//! Replacing a worker is not the task's fault, so a release counts neither as a failure nor as a
+//! lost worker, and the task keeps its queue position. It is not free either: grants of a task that
+//! keeps being released are spaced, and their number is limited.
+//!
+//! Versions 1 to 3 of the rules do not know releases. They refuse them, and the worker reports a
+//! failure instead.
+
+use crate::bounds;
+use crate::done::{Category, End, Fault, Reason};
+use crate::event::Next;
+use crate::policy::RELEASES_MAX;
+use crate::request::{Outcome, Report};
+use crate::rules::Rules;
+use crate::task::{Lease, State, Task};
+use crate::time::Moment;
+
+/// Whether the report is a release and the rules in force do not know any.
+pub(super) fn is_refused(report: &Report, at: Moment) -> bool {
+    match at.rules {
+        Rules::V1 | Rules::V2 | Rules::V3 => report.outcome == Outcome::Released,
+        Rules::V4 => false,
+    }
+}
+
+/// What becomes of a released task. A pending cancel ends it: nothing is running any more. A task
+/// that was released too often ends as well; any other waits for its next worker.
+pub(super) fn after(task: &Task, lease: &Lease, at: Moment) -> Next {
+    let count = task.uncounted();
+    if task.cancel.is_some() {
+        Next::End(End {
+            state: State::Cancelled,
+            reason: Some(Reason::CancelRequested),
+            output: None,
+            fault: None,
+        })
+    } else if count > RELEASES_MAX {
+        Next::End(exhausted_end())
+    } else {
+        let spaced = lease.acquired_at.plus(task.policy.release_spacing(count));
+        bounds::retry(task, spaced.max(at.now), at.rules)
+    }
+}
+
+fn exhausted_end() -> End {
+    let fault = Fault {
+        category: Category::Infrastructure,
+        message: "workers handed the task back more often than one task may be".into(),
+        stack_trace: None,
+        retryable: Some(false),
+    };
+    End {
+        state: State::Failed,
+        reason: Some(Reason::ReleasesExhausted),
+        output: None,
+        fault: Some(fault),
+    }
+}
