@@ -15,6 +15,7 @@ use crate::open_store::{self, StoreAddress};
 use crate::output::{self, Format};
 use crate::profile::{Connection, DEFAULT_URL, Profile};
 use crate::settings::{EffectiveSetting, Parsed, Settings};
+use crate::submit_defaults;
 
 /// The flags of `serve`, so that one can see what they would change.
 #[derive(Debug, clap::Args)]
@@ -103,6 +104,11 @@ fn server_settings(parsed: &Parsed) -> Result<Vec<Setting>, CliError> {
             value: Some(key.display().to_string()),
             origin: key_origin.to_owned(),
         });
+    }
+    if let Some((queues, origin)) = parsed.queue_defaults() {
+        for (setting, value) in submit_defaults::rows(queues) {
+            settings.push(Setting { setting, value: Some(value), origin: origin.clone() });
+        }
     }
     Ok(settings)
 }

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use coordinator::{Plaintext, Retention};
+use coordinator::{Plaintext, Retention, SubmitDefaults};
 use store::ClockAhead;
 
 use crate::exit::{CliError, CommandResult};
@@ -44,6 +44,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
         public_url: None,
         retention: Retention::FOR_EVER,
         collector: arguments.otlp_endpoint,
+        submit_defaults: SubmitDefaults::default(),
     })
     .await?;
     let api_key = server.ready.api_key.clone().expect("dev asks for a key it can show");

@@ -33,6 +33,7 @@ mod serve;
 mod server;
 mod settings;
 mod submit;
+mod submit_defaults;
 mod tour;
 mod traces;
 mod verify;

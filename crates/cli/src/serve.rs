@@ -10,7 +10,9 @@ use std::path::PathBuf;
 
 use coordinator::admit::{KeyringError, NewKey, Role};
 use coordinator::server::Limits;
-use coordinator::{OsEntropy, Plaintext, Retention, ServeError, ServeOptions, TlsFiles};
+use coordinator::{
+    OsEntropy, Plaintext, Retention, ServeError, ServeOptions, SubmitDefaults, TlsFiles,
+};
 use serde::Serialize;
 use store::{Browse, ClockAhead, Failure, FailureKind, Store};
 use tokio::signal::unix::{SignalKind, signal};
@@ -38,6 +40,13 @@ pub(crate) struct Arguments {
     accept_clock: bool,
 }
 
+impl Arguments {
+    /// For what only the config file says.
+    pub(crate) fn settings_mut(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+}
+
 pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     log(LogMode::Serve);
     let settings = &arguments.settings;
@@ -53,6 +62,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
         public_url: settings.public_url.clone(),
         retention: retention(settings),
         collector: settings.otlp_endpoint.clone(),
+        submit_defaults: settings.defaults.checked()?,
     })
     .await?;
     if arguments.write_profile
@@ -137,6 +147,8 @@ pub(crate) struct ServerOptions {
     pub(crate) retention: Retention,
     /// The collector that receives traces, if any.
     pub(crate) collector: Option<String>,
+    /// What a submission means where it says nothing.
+    pub(crate) submit_defaults: SubmitDefaults,
 }
 
 /// When to create a key. Only a key created now can be shown: the store keeps digests.
@@ -193,6 +205,7 @@ impl Server {
         let mut options =
             ServeOptions::new(given.listen, open_store::signing_key_path(&opened).await?);
         options.new_keys = new_keys;
+        options.submit_defaults = given.submit_defaults;
         options.coordinator.retention = given.retention;
         options.coordinator.spans = spans.map(|exporter| exporter as _);
         let scheme = if given.tls.is_some() { "https" } else { "http" };

@@ -18,6 +18,7 @@ use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches}
 use crate::args::Arguments;
 use crate::duration;
 use crate::exit::{CliError, Exit};
+use crate::submit_defaults::{self, DefaultSettings, QueueDefaults};
 
 /// The config file if none is named.
 pub(crate) const DEFAULT_FILE: &str = "/etc/tenure/tenure.toml";
@@ -82,6 +83,8 @@ pub(crate) struct Settings {
     /// OpenTelemetry collector that receives traces, by OTLP over HTTP [default: none]
     #[arg(long, value_name = "URL", env = "TENURE_OTLP_ENDPOINT", hide_env = true)]
     pub(crate) otlp_endpoint: Option<String>,
+    #[command(flatten)]
+    pub(crate) defaults: DefaultSettings,
 }
 
 fn retain_for(text: &str) -> Result<Duration, String> {
@@ -126,9 +129,20 @@ pub(crate) fn parse() -> Result<Parsed, CliError> {
 
 impl Parsed {
     fn of(matches: ArgMatches, file: Option<ConfigFile>) -> Result<Parsed, CliError> {
-        let arguments = Arguments::from_arg_matches(&matches)
+        let mut arguments = Arguments::from_arg_matches(&matches)
             .expect("what the parser took is what the definition says");
+        if let (Some(crate::args::Command::Serve(serve)), Some(file)) =
+            (&mut arguments.command, &file)
+        {
+            serve.settings_mut().defaults.queues = file.queues.clone();
+        }
         Ok(Parsed { arguments, matches, file })
+    }
+
+    /// The defaults of queues, with the file that they come from.
+    pub(crate) fn queue_defaults(&self) -> Option<(&QueueDefaults, String)> {
+        let file = self.file.as_ref()?;
+        Some((&file.queues, format!("the file {}", file.path.display())))
     }
 
     /// Every setting with its value and origin, for a command that takes settings.
@@ -181,6 +195,7 @@ struct ConfigFile {
     path: PathBuf,
     /// The values as they would be typed after the flag.
     values: BTreeMap<String, String>,
+    queues: QueueDefaults,
 }
 
 impl ConfigFile {
@@ -213,12 +228,16 @@ impl ConfigFile {
             let message = format!("{} is not TOML: {}", path.display(), error.message());
             CliError::usage("config_syntax", with_line(message, text, error.span()))
         })?;
-        let mut values = BTreeMap::new();
+        let (mut values, mut queues) = (BTreeMap::new(), QueueDefaults::new());
         for (key, value) in table {
+            if key == submit_defaults::QUEUES {
+                queues = submit_defaults::read_queues(path, &value)?;
+                continue;
+            }
             let value = check(path, &key, &value)?;
             values.extend(value.map(|value| (key, value)));
         }
-        Ok(ConfigFile { path: path.to_owned(), values })
+        Ok(ConfigFile { path: path.to_owned(), values, queues })
     }
 
     /// Sets the file's values as defaults: below flags and variables.
@@ -329,7 +348,7 @@ mod tests {
         assert_eq!(refused.code, "unknown_setting");
         assert!(refused.message.contains("`retain-fro`"), "{refused:?}");
         assert!(refused.hint.unwrap().contains("`retain-for`"));
-        // The file cannot name itself, and has no tables.
+        // The file cannot name itself, and has no table but that of the queues.
         assert_eq!(read("config = \"x\"").unwrap_err().code, "unknown_setting");
         assert_eq!(read("[server]\nlisten = \"x\"").unwrap_err().code, "unknown_setting");
     }

@@ -31,6 +31,7 @@ pub mod requests;
 #[cfg(feature = "http")]
 pub mod server;
 mod set_aside;
+mod submit_defaults;
 mod task_watch;
 pub mod trace;
 
@@ -42,4 +43,5 @@ pub use item::{
 #[cfg(feature = "http")]
 pub use server::{Plaintext, ServeError, ServeOptions, Server, TlsFiles, serve};
 pub use set_aside::SetAsideTask;
+pub use submit_defaults::{PolicyDefaults, SubmitDefaults};
 pub use verdict::Retention;

@@ -13,13 +13,23 @@ use wire::requests::{Completed, ReportedError, SubmitRun};
 use wire::{Check, FieldError, TraceContext, limits};
 
 use crate::item::Submission;
+use crate::submit_defaults::SubmitDefaults;
 
-/// A run to submit. Its idempotency key is the member `idempotency_key`.
-pub fn submission(scope: &Scope, mut run: SubmitRun) -> Result<Submission, FieldError> {
+/// A run to submit, with the documented defaults. Its idempotency key is the member `idempotency_key`.
+pub fn submission(scope: &Scope, run: SubmitRun) -> Result<Submission, FieldError> {
+    submission_with(scope, run, &SubmitDefaults::default())
+}
+
+/// The same with an operator's defaults.
+pub fn submission_with(
+    scope: &Scope,
+    mut run: SubmitRun,
+    defaults: &SubmitDefaults,
+) -> Result<Submission, FieldError> {
     run.repair();
     run.check()?;
     let key = run.idempotency_key.take();
-    Ok(checked_submission(scope, run, key))
+    Ok(checked_submission(scope, run, key, defaults))
 }
 
 /// The end of an attempt, as its worker reports it. `caller` is [`crate::Granted::caller`] of the lease.
@@ -30,8 +40,14 @@ pub fn report(caller: Caller, mut completed: Completed) -> Result<Report, FieldE
 }
 
 /// Translates a run that was validated when it was parsed. `key` is the idempotency key, from a header or a member.
-pub(crate) fn checked_submission(scope: &Scope, run: SubmitRun, key: Option<String>) -> Submission {
+pub(crate) fn checked_submission(
+    scope: &Scope,
+    mut run: SubmitRun,
+    key: Option<String>,
+    defaults: &SubmitDefaults,
+) -> Submission {
     let fingerprint = digests::submission(&run);
+    defaults.fill(&mut run);
     let policy = policy(&run);
     let SubmitRun {
         kind,

@@ -29,6 +29,7 @@ use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey};
 use crate::coordinator::{Coordinator, Options, StopReason};
 use crate::http::{AppState, Timeouts, router, router_of_metrics};
 use crate::ids::OsEntropy;
+use crate::submit_defaults::SubmitDefaults;
 
 pub use answer::SlowReaderLimits;
 pub(crate) use monitor::ConnectionAuth;
@@ -56,6 +57,8 @@ pub struct ServeOptions {
     pub new_keys: Vec<NewKey>,
     pub coordinator: Options,
     pub limits: Limits,
+    /// What a submission means where it says nothing. Checked by the caller.
+    pub submit_defaults: SubmitDefaults,
 }
 
 impl ServeOptions {
@@ -70,6 +73,7 @@ impl ServeOptions {
             new_keys: Vec::new(),
             coordinator: Options::default(),
             limits: Limits::default(),
+            submit_defaults: SubmitDefaults::default(),
         }
     }
 }
@@ -176,7 +180,7 @@ pub struct Server<S: Store> {
 /// Starts a coordinator over `store` and serves it.
 pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S>, ServeError> {
     let ServeOptions { listen, callback_base_url, tls, plaintext, metrics_listen, .. } = options;
-    let ServeOptions { keyring_path, new_keys, coordinator, limits, .. } = options;
+    let ServeOptions { keyring_path, new_keys, coordinator, limits, submit_defaults, .. } = options;
     let is_readable = tls.is_none() && !is_loopback(listen);
     if is_readable && plaintext == Plaintext::OnLoopback {
         return Err(ServeError::NotLoopback(listen.ip()));
@@ -212,6 +216,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
         OsEntropy,
     )
     .with_certificates(certificates.clone())
+    .with_submit_defaults(submit_defaults)
     .with_open_metrics(is_loopback(local_addr))
     .with_anchor(seal::anchor_path(&keyring_path));
     let background = app.inner.background.clone();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::home::Home;
+use crate::home::{Home, Process};
 
 fn setting<'a>(settings: &'a Value, name: &str) -> (&'a str, &'a str) {
     let found = settings.as_array().unwrap().iter().find(|found| found["setting"] == name);
@@ -116,4 +116,57 @@ fn a_file_with_a_mistake_is_refused_with_the_remedy() {
         "nowhere.toml",
         "TENURE_CONFIG",
     );
+}
+
+#[test]
+fn a_run_that_says_nothing_gets_the_defaults_of_its_queue_and_of_the_server() {
+    let home = Home::new();
+    let file = home.path().join("tenure.toml");
+    let text = "default-lease = \"60s\"\n[queues.images]\nlease = \"12s\"\nheartbeat = \"3s\"\nlost-max = 9\n";
+    std::fs::write(&file, text).unwrap();
+    let arguments = [
+        "serve",
+        "--json",
+        "--listen",
+        "127.0.0.1:0",
+        "--write-profile",
+        "--config",
+        "tenure.toml",
+        "--default-max-attempts",
+        "5",
+    ];
+    let mut server = Process::start(home.tenure(&arguments));
+    server.line();
+    let script = "while [ ! -e go ]; do sleep 0.05; done";
+    let arguments = [
+        "work",
+        "--queue",
+        "images",
+        "--queue",
+        "other",
+        "--concurrency",
+        "2",
+        "--exec",
+        "sh",
+        "--",
+        "-c",
+        script,
+    ];
+    let _worker = Process::start(home.tenure(&arguments));
+    for (queue, lease_ms) in [("images", 12_000), ("other", 60_000)] {
+        let id = home.submit(&["k", "--queue", queue]);
+        let run = home.until(&id, "a lease", |run| run["state"] == "running");
+        let time = |member: &serde_json::Value| {
+            member.as_str().unwrap().parse::<tenure::Time>().unwrap().as_ms()
+        };
+        let lease = time(&run["lease"]["expiresAt"]) - time(&run["lease"]["heartbeatAt"]);
+        assert_eq!(lease, lease_ms, "{run}");
+        assert_eq!(run["maxAttempts"], 5, "{run}");
+    }
+    std::fs::write(home.path().join("go"), "").unwrap();
+    let shown = home.run(&["config", "--config", "tenure.toml"]).stdout;
+    assert!(shown.contains("queues.images.lost-max"), "{shown}");
+    std::fs::write(&file, "[queues.images]\nlease = \"1s\"\n").unwrap();
+    let ran = home.run(&["serve", "--config", "tenure.toml", "--listen", "127.0.0.1:0"]);
+    ran.assert_error(2, "unusable_default", "queue images", "tenure config");
 }

@@ -26,6 +26,7 @@ use crate::coordinator::Coordinator;
 use crate::ids::Entropy;
 use crate::metrics::LimitKind;
 use crate::server::tls::Certificates;
+use crate::submit_defaults::SubmitDefaults;
 
 /// Timeouts of a route.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +88,7 @@ pub(crate) struct Inner {
     /// The base URL for callbacks of workers: from configuration, never from a request (X18).
     pub(crate) callback_base_url: String,
     pub(crate) timeouts: Timeouts,
+    pub(crate) submit_defaults: SubmitDefaults,
     /// The certificate of the listener, if it uses TLS.
     pub(crate) certificates: Option<Certificates>,
     /// Tasks that continue after their answer; a stopping server waits for them, because they hold the store.
@@ -129,6 +131,7 @@ impl<S: Store> AppState<S> {
             denials: DenialLog::default(),
             callback_base_url: callback_base_url.trim_end_matches('/').to_owned(),
             timeouts,
+            submit_defaults: SubmitDefaults::default(),
             certificates: None,
             background: TaskTracker::new(),
             anchor: None,
@@ -149,6 +152,14 @@ impl<S: Store> AppState<S> {
     pub(crate) fn with_certificates(mut self, certificates: Option<Certificates>) -> Self {
         let inner = Arc::get_mut(&mut self.inner).expect("a new state has no clones");
         inner.certificates = certificates;
+        self
+    }
+
+    /// Sets what a submission means where it says nothing. Call it before sharing the state.
+    #[must_use]
+    pub fn with_submit_defaults(mut self, submit_defaults: SubmitDefaults) -> Self {
+        let inner = Arc::get_mut(&mut self.inner).expect("a new state has no clones");
+        inner.submit_defaults = submit_defaults;
         self
     }
 

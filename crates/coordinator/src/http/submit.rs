@@ -17,6 +17,7 @@ use super::translate::{state, time};
 use crate::admit::ClientPrincipal;
 use crate::item::{Reply, Submission};
 use crate::requests::checked_submission;
+use crate::submit_defaults::SubmitDefaults;
 
 const KEY_HEADER: &str = "idempotency-key";
 const TRACE_HEADER: &str = "traceparent";
@@ -28,7 +29,11 @@ pub(super) async fn submit<S: Store>(
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
 ) -> Result<Response, ApiError> {
     let key = key_header(&headers)?;
-    let context = CallContext { scope: principal.scope(), trace: trace_header(&headers) };
+    let context = CallContext {
+        scope: principal.scope(),
+        trace: trace_header(&headers),
+        defaults: &app.inner.submit_defaults,
+    };
     match (parse_submit(&body)?, key) {
         (Submit::One(run), key) => submit_one(&app, &context, *run, key).await,
         (Submit::Many(runs), None) => submit_many(&app, &context, runs).await,
@@ -63,6 +68,7 @@ fn trace_header(headers: &HeaderMap) -> Option<String> {
 struct CallContext<'a> {
     scope: &'a Scope,
     trace: Option<String>,
+    defaults: &'a SubmitDefaults,
 }
 
 impl CallContext<'_> {
@@ -70,7 +76,7 @@ impl CallContext<'_> {
     fn submission(&self, mut run: SubmitRun, key: Option<String>) -> Submission {
         let own = run.traceparent.filter(|text| TraceContext::parse(text).is_some());
         run.traceparent = own.or_else(|| self.trace.clone());
-        checked_submission(self.scope, run, key)
+        checked_submission(self.scope, run, key, self.defaults)
     }
 }
 

@@ -1,0 +1,199 @@
+//! The operator's defaults of submissions: settings of the server, and a table for each queue in the
+//! config file.
+//!
+//! The values are checked as those of a submission are, by the code that checks submissions.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use coordinator::{PolicyDefaults, SubmitDefaults};
+
+use crate::duration;
+use crate::exit::CliError;
+
+/// The table of the config file that has one table for each queue.
+pub(crate) const QUEUES: &str = "queues";
+
+/// The keys of a queue's table: the settings below without `default-`.
+const KEYS: [&str; 5] = ["lease", "heartbeat", "cancel-grace", "max-attempts", "lost-max"];
+
+/// More queues than anyone configures by hand; a file with more is something else.
+const QUEUES_MAX: usize = 1_000;
+
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct DefaultSettings {
+    /// How long a worker may go without a heartbeat, for runs that do not say [default: 90s]
+    #[arg(long, value_name = "SPAN", env = "TENURE_DEFAULT_LEASE", hide_env = true, value_parser = duration::parse)]
+    default_lease: Option<Duration>,
+    /// Interval between heartbeats, for runs that do not say [default: a third of the lease]
+    #[arg(long, value_name = "SPAN", env = "TENURE_DEFAULT_HEARTBEAT", hide_env = true, value_parser = duration::parse)]
+    default_heartbeat: Option<Duration>,
+    /// How long a worker may take to stop after a cancel, for runs that do not say [default: 30s]
+    #[arg(long, value_name = "SPAN", env = "TENURE_DEFAULT_CANCEL_GRACE", hide_env = true, value_parser = duration::parse)]
+    default_cancel_grace: Option<Duration>,
+    /// Number of failed attempts that ends a run, for runs that do not say [default: 3]
+    #[arg(long, value_name = "N", env = "TENURE_DEFAULT_MAX_ATTEMPTS", hide_env = true)]
+    default_max_attempts: Option<u32>,
+    /// Number of lost workers that ends a run, for runs that do not say [default: 3]
+    #[arg(long, value_name = "N", env = "TENURE_DEFAULT_LOST_MAX", hide_env = true)]
+    default_lost_max: Option<u32>,
+    /// From the config file alone.
+    #[arg(skip)]
+    pub(crate) queues: QueueDefaults,
+}
+
+/// The defaults of single queues.
+pub(crate) type QueueDefaults = BTreeMap<String, PolicyDefaults>;
+
+impl DefaultSettings {
+    /// The defaults of a server; an error for values that no submission may have.
+    pub(crate) fn checked(&self) -> Result<SubmitDefaults, CliError> {
+        let server = PolicyDefaults {
+            lease_ms: self.default_lease.map(millis),
+            heartbeat_interval_ms: self.default_heartbeat.map(millis),
+            cancel_grace_ms: self.default_cancel_grace.map(millis),
+            max_attempts: self.default_max_attempts,
+            lost_max: self.default_lost_max,
+        };
+        let defaults = SubmitDefaults { server, queues: self.queues.clone() };
+        match defaults.check() {
+            Ok(()) => Ok(defaults),
+            Err((queue, error)) => {
+                let of = queue.map_or("the server".to_owned(), |queue| format!("queue {queue}"));
+                let message = format!("the defaults of {of} cannot be used: {error}");
+                Err(CliError::usage("unusable_default", message)
+                    .hint("`tenure config` shows where each setting comes from"))
+            }
+        }
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Reads the table of queues.
+pub(crate) fn read_queues(path: &Path, value: &toml::Value) -> Result<QueueDefaults, CliError> {
+    let wrong = |why: String| {
+        CliError::usage("config_value", format!("{}: {why}", path.display()))
+            .hint(format!("write a table [{QUEUES}.NAME] with the keys {}", KEYS.join(", ")))
+    };
+    let table = value.as_table().ok_or_else(|| wrong(format!("`{QUEUES}` is not a table")))?;
+    if table.len() > QUEUES_MAX {
+        return Err(wrong(format!("`{QUEUES}` has more than {QUEUES_MAX} queues")));
+    }
+    let mut queues = QueueDefaults::new();
+    for (queue, value) in table {
+        if !wire::names::is_name(queue) {
+            return Err(wrong(format!("`{QUEUES}.{queue}` cannot be the name of a queue")));
+        }
+        let members = value.as_table();
+        let members = members.ok_or_else(|| wrong(format!("`{QUEUES}.{queue}` is not a table")))?;
+        let mut own = PolicyDefaults::default();
+        for (key, value) in members {
+            set(&mut own, key, value)
+                .map_err(|why| wrong(format!("`{QUEUES}.{queue}.{key}` {why}")))?;
+        }
+        queues.insert(queue.clone(), own);
+    }
+    Ok(queues)
+}
+
+fn set(own: &mut PolicyDefaults, key: &str, value: &toml::Value) -> Result<(), String> {
+    match key {
+        "lease" => own.lease_ms = Some(span(value)?),
+        "heartbeat" => own.heartbeat_interval_ms = Some(span(value)?),
+        "cancel-grace" => own.cancel_grace_ms = Some(span(value)?),
+        "max-attempts" => own.max_attempts = Some(number(value)?),
+        "lost-max" => own.lost_max = Some(number(value)?),
+        _ => return Err("is no default of a queue".to_owned()),
+    }
+    Ok(())
+}
+
+fn span(value: &toml::Value) -> Result<u64, String> {
+    let text = value.as_str().ok_or("takes a span in quotes, such as \"20s\"")?;
+    duration::parse(text).map(millis)
+}
+
+fn number(value: &toml::Value) -> Result<u32, String> {
+    let number = value.as_integer().and_then(|number| u32::try_from(number).ok());
+    number.ok_or_else(|| "takes a number".to_owned())
+}
+
+/// The rows of `tenure config` for the defaults of queues: name and value.
+pub(crate) fn rows(queues: &QueueDefaults) -> Vec<(String, String)> {
+    let span = |ms: u64| duration::format_ms(i64::try_from(ms).unwrap_or(i64::MAX));
+    let row = |queue: &str, key: &str, value: String| (format!("{QUEUES}.{queue}.{key}"), value);
+    let of = |(queue, own): (&String, &PolicyDefaults)| {
+        let [lease, heartbeat, grace, attempts, lost] = KEYS;
+        let rows = [
+            own.lease_ms.map(|ms| row(queue, lease, span(ms))),
+            own.heartbeat_interval_ms.map(|ms| row(queue, heartbeat, span(ms))),
+            own.cancel_grace_ms.map(|ms| row(queue, grace, span(ms))),
+            own.max_attempts.map(|count| row(queue, attempts, count.to_string())),
+            own.lost_max.map(|count| row(queue, lost, count.to_string())),
+        ];
+        rows.into_iter().flatten().collect::<Vec<_>>()
+    };
+    queues.iter().flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<QueueDefaults, CliError> {
+        let table: toml::Table = text.parse().unwrap();
+        read_queues(Path::new("tenure.toml"), &table[QUEUES])
+    }
+
+    #[test]
+    fn a_queue_has_its_own_defaults() {
+        let queues = read(
+            "[queues.images]\nlease = \"20s\"\nheartbeat = \"5s\"\nlost-max = 5\n[queues.video]\nmax-attempts = 1\ncancel-grace = \"2m\"",
+        )
+        .unwrap();
+        let images = queues["images"];
+        assert_eq!((images.lease_ms, images.heartbeat_interval_ms), (Some(20_000), Some(5_000)));
+        assert_eq!((images.lost_max, images.max_attempts), (Some(5), None));
+        assert_eq!(queues["video"].cancel_grace_ms, Some(120_000));
+        let shown: Vec<String> = rows(&queues).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(shown.len(), 5);
+        assert_eq!(shown[0], "queues.images.lease");
+    }
+
+    #[test]
+    fn what_cannot_be_used_names_its_key() {
+        for (text, what) in [
+            ("queues = 1", "`queues` is not a table"),
+            ("[queues]\nimages = 1", "`queues.images` is not a table"),
+            ("[queues.\"white space\"]", "cannot be the name"),
+            ("[queues.a]\nleese = \"1s\"", "`queues.a.leese` is no default"),
+            ("[queues.a]\nlease = 20", "takes a span in quotes"),
+            ("[queues.a]\nlost-max = \"x\"", "takes a number"),
+        ] {
+            let refused = read(text).unwrap_err();
+            assert!(refused.message.contains(what), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_checked_as_submissions_are() {
+        let settings = DefaultSettings {
+            default_lease: Some(Duration::from_secs(1)),
+            ..DefaultSettings::default()
+        };
+        let refused = settings.checked().unwrap_err();
+        assert_eq!(refused.code, "unusable_default");
+        assert!(
+            refused.message.contains("the server") && refused.message.contains("leaseMs"),
+            "{refused}"
+        );
+        let queues = read("[queues.a]\nheartbeat = \"5m\"").unwrap();
+        let settings = DefaultSettings { queues, ..DefaultSettings::default() };
+        let refused = settings.checked().unwrap_err();
+        assert!(refused.message.contains("queue a"), "{refused}");
+    }
+}

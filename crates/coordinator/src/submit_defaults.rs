@@ -1,0 +1,163 @@
+//! What a submission means where it says nothing: the operator's defaults, for one queue or for all.
+//!
+//! They are applied once, when a run is submitted, and stored with it: a later change affects new runs alone. The digest
+//! of a submission covers what the client sent and no default, so that a repeated submission is recognised whatever the
+//! operator has changed meanwhile. Nothing here is a rule.
+
+use std::collections::BTreeMap;
+
+use wire::limits::LEASE_PER_INTERVAL_MIN;
+use wire::requests::SubmitRun;
+use wire::{Check, FieldError};
+
+/// The defaults of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubmitDefaults {
+    /// For every queue.
+    pub server: PolicyDefaults,
+    /// For single queues, in every scope; they win over those of the server.
+    pub queues: BTreeMap<String, PolicyDefaults>,
+}
+
+/// Defaults of the members of a submission; `None` leaves the documented default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PolicyDefaults {
+    pub lease_ms: Option<u64>,
+    pub heartbeat_interval_ms: Option<u64>,
+    pub cancel_grace_ms: Option<u64>,
+    pub max_attempts: Option<u32>,
+    pub lost_max: Option<u32>,
+}
+
+impl SubmitDefaults {
+    /// Refuses defaults that no submission could name. The error names the queue, if it is about one.
+    pub fn check(&self) -> Result<(), (Option<String>, FieldError)> {
+        self.server.check().map_err(|error| (None, error))?;
+        for (queue, own) in &self.queues {
+            let named = |error| (Some(queue.clone()), error);
+            own.over(self.server).check().map_err(named)?;
+        }
+        Ok(())
+    }
+
+    /// Completes a valid submission.
+    pub(crate) fn fill(&self, run: &mut SubmitRun) {
+        let defaults = match self.queues.get(&run.queue) {
+            Some(own) => own.over(self.server),
+            None => self.server,
+        };
+        defaults.fill(run);
+    }
+}
+
+impl PolicyDefaults {
+    /// These defaults, and others where they have none. A lease comes with its own interval: one for a longer lease may
+    /// not fit into it.
+    fn over(self, others: PolicyDefaults) -> PolicyDefaults {
+        let (lease_ms, heartbeat_interval_ms) = match self.lease_ms {
+            Some(_) => (self.lease_ms, self.heartbeat_interval_ms),
+            None => (others.lease_ms, self.heartbeat_interval_ms.or(others.heartbeat_interval_ms)),
+        };
+        PolicyDefaults {
+            lease_ms,
+            heartbeat_interval_ms,
+            cancel_grace_ms: self.cancel_grace_ms.or(others.cancel_grace_ms),
+            max_attempts: self.max_attempts.or(others.max_attempts),
+            lost_max: self.lost_max.or(others.lost_max),
+        }
+    }
+
+    /// Valid are the values that a submission may have.
+    fn check(self) -> Result<(), FieldError> {
+        let (kind, queue) = ("kind".to_owned(), "queue".to_owned());
+        let mut run = SubmitRun { kind, queue, ..SubmitRun::default() };
+        self.fill(&mut run);
+        run.check()
+    }
+
+    fn fill(self, run: &mut SubmitRun) {
+        self.fill_lease(run);
+        run.cancel_grace_ms = run.cancel_grace_ms.or(self.cancel_grace_ms);
+        run.max_attempts = run.max_attempts.or(self.max_attempts);
+        run.lost_max = run.lost_max.or(self.lost_max);
+    }
+
+    /// A run that names its lease gets the interval that is usual for it, and a run that names an interval too long for
+    /// the default lease gets the documented one: what was valid without defaults is valid with them.
+    fn fill_lease(self, run: &mut SubmitRun) {
+        match (run.lease_ms, run.heartbeat_interval_ms) {
+            (None, None) => {
+                (run.lease_ms, run.heartbeat_interval_ms) =
+                    (self.lease_ms, self.heartbeat_interval_ms);
+            }
+            (None, Some(interval)) => {
+                let needed = interval.saturating_mul(LEASE_PER_INTERVAL_MIN);
+                run.lease_ms = self.lease_ms.filter(|lease| *lease >= needed);
+            }
+            (Some(_), _) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn defaults() -> SubmitDefaults {
+        let server = PolicyDefaults {
+            lease_ms: Some(30_000),
+            heartbeat_interval_ms: Some(5_000),
+            lost_max: Some(7),
+            ..PolicyDefaults::default()
+        };
+        let video = PolicyDefaults {
+            lease_ms: Some(600_000),
+            max_attempts: Some(1),
+            ..PolicyDefaults::default()
+        };
+        SubmitDefaults { server, queues: [("video".to_owned(), video)].into() }
+    }
+
+    fn filled(text: &str) -> SubmitRun {
+        let mut run: SubmitRun = wire::parse(text.as_bytes()).unwrap();
+        defaults().fill(&mut run);
+        run.check().expect("what was valid stays valid");
+        run
+    }
+
+    #[test]
+    fn a_silent_submission_gets_the_defaults_of_its_queue_and_then_of_the_server() {
+        let run = filled(r#"{"kind":"k","queue":"images"}"#);
+        assert_eq!((run.lease_ms, run.heartbeat_interval_ms), (Some(30_000), Some(5_000)));
+        assert_eq!((run.max_attempts, run.lost_max, run.cancel_grace_ms), (None, Some(7), None));
+        let run = filled(r#"{"kind":"k","queue":"video"}"#);
+        // The queue's lease does not have the interval of the server's shorter one.
+        assert_eq!((run.lease_ms, run.heartbeat_interval_ms), (Some(600_000), None));
+        assert_eq!((run.max_attempts, run.lost_max), (Some(1), Some(7)));
+    }
+
+    #[test]
+    fn what_a_submission_says_wins_and_stays_valid() {
+        let run = filled(r#"{"kind":"k","queue":"q","leaseMs":6000,"lostMax":1}"#);
+        assert_eq!((run.lease_ms, run.heartbeat_interval_ms), (Some(6_000), None));
+        assert_eq!(run.lost_max, Some(1));
+        let run = filled(r#"{"kind":"k","queue":"q","heartbeatIntervalMs":40000}"#);
+        assert_eq!((run.lease_ms, run.heartbeat_interval_ms), (None, Some(40_000)));
+        let run = filled(r#"{"kind":"k","queue":"q","heartbeatIntervalMs":15000}"#);
+        assert_eq!(run.lease_ms, Some(30_000));
+    }
+
+    #[test]
+    fn defaults_that_no_submission_may_have_are_refused() {
+        assert_eq!(defaults().check(), Ok(()));
+        let mut wrong = defaults();
+        wrong.server.lease_ms = Some(1_000);
+        assert_eq!(wrong.check().unwrap_err().0, None);
+        let mut wrong = defaults();
+        // S4-38: the interval must fit twice.
+        wrong.queues.get_mut("video").unwrap().heartbeat_interval_ms = Some(400_000);
+        let (queue, error) = wrong.check().unwrap_err();
+        assert_eq!(queue.as_deref(), Some("video"));
+        assert!(error.to_string().contains("heartbeatIntervalMs"), "{error}");
+    }
+}
