@@ -55,6 +55,7 @@ use crate::metrics::Metrics;
 use crate::set_aside::SetAsideList;
 use crate::task_watch::TaskWatchers;
 use crate::trace::TraceSender;
+use crate::worker_signals::WorkerSignals;
 
 /// How many times a start tries to extend leases while another writer holds a row lock on one of them, and the pause
 /// between two tries. Together they are longer than a database keeps the locks of a coordinator that died.
@@ -68,6 +69,7 @@ pub(crate) struct Carrier<S: Store> {
     ids: Ids,
     receiver: IntakeReceiver,
     watch: TaskWatchers,
+    signals: WorkerSignals,
     metrics: Metrics,
     /// Tasks that cannot be processed.
     set_aside: SetAsideList,
@@ -99,6 +101,7 @@ pub(crate) struct CarrierOptions {
     /// `FOR_EVER` for the carrier of new work, which deletes nothing.
     pub(crate) retention: Retention,
     pub(crate) watch: TaskWatchers,
+    pub(crate) signals: WorkerSignals,
     pub(crate) metrics: Metrics,
     pub(crate) outage: channel::Sender<Option<Outage>>,
     pub(crate) set_aside: SetAsideList,
@@ -136,7 +139,7 @@ impl<S: Store> Carrier<S> {
         receiver: IntakeReceiver,
         options: CarrierOptions,
     ) -> Self {
-        let CarrierOptions { role, retention, watch, metrics, outage, .. } = options;
+        let CarrierOptions { role, retention, watch, signals, metrics, outage, .. } = options;
         let CarrierOptions { set_aside, allowances, sealer, trace_sender, .. } = options;
         let now = store.now();
         // The carrier of new work reads the stall detector of the one that handles leases.
@@ -152,6 +155,7 @@ impl<S: Store> Carrier<S> {
             ids,
             receiver,
             watch,
+            signals,
             polls: Polls::new(metrics.polls_waiting.clone()),
             set_aside,
             metrics,

@@ -9,7 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use store::{Administration, Browse, Failure, PeerHint, RunsOn, Store, TaskKey};
+use store::{
+    Administration, Browse, Failure, PeerHint, RemoteChange, RunsOn, Store, TaskKey,
+};
 use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
@@ -27,6 +29,7 @@ use crate::metrics::{Metrics, PromiseLabel};
 use crate::set_aside::{SetAsideList, SetAsideTask};
 use crate::task_watch::TaskWatchers;
 use crate::trace::{self, FINAL_EXPORT_TIMEOUT, SpanExport, TaskTrace};
+use crate::worker_signals::{SignalWatch, WorkerSignals};
 
 /// `Retry-After` while leases from before the start are being recovered: the time of one commit.
 const RECOVERY_RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -56,6 +59,7 @@ pub struct Coordinator<S: Store> {
     store: S,
     intake: Intake,
     watch: TaskWatchers,
+    signals: WorkerSignals,
     metrics: Metrics,
     set_aside: SetAsideList,
     allowances: Allowances,
@@ -75,6 +79,7 @@ impl<S: Store> Clone for Coordinator<S> {
             store: self.store.clone(),
             intake: self.intake.clone(),
             watch: self.watch.clone(),
+            signals: self.signals.clone(),
             metrics: self.metrics.clone(),
             set_aside: self.set_aside.clone(),
             allowances: self.allowances.clone(),
@@ -120,6 +125,7 @@ impl<S: Store> Coordinator<S> {
             store: store.clone(),
             intake,
             watch: TaskWatchers::default(),
+            signals: WorkerSignals::default(),
             set_aside: SetAsideList::new(metrics.set_aside.clone()),
             metrics,
             allowances,
@@ -180,6 +186,7 @@ impl<S: Store> Coordinator<S> {
             role,
             retention,
             watch: self.watch.clone(),
+            signals: self.signals.clone(),
             metrics: self.metrics.clone(),
             outage,
             set_aside: self.set_aside.clone(),
@@ -200,20 +207,27 @@ impl<S: Store> Coordinator<S> {
         Ok(Carrier::new(self.store.clone(), writer, ids, receiver, options))
     }
 
-    /// Wakes local waiters of a task that another coordinator has ended, without waiting for their next poll
-    /// of the store.
+    /// Wakes local waiters of a task that another coordinator has ended or is to cancel, without waiting for their
+    /// next poll of the store or their next heartbeat.
     fn forward_remote_ends(&self) {
         if self.store.status().writers == 1 {
             return;
         }
-        let (store, watch, mut ended) =
-            (self.store.clone(), self.watch.clone(), self.ended.clone());
+        let (store, mut ended) = (self.store.clone(), self.ended.clone());
+        let (watch, signals) = (self.watch.clone(), self.signals.clone());
         tokio::spawn(async move {
             loop {
                 tokio::select! {
                     biased;
                     _ = ended.wait_for(Option::is_some) => return,
-                    tasks = store.peer_hint(PeerHint::Ended) => watch.notify(tasks.into_iter()),
+                    changes = store.peer_hint(PeerHint::Tasks) => {
+                        for change in changes {
+                            match change {
+                                RemoteChange::Ended(task) => watch.notify(std::iter::once(task)),
+                                RemoteChange::CancelRequested(hint) => signals.raise(hint),
+                            }
+                        }
+                    }
                 }
             }
         });
@@ -246,6 +260,43 @@ impl<S: Store> Coordinator<S> {
     /// Waits for work. Returns no grants if the poll times out.
     pub async fn lease(&self, poll: Poll) -> Result<Vec<Granted>, RequestError> {
         self.intake.poll(poll).await
+    }
+
+    /// As [`lease`](Self::lease), and returns early when a task that the worker already holds has a signal: its worker
+    /// should send a heartbeat for it. A poll for no task waits for signals alone.
+    pub async fn lease_or_signal(
+        &self,
+        poll: Poll,
+    ) -> Result<(Vec<Granted>, Vec<TaskId>), RequestError> {
+        let watch = self.signals.subscribe(&poll.scope, &poll.worker);
+        let granted = self.lease_unless_raised(poll, &watch).await?;
+        Ok((granted, watch.take()))
+    }
+
+    async fn lease_unless_raised(
+        &self,
+        poll: Poll,
+        watch: &SignalWatch,
+    ) -> Result<Vec<Granted>, RequestError> {
+        if watch.is_raised() {
+            return Ok(Vec::new());
+        }
+        let (until, draining) = (poll.until, self.intake.draining());
+        if poll.max == 0 {
+            tokio::select! {
+                biased;
+                () = watch.raised() => {}
+                () = tokio::time::sleep_until(until) => {}
+                () = draining.cancelled() => {}
+            }
+            return Ok(Vec::new());
+        }
+        tokio::select! {
+            // Grants first: a poll that is given up hands them back.
+            biased;
+            granted = self.lease(poll) => granted,
+            () = watch.raised() => Ok(Vec::new()),
+        }
     }
 
     pub async fn started(&self, key: TaskKey, started: Started) -> Reply {

@@ -34,6 +34,7 @@ mod set_aside;
 mod submit_defaults;
 mod task_watch;
 pub mod trace;
+mod worker_signals;
 
 pub use coordinator::{Coordinator, Options, StopReason};
 pub use ids::{Entropy, OsEntropy, SeededEntropy};

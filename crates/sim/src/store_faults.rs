@@ -265,7 +265,7 @@ impl Store for SimStore {
     }
 
     async fn peer_hint(&self, of: PeerHint) -> Vec<TaskId> {
-        if of == PeerHint::Ended || self.store_faults.bug == PlantedBug::MissesPeerChanges {
+        if of == PeerHint::Tasks || self.store_faults.bug == PlantedBug::MissesPeerChanges {
             return std::future::pending().await;
         }
         self.store_faults.database.changed_elsewhere().await;

@@ -42,7 +42,7 @@ pub use row::{
     TaskBundle, TaskKey, TaskRows, TaskWithSpec, Want,
 };
 pub use seam::{
-    Batch, Claimable, Decided, PeerHint, Plan, PolledQueues, RunsOn, Selection, Store, StoreStatus,
-    Writer,
+    Batch, CancelHint, Claimable, Decided, PeerHint, Plan, PolledQueues, RemoteChange, RunsOn,
+    Selection, Store, StoreStatus, Writer,
 };
 pub use sqlite::SqliteStore;

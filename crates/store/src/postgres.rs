@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use verdict::{Span, SupportedRules, TaskId, Time};
+use verdict::{Span, SupportedRules, Time};
 
 use self::administration::key_expiry;
 pub use self::batch::PostgresBatch;
@@ -57,7 +57,7 @@ use self::ready::refill::{self, RefillSignals};
 pub use self::tables::table_columns;
 use crate::clock::{Clock, ClockAhead};
 use crate::failure::{CommitFailure, Failure, FailureKind};
-use crate::seam::{PeerHint, RunsOn, Store, StoreStatus};
+use crate::seam::{PeerHint, RemoteChange, RunsOn, Store, StoreStatus};
 
 /// Maximum number of writers per open store: one for calls under a lease, one for new work.
 const WRITERS_MAX: usize = 2;
@@ -494,9 +494,9 @@ impl Store for PostgresStore {
         StoreStatus { epoch, rules, ..self.opened.clone() }
     }
 
-    async fn peer_hint(&self, of: PeerHint) -> Vec<TaskId> {
+    async fn peer_hint(&self, of: PeerHint) -> Vec<RemoteChange> {
         match of {
-            PeerHint::Ended => self.shared.hints.ended().await,
+            PeerHint::Tasks => self.shared.hints.ended().await,
             PeerHint::Changed => {
                 tokio::select! {
                     () = self.shared.hints.changed() => {}

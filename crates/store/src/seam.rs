@@ -68,11 +68,36 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// What is known about the store, without asking it.
     fn status(&self) -> StoreStatus;
 
-    /// Resolves with what another process did. A hint: a missed one costs only time. Never resolves where no other
-    /// process can write.
-    fn peer_hint(&self, of: PeerHint) -> impl Future<Output = Vec<TaskId>> + Send {
+    /// Resolves with what other processes did to tasks. A hint: a missed one costs only time, and a caller that must be
+    /// certain reads the store. Never resolves where no other process can write.
+    fn peer_hint(&self, of: PeerHint) -> impl Future<Output = Vec<RemoteChange>> + Send {
         let _ = of;
         std::future::pending()
+    }
+}
+
+/// What another process did to a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemoteChange {
+    Ended(TaskId),
+    CancelRequested(CancelHint),
+}
+
+/// A cancel that the worker of a task has not been told of yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CancelHint {
+    pub scope: Scope,
+    /// The owner of the lease.
+    pub worker: Name,
+    pub task: TaskId,
+}
+
+impl CancelHint {
+    /// The hint about this task, if its worker is to be told.
+    pub fn of(task: &Task) -> Option<Self> {
+        let is_untold = task.cancel.as_ref().is_some_and(|cancel| cancel.signalled_at.is_none());
+        let lease = task.lease().filter(|_| is_untold)?;
+        Some(Self { scope: task.scope.clone(), worker: lease.owner.clone(), task: task.id })
     }
 }
 
@@ -106,8 +131,8 @@ pub struct StoreStatus {
 /// What to learn of other processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerHint {
-    /// Tasks that they have ended, for one listener. A caller that must be certain reads the store.
-    Ended,
+    /// What they did to tasks that callers here may wait for, for one listener.
+    Tasks,
     /// That something may have changed, or that it is time to poll. Names no task.
     Changed,
 }

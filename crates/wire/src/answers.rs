@@ -13,7 +13,7 @@ mod submitting;
 
 pub use self::explaining::{Explanation, Gate};
 pub use self::leasing::{
-    Envelope, HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers, Leases, StartedAck,
+    Envelope, HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers, Leases, Signal, StartedAck,
 };
 pub use self::problem::Problem;
 pub use self::records::{AttemptClaims, AttemptView, History, HistoryEntry, Record};

@@ -50,8 +50,8 @@ pub const RETRY_CAP_MS_DEFAULT: u64 = 300_000;
 
 /// Proxies close idle connections after a minute at the latest; half of that is safe.
 pub const WAIT_MS: RangeInclusive<u64> = 0..=30_000;
-/// As many as one worker process can keep alive with heartbeats.
-pub const LEASES_PER_POLL: RangeInclusive<u64> = 1..=256;
+/// As many as one worker process can keep alive with heartbeats; 0 waits for signals alone.
+pub const LEASES_PER_POLL: RangeInclusive<u64> = 0..=256;
 pub const QUEUES_PER_POLL_MAX: usize = 32;
 pub const KINDS_PER_POLL_MAX: usize = 256;
 

@@ -163,8 +163,9 @@ pub struct LeaseRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_items = 1, max_items = 256)]
     pub kinds: Option<Vec<String>>,
-    /// At most this many leases.
-    #[schema(minimum = 1, maximum = 256)]
+    /// At most this many leases. A worker that has no room asks for 0, and waits for signals about
+    /// the tasks it holds.
+    #[schema(minimum = 0, maximum = 256)]
     pub max: u32,
     /// How long to wait while there is nothing; 0 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -14,9 +14,10 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use store::{Batch, CancelHint, Change, CommitFailure, Failure, FailureKind};
 use store::{Batch, CommitFailure, Decided, Failure, FailureKind, LockWait, Selection};
 use verdict::request::Submit;
-use verdict::{Answer, Digest, Moment, Request, TaskId, Time};
+use verdict::{Answer, ClosedAttempt, Digest, Moment, Reason, Request, Subject, TaskId, Time};
 
 use super::load::key_of;
 use super::polls::{Polls, RoundResult};
@@ -43,6 +44,8 @@ pub(super) struct BatchResult {
     /// Events to export as spans.
     pub(super) trace_events: Vec<TraceEvent>,
     pub(super) changed: Vec<TaskId>,
+    /// Tasks whose workers should send a heartbeat now.
+    pub(super) signals: Vec<CancelHint>,
     pub(super) moved: Moved,
     pub(super) now: Time,
     /// Whether anything was written.
@@ -255,6 +258,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         result.is_written = true;
         result.changed.extend(changes.iter().filter_map(|change| task_id(&change.after)));
         changes.iter().for_each(|change| allowances::note(&mut result.moved, change));
+        result.signals.extend(changes.iter().filter_map(cancel_hint));
         faultpoint::point!("save.begun");
         self.batch.save(Decided { changes, refused, ..Decided::default() }).await?;
         faultpoint::point!("save.done");
@@ -337,10 +341,24 @@ pub(super) fn catch_task_panic<T>(task: TaskId, decide: impl FnOnce() -> T) -> R
     })
 }
 
-fn task_id(subject: &verdict::Subject) -> Option<TaskId> {
+/// The hint to the worker of a task that is to be cancelled, or that was taken from it by force.
+fn cancel_hint(change: &Change) -> Option<CancelHint> {
+    let forced = |closed: &&ClosedAttempt| closed.reason == Some(Reason::CancelForced);
+    match &change.after {
+        Subject::Live(task) => CancelHint::of(task),
+        Subject::Done(done) => change.closed.iter().find(forced).map(|closed| CancelHint {
+            scope: done.scope.clone(),
+            worker: closed.owner.clone(),
+            task: done.id,
+        }),
+        Subject::Absent => None,
+    }
+}
+
+fn task_id(subject: &Subject) -> Option<TaskId> {
     match subject {
-        verdict::Subject::Absent => None,
-        verdict::Subject::Live(task) => Some(task.id),
-        verdict::Subject::Done(done) => Some(done.id),
+        Subject::Absent => None,
+        Subject::Live(task) => Some(task.id),
+        Subject::Done(done) => Some(done.id),
     }
 }

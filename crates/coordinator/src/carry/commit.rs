@@ -196,6 +196,7 @@ impl<S: Store> Carrier<S> {
         self.metrics.add(&result.batch_metrics);
         self.note_ends(std::mem::take(&mut result.batch_metrics.ended_created), result.now);
         self.watch.notify(result.changed.into_iter());
+        result.signals.into_iter().for_each(|hint| self.signals.raise(hint));
         result.answers.into_iter().map(|answered| answered.map(Ok)).collect()
     }
 

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use store::{Resources, Spec, Store};
 use verdict::{Name, Scope, Task, Text};
 use wire::Code;
-use wire::answers::{Envelope, Leases};
+use wire::answers::{Envelope, Leases, Signal};
 use wire::requests::LeaseRequest;
 
 use super::api_error::ApiError;
@@ -27,8 +27,8 @@ pub(super) async fn lease<S: Store>(
     let request: LeaseRequest = wire::parse(&body)?;
     check_queues(&principal, &request)?;
     let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
-    let asked = app.coordinator.lease(poll(principal.scope(), request, wait));
-    let granted = app.decided_after(wait, asked).await??;
+    let asked = app.coordinator.lease_or_signal(poll(principal.scope(), request, wait));
+    let (granted, signalled) = app.decided_after(wait, asked).await??;
     if !app.inner.keys.is_usable(principal.key().as_str(), app.coordinator.now()) {
         // The key became invalid while its poll waited: its grants are handed back at once.
         app.coordinator.release(granted.iter().map(|it| (it.key(), it.lease())).collect());
@@ -38,7 +38,8 @@ pub(super) async fn lease<S: Store>(
         ));
     }
     let leases = granted.iter().map(|granted| envelope(&app, granted)).collect();
-    let answer = Leases { leases, server_time: app.server_time() };
+    let signals = signalled.iter().map(|task| Signal { task_id: task.to_string() }).collect();
+    let answer = Leases { leases, signals, server_time: app.server_time() };
     if granted.is_empty() {
         return Ok(Json(answer).into_response());
     }

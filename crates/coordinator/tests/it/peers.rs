@@ -3,6 +3,7 @@
 use coordinator::{Coordinator, Options};
 use store::postgres::{self, Notify};
 use store::{Browse, PeerHint, PostgresStore, Store};
+use store::{Browse, PostgresStore, RemoteChange, Store};
 use storetest::Database;
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Answer, AttemptOutcome, Policy, State};
@@ -102,11 +103,13 @@ async fn who_waits_elsewhere_is_told_which_tasks_have_ended() {
         ended.push(task);
         let timeout = tokio::time::sleep(std::time::Duration::from_millis(100));
         tokio::select! {
-            heard = listener.peer_hint(PeerHint::Ended) => break heard,
+            heard = listener.peer_hint(PeerHint::Tasks) => break heard,
             () = timeout => {}
         }
     };
-    assert!(heard.iter().all(|task| ended.contains(task)), "{heard:?} of {ended:?}");
+    let is_one =
+        |change: &RemoteChange| matches!(change, RemoteChange::Ended(task) if ended.contains(task));
+    assert!(heard.iter().all(is_one), "{heard:?} of {ended:?}");
 }
 
 #[tokio::test]
@@ -194,4 +197,27 @@ async fn what_one_granted_is_reported_to_another_when_it_is_gone() {
         }
     };
     assert!(matches!(answered, Answer::Committed { state: State::Succeeded, .. }), "{answered:?}");
+}
+
+#[tokio::test]
+async fn a_poll_at_one_hears_of_a_cancel_at_the_other() {
+    // S4-49: as a hint, so that the worker need not wait for its next heartbeat. It may arrive too early to be received.
+    let database = Database::create();
+    let (one, two) = (start(&database, Notify::On).await, start(&database, Notify::On).await);
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let mut cancelled = Vec::new();
+    let told = loop {
+        assert!(tokio::time::Instant::now() < deadline, "no signal came of {cancelled:?}");
+        let (task, _) = accepted(&one.submit(vec![unhurried("k")]).await[0]);
+        one.lease(patient("w")).await.expect("the store works");
+        two.cancel(key(task), Cancel { reason: None, mode: CancelMode::Graceful }).await.unwrap();
+        cancelled.push(task);
+        let until = tokio::time::Instant::now() + std::time::Duration::from_millis(200);
+        let waiting = coordinator::Poll { max: 0, until, ..poll("w") };
+        let (_, signals) = one.lease_or_signal(waiting).await.expect("the store works");
+        if !signals.is_empty() {
+            break signals;
+        }
+    };
+    assert!(told.iter().all(|task| cancelled.contains(task)), "{told:?} of {cancelled:?}");
 }

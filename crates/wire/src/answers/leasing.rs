@@ -8,12 +8,24 @@ use utoipa::ToSchema;
 use crate::requests::Resources;
 use crate::{Json, State, Time, Verdict};
 
-/// The leases that a poll was granted, in the order of grant; empty when the wait ended first.
+/// The leases that a poll was granted, in the order of grant; empty when the wait ended first, or
+/// when there is a signal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Leases {
     pub leases: Vec<Envelope>,
+    /// Tasks of this worker whose next heartbeat brings a signal: send it now. A hint that may be
+    /// missing; the heartbeat alone carries the signal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signals: Vec<Signal>,
     pub server_time: Time,
+}
+
+/// A task that its worker should send a heartbeat for at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Signal {
+    pub task_id: String,
 }
 
 /// Everything a worker needs to execute one attempt and to report on it.

@@ -137,3 +137,43 @@ async fn a_forced_cancel_does_not_ask() {
         assert_eq!(api.run(&lease.run).await["error"]["reason"], "CANCEL_FORCED");
     }
 }
+
+#[tokio::test]
+async fn a_waiting_poll_tells_its_worker_to_send_the_heartbeat_now() {
+    for api in both().await {
+        // S4-49: the heartbeat alone carries the signal; the poll says that there is one.
+        for max in [0, 1] {
+            let lease = api.leased(json!({})).await;
+            api.started(&lease).await.ok();
+            let poll = json!({"workerId": "w1", "queues": ["q"], "max": max, "waitMs": 30_000});
+            let waiting = api.post("/v1/leases", &api.key, poll);
+            let cancelling = api.cancel(&lease.run, json!({}));
+            let (polled, cancelled) = tokio::join!(waiting, cancelling);
+            assert_eq!(cancelled.status, 202);
+            let polled = polled.ok();
+            assert_eq!(polled["leases"], json!([]));
+            assert_eq!(polled["signals"], json!([{"taskId": lease.envelope["taskId"]}]));
+            api.heartbeat(&lease).await.has("shouldCancel", true);
+            // Told once: the next poll waits as usual.
+            let next = json!({"workerId": "w1", "queues": ["q"], "max": max});
+            let next = api.post("/v1/leases", &api.key, next).await.ok();
+            assert_eq!(next.get("signals"), None, "{next}");
+            api.complete(&lease, json!({"outcome": "CANCELLED"})).await.ok();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_signal_waits_for_the_next_poll_of_its_worker_and_is_nobody_elses() {
+    for api in both().await {
+        let lease = api.leased(json!({})).await;
+        api.cancel(&lease.run, json!({"force": true})).await.has("state", "cancelled");
+        let poll = |worker: &str| json!({"workerId": worker, "queues": ["q"], "max": 1});
+        let other = api.post("/v1/leases", &api.key, poll("w2")).await.ok();
+        assert_eq!(other.get("signals"), None, "{other}");
+        let foreign = api.post("/v1/leases", &api.foreign_key, poll("w1")).await.ok();
+        assert_eq!(foreign.get("signals"), None, "{foreign}");
+        let own = api.post("/v1/leases", &api.key, poll("w1")).await.ok();
+        assert_eq!(own["signals"], json!([{"taskId": lease.envelope["taskId"]}]));
+    }
+}

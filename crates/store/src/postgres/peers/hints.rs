@@ -1,7 +1,7 @@
 //! Hints to and from peers, in one session beside the batches.
 //!
 //! A hint only saves the time until the next poll. It names the tasks that can be leased, or their queues if there
-//! are many, and the tasks that have ended. It is sent after the commit, once per batch, from a separate session: a
+//! are many, the tasks that have ended, and the running tasks that are to be cancelled. It is sent after the commit, once per batch, from a separate session: a
 //! notification inside the batch's transaction would make commits wait for each other. Hints that wait for the
 //! session are sent together. Sending and receiving may fail at any time; then every coordinator polls. The same
 //! session records every few seconds that this coordinator is alive.
@@ -23,6 +23,7 @@ use crate::postgres::failover::primary;
 use crate::postgres::ready::candidates::Candidate;
 use crate::postgres::ready::queue_position::QueuePosition;
 use crate::postgres::{Shared, peers};
+use crate::seam::{CancelHint, RemoteChange};
 
 const CHANNEL: &str = "tenure";
 
@@ -56,6 +57,8 @@ pub(in crate::postgres) struct Hint {
     queues: HashSet<(Scope, Name)>,
     ready: Vec<Candidate>,
     ended: Vec<TaskId>,
+    /// Running tasks whose workers have not been told of a cancel.
+    cancelled: Vec<CancelHint>,
 }
 
 impl Hint {
@@ -70,7 +73,7 @@ impl Hint {
                 Subject::Live(task) => match task.claimable_at() {
                     Some(due) if due.has_come(now) => hint.add_ready(Candidate::of(task)),
                     Some(_) => hint.add_queue(task.scope.clone(), task.queue.clone()),
-                    None => {}
+                    None => hint.cancelled.extend(CancelHint::of(task)),
                 },
                 Subject::Done(done) => hint.ended.push(done.id),
                 Subject::Absent => {}
@@ -96,6 +99,7 @@ impl Hint {
         self.queues.extend(other.queues);
         other.ready.into_iter().for_each(|candidate| self.add_ready(candidate));
         self.ended.extend(other.ended);
+        self.cancelled.extend(other.cancelled);
     }
 
     /// Whether the hint names tasks or queues to lease from.
@@ -104,10 +108,10 @@ impl Hint {
     }
 
     fn is_empty(&self) -> bool {
-        !self.has_work() && self.ended.is_empty()
+        !self.has_work() && self.ended.is_empty() && self.cancelled.is_empty()
     }
 
-    /// One line for each queue, each ready task and each ended task.
+    /// One line for each queue, each ready task, each cancelled task and each ended task.
     fn lines(&self) -> impl Iterator<Item = String> {
         let queues = self.queues.iter().map(|(scope, queue)| queue_line(scope, queue));
         let ready = self.ready.iter().map(|candidate| {
@@ -116,7 +120,8 @@ impl Hint {
             format!("{queue}\t{}\t{priority}\t{id}", candidate.kind.as_str())
         });
         let ended = self.ended.iter().map(|id| format!("\n{id}"));
-        queues.chain(ready).chain(ended)
+        let cancelled = self.cancelled.iter().map(cancel_line);
+        queues.chain(ready).chain(cancelled).chain(ended)
     }
 
     /// The hint as notifications: the sender's instance, then the lines. Lines beyond the limits are left out.
@@ -150,6 +155,7 @@ impl Hint {
         let parts: Vec<&str> = line.split('\t').collect();
         match parts[..] {
             [id] => self.ended.extend(TaskId::parse(id)),
+            [CANCELLED, what] => self.cancelled.extend(read_cancelled(what)),
             [tenant, workspace, queue, kind, priority, id] => {
                 let (scope, queue) = (Scope::new(tenant, workspace), Name::from(queue));
                 match (priority.parse(), TaskId::parse(id)) {
@@ -174,14 +180,31 @@ fn queue_line(scope: &Scope, queue: &Name) -> String {
     format!("\n{tenant}\t{workspace}\t{}", queue.as_str())
 }
 
+/// The first field of a line about a cancelled task. Lines of two fields are ignored by versions that do not know
+/// them.
+const CANCELLED: &str = "cancelled";
+
+fn cancel_line(hint: &CancelHint) -> String {
+    let (tenant, workspace) = (hint.scope.tenant.as_str(), hint.scope.workspace.as_str());
+    format!("\n{CANCELLED}\t{tenant} {workspace} {} {}", hint.worker.as_str(), hint.task)
+}
+
+fn read_cancelled(what: &str) -> Option<CancelHint> {
+    let [tenant, workspace, worker, id] = what.split(' ').collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    let (scope, worker) = (Scope::new(tenant, workspace), Name::from(worker));
+    Some(CancelHint { scope, worker, task: TaskId::parse(id)? })
+}
+
 pub(in crate::postgres) struct Hints {
     /// The sender in our own hints, which are ignored.
     instance: String,
     outbox: mpsc::Sender<Hint>,
     inbox: Mutex<Option<mpsc::Receiver<Hint>>>,
     changed: Notify,
-    /// Tasks that peers have ended.
-    ended: Mutex<Vec<TaskId>>,
+    /// What peers did to tasks that callers here may wait for.
+    ended: Mutex<Vec<RemoteChange>>,
     has_ended: Notify,
 }
 
@@ -206,8 +229,8 @@ impl Hints {
         }
     }
 
-    /// Waits for tasks that peers have ended, and takes them.
-    pub(in crate::postgres) async fn ended(&self) -> Vec<TaskId> {
+    /// Waits for tasks that peers have ended or cancelled, and takes them.
+    pub(in crate::postgres) async fn ended(&self) -> Vec<RemoteChange> {
         loop {
             let has_ended = self.has_ended.notified();
             let ended = std::mem::take(&mut *self.ended_list());
@@ -218,7 +241,7 @@ impl Hints {
         }
     }
 
-    fn ended_list(&self) -> MutexGuard<'_, Vec<TaskId>> {
+    fn ended_list(&self) -> MutexGuard<'_, Vec<RemoteChange>> {
         self.ended.lock().expect("nothing panics with the list in hand")
     }
 
@@ -340,10 +363,12 @@ fn receive(shared: &Weak<Shared>, payload: &str) {
         shared.refill_signals.wake();
         hints.changed.notify_one();
     }
-    if !hint.ended.is_empty() {
+    if !hint.ended.is_empty() || !hint.cancelled.is_empty() {
         let mut ended = hints.ended_list();
         let room = ENDED_MAX.saturating_sub(ended.len());
-        ended.extend(hint.ended.into_iter().take(room));
+        let cancelled = hint.cancelled.into_iter().map(RemoteChange::CancelRequested);
+        let changes = cancelled.chain(hint.ended.into_iter().map(RemoteChange::Ended));
+        ended.extend(changes.take(room));
         drop(ended);
         hints.has_ended.notify_one();
     }
@@ -362,7 +387,12 @@ mod tests {
     fn hint(ended: u128) -> Hint {
         let queues = HashSet::from([(Scope::new("acme", "main"), Name::from("images"))]);
         let ended = (0..ended).map(TaskId::from_u128).collect();
-        Hint { queues, ready: vec![candidate(7, -3)], ended }
+        let cancelled = vec![CancelHint {
+            scope: Scope::new("acme", "main"),
+            worker: Name::from("resize.sh-0a1b"),
+            task: TaskId::from_u128(9),
+        }];
+        Hint { queues, ready: vec![candidate(7, -3)], ended, cancelled }
     }
 
     #[test]
@@ -401,6 +431,9 @@ mod tests {
         let read =
             Hint::read("another\na\tb\nnonsense\na\tb\tc\td\ne\tf\tg\th\tsoon\tx", "me").unwrap();
         assert_eq!(read.ended, []);
+        let nonsense =
+            Hint::read("another\ncancelled\ta b c\ncancelled\ta b c soon", "me").unwrap();
+        assert_eq!(nonsense.cancelled, []);
         assert_eq!(read.queues.len(), 2, "what is known of a longer line still counts");
         assert_eq!(read.ready, []);
     }

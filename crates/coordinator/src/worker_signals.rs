@@ -1,0 +1,153 @@
+//! Tells a waiting poll that a task of its worker has a signal, so that the worker need not wait for its next
+//! heartbeat to learn of a cancel.
+//!
+//! The signal itself is delivered by the heartbeat alone (S4-49): a poll only says which tasks need one now. Losing
+//! all of this state loses nothing but time. A cancel that arrives while its worker has no poll waiting is kept for
+//! the next poll.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use store::CancelHint;
+use tokio::sync::Notify;
+use verdict::{Name, Scope, TaskId};
+
+/// How many tasks may wait for a poll of their workers. Where several coordinators share a store, most signals are for
+/// workers that poll elsewhere; they are dropped together when there are this many.
+const PENDING_MAX: usize = 4_096;
+
+/// A worker, by its scope and name.
+type WorkerKey = (Scope, Name);
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkerSignals(Arc<Mutex<Signals>>);
+
+#[derive(Debug, Default)]
+struct Signals {
+    pending: HashMap<WorkerKey, BTreeSet<TaskId>>,
+    /// The number of tasks in `pending`.
+    count: usize,
+    waiting: HashMap<WorkerKey, Arc<Notify>>,
+}
+
+/// A waiting poll of one worker. Dropping the last one forgets the worker.
+pub(crate) struct SignalWatch {
+    signals: WorkerSignals,
+    worker: WorkerKey,
+    notify: Arc<Notify>,
+}
+
+impl WorkerSignals {
+    /// Announces that the next heartbeat for this task brings a signal.
+    pub(crate) fn raise(&self, hint: CancelHint) {
+        let CancelHint { scope, worker, task } = hint;
+        let mut signals = self.locked();
+        if signals.count >= PENDING_MAX {
+            signals.pending.clear();
+            signals.count = 0;
+        }
+        let worker = (scope, worker);
+        if let Some(notify) = signals.waiting.get(&worker) {
+            notify.notify_waiters();
+        }
+        let is_new = signals.pending.entry(worker).or_default().insert(task);
+        signals.count += usize::from(is_new);
+    }
+
+    pub(crate) fn subscribe(&self, scope: &Scope, worker: &Name) -> SignalWatch {
+        let worker = (scope.clone(), worker.clone());
+        let notify = self.locked().waiting.entry(worker.clone()).or_default().clone();
+        SignalWatch { signals: self.clone(), worker, notify }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Signals> {
+        self.0.lock().expect("no code panics while it holds this lock")
+    }
+}
+
+impl SignalWatch {
+    /// Whether a task of the worker has a signal.
+    pub(crate) fn is_raised(&self) -> bool {
+        self.signals.locked().pending.contains_key(&self.worker)
+    }
+
+    /// Waits until a task of the worker has a signal.
+    pub(crate) async fn raised(&self) {
+        loop {
+            let notified = self.notify.notified();
+            tokio::pin!(notified);
+            // Registered before the check, so that a signal in between is not missed.
+            notified.as_mut().enable();
+            if self.is_raised() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// The tasks that have a signal, each once.
+    pub(crate) fn take(&self) -> Vec<TaskId> {
+        let mut signals = self.signals.locked();
+        let tasks = signals.pending.remove(&self.worker).unwrap_or_default();
+        signals.count -= tasks.len();
+        tasks.into_iter().collect()
+    }
+}
+
+impl Drop for SignalWatch {
+    fn drop(&mut self) {
+        let mut signals = self.signals.locked();
+        // The map's handle and this one: no other poll of the worker waits.
+        if Arc::strong_count(&self.notify) == 2 {
+            signals.waiting.remove(&self.worker);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint(worker: &str, task: u128) -> CancelHint {
+        let task = TaskId::from_u128(task);
+        CancelHint { scope: Scope::default(), worker: worker.into(), task }
+    }
+
+    fn watch(signals: &WorkerSignals, worker: &str) -> SignalWatch {
+        signals.subscribe(&Scope::default(), &worker.into())
+    }
+
+    #[tokio::test]
+    async fn a_signal_reaches_its_worker_and_no_other_whether_it_waits_or_not() {
+        let signals = WorkerSignals::default();
+        let ann = watch(&signals, "ann");
+        let raised = ann.raised();
+        tokio::pin!(raised);
+        assert!(futures_util::poll!(raised.as_mut()).is_pending());
+        signals.raise(hint("ann", 1));
+        signals.raise(hint("ann", 1));
+        signals.raise(hint("bob", 2));
+        raised.await;
+        assert_eq!(ann.take(), [TaskId::from_u128(1)]);
+        assert!(!ann.is_raised(), "each signal is told once");
+        let bob = watch(&signals, "bob");
+        bob.raised().await;
+        assert_eq!(bob.take(), [TaskId::from_u128(2)]);
+        let elsewhere = signals.subscribe(&Scope::new("other", "main"), &"bob".into());
+        signals.raise(hint("bob", 3));
+        assert!(!elsewhere.is_raised());
+    }
+
+    #[test]
+    fn nothing_is_kept_without_end() {
+        let signals = WorkerSignals::default();
+        for task in 0..=PENDING_MAX as u128 {
+            signals.raise(hint(&format!("w{task}"), task));
+        }
+        let known = signals.locked();
+        assert_eq!((known.pending.len(), known.count), (1, 1));
+        drop(known);
+        drop(watch(&signals, "ann"));
+        assert!(signals.locked().waiting.is_empty());
+    }
+}
