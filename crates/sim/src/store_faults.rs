@@ -264,7 +264,7 @@ impl Store for SimStore {
         }
     }
 
-    async fn peer_hint(&self, of: PeerHint) -> Vec<TaskId> {
+    async fn peer_hint(&self, of: PeerHint) -> Vec<RemoteChange> {
         if of == PeerHint::Tasks || self.store_faults.bug == PlantedBug::MissesPeerChanges {
             return std::future::pending().await;
         }

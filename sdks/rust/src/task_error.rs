@@ -38,6 +38,7 @@ pub struct TaskError {
     retryable: Option<bool>,
     phase: Option<String>,
     partial_progress: Option<Json>,
+    is_hand_back: bool,
 }
 
 impl TaskError {
@@ -49,6 +50,7 @@ impl TaskError {
             retryable: None,
             phase: None,
             partial_progress: None,
+            is_hand_back: false,
         }
     }
 
@@ -85,6 +87,14 @@ impl TaskError {
     /// The task stopped because its context asked it to.
     pub fn cancelled() -> TaskError {
         TaskError::new(ErrorCategory::Cancelled, "stopped as requested")
+    }
+
+    /// Hands the task back: this worker cannot do it, and another one may. Counts neither as a
+    /// failure nor as a lost worker, but a task may be handed back only a limited number of times,
+    /// so stop the worker or mend it.
+    pub fn hand_back(message: impl fmt::Display) -> TaskError {
+        let error = TaskError::infra(message).retryable();
+        TaskError { is_hand_back: true, ..error }
     }
 
     /// Asks for no further attempt, whatever the category's default is.
@@ -124,6 +134,10 @@ impl TaskError {
 
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    pub(crate) fn is_hand_back(&self) -> bool {
+        self.is_hand_back
     }
 
     pub(crate) fn phase(&self) -> Option<String> {

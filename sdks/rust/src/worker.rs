@@ -204,9 +204,21 @@ impl Worker {
     }
 
     /// Works until `shutdown` completes, then drains: fetches nothing more, keeps heartbeats going,
-    /// waits for running tasks, then asks them to stop. An error means that the coordinator refused
-    /// the worker itself; running tasks are drained in that case too.
+    /// waits for running tasks, then asks them to stop and hands back those that are not done. A
+    /// task that is handed back is leased by another worker and loses none of its attempts. An
+    /// error means that the coordinator refused the worker itself; running tasks are drained in
+    /// that case too.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+        self.run_until_cut(shutdown, std::future::pending()).await
+    }
+
+    /// As [`run_until`](Worker::run_until), and stops waiting for running tasks when `cut`
+    /// completes: for an operator who asks a second time.
+    pub async fn run_until_cut(
+        self,
+        shutdown: impl Future<Output = ()>,
+        cut: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
         self.check()?;
         let lease_table = Arc::new(LeaseTable::new(self.events.clone(), self.clock.clone()));
         let (reports, pending) = mpsc::channel(BATCH_ITEMS_MAX);
@@ -234,12 +246,17 @@ impl Worker {
             () = shutdown => Ok(()),
             refusal = poller.run(&mut running) => Err(refusal),
         };
-        if timeout(self.shutdown_timeout, join_all(&mut running)).await.is_err() {
+        let is_drained = tokio::select! {
+            drained = timeout(self.shutdown_timeout, join_all(&mut running)) => drained.is_ok(),
+            () = cut => running.is_empty(),
+        };
+        if !is_drained {
             drain_expired.cancel();
             // Set from here too: code that blocks its thread keeps its attempt from noticing the
             // shutdown.
             poller.shared.lease_table.stop_all(&StopReason::ShuttingDown);
             join_or_detach(running, self.cleanup_timeout).await;
+            poller.shared.lease_table.abandon_all();
         }
         heartbeat_thread.end().await;
         ended

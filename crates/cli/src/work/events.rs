@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anstyle::Style;
 use tenure::WorkerEvent;
 use wire::Outcome;
 
@@ -14,6 +15,7 @@ pub(crate) fn observer(
     cut: Arc<AtomicBool>,
 ) -> impl Fn(&WorkerEvent) + Send + Sync + 'static {
     move |event| {
+        // What was handed back is not lost: another worker has it.
         if matches!(event, WorkerEvent::Abandoned { .. }) {
             cut.store(true, Ordering::SeqCst);
         }
@@ -31,10 +33,15 @@ fn run_of(task_id: &str) -> String {
 
 fn message(event: &WorkerEvent) -> String {
     match event {
-        WorkerEvent::Committed { task_id, attempt, outcome } => {
-            let style = if *outcome == Outcome::Succeeded { GOOD } else { BAD };
+        WorkerEvent::Committed { task_id, attempt, outcome, error } => {
+            let why = match (outcome, error) {
+                (Outcome::Released, _) => ": handed back for another worker".to_owned(),
+                (_, Some(error)) => format!(": {}", error.lines().next().unwrap_or_default()),
+                (_, None) => String::new(),
+            };
+            let style = style_of(*outcome);
             format!(
-                "{} attempt {attempt}: {style}{outcome}{style:#} {FAINT}COMMITTED{FAINT:#}",
+                "{} attempt {attempt}: {style}{outcome}{style:#} {FAINT}COMMITTED{FAINT:#}{why}",
                 run_of(task_id)
             )
         }
@@ -44,8 +51,9 @@ fn message(event: &WorkerEvent) -> String {
                 run_of(task_id)
             )
         }
-        WorkerEvent::Rejected { code, message, .. } => {
-            format!("{BAD}rejected{BAD:#}: {message} [{code}]")
+        WorkerEvent::Rejected { task_id, code, message } => {
+            let run = task_id.as_deref().map(|task_id| format!("{}: ", run_of(task_id)));
+            format!("{}{BAD}rejected{BAD:#}: {message} [{code}]", run.unwrap_or_default())
         }
         WorkerEvent::Unanswered { task_id, attempt, why } => {
             format!("{} attempt {attempt}: {WARN}no answer{WARN:#}: {why}", run_of(task_id))
@@ -63,27 +71,81 @@ fn message(event: &WorkerEvent) -> String {
     }
 }
 
+fn style_of(outcome: Outcome) -> Style {
+    match outcome {
+        Outcome::Succeeded => GOOD,
+        Outcome::Released => WARN,
+        Outcome::Failed | Outcome::Cancelled => BAD,
+    }
+}
+
 fn members(event: &WorkerEvent) -> serde_json::Value {
     use serde_json::json;
     match event {
-        WorkerEvent::Committed { task_id, attempt, outcome } => {
+        WorkerEvent::Committed { task_id, attempt, outcome, error } => {
             json!({"event": "committed", "verdict": "COMMITTED", "runId": run_of(task_id), "taskId": task_id,
-                   "attempt": attempt, "outcome": outcome})
+                   "attempt": attempt, "outcome": outcome, "message": error})
         }
         WorkerEvent::Cancelled { task_id, attempt, why } => {
             json!({"event": "cancelled", "verdict": "CANCELLED", "runId": run_of(task_id), "taskId": task_id,
                    "attempt": attempt, "message": why})
         }
         WorkerEvent::Rejected { task_id, code, message } => {
-            json!({"event": "rejected", "verdict": "REJECTED", "taskId": task_id, "error": code, "message": message})
+            let run_id = task_id.as_deref().map(run_of);
+            json!({"event": "rejected", "verdict": "REJECTED", "runId": run_id, "taskId": task_id,
+                   "error": code, "message": message})
         }
         WorkerEvent::Unanswered { task_id, attempt, why } => {
-            json!({"event": "unanswered", "taskId": task_id, "attempt": attempt, "message": why})
+            json!({"event": "unanswered", "runId": run_of(task_id), "taskId": task_id, "attempt": attempt,
+                   "message": why})
         }
         WorkerEvent::Abandoned { task_id, attempt } => {
-            json!({"event": "abandoned", "taskId": task_id, "attempt": attempt})
+            json!({"event": "abandoned", "runId": run_of(task_id), "taskId": task_id, "attempt": attempt})
         }
         WorkerEvent::Unreachable { why } => json!({"event": "unreachable", "message": why}),
         other => json!({"event": "other", "message": format!("{other:?}")}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn committed(outcome: Outcome, error: Option<&str>) -> WorkerEvent {
+        let (task_id, error) = ("task_01A".to_owned(), error.map(str::to_owned));
+        WorkerEvent::Committed { task_id, attempt: 2, outcome, error }
+    }
+
+    fn plain(event: &WorkerEvent) -> String {
+        anstream::adapter::strip_str(&message(event)).to_string()
+    }
+
+    #[test]
+    fn a_failure_says_why_and_of_which_run() {
+        let failed =
+            committed(Outcome::Failed, Some("no such table (the program exited with 1)\nmore"));
+        let expected =
+            "run_01A attempt 2: FAILED COMMITTED: no such table (the program exited with 1)";
+        assert_eq!(plain(&failed), expected);
+        assert_eq!(
+            plain(&committed(Outcome::Succeeded, None)),
+            "run_01A attempt 2: SUCCEEDED COMMITTED"
+        );
+    }
+
+    #[test]
+    fn every_event_about_a_task_names_its_run() {
+        let (task_id, attempt) = ("task_01A".to_owned(), 1);
+        let (code, why) = ("internal".to_owned(), "because".to_owned());
+        for event in [
+            committed(Outcome::Released, None),
+            WorkerEvent::Cancelled { task_id: task_id.clone(), attempt, why: why.clone() },
+            WorkerEvent::Rejected { task_id: Some(task_id.clone()), code, message: why.clone() },
+            WorkerEvent::Unanswered { task_id: task_id.clone(), attempt, why },
+            WorkerEvent::Abandoned { task_id, attempt },
+        ] {
+            assert!(plain(&event).starts_with("run_01A"), "{event:?}");
+            assert_eq!(members(&event)["runId"], "run_01A", "{event:?}");
+        }
     }
 }

@@ -2,8 +2,7 @@
 
 use coordinator::{Coordinator, Options};
 use store::postgres::{self, Notify};
-use store::{Browse, PeerHint, PostgresStore, Store};
-use store::{Browse, PostgresStore, RemoteChange, Store};
+use store::{Browse, PeerHint, PostgresStore, RemoteChange, Store};
 use storetest::Database;
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Answer, AttemptOutcome, Policy, State};

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use wire::answers::{Envelope, ReportAnswer};
 use wire::requests::{Report, Started};
-use wire::{Json, Outcome, TraceContext, Verdict};
+use wire::{Code, Json, Outcome, TraceContext, Verdict};
 
 use super::clock::{Clock, Moment, wall_clock};
 use super::ctx::Ctx;
@@ -83,16 +83,44 @@ pub(crate) async fn run_attempt(granted: GrantedAttempt) {
     }
     let Some(end) = attempt.execute(polled).await else { return };
     let report = attempt.report(end);
-    let outcome = report.outcome;
-    let (delivery, delivered) = oneshot::channel();
-    let queued = attempt.shared.reports.send(PendingReport { report, delivery }).await;
+    let said = Said::of(&report);
+    let instead = failed_instead(&report);
+    let filed = attempt.file(report).await;
     // Nothing executes from here on, so another attempt may use the slot.
     drop(permit);
-    let delivery = match queued {
-        Ok(()) => delivered.await.ok(),
-        Err(_) => None,
-    };
-    attempt.handle_delivery(outcome, delivery);
+    match (answer_of(filed).await, instead) {
+        (Some(delivery), Some(instead)) if is_release_unknown(&delivery) => {
+            let said = Said::of(&instead);
+            let filed = attempt.file(instead).await;
+            attempt.handle_delivery(said, answer_of(filed).await);
+        }
+        (delivery, _) => attempt.handle_delivery(said, delivery),
+    }
+}
+
+/// What the operator is told of a report.
+struct Said {
+    outcome: Outcome,
+    error: Option<String>,
+}
+
+impl Said {
+    fn of(report: &Report) -> Said {
+        let error = report.error.as_ref().map(|error| error.message.clone());
+        Said { outcome: report.outcome, error }
+    }
+}
+
+/// The coordinator's answer to a filed report; `None` if the worker ended before it came.
+async fn answer_of(filed: Option<oneshot::Receiver<Delivery>>) -> Option<Delivery> {
+    filed?.await.ok()
+}
+
+/// How an attempt ended.
+enum AttemptEnd {
+    Finished(TaskResult<Json>),
+    /// The worker stopped before the code did.
+    Interrupted,
 }
 
 struct Attempt {
@@ -137,8 +165,8 @@ impl Attempt {
         }
     }
 
-    /// The result of the code; `None` if its authority was lost or it had to be abandoned.
-    async fn execute(&self, polled: Moment) -> Option<TaskResult<Json>> {
+    /// How the code ended; `None` if its authority was lost.
+    async fn execute(&self, polled: Moment) -> Option<AttemptEnd> {
         let worker_id = self.shared.worker_id.clone();
         let lease_state = Arc::clone(&self.lease_state);
         self.shared.lease_table.insert(HeldLease::new(
@@ -156,30 +184,24 @@ impl Attempt {
             self.emit_lost(self.loss_reason());
             return None;
         }
-        if end.is_none() {
-            self.shared.events.emit(WorkerEvent::Abandoned {
-                task_id: self.envelope.task_id.clone(),
-                attempt: self.envelope.attempt,
-            });
-        }
-        end
+        Some(end)
     }
 
-    async fn run(&self) -> Option<TaskResult<Json>> {
+    /// The end of a lost lease is discarded by the caller.
+    async fn run(&self) -> AttemptEnd {
         self.lease_state.wait_until_proven().await;
         if self.lease_state.is_lost() {
-            return None;
+            return AttemptEnd::Interrupted;
         }
         let ctx = self.ctx();
         let Some(task) = self.shared.tasks.of(&self.envelope.kind) else {
             let kind = &self.envelope.kind;
-            return Some(Err(TaskError::config(format!(
-                "this worker has no handler for `{kind}`"
-            ))));
+            let error = TaskError::config(format!("this worker has no handler for `{kind}`"));
+            return AttemptEnd::Finished(Err(error));
         };
         tokio::select! {
             biased;
-            end = catch_panic(task(ctx)) => Some(end),
+            end = catch_panic(task(ctx)) => AttemptEnd::Finished(end),
             () = self.stop_deadline() => self.forced_end(),
         }
     }
@@ -211,14 +233,24 @@ impl Attempt {
         }
     }
 
-    /// Code that exceeded its time limit has failed; code that outlived the worker has no end to
-    /// report.
-    fn forced_end(&self) -> Option<TaskResult<Json>> {
-        let is_timeout = self.lease_state.stop_reason() == Some(StopReason::TimedOut);
-        is_timeout.then(|| Err(TaskError::timeout("dropped after its time limit")))
+    /// Code that exceeded its time limit has failed; code that the worker outran is handed back.
+    fn forced_end(&self) -> AttemptEnd {
+        match self.lease_state.stop_reason() {
+            Some(StopReason::TimedOut) => {
+                AttemptEnd::Finished(Err(TaskError::timeout("dropped after its time limit")))
+            }
+            _ => AttemptEnd::Interrupted,
+        }
     }
 
-    fn report(&self, end: TaskResult<Json>) -> Report {
+    /// Files a report for delivery; `None` if the worker has ended.
+    async fn file(&self, report: Report) -> Option<oneshot::Receiver<Delivery>> {
+        let (delivery, delivered) = oneshot::channel();
+        let filed = self.shared.reports.send(PendingReport { report, delivery }).await;
+        filed.is_ok().then_some(delivered)
+    }
+
+    fn report(&self, end: AttemptEnd) -> Report {
         let empty = Report {
             task_id: self.envelope.task_id.clone(),
             task_token: self.lease_state.task_token(),
@@ -233,14 +265,19 @@ impl Attempt {
             partial_progress: None,
             traceparent: self.trace.map(|trace| trace.to_string()),
         };
+        let released = |empty| Report { outcome: Outcome::Released, ..empty };
+        let AttemptEnd::Finished(end) = end else { return released(empty) };
         match (end, self.lease_state.stop_reason()) {
             (Ok(output), _) => Report { output: Some(output), ..empty },
+            // Whatever the code says of it, it ended because the worker stops.
+            (Err(_), Some(StopReason::ShuttingDown)) => released(empty),
             (Err(error), Some(StopReason::CancelRequested { .. })) => Report {
                 outcome: Outcome::Cancelled,
                 cancelled_during_phase: error.phase(),
                 partial_progress: error.partial_progress(),
                 ..empty
             },
+            (Err(error), _) if error.is_hand_back() => released(empty),
             (Err(error), stopped) => {
                 let error = attribute_error(error, stopped).reported();
                 Report { outcome: Outcome::Failed, error: Some(error), ..empty }
@@ -249,22 +286,23 @@ impl Attempt {
     }
 
     /// The coordinator's answer to a report is final, whatever it is.
-    fn handle_delivery(&self, outcome: Outcome, delivery: Option<Delivery>) {
+    fn handle_delivery(&self, said: Said, delivery: Option<Delivery>) {
         match delivery {
-            Some(Delivery::Answered(answer)) => self.handle_answer(outcome, answer),
+            Some(Delivery::Answered(answer)) => self.handle_answer(said, answer),
             Some(Delivery::Refused { code, message }) => self.emit_rejected(code, message),
             Some(Delivery::Unanswered(why)) => self.emit_unanswered(why),
             None => self.emit_unanswered("the worker stopped before that".to_owned()),
         }
     }
 
-    fn handle_answer(&self, outcome: Outcome, answer: ReportAnswer) {
+    fn handle_answer(&self, said: Said, answer: ReportAnswer) {
         let why = answer.error.unwrap_or_else(|| format!("status {}", answer.status));
         match answer.verdict {
             Some(Verdict::Committed) => self.shared.events.emit(WorkerEvent::Committed {
                 task_id: self.envelope.task_id.clone(),
                 attempt: self.envelope.attempt,
-                outcome,
+                outcome: said.outcome,
+                error: said.error,
             }),
             Some(Verdict::Cancelled) => self.emit_lost(why),
             Some(Verdict::Rejected) | None => {
@@ -306,9 +344,6 @@ fn work_trace(envelope: &Envelope) -> Option<TraceContext> {
 /// An error that a stop request caused is attributed to that stop.
 fn attribute_error(error: TaskError, stopped: Option<StopReason>) -> TaskError {
     match stopped {
-        Some(StopReason::ShuttingDown) => {
-            TaskError::infra(format!("the worker shut down: {error}")).retryable()
-        }
         Some(StopReason::TimedOut) => TaskError::timeout(format!("its time limit passed: {error}")),
         _ => error,
     }
@@ -316,4 +351,27 @@ fn attribute_error(error: TaskError, stopped: Option<StopReason>) -> TaskError {
 
 fn reason(refusal: &Error) -> String {
     refusal.problem().map_or_else(|| refusal.to_string(), |problem| problem.error.clone())
+}
+
+/// Whether the coordinator refused a release because it does not know any: it is older than this
+/// SDK, or a coordinator that shares its store is.
+fn is_release_unknown(delivery: &Delivery) -> bool {
+    let code = match delivery {
+        Delivery::Answered(answer) => answer.error.as_deref(),
+        Delivery::Refused { code, .. } => Some(code.as_str()),
+        Delivery::Unanswered(_) => None,
+    };
+    let code = code.and_then(|code| code.parse::<Code>().ok());
+    matches!(code, Some(Code::InvalidArgument | Code::ReleaseUnsupported))
+}
+
+/// The report for a coordinator that does not know releases, if the report is one. The attempt
+/// counts as a failure there.
+fn failed_instead(report: &Report) -> Option<Report> {
+    let error = TaskError::infra("the worker shut down before the task was done").retryable();
+    (report.outcome == Outcome::Released).then(|| Report {
+        outcome: Outcome::Failed,
+        error: Some(error.reported()),
+        ..report.clone()
+    })
 }

@@ -8,15 +8,15 @@ use wire::Outcome;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkerEvent {
-    /// The report was accepted: the attempt is over.
-    Committed { task_id: String, attempt: u32, outcome: Outcome },
+    /// The report was accepted: the attempt is over. `error` says why it failed.
+    Committed { task_id: String, attempt: u32, outcome: Outcome, error: Option<String> },
     /// Authority was lost: the work was stopped, its result discarded, and nothing was reported.
     Cancelled { task_id: String, attempt: u32, why: String },
     /// The coordinator refused a call as invalid: a defect, or a wrong key. Never repeated.
     Rejected { task_id: Option<String>, code: String, message: String },
     /// No coordinator answered a call about an attempt within the bound; its lease will expire.
     Unanswered { task_id: String, attempt: u32, why: String },
-    /// The task did not stop before the worker did; its lease will expire.
+    /// The task blocked its thread until after the worker's end; its lease will expire.
     Abandoned { task_id: String, attempt: u32 },
     /// No coordinator answers polls; the worker keeps polling.
     Unreachable { why: String },
@@ -33,8 +33,8 @@ impl Events {
 
     pub(crate) fn emit(&self, event: WorkerEvent) {
         match &event {
-            WorkerEvent::Committed { task_id, attempt, outcome } => {
-                tracing::debug!(task_id, attempt, %outcome, "committed");
+            WorkerEvent::Committed { task_id, attempt, outcome, error } => {
+                tracing::debug!(task_id, attempt, %outcome, error, "committed");
             }
             WorkerEvent::Cancelled { task_id, attempt, why } => {
                 tracing::info!(task_id, attempt, why, "authority lost, result discarded");

@@ -15,7 +15,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use wire::answers::{Envelope, HeartbeatAnswer, HeartbeatAnswers};
+use wire::answers::{Envelope, HeartbeatAnswer, HeartbeatAnswers, Signal};
 use wire::limits::BATCH_ITEMS_MAX;
 use wire::requests::{HeartbeatItem, Heartbeats};
 use wire::{Time, Verdict};
@@ -140,9 +140,32 @@ impl LeaseTable {
         locked(&self.leases).remove(lease_id);
     }
 
+    /// Sends the heartbeats of these tasks now: their answers bring a signal.
+    pub(crate) fn hurry(&self, signals: &[Signal]) {
+        let now = self.clock.now();
+        for held in self.all() {
+            if signals.iter().any(|signal| signal.task_id == held.envelope.task_id) {
+                locked(&held.schedule).due = now;
+            }
+        }
+        if !signals.is_empty() {
+            self.changed.notify_one();
+        }
+    }
+
     pub(crate) fn stop_all(&self, stop: &StopReason) {
         for held in self.all() {
             held.lease_state.stop(stop.clone());
+        }
+    }
+
+    /// Reports the tasks that still execute when the worker ends.
+    pub(crate) fn abandon_all(&self) {
+        for held in self.all() {
+            self.events.emit(WorkerEvent::Abandoned {
+                task_id: held.envelope.task_id.clone(),
+                attempt: held.envelope.attempt,
+            });
         }
     }
 

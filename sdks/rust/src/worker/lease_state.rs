@@ -33,7 +33,8 @@ pub enum StopReason {
     CancelRequested { reason: Option<String> },
     /// The attempt took longer than its `timeoutMs`: clean up and return; the end is reported.
     TimedOut,
-    /// The worker shuts down and stops waiting: clean up and return; the end is reported.
+    /// The worker shuts down and stops waiting: clean up and return. A result is still reported; an
+    /// error hands the task back.
     ShuttingDown,
     /// The lease is lost: write nothing more; the returned value is discarded.
     LeaseLost { why: String },

@@ -1,9 +1,11 @@
 //! Fetches work: as many tasks as there are free slots, with one long poll at a time.
 //!
 //! A poll keeps its id until it is answered, so that leases whose answer was lost are returned
-//! again instead of expiring.
+//! again instead of expiring. A poll also brings word that a running task has a signal; a worker
+//! without a free slot polls for that alone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -17,6 +19,10 @@ use super::clock::Moment;
 use super::event::WorkerEvent;
 use crate::client::random_hex;
 use crate::{Error, Retries};
+
+/// How long every slot must be taken before the worker polls for signals alone. Short tasks free a
+/// slot sooner, and then each such poll would only cost a connection.
+const LISTEN_AFTER: Duration = Duration::from_secs(1);
 
 /// The queues to poll and the state that attempts share.
 pub(crate) struct Poller {
@@ -32,11 +38,32 @@ impl Poller {
         loop {
             // Removes ended attempts, so that the set holds at most those granted since.
             while running.try_join_next().is_some() {}
-            let permits = self.free_slots().await;
+            let permits = tokio::select! {
+                biased;
+                permits = self.free_slots() => permits,
+                () = self.listen() => continue,
+            };
             let polled = self.shared.clock.now();
             match self.poll(permits.len()).await {
-                Ok(leases) => self.begin(running, leases, permits, polled),
+                Ok(leases) => {
+                    self.shared.lease_table.hurry(&leases.signals);
+                    self.begin(running, leases, permits, polled);
+                }
                 Err(refusal) => return refusal,
+            }
+        }
+    }
+
+    /// Listens for signals while every slot is taken. Ends only when the caller drops it.
+    async fn listen(&self) {
+        let mut backoff = Backoff::new(self.retries);
+        loop {
+            tokio::time::sleep(LISTEN_AFTER).await;
+            match self.shared.client.lease(&self.request(0, None)).await {
+                Ok(leases) => self.shared.lease_table.hurry(&leases.signals),
+                // An older coordinator has no polls for signals: heartbeats alone bring them.
+                Err(error) if is_refusal(&error) => std::future::pending().await,
+                Err(_) => backoff.wait().await,
             }
         }
     }
@@ -57,14 +84,7 @@ impl Poller {
 
     /// One poll, repeated with the same body until it is answered.
     async fn poll(&self, slots: usize) -> Result<Leases, Error> {
-        let request = LeaseRequest {
-            worker_id: self.shared.worker_id.clone(),
-            queues: self.queues.clone(),
-            kinds: self.shared.tasks.kinds(),
-            max: u32::try_from(slots).unwrap_or(u32::MAX),
-            wait_ms: Some(*WAIT_MS.end()),
-            poll_id: Some(random_hex()?),
-        };
+        let request = self.request(slots, Some(random_hex()?));
         let mut backoff = Backoff::new(self.retries);
         loop {
             match self.shared.client.lease(&request).await {
@@ -76,6 +96,17 @@ impl Poller {
                     backoff.wait().await;
                 }
             }
+        }
+    }
+
+    fn request(&self, slots: usize, poll_id: Option<String>) -> LeaseRequest {
+        LeaseRequest {
+            worker_id: self.shared.worker_id.clone(),
+            queues: self.queues.clone(),
+            kinds: self.shared.tasks.kinds(),
+            max: u32::try_from(slots).unwrap_or(u32::MAX),
+            wait_ms: Some(*WAIT_MS.end()),
+            poll_id,
         }
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tenure::{Ctx, StopReason, TaskError, WorkerEvent};
 use tokio_util::sync::CancellationToken;
 
-use crate::coordinator::{Coordinator, Reply, envelope, item_refusal};
+use crate::coordinator::{Coordinator, Reply, envelope, envelope_with, item_refusal};
 use crate::log::Log;
 use crate::worker::{Running, worker};
 
@@ -149,4 +149,33 @@ async fn a_task_that_ignores_its_cancel_is_stopped_when_the_coordinator_gives_up
     running.until("authority lost", lost).await;
     running.end().await.unwrap();
     assert!(coordinator.reports().is_empty());
+}
+
+/// An attempt whose next heartbeat is due after the test has given up.
+fn patient_envelope(n: u32) -> Value {
+    envelope_with(n, json!({ "heartbeatIntervalMs": 200_000 }))
+}
+
+#[tokio::test]
+async fn a_signal_from_a_poll_sends_the_heartbeat_of_its_task_now() {
+    // S4-49: the heartbeat brings the cancel, and the poll tells when to send it.
+    for concurrency in [2, 1] {
+        let coordinator = Coordinator::start().await;
+        let worker = worker(&coordinator).concurrency(concurrency);
+        let running = Running::start(worker.handle("work", |ctx: Ctx, _: Value| async move {
+            ctx.cancelled().await;
+            Err::<(), _>(TaskError::cancelled())
+        }));
+        coordinator.offer([patient_envelope(1)]);
+        // The second poll waits while the task runs. A worker without a free slot sends it for
+        // signals alone.
+        let polls = coordinator.until("/leases", 2).await;
+        let room = u32::from(concurrency > 1);
+        assert_eq!(polls[1].json()["max"], json!(room));
+        coordinator.always("/heartbeats", Reply::Each(json!({ "shouldCancel": true })));
+        coordinator.signal("task_1");
+        running.until_committed(1).await;
+        running.end().await.unwrap();
+        assert_eq!(coordinator.reports()[0]["outcome"], "CANCELLED");
+    }
 }

@@ -89,6 +89,10 @@ struct Script {
     always: BTreeMap<&'static str, Reply>,
     /// Tasks to grant to polls, in order.
     ready: VecDeque<Value>,
+    /// Whether releases are refused, as a coordinator does that is older than they are.
+    refuses_releases: bool,
+    /// Tasks with a cancel signal, for the next poll.
+    signals: Vec<&'static str>,
 }
 
 pub(crate) struct Coordinator {
@@ -148,6 +152,16 @@ impl Coordinator {
         self.arrived.notify_waiters();
     }
 
+    pub(crate) fn refuse_releases(&self) {
+        self.script.lock().unwrap().refuses_releases = true;
+    }
+
+    /// Answers the waiting poll with the signal that this task has news.
+    pub(crate) fn signal(&self, task: &'static str) {
+        self.script.lock().unwrap().signals.push(task);
+        self.arrived.notify_waiters();
+    }
+
     pub(crate) fn to(&self, path: &str) -> Vec<Call> {
         self.calls.all().into_iter().filter(|call| call.path.ends_with(path)).collect()
     }
@@ -182,7 +196,19 @@ impl Coordinator {
             Some("leases") => reply(200, self.grant(call).await),
             Some("started") => reply(200, acknowledged(json!({}))),
             Some("heartbeats") => reply(200, each(call, &renewed(), over)),
-            Some("reports") => reply(200, each(call, &committed(), over)),
+            Some("reports") => {
+                let refuses = self.script.lock().unwrap().refuses_releases;
+                let mut answers = each(call, &committed(), over);
+                for (item, answer) in
+                    call.items().iter().zip(answers["answers"].as_array_mut().unwrap())
+                {
+                    if refuses && item["outcome"] == "RELEASED" {
+                        let refusal = item_refusal(400, "invalid_argument");
+                        *answer = merged(json!({ "taskId": item["taskId"] }), &refusal);
+                    }
+                }
+                reply(200, answers)
+            }
             _ => reply(404, problem_json(404, "not_found")),
         }
     }
@@ -193,13 +219,16 @@ impl Coordinator {
         loop {
             let mut arrived = std::pin::pin!(self.arrived.notified());
             arrived.as_mut().enable();
-            let granted: Vec<Value> = {
-                let ready = &mut self.script.lock().unwrap().ready;
-                let count = room.min(ready.len());
-                ready.drain(..count).collect()
+            let (granted, signals) = {
+                let mut script = self.script.lock().unwrap();
+                let count = room.min(script.ready.len());
+                let granted: Vec<Value> = script.ready.drain(..count).collect();
+                (granted, std::mem::take(&mut script.signals))
             };
-            if !granted.is_empty() {
-                return json!({ "leases": granted, "serverTime": SERVER_TIME });
+            if !granted.is_empty() || !signals.is_empty() {
+                let signals: Vec<Value> =
+                    signals.iter().map(|task| json!({ "taskId": task })).collect();
+                return json!({ "leases": granted, "signals": signals, "serverTime": SERVER_TIME });
             }
             arrived.await;
         }

@@ -12,6 +12,9 @@ use crate::heartbeats::until_told;
 use crate::log::Log;
 use crate::worker::{Running, worker};
 
+/// Longer than any test takes.
+const FOR_EVER: Duration = Duration::from_secs(600);
+
 #[tokio::test]
 async fn a_shutdown_waits_for_running_tasks_and_keeps_their_leases() {
     // S2-51, S4-40: heartbeats do not stop while draining, and tasks that end in time are reported.
@@ -32,7 +35,6 @@ async fn a_shutdown_waits_for_running_tasks_and_keeps_their_leases() {
 
 #[tokio::test]
 async fn a_task_that_stops_when_the_drain_is_over_is_handed_back() {
-    // S4-58, S4-61: the failure has category INFRASTRUCTURE and is retryable.
     let coordinator = Coordinator::start().await;
     let seen = Arc::new(Log::new());
     let log = Arc::clone(&seen);
@@ -51,14 +53,64 @@ async fn a_task_that_stops_when_the_drain_is_over_is_handed_back() {
     coordinator.until("/heartbeats", 1).await;
     running.end().await.unwrap();
     assert_eq!(seen.all(), [Some(StopReason::ShuttingDown)]);
-    let report = &coordinator.reports()[0];
-    assert_eq!(report["outcome"], "FAILED");
-    assert_eq!(report["error"]["category"], "INFRASTRUCTURE");
-    assert_eq!(report["error"]["retryable"], json!(true));
+    let reports = coordinator.reports();
+    assert_eq!((reports.len(), &reports[0]["outcome"]), (1, &json!("RELEASED")));
+    assert_eq!(reports[0]["error"], Value::Null);
 }
 
 #[tokio::test]
-async fn a_task_that_does_not_stop_is_abandoned_without_a_report() {
+async fn a_coordinator_that_knows_no_release_is_told_of_a_failure() {
+    // S4-58, S4-61: the failure has category INFRASTRUCTURE and is retryable.
+    let coordinator = Coordinator::start().await;
+    coordinator.refuse_releases();
+    let running = Running::start(worker(&coordinator).shutdown_timeout(Duration::ZERO).handle(
+        "work",
+        |ctx: Ctx, _: Value| async move {
+            ctx.cancelled().await;
+            Err::<(), _>(TaskError::cancelled())
+        },
+    ));
+    coordinator.offer([envelope(1)]);
+    coordinator.until("/heartbeats", 1).await;
+    running.end().await.unwrap();
+    let reports = coordinator.reports();
+    let outcomes: Vec<&Value> = reports.iter().map(|report| &report["outcome"]).collect();
+    assert_eq!(outcomes, ["RELEASED", "FAILED"]);
+    assert_eq!(reports[1]["error"]["category"], "INFRASTRUCTURE");
+    assert_eq!(reports[1]["error"]["retryable"], json!(true));
+}
+
+#[tokio::test]
+async fn a_second_request_to_end_cuts_the_drain_short() {
+    let coordinator = Coordinator::start().await;
+    let running = Running::start(worker(&coordinator).shutdown_timeout(FOR_EVER).handle(
+        "work",
+        |ctx: Ctx, _: Value| async move {
+            ctx.cancelled().await;
+            Err::<(), _>(TaskError::cancelled())
+        },
+    ));
+    coordinator.offer([envelope(1)]);
+    coordinator.until("/heartbeats", 1).await;
+    running.cut().await.unwrap();
+    assert_eq!(coordinator.reports()[0]["outcome"], "RELEASED");
+}
+
+#[tokio::test]
+async fn a_task_may_be_handed_back_by_its_own_code() {
+    let coordinator = Coordinator::start().await;
+    let running =
+        Running::start(worker(&coordinator).handle("work", |_: Ctx, _: Value| async move {
+            Err::<(), _>(TaskError::hand_back("no licence here"))
+        }));
+    coordinator.offer([envelope(1)]);
+    coordinator.until("/reports", 1).await;
+    running.end().await.unwrap();
+    assert_eq!(coordinator.reports()[0]["outcome"], "RELEASED");
+}
+
+#[tokio::test]
+async fn a_task_that_does_not_stop_is_dropped_and_handed_back() {
     let coordinator = Coordinator::start().await;
     let running = Running::start(worker(&coordinator).shutdown_timeout(Duration::ZERO).handle(
         "work",
@@ -71,9 +123,11 @@ async fn a_task_that_does_not_stop_is_abandoned_without_a_report() {
     coordinator.until("/heartbeats", 1).await;
     let events = Arc::clone(&running.events);
     running.end().await.unwrap();
-    let abandoned = WorkerEvent::Abandoned { task_id: "task_1".to_owned(), attempt: 2 };
-    assert_eq!(events.all(), [abandoned]);
-    assert!(coordinator.reports().is_empty());
+    let (task_id, attempt) = ("task_1".to_owned(), 2);
+    let outcome = tenure::wire::Outcome::Released;
+    let released = WorkerEvent::Committed { task_id, attempt, outcome, error: None };
+    assert_eq!(events.all(), [released]);
+    assert_eq!(coordinator.reports()[0]["outcome"], "RELEASED");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -94,7 +148,11 @@ async fn code_that_blocks_cannot_keep_a_worker_from_ending() {
     ));
     coordinator.offer([envelope(1)]);
     coordinator.until("/heartbeats", 1).await;
+    let events = Arc::clone(&running.events);
     running.end().await.unwrap();
     assert!(coordinator.reports().is_empty());
+    // Whether its code still runs cannot be known, so its lease must run out.
+    let abandoned = WorkerEvent::Abandoned { task_id: "task_1".to_owned(), attempt: 2 };
+    assert_eq!(events.all(), [abandoned]);
     drop(release);
 }

@@ -16,6 +16,7 @@ use crate::log::{Log, TIMEOUT};
 pub(crate) struct Running {
     pub(crate) events: Arc<Log<WorkerEvent>>,
     shutdown: CancellationToken,
+    cut: CancellationToken,
     ended: JoinHandle<Result<(), Error>>,
 }
 
@@ -26,8 +27,9 @@ impl Running {
         let shutdown = CancellationToken::new();
         let until = shutdown.clone().cancelled_owned();
         let worker = worker.on_event(move |event| seen.push(event.clone()));
-        let ended = tokio::spawn(worker.run_until(until));
-        Running { events, shutdown, ended }
+        let cut = CancellationToken::new();
+        let ended = tokio::spawn(worker.run_until_cut(until, cut.clone().cancelled_owned()));
+        Running { events, shutdown, cut, ended }
     }
 
     pub(crate) fn ask_to_end(&self) {
@@ -36,6 +38,13 @@ impl Running {
 
     pub(crate) async fn end(self) -> Result<(), Error> {
         self.shutdown.cancel();
+        self.ended.await.unwrap()
+    }
+
+    /// Asks to end, and then again.
+    pub(crate) async fn cut(self) -> Result<(), Error> {
+        self.shutdown.cancel();
+        self.cut.cancel();
         self.ended.await.unwrap()
     }
 
@@ -166,6 +175,7 @@ async fn a_worker_leases_starts_executes_reports_and_asks_again() {
         task_id: format!("task_{n}"),
         attempt: 2,
         outcome: Outcome::Succeeded,
+        error: None,
     };
     assert_eq!(events, [committed(1), committed(2)]);
 }
