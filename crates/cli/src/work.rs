@@ -5,6 +5,7 @@
 //! in the environment, and signals to the whole process group when the task must stop.
 
 mod events;
+mod executable;
 mod group;
 mod mapping;
 mod program;
@@ -24,15 +25,18 @@ use wire::requests::Completed;
 use wire::{ErrorCategory, Json, Outcome};
 
 use crate::exit::{CliError, CommandResult, Exit};
-use crate::output::{self, BAD, Format};
+use crate::output::{self, Format};
 use crate::{duration, server};
-use program::{Finished, LineHandler, Stdout};
+use executable::ProgramGone;
+use mapping::Encoding;
+use program::{Finished, LineHandler, Pipes, Stdout};
 use progress::Line;
 
 const PROTOCOL: &str = "\
 How a program takes part:
   stdin   the input, as JSON
-  stdout  the output: valid JSON as it is, other text as {\"text\": …}, at most 256 KiB
+  stdout  the output: valid JSON as it is, other text as {\"text\": …}, at most 256 KiB; with
+          --output-base64 any bytes as {\"base64\": …}
   stderr  shown here; its end becomes the message of a failure
   fd 3    progress: lines `progress 40 halfway` or `message reading`
   env     TENURE_TASK_ID, _RUN_ID, _KIND, _QUEUE, _ATTEMPT, _FENCE, _LEASE_ID, _DEADLINE,
@@ -48,7 +52,11 @@ Exit codes of a program:
 
 A cancel sends SIGTERM to everything the program started, and SIGKILL shortly before the run's
 grace period ends. After a lost lease it has less than a second. Processes that a program leaves
-running when it exits are killed.";
+running when it exits are killed.
+
+Ctrl-C or SIGTERM stops the worker: it leases nothing more and waits for its programs as long as
+--drain says. Those that still run then get SIGTERM, and their tasks are handed back to the queue
+without counting as a failure.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = PROTOCOL)]
@@ -71,17 +79,26 @@ pub(crate) struct Arguments {
     /// How long to wait for running tasks after Ctrl-C or SIGTERM
     #[arg(long, value_name = "SPAN", default_value = "25s", value_parser = duration::parse)]
     drain: Duration,
+    /// Take any bytes as output, as {\"base64\": …}; without this, output that is not UTF-8 fails
+    #[arg(long)]
+    output_base64: bool,
     /// Arguments for the program
     #[arg(last = true, value_name = "ARGS")]
     args: Vec<String>,
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
+    executable::check(&arguments.exec)?;
     // Checked before the first poll, so that a wrong address is an error here and not a worker that
     // waits.
     client.version().await.map_err(server::cli_error)?;
-    let program = Arc::new(Program { exec: arguments.exec, args: arguments.args });
-    program.warn_if_missing();
+    let program = Arc::new(Program {
+        exec: arguments.exec,
+        args: arguments.args,
+        encoding: if arguments.output_base64 { Encoding::Base64 } else { Encoding::Text },
+        is_alone: arguments.concurrency == 1,
+        gone: ProgramGone::new(),
+    });
     let name = arguments.name.unwrap_or_else(|| default_name(&program.exec));
     let cut = Arc::new(AtomicBool::new(false));
     let mut worker = Worker::new(client)
@@ -100,7 +117,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
             program.exec
         ));
     }
-    work_until_signal(worker, &cut).await
+    work_until_signal(worker, &program.gone, &cut).await
 }
 
 fn attach(worker: Worker, kinds: &[String], program: &Arc<Program>) -> Worker {
@@ -117,26 +134,40 @@ fn attach(worker: Worker, kinds: &[String], program: &Arc<Program>) -> Worker {
     kinds.iter().fold(worker, |worker, kind| worker.handle(kind, task(program)))
 }
 
-/// The first signal drains, the second stops at once: dropping the worker kills its programs.
-async fn work_until_signal(worker: Worker, cut: &AtomicBool) -> CommandResult {
+/// The first signal drains, the second hands back what is left, the third ends the process at once:
+/// dropping the worker kills its programs.
+async fn work_until_signal(worker: Worker, gone: &ProgramGone, cut: &AtomicBool) -> CommandResult {
     let failed = |error| {
         CliError::new(Exit::Failed, "no_signals", format!("cannot listen for signals: {error}"))
     };
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    let (tell, told) = tokio::sync::oneshot::channel::<()>();
-    let twice = async {
-        tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
-        output::note("finishing running tasks; press Ctrl-C again to stop at once");
-        let _ = tell.send(());
+    let mut asked = async || {
         tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
     };
+    let (drain, draining) = tokio::sync::oneshot::channel::<()>();
+    let (hurry, hurried) = tokio::sync::oneshot::channel::<()>();
+    let thrice = async {
+        asked().await;
+        output::note("finishing running tasks; press Ctrl-C again to hand them back now");
+        let _ = drain.send(());
+        asked().await;
+        output::note("handing back running tasks; press Ctrl-C again to stop at once");
+        let _ = hurry.send(());
+        asked().await;
+    };
+    let shutdown = async {
+        tokio::select! { _ = draining => {}, () = gone.wait() => {} }
+    };
     tokio::select! {
-        ended = worker.run_until(async { drop(told.await) }) => {
+        ended = worker.run_until_cut(shutdown, async { drop(hurried.await) }) => {
+            if let Some(error) = gone.error() {
+                return Err(error);
+            }
             ended.map_err(server::cli_error)?;
             Ok(if cut.load(Ordering::SeqCst) { Exit::DrainCut } else { Exit::Done })
         }
-        () = twice => Ok(Exit::DrainCut),
+        () = thrice => Ok(Exit::DrainCut),
     }
 }
 
@@ -154,35 +185,24 @@ fn default_name(exec: &str) -> String {
 struct Program {
     exec: String,
     args: Vec<String>,
+    encoding: Encoding,
+    /// Whether one program runs at a time, so that its messages need no name.
+    is_alone: bool,
+    gone: ProgramGone,
 }
 
 impl Program {
-    /// Only warns: tasks still arrive, each fails with a clear message, and another worker may have
-    /// the program.
-    fn warn_if_missing(&self) {
-        let exists = |path: std::path::PathBuf| path.is_file();
-        let found = if self.exec.contains('/') {
-            exists(self.exec.clone().into())
-        } else {
-            std::env::var_os("PATH").is_some_and(|path| {
-                std::env::split_paths(&path).any(|p| exists(p.join(&self.exec)))
-            })
-        };
-        if !found {
-            output::warning(format_args!(
-                "the program `{}` was not found; its tasks will fail",
-                self.exec
-            ));
-        }
-    }
-
     async fn attempt(&self, ctx: Ctx) -> TaskResult<Option<Json>> {
         let command = self.command(&ctx);
         let input = ctx.input().text().to_owned();
-        let finished =
-            program::execute(command, input, listener(&ctx), grace_when_stopped(&ctx)).await;
+        let pipes = Pipes {
+            input,
+            listener: listener(&ctx),
+            stderr_prefix: (!self.is_alone).then(|| format!("{}: ", ctx.run_id())),
+        };
+        let finished = program::execute(command, pipes, grace_when_stopped(&ctx)).await;
         let finished = finished.map_err(|error| self.not_started(&error))?;
-        judge(&ctx, finished)
+        judge(&ctx, finished, self.encoding)
     }
 
     fn command(&self, ctx: &Ctx) -> Command {
@@ -194,10 +214,15 @@ impl Program {
         command
     }
 
+    /// A program that is gone is no failure of the task, and would be the same for the next one: the
+    /// worker stops and hands back. Any other error is the machine's, and may pass.
     fn not_started(&self, error: &std::io::Error) -> TaskError {
         let message = format!("cannot run `{}`: {error}", self.exec);
-        output::note(format_args!("{BAD}error:{BAD:#} {message}"));
-        TaskError::config(message)
+        if executable::is_unusable(error) {
+            self.gone.set(&message);
+            return TaskError::hand_back(message);
+        }
+        TaskError::infra(message)
     }
 }
 
@@ -264,7 +289,7 @@ fn before_cancel_timeout(grace_ms: u64) -> Duration {
 }
 
 /// What the program's exit means for the task.
-fn judge(ctx: &Ctx, finished: Finished) -> TaskResult<Option<Json>> {
+fn judge(ctx: &Ctx, finished: Finished, encoding: Encoding) -> TaskResult<Option<Json>> {
     // Whatever a program does after SIGTERM, it did not complete its work.
     if ctx.stop_reason().is_some() {
         return Err(TaskError::cancelled());
@@ -278,7 +303,7 @@ fn judge(ctx: &Ctx, finished: Finished) -> TaskResult<Option<Json>> {
         let error = of_category(mapping::category(finished.status), message);
         return Err(error.with_stack_trace(finished.stderr_tail));
     }
-    let output = mapping::output(&bytes).map_err(TaskError::permanent)?;
+    let output = mapping::output(&bytes, encoding).map_err(TaskError::permanent)?;
     acceptable(output).map_err(TaskError::permanent)
 }
 

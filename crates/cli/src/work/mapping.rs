@@ -15,6 +15,8 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::{ErrorCategory, Json};
 
@@ -51,21 +53,47 @@ pub(crate) fn message(status: ExitStatus, stderr: &str) -> String {
     }
 }
 
-/// Valid JSON is the output; any other text becomes `{"text": …}`; empty stdout is no output.
-pub(crate) fn output(stdout: &[u8]) -> Result<Option<Json>, String> {
-    let text = String::from_utf8_lossy(stdout);
-    let text = text.trim_end_matches(['\n', '\r']);
-    if text.trim().is_empty() {
-        return Ok(None);
-    }
-    let json = Json::from_text(text.to_owned()).or_else(|_| {
-        Json::from_value(&serde_json::json!({ "text": text }))
-            .map_err(|error| format!("stdout has no JSON form: {error}"))
-    })?;
+/// How stdout becomes JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// Valid JSON is the output; any other text becomes `{"text": …}`.
+    Text,
+    /// Any bytes, as `{"base64": …}`.
+    Base64,
+}
+
+/// The output of a program; `None` if it wrote nothing. Bytes that are not UTF-8 are refused
+/// instead of being replaced: an output is kept as it was written or not at all.
+pub(crate) fn output(stdout: &[u8], encoding: Encoding) -> Result<Option<Json>, String> {
+    let json = match encoding {
+        Encoding::Base64 if stdout.is_empty() => return Ok(None),
+        Encoding::Base64 => wrapped("base64", &STANDARD.encode(stdout))?,
+        Encoding::Text => {
+            let text = std::str::from_utf8(stdout).map_err(not_utf8)?;
+            let text = text.trim_end_matches(['\n', '\r']);
+            if text.trim().is_empty() {
+                return Ok(None);
+            }
+            Json::from_text(text.to_owned()).or_else(|_| wrapped("text", text))?
+        }
+    };
     if json.text().len() > PAYLOAD_BYTES_MAX {
         return Err(too_large());
     }
     Ok(Some(json))
+}
+
+fn wrapped(name: &str, text: &str) -> Result<Json, String> {
+    Json::from_value(&serde_json::json!({ name: text }))
+        .map_err(|error| format!("stdout has no JSON form: {error}"))
+}
+
+fn not_utf8(error: std::str::Utf8Error) -> String {
+    format!(
+        "the program wrote bytes to stdout that are not UTF-8, first at byte {}; print text or JSON, or start the \
+         worker with --output-base64",
+        error.valid_up_to()
+    )
 }
 
 pub(crate) fn too_large() -> String {
@@ -126,7 +154,8 @@ mod tests {
 
     #[test]
     fn json_is_the_output_and_other_text_is_wrapped() {
-        let read = |text: &str| output(text.as_bytes()).unwrap().map(Json::into_text);
+        let read =
+            |text: &str| output(text.as_bytes(), Encoding::Text).unwrap().map(Json::into_text);
         assert_eq!(read("{\"a\": 1.0}\n").as_deref(), Some("{\"a\": 1.0}"));
         assert_eq!(read("12\n").as_deref(), Some("12"));
         assert_eq!(read("all good\n").as_deref(), Some("{\"text\":\"all good\"}"));
@@ -135,13 +164,26 @@ mod tests {
             Some("{\"text\":\"{\\\"a\\\":1}\\n{\\\"b\\\":2}\"}")
         );
         assert_eq!(read(" \n"), None);
-        assert!(output(b"\xff\xfe").unwrap().unwrap().text().contains("text"));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused_or_kept_whole() {
+        let refused = output(b"ok \xff\xfe", Encoding::Text).unwrap_err();
+        assert!(
+            refused.contains("first at byte 3") && refused.contains("--output-base64"),
+            "{refused}"
+        );
+        let kept = output(b"ok \xff\xfe", Encoding::Base64).unwrap().map(Json::into_text);
+        assert_eq!(kept.as_deref(), Some("{\"base64\":\"b2sg//4=\"}"));
+        assert_eq!(output(b"", Encoding::Base64), Ok(None));
+        let much = vec![0; PAYLOAD_BYTES_MAX];
+        assert!(output(&much, Encoding::Base64).unwrap_err().contains("reference"));
     }
 
     #[test]
     fn output_that_only_becomes_too_large_by_wrapping_is_refused_too() {
         let quotes = "\"".repeat(PAYLOAD_BYTES_MAX - 1);
-        assert!(output(quotes.as_bytes()).unwrap_err().contains("reference"));
+        assert!(output(quotes.as_bytes(), Encoding::Text).unwrap_err().contains("reference"));
     }
 
     #[test]

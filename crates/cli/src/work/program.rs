@@ -46,14 +46,23 @@ pub(crate) enum Stdout {
 /// Called for each line while the program runs.
 pub(crate) type LineHandler = Box<dyn FnMut(Line) + Send>;
 
+/// What goes through the pipes of a program.
+pub(crate) struct Pipes {
+    pub(crate) input: String,
+    pub(crate) listener: LineHandler,
+    /// Put before each line of stderr that is shown, so that programs that run side by side can be
+    /// told apart.
+    pub(crate) stderr_prefix: Option<String>,
+}
+
 /// Runs a program to its end. When `stop` completes, the program gets SIGTERM, and after the grace
 /// period that `stop` returns it is killed, with all its child processes.
 pub(crate) async fn execute(
     command: Command,
-    input: String,
-    listener: LineHandler,
+    pipes: Pipes,
     stop: impl Future<Output = Duration>,
 ) -> io::Result<Finished> {
+    let Pipes { input, listener, stderr_prefix } = pipes;
     let started = group::start(command).await?;
     let group = started.group;
     let _ends_with_me = KillOnDrop(group.clone());
@@ -61,8 +70,8 @@ pub(crate) async fn execute(
     let feed = tokio::spawn(feed(ChildStdin::from_std(started.stdin)?, input));
     let stdout = ChildStdout::from_std(started.stdout)?;
     let mut stdout = ReadTask::of(tokio::spawn(collect(stdout, group.clone())));
-    let mut stderr =
-        ReadTask::of(tokio::spawn(pass_through(ChildStderr::from_std(started.stderr)?)));
+    let stderr = ChildStderr::from_std(started.stderr)?;
+    let mut stderr = ReadTask::of(tokio::spawn(pass_through(stderr, stderr_prefix)));
     let lines = ReadTask::of(tokio::spawn(listen(started.progress, listener)));
 
     tokio::pin!(stop);
@@ -158,16 +167,58 @@ async fn collect(mut stdout: ChildStdout, group: Arc<Group>) -> Stdout {
 }
 
 /// Copies stderr to the terminal and keeps its end.
-async fn pass_through(mut stderr: impl AsyncRead + Unpin) -> String {
+async fn pass_through(mut stderr: impl AsyncRead + Unpin, prefix: Option<String>) -> String {
     let mut tail: Vec<u8> = Vec::new();
     let mut chunk = vec![0; CHUNK_BYTES];
+    let mut lines = PrefixedLines::new(prefix);
     while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
-        let _ = anstream::stderr().lock().write_all(&chunk[..read]);
+        let shown = lines.shown(&chunk[..read]);
+        let _ = anstream::stderr().lock().write_all(&shown);
         tail.extend_from_slice(&chunk[..read]);
         let surplus = tail.len().saturating_sub(STACK_TRACE_BYTES_MAX);
         tail.drain(..surplus);
     }
+    let _ = anstream::stderr().lock().write_all(&lines.rest());
     String::from_utf8_lossy(&tail).into_owned()
+}
+
+/// Puts a prefix before each line. A line is shown once it is whole, so that the lines of several
+/// programs do not mix; a very long one is shown in pieces.
+struct PrefixedLines {
+    prefix: Option<String>,
+    begun: Vec<u8>,
+}
+
+impl PrefixedLines {
+    fn new(prefix: Option<String>) -> PrefixedLines {
+        PrefixedLines { prefix, begun: Vec::new() }
+    }
+
+    /// What can be shown after these bytes have come.
+    fn shown(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let Some(prefix) = &self.prefix else { return bytes.to_vec() };
+        let mut shown = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.begun.extend_from_slice(piece);
+            let is_whole = self.begun.ends_with(b"\n");
+            if is_whole || self.begun.len() >= CHUNK_BYTES {
+                shown.extend_from_slice(prefix.as_bytes());
+                shown.append(&mut self.begun);
+                if !is_whole {
+                    shown.push(b'\n');
+                }
+            }
+        }
+        shown
+    }
+
+    /// The last line, if the program did not end it.
+    fn rest(&mut self) -> Vec<u8> {
+        match (&self.prefix, self.begun.is_empty()) {
+            (Some(prefix), false) => [prefix.as_bytes(), &self.begun, b"\n"].concat(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 async fn listen(pipe: File, mut listener: LineHandler) {
@@ -198,9 +249,13 @@ mod tests {
         command
     }
 
+    fn pipes(input: &str, listener: LineHandler) -> Pipes {
+        Pipes { input: input.to_owned(), listener, stderr_prefix: None }
+    }
+
     async fn run(script: &str, input: &str) -> Finished {
         let never = std::future::pending();
-        execute(shell(script), input.to_owned(), Box::new(|_| {}), never).await.unwrap()
+        execute(shell(script), pipes(input, Box::new(|_| {})), never).await.unwrap()
     }
 
     fn whole(finished: &Finished) -> String {
@@ -258,6 +313,19 @@ mod tests {
         assert!(!finished.status.success());
     }
 
+    #[test]
+    fn lines_of_programs_side_by_side_say_whose_they_are() {
+        let mut lines = PrefixedLines::new(Some("run_1: ".to_owned()));
+        assert_eq!(lines.shown(b"on"), b"");
+        assert_eq!(lines.shown(b"e\ntwo\nthr"), b"run_1: one\nrun_1: two\n");
+        assert_eq!(lines.rest(), b"run_1: thr\n");
+        let mut lines = PrefixedLines::new(Some("run_1: ".to_owned()));
+        let shown = lines.shown(&vec![b'x'; CHUNK_BYTES]);
+        assert_eq!(shown.len(), "run_1: ".len() + CHUNK_BYTES + 1, "nothing is kept without end");
+        let mut alone = PrefixedLines::new(None);
+        assert_eq!((alone.shown(b"40 %\r"), alone.rest()), (b"40 %\r".to_vec(), Vec::new()));
+    }
+
     #[tokio::test]
     async fn progress_lines_are_heard_in_order() {
         let (tell, mut told) = mpsc::channel(8);
@@ -266,7 +334,7 @@ mod tests {
             "echo progress 10 begun >&3; echo nonsense >&3; echo message on >&$TENURE_PROGRESS_FD";
         let mut command = shell(script);
         command.env("TENURE_PROGRESS_FD", "3");
-        execute(command, String::new(), listener, std::future::pending()).await.unwrap();
+        execute(command, pipes("", listener), std::future::pending()).await.unwrap();
         let first = Line::Progress { percent: 10.0, message: Some("begun".to_owned()) };
         assert_eq!(told.recv().await, Some(first));
         assert_eq!(told.recv().await, Some(Line::Message("on".to_owned())));
@@ -292,7 +360,7 @@ mod tests {
             told.recv().await;
             Duration::from_millis(50)
         };
-        let finished = execute(shell(&script), String::new(), listener, ready).await.unwrap();
+        let finished = execute(shell(&script), pipes("", listener), ready).await.unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&finished.status), Some(9));
         until_gone(&pid_in(&file)).await;
     }
@@ -309,7 +377,7 @@ mod tests {
         };
         let script =
             "trap 'echo tidied; exit 0' TERM; echo message ready >&3; while :; do sleep 0.05; done";
-        let finished = execute(shell(script), String::new(), listener, ready).await.unwrap();
+        let finished = execute(shell(script), pipes("", listener), ready).await.unwrap();
         assert_eq!((finished.status.code(), whole(&finished).as_str()), (Some(0), "tidied\n"));
     }
 
@@ -333,7 +401,7 @@ mod tests {
             let _ = tell.try_send(());
         });
         let script = format!("echo $$ > {}; echo message ready >&3; sleep 1000", file.display());
-        let attempt = execute(shell(&script), String::new(), listener, std::future::pending());
+        let attempt = execute(shell(&script), pipes("", listener), std::future::pending());
         tokio::select! {
             ended = attempt => panic!("{ended:?} too early"),
             _ = told.recv() => {}
@@ -344,7 +412,7 @@ mod tests {
     #[tokio::test]
     async fn a_program_that_cannot_be_started_is_an_error_with_its_cause() {
         let missing = Command::new("/nowhere/program");
-        let error = execute(missing, String::new(), Box::new(|_| {}), std::future::pending()).await;
+        let error = execute(missing, pipes("", Box::new(|_| {})), std::future::pending()).await;
         assert_eq!(error.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

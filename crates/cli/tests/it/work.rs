@@ -82,16 +82,59 @@ fn exit_codes_and_signals_become_categories() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_a_configuration_error() {
+fn a_worker_without_its_program_does_not_start() {
     let home = Home::new();
     let _server = home.serve();
-    let arguments = ["work", "--queue", "q", "--exec", "./missing"];
+    let id = home.submit(&["k", "--queue", "q"]);
+    let ran = home.run(&["work", "--queue", "q", "--exec", "./missing"]);
+    ran.assert_error(2, "program_not_found", "there is no program `./missing`", "spelling");
+    std::fs::write(home.path().join("job.sh"), "#!/bin/sh\n").unwrap();
+    let ran = home.run(&["work", "--queue", "q", "--exec", "./job.sh"]);
+    ran.assert_error(2, "program_not_executable", "./job.sh is not executable", "chmod +x");
+    let ran = home.run(&["work", "--queue", "q", "--exec", "cat -n"]);
+    ran.assert_error(2, "program_not_found", "`cat -n`", "--exec cat -- -n");
+    let run = home.run_view(&id);
+    assert_eq!((&run["state"], &run["attempt"]), (&json!("queued"), &json!(0)), "{run}");
+}
+
+#[test]
+fn a_program_that_disappears_stops_its_worker_and_fails_no_run() {
+    const RUNS: usize = 12;
+    let home = Home::new();
+    let _server = home.serve();
+    let script = home.path().join("job.sh");
+    std::fs::write(&script, "#!/bin/sh\necho done\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, executable).unwrap();
+    let arguments = ["work", "--json", "--queue", "q", "--concurrency", "4", "--exec", "./job.sh"];
+    let mut worker = Process::start(home.tenure(&arguments));
+    let first = home.submit(&["k", "--queue", "q"]);
+    assert_eq!(home.ended(&first)["state"], "succeeded");
+    std::fs::remove_file(&script).unwrap();
+    let ids: Vec<String> =
+        (0..RUNS).map(|_| home.submit(&["k", "--queue", "q", "--max-attempts", "1"])).collect();
+    assert_eq!(worker.exit_code(), 1);
+    for id in ids {
+        let run = home.run_view(&id);
+        let is_waiting = run["state"] == "queued" || run["state"] == "retry";
+        assert!(is_waiting && run["failures"] == 0, "{run}");
+    }
+}
+
+#[test]
+fn output_that_is_no_text_is_a_clear_failure_or_kept_on_request() {
+    let home = Home::new();
+    let run = once(&home, r"printf 'ok \377'", &[]);
+    assert_eq!(run["state"], "failed", "{run}");
+    let message = run["error"]["message"].as_str().unwrap();
+    assert!(message.contains("not UTF-8, first at byte 3"), "{message}");
+    let home = Home::new();
+    let _server = home.serve();
+    let arguments =
+        ["work", "--queue", "q", "--output-base64", "--exec", "printf", "--", r"ok \377"];
     let _worker = Process::start(home.tenure(&arguments));
     let id = home.submit(&["k", "--queue", "q"]);
-    let run = home.ended(&id);
-    assert_eq!((&run["state"], &run["attempt"]), (&json!("failed"), &json!(1)), "{run}");
-    assert_eq!(run["error"]["category"], "CONFIGURATION");
-    assert!(run["error"]["message"].as_str().unwrap().contains("cannot run `./missing`"), "{run}");
+    assert_eq!(home.ended(&id)["output"], json!({"base64": "b2sg/w=="}));
 }
 
 #[test]
@@ -254,26 +297,33 @@ fn ended_under_way(home: &Home, script: &str) -> (i32, String) {
     let arguments =
         ["work", "--json", "--queue", "q", "--drain", "0s", "--exec", "sh", "--", "-c", script];
     let mut worker = Process::start(home.tenure(&arguments));
-    let id = home.submit(&["k", "--queue", "q"]);
+    let id = home.submit(&["k", "--queue", "q", "--max-attempts", "1"]);
     pid_in(home, "child");
     worker.signal("TERM");
     (worker.exit_code(), id)
 }
 
 #[test]
-fn work_that_stops_with_its_worker_is_handed_back() {
-    // The program obeys, so there is an end to report, and the exit code says that nothing was cut
-    // off.
+fn work_that_stops_with_its_worker_is_handed_back_and_costs_no_attempt() {
     let home = Home::new();
     let _server = home.serve();
     let obedient = "trap 'exit 1' TERM; echo $$ > child; while :; do sleep 0.1; done";
     let (code, id) = ended_under_way(&home, obedient);
     let run = home.run_view(&id);
-    assert_eq!((code, &run["state"], &run["failures"]), (0, &json!("retry"), &json!(1)), "{run}");
+    assert_eq!((code, &run["state"]), (0, &json!("retry")), "{run}");
+    assert_eq!((&run["failures"], &run["lost"]), (&json!(0), &json!(0)), "{run}");
+    let shown = home.run(&["runs", "show", &id]).stdout;
+    assert!(shown.contains("RELEASED"), "{shown}");
+    let history = home.run(&["runs", "history", &id]).stdout;
+    assert!(history.contains("RELEASED, again"), "{history}");
+    // One failure would have ended it.
+    let _next = worker(&home, "echo rescued");
+    let run = home.ended(&id);
+    assert_eq!((&run["state"], &run["attempt"]), (&json!("succeeded"), &json!(2)), "{run}");
 }
 
 #[test]
-fn work_cut_off_by_the_end_of_the_worker_is_told_by_the_exit_code() {
+fn work_that_does_not_stop_in_time_is_handed_back_too() {
     // A process that left the program's session keeps stdout open for longer than the stopping
     // worker waits.
     let home = Home::new();
@@ -285,8 +335,23 @@ fn work_cut_off_by_the_end_of_the_worker_is_told_by_the_exit_code() {
     let killed = std::process::Command::new("kill").arg(&stray).status().unwrap();
     wait_until("the child's end", || is_gone(&child));
     let run = home.run_view(&id);
-    assert_eq!((code, &run["state"]), (7, &json!("running")), "{run}");
+    assert_eq!((code, &run["state"], &run["lost"]), (0, &json!("retry"), &json!(0)), "{run}");
     assert!(killed.success(), "nobody but the test ends what left the session");
+}
+
+#[test]
+fn a_cancel_does_not_wait_for_the_next_heartbeat() {
+    // S4-49: the heartbeat brings the signal, and a poll tells the worker to send it now. The next
+    // one that is due would come after this test has given up.
+    let home = Home::new();
+    let _server = home.serve();
+    let _worker =
+        worker(&home, "trap 'exit 0' TERM; echo $$ > child; while :; do sleep 0.05; done");
+    let long = ["--lease-ms", "86400000", "--heartbeat-ms", "600000"];
+    let id = home.submit(&[&["k", "--queue", "q"], &long[..]].concat());
+    pid_in(&home, "child");
+    assert_eq!(home.run(&["runs", "cancel", &id]).code, 0);
+    assert_eq!(home.ended(&id)["state"], "cancelled");
 }
 
 #[test]
