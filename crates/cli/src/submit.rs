@@ -91,12 +91,25 @@ pub(crate) async fn run(
     if format == Format::People {
         output::note(format_args!("waiting for {}", accepted.run_id));
     }
-    let run = server::with_long_retries(client).run(accepted.run_id);
-    let ended = match timeout {
-        Some(timeout) => run.wait_timeout(timeout).await,
-        None => run.wait().await,
+    let run = server::with_long_retries(client).run(accepted.run_id.clone());
+    let waiting = async {
+        match timeout {
+            Some(timeout) => run.wait_timeout(timeout).await,
+            None => run.wait().await,
+        }
     };
-    report(format, &ended.map_err(server::cli_error)?)
+    tokio::select! {
+        ended = waiting => report(format, &ended.map_err(server::cli_error)?),
+        _ = tokio::signal::ctrl_c() => Err(interrupted(&accepted.run_id)),
+    }
+}
+
+/// Ctrl-C ends the wait, not the run, and the person who pressed it may expect either.
+fn interrupted(run_id: &str) -> CliError {
+    let message = format!("stopped waiting; {run_id} goes on");
+    CliError::new(Exit::Interrupted, "interrupted", message).hint(format!(
+        "follow it with `tenure runs watch {run_id}`, or stop it with `tenure runs cancel {run_id}`"
+    ))
 }
 
 impl Arguments {

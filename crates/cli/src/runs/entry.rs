@@ -41,7 +41,9 @@ fn details(entry: &HistoryEntry) -> String {
             None,
         ],
         "attempt_closed" => {
-            [of("outcome"), of("category").or(of("reason")), of("message"), next(entry)]
+            let why =
+                of("category").or(of("reason")).filter(|why| Some(why) != of("outcome").as_ref());
+            [of("outcome"), why, of("message"), next(entry)]
         }
         "cancel_requested" => [of("cancelReason"), None, None, None],
         "ended" => [of("state"), of("reason"), of("cancelReason"), None],
@@ -52,6 +54,7 @@ fn details(entry: &HistoryEntry) -> String {
 
 fn next(entry: &HistoryEntry) -> Option<String> {
     match pause_ms(entry) {
+        Some(..=0) => Some("again at once".to_owned()),
         Some(pause) => Some(format!("again in {}", duration::format_ms(pause))),
         None => member(entry, "state").map(|state| format!("the run is {state}")),
     }

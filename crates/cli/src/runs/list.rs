@@ -119,12 +119,18 @@ fn what(run: &Run) -> String {
         return format!("{}{progress}", lease.owner);
     }
     match (run.state, &run.error) {
-        (State::Retry, _) => run
-            .next_attempt_at
-            .map(|at| format!("again in {}", duration::between(run.server_time, at)))
-            .unwrap_or_default(),
+        (State::Retry, _) => run.next_attempt_at.map(|at| until_next(run, at)).unwrap_or_default(),
         (State::Succeeded, _) | (_, None) => String::new(),
         (_, Some(error)) => short(error),
+    }
+}
+
+/// When the next attempt may begin. Once that time has passed, only a worker is missing, and a
+/// countdown would stay at zero for as long as none polls.
+fn until_next(run: &Run, at: wire::Time) -> String {
+    match at > run.server_time {
+        true => format!("again in {}", duration::between(run.server_time, at)),
+        false => format!("waits for a worker since {}", duration::between(at, run.server_time)),
     }
 }
 

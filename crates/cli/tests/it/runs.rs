@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::home::{Home, Process};
+use crate::home::{Home, Process, wait_until};
 
 /// A worker that echoes its input. It may start before or after a submission.
 fn echo(home: &Home) -> Process {
@@ -199,4 +199,26 @@ fn watch_follows_a_run_to_its_end() {
     }
     assert_eq!(kinds[0], "granted");
     assert_eq!(watch.exit_code(), 0);
+}
+
+#[test]
+fn a_wait_that_is_interrupted_says_that_the_run_goes_on() {
+    let home = Home::new();
+    let _server = home.serve();
+    let mut command = home.tenure(&["submit", "k", "--queue", "q", "--wait"]);
+    let said = home.path().join("said");
+    command.stderr(std::fs::File::create(&said).unwrap());
+    let mut waiting = Process::start(command);
+    let read = || std::fs::read_to_string(&said).unwrap_or_default();
+    wait_until("the wait", || read().contains("waiting for run_"));
+    waiting.signal("INT");
+    assert_eq!(waiting.exit_code(), 130);
+    let said = read();
+    assert!(said.contains("goes on [interrupted]"), "{said}");
+    assert!(
+        said.contains("tenure runs watch run_") && said.contains("tenure runs cancel run_"),
+        "{said}"
+    );
+    let list = home.json(&["runs", "list", "--json"]);
+    assert_eq!(list["runs"][0]["state"], "queued", "{list}");
 }
