@@ -1,10 +1,10 @@
 //! The digests that identify a repeated submission or report.
 //!
-//! Every entry point of the coordinator uses these two functions, so that a program that embeds it
+//! Every entry point of the coordinator uses these functions, so that a program that embeds it
 //! and a client over HTTP agree: a run that one submitted under an idempotency key is found by the
 //! other. A store keeps the digests for longer than a program runs, so their content never changes.
 
-use verdict::Digest;
+use verdict::{Digest, TaskId};
 use wire::requests::{Completed, SubmitRun};
 
 use crate::canonical::Canonical;
@@ -61,6 +61,14 @@ pub fn submission(run: &SubmitRun) -> Digest {
     said.optional("runAt", run_at.as_ref());
     said.optional("seed", seed.as_ref());
     said.optional("taskKey", task_key.as_ref());
+    said.digest()
+}
+
+/// The digest of a retry: under one idempotency key a run is submitted again once, whatever time has passed and however
+/// its deadline moves.
+pub fn retry(of: TaskId) -> Digest {
+    let mut said = Canonical::object();
+    said.scalar("retryOf", &of.run_name());
     said.digest()
 }
 

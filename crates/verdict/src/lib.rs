@@ -25,6 +25,7 @@ pub mod id;
 mod planted;
 pub mod policy;
 pub mod record;
+pub mod redrive;
 pub mod renewals;
 pub mod request;
 pub mod retention;

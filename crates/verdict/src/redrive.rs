@@ -1,0 +1,87 @@
+//! A retry by a client: the submission of an ended task once more, as a new task.
+//!
+//! Decides which tasks may be submitted again, and with which policy. The old task does not change, so that its record
+//! stays what it was; the caller links the new one to it. Not to be confused with the next attempt of a task that has
+//! not ended, which the task's own policy decides.
+
+use crate::event::Submitted;
+use crate::policy::Policy;
+use crate::task::State;
+use crate::time::Time;
+
+/// Why a task may not be submitted again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotRetryable {
+    /// It waits or runs: its own policy repeats failed attempts.
+    NotEnded,
+    /// Its work is done and recorded; a second task would do it twice.
+    Succeeded,
+}
+
+/// Whether a task in this state may be submitted again.
+pub const fn may_retry(state: State) -> Result<(), NotRetryable> {
+    match state {
+        State::Failed | State::Halted | State::Cancelled => Ok(()),
+        State::Succeeded => Err(NotRetryable::Succeeded),
+        State::Queued | State::Running | State::Retry => Err(NotRetryable::NotEnded),
+    }
+}
+
+/// The policy of the new task. The deadline is the only instant of a policy: the new task gets as much time from now as
+/// the old one had from the moment at which it could first be leased.
+pub fn policy(submitted: &Submitted, now: Time) -> Policy {
+    let policy = submitted.policy.clone();
+    let deadline = policy.deadline.map(|deadline| now.plus(deadline.since(submitted.due)));
+    Policy { deadline, ..policy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{Digest, Scope, TaskId};
+
+    fn submitted(policy: Policy) -> Submitted {
+        Submitted {
+            id: TaskId::from_u128(1),
+            scope: Scope::default(),
+            kind: "resize".into(),
+            queue: "images".into(),
+            priority: 0,
+            policy,
+            due: Time::from_millis(5_000),
+            input: Digest::of(&[]),
+        }
+    }
+
+    #[test]
+    fn only_tasks_that_ended_without_success_are_submitted_again() {
+        let refused = [
+            (State::Queued, NotRetryable::NotEnded),
+            (State::Running, NotRetryable::NotEnded),
+            (State::Retry, NotRetryable::NotEnded),
+            (State::Succeeded, NotRetryable::Succeeded),
+        ];
+        for (state, why) in refused {
+            assert_eq!(may_retry(state), Err(why), "{state:?}");
+        }
+        for state in [State::Failed, State::Halted, State::Cancelled] {
+            assert_eq!(may_retry(state), Ok(()), "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_deadline_is_kept_as_a_span() {
+        let policy = Policy {
+            deadline: Some(Time::from_millis(65_000)),
+            lost_max: 7,
+            seed: Some(3),
+            ..Policy::default()
+        };
+        let now = Time::from_millis(1_000_000);
+        let again = super::policy(&submitted(policy.clone()), now);
+        assert_eq!(again.deadline, Some(Time::from_millis(1_060_000)));
+        assert_eq!(Policy { deadline: policy.deadline, ..again }, policy);
+        let without = super::policy(&submitted(Policy::default()), now);
+        assert_eq!(without, Policy::default());
+    }
+}
