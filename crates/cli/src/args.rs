@@ -77,13 +77,15 @@ pub(crate) enum Command {
     Serve(serve::Arguments),
     /// Submit a run
     Submit(Box<submit::Arguments>),
-    /// List, show, watch and cancel runs
+    /// List, show, watch, cancel and retry runs
     #[command(subcommand)]
     Runs(runs::Verb),
     /// Explain why a run is not running or has not ended
     Explain(explain::Arguments),
     /// Show waiting and running tasks per queue
     Queues,
+    /// Show which workers poll for what, and which hold leases
+    Workers,
     /// Create, list, rotate and revoke API keys
     #[command(subcommand)]
     Keys(keys::Verb),

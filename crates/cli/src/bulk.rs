@@ -46,9 +46,9 @@ pub(crate) struct RunFilter {
     /// Only runs in this state: queued, retry or running [default: all three]
     #[arg(long, value_name = "STATE")]
     state: Option<State>,
-    /// Only runs with this label
-    #[arg(long, value_name = "NAME=VALUE")]
-    label: Option<String>,
+    /// Only runs with this label, or with any value of it; may be repeated
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    label: Vec<String>,
 }
 
 /// How to go about it.
@@ -100,7 +100,7 @@ pub(crate) async fn cancel(
     }
     if !bulk_options.dry_run && !runs.is_empty() {
         if !bulk_options.yes {
-            confirm(runs.len())?;
+            confirm("Cancel", "cancel", runs.len())?;
         }
         cancel_all(&client, &mut outcome, reason, mode).await?;
     }
@@ -177,9 +177,10 @@ fn preview(runs: &[Run], more: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-fn confirm(count: usize) -> Result<(), CliError> {
+/// Asks at a terminal; anywhere else `--yes` must have been given.
+pub(crate) fn confirm(verb: &str, noun: &str, count: usize) -> Result<(), CliError> {
     let unsure = || {
-        let message = format!("{count} runs match, but the cancel was not confirmed");
+        let message = format!("{count} runs match, but the {noun} was not confirmed");
         CliError::usage("not_confirmed", message)
             .hint("check with --dry-run, then confirm with --yes")
     };
@@ -187,7 +188,7 @@ fn confirm(count: usize) -> Result<(), CliError> {
         return Err(unsure());
     }
     let mut stderr = anstream::stderr().lock();
-    write!(stderr, "Cancel {}? [y/N] ", output::count(count as u64, "run"))?;
+    write!(stderr, "{verb} {}? [y/N] ", output::count(count as u64, "run"))?;
     stderr.flush()?;
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;

@@ -32,6 +32,17 @@ pub(crate) fn parse_instant(text: &str) -> Result<Time, String> {
     })
 }
 
+/// Parses an instant, or a duration before now.
+pub(crate) fn parse_past(text: &str) -> Result<Time, String> {
+    if let Ok(span) = parse(text) {
+        let ms = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+        return Ok(Time::from_ms(now().as_ms().saturating_sub(ms)));
+    }
+    text.parse::<Time>().map_err(|_| {
+        "write a time such as 2026-03-01T12:00:00Z, or a duration before now such as 2h".to_owned()
+    })
+}
+
 pub(crate) fn from_now(span: Duration) -> Time {
     let ms = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
     Time::from_ms(now().as_ms().saturating_add(ms))
@@ -99,6 +110,14 @@ mod tests {
         );
         assert!(parse_instant("10m").unwrap() > parse_instant("9m").unwrap());
         assert!(parse_instant("tomorrow").unwrap_err().contains("10m"));
+    }
+
+    #[test]
+    fn an_instant_of_the_past_may_be_written_as_time_before_now() {
+        assert_eq!(parse_past("2026-03-01T12:00:00Z"), parse_instant("2026-03-01T12:00:00Z"));
+        assert!(parse_past("10m").unwrap() < parse_past("9m").unwrap());
+        assert!(parse_past("1d").unwrap() < now());
+        assert!(parse_past("yesterday").unwrap_err().contains("2h"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use wire::answers::{Explanation, Gate};
 
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BOLD, FAINT, Format};
+use crate::runs::run_id;
 use crate::{duration, server};
 
 #[derive(Debug, clap::Args)]
@@ -12,11 +13,6 @@ pub(crate) struct Arguments {
     /// The id of a run, or of its task
     #[arg(value_name = "RUN")]
     id: String,
-}
-
-/// The ids of a run and its task differ only in their prefix.
-fn run_id(id: &str) -> String {
-    id.strip_prefix("task_").map_or_else(|| id.to_owned(), |shared| format!("run_{shared}"))
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {

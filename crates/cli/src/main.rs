@@ -38,6 +38,7 @@ mod tour;
 mod traces;
 mod verify;
 mod work;
+mod workers;
 
 use std::process::ExitCode;
 
@@ -117,6 +118,7 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Runs(verb) => runs::run(connect()?, format, verb).await,
         Command::Explain(arguments) => explain::run(connect()?, format, arguments).await,
         Command::Queues => queues::run(connect()?, format).await,
+        Command::Workers => workers::run(connect()?, format).await,
         Command::Keys(verb) => keys::run(connect()?, format, verb).await,
         Command::Limits(verb) => limits::run(connect()?, format, verb).await,
         Command::Audit(arguments) => audit::run(connect, format, arguments).await,

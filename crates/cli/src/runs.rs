@@ -1,8 +1,10 @@
-//! `tenure runs …`: show, follow and cancel runs.
+//! `tenure runs …`: show, follow, cancel and retry runs.
 
 mod cancel;
 mod entry;
+mod filter;
 mod list;
+mod retry;
 mod show;
 mod timeline;
 mod watch;
@@ -25,6 +27,8 @@ pub(crate) enum Verb {
     Watch(watch::Arguments),
     /// Cancel a run, or many by queue, kind, state or label
     Cancel(cancel::Arguments),
+    /// Submit a run that did not succeed once more, or many by queue, kind, state, label or time
+    Retry(Box<retry::Arguments>),
     /// Print every decision about a run, in order
     History(Id),
     /// Print the record of an ended run: input, output and every attempt
@@ -33,7 +37,7 @@ pub(crate) enum Verb {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Id {
-    /// The run's id
+    /// The id of a run, or of its task
     #[arg(value_name = "RUN")]
     id: String,
 }
@@ -41,12 +45,18 @@ pub(crate) struct Id {
 pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandResult {
     match verb {
         Verb::List(arguments) => list::run(client, format, arguments).await,
-        Verb::Show(Id { id }) => show::run(client, format, &id).await,
+        Verb::Show(Id { id }) => show::run(client, format, &run_id(&id)).await,
         Verb::Watch(arguments) => watch::run(client, format, arguments).await,
         Verb::Cancel(arguments) => cancel::run(client, format, arguments).await,
-        Verb::History(Id { id }) => history(client, format, &id).await,
-        Verb::Record(Id { id }) => record(client, format, &id).await,
+        Verb::Retry(arguments) => retry::run(client, format, *arguments).await,
+        Verb::History(Id { id }) => history(client, format, &run_id(&id)).await,
+        Verb::Record(Id { id }) => record(client, format, &run_id(&id)).await,
     }
+}
+
+/// The ids of a run and its task differ only in their prefix; people copy either.
+pub(crate) fn run_id(id: &str) -> String {
+    id.strip_prefix("task_").map_or_else(|| id.to_owned(), |shared| format!("run_{shared}"))
 }
 
 async fn history(client: Client, format: Format, id: &str) -> CommandResult {

@@ -113,6 +113,7 @@ fn remedy(code: Code) -> Option<&'static str> {
         }
         Code::IdempotencyKeyReused => "use another --idempotency-key, or submit the same run again",
         Code::RunAlreadyTerminal => "`tenure runs show` shows how it ended",
+        Code::RunNotRetryable => "`tenure runs show` shows its state",
         Code::TooManyRequests | Code::Overloaded | Code::Unavailable | Code::ShuttingDown => {
             "try again in a moment"
         }

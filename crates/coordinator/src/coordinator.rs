@@ -23,7 +23,7 @@ use crate::carry::{Carrier, CarrierOptions, CarrierRole, LeasedCarrier};
 use crate::ids::{BufferedEntropy, Entropy, Ids};
 use crate::intake::{self, Intake, IntakeReceiver};
 use crate::item::{
-    Granted, Item, Outage, Poll, Reply, RequestError, Submission, UnavailableReason,
+    Granted, Item, Outage, Poll, Reply, RequestError, Submission, UnavailableReason, WaitingWorker,
 };
 use crate::metrics::{Metrics, PromiseLabel};
 use crate::set_aside::{SetAsideList, SetAsideTask};
@@ -456,6 +456,17 @@ impl<S: Store> Coordinator<S> {
         kind: Name,
     ) -> Result<usize, RequestError> {
         self.intake.count_polls(scope, queue, kind).await
+    }
+
+    /// The workers of a scope whose polls wait here, by name, after the worker `after`. Polls that wait at other
+    /// coordinators of the store are not among them.
+    pub async fn list_polls(
+        &self,
+        scope: Scope,
+        after: Option<Name>,
+        limit: usize,
+    ) -> Result<Vec<WaitingWorker>, RequestError> {
+        self.intake.list_polls(scope, after, limit).await
     }
 
     /// Refuses new work, answers waiting polls empty, and still accepts reports and heartbeats.

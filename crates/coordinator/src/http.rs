@@ -33,6 +33,7 @@ mod queue_counts;
 mod queues;
 mod record;
 mod reports;
+mod retry;
 mod routes;
 mod run_view;
 mod runs;
@@ -42,6 +43,7 @@ mod started;
 mod submit;
 mod token_grace;
 mod translate;
+mod workers;
 
 pub use api_error::ApiError;
 pub use app_state::{AppState, Timeouts};

@@ -67,6 +67,11 @@ impl Entropy for SeededEntropy {
 
 const RANDOM_BITS: u32 = 80;
 
+/// The smallest id that a task submitted at this time can have.
+pub fn first_task_at(time: Time) -> TaskId {
+    TaskId::from_u128((time.millis().max(0) as u128) << RANDOM_BITS)
+}
+
 /// Generates ids, each larger than all before it.
 pub struct Ids {
     entropy: Box<dyn Entropy>,
@@ -119,6 +124,16 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn ids_of_a_time_begin_with_its_first_one() {
+        let (before, at) = (Time::from_millis(41), Time::from_millis(42));
+        let mut ids = Ids::new(SeededEntropy::new(7));
+        let earlier: Vec<TaskId> = (0..100).map(|_| ids.task(before)).collect();
+        let later: Vec<TaskId> = (0..100).map(|_| ids.task(at)).collect();
+        assert!(earlier.iter().all(|id| *id < first_task_at(at)));
+        assert!(later.iter().all(|id| *id >= first_task_at(at)));
+    }
 
     #[test]
     fn what_is_in_stock_is_given_once() {

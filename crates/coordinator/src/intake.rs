@@ -13,7 +13,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use verdict::{LeaseId, Name, Scope, Time};
 
-use crate::item::{Granted, Group, Item, Poll, Reply, RequestError, WaitingPoll};
+use crate::item::{Granted, Group, Item, Poll, Reply, RequestError, WaitingPoll, WaitingWorker};
 
 /// How many callers may wait with new work. At 2 ms per batch of a thousand this is less than ten milliseconds of
 /// queue; a longer queue would delay answers without adding throughput.
@@ -46,6 +46,8 @@ pub(crate) enum Arrival {
     Ping(oneshot::Sender<()>),
     /// Answered with the number of polls that want such a task now.
     CountPolls(CountPolls),
+    /// Answered with the polls that wait now.
+    ListPolls(ListPolls),
     /// A batch of another carrier ended tasks that were submitted at these times.
     TasksEnded {
         created: Vec<Time>,
@@ -67,6 +69,7 @@ impl Arrival {
             Arrival::Poll(_)
             | Arrival::Ping(_)
             | Arrival::CountPolls(_)
+            | Arrival::ListPolls(_)
             | Arrival::TasksEnded { .. }
             | Arrival::Close => {}
         }
@@ -80,6 +83,16 @@ pub(crate) struct CountPolls {
     pub(crate) queue: Name,
     pub(crate) kind: Name,
     pub(crate) reply: oneshot::Sender<usize>,
+}
+
+/// Asks which workers of a scope wait, after a worker's name, and for what.
+#[derive(Debug)]
+pub(crate) struct ListPolls {
+    pub(crate) scope: Scope,
+    pub(crate) after: Option<Name>,
+    /// How many workers to list.
+    pub(crate) limit: usize,
+    pub(crate) reply: oneshot::Sender<Vec<WaitingWorker>>,
 }
 
 /// The sending side, shared by all callers.
@@ -267,6 +280,19 @@ impl Intake {
         let asked = Arrival::CountPolls(CountPolls { scope, queue, kind, reply });
         self.new_work.try_send(asked).map_err(refused)?;
         count.await.map_err(|_| RequestError::ShuttingDown)
+    }
+
+    /// The workers of a scope that wait, by name.
+    pub(crate) async fn list_polls(
+        &self,
+        scope: Scope,
+        after: Option<Name>,
+        limit: usize,
+    ) -> Result<Vec<WaitingWorker>, RequestError> {
+        let (reply, polls) = oneshot::channel();
+        let asked = Arrival::ListPolls(ListPolls { scope, after, limit, reply });
+        self.new_work.try_send(asked).map_err(refused)?;
+        polls.await.map_err(|_| RequestError::ShuttingDown)
     }
 
     /// Asks the carrier to end after everything that already waits. With two carriers this is the one for new work,

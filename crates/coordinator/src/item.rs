@@ -158,6 +158,23 @@ pub(crate) struct WaitingPoll {
     pub(crate) reply: oneshot::Sender<Result<Vec<Granted>, RequestError>>,
 }
 
+/// A worker that waits for work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingWorker {
+    pub worker: Name,
+    pub polls: Vec<WaitingPolls>,
+}
+
+/// Polls of one worker that ask for the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingPolls {
+    pub queues: Vec<Name>,
+    pub kinds: Option<Vec<Name>>,
+    pub count: usize,
+    /// How many tasks they would take together.
+    pub max: usize,
+}
+
 /// A leased task with everything its worker needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {

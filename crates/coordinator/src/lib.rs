@@ -28,6 +28,7 @@ mod intake;
 pub mod item;
 pub mod metrics;
 pub mod requests;
+pub mod retries;
 #[cfg(feature = "http")]
 pub mod server;
 mod set_aside;
@@ -40,6 +41,7 @@ pub use coordinator::{Coordinator, Options, StopReason};
 pub use ids::{Entropy, OsEntropy, SeededEntropy};
 pub use item::{
     Answered, Granted, Outage, Poll, Reply, RequestError, Submission, UnavailableReason,
+    WaitingPolls, WaitingWorker,
 };
 #[cfg(feature = "http")]
 pub use server::{Plaintext, ServeError, ServeOptions, Server, TlsFiles, serve};

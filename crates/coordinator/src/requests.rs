@@ -212,7 +212,7 @@ fn raw(json: &wire::Json) -> verdict::Json {
 }
 
 /// `None` for the category that belongs to the outcome CANCELLED alone.
-fn reported_category(category: wire::ErrorCategory) -> Option<verdict::Category> {
+pub(crate) fn reported_category(category: wire::ErrorCategory) -> Option<verdict::Category> {
     match category {
         wire::ErrorCategory::UserCode => Some(verdict::Category::UserCode),
         wire::ErrorCategory::DataQuality => Some(verdict::Category::DataQuality),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use store::{
     Administration, Backlog, Batch, Change, Claimable, CommitFailure, Decided, EndedPosition,
     EndedTask, Failure, FailureKind, Found, IdempotencyKey, KeyOwner, Loaded, LockWait, Lookup,
-    PeerHint, Plan, PolledQueues, RunsOn, Selection, Store, StoreStatus, TaskKey, TaskWithSpec,
+    PeerHint, RemoteChange, Plan, PolledQueues, RunsOn, Selection, Store, StoreStatus, TaskKey, TaskWithSpec,
     Want, Writer,
 };
 use storetest::MemoryStore;

@@ -8,7 +8,9 @@ use verdict::{ClosedAttempt, Name, Scope, TaskId};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::codec::payload_digest;
 use crate::failure::Failure;
-use crate::row::{Filter, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows};
+use crate::row::{
+    Filter, HeldLeases, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
+};
 use crate::row_size::{self, ByteBudget};
 
 pub trait Browse: Clone + Send + Sync + 'static {
@@ -40,6 +42,15 @@ pub trait Browse: Clone + Send + Sync + 'static {
         &self,
         scope: Option<&Scope>,
     ) -> impl Future<Output = Result<Vec<QueueDepth>, Failure>> + Send;
+
+    /// Which workers of a scope hold leases, by worker and queue, in order of their names, at most `limit` pairs.
+    /// Begins after the worker `after`.
+    fn held_leases(
+        &self,
+        scope: &Scope,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<HeldLeases>, Failure>> + Send;
 
     /// How many unfinished runs each of these tenants has, through all coordinators: the use of a quota, for people.
     fn unfinished(

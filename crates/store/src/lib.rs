@@ -37,9 +37,9 @@ pub use lookup::{Found, Loaded, LockWait, Lookup};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use row::{
-    Backlog, Bodies, Change, EndedPosition, EndedTask, Entry, Filter, IdempotencyKey, KeyOwner,
-    Listed, Listing, PollRef, QueueDepth, Refused, Renewals, Resources, Spec, StoredTask,
-    TaskBundle, TaskKey, TaskRows, TaskWithSpec, Want,
+    Backlog, Bodies, Change, EndedPosition, EndedTask, Entry, Filter, HeldLeases, IdempotencyKey,
+    KeyOwner, LabelFilter, Listed, Listing, PollRef, QueueDepth, Refused, Renewals, Resources,
+    Spec, StoredTask, TaskBundle, TaskKey, TaskRows, TaskWithSpec, Want,
 };
 pub use seam::{
     Batch, CancelHint, Claimable, Decided, PeerHint, Plan, PolledQueues, RemoteChange, RunsOn,

@@ -245,6 +245,17 @@ pub struct QueueDepth {
     pub oldest_ready_at: Option<Time>,
 }
 
+/// The leases that one worker holds on the tasks of one queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldLeases {
+    pub worker: Name,
+    pub queue: Name,
+    pub count: u64,
+    pub oldest_acquired_at: Time,
+    pub latest_heartbeat_at: Time,
+    pub next_expires_at: Time,
+}
+
 /// Which bodies a list includes. Each may be large, and most readers of a list need none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bodies {
@@ -253,15 +264,37 @@ pub struct Bodies {
     pub stack_trace: bool,
 }
 
+/// A label that a task must have: with this value, or with any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelFilter {
+    pub name: String,
+    pub value: Option<String>,
+}
+
+impl LabelFilter {
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let found = labels.get(&self.name);
+        found.is_some_and(|found| self.value.as_ref().is_none_or(|value| value == found))
+    }
+}
+
 /// What a listing selects, where it continues, and how much one page reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     pub state: Option<verdict::State>,
     pub queue: Option<Name>,
     pub kind: Option<Name>,
-    pub label: Option<(String, String)>,
+    /// All of them must match.
+    pub labels: Vec<LabelFilter>,
+    /// The worker that holds the lease, or had the latest attempt.
+    pub worker: Option<Name>,
+    /// The category of the failure that ended the task.
+    pub category: Option<verdict::Category>,
     /// Newest first; only tasks older than this one.
     pub before: Option<TaskId>,
+    /// Only tasks from this one on. Ids begin with the time of their submission, so that a list of a period reads
+    /// nothing outside of it.
+    pub from: Option<TaskId>,
     pub limit: usize,
     pub bodies: Bodies,
     /// How many tasks of the scope one page examines, whether they pass the filter or not.
@@ -283,8 +316,11 @@ impl Default for Filter {
             state: None,
             queue: None,
             kind: None,
-            label: None,
+            labels: Vec::new(),
+            worker: None,
+            category: None,
             before: None,
+            from: None,
             limit: 0,
             bodies: Bodies::default(),
             scan_max: SCAN_MAX,
@@ -309,6 +345,8 @@ pub struct Listed {
     pub task: StoredTask,
     /// The submission. The policy of an ended task is only here.
     pub submitted: Option<Submitted>,
+    /// The worker that holds the lease, or had the latest attempt.
+    pub worker: Option<Name>,
 }
 
 /// A task as readers see it.

@@ -10,6 +10,7 @@ mod reporting;
 mod runs;
 mod serving;
 mod submitting;
+mod workers;
 
 pub use self::explaining::{Explanation, Gate};
 pub use self::leasing::{
@@ -18,6 +19,7 @@ pub use self::leasing::{
 pub use self::problem::Problem;
 pub use self::records::{AttemptClaims, AttemptView, History, HistoryEntry, Record};
 pub use self::reporting::{CompletedAck, ReportAnswer, ReportAnswers};
-pub use self::runs::{CancelAccepted, Lease, RefusedCall, Run, RunError, RunList};
+pub use self::runs::{CancelAccepted, Lease, RefusedCall, RetryPolicy, Run, RunError, RunList};
 pub use self::serving::{QueueView, Queues, Ready, ReadyCheck, Version};
 pub use self::submitting::{RunAccepted, SubmitResult, SubmitResults};
+pub use self::workers::{WorkerLeases, WorkerPolls, WorkerView, Workers};

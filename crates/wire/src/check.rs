@@ -163,8 +163,10 @@ impl Check for ListRuns {
     fn check(&self) -> Checked {
         optional_name("queue", self.queue.as_deref())?;
         optional_name("kind", self.kind.as_deref())?;
-        if let Some(label) = &self.label {
-            label_filter(label)?;
+        label_filters(&self.label)?;
+        optional_name("worker", self.worker.as_deref())?;
+        if self.category == Some(ErrorCategory::Cancelled) {
+            return refuse("category", "CANCELLED is no failure; use `state=cancelled`");
         }
         within("limit", self.limit.map(u64::from), PAGE_ITEMS)?;
         if self.include.as_deref().is_some_and(|list| Included::read(list).is_none()) {
@@ -179,6 +181,19 @@ impl Check for ListRuns {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Check for RetryRun {
+    fn check(&self) -> Checked {
+        Ok(())
+    }
+}
+
+impl Check for ListWorkers {
+    fn check(&self) -> Checked {
+        optional_name("after", self.after.as_deref())?;
+        within("limit", self.limit.map(u64::from), PAGE_ITEMS)
     }
 }
 
@@ -301,11 +316,19 @@ fn labels(labels: &BTreeMap<String, String>) -> Checked {
     Ok(())
 }
 
-fn label_filter(label: &str) -> Checked {
-    match label.split_once('=') {
-        Some((name, value)) if is_name(name) && is_label_value(value) => Ok(()),
-        _ => refuse("label", "must be written name=value"),
+fn label_filters(labels: &[String]) -> Checked {
+    if labels.len() > LABELS_MAX {
+        let many = labels.len();
+        return refuse("label", format!("may be given {LABELS_MAX} times, but was given {many}"));
     }
+    let is_valid = |label: &String| {
+        let LabelQuery { name, value } = LabelQuery::of(label);
+        is_name(name) && value.is_none_or(is_label_value)
+    };
+    if labels.iter().all(is_valid) {
+        return Ok(());
+    }
+    refuse("label", "must be written name=value, or name for a label with any value")
 }
 
 fn lease_and_interval(lease_ms: Option<u64>, interval_ms: Option<u64>) -> Checked {

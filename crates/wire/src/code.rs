@@ -48,6 +48,7 @@ pub enum Code {
     HistoryFull,
     TaskSetAside,
     ReleaseUnsupported,
+    RunNotRetryable,
 }
 
 /// Verdicts for lost authority and for an invalid call. A code for which nothing was decided has no
@@ -97,6 +98,7 @@ const fn row(code: Code) -> Row {
         Code::HistoryFull             => ("history_full",              409, REJECTED,  "The task reached its limit of lease renewals"),
         Code::TaskSetAside            => ("task_set_aside",            503, None,      "The task is set aside; it cannot be read, decided or stored"),
         Code::ReleaseUnsupported      => ("release_unsupported",       409, REJECTED,  "The rules in force do not know releases yet"),
+        Code::RunNotRetryable         => ("run_not_retryable",         409, None,      "The run has not ended, or succeeded"),
     }
 }
 
@@ -111,6 +113,7 @@ impl Code {
         Code::HeadersTooLarge, Code::Internal, Code::Overloaded, Code::Unavailable, Code::UnknownOutcome,
         Code::ShuttingDown, Code::KeyNotFound, Code::KeyNotUsable, Code::LastAdminKey, Code::TooManyKeys,
         Code::QuotaReached, Code::HistoryFull, Code::TaskSetAside, Code::ReleaseUnsupported,
+        Code::RunNotRetryable,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -269,6 +272,7 @@ mod tests {
             Code::KeyNotUsable,
             Code::LastAdminKey,
             Code::TooManyKeys,
+            Code::RunNotRetryable,
         ];
         for code in Code::ALL.iter().filter(|code| !client_only.contains(code)) {
             assert_eq!(code.worker_may_retry(), code.verdict().is_none(), "{code}");

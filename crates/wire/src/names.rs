@@ -16,6 +16,10 @@ const fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'/' | b'-')
 }
 
+/// The label that links a retry to the run it repeats: its value is that run's id. So that lists find all retries of a
+/// run, the link is a label and not a member of its own.
+pub const RETRY_OF_LABEL: &str = "tenure.retry-of";
+
 /// Up to 256 characters, none of them a control character.
 pub fn is_label_value(text: &str) -> bool {
     text.chars().count() <= LABEL_VALUE_CHARS_MAX && !text.chars().any(char::is_control)

@@ -202,6 +202,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<requests::SubmitRun>(&mut all);
     add::<requests::SubmitMany>(&mut all);
     add::<requests::CancelRun>(&mut all);
+    add::<requests::RetryRun>(&mut all);
     add::<requests::LeaseRequest>(&mut all);
     add::<requests::Started>(&mut all);
     add::<requests::Heartbeat>(&mut all);
@@ -224,6 +225,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<answers::Explanation>(&mut all);
     add::<answers::Gate>(&mut all);
     add::<answers::Queues>(&mut all);
+    add::<answers::Workers>(&mut all);
     add::<answers::Ready>(&mut all);
     add::<answers::Version>(&mut all);
     add::<admin::CreateKey>(&mut all);

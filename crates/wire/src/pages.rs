@@ -48,5 +48,6 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::HistoryFull => page!("history-full"),
         Code::TaskSetAside => page!("task-set-aside"),
         Code::ReleaseUnsupported => page!("release-unsupported"),
+        Code::RunNotRetryable => page!("run-not-retryable"),
     }
 }

@@ -40,6 +40,11 @@ impl Body for CancelRun {
         Some(CancelRun::default())
     }
 }
+impl Body for RetryRun {
+    fn from_empty() -> Option<RetryRun> {
+        Some(RetryRun::default())
+    }
+}
 impl Body for Heartbeat {
     const FREE_TEXT: FreeText = FreeText::Repaired;
 }

@@ -4,16 +4,21 @@
 //! Batch items repeat the members instead of flattening a struct: serde cannot refuse unknown
 //! members of a flattened struct.
 
+mod queries;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, Serialize, de};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
+pub use self::queries::{
+    HistoryQuery, Included, LabelQuery, ListRuns, ListWorkers, RecordQuery, WaitMs,
+};
 use crate::limits::{RETRY_BASE_MS_DEFAULT, RETRY_CAP_MS_DEFAULT};
-use crate::{ErrorCategory, Json, Outcome, State, Time};
+use crate::{ErrorCategory, Json, Outcome, Time};
 
 /// `POST /v1/runs`: one obligation to execute.
 ///
@@ -150,6 +155,11 @@ pub struct CancelRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<bool>,
 }
+
+/// `POST /v1/runs/{runId}/retry`. It has no members: a retry keeps every setting of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RetryRun {}
 
 /// `POST /v1/leases`: a worker asks for work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -331,102 +341,6 @@ pub struct HeartbeatItem {
     pub progress_pct: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-}
-
-/// `GET /v1/runs?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ListRuns {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(inline)]
-    pub state: Option<State>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
-    pub queue: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
-    pub kind: Option<String>,
-    /// A label and its value, written `name=value`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
-    pub limit: Option<u32>,
-    /// The `nextCursor` of the page before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// Bodies to bring along, separated by commas: `input`, `output`, `stackTrace`. Without them a list leaves
-    /// them out; a single run always has them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(pattern = "^(input|output|stackTrace)(,(input|output|stackTrace)){0,2}$")]
-    pub include: Option<String>,
-}
-
-/// What [`ListRuns::include`] names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Included {
-    pub input: bool,
-    pub output: bool,
-    pub stack_trace: bool,
-}
-
-impl Included {
-    /// `None` for a list that names anything else.
-    pub fn read(list: &str) -> Option<Self> {
-        let mut included = Self::default();
-        for name in list.split(',') {
-            match name {
-                "input" => included.input = true,
-                "output" => included.output = true,
-                "stackTrace" => included.stack_trace = true,
-                _ => return None,
-            }
-        }
-        Some(included)
-    }
-}
-
-/// `GET /v1/runs/{runId}?waitMs=`: answer when the run has ended, or after this time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct WaitMs {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(maximum = 30000)]
-    pub wait_ms: Option<u64>,
-}
-
-/// `GET /v1/runs/{runId}/history?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct HistoryQuery {
-    /// Only entries after this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 0, maximum = 9007199254740991i64)]
-    pub after: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
-    pub limit: Option<u32>,
-    /// How long to wait while there is nothing new.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(maximum = 30000)]
-    pub wait_ms: Option<u64>,
-}
-
-/// `GET /v1/runs/{runId}/record?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct RecordQuery {
-    /// Only attempts after this one: the `nextAfter` of the answer before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 0, maximum = 4294967295i64)]
-    pub after: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
-    pub limit: Option<u32>,
 }
 
 /// Accepts a nested struct only as an object: derived serde would also accept its members as an

@@ -15,8 +15,8 @@ use reqwest::Url;
 use reqwest::header::HeaderValue;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::answers::{Queues, Ready, RunAccepted, SubmitResult, SubmitResults, Version};
-use wire::requests::{SubmitMany, SubmitRun};
+use wire::answers::{Queues, Ready, RunAccepted, SubmitResult, SubmitResults, Version, Workers};
+use wire::requests::{ListWorkers, RetryRun, SubmitMany, SubmitRun};
 
 pub use self::list::ListRequest;
 use crate::endpoints::Endpoints;
@@ -189,6 +189,32 @@ impl Client {
         self.transport.call(&self.get(&["v1", "queues"], &())?).await
     }
 
+    /// Which workers poll for what at the coordinator that answers, and which hold leases. Only a page
+    /// without a `next_after` is the last.
+    ///
+    /// ```no_run
+    /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
+    /// for worker in client.workers(&Default::default()).await?.workers {
+    ///     let held: u64 = worker.leases.iter().map(|leases| leases.count).sum();
+    ///     println!("{} holds {held} leases", worker.worker_id);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn workers(&self, page: &ListWorkers) -> Result<Workers, Error> {
+        self.transport.call(&self.get(&["v1", "workers"], page)?).await
+    }
+
+    /// Sends a retry under its key, so that a repetition cannot submit the run twice.
+    pub(crate) async fn send_retry(
+        &self,
+        run_id: &str,
+        key: Option<String>,
+    ) -> Result<RunAccepted, Error> {
+        let key = key.map_or_else(generate_key, Ok)?;
+        let call = self.post(&["v1", "runs", run_id, "retry"], &RetryRun::default())?;
+        self.transport.call(&call.idempotency_key(&key)?).await
+    }
+
     /// Whether the coordinator makes progress; "not ready" is an answer and not an error.
     pub async fn ready(&self) -> Result<Ready, Error> {
         self.transport.probe(&self.get(&["readyz"], &())?).await
@@ -233,8 +259,12 @@ impl Client {
         let members = serde_json::to_value(query)
             .map_err(|source| Error::Setup(format!("the query has no JSON form: {source}")))?;
         for (name, value) in members.as_object().into_iter().flatten() {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            url.query_pairs_mut().append_pair(name, &text);
+            // A list is sent as repetitions of its parameter.
+            let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            for value in values {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                url.query_pairs_mut().append_pair(name, &text);
+            }
         }
         Ok(Call::get(url, self.target.authorization.clone()))
     }

@@ -52,13 +52,13 @@ pub use client::{Client, DEFAULT_URL, ListRequest};
 pub use error::Error;
 pub use new_run::NewRun;
 pub use run_failure::RunFailure;
-pub use run_handle::{CancelMode, CancelRequest, HistoryRequest, RunHandle};
+pub use run_handle::{CancelMode, CancelRequest, HistoryRequest, RetryRequest, RunHandle};
 pub use task_error::{TaskError, TaskResult};
 pub use transport::Retries;
 pub use wire;
 pub use wire::answers::{
     CancelAccepted, Explanation, History, HistoryEntry, Queues, Record, Run, RunAccepted, RunError,
-    RunList,
+    RunList, Workers,
 };
 pub use wire::{Code, ErrorCategory, Json, Outcome, State, Time, TraceContext, Verdict};
 pub use worker::{Ctx, StopReason, Worker, WorkerEvent};

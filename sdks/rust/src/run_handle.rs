@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
-use wire::answers::{CancelAccepted, Explanation, History, Record, Run};
+use wire::answers::{CancelAccepted, Explanation, History, Record, Run, RunAccepted};
 use wire::requests::{CancelRun, HistoryQuery, RecordQuery, WaitMs};
 use wire::{Json, State};
 
@@ -104,6 +104,19 @@ impl RunHandle {
         self.cancel().mode(CancelMode::Immediate)
     }
 
+    /// Submits a run that ended without success once more, as a new run with the same settings.
+    /// Await it to get the new run.
+    ///
+    /// ```no_run
+    /// # async fn example(run: tenure::RunHandle) -> Result<(), tenure::Error> {
+    /// let again = run.retry().await?;
+    /// println!("{} repeats {}", again.id(), run.id());
+    /// # Ok(()) }
+    /// ```
+    pub fn retry(&self) -> RetryRequest {
+        RetryRequest { run: self.clone(), key: None }
+    }
+
     /// The decisions about the run, entry by entry.
     pub fn history(&self) -> HistoryRequest {
         HistoryRequest { run: self.clone(), query: HistoryQuery::default() }
@@ -173,6 +186,41 @@ impl IntoFuture for CancelRequest {
             let force = (self.mode == CancelMode::Immediate).then_some(true);
             let body = CancelRun { reason: self.reason, force };
             self.run.client.post_json(&["v1", "runs", &self.run.id, "cancel"], &body).await
+        })
+    }
+}
+
+/// A retry, sent by awaiting it.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is submitted until this is awaited"]
+pub struct RetryRequest {
+    run: RunHandle,
+    key: Option<String>,
+}
+
+impl RetryRequest {
+    /// An idempotency key: a repeated retry under the same key returns the run that the first one made. Without one,
+    /// each retry submits another run.
+    pub fn key(mut self, key: impl Into<String>) -> RetryRequest {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Sends the retry and returns the coordinator's whole answer, which says whether an earlier retry
+    /// under the same key made the run.
+    pub async fn accepted(self) -> Result<RunAccepted, Error> {
+        self.run.client.send_retry(&self.run.id, self.key).await
+    }
+}
+
+impl IntoFuture for RetryRequest {
+    type Output = Result<RunHandle, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let client = self.run.client.clone();
+            Ok(client.run(self.accepted().await?.run_id))
         })
     }
 }

@@ -10,7 +10,7 @@ use crate::server;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The run's id
+    /// The id of a run, or of its task
     #[arg(value_name = "RUN", required_unless_present = "common", conflicts_with = "common")]
     id: Option<String>,
     #[command(flatten)]
@@ -29,7 +29,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     let mode = if arguments.force { CancelMode::Immediate } else { CancelMode::Graceful };
     let Arguments { id, filter, bulk_options, reason, .. } = arguments;
     match id {
-        Some(id) => one(client, format, &id, reason.as_deref(), mode).await,
+        Some(id) => one(client, format, &super::run_id(&id), reason.as_deref(), mode).await,
         None => bulk::cancel(client, format, filter, bulk_options, reason, mode).await,
     }
 }

@@ -6,9 +6,10 @@ use wire::State;
 use wire::answers::{Run, RunError};
 use wire::requests::{Included, ListRuns};
 
+use super::filter::{self, Filters, More};
+use crate::duration;
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
-use crate::{duration, server};
 
 /// A screenful; `--limit` takes more.
 const LIMIT_DEFAULT: u32 = 20;
@@ -17,18 +18,8 @@ const LIMIT_MAX: i64 = 100_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Only runs in this state
-    #[arg(long, value_name = "STATE")]
-    state: Option<State>,
-    /// Only runs of this queue
-    #[arg(long, short)]
-    queue: Option<String>,
-    /// Only runs of this kind
-    #[arg(long)]
-    kind: Option<String>,
-    /// Only runs with this label
-    #[arg(long, value_name = "NAME=VALUE")]
-    label: Option<String>,
+    #[command(flatten)]
+    filters: Filters,
     /// Maximum number of runs to list
     #[arg(long, short = 'n', default_value_t = LIMIT_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=LIMIT_MAX))]
     limit: u32,
@@ -44,7 +35,9 @@ fn bodies(list: &str) -> Result<String, &'static str> {
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
-    let (runs, more) = pages(&client, arguments).await?;
+    let Arguments { filters, limit, include } = arguments;
+    let query = ListRuns { include, ..filters.request() };
+    let (runs, more) = filter::pages(&client, query, limit).await?;
     if format == Format::Json {
         output::json(&runs)?;
         return Ok(Exit::Done);
@@ -63,39 +56,10 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     Ok(Exit::Done)
 }
 
-#[derive(PartialEq, Eq)]
-enum More {
-    Yes,
-    No,
-}
-
-async fn pages(client: &Client, wanted: Arguments) -> Result<(Vec<Run>, More), CliError> {
-    let mut runs: Vec<Run> = Vec::new();
-    let mut query = ListRuns {
-        state: wanted.state,
-        queue: wanted.queue,
-        kind: wanted.kind,
-        label: wanted.label,
-        include: wanted.include,
-        ..ListRuns::default()
-    };
-    loop {
-        let missing = wanted.limit - u32::try_from(runs.len()).unwrap_or(wanted.limit);
-        query.limit = Some(missing.min(super::PAGE));
-        let page = client.list_with(query.clone()).await.map_err(server::cli_error)?;
-        runs.extend(page.runs);
-        let full = runs.len() >= wanted.limit as usize;
-        match page.next_cursor {
-            Some(_) if full => return Ok((runs, More::Yes)),
-            Some(cursor) => query.cursor = Some(cursor),
-            None => return Ok((runs, More::No)),
-        }
-    }
-}
-
 fn print(runs: &[Run]) -> Result<(), CliError> {
-    let mut table =
-        output::table(&["RUN", "KIND", "QUEUE", "STATE", "ATTEMPT", "AGE", "TOOK", "WHAT"]);
+    let mut table = output::table(&[
+        "RUN", "KIND", "QUEUE", "STATE", "ATTEMPT", "AGE", "TOOK", "WORKER", "WHAT",
+    ]);
     for run in runs {
         let took = run.completed_at.map(|at| duration::between(run.created_at, at));
         table.add_row([
@@ -106,6 +70,7 @@ fn print(runs: &[Run]) -> Result<(), CliError> {
             Cell::new(run.attempt),
             Cell::new(duration::between(run.created_at, run.server_time)),
             Cell::new(took.unwrap_or_default()),
+            Cell::new(run.worker_id.as_deref().unwrap_or_default()),
             Cell::new(what(run)),
         ]);
     }
@@ -115,8 +80,7 @@ fn print(runs: &[Run]) -> Result<(), CliError> {
 /// The most useful detail of a run, for a list.
 fn what(run: &Run) -> String {
     if let Some(lease) = &run.lease {
-        let progress = lease.progress_pct.map(|pct| format!(" {pct:.0} %")).unwrap_or_default();
-        return format!("{}{progress}", lease.owner);
+        return lease.progress_pct.map(|pct| format!("{pct:.0} %")).unwrap_or_default();
     }
     match (run.state, &run.error) {
         (State::Retry, _) => run.next_attempt_at.map(|at| until_next(run, at)).unwrap_or_default(),

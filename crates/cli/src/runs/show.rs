@@ -1,4 +1,4 @@
-//! `tenure runs show`: one run, with a timeline of its attempts.
+//! `tenure runs show`: one run, with its settings, a timeline of its attempts and the trace of its error.
 
 use tenure::Client;
 use wire::answers::Run;
@@ -16,7 +16,16 @@ pub(crate) async fn run(client: Client, format: Format, id: &str) -> CommandResu
     }
     let history = super::whole_history(&client, id).await?;
     print(&run, &Timeline::of(&history, &run.refused))?;
+    print_stack_trace(&run)?;
     Ok(Exit::Done)
+}
+
+/// The trace as the worker sent it, below everything else: it may be long.
+fn print_stack_trace(run: &Run) -> Result<(), CliError> {
+    let trace = run.error.as_ref().and_then(|error| error.stack_trace.as_deref());
+    let Some(trace) = trace.filter(|trace| !trace.trim().is_empty()) else { return Ok(()) };
+    output::line(format_args!("\n{FAINT}stack trace{FAINT:#}"))?;
+    trace.lines().try_for_each(|line| output::line(format_args!("  {line}")))
 }
 
 fn print(run: &Run, timeline: &Timeline) -> Result<(), CliError> {
@@ -40,10 +49,14 @@ fn print(run: &Run, timeline: &Timeline) -> Result<(), CliError> {
 
 fn facts(run: &Run) -> Vec<(&'static str, String)> {
     let labels: Vec<String> = run.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    let lost_max = run.lost_max.map(|most| format!(" of at most {most}")).unwrap_or_default();
     let limits = format!(
-        "{} ({} failed of at most {}, {} lost)",
+        "{} ({} failed of at most {}, {} lost{lost_max})",
         run.attempt, run.failures, run.max_attempts, run.lost
     );
+    // The client generates a key for every submission without one: nobody will look for it.
+    let key = run.idempotency_key.clone().filter(|key| !key.starts_with("auto-"));
+    let worker = run.worker_id.clone().filter(|_| run.lease.is_none());
     let holder = run.lease.as_ref().map(|lease| {
         let progress = lease.progress_pct.map(|pct| format!(", {pct:.0} %")).unwrap_or_default();
         let message = lease.message.as_ref().map(|m| format!(", {m}")).unwrap_or_default();
@@ -66,10 +79,15 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
         ),
         ("attempts", Some(limits)),
         ("held by", holder),
+        ("worker", worker),
         ("next try", again),
         ("not before", run.run_at.map(|at| at.to_string())),
         ("deadline", run.deadline.map(|at| at.to_string())),
+        ("priority", Some(run.priority.to_string())),
+        ("settings", settings(run)),
         ("cancel", cancel),
+        ("retry of", run.retry_of.clone()),
+        ("key", key),
         ("labels", (!labels.is_empty()).then(|| labels.join(" "))),
         ("goal", run.goal.clone()),
         ("input", run.input.as_ref().filter(|i| !i.is_null()).map(|i| i.text().to_owned())),
@@ -79,4 +97,20 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
     .into_iter()
     .filter_map(|(name, value)| Some((name, value?)))
     .collect()
+}
+
+/// What the run was submitted with. `None` from a server that does not say.
+fn settings(run: &Run) -> Option<String> {
+    let span = |ms: u64| duration::format_ms(i64::try_from(ms).unwrap_or(i64::MAX));
+    let retry = run.retry?;
+    let mut settings = vec![
+        format!("lease {}", span(run.lease_ms?)),
+        format!("heartbeat every {}", span(run.heartbeat_interval_ms?)),
+        format!("cancel grace {}", span(run.cancel_grace_ms?)),
+        format!("retry after {} up to {}", span(retry.base_ms), span(retry.cap_ms)),
+    ];
+    let limit = run.resources.as_ref().and_then(|resources| resources.timeout_ms);
+    settings.extend(limit.map(|ms| format!("attempt limit {}", span(ms))));
+    settings.extend(run.seed.map(|seed| format!("seed {seed}")));
+    Some(settings.join(", "))
 }

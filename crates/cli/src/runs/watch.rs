@@ -12,7 +12,7 @@ use crate::{duration, server, submit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The run's id
+    /// The id of a run, or of its task
     #[arg(value_name = "RUN")]
     id: String,
     /// Stop waiting after this time, such as 30s; the run continues
@@ -22,8 +22,9 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
     // The first call fails fast: there is no point in waiting with a wrong address or run.
-    client.run(&arguments.id).status().await.map_err(server::cli_error)?;
-    let watched = server::with_long_retries(client).run(arguments.id);
+    let id = super::run_id(&arguments.id);
+    client.run(&id).status().await.map_err(server::cli_error)?;
+    let watched = server::with_long_retries(client).run(id);
     let until = arguments.timeout.map(|timeout| Instant::now() + timeout);
     let mut request = watched.history().limit(super::PAGE);
     loop {

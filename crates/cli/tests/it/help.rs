@@ -2,13 +2,14 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "tour",
     "dev",
     "serve",
     "submit",
     "runs",
     "queues",
+    "workers",
     "keys",
     "audit",
     "work",

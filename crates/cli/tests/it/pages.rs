@@ -365,6 +365,7 @@ fn the_page_about_many_runs_is_true() {
     home.submit(&["resize", "--queue", "images", "--label", "team=b"]);
     let mut page = PageRun::of(&home, "bulk");
     page.block();
+    page.block();
     page.end();
 }
 

@@ -5,6 +5,7 @@
 //! its poll times out, or when its seat is needed.
 
 mod lines;
+mod overview;
 mod round;
 #[cfg(test)]
 mod tests;

@@ -115,6 +115,7 @@ impl<S: Store> Carrier<S> {
             }
             Arrival::Ping(ping) => arrivals.pings.push(ping),
             Arrival::CountPolls(asked) => self.polls.answer_count(asked),
+            Arrival::ListPolls(asked) => self.polls.answer_list(asked),
             Arrival::TasksEnded { created, at } => self.retention_state.note_ends(&created, at),
             Arrival::Close => arrivals.close = true,
         }

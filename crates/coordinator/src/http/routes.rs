@@ -20,8 +20,8 @@ use store::Store;
 use super::app_state::AppState;
 use super::{
     audit, cancel, completed, errors, explain, health, heartbeat, heartbeats, history, keys, lease,
-    limits, metrics, middleware, openapi, queues, record, reports, runs, set_aside, signing,
-    started, submit,
+    limits, metrics, middleware, openapi, queues, record, reports, retry, runs, set_aside, signing,
+    started, submit, workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -79,10 +79,12 @@ fn table<S: Store>() -> Vec<ServedRoute<S>> {
         get("/v1/runs", Client, Tenant, None, runs::list::<S>),
         get("/v1/runs/{run}", Client, Tenant, None, runs::show::<S>),
         post("/v1/runs/{run}/cancel", Client, Tenant, Some(NewWork), cancel::cancel::<S>),
+        post("/v1/runs/{run}/retry", Client, Tenant, Some(NewWork), retry::retry::<S>),
         get("/v1/runs/{run}/history", Client, Tenant, None, history::history::<S>),
         get("/v1/runs/{run}/record", Client, Tenant, None, record::record::<S>),
         get("/v1/runs/{run}/explain", Client, Tenant, None, explain::explain::<S>),
         get("/v1/queues", Client, Tenant, None, queues::queues::<S>),
+        get("/v1/workers", Client, Tenant, None, workers::workers::<S>),
         post("/v1/leases", Worker, Tenant, Some(NewWork), lease::lease::<S>),
         post("/v1/tasks/{task}/started", TaskToken, Exempt, Some(Leased), started::started::<S>),
         post(

@@ -4,8 +4,9 @@ use store::{
     Bodies, Browse, Failure, Listed, Refused, RowsAfter, Spec, Store, StoredTask, TaskKey,
 };
 use verdict::event::Submitted;
-use verdict::{CancelRequest, Done, End, Event, Fault, Phase, Subject, Task, Text};
-use wire::answers::{Lease, RefusedCall, Run, RunError};
+use verdict::{CancelRequest, Done, End, Event, Fault, Name, Phase, Policy, Subject, Task, Text};
+use wire::answers::{Lease, RefusedCall, RetryPolicy, Run, RunError};
+use wire::names::RETRY_OF_LABEL;
 
 use super::app_state::AppState;
 use super::translate::{category, json, state, time, worker_verdict};
@@ -23,6 +24,25 @@ pub(super) async fn submitted<S: Store>(
     }))
 }
 
+/// The worker of a run: it holds the lease, or had the latest attempt.
+pub(super) async fn worker<S: Store>(
+    app: &AppState<S>,
+    key: &TaskKey,
+    found: &StoredTask,
+) -> Result<Option<Name>, Failure> {
+    let closed = match &found.subject {
+        Subject::Absent => 0,
+        Subject::Live(task) if task.lease().is_some() => 0,
+        Subject::Live(task) => task.attempt,
+        Subject::Done(done) => done.attempt,
+    };
+    if closed == 0 {
+        return Ok(found.subject.live().and_then(Task::lease).map(|lease| lease.owner.clone()));
+    }
+    let latest = app.coordinator.browse().attempts(key, closed - 1, 1).await?;
+    Ok(latest.into_iter().next().map(|closed| closed.owner))
+}
+
 /// The full view of one run. `None` for a subject that does not exist.
 pub(super) fn view(
     found: &StoredTask,
@@ -31,7 +51,7 @@ pub(super) fn view(
 ) -> Option<Run> {
     let run = match &found.subject {
         Subject::Absent => return None,
-        Subject::Live(task) => live(task, now),
+        Subject::Live(task) => with_policy(live(task, now), &task.policy),
         Subject::Done(done) => ended(done, now),
     };
     Some(with_submission(with_spec(run, &found.spec), submitted))
@@ -40,7 +60,8 @@ pub(super) fn view(
 /// A run in a list, with the requested bodies.
 pub(super) fn list_view(listed: &Listed, bodies: Bodies, now: wire::Time) -> Option<Run> {
     let run = view(&listed.task, listed.submitted.as_ref(), now)?;
-    Some(Run { input: run.input.filter(|_| bodies.input), ..run })
+    let worker_id = listed.worker.as_ref().map(Name::to_string);
+    Some(Run { input: run.input.filter(|_| bodies.input), worker_id, ..run })
 }
 
 /// The calls that were refused under the run's leases.
@@ -74,6 +95,16 @@ fn live(task: &Task, now: wire::Time) -> Run {
         lost: task.lost,
         max_attempts: task.policy.failures_max,
         priority: task.priority,
+        lost_max: None,
+        lease_ms: None,
+        heartbeat_interval_ms: None,
+        cancel_grace_ms: None,
+        retry: None,
+        resources: None,
+        seed: None,
+        idempotency_key: None,
+        retry_of: None,
+        worker_id: task.lease().map(|lease| lease.owner.to_string()),
         output: None,
         error: None,
         labels: Default::default(),
@@ -125,6 +156,16 @@ fn ended(done: &Done, now: wire::Time) -> Run {
         lost: done.lost,
         max_attempts: wire::limits::MAX_ATTEMPTS_DEFAULT,
         priority: done.priority,
+        lost_max: None,
+        lease_ms: None,
+        heartbeat_interval_ms: None,
+        cancel_grace_ms: None,
+        retry: None,
+        resources: None,
+        seed: None,
+        idempotency_key: None,
+        retry_of: None,
+        worker_id: None,
         output: done.end.output.as_ref().map(json),
         error: run_error(&done.end),
         labels: Default::default(),
@@ -152,10 +193,10 @@ fn with_spec(run: Run, spec: &Spec) -> Run {
         goal,
         task_key,
         asset_id,
-        resources: _,
+        resources,
         labels,
         traceparent: _,
-        key: _,
+        key,
         fingerprint: _,
     } = spec;
     Run {
@@ -163,6 +204,9 @@ fn with_spec(run: Run, spec: &Spec) -> Run {
         goal: goal.as_ref().map(Text::to_string),
         task_key: task_key.as_ref().map(ToString::to_string),
         asset_id: asset_id.as_ref().map(Text::to_string),
+        resources: resources.map(resources_view),
+        idempotency_key: key.as_ref().map(Text::to_string),
+        retry_of: labels.get(RETRY_OF_LABEL).cloned(),
         labels: labels.clone(),
         ..run
     }
@@ -171,12 +215,39 @@ fn with_spec(run: Run, spec: &Spec) -> Run {
 fn with_submission(run: Run, submitted: Option<&Submitted>) -> Run {
     let Some(submitted) = submitted else { return run };
     let run_at = Some(time(submitted.due)).filter(|due| *due > run.created_at);
+    with_policy(Run { run_at, ..run }, &submitted.policy)
+}
+
+/// The settings that the rules apply. `timeoutMs` is shown with the resources, where it was submitted.
+fn with_policy(run: Run, policy: &Policy) -> Run {
+    let Policy {
+        lease,
+        heartbeat_every,
+        cancel_grace,
+        failures_max,
+        lost_max,
+        retry_base,
+        retry_cap,
+        attempt_limit: _,
+        deadline,
+        seed,
+    } = policy;
     Run {
-        max_attempts: submitted.policy.failures_max,
-        deadline: submitted.policy.deadline.map(time),
-        run_at,
+        max_attempts: *failures_max,
+        lost_max: Some(*lost_max),
+        lease_ms: Some(lease.millis()),
+        heartbeat_interval_ms: Some(heartbeat_every.millis()),
+        cancel_grace_ms: Some(cancel_grace.millis()),
+        retry: Some(RetryPolicy { base_ms: retry_base.millis(), cap_ms: retry_cap.millis() }),
+        deadline: deadline.map(time),
+        seed: *seed,
         ..run
     }
+}
+
+fn resources_view(resources: store::Resources) -> wire::requests::Resources {
+    let store::Resources { memory_bytes, cpu_millicores, timeout_ms } = resources;
+    wire::requests::Resources { memory_bytes, cpu_millicores, timeout_ms }
 }
 
 fn requested_at(cancel: Option<&CancelRequest>) -> Option<wire::Time> {

@@ -5,18 +5,19 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
-use store::{Bodies, Browse, Failure, Filter, RowsAfter, Store, StoredTask, TaskKey};
-use verdict::State as TaskState;
+use store::{Bodies, Browse, Failure, Filter, LabelFilter, RowsAfter, Store, StoredTask, TaskKey};
+use verdict::{Name, State as TaskState};
 use wire::answers::{Run, RunList};
 use wire::limits::PAGE_ITEMS_DEFAULT;
-use wire::requests::{Included, ListRuns, WaitMs};
+use wire::requests::{Included, LabelQuery, ListRuns, WaitMs};
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
-use super::run_view::{list_view, refused_calls, submitted, view};
-use super::translate::{query, state_filter};
+use super::run_view::{list_view, refused_calls, submitted, view, worker};
+use super::translate::{category_filter, instant, query, query_with_repeated, state_filter};
 use crate::admit::{ClientPrincipal, Cursors};
+use crate::ids;
 
 /// The most refusals in one answer: more would show nothing new about a run.
 const REFUSED_MAX: usize = 1_000;
@@ -64,8 +65,10 @@ async fn run<S: Store>(
     key: &TaskKey,
     found: &StoredTask,
 ) -> Result<Option<Run>, Failure> {
-    let submitted = submitted(app, key).await?;
-    Ok(view(found, submitted.as_ref(), app.server_time()))
+    let (submitted, worker) = (submitted(app, key).await?, worker(app, key, found).await?);
+    let worker_id = worker.as_ref().map(Name::to_string);
+    let run = view(found, submitted.as_ref(), app.server_time());
+    Ok(run.map(|run| Run { worker_id, ..run }))
 }
 
 pub(super) async fn list<S: Store>(
@@ -75,7 +78,7 @@ pub(super) async fn list<S: Store>(
 ) -> Result<Json<RunList>, ApiError> {
     let scope = principal.scope();
     let cursors = Cursors { keyring: &app.inner.keyring, scope, now: app.coordinator.now() };
-    let filter = filter(&cursors, query(&uri)?)?;
+    let filter = filter(&cursors, list_query(&uri)?)?;
     let listing = app.read(Duration::ZERO, app.coordinator.browse().list(scope, &filter)).await?;
     let now = app.server_time();
     let shown = listing.tasks.iter().filter_map(|listed| list_view(listed, filter.bodies, now));
@@ -83,8 +86,30 @@ pub(super) async fn list<S: Store>(
     Ok(Json(RunList { runs: shown.collect(), next_cursor }))
 }
 
+/// The parameter `label` may be repeated; every other one may not.
+fn list_query(uri: &Uri) -> Result<ListRuns, ApiError> {
+    query_with_repeated(uri, "label", |query: &mut ListRuns, label| query.label = label)
+}
+
+fn label_filter(label: LabelQuery<'_>) -> LabelFilter {
+    let LabelQuery { name, value } = label;
+    LabelFilter { name: name.to_owned(), value: value.map(str::to_owned) }
+}
+
 fn filter(cursors: &Cursors<'_>, query: ListRuns) -> Result<Filter, ApiError> {
-    let ListRuns { state, queue, kind, label, limit, cursor, include } = query;
+    let ListRuns {
+        state,
+        queue,
+        kind,
+        label,
+        since,
+        until,
+        worker,
+        category,
+        limit,
+        cursor,
+        include,
+    } = query;
     let before = match cursor {
         None => None,
         Some(cursor) => Some(cursors.read(&cursor).ok_or_else(|| {
@@ -94,13 +119,17 @@ fn filter(cursors: &Cursors<'_>, query: ListRuns) -> Result<Filter, ApiError> {
             )
         })?),
     };
-    let label = label.as_deref().and_then(|label| label.split_once('='));
+    let until = until.map(|until| ids::first_task_at(instant(until)));
+    let labels = label.iter().map(|text| LabelQuery::of(text));
     Ok(Filter {
         state: state.map(state_filter),
         queue: queue.map(Into::into),
         kind: kind.map(Into::into),
-        label: label.map(|(name, value)| (name.to_owned(), value.to_owned())),
-        before,
+        labels: labels.map(label_filter).collect(),
+        worker: worker.map(Into::into),
+        category: category.and_then(category_filter),
+        before: [before, until].into_iter().flatten().min(),
+        from: since.map(|since| ids::first_task_at(instant(since))),
         limit: limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize,
         bodies: include.as_deref().and_then(Included::read).map(bodies).unwrap_or_default(),
         ..Filter::default()

@@ -45,7 +45,7 @@ pub(super) async fn submit<S: Store>(
 }
 
 /// The idempotency key of a single run, if it has one.
-fn key_header(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+pub(super) fn key_header(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let mut values = headers.get_all(KEY_HEADER).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -58,7 +58,7 @@ fn key_header(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
 
 /// The trace of the call, if it has a readable one. It is not part of the request's meaning, so an
 /// unreadable one refuses nothing.
-fn trace_header(headers: &HeaderMap) -> Option<String> {
+pub(super) fn trace_header(headers: &HeaderMap) -> Option<String> {
     let mut values = headers.get_all(TRACE_HEADER).iter();
     let (first, second) = (values.next()?, values.next());
     second.is_none().then(|| first.to_str().ok().map(str::to_owned)).flatten()
@@ -86,7 +86,15 @@ async fn submit_one<S: Store>(
     run: SubmitRun,
     key: Option<String>,
 ) -> Result<Response, ApiError> {
-    let deciding = app.coordinator.submit(vec![context.submission(run, key)]);
+    answer_one(app, context.submission(run, key)).await
+}
+
+/// Submits one run: 201, or 200 if it was submitted before under its key.
+pub(super) async fn answer_one<S: Store>(
+    app: &AppState<S>,
+    submission: Submission,
+) -> Result<Response, ApiError> {
+    let deciding = app.coordinator.submit(vec![submission]);
     let reply = app.decided(deciding).await?.pop().expect("one submission has one reply");
     let accepted = accepted(reply)?;
     let status = match accepted.replayed {

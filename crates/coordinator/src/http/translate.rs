@@ -11,6 +11,7 @@ use wire::{Check, Code};
 
 use super::api_error::ApiError;
 pub(super) use crate::requests::instant;
+use crate::requests::reported_category;
 
 /// Clocks of honest machines differ by less than this; a larger skew needs attention.
 const SKEW_TOLERATED: Span = Span::from_secs(5 * 60);
@@ -61,6 +62,11 @@ pub(super) fn category(category: verdict::Category) -> wire::ErrorCategory {
     }
 }
 
+/// `None` for the category that no failure has.
+pub(super) fn category_filter(category: wire::ErrorCategory) -> Option<verdict::Category> {
+    reported_category(category)
+}
+
 pub(super) fn attempt_outcome(outcome: verdict::AttemptOutcome) -> wire::AttemptOutcome {
     match outcome {
         verdict::AttemptOutcome::Succeeded => wire::AttemptOutcome::Succeeded,
@@ -80,13 +86,41 @@ pub(super) fn json(json: &verdict::Json) -> wire::Json {
 
 /// The query of a request: unknown, repeated and malformed members are refused like those of a body.
 pub(super) fn query<T: DeserializeOwned + Check>(uri: &Uri) -> Result<T, ApiError> {
+    let query: T = parsed(uri)?;
+    query.check()?;
+    Ok(query)
+}
+
+/// The same for a query in which one parameter may be repeated. `set` receives its values, if there are any.
+pub(super) fn query_with_repeated<T: DeserializeOwned + Check>(
+    uri: &Uri,
+    name: &str,
+    set: impl FnOnce(&mut T, Vec<String>),
+) -> Result<T, ApiError> {
+    let is_repeated = |pair: &&str| pair.split('=').next() == Some(name);
+    let pairs = || uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    let (repeated, others): (Vec<&str>, Vec<&str>) = pairs().partition(is_repeated);
+    let mut query: T = parsed(&of_pairs(&others)?)?;
+    let repeated: Vec<(String, String)> = parsed(&of_pairs(&repeated)?)?;
+    if !repeated.is_empty() {
+        set(&mut query, repeated.into_iter().map(|(_, value)| value).collect());
+    }
+    query.check()?;
+    Ok(query)
+}
+
+fn of_pairs(pairs: &[&str]) -> Result<Uri, ApiError> {
+    Uri::try_from(format!("/?{}", pairs.join("&")))
+        .map_err(|_| ApiError::new(Code::InvalidArgument, "the query is not valid in a URI"))
+}
+
+fn parsed<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     let Query(query) = Query::<T>::try_from_uri(uri).map_err(|problem| {
         ApiError::new(
             Code::InvalidArgument,
             format!("the query is invalid: {}", problem.body_text()),
         )
     })?;
-    query.check()?;
     Ok(query)
 }
 

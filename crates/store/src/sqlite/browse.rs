@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension};
-use verdict::{ClosedAttempt, End, Scope, Subject, TaskId, Time};
+use verdict::{ClosedAttempt, End, Name, Scope, Subject, TaskId, Time};
 
 use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
@@ -14,7 +14,8 @@ use crate::browse::{self, Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
 use crate::row::{
-    Entry, Filter, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
+    Entry, Filter, HeldLeases, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey,
+    TaskRows,
 };
 use crate::row_size::{self, ByteBudget};
 
@@ -296,6 +297,35 @@ fn queues(connection: &Connection, scope: Option<&Scope>, now: Time) -> Read<Vec
     depths.collect()
 }
 
+fn held_leases(
+    connection: &Connection,
+    scope: &Scope,
+    after: Option<&Name>,
+    limit: usize,
+) -> Read<Vec<HeldLeases>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT l.owner, n.queue, count(*), min(l.acquired_at), max(l.heartbeat_at), min(l.expires_at)
+         FROM live l JOIN lanes n ON n.lane = l.lane
+         WHERE n.tenant = ?1 AND n.workspace = ?2 AND l.state = 'running'
+            AND (?3 IS NULL OR l.owner > ?3)
+         GROUP BY 1, 2 ORDER BY 1, 2 LIMIT ?4",
+    )?;
+    let after = after.map(Name::as_str);
+    let parameters = (scope.tenant.as_str(), scope.workspace.as_str(), after, most(limit));
+    let held = statement.query_map(parameters, |row| {
+        let mut columns = Columns::of(row);
+        Ok(HeldLeases {
+            worker: columns.name()?,
+            queue: columns.name()?,
+            count: columns.take::<i64>()? as u64,
+            oldest_acquired_at: columns.time()?,
+            latest_heartbeat_at: columns.time()?,
+            next_expires_at: columns.time()?,
+        })
+    })?;
+    held.collect()
+}
+
 fn ahead(connection: &Connection, key: &TaskKey, now: Time, limit: usize) -> Read<usize> {
     let Some(row) = row_in_scope(connection, key)? else { return Ok(0) };
     let mut statement = connection.prepare_cached(
@@ -442,6 +472,19 @@ impl Browse for SqliteBrowse {
         let (scope, now) = (scope.cloned(), self.shared.clock.now());
         self.read("counting queues", move |connection| queues(connection, scope.as_ref(), now))
             .await
+    }
+
+    async fn held_leases(
+        &self,
+        scope: &Scope,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<HeldLeases>, Failure> {
+        let (scope, after) = (scope.clone(), after.cloned());
+        self.read("reading held leases", move |connection| {
+            held_leases(connection, &scope, after.as_ref(), limit)
+        })
+        .await
     }
 
     async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {

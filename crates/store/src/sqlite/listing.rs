@@ -2,20 +2,20 @@
 //!
 //! A kind queue belongs to one scope, queue and kind, and `lane_blocks` lists the blocks of rows in which it has tasks.
 //! A list merges its kind queues block by block. So it visits at most [`BLOCK_ROWS`] rows for each of its tasks,
-//! however many tasks other scopes have. Conditions without an index (state, label) are tested row by row, up to a
-//! number of rows; then the page ends and names where the next one continues.
+//! however many tasks other scopes have. Conditions without an index (state, labels, worker, category) are tested row
+//! by row, up to a number of rows; then the page ends and names where the next one continues.
 
 use std::collections::BinaryHeap;
 use std::ops::RangeInclusive;
 
 use rusqlite::{Connection, OptionalExtension};
 use verdict::event::Submitted;
-use verdict::{Scope, State, Subject, TaskId};
+use verdict::{Category, Name, Scope, State, Subject, TaskId};
 
 use super::reads;
 use super::rows::{self, Columns, ENTRY, NAMES, id_bytes};
 use crate::columns::{self, listed_done, listed_spec};
-use crate::row::{Bodies, Entry, Filter, Listed, Listing, Spec, StoredTask};
+use crate::row::{Bodies, Entry, Filter, LabelFilter, Listed, Listing, Spec, StoredTask};
 use crate::row_size::{self, ByteBudget};
 
 type Read<T> = rusqlite::Result<T>;
@@ -42,6 +42,9 @@ pub(super) fn list(connection: &Connection, scope: &Scope, filter: &Filter) -> R
     let mut budget = ByteBudget::new(filter.bytes);
     let (mut tasks, mut last, mut scanned) = (Vec::new(), None, 0);
     while let Some(task) = newest.next()? {
+        if filter.from.is_some_and(|from| task.id < from) {
+            break;
+        }
         if tasks.len() == filter.limit || scanned == filter.scan_max {
             return Ok(Listing { tasks, next: last });
         }
@@ -186,12 +189,21 @@ fn wanted(connection: &Connection, row: i64, filter: &Filter) -> Read<Option<Lis
     {
         return Ok(None);
     }
-    if let Some((name, value)) = &filter.label
-        && !is_labelled(connection, row, name, value)?
+    if let Some(category) = filter.category
+        && !has_failed_with(connection, row, category)?
     {
         return Ok(None);
     }
-    listed(connection, row, filter.bodies)
+    for label in &filter.labels {
+        if !is_labelled(connection, row, label)? {
+            return Ok(None);
+        }
+    }
+    let worker = worker(connection, row)?;
+    if filter.worker.is_some() && filter.worker != worker {
+        return Ok(None);
+    }
+    listed(connection, row, filter.bodies, worker)
 }
 
 fn is_in(connection: &Connection, row: i64, state: State) -> Read<bool> {
@@ -203,17 +215,37 @@ fn is_in(connection: &Connection, row: i64, state: State) -> Read<bool> {
     connection.prepare_cached(sql)?.exists((row, state.name()))
 }
 
-fn is_labelled(connection: &Connection, row: i64, name: &str, value: &str) -> Read<bool> {
+fn has_failed_with(connection: &Connection, row: i64, category: Category) -> Read<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM done WHERE row = ?1 AND fault ->> '$.category' = ?2")?
+        .exists((row, category.name()))
+}
+
+fn is_labelled(connection: &Connection, row: i64, label: &LabelFilter) -> Read<bool> {
     connection
         .prepare_cached(
             "SELECT 1 FROM inputs i, json_each(i.labels) j
-             WHERE i.row = ?1 AND j.key = ?2 AND j.value = ?3",
+             WHERE i.row = ?1 AND j.key = ?2 AND (?3 IS NULL OR j.value = ?3)",
         )?
-        .exists((row, name, value))
+        .exists((row, &label.name, &label.value))
+}
+
+/// The worker that holds the lease, or had the latest attempt.
+fn worker(connection: &Connection, row: i64) -> Read<Option<Name>> {
+    let sql = "SELECT coalesce((SELECT owner FROM live WHERE row = ?1),
+        (SELECT owner FROM attempts WHERE task = ?1 ORDER BY attempt DESC LIMIT 1))";
+    connection
+        .prepare_cached(sql)?
+        .query_row([row], |row| Ok(row.get::<_, Option<String>>(0)?.map(Name::from)))
 }
 
 /// `None` for a task that is neither live nor done: the integrity check reports it.
-fn listed(connection: &Connection, row: i64, bodies: Bodies) -> Read<Option<Listed>> {
+fn listed(
+    connection: &Connection,
+    row: i64,
+    bodies: Bodies,
+    worker: Option<Name>,
+) -> Read<Option<Listed>> {
     let (id, subject) = match reads::live(connection, row)? {
         Some(live) => (live.task.id, Subject::Live(live.task)),
         None => match ended(connection, row, bodies)? {
@@ -222,7 +254,7 @@ fn listed(connection: &Connection, row: i64, bodies: Bodies) -> Read<Option<List
         },
     };
     let (spec, submitted) = submission(connection, row, id, bodies)?;
-    Ok(Some(Listed { task: StoredTask { subject, spec }, submitted }))
+    Ok(Some(Listed { task: StoredTask { subject, spec }, submitted, worker }))
 }
 
 fn ended(connection: &Connection, row: i64, bodies: Bodies) -> Read<Option<verdict::Done>> {
@@ -317,9 +349,12 @@ mod tests {
         (listing, steps.load(Ordering::Relaxed))
     }
 
+    fn team(value: &str) -> Vec<LabelFilter> {
+        vec![LabelFilter { name: "team".to_owned(), value: Some(value.to_owned()) }]
+    }
+
     fn red() -> Filter {
-        let label = Some(("team".to_owned(), "red".to_owned()));
-        Filter { limit: 10, label, ..Filter::default() }
+        Filter { limit: 10, labels: team("red"), ..Filter::default() }
     }
 
     #[test]
@@ -361,9 +396,9 @@ mod tests {
         // F72: a label that no task has costs the bounded scan, not the size of the store.
         let folder = tempfile::tempdir().unwrap();
         let mut connection = crowded(&folder, 2_000);
-        let label = Some(("team".to_owned(), "blue".to_owned()));
         let steps = |scan_max: usize, connection: &mut Connection| {
-            let filter = Filter { limit: 10, scan_max, label: label.clone(), ..Filter::default() };
+            let labels = team("blue");
+            let filter = Filter { limit: 10, scan_max, labels, ..Filter::default() };
             let (listing, steps) = measured(connection, "tenant7", &filter);
             assert!(listing.tasks.is_empty() && listing.next.is_some());
             steps

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::{
-    AdministrationRows, AuditFilter, Audited, Batch, Browse, Failure, Filter, Listing, QueueDepth,
+    AdministrationRows, AuditFilter, HeldLeases, Audited, Batch, Browse, Failure, Filter, HeldLeases, Listing, QueueDepth,
     RowsAfter, ScanDepth, Store, StoredTask, TaskBundle, TaskKey, TaskRows, Writer, verify,
 };
 use storetest::ManualClock;
 use storetest::conformance::{Call, Fixture, Submission, carry::carry};
 use tokio::sync::Mutex;
-use verdict::{Scope, TaskId};
+use verdict::{Name, Scope, TaskId};
 
 use crate::conformance::Sqlite;
 use crate::postgres::Postgres;
@@ -91,6 +91,15 @@ impl<S: Store> Browse for Growing<S> {
         limit: usize,
     ) -> Result<TaskRows, Failure> {
         self.store.browse().rows(key, after, limit).await
+    }
+
+    async fn held_leases(
+        &self,
+        scope: &Scope,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<HeldLeases>, Failure> {
+        self.store.browse().held_leases(scope, after, limit).await
     }
 
     async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Listing, Failure> {

@@ -2,7 +2,8 @@
 
 use store::browse::{Browse, RowsAfter, ScanDepth};
 use store::row::{
-    Bodies, Entry, Filter, Listed, Listing, PAGE_BYTES_MAX, QueueDepth, StoredTask, TaskKey,
+    Bodies, Entry, Filter, LabelFilter, Listed, Listing, PAGE_BYTES_MAX, QueueDepth, StoredTask,
+    TaskKey,
 };
 use verdict::request::{Caller, Outcome};
 use verdict::{Fault, Name, Scope, Span, State, Subject, TaskId};
@@ -19,11 +20,11 @@ fn listed_ids(listing: &Listing) -> Vec<TaskId> {
     listing.tasks.iter().map(|listed| listed.task.key().id).collect()
 }
 
-async fn page<F: Fixture>(driver: &mut Driver<F>, filter: &Filter) -> Listing {
+pub(super) async fn page<F: Fixture>(driver: &mut Driver<F>, filter: &Filter) -> Listing {
     driver.browse().list(&Scope::default(), filter).await.expect("browsing works")
 }
 
-async fn list<F: Fixture>(driver: &mut Driver<F>, filter: Filter) -> Vec<TaskId> {
+pub(super) async fn list<F: Fixture>(driver: &mut Driver<F>, filter: Filter) -> Vec<TaskId> {
     let limit = if filter.limit == 0 { 99 } else { filter.limit };
     let listing = page(driver, &Filter { limit, ..filter }).await;
     assert_eq!(listing.next, None, "all of it is on one page");
@@ -31,7 +32,10 @@ async fn list<F: Fixture>(driver: &mut Driver<F>, filter: Filter) -> Vec<TaskId>
 }
 
 /// Every page of a list, to its end.
-async fn pages<F: Fixture>(driver: &mut Driver<F>, mut filter: Filter) -> Vec<Vec<TaskId>> {
+pub(super) async fn pages<F: Fixture>(
+    driver: &mut Driver<F>,
+    mut filter: Filter,
+) -> Vec<Vec<TaskId>> {
     let mut pages = Vec::new();
     loop {
         let listing = page(driver, &filter).await;
@@ -44,7 +48,7 @@ async fn pages<F: Fixture>(driver: &mut Driver<F>, mut filter: Filter) -> Vec<Ve
 }
 
 /// Adds tasks and ends every second one, so that lists must merge live and done.
-async fn populate<F: Fixture>(driver: &mut Driver<F>, count: usize) -> Vec<TaskId> {
+pub(super) async fn populate<F: Fixture>(driver: &mut Driver<F>, count: usize) -> Vec<TaskId> {
     let scope = Scope::default();
     let mut made = Vec::new();
     for n in 0..count {
@@ -83,7 +87,7 @@ async fn with_bodies<F: Fixture>(driver: &mut Driver<F>, outcome: Option<Outcome
     key.id
 }
 
-fn failed(trace: &str) -> Outcome {
+pub(super) fn failed(trace: &str) -> Outcome {
     Outcome::Failed(Fault {
         category: verdict::Category::UserCode,
         message: "it broke".into(),
@@ -166,7 +170,7 @@ pub async fn looks_at_so_many_tasks_for_a_page<F: Fixture>(driver: &mut Driver<F
     }
     driver.pause().await;
     let filter = Filter {
-        label: Some(("team".to_owned(), "red".to_owned())),
+        labels: vec![LabelFilter { name: "team".to_owned(), value: Some("red".to_owned()) }],
         limit: 9,
         scan_max: 3,
         ..Filter::default()
@@ -176,7 +180,7 @@ pub async fn looks_at_so_many_tasks_for_a_page<F: Fixture>(driver: &mut Driver<F
     let whole = Filter { scan_max: 7, ..filter.clone() };
     assert_eq!(pages(driver, whole).await, [[red_id]]);
     // No next page is announced once everything was examined.
-    let state = Filter { label: None, state: Some(State::Succeeded), ..filter };
+    let state = Filter { labels: Vec::new(), state: Some(State::Succeeded), ..filter };
     assert_eq!(pages(driver, Filter { scan_max: 7, ..state.clone() }).await, [[]]);
     assert_eq!(pages(driver, state).await.len(), 3);
 }
@@ -300,36 +304,6 @@ pub async fn reads_refusals_in_pages<F: Fixture>(driver: &mut Driver<F>) {
         seen.extend(page);
     }
     assert_eq!(seen, all);
-}
-
-pub async fn filters_what_it_lists<F: Fixture>(driver: &mut Driver<F>) {
-    let made = populate(driver, 4).await;
-    let scope = Scope::default();
-    let mut special = driver.submission(&scope, "letters");
-    special.submit.kind = "send".into();
-    special.spec.labels = [("team".to_owned(), "red".to_owned())].into();
-    let id = special.submit.id;
-    driver.submit(special).await;
-    driver.pause().await;
-    let state = |state| Filter { state: Some(state), ..Filter::default() };
-    let label = |value: &str| Filter {
-        label: Some(("team".to_owned(), value.to_owned())),
-        ..Filter::default()
-    };
-    assert_eq!(
-        list(driver, Filter { queue: Some("letters".into()), ..Filter::default() }).await,
-        [id]
-    );
-    assert_eq!(list(driver, Filter { kind: Some("send".into()), ..Filter::default() }).await, [id]);
-    assert_eq!(list(driver, label("red")).await, [id]);
-    assert_eq!(list(driver, label("blue")).await, []);
-    assert_eq!(list(driver, state(State::Running)).await, []);
-    let succeeded = list(driver, state(State::Succeeded)).await;
-    let queued = list(driver, state(State::Queued)).await;
-    assert_eq!((succeeded.len(), queued.len()), (2, 3));
-    assert!(made.iter().all(|id| succeeded.contains(id) != queued.contains(id)));
-    let both = Filter { queue: Some("letters".into()), ..state(State::Succeeded) };
-    assert_eq!(list(driver, both).await, []);
 }
 
 pub async fn finds_history_and_attempts<F: Fixture>(driver: &mut Driver<F>) {

@@ -10,12 +10,11 @@ use store::browse::{Browse, RowsAfter, ScanDepth};
 use store::clock::MonotonicClock;
 use store::failure::Failure;
 use store::row::{
-    Bodies, Entry, Filter, Listed, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey,
-    TaskRows,
+    Bodies, Entry, Filter, HeldLeases, Listed, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
 use store::row_size::{self, ByteBudget};
 use verdict::event::{Event, Submitted};
-use verdict::{ClosedAttempt, Json, Name, Scope, Subject, Task, TaskId, Time};
+use verdict::{Category, ClosedAttempt, Json, Lease, Name, Scope, Subject, Task, TaskId, Time};
 
 use super::lock;
 use super::tables::{Shared, Tables};
@@ -116,6 +115,26 @@ impl Browse for MemoryBrowse {
         }))
     }
 
+    async fn held_leases(
+        &self,
+        scope: &Scope,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<HeldLeases>, Failure> {
+        Ok(self.read(|tables| {
+            let mut held = BTreeMap::new();
+            let ours = tables.live.values().filter(|task| task.scope == *scope);
+            for task in ours {
+                if let Some(lease) = task.lease() {
+                    hold(&mut held, task, lease);
+                }
+            }
+            let later =
+                held.into_values().filter(|it| after.is_none_or(|after| it.worker > *after));
+            later.take(limit).collect()
+        }))
+    }
+
     async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
         let now = self.reading.now();
         Ok(self.read(|tables| {
@@ -185,6 +204,7 @@ fn list(tables: &Tables, scope: &Scope, filter: &Filter) -> Listing {
     let newest_first = tables.ids().into_iter().rev().map(|id| tables.found(id));
     let ours = newest_first.filter(|found| found.subject.scope() == Some(scope));
     let older = ours.filter(|found| filter.before.is_none_or(|before| found.key().id < before));
+    let older = older.filter(|found| filter.from.is_none_or(|from| found.key().id >= from));
     let mut budget = ByteBudget::new(filter.bytes);
     let (mut tasks, mut last) = (Vec::new(), None);
     for (scanned, found) in older.enumerate() {
@@ -192,12 +212,13 @@ fn list(tables: &Tables, scope: &Scope, filter: &Filter) -> Listing {
             return Listing { tasks, next: last };
         }
         let id = found.key().id;
-        if matches(&found, filter) {
+        let worker = worker(tables, &found);
+        if matches(&found, worker.as_ref(), filter) {
             let found = without_bodies(found, filter.bodies);
             if !budget.takes(row_size::task(&found)) {
                 return Listing { tasks, next: last };
             }
-            tasks.push(Listed { task: found, submitted: submitted(tables, id) });
+            tasks.push(Listed { task: found, submitted: submitted(tables, id), worker });
         }
         last = Some(id);
     }
@@ -228,7 +249,18 @@ fn without_bodies(mut found: StoredTask, bodies: Bodies) -> StoredTask {
     found
 }
 
-fn matches(found: &StoredTask, filter: &Filter) -> bool {
+/// The worker that holds the lease, or had the latest attempt.
+fn worker(tables: &Tables, found: &StoredTask) -> Option<Name> {
+    let holder = match &found.subject {
+        Subject::Live(task) => task.lease().map(|lease| lease.owner.clone()),
+        Subject::Done(_) | Subject::Absent => None,
+    };
+    let id = found.key().id;
+    let latest = || tables.attempts.range((id, 0)..=(id, u32::MAX)).next_back();
+    holder.or_else(|| latest().map(|(_, closed)| closed.owner.clone()))
+}
+
+fn matches(found: &StoredTask, worker: Option<&Name>, filter: &Filter) -> bool {
     let (queue, kind) = match &found.subject {
         Subject::Live(task) => (&task.queue, &task.kind),
         Subject::Done(done) => (&done.queue, &done.kind),
@@ -237,9 +269,35 @@ fn matches(found: &StoredTask, filter: &Filter) -> bool {
     filter.state.is_none_or(|state| found.subject.state() == Some(state))
         && filter.queue.as_ref().is_none_or(|wanted| queue == wanted)
         && filter.kind.as_ref().is_none_or(|wanted| kind == wanted)
-        && filter.label.as_ref().is_none_or(|(name, value)| {
-            found.spec.labels.get(name).is_some_and(|labelled| labelled == value)
-        })
+        && filter.labels.iter().all(|label| label.matches(&found.spec.labels))
+        && filter.worker.as_ref().is_none_or(|wanted| worker == Some(wanted))
+        && filter.category.is_none_or(|category| has_failed_with(found, category))
+}
+
+fn has_failed_with(found: &StoredTask, category: Category) -> bool {
+    match &found.subject {
+        Subject::Done(done) => {
+            done.end.fault.as_ref().is_some_and(|fault| fault.category == category)
+        }
+        Subject::Live(_) | Subject::Absent => false,
+    }
+}
+
+/// The leases of one worker at one queue, with one more.
+fn hold(held: &mut BTreeMap<(Name, Name), HeldLeases>, task: &Task, lease: &Lease) {
+    let place = (lease.owner.clone(), task.queue.clone());
+    let known = held.entry(place).or_insert_with(|| HeldLeases {
+        worker: lease.owner.clone(),
+        queue: task.queue.clone(),
+        count: 0,
+        oldest_acquired_at: lease.acquired_at,
+        latest_heartbeat_at: lease.heartbeat_at,
+        next_expires_at: lease.expires_at,
+    });
+    known.count += 1;
+    known.oldest_acquired_at = known.oldest_acquired_at.min(lease.acquired_at);
+    known.latest_heartbeat_at = known.latest_heartbeat_at.max(lease.heartbeat_at);
+    known.next_expires_at = known.next_expires_at.min(lease.expires_at);
 }
 
 fn count(depths: &mut BTreeMap<(Scope, Name), QueueDepth>, task: &Task, now: Time) {

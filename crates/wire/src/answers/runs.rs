@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::requests::Resources;
 use crate::{ErrorCategory, Json, State, Time, Verdict};
 
 /// A run and its condition now.
@@ -26,6 +27,32 @@ pub struct Run {
     pub lost: u32,
     pub max_attempts: u32,
     pub priority: i32,
+    /// How many attempts may be lost with their worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_max: Option<u32>,
+    /// How long a worker may go without a heartbeat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_interval_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel_grace_ms: Option<u64>,
+    /// How the wait between failed attempts grows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// The idempotency key that the run was submitted with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+    /// The run that this one repeats, if it was made by a retry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<String>,
+    /// The worker that holds the lease, or had the latest attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = crate::Json, required = false)]
     pub output: Option<Json>,
@@ -68,6 +95,14 @@ pub struct Run {
     #[schema(required = false)]
     pub refused: Vec<RefusedCall>,
     pub server_time: Time,
+}
+
+/// The wait between failed attempts: from `baseMs`, doubling, up to `capMs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryPolicy {
+    pub base_ms: u64,
+    pub cap_ms: u64,
 }
 
 /// A refused call under a lease. One is kept per lease, call and code.

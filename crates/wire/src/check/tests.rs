@@ -265,8 +265,15 @@ fn queries_are_bounded_too() {
     assert_eq!(list(|query| query.limit = Some(1000)).check(), Ok(()));
     assert_eq!(field_of(&list(|query| query.limit = Some(1001))), "limit");
     assert_eq!(field_of(&list(|query| query.limit = Some(0))), "limit");
-    assert_eq!(list(|query| query.label = Some("team=a=b".into())).check(), Ok(()));
-    assert_eq!(field_of(&list(|query| query.label = Some("team".into()))), "label");
+    assert_eq!(list(|query| query.label = vec!["team=a=b".into(), "env".into()]).check(), Ok(()));
+    assert_eq!(field_of(&list(|query| query.label = vec!["a".into(), "=b".into()])), "label");
+    assert_eq!(list(|query| query.label = vec!["a".into(); 32]).check(), Ok(()));
+    assert_eq!(field_of(&list(|query| query.label = vec!["a".into(); 33])), "label");
+    assert_eq!(field_of(&list(|query| query.worker = Some("a b".into()))), "worker");
+    let cancelled = list(|query| query.category = Some(ErrorCategory::Cancelled));
+    assert_eq!(field_of(&cancelled), "category");
+    let workers = ListWorkers { after: Some("w 1".to_owned()), limit: None };
+    assert_eq!(field_of(&workers), "after");
     assert_eq!(list(|query| query.cursor = Some("c".repeat(512))).check(), Ok(()));
     assert_eq!(field_of(&list(|query| query.cursor = Some("c".repeat(513)))), "cursor");
     assert_eq!(list(|query| query.include = Some("stackTrace,input".into())).check(), Ok(()));

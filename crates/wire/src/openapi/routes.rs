@@ -7,7 +7,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use super::{Caller, HttpMethod, text_parameter};
 use crate::Code;
 use crate::admin::AuditQuery;
-use crate::requests::{HistoryQuery, ListRuns, RecordQuery, WaitMs};
+use crate::requests::{HistoryQuery, ListRuns, ListWorkers, RecordQuery, WaitMs};
 
 pub(super) struct Route {
     pub(super) method: HttpMethod,
@@ -103,12 +103,15 @@ const fn key(to: &'static str) -> NextCall {
 pub(super) const LINKS: &[NextCall] = &[
     run("submitRuns", 201, "/runId", "getRun"),
     run("submitRuns", 201, "/runId", "cancelRun"),
+    run("submitRuns", 201, "/runId", "retryRun"),
     run("submitRuns", 201, "/runId", "getHistory"),
     run("submitRuns", 201, "/runId", "getRecord"),
     run("submitRuns", 201, "/runId", "explainRun"),
     run("listRuns", 200, "/runs/0/runId", "getRun"),
     run("cancelRun", 202, "/runId", "getRun"),
     run("cancelRun", 202, "/runId", "getRecord"),
+    run("cancelRun", 202, "/runId", "retryRun"),
+    run("retryRun", 201, "/runId", "getRun"),
     key("rotateKey"),
     key("revokeKey"),
 ];
@@ -183,6 +186,29 @@ pub(super) const ROUTES: &[Route] = &[
         ],
     },
     Route {
+        method: HttpMethod::Post,
+        path: "/v1/runs/{runId}/retry",
+        id: "retryRun",
+        tag: "runs",
+        summary: "Submit a run that did not succeed once more, as a new run with the same settings",
+        caller: Caller::ApiKey,
+        parameters: idempotency_key,
+        body: Some(Body::JsonOrEmpty("RetryRun")),
+        answers: &[
+            (201, "The new run was accepted.", Body::Json("RunAccepted")),
+            (200, "The new run was accepted before under this key.", Body::Json("RunAccepted")),
+        ],
+        codes: with_key_codes![
+            RunNotFound,
+            RunNotRetryable,
+            BodyTooLarge,
+            UnsupportedMediaType,
+            IdempotencyKeyReused,
+            QuotaReached,
+            UnknownOutcome
+        ],
+    },
+    Route {
         method: HttpMethod::Get,
         path: "/v1/runs/{runId}/history",
         id: "getHistory",
@@ -228,6 +254,18 @@ pub(super) const ROUTES: &[Route] = &[
         parameters: no_parameters,
         body: None,
         answers: &[(200, "Every queue that holds a task.", Body::Json("Queues"))],
+        codes: with_key_codes![],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/workers",
+        id: "listWorkers",
+        tag: "runs",
+        summary: "Show which workers poll for what, and which hold leases",
+        caller: Caller::ApiKey,
+        parameters: query::<ListWorkers>,
+        body: None,
+        answers: &[(200, "A page of workers, by name.", Body::Json("Workers"))],
         codes: with_key_codes![],
     },
     Route {

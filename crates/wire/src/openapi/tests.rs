@@ -138,7 +138,9 @@ fn run() -> Value {
     json!({
         "runId": "r", "taskId": "t", "tenantId": "default", "workspaceId": "default", "kind": "k",
         "queue": "q", "state": "running", "attempt": 1, "failures": 0, "lost": 0, "maxAttempts": 3,
-        "priority": 0, "output": [], "error": run_error(), "labels": {}, "goal": "g", "taskKey": "t",
+        "priority": 0, "lostMax": 3, "leaseMs": 4, "heartbeatIntervalMs": 5, "cancelGraceMs": 6,
+        "retry": {"baseMs": 1, "capMs": 2}, "resources": resources(), "seed": 7,
+        "idempotencyKey": "i", "retryOf": "r", "workerId": "w", "output": [], "error": run_error(), "labels": {}, "goal": "g", "taskKey": "t",
         "assetId": "a", "createdAt": AT, "startedAt": AT, "completedAt": AT, "runAt": AT,
         "nextAttemptAt": AT, "deadline": AT, "cancelRequestedAt": AT, "cancelReason": "c",
         "lease": lease(), "input": {}, "refused": [refused_call()], "serverTime": AT,
@@ -220,6 +222,7 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
     shapes.check_strict::<requests::Resources>("Resources", resources());
     shapes.check_strict::<requests::Retry>("Retry", json!({"baseMs": 1, "capMs": 2}));
     shapes.check_strict::<requests::CancelRun>("CancelRun", json!({"reason": "r", "force": true}));
+    shapes.check_strict::<requests::RetryRun>("RetryRun", json!({}));
     let poll = json!({"workerId": "w", "queues": ["q"], "kinds": ["k"], "max": 1, "waitMs": 2,
         "pollId": "p"});
     shapes.check_strict::<requests::LeaseRequest>("LeaseRequest", poll);
@@ -252,6 +255,7 @@ fn check_answers(shapes: &mut Shapes) {
     shapes.check_open::<answers::SubmitResults>("SubmitResults", results);
     shapes.check_open::<answers::SubmitResult>("SubmitResult", submit_result());
     shapes.check_open::<answers::Run>("Run", run());
+    shapes.check_open::<answers::RetryPolicy>("RetryPolicy", json!({"baseMs": 1, "capMs": 2}));
     shapes.check_open::<answers::RefusedCall>("RefusedCall", refused_call());
     shapes.check_open::<answers::RunError>("RunError", run_error());
     shapes.check_open::<answers::Lease>("Lease", lease());
@@ -288,6 +292,7 @@ fn check_answers(shapes: &mut Shapes) {
     );
     shapes.check_open::<answers::AttemptView>("AttemptView", attempt_view());
     shapes.check_open::<answers::AttemptClaims>("AttemptClaims", claims());
+    check_workers(shapes);
     shapes.check_open::<answers::Queues>("Queues", json!({"queues": [queue_view()]}));
     shapes.check_open::<answers::QueueView>("QueueView", queue_view());
     let check = json!({"name": "store", "ok": true, "detail": "d"});
@@ -296,6 +301,19 @@ fn check_answers(shapes: &mut Shapes) {
     shapes.check_open::<answers::Version>("Version", json!({"version": "0.1.0", "api": "v1"}));
     shapes.check_open::<answers::Problem>("Problem", problem_sample());
     check_administration(shapes);
+}
+
+fn check_workers(shapes: &mut Shapes) {
+    let polls = json!({"queues": ["q"], "kinds": ["k"], "count": 1, "max": 2});
+    let leases = json!({"queue": "q", "count": 1, "oldestAcquiredAt": AT, "latestHeartbeatAt": AT,
+        "nextExpiresAt": AT});
+    let worker = json!({"workerId": "w", "polls": [polls], "leases": [leases]});
+    shapes.check_open::<answers::WorkerPolls>("WorkerPolls", polls);
+    shapes.check_open::<answers::WorkerLeases>("WorkerLeases", leases);
+    shapes.check_open::<answers::WorkerView>("WorkerView", worker.clone());
+    let workers =
+        json!({"workers": [worker], "nextAfter": "w", "coordinators": 1, "serverTime": AT});
+    shapes.check_open::<answers::Workers>("Workers", workers);
 }
 
 fn check_administration(shapes: &mut Shapes) {
@@ -395,6 +413,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/runs/{runId}", "get"),
         ("/v1/runs/{runId}/cancel", "post"),
         ("/v1/runs/{runId}/history", "get"),
+        ("/v1/runs/{runId}/retry", "post"),
         ("/v1/runs/{runId}/record", "get"),
         ("/v1/runs/{runId}/explain", "get"),
         ("/v1/set-aside", "get"),
@@ -402,6 +421,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/tasks/{taskId}/completed", "post"),
         ("/v1/tasks/{taskId}/heartbeat", "post"),
         ("/v1/tasks/{taskId}/started", "post"),
+        ("/v1/workers", "get"),
         ("/version", "get"),
     ];
     let expected: BTreeMap<String, BTreeSet<String>> = expected
@@ -428,7 +448,15 @@ fn callers_and_parameters_are_declared() {
     let list = document["paths"]["/v1/runs"]["get"]["parameters"].as_array().unwrap();
     let names: Vec<&str> =
         list.iter().map(|parameter| parameter["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["state", "queue", "kind", "label", "limit", "cursor", "include"]);
+    let expected = [
+        "state", "queue", "kind", "label", "since", "until", "worker", "category", "limit",
+        "cursor", "include",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(
+        (&list[3]["schema"]["type"], &list[3]["required"]),
+        (&json!("array"), &json!(false))
+    );
     let wait = &document["paths"]["/v1/runs/{runId}"]["get"]["parameters"];
     assert_eq!((&wait[0]["name"], &wait[0]["in"]), (&json!("runId"), &json!("path")));
     assert_eq!((&wait[1]["name"], &wait[1]["required"]), (&json!("waitMs"), &json!(false)));

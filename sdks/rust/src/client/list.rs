@@ -1,9 +1,9 @@
 //! Lists of runs, with filters.
 
 use futures_util::future::BoxFuture;
-use wire::State;
 use wire::answers::RunList;
 use wire::requests::ListRuns;
+use wire::{ErrorCategory, State, Time};
 
 use super::Client;
 use crate::Error;
@@ -54,9 +54,39 @@ impl ListRequest {
         self
     }
 
-    /// Only runs whose label has this value.
+    /// Only runs whose label has this value. Every label that is given must match.
     pub fn label(mut self, name: &str, value: &str) -> ListRequest {
-        self.filters.label = Some(format!("{name}={value}"));
+        self.filters.label.push(format!("{name}={value}"));
+        self
+    }
+
+    /// Only runs that have this label, whatever its value.
+    pub fn has_label(mut self, name: impl Into<String>) -> ListRequest {
+        self.filters.label.push(name.into());
+        self
+    }
+
+    /// Only runs that were submitted at this time or later.
+    pub fn since(mut self, time: Time) -> ListRequest {
+        self.filters.since = Some(time);
+        self
+    }
+
+    /// Only runs that were submitted before this time.
+    pub fn until(mut self, time: Time) -> ListRequest {
+        self.filters.until = Some(time);
+        self
+    }
+
+    /// Only runs whose lease this worker holds, or whose latest attempt it had.
+    pub fn worker(mut self, worker_id: impl Into<String>) -> ListRequest {
+        self.filters.worker = Some(worker_id.into());
+        self
+    }
+
+    /// Only runs that ended with a failure of this category.
+    pub fn category(mut self, category: ErrorCategory) -> ListRequest {
+        self.filters.category = Some(category);
         self
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::wire::requests::{Completed, Heartbeat, Started};
+use tenure::wire::requests::{Completed, Heartbeat, ListWorkers, Started};
 use tenure::{CancelMode, Client, Code, Error, Json, NewRun, Outcome, Retries, State, Verdict};
 
 use crate::coordinator::{API_KEY, Coordinator, Reply, SERVER_TIME, problem, quick};
@@ -237,16 +237,24 @@ async fn every_call_goes_to_its_path_with_its_query_and_body() {
     // S4-74: the client library has every call. S4-2, S4-3, S4-4, S4-6, S4-14: the calls of a task
     // carry its token, in camelCase.
     let coordinator = Coordinator::start().await;
-    for path in
-        ["/cancel", "/history", "/record", "/queues", "/version", "/heartbeat", "/completed"]
-    {
+    for path in [
+        "/cancel",
+        "/retry",
+        "/history",
+        "/record",
+        "/queues",
+        "/workers",
+        "/version",
+        "/heartbeat",
+        "/completed",
+    ] {
         coordinator.always(path, problem(404, "not_found"));
     }
     coordinator.always("/v1/runs", Reply::Json(200, json!({ "runs": [run("queued")] })));
     coordinator.always("/readyz", Reply::Json(503, json!({ "ready": false, "checks": [] })));
     let client = coordinator.client();
 
-    let list = client.list().state(State::Retry).label("a", "b c").limit(5);
+    let list = client.list().state(State::Retry).label("a", "b c").has_label("d").limit(5);
     assert_eq!(list.include_input().include_output().await.unwrap().runs.len(), 1);
     assert!(!client.ready().await.unwrap().ready);
     let beat = Heartbeat { attempt: 1, worker_id: "w".to_owned(), ..Heartbeat::default() };
@@ -259,8 +267,11 @@ async fn every_call_goes_to_its_path_with_its_query_and_body() {
     run.cancel().await.unwrap_err();
     run.cancel().mode(CancelMode::Immediate).await.unwrap_err();
     run.history().after(3).wait(Duration::from_millis(10)).await.unwrap_err();
+    run.retry().key("again").await.unwrap_err();
     client.run("run/1").record().await.unwrap_err();
     client.queues().await.unwrap_err();
+    let page = ListWorkers { after: Some("w1".to_owned()), limit: Some(2) };
+    client.workers(&page).await.unwrap_err();
     client.version().await.unwrap_err();
 
     let made: Vec<(String, String, String)> = coordinator
@@ -270,7 +281,7 @@ async fn every_call_goes_to_its_path_with_its_query_and_body() {
         .map(|call| (call.path, call.query, String::from_utf8_lossy(&call.bytes).into_owned()))
         .collect();
     let expected = [
-        ("/v1/runs", "include=input%2Coutput&label=a%3Db+c&limit=5&state=retry", ""),
+        ("/v1/runs", "include=input%2Coutput&label=a%3Db+c&label=d&limit=5&state=retry", ""),
         ("/readyz", "", ""),
         ("/v1/tasks/task_1/started", "", r#"{"attempt":1,"workerId":"w"}"#),
         ("/v1/tasks/task_1/heartbeat", "", r#"{"attempt":1,"workerId":"w"}"#),
@@ -279,8 +290,10 @@ async fn every_call_goes_to_its_path_with_its_query_and_body() {
         ("/v1/runs/run_1/cancel", "", "{}"),
         ("/v1/runs/run_1/cancel", "", r#"{"force":true}"#),
         ("/v1/runs/run_1/history", "after=3&waitMs=10", ""),
+        ("/v1/runs/run_1/retry", "", "{}"),
         ("/v1/runs/run%2F1/record", "", ""),
         ("/v1/queues", "", ""),
+        ("/v1/workers", "after=w1&limit=2", ""),
         ("/version", "", ""),
     ];
     let expected = expected.map(|(p, q, b)| (p.to_owned(), q.to_owned(), b.to_owned()));

@@ -96,19 +96,23 @@ fn route(method: &str, path: &str) -> Route {
 /// A call of every route that would succeed, except for the rate or a drain.
 struct Calls {
     lease: Lease,
+    /// A run that may be retried.
+    cancelled: String,
     key: String,
 }
 
 impl Calls {
     async fn prepare(api: &TestServer) -> Self {
+        let cancelled = api.submit(json!({})).await;
+        api.cancel(&cancelled, json!({})).await.has("state", "cancelled");
         let lease = api.leased(json!({})).await;
         let made = api.post("/v1/keys", &api.admin_key, json!({"roles": ["client"]})).await.ok();
-        Self { lease, key: made["key"]["keyId"].as_str().unwrap().to_owned() }
+        Self { lease, cancelled, key: made["key"]["keyId"].as_str().unwrap().to_owned() }
     }
 
     fn path(&self, pattern: &str) -> String {
-        let path =
-            pattern.replace("{runId}", &self.lease.run).replace("{taskId}", &self.lease.task);
+        let run = if pattern.ends_with("/retry") { &self.cancelled } else { &self.lease.run };
+        let path = pattern.replace("{runId}", run).replace("{taskId}", &self.lease.task);
         path.replace("{keyId}", &self.key).replace("{page}", "forbidden")
     }
 

@@ -16,8 +16,7 @@ use crate::postgres::connection::session;
 use crate::postgres::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
 use crate::postgres::{Shared, administration, scopes};
 use crate::row::{
-    Entry, Filter, Listing, PAGE_BYTES_MAX, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey,
-    TaskRows,
+    Entry, Filter, HeldLeases, Listing, PAGE_BYTES_MAX, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
 use crate::row_size::{self, ByteBudget};
 
@@ -340,6 +339,44 @@ async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<Q
     rows?.iter().map(depth).collect()
 }
 
+async fn held_leases(
+    client: &Client,
+    scope: &Scope,
+    after: Option<&Name>,
+    limit: usize,
+) -> Read<Vec<HeldLeases>> {
+    let sql = "SELECT l.owner, l.queue, count(*), min(l.acquired_at), max(l.heartbeat_at), \
+            min(l.expires_at) FROM tenure.live l \
+        WHERE l.lease IS NOT NULL AND l.tenant = $1 AND l.workspace = $2 \
+            AND ($3::text IS NULL OR l.owner COLLATE \"C\" > $3) \
+        GROUP BY l.owner, l.queue ORDER BY l.owner COLLATE \"C\", l.queue COLLATE \"C\" LIMIT $4";
+    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
+    let (after, limit) = (after.map(Name::as_str), as_limit(limit));
+    let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+        (&tenant, Type::TEXT),
+        (&workspace, Type::TEXT),
+        (&after, Type::TEXT),
+        (&limit, Type::INT8),
+    ];
+    let (allowed, rows) = futures_util::join!(
+        client.batch_execute(session::WHOLE_TABLES),
+        client.query_typed(sql, &parameters)
+    );
+    allowed?;
+    let held = |row: &Row| {
+        let mut columns = Columns::of(row);
+        Ok(HeldLeases {
+            worker: columns.name()?,
+            queue: columns.name()?,
+            count: columns.take::<i64>()?.unsigned_abs(),
+            oldest_acquired_at: columns.time()?,
+            latest_heartbeat_at: columns.time()?,
+            next_expires_at: columns.time()?,
+        })
+    };
+    rows?.iter().map(held).collect()
+}
+
 async fn ahead(client: &Client, key: &TaskKey, now: Time, limit: usize) -> Read<usize> {
     let id = id_bytes(key.id);
     let (id, tenant) = (&id[..], key.scope.tenant.as_str());
@@ -458,6 +495,19 @@ impl Browse for PostgresBrowse {
         let read = move |client: Client| async move { quota::counted(&client, &asked).await };
         let counted = self.in_all("counting unfinished runs", read).await?;
         Ok(tenants.iter().map(|name| counted.get(name).copied().unwrap_or(0)).collect())
+    }
+
+    async fn held_leases(
+        &self,
+        scope: &Scope,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<HeldLeases>, Failure> {
+        let (wanted, after) = (scope.clone(), after.cloned());
+        self.in_scope("reading held leases", scope, move |client| async move {
+            held_leases(&client, &wanted, after.as_ref(), limit).await
+        })
+        .await
     }
 
     async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {

@@ -1,20 +1,20 @@
 //! Tasks by id, and lists of tasks: first their ids and sizes, then the rows of those that fit.
 //!
 //! A list enters the index of its scope at its cursor, and visits no row of another scope. Filters that the index
-//! does not cover (queue, kind, state, label) are checked row by row, up to a maximum number of rows. The page then
-//! ends, and its cursor says where the next one continues.
+//! does not cover (queue, kind, state, labels, worker, category) are checked row by row, up to a maximum number of
+//! rows. The page then ends, and its cursor says where the next one continues.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Scope, State, Subject, TaskId};
+use verdict::{Category, Scope, State, Subject, TaskId};
 
 use super::{Client, Read, as_limit};
 use crate::columns::{listed_done, listed_spec, submitted};
 use crate::postgres::rows::{self, Columns, SPEC, done_columns, id_bytes, task_columns};
-use crate::row::{Bodies, Filter, Listed, Listing, StoredTask};
+use crate::row::{Bodies, Filter, LabelFilter, Listed, Listing, StoredTask};
 use crate::row_size::{ByteBudget, ROW_BYTES};
 
 const WITHOUT_TRACE: &str = "(d.fault::jsonb - 'stack_trace')::text";
@@ -22,26 +22,32 @@ const WITHOUT_TRACE: &str = "(d.fault::jsonb - 'stack_trace')::text";
 const FAULT_BYTES_MAX: usize = 4_096;
 const ALL: Bodies = Bodies { input: true, output: true, stack_trace: true };
 
-static FOUND_LIVE: LazyLock<String> = LazyLock::new(|| live_statement(SPEC));
-static FOUND_DONE: LazyLock<String> = LazyLock::new(|| done_statement(&done_columns(), SPEC));
+/// The worker of a list's task: it holds the lease, or had the latest attempt. A read by id leaves it out.
+const WORKER: &str = "coalesce((SELECT l.owner FROM tenure.live l WHERE l.id = i.id), \
+    (SELECT a.owner FROM tenure.attempts a WHERE a.task = i.id ORDER BY a.attempt DESC LIMIT 1))";
+const NO_WORKER: &str = "NULL::text";
+
+static FOUND_LIVE: LazyLock<String> = LazyLock::new(|| live_statement(SPEC, NO_WORKER));
+static FOUND_DONE: LazyLock<String> =
+    LazyLock::new(|| done_statement(&done_columns(), SPEC, NO_WORKER));
 
 /// Statements that read single tasks often, to be prepared on direct connections.
 pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'static str> {
     [FOUND_LIVE.as_str(), FOUND_DONE.as_str()].into_iter()
 }
 
-fn live_statement(spec: &str) -> String {
+fn live_statement(spec: &str, worker: &str) -> String {
     format!(
-        "SELECT {}, {spec}, i.tale FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id \
+        "SELECT {}, {spec}, i.tale, {worker} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id \
          WHERE l.id = ANY ($1)",
         task_columns()
     )
 }
 
-fn done_statement(columns: &str, spec: &str) -> String {
+fn done_statement(columns: &str, spec: &str, worker: &str) -> String {
     format!(
-        "SELECT {columns}, {spec}, i.tale FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id \
-         WHERE d.id = ANY ($1)"
+        "SELECT {columns}, {spec}, i.tale, {worker} \
+         FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id WHERE d.id = ANY ($1)"
     )
 }
 
@@ -75,7 +81,8 @@ async fn read(client: &Client, live: &str, done: &str, ids: &[Vec<u8>]) -> Read<
 fn listed(columns: &mut Columns<'_>, id: TaskId, subject: Subject) -> Read<Listed> {
     let (spec, inline_history) = (rows::spec(columns)?, columns.inline_history()?);
     let entries = inline_history.entries(id).map_err(|error| columns.unreadable(error))?;
-    Ok(Listed { task: StoredTask { subject, spec }, submitted: submitted(entries) })
+    let worker = columns.optional_name()?;
+    Ok(Listed { task: StoredTask { subject, spec }, submitted: submitted(entries), worker })
 }
 
 fn task_id(bytes: &[u8]) -> Option<TaskId> {
@@ -103,7 +110,7 @@ pub(in crate::postgres) async fn list(
     };
     let spec = listed_spec(filter.bodies);
     let columns = format!("{}, {}", rows::ended_head(), listed_done(filter.bodies, WITHOUT_TRACE));
-    let (live, done) = (live_statement(&spec), done_statement(&columns, &spec));
+    let (live, done) = (live_statement(&spec, WORKER), done_statement(&columns, &spec, WORKER));
     Ok(Listing { tasks: read(client, &live, &done, &chosen).await?, next })
 }
 
@@ -133,49 +140,59 @@ fn weight(bodies: Bodies) -> String {
 /// Written as one row comparison on the index of scopes. Three separate conditions would also fit the index of ids,
 /// and a generic plan would choose that one: it scans the tasks of all scopes.
 const OF_SCOPE: &str = "tenure.inputs WHERE (tenant, workspace, id) < ($2, $3, $1) \
-    AND (tenant, workspace, id) >= ($2, $3, ''::bytea) \
+    AND (tenant, workspace, id) >= ($2, $3, $4) \
     ORDER BY tenant DESC, workspace DESC, id DESC";
 
 /// Newest first. A filter by state reads only the table that holds that state.
 pub(in crate::postgres) fn list_statement(filter: &Filter) -> String {
     let state = match filter.state {
-        None => "CROSS JOIN (SELECT $8::text) s".to_owned(),
+        None => "CROSS JOIN (SELECT $9::text) s".to_owned(),
         Some(state) => {
             let table = if state.is_terminal() { "done" } else { "live" };
             format!(
-                "CROSS JOIN LATERAL (SELECT 1 FROM tenure.{table} WHERE id = i.id AND state = $8 \
+                "CROSS JOIN LATERAL (SELECT 1 FROM tenure.{table} WHERE id = i.id AND state = $9 \
                  OFFSET 0) s"
             )
         }
     };
     format!(
-        "SELECT i.id, {} FROM (SELECT * FROM {OF_SCOPE} LIMIT $10) i {state} \
-         WHERE ($4::text IS NULL OR i.queue = $4) AND ($5::text IS NULL OR i.kind = $5) \
-            AND ($6::text IS NULL OR i.labels::jsonb ->> $6 = $7) \
-         ORDER BY i.tenant DESC, i.workspace DESC, i.id DESC LIMIT $9",
+        "SELECT i.id, {} FROM (SELECT * FROM {OF_SCOPE} LIMIT $13) i {state} \
+         WHERE ($5::text IS NULL OR i.queue = $5) AND ($6::text IS NULL OR i.kind = $6) \
+            AND ($7::text[] IS NULL OR i.labels::jsonb @> ALL ($7::jsonb[])) \
+            AND ($8::text[] IS NULL OR i.labels::jsonb ?& $8) \
+            AND ($10::text IS NULL OR {CATEGORY} = $10) AND ($11::text IS NULL OR {WORKER} = $11) \
+         ORDER BY i.tenant DESC, i.workspace DESC, i.id DESC LIMIT $12",
         weight(filter.bodies)
     )
 }
 
+/// The category of the failure that ended a task.
+const CATEGORY: &str =
+    "(SELECT d.fault::jsonb ->> 'category' FROM tenure.done d WHERE d.id = i.id)";
+
 /// The tasks that pass the filter, at most one more than the page may have.
 async fn candidates(client: &Client, scope: &Scope, filter: &Filter) -> Read<Vec<Candidate>> {
-    let before = before(filter);
+    let (before, from) = (before(filter), from(filter));
     let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
     let queue = filter.queue.as_ref().map(|name| name.as_str());
     let kind = filter.kind.as_ref().map(|name| name.as_str());
-    let label = filter.label.as_ref().map(|(name, _)| name.as_str());
-    let value = filter.label.as_ref().map(|(_, value)| value.as_str());
+    let (values, names) = label_parameters(&filter.labels);
     let state = filter.state.map(State::name);
+    let category = filter.category.map(Category::name);
+    let worker = filter.worker.as_ref().map(|name| name.as_str());
     let (limit, scan_max) = (as_limit(filter.limit.saturating_add(1)), as_limit(filter.scan_max));
-    let parameters: [(&(dyn ToSql + Sync), Type); 10] = [
+    let parameters: [(&(dyn ToSql + Sync), Type); 13] = [
         (&before, Type::BYTEA),
         (&tenant, Type::TEXT),
         (&workspace, Type::TEXT),
+        (&from, Type::BYTEA),
         (&queue, Type::TEXT),
         (&kind, Type::TEXT),
-        (&label, Type::TEXT),
-        (&value, Type::TEXT),
+        (&values, Type::TEXT_ARRAY),
+        (&names, Type::TEXT_ARRAY),
         (&state, Type::TEXT),
+        (&category, Type::TEXT),
+        (&worker, Type::TEXT),
         (&limit, Type::INT8),
         (&scan_max, Type::INT8),
     ];
@@ -183,9 +200,26 @@ async fn candidates(client: &Client, scope: &Scope, filter: &Filter) -> Read<Vec
     rows.iter().map(candidate).collect()
 }
 
+/// Labels with their values, each as a JSON object, and the names of labels that may have any value.
+fn label_parameters(labels: &[LabelFilter]) -> (Option<Vec<String>>, Option<Vec<&str>>) {
+    let with_value = labels.iter().filter_map(|label| {
+        let value = label.value.as_deref()?;
+        Some(serde_json::json!({ &label.name: value }).to_string())
+    });
+    let without = labels.iter().filter(|label| label.value.is_none());
+    let values: Vec<String> = with_value.collect();
+    let names: Vec<&str> = without.map(|label| label.name.as_str()).collect();
+    ((!values.is_empty()).then_some(values), (!names.is_empty()).then_some(names))
+}
+
 /// The cursor; without one, a value above every id, so that the index is always entered at a position.
 fn before(filter: &Filter) -> Vec<u8> {
     filter.before.map_or(vec![0xff; 17], |id| id_bytes(id).to_vec())
+}
+
+/// The oldest id of the list; without one, a value below every id.
+fn from(filter: &Filter) -> Vec<u8> {
+    filter.from.map_or(Vec::new(), |id| id_bytes(id).to_vec())
 }
 
 fn candidate(row: &Row) -> Read<Candidate> {
@@ -197,15 +231,17 @@ fn candidate(row: &Row) -> Read<Candidate> {
 
 /// The last task that was scanned, if there are more behind it.
 async fn scanned_to(client: &Client, scope: &Scope, filter: &Filter) -> Read<Option<TaskId>> {
-    let (before, scan_max) = (before(filter), as_limit(filter.scan_max.saturating_sub(1)));
+    let (before, from) = (before(filter), from(filter));
+    let scan_max = as_limit(filter.scan_max.saturating_sub(1));
     let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
-    let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
         (&before, Type::BYTEA),
         (&tenant, Type::TEXT),
         (&workspace, Type::TEXT),
+        (&from, Type::BYTEA),
         (&scan_max, Type::INT8),
     ];
-    let sql = format!("SELECT id FROM {OF_SCOPE} OFFSET $4 LIMIT 2");
+    let sql = format!("SELECT id FROM {OF_SCOPE} OFFSET $5 LIMIT 2");
     let rows = client.query_typed(&sql, &parameters).await?;
     match rows.as_slice() {
         [last, _] => Ok(Some(Columns::of(last).task_id()?)),

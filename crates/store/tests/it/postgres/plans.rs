@@ -1,7 +1,7 @@
 //! How many rows the statements of a lifecycle visit, independent of the size of the store.
 
 use store::postgres::{hot_statements, list_statement};
-use store::{Filter, TaskKey, TaskWithSpec};
+use store::{Filter, LabelFilter, TaskKey, TaskWithSpec};
 use storetest::conformance::driver::caller;
 use storetest::conformance::reports::{report, succeeded};
 use storetest::conformance::{Between, Driver};
@@ -93,21 +93,27 @@ async fn crowd(client: &Client, each: i32) {
 /// How many rows of `inputs` a list visits, with a custom or a generic plan.
 async fn visited(client: &Client, mode: &str, tenant: &str, filter: &Filter) -> (u64, Vec<String>) {
     let quoted = |value: Option<&str>| value.map_or("NULL".to_owned(), |it| format!("'{it}'"));
-    let label = quoted(filter.label.as_ref().map(|(name, _)| name.as_str()));
-    let value = quoted(filter.label.as_ref().map(|(_, value)| value.as_str()));
+    let label = |label: &LabelFilter| {
+        format!(r#"ARRAY['{{"{}":"{}"}}']"#, label.name, label.value.as_deref().unwrap_or_default())
+    };
+    let labels = filter.labels.first().map_or("NULL".to_owned(), label);
+    let worker = quoted(filter.worker.as_ref().map(|name| name.as_str()));
+    let category = quoted(filter.category.map(verdict::Category::name));
     let state = quoted(filter.state.map(verdict::State::name));
     let (limit, scan_max) = (filter.limit + 1, filter.scan_max);
     let begin = hot_statements().begin;
     let prepare = format!(
         "{begin}; SET LOCAL plan_cache_mode = {mode};
-         PREPARE list (bytea, text, text, text, text, text, text, text, bigint, bigint) AS {}",
+         PREPARE list (bytea, text, text, bytea, text, text, text[], text[], text, text, text, bigint,
+            bigint) AS {}",
         list_statement(filter)
     );
     client.batch_execute(&prepare).await.unwrap();
     client.query("SELECT set_config('tenure.scopes', '*', true)", &[]).await.unwrap();
     let explain = format!(
         "EXPLAIN (ANALYZE, TIMING OFF) EXECUTE list (decode(repeat('ff', 17), 'hex'), '{tenant}',
-         'default', NULL, NULL, {label}, {value}, {state}, {limit}, {scan_max})"
+         'default', '', NULL, NULL, {labels}, NULL, {state}, {category}, {worker}, {limit},
+         {scan_max})"
     );
     let rows = client.query(&explain, &[]).await.unwrap();
     client.batch_execute("ROLLBACK; DEALLOCATE list").await.unwrap();
@@ -126,9 +132,13 @@ async fn a_list_visits_rows_of_its_own_scope_only() {
     let _driver = Driver::start(fixture, Between::Nothing).await;
     crowd(&client, 500).await;
     let plain = Filter { limit: 10, ..Filter::default() };
-    let label = |value: &str| Some(("team".to_owned(), value.to_owned()));
-    let red = Filter { label: label("red"), ..plain.clone() };
-    let blue = Filter { label: label("blue"), scan_max: 100, ..plain.clone() };
+    let team =
+        |value: &str| vec![LabelFilter { name: "team".to_owned(), value: Some(value.to_owned()) }];
+    let red = Filter { labels: team("red"), ..plain.clone() };
+    let blue = Filter { labels: team("blue"), scan_max: 100, ..plain.clone() };
+    let worker = Filter { worker: Some("w1".into()), scan_max: 100, ..plain.clone() };
+    let category =
+        Filter { category: Some(verdict::Category::Timeout), scan_max: 100, ..plain.clone() };
     let ended = Filter { state: Some(verdict::State::Cancelled), ..plain.clone() };
     let failed = Filter { state: Some(verdict::State::Failed), scan_max: 100, ..plain.clone() };
     for (tenant, filter, most) in [
@@ -139,6 +149,8 @@ async fn a_list_visits_rows_of_its_own_scope_only() {
         ("tenant7", &ended, 11),
         ("tenant7", &blue, 100),
         ("tenant7", &failed, 100),
+        ("tenant7", &worker, 100),
+        ("tenant7", &category, 100),
     ] {
         for mode in ["force_custom_plan", "force_generic_plan"] {
             let (rows, plan) = visited(&client, mode, tenant, filter).await;

@@ -1,0 +1,267 @@
+//! `tenure runs retry`: one run by its id, or many by filter.
+//!
+//! By filter it lists the runs, prints what would happen, asks for confirmation, and retries one after the other. The
+//! set is fixed before the first retry. Each retry has an idempotency key that is derived from its run, and runs that
+//! have a retry already are left out, so that the command can be repeated after an interruption.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+use tenure::{Client, Error};
+use tokio::task::JoinSet;
+use wire::answers::{Run, RunAccepted};
+use wire::names::RETRY_OF_LABEL;
+use wire::requests::ListRuns;
+use wire::{Code, State, Time};
+
+use super::filter::{self, Filters, More};
+use crate::bulk::{self, LIMIT_DEFAULT, LIMIT_MAX};
+use crate::exit::{CliError, CommandResult, Exit};
+use crate::output::{self, Format};
+use crate::server;
+
+/// Concurrent retries: they share commits, and leave capacity of the server to other clients.
+const CONCURRENCY: usize = 16;
+
+/// Progress is printed after this many retries: several times a minute, at the speed of a small server.
+const PROGRESS_EVERY: usize = 1_000;
+
+/// The number of runs that are named before the confirmation; the rest is counted. A dry run names all.
+const SHOWN: usize = 10;
+
+/// How many retries of one period are compared with the runs that match. For more, the idempotency keys remain.
+const RETRIES_MAX: u32 = 100_000;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The id of a run that failed, was halted or was cancelled
+    #[arg(value_name = "RUN", required_unless_present = "filters", conflicts_with = "filters")]
+    id: Option<String>,
+    /// A repeated retry with the same key returns the run that the first one made
+    #[arg(long, value_name = "KEY", requires = "id")]
+    idempotency_key: Option<String>,
+    #[command(flatten)]
+    filters: Filters,
+    /// Print what would be retried, and do nothing
+    #[arg(long, requires = "filters")]
+    dry_run: bool,
+    /// Do not ask for confirmation
+    #[arg(long, short, requires = "filters")]
+    yes: bool,
+    /// Retry at most this many, the newest first
+    #[arg(long, short = 'n', requires = "filters", default_value_t = LIMIT_DEFAULT,
+          value_parser = clap::value_parser!(u32).range(1..=LIMIT_MAX))]
+    limit: u32,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RetryOutcome {
+    dry_run: bool,
+    /// More runs match than were listed.
+    more: bool,
+    matched: Vec<String>,
+    /// Runs that match, but have a retry already.
+    already_retried: u64,
+    /// The new runs.
+    retried: Vec<String>,
+    /// Runs that were removed meanwhile.
+    gone: u64,
+}
+
+pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
+    match &arguments.id {
+        Some(id) => one(client, format, id, arguments.idempotency_key.clone()).await,
+        None => many(client, format, arguments).await,
+    }
+}
+
+async fn one(client: Client, format: Format, id: &str, key: Option<String>) -> CommandResult {
+    let id = super::run_id(id);
+    let retry = client.run(&id).retry();
+    let retry = match key {
+        Some(key) => retry.key(key),
+        None => retry,
+    };
+    let accepted = retry.accepted().await.map_err(server::cli_error)?;
+    match format {
+        Format::Json => output::json(&accepted)?,
+        Format::People => {
+            output::line(&accepted.run_id)?;
+            output::note(format_args!(
+                "it repeats {id}; follow it with `tenure runs watch {}`",
+                accepted.run_id
+            ));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn many(client: Client, format: Format, arguments: Arguments) -> CommandResult {
+    let Arguments { filters, dry_run, yes, limit, .. } = arguments;
+    let (runs, already_retried, more) = matching(&client, &filters, limit).await?;
+    let matched: Vec<String> = runs.iter().map(|run| run.run_id.clone()).collect();
+    let more = more == More::Yes;
+    let mut outcome =
+        RetryOutcome { dry_run, more, matched, already_retried, ..RetryOutcome::default() };
+    if format == Format::People && !(runs.is_empty() && already_retried > 0) {
+        preview(&runs, if dry_run { runs.len() } else { SHOWN })?;
+    }
+    if !dry_run && !runs.is_empty() {
+        if !yes {
+            bulk::confirm("Retry", "retry", runs.len())?;
+        }
+        retry_all(&client, &mut outcome, format).await?;
+    }
+    match format {
+        Format::Json => output::json(&outcome)?,
+        Format::People => print_summary(&outcome, limit)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// The newest runs that match and have no retry, and how many newer ones have one.
+async fn matching(
+    client: &Client,
+    filters: &Filters,
+    limit: u32,
+) -> Result<(Vec<Run>, u64, More), CliError> {
+    let state = filters.state.unwrap_or(State::Failed);
+    refuse_state(state)?;
+    let mut query = ListRuns { state: Some(state), ..filters.request() };
+    let (mut runs, mut already_retried, mut retried) = (Vec::new(), 0, RetriedRuns::default());
+    loop {
+        let missing = limit - u32::try_from(runs.len()).unwrap_or(limit);
+        query.limit = Some(missing.min(super::PAGE));
+        let page = client.list_with(query.clone()).await.map_err(server::cli_error)?;
+        retried.read_back_to(client, &page.runs).await?;
+        let (before, after): (Vec<Run>, Vec<Run>) =
+            page.runs.into_iter().partition(|run| retried.ids.contains(&run.run_id));
+        already_retried += before.len() as u64;
+        runs.extend(after);
+        match page.next_cursor {
+            Some(_) if runs.len() >= limit as usize => {
+                return Ok((runs, already_retried, More::Yes));
+            }
+            Some(cursor) => query.cursor = Some(cursor),
+            None => return Ok((runs, already_retried, More::No)),
+        }
+    }
+}
+
+fn refuse_state(state: State) -> Result<(), CliError> {
+    match state {
+        State::Failed | State::Halted | State::Cancelled => Ok(()),
+        State::Succeeded => {
+            Err(CliError::usage("state_succeeded", "runs that succeeded are not retried").hint(
+                "give --state failed, halted or cancelled; to repeat the work, submit it again",
+            ))
+        }
+        State::Queued | State::Running | State::Retry => {
+            let message = format!("runs that are {state} have not ended and cannot be retried");
+            Err(CliError::usage("state_not_ended", message)
+                .hint("give --state failed, halted or cancelled, or omit it for failed"))
+        }
+    }
+}
+
+/// The runs that have a retry. A retry is younger than its run, so it is enough to read as far back as the runs go.
+#[derive(Default)]
+struct RetriedRuns {
+    ids: HashSet<String>,
+    /// Retries since then were read.
+    since: Option<Time>,
+}
+
+impl RetriedRuns {
+    async fn read_back_to(&mut self, client: &Client, runs: &[Run]) -> Result<(), CliError> {
+        let Some(oldest) = runs.iter().map(|run| run.created_at).min() else { return Ok(()) };
+        let query = ListRuns {
+            label: vec![RETRY_OF_LABEL.to_owned()],
+            since: Some(oldest),
+            until: self.since,
+            ..ListRuns::default()
+        };
+        let (retries, _) = filter::pages(client, query, RETRIES_MAX).await?;
+        self.ids.extend(retries.into_iter().filter_map(|run| run.retry_of));
+        self.since = Some(oldest);
+        Ok(())
+    }
+}
+
+fn preview(runs: &[Run], shown: usize) -> Result<(), CliError> {
+    if runs.is_empty() {
+        output::note("no run matches; nothing to do");
+        return Ok(());
+    }
+    for run in runs.iter().take(shown) {
+        let Run { run_id, kind, queue, state, .. } = run;
+        let why = run.error.as_ref().map(super::reason).unwrap_or_default();
+        output::line(format!("{run_id}  {kind} on {queue}  {state}  {why}").trim_end())?;
+    }
+    if runs.len() > shown {
+        output::line(format_args!("… and {} others", runs.len() - shown))?;
+    }
+    Ok(())
+}
+
+async fn retry_all(
+    client: &Client,
+    outcome: &mut RetryOutcome,
+    format: Format,
+) -> Result<(), CliError> {
+    let mut under_way = JoinSet::new();
+    for (number, id) in outcome.matched.clone().into_iter().enumerate() {
+        if under_way.len() >= CONCURRENCY
+            && let Some(answer) = under_way.join_next().await
+        {
+            tally(outcome, answer.expect("retries do not panic"))?;
+        }
+        if format == Format::People && number > 0 && number % PROGRESS_EVERY == 0 {
+            output::note(format_args!("retried {number} of {}", outcome.matched.len()));
+        }
+        let retry = client.run(&id).retry().key(format!("retry-of-{id}"));
+        under_way.spawn(retry.accepted());
+    }
+    while let Some(answer) = under_way.join_next().await {
+        tally(outcome, answer.expect("retries do not panic"))?;
+    }
+    Ok(())
+}
+
+fn tally(outcome: &mut RetryOutcome, answer: Result<RunAccepted, Error>) -> Result<(), CliError> {
+    match answer {
+        Ok(accepted) if accepted.replayed == Some(true) => outcome.already_retried += 1,
+        Ok(accepted) => outcome.retried.push(accepted.run_id),
+        Err(error) if error.code() == Some(Code::RunNotFound) => outcome.gone += 1,
+        Err(error) => {
+            let cli_error = server::cli_error(error);
+            let done = outcome.retried.len();
+            let message = format!("stopped after {done} retries: {}", cli_error.message);
+            let hint = "run it again: what was retried is not retried twice";
+            return Err(CliError { message, ..cli_error }.hint(hint));
+        }
+    }
+    Ok(())
+}
+
+fn print_summary(outcome: &RetryOutcome, limit: u32) -> Result<(), CliError> {
+    let RetryOutcome { matched, already_retried, retried, gone, .. } = outcome;
+    if outcome.more {
+        output::note(format_args!("more runs match; raise --limit to retry more than {limit}"));
+    }
+    if *already_retried > 0 {
+        let many = output::count(*already_retried, "run");
+        output::note(format_args!("left out {many} that were retried before"));
+    }
+    if matched.is_empty() {
+        return Ok(());
+    }
+    if outcome.dry_run {
+        let many = output::count(matched.len() as u64, "run");
+        return output::line(format_args!("would retry {many}; nothing was done"));
+    }
+    let gone = if *gone > 0 { format!(", {gone} removed meanwhile") } else { String::new() };
+    output::line(format_args!("{} retried{gone}", retried.len()))
+}

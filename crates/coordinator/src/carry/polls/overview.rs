@@ -1,0 +1,45 @@
+//! Who waits for what: the polls of a scope, by worker. For people; no decision reads it.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
+
+use verdict::Name;
+
+use super::{Polls, Seat};
+use crate::intake::ListPolls;
+use crate::item::{Poll, WaitingPolls, WaitingWorker};
+
+type ByFilter = BTreeMap<(Vec<Name>, Option<Vec<Name>>), WaitingPolls>;
+
+impl Polls {
+    /// Answers which workers of a scope wait; the caller may be gone. Visits the seats of one tenant.
+    pub(in crate::carry) fn answer_list(&self, asked: ListPolls) {
+        let ListPolls { scope, after, limit, reply } = asked;
+        let mut workers: BTreeMap<Name, ByFilter> = BTreeMap::new();
+        let seats = self.tenants.get(&scope.tenant).into_iter().flat_map(|tenant| &tenant.seats);
+        for Seat { waiting, .. } in seats.filter_map(|id| self.seats.get(id)) {
+            if waiting.poll.scope == scope && !waiting.reply.is_closed() {
+                add(workers.entry(waiting.poll.worker.clone()).or_default(), &waiting.poll);
+            }
+        }
+        let from = after.as_ref().map_or(Unbounded, Excluded);
+        let page = workers.range::<Name, _>((from, Unbounded)).take(limit);
+        let view = |(worker, polls): (&Name, &ByFilter)| WaitingWorker {
+            worker: worker.clone(),
+            polls: polls.values().cloned().collect(),
+        };
+        let _ = reply.send(page.map(view).collect());
+    }
+}
+
+fn add(known: &mut ByFilter, poll: &Poll) {
+    let filter = (poll.queues.clone(), poll.kinds.clone());
+    let polls = known.entry(filter).or_insert_with(|| WaitingPolls {
+        queues: poll.queues.clone(),
+        kinds: poll.kinds.clone(),
+        count: 0,
+        max: 0,
+    });
+    polls.count += 1;
+    polls.max += poll.max;
+}

@@ -1,0 +1,71 @@
+//! `POST /v1/runs/{runId}/retry`.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use store::{Browse, Failure, Store, StoredTask, TaskKey};
+use verdict::Text;
+use verdict::event::Submitted;
+use verdict::redrive::NotRetryable;
+use wire::requests::RetryRun;
+use wire::{Code, TraceContext};
+
+use super::api_error::ApiError;
+use super::app_state::AppState;
+use super::body::{API_BYTES_MAX, JsonBody};
+use super::caller::RunPath;
+use super::run_view::submitted;
+use super::submit::{answer_one, key_header, trace_header};
+use super::translate::state;
+use crate::admit::ClientPrincipal;
+use crate::retries::{self, RetryCall, RetryRefused};
+
+pub(super) async fn retry<S: Store>(
+    State(app): State<AppState<S>>,
+    principal: ClientPrincipal,
+    RunPath(run): RunPath,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody<API_BYTES_MAX>,
+) -> Result<Response, ApiError> {
+    let RetryRun {} = wire::parse(&body)?;
+    let call = call(&headers)?;
+    let key = TaskKey { scope: principal.scope().clone(), id: run };
+    let found = app.read(Duration::ZERO, find(&app, &key)).await?;
+    let (found, submitted) = found.ok_or_else(ApiError::run_not_found)?;
+    let retry = retries::retry(found, &submitted, call, app.coordinator.now());
+    answer_one(&app, retry.ok_or_else(ApiError::run_not_found)??).await
+}
+
+fn call(headers: &HeaderMap) -> Result<RetryCall, ApiError> {
+    let trace = trace_header(headers).and_then(|text| TraceContext::parse(&text));
+    Ok(RetryCall {
+        key: key_header(headers)?.map(Text::from),
+        traceparent: trace.map(|trace| Text::from(trace.to_string())),
+    })
+}
+
+/// The run with its submission. A run whose history is missing cannot be submitted again: its settings are unknown.
+async fn find<S: Store>(
+    app: &AppState<S>,
+    key: &TaskKey,
+) -> Result<Option<(StoredTask, Submitted)>, Failure> {
+    let Some(found) = app.coordinator.browse().find(key).await? else { return Ok(None) };
+    Ok(submitted(app, key).await?.map(|submitted| (found, submitted)))
+}
+
+impl From<RetryRefused> for ApiError {
+    fn from(refused: RetryRefused) -> Self {
+        let message = match refused.why {
+            NotRetryable::NotEnded => {
+                "the run has not ended; wait for its end or cancel it, then retry it"
+            }
+            NotRetryable::Succeeded => {
+                "the run succeeded, so a retry would do its work twice; submit a new run instead"
+            }
+        };
+        let state = Some(state(refused.state));
+        Self { state, ..Self::new(Code::RunNotRetryable, message) }
+    }
+}

@@ -1,0 +1,157 @@
+//! `GET /v1/workers`: who polls for what, and who holds leases.
+//!
+//! Leases come from the store, so they are those of all coordinators. Polls exist in memory only, so they are those of
+//! this coordinator; the answer says how many coordinators there are.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::Uri;
+use store::{Browse, HeldLeases, Store};
+use verdict::Name;
+use wire::answers::{WorkerLeases, WorkerPolls, WorkerView, Workers};
+use wire::limits::PAGE_ITEMS_DEFAULT;
+use wire::requests::ListWorkers;
+
+use super::api_error::ApiError;
+use super::app_state::AppState;
+use super::translate::{query, time};
+use crate::admit::ClientPrincipal;
+use crate::item::{WaitingPolls, WaitingWorker};
+
+/// How many pairs of worker and queue one answer reads. Beyond it the page ends early.
+const HELD_MAX: usize = 10_000;
+
+pub(super) async fn workers<S: Store>(
+    State(app): State<AppState<S>>,
+    principal: ClientPrincipal,
+    uri: Uri,
+) -> Result<Json<Workers>, ApiError> {
+    let ListWorkers { after, limit } = query(&uri)?;
+    let (scope, after) = (principal.scope(), after.map(Name::from));
+    let limit = limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize;
+    let browse = app.coordinator.browse();
+    let reading = browse.held_leases(scope, after.as_ref(), HELD_MAX);
+    let held = app.read(Duration::ZERO, reading).await?;
+    // One worker more than the page has, to know whether there is another page.
+    let asked = app.coordinator.list_polls(scope.clone(), after, limit + 1);
+    let waiting = app.decided(asked).await??;
+    let coordinators = app.read(Duration::ZERO, app.coordinator.store().coordinators()).await?;
+    let (workers, next_after) = page(held, waiting, limit);
+    Ok(Json(Workers { workers, next_after, coordinators, server_time: app.server_time() }))
+}
+
+/// The first `limit` workers, and the last of them if there are more.
+fn page(
+    held: Vec<HeldLeases>,
+    waiting: Vec<WaitingWorker>,
+    limit: usize,
+) -> (Vec<WorkerView>, Option<String>) {
+    // The last worker of a full read may hold more than was read: it belongs on the next page, unless it is alone.
+    let is_cut = held.len() == HELD_MAX;
+    let last_read = held.last().filter(|_| is_cut).map(|held| held.worker.clone());
+    let mut workers: BTreeMap<Name, WorkerView> = BTreeMap::new();
+    for held in held {
+        view(&mut workers, &held.worker).leases.push(leases(held));
+    }
+    for WaitingWorker { worker, polls: waiting } in waiting {
+        view(&mut workers, &worker).polls.extend(waiting.into_iter().map(polls));
+    }
+    let mut more = workers.len() > limit;
+    if let Some(last_read) = last_read
+        && workers.first_key_value().is_some_and(|(first, _)| *first < last_read)
+    {
+        workers.split_off(&last_read);
+        more = true;
+    }
+    let workers: Vec<WorkerView> = workers.into_values().take(limit).collect();
+    let next = workers.last().filter(|_| more).map(|last| last.worker_id.clone());
+    (workers, next)
+}
+
+fn view<'w>(workers: &'w mut BTreeMap<Name, WorkerView>, worker: &Name) -> &'w mut WorkerView {
+    workers.entry(worker.clone()).or_insert_with(|| WorkerView {
+        worker_id: worker.to_string(),
+        polls: Vec::new(),
+        leases: Vec::new(),
+    })
+}
+
+fn leases(held: HeldLeases) -> WorkerLeases {
+    let HeldLeases {
+        worker: _,
+        queue,
+        count,
+        oldest_acquired_at,
+        latest_heartbeat_at,
+        next_expires_at,
+    } = held;
+    WorkerLeases {
+        queue: queue.to_string(),
+        count,
+        oldest_acquired_at: time(oldest_acquired_at),
+        latest_heartbeat_at: time(latest_heartbeat_at),
+        next_expires_at: time(next_expires_at),
+    }
+}
+
+fn polls(waiting: WaitingPolls) -> WorkerPolls {
+    let WaitingPolls { queues, kinds, count, max } = waiting;
+    let names = |names: Vec<Name>| names.iter().map(Name::to_string).collect();
+    WorkerPolls {
+        queues: names(queues),
+        kinds: kinds.map(names),
+        count: count as u64,
+        max: max as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use verdict::Time;
+
+    use super::*;
+
+    fn held(worker: &str, queue: &str) -> HeldLeases {
+        let at = Time::from_millis(1);
+        HeldLeases {
+            worker: worker.into(),
+            queue: queue.into(),
+            count: 1,
+            oldest_acquired_at: at,
+            latest_heartbeat_at: at,
+            next_expires_at: at,
+        }
+    }
+
+    fn waiting(worker: &str) -> WaitingWorker {
+        let polls = WaitingPolls { queues: vec!["q".into()], kinds: None, count: 1, max: 1 };
+        WaitingWorker { worker: worker.into(), polls: vec![polls] }
+    }
+
+    fn names(page: &(Vec<WorkerView>, Option<String>)) -> (Vec<&str>, Option<&str>) {
+        (page.0.iter().map(|view| view.worker_id.as_str()).collect(), page.1.as_deref())
+    }
+
+    #[test]
+    fn polls_and_leases_of_a_worker_meet_in_one_view() {
+        let first = page(vec![held("a", "q"), held("c", "q")], vec![waiting("a"), waiting("b")], 2);
+        assert_eq!(names(&first), (vec!["a", "b"], Some("b")));
+        assert_eq!((first.0[0].polls.len(), first.0[0].leases.len()), (1, 1));
+        let last = page(vec![held("c", "q")], Vec::new(), 2);
+        assert_eq!(names(&last), (vec!["c"], None));
+    }
+
+    #[test]
+    fn a_worker_whose_leases_were_cut_off_is_on_the_next_page() {
+        let mut many: Vec<HeldLeases> =
+            (1..HELD_MAX).map(|n| held("a", &format!("q{n}"))).collect();
+        many.push(held("b", "q"));
+        let cut = page(many, vec![waiting("c")], 9);
+        assert_eq!(names(&cut), (vec!["a"], Some("a")));
+        let alone: Vec<HeldLeases> = (0..HELD_MAX).map(|n| held("a", &format!("q{n}"))).collect();
+        assert_eq!(names(&page(alone, Vec::new(), 9)), (vec!["a"], None));
+    }
+}

@@ -1,0 +1,68 @@
+//! A retry: the submission of an ended run once more, as a new run that is linked to it.
+//!
+//! Everything that the run was submitted with is kept: input, names, labels, priority, resources and policy. Its
+//! idempotency key is not: the new run has the key of the call that asked for it, if that has one. The rules decide
+//! which runs may be submitted again ([`verdict::redrive`]). A run that has ended never changes, so the decision holds
+//! however long ago the run was read.
+
+use edge::digests;
+use store::{Spec, StoredTask};
+use verdict::event::Submitted;
+use verdict::redrive::{self, NotRetryable};
+use verdict::{State, Subject, Text, Time};
+use wire::names::RETRY_OF_LABEL;
+
+use crate::item::Submission;
+
+/// How the call that asks for a retry identifies itself.
+#[derive(Clone, Debug, Default)]
+pub struct RetryCall {
+    /// A repeated retry of the same run under the same key finds the run that the first one made.
+    pub key: Option<Text>,
+    /// The trace that the new run belongs to; that of the old run where the call has none.
+    pub traceparent: Option<Text>,
+}
+
+/// Why a run is not submitted again, and the state it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryRefused {
+    pub why: NotRetryable,
+    pub state: State,
+}
+
+/// The submission that repeats a run. `submitted` is the event of its first history entry. `None` for a subject that
+/// does not exist.
+pub fn retry(
+    found: StoredTask,
+    submitted: &Submitted,
+    call: RetryCall,
+    now: Time,
+) -> Option<Result<Submission, RetryRefused>> {
+    let state = found.subject.state()?;
+    let (scope, id) = (found.subject.scope()?.clone(), submitted.id);
+    if let Err(why) = redrive::may_retry(state) {
+        return Some(Err(RetryRefused { why, state }));
+    }
+    debug_assert!(matches!(found.subject, Subject::Done(_)), "only ended tasks may be retried");
+    let mut labels = found.spec.labels;
+    labels.insert(RETRY_OF_LABEL.to_owned(), id.run_name());
+    Some(Ok(Submission {
+        scope,
+        kind: submitted.kind.clone(),
+        queue: submitted.queue.clone(),
+        priority: submitted.priority,
+        policy: redrive::policy(submitted, now),
+        run_at: None,
+        spec: Spec {
+            labels,
+            traceparent: call.traceparent.or(found.spec.traceparent),
+            key: call.key,
+            fingerprint: digests::retry(id),
+            input: found.spec.input,
+            goal: found.spec.goal,
+            task_key: found.spec.task_key,
+            asset_id: found.spec.asset_id,
+            resources: found.spec.resources,
+        },
+    }))
+}
