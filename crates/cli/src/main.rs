@@ -36,6 +36,7 @@ mod submit;
 mod submit_defaults;
 mod tour;
 mod traces;
+mod unknown_command;
 mod verify;
 mod work;
 mod workers;

@@ -16,9 +16,9 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches};
 
 use crate::args::Arguments;
-use crate::duration;
 use crate::exit::{CliError, Exit};
 use crate::submit_defaults::{self, DefaultSettings, QueueDefaults};
+use crate::{duration, unknown_command};
 
 /// The config file if none is named.
 pub(crate) const DEFAULT_FILE: &str = "/etc/tenure/tenure.toml";
@@ -113,7 +113,7 @@ pub(crate) struct EffectiveSetting {
 /// Parses the command line and, for commands that take settings, the file. Ends the process for
 /// `--help` and for a command line that the parser refuses.
 pub(crate) fn parse() -> Result<Parsed, CliError> {
-    let plain = Arguments::command().get_matches();
+    let plain = unknown_command::matches();
     let command_name = plain
         .subcommand_name()
         .and_then(|name| COMMANDS_WITH_SETTINGS.iter().find(|it| **it == name));

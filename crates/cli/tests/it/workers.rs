@@ -1,4 +1,4 @@
-//! `tenure workers`.
+//! `tenure workers`, and commands that do not exist.
 
 use crate::home::{Home, Process, wait_until};
 
@@ -26,4 +26,19 @@ fn workers_shows_who_polls_and_who_works() {
     let table = home.run(&["workers"]).stdout;
     assert!(table.lines().next().unwrap().contains("POLLS FOR"), "{table}");
     assert!(table.contains("busy-") && table.contains("other"), "{table}");
+}
+
+#[test]
+fn an_unknown_command_is_not_answered_with_a_dangerous_one() {
+    let home = Home::new();
+    let retry = home.run(&["retry"]);
+    assert_eq!(retry.code, 2, "{retry:?}");
+    assert!(
+        retry.stderr.contains("'runs retry'") && !retry.stderr.contains("restore"),
+        "{retry:?}"
+    );
+    let run = home.run(&["run"]);
+    assert!(run.stderr.contains("'runs'") && !run.stderr.contains("prune"), "{run:?}");
+    let nothing_like_it = home.run(&["delete"]);
+    assert!(!nothing_like_it.stderr.contains("similar"), "{nothing_like_it:?}");
 }
