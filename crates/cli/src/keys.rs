@@ -28,7 +28,7 @@ pub(crate) enum Verb {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Create {
-    /// Role of the key: client, worker or admin; may be repeated
+    /// Role of the key: client, worker, admin or reader; may be repeated
     #[arg(long = "role", value_name = "ROLE", required = true)]
     roles: Vec<Role>,
     /// Name of the key, for people
@@ -40,7 +40,7 @@ pub(crate) struct Create {
     /// The workspace it belongs to [default: the one of the key in use]
     #[arg(long, value_name = "WORKSPACE")]
     workspace: Option<String>,
-    /// Queue that the worker may lease from; may be repeated [default: every queue]
+    /// Queue that the key may submit to, lease from and see; may be repeated [default: every queue]
     #[arg(long = "queue", value_name = "QUEUE")]
     queues: Vec<String>,
     /// Lifetime of the key, such as 90d or 12h [default: unlimited]

@@ -1,6 +1,6 @@
 //! Authentication: API keys of people and workers, task tokens of single attempts.
 //!
-//! There are four principals that cannot be confused, because they are four types: a route that
+//! There are six principals that cannot be confused, because they are six types: a route that
 //! wants a [`TaskPrincipal`] cannot be given a [`ClientPrincipal`]. Only the module that verifies a
 //! credential can construct its principal. Nothing here decides whether a call is accepted: a token
 //! proves that this installation issued it, and the row says whether it is still valid.
@@ -11,14 +11,18 @@ mod api_keys;
 pub(crate) mod denials;
 pub mod keyring;
 pub mod moved_keys;
+pub mod principals;
 pub mod seal;
 mod shared_ring;
 
-pub use api_key::{AdminPrincipal, ClientPrincipal, NewKey, Role, WorkerPrincipal};
+pub use api_key::{NewKey, Role};
 pub use api_keys::ApiKeys;
 pub(crate) use api_keys::KeyError;
 pub use edge::token::{self, TaskPrincipal, TokenRefused, TokenScope};
 pub use keyring::{Keyring, KeyringError, Rotation};
+pub use principals::{
+    AdminPrincipal, AuditorPrincipal, ClientPrincipal, ReaderPrincipal, WorkerPrincipal,
+};
 
 use edge::hex;
 

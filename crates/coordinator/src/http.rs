@@ -30,6 +30,7 @@ mod metrics;
 mod middleware;
 mod openapi;
 mod queue_counts;
+mod queue_limit;
 mod queues;
 mod record;
 mod reports;

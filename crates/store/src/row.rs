@@ -283,6 +283,8 @@ impl LabelFilter {
 pub struct Filter {
     pub state: Option<verdict::State>,
     pub queue: Option<Name>,
+    /// Only tasks of these queues, whatever `queue` says: the queues that the reader may see.
+    pub queues: Option<Vec<Name>>,
     pub kind: Option<Name>,
     /// All of them must match.
     pub labels: Vec<LabelFilter>,
@@ -315,6 +317,7 @@ impl Default for Filter {
         Self {
             state: None,
             queue: None,
+            queues: None,
             kind: None,
             labels: Vec::new(),
             worker: None,

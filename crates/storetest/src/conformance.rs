@@ -43,7 +43,7 @@ macro_rules! conformance_checks {
     ($fixture:expr) => {
         $crate::conformance_checks! { @each $fixture;
             administration::{keeps_keys_as_they_are_now, writes_only_behind_what_an_act_was_sealed_behind, keeps_when_a_key_was_used_apart_from_its_changes, keeps_the_limits_of_tenants_as_they_are_now, keeps_keys_in_their_scope_and_revoked, writes_a_change_with_its_record_or_neither, shows_the_audit_newest_first_by_tenant};
-            filters::{filters_what_it_lists, filters_by_several_labels, filters_by_period, filters_by_worker_and_category, reads_who_holds_leases};
+            filters::{filters_what_it_lists, lists_the_queues_of_a_limited_key, filters_by_several_labels, filters_by_period, filters_by_worker_and_category, reads_who_holds_leases};
             browsing::{lists_newest_first_page_by_page, leaves_bodies_out_of_lists, ends_a_page_that_is_heavy_enough, looks_at_so_many_tasks_for_a_page, reads_a_long_history_in_pages, reads_refusals_in_pages, finds_history_and_attempts, counts_queues, walks_everything_for_verification};
             cancels::{stops_waiting_tasks_at_once, asks_running_tasks_and_then_insists};
             conflicts::{holds_rows_of_another_batch, passes_over_what_another_batch_took, loses_the_race_for_a_key, refuses_a_stale_revision, releases_what_a_batch_locked, limits_its_writers};

@@ -18,7 +18,7 @@ pub struct CreateKey {
     /// The name of the key, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[schema(min_items = 1, max_items = 3)]
+    #[schema(min_items = 1, max_items = 4)]
     pub roles: Vec<Role>,
     /// The calling key's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ pub struct CreateKey {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub workspace_id: Option<String>,
-    /// The queues that a key with the role worker may lease from; every queue when absent.
+    /// The queues that the key may use as a client, worker or reader: submit to, lease from, see; every queue when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_items = 1, max_items = 256)]
     pub queues: Option<Vec<String>>,
@@ -46,10 +46,10 @@ impl Check for CreateKey {
         optional_name("tenantId", self.tenant_id.as_deref())?;
         optional_name("workspaceId", self.workspace_id.as_deref())?;
         let Some(queues) = &self.queues else { return Ok(()) };
-        if !self.roles.contains(&Role::Worker) {
+        if self.roles == [Role::Admin] {
             return refuse(
                 "queues",
-                "applies only to the role worker, which this key does not have",
+                "limits the roles client, worker and reader, and this key has none of them",
             );
         }
         names("queues", queues, QUEUES_PER_KEY_MAX)
@@ -61,7 +61,7 @@ fn roles(roles: &[Role]) -> Result<(), FieldError> {
     if roles.is_empty() || is_repeated {
         return refuse(
             "roles",
-            "must name at least one of client, worker and admin, and each at most once",
+            "must name at least one of client, worker, admin and reader, and each at most once",
         );
     }
     Ok(())
@@ -100,6 +100,7 @@ pub struct Key {
     pub roles: Vec<Role>,
     pub tenant_id: String,
     pub workspace_id: String,
+    /// The queues it is limited to; every queue when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<Vec<String>>,
     pub created_at: Time,

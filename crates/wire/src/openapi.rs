@@ -191,7 +191,10 @@ fn components() -> Components {
     };
     ComponentsBuilder::new()
         .schemas_from_iter(schemas())
-        .security_scheme("apiKey", bearer("An API key with the roles client, worker or admin."))
+        .security_scheme(
+            "apiKey",
+            bearer("An API key with the roles client, worker, admin or reader."),
+        )
         .security_scheme("taskToken", bearer("The `taskToken` of the envelope: one attempt only."))
         .build()
 }

@@ -180,6 +180,8 @@ vocabulary! {
         Worker = "worker",
         /// Administers keys and reads the audit.
         Admin = "admin",
+        /// Reads what clients and administrators see, and changes nothing.
+        Reader = "reader",
     }
 }
 

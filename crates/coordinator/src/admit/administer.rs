@@ -11,8 +11,9 @@ use std::sync::Arc;
 use store::{Administration, ApiKey, Audit, AuditFilter, PreviousSecret, Store, TenantLimits};
 use verdict::{Name, Scope, Span, Text, Time};
 
-use super::api_key::{AdminPrincipal, NewSecret, Role, has_role};
+use super::api_key::{NewSecret, Role, has_role};
 use super::api_keys::{ApiKeys, usable};
+use super::principals::{AdminPrincipal, AuditorPrincipal};
 use crate::coordinator::Coordinator;
 use crate::item::RequestError;
 
@@ -87,6 +88,13 @@ impl Reach {
 }
 
 impl AdminPrincipal {
+    pub(crate) fn reach(&self) -> Reach {
+        Reach::of(self.scope())
+    }
+}
+
+impl AuditorPrincipal {
+    /// What it may see: what an administrator of the same scope may change.
     pub(crate) fn reach(&self) -> Reach {
         Reach::of(self.scope())
     }

@@ -1,7 +1,8 @@
 //! API keys: `tnr_<id>_<secret>_<checksum>`, shown once and stored as a digest.
 //!
 //! The checksum only detects typing mistakes, and lets scanners for leaked secrets recognise a key. A
-//! key has a scope and a set of roles; each role has its own principal type.
+//! key has a scope and a set of roles, and may be limited to queues. What its holder may act as is decided by
+//! [`super::principals`].
 
 use std::sync::Arc;
 
@@ -28,9 +29,17 @@ pub enum Role {
     Worker,
     /// Administers keys and reads the audit.
     Admin,
+    /// Reads what clients and administrators see, and changes nothing.
+    Reader,
 }
 
+/// The stored name of the role client in a key that is limited to queues. It differs from the plain name, because
+/// coordinators of older versions limit only workers: they must not accept such a key as a client. And keys of older
+/// versions, whose queues limit only their workers, keep their meaning.
+const CLIENT_OF_QUEUES: &str = "client_of_queues";
+
 impl Role {
+    /// Together they allow everything; a reader may do nothing that they may not.
     pub const ALL: [Role; 3] = [Role::Client, Role::Worker, Role::Admin];
 
     pub const fn name(self) -> &'static str {
@@ -38,8 +47,35 @@ impl Role {
             Role::Client => "client",
             Role::Worker => "worker",
             Role::Admin => "admin",
+            Role::Reader => "reader",
         }
     }
+
+    /// The role of a stored name. Newer versions may store names that this one does not know.
+    pub(crate) fn of_stored(name: &str) -> Option<Role> {
+        match name {
+            "client" | CLIENT_OF_QUEUES => Some(Role::Client),
+            "worker" => Some(Role::Worker),
+            "admin" => Some(Role::Admin),
+            "reader" => Some(Role::Reader),
+            _ => None,
+        }
+    }
+}
+
+/// Limits a new key to some queues.
+pub(crate) fn limit_to_queues(mut key: ApiKey, queues: Vec<Name>) -> ApiKey {
+    let client = Name::from(Role::Client.name());
+    key.roles.iter_mut().filter(|role| **role == client).for_each(|role| {
+        *role = CLIENT_OF_QUEUES.into();
+    });
+    ApiKey { queues: Some(queues), ..key }
+}
+
+/// The queues that a key may use as a client; `None` for every queue.
+pub(super) fn client_queues(key: &ApiKey) -> Option<&[Name]> {
+    let is_limited = key.roles.iter().any(|name| name.as_str() == CLIENT_OF_QUEUES);
+    is_limited.then(|| key.queues.as_deref().unwrap_or_default())
 }
 
 /// A key that was just created: the only time its text is known.
@@ -143,72 +179,14 @@ impl Verified {
 }
 
 pub(super) fn has_role(key: &ApiKey, role: Role) -> bool {
-    key.roles.iter().any(|name| name.as_str() == role.name())
-}
-
-/// A principal that is constructed only from a verified key with the right role.
-pub(crate) trait Principal: Sized {
-    const ROLE: Role;
-    fn admit(verified: &Verified) -> Option<Self>;
-}
-
-macro_rules! principal {
-    ($(#[$doc:meta])* $name:ident, $role:expr) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug)]
-        pub struct $name {
-            key: Arc<ApiKey>,
-        }
-
-        impl $name {
-            pub fn scope(&self) -> &Scope {
-                &self.key.scope
-            }
-
-            /// The public part of the key that was used.
-            pub fn key(&self) -> &Name {
-                &self.key.id
-            }
-        }
-
-        impl Principal for $name {
-            const ROLE: Role = $role;
-
-            fn admit(verified: &Verified) -> Option<Self> {
-                has_role(&verified.key, $role).then(|| Self { key: verified.key.clone() })
-            }
-        }
-    };
-}
-
-principal!(
-    /// May submit, read and cancel runs of its scope.
-    ClientPrincipal,
-    Role::Client
-);
-principal!(
-    /// May lease tasks of its scope and report on them.
-    WorkerPrincipal,
-    Role::Worker
-);
-principal!(
-    /// May administer what it reaches.
-    AdminPrincipal,
-    Role::Admin
-);
-
-impl WorkerPrincipal {
-    /// Whether the key is valid for this queue.
-    pub fn may_lease_from(&self, queue: &str) -> bool {
-        let queues = self.key.queues.as_ref();
-        queues.is_none_or(|queues| queues.iter().any(|name| name.as_str() == queue))
-    }
+    key.roles.iter().any(|name| Role::of_stored(name.as_str()) == Some(role))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::admit::ApiKeys;
+    use crate::admit::principals::{AdminPrincipal, ClientPrincipal, Principal, WorkerPrincipal};
     use crate::ids::SeededEntropy;
 
     fn keys(new: &[&NewKey]) -> ApiKeys {

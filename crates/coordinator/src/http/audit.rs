@@ -15,14 +15,14 @@ use wire::limits::PAGE_ITEMS_DEFAULT;
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::translate::{query, time};
-use crate::admit::AdminPrincipal;
+use crate::admit::AuditorPrincipal;
 use crate::admit::administer::Reach;
 use crate::admit::denials::DeniedCall;
 use crate::admit::seal::{self, SealFinding, SealReport};
 
 pub(super) async fn audit<S: Store>(
     State(app): State<AppState<S>>,
-    principal: AdminPrincipal,
+    principal: AuditorPrincipal,
     uri: Uri,
 ) -> Result<Json<AuditLog>, ApiError> {
     let AuditQuery { before, limit } = query(&uri)?;
@@ -40,10 +40,11 @@ pub(super) async fn audit<S: Store>(
 /// administrators of everything.
 pub(super) async fn verify<S: Store>(
     State(app): State<AppState<S>>,
-    principal: AdminPrincipal,
+    principal: AuditorPrincipal,
 ) -> Result<Json<AuditVerified>, ApiError> {
     if principal.reach() != Reach::Everything {
-        let message = "the audit covers all tenants: this needs an admin key of default/default";
+        let message =
+            "the audit covers all tenants: this needs an admin or reader key of default/default";
         let error = ApiError::new(Code::Forbidden, message);
         return Err(error.by(principal.key(), principal.scope()));
     }

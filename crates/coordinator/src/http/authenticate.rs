@@ -14,11 +14,15 @@ use wire::Code;
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::{invalid_token, verify};
+use super::queue_limit::check_run;
 use super::routes::{Audience, RateClass, Route};
 use super::token_grace::TokenGrace;
 use crate::admit::administer::Reach;
-use crate::admit::api_key::Principal;
-use crate::admit::{AdminPrincipal, ClientPrincipal, KeyError, TaskPrincipal, WorkerPrincipal};
+use crate::admit::principals::Principal;
+use crate::admit::{
+    AdminPrincipal, AuditorPrincipal, ClientPrincipal, KeyError, ReaderPrincipal, TaskPrincipal,
+    WorkerPrincipal,
+};
 use crate::server::ConnectionAuth;
 
 /// Passes a request on if its credential is the one its route requires, with the principal stored in it.
@@ -29,9 +33,17 @@ pub(super) async fn authenticate<S: Store>(
 ) -> Result<(), ApiError> {
     match route.audience {
         Audience::Anyone => Ok(()),
-        Audience::Client => leave::<ClientPrincipal>(admit(app, route, parts)?, parts),
+        Audience::Client => {
+            let client: ClientPrincipal = admit(app, route, parts)?;
+            leave(check_run(app, route, client, parts).await?, parts)
+        }
+        Audience::Reader => {
+            let reader: ReaderPrincipal = admit(app, route, parts)?;
+            leave(check_run(app, route, reader, parts).await?, parts)
+        }
         Audience::Worker => leave::<WorkerPrincipal>(admit(app, route, parts)?, parts),
         Audience::Admin => leave::<AdminPrincipal>(admit(app, route, parts)?, parts),
+        Audience::Auditor => leave::<AuditorPrincipal>(admit(app, route, parts)?, parts),
         Audience::TaskToken => leave(admit_token(app, parts).await?, parts),
         Audience::Scraper => admit_scraper(app, route, parts),
     }
@@ -56,7 +68,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(credential)
 }
 
-/// The principal of an API key with the role that `P` needs.
+/// The principal of an API key with a role that `P` needs.
 fn admit<S: Store, P: Principal>(
     app: &AppState<S>,
     route: &Route,
@@ -68,7 +80,7 @@ fn admit<S: Store, P: Principal>(
     let verified = verified.map_err(|why| ApiError::new(Code::Unauthenticated, why.to_string()))?;
     mark_authenticated(parts);
     let principal = P::admit(&verified).ok_or_else(|| {
-        let message = format!("this needs an API key with the role {}", P::ROLE.name());
+        let message = format!("this needs an API key with the role {}", P::NEEDS);
         let key = verified.key();
         ApiError::new(Code::Forbidden, message).by(&key.id, &key.scope)
     })?;
@@ -91,7 +103,7 @@ async fn admit_token<S: Store>(
 }
 
 /// Metrics cover the work of all tenants. They are open to every caller of a listener that the operator opened;
-/// elsewhere they need an administrator of everything.
+/// elsewhere they need an administrator or a reader of everything.
 fn admit_scraper<S: Store>(
     app: &AppState<S>,
     route: &Route,
@@ -101,7 +113,7 @@ fn admit_scraper<S: Store>(
         mark_authenticated(parts);
         return Ok(());
     }
-    let principal: AdminPrincipal = admit(app, route, parts).map_err(ask_for_metrics)?;
+    let principal: AuditorPrincipal = admit(app, route, parts).map_err(ask_for_metrics)?;
     if principal.reach() == Reach::Everything {
         return Ok(());
     }
@@ -109,8 +121,8 @@ fn admit_scraper<S: Store>(
     Err(error.by(principal.key(), principal.scope()))
 }
 
-const METRICS_NEED: &str = "metrics are about all tenants: beyond loopback they need an admin key of \
-                            default/default, or a separate listener (`tenure serve --metrics-listen`)";
+const METRICS_NEED: &str = "metrics are about all tenants: beyond loopback they need an admin or \
+                            reader key of default/default, or a separate listener (`tenure serve --metrics-listen`)";
 
 /// Explains what `/metrics` needs to a caller without it.
 fn ask_for_metrics(error: ApiError) -> ApiError {
@@ -145,7 +157,14 @@ macro_rules! left_in_the_request {
     )+};
 }
 
-left_in_the_request!(ClientPrincipal, WorkerPrincipal, AdminPrincipal, TaskPrincipal);
+left_in_the_request!(
+    ClientPrincipal,
+    ReaderPrincipal,
+    WorkerPrincipal,
+    AdminPrincipal,
+    AuditorPrincipal,
+    TaskPrincipal
+);
 
 fn audience_mismatch() -> ApiError {
     tracing::error!("a handler wants another principal than its row in the table of routes");

@@ -15,7 +15,7 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
 use super::translate::{state, time};
-use crate::admit::ClientPrincipal;
+use crate::admit::ReaderPrincipal;
 use crate::allowances::{Allowances, RateStanding};
 
 /// Counting stops here: beyond this, the exact number helps no reader.
@@ -23,7 +23,7 @@ const AHEAD_MAX: usize = 10_000;
 
 pub(super) async fn explain<S: Store>(
     State(app): State<AppState<S>>,
-    principal: ClientPrincipal,
+    principal: ReaderPrincipal,
     RunPath(run): RunPath,
 ) -> Result<Json<Explanation>, ApiError> {
     let key = TaskKey { scope: principal.scope().clone(), id: run };

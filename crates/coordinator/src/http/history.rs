@@ -21,7 +21,7 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
 use super::translate::query;
-use crate::admit::ClientPrincipal;
+use crate::admit::ReaderPrincipal;
 
 mod entry;
 mod grants;
@@ -34,7 +34,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 
 pub(super) async fn history<S: Store>(
     State(app): State<AppState<S>>,
-    principal: ClientPrincipal,
+    principal: ReaderPrincipal,
     RunPath(run): RunPath,
     headers: HeaderMap,
     uri: Uri,

@@ -15,7 +15,7 @@ use super::app_state::{AppState, RequestId};
 use super::body::{API_BYTES_MAX, JsonBody};
 use super::translate::{instant, time};
 use crate::admit::administer::{KeyChange, KeyChangeError, change};
-use crate::admit::api_key::NewSecret;
+use crate::admit::api_key::{NewSecret, limit_to_queues};
 use crate::admit::{AdminPrincipal, NewKey, Role};
 
 pub(super) async fn create<S: Store>(
@@ -34,9 +34,12 @@ pub(super) async fn create<S: Store>(
     let new = app.with_entropy(|entropy| NewKey::generate(entropy, scope, &roles));
     let row = ApiKey {
         name: wanted.name.map(Text::from),
-        queues: wanted.queues.map(|queues| queues.into_iter().map(Name::from).collect()),
         expires_at: wanted.expires_at.map(instant),
         ..new.row(now)
+    };
+    let row = match wanted.queues {
+        Some(queues) => limit_to_queues(row, queues.into_iter().map(Name::from).collect()),
+        None => row,
     };
     let made = carry_out(&app, &principal, request, KeyChange::Create(Box::new(row))).await?;
     let answer = NewKeyAnswer { key: made, secret: new.text().to_owned() };
@@ -128,6 +131,16 @@ fn role(role: wire::Role) -> Role {
         wire::Role::Client => Role::Client,
         wire::Role::Worker => Role::Worker,
         wire::Role::Admin => Role::Admin,
+        wire::Role::Reader => Role::Reader,
+    }
+}
+
+fn role_view(role: Role) -> wire::Role {
+    match role {
+        Role::Client => wire::Role::Client,
+        Role::Worker => wire::Role::Worker,
+        Role::Admin => wire::Role::Admin,
+        Role::Reader => wire::Role::Reader,
     }
 }
 
@@ -149,7 +162,11 @@ fn view(key: &ApiKey) -> Key {
     Key {
         key_id: id.to_string(),
         name: name.as_ref().map(Text::to_string),
-        roles: roles.iter().filter_map(|role| role.as_str().parse().ok()).collect(),
+        roles: roles
+            .iter()
+            .filter_map(|role| Role::of_stored(role.as_str()))
+            .map(role_view)
+            .collect(),
         tenant_id: scope.tenant.to_string(),
         workspace_id: scope.workspace.to_string(),
         queues: queues.as_ref().map(|queues| queues.iter().map(Name::to_string).collect()),

@@ -15,6 +15,7 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::body::{API_BYTES_MAX, JsonBody};
 use super::delivery::Delivery;
+use super::queue_limit::check_queue;
 use super::translate::{json, time};
 use crate::admit::{TokenScope, WorkerPrincipal, token};
 use crate::item::{Granted, Poll};
@@ -49,14 +50,7 @@ pub(super) async fn lease<S: Store>(
 
 /// A worker's key may be limited to some queues.
 fn check_queues(principal: &WorkerPrincipal, request: &LeaseRequest) -> Result<(), ApiError> {
-    match request.queues.iter().find(|queue| !principal.may_lease_from(queue)) {
-        None => Ok(()),
-        Some(queue) => {
-            let message = format!("this API key may not lease from the queue {queue}");
-            let error = ApiError::new(Code::Forbidden, message);
-            Err(error.by(principal.key(), principal.scope()))
-        }
-    }
+    request.queues.iter().try_for_each(|queue| check_queue(principal, "lease from", queue))
 }
 
 fn poll(scope: &Scope, request: LeaseRequest, wait: Duration) -> Poll {

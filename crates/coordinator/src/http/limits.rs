@@ -14,13 +14,13 @@ use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
 use super::body::{API_BYTES_MAX, JsonBody};
 use super::translate::time;
-use crate::admit::AdminPrincipal;
 use crate::admit::administer::{Reach, set_limits};
+use crate::admit::{AdminPrincipal, AuditorPrincipal};
 use crate::allowances::Allowances;
 
 pub(super) async fn list<S: Store>(
     State(app): State<AppState<S>>,
-    principal: AdminPrincipal,
+    principal: AuditorPrincipal,
 ) -> Result<Json<Limits>, ApiError> {
     let reach = principal.reach();
     let is_reached = |limits: &Arc<TenantLimits>| match &reach {

@@ -10,14 +10,17 @@ use wire::answers::{QueueView, Queues};
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::translate::time;
-use crate::admit::ClientPrincipal;
+use crate::admit::ReaderPrincipal;
+use crate::admit::principals::Principal;
 
 pub(super) async fn queues<S: Store>(
     State(app): State<AppState<S>>,
-    principal: ClientPrincipal,
+    principal: ReaderPrincipal,
 ) -> Result<Json<Queues>, ApiError> {
     let reading = app.coordinator.browse().queues(Some(principal.scope()));
-    let queues = app.read(Duration::ZERO, reading).await?.into_iter().map(view).collect();
+    let mut queues = app.read(Duration::ZERO, reading).await?;
+    queues.retain(|depth| principal.may_use(depth.queue.as_str()));
+    let queues = queues.into_iter().map(view).collect();
     Ok(Json(Queues { queues }))
 }
 

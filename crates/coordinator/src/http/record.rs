@@ -18,14 +18,14 @@ use super::app_state::AppState;
 use super::caller::RunPath;
 use super::run_view::{run_error, submitted};
 use super::translate::{attempt_outcome, category, instant, query, skew, state, time};
-use crate::admit::ClientPrincipal;
+use crate::admit::ReaderPrincipal;
 
 /// The most attempts in one answer: all of them, except for runs that were lost many times.
 const PAGE: u32 = *PAGE_ITEMS.end() as u32;
 
 pub(super) async fn record<S: Store>(
     State(app): State<AppState<S>>,
-    principal: ClientPrincipal,
+    principal: ReaderPrincipal,
     RunPath(run): RunPath,
     uri: Uri,
 ) -> Result<Json<Record>, ApiError> {

@@ -2,7 +2,8 @@
 //!
 //! The router, authentication, the rate limiter and the error format use the row of the matched route, so a path
 //! is matched once and its text decides nothing afterwards. A test compares the OpenAPI document with the table.
-//! Whether a caller may act on the object that a path names is decided by the handler and the rules.
+//! A run that the path names must be of a queue that the caller's key may use ([`super::queue_limit`]). Whether a
+//! caller may act on the object otherwise is decided by the handler and the rules.
 //!
 //! Invariant: a request reaches a handler only through a row, and after the audience of that row was
 //! authenticated.
@@ -32,13 +33,17 @@ pub enum Audience {
     Anyone,
     /// An API key with the role client.
     Client,
+    /// An API key with the role client or reader.
+    Reader,
     /// An API key with the role worker.
     Worker,
     /// An API key with the role admin.
     Admin,
+    /// An API key with the role admin, or with the role reader and without a limit to queues.
+    Auditor,
     /// The token of one attempt. Every refusal carries a verdict, because the contract requires one.
     TaskToken,
-    /// Anyone if the operator opened `/metrics`, else an administrator of everything.
+    /// Anyone if the operator opened `/metrics`, else an auditor of everything.
     Scraper,
 }
 
@@ -71,20 +76,20 @@ pub(super) struct ServedRoute<S: Store> {
 
 /// The table.
 fn table<S: Store>() -> Vec<ServedRoute<S>> {
-    use Audience::{Admin, Anyone, Client, Scraper, TaskToken, Worker};
+    use Audience::{Admin, Anyone, Auditor, Client, Reader, Scraper, TaskToken, Worker};
     use PriorityClass::{Leased, NewWork};
     use RateClass::{Exempt, Tenant};
     vec![
         post("/v1/runs", Client, Tenant, Some(NewWork), submit::submit::<S>),
-        get("/v1/runs", Client, Tenant, None, runs::list::<S>),
-        get("/v1/runs/{run}", Client, Tenant, None, runs::show::<S>),
+        get("/v1/runs", Reader, Tenant, None, runs::list::<S>),
+        get("/v1/runs/{run}", Reader, Tenant, None, runs::show::<S>),
         post("/v1/runs/{run}/cancel", Client, Tenant, Some(NewWork), cancel::cancel::<S>),
         post("/v1/runs/{run}/retry", Client, Tenant, Some(NewWork), retry::retry::<S>),
-        get("/v1/runs/{run}/history", Client, Tenant, None, history::history::<S>),
-        get("/v1/runs/{run}/record", Client, Tenant, None, record::record::<S>),
-        get("/v1/runs/{run}/explain", Client, Tenant, None, explain::explain::<S>),
-        get("/v1/queues", Client, Tenant, None, queues::queues::<S>),
-        get("/v1/workers", Client, Tenant, None, workers::workers::<S>),
+        get("/v1/runs/{run}/history", Reader, Tenant, None, history::history::<S>),
+        get("/v1/runs/{run}/record", Reader, Tenant, None, record::record::<S>),
+        get("/v1/runs/{run}/explain", Reader, Tenant, None, explain::explain::<S>),
+        get("/v1/queues", Reader, Tenant, None, queues::queues::<S>),
+        get("/v1/workers", Reader, Tenant, None, workers::workers::<S>),
         post("/v1/leases", Worker, Tenant, Some(NewWork), lease::lease::<S>),
         post("/v1/tasks/{task}/started", TaskToken, Exempt, Some(Leased), started::started::<S>),
         post(
@@ -109,10 +114,10 @@ fn table<S: Store>() -> Vec<ServedRoute<S>> {
         post("/v1/keys/{key}/revoke", Admin, Exempt, Some(NewWork), keys::revoke::<S>),
         post("/v1/signing-keys/rotate", Admin, Exempt, Some(NewWork), signing::rotate::<S>),
         post("/v1/limits", Admin, Exempt, Some(NewWork), limits::set::<S>),
-        get("/v1/limits", Admin, Exempt, None, limits::list::<S>),
-        get("/v1/set-aside", Admin, Exempt, None, set_aside::list::<S>),
-        get("/v1/audit", Admin, Exempt, None, audit::audit::<S>),
-        get("/v1/audit/verify", Admin, Exempt, None, audit::verify::<S>),
+        get("/v1/limits", Auditor, Exempt, None, limits::list::<S>),
+        get("/v1/set-aside", Auditor, Exempt, None, set_aside::list::<S>),
+        get("/v1/audit", Auditor, Exempt, None, audit::audit::<S>),
+        get("/v1/audit/verify", Auditor, Exempt, None, audit::verify::<S>),
         get("/livez", Anyone, Exempt, None, health::livez),
         get("/readyz", Anyone, Exempt, None, health::readyz::<S>),
         get("/version", Anyone, Exempt, None, health::version),

@@ -14,17 +14,19 @@ use wire::requests::{Included, LabelQuery, ListRuns, WaitMs};
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
+use crate::admit::principals::Principal;
+use crate::admit::{Cursors, ReaderPrincipal};
+use crate::ids;
+use super::queue_limit::check_queue;
 use super::run_view::{list_view, refused_calls, submitted, view, worker};
 use super::translate::{category_filter, instant, query, query_with_repeated, state_filter};
-use crate::admit::{ClientPrincipal, Cursors};
-use crate::ids;
 
 /// The most refusals in one answer: more would show nothing new about a run.
 const REFUSED_MAX: usize = 1_000;
 
 pub(super) async fn show<S: Store>(
     State(app): State<AppState<S>>,
-    principal: ClientPrincipal,
+    principal: ReaderPrincipal,
     RunPath(run): RunPath,
     uri: Uri,
 ) -> Result<Json<Run>, ApiError> {
@@ -73,12 +75,12 @@ async fn run<S: Store>(
 
 pub(super) async fn list<S: Store>(
     State(app): State<AppState<S>>,
-    principal: ClientPrincipal,
+    principal: ReaderPrincipal,
     uri: Uri,
 ) -> Result<Json<RunList>, ApiError> {
     let scope = principal.scope();
     let cursors = Cursors { keyring: &app.inner.keyring, scope, now: app.coordinator.now() };
-    let filter = filter(&cursors, list_query(&uri)?)?;
+    let filter = narrow(&principal, filter(&cursors, list_query(&uri)?)?)?;
     let listing = app.read(Duration::ZERO, app.coordinator.browse().list(scope, &filter)).await?;
     let now = app.server_time();
     let shown = listing.tasks.iter().filter_map(|listed| list_view(listed, filter.bodies, now));
@@ -94,6 +96,14 @@ fn list_query(uri: &Uri) -> Result<ListRuns, ApiError> {
 fn label_filter(label: LabelQuery<'_>) -> LabelFilter {
     let LabelQuery { name, value } = label;
     LabelFilter { name: name.to_owned(), value: value.map(str::to_owned) }
+}
+
+/// A limited key lists the runs of its queues.
+fn narrow(principal: &ReaderPrincipal, filter: Filter) -> Result<Filter, ApiError> {
+    if let Some(queue) = &filter.queue {
+        check_queue(principal, "read", queue.as_str())?;
+    }
+    Ok(Filter { queues: principal.queues().map(<[_]>::to_vec), ..filter })
 }
 
 fn filter(cursors: &Cursors<'_>, query: ListRuns) -> Result<Filter, ApiError> {

@@ -9,16 +9,17 @@ use wire::admin::{SetAside, TaskSetAside};
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::translate::time;
-use crate::admit::AdminPrincipal;
+use crate::admit::AuditorPrincipal;
 use crate::admit::administer::Reach;
 use crate::set_aside::SetAsideTask;
 
 pub(super) async fn list<S: Store>(
     State(app): State<AppState<S>>,
-    principal: AdminPrincipal,
+    principal: AuditorPrincipal,
 ) -> Result<Json<SetAside>, ApiError> {
     if principal.reach() != Reach::Everything {
-        let message = "the list covers all tenants: this needs an admin key of default/default";
+        let message =
+            "the list covers all tenants: this needs an admin or reader key of default/default";
         let error = ApiError::new(Code::Forbidden, message);
         return Err(error.by(principal.key(), principal.scope()));
     }

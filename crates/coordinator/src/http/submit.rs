@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use store::Store;
-use verdict::{Answer, Scope};
+use verdict::Answer;
 use wire::answers::{RunAccepted, SubmitResult, SubmitResults};
 use wire::requests::SubmitRun;
 use wire::{Code, FieldError, Submit, TraceContext, parse_submit};
@@ -13,6 +13,7 @@ use wire::{Code, FieldError, Submit, TraceContext, parse_submit};
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::body::{JsonBody, LARGE_BYTES_MAX};
+use super::queue_limit::check_queue;
 use super::translate::{state, time};
 use crate::admit::ClientPrincipal;
 use crate::item::{Reply, Submission};
@@ -30,7 +31,7 @@ pub(super) async fn submit<S: Store>(
 ) -> Result<Response, ApiError> {
     let key = key_header(&headers)?;
     let context = CallContext {
-        scope: principal.scope(),
+        principal: &principal,
         trace: trace_header(&headers),
         defaults: &app.inner.submit_defaults,
     };
@@ -66,17 +67,18 @@ pub(super) fn trace_header(headers: &HeaderMap) -> Option<String> {
 
 /// What all runs of one call share.
 struct CallContext<'a> {
-    scope: &'a Scope,
+    principal: &'a ClientPrincipal,
     trace: Option<String>,
     defaults: &'a SubmitDefaults,
 }
 
 impl CallContext<'_> {
-    /// A run without a readable trace belongs to the trace of the call.
-    fn submission(&self, mut run: SubmitRun, key: Option<String>) -> Submission {
+    /// What the key may submit. A run without a readable trace belongs to the trace of the call.
+    fn submission(&self, mut run: SubmitRun, key: Option<String>) -> Result<Submission, ApiError> {
+        check_queue(self.principal, "submit to", &run.queue)?;
         let own = run.traceparent.filter(|text| TraceContext::parse(text).is_some());
         run.traceparent = own.or_else(|| self.trace.clone());
-        checked_submission(self.scope, run, key, self.defaults)
+        Ok(checked_submission(self.principal.scope(), run, key, self.defaults))
     }
 }
 
@@ -86,7 +88,7 @@ async fn submit_one<S: Store>(
     run: SubmitRun,
     key: Option<String>,
 ) -> Result<Response, ApiError> {
-    answer_one(app, context.submission(run, key)).await
+    answer_one(app, context.submission(run, key)?).await
 }
 
 /// Submits one run: 201, or 200 if it was submitted before under its key.
@@ -112,18 +114,15 @@ async fn submit_many<S: Store>(
     let mut submissions = Vec::new();
     let mut faults = Vec::new();
     for run in runs {
-        faults.push(match run {
-            Err(fault) => Some(fault),
-            Ok(mut run) => {
-                let key = run.idempotency_key.take();
-                submissions.push(context.submission(run, key));
-                None
-            }
+        let checked = run.map_err(ApiError::from).and_then(|mut run| {
+            let key = run.idempotency_key.take();
+            context.submission(run, key)
         });
+        faults.push(checked.map(|submission| submissions.push(submission)).err());
     }
     let mut replies = app.decided(app.coordinator.submit(submissions)).await?.into_iter();
     let results = faults.into_iter().map(|fault| match fault {
-        Some(fault) => Err(ApiError::from(fault)),
+        Some(fault) => Err(fault),
         None => accepted(replies.next().expect("every submission has a reply")),
     });
     let results = results.map(|result| result.map_or_else(refused, SubmitResult::from)).collect();

@@ -18,7 +18,8 @@ use wire::requests::ListWorkers;
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::translate::{query, time};
-use crate::admit::ClientPrincipal;
+use crate::admit::ReaderPrincipal;
+use crate::admit::principals::Principal as _;
 use crate::item::{WaitingPolls, WaitingWorker};
 
 /// How many pairs of worker and queue one answer reads. Beyond it the page ends early.
@@ -26,7 +27,7 @@ const HELD_MAX: usize = 10_000;
 
 pub(super) async fn workers<S: Store>(
     State(app): State<AppState<S>>,
-    principal: ClientPrincipal,
+    principal: ReaderPrincipal,
     uri: Uri,
 ) -> Result<Json<Workers>, ApiError> {
     let ListWorkers { after, limit } = query(&uri)?;
@@ -39,7 +40,8 @@ pub(super) async fn workers<S: Store>(
     let asked = app.coordinator.list_polls(scope.clone(), after, limit + 1);
     let waiting = app.decided(asked).await??;
     let coordinators = app.read(Duration::ZERO, app.coordinator.store().coordinators()).await?;
-    let (workers, next_after) = page(held, waiting, limit);
+    let (mut workers, next_after) = page(held, waiting, limit);
+    workers.retain_mut(|worker| narrow(worker, |queue| principal.may_use(queue)));
     Ok(Json(Workers { workers, next_after, coordinators, server_time: app.server_time() }))
 }
 
@@ -69,6 +71,14 @@ fn page(
     let workers: Vec<WorkerView> = workers.into_values().take(limit).collect();
     let next = workers.last().filter(|_| more).map(|last| last.worker_id.clone());
     (workers, next)
+}
+
+/// A limited key sees what happens at its queues. Returns whether anything is left.
+fn narrow(worker: &mut WorkerView, may_use: impl Fn(&str) -> bool) -> bool {
+    worker.leases.retain(|leases| may_use(&leases.queue));
+    worker.polls.iter_mut().for_each(|polls| polls.queues.retain(|queue| may_use(queue)));
+    worker.polls.retain(|polls| !polls.queues.is_empty());
+    !(worker.leases.is_empty() && worker.polls.is_empty())
 }
 
 fn view<'w>(workers: &'w mut BTreeMap<Name, WorkerView>, worker: &Name) -> &'w mut WorkerView {
@@ -142,6 +152,14 @@ mod tests {
         assert_eq!((first.0[0].polls.len(), first.0[0].leases.len()), (1, 1));
         let last = page(vec![held("c", "q")], Vec::new(), 2);
         assert_eq!(names(&last), (vec!["c"], None));
+    }
+
+    #[test]
+    fn a_limited_key_sees_its_queues_only() {
+        let (mut workers, _) = page(vec![held("a", "other"), held("b", "q")], vec![waiting("b")], 9);
+        workers.retain_mut(|worker| narrow(worker, |queue| queue == "q"));
+        assert_eq!(names(&(workers.clone(), None)).0, ["b"]);
+        assert!(!narrow(&mut workers[0], |queue| queue == "other"), "{workers:?}");
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod matrix;
 mod metrics;
 mod outages;
 mod principals;
+mod queue_limits;
 mod reads;
 mod retries;
 mod routes;

@@ -160,7 +160,8 @@ fn tenant_limits(connection: &Connection) -> Sql<Vec<TenantLimits>> {
     rows.collect()
 }
 
-fn list(names: &[Name]) -> String {
+/// Names as JSON.
+pub(super) fn list(names: &[Name]) -> String {
     let names: Vec<&str> = names.iter().map(Name::as_str).collect();
     serde_json::to_string(&names).expect("names are text")
 }

@@ -12,8 +12,8 @@ use rusqlite::{Connection, OptionalExtension};
 use verdict::event::Submitted;
 use verdict::{Category, Name, Scope, State, Subject, TaskId};
 
-use super::reads;
 use super::rows::{self, Columns, ENTRY, NAMES, id_bytes};
+use super::{administration, reads};
 use crate::columns::{self, listed_done, listed_spec};
 use crate::row::{Bodies, Entry, Filter, LabelFilter, Listed, Listing, Spec, StoredTask};
 use crate::row_size::{self, ByteBudget};
@@ -63,11 +63,13 @@ pub(super) fn list(connection: &Connection, scope: &Scope, filter: &Filter) -> R
 fn kind_queues(connection: &Connection, scope: &Scope, filter: &Filter) -> Read<Vec<i64>> {
     let mut statement = connection.prepare_cached(
         "SELECT n.lane FROM lanes n WHERE n.tenant = ?1 AND n.workspace = ?2
-            AND (?3 IS NULL OR n.queue = ?3) AND (?4 IS NULL OR n.kind = ?4)",
+            AND (?3 IS NULL OR n.queue = ?3) AND (?4 IS NULL OR n.kind = ?4)
+            AND (?5 IS NULL OR n.queue IN (SELECT value FROM json_each(?5)))",
     )?;
+    let queues = filter.queues.as_deref().map(administration::list);
     let queue = filter.queue.as_ref().map(|name| name.as_str());
     let kind = filter.kind.as_ref().map(|name| name.as_str());
-    let names = (scope.tenant.as_str(), scope.workspace.as_str(), queue, kind);
+    let names = (scope.tenant.as_str(), scope.workspace.as_str(), queue, kind, queues);
     statement.query_map(names, |row| row.get(0))?.collect()
 }
 

@@ -147,3 +147,20 @@ pub async fn filters_what_it_lists<F: Fixture>(driver: &mut Driver<F>) {
     let both = Filter { queue: Some("letters".into()), ..state(State::Succeeded) };
     assert_eq!(list(driver, both).await, []);
 }
+
+pub async fn lists_the_queues_of_a_limited_key<F: Fixture>(driver: &mut Driver<F>) {
+    populate(driver, 4).await;
+    let id = driver.add(&Scope::default(), "letters").await.id;
+    let among = |queues: &[&str]| {
+        let queues = queues.iter().map(|queue| (*queue).into()).collect();
+        Filter { queues: Some(queues), ..Filter::default() }
+    };
+    assert_eq!(list(driver, among(&["letters", "no such queue"])).await, [id]);
+    assert_eq!(list(driver, among(&[])).await, []);
+    let all = list(driver, Filter::default()).await;
+    let others: Vec<TaskId> = all.iter().copied().filter(|listed| *listed != id).collect();
+    assert_eq!(list(driver, among(&["images", "letters"])).await, all);
+    assert_eq!(list(driver, among(&["images"])).await, others);
+    let outside = Filter { queue: Some("letters".into()), ..among(&["images"]) };
+    assert_eq!(list(driver, outside).await, []);
+}

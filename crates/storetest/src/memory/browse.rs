@@ -268,6 +268,7 @@ fn matches(found: &StoredTask, worker: Option<&Name>, filter: &Filter) -> bool {
     };
     filter.state.is_none_or(|state| found.subject.state() == Some(state))
         && filter.queue.as_ref().is_none_or(|wanted| queue == wanted)
+        && filter.queues.as_ref().is_none_or(|allowed| allowed.contains(queue))
         && filter.kind.as_ref().is_none_or(|wanted| kind == wanted)
         && filter.labels.iter().all(|label| label.matches(&found.spec.labels))
         && filter.worker.as_ref().is_none_or(|wanted| worker == Some(wanted))

@@ -16,8 +16,14 @@ use super::test_server::{Lease, Response, TestServer, both, run, seconds};
 pub(super) enum Wants {
     Nobody,
     Key(Role),
+    /// A client or a reader.
+    Read,
+    /// An admin, or a reader without a limit to queues.
+    Audit,
     /// An admin key of default/default: its changes affect all tenants.
     RootAdmin,
+    /// An admin or reader key of default/default: it reads about all tenants.
+    RootAudit,
     /// The token of this task.
     Token,
 }
@@ -54,15 +60,15 @@ pub(super) const ROWS: &[Row] = &[
     row("GET", "/openapi.json", Wants::Nobody),
     row("GET", "/errors/{page}", Wants::Nobody),
     post("/v1/runs", CLIENT, r#"{"kind": "k", "queue": "elsewhere"}"#),
-    row("GET", "/v1/runs", CLIENT),
-    row("GET", "/v1/runs/{runId}", CLIENT),
+    row("GET", "/v1/runs", Wants::Read),
+    row("GET", "/v1/runs/{runId}", Wants::Read),
     post("/v1/runs/{runId}/cancel", CLIENT, "{}"),
     post("/v1/runs/{runId}/retry", CLIENT, "{}"),
-    row("GET", "/v1/runs/{runId}/history", CLIENT),
-    row("GET", "/v1/runs/{runId}/record", CLIENT),
-    row("GET", "/v1/runs/{runId}/explain", CLIENT),
-    row("GET", "/v1/queues", CLIENT),
-    row("GET", "/v1/workers", CLIENT),
+    row("GET", "/v1/runs/{runId}/history", Wants::Read),
+    row("GET", "/v1/runs/{runId}/record", Wants::Read),
+    row("GET", "/v1/runs/{runId}/explain", Wants::Read),
+    row("GET", "/v1/queues", Wants::Read),
+    row("GET", "/v1/workers", Wants::Read),
     post("/v1/leases", WORKER, r#"{"workerId": "w9", "queues": ["nothing"], "max": 1}"#),
     post("/v1/reports", WORKER, r#"{"reports": []}"#),
     post("/v1/heartbeats", WORKER, r#"{"heartbeats": []}"#),
@@ -74,10 +80,10 @@ pub(super) const ROWS: &[Row] = &[
     post("/v1/keys/{keyId}/rotate", ADMIN, r#"{"overlapMs": 0}"#),
     row("POST", "/v1/keys/{keyId}/revoke", ADMIN),
     post("/v1/signing-keys/rotate", Wants::RootAdmin, "{}"),
-    row("GET", "/v1/audit", ADMIN),
-    row("GET", "/v1/audit/verify", Wants::RootAdmin),
-    row("GET", "/v1/limits", ADMIN),
-    row("GET", "/v1/set-aside", Wants::RootAdmin),
+    row("GET", "/v1/audit", Wants::Audit),
+    row("GET", "/v1/audit/verify", Wants::RootAudit),
+    row("GET", "/v1/limits", Wants::Audit),
+    row("GET", "/v1/set-aside", Wants::RootAudit),
     post("/v1/limits", Wants::RootAdmin, r#"{"tenantId": "acme", "unfinishedRuns": 0}"#),
 ];
 
@@ -121,6 +127,8 @@ enum Is {
     /// Without a valid key: none, a made-up one, an ended one, or one of another class.
     Nobody,
     Key(Role),
+    /// A key that is limited to a queue without tasks.
+    Limited(Role),
     /// The token of a task in the own scope.
     Token,
 }
@@ -148,11 +156,21 @@ impl Scene {
         let unknown = NewKey::generate(&mut SeededEntropy::new(99), Scope::default(), &Role::ALL);
         add("a key that we never made", Is::Nobody, Some(unknown.text().to_owned()));
         add("a typing mistake", Is::Nobody, Some(format!("{}0", objects[OWN].key)));
-        for (name, role) in
-            [("a client", Role::Client), ("a worker", Role::Worker), ("an admin", Role::Admin)]
-        {
+        for (name, role) in [
+            ("a client", Role::Client),
+            ("a worker", Role::Worker),
+            ("an admin", Role::Admin),
+            ("a reader", Role::Reader),
+        ] {
             let key = make_key(api, OWN, json!([role.name()])).await.1;
             add(name, Is::Key(role), Some(key));
+        }
+        for (name, role) in [
+            ("a client of another queue", Role::Client),
+            ("a reader of another queue", Role::Reader),
+        ] {
+            let key = make_limited_key(api, OWN, json!([role.name()]), json!(["nothing"])).await.1;
+            add(name, Is::Limited(role), Some(key));
         }
         for name in ["revoked", "rotated away", "expired"] {
             add(name, Is::Nobody, Some(ended_key(api, name).await));
@@ -167,8 +185,18 @@ impl Scene {
 }
 
 async fn make_key(api: &TestServer, scope: &str, roles: Value) -> (String, String) {
+    make_limited_key(api, scope, roles, Value::Null).await
+}
+
+async fn make_limited_key(
+    api: &TestServer,
+    scope: &str,
+    roles: Value,
+    queues: Value,
+) -> (String, String) {
     let (tenant, workspace) = scope.split_once('/').unwrap();
-    let wanted = json!({"roles": roles, "tenantId": tenant, "workspaceId": workspace});
+    let wanted = json!({"roles": roles, "tenantId": tenant, "workspaceId": workspace,
+        "queues": queues});
     let made = api.post("/v1/keys", &api.admin_key, wanted).await;
     let id = made.body["key"]["keyId"].as_str().unwrap_or_else(|| panic!("{made:?}"));
     (id.to_owned(), made.text("secret"))
@@ -238,11 +266,27 @@ fn expected(row: &Row, is: Is, whose: Whose) -> Expected {
         (Wants::Token, Is::Token) if whose == Whose::Own => Expected::Admitted,
         (Wants::Token, _) => Expected::Problem(401, "invalid_token"),
         (_, Is::Nobody | Is::Token) => Expected::Problem(401, "unauthenticated"),
-        (Wants::RootAdmin, Is::Key(_)) => Expected::Problem(403, "forbidden"),
-        (Wants::Key(wanted), Is::Key(role)) if wanted != role => {
+        (Wants::RootAdmin | Wants::RootAudit, _) => Expected::Problem(403, "forbidden"),
+        (wants, Is::Key(role) | Is::Limited(role)) if !wants.admits(role) => {
             Expected::Problem(403, "forbidden")
         }
-        (Wants::Key(_), Is::Key(_)) => reached(row, whose),
+        (Wants::Audit, Is::Limited(_)) => Expected::Problem(403, "forbidden"),
+        (_, Is::Limited(_)) if row.object().is_some() => Expected::Problem(404, "run_not_found"),
+        // The queue that the body names.
+        (Wants::Key(_), Is::Limited(_)) => Expected::Problem(403, "forbidden"),
+        (_, Is::Limited(_)) => Expected::Admitted,
+        (_, Is::Key(_)) => reached(row, whose),
+    }
+}
+
+impl Wants {
+    fn admits(self, role: Role) -> bool {
+        match self {
+            Wants::Key(wanted) => wanted == role,
+            Wants::Read => matches!(role, Role::Client | Role::Reader),
+            Wants::Audit => matches!(role, Role::Admin | Role::Reader),
+            Wants::Nobody | Wants::RootAdmin | Wants::RootAudit | Wants::Token => false,
+        }
     }
 }
 

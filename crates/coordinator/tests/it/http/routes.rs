@@ -58,7 +58,11 @@ fn the_document_says_what_the_table_says_about_each_route() {
             .unwrap();
         let security = match route.audience {
             Audience::Anyone => Value::Null,
-            Audience::Client | Audience::Worker | Audience::Admin => json!([{"apiKey": []}]),
+            Audience::Client
+            | Audience::Reader
+            | Audience::Worker
+            | Audience::Admin
+            | Audience::Auditor => json!([{"apiKey": []}]),
             Audience::TaskToken => json!([{"taskToken": []}]),
             Audience::Scraper => json!([{"apiKey": []}, {}]),
         };
@@ -79,6 +83,9 @@ fn the_table_names_the_audience_that_the_matrix_tries() {
             Wants::Key(coordinator::admit::Role::Client) => &[Audience::Client],
             Wants::Key(coordinator::admit::Role::Worker) => &[Audience::Worker],
             Wants::Key(coordinator::admit::Role::Admin) | Wants::RootAdmin => &[Audience::Admin],
+            Wants::Key(coordinator::admit::Role::Reader) => &[],
+            Wants::Read => &[Audience::Reader],
+            Wants::Audit | Wants::RootAudit => &[Audience::Auditor],
             Wants::Token => &[Audience::TaskToken],
         };
         assert!(audiences.contains(&route.audience), "{route:?}");

@@ -161,6 +161,7 @@ pub(in crate::postgres) fn list_statement(filter: &Filter) -> String {
             AND ($7::text[] IS NULL OR i.labels::jsonb @> ALL ($7::jsonb[])) \
             AND ($8::text[] IS NULL OR i.labels::jsonb ?& $8) \
             AND ($10::text IS NULL OR {CATEGORY} = $10) AND ($11::text IS NULL OR {WORKER} = $11) \
+            AND ($14::text[] IS NULL OR i.queue = ANY ($14)) \
          ORDER BY i.tenant DESC, i.workspace DESC, i.id DESC LIMIT $12",
         weight(filter.bodies)
     )
@@ -181,7 +182,9 @@ async fn candidates(client: &Client, scope: &Scope, filter: &Filter) -> Read<Vec
     let category = filter.category.map(Category::name);
     let worker = filter.worker.as_ref().map(|name| name.as_str());
     let (limit, scan_max) = (as_limit(filter.limit.saturating_add(1)), as_limit(filter.scan_max));
-    let parameters: [(&(dyn ToSql + Sync), Type); 13] = [
+    let queues: Option<Vec<&str>> =
+        filter.queues.as_ref().map(|queues| queues.iter().map(|name| name.as_str()).collect());
+    let parameters: [(&(dyn ToSql + Sync), Type); 14] = [
         (&before, Type::BYTEA),
         (&tenant, Type::TEXT),
         (&workspace, Type::TEXT),
@@ -195,6 +198,7 @@ async fn candidates(client: &Client, scope: &Scope, filter: &Filter) -> Read<Vec
         (&worker, Type::TEXT),
         (&limit, Type::INT8),
         (&scan_max, Type::INT8),
+        (&queues, Type::TEXT_ARRAY),
     ];
     let rows = client.query_typed(&list_statement(filter), &parameters).await?;
     rows.iter().map(candidate).collect()

@@ -105,7 +105,7 @@ async fn visited(client: &Client, mode: &str, tenant: &str, filter: &Filter) -> 
     let prepare = format!(
         "{begin}; SET LOCAL plan_cache_mode = {mode};
          PREPARE list (bytea, text, text, bytea, text, text, text[], text[], text, text, text, bigint,
-            bigint) AS {}",
+            bigint, text[]) AS {}",
         list_statement(filter)
     );
     client.batch_execute(&prepare).await.unwrap();
@@ -113,7 +113,7 @@ async fn visited(client: &Client, mode: &str, tenant: &str, filter: &Filter) -> 
     let explain = format!(
         "EXPLAIN (ANALYZE, TIMING OFF) EXECUTE list (decode(repeat('ff', 17), 'hex'), '{tenant}',
          'default', '', NULL, NULL, {labels}, NULL, {state}, {category}, {worker}, {limit},
-         {scan_max})"
+         {scan_max}, NULL)"
     );
     let rows = client.query(&explain, &[]).await.unwrap();
     client.batch_execute("ROLLBACK; DEALLOCATE list").await.unwrap();
