@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     audit, backup, bench, completions, config, coordinators, dev, doctor, epoch, explain, keys,
-    limits, migrate, restore, retention, runs, serve, submit, tour, verify, work,
+    limits, migrate, queues, restore, retention, runs, serve, submit, tour, verify, work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -82,8 +82,8 @@ pub(crate) enum Command {
     Runs(runs::Verb),
     /// Explain why a run is not running or has not ended
     Explain(explain::Arguments),
-    /// Show waiting and running tasks per queue
-    Queues,
+    /// Show waiting and running tasks per queue; pause and resume queues
+    Queues(queues::Arguments),
     /// Show which workers poll for what, and which hold leases
     Workers,
     /// Create, list, rotate and revoke API keys

@@ -118,7 +118,7 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Submit(arguments) => submit::run(connect()?, format, *arguments).await,
         Command::Runs(verb) => runs::run(connect()?, format, verb).await,
         Command::Explain(arguments) => explain::run(connect()?, format, arguments).await,
-        Command::Queues => queues::run(connect()?, format).await,
+        Command::Queues(arguments) => queues::run(connect()?, format, arguments).await,
         Command::Workers => workers::run(connect()?, format).await,
         Command::Keys(verb) => keys::run(connect()?, format, verb).await,
         Command::Limits(verb) => limits::run(connect()?, format, verb).await,

@@ -253,6 +253,7 @@ fn members(summary: &StoreSummary, epoch: Option<u32>) -> serde_json::Value {
         "idempotencyKeys": summary.keys,
         "apiKeys": summary.api_keys,
         "limits": summary.limits,
+        "pausedQueues": summary.pauses,
         "auditEntries": summary.records,
         "digest": summary.digest.to_string(),
         "epoch": epoch,

@@ -1,33 +1,115 @@
-//! `tenure queues`.
+//! `tenure queues`: tasks by queue, and pauses.
 
+use clap::Subcommand;
 use comfy_table::Cell;
 use tenure::Client;
+use wire::answers::QueueView;
+use wire::pausing::{Pause, PauseQueue, QueueStatus, ResumeQueue};
 
-use crate::exit::{CommandResult, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
 use crate::{duration, server};
 
-pub(crate) async fn run(client: Client, format: Format) -> CommandResult {
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Show waiting and running tasks per queue, and pauses; the default
+    List,
+    /// Lease no more tasks from a queue; running tasks, submits, cancels and deadlines go on
+    Pause(PauseArguments),
+    /// Lease tasks from a paused queue again
+    Resume(QueueName),
+}
+
+#[derive(Debug, clap::Args)]
+struct PauseArguments {
+    #[command(flatten)]
+    name: QueueName,
+    /// Why, for people who wonder why nothing runs
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct QueueName {
+    /// The queue
+    #[arg(value_name = "QUEUE")]
+    queue: String,
+    /// The tenant of the queue [default: the one of the key in use]
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+    /// The workspace of the queue [default: the one of the key in use]
+    #[arg(long, value_name = "WORKSPACE")]
+    workspace: Option<String>,
+}
+
+pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
+    match arguments.verb.unwrap_or(Verb::List) {
+        Verb::List => list(&client, format).await?,
+        Verb::Pause(PauseArguments { name: QueueName { queue, tenant, workspace }, reason }) => {
+            let how = PauseQueue { reason, tenant_id: tenant, workspace_id: workspace };
+            let status = client.pause_queue(&queue, &how).await.map_err(server::cli_error)?;
+            show(format, &status)?;
+        }
+        Verb::Resume(QueueName { queue, tenant, workspace }) => {
+            let how = ResumeQueue { tenant_id: tenant, workspace_id: workspace };
+            let status = client.resume_queue(&queue, &how).await.map_err(server::cli_error)?;
+            show(format, &status)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn show(format: Format, status: &QueueStatus) -> Result<(), CliError> {
+    if format == Format::Json {
+        return output::json(status);
+    }
+    match &status.pause {
+        Some(pause) => output::line(format_args!("{} is {}", status.queue, spell(pause))),
+        None => output::line(format_args!("{} is not paused", status.queue)),
+    }
+}
+
+fn spell(pause: &Pause) -> String {
+    let Pause { paused_at, paused_by, reason } = pause;
+    let why = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+    format!("paused since {paused_at} by {paused_by}{why}")
+}
+
+async fn list(client: &Client, format: Format) -> Result<(), CliError> {
     let answer = client.queues().await.map_err(server::cli_error)?;
     if format == Format::Json {
-        output::json(&answer.queues)?;
-        return Ok(Exit::Done);
+        return output::json(&answer.queues);
     }
     if answer.queues.is_empty() {
         output::note("no tasks are waiting or running");
-        return Ok(Exit::Done);
+        return Ok(());
     }
-    let mut table = output::table(&["QUEUE", "READY", "DELAYED", "RUNNING", "OLDEST"]);
+    let is_any_paused = answer.queues.iter().any(|queue| queue.pause.is_some());
+    let heads = ["QUEUE", "READY", "DELAYED", "RUNNING", "OLDEST", "PAUSE"];
+    let mut table = output::table(&heads[..if is_any_paused { 6 } else { 5 }]);
     for queue in &answer.queues {
-        let oldest = queue.oldest_ready_at.map(|at| duration::between(at, duration::now()));
-        table.add_row([
-            Cell::new(&queue.queue),
-            Cell::new(queue.ready),
-            Cell::new(queue.delayed),
-            Cell::new(queue.running),
-            Cell::new(oldest.unwrap_or_default()),
-        ]);
+        let mut cells = cells(queue);
+        if is_any_paused {
+            cells.push(Cell::new(queue.pause.as_ref().map(spell).unwrap_or_default()));
+        }
+        table.add_row(cells);
     }
-    output::print_table(&table)?;
-    Ok(Exit::Done)
+    output::print_table(&table)
+}
+
+fn cells(queue: &QueueView) -> Vec<Cell> {
+    let oldest = queue.oldest_ready_at.map(|at| duration::between(at, duration::now()));
+    vec![
+        Cell::new(&queue.queue),
+        Cell::new(queue.ready),
+        Cell::new(queue.delayed),
+        Cell::new(queue.running),
+        Cell::new(oldest.unwrap_or_default()),
+    ]
 }

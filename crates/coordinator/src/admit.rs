@@ -11,6 +11,7 @@ mod api_keys;
 pub(crate) mod denials;
 pub mod keyring;
 pub mod moved_keys;
+pub(crate) mod pausing;
 pub mod principals;
 pub mod seal;
 mod shared_ring;

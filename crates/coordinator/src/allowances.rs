@@ -142,6 +142,11 @@ impl Allowances {
         self.inner.sharers.store(coordinators, Ordering::Relaxed);
     }
 
+    /// How many coordinators share the store, as counted last.
+    pub(crate) fn coordinators(&self) -> u32 {
+        self.inner.sharers.load(Ordering::Relaxed)
+    }
+
     /// How many unfinished runs the tenant may have.
     pub(crate) fn quota(&self, tenant: &Name) -> Option<u64> {
         self.get(tenant)?.unfinished_runs

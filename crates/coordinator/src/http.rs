@@ -29,6 +29,7 @@ mod limits;
 mod metrics;
 mod middleware;
 mod openapi;
+mod pauses;
 mod queue_counts;
 mod queue_limit;
 mod queues;

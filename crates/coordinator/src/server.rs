@@ -287,6 +287,10 @@ async fn follow_peers<S: Store>(coordinator: Coordinator<S>, keys: ApiKeys, keyr
                 "cannot follow the signing keys in the database; the old ones stay"
             );
         }
+        // Reading them also tells the store's writers, and wakes them when a queue was resumed.
+        if let Err(failure) = browse.paused_queues().await {
+            tracing::warn!(error = %failure, "cannot read the paused queues again");
+        }
     }
 }
 

@@ -184,7 +184,7 @@ fn read_set<'a>(row: &'a Row, request: &Request) -> ReadSet<'a> {
         }
         _ => None,
     };
-    ReadSet { subject: &row.subject, context: Context { closed, holder, quota: None } }
+    ReadSet { subject: &row.subject, context: Context { closed, holder, ..Context::default() } }
 }
 
 fn settle(row: &Row, decision: &Decision<'_>, submitted: &Policy) -> (Subject, Ledger) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use store::{
     Administration, Backlog, Batch, Change, Claimable, CommitFailure, Decided, EndedPosition,
     EndedTask, Failure, FailureKind, Found, IdempotencyKey, KeyOwner, Loaded, LockWait, Lookup,
-    PeerHint, RemoteChange, Plan, PolledQueues, RunsOn, Selection, Store, StoreStatus, TaskKey, TaskWithSpec,
+    PausedQueues, PeerHint, RemoteChange, Plan, PolledQueues, RunsOn, Selection, Store, StoreStatus, TaskKey, TaskWithSpec,
     Want, Writer,
 };
 use storetest::MemoryStore;
@@ -485,6 +485,10 @@ impl Batch for SimBatch<'_> {
             return Ok(Vec::new());
         }
         self.inner.ended(after, limit).await
+    }
+
+    fn paused(&self) -> &PausedQueues {
+        self.inner.paused()
     }
 
     async fn commit(self) -> Result<(), CommitFailure> {

@@ -8,6 +8,7 @@ use std::ops::Range;
 use verdict::{Digest, Name, Scope, TaskId, Text, Time};
 
 use crate::failure::{Failure, FailureKind};
+use crate::pauses::PauseChange;
 
 /// An API key of the HTTP interface. Only digests of its secrets are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +144,8 @@ pub struct Administration {
     pub keys: Vec<ApiKey>,
     /// The new rows; a row is found by its tenant.
     pub limits: Vec<TenantLimits>,
+    /// Changes of pauses, in order.
+    pub pauses: Vec<PauseChange>,
     /// Keys that were used, and roughly when. Not a change of a key, so it needs no record.
     pub uses: Vec<(Name, Time)>,
     pub audit: Vec<Audit>,

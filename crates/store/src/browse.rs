@@ -8,6 +8,7 @@ use verdict::{ClosedAttempt, Name, Scope, TaskId};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::codec::payload_digest;
 use crate::failure::Failure;
+use crate::pauses::PausedQueues;
 use crate::row::{
     Filter, HeldLeases, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
@@ -77,6 +78,9 @@ pub trait Browse: Clone + Send + Sync + 'static {
 
     /// Keys, limits and what else coordinators share beside tasks.
     fn administration(&self) -> impl Future<Output = Result<AdministrationRows, Failure>> + Send;
+
+    /// The queues that are paused, of all scopes.
+    fn paused_queues(&self) -> impl Future<Output = Result<PausedQueues, Failure>> + Send;
 
     /// Records of administration and of refusals, newest first, at most `filter.limit`.
     fn audit(

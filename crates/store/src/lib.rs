@@ -16,6 +16,7 @@ mod epoch;
 pub mod failure;
 pub mod lookup;
 pub mod moving;
+pub mod pauses;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod row;
@@ -34,6 +35,7 @@ pub use browse::{Browse, RowsAfter, ScanDepth};
 pub use clock::{Clock, ClockAhead, MonotonicClock, SystemClock};
 pub use failure::{CommitFailure, Failure, FailureKind};
 pub use lookup::{Found, Loaded, LockWait, Lookup};
+pub use pauses::{PauseChange, PausedQueues, QueuePause};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use row::{

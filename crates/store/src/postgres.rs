@@ -29,6 +29,7 @@ use std::time::Duration;
 use verdict::{Span, SupportedRules, Time};
 
 use self::administration::key_expiry;
+use self::administration::pauses::PauseCache;
 pub use self::batch::PostgresBatch;
 pub use self::batch::writer::PostgresWriter;
 use self::clock::StoreClock;
@@ -167,6 +168,7 @@ pub(crate) struct Shared {
     primary: Arc<Primary>,
     name: String,
     rules: InForce,
+    pauses: PauseCache,
     memory: Mutex<Memory>,
     hints: Hints,
     /// Wakes the tasks that refill candidate buffers beside the batches.
@@ -394,6 +396,7 @@ impl PostgresStore {
             primary: Arc::new(parts.primary),
             name: options.name,
             rules: InForce::new(options.rules, parts.header.rules),
+            pauses: PauseCache::default(),
             memory: Mutex::new(Memory::default()),
             hints,
             refill_signals: Arc::default(),

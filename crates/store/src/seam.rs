@@ -32,6 +32,7 @@ use crate::administration::Administration;
 use crate::browse::Browse;
 use crate::failure::{CommitFailure, Failure};
 pub use crate::lookup::{Found, Loaded, LockWait, Lookup};
+use crate::pauses::PausedQueues;
 use crate::row::{Backlog, Change, EndedPosition, EndedTask, Refused, TaskWithSpec, Want};
 
 pub trait Store: Clone + Send + Sync + 'static {
@@ -153,7 +154,8 @@ pub trait Writer: Send + 'static {
     fn shortest_lease(&self) -> Option<verdict::Span>;
 
     /// Writes one administrative act with its audit record, in a separate transaction: administration is
-    /// rare and shares nothing with batches. A key may not change its scope, nor become valid again once revoked.
+    /// rare and shares nothing with batches. A key may not change its scope, nor become valid again once revoked. When a
+    /// change of pauses returns, every batch of any writer that was given others has ended.
     fn administer(
         &mut self,
         act: &Administration,
@@ -220,6 +222,10 @@ pub trait Batch: Send {
         after: Option<EndedPosition>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<EndedTask>, Failure>> + Send;
+
+    /// The queues that are paused for this batch. If they have changed by commit time, the commit is a conflict: load
+    /// and decide again.
+    fn paused(&self) -> &PausedQueues;
 
     /// Makes all of the batch durable, or nothing of it.
     fn commit(self) -> impl Future<Output = Result<(), CommitFailure>> + Send;

@@ -20,6 +20,7 @@ mod live_index;
 mod lock;
 mod lookup;
 mod opening;
+mod pauses;
 mod pruning;
 mod readers;
 mod reads;

@@ -202,12 +202,13 @@ impl Writer for MemoryWriter {
     type Batch<'w> = MemoryBatch<'w>;
 
     async fn begin(&mut self) -> Result<MemoryBatch<'_>, Failure> {
-        let (number, rules) = {
+        let (number, rules, paused) = {
             let mut shared = lock(&self.shared);
             shared.check_opening(self.opening)?;
-            (shared.number_batch(), engine::known_rules(shared.rules, self.known)?)
+            let rules = engine::known_rules(shared.rules, self.known)?;
+            (shared.number_batch(), rules, shared.tables.paused.clone())
         };
-        Ok(MemoryBatch::new(self, number, rules))
+        Ok(MemoryBatch::new(self, number, rules, paused))
     }
 
     /// A task that became ready after the last batch read the clock still counts, even if its time is past:
@@ -230,6 +231,10 @@ impl Writer for MemoryWriter {
 
     async fn administer(&mut self, act: &Administration) -> Result<(), CommitFailure> {
         let mut shared = lock(&self.shared);
+        if !act.pauses.is_empty() && shared.has_commits_in_flight() {
+            // Their outcome must be known before a pause can be said to hold.
+            return Err(CommitFailure::RolledBack(engine::audit_conflict()));
+        }
         let written =
             shared.check_opening(self.opening).and_then(|()| shared.tables.administer(act));
         written.map_err(CommitFailure::RolledBack)

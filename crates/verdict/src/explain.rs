@@ -30,6 +30,8 @@ pub enum Gate {
     },
     /// The rules allow a grant now: the next matching poll gets the task.
     Ready { since: Time },
+    /// The task's queue is paused: nothing is granted from it.
+    QueuePaused { since: Time },
     /// A worker holds the lease and has made a call under it.
     Leased { owner: Name, attempt: u32, heard_at: Time, until: Time, progress: Option<Progress> },
     /// The task was granted, but the worker has not made a call under the lease.
@@ -49,11 +51,11 @@ pub enum Gate {
 }
 
 /// Every gate of a task; the one that holds it now comes first. Empty for a task that does not
-/// exist.
-pub fn explain(subject: &Subject, at: Moment) -> Vec<Gate> {
+/// exist. `paused_since` is when its queue was paused, if it is.
+pub fn explain(subject: &Subject, paused_since: Option<Time>, at: Moment) -> Vec<Gate> {
     match subject {
         Subject::Absent => Vec::new(),
-        Subject::Live(task) => live(task, at),
+        Subject::Live(task) => live(task, paused_since, at),
         Subject::Done(done) => vec![Gate::Ended {
             state: done.end.state,
             reason: done.end.reason,
@@ -63,9 +65,12 @@ pub fn explain(subject: &Subject, at: Moment) -> Vec<Gate> {
     }
 }
 
-fn live(task: &Task, at: Moment) -> Vec<Gate> {
-    let holding = match &task.phase {
-        Phase::Queued { due } | Phase::Retry { due } => vec![waiting(task, *due, at.now)],
+fn live(task: &Task, paused_since: Option<Time>, at: Moment) -> Vec<Gate> {
+    let holding: Vec<Gate> = match &task.phase {
+        Phase::Queued { due } | Phase::Retry { due } => {
+            let paused = paused_since.map(|since| Gate::QueuePaused { since });
+            paused.into_iter().chain([waiting(task, *due, at.now)]).collect()
+        }
         Phase::Running(lease) => {
             let cancel = task.cancel.as_ref().map(|cancel| cancelling(task, lease, cancel));
             cancel.into_iter().chain([running(task, lease, at.epoch)]).collect()

@@ -23,6 +23,8 @@ pub struct Context<'a> {
     pub holder: Option<KeyHolder<'a>>,
     /// The quota of the submitting tenant and its usage; `None` without a limit.
     pub quota: Option<Quota>,
+    /// Whether an administrator paused the queue of the task to be granted.
+    pub is_queue_paused: bool,
 }
 
 impl<'a> ReadSet<'a> {

@@ -174,9 +174,10 @@ pub struct AuditEntry {
     pub workspace_id: String,
     /// The id of the key that asked; `server` for the first key of a store, `anonymous` without one.
     pub actor: String,
-    /// `key.created`, `key.rotated`, `key.revoked`, `signing.rotated`, `limits.set` or `refused`.
+    /// `key.created`, `key.rotated`, `key.revoked`, `signing.rotated`, `limits.set`, `queue.paused`, `queue.resumed` or
+    /// `refused`.
     pub action: String,
-    /// The id of the key or the tenant that was changed, or the route that was refused.
+    /// The id of the key, the tenant or the queue that was changed, or the route that was refused.
     pub object: String,
     /// Why it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]

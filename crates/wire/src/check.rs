@@ -245,6 +245,11 @@ pub(crate) fn within<T: PartialOrd + fmt::Display>(
     }
 }
 
+/// Checks a name that does not come in a body, such as a part of a path.
+pub fn check_name(field: &str, value: &str) -> Result<(), FieldError> {
+    name(field, value)
+}
+
 pub(crate) fn name(field: &str, value: &str) -> Checked {
     if is_name(value) {
         return Ok(());

@@ -22,12 +22,13 @@ pub mod names;
 mod openapi;
 mod pages;
 mod parse;
+pub mod pausing;
 pub mod requests;
 mod time;
 mod trace_context;
 mod words;
 
-pub use check::{Check, FieldError, idempotency_key};
+pub use check::{Check, FieldError, check_name, idempotency_key};
 pub use code::{Code, UnknownCode};
 pub use json::Json;
 pub use openapi::openapi_json;

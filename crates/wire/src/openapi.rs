@@ -16,7 +16,7 @@ use utoipa::openapi::{
     ResponseBuilder, Schema, path::ParameterIn,
 };
 
-use crate::{Code, admin, answers, requests};
+use crate::{Code, admin, answers, pausing, requests};
 use routes::{Body, LINKS, ROUTES, Route};
 
 const JSON: &str = "application/json";
@@ -245,6 +245,9 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<admin::Limits>(&mut all);
     add::<admin::TaskSetAside>(&mut all);
     add::<admin::SetAside>(&mut all);
+    add::<pausing::PauseQueue>(&mut all);
+    add::<pausing::ResumeQueue>(&mut all);
+    add::<pausing::QueueStatus>(&mut all);
     add::<answers::Problem>(&mut all);
     all
 }

@@ -25,6 +25,7 @@ mod operate_prune;
 mod operate_retry;
 mod operate_rules;
 mod pages;
+mod queues;
 mod runs;
 mod rust_client;
 mod scraping;

@@ -17,7 +17,7 @@ use tenure::wire::requests::{LeaseRequest, Started};
 use crate::home::{Home, Process, wait_until};
 use crate::operate_backup::stop;
 
-const PAGES: [(&str, &str); 13] = [
+const PAGES: [(&str, &str); 14] = [
     ("backup", include_str!("../../../../docs/operate/backup.md")),
     ("bulk", include_str!("../../../../docs/operate/bulk.md")),
     ("config", include_str!("../../../../docs/operate/config.md")),
@@ -27,6 +27,7 @@ const PAGES: [(&str, &str); 13] = [
     ("install", include_str!("../../../../docs/operate/install.md")),
     ("metrics", include_str!("../../../../docs/operate/metrics.md")),
     ("moving", include_str!("../../../../docs/operate/moving.md")),
+    ("pausing", include_str!("../../../../docs/operate/pausing.md")),
     ("postgres", include_str!("../../../../docs/operate/postgres.md")),
     ("../../README", include_str!("../../../../README.md")),
     ("retention", include_str!("../../../../docs/operate/retention.md")),
@@ -365,6 +366,16 @@ fn the_page_about_many_runs_is_true() {
     home.submit(&["resize", "--queue", "images", "--label", "team=b"]);
     let mut page = PageRun::of(&home, "bulk");
     page.block();
+    page.block();
+    page.end();
+}
+
+#[test]
+fn the_page_about_pausing_is_true() {
+    let home = Home::new();
+    let _server = serve(&home);
+    home.submit(&["send", "--queue", "mail"]);
+    let mut page = PageRun::of(&home, "pausing");
     page.block();
     page.end();
 }

@@ -17,6 +17,8 @@ impl<S: Store> Carrier<S> {
     /// another.
     pub(super) async fn administer(&mut self, acts: Vec<Act>) -> Result<(), Fatal> {
         for Act { mut act, reply } in acts {
+            // Polls may wait at a queue that is resumed: the next round follows at once.
+            self.more_due |= !act.pauses.is_empty();
             let written = match self.sealer.get() {
                 Some(sealer) => sealer.write(&self.store, &mut self.writer, &mut act).await,
                 None => self.writer.administer(&act).await,

@@ -139,6 +139,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
     ) -> Self {
         let mut work = WorkingSet::default();
         work.trace_events = options.is_tracing.then(Vec::new);
+        work.paused = batch.paused().clone();
         let result = BatchResult { is_written: options.is_stalled(), ..BatchResult::default() };
         Self { batch, work, options, ids, polls, background_done, result }
     }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use store::{Batch, Claimable, Failure, Lookup, TaskWithSpec, Want};
+use store::{Backlog, Batch, Claimable, Failure, Lookup, TaskWithSpec, Want};
 use verdict::request::Grant;
 use verdict::{Answer, Moment, Request, Time};
 
@@ -28,7 +28,7 @@ impl<B: Batch> OpenBatch<'_, B> {
         if backlogs.is_empty() {
             return Ok(Vec::new());
         }
-        let asked = self.polls.round(backlogs, HashSet::new()).ask(self.polls);
+        let asked = self.round(backlogs, HashSet::new()).ask(self.polls);
         Ok(asked.into_iter().map(|(_, want)| want).collect())
     }
 
@@ -37,7 +37,7 @@ impl<B: Batch> OpenBatch<'_, B> {
         let recalled = self.recall(at.now).await?;
         let except = recalled.iter().map(|(poll, _)| *poll).collect();
         let backlogs = self.batch.backlogs(self.polls.polled(), Claimable::By(at.now)).await?;
-        let mut round = self.polls.round(backlogs, except);
+        let mut round = self.round(backlogs, except);
         loop {
             let (lines, wants): (Vec<LineId>, Vec<Want>) =
                 round.ask(self.polls).into_iter().unzip();
@@ -57,6 +57,13 @@ impl<B: Batch> OpenBatch<'_, B> {
         self.result.more_due |= round_result.is_spent;
         self.result.round_result = Some(round_result);
         Ok(())
+    }
+
+    /// A round over these backlogs, without those of paused queues: the rules would refuse each of their tasks.
+    fn round(&self, mut backlogs: Vec<Backlog>, except: HashSet<PollId>) -> Round {
+        let paused = &self.work.paused;
+        backlogs.retain(|backlog| !paused.contains(&backlog.scope, &backlog.queue));
+        self.polls.round(backlogs, except, paused)
     }
 
     /// Leases that named polls were granted before.

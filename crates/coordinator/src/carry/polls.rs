@@ -13,7 +13,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use prometheus_client::metrics::gauge::Gauge;
-use store::{Backlog, PollRef, PolledQueues};
+use store::{Backlog, PausedQueues, PollRef, PolledQueues};
 use tokio::time::Instant;
 use verdict::Name;
 
@@ -198,8 +198,14 @@ impl Polls {
     }
 
     /// Begins a round over the tasks of these queues, without the polls in `except`, which are already answered.
-    pub(super) fn round(&self, backlogs: Vec<Backlog>, except: HashSet<PollId>) -> Round {
-        Round::new(backlogs, self, except)
+    /// Nothing is asked for from a paused queue.
+    pub(super) fn round(
+        &self,
+        backlogs: Vec<Backlog>,
+        except: HashSet<PollId>,
+        paused: &PausedQueues,
+    ) -> Round {
+        Round::new(backlogs, self, except, paused.clone())
     }
 
     fn last_tenant(&self) -> Option<&Name> {

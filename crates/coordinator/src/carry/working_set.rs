@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use store::{Change, Entry, IdempotencyKey, KeyOwner, Refused, Spec, TaskKey};
+use store::{Change, Entry, IdempotencyKey, KeyOwner, PausedQueues, Refused, Spec, TaskKey};
 use verdict::{
     Answer, ClosedAttempt, Context, Event, KeyHolder, Lease, LeaseId, Moment, Name, Next, Quota,
     ReadSet, Request, Subject, Task, TaskId, Time, Verdict, apply_verdict, closed_attempts, decide,
@@ -29,6 +29,8 @@ pub(super) struct WorkingSet {
     refused: Vec<Refused>,
     /// Tasks accepted in this batch, by tenant: the store's count does not include them yet.
     accepted: HashMap<Name, u64>,
+    /// Queues from which nothing may be granted.
+    pub(super) paused: PausedQueues,
     /// Unfinished runs by tenant, for tenants whose runs the store counted for this batch.
     pub(super) unfinished: HashMap<Name, u64>,
     /// Counts of everything that happened, for the metrics.
@@ -162,7 +164,9 @@ impl WorkingSet {
             let here = slot.closed.iter().find(|closed| closed.lease == caller.lease);
             here.or_else(|| self.closed.get(&(key.id, caller.lease)))
         });
-        let context = Context { closed, ..Context::default() };
+        let is_queue_paused = matches!(*request, Request::Grant(_))
+            && slot.subject.live().is_some_and(|it| self.paused.contains(&it.scope, &it.queue));
+        let context = Context { closed, is_queue_paused, ..Context::default() };
         let read_set = ReadSet { subject: &slot.subject, context };
         let verdict = decide(read_set, &request, at);
         if let Answer::Refused(refusal) = &verdict.answer {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use store::{Browse, Failure, Store, StoreStatus, StoredTask, TaskKey};
+use store::{Browse, Failure, QueuePause, Store, StoreStatus, StoredTask, TaskKey};
 use verdict::explain::{Gate as Rule, explain as gates_of};
 use verdict::{Headroom, Moment, Name, Progress, Reason, Rules, Subject, Task, Time};
 use wire::answers::{Explanation, Gate};
@@ -34,9 +34,12 @@ pub(super) async fn explain<S: Store>(
     // Nothing is decided here, so an unknown version of the rules is no reason to refuse an answer.
     let StoreStatus { epoch, rules, .. } = store.status();
     let moment = Moment { now, epoch, rules: Rules::of(rules).unwrap_or(Rules::NEWEST) };
+    let pause = find_pause(&app, &subject).await?;
+    let paused_since = pause.as_ref().map(|pause| pause.at);
     let mut gates = Vec::new();
-    for rule in gates_of(&subject, subject.dated(moment)) {
+    for rule in gates_of(&subject, paused_since, subject.dated(moment)) {
         match (&rule, &subject) {
+            (Rule::QueuePaused { .. }, _) => gates.extend(pause.as_ref().map(paused)),
             (Rule::Ready { since }, Subject::Live(task)) => {
                 gates.extend(ready(&app, &key, task, *since).await?);
             }
@@ -53,6 +56,24 @@ pub(super) async fn explain<S: Store>(
         gates,
         server_time: time(now),
     }))
+}
+
+/// The pause of the task's queue, if it has one.
+async fn find_pause<S: Store>(
+    app: &AppState<S>,
+    subject: &Subject,
+) -> Result<Option<QueuePause>, ApiError> {
+    let Subject::Live(task) = subject else { return Ok(None) };
+    let paused = app.read(Duration::ZERO, app.coordinator.browse().paused_queues()).await?;
+    let is_ours = |pause: &&QueuePause| pause.scope == task.scope && pause.queue == task.queue;
+    Ok(paused.iter().find(is_ours).cloned())
+}
+
+fn paused(pause: &QueuePause) -> Gate {
+    let QueuePause { scope: _, queue, at, by, reason } = pause;
+    let why = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+    let now = format!("the queue `{queue}` is paused since {} by {by}{why}", time(*at));
+    gate("queue_paused", now, format!("`tenure queues resume {queue}`"), None)
 }
 
 /// The rules allow a grant: does a worker poll for it, and what is ahead of it?
@@ -170,6 +191,10 @@ fn spell(rule: Rule) -> Gate {
                  {uncounted} of at most {uncounted_max}"
             );
             ("backoff", now, "the end of the wait", Some(due))
+        }
+        Rule::QueuePaused { since } => {
+            let now = format!("its queue is paused since {}", time(since));
+            ("queue_paused", now, "the end of the pause", None)
         }
         Rule::Ready { since } => {
             ("ready", format!("ready since {}", time(since)), "a worker that polls for it", None)

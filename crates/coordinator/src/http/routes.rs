@@ -21,8 +21,8 @@ use store::Store;
 use super::app_state::AppState;
 use super::{
     audit, cancel, completed, errors, explain, health, heartbeat, heartbeats, history, keys, lease,
-    limits, metrics, middleware, openapi, queues, record, reports, retry, runs, set_aside, signing,
-    started, submit, workers,
+    limits, metrics, middleware, openapi, pauses, queues, record, reports, retry, runs, set_aside,
+    signing, started, submit, workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -89,6 +89,8 @@ fn table<S: Store>() -> Vec<ServedRoute<S>> {
         get("/v1/runs/{run}/record", Reader, Tenant, None, record::record::<S>),
         get("/v1/runs/{run}/explain", Reader, Tenant, None, explain::explain::<S>),
         get("/v1/queues", Reader, Tenant, None, queues::queues::<S>),
+        post("/v1/queues/{queue}/pause", Admin, Exempt, Some(NewWork), pauses::pause::<S>),
+        post("/v1/queues/{queue}/resume", Admin, Exempt, Some(NewWork), pauses::resume::<S>),
         get("/v1/workers", Reader, Tenant, None, workers::workers::<S>),
         post("/v1/leases", Worker, Tenant, Some(NewWork), lease::lease::<S>),
         post("/v1/tasks/{task}/started", TaskToken, Exempt, Some(Leased), started::started::<S>),

@@ -39,7 +39,7 @@ pub(super) async fn workers<S: Store>(
     // One worker more than the page has, to know whether there is another page.
     let asked = app.coordinator.list_polls(scope.clone(), after, limit + 1);
     let waiting = app.decided(asked).await??;
-    let coordinators = app.read(Duration::ZERO, app.coordinator.store().coordinators()).await?;
+    let coordinators = app.coordinator.allowances().coordinators();
     let (mut workers, next_after) = page(held, waiting, limit);
     workers.retain_mut(|worker| narrow(worker, |queue| principal.may_use(queue)));
     Ok(Json(Workers { workers, next_after, coordinators, server_time: app.server_time() }))

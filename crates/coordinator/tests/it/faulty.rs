@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use store::{
     Administration, Backlog, Batch, Change, Claimable, CommitFailure, Decided, EndedPosition,
-    EndedTask, Failure, FailureKind, Found, Loaded, Lookup, Plan, PolledQueues, RunsOn, Selection,
+    EndedTask, Failure, FailureKind, Found, Loaded, Lookup, PausedQueues, Plan, PolledQueues, RunsOn, Selection,
     Store, StoreStatus, TaskWithSpec, Want, Writer,
 };
 use storetest::memory::MemoryBrowse;
@@ -307,6 +307,10 @@ impl Batch for FaultyBatch<'_> {
     ) -> Result<Vec<EndedTask>, Failure> {
         self.faults.call("ended")?;
         self.inner.ended(after, limit).await
+    }
+
+    fn paused(&self) -> &PausedQueues {
+        self.inner.paused()
     }
 
     async fn commit(self) -> Result<(), CommitFailure> {

@@ -22,6 +22,7 @@ mod liveness;
 mod matrix;
 mod metrics;
 mod outages;
+mod pauses;
 mod principals;
 mod queue_limits;
 mod reads;

@@ -9,6 +9,7 @@ use super::{MoveFailure, PAGE, RECORDS, Stage};
 use crate::administration::{Administration, AuditFilter, Audited};
 use crate::browse::{Browse, ScanDepth};
 use crate::failure::{CommitFailure, Failure};
+use crate::pauses::PauseChange;
 use crate::row::{
     Change, IdempotencyKey, KeyOwner, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
@@ -108,9 +109,11 @@ async fn copy_administration<B: Browse, W: Writer>(
 ) -> Result<(), MoveFailure> {
     let rows = from.administration().await.map_err(MoveFailure::Source)?;
     let (keys, limits) = (rows.api_keys, rows.tenant_limits);
-    summary.administration(&keys, &limits);
+    let paused = from.paused_queues().await.map_err(MoveFailure::Source)?;
+    summary.administration(&keys, &limits, &paused);
+    let pauses = paused.iter().cloned().map(PauseChange::Pause).collect();
     let uses = keys.iter().filter_map(|key| Some((key.id.clone(), key.last_used_at?))).collect();
-    let act = Administration { keys, limits, uses, ..Administration::default() };
+    let act = Administration { keys, limits, pauses, uses, ..Administration::default() };
     administer(writer, &act).await?;
     let mut n = 0;
     loop {

@@ -12,6 +12,7 @@ use super::{DIFFERENCES_MAX, MoveFailure, PAGE, Stage};
 use crate::administration::{ApiKey, Audited, TenantLimits};
 use crate::browse::{self, Browse, ScanDepth};
 use crate::failure::Failure;
+use crate::pauses::PausedQueues;
 use crate::row::{IdempotencyKey, KeyOwner, StoredTask, TaskBundle, TaskRows};
 use crate::seam::Store;
 
@@ -27,6 +28,7 @@ pub struct StoreSummary {
     pub keys: u64,
     pub api_keys: u64,
     pub limits: u64,
+    pub pauses: u64,
     pub records: u64,
     pub digest: Digest,
 }
@@ -47,6 +49,7 @@ impl StoreSummary {
             ("idempotency keys", self.keys, other.keys),
             ("API keys", self.api_keys, other.api_keys),
             ("limits", self.limits, other.limits),
+            ("paused queues", self.pauses, other.pauses),
             ("records of the audit", self.records, other.records),
         ];
         let mut differences: Vec<String> = counts
@@ -83,6 +86,7 @@ impl SummaryBuilder {
             keys: 0,
             api_keys: 0,
             limits: 0,
+            pauses: 0,
             records: 0,
             digest: Digest::of(&[]),
         };
@@ -109,11 +113,20 @@ impl SummaryBuilder {
         }
     }
 
-    pub(super) fn administration(&mut self, keys: &[ApiKey], limits: &[TenantLimits]) {
+    pub(super) fn administration(
+        &mut self,
+        keys: &[ApiKey],
+        limits: &[TenantLimits],
+        paused: &PausedQueues,
+    ) {
         self.summary.api_keys += keys.len() as u64;
         self.summary.limits += limits.len() as u64;
         keys.iter().for_each(|key| self.add(CanonicalBytes::of_api_key(key)));
         limits.iter().for_each(|limits| self.add(CanonicalBytes::of_limits(limits)));
+        for pause in paused.iter() {
+            self.summary.pauses += 1;
+            self.add_digest(pause.fingerprint());
+        }
     }
 
     pub(super) fn record(&mut self, record: &Audited) {
@@ -123,6 +136,10 @@ impl SummaryBuilder {
 
     fn add(&mut self, canonical: CanonicalBytes) {
         self.summary.digest = Digest::of(&[self.summary.digest.bytes(), canonical.as_bytes()]);
+    }
+
+    fn add_digest(&mut self, digest: Digest) {
+        self.summary.digest = Digest::of(&[self.summary.digest.bytes(), digest.bytes()]);
     }
 
     pub(super) fn done(self) -> StoreSummary {
@@ -224,7 +241,8 @@ async fn add_administration<B: Browse>(
     summary: &mut SummaryBuilder,
 ) -> Result<(), Failure> {
     let rows = browse.administration().await?;
-    summary.administration(&rows.api_keys, &rows.tenant_limits);
+    let paused = browse.paused_queues().await?;
+    summary.administration(&rows.api_keys, &rows.tenant_limits, &paused);
     let mut n = 0;
     loop {
         let page = records(browse, n).await?;

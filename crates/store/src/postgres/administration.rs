@@ -1,8 +1,9 @@
 //! Keys and the audit: written together, outside batches.
 //!
-//! In this folder: the removal of expired idempotency keys, and of tasks that ended long ago.
+//! In this folder: the removal of expired idempotency keys, and of tasks that ended long ago; pauses of queues.
 
 pub(super) mod key_expiry;
+pub(super) mod pauses;
 pub(super) mod pruning;
 
 use tokio_postgres::Row;
@@ -57,6 +58,7 @@ pub(super) async fn write(client: &Client, act: &Administration) -> Read<()> {
     for limits in &act.limits {
         write_limits(client, limits).await?;
     }
+    pauses::write(client, &act.pauses).await?;
     for (key, at) in &act.uses {
         write_use(client, key, *at).await?;
     }

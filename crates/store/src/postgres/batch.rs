@@ -23,12 +23,14 @@ use verdict::{Moment, Rules, Task, TaskId, Time};
 use self::pending_writes::{LockedRow, PendingWrites};
 use self::writer::PostgresWriter;
 use super::SWEEP_REST;
+use super::administration::pauses::Known;
 use super::connection::session::{Purpose, Transaction};
 use super::reads;
 use super::ready::Prefetched;
 use super::ready::read_throttle::ReadThrottle;
 use super::scopes::Scopes;
 use crate::failure::{CommitFailure, Failure};
+use crate::pauses::PausedQueues;
 use crate::row::{Backlog, EndedPosition, EndedTask, Spec, TaskWithSpec, Want};
 use crate::seam::{Batch, Claimable, Decided, Found, Lookup, Plan, PolledQueues, Selection};
 
@@ -37,6 +39,8 @@ pub struct PostgresBatch<'w> {
     pub(super) number: u64,
     /// The version of the rules that decides this batch.
     pub(super) rules: Rules,
+    /// The paused queues that the batch was given.
+    pub(super) pauses: Known,
     pub(super) transaction: Option<Transaction>,
     pub(super) pending: PendingWrites,
     pub(super) scopes: Scopes,
@@ -63,7 +67,12 @@ pub struct PostgresBatch<'w> {
 }
 
 impl<'w> PostgresBatch<'w> {
-    pub(super) fn new(writer: &'w mut PostgresWriter, number: u64, rules: Rules) -> Self {
+    pub(super) fn new(
+        writer: &'w mut PostgresWriter,
+        number: u64,
+        rules: Rules,
+        pauses: Known,
+    ) -> Self {
         let shared = &writer.shared;
         let transaction =
             shared.transaction(&shared.pool, shared.background_tasks.clone(), Purpose::Write);
@@ -71,6 +80,7 @@ impl<'w> PostgresBatch<'w> {
             writer,
             number,
             rules,
+            pauses,
             transaction: Some(transaction),
             pending: PendingWrites::default(),
             scopes: Scopes::default(),
@@ -346,6 +356,10 @@ impl Batch for PostgresBatch<'_> {
         limit: usize,
     ) -> Result<Vec<EndedTask>, Failure> {
         self.list_ended(after, limit).await
+    }
+
+    fn paused(&self) -> &PausedQueues {
+        &self.pauses.paused
     }
 
     async fn commit(mut self) -> Result<(), CommitFailure> {

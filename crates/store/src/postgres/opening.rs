@@ -43,6 +43,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("coordinators", include_str!("migrations/V2__coordinators.sql")),
     ("rules", include_str!("migrations/V3__rules.sql")),
     ("states", include_str!("migrations/V4__states.sql")),
+    ("pauses", include_str!("migrations/V5__pauses.sql")),
 ];
 
 /// Sixteen random bytes from the database: this process generates no random values.

@@ -7,7 +7,7 @@ use verdict::{Name, Time};
 
 use super::rows::Columns;
 use super::writer::SqliteWriter;
-use super::{errors, reads};
+use super::{errors, pauses, reads};
 use crate::administration::{
     self, Administration, AdministrationRows, ApiKey, Audit, AuditFilter, Audited, PreviousSecret,
     Seal, TenantLimits,
@@ -43,6 +43,7 @@ pub(super) fn write(writer: &mut SqliteWriter, act: &Administration) -> Result<(
         faultpoint::point!("admin.begun");
         act.keys.iter().try_for_each(|key| write_key(connection, key))?;
         act.limits.iter().try_for_each(|limits| write_limits(connection, limits))?;
+        act.pauses.iter().try_for_each(|change| pauses::write(connection, change))?;
         act.uses.iter().try_for_each(|(key, at)| write_use(connection, key, *at))?;
         act.audit.iter().try_for_each(|audit| write_audit(connection, audit))
     });
@@ -54,6 +55,7 @@ pub(super) fn write(writer: &mut SqliteWriter, act: &Administration) -> Result<(
     match connection.execute_batch("COMMIT") {
         Ok(()) => {
             faultpoint::point!("admin.after_commit");
+            writer.paused = writer.paused.changed(&act.pauses);
             Ok(())
         }
         Err(error) if errors::commit_left_nothing(&error) => {

@@ -11,6 +11,7 @@ use super::work::{BatchCache, StepError, Work};
 use super::writer::SqliteWriter;
 use super::{Shared, errors, pruning, writes};
 use crate::failure::{CommitFailure, Failure, FailureKind};
+use crate::pauses::PausedQueues;
 use crate::row::{Backlog, EndedPosition, EndedTask, TaskWithSpec, Want};
 use crate::seam::{Batch, Claimable, Decided, Found, Lookup, Plan, PolledQueues, Selection};
 
@@ -227,6 +228,10 @@ impl Batch for SqliteBatch<'_> {
         limit: usize,
     ) -> Result<Vec<EndedTask>, Failure> {
         self.step("looking for old ends", |work| Ok(pruning::ended(work.connection, after, limit)?))
+    }
+
+    fn paused(&self) -> &PausedQueues {
+        &self.writer.paused
     }
 
     async fn commit(mut self) -> Result<(), CommitFailure> {

@@ -8,11 +8,12 @@ use verdict::{ClosedAttempt, End, Name, Scope, Subject, TaskId, Time};
 
 use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
-use super::{Shared, administration, listing, reads};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{self, Browse, RowsAfter, ScanDepth};
+use super::{Shared, administration, listing, pauses, reads};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
+use crate::pauses::PausedQueues;
 use crate::row::{
     Entry, Filter, HeldLeases, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey,
     TaskRows,
@@ -495,6 +496,10 @@ impl Browse for SqliteBrowse {
 
     async fn administration(&self) -> Result<AdministrationRows, Failure> {
         self.read_own("reading keys and limits", administration::rows).await
+    }
+
+    async fn paused_queues(&self) -> Result<PausedQueues, Failure> {
+        self.read_own("reading the paused queues", pauses::read).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

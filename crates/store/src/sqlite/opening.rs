@@ -33,7 +33,7 @@ const BUSY_MS: u64 = 5_000;
 /// More prepared statements than the engine has.
 const STATEMENTS_MAX: usize = 64;
 
-const MIGRATIONS: [(&str, &str); 10] = [
+const MIGRATIONS: [(&str, &str); 11] = [
     ("V1__tasks", include_str!("../../migrations/V1__tasks.sql")),
     ("V2__administration", include_str!("../../migrations/V2__administration.sql")),
     ("V3__retention", include_str!("../../migrations/V3__retention.sql")),
@@ -44,6 +44,7 @@ const MIGRATIONS: [(&str, &str); 10] = [
     ("V8__lanes", include_str!("../../migrations/V8__lanes.sql")),
     ("V9__lane_blocks", include_str!("../../migrations/V9__lane_blocks.sql")),
     ("V10__states", include_str!("../../migrations/V10__states.sql")),
+    ("V11__pauses", include_str!("../../migrations/V11__pauses.sql")),
 ];
 
 /// What the database header says.

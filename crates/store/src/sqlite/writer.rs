@@ -11,14 +11,17 @@ use super::live_index::{IndexedTask, LiveIndex};
 use super::ready_index::KindQueueId;
 use super::rows::{self, Columns, QueueAndKind};
 use super::running::RunningTasks;
-use super::{Shared, administration, errors, listing, opening, reads, writes};
+use super::{Shared, administration, errors, listing, opening, pauses, reads, writes};
 use crate::administration::Administration;
 use crate::failure::{CommitFailure, Failure, FailureKind};
+use crate::pauses::PausedQueues;
 use crate::seam::Writer;
 
 pub struct SqliteWriter {
     pub(super) connection: Connection,
     pub(super) memory: Memory,
+    /// As committed.
+    pub(super) paused: PausedQueues,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -173,8 +176,10 @@ impl SqliteWriter {
         let connection = opening::connect(&shared.path, &shared.options)?;
         let memory = Memory::rebuild(&connection, shared.clock.now())
             .map_err(errors::while_doing("reading the live tasks"))?;
+        let paused =
+            pauses::read(&connection).map_err(errors::while_doing("reading the paused queues"))?;
         faultpoint::point!("open.rebuilt");
-        Ok(Self { connection, memory, shared })
+        Ok(Self { connection, memory, paused, shared })
     }
 
     fn check_health(&self) -> Result<(), Failure> {

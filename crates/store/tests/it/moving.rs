@@ -12,7 +12,8 @@ use store::sqlite::copy_target::{self as files, SqliteCopyTarget};
 use store::sqlite::{Options, SqliteStore};
 use store::{
     Administration, ApiKey, Audit, AuditFilter, Browse, ClockAhead, Entry, FailureKind,
-    PostgresStore, PreviousSecret, RowsAfter, ScanDepth, Seal, Store, SystemClock, TaskBundle,
+    PauseChange, PostgresStore, PreviousSecret, QueuePause, RowsAfter, ScanDepth, Seal, Store,
+    SystemClock, TaskBundle,
     TaskKey, TaskWithSpec, TenantLimits, Writer,
 };
 use storetest::ManualClock;
@@ -97,6 +98,13 @@ async fn administer(driver: &mut Driver<AtPath>) {
         unfinished_runs: Some(1_000),
         changed_at: now,
     };
+    let pause = QueuePause {
+        scope: Scope::new("acme", "main"),
+        queue: "images".into(),
+        at: now,
+        by: "k1".into(),
+        reason: Some("moving".into()),
+    };
     let record = |n: u8| Audit {
         at: now,
         scope: Scope::new("acme", "main"),
@@ -113,6 +121,7 @@ async fn administer(driver: &mut Driver<AtPath>) {
     let act = Administration {
         keys: vec![key("k1"), revoked],
         limits: vec![limits],
+        pauses: vec![PauseChange::Pause(pause)],
         uses: vec![("k1".into(), now)],
         audit: (0..7).map(record).collect(),
         ..Administration::default()
@@ -168,6 +177,7 @@ async fn a_store_moves_to_a_database_and_back_unchanged() {
     assert!(tasks > u64::try_from(WAITING).unwrap() && moved.summary.ended > 3, "{moved:?}");
     assert!(moved.summary.refusals > 3 && moved.summary.attempts > 3, "{moved:?}");
     assert_eq!((moved.summary.api_keys, moved.summary.limits, moved.summary.records), (2, 1, 7));
+    assert_eq!(moved.summary.pauses, 1);
     assert!(moved.summary.keys >= u64::try_from(WAITING).unwrap(), "{moved:?}");
 
     let middle = database(&there).await;
@@ -185,6 +195,7 @@ async fn a_store_moves_to_a_database_and_back_unchanged() {
     let (kept, copied) =
         (ours.administration().await.unwrap(), theirs.administration().await.unwrap());
     assert_eq!((kept.api_keys, kept.tenant_limits), (copied.api_keys, copied.tenant_limits));
+    assert_eq!(ours.paused_queues().await.unwrap(), theirs.paused_queues().await.unwrap());
     let filter = AuditFilter { limit: 100, ..AuditFilter::default() };
     assert_eq!(ours.audit(&filter).await.unwrap(), theirs.audit(&filter).await.unwrap());
     assert_eq!(summary(&from).await, summary(&to).await);

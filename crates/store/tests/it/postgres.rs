@@ -16,6 +16,7 @@ mod late;
 mod manners;
 mod order;
 mod outages;
+mod pauses;
 mod plans;
 mod pooled;
 mod prefetch;

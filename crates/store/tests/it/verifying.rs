@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::{
-    AdministrationRows, AuditFilter, HeldLeases, Audited, Batch, Browse, Failure, Filter, HeldLeases, Listing, QueueDepth,
-    RowsAfter, ScanDepth, Store, StoredTask, TaskBundle, TaskKey, TaskRows, Writer, verify,
+    AdministrationRows, AuditFilter, Audited, Batch, Browse, Failure, Filter, HeldLeases, Listing,
+    PausedQueues, QueueDepth, RowsAfter, ScanDepth, Store, StoredTask, TaskBundle, TaskKey,
+    TaskRows, Writer, verify,
 };
 use storetest::ManualClock;
 use storetest::conformance::{Call, Fixture, Submission, carry::carry};
@@ -116,6 +117,10 @@ impl<S: Store> Browse for Growing<S> {
 
     async fn administration(&self) -> Result<AdministrationRows, Failure> {
         self.store.browse().administration().await
+    }
+
+    async fn paused_queues(&self) -> Result<PausedQueues, Failure> {
+        self.store.browse().paused_queues().await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

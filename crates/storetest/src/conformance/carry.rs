@@ -181,9 +181,10 @@ async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<CallRe
         let key = key_of(&ready);
         let (owner, lease) = (poll.worker.clone(), LeaseId::from_u128(number));
         let request = Request::Grant(Grant { lease, owner, poll: poll.name.clone() });
+        let is_queue_paused = batch.paused().contains(&ready.task.scope, &ready.task.queue);
+        let context = Context { is_queue_paused, ..Context::default() };
         let subject = Subject::Live(ready.task);
-        if settle(batch, &key, subject, Context::default(), &request, at).await? == Answer::Granted
-        {
+        if settle(batch, &key, subject, context, &request, at).await? == Answer::Granted {
             leased.push((key, ready.spec));
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use store::failure::{CommitFailure, Failure, FailureKind};
+use store::pauses::PausedQueues;
 use store::row::{
     Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey,
     TaskWithSpec, Want,
@@ -22,6 +23,7 @@ pub struct MemoryBatch<'w> {
     writer: &'w mut MemoryWriter,
     number: u64,
     rules: Rules,
+    paused: PausedQueues,
     /// What this batch saved; invisible to others.
     mine: Tables,
     /// The committed revision each saved task had; `None` for a new one.
@@ -35,11 +37,17 @@ pub struct MemoryBatch<'w> {
 }
 
 impl<'w> MemoryBatch<'w> {
-    pub(super) fn new(writer: &'w mut MemoryWriter, number: u64, rules: Rules) -> Self {
+    pub(super) fn new(
+        writer: &'w mut MemoryWriter,
+        number: u64,
+        rules: Rules,
+        paused: PausedQueues,
+    ) -> Self {
         Self {
             writer,
             number,
             rules,
+            paused,
             mine: Tables::default(),
             bases: BTreeMap::new(),
             key_bases: BTreeMap::new(),
@@ -422,6 +430,10 @@ impl Batch for MemoryBatch<'_> {
         })
     }
 
+    fn paused(&self) -> &PausedQueues {
+        &self.paused
+    }
+
     async fn commit(mut self) -> Result<(), CommitFailure> {
         let at = self.read_clock();
         let written = self.with(|batch, shared| {
@@ -429,6 +441,10 @@ impl Batch for MemoryBatch<'_> {
             if shared.rules != batch.rules.number() {
                 let kind = FailureKind::Conflict(TaskId::from_u128(0));
                 return Err(Failure::new(kind, "another version of the rules came into force"));
+            }
+            if shared.tables.paused != batch.paused {
+                let kind = FailureKind::Conflict(TaskId::from_u128(0));
+                return Err(Failure::new(kind, "the paused queues have changed"));
             }
             let saved = std::mem::take(&mut batch.mine);
             let has_news = batch.keep_alive || !saved.is_empty();

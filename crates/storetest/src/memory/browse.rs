@@ -9,6 +9,7 @@ use store::administration::{AdministrationRows, AuditFilter, Audited};
 use store::browse::{Browse, RowsAfter, ScanDepth};
 use store::clock::MonotonicClock;
 use store::failure::Failure;
+use store::pauses::PausedQueues;
 use store::row::{
     Bodies, Entry, Filter, HeldLeases, Listed, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
@@ -160,6 +161,10 @@ impl Browse for MemoryBrowse {
             coordinators: 1,
             unsealed_time: None,
         }))
+    }
+
+    async fn paused_queues(&self) -> Result<PausedQueues, Failure> {
+        Ok(self.read(|tables| tables.paused.clone()))
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

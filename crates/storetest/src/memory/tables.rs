@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::administration::{Administration, ApiKey, Audit, RingChange, SealedRing, TenantLimits};
 use store::engine;
 use store::failure::{Failure, FailureKind};
+use store::pauses::PausedQueues;
 use store::row::{Entry, IdempotencyKey, KeyOwner, Refused, Spec, StoredTask, TaskKey};
 use verdict::rules::{to_activate, to_join};
 use verdict::{ClosedAttempt, Done, Name, Rules, Subject, SupportedRules, Task, TaskId, Time};
@@ -24,6 +25,7 @@ pub(super) struct Tables {
     pub(super) refused: Vec<Refused>,
     pub(super) api_keys: BTreeMap<Name, ApiKey>,
     pub(super) tenant_limits: BTreeMap<Name, TenantLimits>,
+    pub(super) paused: PausedQueues,
     pub(super) audit: Vec<Audit>,
     pub(super) ring: Option<SealedRing>,
     pub(super) last_commit_at: Option<Time>,
@@ -73,6 +75,7 @@ impl Tables {
         }
         let limits = act.limits.iter().map(|limits| (limits.tenant.clone(), limits.clone()));
         self.tenant_limits.extend(limits);
+        self.paused = self.paused.changed(&act.pauses);
         self.audit.extend(act.audit.iter().cloned());
         if let Some(RingChange { before, sealed }) = act.ring.clone() {
             self.ring = Some(SealedRing { version: before.unwrap_or(0) + 1, sealed });
@@ -261,6 +264,10 @@ impl Shared {
     /// Whether a commit in flight uses this key: its outcome must be known first.
     pub(super) fn is_in_flight(&self, key: &IdempotencyKey) -> bool {
         self.in_flight.iter().any(|commit| commit.saved.keys.contains_key(key))
+    }
+
+    pub(super) fn has_commits_in_flight(&self) -> bool {
+        !self.in_flight.is_empty()
     }
 
     pub(super) fn orphans(&self) -> Vec<u64> {

@@ -18,6 +18,8 @@ pub struct Pool(());
 
 pub(super) fn decide(read_set: ReadSet<'_>, grant: &Grant, at: Moment) -> Verdict {
     match read_set.subject.live() {
+        // A paused queue grants nothing. Everything else about its tasks goes on: deadlines, cancels, running attempts.
+        Some(_) if read_set.context.is_queue_paused => Verdict::nothing(),
         Some(task) if is_grantable(task, at.now) && is_full(task, at.rules) => {
             let end = transition::give_up(&Pool(()), task, bounds::full_end());
             Verdict::new(Answer::Done, vec![end])

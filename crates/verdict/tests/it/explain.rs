@@ -7,7 +7,7 @@ use verdict::{Category, Policy, Reason, Request, State, Subject};
 use crate::world::{START, World, beat, cancel, failed, secs, submission};
 
 fn gates(world: &World) -> Vec<Gate> {
-    explain(&world.subject, world.moment())
+    explain(&world.subject, None, world.moment())
 }
 
 #[test]
@@ -142,4 +142,17 @@ fn an_ended_task_says_how_why_and_with_which_attempt() {
         gates(&world),
         [Gate::Ended { state: State::Cancelled, reason, attempt: 0, at: START }]
     );
+}
+
+#[test]
+fn a_paused_queue_holds_what_waits_and_not_what_runs() {
+    let since = Some(START.plus(secs(1)));
+    let paused = Gate::QueuePaused { since: START.plus(secs(1)) };
+    let world = World::queued();
+    let explained = explain(&world.subject, since, world.moment());
+    assert_eq!(explained, [paused.clone(), Gate::Ready { since: START }]);
+    let (world, _) = World::retrying();
+    assert_eq!(explain(&world.subject, since, world.moment())[0], paused);
+    let (world, _) = World::running();
+    assert!(!explain(&world.subject, since, world.moment()).contains(&paused));
 }

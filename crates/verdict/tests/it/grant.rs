@@ -2,7 +2,8 @@
 
 use verdict::request::Submit;
 use verdict::{
-    Answer, AttemptOutcome, Category, Fence, Policy, Reason, Request, Span, State, Time,
+    Answer, AttemptOutcome, Category, Context, Fence, Policy, Reason, Request, Span, State, Time,
+    apply,
 };
 
 use crate::world::{START, World, failed, secs, submission};
@@ -151,4 +152,17 @@ fn the_clock_never_runs_backwards_for_a_task() {
     // the server's time decides, and it only moves forward.
     assert_eq!(world.lease().heartbeat_at, START.plus(secs(5)));
     assert_eq!(world.lease().expires_at, renewed);
+}
+
+#[test]
+fn a_paused_queue_grants_nothing() {
+    let mut world = World::queued();
+    let request = world.grant_request("ann");
+    let context = Context { is_queue_paused: true, ..Context::default() };
+    let (before, at) = (world.subject.clone(), world.moment());
+    let applied = apply(&mut world.subject, context, &request, at);
+    assert_eq!((applied.answer.clone(), applied.events()), (Answer::Nothing, &[][..]));
+    assert_eq!(world.subject, before);
+    // The same task is granted as soon as the queue is resumed.
+    world.grant("ann");
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
+use crate::pausing::Pause;
 
 /// Waiting and running tasks per queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -24,6 +25,9 @@ pub struct QueueView {
     /// When the oldest ready task was enqueued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_ready_at: Option<Time>,
+    /// Present while the queue is paused: no task is leased from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Pause>,
 }
 
 /// `/readyz`: 200 when every check passes, 503 otherwise.

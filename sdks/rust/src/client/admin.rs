@@ -1,9 +1,10 @@
-//! Administration: API keys and the audit. Needs a key with the role admin.
+//! Administration: API keys, limits, pauses of queues and the audit. Changes need a key with the role admin.
 
 use wire::admin::{
     AuditLog, AuditQuery, AuditVerified, CreateKey, Key, Keys, Limits, NewKey, RotateKey,
     RotateSigning, SetAside, SetLimits, SigningRotated, TenantLimits,
 };
+use wire::pausing::{PauseQueue, QueueStatus, ResumeQueue};
 
 use super::Client;
 use crate::Error;
@@ -61,6 +62,16 @@ impl Client {
     /// Tasks that the answering server cannot continue, and why.
     pub async fn set_aside(&self) -> Result<SetAside, Error> {
         self.transport.call(&self.get(&["v1", "set-aside"], &())?).await
+    }
+
+    /// Pauses a queue: when this returns, nothing is leased from it any more. Everything else goes on.
+    pub async fn pause_queue(&self, queue: &str, how: &PauseQueue) -> Result<QueueStatus, Error> {
+        self.transport.call(&self.post(&["v1", "queues", queue, "pause"], how)?).await
+    }
+
+    /// Resumes a paused queue.
+    pub async fn resume_queue(&self, queue: &str, how: &ResumeQueue) -> Result<QueueStatus, Error> {
+        self.transport.call(&self.post(&["v1", "queues", queue, "resume"], how)?).await
     }
 
     fn without_retries(&self) -> crate::transport::Transport {

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use store::{Backlog, Want};
+use store::{Backlog, PausedQueues, Want};
 use verdict::{Name, Scope, Task};
 
 use super::Polls;
@@ -32,6 +32,7 @@ pub(in crate::carry) struct Round {
     lines: HashMap<LineId, Demand>,
     /// Polls that were answered before the round.
     except: HashSet<PollId>,
+    paused: PausedQueues,
     given: BTreeMap<PollId, Vec<Granted>>,
     left: usize,
     passes: usize,
@@ -80,7 +81,12 @@ pub(in crate::carry) struct RoundResult {
 }
 
 impl Round {
-    pub(super) fn new(mut backlogs: Vec<Backlog>, polls: &Polls, except: HashSet<PollId>) -> Self {
+    pub(super) fn new(
+        mut backlogs: Vec<Backlog>,
+        polls: &Polls,
+        except: HashSet<PollId>,
+        paused: PausedQueues,
+    ) -> Self {
         backlogs.sort_unstable();
         let mut tenants: Vec<Tenant> = Vec::new();
         let mut round = Self {
@@ -90,6 +96,7 @@ impl Round {
             numbers: HashMap::with_capacity(backlogs.len()),
             lines: HashMap::new(),
             except,
+            paused,
             given: BTreeMap::new(),
             left: GRANTS_MAX,
             passes: 0,
@@ -131,7 +138,9 @@ impl Round {
         let lines = self.take_turns(polls);
         let want = |line: LineId| {
             let asked = self.lines.get(&line)?.asked;
-            Some((line, polls.lines.get(line)?.filter.want(asked)))
+            let mut want = polls.lines.get(line)?.filter.want(asked);
+            want.queues.retain(|queue| !self.paused.contains(&want.scope, queue));
+            Some((line, want))
         };
         lines.into_iter().filter_map(want).collect()
     }

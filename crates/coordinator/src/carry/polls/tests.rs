@@ -61,7 +61,8 @@ impl Shelf {
     /// One round with its commit. Returns how many tasks each tenant's queue handed out.
     fn round(&mut self, polls: &mut Polls) -> HashMap<(Name, Name), usize> {
         self.asked.clear();
-        let mut round = polls.round(self.backlogs(polls.polled()), HashSet::new());
+        let mut round =
+            polls.round(self.backlogs(polls.polled()), HashSet::new(), &PausedQueues::default());
         let mut went = HashMap::new();
         loop {
             let asked = round.ask(polls);
@@ -347,7 +348,7 @@ async fn a_repeated_poll_takes_the_place_of_the_first() {
     let mut again = wait(&mut polls, named("ann"));
     assert_eq!((granted(&mut first), granted(&mut other)), (Some(0), None));
     assert_eq!(polls.unrecalled_names().1.len(), 2, "each is looked up once");
-    drop(polls.answer(polls.round(Vec::new(), HashSet::new()).end()));
+    drop(polls.answer(polls.round(Vec::new(), HashSet::new(), &PausedQueues::default()).end()));
     assert_eq!(polls.unrecalled_names().1, []);
     assert_eq!(granted(&mut again), None);
 }

@@ -68,6 +68,8 @@ pub(super) const ROWS: &[Row] = &[
     row("GET", "/v1/runs/{runId}/record", Wants::Read),
     row("GET", "/v1/runs/{runId}/explain", Wants::Read),
     row("GET", "/v1/queues", Wants::Read),
+    post("/v1/queues/{queue}/pause", ADMIN, "{}"),
+    post("/v1/queues/{queue}/resume", ADMIN, "{}"),
     row("GET", "/v1/workers", Wants::Read),
     post("/v1/leases", WORKER, r#"{"workerId": "w9", "queues": ["nothing"], "max": 1}"#),
     post("/v1/reports", WORKER, r#"{"reports": []}"#),
@@ -314,6 +316,7 @@ impl Scene {
             None => (format!("run_{none}"), format!("task_{none}"), none[..16].to_owned()),
         };
         let path = row.path.replace("{runId}", &run).replace("{taskId}", &task);
+        let path = path.replace("{queue}", "nothing");
         path.replace("{keyId}", &key).replace("{page}", "task-expired")
     }
 

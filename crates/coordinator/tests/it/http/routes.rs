@@ -120,6 +120,7 @@ impl Calls {
     fn path(&self, pattern: &str) -> String {
         let run = if pattern.ends_with("/retry") { &self.cancelled } else { &self.lease.run };
         let path = pattern.replace("{runId}", run).replace("{taskId}", &self.lease.task);
+        let path = path.replace("{queue}", "nothing");
         path.replace("{keyId}", &self.key).replace("{page}", "forbidden")
     }
 

@@ -207,3 +207,29 @@ async fn a_quota_is_exact_whoever_is_asked() {
         assert!(gate["now"].as_str().unwrap().contains(&said), "{gate}");
     }
 }
+
+#[tokio::test]
+async fn a_queue_that_one_pauses_is_paused_for_all() {
+    // The other coordinator does not know of the pause yet: its commit is refused, and it decides again.
+    let (database, folder) = (Database::create(), tempfile::tempdir().unwrap());
+    let (both, key) = two(&database, &folder.path().join("tenure.key")).await;
+    let [one, other] = &both;
+    for _ in 0..3 {
+        assert_eq!(post(one, "/v1/runs", &key, json!({"kind": "k", "queue": "q"})).await.0, 201);
+    }
+    let poll =
+        |wait_ms: u64| json!({"workerId": "w", "queues": ["q"], "max": 1, "waitMs": wait_ms});
+    let leased = |answer: (u16, Value)| answer.1["leases"].as_array().unwrap().len();
+    assert_eq!(leased(post(other, "/v1/leases", &key, poll(10_000)).await), 1);
+    let (status, paused) = post(one, "/v1/queues/q/pause", &key, json!({})).await;
+    assert_eq!(status, 200, "{paused}");
+    for server in [other, one] {
+        assert_eq!(leased(post(server, "/v1/leases", &key, poll(0)).await), 0);
+    }
+    assert!(get(other, "/v1/queues", &key).await["queues"][0]["pause"].is_object());
+    let (waiting, (status, _)) = tokio::join!(
+        post(other, "/v1/leases", &key, poll(30_000)),
+        post(one, "/v1/queues/q/resume", &key, json!({}))
+    );
+    assert_eq!((status, leased(waiting)), (200, 1));
+}

@@ -49,11 +49,12 @@ pub(in crate::postgres) struct Marker {
 const MARK: &str = "INSERT INTO tenure.batches (committer, n, at) VALUES ($1, $2, $3) \
     ON CONFLICT (committer, n) DO NOTHING";
 
-/// Inserts a marker. Fails unless the rules that decided the batch are in force and the committer has no later batch.
+/// Inserts a marker. Fails unless the rules that decided the batch are in force, the paused queues are those that the
+/// batch was given, and the committer has no later batch.
 /// A committer sends one batch after the other, so a later marker means that this batch was abandoned. Its void
 /// marker may have been deleted by then, and yet the batch must never be committed.
 pub(in crate::postgres) const MARK_BY: &str = "INSERT INTO tenure.batches (committer, n, at) \
-    SELECT $1, $2, $3::int8 / CASE WHEN rules = $4 AND NOT EXISTS (SELECT 1 FROM tenure.batches b \
+    SELECT $1, $2, $3::int8 / CASE WHEN rules = $4 AND pauses = $5 AND NOT EXISTS (SELECT 1 FROM tenure.batches b \
         WHERE b.committer = $1 AND b.n > $2) THEN 1 ELSE 0 END FROM tenure.meta";
 
 pub(in crate::postgres) async fn commit(
@@ -76,7 +77,7 @@ pub(in crate::postgres) async fn commit(
     let shared = batch.writer.shared.clone();
     match write_and_commit(batch, marker, now).await {
         Ok(Ok(())) => shared.primary.acknowledge(marker),
-        Ok(Err(BatchError::RulesChanged)) => {
+        Ok(Err(BatchError::Superseded)) => {
             return Err(CommitFailure::RolledBack(rules::superseded(&shared).await));
         }
         Ok(Err(BatchError::Step(error))) if error.is_definite() => {
@@ -137,11 +138,11 @@ async fn write_and_commit(
     }
     let scopes = batch.pending.subjects().filter_map(|subject| subject.scope());
     let setting = batch.scopes.add(scopes);
-    let rules = batch.rules;
+    let given = (batch.rules, batch.pauses.version);
     let transaction = batch.transaction.take().expect("a batch commits once");
     let work = move |client: Client| async move {
         let sending = Sending::default();
-        let written = write_all(&client, &sending, setting, &column_batches, (marker, rules), now);
+        let written = write_all(&client, &sending, setting, &column_batches, (marker, given), now);
         let commit = if faultpoint::mutant(19) { NOTIFY_AND_COMMIT } else { COMMIT };
         let commit = sending.then(client.commit(commit));
         match futures_util::join!(written, commit) {
@@ -152,7 +153,7 @@ async fn write_and_commit(
             (Err(BatchError::Step(error)), None) => {
                 Err(StepError::Failure(error.while_doing("sending a batch")).into())
             }
-            (Err(BatchError::RulesChanged), None) => Err(BatchError::RulesChanged),
+            (Err(BatchError::Superseded), None) => Err(BatchError::Superseded),
             (Ok(()), None) => unreachable!("what could not be sent has failed"),
         }
     };
@@ -187,8 +188,8 @@ const NOTIFY_AND_COMMIT: &str = "NOTIFY tenure; COMMIT";
 
 /// Why a batch that was sent failed, as far as is known.
 enum BatchError {
-    /// Another version of the rules came into force.
-    RulesChanged,
+    /// The rules in force or the paused queues have changed.
+    Superseded,
     Step(StepError),
 }
 
@@ -223,13 +224,13 @@ async fn lock_unlocked(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
 /// Sends all statements in one round trip. The keys come last: only they may wait for another transaction. A
 /// statement that finds a change by another writer fails, and every later statement of the transaction fails with it,
 /// COMMIT too. The marker comes after the locks of all tasks: it fails if the rules that decided are no longer in
-/// force.
+/// force, or other queues are paused.
 async fn write_all(
     client: &Client,
     sending: &Sending,
     setting: Option<String>,
     column_batches: &ColumnBatches,
-    (marker, rules): (Marker, Rules),
+    (marker, given): (Marker, Given),
     now: Time,
 ) -> Result<(), BatchError> {
     let write = |statement, column_batch| sending.send(write(client, statement, column_batch));
@@ -243,7 +244,7 @@ async fn write_all(
         write(&writes::ATTEMPTS_INSERT, &column_batches.attempts),
         write(&writes::HISTORY_INSERT, &column_batches.history),
         write(&writes::REFUSED_INSERT, &column_batches.refused),
-        sending.send(mark_by(client, marker, rules, now)),
+        sending.send(mark_by(client, marker, given, now)),
         write(&writes::KEYS_WRITE, &column_batches.keys),
     );
     // The first failed statement is the cause; the later ones fail because of it.
@@ -251,7 +252,7 @@ async fn write_all(
         written?;
     }
     match mark {
-        Err(error) if error.is_guard_failure() => return Err(BatchError::RulesChanged),
+        Err(error) if error.is_guard_failure() => return Err(BatchError::Superseded),
         mark => mark?,
     }
     Ok(keys?)
@@ -265,14 +266,18 @@ async fn write(client: &Client, statement: &Statement, column_batch: &ColumnBatc
     Ok(())
 }
 
-/// Inserts the marker of a batch that was decided by these rules. Fails if they are not in force.
-async fn mark_by(client: &Client, marker: Marker, rules: Rules, at: Time) -> Read<()> {
+/// What a batch was decided by: the rules, and the version of the pauses.
+type Given = (Rules, i64);
+
+/// Inserts the marker of a batch. Fails if what it was decided by has changed.
+async fn mark_by(client: &Client, marker: Marker, (rules, pauses): Given, at: Time) -> Read<()> {
     let (committer, at, rules) = (&marker.committer[..], at.millis(), rules.number().cast_signed());
-    let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
         (&committer, Type::BYTEA),
         (&marker.n, Type::INT8),
         (&at, Type::INT8),
         (&rules, Type::INT4),
+        (&pauses, Type::INT8),
     ];
     client.query_typed(MARK_BY, &parameters).await?;
     Ok(())

@@ -9,6 +9,7 @@ use super::PostgresBatch;
 use super::commit::Marker;
 use crate::administration::Administration;
 use crate::failure::{CommitFailure, Failure};
+use crate::postgres::administration::pauses;
 use crate::postgres::failover::primary;
 use crate::postgres::reads::{self, Client};
 use crate::postgres::{Shared, administration, peers};
@@ -40,6 +41,7 @@ impl PostgresWriter {
         };
         shared.committers().push(committer);
         let mut writer = Self { shared, committer, marked: 0, clock_read_at: None };
+        pauses::refresh(&writer.shared).await?;
         writer.next_wake().await?;
         Ok(writer)
     }
@@ -57,8 +59,8 @@ impl Writer for PostgresWriter {
         self.shared.background_tasks.wait().await;
         primary::settle_failover(&self.shared).await?;
         let rules = self.shared.rules.rules()?;
-        let number = self.shared.number_batch();
-        Ok(PostgresBatch::new(self, number, rules))
+        let (number, pauses) = (self.shared.number_batch(), self.shared.pauses.get());
+        Ok(PostgresBatch::new(self, number, rules, pauses))
     }
 
     async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
@@ -77,9 +79,13 @@ impl Writer for PostgresWriter {
     }
 
     async fn administer(&mut self, act: &Administration) -> Result<(), CommitFailure> {
-        let act = act.clone();
+        let (act, has_pauses) = (act.clone(), !act.pauses.is_empty());
         let write = move |client: Client| async move { administration::write(&client, &act).await };
-        self.shared.in_own_transaction("saving an administrative change", write).await
+        self.shared.in_own_transaction("saving an administrative change", write).await?;
+        if has_pauses {
+            pauses::take_effect(&self.shared).await?;
+        }
+        Ok(())
     }
 }
 

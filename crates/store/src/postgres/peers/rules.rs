@@ -17,6 +17,7 @@ use verdict::{Rules, SupportedRules, TaskId, Time};
 
 use super::{PEER_TIMEOUT, supported_rules};
 use crate::failure::{CommitFailure, Failure, FailureKind};
+use crate::postgres::administration::pauses;
 use crate::postgres::reads::{Client, Read};
 use crate::postgres::rows::Columns;
 use crate::postgres::{Shared, earlier};
@@ -56,15 +57,19 @@ impl InForce {
     }
 }
 
-/// The failure of a batch whose marker was refused, because other rules are in force than those that decided it.
-/// Reads the version in force first.
+/// The failure of a batch whose marker was refused, because other rules are in force than those that decided it, or
+/// other queues are paused than those it was given. Reads both first.
 pub(in crate::postgres) async fn superseded(shared: &Shared) -> Failure {
-    let look = |client: Client| async move { read(&client).await };
+    let look = |client: Client| async move {
+        let (number, pauses) = futures_util::join!(read(&client), pauses::read(&client));
+        Ok((number?, pauses?))
+    };
     match shared.read_for_writer("reading the rules in force", look).await {
-        Ok(number) => {
+        Ok((number, known)) => {
             shared.rules.observe(number);
+            shared.pauses.observe(known);
             let kind = FailureKind::Conflict(TaskId::from_u128(0));
-            Failure::new(kind, "another version of the rules came into force")
+            Failure::new(kind, "the rules in force or the paused queues have changed")
         }
         Err(failure) => failure,
     }

@@ -11,6 +11,8 @@ use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
+use crate::pauses::PausedQueues;
+use crate::postgres::administration::pauses;
 use crate::postgres::batch::quota;
 use crate::postgres::connection::session;
 use crate::postgres::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
@@ -522,6 +524,10 @@ impl Browse for PostgresBrowse {
         let now = self.shared.clock.now();
         let read = move |client: Client| async move { administration::rows(&client, now).await };
         self.shared.read_upkeep("reading keys and limits", read).await
+    }
+
+    async fn paused_queues(&self) -> Result<PausedQueues, Failure> {
+        pauses::refresh(&self.shared).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

@@ -1,0 +1,89 @@
+//! `POST /v1/queues/{queue}/pause` and `…/resume`.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use store::{QueuePause, Store};
+use verdict::{Name, Scope, Text};
+use wire::Code;
+use wire::pausing::{Pause, PauseQueue, QueueStatus, ResumeQueue};
+
+use super::api_error::ApiError;
+use super::app_state::{AppState, RequestId};
+use super::body::{API_BYTES_MAX, JsonBody};
+use super::translate::time;
+use crate::admit::AdminPrincipal;
+use crate::admit::pausing::{PauseError, Wanted, change};
+
+pub(super) async fn pause<S: Store>(
+    State(app): State<AppState<S>>,
+    principal: AdminPrincipal,
+    Path(queue): Path<String>,
+    request: RequestId,
+    JsonBody(body): JsonBody<API_BYTES_MAX>,
+) -> Result<Json<QueueStatus>, ApiError> {
+    let PauseQueue { reason, tenant_id, workspace_id } = wire::parse(&body)?;
+    let scope = scope(&principal, tenant_id, workspace_id);
+    let wanted = Wanted::Paused { reason: reason.map(Text::from) };
+    carry_out(&app, &principal, request, (scope, queue), wanted).await
+}
+
+pub(super) async fn resume<S: Store>(
+    State(app): State<AppState<S>>,
+    principal: AdminPrincipal,
+    Path(queue): Path<String>,
+    request: RequestId,
+    JsonBody(body): JsonBody<API_BYTES_MAX>,
+) -> Result<Json<QueueStatus>, ApiError> {
+    let ResumeQueue { tenant_id, workspace_id } = wire::parse(&body)?;
+    let scope = scope(&principal, tenant_id, workspace_id);
+    carry_out(&app, &principal, request, (scope, queue), Wanted::Resumed).await
+}
+
+fn scope(principal: &AdminPrincipal, tenant: Option<String>, workspace: Option<String>) -> Scope {
+    let own = principal.scope();
+    Scope {
+        tenant: tenant.map_or_else(|| own.tenant.clone(), Name::from),
+        workspace: workspace.map_or_else(|| own.workspace.clone(), Name::from),
+    }
+}
+
+async fn carry_out<S: Store>(
+    app: &AppState<S>,
+    principal: &AdminPrincipal,
+    RequestId(request): RequestId,
+    (scope, queue): (Scope, String),
+    wanted: Wanted,
+) -> Result<Json<QueueStatus>, ApiError> {
+    wire::check_name("queue", &queue)?;
+    let (place, request) = ((scope.clone(), Name::from(queue.as_str())), Name::new(request));
+    let changing = change(&app.inner.keys, &app.coordinator, principal, request, place, wanted);
+    let after = app.decided(changing).await?.map_err(|error| refused(error, principal))?;
+    Ok(Json(QueueStatus {
+        queue,
+        tenant_id: scope.tenant.to_string(),
+        workspace_id: scope.workspace.to_string(),
+        pause: after.as_ref().map(view),
+    }))
+}
+
+fn refused(error: PauseError, principal: &AdminPrincipal) -> ApiError {
+    let message = error.to_string();
+    match error {
+        PauseError::OutOfReach => {
+            ApiError::new(Code::Forbidden, message).by(principal.key(), principal.scope())
+        }
+        PauseError::TooMany => ApiError::field("queue", message),
+        PauseError::CallerGone => ApiError::new(Code::Unauthenticated, message),
+        PauseError::Unreadable => ApiError::new(Code::Unavailable, message),
+        PauseError::Request(error) => error.into(),
+    }
+}
+
+pub(super) fn view(pause: &QueuePause) -> Pause {
+    let QueuePause { scope: _, queue: _, at, by, reason } = pause;
+    Pause {
+        paused_at: time(*at),
+        paused_by: by.to_string(),
+        reason: reason.as_ref().map(Text::to_string),
+    }
+}
