@@ -75,7 +75,7 @@ pub(crate) enum Command {
     Dev(dev::Arguments),
     /// Start a server
     Serve(serve::Arguments),
-    /// Submit a run
+    /// Submit a run, or many from a file
     Submit(Box<submit::Arguments>),
     /// List, show, watch, cancel and retry runs
     #[command(subcommand)]

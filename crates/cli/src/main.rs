@@ -34,6 +34,7 @@ mod server;
 mod settings;
 mod submit;
 mod submit_defaults;
+mod submit_from;
 mod tour;
 mod traces;
 mod unknown_command;

@@ -12,15 +12,23 @@ use wire::{Json, State, Time};
 
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
-use crate::{duration, server};
+use crate::{duration, server, submit_from};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Kind of the run: what a worker must be able to do
-    kind: String,
+    #[arg(required_unless_present = "from")]
+    kind: Option<String>,
     /// Queue where the run waits for a worker
-    #[arg(long, short)]
-    queue: String,
+    #[arg(long, short, required_unless_present = "from")]
+    queue: Option<String>,
+    /// Submit many runs: a file with a run per line, as JSON, such as {"kind":"k","queue":"q","input":1}; `-` is stdin.
+    /// Other flags give what the lines omit
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["wait", "idempotency_key"])]
+    from: Option<PathBuf>,
+    /// Idempotency keys for the lines of --from, PREFIX-1, PREFIX-2 and so on: makes it safe to repeat the command
+    #[arg(long, value_name = "PREFIX", requires = "from")]
+    key_prefix: Option<String>,
     /// The input, as JSON; `-` reads it from stdin
     #[arg(long, value_name = "JSON", conflicts_with = "input_file", allow_hyphen_values = true)]
     input: Option<String>,
@@ -80,8 +88,14 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(
     client: tenure::Client,
     format: Format,
-    arguments: Arguments,
+    mut arguments: Arguments,
 ) -> CommandResult {
+    if let Some(file) = arguments.from.take() {
+        let key_prefix = arguments.key_prefix.take();
+        let defaults = arguments.into_request()?;
+        let source = submit_from::Source { file: &file, key_prefix, defaults };
+        return submit_from::run(client, format, source).await;
+    }
     let (wait, timeout) = (arguments.wait, arguments.timeout);
     let request = arguments.into_request()?;
     let accepted = client.submit_run(request).accept().await.map_err(server::cli_error)?;
@@ -118,8 +132,8 @@ impl Arguments {
         let resources = Resources { timeout_ms: self.timeout_ms, ..Resources::default() };
         Ok(SubmitRun {
             input: input(self.input, self.input_file.as_deref())?,
-            kind: self.kind,
-            queue: self.queue,
+            kind: self.kind.unwrap_or_default(),
+            queue: self.queue.unwrap_or_default(),
             priority: self.priority,
             max_attempts: self.max_attempts,
             lease_ms: self.lease_ms,

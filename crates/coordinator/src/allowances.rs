@@ -133,7 +133,7 @@ impl Allowances {
 
     /// This coordinator's share of a rate. Rounded up, so that no tenant is shut out.
     fn share_of(&self, per_second: u32, burst: Option<u32>) -> Rate {
-        let sharers = self.inner.sharers.load(Ordering::Relaxed).max(1);
+        let sharers = self.coordinators();
         Rate::new(per_second.div_ceil(sharers), burst.map(|burst| burst.div_ceil(sharers)))
     }
 
@@ -144,7 +144,7 @@ impl Allowances {
 
     /// How many coordinators share the store, as counted last.
     pub(crate) fn coordinators(&self) -> u32 {
-        self.inner.sharers.load(Ordering::Relaxed)
+        self.inner.sharers.load(Ordering::Relaxed).max(1)
     }
 
     /// How many unfinished runs the tenant may have.

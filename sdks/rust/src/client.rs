@@ -163,9 +163,19 @@ impl Client {
         &self,
         runs: impl IntoIterator<Item = NewRun>,
     ) -> Result<Vec<Result<RunHandle, Error>>, Error> {
+        let results = self.accept_many(runs).await?;
+        Ok(results.into_iter().map(|result| self.submitted(result)).collect())
+    }
+
+    /// [`Client::submit_many`], with the server's answer for each run: whether it existed before, or why it was
+    /// refused.
+    pub async fn accept_many(
+        &self,
+        runs: impl IntoIterator<Item = NewRun>,
+    ) -> Result<Vec<SubmitResult>, Error> {
         let runs = runs.into_iter().map(with_key).collect::<Result<Vec<SubmitRun>, Error>>()?;
         let answer: SubmitResults = self.post_json(&["v1", "runs"], &SubmitMany { runs }).await?;
-        Ok(answer.results.into_iter().map(|result| self.submitted(result)).collect())
+        Ok(answer.results)
     }
 
     fn submitted(&self, result: SubmitResult) -> Result<RunHandle, Error> {

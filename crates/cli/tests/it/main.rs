@@ -31,6 +31,7 @@ mod rust_client;
 mod scraping;
 mod secure;
 mod serving;
+mod submit_from;
 mod tls_recipe;
 mod tour;
 mod traces;

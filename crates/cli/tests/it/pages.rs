@@ -364,6 +364,10 @@ fn the_page_about_many_runs_is_true() {
         home.submit(&["resize", "--queue", "images", "--label", "team=a"]);
     }
     home.submit(&["resize", "--queue", "images", "--label", "team=b"]);
+    let runs = "{\"input\": {\"photo\": 1}}\n\
+        {\"input\": {\"photo\": 2}, \"priority\": 5, \"labels\": {\"team\": \"a\"}}\n\
+        {\"input\": {\"photo\": 3}, \"leaseMs\": 1}\n";
+    std::fs::write(home.path().join("runs.ndjson"), runs).unwrap();
     let mut page = PageRun::of(&home, "bulk");
     page.block();
     page.block();
