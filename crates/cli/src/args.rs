@@ -67,6 +67,15 @@ pub(crate) struct GlobalArgs {
     pub(crate) json: bool,
 }
 
+impl GlobalArgs {
+    /// An empty variable counts as unset: in scripts and unit files it often means that there is no value.
+    pub(crate) fn drop_empty(&mut self) {
+        self.url.take_if(|url| url.is_empty());
+        self.key.take_if(|key| key.is_empty());
+        self.ca_file.take_if(|file| file.as_os_str().is_empty());
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a demo of less than a minute: a killed worker, retries, cancels

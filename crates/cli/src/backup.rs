@@ -12,6 +12,7 @@ use store::sqlite::Options;
 use store::sqlite::backup::{self, Copied, Existing};
 
 use crate::exit::{CliError, CommandResult, Exit};
+use crate::open_store::ConfigArgument;
 use crate::output::{self, BOLD, FAINT, Format};
 use crate::{duration, serve};
 
@@ -23,13 +24,15 @@ pub(crate) struct Arguments {
     /// The store to copy [default: the one `tenure dev` and `tenure serve` use]
     #[arg(long, value_name = "sqlite:PATH")]
     store: Option<String>,
+    #[command(flatten)]
+    config: ConfigArgument,
     /// Replace the file if it exists
     #[arg(long)]
     force: bool,
 }
 
 pub(crate) fn run(format: Format, arguments: &Arguments) -> CommandResult {
-    let store = serve::store_path(arguments.store.as_deref())?;
+    let store = arguments.config.store_path(arguments.store.as_deref())?;
     if !store.exists() {
         return Err(missing(&store));
     }

@@ -31,13 +31,13 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     serve::log(serve::LogMode::Dev);
     let path = Profile::path()?;
     // A profile that cannot be read is replaced, as its own error message advises.
-    let remembered = Profile::read(&path).ok().flatten().map(|profile| profile.api_key);
+    let remembered = Profile::read(&path).ok().flatten();
     let server = Server::start(ServerOptions {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port)),
         port_flag: "--port",
         store: store(arguments.store)?,
         ahead: if arguments.accept_clock { ClockAhead::Accept } else { ClockAhead::Refuse },
-        key: KeyPolicy::UnlessKnown(remembered),
+        key: KeyPolicy::unless_known(remembered.as_ref()),
         tls: None,
         plaintext: Plaintext::OnLoopback,
         metrics_listen: None,
@@ -48,7 +48,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     })
     .await?;
     let api_key = server.ready.api_key.clone().expect("dev asks for a key it can show");
-    Profile { url: server.ready.url.clone(), api_key: api_key.clone() }.write(&path)?;
+    Profile::remember(&path, &server.ready.url, &api_key)?;
     match format {
         Format::Json => output::json_line(&server.ready)?,
         Format::People => greet(&server.ready, &api_key, &path)?,

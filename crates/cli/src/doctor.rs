@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::args::GlobalArgs;
 use crate::exit::{CliError, CommandResult, Exit};
-use crate::open_store::{self, StoreAddress};
+use crate::open_store::{ConfigArgument, StoreAddress};
 use crate::output::{self, BAD, BOLD, Format, GOOD, WARN};
 
 #[derive(Debug, clap::Args)]
@@ -19,6 +19,8 @@ pub(crate) struct Arguments {
     /// The store to check [default: the one `tenure dev` and `tenure serve` use]
     #[arg(long, value_name = "sqlite:PATH|postgres://…")]
     store: Option<String>,
+    #[command(flatten)]
+    config: ConfigArgument,
 }
 
 /// The result of a check.
@@ -65,7 +67,7 @@ pub(crate) async fn run(
     global_args: &GlobalArgs,
     arguments: Arguments,
 ) -> CommandResult {
-    let store = open_store::store_address(arguments.store.as_deref())?;
+    let store = arguments.config.store_address(arguments.store.as_deref())?;
     let mut checks = connection::checks(global_args).await;
     match &store {
         StoreAddress::Sqlite(path) => checks.extend(machine::checks(path)),

@@ -182,10 +182,33 @@ pub(crate) fn looks_like_postgres(said: &str) -> bool {
 
 /// The store's address, of either kind, by the same rules as a path.
 pub(crate) fn store_address(given: Option<&str>) -> Result<StoreAddress, CliError> {
-    let said = serve::configured_store(given)?;
-    match said.as_deref() {
-        Some(said) if is_postgres(said) => Ok(StoreAddress::Postgres(said.to_owned())),
-        _ => serve::store_path(given).map(StoreAddress::Sqlite),
+    address_of(serve::configured_store(given, None)?)
+}
+
+fn address_of(configured: Option<String>) -> Result<StoreAddress, CliError> {
+    match configured {
+        Some(said) if is_postgres(&said) => Ok(StoreAddress::Postgres(said)),
+        configured => serve::sqlite_path(configured).map(StoreAddress::Sqlite),
+    }
+}
+
+/// The config file of a command that works on the store of a server.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConfigArgument {
+    /// Config file of the server, which names its store [default: TENURE_CONFIG, else /etc/tenure/tenure.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl ConfigArgument {
+    /// The store of either kind: the given one, else that of the environment, else that of the config file.
+    pub(crate) fn store_address(&self, given: Option<&str>) -> Result<StoreAddress, CliError> {
+        address_of(serve::configured_store(given, self.config.as_deref())?)
+    }
+
+    /// The same for a command that works on SQLite stores only.
+    pub(crate) fn store_path(&self, given: Option<&str>) -> Result<PathBuf, CliError> {
+        serve::sqlite_path(serve::configured_store(given, self.config.as_deref())?)
     }
 }
 

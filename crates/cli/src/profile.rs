@@ -19,11 +19,26 @@ pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:7400";
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
+/// Servers that a profile remembers. More than anybody starts; a file that grows without bound is a mistake.
+const SERVERS_MAX: usize = 64;
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Profile {
+    /// The server that was started last, which commands use unless they name another.
     pub(crate) url: String,
     pub(crate) api_key: String,
+    /// Servers that were started before, the last one first, each with its key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    others: Vec<Entry>,
+}
+
+/// A server and its key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    url: String,
+    api_key: String,
 }
 
 /// A server and a key for it.
@@ -47,8 +62,8 @@ fn choose_from(
     profile: Option<&Profile>,
 ) -> Result<Connection, CliError> {
     let chosen = url.or(profile.map(|p| p.url.as_str())).unwrap_or(DEFAULT_URL);
-    let same_server = profile.filter(|p| same(&p.url, chosen));
-    let key = key.or(same_server.map(|p| p.api_key.as_str())).ok_or_else(|| no_key(chosen))?;
+    let remembered = profile.and_then(|profile| profile.key_for(chosen));
+    let key = key.or(remembered).ok_or_else(|| no_key(chosen))?;
     Ok(Connection { url: chosen.trim_end_matches('/').to_owned(), key: key.to_owned() })
 }
 
@@ -58,11 +73,43 @@ fn no_key(url: &str) -> CliError {
 }
 
 fn same(one: &str, other: &str) -> bool {
-    let plain = |url: &str| url.trim_end_matches('/').replace("//localhost", "//127.0.0.1");
+    let plain = |url: &str| {
+        let url = url.trim_end_matches('/').replace("//localhost", "//127.0.0.1");
+        url.replace("//[::1]", "//127.0.0.1")
+    };
     plain(one) == plain(other)
 }
 
 impl Profile {
+    /// Remembers a server as the one that was started last, beside those that the file already names. A file that
+    /// cannot be read is replaced, as its own error message advises.
+    pub(crate) fn remember(path: &Path, url: &str, api_key: &str) -> Result<(), CliError> {
+        let before = Profile::read(path).ok().flatten();
+        let mut others: Vec<Entry> = before.into_iter().flat_map(Profile::into_entries).collect();
+        others.retain(|entry| !same(&entry.url, url));
+        others.truncate(SERVERS_MAX - 1);
+        Profile { url: url.to_owned(), api_key: api_key.to_owned(), others }.write(path)
+    }
+
+    fn into_entries(self) -> impl Iterator<Item = Entry> {
+        let Profile { url, api_key, others } = self;
+        std::iter::once(Entry { url, api_key }).chain(others)
+    }
+
+    /// The key that is remembered for a server.
+    pub(crate) fn key_for(&self, url: &str) -> Option<&str> {
+        if same(&self.url, url) {
+            return Some(&self.api_key);
+        }
+        self.others.iter().find(|entry| same(&entry.url, url)).map(|entry| entry.api_key.as_str())
+    }
+
+    /// All remembered keys, that of the last server first.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        let others = self.others.iter().map(|entry| entry.api_key.as_str());
+        std::iter::once(self.api_key.as_str()).chain(others)
+    }
+
     pub(crate) fn path() -> Result<PathBuf, CliError> {
         Ok(folder("XDG_CONFIG_HOME", ".config")?.join("profile.json"))
     }
@@ -81,11 +128,11 @@ impl Profile {
     }
 
     /// Replaces the file atomically, so that a reader never sees half of it.
-    pub(crate) fn write(&self, path: &Path) -> Result<(), CliError> {
+    fn write(&self, path: &Path) -> Result<(), CliError> {
         let parent = path.parent().expect("the profile lies in a folder");
         make_folder(parent)?;
         let draft = path.with_extension(format!("{}.tmp", std::process::id()));
-        let text = serde_json::to_string_pretty(self).expect("two strings always serialize");
+        let text = serde_json::to_string_pretty(self).expect("strings always serialize");
         let written = fs::OpenOptions::new()
             .write(true)
             .create(true)
@@ -137,7 +184,32 @@ mod tests {
     use super::*;
 
     fn profile() -> Profile {
-        Profile { url: "http://127.0.0.1:7401".to_owned(), api_key: "remembered".to_owned() }
+        let (url, api_key) = ("http://127.0.0.1:7401".to_owned(), "remembered".to_owned());
+        Profile { url, api_key, others: Vec::new() }
+    }
+
+    #[test]
+    fn every_server_keeps_its_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("profile.json");
+        // As a version wrote it that remembered one server.
+        fs::write(&path, r#"{"url": "http://127.0.0.1:1", "apiKey": "one"}"#).unwrap();
+        Profile::remember(&path, "http://127.0.0.1:2", "two").unwrap();
+        Profile::remember(&path, "http://127.0.0.1:3", "three").unwrap();
+        Profile::remember(&path, "http://localhost:2/", "two again").unwrap();
+        let read = Profile::read(&path).unwrap().unwrap();
+        assert_eq!(
+            (read.url.as_str(), read.api_key.as_str()),
+            ("http://localhost:2/", "two again")
+        );
+        let keys: Vec<&str> = read.keys().collect();
+        assert_eq!(keys, ["two again", "three", "one"]);
+        let chosen = choose_from(Some("http://[::1]:3"), None, Some(&read)).unwrap();
+        assert_eq!(chosen.key, "three");
+        for port in 100..100 + 2 * SERVERS_MAX {
+            Profile::remember(&path, &format!("http://127.0.0.1:{port}"), "x").unwrap();
+        }
+        assert_eq!(Profile::read(&path).unwrap().unwrap().keys().count(), SERVERS_MAX);
     }
 
     #[test]

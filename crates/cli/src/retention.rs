@@ -8,6 +8,7 @@ use store::sqlite::retention::{self, AGE_MIN, Mode, Pruned, Rule};
 
 use crate::backup::{at_text, options};
 use crate::exit::{CliError, CommandResult, Exit};
+use crate::open_store::ConfigArgument;
 use crate::output::{self, Format};
 use crate::{duration, serve};
 
@@ -25,6 +26,8 @@ pub(crate) struct Arguments {
     /// The store [default: the one `tenure dev` and `tenure serve` use]
     #[arg(long, value_name = "sqlite:PATH")]
     store: Option<String>,
+    #[command(flatten)]
+    config: ConfigArgument,
 }
 
 pub(crate) fn run(format: Format, arguments: &Arguments) -> CommandResult {
@@ -33,7 +36,7 @@ pub(crate) fn run(format: Format, arguments: &Arguments) -> CommandResult {
         let message = "ended runs are kept for at least 24h";
         return Err(CliError::usage("too_young", message).hint("give --older-than 24h or more"));
     }
-    let store = serve::store_path(arguments.store.as_deref())?;
+    let store = arguments.config.store_path(arguments.store.as_deref())?;
     if !store.exists() {
         let message = format!("there is no store at {}", store.display());
         return Err(CliError::new(Exit::NotFound, "store_missing", message)

@@ -6,7 +6,7 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use coordinator::admit::{KeyringError, NewKey, Role};
 use coordinator::server::Limits;
@@ -68,8 +68,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     if arguments.write_profile
         && let Some(key) = &server.ready.api_key
     {
-        let profile = Profile { url: server.ready.url.clone(), api_key: key.clone() };
-        profile.write(&Profile::path()?)?;
+        Profile::remember(&Profile::path()?, &server.ready.url, key)?;
     }
     tracing::info!(url = server.ready.url, store = server.ready.store, "serving");
     match format {
@@ -113,7 +112,7 @@ fn key_policy(arguments: &Arguments) -> Result<KeyPolicy, CliError> {
     }
     if arguments.write_profile {
         let remembered = Profile::read(&Profile::path()?)?;
-        return Ok(KeyPolicy::UnlessKnown(remembered.map(|profile| profile.api_key)));
+        return Ok(KeyPolicy::unless_known(remembered.as_ref()));
     }
     Ok(KeyPolicy::IfNone)
 }
@@ -156,8 +155,15 @@ pub(crate) enum KeyPolicy {
     /// If the store has none.
     IfNone,
     Always,
-    /// If the store does not know the remembered one.
-    UnlessKnown(Option<String>),
+    /// If the store knows none of the remembered ones.
+    UnlessKnown(Vec<String>),
+}
+
+impl KeyPolicy {
+    pub(crate) fn unless_known(profile: Option<&Profile>) -> Self {
+        let keys = profile.into_iter().flat_map(Profile::keys).map(str::to_owned);
+        KeyPolicy::UnlessKnown(keys.collect())
+    }
 }
 
 /// What a server prints when it is ready.
@@ -346,13 +352,16 @@ async fn choose_key<S: Store>(
     let known = store.browse().administration().await?.api_keys;
     let remembered = match policy {
         KeyPolicy::IfNone if !known.is_empty() => return Ok((None, Vec::new())),
-        KeyPolicy::IfNone | KeyPolicy::Always => None,
+        KeyPolicy::IfNone | KeyPolicy::Always => Vec::new(),
         KeyPolicy::UnlessKnown(remembered) => remembered,
     };
     // The public part of a key is its second: tnr_<id>_<secret>_<checksum>.
-    let id = remembered.as_deref().and_then(|key| key.split('_').nth(1));
-    if id.is_some_and(|id| known.iter().any(|key| key.id.as_str() == id)) {
-        return Ok((remembered, Vec::new()));
+    let is_known = |text: &String| {
+        let id = text.split('_').nth(1);
+        id.is_some_and(|id| known.iter().any(|key| key.id.as_str() == id))
+    };
+    if let Some(remembered) = remembered.into_iter().find(is_known) {
+        return Ok((Some(remembered), Vec::new()));
     }
     let key = NewKey::generate(&mut OsEntropy, Default::default(), &Role::ALL);
     Ok((Some(key.text().to_owned()), vec![key]))
@@ -443,12 +452,15 @@ pub(crate) fn store_of_environment() -> Option<String> {
 }
 
 /// The store's address as given by the flag, the environment or the config file, if any.
-pub(crate) fn configured_store(given: Option<&str>) -> Result<Option<String>, CliError> {
+pub(crate) fn configured_store(
+    given: Option<&str>,
+    config: Option<&Path>,
+) -> Result<Option<String>, CliError> {
     match given.filter(|given| !given.is_empty()) {
         Some(given) => Ok(Some(given.to_owned())),
         None => match store_of_environment() {
             Some(named) => Ok(Some(named)),
-            None => settings::store_of_file(),
+            None => settings::store_of_file(config),
         },
     }
 }
@@ -456,7 +468,12 @@ pub(crate) fn configured_store(given: Option<&str>) -> Result<Option<String>, Cl
 /// The store's path: `sqlite:PATH` or a plain path from the flag, else from the environment, else
 /// from the config file, else the default.
 pub(crate) fn store_path(given: Option<&str>) -> Result<PathBuf, CliError> {
-    let Some(given) = configured_store(given)? else { return profile::default_store() };
+    sqlite_path(configured_store(given, None)?)
+}
+
+/// The path of a configured SQLite store, or the default.
+pub(crate) fn sqlite_path(configured: Option<String>) -> Result<PathBuf, CliError> {
+    let Some(given) = configured else { return profile::default_store() };
     if open_store::is_postgres(&given) {
         let message = "this command works on a SQLite store, not on a PostgreSQL database";
         return Err(CliError::usage("sqlite_only", message)

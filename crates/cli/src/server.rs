@@ -41,6 +41,12 @@ pub(crate) fn client(
     Ok(client.with_retries(RETRIES))
 }
 
+/// How a TLS port of a Tenure server answers plain HTTP.
+const SPEAKS_TLS: &str = "This port speaks TLS";
+
+/// How the TLS library reports an answer that is not TLS.
+const NOT_TLS: &str = "InvalidContentType";
+
 /// Translates a failed call into a message for the person who made it.
 pub(crate) fn cli_error(error: Error) -> CliError {
     match error {
@@ -52,6 +58,13 @@ pub(crate) fn cli_error(error: Error) -> CliError {
             "it is unknown whether the call took effect",
         )
         .hint("check with `tenure runs list`; with --idempotency-key it is safe to repeat"),
+        Error::Protocol { url, why, .. } if why.contains(SPEAKS_TLS) => {
+            // The address of the call, without its path.
+            let url = url.splitn(4, '/').take(3).collect::<Vec<&str>>().join("/");
+            let message = format!("{SPEAKS_TLS}: {url} was called without it");
+            CliError::new(Exit::Unreachable, "speaks_tls", message)
+                .hint(format!("use {}", url.replacen("http:", "https:", 1)))
+        }
         Error::Protocol { url, status, .. } => {
             let message = format!("{url} answered {status}, but not as a Tenure server does");
             CliError::new(Exit::Failed, "not_tenure", message)
@@ -72,6 +85,13 @@ fn unreachable_server(url: &str, source: &dyn std::error::Error) -> CliError {
         return CliError::new(Exit::Unreachable, "not_trusted", message).hint(
             "name the authority that signed its certificate with --ca-file or TENURE_CA_FILE",
         );
+    }
+    if url.starts_with("https:") && cause.to_string().contains(NOT_TLS) {
+        let message = format!("This port speaks plain HTTP: {url} was called with TLS");
+        return CliError::new(Exit::Unreachable, "speaks_plain_http", message).hint(format!(
+            "use {}, or start the server with --tls-cert and --tls-key",
+            url.replacen("https:", "http:", 1)
+        ));
     }
     let message = format!("no server answers at {url}: {cause}");
     CliError::new(Exit::Unreachable, "unreachable", message)

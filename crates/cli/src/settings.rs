@@ -8,7 +8,7 @@
 //! One-time requests (a new key, a written profile) are not settings and are flags of `serve`.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{AddrParseError, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -47,7 +47,8 @@ pub(crate) struct Settings {
         value_name = "ADDRESS",
         env = "TENURE_LISTEN",
         hide_env = true,
-        default_value = "127.0.0.1:7400"
+        default_value = "127.0.0.1:7400",
+        value_parser = listen_address
     )]
     pub(crate) listen: SocketAddr,
     /// Certificate with its chain, as PEM; read again when it changes and on SIGHUP
@@ -60,7 +61,13 @@ pub(crate) struct Settings {
     #[arg(long, env = "TENURE_INSECURE_PLAINTEXT", hide_env = true)]
     pub(crate) insecure_plaintext: bool,
     /// Separate address for /metrics, without a key [default: only at --listen, which beyond loopback needs an admin key]
-    #[arg(long, value_name = "ADDRESS", env = "TENURE_METRICS_LISTEN", hide_env = true)]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "TENURE_METRICS_LISTEN",
+        hide_env = true,
+        value_parser = listen_address
+    )]
     pub(crate) metrics_listen: Option<SocketAddr>,
     /// Address that workers are told to call, if it differs from --listen
     #[arg(long, value_name = "URL", env = "TENURE_PUBLIC_URL", hide_env = true)]
@@ -85,6 +92,31 @@ pub(crate) struct Settings {
     pub(crate) otlp_endpoint: Option<String>,
     #[command(flatten)]
     pub(crate) defaults: DefaultSettings,
+}
+
+/// An address to listen on: an IP address with a port, or `localhost:PORT`. Other names are refused, because a name
+/// can have several addresses and a server listens on one.
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    match text.strip_prefix("localhost:") {
+        None => text.parse().map_err(|error: AddrParseError| {
+            format!(
+                "{error}; give an IP address with a port, such as 127.0.0.1:7400, or localhost:7400"
+            )
+        }),
+        Some(port) => {
+            let port: u16 = port.parse().map_err(|_| format!("`{port}` is not a port"))?;
+            Ok(localhost(port))
+        }
+    }
+}
+
+/// The IPv4 address of this machine's loopback, or its IPv6 address where there is no other. Clients that are given
+/// `localhost` try both.
+fn localhost(port: u16) -> SocketAddr {
+    let found = ("localhost", port).to_socket_addrs().into_iter().flatten();
+    let mut loopback: Vec<SocketAddr> = found.filter(|it| it.ip().is_loopback()).collect();
+    loopback.sort_by_key(|address| address.is_ipv6());
+    loopback.first().copied().unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
 }
 
 fn retain_for(text: &str) -> Result<Duration, String> {
@@ -136,6 +168,7 @@ impl Parsed {
         {
             serve.settings_mut().defaults.queues = file.queues.clone();
         }
+        arguments.global_args.drop_empty();
         Ok(Parsed { arguments, matches, file })
     }
 
@@ -182,10 +215,11 @@ fn variable(name: &str) -> String {
     format!("TENURE_{}", name.to_uppercase().replace('-', "_"))
 }
 
-/// The store that the file names, for commands that work on a store and take no settings.
-pub(crate) fn store_of_file() -> Result<Option<String>, CliError> {
-    let given = std::env::var_os(FILE_VARIABLE).map(PathBuf::from);
-    let file = ConfigFile::find(given.as_deref())?;
+/// The store that the file names, for commands that work on a store and take no settings. `given` is the file named
+/// on the command line.
+pub(crate) fn store_of_file(given: Option<&Path>) -> Result<Option<String>, CliError> {
+    let named = std::env::var_os(FILE_VARIABLE).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let file = ConfigFile::find(given.or(named.as_deref()))?;
     Ok(file.and_then(|file| file.values.get("store").cloned()))
 }
 
@@ -340,6 +374,16 @@ mod tests {
         let missing: Vec<String> =
             names().into_iter().filter(|name| !file.values.contains_key(name)).collect();
         assert_eq!(missing, ["insecure-plaintext"], "which the example has switched off");
+    }
+
+    #[test]
+    fn localhost_is_an_address_to_listen_on() {
+        let address = listen_address("localhost:7400").unwrap();
+        assert!(address.ip().is_loopback() && address.port() == 7400, "{address}");
+        assert_eq!(listen_address("[::1]:80").unwrap().to_string(), "[::1]:80");
+        for wrong in ["localhost", "localhost:x", "localhost:70000", "example.com:80", "7400"] {
+            assert!(listen_address(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

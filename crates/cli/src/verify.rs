@@ -13,7 +13,7 @@ use store::{Browse, ClockAhead, Store, SystemClock};
 use wire::admin::{AuditFinding, AuditVerified};
 
 use crate::exit::{CliError, CommandResult, Exit};
-use crate::open_store::{self, StoreAddress};
+use crate::open_store::{self, ConfigArgument, StoreAddress};
 use crate::output::{self, BAD, Format, GOOD};
 use crate::serve;
 
@@ -22,10 +22,12 @@ pub(crate) struct Arguments {
     /// The store to check [default: the one `tenure dev` and `tenure serve` use]
     #[arg(long, value_name = "sqlite:PATH|postgres://…")]
     store: Option<String>,
+    #[command(flatten)]
+    config: ConfigArgument,
 }
 
 pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
-    let address = open_store::store_address(arguments.store.as_deref())?;
+    let address = arguments.config.store_address(arguments.store.as_deref())?;
     let ((report, seals), place) = match &address {
         StoreAddress::Sqlite(path) => (check_file(path).await?, path.display().to_string()),
         StoreAddress::Postgres(url) => {
@@ -52,13 +54,26 @@ async fn check_file(path: &PathBuf) -> Result<(Report, SealReport), CliError> {
 async fn check(path: &PathBuf) -> Result<(Report, SealReport), CliError> {
     // Nothing is decided here, so a clock that was once wrong does not prevent the check.
     let options = Options::new(Arc::new(SystemClock::start())).with_ahead(ClockAhead::Accept);
-    let store = SqliteStore::open(path, options).map_err(|failure| serve::store_error(&failure))?;
+    let store = SqliteStore::open(path, options).map_err(|failure| unopened(path, &failure))?;
     let trouble = |failure: store::Failure| serve::store_error(&failure);
     let mut report = store::verify::verify(store.browse()).await.map_err(trouble)?;
     let key_path = path.with_extension("key");
     let Some(keyring) = keyring(&key_path)? else { return Ok((report, SealReport::default())) };
     let seals = check_seals(store.browse(), &keyring, &key_path, &mut report).await;
     Ok((report, seals.map_err(trouble)?))
+}
+
+/// A store that a server uses cannot be opened a second time, but a backup of it can be verified.
+fn unopened(path: &Path, failure: &store::Failure) -> CliError {
+    let error = serve::store_error(failure);
+    if !failure.what.contains(" is already open in process ") {
+        return error;
+    }
+    let store = path.display();
+    error.hint(format!(
+        "verify a backup while the server runs: `tenure backup copy.db --store sqlite:{store}`, then \
+         `tenure verify --store sqlite:copy.db`; or stop the server"
+    ))
 }
 
 async fn check_database(url: &str) -> Result<(Report, SealReport), CliError> {

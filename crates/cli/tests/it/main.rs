@@ -13,6 +13,7 @@ mod guide_workers;
 mod help;
 mod home;
 mod keys;
+mod manners;
 mod operate_backup;
 mod operate_bulk;
 mod operate_config;

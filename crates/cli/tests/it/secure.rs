@@ -72,7 +72,7 @@ fn work_is_done_over_tls_by_who_trusts_the_authority() {
     assert_eq!(none.code, 2, "{none:?}");
     let plain = home.profile_url().replace("https:", "http:");
     let ran = home.run(&["queues", "--url", &plain, "--key", "tnr_x"]);
-    assert!(ran.code != 0 && ran.stderr.contains("not as a Tenure server does"), "{ran:?}");
+    ran.assert_error(6, "speaks_tls", "This port speaks TLS", "https://127.0.0.1");
 }
 
 #[test]
