@@ -21,6 +21,7 @@ mod exit;
 mod explain;
 mod keys;
 mod limits;
+mod lost_store;
 mod migrate;
 mod open_store;
 mod output;

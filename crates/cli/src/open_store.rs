@@ -10,7 +10,7 @@ use store::sqlite::{Options, SqliteStore};
 use store::{ClockAhead, Failure, FailureKind, Store, SystemClock};
 
 use crate::exit::{CliError, Exit};
-use crate::{profile, serve};
+use crate::{lost_store, profile, serve};
 
 /// A server on either kind of store.
 pub(crate) enum RunningServer {
@@ -63,6 +63,7 @@ pub(crate) async fn open(
 ) -> Result<OpenStore, CliError> {
     match address {
         StoreAddress::Sqlite(path) => {
+            lost_store::refuse(path)?;
             let options = Options::new(Arc::new(SystemClock::start())).with_ahead(ahead);
             let store = SqliteStore::open(path, options).map_err(|f| serve::store_error(&f))?;
             Ok(OpenStore::Sqlite(store))

@@ -15,7 +15,7 @@ use wire::admin::{AuditFinding, AuditVerified};
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::open_store::{self, ConfigArgument, StoreAddress};
 use crate::output::{self, BAD, Format, GOOD};
-use crate::serve;
+use crate::{lost_store, serve};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -42,12 +42,22 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
 }
 
 async fn check_file(path: &PathBuf) -> Result<(Report, SealReport), CliError> {
-    if !path.exists() {
+    if !path.exists() && !lost_store::has_anchor(path) {
         let message = format!("there is no store at {}", path.display());
         return Err(CliError::new(Exit::NotFound, "store_missing", message)
             .hint("give its path with --store sqlite:PATH"));
     }
-    check(path).await
+    match lost_store::findings(path)? {
+        Some(seals) => Ok((lost_report(&seals), seals)),
+        None => check(path).await,
+    }
+}
+
+/// Nothing of the store is left but what its anchor says.
+fn lost_report(seals: &SealReport) -> Report {
+    let mut report = Report::default();
+    report.findings.extend(audit_findings(seals));
+    report
 }
 
 /// Returns the audit's findings together with the others.
@@ -101,9 +111,13 @@ async fn check_seals<B: Browse>(
         None
     });
     let seals = seal::verify(browse, keyring, anchor).await?;
-    let wrong = seals.findings.iter().map(|finding| format!("the audit: {}", finding.what));
-    report.findings.extend(wrong.map(|what| Finding { task: None, what }));
+    report.findings.extend(audit_findings(&seals));
     Ok(seals)
+}
+
+fn audit_findings(seals: &SealReport) -> impl Iterator<Item = Finding> {
+    let wrong = seals.findings.iter().map(|finding| format!("the audit: {}", finding.what));
+    wrong.map(|what| Finding { task: None, what })
 }
 
 /// The keys that coordinators share, if this machine has the file that decrypts them.
@@ -127,14 +141,14 @@ pub(crate) async fn audit_of(address: &StoreAddress) -> Result<Option<AuditVerif
             open_store::shared_signing_key(&open_store::open_read_only(url).await?).await?
         }
     };
-    if !key_path.exists() {
+    let anchored = seal::anchor_path(&key_path).exists();
+    if !key_path.exists() && !anchored {
         return Ok(None);
     }
     let (_, seals) = match address {
         StoreAddress::Sqlite(path) => check_file(path).await?,
         StoreAddress::Postgres(url) => check_database(url).await?,
     };
-    let anchored = seal::anchor_path(&key_path).exists();
     let SealReport { entries, sealed, findings } = seals;
     let findings = findings.into_iter().map(|it| AuditFinding { n: it.n, message: it.what });
     Ok(Some(AuditVerified { entries, sealed, anchored, findings: findings.collect() }))

@@ -112,6 +112,11 @@ pub struct Outage {
 pub enum UnavailableReason {
     #[error("its disk is full")]
     DiskFull,
+    #[error(
+        "its file was deleted or moved while the server ran (the operator must put it back, or stop the server and \
+         restore a backup)"
+    )]
+    FileMissing,
     #[error("it did not answer as expected")]
     NotResponding,
     #[error("other requests keep changing the task")]
@@ -124,6 +129,7 @@ impl UnavailableReason {
     pub(crate) fn of(failure: &Failure) -> Self {
         match failure.kind {
             FailureKind::Full => UnavailableReason::DiskFull,
+            FailureKind::Missing => UnavailableReason::FileMissing,
             FailureKind::Conflict(_) => UnavailableReason::Contended,
             FailureKind::Invalid
             | FailureKind::Closed

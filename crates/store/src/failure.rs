@@ -34,6 +34,8 @@ pub enum FailureKind {
     Untrusted,
     /// The rules in force are a version that this program does not know.
     UnknownRules,
+    /// The store's file is not at its path any more, so commits would be lost. Service continues when it is back.
+    Missing,
     /// A temporary failure: try again.
     Unavailable,
     /// Too many concurrent requests: try again.
@@ -74,6 +76,7 @@ impl Failure {
         match self.kind {
             FailureKind::Conflict(_)
             | FailureKind::Full
+            | FailureKind::Missing
             | FailureKind::Unavailable
             | FailureKind::Overloaded => true,
             FailureKind::Invalid

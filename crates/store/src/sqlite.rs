@@ -14,6 +14,7 @@ pub mod copy_target;
 mod created_tasks;
 mod errors;
 mod ids;
+mod in_place;
 mod keys;
 mod listing;
 mod live_index;
@@ -43,6 +44,7 @@ use verdict::{Rules, SupportedRules, Time};
 
 pub use self::batch::SqliteBatch;
 pub use self::browse::SqliteBrowse;
+use self::in_place::InPlace;
 use self::lock::Lock;
 #[cfg(feature = "testing")]
 pub use self::tables::table_columns;
@@ -132,6 +134,7 @@ struct Shared {
     rules: Rules,
     writer_taken: AtomicBool,
     poisoned: AtomicBool,
+    in_place: InPlace,
     /// The last field, so that it is released after everything else.
     _lock: Lock,
 }
@@ -153,6 +156,10 @@ impl SqliteStore {
             committers: 1,
             promises: [("fsync", options.durability == Durability::Full)].into(),
         };
+        let in_place = match &options.vfs {
+            None => InPlace::of(&[&path, lock.path()])?,
+            Some(_) => InPlace::unchecked(),
+        };
         let shared = Arc::new(Shared {
             path,
             options,
@@ -161,6 +168,7 @@ impl SqliteStore {
             rules,
             writer_taken: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
+            in_place,
             _lock: lock,
         });
         let browse = SqliteBrowse::open(shared.clone())?;

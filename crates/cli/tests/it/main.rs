@@ -13,6 +13,7 @@ mod guide_workers;
 mod help;
 mod home;
 mod keys;
+mod lost_store;
 mod manners;
 mod operate_backup;
 mod operate_bulk;

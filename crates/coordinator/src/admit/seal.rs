@@ -9,11 +9,10 @@
 //! restores an older anchor (copy the anchor to where they cannot write); and the removal of all seals by an
 //! attacker who also rewrote when the store got its format, if there is no anchor.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+mod anchor;
+
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
 use edge::{HmacSha256, KID_BYTES, hex, mac};
@@ -24,6 +23,9 @@ use store::{
 };
 use verdict::Time;
 
+use self::anchor::Anchor;
+pub(super) use self::anchor::is_anchored;
+pub use self::anchor::{anchor_path, read_anchor};
 use super::keyring::Keyring;
 
 /// How many times an act is sealed again because other coordinators wrote in between. Enough for many busy ones.
@@ -45,10 +47,17 @@ pub struct Head {
     seal: Option<Seal>,
 }
 
+impl Head {
+    /// How many entries the log had.
+    pub fn entries(&self) -> u64 {
+        self.n
+    }
+}
+
 /// Seals entries in order, after those that others wrote. Only the store's writer may use it.
 pub(crate) struct Sealer {
     keyring: Keyring,
-    anchor: PathBuf,
+    anchor: Anchor,
     head: Mutex<Head>,
 }
 
@@ -59,8 +68,9 @@ impl Sealer {
         keyring: Keyring,
         keyring_path: &Path,
     ) -> Result<Self, Failure> {
-        let head = Mutex::new(end_of(browse).await?);
-        Ok(Self { keyring, anchor: anchor_path(keyring_path), head })
+        let head = end_of(browse).await?;
+        let anchor = Anchor::open(browse, anchor_path(keyring_path), head).await?;
+        Ok(Self { keyring, anchor, head: Mutex::new(head) })
     }
 
     /// Seals an act after the end of the log and writes it; repeats if another coordinator was first.
@@ -119,9 +129,7 @@ impl Sealer {
     /// Records that the sealed entries are durable: the next ones follow them.
     fn written(&self, head: Head) {
         *self.head() = head;
-        if let Err(error) = write_anchor(&self.anchor, head) {
-            tracing::warn!(%error, "cannot write the anchor of the audit beside the key file");
-        }
+        self.anchor.follow(head);
     }
 
     fn head(&self) -> MutexGuard<'_, Head> {
@@ -136,46 +144,6 @@ async fn end_of<B: Browse>(browse: &B) -> Result<Head, Failure> {
 
 fn is_conflict(failure: &Failure) -> bool {
     matches!(failure.kind, FailureKind::Conflict(_))
-}
-
-/// The anchor's path, beside the key file.
-pub fn anchor_path(keyring_path: &Path) -> PathBuf {
-    keyring_path.with_extension("anchor")
-}
-
-fn write_anchor(path: &Path, head: Head) -> io::Result<()> {
-    let Head { n, seal: Some(seal) } = head else { return Ok(()) };
-    // Coordinators on one machine share the file, and each renames only its own draft.
-    let draft = path.with_extension(format!("anchor.{}.new", std::process::id()));
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    writeln!(file, "{n} {}", hex(&seal.0))?;
-    fs::rename(&draft, path)
-}
-
-/// The end of the log according to the anchor; `None` if there is no anchor.
-pub fn read_anchor(path: &Path) -> io::Result<Option<Head>> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let parsed = text.trim().split_once(' ').and_then(|(n, seal)| {
-        let seal: Option<Vec<u8>> = (0..Seal::BYTES)
-            .map(|at| u8::from_str_radix(seal.get(2 * at..2 * at + 2)?, 16).ok())
-            .collect();
-        Some(Head { n: n.parse().ok()?, seal: Some(Seal(seal?.try_into().ok()?)) })
-    });
-    let broken = || io::Error::new(io::ErrorKind::InvalidData, "it is not an anchor");
-    parsed.map(Some).ok_or_else(broken)
-}
-
-/// Whether the anchor names an entry of this log, and not of another store's.
-pub(super) async fn is_anchored<B: Browse>(browse: &B, path: &Path) -> Result<bool, Failure> {
-    let Ok(Some(Head { n, seal })) = read_anchor(path) else { return Ok(false) };
-    let before = Some(n.saturating_add(1));
-    let page = browse.audit(&AuditFilter { limit: 1, before, ..AuditFilter::default() }).await?;
-    Ok(page.first().is_some_and(|entry| entry.n == n && entry.audit.seal == seal))
 }
 
 fn joined(kid: [u8; KID_BYTES], code: [u8; 32]) -> [u8; Seal::BYTES] {
@@ -407,7 +375,7 @@ mod tests {
     /// Six entries as they are written, and the head after them.
     fn written() -> (Vec<Audited>, Head) {
         let head = Mutex::new(Head::default());
-        let sealer = Sealer { keyring: keyring(), anchor: PathBuf::new(), head };
+        let sealer = Sealer { keyring: keyring(), anchor: Anchor::default(), head };
         let mut entries: Vec<Audit> = (1..=6).map(entry).collect();
         let head = sealer.seal(&mut entries);
         let numbered = entries.into_iter().zip(1..);
@@ -551,7 +519,7 @@ mod tests {
         let (mut entries, _) = written();
         entries.iter_mut().for_each(|entry| entry.audit.seal = None);
         let head = Mutex::new(Head { n: 6, seal: None });
-        let sealer = Sealer { keyring: keyring(), anchor: PathBuf::new(), head };
+        let sealer = Sealer { keyring: keyring(), anchor: Anchor::default(), head };
         let mut more = [entry(7)];
         let end = sealer.seal(&mut more);
         entries.push(Audited { n: 7, audit: more[0].clone() });
@@ -577,6 +545,36 @@ mod tests {
         let anchor = read_anchor(&anchor_path(&path)).unwrap();
         let report = verify(store.browse(), &keyring, anchor).await.unwrap();
         assert_eq!(report, SealReport { entries: 18, sealed: 18, findings: Vec::new() });
+    }
+
+    #[tokio::test]
+    async fn an_anchor_of_lost_entries_is_evidence() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tenure.key");
+        let keyring = Keyring::open(&path).unwrap();
+        let store = || MemoryStore::new(std::sync::Arc::new(ManualClock::default()));
+        let act = || Administration { audit: vec![entry(1)], ..Administration::default() };
+        let old = store();
+        let sealer = Sealer::open(old.browse(), keyring.clone(), &path).await.unwrap();
+        let mut writer = old.writer().await.unwrap();
+        for _ in 0..3 {
+            sealer.write(&old, &mut writer, &mut act()).await.unwrap();
+        }
+        // An empty store in its place is refused, with the way out.
+        let empty = store();
+        let refused = Sealer::open(empty.browse(), keyring.clone(), &path).await.err().unwrap();
+        assert_eq!(refused.kind, FailureKind::Closed);
+        assert!(refused.what.contains("its audit held 3 entries; restore a backup"), "{refused}");
+        // A store with fewer entries opens, and the anchor keeps what is missing.
+        let mut writer = empty.writer().await.unwrap();
+        writer.administer(&act()).await.unwrap();
+        let sealer = Sealer::open(empty.browse(), keyring.clone(), &path).await.unwrap();
+        sealer.write(&empty, &mut writer, &mut act()).await.unwrap();
+        let anchor = read_anchor(&anchor_path(&path)).unwrap();
+        assert_eq!(anchor.map(|anchor| anchor.n), Some(3));
+        let report = verify(empty.browse(), &keyring, anchor).await.unwrap();
+        let missing = "the audit was truncated: entries 3 to 3 were written and are missing";
+        assert!(report.findings.iter().any(|it| it.what == missing), "{report:?}");
     }
 
     #[tokio::test]

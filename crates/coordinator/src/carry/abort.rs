@@ -79,7 +79,10 @@ impl AbortAction {
             FailureKind::Invalid => {
                 Self::Isolate(Culprit { task: failure.task, why: error_chain(&failure) })
             }
-            FailureKind::Full | FailureKind::Unavailable | FailureKind::Overloaded => {
+            FailureKind::Full
+            | FailureKind::Missing
+            | FailureKind::Unavailable
+            | FailureKind::Overloaded => {
                 tracing::warn!(error = %error_chain(&failure), "the store refused a batch");
                 Self::Answer(UnavailableReason::of(&failure))
             }

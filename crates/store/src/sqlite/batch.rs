@@ -118,6 +118,12 @@ impl<'w> SqliteBatch<'w> {
 
     fn commit_now(&mut self) -> Result<(), CommitFailure> {
         let now = self.finish().map_err(CommitFailure::RolledBack)?;
+        if self.writes == Writes::Some
+            && let Err(failure) = self.writer.shared.in_place.check()
+        {
+            self.roll_back();
+            return Err(CommitFailure::RolledBack(failure));
+        }
         faultpoint::point!("commit.before");
         let commit = self.writer.connection.prepare_cached("COMMIT");
         let committed = commit.and_then(|mut commit| commit.execute([]));

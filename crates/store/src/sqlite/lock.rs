@@ -55,6 +55,12 @@ impl Lock {
     }
 }
 
+impl Lock {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         OPEN_HERE.lock().expect("nothing panics with the list in hand").remove(&self.path);

@@ -222,6 +222,6 @@ impl Shared {
             let what = "a commit of this store has an unknown outcome; open the store again";
             return Err(Failure::new(FailureKind::Fatal, what));
         }
-        Ok(())
+        self.in_place.check()
     }
 }

@@ -6,6 +6,7 @@ mod basics;
 mod codec;
 mod disk;
 mod formats;
+mod in_place;
 mod keys;
 mod kind_queues;
 mod nth_call;
