@@ -1,6 +1,6 @@
 //! Authentication: API keys of people and workers, task tokens of single attempts.
 //!
-//! There are six principals that cannot be confused, because they are six types: a route that
+//! There are seven principals that cannot be confused, because they are seven types: a route that
 //! wants a [`TaskPrincipal`] cannot be given a [`ClientPrincipal`]. Only the module that verifies a
 //! credential can construct its principal. Nothing here decides whether a call is accepted: a token
 //! proves that this installation issued it, and the row says whether it is still valid.
@@ -21,9 +21,7 @@ pub use api_keys::ApiKeys;
 pub(crate) use api_keys::KeyError;
 pub use edge::token::{self, TaskPrincipal, TokenRefused, TokenScope};
 pub use keyring::{Keyring, KeyringError, Rotation};
-pub use principals::{
-    AdminPrincipal, AuditorPrincipal, ClientPrincipal, ReaderPrincipal, WorkerPrincipal,
-};
+pub use principals::{AdminPrincipal, AuditorPrincipal, ClientPrincipal, LeaseHolderPrincipal, ReaderPrincipal, WorkerPrincipal};
 
 use edge::hex;
 

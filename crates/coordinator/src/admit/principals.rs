@@ -83,6 +83,13 @@ principal!(
     |key| key.queues.as_deref()
 );
 principal!(
+    /// May heartbeat and report on attempts of its scope, each with its task token. The key itself may be revoked.
+    LeaseHolderPrincipal,
+    "worker",
+    |key| has_role(key, Role::Worker),
+    |key| key.queues.as_deref()
+);
+principal!(
     /// May administer what it reaches.
     AdminPrincipal,
     "admin",

@@ -18,10 +18,11 @@ use super::queue_limit::check_run;
 use super::routes::{Audience, RateClass, Route};
 use super::token_grace::TokenGrace;
 use crate::admit::administer::Reach;
+use crate::admit::api_key::Verified;
 use crate::admit::principals::Principal;
 use crate::admit::{
-    AdminPrincipal, AuditorPrincipal, ClientPrincipal, KeyError, ReaderPrincipal, TaskPrincipal,
-    WorkerPrincipal,
+    AdminPrincipal, AuditorPrincipal, ClientPrincipal, KeyError, LeaseHolderPrincipal,
+    ReaderPrincipal, TaskPrincipal, WorkerPrincipal,
 };
 use crate::server::ConnectionAuth;
 
@@ -42,6 +43,7 @@ pub(super) async fn authenticate<S: Store>(
             leave(check_run(app, route, reader, parts).await?, parts)
         }
         Audience::Worker => leave::<WorkerPrincipal>(admit(app, route, parts)?, parts),
+        Audience::LeaseHolder => leave(admit_holder(app, parts)?, parts),
         Audience::Admin => leave::<AdminPrincipal>(admit(app, route, parts)?, parts),
         Audience::Auditor => leave::<AuditorPrincipal>(admit(app, route, parts)?, parts),
         Audience::TaskToken => leave(admit_token(app, parts).await?, parts),
@@ -79,17 +81,38 @@ fn admit<S: Store, P: Principal>(
     let verified = text.and_then(|text| app.inner.keys.find(text, now));
     let verified = verified.map_err(|why| ApiError::new(Code::Unauthenticated, why.to_string()))?;
     mark_authenticated(parts);
-    let principal = P::admit(&verified).ok_or_else(|| {
-        let message = format!("this needs an API key with the role {}", P::NEEDS);
-        let key = verified.key();
-        ApiError::new(Code::Forbidden, message).by(&key.id, &key.scope)
-    })?;
+    let principal = P::admit(&verified).ok_or_else(|| lacks_role::<P>(&verified))?;
     match route.rate {
         RateClass::Tenant => app.check_rate(&verified.key().scope.tenant, now)?,
         RateClass::Exempt => {}
     }
     app.note_use(&verified, now);
     Ok(principal)
+}
+
+/// The principal of a worker that holds leases. Revoking its key stops new work; the attempts in hand go on under their
+/// task tokens, as in single calls.
+fn admit_holder<S: Store>(
+    app: &AppState<S>,
+    parts: &Parts,
+) -> Result<LeaseHolderPrincipal, ApiError> {
+    let now = app.coordinator.now();
+    let text = bearer(&parts.headers).ok_or(KeyError::Unknown);
+    let verified = text.and_then(|text| app.inner.keys.find_even_unusable(text));
+    let verified = verified.map_err(|why| ApiError::new(Code::Unauthenticated, why.to_string()))?;
+    mark_authenticated(parts);
+    let principal = LeaseHolderPrincipal::admit(&verified)
+        .ok_or_else(|| lacks_role::<LeaseHolderPrincipal>(&verified))?;
+    if app.inner.keys.is_usable(verified.key().id.as_str(), now) {
+        app.note_use(&verified, now);
+    }
+    Ok(principal)
+}
+
+fn lacks_role<P: Principal>(verified: &Verified) -> ApiError {
+    let message = format!("this needs an API key with the role {}", P::NEEDS);
+    let key = verified.key();
+    ApiError::new(Code::Forbidden, message).by(&key.id, &key.scope)
 }
 
 async fn admit_token<S: Store>(
@@ -161,6 +184,7 @@ left_in_the_request!(
     ClientPrincipal,
     ReaderPrincipal,
     WorkerPrincipal,
+    LeaseHolderPrincipal,
     AdminPrincipal,
     AuditorPrincipal,
     TaskPrincipal

@@ -15,14 +15,14 @@ use super::caller::{caller, verify};
 use super::heartbeat::{acknowledge, progress};
 use super::reports::{check_scope, split};
 use super::token_grace::TokenGrace;
-use crate::admit::{TaskPrincipal, WorkerPrincipal};
+use crate::admit::{LeaseHolderPrincipal, TaskPrincipal};
 
 /// A batch answers 200, whatever the outcome of its items.
 const OK: u16 = 200;
 
 pub(super) async fn heartbeats<S: Store>(
     State(app): State<AppState<S>>,
-    principal: WorkerPrincipal,
+    principal: LeaseHolderPrincipal,
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
 ) -> Result<Json<HeartbeatAnswers>, ApiError> {
     let items: Vec<Result<HeartbeatItem, FieldError>> = parse_batch(&body)?;
@@ -54,7 +54,7 @@ pub(super) async fn heartbeats<S: Store>(
 
 async fn prepare<S: Store>(
     app: &AppState<S>,
-    principal: &WorkerPrincipal,
+    principal: &LeaseHolderPrincipal,
     item: HeartbeatItem,
     token_grace: &mut TokenGrace,
 ) -> Result<(TaskPrincipal, TaskKey, Heartbeat), ApiError> {

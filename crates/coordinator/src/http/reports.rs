@@ -15,7 +15,7 @@ use super::body::{JsonBody, LARGE_BYTES_MAX};
 use super::caller::{caller, verify};
 use super::completed::acknowledge;
 use super::token_grace::TokenGrace;
-use crate::admit::WorkerPrincipal;
+use crate::admit::LeaseHolderPrincipal;
 use crate::requests::checked_report;
 
 /// A batch answers 200, whatever the outcome of its items.
@@ -23,7 +23,7 @@ const OK: u16 = 200;
 
 pub(super) async fn reports<S: Store>(
     State(app): State<AppState<S>>,
-    principal: WorkerPrincipal,
+    principal: LeaseHolderPrincipal,
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
 ) -> Result<Json<ReportAnswers>, ApiError> {
     let items: Vec<Result<Report, FieldError>> = parse_batch(&body)?;
@@ -50,7 +50,7 @@ pub(super) async fn reports<S: Store>(
 /// The same checks as for a single call, in the same order.
 async fn prepare<S: Store>(
     app: &AppState<S>,
-    principal: &WorkerPrincipal,
+    principal: &LeaseHolderPrincipal,
     item: Report,
     token_grace: &mut TokenGrace,
 ) -> Result<(TaskKey, request::Report), ApiError> {
@@ -87,7 +87,7 @@ async fn prepare<S: Store>(
 }
 
 /// A worker's key is limited to its scope, whatever token comes with it.
-pub(super) fn check_scope(principal: &WorkerPrincipal, key: &TaskKey) -> Result<(), ApiError> {
+pub(super) fn check_scope(principal: &LeaseHolderPrincipal, key: &TaskKey) -> Result<(), ApiError> {
     if *principal.scope() == key.scope {
         return Ok(());
     }

@@ -37,6 +37,9 @@ pub enum Audience {
     Reader,
     /// An API key with the role worker.
     Worker,
+    /// An API key with the role worker, even one that was revoked, rotated or has expired: it names the scope, and
+    /// the task token of each item is what authorises the item.
+    LeaseHolder,
     /// An API key with the role admin.
     Admin,
     /// An API key with the role admin, or with the role reader and without a limit to queues.
@@ -76,7 +79,9 @@ pub(super) struct ServedRoute<S: Store> {
 
 /// The table.
 fn table<S: Store>() -> Vec<ServedRoute<S>> {
-    use Audience::{Admin, Anyone, Auditor, Client, Reader, Scraper, TaskToken, Worker};
+    use Audience::{
+        Admin, Anyone, Auditor, Client, LeaseHolder, Reader, Scraper, TaskToken, Worker,
+    };
     use PriorityClass::{Leased, NewWork};
     use RateClass::{Exempt, Tenant};
     vec![
@@ -108,8 +113,8 @@ fn table<S: Store>() -> Vec<ServedRoute<S>> {
             Some(Leased),
             completed::completed::<S>,
         ),
-        post("/v1/reports", Worker, Exempt, Some(Leased), reports::reports::<S>),
-        post("/v1/heartbeats", Worker, Exempt, Some(Leased), heartbeats::heartbeats::<S>),
+        post("/v1/reports", LeaseHolder, Exempt, Some(Leased), reports::reports::<S>),
+        post("/v1/heartbeats", LeaseHolder, Exempt, Some(Leased), heartbeats::heartbeats::<S>),
         post("/v1/keys", Admin, Exempt, Some(NewWork), keys::create::<S>),
         get("/v1/keys", Admin, Exempt, None, keys::list::<S>),
         post("/v1/keys/{key}/rotate", Admin, Exempt, Some(NewWork), keys::rotate::<S>),

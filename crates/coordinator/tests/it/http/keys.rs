@@ -223,6 +223,43 @@ async fn a_poll_of_a_revoked_key_gets_nothing() {
 }
 
 #[tokio::test]
+async fn an_ended_key_keeps_the_work_in_hand_and_gets_no_more() {
+    for api in both().await {
+        // X12: the key opens nothing any more; the task tokens it was given last until their leases end.
+        for how in ["revoked", "rotated", "expired"] {
+            let now = api.get("/v1/runs/run_x").await.text("serverTime");
+            let end = wire_time(&now, 1_000);
+            let expiry = if how == "expired" { json!({"expiresAt": end}) } else { json!({}) };
+            let roles = json!({"roles": ["worker", "client"]});
+            let (id, secret) = api.make(super::test_server::merged(roles, expiry)).await;
+            let work = super::test_server::run(json!({"queue": how, "leaseMs": 60_000}));
+            api.post("/v1/runs", &secret, work.clone()).await.ok();
+            let poll = json!({"workerId": "w1", "queues": [how], "max": 1});
+            let lease = api.post("/v1/leases", &secret, poll.clone()).await.leases().remove(0);
+            match how {
+                "revoked" => drop(api.revoke(&id).await.ok()),
+                "rotated" => drop(api.rotate(&id, json!({"overlapMs": 0})).await.ok()),
+                _ => api.clock.advance(seconds(1)),
+            }
+            api.post("/v1/leases", &secret, poll).await.problem(401, "unauthenticated");
+            api.post("/v1/runs", &secret, work).await.problem(401, "unauthenticated");
+            let item = |more| {
+                let named = json!({"taskId": lease.task, "taskToken": lease.token});
+                lease.said(super::test_server::merged(named, more))
+            };
+            let beats = json!({"heartbeats": [item(json!({}))]});
+            let beat = api.post("/v1/heartbeats", &secret, beats).await.ok();
+            assert_eq!(beat["answers"][0]["status"], 200, "{how}: {beat}");
+            let forged = json!({"taskToken": "x", "outcome": "SUCCEEDED"});
+            let reports = json!({"reports": [item(forged), item(json!({"outcome": "SUCCEEDED"}))]});
+            let told = api.post("/v1/reports", &secret, reports).await.ok();
+            assert_eq!(told["answers"][0]["error"], "invalid_token", "{how}: {told}");
+            assert_eq!(told["answers"][1]["verdict"], "COMMITTED", "{how}: {told}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_written_does_not_count() {
     let (api, faults) = faulty(Limits::default()).await;
     let (id, secret) = api.make(json!({"roles": ["client"]})).await;

@@ -26,6 +26,8 @@ pub(super) enum Wants {
     RootAudit,
     /// The token of this task.
     Token,
+    /// A worker's key, even an ended one: the items of the body carry task tokens.
+    Holder,
 }
 
 const CLIENT: Wants = Wants::Key(Role::Client);
@@ -72,8 +74,8 @@ pub(super) const ROWS: &[Row] = &[
     post("/v1/queues/{queue}/resume", ADMIN, "{}"),
     row("GET", "/v1/workers", Wants::Read),
     post("/v1/leases", WORKER, r#"{"workerId": "w9", "queues": ["nothing"], "max": 1}"#),
-    post("/v1/reports", WORKER, r#"{"reports": []}"#),
-    post("/v1/heartbeats", WORKER, r#"{"heartbeats": []}"#),
+    post("/v1/reports", Wants::Holder, r#"{"reports": []}"#),
+    post("/v1/heartbeats", Wants::Holder, r#"{"heartbeats": []}"#),
     post("/v1/tasks/{taskId}/started", Wants::Token, CALL),
     post("/v1/tasks/{taskId}/heartbeat", Wants::Token, CALL),
     post("/v1/tasks/{taskId}/completed", Wants::Token, REPORT),
@@ -126,8 +128,10 @@ struct Principal {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Is {
-    /// Without a valid key: none, a made-up one, an ended one, or one of another class.
+    /// Without a valid key: none, a made-up one, or one of another class.
     Nobody,
+    /// A key that was revoked, rotated or has expired.
+    EndedKey,
     Key(Role),
     /// A key that is limited to a queue without tasks.
     Limited(Role),
@@ -175,7 +179,7 @@ impl Scene {
             add(name, Is::Limited(role), Some(key));
         }
         for name in ["revoked", "rotated away", "expired"] {
-            add(name, Is::Nobody, Some(ended_key(api, name).await));
+            add(name, Is::EndedKey, Some(ended_key(api, name).await));
         }
         add("the task's token", Is::Token, Some(objects[OWN].lease.token.clone()));
         let token = |scope| Some(objects[scope].other.token.clone());
@@ -267,7 +271,8 @@ fn expected(row: &Row, is: Is, whose: Whose) -> Expected {
         (Wants::Nobody, _) => Expected::Admitted,
         (Wants::Token, Is::Token) if whose == Whose::Own => Expected::Admitted,
         (Wants::Token, _) => Expected::Problem(401, "invalid_token"),
-        (_, Is::Nobody | Is::Token) => Expected::Problem(401, "unauthenticated"),
+        (Wants::Holder, Is::EndedKey | Is::Key(Role::Worker)) => Expected::Admitted,
+        (_, Is::Nobody | Is::Token | Is::EndedKey) => Expected::Problem(401, "unauthenticated"),
         (Wants::RootAdmin | Wants::RootAudit, _) => Expected::Problem(403, "forbidden"),
         (wants, Is::Key(role) | Is::Limited(role)) if !wants.admits(role) => {
             Expected::Problem(403, "forbidden")
@@ -285,6 +290,7 @@ impl Wants {
     fn admits(self, role: Role) -> bool {
         match self {
             Wants::Key(wanted) => wanted == role,
+            Wants::Holder => role == Role::Worker,
             Wants::Read => matches!(role, Role::Client | Role::Reader),
             Wants::Audit => matches!(role, Role::Admin | Role::Reader),
             Wants::Nobody | Wants::RootAdmin | Wants::RootAudit | Wants::Token => false,

@@ -61,6 +61,7 @@ fn the_document_says_what_the_table_says_about_each_route() {
             Audience::Client
             | Audience::Reader
             | Audience::Worker
+            | Audience::LeaseHolder
             | Audience::Admin
             | Audience::Auditor => json!([{"apiKey": []}]),
             Audience::TaskToken => json!([{"taskToken": []}]),
@@ -87,6 +88,7 @@ fn the_table_names_the_audience_that_the_matrix_tries() {
             Wants::Read => &[Audience::Reader],
             Wants::Audit | Wants::RootAudit => &[Audience::Auditor],
             Wants::Token => &[Audience::TaskToken],
+            Wants::Holder => &[Audience::LeaseHolder],
         };
         assert!(audiences.contains(&route.audience), "{route:?}");
     }
