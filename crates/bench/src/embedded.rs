@@ -85,6 +85,8 @@ fn submission() -> Submission {
         priority: 0,
         policy: Policy::default(),
         run_at: None,
+        delay: None,
+        deadline_in: None,
         spec,
     }
 }

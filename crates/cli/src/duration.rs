@@ -22,12 +22,36 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if span > SPAN_MAX { Err("is longer than a year".to_owned()) } else { Ok(span) }
 }
 
-/// Parses an instant, or a duration from now.
-pub(crate) fn parse_instant(text: &str) -> Result<Time, String> {
-    if let Ok(span) = parse(text) {
-        return Ok(from_now(span));
+/// An instant, or a span that begins when the server accepts the request. A span is sent as a span: the same command
+/// is then the same request, however often it is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    At(Time),
+    In(Duration),
+}
+
+impl When {
+    pub(crate) fn instant(self) -> Option<Time> {
+        match self {
+            When::At(instant) => Some(instant),
+            When::In(_) => None,
+        }
     }
-    text.parse::<Time>().map_err(|_| {
+
+    pub(crate) fn span_ms(self) -> Option<u64> {
+        match self {
+            When::At(_) => None,
+            When::In(span) => Some(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
+/// Parses an instant or a span.
+pub(crate) fn parse_when(text: &str) -> Result<When, String> {
+    if let Ok(span) = parse(text) {
+        return Ok(When::In(span));
+    }
+    text.parse::<Time>().map(When::At).map_err(|_| {
         "write a time such as 2026-03-01T12:00:00Z, or a duration such as 10m".to_owned()
     })
 }
@@ -103,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_may_be_written_as_time_from_now() {
-        assert_eq!(
-            parse_instant("2026-03-01T12:00:00Z").unwrap().to_string(),
-            "2026-03-01T12:00:00.000Z"
-        );
-        assert!(parse_instant("10m").unwrap() > parse_instant("9m").unwrap());
-        assert!(parse_instant("tomorrow").unwrap_err().contains("10m"));
+    fn a_time_is_an_instant_or_a_span() {
+        let instant = parse_when("2026-03-01T12:00:00Z").unwrap();
+        assert_eq!(instant.instant().unwrap().to_string(), "2026-03-01T12:00:00.000Z");
+        assert_eq!(instant.span_ms(), None);
+        let span = parse_when("10m").unwrap();
+        assert_eq!((span.instant(), span.span_ms()), (None, Some(600_000)));
+        assert!(parse_when("tomorrow").unwrap_err().contains("10m"));
     }
 
     #[test]

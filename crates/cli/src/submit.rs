@@ -8,8 +8,9 @@ use std::time::Duration;
 use wire::answers::{Run, RunAccepted};
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::requests::{Resources, Retry, SubmitRun};
-use wire::{Json, State, Time};
+use wire::{Json, State};
 
+use crate::duration::When;
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
 use crate::{duration, server, submit_from};
@@ -53,12 +54,12 @@ pub(crate) struct Arguments {
     /// Start no earlier than after this time, such as 10m
     #[arg(long, value_name = "SPAN", value_parser = duration::parse, conflicts_with = "run_at")]
     delay: Option<Duration>,
-    /// Start no earlier than at this time, such as 2026-03-01T12:00:00Z
-    #[arg(long, value_name = "INSTANT", value_parser = duration::parse_instant)]
-    run_at: Option<Time>,
+    /// Start no earlier than at this time, such as 2026-03-01T12:00:00Z, or after this duration
+    #[arg(long, value_name = "INSTANT|SPAN", value_parser = duration::parse_when)]
+    run_at: Option<When>,
     /// Fail the run if it has not ended by this time, or within this duration, such as 10m
-    #[arg(long, value_name = "INSTANT|SPAN", value_parser = duration::parse_instant)]
-    deadline: Option<Time>,
+    #[arg(long, value_name = "INSTANT|SPAN", value_parser = duration::parse_when)]
+    deadline: Option<When>,
     /// A label to find the run by; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
@@ -139,8 +140,10 @@ impl Arguments {
             lease_ms: self.lease_ms,
             heartbeat_interval_ms: self.heartbeat_ms,
             cancel_grace_ms: self.cancel_grace_ms,
-            run_at: self.run_at.or(self.delay.map(duration::from_now)),
-            deadline: self.deadline,
+            run_at: self.run_at.and_then(When::instant),
+            delay_ms: self.delay.map(When::In).or(self.run_at).and_then(When::span_ms),
+            deadline: self.deadline.and_then(When::instant),
+            deadline_ms: self.deadline.and_then(When::span_ms),
             seed: self.seed,
             labels: self.labels.into_iter().collect::<BTreeMap<_, _>>(),
             retry: (retry != Retry::default()).then_some(retry),

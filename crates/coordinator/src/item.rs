@@ -6,7 +6,7 @@ use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use verdict::request::{Caller, Undelivered};
-use verdict::{Answer, LeaseId, Name, Policy, Request, Scope, Task, Time};
+use verdict::{Answer, LeaseId, Name, Policy, Request, Scope, Span, Task, Time};
 
 use crate::intake::PriorityClass;
 
@@ -19,7 +19,24 @@ pub struct Submission {
     pub priority: i32,
     pub policy: Policy,
     pub run_at: Option<Time>,
+    /// The earliest start as time from the decision, where `run_at` is not given.
+    pub delay: Option<Span>,
+    /// The deadline as time from the decision, where the policy has none.
+    pub deadline_in: Option<Span>,
     pub spec: Spec,
+}
+
+impl Submission {
+    /// Spans begin when the submission is decided. A repeated submission is recognised by the spans as sent, and keeps
+    /// the instants of the first.
+    pub(crate) fn starts_at(&self, now: Time) -> Option<Time> {
+        self.run_at.or_else(|| self.delay.map(|delay| now.plus(delay)))
+    }
+
+    pub(crate) fn policy_at(&self, now: Time) -> Policy {
+        let deadline = self.deadline_in.map(|span| now.plus(span));
+        Policy { deadline: self.policy.deadline.or(deadline), ..self.policy.clone() }
+    }
 }
 
 /// One request of a batch.

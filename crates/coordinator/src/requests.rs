@@ -64,7 +64,9 @@ pub(crate) fn checked_submission(
         heartbeat_interval_ms: _,
         cancel_grace_ms: _,
         run_at,
+        delay_ms,
         deadline: _,
+        deadline_ms,
         seed: _,
         labels,
         retry: _,
@@ -92,6 +94,8 @@ pub(crate) fn checked_submission(
         priority: priority.unwrap_or(0),
         policy,
         run_at: run_at.map(instant),
+        delay: delay_ms.map(Span::from_millis),
+        deadline_in: deadline_ms.map(Span::from_millis),
         spec,
     }
 }

@@ -28,7 +28,9 @@ pub fn submission(run: &SubmitRun) -> Digest {
         heartbeat_interval_ms,
         cancel_grace_ms,
         run_at,
+        delay_ms,
         deadline,
+        deadline_ms,
         seed,
         labels,
         retry,
@@ -40,6 +42,8 @@ pub fn submission(run: &SubmitRun) -> Digest {
     said.optional("assetId", asset_id.as_ref());
     said.optional("cancelGraceMs", cancel_grace_ms.as_ref());
     said.optional("deadline", deadline.as_ref());
+    said.optional("deadlineMs", deadline_ms.as_ref());
+    said.optional("delayMs", delay_ms.as_ref());
     said.optional("goal", goal.as_ref());
     said.optional("heartbeatIntervalMs", heartbeat_interval_ms.as_ref());
     said.json("input", input);
@@ -115,10 +119,21 @@ mod tests {
     #[test]
     fn a_fingerprint_is_that_of_the_canonical_form() {
         // A store keeps fingerprints for longer than a program runs.
-        for text in [EVERY_MEMBER, r#"{"kind":"k","queue":"q"}"#] {
+        let spans = r#"{"kind":"k","queue":"q","delayMs":5,"deadlineMs":6,"goal":"g"}"#;
+        for text in [EVERY_MEMBER, spans, r#"{"kind":"k","queue":"q"}"#] {
             let run = run(text);
             assert_eq!(submission(&run), through_a_tree(&run), "{text}");
         }
+    }
+
+    #[test]
+    fn a_span_is_part_of_a_submission_as_it_was_sent() {
+        let digest =
+            |members: &str| submission(&run(&format!(r#"{{"kind":"k","queue":"q"{members}}}"#)));
+        assert_eq!(digest(r#","delayMs":5"#), digest(r#", "delayMs": 5"#));
+        let apart = ["", r#","delayMs":5"#, r#","delayMs":6"#, r#","deadlineMs":5"#].map(digest);
+        let apart: std::collections::BTreeSet<Digest> = apart.into_iter().collect();
+        assert_eq!(apart.len(), 4);
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Check for SubmitRun {
         within("lostMax", self.lost_max.map(u64::from), ATTEMPTS)?;
         lease_and_interval(self.lease_ms, self.heartbeat_interval_ms)?;
         within("cancelGraceMs", self.cancel_grace_ms, CANCEL_GRACE_MS)?;
-        run_at_before_deadline(self)?;
+        start_and_deadline(self)?;
         within("seed", self.seed, 0..=INTEGER_MAX)?;
         labels(&self.labels)?;
         retry(self.retry.as_ref())?;
@@ -349,10 +349,25 @@ fn lease_and_interval(lease_ms: Option<u64>, interval_ms: Option<u64>) -> Checke
     }
 }
 
-fn run_at_before_deadline(run: &SubmitRun) -> Checked {
-    match (run.run_at, run.deadline) {
-        (Some(run_at), Some(deadline)) if deadline <= run_at => {
-            refuse("deadline", format!("must be after runAt ({run_at}), but is {deadline}"))
+/// Each is an instant or a span, and the deadline comes after the start. An instant and a span are not compared: only
+/// the coordinator knows when the span begins.
+fn start_and_deadline(run: &SubmitRun) -> Checked {
+    within("delayMs", run.delay_ms, DELAY_MS)?;
+    within("deadlineMs", run.deadline_ms, DEADLINE_MS)?;
+    if run.run_at.is_some() && run.delay_ms.is_some() {
+        return refuse("delayMs", "is given together with runAt; send one of them");
+    }
+    if run.deadline.is_some() && run.deadline_ms.is_some() {
+        return refuse("deadlineMs", "is given together with deadline; send one of them");
+    }
+    if let (Some(run_at), Some(deadline)) = (run.run_at, run.deadline)
+        && deadline <= run_at
+    {
+        return refuse("deadline", format!("must be after runAt ({run_at}), but is {deadline}"));
+    }
+    match (run.delay_ms, run.deadline_ms) {
+        (Some(delay), Some(deadline)) if deadline <= delay => {
+            refuse("deadlineMs", format!("must be more than delayMs ({delay}), but is {deadline}"))
         }
         _ => Ok(()),
     }

@@ -48,6 +48,11 @@ pub const RETRY_CAP_MS: RangeInclusive<u64> = 0..=86_400_000;
 pub const RETRY_BASE_MS_DEFAULT: u64 = 5_000;
 pub const RETRY_CAP_MS_DEFAULT: u64 = 300_000;
 
+/// Ten years: a longer delay is a typing mistake, and instants stay far from the last one that can be written.
+pub const DELAY_MS: RangeInclusive<u64> = 0..=315_576_000_000;
+/// A deadline at the time of the submission could never be met.
+pub const DEADLINE_MS: RangeInclusive<u64> = 1..=315_576_000_000;
+
 /// Proxies close idle connections after a minute at the latest; half of that is safe.
 pub const WAIT_MS: RangeInclusive<u64> = 0..=30_000;
 /// As many as one worker process can keep alive with heartbeats; 0 waits for signals alone.

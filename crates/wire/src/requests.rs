@@ -75,12 +75,21 @@ pub struct SubmitRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 3600000)]
     pub cancel_grace_ms: Option<u64>,
-    /// Not before this instant.
+    /// Not before this instant. Excludes `delayMs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_at: Option<Time>,
-    /// Failed with category TIMEOUT when not ended by then.
+    /// Not before this time has passed since the coordinator accepted the run. Unlike an instant that the caller
+    /// computes from it, a repeated submission contains the same value. Excludes `runAt`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 315576000000u64)]
+    pub delay_ms: Option<u64>,
+    /// Failed with category TIMEOUT when not ended by then. Excludes `deadlineMs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,
+    /// The deadline as time since the coordinator accepted the run. Excludes `deadline`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 315576000000u64)]
+    pub deadline_ms: Option<u64>,
     /// Makes the jitter of retries reproducible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 9007199254740991u64)]

@@ -14,7 +14,6 @@ use wire::answers::RunAccepted;
 use wire::requests::{Resources, Retry, SubmitRun};
 use wire::{Json, Time};
 
-use crate::worker::clock::wall_clock;
 use crate::{Client, Error, RunHandle};
 
 /// A run to submit. [`Client::submit`] makes one that is submitted by awaiting it; [`NewRun::new`]
@@ -110,25 +109,29 @@ impl<C> NewRun<C> {
         self
     }
 
-    /// The earliest start, as a delay from now by this machine's clock.
-    pub fn delay(self, delay: Duration) -> NewRun<C> {
-        let delay_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
-        self.run_at_time(Time::from_ms(wall_clock().as_ms().saturating_add(delay_ms)))
+    /// The earliest start, as a delay that begins when the coordinator accepts the run. It replaces an instant that
+    /// was given before.
+    pub fn delay(mut self, delay: Duration) -> NewRun<C> {
+        (self.request.run_at, self.request.delay_ms) = (None, Some(millis(delay)));
+        self
     }
 
-    /// The earliest start.
-    pub fn run_at(self, at: impl Into<SystemTime>) -> NewRun<C> {
-        self.run_at_time(wire_time(at.into()))
-    }
-
-    fn run_at_time(mut self, at: Time) -> NewRun<C> {
-        self.request.run_at = Some(at);
+    /// The earliest start. It replaces a delay that was given before. For a run with an idempotency key prefer a
+    /// delay, unless a repeated submission has the same instant.
+    pub fn run_at(mut self, at: impl Into<SystemTime>) -> NewRun<C> {
+        (self.request.run_at, self.request.delay_ms) = (Some(wire_time(at.into())), None);
         self
     }
 
     /// Fails the run with category TIMEOUT if it has not ended by then.
     pub fn deadline(mut self, at: impl Into<SystemTime>) -> NewRun<C> {
-        self.request.deadline = Some(wire_time(at.into()));
+        (self.request.deadline, self.request.deadline_ms) = (Some(wire_time(at.into())), None);
+        self
+    }
+
+    /// Fails the run with category TIMEOUT if it has not ended this long after the coordinator accepted it.
+    pub fn deadline_in(mut self, span: Duration) -> NewRun<C> {
+        (self.request.deadline, self.request.deadline_ms) = (None, Some(millis(span)));
         self
     }
 
@@ -306,13 +309,16 @@ mod tests {
             heartbeat_interval_ms,
             cancel_grace_ms,
             run_at,
+            delay_ms,
             deadline,
+            deadline_ms,
             seed,
             labels,
             retry,
             traceparent,
             idempotency_key,
         } = run.into_request().unwrap();
+        assert_eq!((delay_ms, deadline_ms), (None, None));
         assert_eq!((kind.as_str(), queue.as_str(), input.text()), ("k", "q", r#"{"b":1}"#));
         let texts = [goal, task_key, asset_id, traceparent, idempotency_key].map(Option::unwrap);
         assert_eq!(texts, ["goal", "task", "asset", "trace", "key"]);
@@ -335,17 +341,25 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_counts_from_now() {
-        let before = wall_clock().as_ms();
-        let run = NewRun::new("k", &1).delay(Duration::from_secs(3600)).into_request().unwrap();
-        let waits_ms = run.run_at.unwrap().as_ms() - before;
-        assert!((3_600_000..3_700_000).contains(&waits_ms), "{waits_ms}");
+    fn spans_are_sent_as_spans_and_the_last_word_counts() {
+        let hour = Duration::from_secs(3600);
+        let at = SystemTime::UNIX_EPOCH + hour;
+        let run = NewRun::new("k", &1).run_at(at).delay(hour).deadline(at).deadline_in(2 * hour);
+        let sent = run.clone().into_request().unwrap();
+        assert_eq!((sent.run_at, sent.delay_ms), (None, Some(3_600_000)));
+        assert_eq!((sent.deadline, sent.deadline_ms), (None, Some(7_200_000)));
+        let sent = run.run_at(at).deadline(at).into_request().unwrap();
+        assert_eq!((sent.delay_ms, sent.deadline_ms), (None, None));
+        assert_eq!(sent.run_at, Some(Time::from_ms(3_600_000)));
     }
+
+    /// Beyond the year 9999.
+    const FAR: Duration = Duration::from_secs(400_000_000_000);
 
     #[test]
     fn instants_that_the_wire_cannot_spell_become_the_nearest_one() {
         assert_eq!(wire_time(SystemTime::UNIX_EPOCH - Duration::from_secs(1)), Time::MIN);
-        let run = NewRun::new("k", &1).queue("q").delay(Duration::MAX);
+        let run = NewRun::new("k", &1).queue("q").run_at(SystemTime::UNIX_EPOCH + FAR);
         assert_eq!(run.into_request().unwrap().run_at, Some(Time::MAX));
     }
 }

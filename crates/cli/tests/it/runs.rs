@@ -67,6 +67,23 @@ fn an_idempotency_key_finds_the_run_of_before() {
 }
 
 #[test]
+fn a_repeated_command_with_spans_is_the_same_submission() {
+    let home = Home::new();
+    let _server = home.serve();
+    for (key, spans) in [
+        ("delay", &["--delay", "10m"][..]),
+        ("run-at", &["--run-at", "10m"]),
+        ("deadline", &["--deadline", "20m"]),
+    ] {
+        let submit = ["submit", "--json", "k", "--queue", "q", "--idempotency-key", key];
+        let submit = [&submit[..], spans].concat();
+        let first = home.json(&submit);
+        let second = home.json(&submit);
+        assert_eq!((&first["runId"], &second["replayed"]), (&second["runId"], &true.into()));
+    }
+}
+
+#[test]
 fn flags_of_submit_arrive_as_members() {
     let home = Home::new();
     let _server = home.serve();

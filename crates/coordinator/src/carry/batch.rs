@@ -318,8 +318,8 @@ fn submit(
         kind: submission.kind.clone(),
         queue: submission.queue.clone(),
         priority: submission.priority,
-        policy: submission.policy.clone(),
-        run_at: submission.run_at,
+        policy: submission.policy_at(at.now),
+        run_at: submission.starts_at(at.now),
         input: Digest::of(&[submission.spec.input.as_str().as_bytes()]),
         fingerprint: submission.spec.fingerprint,
     });

@@ -96,6 +96,8 @@ pub(crate) fn submission(kind: &str) -> Submission {
             ..Policy::default()
         },
         run_at: None,
+        delay: None,
+        deadline_in: None,
         spec: Spec {
             input: Json::from("{}"),
             goal: None,

@@ -174,6 +174,25 @@ fn texts_and_times_of_a_submit_are_checked() {
 }
 
 #[test]
+fn a_start_and_a_deadline_are_an_instant_or_a_span_but_not_both() {
+    let instant = Some(Time::from_ms(1));
+    let spans = |delay, deadline| {
+        submit_with(|run| (run.delay_ms, run.deadline_ms) = (Some(delay), Some(deadline)))
+    };
+    assert_eq!(spans(0, 1).check(), Ok(()));
+    assert_eq!(field_of(&spans(5, 5)), "deadlineMs");
+    assert_eq!(field_of(&spans(0, 0)), "deadlineMs");
+    assert_eq!(field_of(&spans(DELAY_MS.end() + 1, 1)), "delayMs");
+    assert_eq!(field_of(&spans(0, DEADLINE_MS.end() + 1)), "deadlineMs");
+    let two = submit_with(|run| (run.run_at, run.delay_ms) = (instant, Some(1)));
+    assert_eq!(field_of(&two), "delayMs");
+    let two = submit_with(|run| (run.deadline, run.deadline_ms) = (instant, Some(1)));
+    assert_eq!(field_of(&two), "deadlineMs");
+    let mixed = submit_with(|run| (run.run_at, run.deadline_ms) = (instant, Some(1)));
+    assert_eq!(mixed.check(), Ok(()));
+}
+
+#[test]
 fn a_poll_is_bounded_in_every_direction() {
     let with = |change: fn(&mut LeaseRequest)| {
         let mut request = poll();

@@ -105,6 +105,32 @@ async fn a_delayed_run_starts_at_its_time() {
 }
 
 #[tokio::test]
+async fn a_span_begins_with_the_submission_and_is_the_same_in_a_repeated_one() {
+    for api in both().await {
+        // the digest covers the span as sent, so a later repetition finds the run with its first instants.
+        let body = || run(json!({"delayMs": 5_000, "deadlineMs": 20_000}));
+        let accepted = keyed(&api, "span", body()).await;
+        let (id, created) = (accepted.text("runId"), accepted.text("createdAt"));
+        let created: wire::Time = serde_json::from_value(json!(created)).unwrap();
+        let after = |ms| json!(wire::Time::from_ms(created.as_ms() + ms));
+        api.pass(seconds(2)).await;
+        let again = keyed(&api, "span", body()).await;
+        assert_eq!(again.status, 200);
+        again.has("runId", id.as_str()).has("replayed", true);
+        let seen = api.run(&id).await;
+        assert_eq!((&seen["runAt"], &seen["deadline"]), (&after(5_000), &after(20_000)));
+        let other = keyed(&api, "span", run(json!({"delayMs": 5_001, "deadlineMs": 20_000}))).await;
+        other.problem(422, "idempotency_key_reused");
+        assert!(api.poll("w1").await.is_empty());
+        api.pass(seconds(3)).await;
+        assert_eq!(api.lease("w1").await.run, id);
+        let both = json!({"delayMs": 1, "runAt": after(1)});
+        let got = api.post("/v1/runs", &api.key, run(both)).await;
+        got.problem(400, "invalid_argument").has("field", "delayMs");
+    }
+}
+
+#[tokio::test]
 async fn a_deadline_ends_a_run_that_waits() {
     for api in both().await {
         // R-12, W-31
