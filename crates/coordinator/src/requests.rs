@@ -5,11 +5,11 @@
 //! decided here. Structs are destructured exhaustively: a new member does not compile until it is translated.
 
 use edge::digests;
-use serde_json::{Value, json};
+use serde::Serialize;
 use store::{Resources, Spec};
 use verdict::request::{Caller, Outcome, Report};
 use verdict::{Fault, Name, Policy, Scope, Span, Text, Time};
-use wire::requests::{Completed, ReportedError, SubmitRun};
+use wire::requests::{Completed, Metrics, ReportedError, SubmitRun};
 use wire::{Check, FieldError, TraceContext, limits};
 
 use crate::item::Submission;
@@ -169,43 +169,44 @@ fn fault(error: Option<ReportedError>) -> Result<Fault, FieldError> {
     })
 }
 
-/// What the worker reports beside its outcome: stored with the attempt, decides nothing.
-fn claims(completed: &Completed) -> Option<verdict::Json> {
-    let Completed {
-        completed_at,
-        metrics,
-        cancelled_during_phase,
-        error,
-        partial_progress,
-        traceparent,
-        ..
-    } = completed;
-    let trace = traceparent.as_deref().and_then(TraceContext::parse);
-    let is_silent = completed_at.is_none()
-        && metrics.is_none()
-        && cancelled_during_phase.is_none()
-        && error.is_none()
-        && partial_progress.is_none()
-        && trace.is_none();
-    if is_silent {
-        return None;
-    }
-    let cancelled = completed.outcome == wire::Outcome::Cancelled;
-    let members = [
-        ("completedAt", json!(completed_at)),
-        ("metrics", json!(metrics)),
-        ("cancelledDuringPhase", json!(cancelled_during_phase)),
-        ("error", if cancelled { json!(error) } else { Value::Null }),
-        ("partialProgress", if cancelled { Value::Null } else { json!(partial_progress) }),
-        ("traceparent", json!(trace.map(|trace| trace.to_string()))),
-    ];
-    let said: serde_json::Map<String, Value> = members
-        .into_iter()
-        .filter(|(_, value)| !value.is_null())
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect();
-    (!said.is_empty()).then(|| Value::Object(said).to_string().into())
+/// What the worker reports beside its outcome: stored with the attempt, decides nothing. The members are in the order of
+/// their names, and payloads keep their bytes.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Claims<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancelled_during_phase: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completed_at: Option<wire::Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a ReportedError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<&'a Metrics>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial_progress: Option<&'a wire::Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
 }
+
+/// `None` if the worker said nothing beside its outcome.
+fn claims(completed: &Completed) -> Option<verdict::Json> {
+    let is_cancelled = completed.outcome == wire::Outcome::Cancelled;
+    let trace = completed.traceparent.as_deref().and_then(TraceContext::parse);
+    let progress = completed.partial_progress.as_ref().filter(|progress| !progress.is_null());
+    let claims = Claims {
+        cancelled_during_phase: completed.cancelled_during_phase.as_deref(),
+        completed_at: completed.completed_at,
+        error: completed.error.as_ref().filter(|_| is_cancelled),
+        metrics: completed.metrics.as_ref(),
+        partial_progress: progress.filter(|_| !is_cancelled),
+        traceparent: trace.map(|trace| trace.to_string()),
+    };
+    let text = serde_json::to_string(&claims).expect("what was parsed can be written again");
+    (text != NOTHING_CLAIMED).then(|| text.into())
+}
+
+/// The claims of a worker that made none.
+const NOTHING_CLAIMED: &str = "{}";
 
 pub(crate) fn instant(time: wire::Time) -> Time {
     Time::from_millis(time.as_ms())

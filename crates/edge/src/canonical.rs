@@ -1,8 +1,14 @@
 //! Digests of JSON that do not depend on the order and spacing of its members: SHA-256 over the
-//! canonical form of JSON (RFC 8785).
+//! canonical form of JSON (RFC 8785), with one addition.
+//!
+//! RFC 8785 knows numbers only as doubles, and would make integers equal that differ in their last digits. Here an
+//! integer is written with all its digits, however many there are. For integers up to 2^53 that is the form of
+//! RFC 8785. A number with a fraction or an exponent counts as the double that is nearest to it.
 //!
 //! Most programs write compact JSON with integers, and many sort its members. Such text is already
-//! canonical and is only scanned; everything else is parsed into a tree and written again.
+//! canonical and is only scanned; everything else is written again ([`rewriting`]).
+
+mod rewriting;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -11,9 +17,6 @@ use verdict::Digest;
 
 /// Room for the usual members of a request.
 const USUAL_BYTES: usize = 256;
-
-/// Integers with up to this many digits are exact in every parser, and written without an exponent.
-const DIGITS_MAX: usize = 15;
 
 /// An object whose members are added in the order of their names.
 pub struct Canonical {
@@ -62,10 +65,16 @@ impl Canonical {
         let text = json.text().as_bytes();
         match value(text, 0) {
             Some(end) if end == text.len() => self.text.extend_from_slice(text),
-            _ => {
-                let tree: Value = json.read().expect("only valid JSON is let in");
-                write_tree(&mut self.text, &tree);
-            }
+            _ => self.rewrite(json.text()),
+        }
+    }
+
+    fn rewrite(&mut self, json: &str) {
+        let start = self.text.len();
+        if rewriting::rewrite(&mut self.text, json).is_err() {
+            // A number beyond every double, which only a program that embeds the coordinator can submit.
+            self.text.truncate(start);
+            self.text.extend_from_slice(json.as_bytes());
         }
     }
 
@@ -154,7 +163,7 @@ fn word(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {
     text[at..].starts_with(word).then_some(at + word.len())
 }
 
-/// Only integers: other numbers have several spellings.
+/// Only integers, of any length: other numbers have several spellings.
 fn integer(text: &[u8], at: usize) -> Option<usize> {
     let is_negative = text[at] == b'-';
     let start = at + usize::from(is_negative);
@@ -162,7 +171,7 @@ fn integer(text: &[u8], at: usize) -> Option<usize> {
     let end = start + digits;
     let is_plain = match text.get(start)? {
         b'0' => digits == 1 && !is_negative,
-        _ => (1..=DIGITS_MAX).contains(&digits),
+        _ => digits > 0,
     };
     let goes_on = matches!(text.get(end), Some(b'.' | b'e' | b'E'));
     (is_plain && !goes_on).then_some(end)
@@ -190,6 +199,8 @@ mod tests {
             "0",
             "-1",
             "999999999999999",
+            "9007199254740991",
+            "-9007199254740991",
             r#""""#,
             r#""é\n\"\\ € 😀 \u007f""#.replace("\\u007f", "\u{7f}").as_str(),
             r#"{}"#,
@@ -211,7 +222,7 @@ mod tests {
             "1.0",
             "1e3",
             "1E3",
-            "1000000000000000000000",
+            "-",
             " 1",
             "1 ",
             r#"{ }"#,
@@ -233,6 +244,45 @@ mod tests {
         for text in others {
             assert!(!is_canonical(text), "{text}");
         }
+    }
+
+    fn of(text: &str) -> Digest {
+        let mut said = Canonical::object();
+        said.json("a", &wire::Json::from_text(text.to_owned()).unwrap());
+        said.digest()
+    }
+
+    #[test]
+    fn integers_count_by_all_their_digits() {
+        // A double holds neither of these, and 64 bits hold only the first pair.
+        for (one, other) in [
+            ("12345678901234567890", "12345678901234567891"),
+            ("-123456789012345678901234567890", "-123456789012345678901234567891"),
+        ] {
+            assert_ne!(of(one), of(other));
+            let compact = format!(r#"{{"a":[{one}],"b":1}}"#);
+            let spelled = format!(r#"{{ "b": 1.0, "a": [ {one} ] }}"#);
+            assert_eq!(of(&compact), of(&spelled));
+            assert_ne!(of(&spelled), of(&spelled.replace(one, other)));
+        }
+        assert_eq!(of("1e20"), of("100000000000000000000"), "the same value");
+    }
+
+    #[test]
+    fn what_is_written_again_is_what_a_tree_would_be_written_as() {
+        for text in [
+            r#" {"b" : [ 1.50 , -0, 1E3, true,null ], "a":{"\u20ac":"\u0041","é":"\/","\ud83d\ude00":2, "\ufb33":3}} "#,
+            r#"[ [ ] , { } , "" , 0.1e-7 , -1.0 , 9007199254740991 ]"#,
+        ] {
+            let mut written = Vec::new();
+            rewriting::rewrite(&mut written, text.trim()).unwrap();
+            assert_eq!(written, through_a_tree(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_beyond_every_double_has_a_digest_too() {
+        assert_ne!(of("[ 1e400 ]"), of("[ 1e401 ]"));
     }
 
     #[test]

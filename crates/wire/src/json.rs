@@ -89,7 +89,11 @@ impl utoipa::PartialSchema for Json {
         use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
         ObjectBuilder::new()
             .schema_type(SchemaType::AnyValue)
-            .description(Some("Any JSON value, kept byte for byte."))
+            .description(Some(
+                "Any JSON value of at most 262144 bytes and 32 levels, in Unicode, without two members of one name \
+                 in an object and without numbers beyond every double (1e400). It is kept byte for byte, integers \
+                 beyond 2^53 with all their digits.",
+            ))
             .into()
     }
 }

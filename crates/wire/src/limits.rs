@@ -21,8 +21,11 @@ pub const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// A deep stack of a verbose language.
 pub const STACK_TRACE_BYTES_MAX: usize = 32 * 1024;
 
-/// No schema of ours nests deeper, and recursion over a body stays bounded.
-pub const DEPTH_MAX: usize = 32;
+/// Levels of objects and arrays in `input`, `output` and `partialProgress`: few programs nest deeper, and every
+/// reader can recurse over it.
+pub const PAYLOAD_DEPTH_MAX: usize = 32;
+/// The same for a whole body, which is one object around its payload: recursion over it stays bounded.
+pub const DEPTH_MAX: usize = PAYLOAD_DEPTH_MAX + 1;
 /// One batch is one transaction: with more items every other caller would wait for its commit.
 pub const BATCH_ITEMS_MAX: usize = 1000;
 

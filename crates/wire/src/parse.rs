@@ -1,7 +1,7 @@
 //! Parses the bytes of a body into a well-formed request, or into one clear fault.
 //!
 //! serde alone is too lenient: it accepts structs as arrays, keeps the last of two equal members
-//! inside opaque JSON, rounds large integers and does not say where in the body it stopped. So
+//! inside opaque JSON, accepts what other parsers round and does not say where in the body it stopped. So
 //! [`scan`] reads the body first, and the errors of serde are mapped to a path.
 //!
 //! Opaque JSON (`input`, `output`, `partialProgress`) keeps its bytes: it is refused where parsers

@@ -36,7 +36,9 @@ pub struct SubmitRun {
     /// Where the run waits for a worker.
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub queue: String,
-    /// Passed to the worker unchanged; null when absent.
+    /// Passed to the worker unchanged; null when absent. A repeated submission with the same idempotency key may
+    /// spell it differently: order and spacing of members do not count, integers count by their digits, other
+    /// numbers as doubles.
     #[serde(default)]
     pub input: Json,
     /// What the run is for, in words.
@@ -108,7 +110,7 @@ pub struct SubmitRun {
     pub idempotency_key: Option<String>,
 }
 
-/// What an attempt needs; passed to the worker, not enforced by the coordinator.
+/// What an attempt needs. Passed to the worker; of these the coordinator enforces only `timeoutMs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Resources {
@@ -116,7 +118,10 @@ pub struct Resources {
     pub memory_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_millicores: Option<u64>,
+    /// How long one attempt may take. The coordinator ends the attempt after this time with category TIMEOUT, and
+    /// a worker should stop its work by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
     pub timeout_ms: Option<u64>,
 }
 

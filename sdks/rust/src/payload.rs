@@ -46,9 +46,9 @@ mod tests {
     #[test]
     fn what_the_coordinator_would_refuse_is_refused_here() {
         assert_eq!(encode_payload(&vec![1, 2]).unwrap().text(), "[1,2]");
-        assert!(encode_payload(&u64::MAX).unwrap_err().contains("cannot be recorded"));
+        assert_eq!(encode_payload(&u64::MAX).unwrap().text(), "18446744073709551615");
         let deep = (0..40).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
-        assert!(encode_payload(&deep).unwrap_err().contains("nested"));
+        assert!(encode_payload(&deep).unwrap_err().contains("at most 32 levels"));
         assert!(encode_payload(&"x".repeat(PAYLOAD_BYTES_MAX)).unwrap_err().contains("reference"));
     }
 }

@@ -363,3 +363,28 @@ fn nothing_of_a_program_that_ignores_sigterm_outlives_its_worker() {
     wait_until("the child's end", || is_gone(&child));
     wait_until("the grandchild's end", || is_gone(&grandchild));
 }
+
+#[test]
+fn a_program_may_print_any_integer_and_what_cannot_be_stored_names_the_limit() {
+    let home = Home::new();
+    let _server = home.serve();
+    let deep = format!("{}1{}", "[".repeat(33), "]".repeat(33));
+    let _workers = [
+        ("big", "{\"id\": 12345678901234567890}".to_owned()),
+        ("deep", deep),
+        ("fits", format!("{}1{}", "[".repeat(32), "]".repeat(32))),
+    ]
+    .map(|(queue, prints)| {
+        Process::start(home.tenure(&["work", "--queue", queue, "--exec", "echo", "--", &prints]))
+    });
+    let ran = home.run(&["submit", "k", "--queue", "big", "--wait"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "{\"id\": 12345678901234567890}\n"), "{ran:?}");
+    let ran = home.run(&["submit", "k", "--queue", "fits", "--wait"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let ran = home.run(&["submit", "k", "--queue", "deep", "--wait"]);
+    assert_eq!(ran.code, 10, "one attempt, failed for good: {ran:?}");
+    assert!(
+        ran.stderr.contains("at most 32 levels") && ran.stderr.contains("1 attempt"),
+        "{ran:?}"
+    );
+}

@@ -1,8 +1,8 @@
 //! A pass over a body before serde reads it: checks the grammar of JSON, and what serde does not
 //! check.
 //!
-//! Refused: nesting deeper than [`DEPTH_MAX`], two members of one name in one object, integers that
-//! parsers round, numbers beyond every float, text that is not Unicode. The recursion is never
+//! Refused: nesting deeper than [`DEPTH_MAX`], two members of one name in one object, numbers beyond every
+//! double, text that is not Unicode; and, outside of opaque JSON, integers that parsers round. The recursion is never
 //! deeper than [`DEPTH_MAX`].
 
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::check::FieldError;
-use crate::limits::{DEPTH_MAX, INTEGER_MAX};
+use crate::limits::{DEPTH_MAX, INTEGER_MAX, PAYLOAD_DEPTH_MAX};
 
 /// How to handle text that is not Unicode, outside of opaque JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl<'a> Scan<'a> {
         if self.path.len() >= DEPTH_MAX {
             return Err(FieldError::new(
                 first_member(&self.path),
-                format!("is nested too deeply; at most {DEPTH_MAX} levels are allowed"),
+                format!("is nested too deeply; at most {PAYLOAD_DEPTH_MAX} levels are allowed"),
             ));
         }
         self.at += 1;
@@ -293,13 +293,16 @@ impl<'a> Scan<'a> {
 
     /// Repairs free text if requested; never repairs names and opaque JSON.
     fn repair(&mut self, range: Range<usize>, text: &'static str, message: &str) -> Scanned {
-        let opaque = matches!(self.path.first(),
-            Some(Step::Member(name)) if OPAQUE.contains(&name.as_ref()));
-        if self.free_text == FreeText::Refused || opaque {
+        if self.free_text == FreeText::Refused || self.is_opaque() {
             return Err(self.fault(message));
         }
         self.repairs.push((range, text));
         Ok(())
+    }
+
+    /// Whether the value being scanned belongs to the user.
+    fn is_opaque(&self) -> bool {
+        matches!(self.path.first(), Some(Step::Member(name)) if OPAQUE.contains(&name.as_ref()))
     }
 
     fn number(&mut self) -> Scanned {
@@ -333,13 +336,16 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
+    /// An integer of the user is kept with all its digits, and what its reader makes of it is the user's choice.
     fn integer(&self, text: &str) -> Scanned {
+        if self.is_opaque() {
+            return self.float(text);
+        }
         let magnitude = text.strip_prefix('-').unwrap_or(text).parse::<u64>();
         match magnitude {
             Ok(0..=INTEGER_MAX) => Ok(()),
             _ => Err(self.fault(&format!(
-                "is an integer beyond ±{INTEGER_MAX}, which many JSON parsers round; \
-                 send it as a string"
+                "is an integer beyond ±{INTEGER_MAX}, the largest that every JSON parser keeps exactly"
             ))),
         }
     }

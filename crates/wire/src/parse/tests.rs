@@ -127,12 +127,16 @@ fn a_member_may_be_there_only_once() {
 }
 
 #[test]
-fn numbers_that_readers_would_round_are_refused() {
-    for fine in ["9007199254740991", "-9007199254740991", "0", "-0", "1e308", "0.1", "1E+2"] {
+fn integers_of_the_user_are_kept_and_numbers_beyond_every_double_are_refused() {
+    let long = "9".repeat(300);
+    for fine in ["9007199254740991", "-9007199254740992", "18446744073709551616", &long] {
+        assert_eq!(submit_with_input(fine).unwrap().input.text(), fine);
+    }
+    for fine in ["0", "-0", "1e308", "0.1", "1E+2"] {
         assert!(submit_with_input(fine).is_ok(), "{fine}");
     }
-    for odd in ["9007199254740992", "-9007199254740992", "18446744073709551616", "1e400", "-1e400"]
-    {
+    let longer = "9".repeat(310);
+    for odd in ["1e400", "-1e400", &longer] {
         assert_eq!(
             submit_with_input(&format!("{{\"n\":{odd}}}")).unwrap_err().field,
             "input.n",
@@ -146,6 +150,8 @@ fn numbers_that_readers_would_round_are_refused() {
         fault::<Started>(r#"{"workerId":"w","attempt":18446744073709551616}"#).field,
         "attempt"
     );
+    let seed = r#"{"kind":"k","queue":"q","seed":9007199254740992}"#;
+    assert_eq!(fault::<SubmitRun>(seed).field, "seed", "a member of ours stays within what is exact");
 }
 
 #[test]

@@ -143,13 +143,8 @@ async fn deep_and_wide_json_is_refused_without_harm() {
         // X23: depth, number of members, meaningless numbers.
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
         let wide: Vec<String> = (0..20_000).map(|n| format!("\"m{n}\":1")).collect();
-        let inputs = [
-            deep,
-            "1e400".into(),
-            "NaN".into(),
-            "18446744073709551616".into(),
-            "{\"a\":1,\"a\":2}".into(),
-        ];
+        let inputs =
+            [deep, "1e400".into(), "NaN".into(), "9".repeat(400), "{\"a\":1,\"a\":2}".into()];
         for input in inputs {
             let body = format!(r#"{{"kind":"k","queue":"q","input":{input}}}"#);
             api.post_bytes("/v1/runs", &api.key, body).await.problem(400, "invalid_argument");

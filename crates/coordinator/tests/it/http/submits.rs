@@ -156,3 +156,59 @@ async fn urgent_runs_go_first_then_older_ones() {
         assert_eq!(order, [urgent, first, second, late]);
     }
 }
+
+#[tokio::test]
+async fn integers_beyond_every_register_are_kept_as_written() {
+    for api in both().await {
+        // R-32, R-5: they come back with all their digits, and they count by all their digits.
+        let payload = |last: char| {
+            format!(
+                r#"{{"id":1234567890123456789{last},"big": [ -98765432109876543210987654321 ]}}"#
+            )
+        };
+        let submit = async |key: &str, input: String| {
+            let body = format!(r#"{{"kind":"k","queue":"q","input":{input}}}"#);
+            let request = api.request("POST", "/v1/runs").bearer_auth(&api.key);
+            let request = request.header("content-type", "application/json");
+            api.send(request.header("idempotency-key", key).body(body)).await
+        };
+        let run = submit("big", payload('0')).await.text("runId");
+        let again = submit("big", payload('0').replace(": [ ", ":[").replace(" ]", "]")).await;
+        again.has("replayed", true).has("runId", run.as_str());
+        submit("big", payload('1')).await.problem(422, "idempotency_key_reused");
+        let lease = api.lease("w1").await;
+        let call = format!("/v1/tasks/{}/completed", lease.task);
+        let report = |output: String| {
+            format!(r#"{{"attempt":1,"workerId":"w1","outcome":"SUCCEEDED","output":{output}}}"#)
+        };
+        api.post_bytes(&call, &lease.token, report(payload('2'))).await.has("verdict", "COMMITTED");
+        let other = api.post_bytes(&call, &lease.token, report(payload('3'))).await;
+        other.problem(409, "conflicting_report");
+        let text = |path: String| {
+            let request = api.request("GET", &path).bearer_auth(&api.key);
+            async move { request.send().await.unwrap().text().await.unwrap() }
+        };
+        for path in [format!("/v1/runs/{run}"), format!("/v1/runs/{run}/record")] {
+            let seen = text(path).await;
+            assert!(seen.contains(&payload('0')) && seen.contains(&payload('2')), "{seen}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn progress_beside_a_failure_is_kept_as_written() {
+    for api in both().await {
+        let lease = api.leased(json!({"maxAttempts": 1})).await;
+        let progress = r#"{"rows": 123456789012345678901234567890,"at":1.0}"#;
+        let report = format!(
+            r#"{{"attempt":1,"workerId":"w1","outcome":"FAILED","partialProgress":{progress},
+                "error":{{"category":"USER_CODE","message":"no"}}}}"#
+        );
+        let call = format!("/v1/tasks/{}/completed", lease.task);
+        api.post_bytes(&call, &lease.token, report).await.has("verdict", "COMMITTED");
+        let path = format!("/v1/runs/{}/record", lease.run);
+        let request = api.request("GET", &path).bearer_auth(&api.key);
+        let record = request.send().await.unwrap().text().await.unwrap();
+        assert!(record.contains(progress), "{record}");
+    }
+}
