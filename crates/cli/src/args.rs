@@ -22,7 +22,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0 done               4 conflict, precondition        7 stopped before the work was done
   1 failed             5 no valid key or permission  130 interrupted
-  2 usage              6 server unreachable
+  2 usage              6 server unreachable or busy
   3 not found
   When waiting for a run:
   0 succeeded  10 failed  11 halted  12 cancelled  124 timed out

@@ -70,7 +70,8 @@ fn print(store: &Path, pruned: &Pruned, mode: Mode) -> Result<(), CliError> {
         Mode::Count => "would remove",
         Mode::Remove => "removed",
     };
-    output::line(format_args!("{verb} {many} that ended before {before}; {left} remain"))?;
+    let remain = if pruned.left == 1 { "remains" } else { "remain" };
+    output::line(format_args!("{verb} {many} that ended before {before}; {left} {remain}"))?;
     if mode == Mode::Remove && pruned.tasks > 0 {
         let shown = store.display();
         output::note(format_args!("{shown} keeps its size; the free space in it is reused"));

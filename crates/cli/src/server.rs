@@ -99,8 +99,7 @@ fn unreachable_server(url: &str, source: &dyn std::error::Error) -> CliError {
 }
 
 fn refused(problem: &Problem) -> CliError {
-    let cli_error =
-        CliError::new(Exit::of_status(problem.status), &problem.error, message_of(problem));
+    let cli_error = CliError::new(exit_of(problem), &problem.error, message_of(problem));
     match problem.code().and_then(remedy) {
         Some(remedy) => cli_error.hint(remedy),
         None => cli_error,
@@ -114,6 +113,14 @@ fn message_of(problem: &Problem) -> String {
             format!("`{field}`: {}", problem.message)
         }
         _ => problem.message.clone(),
+    }
+}
+
+/// A quota is a decision of the server, although its status also says "try again".
+fn exit_of(problem: &Problem) -> Exit {
+    match problem.code() {
+        Some(Code::QuotaReached) => Exit::Conflict,
+        _ => Exit::of_status(problem.status),
     }
 }
 

@@ -1,6 +1,8 @@
 //! `tenure verify`: checks that the stored state is what was decided. Works on a file that no
 //! server uses, or on a database at any time.
 
+mod private_copy;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +18,7 @@ use crate::exit::{CliError, CommandResult, Exit};
 use crate::open_store::{self, ConfigArgument, StoreAddress};
 use crate::output::{self, BAD, Format, GOOD};
 use crate::{lost_store, serve};
+use private_copy::PrivateCopy;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -64,7 +67,10 @@ fn lost_report(seals: &SealReport) -> Report {
 async fn check(path: &PathBuf) -> Result<(Report, SealReport), CliError> {
     // Nothing is decided here, so a clock that was once wrong does not prevent the check.
     let options = Options::new(Arc::new(SystemClock::start())).with_ahead(ClockAhead::Accept);
-    let store = SqliteStore::open(path, options).map_err(|failure| unopened(path, &failure))?;
+    // Dropped after the store, which has it open.
+    let copy = PrivateCopy::of_read_only(path)?;
+    let opened = copy.as_ref().map_or(path.as_path(), PrivateCopy::path);
+    let store = SqliteStore::open(opened, options).map_err(|failure| unopened(path, &failure))?;
     let trouble = |failure: store::Failure| serve::store_error(&failure);
     let mut report = store::verify::verify(store.browse()).await.map_err(trouble)?;
     let key_path = path.with_extension("key");

@@ -2,7 +2,7 @@
 //! batch is durable. A batch that is rolled back is never counted.
 
 use verdict::{
-    Answer, ClosedAttempt, End, Event, Next, Phase, Reason, Refusal, Span, Task, Time,
+    Answer, ClosedAttempt, End, Event, Next, Phase, Reason, Refusal, Request, Span, Task, Time,
     WorkerVerdict,
 };
 
@@ -98,16 +98,21 @@ impl BatchMetrics {
         self.cancel_timeouts += u64::from(end.reason == Some(Reason::CancelTimeout));
     }
 
-    /// Counts the verdict that a worker got.
-    pub(crate) fn note_answer(&mut self, answer: &Answer) {
+    /// Counts a submission that its tenant's quota refused.
+    pub(crate) fn note_submission(&mut self, answer: &Answer) {
+        let is_refused = matches!(answer, Answer::Refused(Refusal::QuotaReached { .. }));
+        self.quota_refusals += u64::from(is_refused);
+    }
+
+    /// Counts the verdict that a worker got. Answers to clients, and to requests of the coordinator, are no verdicts.
+    pub(crate) fn note_answer(&mut self, request: &Request, answer: &Answer) {
+        if request.caller().is_none() {
+            return;
+        }
         let label = match answer {
             Answer::Acknowledged | Answer::Alive { .. } => ("COMMITTED", "ok"),
             Answer::Committed { replayed: true, .. } => ("COMMITTED", "replayed"),
             Answer::Committed { .. } => ("COMMITTED", "ok"),
-            Answer::Refused(Refusal::QuotaReached { .. }) => {
-                self.quota_refusals += 1;
-                return;
-            }
             Answer::Refused(refusal) => {
                 (worker_verdict_name(refusal.worker_verdict()), refusal.name())
             }
@@ -144,16 +149,25 @@ fn worker_verdict_name(worker_verdict: WorkerVerdict) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use verdict::LeaseId;
+    use verdict::request::{Caller, Cancel, CancelMode, Started};
+
     use super::*;
 
     #[test]
     fn each_label_has_a_number_of_its_own() {
         let mut batch_metrics = BatchMetrics::default();
         batch_metrics.note_event(None, &Event::CancelSignalled, Time::from_millis(0));
-        batch_metrics.note_answer(&Answer::Acknowledged);
-        batch_metrics.note_answer(&Answer::Acknowledged);
-        batch_metrics.note_answer(&Answer::Refused(Refusal::TaskNotFound));
-        batch_metrics.note_answer(&Answer::Nothing);
+        let caller =
+            Caller { worker: "w".into(), attempt: 1, lease: LeaseId::from_u128(1), epoch: 1 };
+        let started = Request::Started(Started { caller, claimed_at: None });
+        batch_metrics.note_answer(&started, &Answer::Acknowledged);
+        batch_metrics.note_answer(&started, &Answer::Acknowledged);
+        batch_metrics.note_answer(&started, &Answer::Refused(Refusal::TaskNotFound));
+        batch_metrics.note_answer(&started, &Answer::Nothing);
+        // A client's cancel of a run that is unknown gets no verdict.
+        let cancel = Request::Cancel(Cancel { reason: None, mode: CancelMode::Graceful });
+        batch_metrics.note_answer(&cancel, &Answer::Refused(Refusal::TaskNotFound));
         let verdicts: Vec<_> = batch_metrics.verdicts.iter().collect();
         let refusal = Refusal::TaskNotFound;
         let refused = (worker_verdict_name(refusal.worker_verdict()), refusal.name());

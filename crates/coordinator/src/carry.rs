@@ -156,7 +156,7 @@ impl<S: Store> Carrier<S> {
             receiver,
             watch,
             signals,
-            polls: Polls::new(metrics.polls_waiting.clone()),
+            polls: Polls::default(),
             set_aside,
             metrics,
             allowances,

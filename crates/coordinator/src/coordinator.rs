@@ -25,7 +25,7 @@ use crate::intake::{self, Intake, IntakeReceiver};
 use crate::item::{
     Granted, Item, Outage, Poll, Reply, RequestError, Submission, UnavailableReason, WaitingWorker,
 };
-use crate::metrics::{Metrics, PromiseLabel};
+use crate::metrics::{Metrics, PromiseLabel, WaitingPollGuard};
 use crate::set_aside::{SetAsideList, SetAsideTask};
 use crate::task_watch::TaskWatchers;
 use crate::trace::{self, FINAL_EXPORT_TIMEOUT, SpanExport, TaskTrace};
@@ -259,6 +259,7 @@ impl<S: Store> Coordinator<S> {
 
     /// Waits for work. Returns no grants if the poll times out.
     pub async fn lease(&self, poll: Poll) -> Result<Vec<Granted>, RequestError> {
+        let _waiting = WaitingPollGuard::new(&self.metrics.polls_waiting);
         self.intake.poll(poll).await
     }
 

@@ -341,6 +341,23 @@ impl Metrics {
     }
 }
 
+/// Counts a worker as waiting for as long as its call lasts: a worker that disconnects drops its call, and the guard
+/// with it.
+pub(crate) struct WaitingPollGuard(Gauge);
+
+impl WaitingPollGuard {
+    pub(crate) fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for WaitingPollGuard {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
 fn observe(histogram: &Histogram, spans: &[Span]) {
     spans.iter().for_each(|span| histogram.observe(span.millis() as f64 / 1_000.0));
 }

@@ -150,7 +150,25 @@ fn locate(bytes: &[u8], error: &serde_json::Error) -> FieldError {
         let message = format!("is not a member of this request: {known} {place}");
         return FieldError::new(joined(path, member), message);
     }
-    FieldError::new(path, format!("is invalid: {what} {place}"))
+    FieldError::new(path, format!("is invalid: {} {place}", in_plain_words(what)))
+}
+
+/// Replaces the names of Rust's types at the end of a message of serde.
+fn in_plain_words(what: &str) -> String {
+    let Some((found, expected)) = what.rsplit_once(", expected ") else { return what.to_owned() };
+    let expected = match expected {
+        "i32" => "an integer from -2147483648 to 2147483647",
+        "u32" => "an integer from 0 to 4294967295",
+        "u64" => "an integer from 0 to 9007199254740991",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        "a map" => "an object",
+        "a sequence" => "an array",
+        other if other.starts_with("struct ") => "an object",
+        other => other,
+    };
+    let found = found.replace("floating point", "number").replace("map", "object");
+    format!("{}, expected {expected}", found.replace("sequence", "array"))
 }
 
 fn quoted_after<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {

@@ -3,6 +3,14 @@
 //!
 //! Batch items repeat the members instead of flattening a struct: serde cannot refuse unknown
 //! members of a flattened struct.
+//!
+//! The comments of types and members are their descriptions in the OpenAPI document: no Rust belongs there.
+//!
+//! ```
+//! let run: wire::requests::SubmitRun =
+//!     serde_json::from_str(r#"{"kind":"resize","queue":"images","input":{"w":80}}"#).unwrap();
+//! assert_eq!(run.input.text(), r#"{"w":80}"#);
+//! ```
 
 mod queries;
 
@@ -21,12 +29,6 @@ use crate::limits::{RETRY_BASE_MS_DEFAULT, RETRY_CAP_MS_DEFAULT};
 use crate::{ErrorCategory, Json, Outcome, Time};
 
 /// `POST /v1/runs`: one obligation to execute.
-///
-/// ```
-/// let run: wire::requests::SubmitRun =
-///     serde_json::from_str(r#"{"kind":"resize","queue":"images","input":{"w":80}}"#).unwrap();
-/// assert_eq!(run.input.text(), r#"{"w":80}"#);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubmitRun {

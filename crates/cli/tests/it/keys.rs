@@ -80,7 +80,7 @@ fn a_tenant_is_limited_and_its_limits_are_taken_away() {
     let row = set.stdout.lines().find(|line| line.starts_with("default")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["default", "any", "any", "1", "1"]);
     let refused = home.run(&["submit", "k", "--queue", "q"]);
-    refused.assert_error(6, "quota_reached", "1 unfinished run", "tenure limits list");
+    refused.assert_error(4, "quota_reached", "1 unfinished run", "tenure limits list");
     let listed = home.json(&["limits", "list", "--json"]);
     assert_eq!(listed[0]["unfinishedRunsNow"], 1, "{listed}");
     assert_eq!(home.run(&["limits", "clear", "default"]).code, 0);

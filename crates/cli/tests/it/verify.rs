@@ -1,6 +1,13 @@
 //! `verify` on intact and on tampered stores.
 
-use crate::home::{Home, Process};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+
+use crate::home::{CommandOutput, Home, Process};
+
+/// The user `nobody`: permissions of files mean nothing to root.
+const NOBODY: u32 = 65534;
 
 fn worked_store() -> Home {
     let home = Home::new();
@@ -57,4 +64,28 @@ fn a_store_that_is_not_there_is_not_made() {
     let ran = home.run(&["verify", "--store", "nothing.db"]);
     ran.assert_error(3, "store_missing", "nothing.db", "--store");
     assert!(!home.path().join("nothing.db").exists());
+}
+
+#[test]
+fn a_backup_in_a_read_only_folder_is_checked() {
+    let home = worked_store();
+    let folder = home.path().join("backups");
+    fs::create_dir(&folder).unwrap();
+    assert_eq!(home.run(&["backup", "backups/night.db"]).code, 0);
+    let mode = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(home.path(), 0o755);
+    mode(&folder.join("night.db"), 0o444);
+    mode(&folder, 0o555);
+    let mut command = home.tenure(&["verify", "--store", "backups/night.db"]);
+    if rustix::process::geteuid().is_root() {
+        command.uid(NOBODY);
+    }
+    let ran = CommandOutput::of(command.output().unwrap());
+    mode(&folder, 0o755);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("no findings in 2 tasks"), "{ran:?}");
+    assert!(ran.stderr.contains("is read-only; checking a copy"), "{ran:?}");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
 }

@@ -12,7 +12,6 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
-use prometheus_client::metrics::gauge::Gauge;
 use store::{Backlog, PausedQueues, PollRef, PolledQueues};
 use tokio::time::Instant;
 use verdict::Name;
@@ -30,6 +29,7 @@ const POLLS_MAX: usize = 16_384;
 /// checks cover all seats in turn, so the seats of a restarted fleet are free again within a few polls.
 const DISCONNECT_CHECKS_MAX: usize = 64;
 
+#[derive(Default)]
 pub(super) struct Polls {
     seats: BTreeMap<PollId, Seat>,
     lines: Lines,
@@ -43,7 +43,6 @@ pub(super) struct Polls {
     /// The tenant that had the last turn.
     turn: Option<Name>,
     came: u64,
-    gauge: Gauge,
 }
 
 struct Seat {
@@ -62,21 +61,6 @@ struct Tenant {
 }
 
 impl Polls {
-    pub(super) fn new(gauge: Gauge) -> Self {
-        Self {
-            seats: BTreeMap::new(),
-            lines: Lines::default(),
-            ends: BTreeSet::new(),
-            names: HashMap::new(),
-            tenants: HashMap::new(),
-            sizes: BTreeSet::new(),
-            unrecalled: BTreeSet::new(),
-            turn: None,
-            came: 0,
-            gauge,
-        }
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.seats.is_empty()
     }
@@ -107,7 +91,6 @@ impl Polls {
         let tenant = &waiting.poll.scope.tenant;
         self.resize(tenant, |seats| seats.insert(id));
         self.seats.insert(id, Seat { waiting, line });
-        self.gauge.set(self.seats.len() as i64);
     }
 
     fn remove(&mut self, id: PollId) -> Option<WaitingPoll> {
@@ -119,7 +102,6 @@ impl Polls {
             self.unrecalled.remove(&id);
         }
         self.resize(&waiting.poll.scope.tenant, |seats| seats.remove(&id));
-        self.gauge.set(self.seats.len() as i64);
         Some(waiting)
     }
 

@@ -120,7 +120,7 @@ impl WorkingSet {
         let quota = self.quota(tenant, allowances);
         let context = Context { holder, quota, ..Context::default() };
         let verdict = decide(ReadSet { subject: &Subject::Absent, context }, &request, at);
-        self.batch_metrics.note_answer(&verdict.answer);
+        self.batch_metrics.note_submission(&verdict.answer);
         if verdict.events.is_empty() {
             return verdict.answer;
         }
@@ -172,7 +172,7 @@ impl WorkingSet {
         if let Answer::Refused(refusal) = &verdict.answer {
             self.refused.extend(Refused::of(key, &request, refusal, at.now));
         }
-        self.batch_metrics.note_answer(&verdict.answer);
+        self.batch_metrics.note_answer(&request, &verdict.answer);
         self.settle(key, request, verdict, at)
     }
 

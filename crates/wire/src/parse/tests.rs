@@ -151,7 +151,11 @@ fn integers_of_the_user_are_kept_and_numbers_beyond_every_double_are_refused() {
         "attempt"
     );
     let seed = r#"{"kind":"k","queue":"q","seed":9007199254740992}"#;
-    assert_eq!(fault::<SubmitRun>(seed).field, "seed", "a member of ours stays within what is exact");
+    assert_eq!(
+        fault::<SubmitRun>(seed).field,
+        "seed",
+        "a member of ours stays within what is exact"
+    );
 }
 
 #[test]
@@ -287,6 +291,24 @@ fn no_damage_to_a_body_panics_or_passes_as_json() {
             judge(&damaged);
             damaged.insert(index, byte);
             judge(&damaged);
+        }
+    }
+}
+
+#[test]
+fn a_wrong_type_is_named_in_the_words_of_json() {
+    for (body, said) in [
+        (r#"{"kind":"k","queue":"q","priority":99999999999}"#, "an integer from -2147483648 to"),
+        (r#"{"kind":"k","queue":"q","priority":1.5}"#, "expected an integer from -2147483648"),
+        (r#"{"kind":"k","queue":"q","maxAttempts":-1}"#, "an integer from 0 to 4294967295"),
+        (r#"{"kind":"k","queue":"q","leaseMs":"1"}"#, "an integer from 0 to"),
+        (r#"{"kind":"k","queue":"q","labels":[]}"#, "invalid type: array, expected an object"),
+        (r#"{"kind":"k","queue":"q","retry":7}"#, "expected an object"),
+    ] {
+        let fault = fault::<SubmitRun>(body);
+        assert!(fault.message.contains(said), "{fault}");
+        for rust in ["i32", "u32", "u64", "struct", "sequence", " map"] {
+            assert!(!fault.message.contains(rust), "{fault}");
         }
     }
 }

@@ -123,7 +123,7 @@ fn spec() -> Spec {
 }
 
 fn polls() -> Polls {
-    Polls::new(Gauge::default())
+    Polls::default()
 }
 
 fn poll(tenant: &str, queues: &[&str], max: usize) -> Poll {

@@ -109,6 +109,16 @@ async fn a_worker_that_hangs_up_while_waiting_takes_nothing() {
 }
 
 #[tokio::test]
+async fn a_worker_that_hung_up_is_no_longer_counted_as_waiting() {
+    for api in both().await {
+        let stream = raw_poll(&api).await;
+        polls_waiting(&api, 1).await;
+        drop(stream);
+        polls_waiting(&api, 0).await;
+    }
+}
+
+#[tokio::test]
 async fn an_answer_nobody_reads_releases_its_leases() {
     let clock = Arc::new(ManualClock::default());
     hang_up_before_delivery(MemoryStore::new(clock.clone())).await;
