@@ -41,6 +41,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
         tls: None,
         plaintext: Plaintext::OnLoopback,
         metrics_listen: None,
+        metrics_queues: 0,
         public_url: None,
         retention: Retention::FOR_EVER,
         collector: arguments.otlp_endpoint,

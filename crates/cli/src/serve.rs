@@ -59,6 +59,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
         tls: tls_files(settings)?,
         plaintext: plaintext(settings),
         metrics_listen: settings.metrics_listen,
+        metrics_queues: settings.metrics_queues.unwrap_or(0).into(),
         public_url: settings.public_url.clone(),
         retention: retention(settings),
         collector: settings.otlp_endpoint.clone(),
@@ -142,6 +143,8 @@ pub(crate) struct ServerOptions {
     pub(crate) plaintext: Plaintext,
     /// Separate address for metrics, if any.
     pub(crate) metrics_listen: Option<SocketAddr>,
+    /// How many queues metrics list by name.
+    pub(crate) metrics_queues: usize,
     pub(crate) public_url: Option<String>,
     pub(crate) retention: Retention,
     /// The collector that receives traces, if any.
@@ -218,6 +221,7 @@ impl Server {
         options.callback_base_url = given.public_url.clone();
         (options.tls, options.plaintext) = (given.tls, given.plaintext);
         options.metrics_listen = given.metrics_listen;
+        options.metrics_queues = given.metrics_queues;
         if beyond_loopback {
             options.limits = Limits::beyond_loopback();
         }

@@ -36,6 +36,9 @@ const COMMANDS_WITH_SETTINGS: [&str; 2] = ["serve", "config"];
 /// Runs that ended less than this ago may still be queried.
 const RETAIN_MIN: Duration = Duration::from_secs(24 * 3600);
 
+/// Four series for each queue: a larger number belongs into a report, not into a monitoring system.
+const METRICS_QUEUES_MAX: i64 = 1_000;
+
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Settings {
     /// Config file for settings without a flag or variable [default: /etc/tenure/tenure.toml if it exists]
@@ -69,6 +72,15 @@ pub(crate) struct Settings {
         value_parser = listen_address
     )]
     pub(crate) metrics_listen: Option<SocketAddr>,
+    /// Number of queues that /metrics lists by name, at most 1000; those that wait longest come first [default: none]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "TENURE_METRICS_QUEUES",
+        hide_env = true,
+        value_parser = clap::value_parser!(u16).range(0..=METRICS_QUEUES_MAX)
+    )]
+    pub(crate) metrics_queues: Option<u16>,
     /// Address that workers are told to call, if it differs from --listen
     #[arg(long, value_name = "URL", env = "TENURE_PUBLIC_URL", hide_env = true)]
     pub(crate) public_url: Option<String>,

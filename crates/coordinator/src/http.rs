@@ -32,6 +32,7 @@ mod openapi;
 mod pauses;
 mod queue_counts;
 mod queue_limit;
+mod queue_metrics;
 mod queues;
 mod record;
 mod reports;

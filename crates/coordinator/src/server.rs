@@ -50,6 +50,8 @@ pub struct ServeOptions {
     /// The address that serves only `/metrics`, without TLS and without a key. At `listen`, `/metrics` needs an
     /// administrator's key, unless `listen` is reachable only from this machine.
     pub metrics_listen: Option<SocketAddr>,
+    /// How many queues `/metrics` lists by name, with their tenants; none by default.
+    pub metrics_queues: usize,
     /// The path of the signing key; created if it is missing.
     pub keyring_path: PathBuf,
     /// Keys to store before the first request. A store may allow a single writer, which the coordinator holds while
@@ -69,6 +71,7 @@ impl ServeOptions {
             tls: None,
             plaintext: Plaintext::OnLoopback,
             metrics_listen: None,
+            metrics_queues: 0,
             keyring_path: keyring_path.into(),
             new_keys: Vec::new(),
             coordinator: Options::default(),
@@ -180,7 +183,8 @@ pub struct Server<S: Store> {
 /// Starts a coordinator over `store` and serves it.
 pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S>, ServeError> {
     let ServeOptions { listen, callback_base_url, tls, plaintext, metrics_listen, .. } = options;
-    let ServeOptions { keyring_path, new_keys, coordinator, limits, submit_defaults, .. } = options;
+    let ServeOptions { keyring_path, new_keys, coordinator, limits, .. } = options;
+    let ServeOptions { submit_defaults, metrics_queues, .. } = options;
     let is_readable = tls.is_none() && !is_loopback(listen);
     if is_readable && plaintext == Plaintext::OnLoopback {
         return Err(ServeError::NotLoopback(listen.ip()));
@@ -217,6 +221,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     )
     .with_certificates(certificates.clone())
     .with_submit_defaults(submit_defaults)
+    .with_metrics_queues(metrics_queues)
     .with_open_metrics(is_loopback(local_addr))
     .with_anchor(seal::anchor_path(&keyring_path));
     let background = app.inner.background.clone();

@@ -53,6 +53,7 @@ impl Home {
             "TENURE_LISTEN",
             "TENURE_INSECURE_PLAINTEXT",
             "TENURE_METRICS_LISTEN",
+            "TENURE_METRICS_QUEUES",
             "TENURE_RETAIN_FOR",
             "TENURE_RETAIN_RUNS",
             "TENURE_OTLP_ENDPOINT",

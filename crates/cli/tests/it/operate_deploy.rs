@@ -95,7 +95,12 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
 #[test]
 fn the_dashboard_and_the_page_show_exactly_what_the_server_exposes() {
     let home = Home::new();
-    let _server = home.serve();
+    let mut command =
+        home.tenure(&["serve", "--json", "--listen", "127.0.0.1:0", "--write-profile"]);
+    command.env("TENURE_METRICS_QUEUES", "10");
+    let mut server = Process::start(command);
+    server.line();
+    home.submit(&["k", "--queue", "without-a-worker"]);
     // A failure, a retry, an end and a limit, so that every labelled counter has a value.
     let _worker =
         Process::start(home.tenure(&["work", "--json", "--queue", "q", "--exec", "false"]));

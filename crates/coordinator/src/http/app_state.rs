@@ -99,6 +99,8 @@ pub(crate) struct Inner {
     pub(crate) probes: Probes,
     /// The last known task counts of the queues.
     pub(crate) queue_counts: Arc<QueueCountCache>,
+    /// How many queues `/metrics` lists by name.
+    pub(crate) metrics_queues: usize,
     /// Rate limits of lookups for expired tokens, by tenant.
     pub(crate) grace_lookups: GraceLookups,
     /// The source of randomness for new secrets.
@@ -137,6 +139,7 @@ impl<S: Store> AppState<S> {
             anchor: None,
             probes: Probes::default(),
             queue_counts: Arc::default(),
+            metrics_queues: 0,
             grace_lookups: GraceLookups::default(),
             entropy: Mutex::new(Box::new(entropy)),
             process: u32::from_be_bytes(process),
@@ -168,6 +171,14 @@ impl<S: Store> AppState<S> {
     pub(crate) fn with_anchor(mut self, anchor: PathBuf) -> Self {
         let inner = Arc::get_mut(&mut self.inner).expect("a new state has no clones");
         inner.anchor = Some(anchor);
+        self
+    }
+
+    /// Sets how many queues `/metrics` lists by name. Call it before sharing the state.
+    #[must_use]
+    pub(crate) fn with_metrics_queues(mut self, metrics_queues: usize) -> Self {
+        let inner = Arc::get_mut(&mut self.inner).expect("a new state has no clones");
+        inner.metrics_queues = metrics_queues;
         self
     }
 

@@ -1,6 +1,6 @@
 //! `GET /metrics`: the coordinator's counters, and the number of tasks in the queues over all scopes.
 //!
-//! Nothing here names a tenant, a queue or a task. It still shows how busy the installation is, so it is
+//! Nothing here names a tenant, a queue or a task, unless the operator asked for metrics by queue. It still shows how busy the installation is, so it is
 //! open only to this machine, to administrators, and on a listener that the operator opened for it.
 
 use std::sync::atomic::AtomicU64;
@@ -49,7 +49,10 @@ async fn read<S: Store>(app: AppState<S>) -> Option<QueueCounts> {
         _ = app.coordinator.stopped() => return None,
     };
     match depths {
-        Ok(depths) => Some(QueueCounts::of(&depths, app.coordinator.now())),
+        Ok(depths) => {
+            let queues_max = app.inner.metrics_queues;
+            Some(QueueCounts::of(&depths, app.coordinator.now(), queues_max))
+        }
         Err(failure) => {
             tracing::warn!(error = %failure, "cannot count tasks; metrics show the last known counts");
             None
@@ -63,7 +66,8 @@ fn gauges<S: Store>(cached: Option<&CachedCounts>, app: &AppState<S>) -> Registr
     let rules = u64::from(app.coordinator.store().status().rules);
     register_gauge(&mut registry, "tenure_rules_version", "Version of the rules in force", rules);
     let Some(cached) = cached else { return registry };
-    let QueueCounts { ready, delayed, running, oldest_ready_seconds } = cached.counts;
+    let QueueCounts { ready, delayed, running, oldest_ready_seconds, by_queue } = &cached.counts;
+    let (ready, delayed, running) = (*ready, *delayed, *running);
     register_gauge(&mut registry, "tenure_tasks_ready", "Tasks that could be leased now", ready);
     register_gauge(
         &mut registry,
@@ -73,11 +77,14 @@ fn gauges<S: Store>(cached: Option<&CachedCounts>, app: &AppState<S>) -> Registr
     );
     register_gauge(&mut registry, "tenure_tasks_running", "Tasks under a lease", running);
     let help = "How long the oldest ready task has waited";
-    register_gauge(&mut registry, "tenure_oldest_ready_seconds", help, oldest_ready_seconds);
+    register_gauge(&mut registry, "tenure_oldest_ready_seconds", help, *oldest_ready_seconds);
     let age: Gauge<f64, AtomicU64> = Gauge::default();
     age.set(cached.age().as_secs_f64());
     let help = "Age of the counts of waiting and running tasks";
     registry.register("tenure_task_counts_age_seconds", help, age);
+    if let Some(by_queue) = by_queue {
+        by_queue.register(&mut registry);
+    }
     registry
 }
 
