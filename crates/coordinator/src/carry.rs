@@ -238,10 +238,8 @@ impl<S: Store> Carrier<S> {
             return Ok(());
         }
         let Some(last_commit_at) = opened.last_commit_at else { return Ok(()) };
-        let silence = self.store.now().since(last_commit_at);
-        let tolerance = StallDetector::tolerance(self.writer.shortest_lease());
-        // If other coordinators may run, a silence shorter than a stall may simply be their idle time.
-        if opened.writers > 1 && tolerance.is_none_or(|tolerance| silence <= tolerance) {
+        let (shortest, now) = (self.writer.shortest_lease(), self.store.now());
+        if !verdict::stall::is_outage_at_start(last_commit_at, shortest, opened.writers > 1, now) {
             return Ok(());
         }
         let mut tries = 1;

@@ -91,8 +91,8 @@ pub trait Browse: Clone + Send + Sync + 'static {
     /// The largest task id of all scopes: a reader of the whole store stops there while writers continue.
     fn latest(&self) -> impl Future<Output = Result<Option<TaskId>, Failure>> + Send;
 
-    /// Tasks of all scopes in order of id, after `after`, for checking or copying a store. A page that reaches its limit
-    /// of bytes ends early. The rows of a task with a very long history are left to [`row_pages`].
+    /// Tasks of all scopes in order of id, after `after`, for checking or copying a store. A page that reaches its
+    /// limit of bytes ends early. The rows of a task with a very long history are left to [`row_pages`].
     fn scan(
         &self,
         after: Option<TaskId>,

@@ -30,6 +30,7 @@ pub mod renewals;
 pub mod request;
 pub mod retention;
 pub mod rules;
+pub mod stall;
 pub mod task;
 pub mod time;
 pub mod token_grace;

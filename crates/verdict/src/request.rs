@@ -136,3 +136,10 @@ pub struct Extend {
     pub stalled_since: Time,
     pub gap: Span,
 }
+
+impl Extend {
+    /// A stall that ends now.
+    pub fn between(stalled_since: Time, now: Time) -> Self {
+        Self { stalled_since, gap: now.since(stalled_since) }
+    }
+}

@@ -14,7 +14,7 @@ use verdict::TaskId;
 use super::batch::Aborted;
 use super::commit::BatchMode;
 use super::isolate::{Culprit, Isolation, Part};
-use super::stall::{Lateness, StallDetector};
+use super::stall::Lateness;
 use super::{Carrier, Fatal, duration};
 use crate::item::{Group, Outage, RequestError, UnavailableReason};
 
@@ -174,7 +174,7 @@ impl<S: Store> Carrier<S> {
         self.metrics.failures.inc();
         self.backoff.failed(here);
         let left = self.backoff.left(here);
-        let period = StallDetector::check_period(self.writer.shortest_lease()).map(duration);
+        let period = verdict::stall::check_period(self.writer.shortest_lease()).map(duration);
         let retry_after = period.map_or(left, |period| left.min(period));
         let outage = Outage { reason, retry_after };
         self.outage.send_replace(Some(outage));

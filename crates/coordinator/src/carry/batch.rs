@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use store::{Batch, CancelHint, Change, CommitFailure, Decided, Failure, FailureKind, LockWait, Selection};
-use verdict::request::Submit;
+use verdict::request::{Extend, Submit};
 use verdict::{Answer, ClosedAttempt, Digest, Moment, Reason, Request, Subject, TaskId, Time};
 
 use super::load::key_of;
@@ -179,7 +179,8 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
             StallAction::ExtendSince(_) if faultpoint::mutant(38) => {}
             StallAction::ExtendSince(since) => {
                 let work = &mut self.work;
-                catch_panic(|| work.extend_leases(&stall::extend_request(since, now), at))?;
+                let request = Request::Extend(Extend::between(since, now));
+                catch_panic(|| work.extend_leases(&request, at))?;
             }
         }
         self.extend_late_grants(at)?;

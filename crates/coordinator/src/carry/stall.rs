@@ -9,8 +9,10 @@
 //!
 //! The first batch after a stall extends leases by it, in the same commit as the decisions of that batch. A batch that
 //! is itself so slow that it becomes a stall is rolled back once and extends leases when it is carried again, so there
-//! is progress however slow every batch is. Each of several late rounds in a row still counts as one check period of
-//! lease time; otherwise leases of dead workers would live for as long as the store is slow.
+//! is progress however slow every batch is.
+//!
+//! The rules judge what is observed here: whether a silence is a stall, and which leases are extended instead of swept
+//! ([`verdict::stall`]).
 //!
 //! How long a silence may last depends on the shortest lease that is alive, which another coordinator of the same
 //! database may have granted. After a silence that could matter to the shortest allowed lease, the carrier reads the
@@ -21,6 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use store::{Batch, Decided, Failure, Lookup, Plan, Selection, Store, Writer};
 use verdict::request::Extend;
+use verdict::stall::{Silence, check_period, is_stall};
 use verdict::{Request, Span, Time};
 
 use super::batch::catch_task_panic;
@@ -29,11 +32,6 @@ use super::working_set::WorkingSet;
 use super::{Carrier, Fatal};
 use crate::coordinator::StopReason;
 use crate::item::{RequestError, UnavailableReason};
-
-/// The shortest and longest period between two stall checks while leases are alive. The shortest is half of the
-/// shortest gap that can matter to a two-second lease, and still rare enough to be no load.
-const PERIOD_MIN: Span = Span::from_millis(250);
-const PERIOD_MAX: Span = Span::from_secs(5);
 
 /// The shortest lease that a submission may request.
 const LEASE_MIN: Span = Span::from_millis(*wire::limits::LEASE_MS.start());
@@ -110,7 +108,7 @@ impl StallDetector {
     /// Whether the silence could matter to the shortest allowed lease. If so, the shortest live lease must be read
     /// before the silence is judged.
     fn may_have_stalled(&self, now: Time) -> bool {
-        stalled_after(self.state().at, Some(LEASE_MIN)).is_some_and(|until| now > until)
+        is_stall(self.state().at, Some(LEASE_MIN), now)
     }
 
     /// Begins a round. A round that begins in a stall does not count until leases are extended by the stall.
@@ -168,7 +166,7 @@ impl StallDetector {
     fn granted(&self, now: Time) {
         let grants = &mut self.state().grants;
         let Some(since) = grants.since.take() else { return };
-        if stalled_after(since, Some(LEASE_MIN)).is_some_and(|until| now > until) {
+        if is_stall(since, Some(LEASE_MIN), now) {
             let first = grants.late.map_or(since, |(first, _)| first.min(since));
             grants.late = Some((first, now));
         }
@@ -191,33 +189,16 @@ impl StallDetector {
         state.written_at = state.written_at.max(now);
     }
 
-    /// The longest sleep, given the shortest lease that is alive.
-    pub(super) fn check_period(shortest: Option<Span>) -> Option<Span> {
-        shortest.map(|lease| Span::from_millis(lease.millis() / 8).clamp(PERIOD_MIN, PERIOD_MAX))
-    }
-
-    /// The longest silence that is not a stall: the check period plus a quarter of the shortest lease.
-    pub(super) fn tolerance(shortest: Option<Span>) -> Option<Span> {
-        let period = Self::check_period(shortest)?.millis();
-        Some(Span::from_millis(period.saturating_add(shortest?.millis() / 4)))
-    }
-
     /// Whether a keep-alive commit is due: leases are alive and nothing was written for a period.
     pub(super) fn needs_keep_alive(&self, shortest: Option<Span>, now: Time) -> bool {
         let written_at = self.state().written_at;
-        Self::check_period(shortest).is_some_and(|period| now.since(written_at) >= period)
+        check_period(shortest).is_some_and(|period| now.since(written_at) >= period)
     }
 
-    /// Since when no heartbeat could be received, if that is long enough to matter. Each of several late rounds in a
-    /// row counts as one check period.
+    /// Since when no heartbeat could be received, if that is long enough to matter.
     pub(super) fn stalled_since(&self, shortest: Option<Span>, now: Time) -> Option<Time> {
         let StallState { at, refused_since, was_late, .. } = *self.state();
-        if refused_since.is_some() && shortest.is_some() {
-            return refused_since;
-        }
-        let is_over = stalled_after(at, shortest).is_some_and(|until| now > until);
-        let counted = Self::check_period(shortest).filter(|_| was_late);
-        is_over.then(|| counted.map_or(at, |period| at.plus(period)))
+        Silence { alive_at: at, refused_since, was_late }.stalled_since(shortest, now)
     }
 
     /// The stall status for a batch that begins now and handles leases.
@@ -227,10 +208,6 @@ impl StallDetector {
             None => StallStatus::AliveAt(self.state().at, shortest),
         }
     }
-}
-
-fn stalled_after(last_alive_at: Time, shortest: Option<Span>) -> Option<Time> {
-    Some(last_alive_at.plus(StallDetector::tolerance(shortest)?))
 }
 
 impl<S: Store> Carrier<S> {
@@ -337,8 +314,7 @@ pub(super) async fn check_batch<B: Batch>(
         StallStatus::AliveAt(last_alive_at, shortest) => (last_alive_at, shortest),
         StallStatus::OtherCarrier(stall, shortest, _) => (stall.state().at, shortest),
     };
-    let may_have_stalled =
-        stalled_after(last_alive_at, Some(LEASE_MIN)).is_some_and(|until| now > until);
+    let may_have_stalled = is_stall(last_alive_at, Some(LEASE_MIN), now);
     let others = match may_have_stalled {
         true => batch.look_up(Lookup::shortest_lease()).await?.shortest_lease,
         false => None,
@@ -352,9 +328,7 @@ pub(super) async fn check_batch<B: Batch>(
                 (Some(since), Lateness::Again) => StallAction::ExtendSince(since),
             }
         }
-        _ if stalled_after(last_alive_at, shortest).is_some_and(|until| now > until) => {
-            StallAction::Retry
-        }
+        _ if is_stall(last_alive_at, shortest, now) => StallAction::Retry,
         _ => StallAction::Proceed,
     })
 }
@@ -378,7 +352,7 @@ pub(super) async fn extend_all_leases<B: Batch>(
 ) -> Result<Time, Failure> {
     let at = batch.moment().await?;
     faultpoint::point!("recover.deciding");
-    let request = extend_request(since, at.now);
+    let request = Request::Extend(Extend::between(since, at.now));
     let mut after = None;
     loop {
         let tasks = batch.select(Selection::Running { after }, SLICE).await?;
@@ -396,10 +370,6 @@ pub(super) async fn extend_all_leases<B: Batch>(
     }
     faultpoint::point!("recover.saved");
     Ok(at.now)
-}
-
-pub(super) fn extend_request(since: Time, now: Time) -> Request {
-    Request::Extend(Extend { stalled_since: since, gap: now.since(since) })
 }
 
 /// Asks the carrier that handles leases whether it stalled. If so, that carrier extends leases first.

@@ -9,11 +9,10 @@ use std::time::Duration;
 use store::{PeerHint, Store, Writer};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use verdict::Time;
+use verdict::{Time, stall};
 
 use super::administer::Act;
 use super::role::CarrierRole;
-use super::stall::StallDetector;
 use super::{Carrier, duration};
 use crate::intake::Arrival;
 use crate::item::{Group, UnavailableReason};
@@ -174,8 +173,7 @@ impl<S: Store> Carrier<S> {
         if self.stall.is_refused() || !self.role.handles_leases() {
             return None;
         }
-        StallDetector::check_period(self.writer.shortest_lease())
-            .map(|period| here + duration(period))
+        stall::check_period(self.writer.shortest_lease()).map(|period| here + duration(period))
     }
 }
 

@@ -7,12 +7,12 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use store::{Change, Entry, IdempotencyKey, KeyOwner, PausedQueues, Refused, Spec, TaskKey};
+use verdict::request::Extend;
 use verdict::{
-    Answer, ClosedAttempt, Context, Event, KeyHolder, Lease, LeaseId, Moment, Name, Next, Quota,
-    ReadSet, Request, Subject, Task, TaskId, Time, Verdict, apply_verdict, closed_attempts, decide,
+    Answer, ClosedAttempt, Context, Event, KeyHolder, LeaseId, Moment, Name, Next, Quota, ReadSet,
+    Request, Subject, Task, TaskId, Time, Verdict, apply_verdict, closed_attempts, decide, stall,
 };
 
-use super::stall;
 use crate::allowances::Allowances;
 use crate::batch_metrics::BatchMetrics;
 use crate::trace::TraceEvent;
@@ -178,8 +178,7 @@ impl WorkingSet {
 
     /// Extends leases that were acquired since `since` and have expired.
     pub(super) fn extend_late_grants(&mut self, since: Time, at: Moment) {
-        let is_late =
-            |slot: &Slot| slot.subject.live().is_some_and(|task| is_late(task, since, at));
+        let is_late = |slot: &Slot| late_grant(slot.subject.live(), since, at).is_some();
         let late = self.slots.iter().filter(|(_, slot)| is_late(slot));
         let mut late: Vec<TaskKey> = late.map(|(key, _)| key.clone()).collect();
         late.sort();
@@ -187,8 +186,8 @@ impl WorkingSet {
     }
 
     pub(super) fn extend_late_grant(&mut self, key: &TaskKey, since: Time, at: Moment) {
-        if self.task(key).is_some_and(|task| is_late(task, since, at)) {
-            self.decide(key, Cow::Owned(stall::extend_request(since, at.now)), at);
+        if let Some(extend) = late_grant(self.task(key), since, at) {
+            self.decide(key, Cow::Owned(Request::Extend(extend)), at);
         }
     }
 
@@ -250,9 +249,8 @@ impl WorkingSet {
     }
 }
 
-fn is_late(task: &Task, since: Time, at: Moment) -> bool {
-    let is_late = |lease: &Lease| lease.acquired_at >= since && lease.expires_at.has_come(at.now);
-    task.lease().is_some_and(is_late)
+fn late_grant(task: Option<&Task>, since: Time, at: Moment) -> Option<Extend> {
+    stall::of_late_grant(task?, since, at.now)
 }
 
 fn note_trace_events(trace_events: &mut Vec<TraceEvent>, task: &Task, event: &Event, now: Time) {

@@ -1,6 +1,6 @@
 //! Deletes tasks that ended long ago from a store that no coordinator serves.
 //!
-//! A running coordinator prunes in small slices between its batches ([`crate::seam::Batch::forget`]);
+//! A running coordinator prunes in small slices between its batches ([`crate::seam::Decided::forgotten`]);
 //! this does the same in one go, a thousand tasks per transaction. The triggers that guard the database
 //! stay in place ([`super::pruning`]).
 //!

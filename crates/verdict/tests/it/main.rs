@@ -17,6 +17,7 @@ mod record;
 mod release;
 mod report;
 mod rules;
+mod stall;
 mod started;
 mod submit;
 mod sweep;
