@@ -72,7 +72,6 @@ impl GlobalArgs {
     pub(crate) fn drop_empty(&mut self) {
         self.url.take_if(|url| url.is_empty());
         self.key.take_if(|key| key.is_empty());
-        self.ca_file.take_if(|file| file.as_os_str().is_empty());
     }
 }
 

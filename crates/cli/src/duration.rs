@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn an_instant_of_the_past_may_be_written_as_time_before_now() {
-        assert_eq!(parse_past("2026-03-01T12:00:00Z"), parse_instant("2026-03-01T12:00:00Z"));
+        let instant = "2026-03-01T12:00:00.000Z";
+        assert_eq!(parse_past(instant).unwrap().to_string(), instant);
         assert!(parse_past("10m").unwrap() < parse_past("9m").unwrap());
         assert!(parse_past("1d").unwrap() < now());
         assert!(parse_past("yesterday").unwrap_err().contains("2h"));

@@ -13,10 +13,10 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tenure::{Client, NewRun};
-use wire::Submit;
 use wire::answers::SubmitResult;
 use wire::limits::BATCH_ITEMS_MAX;
 use wire::requests::SubmitRun;
+use wire::{FieldError, Submit};
 
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
@@ -170,13 +170,17 @@ fn parse(text: &[u8], defaults: &Members) -> Result<SubmitRun, String> {
         .map_err(|error| format!("is not a JSON object such as {{\"input\": 1}}: {error}"))?;
     let mut members = defaults.clone();
     members.extend(own);
-    let merged = serde_json::to_vec(&members).expect("members of JSON are JSON");
-    match wire::parse_submit(&merged) {
+    let batch = BTreeMap::from([("runs", [members])]);
+    let batch = serde_json::to_vec(&batch).expect("members of JSON are JSON");
+    let run = match wire::parse_submit(&batch) {
+        Ok(Submit::Many(runs)) => runs.into_iter().next().expect("one run was given"),
         Ok(Submit::One(run)) => Ok(*run),
-        Ok(Submit::Many(_)) => Err("holds several runs; give each a line of its own".to_owned()),
-        Err(error) if error.field.is_empty() => Err(error.message),
-        Err(error) => Err(error.to_string()),
-    }
+        Err(error) => Err(error),
+    };
+    run.map_err(|FieldError { field, message }| match field.trim_start_matches("runs[0].") {
+        "" => message,
+        field => format!("`{field}` {message}"),
+    })
 }
 
 fn members_of(defaults: &SubmitRun) -> Members {
@@ -329,7 +333,7 @@ mod tests {
             ("{\"kind\": \"k\"", "JSON object"),
             ("{\"kind\": \"k\"}", "queue"),
             ("{\"kind\": \"k\", \"queue\": \"q\", \"quue\": 1}", "quue"),
-            ("{\"runs\": [{\"kind\": \"k\", \"queue\": \"q\"}]}", "line of its own"),
+            ("{\"runs\": [{\"kind\": \"k\", \"queue\": \"q\"}]}", "runs"),
         ];
         for (line, expected) in refusals {
             let why = parse(line.as_bytes(), &defaults("", "")).unwrap_err();

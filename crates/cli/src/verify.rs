@@ -3,7 +3,7 @@
 
 mod private_copy;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use coordinator::admit::Keyring;
@@ -44,7 +44,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     Ok(if report.findings.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-async fn check_file(path: &PathBuf) -> Result<(Report, SealReport), CliError> {
+async fn check_file(path: &Path) -> Result<(Report, SealReport), CliError> {
     if !path.exists() && !lost_store::has_anchor(path) {
         let message = format!("there is no store at {}", path.display());
         return Err(CliError::new(Exit::NotFound, "store_missing", message)
@@ -64,12 +64,12 @@ fn lost_report(seals: &SealReport) -> Report {
 }
 
 /// Returns the audit's findings together with the others.
-async fn check(path: &PathBuf) -> Result<(Report, SealReport), CliError> {
+async fn check(path: &Path) -> Result<(Report, SealReport), CliError> {
     // Nothing is decided here, so a clock that was once wrong does not prevent the check.
     let options = Options::new(Arc::new(SystemClock::start())).with_ahead(ClockAhead::Accept);
     // Dropped after the store, which has it open.
     let copy = PrivateCopy::of_read_only(path)?;
-    let opened = copy.as_ref().map_or(path.as_path(), PrivateCopy::path);
+    let opened = copy.as_ref().map_or(path, PrivateCopy::path);
     let store = SqliteStore::open(opened, options).map_err(|failure| unopened(path, &failure))?;
     let trouble = |failure: store::Failure| serve::store_error(&failure);
     let mut report = store::verify::verify(store.browse()).await.map_err(trouble)?;

@@ -35,8 +35,8 @@ use progress::Line;
 const PROTOCOL: &str = "\
 How a program takes part:
   stdin   the input, as JSON
-  stdout  the output: valid JSON as it is, other text as {\"text\": …}, at most 256 KiB; with
-          --output-base64 any bytes as {\"base64\": …}
+  stdout  the output: valid JSON as it is, other text as {\"text\": …}, at most 256 KiB;
+          any bytes as {\"base64\": …} with --output-base64
   stderr  shown here; its end becomes the message of a failure
   fd 3    progress: lines `progress 40 halfway` or `message reading`
   env     TENURE_TASK_ID, _RUN_ID, _KIND, _QUEUE, _ATTEMPT, _FENCE, _LEASE_ID, _DEADLINE,
@@ -54,8 +54,8 @@ A cancel sends SIGTERM to everything the program started, and SIGKILL shortly be
 grace period ends. After a lost lease it has less than a second. Processes that a program leaves
 running when it exits are killed.
 
-Ctrl-C or SIGTERM stops the worker: it leases nothing more and waits for its programs as long as
---drain says. Those that still run then get SIGTERM, and their tasks are handed back to the queue
+Ctrl-C or SIGTERM stops the worker: it leases nothing more and waits for its programs for the time
+of --drain. Those that still run then get SIGTERM, and their tasks are handed back to the queue
 without counting as a failure.";
 
 #[derive(Debug, clap::Args)]
@@ -79,7 +79,7 @@ pub(crate) struct Arguments {
     /// How long to wait for running tasks after Ctrl-C or SIGTERM
     #[arg(long, value_name = "SPAN", default_value = "25s", value_parser = duration::parse)]
     drain: Duration,
-    /// Take any bytes as output, as {\"base64\": …}; without this, output that is not UTF-8 fails
+    /// Take any bytes as output, as {"base64": …}; without this, output that is not UTF-8 fails
     #[arg(long)]
     output_base64: bool,
     /// Arguments for the program

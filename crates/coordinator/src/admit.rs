@@ -21,7 +21,10 @@ pub use api_keys::ApiKeys;
 pub(crate) use api_keys::KeyError;
 pub use edge::token::{self, TaskPrincipal, TokenRefused, TokenScope};
 pub use keyring::{Keyring, KeyringError, Rotation};
-pub use principals::{AdminPrincipal, AuditorPrincipal, ClientPrincipal, LeaseHolderPrincipal, ReaderPrincipal, WorkerPrincipal};
+pub use principals::{
+    AdminPrincipal, AuditorPrincipal, ClientPrincipal, LeaseHolderPrincipal, ReaderPrincipal,
+    WorkerPrincipal,
+};
 
 use edge::hex;
 

@@ -9,9 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use store::{
-    Administration, Browse, Failure, PeerHint, RemoteChange, RunsOn, Store, TaskKey,
-};
+use store::{Administration, Browse, Failure, PeerHint, RemoteChange, RunsOn, Store, TaskKey};
 use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
 use verdict::request::{Cancel, Heartbeat, Report, Started};

@@ -53,6 +53,8 @@ pub fn retry(
         priority: submitted.priority,
         policy: redrive::policy(submitted, now),
         run_at: None,
+        delay: None,
+        deadline_in: None,
         spec: Spec {
             labels,
             traceparent: call.traceparent.or(found.spec.traceparent),

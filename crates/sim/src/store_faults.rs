@@ -8,12 +8,12 @@ use std::time::Duration;
 use store::{
     Administration, Backlog, Batch, Change, Claimable, CommitFailure, Decided, EndedPosition,
     EndedTask, Failure, FailureKind, Found, IdempotencyKey, KeyOwner, Loaded, LockWait, Lookup,
-    PausedQueues, PeerHint, RemoteChange, Plan, PolledQueues, RunsOn, Selection, Store, StoreStatus, TaskKey, TaskWithSpec,
-    Want, Writer,
+    PausedQueues, PeerHint, Plan, PolledQueues, RemoteChange, RunsOn, Selection, Store,
+    StoreStatus, TaskKey, TaskWithSpec, Want, Writer,
 };
 use storetest::MemoryStore;
 use storetest::memory::{Disk, MemoryBrowse, Synced};
-use verdict::{Moment, Rules, Span, Subject, Task, TaskId, Time};
+use verdict::{Moment, Rules, Span, Subject, Task, Time};
 
 use crate::committer_faults::{CommitterFaults, CommitterId};
 use crate::coverage::CoverageGoal;

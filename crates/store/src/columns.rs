@@ -92,10 +92,6 @@ impl<'a, R: Row> Columns<'a, R> {
         self.row.count(column)
     }
 
-    pub(crate) fn count(&mut self) -> Result<u32, R::Error> {
-        self.optional_count()?.ok_or_else(|| self.unreadable("it is null"))
-    }
-
     pub(crate) fn optional_long(&mut self) -> Result<Option<i64>, R::Error> {
         let column = self.step();
         self.row.long(column)
@@ -186,10 +182,6 @@ impl<'a, R: Row> Columns<'a, R> {
 
     pub(crate) fn digest(&mut self) -> Result<Digest, R::Error> {
         self.fixed().map(Digest::from_bytes)
-    }
-
-    pub(crate) fn optional_digest(&mut self) -> Result<Option<Digest>, R::Error> {
-        Ok(self.optional_fixed()?.map(Digest::from_bytes))
     }
 
     pub(crate) fn scope(&mut self) -> Result<Scope, R::Error> {

@@ -23,6 +23,7 @@ pub mod fixture;
 pub mod grants;
 pub mod insert_only;
 pub mod keys;
+pub mod lookups;
 pub mod pauses;
 pub mod polls;
 pub mod reports;
@@ -52,6 +53,7 @@ macro_rules! conformance_checks {
             insert_only::{refuses_to_change_what_ended, refuses_numbers_that_no_column_holds, refuses_a_second_row_for_an_attempt, refuses_gaps_in_history};
             keys::{finds_the_task_that_has_a_key, remembers_a_key_for_a_day_after_the_end};
             pauses::{are_kept_as_they_are_now, grant_nothing_and_let_the_rest_go_on, fence_batches_that_began_before};
+            lookups::{finds_every_name_at_once, reads_no_excluded_task};
             polls::{recalls_what_a_named_poll_was_given};
             reports::{records_a_report_once, keeps_a_second_attempt_apart, keeps_a_release_apart_from_failures, remembers_refused_reports, carries_payloads_unchanged};
             retention::{forgets_ended_tasks_whole, keeps_what_may_still_be_asked_about, keeps_everything_when_a_batch_is_dropped};

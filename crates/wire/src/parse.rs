@@ -167,8 +167,13 @@ fn in_plain_words(what: &str) -> String {
         other if other.starts_with("struct ") => "an object",
         other => other,
     };
-    let found = found.replace("floating point", "number").replace("map", "object");
-    format!("{}, expected {expected}", found.replace("sequence", "array"))
+    let found = match found {
+        "invalid type: map" => "invalid type: object",
+        "invalid type: sequence" => "invalid type: array",
+        // It quotes the value, which stays as it is.
+        other => other,
+    };
+    format!("{}, expected {expected}", found.replacen(": floating point ", ": number ", 1))
 }
 
 fn quoted_after<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {

@@ -237,7 +237,8 @@ mod tests {
         // S4-35: partial progress is optional, the report is not.
         let small = TaskError::cancelled().with_partial_progress(&"half");
         assert_eq!(small.partial_progress().unwrap().text(), "\"half\"");
-        let large = TaskError::cancelled().with_partial_progress(&u64::MAX);
+        let text = "x".repeat(wire::limits::PAYLOAD_BYTES_MAX);
+        let large = TaskError::cancelled().with_partial_progress(&text);
         assert_eq!(large.partial_progress(), None);
     }
 }

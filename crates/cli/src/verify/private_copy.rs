@@ -6,7 +6,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
@@ -42,10 +42,10 @@ impl PrivateCopy {
         let folder = std::env::temp_dir().join(format!("tenure-verify-{}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&folder)?;
         let copy = Self { file: folder.join("tenure.db"), folder };
-        fs::copy(store, &copy.file)?;
+        copy_writable(store, &copy.file)?;
         let log = with_suffix(store, "-wal");
         if log.exists() {
-            fs::copy(log, with_suffix(&copy.file, "-wal"))?;
+            copy_writable(&log, &with_suffix(&copy.file, "-wal"))?;
         }
         Ok(copy)
     }
@@ -61,6 +61,12 @@ impl Drop for PrivateCopy {
             output::note(format_args!("cannot remove {}: {error}", self.folder.display()));
         }
     }
+}
+
+/// A copy has the permissions of its source, which is read-only.
+fn copy_writable(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    fs::set_permissions(to, fs::Permissions::from_mode(0o600))
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

@@ -27,13 +27,14 @@ const CHOOSING: [(&str, usize); 5] =
     [("exit.rs", 2), ("migrate.rs", 1), ("open_store.rs", 1), ("serve.rs", 1), ("server.rs", 2)];
 
 /// The name of an exit code in the sources, and its number.
-const EXITS: [(&str, u8); 6] = [
+const EXITS: [(&str, u8); 7] = [
     ("Exit::Failed", 1),
     ("Exit::Usage", 2),
     ("Exit::NotFound", 3),
     ("Exit::Conflict", 4),
     ("Exit::Denied", 5),
     ("Exit::Unreachable", 6),
+    ("Exit::Interrupted", 130),
 ];
 
 fn folder(path: &str) -> PathBuf {

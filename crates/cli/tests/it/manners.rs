@@ -7,7 +7,7 @@ fn an_empty_variable_counts_as_unset() {
     let home = Home::new();
     let _server = home.serve();
     let mut command = home.tenure(&["queues", "--json"]);
-    command.env("TENURE_API_KEY", "").env("TENURE_URL", "").env("TENURE_CA_FILE", "");
+    command.env("TENURE_API_KEY", "").env("TENURE_URL", "");
     let ran = command.output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }

@@ -371,6 +371,7 @@ fn the_page_about_many_runs_is_true() {
     let mut page = PageRun::of(&home, "bulk");
     page.block();
     page.block();
+    page.block();
     page.end();
 }
 

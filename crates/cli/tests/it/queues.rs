@@ -21,7 +21,11 @@ fn a_paused_queue_waits_and_says_why() {
     assert!(resumed.stdout.contains("q is not paused"), "{resumed:?}");
     assert_eq!(home.ended(&id)["state"], "succeeded");
     let audit = home.json(&["audit", "--json"]);
-    let actions: Vec<&str> =
-        audit.as_array().unwrap().iter().filter_map(|entry| entry["action"].as_str()).collect();
+    let actions: Vec<&str> = audit["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|entry| entry["action"].as_str())
+        .collect();
     assert!(actions.starts_with(&["queue.resumed", "queue.paused"]), "{actions:?}");
 }

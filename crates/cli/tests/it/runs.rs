@@ -237,5 +237,5 @@ fn a_wait_that_is_interrupted_says_that_the_run_goes_on() {
         "{said}"
     );
     let list = home.json(&["runs", "list", "--json"]);
-    assert_eq!(list["runs"][0]["state"], "queued", "{list}");
+    assert_eq!(list[0]["state"], "queued", "{list}");
 }

@@ -69,17 +69,16 @@ fn the_recipe_for_a_private_authority_leads_to_an_answer() {
 
 /// The port of a server that was told to listen on any; it prints only the address for others.
 fn listening_port(server: &Process) -> u16 {
-    let sockets =
-        |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", server.child.id()));
-    let folder = format!("/proc/{}/fd", server.child.id());
-    let links = std::fs::read_dir(folder).unwrap().filter_map(Result::ok);
-    let links = links.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    let process = format!("/proc/{}", server.child.id());
+    let files = std::fs::read_dir(format!("{process}/fd")).unwrap().filter_map(Result::ok);
+    let links = files.filter_map(|file| std::fs::read_link(file.path()).ok());
     let ours: Vec<String> = links.map(|link| link.to_string_lossy().into_owned()).collect();
-    let table = sockets("net/tcp").unwrap();
+    let table = std::fs::read_to_string(format!("{process}/net/tcp")).unwrap();
     // Columns: number, local address, remote address, state (0A is listening), …, inode.
     let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
     let mut listening = rows.filter(|row| row[3] == "0A");
     let row = listening.find(|row| ours.contains(&format!("socket:[{}]", row[9])));
-    let (_, port) = row.expect("it listens")[1].split_once(':').unwrap().to_owned();
+    let address = row.expect("it listens")[1];
+    let (_, port) = address.split_once(':').expect("an address has a port");
     u16::from_str_radix(port, 16).unwrap()
 }

@@ -116,8 +116,8 @@ fn a_program_that_disappears_stops_its_worker_and_fails_no_run() {
     assert_eq!(worker.exit_code(), 1);
     for id in ids {
         let run = home.run_view(&id);
-        let is_waiting = run["state"] == "queued" || run["state"] == "retry";
-        assert!(is_waiting && run["failures"] == 0, "{run}");
+        // One may be leased to a poll whose answer was on its way when the worker stopped.
+        assert!(run["state"] != "failed" && run["failures"] == 0, "{run}");
     }
 }
 

@@ -147,8 +147,8 @@ fn rotate(
     now: Time,
 ) -> Result<Decided, KeyChangeError> {
     usable(key, now).map_err(|_| KeyChangeError::NotUsable)?;
-    let until = now.plus(overlap);
-    let previous = (overlap > Span::ZERO).then_some(PreviousSecret { digest: key.digest, until });
+    // Even without an overlap the old secret is remembered: it still names the scope of work in hand.
+    let previous = Some(PreviousSecret { digest: key.digest, until: now.plus(overlap) });
     Ok((ApiKey { digest: secret.digest, previous, ..key.clone() }, Some(ROTATED)))
 }
 

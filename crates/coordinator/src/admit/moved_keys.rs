@@ -181,6 +181,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let earlier = sealed_with(&at("postgres.key"), "earlier").await;
+        // The version that shared them did not look at the anchor before it wrote.
+        std::fs::remove_file(anchor_path(&at("postgres.key"))).unwrap();
         let later = sealed_with(&at("postgres.key"), "later").await;
         let stranger = sealed_with(&at("elsewhere.key"), "stranger").await;
         let fresh = MemoryStore::new(Arc::new(ManualClock::default()));

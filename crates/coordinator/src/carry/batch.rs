@@ -14,7 +14,9 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use store::{Batch, CancelHint, Change, CommitFailure, Decided, Failure, FailureKind, LockWait, Selection};
+use store::{
+    Batch, CancelHint, Change, CommitFailure, Decided, Failure, FailureKind, LockWait, Selection,
+};
 use verdict::request::{Extend, Submit};
 use verdict::{Answer, ClosedAttempt, Digest, Moment, Reason, Request, Subject, TaskId, Time};
 

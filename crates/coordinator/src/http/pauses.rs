@@ -1,4 +1,6 @@
 //! `POST /v1/queues/{queue}/pause` and `…/resume`.
+//!
+//! Paths have no escapes, and a queue's name may have slashes: in the path each is written as `~`, which no name has.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -54,6 +56,7 @@ async fn carry_out<S: Store>(
     (scope, queue): (Scope, String),
     wanted: Wanted,
 ) -> Result<Json<QueueStatus>, ApiError> {
+    let queue = queue.replace('~', "/");
     wire::check_name("queue", &queue)?;
     let (place, request) = ((scope.clone(), Name::from(queue.as_str())), Name::new(request));
     let changing = change(&app.inner.keys, &app.coordinator, principal, request, place, wanted);

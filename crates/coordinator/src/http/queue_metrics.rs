@@ -40,7 +40,8 @@ struct QueueFigures {
 
 impl QueueFigures {
     fn of(depth: &QueueDepth, now: Time) -> Self {
-        let QueueDepth { scope, queue, ready, delayed, running, oldest_ready_at } = depth;
+        let QueueDepth { scope, queue, ready, delayed, running, unfinished: _, oldest_ready_at } =
+            depth;
         let labels = QueueLabels {
             tenant: scope.tenant.to_string(),
             workspace: scope.workspace.to_string(),
@@ -56,11 +57,10 @@ impl QueueMetrics {
     /// The `max` queues that need attention most.
     pub(super) fn of(depths: &[QueueDepth], now: Time, max: usize) -> Self {
         let mut order: Vec<&QueueDepth> = depths.iter().collect();
-        let unfinished = |depth: &QueueDepth| depth.ready + depth.delayed + depth.running;
         // A queue without a ready task comes after all others.
         order.sort_by_key(|depth| {
             let oldest = depth.oldest_ready_at;
-            (oldest.is_none(), oldest, Reverse(unfinished(depth)))
+            (oldest.is_none(), oldest, Reverse(depth.unfinished))
         });
         let left_out = order.len().saturating_sub(max) as u64;
         let queues = order.into_iter().take(max).map(|depth| QueueFigures::of(depth, now));
@@ -106,6 +106,7 @@ mod tests {
             ready,
             delayed: 1,
             running: 2,
+            unfinished: ready + 3,
             oldest_ready_at: oldest_ready_at.map(Time::from_millis),
         }
     }

@@ -39,8 +39,9 @@ pub(super) async fn worker<S: Store>(
     if closed == 0 {
         return Ok(found.subject.live().and_then(Task::lease).map(|lease| lease.owner.clone()));
     }
-    let latest = app.coordinator.browse().attempts(key, closed - 1, 1).await?;
-    Ok(latest.into_iter().next().map(|closed| closed.owner))
+    let after = RowsAfter::Attempt(closed - 1);
+    let latest = app.coordinator.browse().rows(key, after, 1).await?;
+    Ok(latest.attempts.into_iter().next().map(|closed| closed.owner))
 }
 
 /// The full view of one run. `None` for a subject that does not exist.

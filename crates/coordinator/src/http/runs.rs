@@ -14,12 +14,12 @@ use wire::requests::{Included, LabelQuery, ListRuns, WaitMs};
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
-use crate::admit::principals::Principal;
-use crate::admit::{Cursors, ReaderPrincipal};
-use crate::ids;
 use super::queue_limit::check_queue;
 use super::run_view::{list_view, refused_calls, submitted, view, worker};
 use super::translate::{category_filter, instant, query, query_with_repeated, state_filter};
+use crate::admit::principals::Principal;
+use crate::admit::{Cursors, ReaderPrincipal};
+use crate::ids;
 
 /// The most refusals in one answer: more would show nothing new about a run.
 const REFUSED_MAX: usize = 1_000;

@@ -156,7 +156,8 @@ mod tests {
 
     #[test]
     fn a_limited_key_sees_its_queues_only() {
-        let (mut workers, _) = page(vec![held("a", "other"), held("b", "q")], vec![waiting("b")], 9);
+        let (mut workers, _) =
+            page(vec![held("a", "other"), held("b", "q")], vec![waiting("b")], 9);
         workers.retain_mut(|worker| narrow(worker, |queue| queue == "q"));
         assert_eq!(names(&(workers.clone(), None)).0, ["b"]);
         assert!(!narrow(&mut workers[0], |queue| queue == "other"), "{workers:?}");

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use store::{
     Administration, Backlog, Batch, Change, Claimable, CommitFailure, Decided, EndedPosition,
-    EndedTask, Failure, FailureKind, Found, Loaded, Lookup, PausedQueues, Plan, PolledQueues, RunsOn, Selection,
-    Store, StoreStatus, TaskWithSpec, Want, Writer,
+    EndedTask, Failure, FailureKind, Found, Loaded, Lookup, PausedQueues, Plan, PolledQueues,
+    RunsOn, Selection, Store, StoreStatus, TaskWithSpec, Want, Writer,
 };
 use storetest::memory::MemoryBrowse;
 use storetest::{ManualClock, MemoryStore};

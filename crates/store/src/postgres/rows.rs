@@ -1,7 +1,7 @@
 //! Decoding of rows that is specific to this engine. The rest is in [`crate::columns`].
 
 use tokio_postgres::types::FromSql;
-use verdict::{Task, TaskId, Time};
+use verdict::{Digest, Task, TaskId, Time};
 
 use super::tables::{Alarm, AlarmRow, Id, IdRow};
 use crate::codec::inline_history::InlineHistory;
@@ -68,6 +68,14 @@ impl<'a> Columns<'a> {
     pub(super) fn take<T: FromSql<'a>>(&mut self) -> Read<T> {
         self.skip(1);
         get(self.row, self.next - 1)
+    }
+
+    pub(super) fn count(&mut self) -> Read<u32> {
+        self.optional_count()?.ok_or_else(|| self.unreadable("it is null"))
+    }
+
+    pub(super) fn optional_digest(&mut self) -> Read<Option<Digest>> {
+        Ok(self.optional_fixed()?.map(Digest::from_bytes))
     }
 }
 

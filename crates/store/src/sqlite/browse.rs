@@ -8,9 +8,9 @@ use verdict::{ClosedAttempt, End, Name, Scope, Subject, TaskId, Time};
 
 use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
+use super::{Shared, administration, listing, pauses, reads};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{self, Browse, RowsAfter, ScanDepth};
-use super::{Shared, administration, listing, pauses, reads};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
 use crate::pauses::PausedQueues;

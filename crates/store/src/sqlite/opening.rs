@@ -177,7 +177,7 @@ pub(super) fn refuse_foreign(connection: &Connection, path: &Path) -> Result<(),
         );
         return Err(Failure::new(FailureKind::Closed, what));
     }
-    let ours = MIGRATIONS.len() as i64;
+    let ours = newest_format();
     match version {
         Some(version) if version > ours => {
             let what = format!(
@@ -206,6 +206,13 @@ fn stored_version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
                 .query_row("SELECT max(version) FROM refinery_schema_history", [], |row| row.get(0))
         }
     }
+}
+
+/// The number in the name of the last migration.
+fn newest_format() -> i64 {
+    let (name, _) = MIGRATIONS[MIGRATIONS.len() - 1];
+    let number = name.trim_start_matches('V').split("__").next().and_then(|it| it.parse().ok());
+    number.expect("a migration is named V<number>__<what>")
 }
 
 /// Applies all missing migrations in one transaction, so that a process killed midway leaves none of them.

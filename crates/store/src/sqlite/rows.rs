@@ -5,7 +5,7 @@ use verdict::{Name, Policy, Span, State, Task, TaskId, Time};
 
 use super::live_index::IndexedTask;
 use super::ready_index::{KindQueueId, ReadyIndex};
-use super::tables::{Key, KeyRow};
+use super::tables::{Key, KeyRow, OldTerms, OldTermsRow};
 use crate::codec::Stored;
 use crate::codec::inline_history::InlineHistory;
 use crate::columns::{self, Row, TaskHead};
@@ -83,13 +83,6 @@ impl<'a> Columns<'a> {
             (None, Some(text)) => Policy::read(&text).map_err(|error| self.unreadable(error)),
             (None, None) => Err(self.unreadable("it is null")),
         }
-    }
-}
-
-columns! {
-    /// The policy as text, in rows from before policies were packed.
-    OldTerms reads OldTermsRow {
-        policy: Option<String>,
     }
 }
 

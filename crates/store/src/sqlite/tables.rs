@@ -21,6 +21,13 @@ columns! {
 }
 
 columns! {
+    /// The policy as text, in rows from before policies were packed.
+    OldTerms reads OldTermsRow {
+        policy: Option<String>,
+    }
+}
+
+columns! {
     DoneKey(row: i64) {
         row: i64 = &row,
     }
@@ -58,8 +65,7 @@ pub(super) const INPUTS: Table = Table {
         Specification::COLUMNS,
         Tale::COLUMNS,
     ],
-    // The policy as text, in rows from before policies were packed.
-    unwritten: &[Column::of::<Option<String>>("policy")],
+    unwritten: OldTerms::COLUMNS,
 };
 
 pub(super) const LIVE: Table = Table {

@@ -13,8 +13,7 @@ use store::sqlite::{Options, SqliteStore};
 use store::{
     Administration, ApiKey, Audit, AuditFilter, Browse, ClockAhead, Entry, FailureKind,
     PauseChange, PostgresStore, PreviousSecret, QueuePause, RowsAfter, ScanDepth, Seal, Store,
-    SystemClock, TaskBundle,
-    TaskKey, TaskWithSpec, TenantLimits, Writer,
+    SystemClock, TaskBundle, TaskKey, TaskWithSpec, TenantLimits, Writer,
 };
 use storetest::ManualClock;
 use storetest::conformance::carry::carry;

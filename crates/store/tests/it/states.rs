@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use store::sqlite::{Options, SqliteStore};
-use store::{Batch, Browse, QueueDepth, Want, Writer};
+use store::{Batch, Browse, QueueDepth, Selection, Want, Writer};
 use storetest::ManualClock;
 use storetest::conformance::{Between, Driver, Fixture};
 use tokio_postgres::NoTls;
@@ -26,7 +26,7 @@ impl Fixture for File {
     type Store = SqliteStore;
 
     async fn open(&mut self, clock: Arc<ManualClock>) -> SqliteStore {
-        SqliteStore::open(&self.path(), Options::new(clock)).expect("the file opens")
+        SqliteStore::open(self.path(), Options::new(clock)).expect("the file opens")
     }
 }
 
@@ -51,10 +51,11 @@ async fn is_counted_and_not_granted<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(driver.browse().unfinished(&tenants).await.expect("browsing works"), [3]);
     let want = Want { scope, queues: vec!["images".into()], kinds: None, max: 3 };
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    let now = batch.now().await.expect("there is a clock");
+    let now = batch.moment().await.expect("there is a clock").now;
     let ready = batch.ready(&[want], now).await.expect("the others are read");
     assert_eq!(ready[0].len(), 1, "only the task that waits");
-    let running = batch.running(None, 3).await.expect("the others are read");
+    let selection = Selection::Running { after: None };
+    let running = batch.select(selection, 3).await.expect("the others are read");
     assert_eq!(running.len(), 1, "only the task that runs");
 }
 

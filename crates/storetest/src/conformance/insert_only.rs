@@ -71,11 +71,8 @@ pub async fn refuses_numbers_that_no_column_holds<F: Fixture>(driver: &mut Drive
         spoil(task);
         driver.pause().await;
         let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-        batch
-            .look_up(Lookup::tasks(std::slice::from_ref(&key)))
-            .await
-            .expect("loading works")
-            .tasks;
+        let lookup = Lookup::tasks(std::slice::from_ref(&key));
+        batch.look_up(lookup).await.expect("loading works");
         let change = Change { after, ..beat.clone() };
         let failure =
             batch.save(Decided::changes(vec![change])).await.expect_err("no column holds it");

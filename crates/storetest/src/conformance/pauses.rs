@@ -74,7 +74,7 @@ pub async fn fence_batches_that_began_before<F: Fixture>(driver: &mut Driver<F>)
     let (scope, now) = (Scope::default(), driver.now());
     let key = driver.add(&scope, "images").await;
     let store = driver.store().clone();
-    if store.opened().writers < 2 {
+    if store.status().writers < 2 {
         // The only writer pauses between its batches.
         return;
     }
@@ -82,7 +82,7 @@ pub async fn fence_batches_that_began_before<F: Fixture>(driver: &mut Driver<F>)
     let want = Want { scope: scope.clone(), queues: vec!["images".into()], kinds: None, max: 1 };
     let poll = Poll { want, worker: "ann".into(), name: None, first_lease: 1 << 96 };
     let mut batch = peer.begin().await.expect("a batch can be begun");
-    let epoch = store.opened().epoch;
+    let epoch = store.status().epoch;
     let given = carry(&mut batch, epoch, Call::Poll(poll)).await.expect("the store takes it");
     assert_eq!(granted(given).len(), 1);
     let act = Administration {

@@ -84,10 +84,12 @@ pub async fn keeps_a_release_apart_from_failures<F: Fixture>(driver: &mut Driver
     let outcome = AttemptOutcome::Released;
     let released = driver.about(&key, report(&first, Outcome::Released)).await;
     assert_eq!(released, Answer::Committed { outcome, state: State::Retry, replayed: false });
-    let attempts = driver.browse().attempts(&key, 0, 99).await.expect("browsing works");
+    let attempts = driver.browse().rows(&key, RowsAfter::Attempt(0), 99).await;
+    let attempts = attempts.expect("browsing works").attempts;
     assert_eq!(attempts[0].outcome, outcome);
     assert_eq!(attempts[0].reason, Some(Reason::Released));
-    let history = driver.browse().history(&key, 2, 9).await.expect("browsing works");
+    let history = driver.browse().rows(&key, RowsAfter::Entry(2), 9).await;
+    let history = history.expect("browsing works").history;
     let Event::AttemptClosed { closed, .. } = &history[0].events[0] else { panic!("{history:?}") };
     assert_eq!(**closed, attempts[0]);
     let Subject::Live(task) = driver.load(&key).await else { panic!("the task lives") };

@@ -11,7 +11,8 @@ use store::clock::MonotonicClock;
 use store::failure::Failure;
 use store::pauses::PausedQueues;
 use store::row::{
-    Bodies, Entry, Filter, HeldLeases, Listed, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
+    Bodies, Entry, Filter, HeldLeases, Listed, Listing, QueueDepth, Refused, StoredTask,
+    TaskBundle, TaskKey, TaskRows,
 };
 use store::row_size::{self, ByteBudget};
 use verdict::event::{Event, Submitted};

@@ -97,6 +97,9 @@ pub struct AttemptClaims {
     pub completed_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Metrics>,
+    /// Results of an attempt that did not succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_progress: Option<Json>,
     /// The trace context of the work itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,

@@ -78,7 +78,8 @@ fn submit_run() -> Value {
     json!({
         "kind": "k", "queue": "q", "input": {"a": 1}, "goal": "g", "taskKey": "t", "assetId": "a",
         "resources": resources(), "priority": 1, "maxAttempts": 2, "lostMax": 3, "leaseMs": 4,
-        "heartbeatIntervalMs": 5, "cancelGraceMs": 6, "runAt": AT, "deadline": AT, "seed": 7,
+        "heartbeatIntervalMs": 5, "cancelGraceMs": 6, "runAt": AT, "delayMs": 1, "deadline": AT,
+        "deadlineMs": 2, "seed": 7,
         "labels": {"l": "v"}, "retry": {"baseMs": 1, "capMs": 2}, "traceparent": "p",
         "idempotencyKey": "i",
     })
@@ -180,6 +181,7 @@ fn history_entry() -> Value {
 
 fn claims() -> Value {
     json!({"startedAt": AT, "heartbeatAt": AT, "completedAt": AT, "metrics": metrics(),
+        "partialProgress": {"rows": 1},
         "traceparent": "p"})
 }
 
@@ -201,7 +203,12 @@ fn record() -> Value {
 }
 
 fn queue_view() -> Value {
-    json!({"queue": "q", "ready": 1, "delayed": 2, "running": 3, "oldestReadyAt": AT})
+    json!({"queue": "q", "ready": 1, "delayed": 2, "running": 3, "oldestReadyAt": AT,
+        "pause": pause()})
+}
+
+fn pause() -> Value {
+    json!({"pausedAt": AT, "pausedBy": "k", "reason": "r"})
 }
 
 fn problem_sample() -> Value {
@@ -262,8 +269,9 @@ fn check_answers(shapes: &mut Shapes) {
     shapes.check_open::<answers::RunList>("RunList", json!({"runs": [run()], "nextCursor": "c"}));
     let cancelled = json!({"runId": "r", "state": "running", "cancelRequestedAt": AT});
     shapes.check_open::<answers::CancelAccepted>("CancelAccepted", cancelled);
-    let leases = json!({"leases": [envelope()], "serverTime": AT});
+    let leases = json!({"leases": [envelope()], "signals": [{"taskId": "t"}], "serverTime": AT});
     shapes.check_open::<answers::Leases>("Leases", leases);
+    shapes.check_open::<answers::Signal>("Signal", json!({"taskId": "t"}));
     shapes.check_open::<answers::Envelope>("Envelope", envelope());
     let started = json!({"acknowledged": true, "verdict": "COMMITTED", "serverTime": AT});
     shapes.check_open::<answers::StartedAck>("StartedAck", started);
@@ -316,7 +324,18 @@ fn check_workers(shapes: &mut Shapes) {
     shapes.check_open::<answers::Workers>("Workers", workers);
 }
 
+fn check_pauses(shapes: &mut Shapes) {
+    let wanted = json!({"reason": "r", "tenantId": "t", "workspaceId": "w"});
+    shapes.check_strict::<pausing::PauseQueue>("PauseQueue", wanted);
+    let wanted = json!({"tenantId": "t", "workspaceId": "w"});
+    shapes.check_strict::<pausing::ResumeQueue>("ResumeQueue", wanted);
+    shapes.check_open::<pausing::Pause>("Pause", pause());
+    let status = json!({"queue": "q", "tenantId": "t", "workspaceId": "w", "pause": pause()});
+    shapes.check_open::<pausing::QueueStatus>("QueueStatus", status);
+}
+
 fn check_administration(shapes: &mut Shapes) {
+    check_pauses(shapes);
     let create = json!({"name": "n", "roles": ["worker"], "tenantId": "t", "workspaceId": "w",
         "queues": ["q"], "expiresAt": AT});
     shapes.check_strict::<admin::CreateKey>("CreateKey", create);
@@ -408,6 +427,8 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/leases", "post"),
         ("/v1/limits", "get post"),
         ("/v1/queues", "get"),
+        ("/v1/queues/{queue}/pause", "post"),
+        ("/v1/queues/{queue}/resume", "post"),
         ("/v1/reports", "post"),
         ("/v1/runs", "get post"),
         ("/v1/runs/{runId}", "get"),

@@ -122,6 +122,8 @@ const BANS: &[Ban] = &[
             "traces",
             "open_store",
             "dev",
+            "lost_store",
+            "submit_defaults",
             "verify",
             "coordinators",
             "backup",

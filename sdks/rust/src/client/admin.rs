@@ -66,15 +66,22 @@ impl Client {
 
     /// Pauses a queue: when this returns, nothing is leased from it any more. Everything else goes on.
     pub async fn pause_queue(&self, queue: &str, how: &PauseQueue) -> Result<QueueStatus, Error> {
-        self.transport.call(&self.post(&["v1", "queues", queue, "pause"], how)?).await
+        let path = ["v1", "queues", &in_path(queue), "pause"];
+        self.transport.call(&self.post(&path, how)?).await
     }
 
     /// Resumes a paused queue.
     pub async fn resume_queue(&self, queue: &str, how: &ResumeQueue) -> Result<QueueStatus, Error> {
-        self.transport.call(&self.post(&["v1", "queues", queue, "resume"], how)?).await
+        let path = ["v1", "queues", &in_path(queue), "resume"];
+        self.transport.call(&self.post(&path, how)?).await
     }
 
     fn without_retries(&self) -> crate::transport::Transport {
         self.transport.clone().with_retries(Retries::NONE)
     }
+}
+
+/// A queue's name as a segment of a path, which has no escapes.
+fn in_path(queue: &str) -> String {
+    queue.replace('/', "~")
 }

@@ -162,11 +162,17 @@ async fn a_signal_from_a_poll_sends_the_heartbeat_of_its_task_now() {
     for concurrency in [2, 1] {
         let coordinator = Coordinator::start().await;
         let worker = worker(&coordinator).concurrency(concurrency);
-        let running = Running::start(worker.handle("work", |ctx: Ctx, _: Value| async move {
-            ctx.cancelled().await;
-            Err::<(), _>(TaskError::cancelled())
+        let begun = Arc::new(Log::new());
+        let log = Arc::clone(&begun);
+        let running = Running::start(worker.handle("work", move |ctx: Ctx, n: u32| {
+            log.push(n);
+            async move {
+                ctx.cancelled().await;
+                Err::<(), _>(TaskError::cancelled())
+            }
         }));
         coordinator.offer([patient_envelope(1)]);
+        begun.until("execution", |seen| !seen.is_empty()).await;
         // The second poll waits while the task runs. A worker without a free slot sends it for
         // signals alone.
         let polls = coordinator.until("/leases", 2).await;

@@ -17,8 +17,8 @@ async fn labels_are_repeated_and_all_must_match() {
         let two = api.submit(json!({"labels": {"team": "a"}})).await;
         api.submit(json!({})).await;
         assert_eq!(listed(&api, "label=team").await, [two.clone(), one.clone()], "any value");
-        assert_eq!(listed(&api, "label=team=a&limit=5&label=env").await, [one.clone()]);
-        assert_eq!(listed(&api, "label=env=x%3Dy%26z&label=team%3Da").await, [one.clone()]);
+        assert_eq!(listed(&api, "label=team=a&limit=5&label=env").await, [one.as_str()]);
+        assert_eq!(listed(&api, "label=env=x%3Dy%26z&label=team%3Da").await, [one.as_str()]);
         assert_eq!(listed(&api, "label=team=a&label=team=b").await, [] as [&str; 0]);
         assert_eq!(listed(&api, "label=team=").await, [] as [&str; 0], "an empty value is a value");
         for odd in ["label=", "label==a", "label=a%00", "label=a%20b"] {
@@ -67,10 +67,10 @@ async fn a_worker_and_a_category_select_what_it_did() {
         api.submit(json!({})).await;
         let held = api.lease("w2").await;
         let waiting = api.submit(json!({})).await;
-        assert_eq!(listed(&api, "worker=w1").await, [broken.run.clone()]);
-        assert_eq!(listed(&api, "worker=w2").await, [held.run.clone()]);
+        assert_eq!(listed(&api, "worker=w1").await, [broken.run.as_str()]);
+        assert_eq!(listed(&api, "worker=w2").await, [held.run.as_str()]);
         assert_eq!(listed(&api, "worker=w3").await, [] as [&str; 0]);
-        assert_eq!(listed(&api, "category=DATA_QUALITY").await, [broken.run.clone()]);
+        assert_eq!(listed(&api, "category=DATA_QUALITY").await, [broken.run.as_str()]);
         assert_eq!(listed(&api, "category=TIMEOUT").await, [] as [&str; 0]);
         let both = "category=DATA_QUALITY&worker=w2";
         assert_eq!(listed(&api, both).await, [] as [&str; 0]);

@@ -123,7 +123,6 @@ async fn polls_outside_their_limits_are_refused() {
     for api in both().await {
         let poll = |more| merged(json!({"workerId": "w1", "queues": ["q"], "max": 1}), more);
         for (more, field) in [
-            (json!({"max": 0}), "max"),
             (json!({"max": 257}), "max"),
             (json!({"queues": []}), "queues"),
             (json!({"queues": "q"}), "queues"),

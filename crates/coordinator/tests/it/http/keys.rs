@@ -280,7 +280,7 @@ async fn odd_wishes_are_named() {
         let odd = [
             (json!({"roles": []}), "roles"),
             (json!({"roles": ["client", "client"]}), "roles"),
-            (json!({"roles": ["client"], "queues": ["q"]}), "queues"),
+            (json!({"roles": ["admin"], "queues": ["q"]}), "queues"),
             (json!({"roles": ["worker"], "queues": []}), "queues"),
             (json!({"roles": ["client"], "tenantId": "a b"}), "tenantId"),
             (json!({"roles": ["client"], "secret": "mine"}), "secret"),

@@ -96,7 +96,7 @@ async fn a_retry_is_a_new_run_with_the_same_settings() {
         assert_eq!((new["attempt"].as_u64(), new["failures"].as_u64()), (Some(0), Some(0)));
         assert_eq!(api.run(&old).await, before, "an ended run never changes");
         // The retry is a run like any other: it is leased, fails, and can be retried.
-        let lease = api.lease("w2").await;
+        let lease = api.lease("w1").await;
         assert_eq!(lease.run, new["runId"].as_str().unwrap());
         api.fail(&lease).await.ok();
         let third = retry(&api, &lease.run, None).await.text("runId");

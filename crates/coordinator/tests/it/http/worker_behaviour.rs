@@ -286,7 +286,7 @@ async fn a_worker_that_stops_hands_its_task_back_without_a_penalty() {
         let other = api.complete(&lease, json!({"outcome": "SUCCEEDED"})).await;
         other.problem(409, "conflicting_report");
         api.pass(seconds(1)).await;
-        let next = api.lease("w2").await;
+        let next = api.lease("w1").await;
         assert_eq!(next.attempt(), 2);
         api.succeed(&next).await.ok();
         let record = api.get(&format!("/v1/runs/{}/record", lease.run)).await.ok();

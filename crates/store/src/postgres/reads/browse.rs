@@ -18,7 +18,8 @@ use crate::postgres::connection::session;
 use crate::postgres::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
 use crate::postgres::{Shared, administration, scopes};
 use crate::row::{
-    Entry, Filter, HeldLeases, Listing, PAGE_BYTES_MAX, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
+    Entry, Filter, HeldLeases, Listing, PAGE_BYTES_MAX, QueueDepth, Refused, StoredTask,
+    TaskBundle, TaskKey, TaskRows,
 };
 use crate::row_size::{self, ByteBudget};
 

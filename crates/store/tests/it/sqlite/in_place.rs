@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use store::{Batch, Browse, CommitFailure, FailureKind, Store, Writer};
+use store::{Batch, Browse, CommitFailure, Decided, FailureKind, Store, Writer};
 
 use super::test_coordinator::{StepFailure, TestCoordinator, key};
 
@@ -55,7 +55,7 @@ async fn a_database_that_is_deleted_during_a_batch_is_noticed_before_the_commit(
     let path = folder.path().join("tenure.db");
     let mut coordinator = TestCoordinator::open(&path).await;
     let mut batch = coordinator.writer.begin().await.unwrap();
-    batch.keep_alive();
+    batch.save(Decided::keep_alive()).await.unwrap();
     fs::remove_file(&path).unwrap();
     match batch.commit().await {
         Err(CommitFailure::RolledBack(failure)) => assert_eq!(failure.kind, FailureKind::Missing),

@@ -125,7 +125,10 @@ async fn only_what_ended_a_day_ago_can_be_named_as_leaving_by_anybody() {
     // The first submission lives until the last day; the fifth waits; the ninth does not exist.
     for row in [1, 5, 9] {
         let refusal = leave(row).unwrap_err();
-        assert!(refusal.to_string().contains("only what ended a day ago"), "{refusal}");
+        assert!(
+            refusal.to_string().contains("only tasks that ended at least a day ago"),
+            "{refusal}"
+        );
     }
     // An old end may be deleted, and only its own rows with it.
     leave(2).unwrap();
