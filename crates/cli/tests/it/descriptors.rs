@@ -1,19 +1,12 @@
 //! A server with a low limit on open files: callers wait or are refused, the store is never lost.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
-use std::time::Duration;
 
-use serde_json::Value;
-
+use crate::caller::Caller;
 use crate::home::{Home, Process, wait_until};
 
 const FILES_MAX: usize = 64;
 const CALLERS: usize = 200;
-
-/// Longer than any answer of a healthy server takes.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server in a shell that may open only a few files.
 fn serve(home: &Home) -> Process {
@@ -28,39 +21,6 @@ fn serve(home: &Home) -> Process {
         };
     }
     Process::start(command)
-}
-
-/// A connection that stays open.
-struct Caller {
-    stream: TcpStream,
-    key: String,
-}
-
-impl Caller {
-    fn connect(ready: &Value) -> Caller {
-        let address = ready["url"].as_str().unwrap().strip_prefix("http://").unwrap();
-        let stream = TcpStream::connect(address.parse::<SocketAddr>().unwrap()).unwrap();
-        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        Caller { stream, key: ready["apiKey"].as_str().unwrap().to_owned() }
-    }
-
-    /// The head of the answer, and the part of its body that arrived with it.
-    fn ask(&mut self, method: &str, path: &str, body: &str) -> std::io::Result<String> {
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            self.key,
-            body.len()
-        );
-        self.stream.write_all(head.as_bytes())?;
-        let mut answer = [0; 4096];
-        let read = self.stream.read(&mut answer)?;
-        Ok(String::from_utf8_lossy(&answer[..read]).into_owned())
-    }
-
-    fn submit(&mut self) -> String {
-        self.ask("POST", "/v1/runs", r#"{"kind": "k", "queue": "q"}"#).unwrap()
-    }
 }
 
 #[test]

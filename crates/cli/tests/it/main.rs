@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report, in its helpers too")]
 
 mod bench;
+mod caller;
 mod crash;
 mod descriptors;
 mod error_codes;
@@ -15,6 +16,7 @@ mod home;
 mod keys;
 mod lost_store;
 mod manners;
+mod memory_limit;
 mod operate_backup;
 mod operate_bulk;
 mod operate_config;
