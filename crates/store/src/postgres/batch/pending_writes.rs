@@ -163,7 +163,7 @@ impl PendingTask {
                 writes::new_live(&mut column_batches.new_live, live);
             }
             (Subject::Live(task), Some(guard)) => {
-                let alarm_at = alarm_for(task, locked.and_then(|locked| locked.alarm_at));
+                let alarm_at = alarm_for(task, locked.and_then(|locked| locked.alarm_at), now);
                 let live = LiveTask { task, inline_history: &inline_history, now, alarm_at };
                 writes::changed(&mut column_batches.changed, live, guard);
             }
@@ -226,10 +226,11 @@ impl LockedRow {
 /// The number of the entry that is stored with the input.
 const SUBMISSION: u32 = 1;
 
-/// Keeps an alarm that fires before the task wakes: then the row keeps its position in every index.
-fn alarm_for(task: &Task, alarm: Option<Time>) -> Option<Time> {
+/// Keeps an alarm that will fire before the task wakes: then the row keeps its position in every index. An alarm that
+/// has fired is never kept, because sweeps begin where the last one ended and would not find it again.
+fn alarm_for(task: &Task, alarm: Option<Time>, now: Time) -> Option<Time> {
     let wakes_at = task.wakes_at()?;
-    Some(alarm.filter(|alarm| *alarm <= wakes_at).unwrap_or(wakes_at))
+    Some(alarm.filter(|alarm| !alarm.has_come(now) && *alarm <= wakes_at).unwrap_or(wakes_at))
 }
 
 fn check_numbers(entries: &[Entry], first: u32) -> Result<(), Failure> {
