@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use coordinator::admit::moved_keys;
 use store::postgres::{self, PostgresStore};
-use store::sqlite::{Options, SqliteStore};
+use store::sqlite::{Options, SqliteStore, copy_target};
 use store::{ClockAhead, Failure, FailureKind, Store, SystemClock};
 
 use crate::exit::{CliError, Exit};
@@ -63,6 +63,8 @@ pub(crate) async fn open(
 ) -> Result<OpenStore, CliError> {
     match address {
         StoreAddress::Sqlite(path) => {
+            // An interrupted copy leaves a key file without a database, and has its own remedy.
+            copy_target::refuse_unfinished(path).map_err(|f| serve::store_error(&f))?;
             lost_store::refuse(path)?;
             let options = Options::new(Arc::new(SystemClock::start())).with_ahead(ahead);
             let store = SqliteStore::open(path, options).map_err(|f| serve::store_error(&f))?;

@@ -37,7 +37,7 @@ pub fn inspect(target: &Path) -> Result<(), MoveFailure> {
 }
 
 /// Refuses a path with an unfinished copy, so that an empty store is not created and taken for the copied one.
-pub(super) fn refuse_unfinished(path: &Path) -> Result<(), Failure> {
+pub fn refuse_unfinished(path: &Path) -> Result<(), Failure> {
     if path.exists() || !with_suffix(path, UNFINISHED).exists() {
         return Ok(());
     }

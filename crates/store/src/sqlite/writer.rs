@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use verdict::{Span, Time};
 
+use super::backup::with_suffix;
 use super::batch::SqliteBatch;
 use super::keys::KeyIndex;
 use super::live_index::{IndexedTask, LiveIndex};
@@ -178,6 +179,8 @@ impl SqliteWriter {
             .map_err(errors::while_doing("reading the live tasks"))?;
         let paused =
             pauses::read(&connection).map_err(errors::while_doing("reading the paused queues"))?;
+        // The reads above opened the log.
+        shared.in_place.follow_log(&with_suffix(&shared.path, "-wal"))?;
         faultpoint::point!("open.rebuilt");
         Ok(Self { connection, memory, paused, shared })
     }
@@ -212,6 +215,7 @@ impl Writer for SqliteWriter {
 
 impl Drop for SqliteWriter {
     fn drop(&mut self) {
+        self.shared.in_place.forget_log();
         self.shared.release_writer();
     }
 }

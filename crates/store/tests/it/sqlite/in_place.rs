@@ -39,6 +39,19 @@ async fn a_deleted_database_takes_no_more_commits_and_a_returned_one_does() {
 }
 
 #[tokio::test]
+async fn without_its_log_a_store_takes_no_more_commits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenure.db");
+    let mut coordinator = TestCoordinator::open(&path).await;
+    coordinator.submit(1).await.unwrap();
+    fs::rename(beside(&path, "-wal"), beside(&path, ".away")).unwrap();
+    let why = refused(&mut coordinator).await;
+    assert!(why.contains("tenure.db-wal was deleted"), "{why}");
+    fs::rename(beside(&path, ".away"), beside(&path, "-wal")).unwrap();
+    coordinator.submit(2).await.unwrap();
+}
+
+#[tokio::test]
 async fn without_its_lock_file_a_store_takes_no_more_commits() {
     // Another process could open the same database.
     let folder = tempfile::tempdir().unwrap();
