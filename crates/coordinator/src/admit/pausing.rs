@@ -63,7 +63,8 @@ pub(crate) async fn change<S: Store>(
         })?;
         let decided = decide(&paused, &admin, (scope, queue), wanted, now)?;
         if let Some((change, audit)) = decided.act {
-            let audit = vec![Audit { request: Some(request), ..audit }];
+            let audit = audit.map(|audit| Audit { request: Some(request), ..audit });
+            let audit = Vec::from_iter(audit);
             let act = Administration { pauses: vec![change], audit, ..Administration::default() };
             coordinator.administer(act).await?;
         }
@@ -73,9 +74,9 @@ pub(crate) async fn change<S: Store>(
     changing.await.unwrap_or(Err(PauseError::Request(RequestError::Unknown)))
 }
 
-/// What to write, if anything, and the pause of the queue afterwards.
+/// What to write, if anything, with its record if it is a change, and the pause of the queue afterwards.
 struct Decided {
-    act: Option<(PauseChange, Audit)>,
+    act: Option<(PauseChange, Option<Audit>)>,
     after: Option<QueuePause>,
 }
 
@@ -104,12 +105,17 @@ fn decide(
         seal: None,
     };
     match (before, wanted) {
-        (before @ Some(_), Wanted::Paused { .. }) => Ok(Decided { act: None, after: before }),
+        (Some(before), Wanted::Paused { .. }) => {
+            // Written once more: the call that wrote it may not have waited for batches under way, and this one may
+            // not answer before they have ended.
+            let again = PauseChange::Pause(before.clone());
+            Ok(Decided { act: Some((again, None)), after: Some(before) })
+        }
         (None, Wanted::Resumed) => Ok(Decided { act: None, after: None }),
         (Some(before), Wanted::Resumed) => {
             let audit = audit(RESUMED, Some(before.fingerprint()), None);
             let change = PauseChange::Resume { scope, queue };
-            Ok(Decided { act: Some((change, audit)), after: None })
+            Ok(Decided { act: Some((change, Some(audit))), after: None })
         }
         (None, Wanted::Paused { reason }) => {
             if paused.iter().filter(|it| it.scope.tenant == scope.tenant).count()
@@ -122,7 +128,7 @@ fn decide(
                 QueuePause { scope: scope.clone(), queue: queue.clone(), at: now, by, reason };
             let audit = audit(PAUSED, None, Some(pause.fingerprint()));
             Ok(Decided {
-                act: Some((PauseChange::Pause(pause.clone()), audit)),
+                act: Some((PauseChange::Pause(pause.clone()), Some(audit))),
                 after: Some(pause),
             })
         }

@@ -128,8 +128,8 @@ pub(in crate::postgres) async fn refresh(shared: &Shared) -> Result<PausedQueues
 const WAIT_FOR_BATCHES: &str = "LOCK TABLE tenure.batches IN SHARE MODE";
 
 /// Each try waits up to the lock timeout of the session, two seconds, in which no batch can commit. The pause in
-/// between lets waiting batches commit. Together they are as long as a batch may take.
-const WAIT_TRIES: usize = 15;
+/// between lets waiting batches commit. A caller that learns that this was not enough repeats the call, and waits again.
+const WAIT_TRIES: usize = 3;
 const WAIT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Makes a change of pauses effective for every coordinator, after it is committed.
