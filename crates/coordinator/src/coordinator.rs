@@ -267,7 +267,7 @@ impl<S: Store> Coordinator<S> {
         &self,
         poll: Poll,
     ) -> Result<(Vec<Granted>, Vec<TaskId>), RequestError> {
-        let watch = self.signals.subscribe(&poll.scope, &poll.worker);
+        let watch = self.signals.subscribe(&poll);
         let granted = self.lease_unless_raised(poll, &watch).await?;
         Ok((granted, watch.take()))
     }
@@ -277,8 +277,9 @@ impl<S: Store> Coordinator<S> {
         poll: Poll,
         watch: &SignalWatch,
     ) -> Result<Vec<Granted>, RequestError> {
-        if watch.is_raised() {
-            return Ok(Vec::new());
+        if watch.is_raised() && poll.max > 0 {
+            // A repeated poll still gets the leases that it was granted before.
+            return self.lease(Poll { until: tokio::time::Instant::now(), ..poll }).await;
         }
         let (until, draining) = (poll.until, self.intake.draining());
         if poll.max == 0 {

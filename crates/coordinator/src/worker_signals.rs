@@ -5,12 +5,14 @@
 //! all of this state loses nothing but time. A cancel that arrives while its worker has no poll waiting is kept for
 //! the next poll.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use store::CancelHint;
 use tokio::sync::Notify;
 use verdict::{Name, Scope, TaskId};
+
+use crate::item::Poll;
 
 /// How many tasks may wait for a poll of their workers. Where several coordinators share a store, most signals are for
 /// workers that poll elsewhere; they are dropped together when there are this many.
@@ -24,7 +26,8 @@ pub(crate) struct WorkerSignals(Arc<Mutex<Signals>>);
 
 #[derive(Debug, Default)]
 struct Signals {
-    pending: HashMap<WorkerKey, BTreeSet<TaskId>>,
+    /// With the queue of each task: a poll is told of its queues only.
+    pending: HashMap<WorkerKey, BTreeMap<TaskId, Name>>,
     /// The number of tasks in `pending`.
     count: usize,
     waiting: HashMap<WorkerKey, Arc<Notify>>,
@@ -34,13 +37,14 @@ struct Signals {
 pub(crate) struct SignalWatch {
     signals: WorkerSignals,
     worker: WorkerKey,
+    queues: Vec<Name>,
     notify: Arc<Notify>,
 }
 
 impl WorkerSignals {
     /// Announces that the next heartbeat for this task brings a signal.
     pub(crate) fn raise(&self, hint: CancelHint) {
-        let CancelHint { scope, worker, task } = hint;
+        let CancelHint { scope, queue, worker, task } = hint;
         let mut signals = self.locked();
         if signals.count >= PENDING_MAX {
             signals.pending.clear();
@@ -50,14 +54,14 @@ impl WorkerSignals {
         if let Some(notify) = signals.waiting.get(&worker) {
             notify.notify_waiters();
         }
-        let is_new = signals.pending.entry(worker).or_default().insert(task);
-        signals.count += usize::from(is_new);
+        let known = signals.pending.entry(worker).or_default().insert(task, queue);
+        signals.count += usize::from(known.is_none());
     }
 
-    pub(crate) fn subscribe(&self, scope: &Scope, worker: &Name) -> SignalWatch {
-        let worker = (scope.clone(), worker.clone());
+    pub(crate) fn subscribe(&self, poll: &Poll) -> SignalWatch {
+        let worker = (poll.scope.clone(), poll.worker.clone());
         let notify = self.locked().waiting.entry(worker.clone()).or_default().clone();
-        SignalWatch { signals: self.clone(), worker, notify }
+        SignalWatch { signals: self.clone(), worker, queues: poll.queues.clone(), notify }
     }
 
     fn locked(&self) -> MutexGuard<'_, Signals> {
@@ -68,7 +72,9 @@ impl WorkerSignals {
 impl SignalWatch {
     /// Whether a task of the worker has a signal.
     pub(crate) fn is_raised(&self) -> bool {
-        self.signals.locked().pending.contains_key(&self.worker)
+        let signals = self.signals.locked();
+        let tasks = signals.pending.get(&self.worker);
+        tasks.is_some_and(|tasks| tasks.values().any(|queue| self.queues.contains(queue)))
     }
 
     /// Waits until a task of the worker has a signal.
@@ -88,9 +94,16 @@ impl SignalWatch {
     /// The tasks that have a signal, each once.
     pub(crate) fn take(&self) -> Vec<TaskId> {
         let mut signals = self.signals.locked();
-        let tasks = signals.pending.remove(&self.worker).unwrap_or_default();
-        signals.count -= tasks.len();
-        tasks.into_iter().collect()
+        let Some(tasks) = signals.pending.get_mut(&self.worker) else { return Vec::new() };
+        let told: Vec<TaskId> = tasks
+            .extract_if(.., |_, queue| self.queues.contains(queue))
+            .map(|(id, _)| id)
+            .collect();
+        if tasks.is_empty() {
+            signals.pending.remove(&self.worker);
+        }
+        signals.count -= told.len();
+        told
     }
 }
 
@@ -110,11 +123,35 @@ mod tests {
 
     fn hint(worker: &str, task: u128) -> CancelHint {
         let task = TaskId::from_u128(task);
-        CancelHint { scope: Scope::default(), worker: worker.into(), task }
+        CancelHint { scope: Scope::default(), queue: "q".into(), worker: worker.into(), task }
+    }
+
+    fn poll(scope: Scope, worker: &str, queue: &str) -> Poll {
+        Poll {
+            scope,
+            worker: worker.into(),
+            queues: vec![queue.into()],
+            kinds: None,
+            max: 1,
+            until: tokio::time::Instant::now(),
+            poll: None,
+        }
     }
 
     fn watch(signals: &WorkerSignals, worker: &str) -> SignalWatch {
-        signals.subscribe(&Scope::default(), &worker.into())
+        signals.subscribe(&poll(Scope::default(), worker, "q"))
+    }
+
+    #[test]
+    fn a_poll_is_told_of_its_own_queues() {
+        // A key that is limited to other queues learns nothing, and takes nothing from the worker.
+        let signals = WorkerSignals::default();
+        signals.raise(hint("ann", 1));
+        let other = signals.subscribe(&poll(Scope::default(), "ann", "other"));
+        assert!(!other.is_raised());
+        assert_eq!(other.take(), []);
+        assert_eq!(watch(&signals, "ann").take(), [TaskId::from_u128(1)]);
+        assert_eq!(signals.locked().count, 0);
     }
 
     #[tokio::test]
@@ -133,7 +170,7 @@ mod tests {
         let bob = watch(&signals, "bob");
         bob.raised().await;
         assert_eq!(bob.take(), [TaskId::from_u128(2)]);
-        let elsewhere = signals.subscribe(&Scope::new("other", "main"), &"bob".into());
+        let elsewhere = signals.subscribe(&poll(Scope::new("other", "main"), "bob", "q"));
         signals.raise(hint("bob", 3));
         assert!(!elsewhere.is_raised());
     }

@@ -88,6 +88,7 @@ pub enum RemoteChange {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CancelHint {
     pub scope: Scope,
+    pub queue: Name,
     /// The owner of the lease.
     pub worker: Name,
     pub task: TaskId,
@@ -98,7 +99,8 @@ impl CancelHint {
     pub fn of(task: &Task) -> Option<Self> {
         let is_untold = task.cancel.as_ref().is_some_and(|cancel| cancel.signalled_at.is_none());
         let lease = task.lease().filter(|_| is_untold)?;
-        Some(Self { scope: task.scope.clone(), worker: lease.owner.clone(), task: task.id })
+        let (scope, queue) = (task.scope.clone(), task.queue.clone());
+        Some(Self { scope, queue, worker: lease.owner.clone(), task: task.id })
     }
 }
 

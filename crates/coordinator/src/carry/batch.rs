@@ -351,6 +351,7 @@ fn cancel_hint(change: &Change) -> Option<CancelHint> {
         Subject::Live(task) => CancelHint::of(task),
         Subject::Done(done) => change.closed.iter().find(forced).map(|closed| CancelHint {
             scope: done.scope.clone(),
+            queue: done.queue.clone(),
             worker: closed.owner.clone(),
             task: done.id,
         }),

@@ -73,7 +73,14 @@ impl<B: Batch> OpenBatch<'_, B> {
             return Ok(Vec::new());
         }
         let found = self.batch.look_up(Lookup::polls(&names)).await?.leased;
-        let recalled = named.into_iter().zip(found).filter(|(_, leases)| !leases.is_empty());
+        // A poll is told of queues that it names, and of no other: a limited key may know the name of another's poll.
+        let at_its_queues = |(id, mut leases): (PollId, Vec<TaskWithSpec>)| {
+            let poll = self.polls.get(id);
+            leases.retain(|lease| poll.is_some_and(|poll| poll.queues.contains(&lease.task.queue)));
+            (id, leases)
+        };
+        let recalled = named.into_iter().zip(found).map(at_its_queues);
+        let recalled = recalled.filter(|(_, leases)| !leases.is_empty());
         let granted = |leases: Vec<TaskWithSpec>| {
             leases.into_iter().map(|lease| Granted::new(lease, now)).collect::<Vec<Granted>>()
         };

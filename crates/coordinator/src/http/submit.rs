@@ -16,6 +16,7 @@ use super::body::{JsonBody, LARGE_BYTES_MAX};
 use super::queue_limit::check_queue;
 use super::translate::{state, time};
 use crate::admit::ClientPrincipal;
+use crate::admit::principals::Principal as _;
 use crate::item::{Reply, Submission};
 use crate::requests::checked_submission;
 use crate::submit_defaults::SubmitDefaults;
@@ -73,6 +74,18 @@ struct CallContext<'a> {
 }
 
 impl CallContext<'_> {
+    /// A key that is limited to queues does not learn which run of another queue holds an idempotency key.
+    fn without_foreign_run(&self, error: ApiError) -> ApiError {
+        match (error.code, self.principal.queues()) {
+            (Code::IdempotencyKeyReused, Some(_)) => {
+                let message =
+                    "the idempotency key belongs to a run that was submitted with a different body";
+                ApiError { message: message.to_owned(), ..error }
+            }
+            _ => error,
+        }
+    }
+
     /// What the key may submit. A run without a readable trace belongs to the trace of the call.
     fn submission(&self, mut run: SubmitRun, key: Option<String>) -> Result<Submission, ApiError> {
         check_queue(self.principal, "submit to", &run.queue)?;
@@ -88,7 +101,8 @@ async fn submit_one<S: Store>(
     run: SubmitRun,
     key: Option<String>,
 ) -> Result<Response, ApiError> {
-    answer_one(app, context.submission(run, key)?).await
+    let answered = answer_one(app, context.submission(run, key)?).await;
+    answered.map_err(|error| context.without_foreign_run(error))
 }
 
 /// Submits one run: 201, or 200 if it was submitted before under its key.
@@ -125,6 +139,7 @@ async fn submit_many<S: Store>(
         Some(fault) => Err(fault),
         None => accepted(replies.next().expect("every submission has a reply")),
     });
+    let results = results.map(|result| result.map_err(|error| context.without_foreign_run(error)));
     let results = results.map(|result| result.map_or_else(refused, SubmitResult::from)).collect();
     Ok(Json(SubmitResults { results }).into_response())
 }

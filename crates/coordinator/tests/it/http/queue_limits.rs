@@ -106,3 +106,52 @@ async fn keys_say_their_roles_and_queues() {
         refused.problem(400, "invalid_argument").has("field", "queues");
     }
 }
+
+#[tokio::test]
+async fn a_limited_worker_gets_nothing_by_the_name_of_anothers_poll() {
+    for api in both().await {
+        // X13: neither the leases of the poll nor the signals of its worker.
+        let key = api.key_for(&["worker"], Some(&["a"])).await;
+        let run = api.submit_to("c").await;
+        let poll =
+            |queue: &str| json!({"workerId": "w1", "queues": [queue], "max": 1, "pollId": "p1"});
+        let lease = api.post("/v1/leases", &api.worker_key, poll("c")).await.leases().remove(0);
+        assert_eq!(api.post("/v1/leases", &key, poll("a")).await.ok()["leases"], json!([]));
+        api.cancel(&run, json!({})).await;
+        let listen = |queue: &str| json!({"workerId": "w1", "queues": [queue], "max": 0});
+        let stolen = api.post("/v1/leases", &key, listen("a")).await.ok();
+        assert!(stolen.get("signals").is_none(), "{stolen}");
+        let told = api.post("/v1/leases", &api.worker_key, listen("c")).await.ok();
+        assert_eq!(told["signals"][0]["taskId"], lease.task.as_str(), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_pending_signal_does_not_hide_the_leases_of_a_repeated_poll() {
+    for api in both().await {
+        let first = api.submit_to("c").await;
+        let poll =
+            |name: &str| json!({"workerId": "w1", "queues": ["c"], "max": 1, "pollId": name});
+        api.post("/v1/leases", &api.worker_key, poll("p1")).await.leases();
+        api.submit_to("c").await;
+        let second = api.post("/v1/leases", &api.worker_key, poll("p2")).await.leases().remove(0);
+        api.cancel(&first, json!({})).await;
+        let again = api.post("/v1/leases", &api.worker_key, poll("p2")).await.ok();
+        assert_eq!(again["leases"][0]["taskId"], second.task.as_str(), "{again}");
+        assert_eq!(again["signals"].as_array().map(Vec::len), Some(1), "{again}");
+    }
+}
+
+#[tokio::test]
+async fn a_limited_client_does_not_learn_which_run_holds_a_key() {
+    for api in both().await {
+        let key = api.key_for(&["client"], Some(&["a"])).await;
+        let keyed = |queue: &str| run(json!({"queue": queue, "idempotencyKey": "k"}));
+        let held = api.post("/v1/runs", &api.client_key, json!({"runs": [keyed("c")]})).await.ok();
+        let batch = api.post("/v1/runs", &key, json!({"runs": [keyed("a")]})).await.ok();
+        let refused = &batch["results"][0];
+        assert_eq!(refused["error"], "idempotency_key_reused", "{batch}");
+        let holder = held["results"][0]["runId"].as_str().unwrap();
+        assert!(!refused.to_string().contains(holder), "{batch}");
+    }
+}

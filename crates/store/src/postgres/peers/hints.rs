@@ -186,15 +186,16 @@ const CANCELLED: &str = "cancelled";
 
 fn cancel_line(hint: &CancelHint) -> String {
     let (tenant, workspace) = (hint.scope.tenant.as_str(), hint.scope.workspace.as_str());
-    format!("\n{CANCELLED}\t{tenant} {workspace} {} {}", hint.worker.as_str(), hint.task)
+    let (queue, worker) = (hint.queue.as_str(), hint.worker.as_str());
+    format!("\n{CANCELLED}\t{tenant} {workspace} {queue} {worker} {}", hint.task)
 }
 
 fn read_cancelled(what: &str) -> Option<CancelHint> {
-    let [tenant, workspace, worker, id] = what.split(' ').collect::<Vec<_>>()[..] else {
+    let [tenant, workspace, queue, worker, id] = what.split(' ').collect::<Vec<_>>()[..] else {
         return None;
     };
-    let (scope, worker) = (Scope::new(tenant, workspace), Name::from(worker));
-    Some(CancelHint { scope, worker, task: TaskId::parse(id)? })
+    let (scope, queue, worker) = (Scope::new(tenant, workspace), queue.into(), worker.into());
+    Some(CancelHint { scope, queue, worker, task: TaskId::parse(id)? })
 }
 
 pub(in crate::postgres) struct Hints {
@@ -389,6 +390,7 @@ mod tests {
         let ended = (0..ended).map(TaskId::from_u128).collect();
         let cancelled = vec![CancelHint {
             scope: Scope::new("acme", "main"),
+            queue: Name::from("images"),
             worker: Name::from("resize.sh-0a1b"),
             task: TaskId::from_u128(9),
         }];
