@@ -52,7 +52,7 @@ pub fn retry(
         queue: submitted.queue.clone(),
         priority: submitted.priority,
         policy: redrive::policy(submitted, now),
-        run_at: None,
+        run_at: redrive::run_at(submitted, now),
         delay: None,
         deadline_in: None,
         spec: Spec {

@@ -27,11 +27,17 @@ pub const fn may_retry(state: State) -> Result<(), NotRetryable> {
     }
 }
 
-/// The policy of the new task. The deadline is the only instant of a policy: the new task gets as much time from now as
-/// the old one had from the moment at which it could first be leased.
+/// When the new task may first be leased: at once, unless the start of the old one has not come yet.
+pub fn run_at(submitted: &Submitted, now: Time) -> Option<Time> {
+    Some(submitted.due).filter(|due| !due.has_come(now))
+}
+
+/// The policy of the new task. The deadline is the only instant of a policy: the new task gets as much time from its
+/// start as the old one had from the moment at which it could first be leased.
 pub fn policy(submitted: &Submitted, now: Time) -> Policy {
     let policy = submitted.policy.clone();
-    let deadline = policy.deadline.map(|deadline| now.plus(deadline.since(submitted.due)));
+    let start = run_at(submitted, now).unwrap_or(now);
+    let deadline = policy.deadline.map(|deadline| start.plus(deadline.since(submitted.due)));
     Policy { deadline, ..policy }
 }
 
@@ -51,6 +57,17 @@ mod tests {
             due: Time::from_millis(5_000),
             input: Digest::of(&[]),
         }
+    }
+
+    #[test]
+    fn a_start_that_has_not_come_is_kept() {
+        let deadline = Some(Time::from_millis(9_000));
+        let old = submitted(Policy { deadline, ..Policy::default() });
+        let (early, late) = (Time::from_millis(1_000), Time::from_millis(20_000));
+        assert_eq!(run_at(&old, early), Some(Time::from_millis(5_000)));
+        assert_eq!(policy(&old, early).deadline, deadline);
+        assert_eq!(run_at(&old, late), None);
+        assert_eq!(policy(&old, late).deadline, Some(Time::from_millis(24_000)));
     }
 
     #[test]

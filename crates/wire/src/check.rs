@@ -6,7 +6,9 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::limits::*;
-use crate::names::{is_idempotency_key, is_label_value, is_name, repair_text};
+use crate::names::{
+    RESERVED_LABEL_PREFIX, is_idempotency_key, is_label_value, is_name, repair_text,
+};
 use crate::requests::*;
 use crate::{ErrorCategory, Json, Outcome};
 
@@ -308,6 +310,14 @@ fn labels(labels: &BTreeMap<String, String>) -> Checked {
             return name("labels", label).map_err(|fault| {
                 FieldError::new("labels", format!("have a name that {}", fault.message))
             });
+        }
+        if label.starts_with(RESERVED_LABEL_PREFIX) {
+            return refuse(
+                &format!("labels.{label}"),
+                format!(
+                    "begins with {RESERVED_LABEL_PREFIX}, which is reserved; choose another name"
+                ),
+            );
         }
         if !is_label_value(value) {
             return refuse(

@@ -20,6 +20,9 @@ const fn is_name_byte(byte: u8) -> bool {
 /// run, the link is a label and not a member of its own.
 pub const RETRY_OF_LABEL: &str = "tenure.retry-of";
 
+/// Labels that begin with this are set by the server alone: what they say can be relied on.
+pub const RESERVED_LABEL_PREFIX: &str = "tenure.";
+
 /// Up to 256 characters, none of them a control character.
 pub fn is_label_value(text: &str) -> bool {
     text.chars().count() <= LABEL_VALUE_CHARS_MAX && !text.chars().any(char::is_control)

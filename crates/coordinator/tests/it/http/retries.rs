@@ -53,6 +53,15 @@ const SETTINGS: [&str; 18] = [
 ];
 
 #[tokio::test]
+async fn labels_of_the_server_are_reserved() {
+    for api in both().await {
+        let forged = json!({"kind": "k", "queue": "q", "labels": {"tenure.retry-of": "run_x"}});
+        let refused = api.post("/v1/runs", &api.key, forged).await;
+        refused.problem(400, "invalid_argument").has("field", "labels.tenure.retry-of");
+    }
+}
+
+#[tokio::test]
 async fn a_run_shows_every_setting_while_it_waits_and_after_it_ended() {
     for api in both().await {
         let run = failed(&api).await;
