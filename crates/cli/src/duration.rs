@@ -88,6 +88,16 @@ pub(crate) fn format_ms(ms: i64) -> String {
     }
 }
 
+/// A setting as it was made, in the largest unit that needs no fraction: `90 s`, `5 min`, `1500 ms`.
+pub(crate) fn format_exact(ms: u64) -> String {
+    const UNITS: [(u64, &str); 4] =
+        [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
+    match UNITS.iter().find(|(unit, _)| ms >= *unit && ms.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{} {name}", ms / unit),
+        None => format!("{ms} ms"),
+    }
+}
+
 /// `840 B`, `12.3 KiB`, `4.0 MiB`.
 pub(crate) fn format_bytes(bytes: u64) -> String {
     let mut scaled = bytes as f64;
@@ -143,6 +153,12 @@ mod tests {
         assert!(parse_past("10m").unwrap() < parse_past("9m").unwrap());
         assert!(parse_past("1d").unwrap() < now());
         assert!(parse_past("yesterday").unwrap_err().contains("2h"));
+    }
+
+    #[test]
+    fn a_setting_is_spelled_without_loss() {
+        let spelled = [0, 1_500, 5_000, 90_000, 300_000, 7_200_000, 86_400_000].map(format_exact);
+        assert_eq!(spelled, ["0 ms", "1500 ms", "5 s", "90 s", "5 min", "2 h", "1 d"]);
     }
 
     #[test]

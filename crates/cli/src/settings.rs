@@ -63,7 +63,7 @@ pub(crate) struct Settings {
     /// Allow plain HTTP beyond loopback: anyone on the network path can read keys and payloads
     #[arg(long, env = "TENURE_INSECURE_PLAINTEXT", hide_env = true)]
     pub(crate) insecure_plaintext: bool,
-    /// Separate address for /metrics, without a key [default: only at --listen, which beyond loopback needs an admin key]
+    /// Separate address for /metrics, without a key [default: only at --listen, which beyond loopback needs a reader or admin key]
     #[arg(
         long,
         value_name = "ADDRESS",

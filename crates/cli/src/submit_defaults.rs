@@ -124,7 +124,7 @@ fn number(value: &toml::Value) -> Result<u32, String> {
 
 /// The rows of `tenure config` for the defaults of queues: name and value.
 pub(crate) fn rows(queues: &QueueDefaults) -> Vec<(String, String)> {
-    let span = |ms: u64| duration::format_ms(i64::try_from(ms).unwrap_or(i64::MAX));
+    let span = duration::format_exact;
     let row = |queue: &str, key: &str, value: String| (format!("{QUEUES}.{queue}.{key}"), value);
     let of = |(queue, own): (&String, &PolicyDefaults)| {
         let [lease, heartbeat, grace, attempts, lost] = KEYS;

@@ -159,7 +159,9 @@ fn read_line(
         if run.idempotency_key.is_none() {
             run.idempotency_key = key_prefix.map(|prefix| format!("{prefix}-{number}"));
         }
-        Line { number, bytes: text.len(), run }
+        // With defaults and key, which the text may lack.
+        let bytes = serde_json::to_vec(&run).map_or(text.len(), |sent| sent.len());
+        Line { number, bytes, run }
     });
     Some(read)
 }

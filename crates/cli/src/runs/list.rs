@@ -49,7 +49,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     print(&runs)?;
     if more == More::Yes {
         output::note(format_args!(
-            "… and older runs; raise --limit to show more than {}",
+            "… older runs may match too; raise --limit to show more than {}",
             runs.len()
         ));
     }

@@ -101,7 +101,7 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
 
 /// What the run was submitted with. `None` from a server that does not say.
 fn settings(run: &Run) -> Option<String> {
-    let span = |ms: u64| duration::format_ms(i64::try_from(ms).unwrap_or(i64::MAX));
+    let span = duration::format_exact;
     let retry = run.retry?;
     let mut settings = vec![
         format!("lease {}", span(run.lease_ms?)),

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use crate::home::Home;
 
 /// Codes that a place chooses among, with their exit codes.
-const CHOSEN: [(&str, u8); 10] = [
+const CHOSEN: [(&str, u8); 11] = [
     ("copy_differs", 4),
     ("copy_interrupted", 4),
     ("database_untrusted", 4),
+    ("invalid_line", 1),
     ("keyring", 4),
     ("rules_unknown", 4),
     ("signing_key_differs", 4),

@@ -23,7 +23,7 @@ fn a_key_is_made_listed_rotated_and_revoked() {
     home.run(&queues).assert_error(5, "forbidden", "role client", "the required role");
     let rotated = home.json(&["keys", "rotate", "--json", id, "--overlap", "0s"]);
     assert_eq!(rotated["key"]["keyId"], id);
-    home.run(&queues).assert_error(5, "unauthenticated", "Bearer", "--key");
+    home.run(&queues).assert_error(5, "unauthenticated", "rotated", "--key");
     let renewed = ["queues", "--key", rotated["secret"].as_str().unwrap()];
     home.run(&renewed).assert_error(5, "forbidden", "role client", "the required role");
     assert_eq!(home.run(&["keys", "revoke", id]).stdout, format!("{id} is revoked\n"));

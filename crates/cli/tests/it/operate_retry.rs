@@ -136,8 +136,8 @@ fn show_has_settings_limits_and_the_stack_trace() {
     for expected in [
         "1 failed of at most 1, 0 lost of at most 3",
         " priority  -3",
-        "lease 20.0 s",
-        "retry after 5.0 s up to 5 min",
+        "lease 20 s",
+        "retry after 5 s up to 5 min",
         "      key  mine",
         "   worker  w-",
         "stack trace\n",
