@@ -22,6 +22,9 @@ const DOC_TESTS: &[&str] = &["test", "--quiet", "--workspace", "--doc", "--featu
 /// All of them, also after one has failed: a run is long, and one report of everything is worth more than an early end.
 const TESTS: &[&str] =
     &["nextest", "run", "--workspace", "--no-fail-fast", "--features", lab::FEATURE];
+/// Tests at a time, for every two processors. About a third of a test's time is spent waiting for a disk, a database
+/// or a lease.
+const TESTS_PER_TWO_PROCESSORS: usize = 3;
 /// The server, for commands that need nothing else.
 const BUILD_SERVER: &[&str] = &["build", "--package", "tenure"];
 
@@ -43,7 +46,13 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     })?;
     times.note("crash lab, beside the last three", took);
     println!("\n== time of each step before the tests\n{times}\n\n== tests");
-    cargo(root, TESTS).context("failed at the tests")
+    let at_a_time = tests_at_a_time().to_string();
+    cargo(root, &[TESTS, &["--test-threads", &at_a_time]].concat()).context("failed at the tests")
+}
+
+fn tests_at_a_time() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (processors * TESTS_PER_TWO_PROCESSORS).div_ceil(2)
 }
 
 /// `cargo xtask hostile`: that step alone, with the binary it needs.
