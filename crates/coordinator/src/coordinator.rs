@@ -311,6 +311,13 @@ impl<S: Store> Coordinator<S> {
         self.about(key, Request::Report(report)).await
     }
 
+    pub async fn starts(&self, starts: Vec<(TaskKey, Started)>) -> Vec<Reply> {
+        let items = starts
+            .into_iter()
+            .map(|(key, started)| Item::About { key, request: Request::Started(started) });
+        self.intake.ask(items.collect()).await
+    }
+
     pub async fn heartbeats(&self, heartbeats: Vec<(TaskKey, Heartbeat)>) -> Vec<Reply> {
         let items = heartbeats
             .into_iter()

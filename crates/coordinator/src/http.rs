@@ -43,6 +43,7 @@ mod runs;
 mod set_aside;
 mod signing;
 mod started;
+mod starts;
 mod submit;
 mod token_grace;
 mod translate;

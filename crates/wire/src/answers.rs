@@ -9,17 +9,19 @@ mod records;
 mod reporting;
 mod runs;
 mod serving;
+mod starting;
 mod submitting;
 mod workers;
 
 pub use self::explaining::{Explanation, Gate};
 pub use self::leasing::{
-    Envelope, HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers, Leases, Signal, StartedAck,
+    Envelope, HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers, Leases, Signal,
 };
 pub use self::problem::Problem;
 pub use self::records::{AttemptClaims, AttemptView, History, HistoryEntry, Record};
 pub use self::reporting::{CompletedAck, ReportAnswer, ReportAnswers};
 pub use self::runs::{CancelAccepted, Lease, RefusedCall, RetryPolicy, Run, RunError, RunList};
 pub use self::serving::{QueueView, Queues, Ready, ReadyCheck, Version};
+pub use self::starting::{StartAnswer, StartAnswers, StartedAck};
 pub use self::submitting::{RunAccepted, SubmitResult, SubmitResults};
 pub use self::workers::{WorkerLeases, WorkerPolls, WorkerView, Workers};

@@ -105,6 +105,14 @@ impl Check for Started {
     }
 }
 
+impl Check for StartItem {
+    fn check(&self) -> Checked {
+        name("taskId", &self.task_id)?;
+        attempt(self.attempt)?;
+        name("workerId", &self.worker_id)
+    }
+}
+
 impl Check for Heartbeat {
     fn check(&self) -> Checked {
         attempt(self.attempt)?;

@@ -212,6 +212,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<requests::Completed>(&mut all);
     add::<requests::Reports>(&mut all);
     add::<requests::Heartbeats>(&mut all);
+    add::<requests::Starts>(&mut all);
     add::<answers::RunAccepted>(&mut all);
     add::<answers::SubmitResults>(&mut all);
     add::<answers::Run>(&mut all);
@@ -223,6 +224,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<answers::CompletedAck>(&mut all);
     add::<answers::ReportAnswers>(&mut all);
     add::<answers::HeartbeatAnswers>(&mut all);
+    add::<answers::StartAnswers>(&mut all);
     add::<answers::History>(&mut all);
     add::<answers::Record>(&mut all);
     add::<answers::Explanation>(&mut all);

@@ -35,6 +35,7 @@ pub trait BatchItem: Body {
 impl Body for SubmitRun {}
 impl Body for LeaseRequest {}
 impl Body for Started {}
+impl Body for StartItem {}
 impl Body for CancelRun {
     fn from_empty() -> Option<CancelRun> {
         Some(CancelRun::default())
@@ -63,6 +64,9 @@ impl BatchItem for SubmitRun {
 }
 impl BatchItem for Report {
     const MEMBER: &'static str = "reports";
+}
+impl BatchItem for StartItem {
+    const MEMBER: &'static str = "starts";
 }
 impl BatchItem for HeartbeatItem {
     const MEMBER: &'static str = "heartbeats";

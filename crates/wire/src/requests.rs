@@ -13,6 +13,7 @@
 //! ```
 
 mod queries;
+mod starts;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,6 +26,7 @@ use utoipa::ToSchema;
 pub use self::queries::{
     HistoryQuery, Included, LabelQuery, ListRuns, ListWorkers, RecordQuery, WaitMs,
 };
+pub use self::starts::{StartItem, Starts};
 use crate::limits::{RETRY_BASE_MS_DEFAULT, RETRY_CAP_MS_DEFAULT};
 use crate::{ErrorCategory, Json, Outcome, Time};
 

@@ -22,7 +22,7 @@ use super::app_state::AppState;
 use super::{
     audit, cancel, completed, errors, explain, health, heartbeat, heartbeats, history, keys, lease,
     limits, metrics, middleware, openapi, pauses, queues, record, reports, retry, runs, set_aside,
-    signing, started, submit, workers,
+    signing, started, starts, submit, workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -114,6 +114,7 @@ fn table<S: Store>() -> Vec<ServedRoute<S>> {
             completed::completed::<S>,
         ),
         post("/v1/reports", LeaseHolder, Exempt, Some(Leased), reports::reports::<S>),
+        post("/v1/starts", LeaseHolder, Exempt, Some(Leased), starts::starts::<S>),
         post("/v1/heartbeats", LeaseHolder, Exempt, Some(Leased), heartbeats::heartbeats::<S>),
         post("/v1/keys", Admin, Exempt, Some(NewWork), keys::create::<S>),
         get("/v1/keys", Admin, Exempt, None, keys::list::<S>),

@@ -14,6 +14,7 @@ use super::caller::caller;
 use super::submit::unexpected;
 use super::translate::{instant, time};
 use crate::admit::TaskPrincipal;
+use crate::item::Reply;
 
 pub(super) async fn started<S: Store>(
     State(app): State<AppState<S>>,
@@ -25,13 +26,17 @@ pub(super) async fn started<S: Store>(
     let (key, caller) = caller(&principal, &task, attempt, &worker_id)?;
     let claimed_at = started_at.map(instant);
     let asked = app.coordinator.started(key, request::Started { caller, claimed_at });
-    let answered = app.decided(asked).await??;
+    acknowledge(app.decided(asked).await?).map(Json)
+}
+
+pub(super) fn acknowledge(reply: Reply) -> Result<StartedAck, ApiError> {
+    let answered = reply?;
     match answered.answer {
-        Answer::Acknowledged => Ok(Json(StartedAck {
+        Answer::Acknowledged => Ok(StartedAck {
             acknowledged: true,
             verdict: wire::Verdict::Committed,
             server_time: time(answered.at),
-        })),
+        }),
         Answer::Refused(refusal) => Err(refusal.into()),
         other => Err(unexpected(&other)),
     }

@@ -66,15 +66,6 @@ pub struct Envelope {
     pub traceparent: Option<String>,
 }
 
-/// The answer to `started`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct StartedAck {
-    pub acknowledged: bool,
-    pub verdict: Verdict,
-    pub server_time: Time,
-}
-
 /// The answer to `heartbeat`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

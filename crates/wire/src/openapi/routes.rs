@@ -354,6 +354,18 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         method: HttpMethod::Post,
+        path: "/v1/starts",
+        id: "starts",
+        tag: "workers",
+        summary: "Report the start of many attempts at once, one answer each",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::Json("Starts")),
+        answers: &[(200, "One answer per start, in order.", Body::Json("StartAnswers"))],
+        codes: with_key_codes![BodyTooLarge, UnsupportedMediaType, UnknownOutcome],
+    },
+    Route {
+        method: HttpMethod::Post,
         path: "/v1/heartbeats",
         id: "heartbeats",
         tag: "workers",

@@ -175,6 +175,13 @@ fn heartbeat_answer() -> Value {
     })
 }
 
+fn start_answer() -> Value {
+    json!({
+        "taskId": "t", "status": 200, "verdict": "COMMITTED", "state": "running", "error": "e",
+        "message": "m", "field": "f", "expectedAttempt": 2, "receivedAttempt": 1,
+    })
+}
+
 fn history_entry() -> Value {
     json!({"n": 1, "at": AT, "kind": "granted", "attempt": 1, "detail": {"owner": "w"}})
 }
@@ -234,6 +241,9 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
         "pollId": "p"});
     shapes.check_strict::<requests::LeaseRequest>("LeaseRequest", poll);
     let started = json!({"attempt": 1, "workerId": "w", "startedAt": AT});
+    shapes.check_strict::<requests::StartItem>("StartItem", in_batch(started.clone()));
+    let starts = json!({"starts": [in_batch(started.clone())]});
+    shapes.check_strict::<requests::Starts>("Starts", starts);
     shapes.check_strict::<requests::Started>("Started", started);
     shapes.check_strict::<requests::Heartbeat>("Heartbeat", heartbeat());
     shapes.check_strict::<requests::Completed>("Completed", completed());
@@ -275,6 +285,9 @@ fn check_answers(shapes: &mut Shapes) {
     shapes.check_open::<answers::Envelope>("Envelope", envelope());
     let started = json!({"acknowledged": true, "verdict": "COMMITTED", "serverTime": AT});
     shapes.check_open::<answers::StartedAck>("StartedAck", started);
+    let starts = json!({"answers": [start_answer()], "serverTime": AT});
+    shapes.check_open::<answers::StartAnswers>("StartAnswers", starts);
+    shapes.check_open::<answers::StartAnswer>("StartAnswer", start_answer());
     let beat = json!({"acknowledged": true, "verdict": "COMMITTED", "shouldCancel": true,
         "cancelReason": "c", "leaseExpiresAt": AT, "taskToken": "k", "tokenExpiresAt": AT,
         "serverTime": AT});
@@ -439,6 +452,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/runs/{runId}/explain", "get"),
         ("/v1/set-aside", "get"),
         ("/v1/signing-keys/rotate", "post"),
+        ("/v1/starts", "post"),
         ("/v1/tasks/{taskId}/completed", "post"),
         ("/v1/tasks/{taskId}/heartbeat", "post"),
         ("/v1/tasks/{taskId}/started", "post"),
@@ -525,9 +539,12 @@ fn the_bounds_in_the_document_are_those_that_are_enforced() {
     };
     assert_eq!(items("LeaseRequest", "queues"), Some(QUEUES_PER_POLL_MAX as u64));
     assert_eq!(items("LeaseRequest", "kinds"), Some(KINDS_PER_POLL_MAX as u64));
-    for (shape, member) in
-        [("SubmitMany", "runs"), ("Reports", "reports"), ("Heartbeats", "heartbeats")]
-    {
+    for (shape, member) in [
+        ("SubmitMany", "runs"),
+        ("Reports", "reports"),
+        ("Heartbeats", "heartbeats"),
+        ("Starts", "starts"),
+    ] {
         assert_eq!(items(shape, member), Some(BATCH_ITEMS_MAX as u64));
     }
     assert_eq!(bounds("RotateKey", "overlapMs"), of(0, *KEY_OVERLAP_MS.end()));

@@ -107,6 +107,50 @@ async fn heartbeats_come_in_batches_too() {
 }
 
 #[tokio::test]
+async fn starts_come_in_batches_too() {
+    for api in both().await {
+        // a repeated start is acknowledged, one of another worker is refused. S4-50: a cancel that
+        // came before the start ends the task.
+        let begun = api.leased(json!({})).await;
+        let cancelled = api.leased(json!({})).await;
+        let ended = api.leased(json!({})).await;
+        api.cancel(&cancelled.run, json!({"reason": "enough"})).await.ok();
+        api.succeed(&ended).await.ok();
+        let forged = Lease { token: "x".into(), ..begun.clone() };
+        let starts = json!({"starts": [
+            item(&begun, json!({})),
+            item(&begun, json!({})),
+            item(&begun, json!({"workerId": "another"})),
+            item(&cancelled, json!({})),
+            item(&ended, json!({})),
+            item(&forged, json!({})),
+            item(&begun, json!({"attempt": 0})),
+        ]});
+        let got = api.post("/v1/starts", &api.worker_key, starts).await.ok();
+        let answers = got["answers"].as_array().unwrap();
+        let said: Vec<_> = answers
+            .iter()
+            .map(|answer| (answer["status"].as_u64().unwrap(), answer["verdict"].as_str().unwrap()))
+            .collect();
+        let expected = [
+            (200, "COMMITTED"),
+            (200, "COMMITTED"),
+            (403, "REJECTED"),
+            (409, "CANCELLED"),
+            (409, "CANCELLED"),
+            (401, "REJECTED"),
+            (400, "REJECTED"),
+        ];
+        assert_eq!(said, expected);
+        assert_eq!(answers[6]["field"], "starts[6].attempt");
+        let run = api.run(&begun.run).await;
+        assert!(run["startedAt"].is_string(), "{run}");
+        assert_eq!(api.state(&cancelled.run).await, "cancelled");
+        assert_eq!(api.state(&ended.run).await, "succeeded");
+    }
+}
+
+#[tokio::test]
 async fn a_batch_that_cannot_be_taken_apart_is_refused_as_a_whole() {
     for api in both().await {
         for body in

@@ -66,6 +66,9 @@ async fn whoever_holds_a_lease_is_always_heard() {
             item
         };
         for _ in 0..20 {
+            let starts = json!({"starts": [item(&[])]});
+            let got = api.post("/v1/starts", &api.worker_key, starts).await.ok();
+            assert_eq!(got["answers"][0]["verdict"], "COMMITTED");
             let beats = json!({"heartbeats": [item(&[])]});
             let got = api.post("/v1/heartbeats", &api.worker_key, beats).await.ok();
             assert_eq!(got["answers"][0]["verdict"], "COMMITTED");

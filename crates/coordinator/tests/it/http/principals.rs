@@ -12,7 +12,7 @@ enum Wants {
     Task,
 }
 
-const ROUTES: [(&str, &str, Wants); 20] = [
+const ROUTES: [(&str, &str, Wants); 21] = [
     ("POST", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000", Wants::Client),
@@ -23,6 +23,7 @@ const ROUTES: [(&str, &str, Wants); 20] = [
     ("GET", "/v1/queues", Wants::Client),
     ("POST", "/v1/leases", Wants::Worker),
     ("POST", "/v1/reports", Wants::Worker),
+    ("POST", "/v1/starts", Wants::Worker),
     ("POST", "/v1/heartbeats", Wants::Worker),
     ("POST", "/v1/keys", Wants::Admin),
     ("GET", "/v1/keys", Wants::Admin),

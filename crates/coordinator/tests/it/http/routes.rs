@@ -133,6 +133,7 @@ impl Calls {
         let item = json!({"taskId": self.lease.task, "taskToken": self.lease.token});
         let said = |more| super::test_server::merged(item, self.lease.said(more));
         match path {
+            "/v1/starts" => json!({"starts": [said(json!({}))]}),
             "/v1/heartbeats" => json!({"heartbeats": [said(json!({}))]}),
             "/v1/reports" => json!({"reports": [said(json!({"outcome": "SUCCEEDED"}))]}),
             _ => serde_json::from_str(body).unwrap(),
