@@ -6,6 +6,7 @@
 
 mod admin;
 mod list;
+mod submissions;
 mod worker_protocol;
 
 use std::path::Path;
@@ -16,9 +17,10 @@ use reqwest::header::HeaderValue;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::answers::{Queues, Ready, RunAccepted, SubmitResult, SubmitResults, Version, Workers};
-use wire::requests::{ListWorkers, RetryRun, SubmitMany, SubmitRun};
+use wire::requests::{ListWorkers, RetryRun, SubmitRun};
 
 pub use self::list::ListRequest;
+use self::submissions::Submissions;
 use crate::endpoints::Endpoints;
 use crate::root_certificates::RootCertificates;
 use crate::transport::{Call, Retries, Transport};
@@ -41,6 +43,8 @@ pub const DEFAULT_URL: &str = "http://127.0.0.1:7400";
 pub struct Client {
     transport: Transport,
     target: Arc<Target>,
+    /// Shared by clones, which make their calls in the same way.
+    submissions: Arc<Submissions>,
 }
 
 #[derive(Debug)]
@@ -65,6 +69,7 @@ impl Client {
         Ok(Client {
             transport: Transport::new(Retries::default(), root_certificates, endpoints)?,
             target,
+            submissions: Arc::default(),
         })
     }
 
@@ -73,7 +78,7 @@ impl Client {
     pub fn with_root_certificates(self, authorities: &[u8]) -> Result<Client, Error> {
         let transport =
             self.transport.with_root_certificates(RootCertificates::from_pem(authorities)?)?;
-        Ok(Client { transport, ..self })
+        Ok(Client { transport, submissions: Arc::default(), ..self })
     }
 
     /// The same with the authorities in a file.
@@ -108,6 +113,7 @@ impl Client {
     /// Returns the client with another limit on retries.
     pub fn with_retries(mut self, retries: Retries) -> Client {
         self.transport = self.transport.with_retries(retries);
+        self.submissions = Arc::default();
         self
     }
 
@@ -116,6 +122,7 @@ impl Client {
         Ok(Client {
             transport: self.transport.with_new_connections()?,
             target: Arc::clone(&self.target),
+            submissions: Arc::default(),
         })
     }
 
@@ -132,17 +139,6 @@ impl Client {
     /// [`Client::submit`] for a run that was described earlier.
     pub fn submit_run(&self, run: impl Into<NewRun>) -> NewRun<Client> {
         run.into().bind(self.clone())
-    }
-
-    /// A single run sends its key in the header; the member is for batches. Without a key, one is
-    /// generated, so that a repetition cannot submit the run twice.
-    pub(crate) async fn send_submission(&self, mut run: SubmitRun) -> Result<RunAccepted, Error> {
-        let key = match run.idempotency_key.take() {
-            Some(key) => key,
-            None => generate_key()?,
-        };
-        let call = self.post(&["v1", "runs"], &run)?.idempotency_key(&key)?;
-        self.transport.call(&call).await
     }
 
     /// Submits up to 1000 runs in one call. Each is accepted or refused separately, in the order
@@ -174,7 +170,19 @@ impl Client {
         runs: impl IntoIterator<Item = NewRun>,
     ) -> Result<Vec<SubmitResult>, Error> {
         let runs = runs.into_iter().map(with_key).collect::<Result<Vec<SubmitRun>, Error>>()?;
-        let answer: SubmitResults = self.post_json(&["v1", "runs"], &SubmitMany { runs }).await?;
+        self.accept_all(runs.iter()).await
+    }
+
+    async fn accept_all<'a>(
+        &self,
+        runs: impl Iterator<Item = &'a SubmitRun>,
+    ) -> Result<Vec<SubmitResult>, Error> {
+        #[derive(Serialize)]
+        struct Batch<'a> {
+            runs: Vec<&'a SubmitRun>,
+        }
+        let batch = Batch { runs: runs.collect() };
+        let answer: SubmitResults = self.post_json(&["v1", "runs"], &batch).await?;
         Ok(answer.results)
     }
 

@@ -56,8 +56,11 @@ impl Endpoints {
 
     /// The same URL at another endpoint.
     pub(crate) fn url_at(&self, url: &Url, number: usize) -> Url {
-        let endpoint = &self.bases[number % self.bases.len()];
         let mut url = url.clone();
+        if !self.is_multiple() {
+            return url;
+        }
+        let endpoint = &self.bases[number % self.bases.len()];
         url.set_host(endpoint.host_str()).expect("a base has a host");
         url.set_port(endpoint.port()).expect("an http address may have a port");
         url

@@ -3,6 +3,7 @@
 //! A refusal by the coordinator ([`Error::Refused`]) is an answer; every other error means that
 //! there was none.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use wire::answers::Problem;
@@ -35,7 +36,7 @@ pub enum Error {
     /// No server answered within the retries that [`crate::Retries`] allows.
     #[error("{}", no_response(url, source))]
     #[non_exhaustive]
-    Unreachable { url: String, source: reqwest::Error },
+    Unreachable { url: String, source: Arc<reqwest::Error> },
 
     /// The coordinator does not know whether the call took effect.
     #[error(
@@ -58,6 +59,21 @@ pub enum Error {
 }
 
 impl Error {
+    /// The error of a call that several callers share, for each of them.
+    pub(crate) fn duplicate(&self) -> Error {
+        match self {
+            Error::Refused(problem) => Error::Refused(problem.clone()),
+            Error::UnknownOutcome(problem) => Error::UnknownOutcome(problem.clone()),
+            Error::Unreachable { url, source } => {
+                Error::Unreachable { url: url.clone(), source: Arc::clone(source) }
+            }
+            Error::Protocol { url, status, why } => {
+                Error::Protocol { url: url.clone(), status: *status, why: why.clone() }
+            }
+            other => Error::Setup(other.to_string()),
+        }
+    }
+
     /// The stable code of a refusal; absent if there is none, or if a newer server introduced it.
     pub fn code(&self) -> Option<Code> {
         match self {

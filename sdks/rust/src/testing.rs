@@ -52,7 +52,7 @@ pub fn context<In: Serialize + ?Sized>(input: &In) -> TaskResult<Ctx> {
     let envelope = Arc::new(envelope(write(&input)?));
     let lease_state = LeaseState::new(String::new(), Clock::system());
     let client = Client::new(NO_COORDINATOR, "inline")?.with_retries(Retries::NONE);
-    Ok(Ctx::new(envelope, Arc::new(lease_state), "inline", client))
+    Ok(Ctx::new(envelope, Arc::new(lease_state), "inline".into(), client))
 }
 
 /// The same context with a client for [`Ctx::client`]. Without one, calls of that client fail,

@@ -4,6 +4,7 @@
 //! A call is repeated only if nothing was decided ([`Error::is_retryable`]), and every repetition
 //! carries the same bytes, so that the coordinator recognises it. This module knows no routes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
@@ -26,7 +27,7 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// Below the server's idle timeout, so that a reused connection has rarely just been closed.
 const IDLE_CONNECTION: Duration = Duration::from_secs(30);
 /// Enough for all calls that a busy process has in flight.
-const IDLE_CONNECTIONS_MAX: usize = 64;
+const IDLE_CONNECTIONS_MAX: usize = 256;
 /// The limit on `Retry-After`: a server may ask the client to wait, but must not hang it.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 /// Enough of a foreign answer to recognise its sender.
@@ -276,7 +277,7 @@ impl Failure {
     fn no_response(url: &Url, source: reqwest::Error) -> Failure {
         let url = origin(url);
         Failure {
-            error: Error::Unreachable { url, source: source.without_url() },
+            error: Error::Unreachable { url, source: Arc::new(source.without_url()) },
             retry_after: None,
         }
     }

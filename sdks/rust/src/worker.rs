@@ -12,9 +12,11 @@ mod event;
 mod heartbeat_thread;
 mod heartbeats;
 pub(crate) mod lease_state;
+mod lease_table;
 mod panic;
 mod poller;
 mod reports;
+mod starts;
 pub(crate) mod task;
 
 use std::future::Future;
@@ -35,8 +37,8 @@ pub use self::ctx::Ctx;
 use self::event::Events;
 pub use self::event::WorkerEvent;
 use self::heartbeat_thread::HeartbeatThread;
-use self::heartbeats::LeaseTable;
 pub use self::lease_state::StopReason;
+use self::lease_table::LeaseTable;
 pub(crate) use self::panic::catch_panic;
 use self::poller::Poller;
 use self::task::{Tasks, typed};
@@ -228,7 +230,7 @@ impl Worker {
         let shared = Arc::new(SharedState {
             client: self.client.clone().with_retries(self.retries),
             task_client: self.client,
-            worker_id: instance_id(&self.name)?,
+            worker_id: instance_id(&self.name)?.into(),
             tasks: self.tasks,
             lease_table,
             reports,
@@ -239,7 +241,9 @@ impl Worker {
             running_leases: Mutex::default(),
         });
         let slots = Arc::new(Semaphore::new(self.concurrency));
-        let poller = Poller { shared, queues: self.queues, slots, retries: self.retries };
+        let concurrency = u32::try_from(self.concurrency).unwrap_or(u32::MAX);
+        let poller =
+            Poller { shared, queues: self.queues, slots, concurrency, retries: self.retries };
         let mut running = JoinSet::new();
         let ended = tokio::select! {
             biased;

@@ -8,9 +8,11 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::answers::{
-    CompletedAck, HeartbeatAck, HeartbeatAnswers, Leases, ReportAnswers, StartedAck,
+    CompletedAck, HeartbeatAck, HeartbeatAnswers, Leases, ReportAnswers, StartAnswers, StartedAck,
 };
-use wire::requests::{Completed, Heartbeat, Heartbeats, LeaseRequest, Reports, Started};
+use wire::requests::{
+    Completed, Heartbeat, Heartbeats, LeaseRequest, Report, Reports, Started, Starts,
+};
 
 use super::{Client, bearer};
 use crate::Error;
@@ -56,6 +58,33 @@ impl Client {
     /// Many reports at once, one verdict each.
     pub async fn reports(&self, batch: &Reports) -> Result<ReportAnswers, Error> {
         self.transport.call(&self.post(&["v1", "reports"], batch)?).await
+    }
+
+    /// [`Client::reports`] without a copy of the reports.
+    pub(crate) async fn reports_of<'a>(
+        &self,
+        reports: impl Iterator<Item = &'a Report>,
+    ) -> Result<ReportAnswers, Error> {
+        #[derive(Serialize)]
+        struct Batch<'a> {
+            reports: Vec<&'a Report>,
+        }
+        let batch = Batch { reports: reports.collect() };
+        self.transport.call(&self.post(&["v1", "reports"], &batch)?).await
+    }
+
+    /// Many starts at once, one answer each.
+    pub async fn starts(&self, batch: &Starts) -> Result<StartAnswers, Error> {
+        self.transport.call(&self.post(&["v1", "starts"], batch)?).await
+    }
+
+    /// [`Client::starts`] with a time limit for the answer.
+    pub(crate) async fn starts_with_timeout(
+        &self,
+        batch: &Starts,
+        timeout: Duration,
+    ) -> Result<StartAnswers, Error> {
+        self.transport.call(&self.post(&["v1", "starts"], batch)?.with_timeout(timeout)).await
     }
 
     /// Many heartbeats at once, one answer each.

@@ -1,5 +1,5 @@
-//! One attempt from its grant to the coordinator's final answer: started, executed under
-//! heartbeats, reported once.
+//! One attempt from its grant to the coordinator's final answer: executed under heartbeats, reported
+//! once. The heartbeat thread reports its start, if it does not end before.
 //!
 //! This module never retries the task and never keeps a result whose authority was lost: after a
 //! loss it drops the outcome of the code unread.
@@ -13,19 +13,19 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use wire::answers::{Envelope, ReportAnswer};
-use wire::requests::{Report, Started};
+use wire::requests::Report;
 use wire::{Code, Json, Outcome, TraceContext, Verdict};
 
 use super::clock::{Clock, Moment, wall_clock};
 use super::ctx::Ctx;
 use super::event::{Events, WorkerEvent};
-use super::heartbeats::{HeldLease, LeaseTable, rejected};
 use super::lease_state::{LeaseState, StopReason, locked};
+use super::lease_table::{HeldLease, LeaseTable, precondition};
 use super::panic::catch_panic;
 use super::reports::{Delivery, PendingReport};
 use super::task::Tasks;
+use crate::Client;
 use crate::task_error::{TaskError, TaskResult};
-use crate::{Client, Error};
 
 /// State that all attempts of one worker share.
 pub(crate) struct SharedState {
@@ -33,7 +33,7 @@ pub(crate) struct SharedState {
     pub(crate) client: Client,
     /// For the tasks' own calls.
     pub(crate) task_client: Client,
-    pub(crate) worker_id: String,
+    pub(crate) worker_id: Arc<str>,
     pub(crate) tasks: Tasks,
     pub(crate) lease_table: Arc<LeaseTable>,
     pub(crate) reports: mpsc::Sender<PendingReport>,
@@ -78,9 +78,6 @@ pub(crate) async fn run_attempt(granted: GrantedAttempt) {
         envelope: Arc::new(envelope),
         shared,
     };
-    if !attempt.start().await {
-        return;
-    }
     let Some(end) = attempt.execute(polled).await else { return };
     let report = attempt.report(end);
     let said = Said::of(&report);
@@ -138,48 +135,19 @@ impl Drop for Attempt {
 }
 
 impl Attempt {
-    /// Reports the start and returns whether execution may begin.
-    async fn start(&self) -> bool {
-        let started = Started {
-            attempt: self.envelope.attempt,
-            worker_id: self.shared.worker_id.clone(),
-            started_at: Some(wall_clock()),
-        };
-        let token = &self.envelope.task_token;
-        let answer = self.shared.client.started(&self.envelope.task_id, token, &started).await;
-        match answer {
-            Ok(ack) if ack.verdict == Verdict::Committed => return true,
-            Ok(ack) => self.emit_lost(format!("started was answered {}", ack.verdict)),
-            Err(refusal) => self.not_started(&refusal),
-        }
-        false
-    }
-
-    fn not_started(&self, refusal: &Error) {
-        match refusal.verdict() {
-            Some(Verdict::Rejected) => {
-                self.shared.events.emit(rejected(Some(self.envelope.task_id.clone()), refusal));
-            }
-            Some(_) => self.emit_lost(reason(refusal)),
-            None => self.emit_unanswered(refusal.to_string()),
-        }
-    }
-
     /// How the code ended; `None` if its authority was lost.
     async fn execute(&self, polled: Moment) -> Option<AttemptEnd> {
-        let worker_id = self.shared.worker_id.clone();
-        let lease_state = Arc::clone(&self.lease_state);
-        self.shared.lease_table.insert(HeldLease::new(
+        let number = self.shared.lease_table.insert(HeldLease::new(
             Arc::clone(&self.envelope),
-            lease_state,
-            worker_id,
+            Arc::clone(&self.lease_state),
+            Arc::clone(&self.shared.worker_id),
             polled,
         ));
         let end = self.run().await;
         // Checks the clock before releasing the lease: a resumed process may be the first to notice
         // the expiry.
         let is_lost = self.lease_state.is_lost();
-        self.shared.lease_table.release(&self.envelope.lease_id);
+        self.shared.lease_table.release(number);
         if is_lost {
             self.emit_lost(self.loss_reason());
             return None;
@@ -189,7 +157,7 @@ impl Attempt {
 
     /// The end of a lost lease is discarded by the caller.
     async fn run(&self) -> AttemptEnd {
-        self.lease_state.wait_until_proven().await;
+        self.lease_state.wait_until(precondition(&self.envelope)).await;
         if self.lease_state.is_lost() {
             return AttemptEnd::Interrupted;
         }
@@ -209,7 +177,8 @@ impl Attempt {
     fn ctx(&self) -> Ctx {
         let (envelope, lease_state) = (Arc::clone(&self.envelope), Arc::clone(&self.lease_state));
         let client = self.shared.task_client.clone();
-        Ctx::new(envelope, lease_state, &self.shared.worker_id, client).with_trace(self.trace)
+        Ctx::new(envelope, lease_state, Arc::clone(&self.shared.worker_id), client)
+            .with_trace(self.trace)
     }
 
     /// Completes when the code was asked to stop and did not stop within the cleanup timeout. A
@@ -255,7 +224,7 @@ impl Attempt {
             task_id: self.envelope.task_id.clone(),
             task_token: self.lease_state.task_token(),
             attempt: self.envelope.attempt,
-            worker_id: self.shared.worker_id.clone(),
+            worker_id: self.shared.worker_id.to_string(),
             outcome: Outcome::Succeeded,
             completed_at: Some(wall_clock()),
             output: None,
@@ -347,10 +316,6 @@ fn attribute_error(error: TaskError, stopped: Option<StopReason>) -> TaskError {
         Some(StopReason::TimedOut) => TaskError::timeout(format!("its time limit passed: {error}")),
         _ => error,
     }
-}
-
-fn reason(refusal: &Error) -> String {
-    refusal.problem().map_or_else(|| refusal.to_string(), |problem| problem.error.clone())
 }
 
 /// Whether the coordinator refused a release because it does not know any: it is older than this

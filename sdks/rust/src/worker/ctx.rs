@@ -27,10 +27,10 @@ impl Ctx {
     pub(crate) fn new(
         envelope: Arc<Envelope>,
         lease_state: Arc<LeaseState>,
-        worker_id: &str,
+        worker_id: Arc<str>,
         client: Client,
     ) -> Ctx {
-        Ctx { envelope, lease_state, worker_id: worker_id.into(), client, trace: None }
+        Ctx { envelope, lease_state, worker_id, client, trace: None }
     }
 
     pub(crate) fn with_client(self, client: Client) -> Ctx {

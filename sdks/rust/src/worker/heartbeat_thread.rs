@@ -8,8 +8,9 @@ use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::heartbeats::{LeaseTable, send_heartbeats};
+use super::heartbeats::send_heartbeats;
 use super::lease_state::StopReason;
+use super::lease_table::LeaseTable;
 use super::reports::{PendingReport, deliver};
 use crate::{Client, Error, Retries};
 
@@ -19,7 +20,7 @@ pub(crate) struct HeartbeatThread {
 }
 
 impl HeartbeatThread {
-    /// Heartbeats have their own retry schedule; reports are repeated as `retries` says.
+    /// Heartbeats have their own retry schedule; starts and reports are repeated as `retries` says.
     pub(crate) fn start(
         client: &Client,
         retries: Retries,
@@ -38,6 +39,7 @@ impl HeartbeatThread {
                 let _end = LoseLeasesOnDrop(Arc::clone(&lease_table));
                 let beats = send_heartbeats(
                     client.clone().with_retries(Retries::NONE),
+                    retries,
                     lease_table,
                     until.clone(),
                 );

@@ -1,34 +1,32 @@
-//! Keeps leases: sends heartbeats when due, obeys the answers, and marks a lease as lost when it
-//! expires.
+//! Keeps leases: sends starts and heartbeats when due, obeys the answers, and marks a lease as lost
+//! when it expires.
 //!
 //! Runs on a separate thread (see `heartbeat_thread`), so that a task's code can delay neither
-//! heartbeats nor expiry. One call is in flight at a time and carries every heartbeat that is due;
-//! heartbeats that become due meanwhile go into the next call. A missing answer means nothing by
+//! heartbeats nor expiry. One call with heartbeats is in flight at a time and carries everything that
+//! is due; what becomes due meanwhile goes into the next call. A missing answer means nothing by
 //! itself: the lease is lost when its own time is over.
 
-use std::collections::BTreeMap;
 use std::future::pending;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use wire::answers::{Envelope, HeartbeatAnswer, HeartbeatAnswers, Signal};
+use wire::answers::{HeartbeatAnswer, HeartbeatAnswers};
 use wire::limits::BATCH_ITEMS_MAX;
-use wire::requests::{HeartbeatItem, Heartbeats};
+use wire::requests::Heartbeats;
 use wire::{Time, Verdict};
 
-use super::clock::{Clock, Moment, wall_clock};
+use super::clock::{Clock, Moment};
 use super::event::{Events, WorkerEvent};
-use super::lease_state::{LeaseState, StopReason, locked, usable_for};
-use crate::{Client, Error};
+use super::lease_state::StopReason;
+use super::lease_table::{HeldLease, LeaseTable};
+use super::starts::{START_SPACING, StartCalls};
+use crate::{Client, Error, Retries};
 
-/// The backoff after a failed heartbeat; it doubles, up to the heartbeat interval.
-const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
 /// The minimum timeout for an answer, even if heartbeats are more frequent.
-const ANSWER_TIMEOUT_MIN: Duration = Duration::from_millis(500);
+pub(super) const ANSWER_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 /// Well below the coordinator's limit on a body; the rest goes into the next call.
 const BATCH_BYTES_MAX: usize = 192 * 1024;
 /// The interval at which the clocks are checked while leases are held. Timers stop while the
@@ -38,188 +36,57 @@ const CLOCK_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The size of a heartbeat without its token and message.
 const ITEM_BYTES: usize = 512;
 
-/// One lease under which a task is executing.
-pub(crate) struct HeldLease {
-    envelope: Arc<Envelope>,
-    lease_state: Arc<LeaseState>,
-    worker_id: String,
-    schedule: Mutex<HeartbeatSchedule>,
-}
-
-struct HeartbeatSchedule {
-    due: Moment,
-    failures: u32,
-    /// Until when the lease must be proven for the first time.
-    unproven_until: Moment,
-}
-
-impl HeldLease {
-    /// A lease granted in answer to a poll sent at `polled`. A poll may wait long: if too little of
-    /// the lease is certain, the lease counts as unproven until the first heartbeat is answered.
-    pub(crate) fn new(
-        envelope: Arc<Envelope>,
-        lease_state: Arc<LeaseState>,
-        worker_id: String,
-        polled: Moment,
-    ) -> HeldLease {
-        let now = lease_state.clock().now();
-        let ttl = Duration::from_millis(envelope.heartbeat_timeout_ms);
-        let left = polled.after(usable_for(ttl)).left(now);
-        let is_proven = left >= usable_for(ttl) / 2;
-        if is_proven {
-            lease_state.renew(polled, ttl);
-        }
-        let interval = Duration::from_millis(envelope.heartbeat_interval_ms);
-        let due = if is_proven { now.after(interval.min(left / 2)) } else { now };
-        let schedule = Mutex::new(HeartbeatSchedule {
-            due,
-            failures: 0,
-            unproven_until: now.after(usable_for(ttl)),
-        });
-        HeldLease { envelope, lease_state, worker_id, schedule }
-    }
-
-    fn interval(&self) -> Duration {
-        Duration::from_millis(self.envelope.heartbeat_interval_ms)
-    }
-
-    fn due(&self) -> Moment {
-        locked(&self.schedule).due
-    }
-
-    fn ends_at(&self) -> Moment {
-        self.lease_state.valid_until().unwrap_or_else(|| locked(&self.schedule).unproven_until)
-    }
-
-    fn item(&self) -> HeartbeatItem {
-        let progress = self.lease_state.progress();
-        HeartbeatItem {
-            task_id: self.envelope.task_id.clone(),
-            task_token: self.lease_state.task_token(),
-            attempt: self.envelope.attempt,
-            worker_id: self.worker_id.clone(),
-            heartbeat_at: Some(wall_clock()),
-            progress_pct: progress.pct,
-            message: progress.message,
-        }
-    }
-
-    fn answered(&self, sent: Moment) {
-        let mut schedule = locked(&self.schedule);
-        schedule.due = sent.after(self.interval());
-        schedule.failures = 0;
-    }
-
-    fn unanswered(&self) {
-        let mut schedule = locked(&self.schedule);
-        let backoff = INITIAL_BACKOFF.saturating_mul(1 << schedule.failures.min(16));
-        schedule.due = self.lease_state.clock().now().after(backoff.min(self.interval()));
-        schedule.failures += 1;
-    }
-}
-
-/// Every lease of this worker under which a task is executing, by lease id.
-pub(crate) struct LeaseTable {
-    leases: Mutex<BTreeMap<String, Arc<HeldLease>>>,
-    changed: Notify,
-    events: Events,
-    clock: Clock,
-}
-
-impl LeaseTable {
-    pub(crate) fn new(events: Events, clock: Clock) -> LeaseTable {
-        LeaseTable { leases: Mutex::default(), changed: Notify::new(), events, clock }
-    }
-
-    pub(crate) fn insert(&self, held: HeldLease) {
-        locked(&self.leases).insert(held.envelope.lease_id.clone(), Arc::new(held));
-        self.changed.notify_one();
-    }
-
-    pub(crate) fn release(&self, lease_id: &str) {
-        locked(&self.leases).remove(lease_id);
-    }
-
-    /// Sends the heartbeats of these tasks now: their answers bring a signal.
-    pub(crate) fn hurry(&self, signals: &[Signal]) {
-        let now = self.clock.now();
-        for held in self.all() {
-            if signals.iter().any(|signal| signal.task_id == held.envelope.task_id) {
-                locked(&held.schedule).due = now;
-            }
-        }
-        if !signals.is_empty() {
-            self.changed.notify_one();
-        }
-    }
-
-    pub(crate) fn stop_all(&self, stop: &StopReason) {
-        for held in self.all() {
-            held.lease_state.stop(stop.clone());
-        }
-    }
-
-    /// Reports the tasks that still execute when the worker ends.
-    pub(crate) fn abandon_all(&self) {
-        for held in self.all() {
-            self.events.emit(WorkerEvent::Abandoned {
-                task_id: held.envelope.task_id.clone(),
-                attempt: held.envelope.attempt,
-            });
-        }
-    }
-
-    fn all(&self) -> Vec<Arc<HeldLease>> {
-        locked(&self.leases).values().cloned().collect()
-    }
-
-    /// Lost leases need no more heartbeats; their tasks are notified through their context.
-    fn live(&self) -> Vec<Arc<HeldLease>> {
-        let now = self.clock.now();
-        let mut held = locked(&self.leases);
-        held.retain(|_, held| {
-            if held.lease_state.valid_until().is_none() && held.ends_at().has_come(now) {
-                held.lease_state
-                    .lose("no heartbeat was answered before the lease could be confirmed");
-            }
-            !held.lease_state.is_lost()
-        });
-        held.values().cloned().collect()
-    }
-}
-
-/// Sends heartbeats and watches deadlines until it is stopped.
+/// Sends starts and heartbeats and watches deadlines until it is stopped. Heartbeats are repeated for
+/// as long as their lease lasts, starts as `retries` says.
 pub(crate) async fn send_heartbeats(
     client: Client,
+    retries: Retries,
     lease_table: Arc<LeaseTable>,
     stop: CancellationToken,
 ) {
-    let mut in_flight: Option<BoxFuture<'static, BatchAnswer>> = None;
+    let mut heartbeats: Option<BoxFuture<'static, BatchAnswer>> = None;
+    let mut starts = StartCalls::new(client.clone(), retries);
     loop {
-        let live = lease_table.live();
-        if in_flight.is_none() {
-            let batch = take_due(&live, lease_table.clock.now());
+        let (live, now) = (lease_table.live(), lease_table.clock.now());
+        if heartbeats.is_none() {
+            let batch = take_due(&live, now);
             let clock = lease_table.clock.clone();
-            in_flight = (!batch.is_empty()).then(|| send(client.clone(), batch, clock));
+            heartbeats = (!batch.is_empty()).then(|| send(client.clone(), batch, clock));
         }
-        let wake = next_wake(&live, in_flight.is_none(), lease_table.clock.now());
+        starts.send_due(&live, now);
+        let idle = Idle { heartbeats: heartbeats.is_none(), starts: starts.may_send() };
+        let wake = next_wake(&live, idle, now);
+        lease_table.plan_wake(wake);
         tokio::select! {
             () = stop.cancelled() => return,
-            () = lease_table.changed.notified() => {}
+            () = lease_table.changed() => {}
             () = at(wake) => {}
-            answered = next_answer(&mut in_flight) => {
-                in_flight = None;
+            answered = next_answer(&mut heartbeats) => {
+                heartbeats = None;
                 apply_answers(answered, &lease_table.events);
             }
+            answered = starts.next_answer() => starts.apply(answered, &lease_table.events),
         }
     }
 }
 
+/// Which kinds of calls may be sent now, because few enough are in flight.
+#[derive(Clone, Copy)]
+struct Idle {
+    heartbeats: bool,
+    starts: bool,
+}
+
 /// When the clocks must be checked next; `None` while no lease is held.
-fn next_wake(live: &[Arc<HeldLease>], may_send: bool, now: Moment) -> Option<Instant> {
-    let heartbeats = live.iter().map(|held| held.due()).filter(|_| may_send);
+fn next_wake(live: &[Arc<HeldLease>], idle: Idle, now: Moment) -> Option<Instant> {
+    let heartbeats = live.iter().map(|held| held.heartbeat_due()).filter(|_| idle.heartbeats);
     let ends = live.iter().map(|held| held.ends_at());
     let next = ends.chain(heartbeats).map(|moment| moment.timer(now)).min();
+    let starts = live.iter().filter_map(|held| held.start_due()).filter(|_| idle.starts);
+    // Starts of tasks that began one after the other share a call.
+    let soonest = now.after(START_SPACING).timer(now);
+    let start = starts.map(|moment| moment.timer(now)).min().map(|start| start.max(soonest));
+    let next = next.into_iter().chain(start).min();
     next.map(|next| next.min(now.after(CLOCK_CHECK_INTERVAL).timer(now)))
 }
 
@@ -233,7 +100,7 @@ struct BatchAnswer {
 fn take_due(live: &[Arc<HeldLease>], now: Moment) -> Vec<Arc<HeldLease>> {
     let mut bytes = 0;
     live.iter()
-        .filter(|held| held.due().has_come(now))
+        .filter(|held| held.heartbeat_due().has_come(now))
         .take_while(|held| {
             let message = held.lease_state.progress().message.map_or(0, |message| message.len());
             bytes += held.envelope.task_token.len() + message + ITEM_BYTES;
@@ -250,7 +117,8 @@ fn send(
     clock: Clock,
 ) -> BoxFuture<'static, BatchAnswer> {
     Box::pin(async move {
-        let heartbeats = Heartbeats { heartbeats: batch.iter().map(|held| held.item()).collect() };
+        let heartbeats =
+            Heartbeats { heartbeats: batch.iter().map(|held| held.heartbeat()).collect() };
         let interval = batch.iter().map(|held| held.interval()).min().unwrap_or_default();
         let sent = clock.now();
         let answers =
@@ -279,7 +147,7 @@ fn apply_answers(answered: BatchAnswer, events: &Events) {
                 .map_or("the answers do not match the heartbeats".to_owned(), |e| e.to_string());
             tracing::warn!(why, "heartbeats were not answered; retrying");
             for held in batch {
-                held.unanswered();
+                held.heartbeat_unanswered();
             }
         }
     }
@@ -300,7 +168,7 @@ fn apply_answer(
     let why = || answer.error.clone().unwrap_or_else(|| format!("status {}", answer.status));
     match answer.verdict {
         Some(Verdict::Committed) => renewed(held, answer, sent, now),
-        None if matches!(answer.status, 429 | 503) => held.unanswered(),
+        None if matches!(answer.status, 429 | 503) => held.heartbeat_unanswered(),
         Some(Verdict::Rejected) => {
             events.emit(WorkerEvent::Rejected {
                 task_id: Some(answer.task_id.clone()),
@@ -319,7 +187,7 @@ fn renewed(held: &HeldLease, answer: HeartbeatAnswer, sent: Moment, now: Time) {
     let ttl_ms = held.envelope.heartbeat_timeout_ms;
     let ttl_ms = left_ms.map_or(ttl_ms, |left| ttl_ms.min(left.unsigned_abs()));
     held.lease_state.renew(sent, Duration::from_millis(ttl_ms));
-    held.answered(sent);
+    held.heartbeat_answered(sent);
     if let Some(task_token) = answer.task_token {
         held.lease_state.refresh_token(task_token);
     }
@@ -341,7 +209,7 @@ async fn at(instant: Option<Instant>) {
     }
 }
 
-async fn next_answer(in_flight: &mut Option<BoxFuture<'static, BatchAnswer>>) -> BatchAnswer {
+async fn next_answer<T>(in_flight: &mut Option<BoxFuture<'static, T>>) -> T {
     match in_flight {
         Some(call) => call.await,
         None => pending().await,
@@ -350,10 +218,15 @@ async fn next_answer(in_flight: &mut Option<BoxFuture<'static, BatchAnswer>>) ->
 
 #[cfg(test)]
 mod tests {
+    use super::super::lease_state::{LeaseState, Precondition, usable_for};
+    use super::super::lease_table::{INITIAL_BACKOFF, START_DELAY};
     use super::*;
     use crate::testing::envelope;
 
     const TTL: Duration = Duration::from_millis(2_000);
+
+    /// No call is in flight.
+    const IDLE: Idle = Idle { heartbeats: true, starts: true };
 
     /// A machine that is never suspended.
     fn clock() -> Clock {
@@ -365,7 +238,7 @@ mod tests {
         envelope.heartbeat_timeout_ms = 2_000;
         envelope.heartbeat_interval_ms = 600;
         let lease_state = Arc::new(LeaseState::new("token".to_owned(), clock()));
-        Arc::new(HeldLease::new(Arc::new(envelope), lease_state, "w".to_owned(), polled))
+        Arc::new(HeldLease::new(Arc::new(envelope), lease_state, "w".into(), polled))
     }
 
     fn renewal(held: &HeldLease) -> HeartbeatAnswer {
@@ -380,7 +253,7 @@ mod tests {
         tokio::time::advance(Duration::from_millis(100)).await;
         let held = held(polled);
         assert_eq!(held.lease_state.valid_until(), Some(polled.after(usable_for(TTL))));
-        assert_eq!(held.due(), clock().now().after(Duration::from_millis(600)));
+        assert_eq!(held.heartbeat_due(), clock().now().after(Duration::from_millis(600)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -390,13 +263,13 @@ mod tests {
         tokio::time::advance(Duration::from_secs(29)).await;
         let held = held(polled);
         assert_eq!(held.lease_state.valid_until(), None);
-        assert_eq!(held.due(), clock().now());
+        assert_eq!(held.heartbeat_due(), clock().now());
         let sent = clock().now();
         let events = Events::new(|_| {});
         apply_answer(&held, renewal(&held), sent, Time::MIN, &events);
-        held.lease_state.wait_until_proven().await;
+        held.lease_state.wait_until(Precondition::Lease).await;
         assert_eq!(held.lease_state.valid_until(), Some(sent.after(usable_for(TTL))));
-        assert_eq!(held.due(), sent.after(Duration::from_millis(600)));
+        assert_eq!(held.heartbeat_due(), sent.after(Duration::from_millis(600)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -406,7 +279,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(29)).await;
         let held = held(polled);
         let lease_state = Arc::clone(&held.lease_state);
-        locked(&lease_table.leases).insert("lease".to_owned(), held);
+        lease_table.insert(Arc::into_inner(held).unwrap());
         assert_eq!(lease_table.live().len(), 1);
         tokio::time::advance(usable_for(TTL)).await;
         assert!(lease_table.live().is_empty());
@@ -430,17 +303,18 @@ mod tests {
         // F63: no timer runs while a machine is suspended, and this one has the whole interval
         // left.
         let now = clock().now();
-        assert_eq!(next_wake(&[], true, now), None);
+        assert_eq!(next_wake(&[], IDLE, now), None);
         let held = held(now);
+        held.start_answered();
         assert_eq!(
-            next_wake(&[Arc::clone(&held)], true, now),
+            next_wake(&[Arc::clone(&held)], IDLE, now),
             Some(now.after(CLOCK_CHECK_INTERVAL).timer(now))
         );
-        held.unanswered();
+        held.heartbeat_unanswered();
         let backoff = now.after(INITIAL_BACKOFF).timer(now);
-        assert_eq!(next_wake(&[Arc::clone(&held)], true, now), Some(backoff));
+        assert_eq!(next_wake(&[Arc::clone(&held)], IDLE, now), Some(backoff));
         assert_eq!(
-            next_wake(&[held], false, now),
+            next_wake(&[held], Idle { heartbeats: false, ..IDLE }, now),
             Some(now.after(CLOCK_CHECK_INTERVAL).timer(now))
         );
     }
@@ -451,12 +325,27 @@ mod tests {
         let held = held(clock().now());
         let mut pauses = Vec::new();
         for _ in 0..5 {
-            held.unanswered();
-            pauses.push(held.due().left(clock().now()).as_millis());
+            held.heartbeat_unanswered();
+            pauses.push(held.heartbeat_due().left(clock().now()).as_millis());
         }
         assert_eq!(pauses, [100, 200, 400, 600, 600]);
-        held.answered(clock().now());
-        held.unanswered();
-        assert_eq!(held.due().left(clock().now()).as_millis(), 100);
+        held.heartbeat_answered(clock().now());
+        held.heartbeat_unanswered();
+        assert_eq!(held.heartbeat_due().left(clock().now()).as_millis(), 100);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_start_of_a_first_attempt_is_due_a_moment_later_and_shares_its_call() {
+        let now = clock().now();
+        let held = held(now);
+        assert_eq!(held.start_due(), Some(now.after(START_DELAY)));
+        let due = now.after(START_DELAY).timer(now);
+        assert_eq!(next_wake(&[Arc::clone(&held)], IDLE, now), Some(due));
+        tokio::time::advance(START_DELAY - Duration::from_millis(1)).await;
+        let now = clock().now();
+        let spaced = now.after(START_SPACING).timer(now);
+        assert_eq!(next_wake(&[Arc::clone(&held)], IDLE, now), Some(spaced));
+        held.send_start();
+        assert_eq!(held.start_due(), None);
     }
 }

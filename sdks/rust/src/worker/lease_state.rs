@@ -8,7 +8,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::{Clock, Moment};
@@ -47,10 +47,29 @@ pub(crate) struct LeaseState {
     stop_token: CancellationToken,
     /// Fires for [`StopReason::LeaseLost`].
     lost: CancellationToken,
-    /// Absent until the lease is proven valid.
-    valid_until: watch::Sender<Option<Moment>>,
+    proof: Mutex<Proof>,
+    /// Notified when the proof changes, and when the lease is lost.
+    changed: Notify,
     clock: Clock,
     content: Mutex<HeartbeatContent>,
+}
+
+/// What the coordinator has answered about the lease.
+#[derive(Clone, Copy, Debug, Default)]
+struct Proof {
+    /// Absent until the lease is proven valid.
+    valid_until: Option<Moment>,
+    /// Whether the start was acknowledged.
+    is_started: bool,
+}
+
+/// What must be answered before the code of an attempt runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precondition {
+    /// The lease is proven valid.
+    Lease,
+    /// And the start is acknowledged.
+    LeaseAndStart,
 }
 
 #[derive(Debug)]
@@ -72,7 +91,8 @@ impl LeaseState {
             stop: Mutex::new(None),
             stop_token: CancellationToken::new(),
             lost: CancellationToken::new(),
-            valid_until: watch::Sender::new(None),
+            proof: Mutex::default(),
+            changed: Notify::new(),
             clock,
             content: Mutex::new(HeartbeatContent { task_token, progress: Progress::default() }),
         }
@@ -80,24 +100,41 @@ impl LeaseState {
 
     /// The coordinator granted or renewed the lease for `ttl` in answer to a request sent at `sent`.
     pub(crate) fn renew(&self, sent: Moment, ttl: Duration) {
-        self.valid_until.send_replace(Some(sent.after(usable_for(ttl))));
+        locked(&self.proof).valid_until = Some(sent.after(usable_for(ttl)));
+        self.changed.notify_waiters();
     }
 
     pub(crate) fn valid_until(&self) -> Option<Moment> {
-        *self.valid_until.borrow()
+        locked(&self.proof).valid_until
+    }
+
+    /// The coordinator acknowledged the start.
+    pub(crate) fn acknowledge_start(&self) {
+        locked(&self.proof).is_started = true;
+        self.changed.notify_waiters();
     }
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Waits until the lease was proven once, or is lost.
-    pub(crate) async fn wait_until_proven(&self) {
-        let mut valid_until = self.valid_until.subscribe();
-        tokio::select! {
-            _ = valid_until.wait_for(Option::is_some) => {}
-            () = self.lost.cancelled() => {}
+    /// Waits until the precondition is met once, or the lease is lost.
+    pub(crate) async fn wait_until(&self, precondition: Precondition) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            // Registered before the proof is read, so that a change in between is not missed.
+            changed.as_mut().enable();
+            if self.meets(precondition) || self.lost.is_cancelled() {
+                return;
+            }
+            changed.await;
         }
+    }
+
+    fn meets(&self, precondition: Precondition) -> bool {
+        let proof = *locked(&self.proof);
+        let is_started = precondition == Precondition::Lease || proof.is_started;
+        proof.valid_until.is_some() && is_started
     }
 
     /// Lost by a verdict, or by the clock even if no other thread has noticed yet: a resumed
@@ -124,6 +161,7 @@ impl LeaseState {
         drop(current);
         if is_loss {
             self.lost.cancel();
+            self.changed.notify_waiters();
         }
         self.stop_token.cancel();
     }

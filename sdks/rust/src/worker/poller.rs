@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use wire::answers::Leases;
 use wire::limits::{LEASES_PER_POLL, WAIT_MS};
 use wire::requests::LeaseRequest;
@@ -24,11 +25,17 @@ use crate::{Error, Retries};
 /// slot sooner, and then each such poll would only cost a connection.
 const LISTEN_AFTER: Duration = Duration::from_secs(1);
 
+/// How long a free slot waits for others that may be polled for together. Short against the time of a
+/// poll, so that a worker with long tasks notices nothing.
+const REFILL_WITHIN: Duration = Duration::from_millis(1);
+
 /// The queues to poll and the state that attempts share.
 pub(crate) struct Poller {
     pub(crate) shared: Arc<SharedState>,
     pub(crate) queues: Vec<String>,
     pub(crate) slots: Arc<Semaphore>,
+    /// How many slots there are.
+    pub(crate) concurrency: u32,
     pub(crate) retries: Retries,
 }
 
@@ -40,11 +47,11 @@ impl Poller {
             while running.try_join_next().is_some() {}
             let permits = tokio::select! {
                 biased;
-                permits = self.free_slots() => permits,
+                permits = free_slots(&self.slots, self.concurrency) => permits,
                 () = self.listen() => continue,
             };
             let polled = self.shared.clock.now();
-            match self.poll(permits.len()).await {
+            match self.poll(permits.num_permits()).await {
                 Ok(leases) => {
                     self.shared.lease_table.hurry(&leases.signals);
                     self.begin(running, leases, permits, polled);
@@ -68,20 +75,6 @@ impl Poller {
         }
     }
 
-    /// Waits for one slot and takes every other free one.
-    async fn free_slots(&self) -> Vec<OwnedSemaphorePermit> {
-        let first = Arc::clone(&self.slots).acquire_owned().await;
-        let mut permits = vec![first.expect("nobody closes the semaphore of slots")];
-        let most = usize::try_from(*LEASES_PER_POLL.end()).unwrap_or(usize::MAX);
-        while permits.len() < most {
-            match Arc::clone(&self.slots).try_acquire_owned() {
-                Ok(permit) => permits.push(permit),
-                Err(_) => break,
-            }
-        }
-        permits
-    }
-
     /// One poll, repeated with the same body until it is answered.
     async fn poll(&self, slots: usize) -> Result<Leases, Error> {
         let request = self.request(slots, Some(random_hex()?));
@@ -101,7 +94,7 @@ impl Poller {
 
     fn request(&self, slots: usize, poll_id: Option<String>) -> LeaseRequest {
         LeaseRequest {
-            worker_id: self.shared.worker_id.clone(),
+            worker_id: self.shared.worker_id.to_string(),
             queues: self.queues.clone(),
             kinds: self.shared.tasks.kinds(),
             max: u32::try_from(slots).unwrap_or(u32::MAX),
@@ -114,13 +107,14 @@ impl Poller {
         &self,
         running: &mut JoinSet<()>,
         leases: Leases,
-        permits: Vec<OwnedSemaphorePermit>,
+        mut permits: OwnedSemaphorePermit,
         polled: Moment,
     ) {
-        if leases.leases.len() > permits.len() {
-            tracing::warn!("got more leases than requested; the rest will expire");
-        }
-        for (envelope, permit) in leases.leases.into_iter().zip(permits) {
+        for envelope in leases.leases {
+            let Some(permit) = permits.split(1) else {
+                tracing::warn!("got more leases than requested; the rest will expire");
+                break;
+            };
             match GrantedAttempt::new(&self.shared, envelope, polled, permit) {
                 Some(granted) => drop(running.spawn(run_attempt(granted))),
                 None => tracing::warn!("got a lease twice; it is already in progress"),
@@ -129,8 +123,73 @@ impl Poller {
     }
 }
 
+/// Waits for free slots: for one, and a moment for a good part of all of them. While tasks are short,
+/// a poll then fetches many; while they are long, hardly any time is lost.
+async fn free_slots(slots: &Arc<Semaphore>, concurrency: u32) -> OwnedSemaphorePermit {
+    let most = u32::try_from(*LEASES_PER_POLL.end()).unwrap_or(u32::MAX);
+    let good_part = (concurrency / 2).clamp(1, most);
+    let mut permits = acquire(slots, 1).await;
+    if let Ok(part) = timeout(REFILL_WITHIN, acquire(slots, good_part - 1)).await {
+        permits.merge(part);
+    }
+    let taken = u32::try_from(permits.num_permits()).unwrap_or(u32::MAX);
+    let free = u32::try_from(slots.available_permits()).unwrap_or(u32::MAX);
+    let rest = free.min(most.saturating_sub(taken));
+    if let Ok(rest) = Arc::clone(slots).try_acquire_many_owned(rest) {
+        permits.merge(rest);
+    }
+    permits
+}
+
+async fn acquire(slots: &Arc<Semaphore>, count: u32) -> OwnedSemaphorePermit {
+    let acquired = Arc::clone(slots).acquire_many_owned(count).await;
+    acquired.expect("nobody closes the semaphore of slots")
+}
+
 /// Whether the coordinator refused this worker, for example because of a wrong key. Other errors
 /// may be transient.
 fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::Refused(_) | Error::Setup(_)) && !error.is_retryable()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_worker_polls_for_every_slot_at_once() {
+        for (concurrency, polled) in [(1, 1), (8, 8), (1_000, 256)] {
+            let slots = Arc::new(Semaphore::new(concurrency as usize));
+            let begun = Instant::now();
+            assert_eq!(free_slots(&slots, concurrency).await.num_permits(), polled);
+            assert_eq!(begun.elapsed(), Duration::ZERO);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_free_slot_waits_only_a_moment_for_others() {
+        let slots = Arc::new(Semaphore::new(8));
+        let taken = acquire(&slots, 7).await;
+        let begun = Instant::now();
+        assert_eq!(free_slots(&slots, 8).await.num_permits(), 1);
+        assert_eq!(begun.elapsed(), REFILL_WITHIN);
+        drop(taken);
+        assert_eq!(slots.available_permits(), 8);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slots_that_become_free_meanwhile_are_polled_for_together() {
+        let slots = Arc::new(Semaphore::new(8));
+        let mut taken = acquire(&slots, 7).await;
+        let begun = Instant::now();
+        let ending = async {
+            tokio::task::yield_now().await;
+            drop(taken.split(4));
+        };
+        let (polled, ()) = tokio::join!(free_slots(&slots, 8), ending);
+        assert_eq!(polled.num_permits(), 5);
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
 }

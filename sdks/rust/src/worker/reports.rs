@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use wire::answers::{ReportAnswer, ReportAnswers};
 use wire::limits::BATCH_ITEMS_MAX;
-use wire::requests::{Report, Reports};
+use wire::requests::Report;
 
 use super::backoff::Backoff;
 use crate::{Client, Error, Retries};
@@ -84,9 +84,7 @@ fn size(report: &Report) -> usize {
 async fn deliver_batch(client: &Client, retries: Retries, mut batch: Vec<PendingReport>) {
     let mut backoff = Backoff::new(retries);
     for _ in 0..=retries.times {
-        let reports =
-            Reports { reports: batch.iter().map(|pending| pending.report.clone()).collect() };
-        match client.reports(&reports).await {
+        match client.reports_of(batch.iter().map(|pending| &pending.report)).await {
             Ok(answers) if fits(&batch, &answers) => batch = hand_out(batch, answers),
             Ok(_) => return fail(batch, || unanswered("the answers do not match the reports")),
             Err(error) => return fail(batch, || failed(&error)),

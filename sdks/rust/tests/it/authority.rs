@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::coordinator::{
-    Coordinator, Reply, SERVER_TIME, envelope, envelope_with, item_refusal, problem, problem_json,
+    Coordinator, Reply, SERVER_TIME, envelope, envelope_with, item_refusal, problem,
 };
 use crate::log::Log;
 use crate::worker::{Running, echo, worker};
@@ -101,14 +101,10 @@ async fn of_a_batch_only_what_was_committed_counts() {
 async fn no_verdict_makes_a_worker_say_it_again() {
     // Proves: S3-54: started, heartbeat and report, for each of the three verdicts.
     for (status, error) in [(200, ""), (410, "task_expired"), (401, "invalid_token")] {
-        for call in ["/started", "/heartbeats", "/reports"] {
+        for call in ["/starts", "/heartbeats", "/reports"] {
             let coordinator = Coordinator::start().await;
             if status != 200 {
-                let refusal = match call {
-                    "/started" => problem(status, error),
-                    _ => Reply::Each(item_refusal(status, error)),
-                };
-                coordinator.once(call, refusal);
+                coordinator.once(call, Reply::Each(item_refusal(status, error)));
             }
             let beats = if call == "/heartbeats" { 20 } else { 200_000 };
             let waits = call == "/heartbeats" && status != 200;
@@ -130,7 +126,7 @@ async fn no_verdict_makes_a_worker_say_it_again() {
                 matches!(event, WorkerEvent::Committed { task_id, .. } if task_id == "task_2")
             }).await;
             running.end().await.unwrap();
-            let started = coordinator.to("task_1/started").len();
+            let started = coordinator.starts("task_1");
             let reports =
                 coordinator.reports().iter().filter(|it| it["taskId"] == "task_1").count();
             let (once, never) = (1, 0);
@@ -183,9 +179,7 @@ async fn a_start_that_is_refused_executes_nothing() {
     // so that no effect is emitted and no state updated.
     for (status, error) in [(409, "task_already_terminal"), (410, "task_expired")] {
         let coordinator = Coordinator::start().await;
-        let mut refusal = problem_json(status, error);
-        refusal["state"] = json!("CANCELLED");
-        coordinator.once("/started", Reply::Json(status, refusal));
+        coordinator.once("/starts", Reply::Each(item_refusal(status, error)));
         let executed = Arc::new(Log::new());
         let ran = Arc::clone(&executed);
         let running = Running::start(worker(&coordinator).concurrency(1).handle(
@@ -204,7 +198,7 @@ async fn a_start_that_is_refused_executes_nothing() {
         let lost = WorkerEvent::Cancelled { task_id: "task_1".to_owned(), attempt: 2, why };
         assert_eq!(events[0], lost);
         assert_eq!(coordinator.reports().len(), 1);
-        assert_eq!(coordinator.to("task_1/started").len(), 1);
+        assert_eq!(coordinator.starts("task_1"), 1);
     }
 }
 
@@ -212,12 +206,12 @@ async fn a_start_that_is_refused_executes_nothing() {
 async fn a_start_that_is_rejected_is_surfaced() {
     // S3-37, S3-38, S3-39.
     let coordinator = Coordinator::start().await;
-    coordinator.once("/started", problem(401, "invalid_token"));
+    coordinator.once("/starts", Reply::Each(item_refusal(401, "invalid_token")));
     let running = Running::start(echo(worker(&coordinator)));
     coordinator.offer([envelope(1)]);
     running.until("rejected", |event| matches!(event, WorkerEvent::Rejected { .. })).await;
     running.end().await.unwrap();
-    assert_eq!(coordinator.to("/started").len(), 1);
+    assert_eq!(coordinator.starts("task_1"), 1);
     assert!(coordinator.reports().is_empty());
 }
 

@@ -17,7 +17,7 @@ async fn a_poll_asks_for_as_many_tasks_as_there_are_free_slots() {
     coordinator.offer([envelope(1)]);
     coordinator.until("/leases", 2).await;
     coordinator.offer([envelope(2), envelope(3)]);
-    coordinator.until("/started", 3).await;
+    coordinator.until_started(3).await;
     let asked: Vec<_> = coordinator.to("/leases").iter().map(|c| c.json()["max"].clone()).collect();
     assert_eq!(asked, [json!(3), json!(2)]);
     finish.cancel();
@@ -59,7 +59,7 @@ async fn heartbeats_that_wait_for_a_call_to_return_share_the_next_one() {
     coordinator.offer([envelope(1)]);
     coordinator.until("/heartbeats", 1).await;
     coordinator.offer([envelope(2), envelope(3)]);
-    coordinator.until("/started", 3).await;
+    coordinator.until_started(3).await;
     gate.notify_one();
     let shares = |calls: &[crate::coordinator::Call]| {
         calls.iter().any(|call| call.path.ends_with("/heartbeats") && call.items().len() == 3)

@@ -38,7 +38,8 @@ impl Call {
     /// The items of a batch.
     pub(crate) fn items(&self) -> Vec<Value> {
         let json = self.json();
-        let items = json.get("reports").or(json.get("heartbeats")).or(json.get("runs"));
+        let members = ["reports", "heartbeats", "starts", "runs"];
+        let items = members.iter().find_map(|member| json.get(*member));
         items.and_then(Value::as_array).cloned().unwrap_or_default()
     }
 }
@@ -177,6 +178,25 @@ impl Coordinator {
         self.to(path)
     }
 
+    /// Every start of a task, those in batches included.
+    pub(crate) fn starts(&self, task: &str) -> usize {
+        let single = self.to(&format!("{task}/started")).len();
+        let batches = self.to("/starts");
+        let items = batches.iter().flat_map(Call::items);
+        single + items.filter(|item| item["taskId"] == task).count()
+    }
+
+    /// Waits until this many starts arrived.
+    pub(crate) async fn until_started(&self, count: usize) {
+        let starts = |call: &Call| match call.path.rsplit('/').next() {
+            Some("starts") => call.items().len(),
+            Some("started") => 1,
+            _ => 0,
+        };
+        let has_come = |calls: &[Call]| calls.iter().map(starts).sum::<usize>() >= count;
+        self.calls.until(&format!("{count} starts"), has_come).await;
+    }
+
     /// Every report, those in batches included.
     pub(crate) fn reports(&self) -> Vec<Value> {
         self.to("/reports").iter().flat_map(Call::items).collect()
@@ -195,6 +215,7 @@ impl Coordinator {
         match call.path.rsplit('/').next() {
             Some("leases") => reply(200, self.grant(call).await),
             Some("started") => reply(200, acknowledged(json!({}))),
+            Some("starts") => reply(200, each(call, &begun(), over)),
             Some("heartbeats") => reply(200, each(call, &renewed(), over)),
             Some("reports") => {
                 let refuses = self.script.lock().unwrap().refuses_releases;
@@ -281,6 +302,10 @@ fn broken() -> Response {
 fn acknowledged(members: Value) -> Value {
     let base = json!({ "acknowledged": true, "verdict": "COMMITTED", "serverTime": SERVER_TIME });
     merged(base, &members)
+}
+
+fn begun() -> Value {
+    json!({ "status": 200, "verdict": "COMMITTED" })
 }
 
 fn renewed() -> Value {

@@ -22,7 +22,7 @@ async fn a_shutdown_waits_for_running_tasks_and_keeps_their_leases() {
     let (worker, finish) = until_told(&coordinator);
     let running = Running::start(worker.concurrency(2).shutdown_timeout(Duration::from_secs(600)));
     coordinator.offer([envelope(1)]);
-    coordinator.until("/started", 1).await;
+    coordinator.until_started(1).await;
     coordinator.until("/leases", 2).await;
     running.ask_to_end();
     coordinator.until("/heartbeats", coordinator.to("/heartbeats").len() + 3).await;

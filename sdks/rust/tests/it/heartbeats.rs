@@ -52,7 +52,7 @@ async fn heartbeats_are_sent_every_interval_while_executing_and_at_no_other_time
 
     let calls = coordinator.calls.all();
     let place = |path: &str| calls.iter().position(|call| call.path.ends_with(path)).unwrap();
-    let (started, reported) = (place("task_1/started"), place("/reports"));
+    let (started, reported) = (place("/starts"), place("/reports"));
     let beats = |calls: &[Call]| {
         let items = calls.iter().filter(|c| c.path.ends_with("/heartbeats")).flat_map(Call::items);
         items.filter(|item| item["taskId"] == "task_1").count()

@@ -13,6 +13,8 @@ mod failing;
 mod heartbeats;
 mod log;
 mod runs;
+mod starts;
+mod submissions;
 mod suspending;
 mod tracing;
 mod transport;

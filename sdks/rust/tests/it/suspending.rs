@@ -116,7 +116,7 @@ async fn a_lease_that_outlived_a_suspend_is_renewed_on_resume() {
     let suspended = Suspended::never();
     let running = Running::start(suspended.machine_of(task));
     coordinator.offer([quiet_lease()]);
-    coordinator.until("/started", 1).await;
+    coordinator.until_started(1).await;
     suspended.resume_after(300);
     coordinator.until("/heartbeats", 1).await;
     finish.cancel();

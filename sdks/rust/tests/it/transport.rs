@@ -72,13 +72,13 @@ async fn repetitions_of_a_report_are_bounded() {
 async fn a_start_without_answer_is_repeated_and_bounded() {
     // S3-51, S3-52, S3-53: and nothing is executed if no answer arrives in the end.
     let coordinator = Coordinator::start().await;
-    coordinator.always("/started", Reply::Broken);
+    coordinator.always("/starts", Reply::Broken);
     let running = Running::start(echo(worker(&coordinator)).retries(quick(2)));
     coordinator.offer([envelope(1)]);
     let given_up = |event: &WorkerEvent| matches!(event, WorkerEvent::Unanswered { .. });
     running.until("given up", given_up).await;
     running.end().await.unwrap();
-    let calls = coordinator.to("/started");
+    let calls = coordinator.to("/starts");
     assert_eq!(calls.len(), 3);
     assert!(all_equal(&calls));
     assert!(coordinator.reports().is_empty());

@@ -142,7 +142,7 @@ async fn a_lease_that_is_answered_twice_is_executed_once() {
     running.until_committed(2).await;
     running.end().await.unwrap();
     assert_eq!(executed.all(), [1, 2]);
-    assert_eq!(coordinator.to("task_1/started").len(), 1);
+    assert_eq!(coordinator.starts("task_1"), 1);
     assert_eq!(coordinator.reports().len(), 2);
 }
 
@@ -162,9 +162,9 @@ async fn a_worker_leases_starts_executes_reports_and_asks_again() {
 
     let order: Vec<String> = coordinator.calls.all().into_iter().map(|call| call.path).collect();
     let place = |path: &str| order.iter().position(|p| p.ends_with(path)).unwrap();
-    assert!(place("/v1/leases") < place("task_1/started"));
-    assert!(place("task_1/started") < place("/v1/reports"));
-    assert!(place("/v1/reports") < place("task_2/started"));
+    assert!(place("/v1/leases") < place("/v1/starts"));
+    assert!(place("/v1/starts") < place("/v1/reports"));
+    assert_eq!((coordinator.starts("task_1"), coordinator.starts("task_2")), (1, 1));
 
     let reports = coordinator.reports();
     assert_eq!(reports.len(), 2);
@@ -189,9 +189,10 @@ async fn calls_carry_the_key_of_the_worker_or_the_token_of_the_task() {
     running.until_committed(1).await;
     running.end().await.unwrap();
 
-    let started = &coordinator.to("task_1/started")[0];
-    assert_eq!(started.bearer, "Bearer token_1");
-    assert_eq!(started.json()["attempt"], 2);
+    let starts = &coordinator.to("/v1/starts")[0];
+    assert_eq!(starts.bearer, format!("Bearer {API_KEY}"));
+    let start = &starts.items()[0];
+    assert_eq!((&start["taskToken"], &start["attempt"]), (&json!("token_1"), &json!(2)));
     let poll = &coordinator.to("/leases")[0];
     assert_eq!(poll.bearer, format!("Bearer {API_KEY}"));
     assert_eq!(poll.json()["queues"], json!(["q"]));
@@ -239,7 +240,7 @@ async fn a_late_answer_to_started_delays_the_execution() {
     // S3-8: answers may be delayed; nothing is executed before one arrives.
     let coordinator = Coordinator::start().await;
     let gate = Arc::new(tokio::sync::Notify::new());
-    coordinator.once("/started", Reply::Gate(Arc::clone(&gate)));
+    coordinator.once("/starts", Reply::Gate(Arc::clone(&gate)));
     let executed = Arc::new(Log::new());
     let ran = Arc::clone(&executed);
     let running = Running::start(worker(&coordinator).handle("work", move |_: Ctx, n: u32| {
@@ -247,7 +248,7 @@ async fn a_late_answer_to_started_delays_the_execution() {
         async move { Ok(n) }
     }));
     coordinator.offer([envelope(1)]);
-    coordinator.until("/started", 1).await;
+    coordinator.until_started(1).await;
     coordinator.offer([envelope(2)]);
     running.until_committed(1).await;
     assert_eq!(executed.all(), [2]);
@@ -271,13 +272,13 @@ async fn a_lease_that_is_handed_out_twice_is_carried_once() {
         }
     }));
     coordinator.offer([envelope(1)]);
-    coordinator.until("/started", 1).await;
+    coordinator.until_started(1).await;
     coordinator.offer([envelope(1), envelope(2)]);
-    coordinator.until("task_2/started", 1).await;
+    coordinator.until_started(2).await;
     finish.cancel();
     running.until_committed(2).await;
     running.end().await.unwrap();
-    assert_eq!(coordinator.to("task_1/started").len(), 1);
+    assert_eq!(coordinator.starts("task_1"), 1);
     assert_eq!(coordinator.reports().len(), 2);
 }
 
@@ -321,4 +322,11 @@ async fn the_hello_worker_fits_twenty_lines() {
     let task = |_: Ctx, name: String| async move { Ok::<_, TaskError>(format!("Hello, {name}!")) };
     let greeting = tenure::testing::run_inline(task, "Ada").await.unwrap();
     assert_eq!(greeting, "Hello, Ada!");
+}
+
+#[test]
+fn the_readme_shows_the_program_that_is_measured() {
+    let example = include_str!("../../examples/greet.rs");
+    let (_, program) = example.split_once("\n\n").unwrap();
+    assert!(include_str!("../../../../README.md").contains(program));
 }

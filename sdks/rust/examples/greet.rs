@@ -1,0 +1,28 @@
+//! Submits work and waits for its result: the example of the README, which `tenure bench` measures.
+
+use tenure::{Client, Error, Worker};
+
+/// Serves greetings.
+pub fn greeter(client: Client) -> Worker {
+    Worker::new(client)
+        .queue("default")
+        .handle("hello", |_, name: String| async move { Ok(format!("Hello, {name}!")) })
+}
+
+/// Submits a run and waits for its result.
+pub async fn greet(client: &Client, name: &str) -> Result<String, Error> {
+    client.submit("hello", name).queue("default").await?.output().await
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let client = Client::from_env()?;
+    tokio::select! {
+        // Usually in another process.
+        ended = greeter(client.clone()).run() => ended,
+        greeting = greet(&client, "Ada") => {
+            println!("{}", greeting?);
+            Ok(())
+        }
+    }
+}
