@@ -15,7 +15,7 @@ use crate::remote::Remote;
 const STARTS_WAITING_MAX: usize = 16;
 
 /// Between two tasks, so that each meets an idle server.
-const PAUSE: Duration = Duration::from_millis(5);
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 
 /// Measures from the submission's first byte until the waiting worker has the task, and until the
 /// waiting client has the result. Client and worker may use different servers. The queue must not

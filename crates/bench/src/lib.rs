@@ -24,6 +24,7 @@ mod plan;
 mod process;
 mod remote;
 mod resource_usage;
+mod sdk;
 mod server;
 mod store_factory;
 mod transport;

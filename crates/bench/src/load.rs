@@ -83,6 +83,7 @@ pub(crate) async fn observe<E: LoadTarget>(
     let mut loops = match mode {
         Mode::Single => single(target, concurrency, &tally).await?,
         Mode::Batch => batch(target, concurrency, &tally).await?,
+        Mode::Sdk => unreachable!("the SDK makes its calls itself"),
     };
     run_for(&mut loops, WARM_UP_MAX.min(span)).await?;
     tally.take_latencies();

@@ -10,6 +10,8 @@ pub enum Mode {
     Single,
     /// One call for all tasks that wait for a step.
     Batch,
+    /// As a program with the Rust SDK does, through a client and a worker.
+    Sdk,
 }
 
 /// Members that a measurement does not have are null.

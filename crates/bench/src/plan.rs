@@ -15,7 +15,7 @@ use crate::resource_usage::Monitored;
 use crate::server::{Servers, address};
 use crate::store_factory::{StoreFactory, StoreLocation};
 use crate::transport::NullServer;
-use crate::{backlog, large_store, latency, old_snapshot};
+use crate::{backlog, large_store, latency, old_snapshot, sdk};
 
 const CONCURRENCIES: [usize; 4] = [1, 16, 64, 256];
 
@@ -145,6 +145,8 @@ async fn own(
     let remote = server.remote.with(Mode::Batch, "backlog");
     rows.extend(fill_and_drain(options, &remote, &server.monitored).await?);
     server.kill().await?;
+    progress("through the SDK", done / total);
+    rows.extend(sdk::measure(options, stores, backlog_size(options.span)).await?);
     if options.extent == Extent::Long {
         rows.extend(large_store::measure(options, stores, |what| progress(what, 1.0)).await?);
     }

@@ -213,6 +213,7 @@ fn cells(row: &Measurement, most: f64) -> Vec<Cell> {
     let mode = match row.mode {
         Some(Mode::Single) => "single",
         Some(Mode::Batch) => "batch",
+        Some(Mode::Sdk) => "sdk",
         None => "",
     };
     let bar = row.lifecycles_per_second.map_or(0.0, |rate| rate / most * BAR_WIDTH);

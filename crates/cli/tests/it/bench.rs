@@ -39,6 +39,11 @@ fn the_bench_says_every_member_of_every_measurement() {
     for name in ["transport alone", "engine alone", "bulk submit", "drain"] {
         assert!(named(name)[0]["lifecyclesPerSecond"].is_number(), "{name}");
     }
+    let by_sdk = |name: &str| {
+        let by_sdk = named(name).into_iter().filter(|row| row["mode"] == "sdk");
+        by_sdk.map(|row| row["concurrency"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!((by_sdk("drain"), by_sdk("submit to result")), (vec![256], vec![1, 64]));
     let left = std::fs::read_dir(home.path()).unwrap().count();
     assert_eq!(left, 0, "its stores are thrown away");
 }
