@@ -105,6 +105,8 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
         .name(&name)
         .concurrency(usize::from(arguments.concurrency))
         .shutdown_timeout(arguments.drain)
+        // Little beside the start of a program, which may do anything.
+        .await_starts()
         .on_event(events::observer(format, Arc::clone(&cut)));
     for queue in &arguments.queues {
         worker = worker.queue(queue);

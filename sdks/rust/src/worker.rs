@@ -96,6 +96,7 @@ pub struct Worker {
     concurrency: usize,
     shutdown_timeout: Duration,
     cleanup_timeout: Duration,
+    awaits_starts: bool,
     retries: Retries,
     events: Events,
     clock: Clock,
@@ -111,6 +112,7 @@ impl Worker {
             concurrency: CONCURRENCY_DEFAULT,
             shutdown_timeout: SHUTDOWN_TIMEOUT_DEFAULT,
             cleanup_timeout: CLEANUP_TIMEOUT_DEFAULT,
+            awaits_starts: false,
             retries: RETRIES_DEFAULT,
             events: Events::new(|_| {}),
             clock: Clock::system(),
@@ -151,6 +153,17 @@ impl Worker {
     /// future is dropped; 1 s by default. After a lost lease the code may do nothing but clean up.
     pub fn cleanup_timeout(mut self, cleanup_timeout: Duration) -> Worker {
         self.cleanup_timeout = cleanup_timeout;
+        self
+    }
+
+    /// Runs no handler before the coordinator has acknowledged its start.
+    ///
+    /// By default the handler of a first attempt runs at once, and its start is reported a few
+    /// milliseconds later. Use this for code that may kill its process, so that such an attempt always
+    /// counts as lost, or that must not run at all if its run was cancelled before. It costs a commit
+    /// for each task. Later attempts always wait.
+    pub fn await_starts(mut self) -> Worker {
+        self.awaits_starts = true;
         self
     }
 
@@ -236,6 +249,7 @@ impl Worker {
             reports,
             events: self.events,
             clock: self.clock,
+            awaits_starts: self.awaits_starts,
             cleanup_timeout: self.cleanup_timeout,
             drain_expired: drain_expired.clone(),
             running_leases: Mutex::default(),

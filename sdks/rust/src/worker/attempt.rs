@@ -19,8 +19,8 @@ use wire::{Code, Json, Outcome, TraceContext, Verdict};
 use super::clock::{Clock, Moment, wall_clock};
 use super::ctx::Ctx;
 use super::event::{Events, WorkerEvent};
-use super::lease_state::{LeaseState, StopReason, locked};
-use super::lease_table::{HeldLease, LeaseTable, precondition};
+use super::lease_state::{LeaseState, Precondition, StopReason, locked};
+use super::lease_table::{HeldLease, LeaseTable};
 use super::panic::catch_panic;
 use super::reports::{Delivery, PendingReport};
 use super::task::Tasks;
@@ -39,6 +39,8 @@ pub(crate) struct SharedState {
     pub(crate) reports: mpsc::Sender<PendingReport>,
     pub(crate) events: Events,
     pub(crate) clock: Clock,
+    /// Whether a first attempt waits for the acknowledgement of its start too.
+    pub(crate) awaits_starts: bool,
     /// How long a task that must stop may take to clean up before it is dropped.
     pub(crate) cleanup_timeout: Duration,
     /// Fires when a shutdown stops waiting for tasks.
@@ -142,6 +144,7 @@ impl Attempt {
             Arc::clone(&self.lease_state),
             Arc::clone(&self.shared.worker_id),
             polled,
+            self.precondition(),
         ));
         let end = self.run().await;
         // Checks the clock before releasing the lease: a resumed process may be the first to notice
@@ -157,7 +160,7 @@ impl Attempt {
 
     /// The end of a lost lease is discarded by the caller.
     async fn run(&self) -> AttemptEnd {
-        self.lease_state.wait_until(precondition(&self.envelope)).await;
+        self.lease_state.wait_until(self.precondition()).await;
         if self.lease_state.is_lost() {
             return AttemptEnd::Interrupted;
         }
@@ -171,6 +174,17 @@ impl Attempt {
             biased;
             end = catch_panic(task(ctx)) => AttemptEnd::Finished(end),
             () = self.stop_deadline() => self.forced_end(),
+        }
+    }
+
+    /// The code of a first attempt runs beside its start, which may be needless. An earlier attempt
+    /// that did not end in success may have killed its process: from the second on, the coordinator
+    /// knows of the start before the code runs, so that such an attempt counts as lost.
+    fn precondition(&self) -> Precondition {
+        if self.shared.awaits_starts || self.envelope.attempt > 1 {
+            Precondition::LeaseAndStart
+        } else {
+            Precondition::Lease
         }
     }
 

@@ -238,7 +238,13 @@ mod tests {
         envelope.heartbeat_timeout_ms = 2_000;
         envelope.heartbeat_interval_ms = 600;
         let lease_state = Arc::new(LeaseState::new("token".to_owned(), clock()));
-        Arc::new(HeldLease::new(Arc::new(envelope), lease_state, "w".into(), polled))
+        Arc::new(HeldLease::new(
+            Arc::new(envelope),
+            lease_state,
+            "w".into(),
+            polled,
+            Precondition::Lease,
+        ))
     }
 
     fn renewal(held: &HeldLease) -> HeartbeatAnswer {

@@ -32,6 +32,7 @@ pub(crate) struct HeldLease {
     pub(super) envelope: Arc<Envelope>,
     pub(super) lease_state: Arc<LeaseState>,
     worker_id: Arc<str>,
+    pub(super) precondition: Precondition,
     began: Time,
     schedule: Mutex<Schedule>,
 }
@@ -81,6 +82,7 @@ impl HeldLease {
         lease_state: Arc<LeaseState>,
         worker_id: Arc<str>,
         polled: Moment,
+        precondition: Precondition,
     ) -> HeldLease {
         let now = lease_state.clock().now();
         let ttl = Duration::from_millis(envelope.heartbeat_timeout_ms);
@@ -91,7 +93,7 @@ impl HeldLease {
         }
         let interval = Duration::from_millis(envelope.heartbeat_interval_ms);
         let heartbeat = if is_proven { now.after(interval.min(left / 2)) } else { now };
-        let start = match precondition(&envelope) {
+        let start = match precondition {
             Precondition::Lease => now.after(START_DELAY),
             Precondition::LeaseAndStart => now,
         };
@@ -100,7 +102,8 @@ impl HeldLease {
             start: StartPhase::Waiting(Due::new(start)),
             unproven_until: now.after(usable_for(ttl)),
         });
-        HeldLease { envelope, lease_state, worker_id, began: wall_clock(), schedule }
+        let began = wall_clock();
+        HeldLease { envelope, lease_state, worker_id, precondition, began, schedule }
     }
 
     pub(super) fn interval(&self) -> Duration {
@@ -183,10 +186,6 @@ impl HeldLease {
         is_repeated
     }
 
-    pub(super) fn precondition(&self) -> Precondition {
-        precondition(&self.envelope)
-    }
-
     /// The first moment at which the heartbeat thread must act.
     fn first_due(&self) -> Moment {
         let now = self.lease_state.clock().now();
@@ -195,13 +194,6 @@ impl HeldLease {
         let StartPhase::Waiting(Due { at: start, .. }) = schedule.start else { return heartbeat };
         if start.left(now) < heartbeat.left(now) { start } else { heartbeat }
     }
-}
-
-/// The code of a first attempt runs beside its start, which may be needless. An earlier attempt that
-/// did not end in success may have killed its process: from the second on, the start is known to the
-/// coordinator before the code runs, so that such an attempt counts as lost.
-pub(super) fn precondition(envelope: &Envelope) -> Precondition {
-    if envelope.attempt > 1 { Precondition::LeaseAndStart } else { Precondition::Lease }
 }
 
 /// Every lease of this worker under which a task is executing, in the order of their beginning.

@@ -124,7 +124,7 @@ impl StartCalls {
     /// answer never runs if there is none; code that runs goes on under its heartbeats.
     fn repeat(&self, held: &HeldLease, why: &str, events: &Events) {
         let is_repeated = held.repeat_start(self.retries.times);
-        if is_repeated || held.precondition() == Precondition::Lease {
+        if is_repeated || held.precondition == Precondition::Lease {
             return;
         }
         events.emit(WorkerEvent::Unanswered {

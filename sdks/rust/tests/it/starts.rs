@@ -81,6 +81,26 @@ async fn a_later_attempt_runs_only_after_its_start_is_acknowledged() {
 }
 
 #[tokio::test]
+async fn a_worker_that_awaits_starts_runs_no_first_attempt_before() {
+    let coordinator = Coordinator::start().await;
+    coordinator.once("/starts", Reply::Each(item_refusal(409, "task_already_terminal")));
+    let executed = Arc::new(Log::new());
+    let log = Arc::clone(&executed);
+    let work = move |_: Ctx, n: u32| {
+        log.push(n);
+        async move { Ok(n) }
+    };
+    let running = Running::start(worker(&coordinator).await_starts().handle("work", work));
+    coordinator.offer([first(1)]);
+    let lost = |event: &WorkerEvent| matches!(event, WorkerEvent::Cancelled { .. });
+    running.until("authority lost", lost).await;
+    coordinator.offer([first(2)]);
+    running.until_committed(1).await;
+    running.end().await.unwrap();
+    assert_eq!(executed.all(), [2]);
+}
+
+#[tokio::test]
 async fn a_cancel_before_the_start_stops_code_that_already_runs() {
     // S4-18, S4-50: the answer to the start says that the task was cancelled before it.
     let coordinator = Coordinator::start().await;
