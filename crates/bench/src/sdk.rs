@@ -24,6 +24,7 @@ use crate::resource_usage::Monitored;
 use crate::server::Servers;
 use crate::store_factory::StoreFactory;
 
+#[expect(unreachable_pub, reason = "the example stands for a module of a program")]
 #[expect(dead_code, reason = "it is a program, and its `main` is not called here")]
 #[path = "../../../sdks/rust/examples/greet.rs"]
 mod greet;

@@ -8,6 +8,7 @@ use verdict::{ClosedAttempt, Name, Scope, TaskId};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::codec::payload_digest;
 use crate::failure::Failure;
+use crate::overview::{TaskOverview, latest_closed};
 use crate::pauses::PausedQueues;
 use crate::row::{
     Filter, HeldLeases, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
@@ -20,6 +21,24 @@ pub trait Browse: Clone + Send + Sync + 'static {
         &self,
         key: &TaskKey,
     ) -> impl Future<Output = Result<Option<StoredTask>, Failure>> + Send;
+
+    /// One task with the rows that a view of its run shows, at most `refused_max` refused calls among them.
+    fn overview(
+        &self,
+        key: &TaskKey,
+        refused_max: usize,
+    ) -> impl Future<Output = Result<Option<TaskOverview>, Failure>> + Send {
+        async move {
+            let Some(task) = self.find(key).await? else { return Ok(None) };
+            let first = self.rows(key, RowsAfter::Entry(0), 1).await?.history.into_iter().next();
+            let latest = match latest_closed(&task.subject) {
+                Some(closed) => self.rows(key, RowsAfter::Attempt(closed - 1), 1).await?.attempts,
+                None => Vec::new(),
+            };
+            let refused = self.rows(key, RowsAfter::Refusal(None), refused_max).await?.refused;
+            Ok(Some(TaskOverview { task, first, latest: latest.into_iter().next(), refused }))
+        }
+    }
 
     /// A page of runs for people: newest first, live and done together, at most `filter.limit`. Reads only rows of the
     /// scope.

@@ -16,6 +16,7 @@ mod epoch;
 pub mod failure;
 pub mod lookup;
 pub mod moving;
+mod overview;
 pub mod pauses;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -35,6 +36,7 @@ pub use browse::{Browse, RowsAfter, ScanDepth};
 pub use clock::{Clock, ClockAhead, MonotonicClock, SystemClock};
 pub use failure::{CommitFailure, Failure, FailureKind};
 pub use lookup::{Found, Loaded, LockWait, Lookup};
+pub use overview::TaskOverview;
 pub use pauses::{PauseChange, PausedQueues, QueuePause};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;

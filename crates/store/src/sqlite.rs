@@ -21,6 +21,7 @@ mod live_index;
 mod lock;
 mod lookup;
 mod opening;
+mod overview;
 mod pauses;
 mod pruning;
 mod readers;

@@ -1,7 +1,8 @@
 //! A run as the API shows it: the task, its submission, and how it ended.
 
 use store::{
-    Bodies, Browse, Failure, Listed, Refused, RowsAfter, Spec, Store, StoredTask, TaskKey,
+    Bodies, Browse, Entry, Failure, Listed, Refused, RowsAfter, Spec, Store, StoredTask, TaskKey,
+    TaskOverview,
 };
 use verdict::event::Submitted;
 use verdict::{CancelRequest, Done, End, Event, Fault, Name, Phase, Policy, Subject, Task, Text};
@@ -17,39 +18,29 @@ pub(super) async fn submitted<S: Store>(
     key: &TaskKey,
 ) -> Result<Option<Submitted>, Failure> {
     let first = app.coordinator.browse().rows(key, RowsAfter::Entry(0), 1).await?.history;
-    let events = first.into_iter().flat_map(|entry| entry.events);
-    Ok(events.into_iter().find_map(|event| match event {
+    Ok(first.into_iter().next().and_then(submission))
+}
+
+/// The submission in the first entry of a history.
+fn submission(first: Entry) -> Option<Submitted> {
+    first.events.into_iter().find_map(|event| match event {
         Event::Submitted(submitted) => Some(*submitted),
         _ => None,
-    }))
+    })
 }
 
-/// The worker of a run: it holds the lease, or had the latest attempt.
-pub(super) async fn worker<S: Store>(
-    app: &AppState<S>,
-    key: &TaskKey,
-    found: &StoredTask,
-) -> Result<Option<Name>, Failure> {
-    let closed = match &found.subject {
-        Subject::Absent => 0,
-        Subject::Live(task) if task.lease().is_some() => 0,
-        Subject::Live(task) => task.attempt,
-        Subject::Done(done) => done.attempt,
-    };
-    if closed == 0 {
-        return Ok(found.subject.live().and_then(Task::lease).map(|lease| lease.owner.clone()));
-    }
-    let after = RowsAfter::Attempt(closed - 1);
-    let latest = app.coordinator.browse().rows(key, after, 1).await?;
-    Ok(latest.attempts.into_iter().next().map(|closed| closed.owner))
+/// A run with its worker, which holds the lease or had the latest attempt, and its refused calls.
+pub(super) fn full_view(overview: TaskOverview, now: wire::Time) -> Option<Run> {
+    let TaskOverview { task, first, latest, refused } = overview;
+    let holder = task.subject.live().and_then(Task::lease).map(|lease| lease.owner.clone());
+    let worker = latest.map(|closed| closed.owner).or(holder);
+    let worker_id = worker.as_ref().map(Name::to_string);
+    let run = view(&task, first.and_then(submission).as_ref(), now);
+    run.map(|run| Run { worker_id, refused: refused_calls(refused), ..run })
 }
 
-/// The full view of one run. `None` for a subject that does not exist.
-pub(super) fn view(
-    found: &StoredTask,
-    submitted: Option<&Submitted>,
-    now: wire::Time,
-) -> Option<Run> {
+/// The view of one run. `None` for a subject that does not exist.
+fn view(found: &StoredTask, submitted: Option<&Submitted>, now: wire::Time) -> Option<Run> {
     let run = match &found.subject {
         Subject::Absent => return None,
         Subject::Live(task) => with_policy(live(task, now), &task.policy),
@@ -66,7 +57,7 @@ pub(super) fn list_view(listed: &Listed, bodies: Bodies, now: wire::Time) -> Opt
 }
 
 /// The calls that were refused under the run's leases.
-pub(super) fn refused_calls(refused: Vec<Refused>) -> Vec<RefusedCall> {
+fn refused_calls(refused: Vec<Refused>) -> Vec<RefusedCall> {
     let view = |refused: Refused| RefusedCall {
         attempt: refused.attempt,
         worker_id: refused.worker.to_string(),

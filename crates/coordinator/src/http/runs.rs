@@ -5,8 +5,10 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
-use store::{Bodies, Browse, Failure, Filter, LabelFilter, RowsAfter, Store, StoredTask, TaskKey};
-use verdict::{Name, State as TaskState};
+use store::{
+    Bodies, Browse, Failure, Filter, LabelFilter, Store, StoredTask, TaskKey, TaskOverview,
+};
+use verdict::State as TaskState;
 use wire::answers::{Run, RunList};
 use wire::limits::PAGE_ITEMS_DEFAULT;
 use wire::requests::{Included, LabelQuery, ListRuns, WaitMs};
@@ -15,7 +17,7 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
 use super::queue_limit::check_queue;
-use super::run_view::{list_view, refused_calls, submitted, view, worker};
+use super::run_view::{full_view, list_view};
 use super::translate::{category_filter, instant, query, query_with_repeated, state_filter};
 use crate::admit::principals::Principal;
 use crate::admit::{Cursors, ReaderPrincipal};
@@ -43,34 +45,41 @@ async fn find<S: Store>(
     key: &TaskKey,
     wait: Duration,
 ) -> Result<Option<Run>, Failure> {
+    let ended = if wait.is_zero() { None } else { wait_for_end(app, key, wait).await? };
+    let overview = match ended {
+        Some(overview) => overview,
+        None => app.coordinator.browse().overview(key, REFUSED_MAX).await?,
+    };
+    Ok(overview.and_then(|overview| full_view(overview, app.server_time())))
+}
+
+/// The run once it has ended. The first look is brief: a run that somebody waits for has rarely ended
+/// yet. After a change the run has usually ended, and one read shows all of it. Where other coordinators
+/// write too, looks are frequent, and all of them are brief.
+async fn wait_for_end<S: Store>(
+    app: &AppState<S>,
+    key: &TaskKey,
+    wait: Duration,
+) -> Result<Option<Option<TaskOverview>>, Failure> {
     let browse = app.coordinator.browse();
-    let look = || async {
-        let found = browse.find(key).await?;
-        Ok((wait.is_zero() || is_settled(found.as_ref())).then_some(found))
+    let is_shared = app.coordinator.store().status().writers > 1;
+    let mut is_first = true;
+    let look = || {
+        let is_brief = std::mem::replace(&mut is_first, false) || is_shared;
+        async move {
+            if is_brief && !is_settled(browse.find(key).await?.as_ref()) {
+                return Ok(None);
+            }
+            let overview = browse.overview(key, REFUSED_MAX).await?;
+            let is_settled = is_settled(overview.as_ref().map(|overview| &overview.task));
+            Ok(is_settled.then_some(overview))
+        }
     };
-    let found = match app.coordinator.watch_until(key.id, wait, look).await? {
-        Some(found) => found,
-        None => browse.find(key).await?,
-    };
-    let Some(found) = found else { return Ok(None) };
-    let rows = browse.rows(key, RowsAfter::Refusal(None), REFUSED_MAX).await?;
-    let refused = refused_calls(rows.refused);
-    Ok(run(app, key, &found).await?.map(|run| Run { refused, ..run }))
+    app.coordinator.watch_until(key.id, wait, look).await
 }
 
 fn is_settled(found: Option<&StoredTask>) -> bool {
     found.is_none_or(|found| found.subject.state().is_none_or(TaskState::is_terminal))
-}
-
-async fn run<S: Store>(
-    app: &AppState<S>,
-    key: &TaskKey,
-    found: &StoredTask,
-) -> Result<Option<Run>, Failure> {
-    let (submitted, worker) = (submitted(app, key).await?, worker(app, key, found).await?);
-    let worker_id = worker.as_ref().map(Name::to_string);
-    let run = view(found, submitted.as_ref(), app.server_time());
-    Ok(run.map(|run| Run { worker_id, ..run }))
 }
 
 pub(super) async fn list<S: Store>(

@@ -8,11 +8,12 @@ use verdict::{ClosedAttempt, End, Name, Scope, Subject, TaskId, Time};
 
 use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
-use super::{Shared, administration, listing, pauses, reads};
+use super::{Shared, administration, listing, overview, pauses, reads};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{self, Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
+use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
 use crate::row::{
     Entry, Filter, HeldLeases, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey,
@@ -128,13 +129,18 @@ fn found(connection: &Connection, row: i64) -> Read<StoredTask> {
     })
 }
 
-fn find(connection: &Connection, key: &TaskKey) -> Read<Option<StoredTask>> {
+pub(super) fn find(connection: &Connection, key: &TaskKey) -> Read<Option<StoredTask>> {
     let found = row_in_scope(connection, key)?.map(|row| found(connection, row)).transpose()?;
     Ok(found.filter(|found| found.subject != Subject::Absent))
 }
 
 /// The entries packed in the task's rows, then those in the table, in order, up to the limits.
-fn history(connection: &Connection, key: &TaskKey, after: u32, limit: usize) -> Read<Vec<Entry>> {
+pub(super) fn history(
+    connection: &Connection,
+    key: &TaskKey,
+    after: u32,
+    limit: usize,
+) -> Read<Vec<Entry>> {
     let Some(row) = row_in_scope(connection, key)? else { return Ok(Vec::new()) };
     let mut page = Decisions::of(connection, key.id, row, limit, ByteBudget::page());
     page.read_after(after)?;
@@ -226,7 +232,7 @@ fn inline_entries(connection: &Connection, task: TaskId, row: i64) -> Read<Vec<E
     Ok(entries)
 }
 
-fn attempts(
+pub(super) fn attempts(
     connection: &Connection,
     key: &TaskKey,
     after: u32,
@@ -238,7 +244,7 @@ fn attempts(
     }
 }
 
-fn refused(
+pub(super) fn refused(
     connection: &Connection,
     key: &TaskKey,
     after: Option<&Refused>,
@@ -448,6 +454,18 @@ impl Browse for SqliteBrowse {
     async fn find(&self, key: &TaskKey) -> Result<Option<StoredTask>, Failure> {
         let key = key.clone();
         self.read("finding a task", move |connection| find(connection, &key)).await
+    }
+
+    async fn overview(
+        &self,
+        key: &TaskKey,
+        refused_max: usize,
+    ) -> Result<Option<TaskOverview>, Failure> {
+        let key = key.clone();
+        self.read("reading a task", move |connection| {
+            overview::overview(connection, &key, refused_max)
+        })
+        .await
     }
 
     async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Listing, Failure> {

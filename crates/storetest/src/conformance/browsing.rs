@@ -1,5 +1,6 @@
 //! Reading concurrently with the writers.
 
+use store::TaskOverview;
 use store::browse::{Browse, RowsAfter, ScanDepth};
 use store::row::{
     Bodies, Entry, Filter, LabelFilter, Listed, Listing, PAGE_BYTES_MAX, QueueDepth, StoredTask,
@@ -304,6 +305,25 @@ pub async fn reads_refusals_in_pages<F: Fixture>(driver: &mut Driver<F>) {
         seen.extend(page);
     }
     assert_eq!(seen, all);
+    let overview = overview(driver, &key, 2).await;
+    assert_eq!(overview.refused, all[..2]);
+    assert_eq!(overview.latest, None, "another attempt holds the lease");
+}
+
+/// The overview, which agrees with the reads that it stands for.
+async fn overview<F: Fixture>(
+    driver: &mut Driver<F>,
+    key: &TaskKey,
+    refused_max: usize,
+) -> TaskOverview {
+    let browse = driver.browse();
+    let overview = browse.overview(key, refused_max).await.expect("browsing works");
+    let overview = overview.expect("it is there");
+    let found = browse.find(key).await.expect("browsing works");
+    assert_eq!(Some(&overview.task), found.as_ref());
+    let first = browse.rows(key, RowsAfter::Entry(0), 1).await.expect("browsing works").history;
+    assert_eq!(overview.first.as_ref(), first.first());
+    overview
 }
 
 pub async fn finds_history_and_attempts<F: Fixture>(driver: &mut Driver<F>) {
@@ -316,6 +336,9 @@ pub async fn finds_history_and_attempts<F: Fixture>(driver: &mut Driver<F>) {
     driver.about(&key, verdict::Request::Heartbeat(beat)).await;
     driver.about(&key, report(&caller, succeeded())).await;
     driver.pause().await;
+    let overview = overview(driver, &key, 99).await;
+    assert_eq!(overview.latest.map(|closed| closed.attempt), Some(1));
+    assert_eq!(overview.refused, []);
     let history =
         driver.browse().rows(&key, RowsAfter::Entry(0), 99).await.expect("browsing works").history;
     // one entry per decision, none for the heartbeat; what it changed is in the next one.

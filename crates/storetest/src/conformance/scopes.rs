@@ -57,6 +57,7 @@ async fn check_task<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) {
     assert_eq!(driver.load(key).await, Subject::Absent);
     let browse = driver.browse();
     assert_eq!(browse.find(key).await.expect("browsing works"), None);
+    assert!(browse.overview(key, 99).await.expect("browsing works").is_none());
     assert_eq!(
         browse.rows(key, RowsAfter::Entry(0), 99).await.expect("browsing works").history,
         []
