@@ -53,7 +53,7 @@ async fn find<S: Store>(
     Ok(overview.and_then(|overview| full_view(overview, app.server_time())))
 }
 
-/// The run once it has ended. The first look is brief: a run that somebody waits for has rarely ended
+/// The run once it has ended. The first look is brief: a run that a client waits for has rarely ended
 /// yet. After a change the run has usually ended, and one read shows all of it. Where other coordinators
 /// write too, looks are frequent, and all of them are brief.
 async fn wait_for_end<S: Store>(

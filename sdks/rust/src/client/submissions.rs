@@ -156,8 +156,8 @@ impl Turn {
     }
 }
 
-/// A turn can end at any time: its caller, or the runtime of its task, may be dropped. Whatever waits
-/// and has no other call to hope for is then submitted by its own caller.
+/// A turn can end at any time: its caller, or the runtime of its task, may be dropped. Submissions that
+/// wait and have no other call to share are then made by their own callers.
 impl Drop for Turn {
     fn drop(&mut self) {
         let mut queue = locked(&self.client.submissions.0);

@@ -92,7 +92,7 @@ async fn a_run_that_is_refused_in_company_gets_the_answer_of_a_single_call() {
 }
 
 #[tokio::test]
-async fn everybody_learns_that_a_shared_call_failed() {
+async fn every_caller_learns_that_a_shared_call_failed() {
     let busy = Busy::start().await;
     let waiting = busy.wait_with(&["c", "d"]).await;
     busy.coordinator.once("/runs", problem(403, "forbidden"));
@@ -105,7 +105,7 @@ async fn everybody_learns_that_a_shared_call_failed() {
 }
 
 #[tokio::test]
-async fn a_caller_that_is_gone_takes_nobody_with_it() {
+async fn a_caller_that_is_gone_takes_no_other_with_it() {
     // The callers that make the calls are dropped while others wait for their return.
     let busy = Busy::start().await;
     let waiting = busy.wait_with(&["c", "d"]).await;
