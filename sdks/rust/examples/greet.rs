@@ -1,4 +1,5 @@
 //! Submits work and waits for its result: the example of the README, which `tenure bench` measures.
+#![expect(clippy::print_stdout, reason = "it is a program for a terminal")]
 
 use tenure::{Client, Error, Worker};
 
