@@ -4,9 +4,9 @@
 //! ([`crate::seam::Writer::administer`]), and read by every batch ([`crate::seam::Batch::paused`]). What a pause means
 //! is a rule and not decided here.
 //!
-//! Invariant: a batch commits only if the paused queues are still those that it was given. When the act that pauses a
-//! queue returns, every batch that was given older ones has ended. So nothing is granted from the queue afterwards, by
-//! any writer.
+//! Invariant: a batch commits only if the paused queues are still those that it was given. When a pause is written and
+//! [`crate::Browse::pauses_in_force`] has returned, every batch that was given older ones has ended. So nothing is granted
+//! from the queue afterwards, by any writer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -11,8 +11,8 @@
 //! Futures are `Send`. An engine that works synchronously returns ready futures and asks for a thread
 //! ([`Store::RUNS_ON`]).
 //!
-//! The seam has thirty methods: six of [`Store`], four of [`Writer`], nine of [`Batch`], eleven of [`Browse`]. Each says
-//! what it is for. Some look alike and stay apart for a reason:
+//! The seam has thirty-one methods: six of [`Store`], four of [`Writer`], nine of [`Batch`], twelve of [`Browse`]. Each
+//! says what it is for. Some look alike and stay apart for a reason:
 //! - [`Writer::shortest_lease`] is known without a query and asked between batches. [`Lookup::shortest_lease`] reads the
 //!   leases of all coordinators, in the transaction of a batch that may have to roll back because of them.
 //! - [`Batch::ready`] distributes tasks among wants; [`Batch::select`] knows no wants. [`Batch::ended`] returns
@@ -156,8 +156,8 @@ pub trait Writer: Send + 'static {
     fn shortest_lease(&self) -> Option<verdict::Span>;
 
     /// Writes one administrative act with its audit record, in a separate transaction: administration is
-    /// rare and shares nothing with batches. A key may not change its scope, nor become valid again once revoked. When a
-    /// change of pauses returns, every batch of any writer that was given others has ended.
+    /// rare and shares nothing with batches. A key may not change its scope, nor become valid again once revoked. Batches
+    /// under way may still ignore a pause that this writes: see [`Browse::pauses_in_force`].
     fn administer(
         &mut self,
         act: &Administration,

@@ -1,6 +1,9 @@
 //! Pausing and resuming queues: which administrator may, and the change itself. It is written with its audit entry
 //! through the carrier, and in force for every coordinator before its caller is answered. What a pause means is a rule
 //! ([`verdict::decide::grant`]).
+//!
+//! A pause waits for batches under way even if the queue is paused already, because the call that paused it may not have
+//! waited. It waits beside the carrier, which goes on with its batches.
 
 use store::{Administration, Audit, Browse, PauseChange, PausedQueues, QueuePause, Store};
 use verdict::{Digest, Name, Scope, Text, Time};
@@ -28,6 +31,10 @@ pub(crate) enum PauseError {
     CallerGone,
     #[error("the store cannot be read at this moment")]
     Unreadable,
+    #[error(
+        "the queue is paused, but a batch that began before may still lease from it; repeat the call to wait again"
+    )]
+    NotInForce,
     #[error(transparent)]
     Request(#[from] RequestError),
 }
@@ -51,7 +58,7 @@ pub(crate) async fn change<S: Store>(
 ) -> Result<Option<QueuePause>, PauseError> {
     let (keys, coordinator, admin) = (keys.clone(), coordinator.clone(), admin.clone());
     let changing = tokio::spawn(async move {
-        let _turn = keys.changing.lock().await;
+        let turn = keys.changing.lock().await;
         let now = coordinator.now();
         if !keys.is_usable(admin.key().as_str(), now) {
             return Err(PauseError::CallerGone);
@@ -63,10 +70,13 @@ pub(crate) async fn change<S: Store>(
         })?;
         let decided = decide(&paused, &admin, (scope, queue), wanted, now)?;
         if let Some((change, audit)) = decided.act {
-            let audit = audit.map(|audit| Audit { request: Some(request), ..audit });
-            let audit = Vec::from_iter(audit);
+            let audit = vec![Audit { request: Some(request), ..audit }];
             let act = Administration { pauses: vec![change], audit, ..Administration::default() };
             coordinator.administer(act).await?;
+        }
+        drop(turn);
+        if decided.after.is_some() {
+            wait_until_in_force(&coordinator).await?;
         }
         Ok(decided.after)
     });
@@ -74,9 +84,16 @@ pub(crate) async fn change<S: Store>(
     changing.await.unwrap_or(Err(PauseError::Request(RequestError::Unknown)))
 }
 
-/// What to write, if anything, with its record if it is a change, and the pause of the queue afterwards.
+async fn wait_until_in_force<S: Store>(coordinator: &Coordinator<S>) -> Result<(), PauseError> {
+    coordinator.browse().pauses_in_force().await.map_err(|failure| {
+        tracing::warn!(error = %failure, "a pause is stored but not in force yet");
+        PauseError::NotInForce
+    })
+}
+
+/// What to write with its record, if anything, and the pause of the queue afterwards.
 struct Decided {
-    act: Option<(PauseChange, Option<Audit>)>,
+    act: Option<(PauseChange, Audit)>,
     after: Option<QueuePause>,
 }
 
@@ -105,17 +122,13 @@ fn decide(
         seal: None,
     };
     match (before, wanted) {
-        (Some(before), Wanted::Paused { .. }) => {
-            // Written once more: the call that wrote it may not have waited for batches under way, and this one may
-            // not answer before they have ended.
-            let again = PauseChange::Pause(before.clone());
-            Ok(Decided { act: Some((again, None)), after: Some(before) })
-        }
+        // Nothing is written: a peer may have resumed the queue since it was read.
+        (Some(before), Wanted::Paused { .. }) => Ok(Decided { act: None, after: Some(before) }),
         (None, Wanted::Resumed) => Ok(Decided { act: None, after: None }),
         (Some(before), Wanted::Resumed) => {
             let audit = audit(RESUMED, Some(before.fingerprint()), None);
             let change = PauseChange::Resume { scope, queue };
-            Ok(Decided { act: Some((change, Some(audit))), after: None })
+            Ok(Decided { act: Some((change, audit)), after: None })
         }
         (None, Wanted::Paused { reason }) => {
             if paused.iter().filter(|it| it.scope.tenant == scope.tenant).count()
@@ -128,7 +141,7 @@ fn decide(
                 QueuePause { scope: scope.clone(), queue: queue.clone(), at: now, by, reason };
             let audit = audit(PAUSED, None, Some(pause.fingerprint()));
             Ok(Decided {
-                act: Some((PauseChange::Pause(pause.clone()), Some(audit))),
+                act: Some((PauseChange::Pause(pause.clone()), audit)),
                 after: Some(pause),
             })
         }

@@ -78,6 +78,7 @@ fn refused(error: PauseError, principal: &AdminPrincipal) -> ApiError {
         PauseError::TooMany => ApiError::field("queue", message),
         PauseError::CallerGone => ApiError::new(Code::Unauthenticated, message),
         PauseError::Unreadable => ApiError::new(Code::Unavailable, message),
+        PauseError::NotInForce => ApiError::new(Code::UnknownOutcome, message),
         PauseError::Request(error) => error.into(),
     }
 }

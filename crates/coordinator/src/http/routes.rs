@@ -56,7 +56,8 @@ pub enum RateClass {
     /// It takes one request from the rate, or is refused with 429.
     Tenant,
     /// It is never limited. Refusing a worker that holds a lease would lose work in progress, an administrator
-    /// must be able to correct a wrong limit, and a route without a key has no tenant.
+    /// must be able to correct a wrong limit and to pause a queue while its clients use up the rate, and a route without
+    /// a key has no tenant.
     Exempt,
 }
 

@@ -209,6 +209,35 @@ async fn a_quota_is_exact_whoever_is_asked() {
 }
 
 #[tokio::test]
+async fn a_repeated_pause_waits_for_batches_under_way_and_writes_nothing() {
+    // If it wrote the pause again, a queue that a peer resumed meanwhile would be paused without a record.
+    let database = Database::create();
+    let folder = tempfile::tempdir().unwrap();
+    let ([one, two], key) = two(&database, &folder.path().join("keys")).await;
+    let (client, connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let version = async || -> i64 {
+        client.query_one("SELECT pauses FROM tenure.meta", &[]).await.unwrap().get(0)
+    };
+    let (status, first) = post(&one, "/v1/queues/q/pause", &key, json!({})).await;
+    assert_eq!(status, 200, "{first}");
+    let written = version().await;
+    let marker = "INSERT INTO tenure.batches (committer, n, at) \
+        VALUES (decode(repeat('ab', 16), 'hex'), 1, 1)";
+    client.batch_execute(&format!("BEGIN; {marker}")).await.unwrap();
+    let again =
+        tokio::spawn(async move { post(&two, "/v1/queues/q/pause", &key, json!({})).await });
+    for _ in 0..500 {
+        assert!(!again.is_finished(), "a batch is under way");
+        version().await;
+    }
+    client.batch_execute("COMMIT").await.unwrap();
+    let (status, second) = again.await.unwrap();
+    assert_eq!((status, second), (200, first));
+    assert_eq!(version().await, written);
+}
+
+#[tokio::test]
 async fn a_queue_that_one_pauses_is_paused_for_all() {
     // The other coordinator does not know of the pause yet: its commit is refused, and it decides again.
     let (database, folder) = (Database::create(), tempfile::tempdir().unwrap());

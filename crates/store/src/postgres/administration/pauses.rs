@@ -5,16 +5,17 @@
 //! ([`crate::postgres::batch::commit`]). That costs a busy store nothing.
 //!
 //! The check alone does not order a commit after a pause: a batch may pass it just before the pause is committed, and
-//! commit just after. So the act that changes pauses ends by waiting for the batches that may have passed the check
+//! commit just after. So a pause is in force after the batches that may have passed the check have ended
 //! ([`wait_for_batches`]).
 
-use std::sync::{Arc, RwLock};
+use std::collections::HashSet;
+use std::sync::RwLock;
 use std::time::Duration;
 
 use tokio_postgres::types::{ToSql, Type};
 
 use super::Parameter;
-use crate::failure::{CommitFailure, Failure, FailureKind};
+use crate::failure::{Failure, FailureKind};
 use crate::pauses::{PauseChange, PausedQueues, QueuePause};
 use crate::postgres::Shared;
 use crate::postgres::reads::{Client, Read};
@@ -122,38 +123,42 @@ pub(in crate::postgres) async fn refresh(shared: &Shared) -> Result<PausedQueues
     Ok(paused)
 }
 
-/// Waits until every batch that may have been given other pauses has ended. A batch that writes holds a lock on the
-/// table of markers until it ends, so a lock that excludes it is granted after the last of them. A batch that comes
-/// later takes its lock first and looks at the version afterwards, and so sees the new one.
-const WAIT_FOR_BATCHES: &str = "LOCK TABLE tenure.batches IN SHARE MODE";
+/// Transactions that hold the lock of a writing batch on the table of markers. A batch takes it with its marker, before it
+/// looks at the version, and holds it until it ends.
+const BATCHES_UNDER_WAY: &str = "SELECT l.virtualtransaction FROM pg_locks l \
+    JOIN pg_database d ON d.oid = l.database AND d.datname = current_database() \
+    WHERE l.relation = 'tenure.batches'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted";
 
-/// Each try waits up to the lock timeout of the session, two seconds, in which no batch can commit. The pause in
-/// between lets waiting batches commit. A caller that learns that this was not enough repeats the call, and waits again.
-const WAIT_TRIES: usize = 3;
-const WAIT_PAUSE: Duration = Duration::from_millis(100);
+/// How often to look whether they have ended. A batch takes milliseconds.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Makes a change of pauses effective for every coordinator, after it is committed.
-pub(in crate::postgres) async fn take_effect(shared: &Arc<Shared>) -> Result<(), CommitFailure> {
-    let mut tries = 1;
-    loop {
-        let wait = |client: Client| async move {
-            client.execute_typed(WAIT_FOR_BATCHES, &[]).await?;
-            Ok(())
-        };
-        match shared.in_own_transaction("waiting for batches under way", wait).await {
-            Ok(()) => break,
-            Err(_) if tries < WAIT_TRIES => tries += 1,
-            Err(CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure)) => {
-                let what = "the change is stored, but a batch that began before it may still be under way; repeat the call";
-                let failure = Failure::new(FailureKind::Unavailable, what).because(failure);
-                return Err(CommitFailure::Unknown(failure));
-            }
+/// How often at most: six seconds, longer than any batch that makes progress. A caller that learns that this was not
+/// enough repeats the call, and waits again.
+const LOOKS_MAX: usize = 300;
+
+/// Waits until every batch that may have been given other pauses than those now stored has ended. No batch waits for this:
+/// the transactions under way are listed once, and only those are looked for again. A batch that is not among them takes
+/// its lock later, looks at the version after that, and so sees the new one.
+pub(in crate::postgres) async fn wait_for_batches(shared: &Shared) -> Result<(), Failure> {
+    let mut waited_for = batches_under_way(shared).await?;
+    for _ in 0..LOOKS_MAX {
+        if waited_for.is_empty() {
+            return Ok(());
         }
-        tokio::time::sleep(WAIT_PAUSE).await;
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        let under_way = batches_under_way(shared).await?;
+        waited_for.retain(|batch| under_way.contains(batch));
     }
-    // If this fails, the next batch finds the version changed and reads again.
-    if let Err(error) = refresh(shared).await {
-        tracing::debug!(%error, "cannot read the paused queues yet");
-    }
-    Ok(())
+    let what =
+        format!("{} batches that began before the pause are still under way", waited_for.len());
+    Err(Failure::new(FailureKind::Unavailable, what))
+}
+
+async fn batches_under_way(shared: &Shared) -> Result<HashSet<String>, Failure> {
+    let look = |client: Client| async move {
+        let rows = client.query_typed(BATCHES_UNDER_WAY, &[]).await?;
+        let holders = rows.iter().map(|row| Ok(Columns::of(row).take::<String>()?));
+        holders.collect()
+    };
+    shared.read_upkeep("looking for batches under way", look).await
 }

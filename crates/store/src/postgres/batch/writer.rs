@@ -83,7 +83,10 @@ impl Writer for PostgresWriter {
         let write = move |client: Client| async move { administration::write(&client, &act).await };
         self.shared.in_own_transaction("saving an administrative change", write).await?;
         if has_pauses {
-            pauses::take_effect(&self.shared).await?;
+            // If this fails, the next batch finds the version changed and reads again.
+            if let Err(error) = pauses::refresh(&self.shared).await {
+                tracing::debug!(%error, "cannot read the paused queues yet");
+            }
         }
         Ok(())
     }

@@ -531,6 +531,10 @@ impl Browse for PostgresBrowse {
         pauses::refresh(&self.shared).await
     }
 
+    async fn pauses_in_force(&self) -> Result<(), Failure> {
+        pauses::wait_for_batches(&self.shared).await
+    }
+
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
         let filter = filter.clone();
         self.in_all("reading the audit", move |client| async move {

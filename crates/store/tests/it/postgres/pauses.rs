@@ -1,6 +1,6 @@
-//! A pause is effective when its act returns: a batch that is already past its check is waited for.
+//! A pause is in force once the batches that had passed their check have ended, and no batch waits for that.
 
-use store::{Administration, PauseChange, PostgresStore, QueuePause, Store, Writer};
+use store::{Administration, Browse, PauseChange, PostgresStore, QueuePause, Store, Writer};
 use tokio_postgres::{Client, NoTls};
 use verdict::Scope;
 
@@ -23,27 +23,39 @@ fn pause(store: &PostgresStore) -> Administration {
     Administration { pauses: vec![PauseChange::Pause(pause)], ..Administration::default() }
 }
 
-/// Whether a session waits for a lock on the table of markers.
-const WAITS: &str = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted AND mode = 'ShareLock' \
-    AND relation = 'tenure.batches'::regclass)";
+/// What a batch of a peer does between its first statement and its COMMIT.
+fn batch_under_way(n: i64) -> String {
+    let marker =
+        "INSERT INTO tenure.batches (committer, n, at) VALUES (decode(repeat('ab', 16), 'hex')";
+    format!("BEGIN; {marker}, {n}, 1)")
+}
+
+/// Rounds of later batches, each with a few round trips, in which a wait that is too short would end.
+const ROUNDS: i64 = 100;
 
 #[tokio::test]
-async fn a_pause_waits_for_the_batch_that_passed_its_check_before() {
+async fn a_pause_is_in_force_when_the_batches_that_passed_their_check_have_ended() {
     let fixture = Postgres::new();
     let store = PostgresStore::open(fixture.url(), options(None)).await.unwrap();
     let mut writer = store.writer().await.unwrap();
-    let (batch, watcher) = (connect(&fixture).await, connect(&fixture).await);
-    // A batch of a peer between its marker and its COMMIT.
-    let marker = "INSERT INTO tenure.batches (committer, n, at) \
-        VALUES (decode(repeat('ab', 16), 'hex'), 1, 1)";
-    batch.batch_execute(&format!("BEGIN; {marker}")).await.unwrap();
-    let act = pause(&store);
-    let pausing = tokio::spawn(async move { writer.administer(&act).await });
-    while !watcher.query_one(WAITS, &[]).await.unwrap().get::<_, bool>(0) {
-        assert!(!pausing.is_finished(), "the pause did not wait");
-        tokio::task::yield_now().await;
+    let (before, mut later) = (connect(&fixture).await, connect(&fixture).await);
+    before.batch_execute(&batch_under_way(1)).await.unwrap();
+    writer.administer(&pause(&store)).await.expect("writing the pause waits for no batch");
+    let waiting = tokio::spawn(async move { store.browse().pauses_in_force().await });
+    // Later batches commit all the time, and one of them is always under way.
+    let mut next = connect(&fixture).await;
+    later.batch_execute(&batch_under_way(2)).await.unwrap();
+    for n in 3.. {
+        next.batch_execute(&batch_under_way(n)).await.unwrap();
+        later.batch_execute("COMMIT").await.unwrap();
+        std::mem::swap(&mut next, &mut later);
+        if n == ROUNDS {
+            assert!(!waiting.is_finished(), "the batch before the pause is still under way");
+            before.batch_execute("COMMIT").await.unwrap();
+        }
+        if waiting.is_finished() {
+            break;
+        }
     }
-    assert!(!pausing.is_finished());
-    batch.batch_execute("COMMIT").await.unwrap();
-    pausing.await.unwrap().expect("the pause is effective now");
+    waiting.await.unwrap().expect("batches that began later are not waited for");
 }
