@@ -466,14 +466,15 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// The workers of a scope whose polls wait here, by name, after the worker `after`. Polls that wait at other
-    /// coordinators of the store are not among them.
+    /// coordinators of the store are not among them. If `queues` is given, polls are shown as far as they wait at those.
     pub async fn list_polls(
         &self,
         scope: Scope,
+        queues: Option<Vec<Name>>,
         after: Option<Name>,
         limit: usize,
     ) -> Result<Vec<WaitingWorker>, RequestError> {
-        self.intake.list_polls(scope, after, limit).await
+        self.intake.list_polls(scope, queues, after, limit).await
     }
 
     /// Refuses new work, answers waiting polls empty, and still accepts reports and heartbeats.

@@ -89,6 +89,8 @@ pub(crate) struct CountPolls {
 #[derive(Debug)]
 pub(crate) struct ListPolls {
     pub(crate) scope: Scope,
+    /// The only queues to show; `None` for all.
+    pub(crate) queues: Option<Vec<Name>>,
     pub(crate) after: Option<Name>,
     /// How many workers to list.
     pub(crate) limit: usize,
@@ -286,11 +288,12 @@ impl Intake {
     pub(crate) async fn list_polls(
         &self,
         scope: Scope,
+        queues: Option<Vec<Name>>,
         after: Option<Name>,
         limit: usize,
     ) -> Result<Vec<WaitingWorker>, RequestError> {
         let (reply, polls) = oneshot::channel();
-        let asked = Arrival::ListPolls(ListPolls { scope, after, limit, reply });
+        let asked = Arrival::ListPolls(ListPolls { scope, queues, after, limit, reply });
         self.new_work.try_send(asked).map_err(refused)?;
         polls.await.map_err(|_| RequestError::ShuttingDown)
     }

@@ -64,10 +64,11 @@ pub trait Browse: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<QueueDepth>, Failure>> + Send;
 
     /// Which workers of a scope hold leases, by worker and queue, in order of their names, at most `limit` pairs.
-    /// Begins after the worker `after`.
+    /// Only of `queues`, if it is given. Begins after the worker `after`.
     fn held_leases(
         &self,
         scope: &Scope,
+        queues: Option<&[Name]>,
         after: Option<&Name>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<HeldLeases>, Failure>> + Send;

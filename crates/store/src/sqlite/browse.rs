@@ -307,6 +307,7 @@ fn queues(connection: &Connection, scope: Option<&Scope>, now: Time) -> Read<Vec
 fn held_leases(
     connection: &Connection,
     scope: &Scope,
+    queues: Option<&[Name]>,
     after: Option<&Name>,
     limit: usize,
 ) -> Read<Vec<HeldLeases>> {
@@ -315,10 +316,12 @@ fn held_leases(
          FROM live l JOIN lanes n ON n.lane = l.lane
          WHERE n.tenant = ?1 AND n.workspace = ?2 AND l.state = 'running'
             AND (?3 IS NULL OR l.owner > ?3)
-         GROUP BY 1, 2 ORDER BY 1, 2 LIMIT ?4",
+            AND (?4 IS NULL OR n.queue IN (SELECT value FROM json_each(?4)))
+         GROUP BY 1, 2 ORDER BY 1, 2 LIMIT ?5",
     )?;
-    let after = after.map(Name::as_str);
-    let parameters = (scope.tenant.as_str(), scope.workspace.as_str(), after, most(limit));
+    let (after, queues) = (after.map(Name::as_str), queues.map(administration::list));
+    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
+    let parameters = (tenant, workspace, after, queues, most(limit));
     let held = statement.query_map(parameters, |row| {
         let mut columns = Columns::of(row);
         Ok(HeldLeases {
@@ -496,12 +499,13 @@ impl Browse for SqliteBrowse {
     async fn held_leases(
         &self,
         scope: &Scope,
+        queues: Option<&[Name]>,
         after: Option<&Name>,
         limit: usize,
     ) -> Result<Vec<HeldLeases>, Failure> {
-        let (scope, after) = (scope.clone(), after.cloned());
+        let (scope, queues, after) = (scope.clone(), queues.map(<[Name]>::to_vec), after.cloned());
         self.read("reading held leases", move |connection| {
-            held_leases(connection, &scope, after.as_ref(), limit)
+            held_leases(connection, &scope, queues.as_deref(), after.as_ref(), limit)
         })
         .await
     }

@@ -97,10 +97,11 @@ impl<S: Store> Browse for Growing<S> {
     async fn held_leases(
         &self,
         scope: &Scope,
+        queues: Option<&[Name]>,
         after: Option<&Name>,
         limit: usize,
     ) -> Result<Vec<HeldLeases>, Failure> {
-        self.store.browse().held_leases(scope, after, limit).await
+        self.store.browse().held_leases(scope, queues, after, limit).await
     }
 
     async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Listing, Failure> {

@@ -108,17 +108,21 @@ pub async fn reads_who_holds_leases<F: Fixture>(driver: &mut Driver<F>) {
     driver.lease(&theirs, "images", 1).await;
     driver.pause().await;
     let owner = leased[0].task.lease().expect("it runs").owner.clone();
-    let held = driver.browse().held_leases(&ours, None, 9).await.expect("browsing works");
+    let held = driver.browse().held_leases(&ours, None, None, 9).await.expect("browsing works");
     let counts: Vec<(&str, &str, u64)> =
         held.iter().map(|it| (it.worker.as_str(), it.queue.as_str(), it.count)).collect();
     assert_eq!(counts, [(owner.as_str(), "images", 2), (owner.as_str(), "letters", 1)]);
     let leases: Vec<_> = leased[..2].iter().filter_map(|it| it.task.lease()).collect();
     assert_eq!(Some(held[0].oldest_acquired_at), leases.iter().map(|it| it.acquired_at).min());
     assert_eq!(Some(held[0].next_expires_at), leases.iter().map(|it| it.expires_at).min());
-    let one = driver.browse().held_leases(&ours, None, 1).await.expect("browsing works");
+    let browse = driver.browse();
+    let one = browse.held_leases(&ours, None, None, 1).await.expect("browsing works");
     assert_eq!(one, held[..1]);
-    let after = driver.browse().held_leases(&ours, Some(&owner), 9).await.expect("browsing works");
+    let after = browse.held_leases(&ours, None, Some(&owner), 9).await.expect("browsing works");
     assert_eq!(after, []);
+    let of = ["letters".into(), "nothing".into()];
+    let some = browse.held_leases(&ours, Some(&of), None, 1).await.expect("browsing works");
+    assert_eq!(some, held[1..], "the limit counts what is left");
 }
 
 pub async fn filters_what_it_lists<F: Fixture>(driver: &mut Driver<F>) {

@@ -120,13 +120,16 @@ impl Browse for MemoryBrowse {
     async fn held_leases(
         &self,
         scope: &Scope,
+        queues: Option<&[Name]>,
         after: Option<&Name>,
         limit: usize,
     ) -> Result<Vec<HeldLeases>, Failure> {
         Ok(self.read(|tables| {
             let mut held = BTreeMap::new();
-            let ours = tables.live.values().filter(|task| task.scope == *scope);
-            for task in ours {
+            let is_ours = |task: &&Task| {
+                task.scope == *scope && queues.is_none_or(|queues| queues.contains(&task.queue))
+            };
+            for task in tables.live.values().filter(is_ours) {
                 if let Some(lease) = task.lease() {
                     hold(&mut held, task, lease);
                 }

@@ -14,12 +14,13 @@ type ByFilter = BTreeMap<(Vec<Name>, Option<Vec<Name>>), WaitingPolls>;
 impl Polls {
     /// Answers which workers of a scope wait; the caller may be gone. Visits the seats of one tenant.
     pub(in crate::carry) fn answer_list(&self, asked: ListPolls) {
-        let ListPolls { scope, after, limit, reply } = asked;
+        let ListPolls { scope, queues, after, limit, reply } = asked;
         let mut workers: BTreeMap<Name, ByFilter> = BTreeMap::new();
         let seats = self.tenants.get(&scope.tenant).into_iter().flat_map(|tenant| &tenant.seats);
         for Seat { waiting, .. } in seats.filter_map(|id| self.seats.get(id)) {
-            if waiting.poll.scope == scope && !waiting.reply.is_closed() {
-                add(workers.entry(waiting.poll.worker.clone()).or_default(), &waiting.poll);
+            let shown = shown_queues(&waiting.poll, queues.as_deref());
+            if waiting.poll.scope == scope && !waiting.reply.is_closed() && !shown.is_empty() {
+                add(workers.entry(waiting.poll.worker.clone()).or_default(), &waiting.poll, shown);
             }
         }
         let from = after.as_ref().map_or(Unbounded, Excluded);
@@ -32,10 +33,16 @@ impl Polls {
     }
 }
 
-fn add(known: &mut ByFilter, poll: &Poll) {
-    let filter = (poll.queues.clone(), poll.kinds.clone());
+/// The queues of a poll, as far as they may be shown.
+fn shown_queues(poll: &Poll, queues: Option<&[Name]>) -> Vec<Name> {
+    let may_show = |queue: &&Name| queues.is_none_or(|queues| queues.contains(queue));
+    poll.queues.iter().filter(may_show).cloned().collect()
+}
+
+fn add(known: &mut ByFilter, poll: &Poll, shown: Vec<Name>) {
+    let filter = (shown.clone(), poll.kinds.clone());
     let polls = known.entry(filter).or_insert_with(|| WaitingPolls {
-        queues: poll.queues.clone(),
+        queues: shown,
         kinds: poll.kinds.clone(),
         count: 0,
         max: 0,

@@ -127,6 +127,25 @@ async fn a_limited_worker_gets_nothing_by_the_name_of_anothers_poll() {
 }
 
 #[tokio::test]
+async fn a_limited_reader_sees_no_worker_of_another_queue_not_even_as_a_cursor() {
+    for api in both().await {
+        // X13: pages are cut after other queues are left out.
+        let key = api.key_for(&["reader"], Some(&["a"])).await;
+        for (worker, queue) in [("w1", "c"), ("w2", "a"), ("w3", "c"), ("w4", "a"), ("w5", "c")] {
+            api.submit_to(queue).await;
+            let poll = json!({"workerId": worker, "queues": [queue], "max": 1});
+            assert_eq!(api.post("/v1/leases", &api.worker_key, poll).await.leases().len(), 1);
+        }
+        let page = async |after: &str| {
+            let page = api.get_as(&format!("/v1/workers?limit=1{after}"), &key).await.ok();
+            (page["workers"][0]["workerId"].clone(), page["nextAfter"].clone())
+        };
+        assert_eq!(page("").await, (json!("w2"), json!("w2")));
+        assert_eq!(page("&after=w2").await, (json!("w4"), Value::Null));
+    }
+}
+
+#[tokio::test]
 async fn a_pending_signal_does_not_hide_the_leases_of_a_repeated_poll() {
     for api in both().await {
         let first = api.submit_to("c").await;

@@ -345,6 +345,7 @@ async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<Q
 async fn held_leases(
     client: &Client,
     scope: &Scope,
+    queues: Option<&[Name]>,
     after: Option<&Name>,
     limit: usize,
 ) -> Read<Vec<HeldLeases>> {
@@ -352,13 +353,16 @@ async fn held_leases(
             min(l.expires_at) FROM tenure.live l \
         WHERE l.lease IS NOT NULL AND l.tenant = $1 AND l.workspace = $2 \
             AND ($3::text IS NULL OR l.owner COLLATE \"C\" > $3) \
-        GROUP BY l.owner, l.queue ORDER BY l.owner COLLATE \"C\", l.queue COLLATE \"C\" LIMIT $4";
+            AND ($4::text[] IS NULL OR l.queue = ANY ($4)) \
+        GROUP BY l.owner, l.queue ORDER BY l.owner COLLATE \"C\", l.queue COLLATE \"C\" LIMIT $5";
     let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
+    let queues: Option<Vec<&str>> = queues.map(|names| names.iter().map(Name::as_str).collect());
     let (after, limit) = (after.map(Name::as_str), as_limit(limit));
-    let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
         (&tenant, Type::TEXT),
         (&workspace, Type::TEXT),
         (&after, Type::TEXT),
+        (&queues, Type::TEXT_ARRAY),
         (&limit, Type::INT8),
     ];
     let (allowed, rows) = futures_util::join!(
@@ -503,12 +507,14 @@ impl Browse for PostgresBrowse {
     async fn held_leases(
         &self,
         scope: &Scope,
+        queues: Option<&[Name]>,
         after: Option<&Name>,
         limit: usize,
     ) -> Result<Vec<HeldLeases>, Failure> {
-        let (wanted, after) = (scope.clone(), after.cloned());
+        let (wanted, queues) = (scope.clone(), queues.map(<[Name]>::to_vec));
+        let after = after.cloned();
         self.in_scope("reading held leases", scope, move |client| async move {
-            held_leases(&client, &wanted, after.as_ref(), limit).await
+            held_leases(&client, &wanted, queues.as_deref(), after.as_ref(), limit).await
         })
         .await
     }
