@@ -40,7 +40,7 @@ pub fn retry(
 ) -> Option<Result<Submission, RetryRefused>> {
     let state = found.subject.state()?;
     let (scope, id) = (found.subject.scope()?.clone(), submitted.id);
-    if let Err(why) = redrive::may_retry(state) {
+    if let Err(why) = redrive::may_retry(submitted, state) {
         return Some(Err(RetryRefused { why, state }));
     }
     debug_assert!(matches!(found.subject, Subject::Done(_)), "only ended tasks may be retried");

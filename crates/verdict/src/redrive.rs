@@ -16,11 +16,20 @@ pub enum NotRetryable {
     NotEnded,
     /// Its work is done and recorded; a second task would do it twice.
     Succeeded,
+    /// Its deadline was not after the moment at which it could first be leased. The new task would have no time either,
+    /// and end before any worker could lease it.
+    NoTime,
 }
 
-/// Whether a task in this state may be submitted again.
-pub const fn may_retry(state: State) -> Result<(), NotRetryable> {
+/// Whether a task that was submitted like this, and is in this state, may be submitted again.
+pub fn may_retry(submitted: &Submitted, state: State) -> Result<(), NotRetryable> {
+    let has_no_time = |deadline: Time| deadline.has_come(submitted.due);
     match state {
+        State::Failed | State::Halted | State::Cancelled
+            if submitted.policy.deadline.is_some_and(has_no_time) =>
+        {
+            Err(NotRetryable::NoTime)
+        }
         State::Failed | State::Halted | State::Cancelled => Ok(()),
         State::Succeeded => Err(NotRetryable::Succeeded),
         State::Queued | State::Running | State::Retry => Err(NotRetryable::NotEnded),
@@ -78,11 +87,26 @@ mod tests {
             (State::Retry, NotRetryable::NotEnded),
             (State::Succeeded, NotRetryable::Succeeded),
         ];
+        let task = submitted(Policy::default());
         for (state, why) in refused {
-            assert_eq!(may_retry(state), Err(why), "{state:?}");
+            assert_eq!(may_retry(&task, state), Err(why), "{state:?}");
         }
         for state in [State::Failed, State::Halted, State::Cancelled] {
-            assert_eq!(may_retry(state), Ok(()), "{state:?}");
+            assert_eq!(may_retry(&task, state), Ok(()), "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_task_whose_deadline_left_it_no_time_is_not_submitted_again() {
+        // It may first be leased at 5,000.
+        let with = |deadline| {
+            let deadline = Some(Time::from_millis(deadline));
+            submitted(Policy { deadline, ..Policy::default() })
+        };
+        for state in [State::Failed, State::Halted, State::Cancelled] {
+            assert_eq!(may_retry(&with(4_000), state), Err(NotRetryable::NoTime), "{state:?}");
+            assert_eq!(may_retry(&with(5_000), state), Err(NotRetryable::NoTime), "{state:?}");
+            assert_eq!(may_retry(&with(5_001), state), Ok(()), "{state:?}");
         }
     }
 

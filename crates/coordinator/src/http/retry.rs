@@ -64,6 +64,10 @@ impl From<RetryRefused> for ApiError {
             NotRetryable::Succeeded => {
                 "the run succeeded, so a retry would do its work twice; submit a new run instead"
             }
+            NotRetryable::NoTime => {
+                "the deadline of the run was not after its start, so a retry would fail at once; submit a new run with \
+                 a later deadline"
+            }
         };
         let state = Some(state(refused.state));
         Self { state, ..Self::new(Code::RunNotRetryable, message) }

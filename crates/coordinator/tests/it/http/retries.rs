@@ -156,6 +156,23 @@ async fn a_deadline_counts_from_the_retry() {
 }
 
 #[tokio::test]
+async fn a_run_whose_deadline_left_it_no_time_is_not_retried() {
+    for api in both().await {
+        // A retry has as much time as its run had: none. It would fail before any worker could lease it.
+        let now: wire::Time = api.get("/v1/runs/run_x").await.text("serverTime").parse().unwrap();
+        let in_ms = |millis| wire::Time::from_ms(now.as_ms() + millis).to_string();
+        let run = api.submit(json!({"delayMs": 60_000, "deadline": in_ms(60_000)})).await;
+        api.cancel(&run, json!({})).await.has("state", "cancelled");
+        let got = retry(&api, &run, None).await;
+        got.problem(409, "run_not_retryable").has("state", "CANCELLED");
+        assert!(got.text("message").contains("later deadline"), "{got:?}");
+        let short = api.submit(json!({"delayMs": 60_000, "deadline": in_ms(61_000)})).await;
+        api.cancel(&short, json!({})).await.has("state", "cancelled");
+        assert_eq!(retry(&api, &short, None).await.status, 201);
+    }
+}
+
+#[tokio::test]
 async fn only_a_run_that_ended_without_success_is_retried() {
     for api in both().await {
         let waiting = api.submit(json!({"queue": "elsewhere"})).await;
