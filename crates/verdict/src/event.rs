@@ -120,6 +120,14 @@ impl Subject {
         }
     }
 
+    pub fn queue(&self) -> Option<&Name> {
+        match self {
+            Subject::Absent => None,
+            Subject::Live(task) => Some(&task.queue),
+            Subject::Done(done) => Some(&done.queue),
+        }
+    }
+
     /// How many entries the task's history has.
     pub fn entries(&self) -> u32 {
         match self {

@@ -39,11 +39,10 @@ pub(super) async fn explain<S: Store>(
     let mut gates = Vec::new();
     for rule in gates_of(&subject, paused_since, subject.dated(moment)) {
         match (&rule, &subject) {
-            (Rule::QueuePaused { .. }, _) => gates.extend(pause.as_ref().map(paused)),
             (Rule::Ready { since }, Subject::Live(task)) => {
                 gates.extend(ready(&app, &key, task, *since).await?);
             }
-            _ => gates.push(spell(rule)),
+            _ => gates.extend(spell(rule, pause.as_ref())),
         }
     }
     if let Subject::Live(task) = &subject {
@@ -167,8 +166,8 @@ fn gate(name: &str, now: String, change: String, at: Option<Time>) -> Gate {
     Gate { gate: name.to_owned(), now, change: Some(change), at: at.map(time) }
 }
 
-/// One row for each gate: its name, its value now, what changes it, and when.
-fn spell(rule: Rule) -> Gate {
+/// One row for each gate: its name, its value now, what changes it, and when. `pause` is that of the task's queue.
+fn spell(rule: Rule, pause: Option<&QueuePause>) -> Option<Gate> {
     let (name, now, change, at) = match rule {
         Rule::RunAt { due } => (
             "run_at",
@@ -192,10 +191,7 @@ fn spell(rule: Rule) -> Gate {
             );
             ("backoff", now, "the end of the wait", Some(due))
         }
-        Rule::QueuePaused { since } => {
-            let now = format!("its queue is paused since {}", time(since));
-            ("queue_paused", now, "the end of the pause", None)
-        }
+        Rule::QueuePaused { since: _ } => return pause.map(paused),
         Rule::Ready { since } => {
             ("ready", format!("ready since {}", time(since)), "a worker that polls for it", None)
         }
@@ -246,9 +242,11 @@ fn spell(rule: Rule) -> Gate {
             let change = "the end of the run; else it fails as DEADLINE_EXCEEDED";
             ("deadline", now, change, Some(at))
         }
-        Rule::Ended { state, reason, attempt, at } => return ended(state, reason, attempt, at),
+        Rule::Ended { state, reason, attempt, at } => {
+            return Some(ended(state, reason, attempt, at));
+        }
     };
-    gate(name, now, change.to_owned(), at)
+    Some(gate(name, now, change.to_owned(), at))
 }
 
 /// The task has ended: nothing changes it any more.

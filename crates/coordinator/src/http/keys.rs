@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use store::{ApiKey, Store};
-use verdict::{Name, Scope, Span, Text};
+use verdict::{Name, Span, Text};
 use wire::Code;
 use wire::admin::{CreateKey, Key, Keys, NewKey as NewKeyAnswer, RotateKey};
 use wire::limits::KEY_OVERLAP_MS_DEFAULT;
@@ -13,7 +13,7 @@ use wire::limits::KEY_OVERLAP_MS_DEFAULT;
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
 use super::body::{API_BYTES_MAX, JsonBody};
-use super::translate::{instant, time};
+use super::translate::{instant, scope_or, time};
 use crate::admit::administer::{KeyChange, KeyChangeError, change};
 use crate::admit::api_key::{NewSecret, limit_to_queues};
 use crate::admit::{AdminPrincipal, NewKey, Role};
@@ -30,7 +30,7 @@ pub(super) async fn create<S: Store>(
     if wanted.expires_at.is_some_and(|at| instant(at).has_come(now)) {
         return Err(ApiError::field("expiresAt", "is in the past; give a time in the future"));
     }
-    let scope = scope(&wanted, principal.scope());
+    let scope = scope_or(principal.scope(), wanted.tenant_id, wanted.workspace_id);
     let new = app.with_entropy(|entropy| NewKey::generate(entropy, scope, &roles));
     let row = ApiKey {
         name: wanted.name.map(Text::from),
@@ -44,16 +44,6 @@ pub(super) async fn create<S: Store>(
     let made = carry_out(&app, &principal, request, KeyChange::Create(Box::new(row))).await?;
     let answer = NewKeyAnswer { key: made, secret: new.text().to_owned() };
     Ok((StatusCode::CREATED, Json(answer)).into_response())
-}
-
-fn scope(wanted: &CreateKey, own: &Scope) -> Scope {
-    let or_own = |wanted: &Option<String>, own: &Name| {
-        wanted.as_deref().map_or_else(|| own.clone(), Name::from)
-    };
-    Scope {
-        tenant: or_own(&wanted.tenant_id, &own.tenant),
-        workspace: or_own(&wanted.workspace_id, &own.workspace),
-    }
 }
 
 pub(super) async fn list<S: Store>(

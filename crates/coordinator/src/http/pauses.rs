@@ -12,7 +12,7 @@ use wire::pausing::{Pause, PauseQueue, QueueStatus, ResumeQueue};
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
 use super::body::{API_BYTES_MAX, JsonBody};
-use super::translate::time;
+use super::translate::{scope_or, time};
 use crate::admit::AdminPrincipal;
 use crate::admit::pausing::{PauseError, Wanted, change};
 
@@ -24,7 +24,7 @@ pub(super) async fn pause<S: Store>(
     JsonBody(body): JsonBody<API_BYTES_MAX>,
 ) -> Result<Json<QueueStatus>, ApiError> {
     let PauseQueue { reason, tenant_id, workspace_id } = wire::parse(&body)?;
-    let scope = scope(&principal, tenant_id, workspace_id);
+    let scope = scope_or(principal.scope(), tenant_id, workspace_id);
     let wanted = Wanted::Paused { reason: reason.map(Text::from) };
     carry_out(&app, &principal, request, (scope, queue), wanted).await
 }
@@ -37,16 +37,8 @@ pub(super) async fn resume<S: Store>(
     JsonBody(body): JsonBody<API_BYTES_MAX>,
 ) -> Result<Json<QueueStatus>, ApiError> {
     let ResumeQueue { tenant_id, workspace_id } = wire::parse(&body)?;
-    let scope = scope(&principal, tenant_id, workspace_id);
+    let scope = scope_or(principal.scope(), tenant_id, workspace_id);
     carry_out(&app, &principal, request, (scope, queue), Wanted::Resumed).await
-}
-
-fn scope(principal: &AdminPrincipal, tenant: Option<String>, workspace: Option<String>) -> Scope {
-    let own = principal.scope();
-    Scope {
-        tenant: tenant.map_or_else(|| own.tenant.clone(), Name::from),
-        workspace: workspace.map_or_else(|| own.workspace.clone(), Name::from),
-    }
 }
 
 async fn carry_out<S: Store>(

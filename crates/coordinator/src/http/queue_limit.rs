@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use store::{Browse, Store, StoredTask, TaskKey};
-use verdict::{Name, Subject};
+use store::{Browse, Store, TaskKey};
+use verdict::Name;
 use wire::Code;
 
 use super::api_error::ApiError;
@@ -35,17 +35,9 @@ pub(super) async fn check_run<S: Store, P: Principal>(
     let RunPath(id) = RunPath::from_request_parts(parts, app).await?;
     let key = TaskKey { scope: principal.key().scope.clone(), id };
     let found = app.read(Duration::ZERO, app.coordinator.browse().find(&key)).await?;
-    match found.as_ref().and_then(queue_of) {
+    match found.as_ref().and_then(|found| found.subject.queue()) {
         Some(queue) if principal.may_use(queue.as_str()) => Ok(principal),
         _ => Err(ApiError::run_not_found()),
-    }
-}
-
-fn queue_of(found: &StoredTask) -> Option<&Name> {
-    match &found.subject {
-        Subject::Live(task) => Some(&task.queue),
-        Subject::Done(done) => Some(&done.queue),
-        Subject::Absent => None,
     }
 }
 

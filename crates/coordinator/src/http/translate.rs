@@ -6,7 +6,7 @@
 use axum::extract::Query;
 use axum::http::Uri;
 use serde::de::DeserializeOwned;
-use verdict::{Span, Time};
+use verdict::{Name, Scope, Span, Time};
 use wire::{Check, Code};
 
 use super::api_error::ApiError;
@@ -15,6 +15,14 @@ use crate::requests::reported_category;
 
 /// Clocks of honest machines differ by less than this; a larger skew needs attention.
 const SKEW_TOLERATED: Span = Span::from_secs(5 * 60);
+
+/// The scope that a call names; the caller's own where it names none.
+pub(super) fn scope_or(own: &Scope, tenant: Option<String>, workspace: Option<String>) -> Scope {
+    Scope {
+        tenant: tenant.map_or_else(|| own.tenant.clone(), Name::from),
+        workspace: workspace.map_or_else(|| own.workspace.clone(), Name::from),
+    }
+}
 
 pub(super) fn time(time: Time) -> wire::Time {
     wire::Time::from_ms(time.millis())
