@@ -522,7 +522,10 @@ pub(crate) fn store_error(failure: &Failure) -> CliError {
         (FailureKind::Unfinished, Some((message, remedy))) => {
             CliError::new(Exit::Conflict, "copy_interrupted", message).hint(remedy)
         }
-        (FailureKind::Closed, Some((message, remedy))) => {
+        (FailureKind::Exists, Some((message, remedy))) => {
+            CliError::new(Exit::Conflict, "file_exists", message).hint(remedy)
+        }
+        (FailureKind::Closed | FailureKind::InUse, Some((message, remedy))) => {
             CliError::new(Exit::Conflict, "store_closed", message).hint(remedy)
         }
         (FailureKind::Closed, None) => {

@@ -11,7 +11,7 @@ use coordinator::admit::seal::{self, SealReport};
 use serde_json::json;
 use store::sqlite::{Options, SqliteStore};
 use store::verify::{Finding, Report};
-use store::{Browse, ClockAhead, Store, SystemClock};
+use store::{Browse, ClockAhead, FailureKind, Store, SystemClock};
 use wire::admin::{AuditFinding, AuditVerified};
 
 use crate::exit::{CliError, CommandResult, Exit};
@@ -82,7 +82,7 @@ async fn check(path: &Path) -> Result<(Report, SealReport), CliError> {
 /// A store that a server uses cannot be opened a second time, but a backup of it can be verified.
 fn unopened(path: &Path, failure: &store::Failure) -> CliError {
     let error = serve::store_error(failure);
-    if !failure.what.contains(" is already open in process ") {
+    if failure.kind != FailureKind::InUse {
         return error;
     }
     let store = path.display();

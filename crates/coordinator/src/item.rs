@@ -150,6 +150,8 @@ impl UnavailableReason {
             FailureKind::Conflict(_) => UnavailableReason::Contended,
             FailureKind::Invalid
             | FailureKind::Closed
+            | FailureKind::InUse
+            | FailureKind::Exists
             | FailureKind::Unfinished
             | FailureKind::Untrusted
             | FailureKind::UnknownRules

@@ -26,8 +26,12 @@ pub enum FailureKind {
     Full,
     /// The store cannot accept this data, from any caller.
     Invalid,
-    /// Another process has the store open, or its files cannot be opened or understood.
+    /// The store cannot be opened or understood.
     Closed,
+    /// Another process has the store open.
+    InUse,
+    /// The file that a copy would get exists already.
+    Exists,
     /// The place holds an unfinished copy of another store, which cannot be opened.
     Unfinished,
     /// The server that answers cannot be verified as the one that the address names.
@@ -81,6 +85,8 @@ impl Failure {
             | FailureKind::Overloaded => true,
             FailureKind::Invalid
             | FailureKind::Closed
+            | FailureKind::InUse
+            | FailureKind::Exists
             | FailureKind::Unfinished
             | FailureKind::Untrusted
             | FailureKind::UnknownRules

@@ -152,7 +152,7 @@ fn a_backup_is_private_whole_and_never_overwrites_by_accident() {
     let mode = std::fs::metadata(home.path().join("copy.db")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let again = home.run(&["backup", "copy.db"]);
-    again.assert_error(4, "store_closed", "already exists", "--force");
+    again.assert_error(4, "file_exists", "already exists", "--force");
     assert_eq!(home.run(&["backup", "copy.db", "--force"]).code, 0);
     let verified = home.json(&["verify", "--json", "--store", "copy.db"]);
     assert_eq!(
@@ -173,7 +173,7 @@ fn a_restore_refuses_a_store_in_use_one_that_is_there_and_a_file_that_is_no_back
     used.assert_error(4, "store_closed", "already open in process", "stop that process");
     stop(server);
     let there = home.run(&["restore", "copy.db"]);
-    there.assert_error(4, "store_closed", "already exists", "--force");
+    there.assert_error(4, "file_exists", "already exists", "--force");
 
     std::fs::write(home.path().join("text"), "not a database at all, but long enough").unwrap();
     let text = home.run(&["restore", "text", "--store", "new.db"]);

@@ -87,6 +87,8 @@ impl AbortAction {
                 Self::Answer(UnavailableReason::of(&failure))
             }
             FailureKind::Closed
+            | FailureKind::InUse
+            | FailureKind::Exists
             | FailureKind::Unfinished
             | FailureKind::Untrusted
             | FailureKind::UnknownRules

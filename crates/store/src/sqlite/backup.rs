@@ -291,7 +291,7 @@ fn is_there(target: &Path) -> Failure {
         "{} already exists; choose another path, or replace it with --force",
         target.display()
     );
-    Failure::new(FailureKind::Closed, what)
+    Failure::new(FailureKind::Exists, what)
 }
 
 fn refuse_same(source: &Path, target: &Path) -> Result<(), Failure> {

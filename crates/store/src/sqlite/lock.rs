@@ -85,7 +85,7 @@ fn taken(database: &Path, owner: &str) -> Failure {
         "{} is already open in process {owner}; stop that process, or give this one another file",
         database.display()
     );
-    Failure::new(FailureKind::Closed, what)
+    Failure::new(FailureKind::InUse, what)
 }
 
 fn unusable(path: &Path) -> Failure {

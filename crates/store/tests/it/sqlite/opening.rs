@@ -21,8 +21,12 @@ fn open(path: &Path) -> Result<SqliteStore, Failure> {
 }
 
 fn refusal(path: &Path) -> String {
+    refusal_of_kind(path, FailureKind::Closed)
+}
+
+fn refusal_of_kind(path: &Path, kind: FailureKind) -> String {
     let failure = open(path).map(drop).expect_err("this file is not to be opened");
-    assert_eq!(failure.kind, FailureKind::Closed);
+    assert_eq!(failure.kind, kind);
     failure.to_string()
 }
 
@@ -30,13 +34,14 @@ fn refusal(path: &Path) -> String {
 fn a_second_opener_is_refused_with_the_owners_process() {
     // S2-111: two coordinators on one file could both decide; only one may open it.
     if let Ok(path) = std::env::var(SECOND_OPENER) {
-        println!("{}", refusal(Path::new(&path)));
+        println!("{}", refusal_of_kind(Path::new(&path), FailureKind::InUse));
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let first = open(&path).unwrap();
     let pid = format!("already open in process {}", std::process::id());
+    let refusal = |path: &Path| refusal_of_kind(path, FailureKind::InUse);
     assert!(refusal(&path).contains(&pid), "in the same process");
 
     let crooked = folder.path().join(".").join("tenure.db");
