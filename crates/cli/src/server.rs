@@ -81,10 +81,9 @@ fn unreachable_server(url: &str, source: &dyn std::error::Error) -> CliError {
         cause = deeper;
     }
     if url.starts_with("https:") && cause.to_string().contains("certificate") {
-        let message = format!("the server at {url} is not trusted: {cause}");
-        return CliError::new(Exit::Unreachable, "not_trusted", message).hint(
-            "name the authority that signed its certificate with --ca-file or TENURE_CA_FILE",
-        );
+        let said = cause.to_string();
+        let message = format!("the server at {url} is not trusted: {said}");
+        return CliError::new(Exit::Unreachable, "not_trusted", message).hint(trust_remedy(&said));
     }
     if url.starts_with("https:") && cause.to_string().contains(NOT_TLS) {
         let message = format!("This port speaks plain HTTP: {url} was called with TLS");
@@ -96,6 +95,17 @@ fn unreachable_server(url: &str, source: &dyn std::error::Error) -> CliError {
     let message = format!("no server answers at {url}: {cause}");
     CliError::new(Exit::Unreachable, "unreachable", message)
         .hint("start one with `tenure dev`, or give its address with --url")
+}
+
+/// What to do about a certificate. The TLS library tells its reasons apart only in its message.
+fn trust_remedy(said: &str) -> &'static str {
+    if said.contains("not valid for name") {
+        return "call the server by a name that is in its certificate, or give it a certificate for this one";
+    }
+    if said.contains("expired") || said.contains("not valid yet") {
+        return "renew the certificate of the server, and check the clocks of both machines";
+    }
+    "name the authority that signed its certificate with --ca-file or TENURE_CA_FILE"
 }
 
 fn refused(problem: &Problem) -> CliError {
@@ -127,9 +137,11 @@ fn exit_of(problem: &Problem) -> Exit {
 fn remedy(code: Code) -> Option<&'static str> {
     Some(match code {
         Code::Unauthenticated => {
-            "the server does not know the key: set --key or TENURE_API_KEY, or start `tenure dev`, which saves one"
+            "give a valid key with --key or TENURE_API_KEY: `tenure keys create` makes one, and `tenure dev` saves one"
         }
-        Code::Forbidden => "use a key with the required role",
+        Code::Forbidden => {
+            "use a key that may do this; an administrator makes one with `tenure keys create`"
+        }
         Code::RunNotFound | Code::TaskNotFound => "`tenure runs list` shows the existing runs",
         Code::KeyNotFound => "`tenure keys list` shows the existing keys",
         Code::QuotaReached => {
@@ -140,9 +152,10 @@ fn remedy(code: Code) -> Option<&'static str> {
         }
         Code::IdempotencyKeyReused => "use another --idempotency-key, or submit the same run again",
         Code::RunAlreadyTerminal => "`tenure runs show` shows how it ended",
-        Code::RunNotRetryable => "`tenure runs show` shows its state",
-        Code::TooManyRequests | Code::Overloaded | Code::Unavailable | Code::ShuttingDown => {
-            "try again in a moment"
+        Code::RunNotRetryable => "`tenure runs show` shows its state and its deadline",
+        Code::TooManyRequests | Code::Overloaded | Code::ShuttingDown => "try again in a moment",
+        Code::Unavailable => {
+            "try again in a moment; if it stays so, `tenure doctor` on the server and its log say why"
         }
         Code::NotFound | Code::MethodNotAllowed => "the server may have another version",
         _ => return None,

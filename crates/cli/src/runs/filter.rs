@@ -53,6 +53,10 @@ fn category(text: &str) -> Result<ErrorCategory, String> {
 }
 
 impl Filters {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.request() == ListRuns::default()
+    }
+
     /// The request for the first page.
     pub(crate) fn request(&self) -> ListRuns {
         let Filters { state, queue, kind, label, since, until, worker, category } = self.clone();

@@ -36,6 +36,7 @@ fn bodies(list: &str) -> Result<String, &'static str> {
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
     let Arguments { filters, limit, include } = arguments;
+    let has_filters = !filters.is_empty();
     let query = ListRuns { include, ..filters.request() };
     let (runs, more) = filter::pages(&client, query, limit).await?;
     if format == Format::Json {
@@ -43,7 +44,10 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
         return Ok(Exit::Done);
     }
     if runs.is_empty() {
-        output::note("no runs match; `tenure submit KIND --queue QUEUE` creates one");
+        output::note(match has_filters {
+            true => "no runs match the filters; `tenure runs list` without them shows all",
+            false => "there are no runs; `tenure submit KIND --queue QUEUE` creates one",
+        });
         return Ok(Exit::Done);
     }
     print(&runs)?;

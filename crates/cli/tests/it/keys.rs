@@ -20,12 +20,12 @@ fn a_key_is_made_listed_rotated_and_revoked() {
     }
     assert!(!listed.stdout.contains(secret.split('_').nth(2).unwrap()));
     let queues = ["queues", "--key", secret];
-    home.run(&queues).assert_error(5, "forbidden", "role client", "the required role");
+    home.run(&queues).assert_error(5, "forbidden", "role client", "keys create");
     let rotated = home.json(&["keys", "rotate", "--json", id, "--overlap", "0s"]);
     assert_eq!(rotated["key"]["keyId"], id);
     home.run(&queues).assert_error(5, "unauthenticated", "rotated", "--key");
     let renewed = ["queues", "--key", rotated["secret"].as_str().unwrap()];
-    home.run(&renewed).assert_error(5, "forbidden", "role client", "the required role");
+    home.run(&renewed).assert_error(5, "forbidden", "role client", "keys create");
     assert_eq!(home.run(&["keys", "revoke", id]).stdout, format!("{id} is revoked\n"));
     home.run(&renewed).assert_error(5, "unauthenticated", "revoked", "--key");
     home.run(&["keys", "revoke", "none"]).assert_error(

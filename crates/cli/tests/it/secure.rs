@@ -68,6 +68,10 @@ fn work_is_done_over_tls_by_who_trusts_the_authority() {
     assert!(doctor.stdout.contains("ok    certificate"), "{doctor:?}");
     let refused = home.run(&["queues", "--ca-file", text(&other.authority)]);
     refused.assert_error(6, "not_trusted", "is not trusted", "--ca-file");
+    let other_name = home.profile_url().replace("127.0.0.1", "localhost");
+    let named = ["queues", "--url", &other_name, "--key", "tnr_x"];
+    let refused = home.run(&[&named[..], &trust[..]].concat());
+    refused.assert_error(6, "not_trusted", "is not trusted", "a name that is in its certificate");
     let none = home.run(&["queues", "--ca-file", "no-such-file"]);
     assert_eq!(none.code, 2, "{none:?}");
     let plain = home.profile_url().replace("https:", "http:");
