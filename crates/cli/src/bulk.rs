@@ -180,7 +180,9 @@ fn preview(runs: &[Run], more: bool) -> Result<(), CliError> {
 /// Asks at a terminal; anywhere else `--yes` must have been given.
 pub(crate) fn confirm(verb: &str, noun: &str, count: usize) -> Result<(), CliError> {
     let unsure = || {
-        let message = format!("{count} runs match, but the {noun} was not confirmed");
+        let runs = output::count(count as u64, "run");
+        let verb = if count == 1 { "matches" } else { "match" };
+        let message = format!("{runs} {verb}, but the {noun} was not confirmed");
         CliError::usage("not_confirmed", message)
             .hint("check with --dry-run, then confirm with --yes")
     };

@@ -2,14 +2,15 @@
 //!
 //! By filter it lists the runs, prints what would happen, asks for confirmation, and retries one after the other. The
 //! set is fixed before the first retry. Each retry has an idempotency key that is derived from its run, and runs that
-//! have a retry already are left out, so that the command can be repeated after an interruption.
+//! have a retry already are left out, so that the command can be repeated after an interruption. A run that the server
+//! refuses to retry is named, and does not stop the others.
 
 use std::collections::HashSet;
 
 use serde::Serialize;
 use tenure::{Client, Error};
 use tokio::task::JoinSet;
-use wire::answers::{Run, RunAccepted};
+use wire::answers::{Problem, Run, RunAccepted};
 use wire::names::RETRY_OF_LABEL;
 use wire::requests::ListRuns;
 use wire::{Code, State, Time};
@@ -38,15 +39,15 @@ pub(crate) struct Arguments {
     #[arg(value_name = "RUN", required_unless_present = "filters", conflicts_with = "filters")]
     id: Option<String>,
     /// A repeated retry with the same key returns the run that the first one made
-    #[arg(long, value_name = "KEY", requires = "id")]
+    #[arg(long, value_name = "KEY", conflicts_with = "filters")]
     idempotency_key: Option<String>,
     #[command(flatten)]
     filters: Filters,
     /// Print what would be retried, and do nothing
-    #[arg(long, requires = "filters")]
+    #[arg(long)]
     dry_run: bool,
-    /// Do not ask for confirmation
-    #[arg(long, short, requires = "filters")]
+    /// Do not ask for confirmation, which only filters need
+    #[arg(long, short)]
     yes: bool,
     /// Retry at most this many, the newest first
     #[arg(long, short = 'n', requires = "filters", default_value_t = LIMIT_DEFAULT,
@@ -68,10 +69,21 @@ struct RetryOutcome {
     retried: Vec<String>,
     /// Runs that were removed meanwhile.
     gone: u64,
+    /// Runs that the server refused to retry, and why.
+    refused: Vec<RefusedRetry>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RefusedRetry {
+    run_id: String,
+    error: String,
+    message: String,
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
     match &arguments.id {
+        Some(id) if arguments.dry_run => preview_one(&client, format, id).await,
         Some(id) => one(client, format, id, arguments.idempotency_key.clone()).await,
         None => many(client, format, arguments).await,
     }
@@ -98,6 +110,39 @@ async fn one(client: Client, format: Format, id: &str, key: Option<String>) -> C
     Ok(Exit::Done)
 }
 
+async fn preview_one(client: &Client, format: Format, id: &str) -> CommandResult {
+    let run = client.run(super::run_id(id)).status().await.map_err(server::cli_error)?;
+    refuse_run(&run)?;
+    let matched = vec![run.run_id.clone()];
+    let outcome = RetryOutcome { dry_run: true, matched, ..RetryOutcome::default() };
+    match format {
+        Format::Json => output::json(&outcome)?,
+        Format::People => {
+            preview(&[run], 1)?;
+            print_summary(&outcome, LIMIT_DEFAULT)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Refuses what the server would refuse because of the run's state.
+fn refuse_run(run: &Run) -> Result<(), CliError> {
+    let Run { run_id, state, .. } = run;
+    match state {
+        State::Failed | State::Halted | State::Cancelled => Ok(()),
+        State::Succeeded => {
+            let message = format!("{run_id} succeeded and is not retried");
+            Err(CliError::usage("state_succeeded", message)
+                .hint("to repeat the work, submit it again"))
+        }
+        State::Queued | State::Running | State::Retry => {
+            let message = format!("{run_id} is {state}: it has not ended and cannot be retried");
+            Err(CliError::usage("state_not_ended", message)
+                .hint(format!("follow it with `tenure runs watch {run_id}`")))
+        }
+    }
+}
+
 async fn many(client: Client, format: Format, arguments: Arguments) -> CommandResult {
     let Arguments { filters, dry_run, yes, limit, .. } = arguments;
     let (runs, already_retried, more) = matching(&client, &filters, limit).await?;
@@ -118,7 +163,7 @@ async fn many(client: Client, format: Format, arguments: Arguments) -> CommandRe
         Format::Json => output::json(&outcome)?,
         Format::People => print_summary(&outcome, limit)?,
     }
-    Ok(Exit::Done)
+    Ok(if outcome.refused.is_empty() { Exit::Done } else { Exit::Conflict })
 }
 
 /// The newest runs that match and have no retry, and how many newer ones have one.
@@ -222,7 +267,7 @@ async fn retry_all(
             output::note(format_args!("retried {number} of {}", outcome.matched.len()));
         }
         let retry = client.run(&id).retry().key(format!("retry-of-{id}"));
-        under_way.spawn(retry.accepted());
+        under_way.spawn(async move { (id, retry.accepted().await) });
     }
     while let Some(answer) = under_way.join_next().await {
         tally(outcome, answer.expect("retries do not panic"))?;
@@ -230,11 +275,18 @@ async fn retry_all(
     Ok(())
 }
 
-fn tally(outcome: &mut RetryOutcome, answer: Result<RunAccepted, Error>) -> Result<(), CliError> {
+fn tally(
+    outcome: &mut RetryOutcome,
+    (run_id, answer): (String, Result<RunAccepted, Error>),
+) -> Result<(), CliError> {
     match answer {
         Ok(accepted) if accepted.replayed == Some(true) => outcome.already_retried += 1,
         Ok(accepted) => outcome.retried.push(accepted.run_id),
         Err(error) if error.code() == Some(Code::RunNotFound) => outcome.gone += 1,
+        Err(Error::Refused(problem)) if is_about_the_run(&problem) => {
+            let Problem { error, message, .. } = *problem;
+            outcome.refused.push(RefusedRetry { run_id, error, message });
+        }
         Err(error) => {
             let cli_error = server::cli_error(error);
             let done = outcome.retried.len();
@@ -246,8 +298,17 @@ fn tally(outcome: &mut RetryOutcome, answer: Result<RunAccepted, Error>) -> Resu
     Ok(())
 }
 
+/// Whether a refusal says something about one run, so that another one may be accepted.
+fn is_about_the_run(problem: &Problem) -> bool {
+    let is_quota = problem.code() == Some(Code::QuotaReached);
+    matches!(problem.status, 409 | 422) && !is_quota
+}
+
 fn print_summary(outcome: &RetryOutcome, limit: u32) -> Result<(), CliError> {
-    let RetryOutcome { matched, already_retried, retried, gone, .. } = outcome;
+    let RetryOutcome { matched, already_retried, retried, gone, refused, .. } = outcome;
+    for RefusedRetry { run_id, error, message } in refused {
+        output::warning(format_args!("{run_id}: {message} [{error}]"));
+    }
     if outcome.more {
         output::note(format_args!("more runs match; raise --limit to retry more than {limit}"));
     }
@@ -263,5 +324,9 @@ fn print_summary(outcome: &RetryOutcome, limit: u32) -> Result<(), CliError> {
         return output::line(format_args!("would retry {many}; nothing was done"));
     }
     let gone = if *gone > 0 { format!(", {gone} removed meanwhile") } else { String::new() };
-    output::line(format_args!("{} retried{gone}", retried.len()))
+    let refused = match refused.len() {
+        0 => String::new(),
+        many => format!(", {many} refused"),
+    };
+    output::line(format_args!("{} retried{gone}{refused}", retried.len()))
 }

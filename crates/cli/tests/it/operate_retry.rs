@@ -83,6 +83,40 @@ fn many_are_retried_once_however_often_the_command_is_repeated() {
 }
 
 #[test]
+fn a_run_that_is_refused_stops_no_other() {
+    let home = Home::new();
+    let _server = home.serve();
+    let worker = fragile(&home);
+    let ids: Vec<String> = (0..3).map(|_| failed(&home, &[])).collect();
+    drop(worker);
+    // Somebody used the key that the command gives to the retry of this run.
+    let taken = format!("retry-of-{}", ids[1]);
+    home.submit(&["k", "--queue", "other", "--idempotency-key", &taken]);
+    let filter = ["runs", "retry", "--queue", "q", "--yes"];
+    let keyed = home.run(&[&filter[..], &["--idempotency-key", "mine"]].concat());
+    assert_eq!(keyed.code, 2, "one key cannot serve many retries: {keyed:?}");
+    let ran = home.run(&filter);
+    assert_eq!((ran.code, ran.stdout.contains("2 retried, 1 refused")), (4, true), "{ran:?}");
+    assert!(ran.stderr.contains(&ids[1]) && ran.stderr.contains("[idempotency_key_reused]"));
+    assert_eq!(listed(&home, &["--label", "tenure.retry-of"]).len(), 2);
+}
+
+#[test]
+fn a_dry_run_of_one_retry_says_what_would_happen() {
+    let home = Home::new();
+    let _server = home.serve();
+    let _worker = fragile(&home);
+    let id = failed(&home, &[]);
+    let dry = home.run(&["runs", "retry", &id, "--dry-run"]);
+    assert_eq!(dry.code, 0, "{dry:?}");
+    assert!(dry.stdout.contains(&id) && dry.stdout.contains("would retry 1 run;"), "{dry:?}");
+    let waiting = home.submit(&["k", "--queue", "none"]);
+    let refused = home.run(&["runs", "retry", &waiting, "--dry-run"]);
+    refused.assert_error(2, "state_not_ended", "has not ended", "runs watch");
+    assert_eq!(listed(&home, &[]).len(), 2, "nothing was done");
+}
+
+#[test]
 fn without_a_filter_or_with_the_wrong_state_nothing_is_retried() {
     let home = Home::new();
     let _server = home.serve();
