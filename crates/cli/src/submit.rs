@@ -15,6 +15,9 @@ use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
 use crate::{duration, server, submit_from};
 
+/// More would try for hours.
+const RETRIES_MAX: i64 = 1_000;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Kind of the run: what a worker must be able to do
@@ -30,6 +33,9 @@ pub(crate) struct Arguments {
     /// Idempotency keys for the lines of --from, PREFIX-1, PREFIX-2 and so on: makes it safe to repeat the command
     #[arg(long, value_name = "PREFIX", requires = "from")]
     key_prefix: Option<String>,
+    /// How often a batch of --from is sent again while no server answers [default: 10, for about 40 seconds]
+    #[arg(long, value_name = "N", requires = "from", value_parser = clap::value_parser!(u16).range(..=RETRIES_MAX))]
+    retries: Option<u16>,
     /// The input, as JSON; `-` reads it from stdin
     #[arg(long, value_name = "JSON", conflicts_with = "input_file", allow_hyphen_values = true)]
     input: Option<String>,
@@ -92,9 +98,9 @@ pub(crate) async fn run(
     mut arguments: Arguments,
 ) -> CommandResult {
     if let Some(file) = arguments.from.take() {
-        let key_prefix = arguments.key_prefix.take();
+        let (key_prefix, retries) = (arguments.key_prefix.take(), arguments.retries.take());
         let defaults = arguments.into_request()?;
-        let source = submit_from::Source { file: &file, key_prefix, defaults };
+        let source = submit_from::Source { file: &file, key_prefix, defaults, retries };
         return submit_from::run(client, format, source).await;
     }
     let (wait, timeout) = (arguments.wait, arguments.timeout);
@@ -145,7 +151,7 @@ impl Arguments {
             deadline: self.deadline.and_then(When::instant),
             deadline_ms: self.deadline.and_then(When::span_ms),
             seed: self.seed,
-            labels: self.labels.into_iter().collect::<BTreeMap<_, _>>(),
+            labels: unique(self.labels)?,
             retry: (retry != Retry::default()).then_some(retry),
             idempotency_key: self.idempotency_key,
             resources: (resources != Resources::default()).then_some(resources),
@@ -157,6 +163,18 @@ impl Arguments {
 fn label(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write a label as name=value")?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Of two values for one label, neither is more likely to be meant.
+fn unique(labels: Vec<(String, String)>) -> Result<BTreeMap<String, String>, CliError> {
+    let mut values = BTreeMap::new();
+    for (name, value) in labels {
+        if let Some(first) = values.insert(name.clone(), value.clone()) {
+            let message = format!("--label {name} is given twice, as `{first}` and as `{value}`");
+            return Err(CliError::usage("label_repeated", message).hint("give each label once"));
+        }
+    }
+    Ok(values)
 }
 
 fn input(text: Option<String>, file: Option<&Path>) -> Result<Json, CliError> {
@@ -267,6 +285,14 @@ mod tests {
         assert_eq!(input(None, Some(&file)).unwrap().text().len(), PAYLOAD_BYTES_MAX);
         std::fs::write(&file, format!("\"{}\"", "x".repeat(PAYLOAD_BYTES_MAX - 1))).unwrap();
         assert_eq!(input(None, Some(&file)).unwrap_err().code, "input_too_large");
+    }
+
+    #[test]
+    fn a_label_has_one_value() {
+        let labels = |names: [&str; 2]| unique(names.map(|name| (name.into(), "v".into())).into());
+        assert_eq!(labels(["a", "b"]).unwrap().len(), 2);
+        let cli_error = labels(["a", "a"]).unwrap_err();
+        assert_eq!((cli_error.exit, cli_error.code.as_str()), (Exit::Usage, "label_repeated"));
     }
 
     #[test]

@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::Path;
+use std::time::Duration;
 
-use serde::Serialize;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use tenure::{Client, NewRun};
+use tenure::{Client, NewRun, Retries};
 use wire::answers::SubmitResult;
 use wire::limits::BATCH_ITEMS_MAX;
 use wire::requests::SubmitRun;
@@ -31,6 +33,12 @@ const LINE_BYTES_MAX: usize = BATCH_BYTES_MAX;
 /// Errors that are shown one by one; a file that is wrong as a whole needs no more.
 const ERRORS_SHOWN: u64 = 100;
 
+/// How long a batch may go without an answer before the wait is mentioned.
+const SILENT_FOR: Duration = Duration::from_secs(2);
+
+/// Editors on some systems begin a file with it. It is not part of the first line.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 type Members = BTreeMap<String, Box<RawValue>>;
 
 /// What to submit.
@@ -41,6 +49,8 @@ pub(crate) struct Source<'a> {
     pub(crate) key_prefix: Option<String>,
     /// Members for lines that do not have them.
     pub(crate) defaults: SubmitRun,
+    /// How often a batch is sent again while no server answers.
+    pub(crate) retries: Option<u16>,
 }
 
 /// A line of the file, ready to be sent.
@@ -67,10 +77,15 @@ struct Progress {
     refused: u64,
     /// The last line of which the result is known.
     line: u64,
+    /// Whether a server that does not answer was mentioned.
+    has_mentioned_silence: bool,
 }
 
 pub(crate) async fn run(client: Client, format: Format, source: Source<'_>) -> CommandResult {
-    let client = server::with_long_retries(client);
+    let client = match source.retries {
+        Some(retries) => client.with_retries(Retries::new(retries.into())),
+        None => server::with_long_retries(client),
+    };
     let mut lines = open(source.file)?;
     let defaults = members_of(&source.defaults);
     let mut progress = Progress::new(format);
@@ -78,7 +93,8 @@ pub(crate) async fn run(client: Client, format: Format, source: Source<'_>) -> C
     // Reading blocks this task. Nothing else waits for it.
     while let Some(text) = next_line(&mut lines, source.file)? {
         number += 1;
-        match read_line(&text, number, &defaults, source.key_prefix.as_deref()) {
+        let text = text.strip_prefix(BYTE_ORDER_MARK).filter(|_| number == 1).unwrap_or(&text);
+        match read_line(text, number, &defaults, source.key_prefix.as_deref()) {
             None => {}
             Some(Ok(line)) => {
                 if !fits(&batch, &line) {
@@ -168,7 +184,7 @@ fn read_line(
 
 /// Members keep their bytes: an input is passed on as it was written.
 fn parse(text: &[u8], defaults: &Members) -> Result<SubmitRun, String> {
-    let own: Members = serde_json::from_slice(text)
+    let UniqueMembers(own) = serde_json::from_slice(text)
         .map_err(|error| format!("is not a JSON object such as {{\"input\": 1}}: {error}"))?;
     let mut members = defaults.clone();
     members.extend(own);
@@ -183,6 +199,36 @@ fn parse(text: &[u8], defaults: &Members) -> Result<SubmitRun, String> {
         "" => message,
         field => format!("`{field}` {message}"),
     })
+}
+
+/// The members of an object that has each of them once. A map alone would keep the last of two.
+struct UniqueMembers(Members);
+
+impl<'de> Deserialize<'de> for UniqueMembers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(UniqueVisitor).map(UniqueMembers)
+    }
+}
+
+struct UniqueVisitor;
+
+impl<'de> Visitor<'de> for UniqueVisitor {
+    type Value = Members;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Members, A::Error> {
+        let mut members = Members::new();
+        while let Some((name, value)) = object.next_entry::<String, Box<RawValue>>()? {
+            if members.contains_key(&name) {
+                return Err(A::Error::custom(format_args!("the member `{name}` is there twice")));
+            }
+            members.insert(name, value);
+        }
+        Ok(members)
+    }
 }
 
 fn members_of(defaults: &SubmitRun) -> Members {
@@ -214,7 +260,7 @@ async fn send(
     let lines = std::mem::take(batch);
     let numbers: Vec<u64> = lines.iter().map(|line| line.number).collect();
     let runs = lines.into_iter().map(|line| NewRun::from(line.run));
-    let results = client.accept_many(runs).await;
+    let results = progress.while_waiting(client.accept_many(runs)).await;
     let results = results.map_err(|error| stopped(server::cli_error(error), progress, source))?;
     for (number, result) in numbers.into_iter().zip(results) {
         progress.note(number, result)?;
@@ -247,7 +293,31 @@ fn unreadable(why: String) -> SubmitResult {
 impl Progress {
     fn new(format: Format) -> Self {
         let has_terminal = format == Format::People && std::io::stderr().is_terminal();
-        Self { format, has_terminal, submitted: 0, found: 0, refused: 0, line: 0 }
+        Self {
+            format,
+            has_terminal,
+            submitted: 0,
+            found: 0,
+            refused: 0,
+            line: 0,
+            has_mentioned_silence: false,
+        }
+    }
+
+    /// Mentions once that the answer to a batch takes long: calls are repeated for a while before they fail.
+    async fn while_waiting<T>(&mut self, call: impl Future<Output = T>) -> T {
+        let mut call = std::pin::pin!(call);
+        if self.has_mentioned_silence || self.format == Format::Json {
+            return call.await;
+        }
+        tokio::select! {
+            answer = &mut call => return answer,
+            () = tokio::time::sleep(SILENT_FOR) => {}
+        }
+        self.clear();
+        output::note("the server has not answered yet; still trying (--retries limits it)");
+        self.has_mentioned_silence = true;
+        call.await
     }
 
     fn note(&mut self, line: u64, result: SubmitResult) -> Result<(), CliError> {
@@ -335,6 +405,7 @@ mod tests {
             ("{\"kind\": \"k\"", "JSON object"),
             ("{\"kind\": \"k\"}", "queue"),
             ("{\"kind\": \"k\", \"queue\": \"q\", \"quue\": 1}", "quue"),
+            ("{\"kind\": \"k\", \"queue\": \"q\", \"kind\": \"k\"}", "`kind` is there twice"),
             ("{\"runs\": [{\"kind\": \"k\", \"queue\": \"q\"}]}", "runs"),
         ];
         for (line, expected) in refusals {

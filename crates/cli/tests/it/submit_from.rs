@@ -71,10 +71,38 @@ fn standard_input_is_read_and_every_line_has_a_result() {
 fn a_server_that_is_away_says_where_to_continue() {
     let home = Home::new();
     std::fs::write(home.path().join("runs.ndjson"), "{}\n").unwrap();
-    let arguments = ["submit", "k", "--queue", "q", "--from", "runs.ndjson"];
+    let arguments = ["submit", "k", "--queue", "q", "--from", "runs.ndjson", "--retries", "0"];
     let nowhere = ["--url", "http://127.0.0.1:9", "--key", "tnr_x"];
     let ran = home.run(&[&arguments[..], &nowhere].concat());
     ran.assert_error(6, "unreachable", "stopped after line 0", "--key-prefix");
     let missing = home.run(&["submit", "--from", "nothing.ndjson", "--key", "tnr_x"]);
     missing.assert_error(2, "input_unreadable", "nothing.ndjson", "one JSON object per line");
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_mentioned_before_the_command_gives_up() {
+    let home = Home::new();
+    std::fs::write(home.path().join("runs.ndjson"), "{}\n").unwrap();
+    // It accepts connections into its backlog, and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let arguments = ["submit", "k", "--queue", "q", "--from", "runs.ndjson"];
+    let mut command = home.tenure(&[&arguments[..], &["--url", &url, "--key", "tnr_x"]].concat());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let stderr = child.stderr.take().unwrap();
+    let first = std::io::BufRead::lines(std::io::BufReader::new(stderr)).next();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let first = first.expect("a line").unwrap();
+    assert!(first.contains("has not answered yet"), "{first}");
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_first_line() {
+    let home = Home::new();
+    let _server = home.serve();
+    let text = "\u{feff}{\"input\": 1}\n{}\n";
+    std::fs::write(home.path().join("runs.ndjson"), text).unwrap();
+    let ran = home.run(&["submit", "k", "--queue", "q", "--from", "runs.ndjson"]);
+    assert_eq!((ran.code, ran.stdout.lines().count()), (0, 2), "{ran:?}");
 }
