@@ -4,7 +4,8 @@
 //! start. If the program disappears later, the worker stops and hands back what it holds
 //! ([`ProgramGone`]).
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -19,10 +20,13 @@ const EXECUTE_BITS: u32 = 0o111;
 /// interpreter, a program for another machine.
 const NO_PROGRAM: i32 = rustix::io::Errno::NOEXEC.raw_os_error();
 
+/// How much of a script's first line Linux reads.
+const FIRST_LINE_BYTES_MAX: u64 = 256;
+
 /// Refuses a program that does not exist or is not executable, and says what to do.
 pub(crate) fn check(exec: &str) -> Result<(), CliError> {
     match find(exec) {
-        Found::Executable => Ok(()),
+        Found::Executable(path) => check_interpreter(&path),
         Found::NotExecutable(path) => {
             let shown = path.display();
             let message = format!("the program {shown} is not executable");
@@ -38,8 +42,36 @@ pub(crate) fn check(exec: &str) -> Result<(), CliError> {
     }
 }
 
+/// Refuses a script whose first line names an interpreter that cannot be run. The system reports it as if the script
+/// were missing.
+fn check_interpreter(script: &Path) -> Result<(), CliError> {
+    let Some(interpreter) = interpreter(script) else { return Ok(()) };
+    if matches!(look_at(Path::new(&interpreter)), Found::Executable(_)) {
+        return Ok(());
+    }
+    let shown = script.display();
+    let message = format!(
+        "the program {shown} cannot be run: its first line names {}, which is not an executable program",
+        interpreter.escape_debug()
+    );
+    let hint = match interpreter.ends_with('\r') {
+        true => format!("write {shown} with Unix line ends, for example with `dos2unix {shown}`"),
+        false => format!("correct the first line of {shown}, or install the interpreter"),
+    };
+    Err(CliError::usage("program_not_executable", message).hint(hint))
+}
+
+/// The interpreter that the first line of a script names, if it has such a line and can be read.
+fn interpreter(script: &Path) -> Option<String> {
+    let mut head = Vec::new();
+    File::open(script).ok()?.take(FIRST_LINE_BYTES_MAX).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = std::str::from_utf8(line).ok()?;
+    line.split([' ', '\t']).find(|word| !word.is_empty()).map(str::to_owned)
+}
+
 enum Found {
-    Executable,
+    Executable(PathBuf),
     NotExecutable(PathBuf),
     Folder(PathBuf),
     Nowhere,
@@ -54,7 +86,7 @@ fn find(exec: &str) -> Found {
     let mut unusable = Found::Nowhere;
     for folder in std::env::split_paths(&folders) {
         match look_at(&folder.join(exec)) {
-            Found::Executable => return Found::Executable,
+            Found::Executable(path) => return Found::Executable(path),
             Found::NotExecutable(path) => unusable = Found::NotExecutable(path),
             // The system passes over folders when it searches.
             Found::Folder(_) | Found::Nowhere => {}
@@ -66,7 +98,9 @@ fn find(exec: &str) -> Found {
 fn look_at(path: &Path) -> Found {
     match std::fs::metadata(path) {
         Ok(file) if file.is_dir() => Found::Folder(path.to_owned()),
-        Ok(file) if file.permissions().mode() & EXECUTE_BITS != 0 => Found::Executable,
+        Ok(file) if file.permissions().mode() & EXECUTE_BITS != 0 => {
+            Found::Executable(path.to_owned())
+        }
         Ok(_) => Found::NotExecutable(path.to_owned()),
         Err(_) => Found::Nowhere,
     }
@@ -83,7 +117,7 @@ fn not_found(exec: &str) -> CliError {
 fn hint_for(exec: &str) -> String {
     let mut words = exec.split_whitespace();
     let (first, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>().join(" "));
-    if !rest.is_empty() && matches!(find(first), Found::Executable) {
+    if !rest.is_empty() && matches!(find(first), Found::Executable(_)) {
         return format!(
             "--exec takes the program alone; give its arguments after two dashes: --exec {first} -- {rest}"
         );
@@ -166,6 +200,25 @@ mod tests {
         let (code, hint) = refused("no-such-program-anywhere");
         assert_eq!(code, "program_not_found");
         assert!(hint.contains("spelling"), "{hint}");
+    }
+
+    #[test]
+    fn a_script_needs_an_interpreter_that_can_be_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("job.sh");
+        let write = |first: &str| {
+            std::fs::write(&file, format!("{first}\necho 1\n")).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o700)).unwrap();
+            file.to_str().unwrap().to_owned()
+        };
+        for first in ["#!/bin/sh", "#! /usr/bin/env  sh", "#!/bin/sh -e", "echo 0"] {
+            assert!(check(&write(first)).is_ok(), "{first}");
+        }
+        let (code, hint) = refused(&write("#!/no/such/interpreter -x"));
+        assert_eq!(code, "program_not_executable");
+        assert!(hint.contains("first line"), "{hint}");
+        let (_, hint) = refused(&write("#!/bin/sh\r"));
+        assert!(hint.contains("Unix line ends"), "{hint}");
     }
 
     #[test]
