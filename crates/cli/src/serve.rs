@@ -66,15 +66,18 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
         submit_defaults: settings.defaults.checked()?,
     })
     .await?;
+    let mut kept_in = None;
     if arguments.write_profile
         && let Some(key) = &server.ready.api_key
     {
-        Profile::remember(&Profile::path()?, &server.ready.url, key)?;
+        let path = Profile::path()?;
+        Profile::remember(&path, &server.ready.url, key)?;
+        kept_in = Some(path);
     }
     tracing::info!(url = server.ready.url, store = server.ready.store, "serving");
     match format {
         Format::Json => output::json_line(&server.ready)?,
-        Format::People => announce(&server.ready)?,
+        Format::People => announce(&server.ready, kept_in.as_deref())?,
     }
     server.run_until_signal().await
 }
@@ -118,7 +121,8 @@ fn key_policy(arguments: &Arguments) -> Result<KeyPolicy, CliError> {
     Ok(KeyPolicy::IfNone)
 }
 
-fn announce(ready: &ReadyMessage) -> Result<(), CliError> {
+/// `kept_in` is the profile that has the key.
+fn announce(ready: &ReadyMessage, kept_in: Option<&Path>) -> Result<(), CliError> {
     output::line(format_args!("{BOLD}Tenure serves at {}{BOLD:#}", ready.url))?;
     output::line(format_args!("{FAINT}store{FAINT:#}  {}", ready.store))?;
     if let Some(url) = &ready.metrics_url {
@@ -126,7 +130,10 @@ fn announce(ready: &ReadyMessage) -> Result<(), CliError> {
     }
     if let Some(key) = &ready.api_key {
         output::line(format_args!("{FAINT}key{FAINT:#}    {key}"))?;
-        output::line("       It has all roles and is shown only once: store it now.")?;
+        output::line(match kept_in {
+            Some(path) => format!("       It has all roles. {} has it, too.", path.display()),
+            None => "       It has all roles and is shown only once: store it now.".to_owned(),
+        })?;
     }
     Ok(())
 }
