@@ -129,6 +129,9 @@ fn without_a_filter_or_with_the_wrong_state_nothing_is_retried() {
     done.assert_error(2, "state_succeeded", "are not retried", "submit it again");
     let none = home.run(&["runs", "retry", "--queue", "q", "--yes"]);
     assert!(none.code == 0 && none.stderr.contains("no run matches"), "{none:?}");
+    let hints = |filter: &[&str]| home.run(&[&["runs", "list"], filter].concat()).stderr;
+    assert!(hints(&["--kind", "other"]).contains("no runs match the filters"));
+    assert!(!hints(&["--kind", "other"]).contains("submit"));
     assert_eq!(listed(&home, &[]).len(), 1);
 }
 

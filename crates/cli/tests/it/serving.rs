@@ -34,6 +34,26 @@ fn dev_prints_commands_that_can_be_pasted() {
 }
 
 #[test]
+fn a_key_that_the_profile_keeps_is_not_said_to_be_shown_once() {
+    let home = Home::new();
+    let announced = |more: &[&str]| {
+        let serve = [&["serve", "--listen", "127.0.0.1:0"][..], more].concat();
+        let mut server = Process::start(home.tenure(&serve));
+        let mut text = String::new();
+        while !text.contains("It has all roles") {
+            text.push_str(&server.text_line());
+        }
+        text
+    };
+    assert!(announced(&[]).contains("shown only once"));
+    for _ in 0..2 {
+        let text = announced(&["--write-profile"]);
+        let kept = home.profile().display().to_string();
+        assert!(!text.contains("only once") && text.contains(&kept), "{text}");
+    }
+}
+
+#[test]
 fn a_key_outlives_the_server_and_work_outlives_it_too() {
     let home = Home::new();
     let mut dev = Process::start(home.tenure(&["dev", "--json", "--port", "0"]));
