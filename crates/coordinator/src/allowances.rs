@@ -6,11 +6,15 @@
 //! within seconds anyway. Several coordinators share each rate. The rules themselves are in [`verdict::allowance`].
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+#[cfg(feature = "http")]
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use store::{Browse, Change, Failure, Store, TenantLimits};
-use verdict::{Name, Rate, RateUsage, Span, Subject, Time};
+use verdict::{Name, Subject};
+#[cfg(feature = "http")]
+use verdict::{Rate, RateUsage, Span, Time};
 
 /// Shared by the HTTP API and the carrier; cheap to clone.
 #[derive(Clone, Default)]
@@ -23,17 +27,26 @@ struct Inner {
     /// Whether any tenant has limits, so that unused limits cost nothing.
     any: AtomicBool,
     limits: RwLock<HashMap<Name, Arc<TenantLimits>>>,
+    #[cfg(feature = "http")]
+    rates: Rates,
+    /// At most one entry per tenant with unfinished runs.
+    unfinished: Mutex<HashMap<Name, u64>>,
+}
+
+/// How much of each rate is spent.
+#[cfg(feature = "http")]
+#[derive(Default)]
+struct Rates {
     /// How many coordinators share each rate; 0 counts as 1.
     sharers: AtomicU32,
     /// At most one entry per tenant with a rate.
     spent: Mutex<HashMap<Name, RateUsage>>,
     /// When a tenant was last refused because of its rate. At most one entry per tenant with a rate.
     refused: Mutex<HashMap<Name, Time>>,
-    /// At most one entry per tenant with unfinished runs.
-    unfinished: Mutex<HashMap<Name, u64>>,
 }
 
 /// A tenant's rate, and what is left of it.
+#[cfg(feature = "http")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RateStanding {
     pub(crate) per_second: u32,
@@ -72,6 +85,47 @@ impl Allowances {
         *self.inner.limits.write().expect("no code panics while it holds the limits") = limits;
     }
 
+    pub(crate) fn get(&self, tenant: &Name) -> Option<Arc<TenantLimits>> {
+        if !self.inner.any.load(Ordering::Acquire) {
+            return None;
+        }
+        let limits = self.inner.limits.read().expect("no code panics while it holds the limits");
+        limits.get(tenant).cloned()
+    }
+
+    /// How many unfinished runs the tenant may have.
+    pub(crate) fn quota(&self, tenant: &Name) -> Option<u64> {
+        self.get(tenant)?.unfinished_runs
+    }
+
+    pub(crate) fn unfinished(&self, tenant: &Name) -> u64 {
+        self.unfinished_runs().get(tenant).copied().unwrap_or(0)
+    }
+
+    /// Applies a commit's change to the number of unfinished runs.
+    pub(crate) fn settle(&self, moved: Moved) {
+        if moved.is_empty() {
+            return;
+        }
+        let mut unfinished = self.unfinished_runs();
+        for (tenant, by) in moved {
+            let left = unfinished.get(&tenant).copied().unwrap_or(0).saturating_add_signed(by);
+            if left == 0 {
+                unfinished.remove(&tenant);
+            } else {
+                unfinished.insert(tenant, left);
+            }
+        }
+    }
+
+    fn unfinished_runs(&self) -> MutexGuard<'_, HashMap<Name, u64>> {
+        self.inner.unfinished.lock().expect("no code panics while it counts")
+    }
+}
+
+/// What only the API asks for: changes of limits, and rates.
+#[cfg(feature = "http")]
+impl Allowances {
     pub(crate) fn put(&self, row: TenantLimits) {
         let mut limits =
             self.inner.limits.write().expect("no code panics while it holds the limits");
@@ -80,14 +134,6 @@ impl Allowances {
         self.refused().remove(&row.tenant);
         limits.insert(row.tenant.clone(), Arc::new(row));
         self.inner.any.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn get(&self, tenant: &Name) -> Option<Arc<TenantLimits>> {
-        if !self.inner.any.load(Ordering::Acquire) {
-            return None;
-        }
-        let limits = self.inner.limits.read().expect("no code panics while it holds the limits");
-        limits.get(tenant).cloned()
     }
 
     /// The limits of all tenants, sorted by name.
@@ -139,49 +185,20 @@ impl Allowances {
 
     /// Sets how many coordinators accept requests: each allows its share of every rate.
     pub(crate) fn share_among(&self, coordinators: u32) {
-        self.inner.sharers.store(coordinators, Ordering::Relaxed);
+        self.inner.rates.sharers.store(coordinators, Ordering::Relaxed);
     }
 
     /// How many coordinators share the store, as counted last.
     pub(crate) fn coordinators(&self) -> u32 {
-        self.inner.sharers.load(Ordering::Relaxed).max(1)
-    }
-
-    /// How many unfinished runs the tenant may have.
-    pub(crate) fn quota(&self, tenant: &Name) -> Option<u64> {
-        self.get(tenant)?.unfinished_runs
-    }
-
-    pub(crate) fn unfinished(&self, tenant: &Name) -> u64 {
-        self.unfinished_runs().get(tenant).copied().unwrap_or(0)
-    }
-
-    /// Applies a commit's change to the number of unfinished runs.
-    pub(crate) fn settle(&self, moved: Moved) {
-        if moved.is_empty() {
-            return;
-        }
-        let mut unfinished = self.unfinished_runs();
-        for (tenant, by) in moved {
-            let left = unfinished.get(&tenant).copied().unwrap_or(0).saturating_add_signed(by);
-            if left == 0 {
-                unfinished.remove(&tenant);
-            } else {
-                unfinished.insert(tenant, left);
-            }
-        }
+        self.inner.rates.sharers.load(Ordering::Relaxed).max(1)
     }
 
     fn spent(&self) -> MutexGuard<'_, HashMap<Name, RateUsage>> {
-        self.inner.spent.lock().expect("no code panics while it counts")
+        self.inner.rates.spent.lock().expect("no code panics while it counts")
     }
 
     fn refused(&self) -> MutexGuard<'_, HashMap<Name, Time>> {
-        self.inner.refused.lock().expect("no code panics while it counts")
-    }
-
-    fn unfinished_runs(&self) -> MutexGuard<'_, HashMap<Name, u64>> {
-        self.inner.unfinished.lock().expect("no code panics while it counts")
+        self.inner.rates.refused.lock().expect("no code panics while it counts")
     }
 }
 

@@ -45,7 +45,7 @@ use self::retention::RetentionState;
 pub(crate) use self::role::{CarrierRole, LeasedCarrier};
 pub(crate) use self::stall::StallDetector;
 use self::wait::Arrivals;
-use crate::admit::seal::Sealer;
+use crate::Sealer;
 use crate::allowances::Allowances;
 use crate::coordinator::StopReason;
 use crate::ids::Ids;

@@ -9,13 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use store::{Administration, Browse, Failure, PeerHint, RemoteChange, RunsOn, Store, TaskKey};
+use store::{Administration, Failure, PeerHint, RemoteChange, RunsOn, Store, TaskKey};
 use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
 use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Time};
 
-use crate::admit::seal::Sealer;
+use crate::Sealer;
 use crate::allowances::Allowances;
 use crate::carry::{Carrier, CarrierOptions, CarrierRole, LeasedCarrier};
 use crate::ids::{BufferedEntropy, Entropy, Ids};
@@ -400,21 +400,24 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Seals audit entries from now on. Only the first sealer is used.
+    #[cfg(feature = "http")]
     pub(crate) fn seal_with(&self, sealer: Sealer) {
         let is_first = self.sealer.set(sealer).is_ok();
         debug_assert!(is_first, "two sealers would make two chains");
     }
 
     /// The limits of tenants and their use.
+    #[cfg(feature = "http")]
     pub(crate) fn allowances(&self) -> &Allowances {
         &self.allowances
     }
 
     /// How many runs of each of these tenants wait or run. If other coordinators write too, only the store
     /// knows.
+    #[cfg(feature = "http")]
     pub(crate) async fn unfinished(&self, tenants: &[Name]) -> Result<Vec<u64>, Failure> {
         if self.store.status().writers > 1 {
-            return self.browse().unfinished(tenants).await;
+            return store::Browse::unfinished(self.browse(), tenants).await;
         }
         Ok(tenants.iter().map(|tenant| self.allowances.unfinished(tenant)).collect())
     }
@@ -424,6 +427,7 @@ impl<S: Store> Coordinator<S> {
         self.set_aside.list(tokio::time::Instant::now())
     }
 
+    #[cfg(feature = "http")]
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
     }

@@ -10,12 +10,13 @@
 //!   answer        each caller gets its own, only after the commit is durable
 //! ```
 //!
-//! [`http`] and [`server`] need the cargo feature `http`, which is on by default. A program that embeds the
+//! [`admit`], [`http`] and [`server`] need the cargo feature `http`, which is on by default. A program that embeds the
 //! coordinator can disable it and build requests with [`requests`]; `examples/embed.rs` shows how.
 //!
 //! This crate contains no rules and no state that must not be lost: only waiting polls, wake-ups and caches. Clock,
 //! randomness and transport are injected.
 
+#[cfg(feature = "http")]
 pub mod admit;
 mod allowances;
 mod batch_metrics;
@@ -35,10 +36,15 @@ mod set_aside;
 mod submit_defaults;
 mod task_watch;
 pub mod trace;
+#[cfg(not(feature = "http"))]
+mod unsealed;
 mod worker_signals;
 
+#[cfg(feature = "http")]
+pub(crate) use admit::seal::Sealer;
 pub use coordinator::{Coordinator, Options, StopReason};
 pub use ids::{Entropy, OsEntropy, SeededEntropy};
+pub use intake::PriorityClass;
 pub use item::{
     Answered, Granted, Outage, Poll, Reply, RequestError, Submission, UnavailableReason,
     WaitingPolls, WaitingWorker,
@@ -47,4 +53,6 @@ pub use item::{
 pub use server::{Plaintext, ServeError, ServeOptions, Server, TlsFiles, serve};
 pub use set_aside::SetAsideTask;
 pub use submit_defaults::{PolicyDefaults, SubmitDefaults};
+#[cfg(not(feature = "http"))]
+pub(crate) use unsealed::Sealer;
 pub use verdict::Retention;

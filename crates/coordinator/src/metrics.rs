@@ -308,6 +308,7 @@ impl Metrics {
         self.spans_dropped.get_or_create(&label).inc_by(spans);
     }
 
+    #[cfg(feature = "http")]
     pub(crate) fn count_disconnect(&self, why: DisconnectReason) {
         self.disconnects.get_or_create(&ReasonLabel { reason: why.name() }).inc();
     }

@@ -14,8 +14,9 @@ use crate::{fuzz, hostile, lab, parallel, prerequisites, tidy};
 
 const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 const LINT: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-/// A program that embeds the coordinator may disable HTTP and PostgreSQL.
-const EMBEDDED: &[&str] = &["check", "--package", "tenure-coordinator", "--no-default-features"];
+/// A program that embeds the coordinator may disable HTTP and PostgreSQL. No code is left over then.
+const EMBEDDED: &[&str] =
+    &["clippy", "--package", "tenure-coordinator", "--no-default-features", "--", "-D", "warnings"];
 /// The test runner does not run the examples in the client's documentation. The whole workspace is named because a
 /// smaller set would select other features of shared dependencies, and cargo would build all of it again.
 const DOC_TESTS: &[&str] = &["test", "--quiet", "--workspace", "--doc", "--features", lab::FEATURE];
