@@ -13,11 +13,13 @@ use crate::database::OldSnapshot;
 use crate::error::BenchError;
 use crate::load;
 use crate::measurement::{Measurement, Mode};
-use crate::plan::{Options, row_of};
+use crate::plan::{COMPARABLE, Options, row_of};
 use crate::server::Servers;
 use crate::store_factory::{StoreFactory, StoreLocation};
 
 const QUEUED: usize = 20_000;
+/// For a trial, whose figures are not compared.
+const QUEUED_TRIAL: usize = 2_000;
 const CONCURRENCY: usize = 64;
 
 /// The fraction of the time that is reported separately as the end.
@@ -58,7 +60,8 @@ async fn under_load(
     let (server, store) = Servers::on_new_store(&options.program, stores, 1).await?;
     let StoreLocation::Database(url) = &store else { return Err(BenchError::NoDatabase) };
     let remote = server.remote.with(Mode::Batch, "bench");
-    backlog::fill(&remote, QUEUED, &server.monitored).await?;
+    let queued = if span < COMPARABLE { QUEUED_TRIAL } else { QUEUED };
+    backlog::fill(&remote, queued, &server.monitored).await?;
     let held = match background {
         Background::Empty => None,
         Background::IdleTransaction => Some(OldSnapshot::take(url).await?),
@@ -69,8 +72,8 @@ async fn under_load(
     drop(held);
     server.kill().await?;
     let name = match background {
-        Background::Empty => format!("{QUEUED} queued, undisturbed"),
-        Background::IdleTransaction => format!("{QUEUED} queued, a transaction left open"),
+        Background::Empty => format!("{queued} queued, undisturbed"),
+        Background::IdleTransaction => format!("{queued} queued, a transaction left open"),
     };
     let at_the_end = format!("{name}, last {} s", end.as_secs());
     Ok([

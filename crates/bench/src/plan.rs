@@ -30,11 +30,12 @@ const TRANSPORT_SHARE: u32 = 3;
 const COMMITS_SHARE: u32 = 3;
 
 /// Below this a measurement is only a trial, and one is enough.
-const COMPARABLE: Duration = Duration::from_millis(500);
+pub(crate) const COMPARABLE: Duration = Duration::from_millis(500);
 
 /// Tasks for bulk submit and drain, per second of a measurement.
 const BACKLOG_PER_SECOND: f64 = 40_000.0;
-const BACKLOG_MIN: usize = 4_000;
+/// For a trial: one call of each submitter.
+const BACKLOG_TRIAL: usize = 2_000;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -115,7 +116,10 @@ fn round_count(concurrency: usize, span: Duration) -> usize {
 }
 
 fn backlog_size(span: Duration) -> usize {
-    ((span.as_secs_f64() * BACKLOG_PER_SECOND) as usize).max(BACKLOG_MIN)
+    match span < COMPARABLE {
+        true => BACKLOG_TRIAL,
+        false => (span.as_secs_f64() * BACKLOG_PER_SECOND) as usize,
+    }
 }
 
 async fn own(
