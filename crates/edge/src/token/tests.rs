@@ -1,7 +1,6 @@
 //! Forged tokens, one kind after the other.
 
 use super::*;
-use crate::SigningKey;
 
 const NOW: Time = Time::from_millis(1_700_000_000_500);
 
@@ -29,7 +28,12 @@ fn signed(change: impl FnOnce(&mut serde_json::Map<String, serde_json::Value>)) 
     let payload = BASE64.decode(issued.split('.').nth(1).unwrap()).unwrap();
     let mut claims = serde_json::from_slice(&payload).unwrap();
     change(&mut claims);
-    sign(&ring(), &scope().scope, &serde_json::to_vec(&claims).unwrap())
+    signed_for(&scope().scope, &serde_json::to_vec(&claims).unwrap())
+}
+
+/// A token signed with the key of a scope, whatever its payload says.
+fn signed_for(scope: &Scope, payload: &[u8]) -> String {
+    sign(ring().token_keys().header(), &scope_key(&ring(), scope), payload)
 }
 
 #[test]
@@ -193,13 +197,13 @@ fn claims_are_typed_complete_and_ours() {
 fn claims_in_an_array_or_twice_are_refused() {
     // X06: duplicate claims, other shapes.
     let payload = br#"["tenure","tenure-tasks",1,1,2,"x","acme","prod","r","t",1,"l",1]"#;
-    assert_eq!(refused(&sign(&ring(), &scope().scope, payload)), TokenRefused::Invalid);
+    assert_eq!(refused(&signed_for(&scope().scope, payload)), TokenRefused::Invalid);
     let issued = issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW).token;
     let text =
         String::from_utf8(BASE64.decode(issued.split('.').nth(1).unwrap()).unwrap()).unwrap();
     let twice = text.replacen("\"att\":2", "\"att\":2,\"att\":3", 1);
     assert_ne!(text, twice);
-    assert_eq!(refused(&sign(&ring(), &scope().scope, twice.as_bytes())), TokenRefused::Invalid);
+    assert_eq!(refused(&signed_for(&scope().scope, twice.as_bytes())), TokenRefused::Invalid);
 }
 
 #[test]
@@ -209,7 +213,7 @@ fn another_tenants_key_or_another_installation_signs_nothing_here() {
     assert!(verify(&Arc::new(SigningKey::new([4; 32], None)), &issued, NOW).is_err());
     let payload = BASE64.decode(issued.split('.').nth(1).unwrap()).unwrap();
     for foreign in [Scope::new("other", "prod"), Scope::new("acme", "test")] {
-        assert_eq!(refused(&sign(&ring(), &foreign, &payload)), TokenRefused::Invalid);
+        assert_eq!(refused(&signed_for(&foreign, &payload)), TokenRefused::Invalid);
     }
 }
 
@@ -253,4 +257,33 @@ fn a_task_is_named_in_one_way() {
         let token = signed(|claims| drop(claims.insert(claim.into(), name.clone().into())));
         assert_eq!(refused(&token), TokenRefused::Invalid, "{claim} {name}");
     }
+}
+
+#[test]
+fn tokens_begin_with_what_their_scope_shares() {
+    // Otherwise each would be signed from its first byte.
+    for names in [("acme", "prod"), ("a", "b"), ("quoted\"", "é"), ("", "w")] {
+        let token = TokenScope { scope: Scope::new(names.0, names.1), ..scope() };
+        let issued = issue(&ring(), &token, LIFETIME_DEFAULT, NOW).token;
+        let claims = first_claims(&token.scope);
+        assert!(issued.starts_with(&first_text(ring().token_keys().header(), &claims)));
+        assert_eq!(verify(&ring(), &issued, NOW).unwrap().token(), &token);
+    }
+}
+
+#[test]
+fn a_token_of_an_earlier_version_is_accepted() {
+    // Signed before the claims had their present order, for the scope and the key of these tests.
+    let token = include_str!("earlier.token").trim();
+    assert_eq!(verify(&ring(), token, NOW).unwrap().token(), &scope());
+}
+
+#[test]
+fn tokens_of_one_lease_have_different_ids() {
+    let id = |lease, millis| token_id(LeaseId::from_u128(lease), Time::from_millis(millis));
+    let leases = scope().lease.as_u128()..;
+    let ids = leases
+        .take(64)
+        .flat_map(|lease| (0..64).map(move |now| id(lease, 1_700_000_000_000 + now)));
+    assert_eq!(ids.collect::<std::collections::BTreeSet<_>>().len(), 64 * 64);
 }

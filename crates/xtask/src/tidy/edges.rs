@@ -41,6 +41,7 @@ const MEMBERS: &[Member] = &[
             "serde_json_canonicalizer",
             "sha2",
             "hmac",
+            "ring",
             "base64",
             "thiserror",
         ]),
