@@ -146,7 +146,7 @@ impl NewSecret {
     }
 }
 
-fn checksum(id: &str, secret: &str) -> String {
+pub(super) fn checksum(id: &str, secret: &str) -> String {
     let digest = Digest::of(&[b"tenure api key checksum", id.as_bytes(), secret.as_bytes()]);
     hex(&digest.bytes()[..CHECKSUM_BYTES])
 }
@@ -155,15 +155,24 @@ pub(super) fn digest(id: &str, secret: &str) -> Digest {
     Digest::of(&[b"tenure api key", id.as_bytes(), secret.as_bytes()])
 }
 
-/// Id and secret of a text that has the form of a key.
-pub(super) fn parts(text: &str) -> Option<(&str, &str)> {
-    if text.len() != TEXT_BYTES {
-        return None;
+/// The parts of a text that has the form of a key. Its checksum may be wrong.
+#[derive(Clone, Copy)]
+pub(super) struct KeyText<'a> {
+    pub(super) id: &'a str,
+    pub(super) secret: &'a str,
+    pub(super) checksum: &'a str,
+}
+
+impl<'a> KeyText<'a> {
+    pub(super) fn of(text: &'a str) -> Option<Self> {
+        if text.len() != TEXT_BYTES {
+            return None;
+        }
+        let mut parts = text.split('_');
+        let is_ours = parts.next()? == PREFIX;
+        let (id, secret, checksum) = (parts.next()?, parts.next()?, parts.next()?);
+        (is_ours && parts.next().is_none()).then_some(Self { id, secret, checksum })
     }
-    let mut parts = text.split('_');
-    let (prefix, id, secret, sum) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let is_ours = prefix == PREFIX && parts.next().is_none() && sum == checksum(id, secret);
-    is_ours.then_some((id, secret))
 }
 
 /// A key whose secret was correct. Its roles say which principals it may become.
@@ -212,6 +221,8 @@ mod tests {
         let other = NewKey::generate(&mut entropy, Scope::default(), &Role::ALL);
         let keys = keys(&[&new, &other]);
         assert_eq!(new.text().len(), TEXT_BYTES);
+        // Afterwards its checksum is known.
+        assert!(keys.find(new.text(), Time::default()).is_ok());
         for at in 0..new.text().len() {
             let mut bytes = new.text().as_bytes().to_vec();
             bytes[at] ^= 1;
@@ -219,8 +230,8 @@ mod tests {
             assert!(keys.find(&changed, Time::default()).is_err(), "character {at}");
             assert!(keys.find(&new.text()[..at], Time::default()).is_err());
         }
-        let (id, _) = parts(new.text()).unwrap();
-        let (_, secret) = parts(other.text()).unwrap();
+        let id = KeyText::of(new.text()).unwrap().id;
+        let secret = KeyText::of(other.text()).unwrap().secret;
         let mixed = format!("{PREFIX}_{id}_{secret}_{}", checksum(id, secret));
         assert!(keys.find(&mixed, Time::default()).is_err(), "another key's secret");
     }
@@ -228,7 +239,7 @@ mod tests {
     #[test]
     fn neither_store_nor_log_holds_the_secret() {
         let new = NewKey::generate(&mut SeededEntropy::new(3), Scope::default(), &Role::ALL);
-        let (_, secret) = parts(new.text()).unwrap();
+        let secret = KeyText::of(new.text()).unwrap().secret;
         let seen = format!("{new:?} {:?}", new.row(Time::default()));
         assert!(!seen.contains(secret));
     }

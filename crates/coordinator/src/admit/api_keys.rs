@@ -4,12 +4,12 @@
 //! caller is answered, so a caller whose revocation was answered sees it in force (X12).
 
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use store::{ApiKey, Browse, Failure, Store};
 use verdict::{Span, Time};
 
-use super::api_key::{Verified, digest, parts};
+use super::api_key::{KeyText, Verified, checksum, digest};
 use super::is_same;
 
 #[derive(Clone, Default)]
@@ -23,7 +23,20 @@ pub struct ApiKeys {
 /// request.
 const USE_RECORDED_EVERY: Span = Span::from_secs(3600);
 
-type ById = HashMap<String, Arc<ApiKey>>;
+type ById = HashMap<String, KnownKey>;
+
+/// A key, and the checksum of its current secret once that was sent: it is the same in every request.
+#[derive(Clone)]
+struct KnownKey {
+    key: Arc<ApiKey>,
+    checksum: Arc<OnceLock<String>>,
+}
+
+impl KnownKey {
+    fn new(key: Arc<ApiKey>) -> Self {
+        Self { key, checksum: Arc::default() }
+    }
+}
 
 /// Why a credential is invalid. Only the holder of the right secret learns more than that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,26 +92,33 @@ impl ApiKeys {
 
     /// The key whose secret was sent, and when that secret ends if it is the previous one.
     fn matching(&self, text: &str) -> Result<(Arc<ApiKey>, Option<Time>), KeyError> {
-        let (id, secret) = parts(text).ok_or(KeyError::Unknown)?;
-        let key = self.get(id).ok_or(KeyError::Unknown)?;
-        let sent = digest(id, secret);
-        let is_current = is_same(sent.bytes(), key.digest.bytes());
-        let previous = key.previous.filter(|it| is_same(sent.bytes(), it.digest.bytes()));
+        let sent = KeyText::of(text).ok_or(KeyError::Unknown)?;
+        let KnownKey { key, checksum: known } = self.known(sent.id).ok_or(KeyError::Unknown)?;
+        let secret = digest(sent.id, sent.secret);
+        let is_current = is_same(secret.bytes(), key.digest.bytes());
+        let previous = key.previous.filter(|it| is_same(secret.bytes(), it.digest.bytes()));
+        let computed = || checksum(sent.id, sent.secret);
         if is_current {
-            return Ok((key, None));
+            let is_typed_right = known.get_or_init(computed) == sent.checksum;
+            return is_typed_right.then_some((key, None)).ok_or(KeyError::Unknown);
         }
-        let until = previous.ok_or(KeyError::Unknown)?.until;
+        let until =
+            previous.filter(|_| computed() == sent.checksum).ok_or(KeyError::Unknown)?.until;
         Ok((key, Some(until)))
     }
 
-    pub(crate) fn get(&self, id: &str) -> Option<Arc<ApiKey>> {
+    fn known(&self, id: &str) -> Option<KnownKey> {
         self.by_id.read().expect("no code panics while it holds the keys").get(id).cloned()
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<ApiKey>> {
+        self.known(id).map(|known| known.key)
     }
 
     /// All keys, sorted by id.
     pub(crate) fn all(&self) -> Vec<Arc<ApiKey>> {
         let by_id = self.by_id.read().expect("no code panics while it holds the keys");
-        let mut all: Vec<Arc<ApiKey>> = by_id.values().cloned().collect();
+        let mut all: Vec<Arc<ApiKey>> = by_id.values().map(|known| known.key.clone()).collect();
         all.sort_by(|one, other| one.id.cmp(&other.id));
         all
     }
@@ -115,7 +135,8 @@ impl ApiKeys {
             return false;
         }
         let mut by_id = self.by_id.write().expect("no code panics while it holds the keys");
-        let Some(key) = by_id.get_mut(verified.key().id.as_str()) else { return false };
+        let id = verified.key().id.as_str();
+        let Some(KnownKey { key, .. }) = by_id.get_mut(id) else { return false };
         // Another call may have been faster.
         if key.last_used_at != known {
             return false;
@@ -127,13 +148,14 @@ impl ApiKeys {
     pub(super) fn put(&self, key: ApiKey) -> Arc<ApiKey> {
         let key = Arc::new(key);
         let mut by_id = self.by_id.write().expect("no code panics while it holds the keys");
-        by_id.insert(key.id.as_str().to_owned(), key.clone());
+        by_id.insert(key.id.as_str().to_owned(), KnownKey::new(key.clone()));
         key
     }
 }
 
 fn by_id(rows: impl IntoIterator<Item = ApiKey>) -> ById {
-    rows.into_iter().map(|key| (key.id.as_str().to_owned(), Arc::new(key))).collect()
+    let known = |key: ApiKey| (key.id.as_str().to_owned(), KnownKey::new(Arc::new(key)));
+    rows.into_iter().map(known).collect()
 }
 
 pub(super) fn usable(key: &ApiKey, now: Time) -> Result<(), KeyError> {
