@@ -124,6 +124,9 @@ impl<'w> SqliteBatch<'w> {
             self.roll_back();
             return Err(CommitFailure::RolledBack(failure));
         }
+        if self.writes == Writes::Some {
+            self.writer.prepare_log();
+        }
         faultpoint::point!("commit.before");
         let commit = self.writer.connection.prepare_cached("COMMIT");
         let committed = commit.and_then(|mut commit| commit.execute([]));

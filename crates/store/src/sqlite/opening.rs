@@ -20,7 +20,7 @@ pub(super) const APPLICATION_ID: i64 = 0x544e_5245;
 /// Before this version, SQLite could lose commits when a checkpoint ran while the log restarted.
 const SQLITE_MIN: i32 = 3_051_003;
 
-/// Log size at which SQLite checkpoints: large enough to make stalls rare, small enough to recover fast.
+/// Log size at which connections checkpoint that have nobody to do it for them: all but the writer's.
 const CHECKPOINT_PAGES: i64 = 16_000;
 
 /// The writer's page cache: the ends of all tables, the rows in flight and a usual batch. A larger cache

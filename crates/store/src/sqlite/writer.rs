@@ -1,5 +1,6 @@
 //! The one writer: a connection, and the order of live tasks in memory.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -7,12 +8,16 @@ use verdict::{Span, Time};
 
 use super::backup::with_suffix;
 use super::batch::SqliteBatch;
+use super::checkpoints::Checkpoints;
 use super::keys::KeyIndex;
 use super::live_index::{IndexedTask, LiveIndex};
+use super::log_space::LogSpace;
 use super::ready_index::KindQueueId;
 use super::rows::{self, Columns, QueueAndKind};
 use super::running::RunningTasks;
-use super::{Shared, administration, errors, listing, opening, pauses, reads, writes};
+use super::{
+    Durability, Options, Shared, administration, errors, listing, opening, pauses, reads, writes,
+};
 use crate::administration::Administration;
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::pauses::PausedQueues;
@@ -20,6 +25,9 @@ use crate::seam::Writer;
 
 pub struct SqliteWriter {
     pub(super) connection: Connection,
+    checkpoints: Checkpoints,
+    /// `None` where commits do not wait for the disk, or where the log is no file of this machine.
+    log_space: Option<LogSpace>,
     pub(super) memory: Memory,
     /// As committed.
     pub(super) paused: PausedQueues,
@@ -174,20 +182,40 @@ impl Memory {
 
 impl SqliteWriter {
     pub(super) fn open(shared: Arc<Shared>) -> Result<Self, Failure> {
-        let connection = opening::connect(&shared.path, &shared.options)?;
+        let mut connection = opening::connect(&shared.path, &shared.options)?;
         let memory = Memory::rebuild(&connection, shared.clock.now())
             .map_err(errors::while_doing("reading the live tasks"))?;
         let paused =
             pauses::read(&connection).map_err(errors::while_doing("reading the paused queues"))?;
         // The reads above opened the log.
-        shared.in_place.follow_log(&with_suffix(&shared.path, "-wal"))?;
+        let log = with_suffix(&shared.path, "-wal");
+        shared.in_place.follow_log(&log)?;
+        let checkpoints = Checkpoints::begin(&shared, &mut connection)?;
+        let log_space = log_space(&shared.options, &log)?;
         faultpoint::point!("open.rebuilt");
-        Ok(Self { connection, memory, paused, shared })
+        Ok(Self { connection, checkpoints, log_space, memory, paused, shared })
     }
 
     fn check_health(&self) -> Result<(), Failure> {
         self.shared.check_health()
     }
+
+    /// Before a commit, within its transaction: sees to it that the log has room for it.
+    pub(super) fn prepare_log(&mut self) {
+        let pages = self.checkpoints.log_pages();
+        self.log_space.iter_mut().for_each(|space| space.prepare(pages));
+    }
+}
+
+fn log_space(options: &Options, log: &Path) -> Result<Option<LogSpace>, Failure> {
+    if options.vfs.is_some() || options.durability == Durability::Relaxed {
+        return Ok(None);
+    }
+    let opened = LogSpace::of(log).map_err(|error| {
+        let what = format!("{} cannot be opened for writing", log.display());
+        Failure::new(FailureKind::Unavailable, what).because(error)
+    });
+    opened.map(Some)
 }
 
 impl Writer for SqliteWriter {
@@ -195,6 +223,7 @@ impl Writer for SqliteWriter {
 
     async fn begin(&mut self) -> Result<SqliteBatch<'_>, Failure> {
         self.check_health()?;
+        self.checkpoints.complete(&self.connection);
         SqliteBatch::begin(self)
     }
 
@@ -215,6 +244,7 @@ impl Writer for SqliteWriter {
 
 impl Drop for SqliteWriter {
     fn drop(&mut self) {
+        self.checkpoints.end();
         self.shared.in_place.forget_log();
         self.shared.release_writer();
     }

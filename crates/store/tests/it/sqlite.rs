@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in what tests share, too, a panic is the report")]
 
 mod basics;
+mod checkpoints;
 mod codec;
 mod disk;
 mod formats;

@@ -188,15 +188,15 @@ async fn a_batch_without_changes_writes_nothing() {
     let path = folder.path().join("tenure.db");
     let (mut coordinator, _raw) = ended_and_waiting(&path).await;
     let log = path.with_file_name("tenure.db-wal");
-    let written = || std::fs::metadata(&log).unwrap().len();
+    let written = || std::fs::read(&log).unwrap();
     let before = written();
     let mut batch = coordinator.writer.begin().await.unwrap();
     batch.look_up(Lookup::tasks(&[key(1), key(2)])).await.unwrap();
     batch.commit().await.unwrap();
-    assert_eq!(written(), before);
+    assert!(written() == before, "the log is as it was");
     coordinator.clock.advance(verdict::Span::from_secs(1));
     let mut batch = coordinator.writer.begin().await.unwrap();
     batch.save(Decided::keep_alive()).await.expect("the store takes it");
     batch.commit().await.unwrap();
-    assert!(written() > before, "a pulse moves the clock");
+    assert!(written() != before, "a pulse moves the clock");
 }
