@@ -1,9 +1,10 @@
-//! Goals for the figures over a database, next to what was measured.
+//! Goals for the figures over a database, next to what was measured; those over a file are in [`tails`].
 //!
 //! The goals apply to two cores with everything on one machine. They decide nothing: a smaller or
 //! busier machine misses some, and the output says by how much.
 
 use crate::measurement::{Measurement, Mode};
+use crate::tails;
 
 /// The concurrency for which rates are promised.
 const AT_ONCE: usize = 256;
@@ -43,6 +44,10 @@ impl Goal {
 
 /// Every goal to which these measurements apply.
 pub fn goals(rows: &[Measurement]) -> Vec<Goal> {
+    let of_files = tails::goals(rows);
+    if !of_files.is_empty() {
+        return of_files;
+    }
     let rows = Rows(rows);
     [rows.rates(), rows.starts(), rows.idle_polls(), rows.full_stores(), rows.old_snapshot()]
         .concat()

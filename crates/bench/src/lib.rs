@@ -27,6 +27,7 @@ mod resource_usage;
 mod sdk;
 mod server;
 mod store_factory;
+mod tails;
 mod transport;
 
 pub use error::BenchError;

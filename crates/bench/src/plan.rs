@@ -15,7 +15,7 @@ use crate::resource_usage::Monitored;
 use crate::server::{Servers, address};
 use crate::store_factory::{StoreFactory, StoreLocation};
 use crate::transport::NullServer;
-use crate::{backlog, large_store, latency, old_snapshot, sdk};
+use crate::{backlog, large_store, latency, old_snapshot, sdk, tails};
 
 const CONCURRENCIES: [usize; 4] = [1, 16, 64, 256];
 
@@ -179,6 +179,9 @@ async fn one_at_a_time(
     if let (Some(databases), StoreLocation::Database(url)) = (&stores.databases, &store) {
         let micros = databases.commits(url, options.span / COMMITS_SHARE).await?;
         rows.push(Measurement::named("a commit of the database").with_latencies(micros));
+    }
+    if let StoreLocation::File(_) = &store {
+        rows.push(tails::syncs(stores.state_dir(), options.span / COMMITS_SHARE).await?);
     }
     Ok(rows)
 }

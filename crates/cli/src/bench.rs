@@ -59,7 +59,7 @@ pub(crate) async fn run(
         Format::Json => output::json(&rows)?,
         Format::People => {
             print(&rows)?;
-            if let Target::Databases { .. } = options.target {
+            if let Target::Databases { .. } | Target::Own { .. } = options.target {
                 print_goals(&bench::goals(&rows))?;
             }
         }
