@@ -252,7 +252,7 @@ impl<S: Store> Coordinator<S> {
 
     /// Records new tasks, or finds the ones that own their idempotency keys.
     pub async fn submit(&self, submissions: Vec<Submission>) -> Vec<Reply> {
-        self.intake.ask(submissions.into_iter().map(Item::Submit).collect()).await
+        self.intake.ask(submissions.into_iter().map(Item::submit).collect()).await
     }
 
     /// Waits for work. Returns no grants if the poll times out.

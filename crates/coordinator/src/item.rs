@@ -6,7 +6,7 @@ use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use verdict::request::{Caller, Undelivered};
-use verdict::{Answer, LeaseId, Name, Policy, Request, Scope, Span, Task, Time};
+use verdict::{Answer, Digest, LeaseId, Name, Policy, Request, Scope, Span, Task, Time};
 
 use crate::intake::PriorityClass;
 
@@ -42,15 +42,21 @@ impl Submission {
 /// One request of a batch.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
-    Submit(Submission),
-    /// A request about an existing task.
-    About {
-        key: TaskKey,
-        request: Request,
+    Submit {
+        submission: Submission,
+        /// The digest of the input, computed where the request arrived: the carrier has one thread for all of them.
+        input: Digest,
     },
+    /// A request about an existing task.
+    About { key: TaskKey, request: Request },
 }
 
 impl Item {
+    pub(crate) fn submit(submission: Submission) -> Self {
+        let input = Digest::of(&[submission.spec.input.as_str().as_bytes()]);
+        Item::Submit { submission, input }
+    }
+
     /// The hand-back of a grant that no worker received.
     pub(crate) fn undelivered(key: TaskKey, lease: LeaseId) -> Self {
         Item::About { key, request: Request::Undelivered(Undelivered { lease }) }
@@ -60,7 +66,7 @@ impl Item {
     pub(crate) fn quoted_lease(&self) -> Option<LeaseId> {
         match self {
             Item::About { request, .. } => request.caller().map(|caller| caller.lease),
-            Item::Submit(_) => None,
+            Item::Submit { .. } => None,
         }
     }
 
@@ -69,7 +75,7 @@ impl Item {
         match self {
             Item::About { request: Request::Undelivered(_), .. } => PriorityClass::Leased,
             _ if self.quoted_lease().is_some() => PriorityClass::Leased,
-            Item::About { .. } | Item::Submit(_) => PriorityClass::NewWork,
+            Item::About { .. } | Item::Submit { .. } => PriorityClass::NewWork,
         }
     }
 }

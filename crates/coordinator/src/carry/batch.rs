@@ -18,7 +18,7 @@ use store::{
     Batch, CancelHint, Change, CommitFailure, Decided, Failure, FailureKind, LockWait, Selection,
 };
 use verdict::request::{Extend, Submit};
-use verdict::{Answer, ClosedAttempt, Digest, Moment, Reason, Request, Subject, TaskId, Time};
+use verdict::{ClosedAttempt, Digest, Moment, Reason, Request, Subject, TaskId, Time};
 
 use super::load::key_of;
 use super::polls::{Polls, RoundResult};
@@ -291,7 +291,10 @@ fn decide_item(
         return None;
     }
     let answer = match item {
-        Item::Submit(submission) => submit(work, ids, submission, at, allowances),
+        Item::Submit { submission, input } => {
+            let request = submit_request(ids.task(at.now), submission, *input, at);
+            work.submit(request, &submission.spec, at, allowances)
+        }
         Item::About { key, request } => work.decide(key, Cow::Borrowed(request), at),
     };
     Some(Answered { answer, at: at.now })
@@ -301,21 +304,14 @@ fn decide_item(
 fn is_locked(work: &WorkingSet, item: &Item) -> bool {
     match item {
         Item::About { key, .. } => work.is_locked(key),
-        Item::Submit(submission) => {
+        Item::Submit { submission, .. } => {
             key_of(submission).is_some_and(|key| work.is_key_holder_locked(&key))
         }
     }
 }
 
-fn submit(
-    work: &mut WorkingSet,
-    ids: &mut Ids,
-    submission: &Submission,
-    at: Moment,
-    allowances: &Allowances,
-) -> Answer {
-    let id = ids.task(at.now);
-    let request = Request::Submit(Submit {
+fn submit_request(id: TaskId, submission: &Submission, input: Digest, at: Moment) -> Submit {
+    Submit {
         id,
         scope: submission.scope.clone(),
         kind: submission.kind.clone(),
@@ -323,10 +319,9 @@ fn submit(
         priority: submission.priority,
         policy: submission.policy_at(at.now),
         run_at: submission.starts_at(at.now),
-        input: Digest::of(&[submission.spec.input.as_str().as_bytes()]),
+        input,
         fingerprint: submission.spec.fingerprint,
-    });
-    work.submit(id, request, &submission.spec, at, allowances)
+    }
 }
 
 /// Turns a panic into a failed batch, so that a violated assertion does not end the process.

@@ -24,7 +24,7 @@ impl Named {
         let mut named = Self::default();
         for item in items {
             match item {
-                Item::Submit(submission) => named.keys.extend(key_of(submission)),
+                Item::Submit { submission, .. } => named.keys.extend(key_of(submission)),
                 Item::About { key, .. } => {
                     named.tasks.push(key.clone());
                     named.leases.extend(item.quoted_lease().map(|lease| (key.id, lease)));
@@ -54,7 +54,7 @@ impl<B: Batch> OpenBatch<'_, B> {
 
     fn limited_tenants(&self, items: &[Item]) -> Vec<Name> {
         let limited = |item: &Item| match item {
-            Item::Submit(submission) => {
+            Item::Submit { submission, .. } => {
                 let tenant = &submission.scope.tenant;
                 self.options.allowances.quota(tenant).map(|_| tenant.clone())
             }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use store::{Change, Entry, IdempotencyKey, KeyOwner, PausedQueues, Refused, Spec, TaskKey};
-use verdict::request::Extend;
+use verdict::request::{Extend, Submit};
 use verdict::{
     Answer, ClosedAttempt, Context, Event, KeyHolder, LeaseId, Moment, Name, Next, Quota, ReadSet,
     Request, Subject, Task, TaskId, Time, Verdict, apply_verdict, closed_attempts, decide, stall,
@@ -27,7 +27,7 @@ pub(super) struct WorkingSet {
     /// Tasks that another writer has locked.
     locked: HashSet<TaskKey>,
     refused: Vec<Refused>,
-    /// Tasks accepted in this batch, by tenant: the store's count does not include them yet.
+    /// Tasks accepted in this batch, by tenant with a quota: the store's count does not include them yet.
     accepted: HashMap<Name, u64>,
     /// Queues from which nothing may be granted.
     pub(super) paused: PausedQueues,
@@ -107,28 +107,30 @@ impl WorkingSet {
     /// Decides a submission. A new task joins the set with its idempotency key.
     pub(super) fn submit(
         &mut self,
-        id: TaskId,
-        request: Request,
+        submit: Submit,
         spec: &Spec,
         at: Moment,
         allowances: &Allowances,
     ) -> Answer {
-        let Request::Submit(submit) = &request else { unreachable!("only submissions come here") };
-        let key = spec.key.clone().map(|text| IdempotencyKey { scope: submit.scope.clone(), text });
+        let Submit { id, fingerprint, .. } = submit;
+        let (scope, request) = (submit.scope.clone(), Request::Submit(submit));
+        let key = spec.key.clone().map(|text| IdempotencyKey { scope: scope.clone(), text });
         let holder = key.as_ref().and_then(|key| self.holder(key));
-        let tenant = &submit.scope.tenant;
-        let quota = self.quota(tenant, allowances);
+        let quota = self.quota(&scope.tenant, allowances);
+        let is_limited = quota.is_some();
         let context = Context { holder, quota, ..Context::default() };
         let verdict = decide(ReadSet { subject: &Subject::Absent, context }, &request, at);
         self.batch_metrics.note_submission(&verdict.answer);
         if verdict.events.is_empty() {
             return verdict.answer;
         }
-        *self.accepted.entry(tenant.clone()).or_default() += 1;
-        if let Some(key) = key {
-            self.holders.insert(key, KeyOwner { task: id, fingerprint: submit.fingerprint });
+        if is_limited {
+            *self.accepted.entry(scope.tenant.clone()).or_default() += 1;
         }
-        let task = TaskKey { scope: submit.scope.clone(), id };
+        if let Some(key) = key {
+            self.holders.insert(key, KeyOwner { task: id, fingerprint });
+        }
+        let task = TaskKey { scope, id };
         let slot = Slot { spec: Some(spec.clone()), ..Slot::loaded(Subject::Absent) };
         self.slots.insert(task.clone(), slot);
         self.settle(&task, Cow::Owned(request), verdict, at)
