@@ -87,6 +87,7 @@ fn tail(rows: &[Measurement], mode: Mode, sync: f64) -> Option<Goal> {
     let how = match mode {
         Mode::Single => "single calls",
         Mode::Batch => "in batches",
+        Mode::Sdk => "through the SDK",
     };
     let figure = format!("{how}, {AT_ONCE} at once, p99 beside a sync's of {sync:.1} ms");
     Some(at_most(limit, row.p99_ms?, &figure))

@@ -19,7 +19,7 @@ pub struct TaskOverview {
 }
 
 /// The number of the latest attempt, if it is closed and no other holds the lease.
-pub fn latest_closed(subject: &Subject) -> Option<u32> {
+pub(crate) fn latest_closed(subject: &Subject) -> Option<u32> {
     let closed = match subject {
         Subject::Absent => 0,
         Subject::Live(task) if Task::lease(task).is_some() => 0,

@@ -28,7 +28,7 @@ const PIECE_BYTES_MIN: u64 = 1024 * 1024;
 /// The largest piece: takes some milliseconds to write, in one commit out of many.
 const PIECE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-const ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 pub(super) struct LogSpace {
     file: File,
