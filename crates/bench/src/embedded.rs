@@ -18,8 +18,8 @@ const QUEUE: &str = "bench";
 const OUTPUT: &str = r#"{"ok":true}"#;
 
 #[derive(Clone)]
-pub(crate) struct Embedded<S: Store> {
-    coordinator: Coordinator<S>,
+pub(crate) struct Embedded {
+    coordinator: Coordinator,
 }
 
 pub(crate) fn open_file(path: &Path) -> Result<SqliteStore, BenchError> {
@@ -32,8 +32,8 @@ pub(crate) async fn open_database(url: &str) -> Result<PostgresStore, BenchError
     store.map_err(|failure| refused(&failure))
 }
 
-impl<S: Store> Embedded<S> {
-    pub(crate) async fn start(store: S) -> Result<Self, BenchError> {
+impl Embedded {
+    pub(crate) async fn start(store: impl Store) -> Result<Self, BenchError> {
         let options = coordinator::Options::default();
         let coordinator = Coordinator::start(store, options).await;
         Ok(Self { coordinator: coordinator.map_err(|failure| refused(&failure))? })
@@ -48,7 +48,7 @@ fn refused(why: &dyn std::fmt::Display) -> BenchError {
     BenchError::Engine(why.to_string())
 }
 
-impl<S: Store> LoadTarget for Embedded<S> {
+impl LoadTarget for Embedded {
     type Client = Self;
 
     async fn open(&self) -> Result<Self, BenchError> {
@@ -117,7 +117,7 @@ fn check(replies: Vec<Reply>) -> Result<(), BenchError> {
     Ok(())
 }
 
-impl<S: Store> LoadClient for Embedded<S> {
+impl LoadClient for Embedded {
     type Leased = Granted;
 
     async fn submit(&mut self, count: usize) -> Result<(), BenchError> {

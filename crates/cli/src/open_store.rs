@@ -12,44 +12,6 @@ use store::{ClockAhead, Failure, FailureKind, Store, SystemClock};
 use crate::exit::{CliError, Exit};
 use crate::{lost_store, profile, serve};
 
-/// A server on either kind of store.
-pub(crate) enum RunningServer {
-    Sqlite(coordinator::Server<SqliteStore>),
-    Postgres(coordinator::Server<PostgresStore>),
-}
-
-/// Makes the same call on either kind of server.
-macro_rules! either {
-    ($serving:expr, $server:ident => $call:expr) => {
-        match $serving {
-            RunningServer::Sqlite($server) => $call,
-            RunningServer::Postgres($server) => $call,
-        }
-    };
-}
-
-impl RunningServer {
-    pub(crate) fn local_addr(&self) -> SocketAddr {
-        either!(self, server => server.local_addr())
-    }
-
-    pub(crate) fn metrics_addr(&self) -> Option<SocketAddr> {
-        either!(self, server => server.metrics_addr())
-    }
-
-    pub(crate) async fn reload(&self) {
-        either!(self, server => reload_server(server).await);
-    }
-
-    pub(crate) async fn wait(&self) -> coordinator::StopReason {
-        either!(self, server => server.wait().await)
-    }
-
-    pub(crate) async fn shutdown(self) -> coordinator::StopReason {
-        either!(self, server => server.shutdown().await)
-    }
-}
-
 /// An open store.
 pub(crate) enum OpenStore {
     Sqlite(SqliteStore),
@@ -215,7 +177,8 @@ impl ConfigArgument {
     }
 }
 
-async fn reload_server<S: Store>(serving: &coordinator::Server<S>) {
+/// Reads the certificate, the signing keys and the API keys again.
+pub(crate) async fn reload(serving: &coordinator::Server) {
     // A certificate that cannot be used reports its own error.
     let certificate = serving.reload_certificate().is_ok();
     let signing = serving.reload_signing_keys();

@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::descriptors;
 use crate::exit::{CliError, CommandResult, Exit};
-use crate::open_store::{self, OpenStore, RunningServer, StoreAddress};
+use crate::open_store::{self, OpenStore, StoreAddress};
 use crate::output::{self, BOLD, FAINT, Format};
 use crate::profile::{self, Profile};
 use crate::settings::{self, Settings};
@@ -193,7 +193,7 @@ pub(crate) struct ReadyMessage {
 /// A server that runs inside this process.
 pub(crate) struct Server {
     pub(crate) ready: ReadyMessage,
-    serving: RunningServer,
+    serving: coordinator::Server,
     signals: Signals,
 }
 
@@ -235,12 +235,8 @@ impl Server {
         options.limits.connections = descriptors::connection_limit(options.limits.connections);
         let store = given.store.display_name(&opened);
         let serving = match opened {
-            OpenStore::Sqlite(store) => {
-                coordinator::serve(store, options).await.map(RunningServer::Sqlite)
-            }
-            OpenStore::Postgres(store) => {
-                coordinator::serve(store, options).await.map(RunningServer::Postgres)
-            }
+            OpenStore::Sqlite(store) => coordinator::serve(store, options).await,
+            OpenStore::Postgres(store) => coordinator::serve(store, options).await,
         };
         let serving = serving.map_err(|error| match error {
             ServeError::Store(failure) => given.store.error_mapper()(&failure),
@@ -267,7 +263,7 @@ impl Server {
             tokio::select! {
                 requested = signals.any() => match requested {
                     SignalAction::Stop => break None,
-                    SignalAction::Reload => serving.reload().await,
+                    SignalAction::Reload => open_store::reload(&serving).await,
                 },
                 ended = serving.wait() => break Some(ended),
             }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use coordinator::{Coordinator, Granted, Options, Poll, requests};
 use store::sqlite::SqliteStore;
-use store::{Browse, Store, SystemClock, TaskKey};
+use store::{Browse, SystemClock, TaskKey};
 use verdict::{Answer, Scope, Subject};
 
 /// How long the worker waits for a task.
@@ -40,7 +40,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
 }
 
 /// Records a task under an idempotency key, so that this call can be repeated after a crash.
-async fn submit<S: Store>(coordinator: &Coordinator<S>) -> Result<(), Box<dyn Error>> {
+async fn submit(coordinator: &Coordinator) -> Result<(), Box<dyn Error>> {
     let run = wire::parse(
         br#"{"kind": "greet", "queue": "default", "input": {"name": "Ada"}, "idempotencyKey": "greet-ada"}"#,
     )?;
@@ -53,7 +53,7 @@ async fn submit<S: Store>(coordinator: &Coordinator<S>) -> Result<(), Box<dyn Er
 }
 
 /// Waits for a task, as a worker does.
-async fn lease<S: Store>(coordinator: &Coordinator<S>) -> Result<Granted, Box<dyn Error>> {
+async fn lease(coordinator: &Coordinator) -> Result<Granted, Box<dyn Error>> {
     let poll = Poll {
         scope: Scope::default(),
         worker: "embedded".into(),
@@ -67,10 +67,7 @@ async fn lease<S: Store>(coordinator: &Coordinator<S>) -> Result<Granted, Box<dy
 }
 
 /// Does the work and reports it under the lease.
-async fn complete<S: Store>(
-    coordinator: &Coordinator<S>,
-    granted: &Granted,
-) -> Result<(), Box<dyn Error>> {
+async fn complete(coordinator: &Coordinator, granted: &Granted) -> Result<(), Box<dyn Error>> {
     let completed = wire::parse(
         br#"{"attempt": 1, "workerId": "embedded", "outcome": "SUCCEEDED", "output": {"greeting": "Hello, Ada"}}"#,
     )?;
@@ -81,10 +78,7 @@ async fn complete<S: Store>(
     }
 }
 
-async fn output<S: Store>(
-    coordinator: &Coordinator<S>,
-    key: &TaskKey,
-) -> Result<String, Box<dyn Error>> {
+async fn output(coordinator: &Coordinator, key: &TaskKey) -> Result<String, Box<dyn Error>> {
     match coordinator.browse().find(key).await?.map(|found| found.subject) {
         Some(Subject::Done(done)) => {
             Ok(done.end.output.map_or_else(String::new, |output| output.as_str().to_owned()))

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
-use store::{Browse, Change, Failure, Store, TenantLimits};
+use store::{Browse, Change, DynBrowse, Failure, TenantLimits};
 use verdict::{Name, Subject};
 #[cfg(feature = "http")]
 use verdict::{Rate, RateUsage, Span, Time};
@@ -61,11 +61,11 @@ pub(crate) struct RateStanding {
 pub(crate) type Moved = HashMap<Name, i64>;
 
 impl Allowances {
-    pub(crate) async fn load<S: Store>(store: &S) -> Result<Self, Failure> {
+    pub(crate) async fn load(browse: &DynBrowse) -> Result<Self, Failure> {
         let allowances = Self::default();
-        allowances.reload(store).await?;
+        allowances.reload(browse).await?;
         let mut unfinished = HashMap::new();
-        for depth in store.browse().queues(None).await? {
+        for depth in browse.queues(None).await? {
             *unfinished.entry(depth.scope.tenant).or_default() += depth.unfinished;
         }
         *allowances.unfinished_runs() = unfinished;
@@ -73,8 +73,8 @@ impl Allowances {
     }
 
     /// Reads the limits again, after another process has changed them.
-    pub(crate) async fn reload<S: Store>(&self, store: &S) -> Result<(), Failure> {
-        self.replace(store.browse().administration().await?.tenant_limits);
+    pub(crate) async fn reload(&self, browse: &DynBrowse) -> Result<(), Failure> {
+        self.replace(browse.administration().await?.tenant_limits);
         Ok(())
     }
 

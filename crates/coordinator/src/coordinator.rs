@@ -9,7 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use store::{Administration, Failure, PeerHint, RemoteChange, RunsOn, Store, TaskKey};
+use store::{
+    Administration, DynBrowse, DynStore, Failure, PeerHint, RemoteChange, RunsOn, Store, TaskKey,
+};
 use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
@@ -53,8 +55,10 @@ impl Default for Options {
     }
 }
 
-pub struct Coordinator<S: Store> {
-    store: S,
+/// Not generic over its store, so that everything above it is compiled once; only the commit loop knows the engine.
+#[derive(Clone)]
+pub struct Coordinator {
+    store: DynStore,
     intake: Intake,
     watch: TaskWatchers,
     signals: WorkerSignals,
@@ -71,26 +75,6 @@ pub struct Coordinator<S: Store> {
     exporter_task: Option<Arc<Mutex<Option<JoinHandle<()>>>>>,
 }
 
-impl<S: Store> Clone for Coordinator<S> {
-    fn clone(&self) -> Self {
-        Self {
-            store: self.store.clone(),
-            intake: self.intake.clone(),
-            watch: self.watch.clone(),
-            signals: self.signals.clone(),
-            metrics: self.metrics.clone(),
-            set_aside: self.set_aside.clone(),
-            allowances: self.allowances.clone(),
-            sealer: self.sealer.clone(),
-            registry: self.registry.clone(),
-            ready: self.ready.clone(),
-            ended: self.ended.clone(),
-            outages: self.outages.clone(),
-            exporter_task: self.exporter_task.clone(),
-        }
-    }
-}
-
 /// Why a coordinator stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StopReason {
@@ -103,10 +87,10 @@ pub enum StopReason {
     Outdated(String),
 }
 
-impl<S: Store> Coordinator<S> {
+impl Coordinator {
     /// Starts the coordinator. Returns once live leases are extended by the time in which no coordinator ran,
     /// so that the first answer already takes it into account.
-    pub async fn start(store: S, options: Options) -> Result<Self, Failure> {
+    pub async fn start<S: Store>(store: S, options: Options) -> Result<Self, Failure> {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let begun = tokio::time::Instant::now();
@@ -118,9 +102,10 @@ impl<S: Store> Coordinator<S> {
         let channels = IntakeChannels::of(opened.committers);
         let intake = channels.intake.clone();
         let (end, ended) = channel::channel(None);
-        let allowances = Allowances::load(&store).await?;
+        let shared = DynStore::new(store.clone());
+        let allowances = Allowances::load(shared.browse()).await?;
         let mut coordinator = Self {
-            store: store.clone(),
+            store: shared,
             intake,
             watch: TaskWatchers::default(),
             signals: WorkerSignals::default(),
@@ -134,7 +119,7 @@ impl<S: Store> Coordinator<S> {
             outages: Vec::new(),
             exporter_task: None,
         };
-        coordinator.carry(channels, options, end).await?;
+        coordinator.carry(&store, channels, options, end).await?;
         coordinator.forward_remote_ends();
         coordinator.metrics.recovery_seconds.set(begun.elapsed().as_secs_f64());
         coordinator.ready.store(true, Ordering::SeqCst);
@@ -143,8 +128,9 @@ impl<S: Store> Coordinator<S> {
 
     /// Starts one carrier, or two that share the work. The one that handles leases comes first, because it
     /// recovers.
-    async fn carry(
+    async fn carry<S: Store>(
         &mut self,
+        store: &S,
         channels: IntakeChannels,
         options: Options,
         end: StopSender,
@@ -156,11 +142,11 @@ impl<S: Store> Coordinator<S> {
         let Some(new_work) = channels.new_work else {
             let role = CarrierRole::Everything;
             let options = self.carrier_options(role, retention, &trace_sender);
-            return start(self.carrier(channels.first, ids, options).await?, end).await;
+            return start(carrier(store, channels.first, ids, options).await?, end).await;
         };
         let options = self.carrier_options(CarrierRole::Leased, retention, &trace_sender);
         // The carrier that handles leases makes no ids: the other one creates tasks and leases.
-        let first = self.carrier(channels.first, Ids::new(ids.fork()), options).await?;
+        let first = carrier(store, channels.first, Ids::new(ids.fork()), options).await?;
         let leased_carrier = LeasedCarrier {
             intake: channels.intake,
             stall: first.stall_detector(),
@@ -169,7 +155,7 @@ impl<S: Store> Coordinator<S> {
         start(first, end.clone()).await?;
         let role = CarrierRole::NewWork(leased_carrier);
         let options = self.carrier_options(role, Retention::FOR_EVER, &trace_sender);
-        start(self.carrier(new_work, ids, options).await?, end).await
+        start(carrier(store, new_work, ids, options).await?, end).await
     }
 
     fn carrier_options(
@@ -192,17 +178,6 @@ impl<S: Store> Coordinator<S> {
             sealer: self.sealer.clone(),
             trace_sender: trace_sender.clone(),
         }
-    }
-
-    /// Opens a writer and builds a carrier with it.
-    async fn carrier(
-        &self,
-        receiver: IntakeReceiver,
-        ids: Ids,
-        options: CarrierOptions,
-    ) -> Result<Carrier<S>, Failure> {
-        let writer = self.store.writer().await?;
-        Ok(Carrier::new(self.store.clone(), writer, ids, receiver, options))
     }
 
     /// Wakes local waiters of a task that another coordinator has ended or is to cancel, without waiting for their
@@ -232,9 +207,9 @@ impl<S: Store> Coordinator<S> {
     }
 
     fn start_exporter(&mut self, exporter: Arc<dyn SpanExport>) -> trace::TraceSender {
-        let (store, metrics) = (self.store.clone(), self.metrics.clone());
+        let (browse, metrics) = (self.browse().clone(), self.metrics.clone());
         let (trace_sender, exporter_task) =
-            trace::open(exporter, store, metrics, self.ended.clone());
+            trace::open(exporter, browse, metrics, self.ended.clone());
         self.exporter_task = Some(Arc::new(Mutex::new(Some(exporter_task))));
         trace_sender
     }
@@ -386,11 +361,11 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    pub fn store(&self) -> &S {
+    pub fn store(&self) -> &DynStore {
         &self.store
     }
 
-    pub fn browse(&self) -> &S::Browse {
+    pub fn browse(&self) -> &DynBrowse {
         self.store.browse()
     }
 
@@ -561,6 +536,17 @@ impl StopLatch {
             });
         }
     }
+}
+
+/// Opens a writer and builds a carrier with it.
+async fn carrier<S: Store>(
+    store: &S,
+    receiver: IntakeReceiver,
+    ids: Ids,
+    options: CarrierOptions,
+) -> Result<Carrier<S>, Failure> {
+    let writer = store.writer().await?;
+    Ok(Carrier::new(store.clone(), writer, ids, receiver, options))
 }
 
 /// Starts a carrier on the runtime or thread that its store asks for, and waits until it has recovered.

@@ -163,8 +163,8 @@ pub enum ServeError {
 }
 
 /// A running server. Dropping it does not stop it; [`Server::shutdown`] does.
-pub struct Server<S: Store> {
-    coordinator: Coordinator<S>,
+pub struct Server {
+    coordinator: Coordinator,
     local_addr: SocketAddr,
     metrics_addr: Option<SocketAddr>,
     keys: ApiKeys,
@@ -181,7 +181,7 @@ pub struct Server<S: Store> {
 }
 
 /// Starts a coordinator over `store` and serves it.
-pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S>, ServeError> {
+pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, ServeError> {
     let ServeOptions { listen, callback_base_url, tls, plaintext, metrics_listen, .. } = options;
     let ServeOptions { keyring_path, new_keys, coordinator, limits, .. } = options;
     let ServeOptions { submit_defaults, metrics_queues, .. } = options;
@@ -202,7 +202,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     let sealer = Sealer::open(store.browse(), keyring.clone(), &keyring_path).await?;
     store_new_keys(&store, &new_keys, &sealer).await?;
     faultpoint::point!("keys.founded");
-    let keys = ApiKeys::load(&store).await?;
+    let keys = ApiKeys::load(store.browse()).await?;
     let coordinator = Coordinator::start(store, coordinator).await?;
     faultpoint::point!("serve.listening");
     coordinator.seal_with(sealer);
@@ -272,7 +272,7 @@ const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
 /// Keys and limits may be changed through any coordinator of a store, so each coordinator reads them again
 /// periodically.
-async fn follow_peers<S: Store>(coordinator: Coordinator<S>, keys: ApiKeys, keyring: Keyring) {
+async fn follow_peers(coordinator: Coordinator, keys: ApiKeys, keyring: Keyring) {
     let (browse, allowances) = (coordinator.browse(), coordinator.allowances());
     loop {
         tokio::time::sleep(REFRESH_EVERY).await;
@@ -317,7 +317,7 @@ async fn store_new_keys<S: Store>(
         .map_err(|(CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure))| failure)
 }
 
-impl<S: Store> Server<S> {
+impl Server {
     /// Follows changes by other coordinators of the same store.
     fn follow(&self) {
         if self.coordinator.store().status().writers == 1 {
@@ -359,14 +359,14 @@ impl<S: Store> Server<S> {
         self.local_addr
     }
 
-    pub fn coordinator(&self) -> &Coordinator<S> {
+    pub fn coordinator(&self) -> &Coordinator {
         &self.coordinator
     }
 
     /// Reads API keys and limits again, after another process has changed them.
     pub async fn reload_api_keys(&self) -> Result<(), Failure> {
-        self.keys.reload(self.coordinator.store()).await?;
-        self.coordinator.allowances().reload(self.coordinator.store()).await
+        self.keys.reload(self.coordinator.browse()).await?;
+        self.coordinator.allowances().reload(self.coordinator.browse()).await
     }
 
     /// Reads the certificate again. If the new one is unusable, the one in use stays.

@@ -16,7 +16,7 @@ use coordinator::admit::{ApiKeys, Keyring};
 use coordinator::http::{AppState, Timeouts, router};
 use coordinator::{Coordinator, Options, SeededEntropy, StopReason};
 use http_body_util::BodyExt;
-use store::Failure;
+use store::{Failure, Store};
 use storetest::MemoryStore;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
@@ -56,7 +56,7 @@ struct ProcessState {
 #[derive(Clone)]
 struct Serving {
     routes: Router,
-    coordinator: Coordinator<SimStore>,
+    coordinator: Coordinator,
 }
 
 pub(crate) struct Host {
@@ -261,7 +261,7 @@ async fn run_process(store: SimStore, boot: Boot, state: Arc<Mutex<ProcessState>
 }
 
 async fn start(store: SimStore, boot: Boot) -> Result<Serving, Failure> {
-    let keys = ApiKeys::load(&store).await?;
+    let keys = ApiKeys::load(Store::browse(&store)).await?;
     let entropy = Box::new(SeededEntropy::new(boot.entropy));
     let options = Options { entropy, retention: boot.retention, ..Options::default() };
     let coordinator = Coordinator::start(store, options).await?;

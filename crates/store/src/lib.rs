@@ -11,6 +11,7 @@ mod cells;
 pub mod clock;
 pub mod codec;
 mod columns;
+pub mod dyn_store;
 pub mod engine;
 mod epoch;
 pub mod failure;
@@ -34,6 +35,7 @@ pub use administration::{
 };
 pub use browse::{Browse, RowsAfter, ScanDepth};
 pub use clock::{Clock, ClockAhead, MonotonicClock, SystemClock};
+pub use dyn_store::{DynBrowse, DynStore};
 pub use failure::{CommitFailure, Failure, FailureKind};
 pub use lookup::{Found, Loaded, LockWait, Lookup};
 pub use overview::TaskOverview;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use store::{Administration, ApiKey, Audit, AuditFilter, PreviousSecret, Store, TenantLimits};
+use store::{Administration, ApiKey, Audit, AuditFilter, PreviousSecret, TenantLimits};
 use verdict::{Name, Scope, Span, Text, Time};
 
 use super::api_key::{NewSecret, Role, has_role};
@@ -168,9 +168,9 @@ fn revoke(keys: &[Arc<ApiKey>], key: &ApiKey, now: Time) -> Result<Decided, KeyC
 
 /// Applies a change. Once begun it completes even if its caller disconnects, so that memory and store
 /// cannot diverge.
-pub(crate) async fn change<S: Store>(
+pub(crate) async fn change(
     keys: &ApiKeys,
-    coordinator: &Coordinator<S>,
+    coordinator: &Coordinator,
     admin: &AdminPrincipal,
     request: Name,
     key_change: KeyChange,
@@ -240,9 +240,9 @@ pub(crate) fn signing_rotation(
 
 /// Sets a tenant's limits, first durably and then in memory. Once begun it completes, as [`change`]
 /// does.
-pub(crate) async fn set_limits<S: Store>(
+pub(crate) async fn set_limits(
     keys: &ApiKeys,
-    coordinator: &Coordinator<S>,
+    coordinator: &Coordinator,
     admin: &AdminPrincipal,
     request: Name,
     limits: TenantLimits,

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, RwLock};
 
-use store::{ApiKey, Browse, Failure, Store};
+use store::{ApiKey, Browse, Failure};
 use verdict::{Span, Time};
 
 use super::api_key::{KeyText, Verified, checksum, digest};
@@ -52,15 +52,15 @@ pub(crate) enum KeyError {
 }
 
 impl ApiKeys {
-    pub async fn load<S: Store>(store: &S) -> Result<Self, Failure> {
+    pub async fn load<B: Browse>(browse: &B) -> Result<Self, Failure> {
         let keys = Self::default();
-        keys.reload(store).await?;
+        keys.reload(browse).await?;
         Ok(keys)
     }
 
     /// Reads the keys again, after another process has changed them.
-    pub async fn reload<S: Store>(&self, store: &S) -> Result<(), Failure> {
-        self.replace(store.browse().administration().await?.api_keys);
+    pub async fn reload<B: Browse>(&self, browse: &B) -> Result<(), Failure> {
+        self.replace(browse.administration().await?.api_keys);
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 //! A pause waits for batches under way even if the queue is paused already, because the call that paused it may not have
 //! waited. It waits beside the carrier, which goes on with its batches.
 
-use store::{Administration, Audit, Browse, PauseChange, PausedQueues, QueuePause, Store};
+use store::{Administration, Audit, Browse, PauseChange, PausedQueues, QueuePause};
 use verdict::{Digest, Name, Scope, Text, Time};
 
 use super::api_keys::ApiKeys;
@@ -48,9 +48,9 @@ pub(crate) enum Wanted {
 
 /// Pauses or resumes a queue, and returns its pause afterwards. Once begun it completes even if its caller disconnects.
 /// A queue that is already as wanted stays unchanged.
-pub(crate) async fn change<S: Store>(
+pub(crate) async fn change(
     keys: &ApiKeys,
-    coordinator: &Coordinator<S>,
+    coordinator: &Coordinator,
     admin: &AdminPrincipal,
     request: Name,
     (scope, queue): (Scope, Name),
@@ -84,7 +84,7 @@ pub(crate) async fn change<S: Store>(
     changing.await.unwrap_or(Err(PauseError::Request(RequestError::Unknown)))
 }
 
-async fn wait_until_in_force<S: Store>(coordinator: &Coordinator<S>) -> Result<(), PauseError> {
+async fn wait_until_in_force(coordinator: &Coordinator) -> Result<(), PauseError> {
     coordinator.browse().pauses_in_force().await.map_err(|failure| {
         tracing::warn!(error = %failure, "a pause is stored but not in force yet");
         PauseError::NotInForce

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use store::{Administration, Failure, Store};
+use store::{Administration, Failure};
 use tokio_util::task::TaskTracker;
 use verdict::{Name, Time};
 use wire::Code;
@@ -63,19 +63,19 @@ const SPREAD_MAX: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(super) struct RequestId(pub(super) Arc<str>);
 
-impl<S: Store> FromRequestParts<AppState<S>> for RequestId {
+impl FromRequestParts<AppState> for RequestId {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, app: &AppState<S>) -> Result<Self, Infallible> {
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Infallible> {
         let known = parts.extensions.get::<RequestId>().cloned();
         Ok(known.unwrap_or_else(|| RequestId(app.request_id())))
     }
 }
 
 /// Shared by all requests; cheap to clone.
-pub struct AppState<S: Store> {
+pub struct AppState {
     /// Shared, because every route clones its state several times.
-    pub(crate) coordinator: Arc<Coordinator<S>>,
+    pub(crate) coordinator: Arc<Coordinator>,
     pub(crate) inner: Arc<Inner>,
     /// Whether `/metrics` needs no key at this listener.
     pub(super) has_open_metrics: bool,
@@ -109,16 +109,16 @@ pub(crate) struct Inner {
     requests: AtomicU64,
 }
 
-impl<S: Store> Clone for AppState<S> {
+impl Clone for AppState {
     fn clone(&self) -> Self {
         let (coordinator, inner) = (self.coordinator.clone(), self.inner.clone());
         Self { coordinator, inner, has_open_metrics: self.has_open_metrics }
     }
 }
 
-impl<S: Store> AppState<S> {
+impl AppState {
     pub fn new(
-        coordinator: Coordinator<S>,
+        coordinator: Coordinator,
         keyring: Keyring,
         keys: ApiKeys,
         callback_base_url: String,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
-use store::{Administration, Audit, Audited, Browse, Store};
+use store::{Administration, Audit, Audited, Browse};
 use verdict::{Digest, Name};
 use wire::Code;
 use wire::admin::{AuditEntry, AuditFinding, AuditLog, AuditQuery, AuditVerified};
@@ -20,8 +20,8 @@ use crate::admit::administer::Reach;
 use crate::admit::denials::DeniedCall;
 use crate::admit::seal::{self, SealFinding, SealReport};
 
-pub(super) async fn audit<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn audit(
+    State(app): State<AppState>,
     principal: AuditorPrincipal,
     uri: Uri,
 ) -> Result<Json<AuditLog>, ApiError> {
@@ -38,8 +38,8 @@ pub(super) async fn audit<S: Store>(
 
 /// `GET /v1/audit/verify`: whether the whole log is unmodified. It covers all tenants, so it is only for
 /// administrators of everything.
-pub(super) async fn verify<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn verify(
+    State(app): State<AppState>,
     principal: AuditorPrincipal,
 ) -> Result<Json<AuditVerified>, ApiError> {
     if principal.reach() != Reach::Everything {
@@ -87,8 +87,8 @@ fn view(audited: Audited) -> AuditEntry {
 /// Records who was refused, within bounds. No request waits for it: the answer is the same either way.
 ///
 /// Expired tokens are not recorded: honest workers that were asleep send them every day.
-pub(super) fn note_denial<S: Store>(
-    app: &AppState<S>,
+pub(super) fn note_denial(
+    app: &AppState,
     error: &ApiError,
     route: impl FnOnce() -> String,
     request: &str,

@@ -8,7 +8,6 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use store::Store;
 use wire::Code;
 
 use super::api_error::ApiError;
@@ -27,8 +26,8 @@ use crate::admit::{
 use crate::server::ConnectionAuth;
 
 /// Passes a request on if its credential is the one its route requires, with the principal stored in it.
-pub(super) async fn authenticate<S: Store>(
-    app: &AppState<S>,
+pub(super) async fn authenticate(
+    app: &AppState,
     route: &Route,
     parts: &mut Parts,
 ) -> Result<(), ApiError> {
@@ -71,11 +70,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// The principal of an API key with a role that `P` needs.
-fn admit<S: Store, P: Principal>(
-    app: &AppState<S>,
-    route: &Route,
-    parts: &Parts,
-) -> Result<P, ApiError> {
+fn admit<P: Principal>(app: &AppState, route: &Route, parts: &Parts) -> Result<P, ApiError> {
     let now = app.coordinator.now();
     let text = bearer(&parts.headers).ok_or(KeyError::Unknown);
     let verified = text.and_then(|text| app.inner.keys.find(text, now));
@@ -92,10 +87,7 @@ fn admit<S: Store, P: Principal>(
 
 /// The principal of a worker that holds leases. Revoking its key stops new work; the attempts in hand go on under their
 /// task tokens, as in single calls.
-fn admit_holder<S: Store>(
-    app: &AppState<S>,
-    parts: &Parts,
-) -> Result<LeaseHolderPrincipal, ApiError> {
+fn admit_holder(app: &AppState, parts: &Parts) -> Result<LeaseHolderPrincipal, ApiError> {
     let now = app.coordinator.now();
     let text = bearer(&parts.headers).ok_or(KeyError::Unknown);
     let verified = text.and_then(|text| app.inner.keys.find_even_unusable(text));
@@ -115,10 +107,7 @@ fn lacks_role<P: Principal>(verified: &Verified) -> ApiError {
     ApiError::new(Code::Forbidden, message).by(&key.id, &key.scope)
 }
 
-async fn admit_token<S: Store>(
-    app: &AppState<S>,
-    parts: &Parts,
-) -> Result<TaskPrincipal, ApiError> {
+async fn admit_token(app: &AppState, parts: &Parts) -> Result<TaskPrincipal, ApiError> {
     let Some(text) = bearer(&parts.headers) else { return Err(invalid_token()) };
     let principal = verify(app, text, &mut TokenGrace::default()).await?;
     mark_authenticated(parts);
@@ -127,11 +116,7 @@ async fn admit_token<S: Store>(
 
 /// Metrics cover the work of all tenants. They are open to every caller of a listener that the operator opened;
 /// elsewhere they need an administrator or a reader of everything.
-fn admit_scraper<S: Store>(
-    app: &AppState<S>,
-    route: &Route,
-    parts: &Parts,
-) -> Result<(), ApiError> {
+fn admit_scraper(app: &AppState, route: &Route, parts: &Parts) -> Result<(), ApiError> {
     if app.has_open_metrics {
         mark_authenticated(parts);
         return Ok(());
@@ -167,12 +152,12 @@ fn mark_authenticated(parts: &Parts) {
 
 macro_rules! left_in_the_request {
     ($($principal:ty),+) => {$(
-        impl<S: Store> FromRequestParts<AppState<S>> for $principal {
+        impl FromRequestParts<AppState> for $principal {
             type Rejection = ApiError;
 
             async fn from_request_parts(
                 parts: &mut Parts,
-                _: &AppState<S>,
+                _: &AppState,
             ) -> Result<Self, ApiError> {
                 parts.extensions.remove().ok_or_else(audience_mismatch)
             }

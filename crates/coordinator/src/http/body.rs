@@ -13,7 +13,6 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use store::Store;
 use tokio::time::Instant;
 use wire::Code;
 
@@ -48,10 +47,10 @@ impl SlowBodyLimits {
 /// A JSON body of at most `MAX` bytes, not yet parsed. May be empty.
 pub(super) struct JsonBody<const MAX: usize>(pub(super) Bytes);
 
-impl<S: Store, const MAX: usize> FromRequest<AppState<S>> for JsonBody<MAX> {
+impl<const MAX: usize> FromRequest<AppState> for JsonBody<MAX> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &AppState<S>) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         check_encoding(&parts.headers)?;
         check_length(&parts.headers, MAX)?;

@@ -2,7 +2,7 @@
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
-use store::{Store, TaskKey};
+use store::TaskKey;
 use verdict::request::Caller;
 use verdict::{Span, TaskId};
 use wire::Code;
@@ -13,8 +13,8 @@ use super::token_grace::TokenGrace;
 use crate::admit::{TaskPrincipal, token};
 
 /// The attempt of a task token. Time in which the coordinator could not be reached does not expire it.
-pub(super) async fn verify<S: Store>(
-    app: &AppState<S>,
+pub(super) async fn verify(
+    app: &AppState,
     text: &str,
     token_grace: &mut TokenGrace,
 ) -> Result<TaskPrincipal, ApiError> {
@@ -40,10 +40,10 @@ pub(super) fn task_id(text: &str) -> Option<TaskId> {
 /// The run id in a path. A malformed id, a missing run and another tenant's run get the same answer (X13).
 pub(super) struct RunPath(pub(super) TaskId);
 
-impl<S: Store> FromRequestParts<AppState<S>> for RunPath {
+impl FromRequestParts<AppState> for RunPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &AppState<S>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, ApiError> {
         let Ok(Path(text)) = Path::<String>::from_request_parts(parts, app).await else {
             return Err(ApiError::run_not_found());
         };

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use store::{Store, TaskKey};
+use store::TaskKey;
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Answer, Refusal, Text};
 use wire::answers::CancelAccepted;
@@ -18,8 +18,8 @@ use super::submit::unexpected;
 use super::translate::{state, time};
 use crate::admit::ClientPrincipal;
 
-pub(super) async fn cancel<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn cancel(
+    State(app): State<AppState>,
     principal: ClientPrincipal,
     RunPath(run): RunPath,
     JsonBody(body): JsonBody<API_BYTES_MAX>,

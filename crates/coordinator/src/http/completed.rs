@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use store::Store;
 use verdict::{Answer, AttemptOutcome};
 use wire::answers::CompletedAck;
 use wire::requests::Completed;
@@ -17,8 +16,8 @@ use crate::admit::TaskPrincipal;
 use crate::item::Reply;
 use crate::requests::checked_report;
 
-pub(super) async fn completed<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn completed(
+    State(app): State<AppState>,
     principal: TaskPrincipal,
     Path(task): Path<String>,
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,

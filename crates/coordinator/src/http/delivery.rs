@@ -14,22 +14,22 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use store::{Store, TaskKey};
+use store::TaskKey;
 use verdict::LeaseId;
 
 use crate::coordinator::Coordinator;
 use crate::item::Granted;
 
-pub(super) struct Delivery<S: Store> {
-    coordinator: Arc<Coordinator<S>>,
+pub(super) struct Delivery {
+    coordinator: Arc<Coordinator>,
     grants: Vec<(TaskKey, LeaseId)>,
     /// `None` once the connection has requested it.
     answer: Option<Bytes>,
 }
 
-impl<S: Store> Delivery<S> {
+impl Delivery {
     pub(super) fn new(
-        coordinator: Arc<Coordinator<S>>,
+        coordinator: Arc<Coordinator>,
         granted: Vec<Granted>,
         answer: Vec<u8>,
     ) -> Self {
@@ -38,7 +38,7 @@ impl<S: Store> Delivery<S> {
     }
 }
 
-impl<S: Store> http_body::Body for Delivery<S> {
+impl http_body::Body for Delivery {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
@@ -59,9 +59,9 @@ impl<S: Store> http_body::Body for Delivery<S> {
     }
 }
 
-impl<S: Store> Unpin for Delivery<S> {}
+impl Unpin for Delivery {}
 
-impl<S: Store> Drop for Delivery<S> {
+impl Drop for Delivery {
     fn drop(&mut self) {
         if self.answer.is_some() {
             self.coordinator.release(std::mem::take(&mut self.grants));
@@ -69,7 +69,7 @@ impl<S: Store> Drop for Delivery<S> {
     }
 }
 
-impl<S: Store> IntoResponse for Delivery<S> {
+impl IntoResponse for Delivery {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::new(self));
         let json = HeaderValue::from_static("application/json");

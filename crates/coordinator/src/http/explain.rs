@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use store::{Browse, Failure, QueuePause, Store, StoreStatus, StoredTask, TaskKey};
+use store::{Browse, Failure, QueuePause, StoreStatus, StoredTask, TaskKey};
 use verdict::explain::{Gate as Rule, explain as gates_of};
 use verdict::{Headroom, Moment, Name, Progress, Reason, Rules, Subject, Task, Time};
 use wire::answers::{Explanation, Gate};
@@ -21,8 +21,8 @@ use crate::allowances::{Allowances, RateStanding};
 /// Counting stops here: beyond this, the exact number helps no reader.
 const AHEAD_MAX: usize = 10_000;
 
-pub(super) async fn explain<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn explain(
+    State(app): State<AppState>,
     principal: ReaderPrincipal,
     RunPath(run): RunPath,
 ) -> Result<Json<Explanation>, ApiError> {
@@ -58,10 +58,7 @@ pub(super) async fn explain<S: Store>(
 }
 
 /// The pause of the task's queue, if it has one.
-async fn find_pause<S: Store>(
-    app: &AppState<S>,
-    subject: &Subject,
-) -> Result<Option<QueuePause>, ApiError> {
+async fn find_pause(app: &AppState, subject: &Subject) -> Result<Option<QueuePause>, ApiError> {
     let Subject::Live(task) = subject else { return Ok(None) };
     let paused = app.read(Duration::ZERO, app.coordinator.browse().paused_queues()).await?;
     let is_ours = |pause: &&QueuePause| pause.scope == task.scope && pause.queue == task.queue;
@@ -76,8 +73,8 @@ fn paused(pause: &QueuePause) -> Gate {
 }
 
 /// The rules allow a grant: does a worker poll for it, and what is ahead of it?
-async fn ready<S: Store>(
-    app: &AppState<S>,
+async fn ready(
+    app: &AppState,
     key: &TaskKey,
     task: &Task,
     since: Time,
@@ -142,7 +139,7 @@ fn rate_gate(allowances: &Allowances, tenant: &Name, now: Time) -> Option<Gate> 
 }
 
 /// The quota blocks no existing run, only new ones.
-async fn runs_gate<S: Store>(app: &AppState<S>, tenant: &Name) -> Result<Option<Gate>, ApiError> {
+async fn runs_gate(app: &AppState, tenant: &Name) -> Result<Option<Gate>, ApiError> {
     let Some(quota) = app.coordinator.allowances().quota(tenant) else { return Ok(None) };
     let tenants = std::slice::from_ref(tenant);
     let counted = app.read(Duration::ZERO, app.coordinator.unfinished(tenants)).await?;

@@ -10,7 +10,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
-use store::Store;
 use tokio_util::task::TaskTracker;
 use wire::answers::{Ready, ReadyCheck, Version};
 
@@ -51,7 +50,7 @@ impl Probes {
 }
 
 /// Work is processed: an empty batch completed a round. Send no traffic if this fails.
-pub(super) async fn readyz<S: Store>(State(app): State<AppState<S>>) -> Response {
+pub(super) async fn readyz(State(app): State<AppState>) -> Response {
     let detail = app.inner.probes.join(&app.inner.background, || progress(app.clone())).await;
     let ready = detail.is_none();
     let mut checks = vec![ReadyCheck { name: "progress".into(), ok: ready, detail }];
@@ -61,7 +60,7 @@ pub(super) async fn readyz<S: Store>(State(app): State<AppState<S>>) -> Response
 }
 
 /// What keeps work from being processed, if anything.
-async fn progress<S: Store>(app: AppState<S>) -> Option<String> {
+async fn progress(app: AppState) -> Option<String> {
     let timeout = app.inner.timeouts.progress;
     match tokio::time::timeout(timeout, app.coordinator.is_progressing()).await {
         Ok(Ok(())) => None,

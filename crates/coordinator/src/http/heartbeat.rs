@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use store::Store;
 use verdict::{Answer, Progress, Text, request};
 use wire::answers::HeartbeatAck;
 use wire::requests::Heartbeat;
@@ -16,8 +15,8 @@ use super::translate::time;
 use crate::admit::TaskPrincipal;
 use crate::item::Reply;
 
-pub(super) async fn heartbeat<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn heartbeat(
+    State(app): State<AppState>,
     principal: TaskPrincipal,
     Path(task): Path<String>,
     JsonBody(body): JsonBody<HEARTBEAT_BYTES_MAX>,
@@ -40,8 +39,8 @@ pub(super) fn progress(percent: Option<f64>, message: Option<String>) -> Option<
     Some(Progress { percent, message: message.map(Text::from) })
 }
 
-pub(super) fn acknowledge<S: Store>(
-    app: &AppState<S>,
+pub(super) fn acknowledge(
+    app: &AppState,
     principal: &TaskPrincipal,
     reply: Reply,
 ) -> Result<HeartbeatAck, ApiError> {

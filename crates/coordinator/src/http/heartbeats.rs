@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use store::{Store, TaskKey};
+use store::TaskKey;
 use verdict::request::Heartbeat;
 use wire::answers::{HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers};
 use wire::requests::HeartbeatItem;
@@ -20,8 +20,8 @@ use crate::admit::{LeaseHolderPrincipal, TaskPrincipal};
 /// A batch answers 200, whatever the outcome of its items.
 const OK: u16 = 200;
 
-pub(super) async fn heartbeats<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn heartbeats(
+    State(app): State<AppState>,
     principal: LeaseHolderPrincipal,
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
 ) -> Result<Json<HeartbeatAnswers>, ApiError> {
@@ -52,8 +52,8 @@ pub(super) async fn heartbeats<S: Store>(
     Ok(Json(HeartbeatAnswers { answers, server_time: app.server_time() }))
 }
 
-async fn prepare<S: Store>(
-    app: &AppState<S>,
+async fn prepare(
+    app: &AppState,
     principal: &LeaseHolderPrincipal,
     item: HeartbeatItem,
     token_grace: &mut TokenGrace,

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::sse::{Event as SentEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
-use store::{Browse, Failure, RowsAfter, Store, TaskKey};
+use store::{Browse, Failure, RowsAfter, TaskKey};
 use verdict::Subject;
 use wire::answers::{History, HistoryEntry};
 use wire::limits::PAGE_ITEMS_DEFAULT;
@@ -32,8 +32,8 @@ const STREAM_POLL_INTERVAL: Duration = Duration::from_secs(15);
 const EVENT_STREAM: &str = "text/event-stream";
 const LAST_EVENT_ID: &str = "last-event-id";
 
-pub(super) async fn history<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn history(
+    State(app): State<AppState>,
     principal: ReaderPrincipal,
     RunPath(run): RunPath,
     headers: HeaderMap,
@@ -70,8 +70,8 @@ fn wants_stream(headers: &HeaderMap) -> bool {
 }
 
 /// Entries after a position; waits for the first one while there is none and the run goes on.
-async fn news<S: Store>(
-    app: &AppState<S>,
+async fn news(
+    app: &AppState,
     key: &TaskKey,
     after: u32,
     limit: usize,
@@ -86,13 +86,13 @@ async fn news<S: Store>(
 }
 
 /// Read before the entries, so that an end in between leads to one more read.
-async fn is_over<S: Store>(app: &AppState<S>, key: &TaskKey) -> Result<bool, Failure> {
+async fn is_over(app: &AppState, key: &TaskKey) -> Result<bool, Failure> {
     let found = app.coordinator.browse().find(key).await?;
     Ok(!found.is_some_and(|found| matches!(found.subject, Subject::Live(_))))
 }
 
-async fn page<S: Store>(
-    app: &AppState<S>,
+async fn page(
+    app: &AppState,
     key: &TaskKey,
     after: u32,
     limit: usize,
@@ -111,8 +111,8 @@ async fn page<S: Store>(
 }
 
 /// Streams entries as they are written, until the run has ended and all of them were sent.
-fn follow<S: Store>(
-    app: AppState<S>,
+fn follow(
+    app: AppState,
     key: TaskKey,
     after: u32,
 ) -> impl Stream<Item = Result<SentEvent, Infallible>> {

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use store::{ApiKey, Store};
+use store::ApiKey;
 use verdict::{Name, Span, Text};
 use wire::Code;
 use wire::admin::{CreateKey, Key, Keys, NewKey as NewKeyAnswer, RotateKey};
@@ -18,8 +18,8 @@ use crate::admit::administer::{KeyChange, KeyChangeError, change};
 use crate::admit::api_key::{NewSecret, limit_to_queues};
 use crate::admit::{AdminPrincipal, NewKey, Role};
 
-pub(super) async fn create<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn create(
+    State(app): State<AppState>,
     principal: AdminPrincipal,
     request: RequestId,
     JsonBody(body): JsonBody<API_BYTES_MAX>,
@@ -46,18 +46,15 @@ pub(super) async fn create<S: Store>(
     Ok((StatusCode::CREATED, Json(answer)).into_response())
 }
 
-pub(super) async fn list<S: Store>(
-    State(app): State<AppState<S>>,
-    principal: AdminPrincipal,
-) -> Json<Keys> {
+pub(super) async fn list(State(app): State<AppState>, principal: AdminPrincipal) -> Json<Keys> {
     let reach = principal.reach();
     let all = app.inner.keys.all();
     let reached = all.iter().filter(|key| reach.includes(&key.scope));
     Json(Keys { keys: reached.map(|key| view(key)).collect() })
 }
 
-pub(super) async fn rotate<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn rotate(
+    State(app): State<AppState>,
     principal: AdminPrincipal,
     Path(id): Path<String>,
     request: RequestId,
@@ -73,8 +70,8 @@ pub(super) async fn rotate<S: Store>(
     Ok(Json(NewKeyAnswer { key, secret: text }))
 }
 
-pub(super) async fn revoke<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn revoke(
+    State(app): State<AppState>,
     principal: AdminPrincipal,
     Path(id): Path<String>,
     request: RequestId,
@@ -83,8 +80,8 @@ pub(super) async fn revoke<S: Store>(
     carry_out(&app, &principal, request, key_change).await.map(Json)
 }
 
-async fn carry_out<S: Store>(
-    app: &AppState<S>,
+async fn carry_out(
+    app: &AppState,
     principal: &AdminPrincipal,
     RequestId(request): RequestId,
     key_change: KeyChange,

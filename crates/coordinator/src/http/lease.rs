@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use store::{Resources, Spec, Store};
+use store::{Resources, Spec};
 use verdict::{Name, Scope, Task, Text};
 use wire::Code;
 use wire::answers::{Envelope, Leases, Signal};
@@ -20,8 +20,8 @@ use super::translate::{json, time};
 use crate::admit::{TokenScope, WorkerPrincipal, token};
 use crate::item::{Granted, Poll};
 
-pub(super) async fn lease<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn lease(
+    State(app): State<AppState>,
     principal: WorkerPrincipal,
     JsonBody(body): JsonBody<API_BYTES_MAX>,
 ) -> Result<Response, ApiError> {
@@ -67,7 +67,7 @@ fn poll(scope: &Scope, request: LeaseRequest, wait: Duration) -> Poll {
     }
 }
 
-fn envelope<S: Store>(app: &AppState<S>, granted: &Granted) -> Envelope {
+fn envelope(app: &AppState, granted: &Granted) -> Envelope {
     let Granted { task, spec, at } = granted;
     let lease = task.lease().expect("a granted task has a lease");
     let issued = token::issue(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use store::{Store, TenantLimits};
+use store::TenantLimits;
 use verdict::{Name, Time};
 use wire::Code;
 use wire::admin::{Limits, SetLimits, TenantLimits as View};
@@ -18,8 +18,8 @@ use crate::admit::administer::{Reach, set_limits};
 use crate::admit::{AdminPrincipal, AuditorPrincipal};
 use crate::allowances::Allowances;
 
-pub(super) async fn list<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn list(
+    State(app): State<AppState>,
     principal: AuditorPrincipal,
 ) -> Result<Json<Limits>, ApiError> {
     let reach = principal.reach();
@@ -34,8 +34,8 @@ pub(super) async fn list<S: Store>(
     Ok(Json(Limits { limits }))
 }
 
-pub(super) async fn set<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn set(
+    State(app): State<AppState>,
     principal: AdminPrincipal,
     RequestId(request): RequestId,
     JsonBody(body): JsonBody<API_BYTES_MAX>,
@@ -67,10 +67,7 @@ pub(super) async fn set<S: Store>(
 }
 
 /// Each tenant's limits with their current use.
-async fn views<S: Store>(
-    app: &AppState<S>,
-    all: &[Arc<TenantLimits>],
-) -> Result<Vec<View>, ApiError> {
+async fn views(app: &AppState, all: &[Arc<TenantLimits>]) -> Result<Vec<View>, ApiError> {
     let tenants: Vec<Name> = all.iter().map(|limits| limits.tenant.clone()).collect();
     let unfinished = app.read(Duration::ZERO, app.coordinator.unfinished(&tenants)).await?;
     let (allowances, now) = (app.coordinator.allowances(), app.coordinator.now());

@@ -11,7 +11,7 @@ use axum::response::IntoResponse;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use store::{Browse, Store};
+use store::Browse;
 use wire::Code;
 
 use super::api_error::ApiError;
@@ -20,7 +20,7 @@ use super::queue_counts::{CachedCounts, QueueCounts};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-pub(super) async fn metrics<S: Store>(State(app): State<AppState<S>>) -> impl IntoResponse {
+pub(super) async fn metrics(State(app): State<AppState>) -> impl IntoResponse {
     let cached = app.inner.queue_counts.clone();
     let reading = || read(app.clone());
     let cached =
@@ -39,7 +39,7 @@ pub(super) async fn only_metrics() -> ApiError {
 
 /// Counts unfinished tasks. Stops if that takes too long or the coordinator ends, and then releases the
 /// store.
-async fn read<S: Store>(app: AppState<S>) -> Option<QueueCounts> {
+async fn read(app: AppState) -> Option<QueueCounts> {
     let depths = tokio::select! {
         depths = app.coordinator.browse().queues(None) => depths,
         () = tokio::time::sleep(app.inner.timeouts.answer) => {
@@ -61,7 +61,7 @@ async fn read<S: Store>(app: AppState<S>) -> Option<QueueCounts> {
 }
 
 /// Values that are read at scrape time. Unknown ones are left out.
-fn gauges<S: Store>(cached: Option<&CachedCounts>, app: &AppState<S>) -> Registry {
+fn gauges(cached: Option<&CachedCounts>, app: &AppState) -> Registry {
     let mut registry = Registry::default();
     let rules = u64::from(app.coordinator.store().status().rules);
     register_gauge(&mut registry, "tenure_rules_version", "Version of the rules in force", rules);

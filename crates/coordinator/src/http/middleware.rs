@@ -13,7 +13,6 @@ use axum::http::{HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use store::Store;
 use wire::Code;
 
 use super::api_error::ApiError;
@@ -28,10 +27,10 @@ const URI_BYTES_MAX: usize = 4 * 1024;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The state of the middleware: the application, and the table of routes.
-type Served<S> = (AppState<S>, Arc<RouteIndex>);
+type Served = (AppState, Arc<RouteIndex>);
 
-pub(super) async fn handle<S: Store>(
-    State((app, routes)): State<Served<S>>,
+pub(super) async fn handle(
+    State((app, routes)): State<Served>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -57,8 +56,8 @@ pub(super) async fn handle<S: Store>(
 }
 
 /// The route's answer, once the path is well-formed and the caller is one the route accepts.
-async fn answer<S: Store>(
-    app: &AppState<S>,
+async fn answer(
+    app: &AppState,
     matched: &MatchedRequest<'_>,
     request: Request,
     next: Next,
@@ -70,8 +69,8 @@ async fn answer<S: Store>(
     next.run(Request::from_parts(parts, body)).await
 }
 
-async fn admit<S: Store>(
-    app: &AppState<S>,
+async fn admit(
+    app: &AppState,
     matched: &MatchedRequest<'_>,
     parts: &mut Parts,
 ) -> Result<(), ApiError> {
@@ -133,8 +132,8 @@ fn check_spelling(uri: &Uri) -> Result<(), ApiError> {
 }
 
 /// Writes the problem body of a refused request.
-fn attach_problem<S: Store>(
-    app: &AppState<S>,
+fn attach_problem(
+    app: &AppState,
     mut response: Response,
     matched: &MatchedRequest<'_>,
     request_id: &str,
@@ -210,13 +209,13 @@ mod tests {
     fn open<T: 'static>(
         path: &'static str,
         audience: Audience,
-        handler: impl Handler<T, AppState<MemoryStore>>,
-    ) -> ServedRoute<MemoryStore> {
+        handler: impl Handler<T, AppState>,
+    ) -> ServedRoute {
         get(path, audience, RateClass::Exempt, None, handler)
     }
 
     /// What a coordinator with one key answers to that key.
-    async fn ask(table: Vec<ServedRoute<MemoryStore>>, path: &str) -> Response {
+    async fn ask(table: Vec<ServedRoute>, path: &str) -> Response {
         let store = MemoryStore::new(Arc::new(ManualClock::default()));
         let options = Options { entropy: Box::new(SeededEntropy::new(1)), ..Options::default() };
         let coordinator = Coordinator::start(store, options).await.unwrap();

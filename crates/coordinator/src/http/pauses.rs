@@ -4,7 +4,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use store::{QueuePause, Store};
+use store::QueuePause;
 use verdict::{Name, Scope, Text};
 use wire::Code;
 use wire::pausing::{Pause, PauseQueue, QueueStatus, ResumeQueue};
@@ -16,8 +16,8 @@ use super::translate::{scope_or, time};
 use crate::admit::AdminPrincipal;
 use crate::admit::pausing::{PauseError, Wanted, change};
 
-pub(super) async fn pause<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn pause(
+    State(app): State<AppState>,
     principal: AdminPrincipal,
     Path(queue): Path<String>,
     request: RequestId,
@@ -29,8 +29,8 @@ pub(super) async fn pause<S: Store>(
     carry_out(&app, &principal, request, (scope, queue), wanted).await
 }
 
-pub(super) async fn resume<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn resume(
+    State(app): State<AppState>,
     principal: AdminPrincipal,
     Path(queue): Path<String>,
     request: RequestId,
@@ -41,8 +41,8 @@ pub(super) async fn resume<S: Store>(
     carry_out(&app, &principal, request, (scope, queue), Wanted::Resumed).await
 }
 
-async fn carry_out<S: Store>(
-    app: &AppState<S>,
+async fn carry_out(
+    app: &AppState,
     principal: &AdminPrincipal,
     RequestId(request): RequestId,
     (scope, queue): (Scope, String),

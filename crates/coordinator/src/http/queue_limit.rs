@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use store::{Browse, Store, TaskKey};
+use store::{Browse, TaskKey};
 use verdict::Name;
 use wire::Code;
 
@@ -23,8 +23,8 @@ const RUN: &str = "{run}";
 
 /// Passes a principal on unless the path names a run of a queue that it may not use. A run never changes its queue, so
 /// the check holds for everything that the handler does later.
-pub(super) async fn check_run<S: Store, P: Principal>(
-    app: &AppState<S>,
+pub(super) async fn check_run<P: Principal>(
+    app: &AppState,
     route: &Route,
     principal: P,
     parts: &mut Parts,

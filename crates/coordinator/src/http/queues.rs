@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use store::{Browse, QueueDepth, QueuePause, Store};
+use store::{Browse, QueueDepth, QueuePause};
 use wire::answers::{QueueView, Queues};
 
 use super::api_error::ApiError;
@@ -15,8 +15,8 @@ use super::translate::time;
 use crate::admit::ReaderPrincipal;
 use crate::admit::principals::Principal;
 
-pub(super) async fn queues<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn queues(
+    State(app): State<AppState>,
     principal: ReaderPrincipal,
 ) -> Result<Json<Queues>, ApiError> {
     let (browse, scope) = (app.coordinator.browse(), principal.scope());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
-use store::{Browse, Failure, RowsAfter, Store, TaskKey};
+use store::{Browse, Failure, RowsAfter, TaskKey};
 use verdict::event::Submitted;
 use verdict::{ClosedAttempt, Digest, Done, Event, Subject, record as provenance};
 use wire::Code;
@@ -23,8 +23,8 @@ use crate::admit::ReaderPrincipal;
 /// The most attempts in one answer: all of them, except for runs that were lost many times.
 const PAGE: u32 = *PAGE_ITEMS.end() as u32;
 
-pub(super) async fn record<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn record(
+    State(app): State<AppState>,
     principal: ReaderPrincipal,
     RunPath(run): RunPath,
     uri: Uri,
@@ -60,8 +60,8 @@ struct Provenance {
 }
 
 /// `None` where the history does not begin with a submission.
-async fn provenance_of<S: Store>(
-    app: &AppState<S>,
+async fn provenance_of(
+    app: &AppState,
     key: &TaskKey,
     done: &Done,
     asked: &RecordQuery,

@@ -3,7 +3,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use store::{Store, TaskKey};
+use store::TaskKey;
 use verdict::request;
 use wire::answers::{CompletedAck, ReportAnswer, ReportAnswers};
 use wire::requests::{Completed, Report};
@@ -21,8 +21,8 @@ use crate::requests::checked_report;
 /// A batch answers 200, whatever the outcome of its items.
 const OK: u16 = 200;
 
-pub(super) async fn reports<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn reports(
+    State(app): State<AppState>,
     principal: LeaseHolderPrincipal,
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
 ) -> Result<Json<ReportAnswers>, ApiError> {
@@ -48,8 +48,8 @@ pub(super) async fn reports<S: Store>(
 }
 
 /// The same checks as for a single call, in the same order.
-async fn prepare<S: Store>(
-    app: &AppState<S>,
+async fn prepare(
+    app: &AppState,
     principal: &LeaseHolderPrincipal,
     item: Report,
     token_grace: &mut TokenGrace,

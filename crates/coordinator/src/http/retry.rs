@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use store::{Browse, Failure, Store, StoredTask, TaskKey};
+use store::{Browse, Failure, StoredTask, TaskKey};
 use verdict::Text;
 use verdict::event::Submitted;
 use verdict::redrive::NotRetryable;
@@ -22,8 +22,8 @@ use super::translate::state;
 use crate::admit::ClientPrincipal;
 use crate::retries::{self, RetryCall, RetryRefused};
 
-pub(super) async fn retry<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn retry(
+    State(app): State<AppState>,
     principal: ClientPrincipal,
     RunPath(run): RunPath,
     headers: HeaderMap,
@@ -47,10 +47,7 @@ fn call(headers: &HeaderMap) -> Result<RetryCall, ApiError> {
 }
 
 /// The run with its submission. A run whose history is missing cannot be submitted again: its settings are unknown.
-async fn find<S: Store>(
-    app: &AppState<S>,
-    key: &TaskKey,
-) -> Result<Option<(StoredTask, Submitted)>, Failure> {
+async fn find(app: &AppState, key: &TaskKey) -> Result<Option<(StoredTask, Submitted)>, Failure> {
     let Some(found) = app.coordinator.browse().find(key).await? else { return Ok(None) };
     Ok(submitted(app, key).await?.map(|submitted| (found, submitted)))
 }

@@ -16,7 +16,6 @@ use axum::extract::MatchedPath;
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
-use store::Store;
 
 use super::app_state::AppState;
 use super::{
@@ -73,91 +72,79 @@ pub struct Route {
 }
 
 /// A route with its handler.
-pub(super) struct ServedRoute<S: Store> {
+pub(super) struct ServedRoute {
     route: Route,
-    handler: MethodRouter<AppState<S>>,
+    handler: MethodRouter<AppState>,
 }
 
 /// The table.
-fn table<S: Store>() -> Vec<ServedRoute<S>> {
+fn table() -> Vec<ServedRoute> {
     use Audience::{
         Admin, Anyone, Auditor, Client, LeaseHolder, Reader, Scraper, TaskToken, Worker,
     };
     use PriorityClass::{Leased, NewWork};
     use RateClass::{Exempt, Tenant};
     vec![
-        post("/v1/runs", Client, Tenant, Some(NewWork), submit::submit::<S>),
-        get("/v1/runs", Reader, Tenant, None, runs::list::<S>),
-        get("/v1/runs/{run}", Reader, Tenant, None, runs::show::<S>),
-        post("/v1/runs/{run}/cancel", Client, Tenant, Some(NewWork), cancel::cancel::<S>),
-        post("/v1/runs/{run}/retry", Client, Tenant, Some(NewWork), retry::retry::<S>),
-        get("/v1/runs/{run}/history", Reader, Tenant, None, history::history::<S>),
-        get("/v1/runs/{run}/record", Reader, Tenant, None, record::record::<S>),
-        get("/v1/runs/{run}/explain", Reader, Tenant, None, explain::explain::<S>),
-        get("/v1/queues", Reader, Tenant, None, queues::queues::<S>),
-        post("/v1/queues/{queue}/pause", Admin, Exempt, Some(NewWork), pauses::pause::<S>),
-        post("/v1/queues/{queue}/resume", Admin, Exempt, Some(NewWork), pauses::resume::<S>),
-        get("/v1/workers", Reader, Tenant, None, workers::workers::<S>),
-        post("/v1/leases", Worker, Tenant, Some(NewWork), lease::lease::<S>),
-        post("/v1/tasks/{task}/started", TaskToken, Exempt, Some(Leased), started::started::<S>),
-        post(
-            "/v1/tasks/{task}/heartbeat",
-            TaskToken,
-            Exempt,
-            Some(Leased),
-            heartbeat::heartbeat::<S>,
-        ),
-        post(
-            "/v1/tasks/{task}/completed",
-            TaskToken,
-            Exempt,
-            Some(Leased),
-            completed::completed::<S>,
-        ),
-        post("/v1/reports", LeaseHolder, Exempt, Some(Leased), reports::reports::<S>),
-        post("/v1/starts", LeaseHolder, Exempt, Some(Leased), starts::starts::<S>),
-        post("/v1/heartbeats", LeaseHolder, Exempt, Some(Leased), heartbeats::heartbeats::<S>),
-        post("/v1/keys", Admin, Exempt, Some(NewWork), keys::create::<S>),
-        get("/v1/keys", Admin, Exempt, None, keys::list::<S>),
-        post("/v1/keys/{key}/rotate", Admin, Exempt, Some(NewWork), keys::rotate::<S>),
-        post("/v1/keys/{key}/revoke", Admin, Exempt, Some(NewWork), keys::revoke::<S>),
-        post("/v1/signing-keys/rotate", Admin, Exempt, Some(NewWork), signing::rotate::<S>),
-        post("/v1/limits", Admin, Exempt, Some(NewWork), limits::set::<S>),
-        get("/v1/limits", Auditor, Exempt, None, limits::list::<S>),
-        get("/v1/set-aside", Auditor, Exempt, None, set_aside::list::<S>),
-        get("/v1/audit", Auditor, Exempt, None, audit::audit::<S>),
-        get("/v1/audit/verify", Auditor, Exempt, None, audit::verify::<S>),
+        post("/v1/runs", Client, Tenant, Some(NewWork), submit::submit),
+        get("/v1/runs", Reader, Tenant, None, runs::list),
+        get("/v1/runs/{run}", Reader, Tenant, None, runs::show),
+        post("/v1/runs/{run}/cancel", Client, Tenant, Some(NewWork), cancel::cancel),
+        post("/v1/runs/{run}/retry", Client, Tenant, Some(NewWork), retry::retry),
+        get("/v1/runs/{run}/history", Reader, Tenant, None, history::history),
+        get("/v1/runs/{run}/record", Reader, Tenant, None, record::record),
+        get("/v1/runs/{run}/explain", Reader, Tenant, None, explain::explain),
+        get("/v1/queues", Reader, Tenant, None, queues::queues),
+        post("/v1/queues/{queue}/pause", Admin, Exempt, Some(NewWork), pauses::pause),
+        post("/v1/queues/{queue}/resume", Admin, Exempt, Some(NewWork), pauses::resume),
+        get("/v1/workers", Reader, Tenant, None, workers::workers),
+        post("/v1/leases", Worker, Tenant, Some(NewWork), lease::lease),
+        post("/v1/tasks/{task}/started", TaskToken, Exempt, Some(Leased), started::started),
+        post("/v1/tasks/{task}/heartbeat", TaskToken, Exempt, Some(Leased), heartbeat::heartbeat),
+        post("/v1/tasks/{task}/completed", TaskToken, Exempt, Some(Leased), completed::completed),
+        post("/v1/reports", LeaseHolder, Exempt, Some(Leased), reports::reports),
+        post("/v1/starts", LeaseHolder, Exempt, Some(Leased), starts::starts),
+        post("/v1/heartbeats", LeaseHolder, Exempt, Some(Leased), heartbeats::heartbeats),
+        post("/v1/keys", Admin, Exempt, Some(NewWork), keys::create),
+        get("/v1/keys", Admin, Exempt, None, keys::list),
+        post("/v1/keys/{key}/rotate", Admin, Exempt, Some(NewWork), keys::rotate),
+        post("/v1/keys/{key}/revoke", Admin, Exempt, Some(NewWork), keys::revoke),
+        post("/v1/signing-keys/rotate", Admin, Exempt, Some(NewWork), signing::rotate),
+        post("/v1/limits", Admin, Exempt, Some(NewWork), limits::set),
+        get("/v1/limits", Auditor, Exempt, None, limits::list),
+        get("/v1/set-aside", Auditor, Exempt, None, set_aside::list),
+        get("/v1/audit", Auditor, Exempt, None, audit::audit),
+        get("/v1/audit/verify", Auditor, Exempt, None, audit::verify),
         get("/livez", Anyone, Exempt, None, health::livez),
-        get("/readyz", Anyone, Exempt, None, health::readyz::<S>),
+        get("/readyz", Anyone, Exempt, None, health::readyz),
         get("/version", Anyone, Exempt, None, health::version),
-        get("/metrics", Scraper, Exempt, None, metrics::metrics::<S>),
+        get("/metrics", Scraper, Exempt, None, metrics::metrics),
         get("/openapi.json", Anyone, Exempt, None, openapi::openapi),
         get("/errors/{page}", Anyone, Exempt, None, errors::explain),
     ]
 }
 
 /// What is known about every route.
-pub fn routes<S: Store>() -> Vec<Route> {
-    table::<S>().into_iter().map(|served| served.route).collect()
+pub fn routes() -> Vec<Route> {
+    table().into_iter().map(|served| served.route).collect()
 }
 
 /// Every route, ready to be served.
-pub fn router<S: Store>(app: AppState<S>) -> Router {
+pub fn router(app: AppState) -> Router {
     serve(table(), middleware::not_found, app)
 }
 
 /// `/metrics` and nothing else, for a listener that the operator opened to scrapers.
-pub(crate) fn router_of_metrics<S: Store>(app: AppState<S>) -> Router {
+pub(crate) fn router_of_metrics(app: AppState) -> Router {
     let mut table = table();
     table.retain(|served| served.route.audience == Audience::Scraper);
     serve(table, metrics::only_metrics, app)
 }
 
 /// A router over `table` that answers every other path with `not_found`.
-pub(super) fn serve<S: Store, T: 'static>(
-    table: Vec<ServedRoute<S>>,
-    not_found: impl Handler<T, AppState<S>>,
-    app: AppState<S>,
+pub(super) fn serve<T: 'static>(
+    table: Vec<ServedRoute>,
+    not_found: impl Handler<T, AppState>,
+    app: AppState,
 ) -> Router {
     let index = Arc::new(RouteIndex::of(table.iter().map(|served| &served.route)));
     let router = table.into_iter().fold(Router::new(), |router, ServedRoute { route, handler }| {
@@ -166,7 +153,7 @@ pub(super) fn serve<S: Store, T: 'static>(
     router
         .fallback(not_found)
         .method_not_allowed_fallback(middleware::method_not_allowed)
-        .layer(axum::middleware::from_fn_with_state((app.clone(), index), middleware::handle::<S>))
+        .layer(axum::middleware::from_fn_with_state((app.clone(), index), middleware::handle))
         .with_state(app)
 }
 
@@ -196,24 +183,24 @@ pub(super) fn answering<'a>(rows: &'a [Route], method: &Method) -> Option<&'a Ro
     rows.iter().find(|row| row.method == *method)
 }
 
-pub(super) fn get<S: Store, T: 'static>(
+pub(super) fn get<T: 'static>(
     path: &'static str,
     audience: Audience,
     rate: RateClass,
     intake: Option<PriorityClass>,
-    handler: impl Handler<T, AppState<S>>,
-) -> ServedRoute<S> {
+    handler: impl Handler<T, AppState>,
+) -> ServedRoute {
     let route = Route { method: Method::GET, path, audience, rate, intake };
     ServedRoute { route, handler: on(MethodFilter::GET, handler) }
 }
 
-fn post<S: Store, T: 'static>(
+fn post<T: 'static>(
     path: &'static str,
     audience: Audience,
     rate: RateClass,
     intake: Option<PriorityClass>,
-    handler: impl Handler<T, AppState<S>>,
-) -> ServedRoute<S> {
+    handler: impl Handler<T, AppState>,
+) -> ServedRoute {
     let route = Route { method: Method::POST, path, audience, rate, intake };
     ServedRoute { route, handler: on(MethodFilter::POST, handler) }
 }

@@ -1,7 +1,7 @@
 //! A run as the API shows it: the task, its submission, and how it ended.
 
 use store::{
-    Bodies, Browse, Entry, Failure, Listed, Refused, RowsAfter, Spec, Store, StoredTask, TaskKey,
+    Bodies, Browse, Entry, Failure, Listed, Refused, RowsAfter, Spec, StoredTask, TaskKey,
     TaskOverview,
 };
 use verdict::event::Submitted;
@@ -13,10 +13,7 @@ use super::app_state::AppState;
 use super::translate::{category, json, state, time, worker_verdict};
 
 /// Reads a run's submission from its first history entry: an ended task keeps no policy.
-pub(super) async fn submitted<S: Store>(
-    app: &AppState<S>,
-    key: &TaskKey,
-) -> Result<Option<Submitted>, Failure> {
+pub(super) async fn submitted(app: &AppState, key: &TaskKey) -> Result<Option<Submitted>, Failure> {
     let first = app.coordinator.browse().rows(key, RowsAfter::Entry(0), 1).await?.history;
     Ok(first.into_iter().next().and_then(submission))
 }

@@ -5,9 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
-use store::{
-    Bodies, Browse, Failure, Filter, LabelFilter, Store, StoredTask, TaskKey, TaskOverview,
-};
+use store::{Bodies, Browse, Failure, Filter, LabelFilter, StoredTask, TaskKey, TaskOverview};
 use verdict::State as TaskState;
 use wire::answers::{Run, RunList};
 use wire::limits::PAGE_ITEMS_DEFAULT;
@@ -26,8 +24,8 @@ use crate::ids;
 /// The most refusals in one answer: more would show nothing new about a run.
 const REFUSED_MAX: usize = 1_000;
 
-pub(super) async fn show<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn show(
+    State(app): State<AppState>,
     principal: ReaderPrincipal,
     RunPath(run): RunPath,
     uri: Uri,
@@ -40,11 +38,7 @@ pub(super) async fn show<S: Store>(
 }
 
 /// The run when it has ended, or its state when the wait is over. Does not wait for a missing run.
-async fn find<S: Store>(
-    app: &AppState<S>,
-    key: &TaskKey,
-    wait: Duration,
-) -> Result<Option<Run>, Failure> {
+async fn find(app: &AppState, key: &TaskKey, wait: Duration) -> Result<Option<Run>, Failure> {
     let ended = if wait.is_zero() { None } else { wait_for_end(app, key, wait).await? };
     let overview = match ended {
         Some(overview) => overview,
@@ -56,8 +50,8 @@ async fn find<S: Store>(
 /// The run once it has ended. The first look is brief: a run that a client waits for has rarely ended
 /// yet. After a change the run has usually ended, and one read shows all of it. Where other coordinators
 /// write too, looks are frequent, and all of them are brief.
-async fn wait_for_end<S: Store>(
-    app: &AppState<S>,
+async fn wait_for_end(
+    app: &AppState,
     key: &TaskKey,
     wait: Duration,
 ) -> Result<Option<Option<TaskOverview>>, Failure> {
@@ -82,8 +76,8 @@ fn is_settled(found: Option<&StoredTask>) -> bool {
     found.is_none_or(|found| found.subject.state().is_none_or(TaskState::is_terminal))
 }
 
-pub(super) async fn list<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn list(
+    State(app): State<AppState>,
     principal: ReaderPrincipal,
     uri: Uri,
 ) -> Result<Json<RunList>, ApiError> {

@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use store::Store;
 use wire::Code;
 use wire::admin::{SetAside, TaskSetAside};
 
@@ -13,8 +12,8 @@ use crate::admit::AuditorPrincipal;
 use crate::admit::administer::Reach;
 use crate::set_aside::SetAsideTask;
 
-pub(super) async fn list<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn list(
+    State(app): State<AppState>,
     principal: AuditorPrincipal,
 ) -> Result<Json<SetAside>, ApiError> {
     if principal.reach() != Reach::Everything {

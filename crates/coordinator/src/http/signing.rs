@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use store::Store;
 use verdict::{Name, Span};
 use wire::Code;
 use wire::admin::{RotateSigning, SigningRotated};
@@ -17,8 +16,8 @@ use crate::admit::{AdminPrincipal, KeyringError, Rotation, token};
 /// Covers the longest lifetime of a token that was just signed, plus the leeway for clocks.
 const OVERLAP: Span = Span::from_millis(token::LIFETIME_MAX.millis() + token::LEEWAY.millis());
 
-pub(super) async fn rotate<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn rotate(
+    State(app): State<AppState>,
     principal: AdminPrincipal,
     RequestId(request): RequestId,
     JsonBody(body): JsonBody<API_BYTES_MAX>,

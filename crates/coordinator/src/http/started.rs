@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use store::Store;
 use verdict::{Answer, request};
 use wire::answers::StartedAck;
 use wire::requests::Started;
@@ -16,8 +15,8 @@ use super::translate::{instant, time};
 use crate::admit::TaskPrincipal;
 use crate::item::Reply;
 
-pub(super) async fn started<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn started(
+    State(app): State<AppState>,
     principal: TaskPrincipal,
     Path(task): Path<String>,
     JsonBody(body): JsonBody<HEARTBEAT_BYTES_MAX>,

@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use store::Store;
 use verdict::Answer;
 use wire::answers::{RunAccepted, SubmitResult, SubmitResults};
 use wire::requests::SubmitRun;
@@ -24,8 +23,8 @@ use crate::submit_defaults::SubmitDefaults;
 const KEY_HEADER: &str = "idempotency-key";
 const TRACE_HEADER: &str = "traceparent";
 
-pub(super) async fn submit<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn submit(
+    State(app): State<AppState>,
     principal: ClientPrincipal,
     headers: HeaderMap,
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
@@ -95,8 +94,8 @@ impl CallContext<'_> {
     }
 }
 
-async fn submit_one<S: Store>(
-    app: &AppState<S>,
+async fn submit_one(
+    app: &AppState,
     context: &CallContext<'_>,
     run: SubmitRun,
     key: Option<String>,
@@ -106,8 +105,8 @@ async fn submit_one<S: Store>(
 }
 
 /// Submits one run: 201, or 200 if it was submitted before under its key.
-pub(super) async fn answer_one<S: Store>(
-    app: &AppState<S>,
+pub(super) async fn answer_one(
+    app: &AppState,
     submission: Submission,
 ) -> Result<Response, ApiError> {
     let deciding = app.coordinator.submit(vec![submission]);
@@ -120,8 +119,8 @@ pub(super) async fn answer_one<S: Store>(
     Ok((status, Json(accepted)).into_response())
 }
 
-async fn submit_many<S: Store>(
-    app: &AppState<S>,
+async fn submit_many(
+    app: &AppState,
     context: &CallContext<'_>,
     runs: Vec<Result<SubmitRun, FieldError>>,
 ) -> Result<Response, ApiError> {

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use store::{Browse, RowsAfter, Store, TaskKey};
+use store::{Browse, RowsAfter, TaskKey};
 use tokio::sync::Semaphore;
 use verdict::token_grace::{StalledTime, may_be_extended};
 use verdict::{Name, Rate, RateUsage, Span, Time};
@@ -86,9 +86,9 @@ pub(super) struct TokenGrace {
 
 impl TokenGrace {
     /// Whether a token is expired only because of an outage of the coordinator.
-    pub(super) async fn covers<S: Store>(
+    pub(super) async fn covers(
         &mut self,
-        app: &AppState<S>,
+        app: &AppState,
         principal: &TaskPrincipal,
     ) -> Result<bool, ApiError> {
         let tenant = &principal.token().scope.tenant;
@@ -106,17 +106,14 @@ impl TokenGrace {
     }
 }
 
-fn rate_limited<S: Store>(app: &AppState<S>, wait: Span) -> ApiError {
+fn rate_limited(app: &AppState, wait: Span) -> ApiError {
     app.coordinator.metrics().count_limited(LimitKind::ExpiredTokens, 1);
     let message = "too many expired task tokens at once; wait for the time in Retry-After, or stop working on these tasks";
     let wait = Some(Duration::from_millis(wait.millis()));
     ApiError { retry_after: wait, ..ApiError::new(Code::TooManyRequests, message) }
 }
 
-async fn token_status<S: Store>(
-    app: &AppState<S>,
-    principal: &TaskPrincipal,
-) -> Result<TokenStatus, ApiError> {
+async fn token_status(app: &AppState, principal: &TaskPrincipal) -> Result<TokenStatus, ApiError> {
     let token = principal.token();
     let key = TaskKey { scope: token.scope.clone(), id: token.task };
     let reading = async {

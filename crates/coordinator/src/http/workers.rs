@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
-use store::{Browse, HeldLeases, Store};
+use store::{Browse, HeldLeases};
 use verdict::Name;
 use wire::answers::{WorkerLeases, WorkerPolls, WorkerView, Workers};
 use wire::limits::PAGE_ITEMS_DEFAULT;
@@ -25,8 +25,8 @@ use crate::item::{WaitingPolls, WaitingWorker};
 /// How many pairs of worker and queue one answer reads. Beyond it the page ends early.
 const HELD_MAX: usize = 10_000;
 
-pub(super) async fn workers<S: Store>(
-    State(app): State<AppState<S>>,
+pub(super) async fn workers(
+    State(app): State<AppState>,
     principal: ReaderPrincipal,
     uri: Uri,
 ) -> Result<Json<Workers>, ApiError> {

@@ -10,7 +10,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{Browse, Store};
+use store::{Browse, DynBrowse};
 use tokio::sync::{mpsc, watch as channel};
 use tokio::task::JoinHandle;
 use verdict::TaskId;
@@ -56,9 +56,9 @@ impl TraceSender {
 }
 
 /// Opens a queue into `exporter`. The task ends when all senders are gone and everything is exported.
-pub(crate) fn open<S: Store>(
+pub(crate) fn open(
     exporter: Arc<dyn SpanExport>,
-    store: S,
+    browse: DynBrowse,
     metrics: Metrics,
     ended: channel::Receiver<Option<StopReason>>,
 ) -> (TraceSender, JoinHandle<()>) {
@@ -66,13 +66,13 @@ pub(crate) fn open<S: Store>(
     let trace_sender = TraceSender { queue, metrics: metrics.clone() };
     let pause = PAUSE_FIRST;
     let exporter =
-        SpanExporter { exporter, store, metrics, ended, cache: TraceCache::default(), pause };
+        SpanExporter { exporter, browse, metrics, ended, cache: TraceCache::default(), pause };
     (trace_sender, tokio::spawn(exporter.run(trace_events)))
 }
 
-struct SpanExporter<S> {
+struct SpanExporter {
     exporter: Arc<dyn SpanExport>,
-    store: S,
+    browse: DynBrowse,
     metrics: Metrics,
     ended: channel::Receiver<Option<StopReason>>,
     cache: TraceCache,
@@ -80,7 +80,7 @@ struct SpanExporter<S> {
     pause: Duration,
 }
 
-impl<S: Store> SpanExporter<S> {
+impl SpanExporter {
     async fn run(mut self, mut trace_events: mpsc::Receiver<TraceEvent>) {
         let mut waiting = Vec::with_capacity(BATCH_MAX);
         while trace_events.recv_many(&mut waiting, BATCH_MAX).await > 0 {
@@ -117,7 +117,7 @@ impl<S: Store> SpanExporter<S> {
         if let Some(trace) = self.cache.get(id) {
             return Some(trace);
         }
-        let found = self.store.browse().find(&event.task).await.ok().flatten()?;
+        let found = self.browse.find(&event.task).await.ok().flatten()?;
         let traceparent = found.spec.traceparent;
         Some(TaskTrace::of(id, traceparent.as_ref().map(|text| text.as_str())))
     }
@@ -163,7 +163,7 @@ fn reason(failed: &ExportFailed) -> String {
 mod tests {
     use futures_util::FutureExt;
     use futures_util::future::BoxFuture;
-    use store::Spec;
+    use store::{DynStore, Spec};
     use storetest::{ManualClock, MemoryStore};
     use verdict::{LeaseId, Policy, Scope, Subject, Task, Time};
 
@@ -215,8 +215,9 @@ mod tests {
         let mut registry = prometheus_client::registry::Registry::default();
         let metrics = Metrics::register(&mut registry);
         let store = MemoryStore::new(Arc::new(ManualClock::default()));
+        let browse = DynStore::new(store).browse().clone();
         let (_end, ended) = channel::channel::<Option<StopReason>>(None);
-        let (trace_sender, exporter) = open(Arc::new(Hanging), store, metrics.clone(), ended);
+        let (trace_sender, exporter) = open(Arc::new(Hanging), browse, metrics.clone(), ended);
         let event =
             || TraceEvent::granted(&task, &spec, 1, LeaseId::from_u128(9), Time::from_millis(5));
         // This call awaits nothing, so it cannot wait for the collector.

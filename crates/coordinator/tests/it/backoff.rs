@@ -12,13 +12,13 @@ use verdict::Answer;
 use verdict::request::Heartbeat;
 
 use crate::faults::faulty_world;
-use crate::faulty::{Faults, FaultyStore};
+use crate::faulty::Faults;
 use crate::harness::{World, caller, patient, submission};
 
 /// The longest consecutive pauses, before jitter shortens each by at most half.
 const PAUSES_MS: [u64; 8] = [250, 500, 1_000, 2_000, 4_000, 8_000, 8_000, 8_000];
 
-async fn refused(world: &World<FaultyStore>) -> Outage {
+async fn refused(world: &World) -> Outage {
     match world.coordinator.submit(vec![submission("refused")]).await.remove(0) {
         Err(RequestError::Unavailable(outage)) => outage,
         other => panic!("not refused: {other:?}"),
@@ -26,7 +26,7 @@ async fn refused(world: &World<FaultyStore>) -> Outage {
 }
 
 /// The pauses between the attempts of an outage that begins now and lasts a minute.
-async fn pauses_of_a_minute(world: &World<FaultyStore>, faults: &Faults) -> Vec<Duration> {
+async fn pauses_of_a_minute(world: &World, faults: &Faults) -> Vec<Duration> {
     faults.take_refused_at();
     faults.fail_every_write(FailureKind::Unavailable);
     refused(world).await;

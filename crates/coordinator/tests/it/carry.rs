@@ -11,9 +11,10 @@ use verdict::{Answer, AttemptOutcome, Reason, Refusal, Span, State};
 
 use crate::harness::{
     accepted, key, keyed, patient, poll, report_of, start, submission, succeeded, world,
+    world_and_store,
 };
 
-fn commits<S: store::Store>(coordinator: &coordinator::Coordinator<S>) -> String {
+fn commits(coordinator: &coordinator::Coordinator) -> String {
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, coordinator.registry())
         .expect("metrics are text");
@@ -38,7 +39,7 @@ async fn a_task_submitted_to_a_waiting_worker_is_granted_in_the_same_commit() {
     assert_eq!(commits(&world.coordinator), "tenure_batch_items_count 1");
 }
 
-fn polls_waiting<S: store::Store>(coordinator: &coordinator::Coordinator<S>) -> bool {
+fn polls_waiting(coordinator: &coordinator::Coordinator) -> bool {
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, coordinator.registry())
         .expect("metrics are text");
@@ -202,13 +203,13 @@ async fn a_stall_of_ours_costs_no_honest_worker_its_lease() {
 async fn a_restart_gives_leases_back_the_time_nobody_listened() {
     // A8, F12: alive at the crash, extended by the gap; but time in which heartbeats could be
     // received still counts.
-    let first = world().await;
+    let (first, store) = world_and_store().await;
     first.submit(submission("k")).await;
     let granted = first.lease_one("w").await;
     first.started(&granted).await;
     assert_eq!(first.coordinator.stop().await, StopReason::Drained);
     first.clock.advance(Span::from_secs(3_600));
-    let store = first.coordinator.store().reopen();
+    let store = store.reopen();
     let second = crate::harness::World { coordinator: start(store).await, clock: first.clock };
     assert!(matches!(second.heartbeat(&granted).await, Answer::Alive { .. }));
     second.pass(Span::from_secs(2)).await;
@@ -244,11 +245,11 @@ async fn a_start_leaves_out_no_lease_that_another_writer_still_has() {
 #[tokio::test]
 async fn a_restored_store_has_no_valid_leases() {
     // S3-24: recovery from a backup invalidates every earlier lease.
-    let first = world().await;
+    let (first, store) = world_and_store().await;
     first.submit(submission("k")).await;
     let granted = first.lease_one("w").await;
     first.coordinator.stop().await;
-    let store = first.coordinator.store().restore();
+    let store = store.restore();
     let second = crate::harness::World { coordinator: start(store).await, clock: first.clock };
     let answer = second.succeed(&granted).await;
     assert_eq!(answer, Answer::Refused(Refusal::TaskExpired { state: State::Running }));
@@ -344,8 +345,7 @@ async fn a_conflicting_report_is_rejected_without_effect() {
 #[tokio::test]
 async fn dropping_every_handle_ends_the_carrier_and_frees_the_store() {
     // A coordinator that is dropped leaves no thread behind.
-    let world = world().await;
-    let store = world.coordinator.store().clone();
+    let (world, store) = world_and_store().await;
     assert!(store::Store::writer(&store).await.is_err(), "the carrier holds the only writer");
     drop(world);
     while store::Store::writer(&store).await.is_err() {
@@ -432,10 +432,7 @@ async fn a_deadline_that_had_passed_already_is_swept_and_hides_no_other() {
 }
 
 /// Whether a task fails before the carrier would wake anyway.
-async fn has_failed_soon<S: Store>(
-    world: &crate::harness::World<S>,
-    task: verdict::TaskId,
-) -> bool {
+async fn has_failed_soon(world: &crate::harness::World, task: verdict::TaskId) -> bool {
     let look = async || {
         let found = world.coordinator.browse().find(&key(task)).await?;
         Ok(found.filter(|found| found.subject.state() == Some(State::Failed)))

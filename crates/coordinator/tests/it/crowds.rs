@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use coordinator::{Coordinator, Granted, Options, Poll, RequestError, Submission};
+use store::PostgresStore;
 use store::postgres::{self, Notify};
-use store::{PostgresStore, Store};
 use storetest::Database;
 use verdict::{Name, Policy, Scope};
 
@@ -16,7 +16,7 @@ type Waiting = Pin<Box<dyn Future<Output = Result<Vec<Granted>, RequestError>> +
 /// Polls between two rounds: fewer than the intake can hold.
 const TOGETHER: usize = 500;
 
-async fn start(database: &Database) -> Coordinator<PostgresStore> {
+async fn start(database: &Database) -> Coordinator {
     let options = postgres::Options { notify: Notify::Off, ..postgres::Options::new("test") };
     let store = PostgresStore::open(database.url(), options).await.expect("the database opens");
     let options = Options::default();
@@ -24,10 +24,7 @@ async fn start(database: &Database) -> Coordinator<PostgresStore> {
 }
 
 /// Makes all of these polls wait.
-async fn wait_all<S: Store>(
-    round: &Coordinator<S>,
-    polls: impl Iterator<Item = Poll>,
-) -> Vec<Waiting> {
+async fn wait_all(round: &Coordinator, polls: impl Iterator<Item = Poll>) -> Vec<Waiting> {
     let mut waiting = Vec::new();
     for poll in polls {
         let coordinator = round.clone();
@@ -47,7 +44,7 @@ fn at(scope: &Scope, worker: String, queues: Vec<Name>) -> Poll {
 }
 
 /// A poll at the queue `q` of this scope has a task by the time its submission is answered.
-async fn is_served_at_once(coordinator: &Coordinator<PostgresStore>, scope: &Scope) {
+async fn is_served_at_once(coordinator: &Coordinator, scope: &Scope) {
     let taker = at(scope, "ann".to_owned(), vec![Name::from("q")]);
     let mut taker = wait_all(coordinator, std::iter::once(taker)).await;
     let task = Submission { scope: scope.clone(), policy: Policy::default(), ..submission("k") };

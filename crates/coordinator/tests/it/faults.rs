@@ -14,7 +14,7 @@ use crate::harness::{
     World, accepted, caller, keyed, poll, report_of, start, submission, succeeded,
 };
 
-pub(crate) async fn faulty_world() -> (World<FaultyStore>, FaultyStore) {
+pub(crate) async fn faulty_world() -> (World, FaultyStore) {
     let clock = Arc::new(ManualClock::default());
     let store = FaultyStore::over(MemoryStore::new(clock.clone()));
     (World { coordinator: start(store.clone()).await, clock }, store)

@@ -13,23 +13,28 @@ use verdict::{Answer, Digest, Json, Name, Policy, Scope, Span, TaskId};
 /// Long enough that a test which waits for it has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(crate) struct World<S: Store> {
-    pub(crate) coordinator: Coordinator<S>,
+pub(crate) struct World {
+    pub(crate) coordinator: Coordinator,
     pub(crate) clock: Arc<ManualClock>,
 }
 
-pub(crate) async fn world() -> World<MemoryStore> {
-    let clock = Arc::new(ManualClock::default());
-    let store = MemoryStore::new(clock.clone());
-    World { coordinator: start(store).await, clock }
+pub(crate) async fn world() -> World {
+    world_and_store().await.0
 }
 
-pub(crate) async fn start<S: Store>(store: S) -> Coordinator<S> {
+/// A world and its store, for tests that reopen it.
+pub(crate) async fn world_and_store() -> (World, MemoryStore) {
+    let clock = Arc::new(ManualClock::default());
+    let store = MemoryStore::new(clock.clone());
+    (World { coordinator: start(store.clone()).await, clock }, store)
+}
+
+pub(crate) async fn start<S: Store>(store: S) -> Coordinator {
     let options = Options { entropy: Box::new(SeededEntropy::new(7)), ..Options::default() };
     Coordinator::start(store, options).await.expect("a fresh store starts")
 }
 
-impl<S: Store> World<S> {
+impl World {
     /// Lets time pass while the coordinator runs: in steps too small to look like a stall.
     pub(crate) async fn pass(&self, span: Span) {
         const STEP: u64 = 400;

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use coordinator::{Granted, Poll, RequestError, Submission};
-use store::Store;
 use storetest::{ManualClock, MemoryStore};
 use verdict::{Name, Scope, Span};
 
@@ -15,7 +14,7 @@ use crate::harness::{World, patient, start, submission, world};
 type Waiting = Pin<Box<dyn Future<Output = Result<Vec<Granted>, RequestError>> + Send>>;
 
 /// Sends polls one after the other, so that all of them wait in this order.
-async fn wait_all(world: &World<MemoryStore>, polls: impl Iterator<Item = Poll>) -> Vec<Waiting> {
+async fn wait_all(world: &World, polls: impl Iterator<Item = Poll>) -> Vec<Waiting> {
     let mut waiting = Vec::new();
     for poll in polls {
         let coordinator = world.coordinator.clone();
@@ -40,7 +39,7 @@ fn idle(n: usize, max: usize) -> Poll {
 }
 
 /// Submits a task to the queue `q` and returns how many tasks the taker has once that is answered.
-async fn submit_to<S: Store>(world: &World<S>, taker: &mut Waiting) -> usize {
+async fn submit_to(world: &World, taker: &mut Waiting) -> usize {
     world.submit(submission("resize")).await;
     match futures_util::poll!(taker) {
         std::task::Poll::Ready(granted) => granted.expect("polls are answered").len(),

@@ -11,7 +11,7 @@ use crate::harness::{
     PATIENCE, accepted, key, keyed, patient, poll, report_of, submission, succeeded,
 };
 
-async fn start(database: &Database, notify: Notify) -> Coordinator<PostgresStore> {
+async fn start(database: &Database, notify: Notify) -> Coordinator {
     let options = postgres::Options { notify, ..postgres::Options::new("test") };
     let store = PostgresStore::open(database.url(), options).await.expect("the database opens");
     let options = Options::default();
@@ -23,7 +23,7 @@ fn unhurried(kind: &str) -> coordinator::Submission {
     coordinator::Submission { policy: Policy::default(), ..submission(kind) }
 }
 
-async fn ends(coordinator: &Coordinator<PostgresStore>, task: verdict::TaskId) -> State {
+async fn ends(coordinator: &Coordinator, task: verdict::TaskId) -> State {
     let look = || async {
         let found = coordinator.browse().find(&key(task)).await?;
         let state = found.and_then(|found| found.subject.state());

@@ -22,26 +22,26 @@ const DAY: Span = Span::from_secs(24 * 60 * 60);
 /// not moved, and sleeps again.
 const ALMOST: Span = Span::from_secs(100);
 
-async fn world(retention: Retention) -> (World<FaultyStore>, FaultyStore) {
+async fn world(retention: Retention) -> (World, FaultyStore) {
     let clock = Arc::new(ManualClock::default());
     let store = FaultyStore::over(MemoryStore::new(clock.clone()));
     let coordinator = start(store.clone(), retention).await;
     (World { coordinator, clock }, store)
 }
 
-async fn start(store: FaultyStore, retention: Retention) -> Coordinator<FaultyStore> {
+async fn start(store: FaultyStore, retention: Retention) -> Coordinator {
     let entropy = Box::new(SeededEntropy::new(7));
     let options = Options { entropy, retention, ..Options::default() };
     Coordinator::start(store, options).await.unwrap()
 }
 
-async fn end(world: &World<FaultyStore>, task: TaskId) {
+async fn end(world: &World, task: TaskId) {
     let cancel = Cancel { reason: None, mode: CancelMode::Graceful };
     world.coordinator.cancel(key(task), cancel).await.unwrap();
 }
 
 /// Submits this many tasks and ends them.
-async fn ended(world: &World<FaultyStore>, count: usize) -> Vec<TaskId> {
+async fn ended(world: &World, count: usize) -> Vec<TaskId> {
     let mut tasks = Vec::new();
     for _ in 0..count {
         let task = world.submit(submission("k")).await;
@@ -56,7 +56,7 @@ async fn idle() {
     tokio::time::sleep(Duration::from_secs(120)).await;
 }
 
-async fn left(world: &World<FaultyStore>) -> Vec<TaskId> {
+async fn left(world: &World) -> Vec<TaskId> {
     let filter = Filter { limit: 10_000, ..Filter::default() };
     let listing = world.coordinator.browse().list(&Scope::default(), &filter).await.unwrap();
     let mut ids: Vec<TaskId> = listing
@@ -72,7 +72,7 @@ async fn left(world: &World<FaultyStore>) -> Vec<TaskId> {
     ids
 }
 
-fn counted(world: &World<FaultyStore>, name: &str) -> u64 {
+fn counted(world: &World, name: &str) -> u64 {
     let mut text = String::new();
     let registry = world.coordinator.registry();
     prometheus_client::encoding::text::encode(&mut text, registry).expect("metrics are text");

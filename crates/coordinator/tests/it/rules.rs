@@ -3,7 +3,7 @@
 
 use coordinator::{Coordinator, Options, RequestError, StopReason};
 use store::postgres::Notify;
-use store::{Browse, Failure, FailureKind, PeerHint, PostgresStore, RowsAfter, Store};
+use store::{Browse, Failure, FailureKind, PeerHint, PostgresStore, RowsAfter};
 use storetest::{MixedRules, OLDER};
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Policy, Rules, SupportedRules, TaskId};
@@ -17,19 +17,29 @@ async fn start(
     name: &str,
     rules: SupportedRules,
     notify: Notify,
-) -> Result<Coordinator<PostgresStore>, Failure> {
+) -> Result<Coordinator, Failure> {
+    let store = open(stage, name, rules, notify).await;
+    Coordinator::start(store, Options::default()).await
+}
+
+async fn open(
+    stage: &MixedRules,
+    name: &str,
+    rules: SupportedRules,
+    notify: Notify,
+) -> PostgresStore {
     let options = stage.options(name, rules, notify);
     let store = PostgresStore::open(stage.database.url(), options).await;
-    Coordinator::start(store.expect("the database opens"), Options::default()).await
+    store.expect("the database opens")
 }
 
 /// Submits a task whose lease ends only with a report.
-async fn submit(coordinator: &Coordinator<PostgresStore>) -> TaskId {
+async fn submit(coordinator: &Coordinator) -> TaskId {
     let unhurried = coordinator::Submission { policy: Policy::default(), ..submission("k") };
     accepted(&coordinator.submit(vec![unhurried]).await[0]).0
 }
 
-async fn decided_by(coordinator: &Coordinator<PostgresStore>, task: TaskId) -> Vec<u32> {
+async fn decided_by(coordinator: &Coordinator, task: TaskId) -> Vec<u32> {
     let history = coordinator
         .browse()
         .rows(&key(task), RowsAfter::Entry(0), 100)
@@ -39,13 +49,13 @@ async fn decided_by(coordinator: &Coordinator<PostgresStore>, task: TaskId) -> V
     history.iter().map(|entry| entry.rules).collect()
 }
 
-async fn in_force(coordinator: &Coordinator<PostgresStore>, number: u32) {
+async fn in_force(coordinator: &Coordinator, number: u32) {
     while coordinator.store().status().rules != number {
         coordinator.store().peer_hint(PeerHint::Changed).await;
     }
 }
 
-async fn findings(coordinator: &Coordinator<PostgresStore>) -> Vec<store::verify::Finding> {
+async fn findings(coordinator: &Coordinator) -> Vec<store::verify::Finding> {
     store::verify::verify(coordinator.browse()).await.expect("it can be read").findings
 }
 
@@ -76,7 +86,8 @@ async fn a_rolling_upgrade_activates_the_newer_rules_when_the_last_older_one_is_
 async fn one_that_was_counted_as_gone_stops_instead_of_deciding_by_rules_that_are_over() {
     let stage = MixedRules::new();
     let old = start(&stage, "old", OLDER, Notify::Off).await.expect("it starts");
-    let new = start(&stage, "new", SupportedRules::OURS, Notify::Off).await.expect("it starts");
+    let store = open(&stage, "new", SupportedRules::OURS, Notify::Off).await;
+    let new = Coordinator::start(store.clone(), Options::default()).await.expect("it starts");
     let task = submit(&old).await;
     // As if it had been stopped for longer than the others wait for a peer.
     let (client, connection) =
@@ -86,7 +97,7 @@ async fn one_that_was_counted_as_gone_stops_instead_of_deciding_by_rules_that_ar
         WHERE b.committer = c.committer AND c.name = 'old'; \
         UPDATE tenure.committers SET seen_at = seen_at - 60000 WHERE name = 'old'";
     client.batch_execute(silence).await.expect("it does as it is told");
-    assert_eq!(new.store().agree_on_rules().await.expect("the database answers"), NEWEST);
+    assert_eq!(store.agree_on_rules().await.expect("the database answers"), NEWEST);
     let cancel = Cancel { reason: None, mode: CancelMode::Graceful };
     let answer = old.cancel(key(task), cancel.clone()).await;
     // Nothing was written, so the call may be repeated at once, elsewhere.

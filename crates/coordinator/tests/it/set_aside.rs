@@ -16,7 +16,7 @@ use crate::harness::{World, accepted, caller, submission};
 /// More than one batch sweeps would hide the culprit; a few dozen are halved several times.
 const GOOD: usize = 40;
 
-async fn state(world: &World<FaultyStore>, task: TaskId) -> State {
+async fn state(world: &World, task: TaskId) -> State {
     let key = store::TaskKey { scope: verdict::Scope::default(), id: task };
     let found = store::Browse::find(world.coordinator.browse(), &key).await.expect("memory reads");
     found.expect("it is there").subject.state().expect("it is there")

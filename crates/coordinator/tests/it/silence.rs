@@ -31,7 +31,7 @@ impl StillTime {
     }
 }
 
-async fn start(stage: &MixedRules, name: &str) -> Coordinator<PostgresStore> {
+async fn start(stage: &MixedRules, name: &str) -> Coordinator {
     let options = stage.options(name, SupportedRules::OURS, Notify::Off);
     let store = PostgresStore::open(stage.database.url(), options).await.expect("it opens");
     let options = Options::default();
@@ -39,7 +39,7 @@ async fn start(stage: &MixedRules, name: &str) -> Coordinator<PostgresStore> {
 }
 
 /// A task of this queue, leased from this coordinator.
-async fn leased(by: &Coordinator<PostgresStore>, queue: &str, policy: Policy) -> Granted {
+async fn leased(by: &Coordinator, queue: &str, policy: Policy) -> Granted {
     let queue = Name::from(queue);
     let task = Submission { queue: queue.clone(), policy, ..submission("k") };
     accepted(&by.submit(vec![task]).await[0]);
@@ -51,7 +51,7 @@ async fn leased(by: &Coordinator<PostgresStore>, queue: &str, policy: Policy) ->
     granted.remove(0)
 }
 
-async fn heartbeat(at: &Coordinator<PostgresStore>, granted: &Granted) -> Answer {
+async fn heartbeat(at: &Coordinator, granted: &Granted) -> Answer {
     let beat = Heartbeat { caller: caller(granted), progress: None };
     at.heartbeat(granted.key(), beat).await.expect("the store works").answer
 }

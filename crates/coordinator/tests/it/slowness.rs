@@ -23,7 +23,7 @@ const WORLDS: [(Span, Span, usize); 6] = [
     (SLOW, SLOW, 2),
 ];
 
-async fn slow_world((loading, committing, committers): (Span, Span, usize)) -> World<FaultyStore> {
+async fn slow_world((loading, committing, committers): (Span, Span, usize)) -> World {
     let clock = Arc::new(ManualClock::default());
     let writers = Writers::Several(committers);
     let store =

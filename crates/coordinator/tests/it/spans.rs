@@ -7,7 +7,6 @@ use coordinator::trace::{Attribute, ExportFailed, Span, SpanExport};
 use coordinator::{Coordinator, Options, SeededEntropy};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use store::Store;
 use storetest::{ManualClock, MemoryStore};
 use verdict::request::{self, Cancel, Outcome, Report};
 use verdict::{Answer, Category, Fault, Json, Text};
@@ -56,7 +55,7 @@ impl SpanExport for Collector {
     }
 }
 
-async fn start(store: MemoryStore, collector: &Arc<Collector>) -> Coordinator<MemoryStore> {
+async fn start(store: MemoryStore, collector: &Arc<Collector>) -> Coordinator {
     let options = Options {
         entropy: Box::new(SeededEntropy::new(7)),
         spans: Some(collector.clone()),
@@ -65,7 +64,7 @@ async fn start(store: MemoryStore, collector: &Arc<Collector>) -> Coordinator<Me
     Coordinator::start(store, options).await.expect("the store starts")
 }
 
-async fn world(collector: &Arc<Collector>) -> World<MemoryStore> {
+async fn world(collector: &Arc<Collector>) -> World {
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::new(clock.clone());
     World { coordinator: start(store, collector).await, clock }
@@ -89,7 +88,7 @@ fn text(span: &Span, attribute: &str) -> String {
     }
 }
 
-fn count<S: Store>(coordinator: &Coordinator<S>, series: &str) -> u64 {
+fn count(coordinator: &Coordinator, series: &str) -> u64 {
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, coordinator.registry())
         .expect("metrics are text");

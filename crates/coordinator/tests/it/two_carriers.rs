@@ -12,7 +12,7 @@ use verdict::{Answer, Span};
 use crate::faulty::FaultyStore;
 use crate::harness::{PATIENCE, World, caller, start, submission};
 
-async fn world_of_two() -> (World<FaultyStore>, FaultyStore) {
+async fn world_of_two() -> (World, FaultyStore) {
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::with_writers(clock.clone(), Writers::Two);
     let store = FaultyStore::shared_by(2, store);

@@ -11,8 +11,8 @@ use coordinator::server::Limits;
 use coordinator::{Options, SeededEntropy, ServeOptions, serve};
 use pgserver::{Server, SmallVolume, Stop};
 use serde_json::{Value, json};
+use store::PostgresStore;
 use store::postgres::{self, Notify};
-use store::{PostgresStore, Store};
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 use verdict::{Digest, Scope};
@@ -30,7 +30,7 @@ const KEY_FILE: &str = "tenure.key";
 
 /// A coordinator that serves from its own database.
 pub(super) struct Served {
-    pub(super) server: coordinator::Server<PostgresStore>,
+    pub(super) server: coordinator::Server,
     pub(super) key: String,
     http: reqwest::Client,
     folder: Arc<TempDir>,
@@ -181,7 +181,7 @@ async fn serve_from(
     key_file: &Path,
     new_keys: Vec<NewKey>,
     answer: Duration,
-) -> coordinator::Server<PostgresStore> {
+) -> coordinator::Server {
     let options = postgres::Options { notify: Notify::Off, ..postgres::Options::new("test") };
     let store = PostgresStore::open(address, options).await.unwrap();
     let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), key_file);

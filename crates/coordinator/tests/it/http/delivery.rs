@@ -134,7 +134,7 @@ async fn hang_up_before_delivery<S: Store>(store: S) {
     let act = Administration { keys: vec![key.row(store.now())], ..Administration::default() };
     writer.administer(&act).await.unwrap();
     drop(writer);
-    let keys = ApiKeys::load(&store).await.unwrap();
+    let keys = ApiKeys::load(store.browse()).await.unwrap();
     let options = Options { entropy: Box::new(SeededEntropy::new(2)), ..Options::default() };
     let coordinator = Coordinator::start(store, options).await.unwrap();
     let keyring = Keyring::from_bytes([3; 32]);

@@ -18,7 +18,7 @@ mod embed;
 
 /// The same coordinator, embedded and over HTTP.
 struct Embedded {
-    coordinator: Coordinator<MemoryStore>,
+    coordinator: Coordinator,
     url: String,
     key: String,
     http: reqwest::Client,

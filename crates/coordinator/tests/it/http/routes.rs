@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 
 use coordinator::http::{Audience, PriorityClass, RateClass, Route, routes};
 use serde_json::{Value, json};
-use storetest::MemoryStore;
 
 use super::matrix::{ROWS, Wants};
 use super::test_server::{Lease, Response, TestServer, both};
 
 fn table() -> Vec<Route> {
-    routes::<MemoryStore>()
+    routes()
 }
 
 /// The document's operations: method, path and description.

@@ -15,7 +15,7 @@ use super::test_server::browser;
 const CANARY: &str = "secret-queue";
 
 struct Scraped {
-    server: Server<MemoryStore>,
+    server: Server,
     http: reqwest::Client,
     _folder: tempfile::TempDir,
 }

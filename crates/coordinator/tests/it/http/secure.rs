@@ -69,7 +69,7 @@ fn files(folder: &TempDir) -> TlsFiles {
 }
 
 struct Secure {
-    server: Server<MemoryStore>,
+    server: Server,
     key: String,
     files: TlsFiles,
     _folder: TempDir,

@@ -14,7 +14,7 @@ use verdict::Scope;
 
 use super::test_server::browser;
 
-type Serving = Server<PostgresStore>;
+type Serving = Server;
 
 async fn try_to_serve(
     database: &Database,

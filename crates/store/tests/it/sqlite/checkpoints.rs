@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use store::sqlite::{Options, SqliteStore};
@@ -41,11 +41,13 @@ fn log_of(path: &Path) -> PathBuf {
 }
 
 async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}: never");
-        tokio::task::yield_now().await;
-    }
+    let waiting = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, waiting).await;
+    waited.unwrap_or_else(|_| panic!("{what}: never"));
 }
 
 async fn unsynced(path: &Path) -> TestCoordinator {

@@ -1,0 +1,220 @@
+//! A store whose engine is known only at run time.
+//!
+//! Everything that only reads a store (HTTP, keys, limits, spans) uses these types, so it is compiled once and not
+//! once for each engine. A call costs one allocation beside the read. Writers and batches are not here: the commit
+//! loop knows its engine, and every row goes through it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use verdict::{Name, Scope, TaskId, Time};
+
+use crate::administration::{AdministrationRows, AuditFilter, Audited};
+use crate::browse::{Browse, RowsAfter, ScanDepth};
+use crate::failure::Failure;
+use crate::overview::TaskOverview;
+use crate::pauses::PausedQueues;
+use crate::row::{
+    Filter, HeldLeases, Listing, QueueDepth, StoredTask, TaskBundle, TaskKey, TaskRows,
+};
+use crate::seam::{PeerHint, RemoteChange, Store, StoreStatus};
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+type Read<'a, T> = Boxed<'a, Result<T, Failure>>;
+
+/// Any open store, without its writers.
+#[derive(Clone)]
+pub struct DynStore {
+    store: Arc<dyn ErasedStore>,
+    browse: DynBrowse,
+}
+
+impl DynStore {
+    pub fn new<S: Store>(store: S) -> Self {
+        let browse = DynBrowse::new(store.browse().clone());
+        Self { store: Arc::new(store), browse }
+    }
+
+    /// See [`Store::browse`].
+    pub fn browse(&self) -> &DynBrowse {
+        &self.browse
+    }
+
+    /// See [`Store::now`].
+    pub fn now(&self) -> Time {
+        self.store.now()
+    }
+
+    /// See [`Store::status`].
+    pub fn status(&self) -> StoreStatus {
+        self.store.status()
+    }
+
+    /// See [`Store::peer_hint`].
+    pub async fn peer_hint(&self, of: PeerHint) -> Vec<RemoteChange> {
+        self.store.peer_hint(of).await
+    }
+
+    /// See [`Store::wait_for_dropped_writers`].
+    pub async fn wait_for_dropped_writers(&self) {
+        self.store.wait_for_dropped_writers().await;
+    }
+}
+
+/// [`Browse`] of any engine.
+#[derive(Clone)]
+pub struct DynBrowse(Arc<dyn ErasedBrowse>);
+
+impl DynBrowse {
+    pub fn new(browse: impl Browse) -> Self {
+        Self(Arc::new(browse))
+    }
+}
+
+/// [`Store`] with boxed futures.
+trait ErasedStore: Send + Sync {
+    fn now(&self) -> Time;
+    fn status(&self) -> StoreStatus;
+    fn peer_hint(&self, of: PeerHint) -> Boxed<'_, Vec<RemoteChange>>;
+    fn wait_for_dropped_writers(&self) -> Boxed<'_, ()>;
+}
+
+impl<S: Store> ErasedStore for S {
+    fn now(&self) -> Time {
+        Store::now(self)
+    }
+
+    fn status(&self) -> StoreStatus {
+        Store::status(self)
+    }
+
+    fn peer_hint(&self, of: PeerHint) -> Boxed<'_, Vec<RemoteChange>> {
+        Box::pin(Store::peer_hint(self, of))
+    }
+
+    fn wait_for_dropped_writers(&self) -> Boxed<'_, ()> {
+        Box::pin(Store::wait_for_dropped_writers(self))
+    }
+}
+
+/// Writes each method of [`Browse`] as one that returns a boxed future, with its implementation for every engine.
+macro_rules! erase {
+    ($($method:ident($($name:ident: $of:ty),*) -> $found:ty;)*) => {
+        /// [`Browse`] with boxed futures.
+        trait ErasedBrowse: Send + Sync {
+            $(fn $method<'a>(&'a self, $($name: $of),*) -> Read<'a, $found>;)*
+        }
+
+        impl<B: Browse> ErasedBrowse for B {
+            $(fn $method<'a>(&'a self, $($name: $of),*) -> Read<'a, $found> {
+                Box::pin(Browse::$method(self, $($name),*))
+            })*
+        }
+    };
+}
+
+erase! {
+    find(key: &'a TaskKey) -> Option<StoredTask>;
+    overview(key: &'a TaskKey, refused_max: usize) -> Option<TaskOverview>;
+    list(scope: &'a Scope, filter: &'a Filter) -> Listing;
+    rows(key: &'a TaskKey, after: RowsAfter<'a>, limit: usize) -> TaskRows;
+    queues(scope: Option<&'a Scope>) -> Vec<QueueDepth>;
+    held_leases(
+        scope: &'a Scope,
+        queues: Option<&'a [Name]>,
+        after: Option<&'a Name>,
+        limit: usize
+    ) -> Vec<HeldLeases>;
+    unfinished(tenants: &'a [Name]) -> Vec<u64>;
+    count_ahead(key: &'a TaskKey, limit: usize) -> usize;
+    administration() -> AdministrationRows;
+    paused_queues() -> PausedQueues;
+    pauses_in_force() -> ();
+    audit(filter: &'a AuditFilter) -> Vec<Audited>;
+    latest() -> Option<TaskId>;
+    scan(after: Option<TaskId>, limit: usize, depth: ScanDepth) -> Vec<TaskBundle>;
+    integrity() -> Vec<String>;
+}
+
+impl Browse for DynBrowse {
+    async fn find(&self, key: &TaskKey) -> Result<Option<StoredTask>, Failure> {
+        self.0.find(key).await
+    }
+
+    async fn overview(
+        &self,
+        key: &TaskKey,
+        refused_max: usize,
+    ) -> Result<Option<TaskOverview>, Failure> {
+        self.0.overview(key, refused_max).await
+    }
+
+    async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Listing, Failure> {
+        self.0.list(scope, filter).await
+    }
+
+    async fn rows(
+        &self,
+        key: &TaskKey,
+        after: RowsAfter<'_>,
+        limit: usize,
+    ) -> Result<TaskRows, Failure> {
+        self.0.rows(key, after, limit).await
+    }
+
+    async fn queues(&self, scope: Option<&Scope>) -> Result<Vec<QueueDepth>, Failure> {
+        self.0.queues(scope).await
+    }
+
+    async fn held_leases(
+        &self,
+        scope: &Scope,
+        queues: Option<&[Name]>,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<HeldLeases>, Failure> {
+        self.0.held_leases(scope, queues, after, limit).await
+    }
+
+    async fn unfinished(&self, tenants: &[Name]) -> Result<Vec<u64>, Failure> {
+        self.0.unfinished(tenants).await
+    }
+
+    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+        self.0.count_ahead(key, limit).await
+    }
+
+    async fn administration(&self) -> Result<AdministrationRows, Failure> {
+        self.0.administration().await
+    }
+
+    async fn paused_queues(&self) -> Result<PausedQueues, Failure> {
+        self.0.paused_queues().await
+    }
+
+    async fn pauses_in_force(&self) -> Result<(), Failure> {
+        self.0.pauses_in_force().await
+    }
+
+    async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
+        self.0.audit(filter).await
+    }
+
+    async fn latest(&self) -> Result<Option<TaskId>, Failure> {
+        self.0.latest().await
+    }
+
+    async fn scan(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+        depth: ScanDepth,
+    ) -> Result<Vec<TaskBundle>, Failure> {
+        self.0.scan(after, limit, depth).await
+    }
+
+    async fn integrity(&self) -> Result<Vec<String>, Failure> {
+        self.0.integrity().await
+    }
+}
