@@ -135,7 +135,7 @@ async fn starts_come_in_batches_too() {
         let expected = [
             (200, "COMMITTED"),
             (200, "COMMITTED"),
-            (403, "REJECTED"),
+            (409, "REJECTED"),
             (409, "CANCELLED"),
             (409, "CANCELLED"),
             (401, "REJECTED"),
