@@ -69,7 +69,7 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "crates/bench",
         dependency: "bench",
-        may_know: &["verdict", "store", "coordinator"],
+        may_know: &["verdict", "store", "coordinator", "tenure"],
         outside: None,
     },
     Member {
