@@ -2,7 +2,7 @@
 //! batch is durable. A batch that is rolled back is never counted.
 
 use verdict::{
-    Answer, ClosedAttempt, End, Event, Next, Phase, Reason, Refusal, Request, Span, Task, Time,
+    Answer, ClosedAttempt, End, Event, Next, Reason, Refusal, Request, RunEvent, Span, Task, Time,
     WorkerVerdict,
 };
 
@@ -75,6 +75,9 @@ impl BatchMetrics {
             Event::CancelSignalled => self.cancel_signals += 1,
             Event::AttemptClosed { closed, next } => self.note_closed(before, closed, next),
             Event::Ended(end) => self.note_end(before, end),
+            Event::Run(event) => {
+                self.submitted += u64::from(matches!(**event, RunEvent::Spawned { .. }));
+            }
             Event::Started | Event::Extended { .. } | Event::CancelRequested { .. } => {}
         }
     }
@@ -89,6 +92,7 @@ impl BatchMetrics {
                 self.retries.note(category.unwrap_or(closed.outcome.name()));
             }
             Next::End(end) => self.note_end(before, end),
+            Next::Wait(_) => {}
         }
     }
 
@@ -110,7 +114,7 @@ impl BatchMetrics {
             return;
         }
         let label = match answer {
-            Answer::Acknowledged | Answer::Alive { .. } => ("COMMITTED", "ok"),
+            Answer::Acknowledged | Answer::Alive { .. } | Answer::Run(_) => ("COMMITTED", "ok"),
             Answer::Committed { replayed: true, .. } => ("COMMITTED", "replayed"),
             Answer::Committed { .. } => ("COMMITTED", "ok"),
             Answer::Refused(refusal) => {
@@ -128,10 +132,7 @@ impl BatchMetrics {
 
 /// Since when the task has been ready.
 fn due(task: &Task) -> Option<Time> {
-    match task.phase {
-        Phase::Queued { due } | Phase::Retry { due } => Some(due),
-        Phase::Running(_) => None,
-    }
+    task.claimable_at()
 }
 
 /// When the next heartbeat of the worker was due.

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use verdict::transition::TABLE;
+use verdict::transition::{PLAIN_ROWS, TABLE};
 use verdict::{Answer, AttemptOutcome, Event, Next, Reason, Refusal, Request, Subject};
 
 use crate::ledger::{Decision, owner};
@@ -52,9 +52,13 @@ const MOMENTS: [&str; 5] = [
     "a lease of an earlier epoch is refused",
 ];
 
-const OUTCOMES_AT: usize = TABLE.len();
-const REASONS_AT: usize = OUTCOMES_AT + AttemptOutcome::ALL.len();
-const ANSWERS_AT: usize = REASONS_AT + Reason::ALL.len();
+/// What durable runs add stands at the end of each list; the worlds of runs have goals of their own.
+const PLAIN_OUTCOMES: usize = AttemptOutcome::ALL.len() - 2;
+const PLAIN_REASONS: usize = Reason::ALL.len() - 3;
+
+const OUTCOMES_AT: usize = PLAIN_ROWS;
+const REASONS_AT: usize = OUTCOMES_AT + PLAIN_OUTCOMES;
+const ANSWERS_AT: usize = REASONS_AT + PLAIN_REASONS;
 const REFUSALS_AT: usize = ANSWERS_AT + ANSWERS.len();
 const MOMENTS_AT: usize = REFUSALS_AT + REFUSALS.len();
 const COUNT: usize = MOMENTS_AT + MOMENTS.len();
@@ -149,7 +153,8 @@ impl CoverageGoals {
             | Event::Started
             | Event::Renewed { .. }
             | Event::CancelRequested { .. }
-            | Event::CancelSignalled => {}
+            | Event::CancelSignalled
+            | Event::Run(_) => {}
         }
     }
 
@@ -191,6 +196,7 @@ fn answer_index(answer: &Answer) -> usize {
         Answer::CancelAccepted { .. } => 10,
         Answer::Done => 12,
         Answer::Nothing | Answer::Refused(_) => 13,
+        Answer::Run(_) => unreachable!("plain tasks get no such answer"),
     }
 }
 
@@ -214,5 +220,6 @@ fn refusal_index(refusal: &Refusal) -> usize {
         Refusal::ReleaseUnsupported { .. } => {
             unreachable!("only the newest rules are explored here, and they know releases")
         }
+        Refusal::Run(_) => unreachable!("plain tasks get no such refusal"),
     }
 }

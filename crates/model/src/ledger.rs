@@ -89,7 +89,10 @@ impl Ledger {
                 broken.require(Property::B1, self.open.is_some());
             }
             Event::CancelSignalled => broken.require(Property::B1, self.cancel.is_some()),
-            Event::Submitted(_) | Event::CancelRequested { .. } | Event::Ended(_) => {}
+            Event::Submitted(_)
+            | Event::CancelRequested { .. }
+            | Event::Ended(_)
+            | Event::Run(_) => {}
         }
     }
 
@@ -254,7 +257,8 @@ impl Ledger {
             | Event::Started
             | Event::Extended { .. }
             | Event::CancelSignalled
-            | Event::Ended(_) => {}
+            | Event::Ended(_)
+            | Event::Run(_) => {}
         }
     }
 
@@ -328,6 +332,7 @@ pub(crate) fn owner(decision: &Decision<'_>, to: State) -> Authority {
         Request::Cancel(_) | Request::Started(_) => Authority::Canceller,
         Request::Undelivered(_) if to == State::Cancelled => Authority::Canceller,
         Request::Undelivered(_) => Authority::Pool,
+        Request::Run(_) => Authority::Engine,
         Request::Heartbeat(_) | Request::Extend(_) | Request::Sweep => {
             match closing_reason(&decision.verdict.events) {
                 Some(Reason::CancelTimeout) => Authority::Canceller,

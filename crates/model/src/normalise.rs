@@ -100,6 +100,7 @@ fn normalise_task(task: &mut Task, shift: Shift) {
     match &mut task.phase {
         Phase::Queued { due } | Phase::Retry { due } => *due = shift.instant(*due),
         Phase::Running(lease) => normalise_lease(lease, &task.policy, shift),
+        Phase::Waiting(_) => unreachable!("plain tasks do not wait: see the worlds of runs"),
     }
     task.policy.deadline = task.policy.deadline.map(|deadline| shift.instant(deadline));
 }

@@ -116,6 +116,7 @@ fn tell(decision: &mut Decision, event: &Event, attempt: &mut u32, found: &Store
                     decision.due = Some(due.millis());
                 }
                 Next::End(end) => decision.after = state(end.state),
+                Next::Wait(_) => unreachable!("no simulated client makes durable runs yet"),
             }
         }
         Event::Ended(end) => {
@@ -126,6 +127,7 @@ fn tell(decision: &mut Decision, event: &Event, attempt: &mut u32, found: &Store
         | Event::Renewed { .. }
         | Event::CancelRequested { .. }
         | Event::CancelSignalled => {}
+        Event::Run(_) => unreachable!("no simulated client makes durable runs yet"),
     }
 }
 
@@ -140,6 +142,7 @@ fn cause(request: &Request) -> Cause {
         Request::Sweep => Cause::Sweep,
         Request::Undelivered(_) => Cause::Undelivered,
         Request::Extend(_) => Cause::Extend,
+        Request::Run(_) => unreachable!("no simulated client makes durable runs yet"),
     }
 }
 
@@ -152,6 +155,9 @@ fn outcome(outcome: AttemptOutcome) -> Outcome {
         AttemptOutcome::Undelivered => Outcome::Undelivered,
         AttemptOutcome::Revoked => Outcome::Revoked,
         AttemptOutcome::Released => Outcome::Released,
+        AttemptOutcome::Suspended | AttemptOutcome::Diverged => {
+            unreachable!("no simulated client makes durable runs yet")
+        }
     }
 }
 
@@ -164,5 +170,6 @@ fn state(state: verdict::State) -> State {
         verdict::State::Failed => State::Failed,
         verdict::State::Halted => State::Halted,
         verdict::State::Cancelled => State::Cancelled,
+        verdict::State::Waiting => unreachable!("no simulated client makes durable runs yet"),
     }
 }

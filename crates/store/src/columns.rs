@@ -273,6 +273,8 @@ pub(crate) fn task<R: Row>(
         entries,
         chain,
         phase: phase(columns, state, claimable_at)?,
+        // No table has the state of a durable run yet, and the codec refuses every event that makes one.
+        run: None,
     };
     Ok((task, Tale::read(columns)?.tale))
 }
@@ -369,6 +371,7 @@ pub(crate) fn done<R: Row>(columns: &mut Columns<'_, R>) -> Result<Done, R::Erro
         end,
         entries,
         record,
+        run: None,
     })
 }
 

@@ -138,7 +138,8 @@ pub struct Entry {
 impl Entry {
     /// The entry of a decision, if the decision has one.
     pub fn of(settled: Settled, at: Moment, request: Cow<'_, Request>) -> Option<Self> {
-        let Settled { events, loaded, entry } = settled;
+        // Messages follow from the events, so an entry holds none: they are decided or saved beside it.
+        let Settled { events, loaded, entry, messages: _ } = settled;
         Some(Self {
             n: entry?,
             at: at.now,

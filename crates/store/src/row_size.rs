@@ -86,7 +86,9 @@ fn event(event: &Event) -> usize {
         Event::AttemptClosed { closed: attempt, next: Next::End(ended) } => {
             closed(attempt) + end(ended)
         }
-        Event::AttemptClosed { closed: attempt, next: Next::Retry { .. } } => closed(attempt),
+        Event::AttemptClosed { closed: attempt, next: Next::Retry { .. } | Next::Wait(_) } => {
+            closed(attempt)
+        }
         Event::Ended(ended) => end(ended),
         _ => 0,
     }

@@ -13,6 +13,7 @@ use crate::event::{Event, Subject};
 use crate::planted::decide;
 use crate::renewals::Renewals;
 use crate::request::Request;
+use crate::run::message::{self, Message};
 use crate::time::Moment;
 use crate::verdict::{Answer, Context, ReadSet, Verdict};
 
@@ -36,6 +37,8 @@ pub struct Settled {
     pub loaded: Option<Renewals>,
     /// The number of the decision's entry in the history; `None` for a renewal, which has none.
     pub entry: Option<u32>,
+    /// What the decision asks of other tasks, in order. Each is decided in this batch or saved with this entry.
+    pub messages: Vec<Message>,
 }
 
 impl Applied {
@@ -68,7 +71,8 @@ pub fn apply_verdict(subject: &mut Subject, verdict: Verdict, at: Moment) -> App
     let before = std::mem::replace(subject, Subject::Absent);
     *subject = before.settle(&events, at.now);
     let entry = events.iter().any(Event::is_history).then(|| subject.entries());
-    Applied { answer, at, settled: Some(Settled { events, loaded, entry }) }
+    let messages = message::sent(subject, &events, entry);
+    Applied { answer, at, settled: Some(Settled { events, loaded, entry, messages }) }
 }
 
 /// The attempts that these events closed.

@@ -18,7 +18,7 @@ pub struct ClosedAttempt {
     pub outcome: AttemptOutcome,
     pub reason: Option<Reason>,
     pub fault: Option<Fault>,
-    /// The digest of the report that closed the attempt; `None` if no report closed it.
+    /// The digest of the report or call that closed the attempt; `None` if none did.
     pub report: Option<Digest>,
     /// What the worker sent besides its outcome: its own times, metrics and partial progress.
     pub claims: Option<Json>,
@@ -37,10 +37,14 @@ pub enum AttemptOutcome {
     Revoked,
     /// The worker handed the task back unfinished, because the worker stops. Nobody's failure.
     Released,
+    /// The task waits for something. Resuming it is a new attempt.
+    Suspended,
+    /// The worker's code did not match the checkpoints.
+    Diverged,
 }
 
 impl AttemptOutcome {
-    pub const ALL: [AttemptOutcome; 7] = [
+    pub const ALL: [AttemptOutcome; 9] = [
         AttemptOutcome::Succeeded,
         AttemptOutcome::Failed,
         AttemptOutcome::Cancelled,
@@ -48,6 +52,8 @@ impl AttemptOutcome {
         AttemptOutcome::Undelivered,
         AttemptOutcome::Revoked,
         AttemptOutcome::Released,
+        AttemptOutcome::Suspended,
+        AttemptOutcome::Diverged,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -59,7 +65,14 @@ impl AttemptOutcome {
             AttemptOutcome::Undelivered => "UNDELIVERED",
             AttemptOutcome::Revoked => "REVOKED",
             AttemptOutcome::Released => "RELEASED",
+            AttemptOutcome::Suspended => "SUSPENDED",
+            AttemptOutcome::Diverged => "DIVERGED",
         }
+    }
+
+    /// Whether the attempt ended because its task waits. Such an attempt has no report.
+    pub const fn is_suspension(self) -> bool {
+        matches!(self, AttemptOutcome::Suspended | AttemptOutcome::Diverged)
     }
 
     pub fn parse(name: &str) -> Option<Self> {

@@ -34,8 +34,9 @@ const END_ROOM: u32 = 8;
 pub fn has_room(task: &Task, rules: Rules) -> bool {
     match rules {
         Rules::V1 | Rules::V2 => true,
-        Rules::V3 | Rules::V4 => {
-            task.entries.saturating_add(ATTEMPT_ROOM) <= ENTRIES_MAX
+        Rules::V3 | Rules::V4 | Rules::V5 => {
+            let room = ATTEMPT_ROOM.saturating_add(children_room(task.live_children()));
+            task.entries.saturating_add(room) <= ENTRIES_MAX
                 && has_decisions_left(task, ATTEMPT_ROOM)
         }
     }
@@ -45,7 +46,7 @@ pub fn has_room(task: &Task, rules: Rules) -> bool {
 pub(crate) fn may_renew(task: &Task, rules: Rules) -> bool {
     match rules {
         Rules::V1 | Rules::V2 => true,
-        Rules::V3 | Rules::V4 => has_decisions_left(task, ATTEMPT_ROOM),
+        Rules::V3 | Rules::V4 | Rules::V5 => has_decisions_left(task, ATTEMPT_ROOM),
     }
 }
 
@@ -54,8 +55,20 @@ pub(crate) fn may_renew(task: &Task, rules: Rules) -> bool {
 pub(crate) fn may_extend(task: &Task, rules: Rules) -> bool {
     match rules {
         Rules::V1 | Rules::V2 => true,
-        Rules::V3 | Rules::V4 => has_decisions_left(task, END_ROOM),
+        Rules::V3 | Rules::V4 | Rules::V5 => has_decisions_left(task, END_ROOM),
     }
+}
+
+/// Whether a checkpoint call fits, with what so many new children need until their ends.
+pub(crate) fn has_room_for_call(task: &Task, children: u32) -> bool {
+    let live = task.live_children().saturating_add(children);
+    let room = ATTEMPT_ROOM.saturating_add(children_room(live));
+    task.entries.saturating_add(room) <= ENTRIES_MAX && has_decisions_left(task, room)
+}
+
+/// Each child of a run is one entry of its parent when it ends, and has a share in one when it is cancelled.
+fn children_room(children: u32) -> u32 {
+    children.saturating_mul(2)
 }
 
 fn has_decisions_left(task: &Task, room: u32) -> bool {

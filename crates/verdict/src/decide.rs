@@ -3,16 +3,23 @@
 //! Each request has its own file. The checks that all calls under a lease share are in [`caller`],
 //! in the order that the contract gives.
 
+mod call_items;
 pub mod caller;
 pub mod cancel;
+mod checkpoint;
+pub mod engine;
 pub mod extend;
 pub mod grant;
 pub mod heartbeat;
+mod message;
 pub mod release;
 pub mod report;
+mod run;
+mod signal;
 pub mod started;
 pub mod submit;
 pub mod sweep;
+mod waiting;
 
 use crate::request::Request;
 use crate::time::Moment;
@@ -31,5 +38,6 @@ pub fn decide(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
         Request::Sweep => sweep::decide(read_set, at),
         Request::Undelivered(undelivered) => grant::undelivered(read_set, undelivered, at),
         Request::Extend(extend) => extend::decide(read_set, extend, at),
+        Request::Run(request) => run::decide(read_set, request, at),
     }
 }

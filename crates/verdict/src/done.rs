@@ -1,6 +1,7 @@
 //! A task that has ended. It never changes again.
 
 use crate::id::{Digest, Json, Name, Scope, TaskId, Text};
+use crate::run::RunState;
 use crate::task::{CancelRequest, State};
 use crate::time::Time;
 
@@ -23,6 +24,8 @@ pub struct Done {
     pub entries: u32,
     /// Digest over the submission, every attempt and the end: it identifies the provenance record.
     pub record: Digest,
+    /// What a task of a durable run has besides; `None` for a plain task.
+    pub run: Option<Box<RunState>>,
 }
 
 /// How a task ended.
@@ -115,10 +118,16 @@ pub enum Reason {
     Released,
     /// The task was handed back more often than one task may be.
     ReleasesExhausted,
+    /// The call of the attempt asked for something that was not there. The reason of every suspended attempt.
+    Suspended,
+    /// The worker's code does not match the checkpoints. The reason of every diverged attempt.
+    Diverged,
+    /// What the task waited for did not come in time.
+    WaitTimeout,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 14] = [
+    pub const ALL: [Reason; 17] = [
         Reason::NotRetryable,
         Reason::AttemptsExhausted,
         Reason::HeartbeatTimeout,
@@ -133,6 +142,9 @@ impl Reason {
         Reason::HistoryFull,
         Reason::Released,
         Reason::ReleasesExhausted,
+        Reason::Suspended,
+        Reason::Diverged,
+        Reason::WaitTimeout,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -151,6 +163,9 @@ impl Reason {
             Reason::HistoryFull => "HISTORY_FULL",
             Reason::Released => "RELEASED",
             Reason::ReleasesExhausted => "RELEASES_EXHAUSTED",
+            Reason::Suspended => "SUSPENDED",
+            Reason::Diverged => "DIVERGED",
+            Reason::WaitTimeout => "WAIT_TIMEOUT",
         }
     }
 

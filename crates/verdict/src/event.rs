@@ -10,6 +10,7 @@ use crate::done::{Done, End, Reason};
 use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
 use crate::policy::Policy;
 use crate::record;
+use crate::run::{Lineage, RunEvent, RunState, Waiting, fold};
 use crate::task::{CancelRequest, Lease, Phase, Progress, State, Task};
 use crate::time::{Moment, Time};
 
@@ -54,6 +55,8 @@ pub enum Event {
     },
     /// The task ends while no attempt is open.
     Ended(End),
+    /// About a durable run.
+    Run(Box<RunEvent>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -71,14 +74,37 @@ pub struct Submitted {
 /// What becomes of a task whose attempt closed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Next {
-    Retry { due: Time },
+    Retry {
+        due: Time,
+    },
     End(End),
+    /// It waits: for what its call named, for an operator, or for the end of its children. Boxed: plain tasks never do.
+    Wait(Box<Waiting>),
+}
+
+impl Next {
+    /// The task's state after the attempt.
+    pub fn state(&self) -> State {
+        match self {
+            Next::Retry { .. } => State::Retry,
+            Next::End(end) => end.state,
+            Next::Wait(_) => State::Waiting,
+        }
+    }
 }
 
 impl Event {
     /// Whether the event is a decision that the history keeps; a renewal is kept only in the row.
     pub fn is_history(&self) -> bool {
         !matches!(self, Event::Renewed { .. })
+    }
+
+    /// The task's state after an event that closes an attempt.
+    pub fn next_state(&self) -> Option<State> {
+        match self {
+            Event::AttemptClosed { next, .. } => Some(next.state()),
+            _ => None,
+        }
     }
 
     pub fn name(&self) -> &'static str {
@@ -92,6 +118,7 @@ impl Event {
             Event::CancelSignalled => "cancel_signalled",
             Event::AttemptClosed { .. } => "attempt_closed",
             Event::Ended(_) => "ended",
+            Event::Run(event) => event.name(),
         }
     }
 }
@@ -110,6 +137,17 @@ impl Subject {
             Subject::Live(task) => Some(task),
             Subject::Absent | Subject::Done(_) => None,
         }
+    }
+
+    /// The run that the task belongs to: its own, unless it is a child.
+    pub fn run_id(&self) -> Option<TaskId> {
+        let (id, run) = match self {
+            Subject::Absent => return None,
+            Subject::Live(task) => (task.id, &task.run),
+            Subject::Done(done) => (done.id, &done.run),
+        };
+        let lineage = run.as_ref().and_then(|run| run.lineage.as_ref());
+        Some(lineage.and_then(Lineage::run).unwrap_or(id))
     }
 
     pub fn scope(&self) -> Option<&Scope> {
@@ -168,6 +206,7 @@ impl Subject {
     fn apply(self, event: &Event, now: Time) -> Subject {
         match (self, event) {
             (Subject::Absent, Event::Submitted(submitted)) => Subject::Live(create(submitted, now)),
+            (Subject::Absent, Event::Run(event)) => Subject::Live(spawn(event, now)),
             (Subject::Live(task), event) => change(task, event, now),
             (subject, event) => unreachable!("{} on {:?}", event.name(), subject.state()),
         }
@@ -195,7 +234,19 @@ fn create(submitted: &Submitted, now: Time) -> Task {
         revision: 1,
         entries: 1,
         chain: record::begin(submitted),
+        run: None,
     }
+}
+
+/// A task that another task's call made.
+fn spawn(event: &RunEvent, now: Time) -> Task {
+    let RunEvent::Spawned { submitted, lineage } = event else {
+        unreachable!("{} of a task that does not exist", event.name())
+    };
+    let task = create(submitted, now);
+    let chain = record::extend_with_lineage(task.chain, lineage);
+    let run = RunState { lineage: Some(lineage.clone()), ..RunState::default() };
+    Task { chain, run: Some(Box::new(run)), ..task }
 }
 
 fn change(mut task: Task, event: &Event, now: Time) -> Subject {
@@ -251,6 +302,7 @@ fn change(mut task: Task, event: &Event, now: Time) -> Subject {
         }
         Event::AttemptClosed { closed, next } => return close(task, closed, next, now),
         Event::Ended(end) => return Subject::Done(finish(task, end, now)),
+        Event::Run(event) => fold::change(&mut task, event, now),
     }
     Subject::Live(task)
 }
@@ -258,7 +310,7 @@ fn change(mut task: Task, event: &Event, now: Time) -> Subject {
 fn lease_of(task: &mut Task) -> &mut Lease {
     match &mut task.phase {
         Phase::Running(lease) => lease,
-        Phase::Queued { .. } | Phase::Retry { .. } => {
+        Phase::Queued { .. } | Phase::Retry { .. } | Phase::Waiting(_) => {
             unreachable!("the event needs a lease and the task has none")
         }
     }
@@ -275,6 +327,10 @@ fn close(mut task: Task, closed: &ClosedAttempt, then: &Next, now: Time) -> Subj
             Subject::Live(task)
         }
         Next::End(end) => Subject::Done(finish(task, end, now)),
+        Next::Wait(waiting) => {
+            task.phase = Phase::Waiting(waiting.clone());
+            Subject::Live(task)
+        }
     }
 }
 
@@ -291,6 +347,10 @@ fn count(task: &mut Task, closed: &ClosedAttempt) {
             task.failures = next(task.failures);
         }
         (AttemptOutcome::Lost, _) => task.lost = next(task.lost),
+        (AttemptOutcome::Suspended | AttemptOutcome::Diverged, _) => {
+            let run = task.run.get_or_insert_default();
+            run.suspensions = next(run.suspensions);
+        }
         // Released attempts need no counter: they are what the counted ones leave
         // ([`Task::uncounted`]).
         (
@@ -326,5 +386,6 @@ fn finish(task: Task, end: &End, now: Time) -> Done {
         end: end.clone(),
         entries: task.entries,
         record,
+        run: task.run,
     }
 }

@@ -8,6 +8,7 @@ use crate::done::Reason;
 use crate::event::Subject;
 use crate::id::Name;
 use crate::policy::{RELEASES_MAX, UNDELIVERED_MAX};
+use crate::run::{Divergence, Waiting};
 use crate::task::{CancelRequest, Lease, Phase, Progress, State, Task};
 use crate::time::{Moment, Time};
 
@@ -46,6 +47,12 @@ pub enum Gate {
     AttemptLimit { at: Time },
     /// When the run's deadline passes: no attempt starts or continues after it.
     Deadline { at: Time },
+    /// The task waits for what its call named. It fails if that does not come in time.
+    Awaits { missing: u32, timer: Option<Time>, until: Time },
+    /// The worker's code did not match the checkpoints: an operator must resume the task.
+    Diverged { divergence: Divergence },
+    /// The end of the task is decided and waits for so many children.
+    Closing { state: State, live_children: u32 },
     /// The task has ended.
     Ended { state: State, reason: Option<Reason>, attempt: u32, at: Time },
 }
@@ -71,6 +78,11 @@ fn live(task: &Task, paused_since: Option<Time>, at: Moment) -> Vec<Gate> {
             let paused = paused_since.map(|since| Gate::QueuePaused { since });
             paused.into_iter().chain([waiting(task, *due, at.now)]).collect()
         }
+        Phase::Waiting(on) => {
+            let paused = paused_since.filter(|_| on.claimable_at().is_some());
+            let paused = paused.map(|since| Gate::QueuePaused { since });
+            paused.into_iter().chain([suspended(task, on)]).collect()
+        }
         Phase::Running(lease) => {
             let cancel = task.cancel.as_ref().map(|cancel| cancelling(task, lease, cancel));
             cancel.into_iter().chain([running(task, lease, at.epoch)]).collect()
@@ -92,6 +104,19 @@ fn waiting(task: &Task, due: Time, now: Time) -> Gate {
             uncounted_max: RELEASES_MAX,
         },
         _ => Gate::RunAt { due },
+    }
+}
+
+fn suspended(task: &Task, waiting: &Waiting) -> Gate {
+    match waiting {
+        Waiting::Ready { due } => Gate::Ready { since: *due },
+        Waiting::For(wait) => {
+            Gate::Awaits { missing: wait.missing, timer: wait.timer(), until: wait.gives_up_at }
+        }
+        Waiting::Diverged(divergence) => Gate::Diverged { divergence: divergence.clone() },
+        Waiting::Closing(closing) => {
+            Gate::Closing { state: closing.end.state, live_children: task.live_children() }
+        }
     }
 }
 

@@ -30,6 +30,7 @@ pub mod renewals;
 pub mod request;
 pub mod retention;
 pub mod rules;
+pub mod run;
 pub mod stall;
 pub mod task;
 pub mod time;
@@ -49,6 +50,9 @@ pub use renewals::Renewals;
 pub use request::Request;
 pub use retention::Retention;
 pub use rules::{Rules, SupportedRules};
+pub use run::{
+    Lineage, Loaded, Message, RunAnswer, RunEvent, RunRefusal, RunRequest, RunState, Waiting,
+};
 pub use task::{CancelRequest, Lease, Phase, Progress, State, Task};
 pub use time::{Moment, Span, Time};
 pub use verdict::{Answer, Context, KeyHolder, ReadSet, Refusal, Verdict, WorkerVerdict};

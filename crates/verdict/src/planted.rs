@@ -54,7 +54,7 @@ fn misread(
 fn lease_of(task: &mut Task) -> Option<&mut Lease> {
     match &mut task.phase {
         Phase::Running(lease) => Some(lease),
-        Phase::Queued { .. } | Phase::Retry { .. } => None,
+        Phase::Queued { .. } | Phase::Retry { .. } | Phase::Waiting(_) => None,
     }
 }
 

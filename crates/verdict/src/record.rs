@@ -8,6 +8,7 @@ use crate::attempt::ClosedAttempt;
 use crate::done::{End, Fault};
 use crate::event::Submitted;
 use crate::id::Digest;
+use crate::run::{Checkpoint, ChildCall, Lineage, Recorded, Spend, WaitRecord};
 use crate::task::Task;
 use crate::time::Time;
 
@@ -42,6 +43,65 @@ pub fn extend(chain: Digest, closed: &ClosedAttempt) -> Digest {
         fault.as_ref().map_or(&[], |digest| digest.bytes().as_slice()),
         closed.report.as_ref().map_or(&[], |digest| digest.bytes().as_slice()),
     ])
+}
+
+/// Adds where a child comes from.
+pub(crate) fn extend_with_lineage(chain: Digest, lineage: &Lineage) -> Digest {
+    let (link, run, origin, key) = match lineage {
+        Lineage::Child { run, parent, key } => ("child", run.as_u128(), parent.as_u128(), key),
+        Lineage::Detached { cause, key } => ("detached", 0, cause.as_u128(), key),
+    };
+    Digest::of(&[
+        chain.bytes(),
+        link.as_bytes(),
+        &run.to_be_bytes(),
+        &origin.to_be_bytes(),
+        key.as_str().as_bytes(),
+    ])
+}
+
+/// Adds a child that the task asked for.
+pub(crate) fn extend_with_child(chain: Digest, child: &ChildCall) -> Digest {
+    Digest::of(&[
+        chain.bytes(),
+        b"spawned",
+        child.key.as_str().as_bytes(),
+        &child.submit.id.as_u128().to_be_bytes(),
+        child.submit.fingerprint.bytes(),
+    ])
+}
+
+/// Adds one checkpoint. The end of a child brings the digest of its whole record.
+pub fn extend_with_checkpoint(chain: Digest, checkpoint: &Checkpoint) -> Digest {
+    let (kind, content) = match &checkpoint.recorded {
+        Recorded::Step(step) => ("step", step_digest(checkpoint.digest, step.spend)),
+        Recorded::Wait(wait) => ("wait", wait_digest(checkpoint.digest, wait)),
+        Recorded::Child(end) => ("child", end.record),
+    };
+    Digest::of(&[
+        chain.bytes(),
+        kind.as_bytes(),
+        &checkpoint.number.to_be_bytes(),
+        checkpoint.key.as_str().as_bytes(),
+        content.bytes(),
+        &checkpoint.attempt.to_be_bytes(),
+        &checkpoint.at.millis().to_be_bytes(),
+    ])
+}
+
+fn step_digest(asked: Digest, spend: Spend) -> Digest {
+    let Spend { cost_micros, tokens, tool_calls } = spend;
+    let numbers = [cost_micros, tokens, tool_calls].map(u64::to_be_bytes);
+    Digest::of(&[asked.bytes(), &numbers[0], &numbers[1], &numbers[2]])
+}
+
+fn wait_digest(asked: Digest, wait: &WaitRecord) -> Digest {
+    let winner = wait.winner.as_ref().map_or("", |winner| winner.as_str());
+    let start = Digest::of(&[asked.bytes(), winner.as_bytes()]);
+    wait.taken.iter().fold(start, |digest, taken| {
+        let item = taken.item.as_str().as_bytes();
+        Digest::of(&[digest.bytes(), item, &taken.signal.to_be_bytes()])
+    })
 }
 
 /// The chain closed by the task's end.

@@ -32,7 +32,9 @@ pub fn may_retry(submitted: &Submitted, state: State) -> Result<(), NotRetryable
         }
         State::Failed | State::Halted | State::Cancelled => Ok(()),
         State::Succeeded => Err(NotRetryable::Succeeded),
-        State::Queued | State::Running | State::Retry => Err(NotRetryable::NotEnded),
+        State::Queued | State::Running | State::Retry | State::Waiting => {
+            Err(NotRetryable::NotEnded)
+        }
     }
 }
 

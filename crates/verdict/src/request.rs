@@ -4,6 +4,7 @@
 use crate::done::Fault;
 use crate::id::{Digest, Json, LeaseId, Name, Scope, TaskId, Text};
 use crate::policy::Policy;
+use crate::run::RunRequest;
 use crate::task::Progress;
 use crate::time::{Span, Time};
 
@@ -19,6 +20,8 @@ pub enum Request {
     Sweep,
     Undelivered(Undelivered),
     Extend(Extend),
+    /// About a durable run. Boxed: plain requests should not be larger for it.
+    Run(Box<RunRequest>),
 }
 
 impl Request {
@@ -28,6 +31,10 @@ impl Request {
             Request::Started(started) => Some(&started.caller),
             Request::Heartbeat(heartbeat) => Some(&heartbeat.caller),
             Request::Report(report) => Some(&report.caller),
+            Request::Run(request) => match &**request {
+                RunRequest::Checkpoint(call) => Some(&call.caller),
+                RunRequest::Signal(_) | RunRequest::Message(_) | RunRequest::Resume => None,
+            },
             Request::Submit(_)
             | Request::Grant(_)
             | Request::Cancel(_)
@@ -39,7 +46,7 @@ impl Request {
 }
 
 /// A new task. The payload itself stays outside the rules; its digest is part of the record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Submit {
     pub id: TaskId,
     pub scope: Scope,
@@ -109,14 +116,14 @@ pub enum Outcome {
     Released,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cancel {
     pub reason: Option<Text>,
     pub mode: CancelMode,
 }
 
 /// How a cancel treats a worker that holds the lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CancelMode {
     /// Signal the worker and wait for the grace period.
     Graceful,

@@ -24,15 +24,17 @@ pub enum Rules {
     V3,
     /// A worker may release a task, which counts neither as a failure nor as a lost worker.
     V4,
+    /// Durable runs: checkpoints, waits, signals, children and messages between tasks.
+    V5,
 }
 
 impl Rules {
-    pub const ALL: [Rules; 4] = [Rules::V1, Rules::V2, Rules::V3, Rules::V4];
+    pub const ALL: [Rules; 5] = [Rules::V1, Rules::V2, Rules::V3, Rules::V4, Rules::V5];
     /// The first version ever released. Dropping it would leave its histories unchecked, and
     /// keeping it costs nothing as long as a version is one branch in one place.
     pub const OLDEST: Rules = Rules::V1;
     /// The version that a store uses as soon as all of its coordinators support it.
-    pub const NEWEST: Rules = Rules::V4;
+    pub const NEWEST: Rules = Rules::V5;
 
     pub const fn number(self) -> u32 {
         match self {
@@ -40,6 +42,7 @@ impl Rules {
             Rules::V2 => 2,
             Rules::V3 => 3,
             Rules::V4 => 4,
+            Rules::V5 => 5,
         }
     }
 

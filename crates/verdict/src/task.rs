@@ -2,9 +2,10 @@
 
 use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
 use crate::policy::Policy;
+use crate::run::{Closing, Lineage, RunState, Waiting};
 use crate::time::Time;
 
-/// The state of a task. The last four are final.
+/// The state of a task. `Succeeded`, `Failed`, `Halted` and `Cancelled` are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
     Queued,
@@ -14,10 +15,12 @@ pub enum State {
     Failed,
     Halted,
     Cancelled,
+    /// Suspended until something comes, until an operator resumes it, or until its children have ended.
+    Waiting,
 }
 
 impl State {
-    pub const ALL: [State; 7] = [
+    pub const ALL: [State; 8] = [
         State::Queued,
         State::Running,
         State::Retry,
@@ -25,6 +28,7 @@ impl State {
         State::Failed,
         State::Halted,
         State::Cancelled,
+        State::Waiting,
     ];
 
     pub const fn is_terminal(self) -> bool {
@@ -40,6 +44,7 @@ impl State {
             State::Failed => "failed",
             State::Halted => "halted",
             State::Cancelled => "cancelled",
+            State::Waiting => "waiting",
         }
     }
 
@@ -77,14 +82,22 @@ pub struct Task {
     pub entries: u32,
     /// Digest over the submission and every closed attempt so far.
     pub chain: Digest,
+    /// What a task of a durable run has besides; `None` for a plain task.
+    pub run: Option<Box<RunState>>,
 }
 
 /// The state of a task that has not ended. A lease exists in `Running` and nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    Queued { due: Time },
-    Retry { due: Time },
+    Queued {
+        due: Time,
+    },
+    Retry {
+        due: Time,
+    },
     Running(Lease),
+    /// Boxed: a plain task never waits, and should not be larger for it.
+    Waiting(Box<Waiting>),
 }
 
 /// The right to report for one attempt, until it expires.
@@ -127,21 +140,23 @@ impl Task {
             Phase::Queued { .. } => State::Queued,
             Phase::Retry { .. } => State::Retry,
             Phase::Running(_) => State::Running,
+            Phase::Waiting(_) => State::Waiting,
         }
     }
 
     pub fn lease(&self) -> Option<&Lease> {
         match &self.phase {
             Phase::Running(lease) => Some(lease),
-            Phase::Queued { .. } | Phase::Retry { .. } => None,
+            Phase::Queued { .. } | Phase::Retry { .. } | Phase::Waiting(_) => None,
         }
     }
 
     /// When the task may be leased; `None` while it is leased or its end is decided.
     pub fn claimable_at(&self) -> Option<Time> {
-        match self.phase {
-            Phase::Queued { due } | Phase::Retry { due } => Some(due),
+        match &self.phase {
+            Phase::Queued { due } | Phase::Retry { due } => Some(*due),
             Phase::Running(_) => None,
+            Phase::Waiting(waiting) => waiting.claimable_at(),
         }
     }
 
@@ -150,6 +165,7 @@ impl Task {
     pub fn wakes_at(&self) -> Option<Time> {
         match &self.phase {
             Phase::Queued { .. } | Phase::Retry { .. } => self.policy.deadline,
+            Phase::Waiting(waiting) => waiting.wakes_at(self.policy.deadline),
             Phase::Running(lease) => {
                 Some(self.grace_ends_at().map_or(lease.expires_at, |end| end.min(lease.expires_at)))
             }
@@ -164,9 +180,34 @@ impl Task {
     }
 
     /// How many attempts counted neither as a failure nor as a lost worker, the open one included:
-    /// those that were released, and those that no worker heard of.
+    /// those that were released, and those that no worker heard of. Attempts that ended because the task waited count
+    /// as nothing at all.
     pub fn uncounted(&self) -> u32 {
-        self.attempt.saturating_sub(self.failures).saturating_sub(self.lost)
+        let counted = self.failures.saturating_add(self.lost);
+        let other = self.run.as_ref().map_or(0, |run| run.forgiven.saturating_add(run.suspensions));
+        self.attempt.saturating_sub(counted).saturating_sub(other)
+    }
+
+    /// The run that the task belongs to: its own, unless it is a child.
+    pub fn run_id(&self) -> TaskId {
+        let lineage = self.run.as_ref().and_then(|run| run.lineage.as_ref());
+        lineage.and_then(Lineage::run).unwrap_or(self.id)
+    }
+
+    /// How many children must end before the task can.
+    pub fn live_children(&self) -> u32 {
+        self.run.as_ref().map_or(0, |run| run.live_children)
+    }
+
+    /// The end that is decided, if it waits for children.
+    pub fn closing(&self) -> Option<&Closing> {
+        match &self.phase {
+            Phase::Waiting(waiting) => match &**waiting {
+                Waiting::Closing(closing) => Some(closing),
+                Waiting::For(_) | Waiting::Ready { .. } | Waiting::Diverged(_) => None,
+            },
+            Phase::Queued { .. } | Phase::Retry { .. } | Phase::Running(_) => None,
+        }
     }
 
     /// The expiry of a lease acquired at `acquired_at` and renewed at `now`: one lease length

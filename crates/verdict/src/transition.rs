@@ -18,6 +18,16 @@
 //! | queued, retry    | cancelled | cancel requested                     | Canceller |
 //! | running          | cancelled | forced, or before the worker began   | Canceller |
 //! | running          | failed    | cancel grace ran out                 | Canceller |
+//! | running          | waiting   | suspended, or diverged               | Engine    |
+//! | waiting          | running   | granted, once what it waits for came | Pool      |
+//! | waiting          | failed    | deadline, or the wait was too long   | Sweeper   |
+//! | waiting          | failed    | no attempt fits into the history     | Pool      |
+//! | waiting          | cancelled | cancel requested                     | Canceller |
+//! | running, retry   | waiting   | ended, but has live children         | see below |
+//! | waiting          | any end   | the last child ended                 | Engine    |
+//!
+//! A task with live children does not end: whoever ends it moves it to `waiting` instead, with the end that is decided,
+//! and the Engine carries that end out when the last child has ended. It has no choice then.
 //!
 //! There are no other transitions. An owner is a type that only its own module can construct, and
 //! the functions below take it as an argument, so a rule in the wrong place does not compile.
@@ -26,6 +36,7 @@
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::bounds;
 use crate::decide::cancel::Canceller;
+use crate::decide::engine::Engine;
 use crate::decide::grant::Pool;
 use crate::decide::report::Runner;
 use crate::decide::submit::Submitter;
@@ -33,7 +44,8 @@ use crate::decide::sweep::Sweeper;
 use crate::done::{End, Fault, Reason};
 use crate::event::{Event, Next, Submitted};
 use crate::id::{Digest, Fence, Json};
-use crate::request;
+use crate::request::{self, CancelMode};
+use crate::run::{self, Lineage, RunEvent, Waiting};
 use crate::task::{State, Task};
 use crate::time::{Moment, Time};
 
@@ -45,6 +57,7 @@ pub enum Authority {
     Runner,
     Sweeper,
     Canceller,
+    Engine,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +78,10 @@ const fn row(
     Transition { from, to, because, owner }
 }
 
-pub const TABLE: [Transition; 19] = [
+/// How many rows of the table a plain task can take. They come first.
+pub const PLAIN_ROWS: usize = 19;
+
+pub const TABLE: [Transition; PLAIN_ROWS + 16] = [
     row(None, State::Queued, "submitted", Authority::Submitter),
     row(Some(State::Queued), State::Running, "granted", Authority::Pool),
     row(Some(State::Retry), State::Running, "granted", Authority::Pool),
@@ -85,6 +101,22 @@ pub const TABLE: [Transition; 19] = [
     row(Some(State::Retry), State::Cancelled, "cancel requested", Authority::Canceller),
     row(Some(State::Running), State::Cancelled, "cancel enforced", Authority::Canceller),
     row(Some(State::Running), State::Failed, "cancel grace over", Authority::Canceller),
+    row(Some(State::Running), State::Waiting, "suspended", Authority::Engine),
+    row(Some(State::Waiting), State::Running, "granted", Authority::Pool),
+    row(Some(State::Waiting), State::Failed, "time ran out", Authority::Sweeper),
+    row(Some(State::Waiting), State::Failed, "history full", Authority::Pool),
+    row(Some(State::Waiting), State::Cancelled, "cancel requested", Authority::Canceller),
+    row(Some(State::Running), State::Waiting, "reported, has children", Authority::Runner),
+    row(Some(State::Running), State::Waiting, "time ran out, has children", Authority::Sweeper),
+    row(Some(State::Running), State::Waiting, "cancelled, has children", Authority::Canceller),
+    row(Some(State::Running), State::Waiting, "handed back, has children", Authority::Pool),
+    row(Some(State::Retry), State::Waiting, "deadline, has children", Authority::Sweeper),
+    row(Some(State::Retry), State::Waiting, "cancelled, has children", Authority::Canceller),
+    row(Some(State::Retry), State::Waiting, "history full, has children", Authority::Pool),
+    row(Some(State::Waiting), State::Succeeded, "children ended", Authority::Engine),
+    row(Some(State::Waiting), State::Failed, "children ended", Authority::Engine),
+    row(Some(State::Waiting), State::Cancelled, "children ended", Authority::Engine),
+    row(Some(State::Waiting), State::Halted, "children ended", Authority::Engine),
 ];
 
 /// Whether the table has a row for this change.
@@ -110,7 +142,22 @@ impl Closing {
 }
 
 pub(crate) fn submit(_: &Submitter, submit: &request::Submit, now: Time) -> Event {
-    Event::Submitted(Box::new(Submitted {
+    Event::Submitted(Box::new(submitted(submit, now)))
+}
+
+/// A task that another task's call made is submitted like any other, and knows where it comes from.
+pub(crate) fn spawn(
+    _: &Submitter,
+    submit: &request::Submit,
+    lineage: &Lineage,
+    now: Time,
+) -> Event {
+    let submitted = Box::new(submitted(submit, now));
+    Event::Run(Box::new(RunEvent::Spawned { submitted, lineage: lineage.clone() }))
+}
+
+fn submitted(submit: &request::Submit, now: Time) -> Submitted {
+    Submitted {
         id: submit.id,
         scope: submit.scope.clone(),
         kind: submit.kind.clone(),
@@ -119,7 +166,7 @@ pub(crate) fn submit(_: &Submitter, submit: &request::Submit, now: Time) -> Even
         policy: submit.policy.clone(),
         due: submit.run_at.unwrap_or(now).max(now),
         input: submit.input,
-    }))
+    }
 }
 
 pub(crate) fn grant(_: &Pool, task: &Task, grant: &request::Grant, at: Moment) -> Event {
@@ -137,7 +184,7 @@ pub(crate) fn hand_back(_: &Pool, task: &Task, closing: Closing, next: Next, now
 }
 
 pub(crate) fn give_up(_: &Pool, task: &Task, end: End) -> Event {
-    end_waiting(task, end, Authority::Pool)
+    end_waiting(task, end, CancelMode::Graceful, Authority::Pool)
 }
 
 pub(crate) fn report(_: &Runner, task: &Task, closing: Closing, next: Next, now: Time) -> Event {
@@ -149,23 +196,40 @@ pub(crate) fn time_out(_: &Sweeper, task: &Task, closing: Closing, next: Next, n
 }
 
 pub(crate) fn miss_deadline(_: &Sweeper, task: &Task, end: End) -> Event {
-    end_waiting(task, end, Authority::Sweeper)
+    end_waiting(task, end, CancelMode::Graceful, Authority::Sweeper)
 }
 
-pub(crate) fn cancel_waiting(_: &Canceller, task: &Task, end: End) -> Event {
-    end_waiting(task, end, Authority::Canceller)
+pub(crate) fn cancel_waiting(_: &Canceller, task: &Task, end: End, mode: CancelMode) -> Event {
+    end_waiting(task, end, mode, Authority::Canceller)
 }
 
 pub(crate) fn revoke(_: &Canceller, task: &Task, closing: Closing, end: End, now: Time) -> Event {
     close(task, closing, Next::End(end), now, Authority::Canceller)
 }
 
+/// The attempt's call asked for what is not there, or its code diverged.
+pub(crate) fn suspend(
+    _: &Engine,
+    task: &Task,
+    closing: Closing,
+    waiting: Waiting,
+    now: Time,
+) -> Event {
+    close(task, closing, Next::Wait(Box::new(waiting)), now, Authority::Engine)
+}
+
+/// The last child has ended: the task ends as it was decided.
+pub(crate) fn end_closing(_: &Engine, task: &Task) -> Event {
+    let closing = task.closing().expect("only a closing task waits for its children to end");
+    let to = closing.end.state;
+    assert!(is_listed(Some(State::Waiting), to, Authority::Engine), "no end {to:?} waits");
+    Event::Ended(closing.end.clone())
+}
+
 fn close(task: &Task, closing: Closing, next: Next, now: Time, owner: Authority) -> Event {
     let lease = task.lease().expect("only a running task has an attempt to close");
-    let to = match &next {
-        Next::Retry { .. } => State::Retry,
-        Next::End(end) => end.state,
-    };
+    let next = await_children(task, next, closing.reason, now);
+    let to = next.state();
     assert!(is_listed(Some(State::Running), to, owner), "{owner:?} may not move to {to:?}");
     // A report without an earlier start implies the start. A release does not: a worker also
     // hands back what it has not begun.
@@ -189,8 +253,27 @@ fn close(task: &Task, closing: Closing, next: Next, now: Time, owner: Authority)
     Event::AttemptClosed { closed: Box::new(closed), next }
 }
 
-fn end_waiting(task: &Task, end: End, owner: Authority) -> Event {
+fn end_waiting(task: &Task, end: End, mode: CancelMode, owner: Authority) -> Event {
     let (from, to) = (task.state(), end.state);
-    assert!(is_listed(Some(from), to, owner), "{owner:?} may not move {from:?} to {to:?}");
-    Event::Ended(end)
+    if task.live_children() == 0 {
+        assert!(is_listed(Some(from), to, owner), "{owner:?} may not move {from:?} to {to:?}");
+        return Event::Ended(end);
+    }
+    let stays = from == State::Waiting;
+    assert!(stays || is_listed(Some(from), State::Waiting, owner), "{owner:?} closes {from:?}");
+    Event::Run(Box::new(RunEvent::Closing(end, mode)))
+}
+
+/// A task does not end before its children: its end waits for theirs. A forced end forces theirs too.
+fn await_children(task: &Task, next: Next, reason: Option<Reason>, now: Time) -> Next {
+    match next {
+        Next::End(end) if task.live_children() > 0 => {
+            let mode = match reason {
+                Some(Reason::CancelForced) => CancelMode::Immediate,
+                _ => CancelMode::Graceful,
+            };
+            Next::Wait(Box::new(Waiting::Closing(run::Closing::begin(end, mode, now))))
+        }
+        next => next,
+    }
 }

@@ -4,6 +4,7 @@ use crate::allowance::Quota;
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::event::{Event, Subject};
 use crate::id::{Digest, TaskId, Text};
+use crate::run::{Loaded, RunAnswer, RunRefusal};
 use crate::task::State;
 use crate::time::Time;
 
@@ -25,6 +26,8 @@ pub struct Context<'a> {
     pub quota: Option<Quota>,
     /// Whether an administrator paused the queue of the task to be granted.
     pub is_queue_paused: bool,
+    /// What a request about a durable run needs ([`crate::run`]); `None` for every plain task.
+    pub run: Option<&'a Loaded>,
 }
 
 impl<'a> ReadSet<'a> {
@@ -96,6 +99,8 @@ pub enum Answer {
     /// There was nothing to do.
     Nothing,
     Refused(Refusal),
+    /// The answer to a request about a durable run.
+    Run(Box<RunAnswer>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,6 +171,8 @@ pub enum Refusal {
     ReleaseUnsupported {
         state: State,
     },
+    /// A request about a durable run.
+    Run(RunRefusal),
 }
 
 impl Refusal {
@@ -187,6 +194,7 @@ impl Refusal {
             Refusal::HistoryFull { .. } => "history_full",
             Refusal::QuotaReached { .. } => "quota_reached",
             Refusal::ReleaseUnsupported { .. } => "release_unsupported",
+            Refusal::Run(refusal) => refusal.name(),
         }
     }
 
@@ -206,7 +214,8 @@ impl Refusal {
             | Refusal::RunAlreadyTerminal { .. }
             | Refusal::HistoryFull { .. }
             | Refusal::QuotaReached { .. }
-            | Refusal::ReleaseUnsupported { .. } => WorkerVerdict::Rejected,
+            | Refusal::ReleaseUnsupported { .. }
+            | Refusal::Run(_) => WorkerVerdict::Rejected,
         }
     }
 }

@@ -223,6 +223,10 @@ impl WorkingSet {
         }
         let applied = apply_verdict(&mut slot.subject, verdict, at);
         let Some(settled) = applied.settled else { return applied.answer };
+        assert!(
+            settled.messages.is_empty(),
+            "only durable runs send messages, and no route makes any yet"
+        );
         slot.closed.extend(closed_attempts(&settled.events).cloned());
         slot.entries.extend(Entry::of(settled, applied.at, request));
         if !std::mem::replace(&mut slot.is_changed, true) {

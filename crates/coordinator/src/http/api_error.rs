@@ -223,6 +223,7 @@ fn from_refusal(refusal: Refusal) -> ApiError {
             "an earlier version of the rules is in force; report FAILED instead of RELEASED",
             state,
         ),
+        Refusal::Run(_) => unreachable!("no route makes durable runs yet"),
         Refusal::RunAlreadyTerminal { state } => {
             with_state(Code::RunAlreadyTerminal, "the run has already ended in another way", state)
         }

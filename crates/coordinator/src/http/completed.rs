@@ -50,7 +50,11 @@ fn final_state(outcome: AttemptOutcome) -> wire::Outcome {
         AttemptOutcome::Failed => wire::Outcome::Failed,
         AttemptOutcome::Cancelled => wire::Outcome::Cancelled,
         AttemptOutcome::Released => wire::Outcome::Released,
-        AttemptOutcome::Lost | AttemptOutcome::Undelivered | AttemptOutcome::Revoked => {
+        AttemptOutcome::Lost
+        | AttemptOutcome::Undelivered
+        | AttemptOutcome::Revoked
+        | AttemptOutcome::Suspended
+        | AttemptOutcome::Diverged => {
             unreachable!("only a report commits, and a report has none of these outcomes")
         }
     }

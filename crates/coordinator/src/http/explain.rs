@@ -8,6 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use store::{Browse, Failure, QueuePause, StoreStatus, StoredTask, TaskKey};
 use verdict::explain::{Gate as Rule, explain as gates_of};
+use verdict::run::Divergence;
 use verdict::{Headroom, Moment, Name, Progress, Reason, Rules, Subject, Task, Time};
 use wire::answers::{Explanation, Gate};
 
@@ -239,11 +240,35 @@ fn spell(rule: Rule, pause: Option<&QueuePause>) -> Option<Gate> {
             let change = "the end of the run; else it fails as DEADLINE_EXCEEDED";
             ("deadline", now, change, Some(at))
         }
+        Rule::Awaits { missing, timer, until } => return Some(awaits(missing, timer, until)),
+        Rule::Diverged { divergence } => return Some(diverged(&divergence)),
+        Rule::Closing { state, live_children } => return Some(closing(state, live_children)),
         Rule::Ended { state, reason, attempt, at } => {
             return Some(ended(state, reason, attempt, at));
         }
     };
     Some(gate(name, now, change.to_owned(), at))
+}
+
+fn awaits(missing: u32, timer: Option<Time>, until: Time) -> Gate {
+    let timer = timer.map(|at| format!(", its timer is at {}", time(at))).unwrap_or_default();
+    let now = format!("waits; children and signals that are missing: {missing}{timer}");
+    let change = "what it waits for; else it fails as WAIT_TIMEOUT";
+    gate("waiting", now, change.to_owned(), Some(until))
+}
+
+fn diverged(divergence: &Divergence) -> Gate {
+    let Divergence { branch, index, recorded, actual } = divergence;
+    let now = format!(
+        "its code does not match its checkpoints: branch {branch}, step {index}, recorded \
+         {recorded}, actual {actual}"
+    );
+    gate("diverged", now, "an operator who resumes it after a deploy".to_owned(), None)
+}
+
+fn closing(state: verdict::State, live_children: u32) -> Gate {
+    let now = format!("will be {}; children that have not ended: {live_children}", state.name());
+    gate("closing", now, "the end of its last child".to_owned(), None)
 }
 
 /// The task has ended: nothing changes it any more.

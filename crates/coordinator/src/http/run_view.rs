@@ -69,7 +69,7 @@ fn refused_calls(refused: Vec<Refused>) -> Vec<RefusedCall> {
 fn live(task: &Task, now: wire::Time) -> Run {
     let next_attempt_at = match task.phase {
         Phase::Retry { due } => Some(time(due)),
-        Phase::Queued { .. } | Phase::Running(_) => None,
+        Phase::Queued { .. } | Phase::Running(_) | Phase::Waiting(_) => None,
     };
     Run {
         run_id: task.id.run_name(),

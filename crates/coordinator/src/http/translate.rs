@@ -37,6 +37,7 @@ pub(super) fn state(state: verdict::State) -> wire::State {
         verdict::State::Failed => wire::State::Failed,
         verdict::State::Halted => wire::State::Halted,
         verdict::State::Cancelled => wire::State::Cancelled,
+        verdict::State::Waiting => unreachable!("no route makes durable runs yet"),
     }
 }
 
@@ -84,6 +85,9 @@ pub(super) fn attempt_outcome(outcome: verdict::AttemptOutcome) -> wire::Attempt
         verdict::AttemptOutcome::Undelivered => wire::AttemptOutcome::Undelivered,
         verdict::AttemptOutcome::Revoked => wire::AttemptOutcome::Revoked,
         verdict::AttemptOutcome::Released => wire::AttemptOutcome::Released,
+        verdict::AttemptOutcome::Suspended | verdict::AttemptOutcome::Diverged => {
+            unreachable!("no route makes durable runs yet")
+        }
     }
 }
 

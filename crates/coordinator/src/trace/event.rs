@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use store::{Spec, TaskKey};
-use verdict::{AttemptOutcome, ClosedAttempt, End, LeaseId, Name, Phase, State, Task, Text, Time};
+use verdict::{AttemptOutcome, ClosedAttempt, End, LeaseId, Name, State, Task, Text, Time};
 use wire::TraceContext;
 
 use super::{Attribute, Span, SpanKind, TaskTrace};
@@ -35,10 +35,7 @@ impl TraceEvent {
         lease: LeaseId,
         at: Time,
     ) -> Self {
-        let since = match waiting.phase {
-            Phase::Queued { due } | Phase::Retry { due } => due,
-            Phase::Running(_) => at,
-        };
+        let since = waiting.claimable_at().unwrap_or(at);
         let traceparent = spec.traceparent.clone();
         Self::about(waiting, EventDetail::Granted { traceparent, attempt, lease, since, at })
     }
@@ -153,11 +150,15 @@ impl TraceEvent {
 /// Why an attempt failed. Stopping on request is no failure.
 fn fault(closed: &ClosedAttempt) -> Option<&'static str> {
     match closed.outcome {
-        AttemptOutcome::Succeeded | AttemptOutcome::Cancelled | AttemptOutcome::Released => None,
+        AttemptOutcome::Succeeded
+        | AttemptOutcome::Cancelled
+        | AttemptOutcome::Released
+        | AttemptOutcome::Suspended => None,
         AttemptOutcome::Failed
         | AttemptOutcome::Lost
         | AttemptOutcome::Undelivered
-        | AttemptOutcome::Revoked => {
+        | AttemptOutcome::Revoked
+        | AttemptOutcome::Diverged => {
             let category = closed.fault.as_ref().map(|fault| fault.category.name());
             category.or(closed.reason.map(|reason| reason.name())).or(Some(closed.outcome.name()))
         }

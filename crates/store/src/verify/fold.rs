@@ -175,9 +175,12 @@ fn fits(subject: &Subject, event: &Event) -> bool {
                 && match next {
                     Next::Retry { .. } => true,
                     Next::End(end) => ends_well(end),
+                    Next::Wait(_) => false,
                 }
         }
         (Subject::Live(_), Event::Ended(end)) => ends_well(end),
+        // No store writes what happens to durable runs yet.
+        (Subject::Live(_), Event::Run(_)) => false,
     }
 }
 

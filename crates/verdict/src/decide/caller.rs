@@ -9,12 +9,13 @@ use crate::task::{Lease, State, Task};
 use crate::time::Moment;
 use crate::verdict::{ReadSet, Refusal};
 
-/// Which call is being checked: a lost lease is answered differently for each of the three.
+/// Which call is being checked: a lost lease is answered differently for some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     Started,
     Heartbeat,
     Report,
+    Checkpoint,
 }
 
 /// The lease was issued for this task, and to this worker. It need not be current.
@@ -79,7 +80,7 @@ fn check_attempt(subject: &Subject, caller: &Caller) -> Result<(), Refusal> {
 
 fn on_terminal(state: State, call: Call) -> Refusal {
     match call {
-        Call::Started | Call::Report => Refusal::TaskAlreadyTerminal { state },
+        Call::Started | Call::Report | Call::Checkpoint => Refusal::TaskAlreadyTerminal { state },
         Call::Heartbeat => Refusal::TaskExpired { state },
     }
 }

@@ -1,6 +1,6 @@
 //! Cancels a task.
 //!
-//! A waiting task ends at once. A running one gets the cancel signal with its next heartbeat and
+//! A task that no worker holds ends at once, or closes if it has live children. A running one gets the cancel signal with its next heartbeat and
 //! has its grace period to clean up; a forced cancel revokes the lease at once. Cancelling twice
 //! changes nothing.
 
@@ -8,6 +8,7 @@ use crate::attempt::AttemptOutcome;
 use crate::done::{Category, Done, End, Fault, Reason};
 use crate::event::{Event, Subject};
 use crate::request::{Cancel, CancelMode};
+use crate::run::{self, RunEvent};
 use crate::task::{State, Task};
 use crate::time::{Moment, Time};
 use crate::transition::{self, Closing};
@@ -20,7 +21,10 @@ pub(super) fn decide(read_set: ReadSet<'_>, cancel: &Cancel, at: Moment) -> Verd
     match read_set.subject {
         Subject::Absent => Verdict::refuse(Refusal::TaskNotFound),
         Subject::Done(done) => on_ended(done),
-        Subject::Live(task) => on_live(task, cancel, at.now),
+        Subject::Live(task) => match task.closing() {
+            Some(closing) => on_closing(task, closing, cancel, at.now),
+            None => on_live(task, cancel, at.now),
+        },
     }
 }
 
@@ -39,17 +43,41 @@ fn on_live(task: &Task, cancel: &Cancel, now: Time) -> Verdict {
     }
     match (task.lease(), cancel.mode) {
         (None, _) => {
-            events.push(transition::cancel_waiting(&Canceller(()), task, requested_end()));
-            accepted(State::Cancelled, requested_at, events)
+            let end =
+                transition::cancel_waiting(&Canceller(()), task, requested_end(), cancel.mode);
+            let state = state_after(&end);
+            events.push(end);
+            accepted(state, requested_at, events)
         }
         (Some(_), CancelMode::Immediate) => {
             let closing = Closing::unreported(AttemptOutcome::Revoked, Reason::CancelForced);
             let end = End { reason: Some(Reason::CancelForced), ..requested_end() };
-            events.push(transition::revoke(&Canceller(()), task, closing, end, now));
-            accepted(State::Cancelled, requested_at, events)
+            let revoked = transition::revoke(&Canceller(()), task, closing, end, now);
+            let state = state_after(&revoked);
+            events.push(revoked);
+            accepted(state, requested_at, events)
         }
         (Some(_), CancelMode::Graceful) => accepted(State::Running, requested_at, events),
     }
+}
+
+/// A task with live children waits for them before it is cancelled.
+fn state_after(event: &Event) -> State {
+    match event {
+        Event::Ended(end) => end.state,
+        Event::AttemptClosed { next, .. } => next.state(),
+        _ => State::Waiting,
+    }
+}
+
+/// The end of the task is decided and stays what it is. Force only hastens it: the children's leases are revoked.
+fn on_closing(task: &Task, closing: &run::Closing, cancel: &Cancel, now: Time) -> Verdict {
+    let requested_at = task.cancel.as_ref().map_or(now, |earlier| earlier.requested_at);
+    let requested =
+        task.cancel.is_none().then(|| Event::CancelRequested { reason: cancel.reason.clone() });
+    let is_hastened = cancel.mode == CancelMode::Immediate && closing.mode == CancelMode::Graceful;
+    let hastened = is_hastened.then(|| Event::Run(Box::new(RunEvent::Hastened)));
+    accepted(State::Waiting, requested_at, requested.into_iter().chain(hastened).collect())
 }
 
 fn accepted(state: State, requested_at: Time, events: Vec<Event>) -> Verdict {
@@ -68,6 +96,11 @@ fn requested_end() -> End {
 /// The worker has not started, so there is nothing to clean up and the task ends at once.
 pub(super) fn before_start(task: &Task, now: Time) -> Event {
     let closing = Closing::unreported(AttemptOutcome::Cancelled, Reason::CancelRequested);
+    transition::revoke(&Canceller(()), task, closing, requested_end(), now)
+}
+
+/// The worker's code diverged with a cancel pending. No worker is left to honour the cancel, so the task ends.
+pub(super) fn diverged(task: &Task, closing: Closing, now: Time) -> Event {
     transition::revoke(&Canceller(()), task, closing, requested_end(), now)
 }
 

@@ -41,7 +41,7 @@ fn is_grantable(task: &Task, now: Time) -> bool {
 
 /// Whether no further attempt fits into the history. A queued task has had no attempt.
 fn is_full(task: &Task, rules: Rules) -> bool {
-    task.state() == State::Retry && !bounds::has_room(task, rules)
+    task.state() != State::Queued && !bounds::has_room(task, rules)
 }
 
 /// The answer that carried the grant could not be written. The task returns to its old queue
@@ -65,7 +65,7 @@ fn hand_back(task: &Task, at: Moment) -> Event {
         // Without a limit and without a pause: a poller that kept disconnecting caused attempts
         // without end.
         Rules::V1 | Rules::V2 => (Reason::Undelivered, Next::Retry { due: at.now }),
-        Rules::V3 | Rules::V4 => (Reason::HandedBack, after_hand_back(task, at)),
+        Rules::V3 | Rules::V4 | Rules::V5 => (Reason::HandedBack, after_hand_back(task, at)),
     };
     let closing = Closing::unreported(AttemptOutcome::Undelivered, reason);
     transition::hand_back(&Pool(()), task, closing, next, at.now)

@@ -8,7 +8,8 @@ use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::bounds;
 use crate::done::{End, Fault, Reason};
 use crate::event::Next;
-use crate::request::{Outcome, Report};
+use crate::id::Digest;
+use crate::request::{Caller, Outcome, Report};
 use crate::task::{Lease, State, Task};
 use crate::time::Moment;
 use crate::transition::{self, Closing};
@@ -21,7 +22,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, report: &Report, at: Moment) -> Verd
     if let Err(refusal) = caller::recognise(read_set, &report.caller, at) {
         return Verdict::refuse(refusal);
     }
-    if let Some(stored) = stored_answer(read_set, report) {
+    if let Some(stored) = stored_answer(read_set, &report.caller, report.digest) {
         return stored;
     }
     match caller::authorise(read_set, &report.caller, Call::Report, at) {
@@ -34,19 +35,25 @@ pub(super) fn decide(read_set: ReadSet<'_>, report: &Report, at: Moment) -> Verd
 }
 
 /// The same report gets the same answer; a different report for the same lease is refused.
-fn stored_answer(read_set: ReadSet<'_>, report: &Report) -> Option<Verdict> {
+///
+/// The call that suspended an attempt was no report: a report after it has lost its authority, like any late one.
+pub(super) fn stored_answer(
+    read_set: ReadSet<'_>,
+    caller: &Caller,
+    digest: Digest,
+) -> Option<Verdict> {
     let closed: &ClosedAttempt =
-        read_set.context.closed.filter(|closed| closed.lease == report.caller.lease)?;
-    let reported = closed.report?;
+        read_set.context.closed.filter(|closed| closed.lease == caller.lease)?;
+    let reported = closed.report.filter(|_| !closed.outcome.is_suspension())?;
     let state = read_set.subject.state().expect("a recognised caller has a task");
-    if reported != report.digest {
+    if reported != digest {
         return Some(Verdict::refuse(Refusal::ConflictingReport { state }));
     }
     let answer = Answer::Committed { outcome: closed.outcome, state, replayed: true };
     Some(Verdict::new(answer, Vec::new()))
 }
 
-fn commit(task: &Task, lease: &Lease, report: &Report, at: Moment) -> Verdict {
+pub(super) fn commit(task: &Task, lease: &Lease, report: &Report, at: Moment) -> Verdict {
     let (outcome, next) = match &report.outcome {
         Outcome::Succeeded { output } => {
             let end =
@@ -69,12 +76,9 @@ fn commit(task: &Task, lease: &Lease, report: &Report, at: Moment) -> Verdict {
         }
         Outcome::Released => (AttemptOutcome::Released, release::after(task, lease, at)),
     };
-    let state = match &next {
-        Next::Retry { .. } => State::Retry,
-        Next::End(end) => end.state,
-    };
     let closing = closing(report, outcome, &next);
     let event = transition::report(&Runner(()), task, closing, next, at.now);
+    let state = event.next_state().expect("a report closes its attempt");
     Verdict::new(Answer::Committed { outcome, state, replayed: false }, vec![event])
 }
 
@@ -86,9 +90,14 @@ fn closing(report: &Report, outcome: AttemptOutcome, next: &Next) -> Closing {
     let reason = match next {
         _ if outcome == AttemptOutcome::Released => Some(Reason::Released),
         Next::End(end) => end.reason,
-        Next::Retry { .. } => None,
+        Next::Retry { .. } | Next::Wait(_) => None,
     };
     Closing { outcome, reason, fault, report: Some(report.digest), claims: report.claims.clone() }
+}
+
+/// Whether the task has had as many failures and lost workers as one may have in all, however much progress it made.
+pub(super) fn is_worn_out(task: &Task, failures: u32, lost: u32) -> bool {
+    task.run.as_ref().is_some_and(|run| run.is_worn_out(failures, lost))
 }
 
 /// What becomes of a task after a reported failure. If the failure is not retryable or no
@@ -106,7 +115,7 @@ pub(super) fn after_failure(task: &Task, fault: &Fault, at: Moment) -> Next {
     };
     if !fault.is_retryable() {
         failed(Reason::NotRetryable)
-    } else if failures >= task.policy.failures_max {
+    } else if failures >= task.policy.failures_max || is_worn_out(task, failures, task.lost) {
         failed(Reason::AttemptsExhausted)
     } else if task.cancel.is_some() {
         Next::End(End {

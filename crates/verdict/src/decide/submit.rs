@@ -1,8 +1,9 @@
 //! A submission: creates a task, or finds the one that already holds its idempotency key.
 
 use crate::allowance::Quota;
-use crate::event::Subject;
+use crate::event::{Event, Subject};
 use crate::request::Submit;
+use crate::run::Lineage;
 use crate::task::State;
 use crate::time::{Moment, Span, Time};
 use crate::transition;
@@ -51,6 +52,11 @@ fn admit(quota: Option<Quota>, submit: &Submit, now: Time) -> Verdict {
         }
         Some(_) | None => create(submit, now),
     }
+}
+
+/// A task that another task's call asks for. Its key was checked where it was asked for.
+pub(super) fn spawn(submit: &Submit, lineage: &Lineage, now: Time) -> Event {
+    transition::spawn(&Submitter(()), submit, lineage, now)
 }
 
 fn create(submit: &Submit, now: Time) -> Verdict {

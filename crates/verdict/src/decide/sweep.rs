@@ -3,13 +3,14 @@
 //! A sweep is a request like any other: it judges the task as it is now, not as it was when it was
 //! selected. A late or repeated sweep therefore does nothing.
 
-use super::{cancel, report};
+use super::{cancel, report, waiting};
 use crate::attempt::AttemptOutcome;
 use crate::bounds;
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::{Event, Next};
 use crate::id::Text;
 use crate::policy::UNDELIVERED_MAX;
+use crate::run::{Wait, Waiting};
 use crate::task::{Lease, Phase, State, Task};
 use crate::time::{Moment, Time};
 use crate::transition::{self, Closing};
@@ -22,6 +23,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, at: Moment) -> Verdict {
     let event = read_set.subject.live().and_then(|task| match &task.phase {
         Phase::Queued { .. } | Phase::Retry { .. } => sweep_waiting(task, at.now),
         Phase::Running(lease) => sweep_running(task, lease, at),
+        Phase::Waiting(waiting) => sweep_suspended(read_set, task, waiting, at.now),
     });
     match event {
         Some(event) => Verdict::new(Answer::Done, vec![event]),
@@ -32,6 +34,34 @@ pub(super) fn decide(read_set: ReadSet<'_>, at: Moment) -> Verdict {
 fn sweep_waiting(task: &Task, now: Time) -> Option<Event> {
     let over = task.policy.deadline.is_some_and(|deadline| deadline.has_come(now));
     over.then(|| transition::miss_deadline(&Sweeper(()), task, deadline_end()))
+}
+
+/// The deadline is in force whatever a task waits for. A task whose end is decided has no deadline any more.
+fn sweep_suspended(
+    read_set: ReadSet<'_>,
+    task: &Task,
+    waiting: &Waiting,
+    now: Time,
+) -> Option<Event> {
+    match waiting {
+        Waiting::Closing(closing) => waiting::next_slice(read_set, closing, now),
+        Waiting::Ready { .. } | Waiting::Diverged(_) => sweep_waiting(task, now),
+        Waiting::For(wait) => sweep_waiting(task, now)
+            .or_else(|| waiting::wake(read_set, task, wait, now))
+            .or_else(|| wait.gives_up_at.has_come(now).then(|| give_up(task, wait))),
+    }
+}
+
+/// What the task waited for did not come.
+fn give_up(task: &Task, wait: &Wait) -> Event {
+    let message = format!("what the wait `{}` is for did not come in time", wait.key);
+    let end = End {
+        state: State::Failed,
+        reason: Some(Reason::WaitTimeout),
+        output: None,
+        fault: Some(timeout_fault(&message)),
+    };
+    transition::miss_deadline(&Sweeper(()), task, end)
 }
 
 fn sweep_running(task: &Task, lease: &Lease, at: Moment) -> Option<Event> {
@@ -98,7 +128,9 @@ fn lost_with_cancel_pending(task: &Task, now: Time) -> Event {
 /// workers is poison, and ends (R-11, W-19).
 fn lost(task: &Task, at: Moment) -> Event {
     let closing = Closing::unreported(AttemptOutcome::Lost, Reason::HeartbeatTimeout);
-    let next = if bounds::next(task.lost) >= task.policy.lost_max {
+    let count = bounds::next(task.lost);
+    let is_last = count >= task.policy.lost_max || report::is_worn_out(task, task.failures, count);
+    let next = if is_last {
         Next::End(silent_end(Reason::HeartbeatTimeout, "no heartbeat came before the lease ended"))
     } else {
         bounds::retry(task, at.now, at.rules)

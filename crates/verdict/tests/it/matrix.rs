@@ -143,6 +143,7 @@ fn describe(answer: &Answer) -> &'static str {
         Answer::CancelAccepted { .. } => "cancelled",
         Answer::Done => "done",
         Answer::Accepted { .. } => "accepted",
+        Answer::Run(_) => "of a durable run",
         Answer::Refused(refusal) => match refusal {
             Refusal::TaskNotFound => "not found",
             Refusal::UnknownLease => "unknown",
@@ -158,6 +159,7 @@ fn describe(answer: &Answer) -> &'static str {
             Refusal::HistoryFull { .. } => "full",
             Refusal::QuotaReached { .. } => "quota",
             Refusal::ReleaseUnsupported { .. } => "unsupported",
+            Refusal::Run(_) => "of a durable run",
         },
     }
 }

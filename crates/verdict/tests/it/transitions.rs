@@ -10,8 +10,9 @@ type Change = (Option<State>, State);
 #[test]
 fn the_states_are_the_contracts_and_one_amendment() {
     let names: Vec<&str> = State::ALL.iter().map(|state| state.name()).collect();
-    // S2-20, R-12: the six states of the contract, and `cancelled`.
-    let expected = ["queued", "running", "retry", "succeeded", "failed", "halted", "cancelled"];
+    // S2-20, R-12: the six states of the contract, `cancelled`, and `waiting` of durable runs.
+    let expected =
+        ["queued", "running", "retry", "succeeded", "failed", "halted", "cancelled", "waiting"];
     assert_eq!(names, expected);
     for state in State::ALL {
         assert_eq!(State::parse(state.name()), Some(state));
@@ -23,7 +24,7 @@ fn the_states_are_the_contracts_and_one_amendment() {
 
 #[test]
 fn every_change_of_the_contract_is_listed_and_every_other_is_an_amendment() {
-    use State::{Cancelled, Failed, Queued, Retry, Running, Succeeded};
+    use State::{Cancelled, Failed, Halted, Queued, Retry, Running, Succeeded, Waiting};
     // S2-42, R-16: what the contract allows (`halted` is entered by no rule yet).
     let contract: BTreeSet<Change> = [
         (None, Queued),
@@ -43,8 +44,20 @@ fn every_change_of_the_contract_is_listed_and_every_other_is_an_amendment() {
         (Some(Retry), Failed),
     ]
     .into();
+    // A durable run waits, and a task with live children waits for them before it ends.
+    let waiting: BTreeSet<Change> = [
+        (Some(Running), Waiting),
+        (Some(Retry), Waiting),
+        (Some(Waiting), Running),
+        (Some(Waiting), Succeeded),
+        (Some(Waiting), Failed),
+        (Some(Waiting), Halted),
+        (Some(Waiting), Cancelled),
+    ]
+    .into();
     let listed: BTreeSet<Change> = TABLE.iter().map(|row| (row.from, row.to)).collect();
-    assert_eq!(listed, contract.union(&amendments).copied().collect());
+    let expected = [contract, amendments, waiting].into_iter().flatten().collect();
+    assert_eq!(listed, expected);
 }
 
 #[test]
@@ -55,9 +68,13 @@ fn each_change_for_each_cause_has_one_owner() {
     // S2-21: only a submission creates a queued task. S2-25: only the pool's claim makes it
     // running.
     assert!(owners(State::Queued) == [Authority::Submitter]);
-    assert!(owners(State::Running) == [Authority::Pool, Authority::Pool]);
-    // S2-30: only the runner leads to succeeded.
-    assert!(owners(State::Succeeded) == [Authority::Runner]);
+    assert!(owners(State::Running) == [Authority::Pool; 3]);
+    // S2-30: only the runner leads to succeeded. The engine carries that out once the children have ended.
+    assert!(owners(State::Succeeded) == [Authority::Runner, Authority::Engine]);
+    // S2-15, S2-16: the engine suspends and carries ends out; it neither grants nor decides an end.
+    let engines = TABLE.iter().filter(|row| row.owner == Authority::Engine);
+    let whys: BTreeSet<&str> = engines.map(|row| row.because).collect();
+    assert_eq!(whys, BTreeSet::from(["suspended", "children ended"]));
     // S2-95: the pool schedules a retry only after an undelivered grant.
     assert!(is_listed(Some(State::Running), State::Retry, Authority::Runner));
     let pools: Vec<&str> = TABLE

@@ -262,10 +262,5 @@ pub(crate) fn refusal(answer: Answer) -> Refusal {
 }
 
 fn lease_of(request: &Request) -> Option<LeaseId> {
-    match request {
-        Request::Started(started) => Some(started.caller.lease),
-        Request::Heartbeat(heartbeat) => Some(heartbeat.caller.lease),
-        Request::Report(report) => Some(report.caller.lease),
-        _ => None,
-    }
+    request.caller().map(|caller| caller.lease)
 }

@@ -63,6 +63,7 @@ fn members(event: &Event) -> Value {
         }
         Event::AttemptClosed { closed, next } => closing(closed, next),
         Event::Ended(end) => ending(end),
+        Event::Run(_) => unreachable!("no route makes durable runs yet"),
     }
 }
 
@@ -80,6 +81,7 @@ fn closing(closed: &ClosedAttempt, next: &Next) -> Value {
     let mut members = match next {
         Next::Retry { due } => json!({ "state": "retry", "nextAttemptAt": time(*due) }),
         Next::End(end) => ending(end),
+        Next::Wait(_) => unreachable!("no route makes durable runs yet"),
     };
     members["outcome"] = json!(closed.outcome.name());
     members["leaseId"] = json!(closed.lease.to_string());

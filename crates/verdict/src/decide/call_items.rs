@@ -1,0 +1,237 @@
+//! What of a checkpoint call is new, what was recorded before, and what contradicts the records.
+//!
+//! A key of a task means one thing for ever. Each item of a call is compared with what its key means: nothing yet, and it
+//! is recorded; the same, and it is a repetition; anything else, and the call is refused. This file decides nothing about
+//! leases and attempts.
+
+use std::collections::BTreeMap;
+
+use super::run::event;
+use super::waiting::{self, Recording};
+use crate::allowance::Quota;
+use crate::event::Event;
+use crate::id::{Digest, Name, TaskId};
+use crate::request::Submit;
+use crate::run::limits::{
+    CHILDREN_MAX, CHILDREN_PER_CALL_MAX, RESULT_MAX, STEPS_MAX, STEPS_PER_CALL_MAX, WAIT_ITEMS_MAX,
+};
+use crate::run::wait::Standing;
+use crate::run::{
+    AwaitedEvent, CheckpointCall, ChildCall, Loaded, Recorded, RunEvent, RunRefusal, StepCall,
+    WaitCall, WaitRecord,
+};
+use crate::task::Task;
+use crate::time::Time;
+use crate::verdict::Refusal;
+
+/// What a key means.
+#[derive(Clone, Copy)]
+enum Meaning<'a> {
+    Step(Digest),
+    Wait(Digest, &'a WaitRecord),
+    Child { digest: Digest, id: TaskId, is_detached: bool, has_ended: bool },
+}
+
+/// Compares the items of one call with the records.
+pub(super) struct Items<'a> {
+    task: &'a Task,
+    loaded: &'a Loaded,
+    quota: Option<Quota>,
+    now: Time,
+    meanings: BTreeMap<&'a Name, Meaning<'a>>,
+    next_number: u32,
+    resolved: Resolved,
+}
+
+/// What a call comes to.
+#[derive(Default)]
+pub(super) struct Resolved {
+    /// What is new, in the order of the call.
+    pub(super) events: Vec<Event>,
+    /// The keys that were recorded before.
+    pub(super) replayed: Vec<Name>,
+    pub(super) children: Vec<(Name, TaskId)>,
+    /// How many of them are new and belong to the run.
+    pub(super) new_children: u32,
+    pub(super) wait: Option<WaitOutcome>,
+}
+
+pub(super) enum WaitOutcome {
+    /// Everything is there, and recorded with this call.
+    Satisfied(WaitRecord),
+    /// The wait was over before.
+    Replayed(WaitRecord),
+    /// So many children and signals are missing; there may be times too.
+    Missing(u32),
+}
+
+impl<'a> Items<'a> {
+    pub(super) fn new(task: &'a Task, loaded: &'a Loaded, quota: Option<Quota>, now: Time) -> Self {
+        let own = loaded.checkpoints.iter().filter_map(|found| match &found.recorded {
+            Recorded::Step(_) => Some((&found.key, Meaning::Step(found.digest))),
+            Recorded::Wait(wait) => Some((&found.key, Meaning::Wait(found.digest, wait))),
+            // The child itself says how it ended.
+            Recorded::Child(_) => None,
+        });
+        let children = loaded.children.iter().map(|child| {
+            let (digest, id, is_detached) = (child.digest, child.id, child.is_detached);
+            let has_ended = child.end.is_some();
+            (&child.key, Meaning::Child { digest, id, is_detached, has_ended })
+        });
+        let meanings = own.chain(children).collect();
+        let (next_number, resolved) = (waiting::next_number(task), Resolved::default());
+        Self { task, loaded, quota, now, meanings, next_number, resolved }
+    }
+
+    pub(super) fn resolve(mut self, call: &'a CheckpointCall) -> Result<Resolved, Refusal> {
+        check_counts(call).map_err(Refusal::Run)?;
+        for step in &call.steps {
+            self.step(step).map_err(Refusal::Run)?;
+        }
+        for child in &call.children {
+            self.child(child)?;
+        }
+        self.check_totals().map_err(Refusal::Run)?;
+        if let Some(wait) = call.wait() {
+            let outcome = self.wait(wait).map_err(Refusal::Run)?;
+            self.resolved.wait = Some(outcome);
+        }
+        Ok(self.resolved)
+    }
+
+    fn step(&mut self, step: &'a StepCall) -> Result<(), RunRefusal> {
+        let (key, bytes) = (step.key.clone(), step.step.bytes());
+        if bytes > RESULT_MAX {
+            let (bytes, max) = (bytes as u64, RESULT_MAX as u64);
+            return Err(RunRefusal::ResultTooLarge { key, bytes, max });
+        }
+        match self.meanings.get(&step.key) {
+            Some(Meaning::Step(digest)) if *digest == step.digest => {
+                self.resolved.replayed.push(key)
+            }
+            Some(_) => return Err(RunRefusal::ConflictingStep { key }),
+            None => {
+                self.meanings.insert(&step.key, Meaning::Step(step.digest));
+                self.record(&step.key, step.digest, Recorded::Step(step.step.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, key: &Name, digest: Digest, recorded: Recorded) {
+        let (number, attempt, now) = (self.next_number, self.task.attempt, self.now);
+        self.next_number += 1;
+        self.resolved.events.push(Recording { number, attempt, now }.event(key, digest, recorded));
+    }
+
+    fn child(&mut self, asked: &'a ChildCall) -> Result<(), Refusal> {
+        let key = asked.key.clone();
+        let (id, digest) = (asked.submit.id, asked.submit.fingerprint);
+        let is_detached = asked.is_detached;
+        match self.meanings.get(&asked.key) {
+            Some(Meaning::Child { digest: known, id, is_detached: was, .. })
+                if *known == digest && *was == is_detached =>
+            {
+                self.resolved.children.push((key.clone(), *id));
+                self.resolved.replayed.push(key);
+            }
+            Some(_) => return Err(Refusal::Run(RunRefusal::ConflictingStep { key })),
+            None => {
+                self.check_quota(is_detached)?;
+                let meaning = Meaning::Child { digest, id, is_detached, has_ended: false };
+                self.meanings.insert(&asked.key, meaning);
+                self.spawn(asked);
+                self.resolved.children.push((key, id));
+            }
+        }
+        Ok(())
+    }
+
+    /// A detached child is a run like any other, and needs room in the tenant's quota. Its message must not be refused
+    /// later: nobody would hear of it.
+    fn check_quota(&mut self, is_detached: bool) -> Result<(), Refusal> {
+        let Some(quota) = self.quota.as_mut().filter(|_| is_detached) else { return Ok(()) };
+        if quota.is_reached() {
+            return Err(Refusal::QuotaReached { quota: quota.max });
+        }
+        quota.unfinished += 1;
+        Ok(())
+    }
+
+    /// A child shares its parent's scope and, unless it is detached, its deadline.
+    fn spawn(&mut self, asked: &ChildCall) {
+        let mut submit = Submit { scope: self.task.scope.clone(), ..asked.submit.clone() };
+        if !asked.is_detached {
+            let deadlines = [self.task.policy.deadline, submit.policy.deadline];
+            submit.policy.deadline = deadlines.into_iter().flatten().min();
+            self.resolved.new_children += 1;
+        }
+        let child = ChildCall { submit, ..asked.clone() };
+        self.resolved.events.push(event(RunEvent::ChildSpawned(Box::new(child))));
+    }
+
+    fn check_totals(&self) -> Result<(), RunRefusal> {
+        let recorded = |event: &&Event| event.name() == "checkpointed";
+        let new_steps = self.resolved.events.iter().filter(recorded).count() as u32;
+        let steps = self.task.run.as_ref().map_or(0, |run| run.steps);
+        if new_steps > 0 && steps.saturating_add(new_steps) > STEPS_MAX {
+            return Err(RunRefusal::StepsExhausted { max: STEPS_MAX.into() });
+        }
+        let new_children = self.resolved.new_children;
+        let children = self.task.live_children().saturating_add(new_children);
+        if new_children > 0 && children > CHILDREN_MAX {
+            return Err(RunRefusal::TooManyChildren { max: CHILDREN_MAX.into() });
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, wait: &'a WaitCall) -> Result<WaitOutcome, RunRefusal> {
+        match self.meanings.get(&wait.key) {
+            Some(Meaning::Wait(digest, record)) if *digest == wait.digest => {
+                self.resolved.replayed.push(wait.key.clone());
+                return Ok(WaitOutcome::Replayed((*record).clone()));
+            }
+            Some(_) => return Err(RunRefusal::ConflictingStep { key: wait.key.clone() }),
+            None => self.check_wait(wait)?,
+        }
+        let has_ended = |key: &Name| {
+            matches!(self.meanings.get(key), Some(Meaning::Child { has_ended: true, .. }))
+        };
+        match wait.standing(has_ended, &self.loaded.signals, self.now) {
+            Standing::Missing(missing) => Ok(WaitOutcome::Missing(missing)),
+            Standing::Satisfied(record) => {
+                self.record(&wait.key, wait.digest, Recorded::Wait(record.clone()));
+                Ok(WaitOutcome::Satisfied(record))
+            }
+        }
+    }
+
+    fn check_wait(&self, wait: &WaitCall) -> Result<(), RunRefusal> {
+        if wait.items.is_empty() {
+            return Err(RunRefusal::EmptyWait { key: wait.key.clone() });
+        }
+        let is_known = |key: &Name| {
+            matches!(self.meanings.get(key), Some(Meaning::Child { is_detached: false, .. }))
+        };
+        let unknown = wait.items.iter().find_map(|item| match &item.event {
+            AwaitedEvent::Child(key) if !is_known(key) => Some(key.clone()),
+            _ => None,
+        });
+        unknown.map_or(Ok(()), |key| Err(RunRefusal::UnknownChild { key }))
+    }
+}
+
+fn check_counts(call: &CheckpointCall) -> Result<(), RunRefusal> {
+    let items = call.wait().map_or(0, |wait| wait.items.len());
+    let counts = [
+        ("steps", call.steps.len(), STEPS_PER_CALL_MAX),
+        ("children", call.children.len(), CHILDREN_PER_CALL_MAX),
+        ("awaited items", items, WAIT_ITEMS_MAX),
+    ];
+    for (what, count, max) in counts {
+        if count > max {
+            return Err(RunRefusal::CallTooLong { what, count: count as u64, max: max as u64 });
+        }
+    }
+    Ok(())
+}

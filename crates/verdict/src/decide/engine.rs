@@ -1,0 +1,41 @@
+//! The engine of durable runs: suspends an attempt, parks a diverged one, and ends a task whose children have ended.
+//!
+//! It owns checkpoints and waits (S2-15). It neither grants leases nor decides how a task ends (S2-16): the end of a
+//! closing task was decided by another owner, and the engine carries it out.
+
+use crate::attempt::AttemptOutcome;
+use crate::done::Reason;
+use crate::event::Event;
+use crate::id::Digest;
+use crate::run::{Divergence, Wait, Waiting};
+use crate::task::Task;
+use crate::time::Time;
+use crate::transition::{self, Closing};
+
+/// Owns the transitions into and out of `waiting` that no report, no time and no cancel causes.
+pub struct Engine(());
+
+/// The lease is released. The resume is a new attempt and counts towards no limit.
+pub(super) fn suspend(task: &Task, call: Digest, wait: Wait, now: Time) -> Event {
+    let closing = closing(AttemptOutcome::Suspended, Reason::Suspended, call);
+    transition::suspend(&Engine(()), task, closing, Waiting::For(wait), now)
+}
+
+/// Nothing is guessed: the task waits for an operator (E4).
+pub(super) fn park(task: &Task, call: Digest, divergence: Divergence, now: Time) -> Event {
+    transition::suspend(&Engine(()), task, diverged(call), Waiting::Diverged(divergence), now)
+}
+
+/// The last child has ended.
+pub(super) fn end_closing(task: &Task) -> Event {
+    transition::end_closing(&Engine(()), task)
+}
+
+/// How an attempt closes whose code diverged.
+pub(super) fn diverged(call: Digest) -> Closing {
+    closing(AttemptOutcome::Diverged, Reason::Diverged, call)
+}
+
+fn closing(outcome: AttemptOutcome, reason: Reason, call: Digest) -> Closing {
+    Closing { report: Some(call), ..Closing::unreported(outcome, reason) }
+}

@@ -1,0 +1,89 @@
+//! A message of another task. Deciding it is an ordinary decision about the addressee.
+//!
+//! A message that arrives again changes nothing ([`crate::run::message`] says how it is recognised), and one that reaches
+//! a task that has ended changes nothing either.
+
+use super::waiting::{self, Recording};
+use super::{cancel, engine, run, signal, submit};
+use crate::event::{Event, Subject};
+use crate::id::{Digest, Name};
+use crate::run::{Body, Child, ChildEnd, Message, Recorded, RunRefusal};
+use crate::task::{State, Task};
+use crate::time::{Moment, Time};
+use crate::verdict::{Answer, ReadSet, Refusal, Verdict};
+
+pub(super) fn decide(read_set: ReadSet<'_>, message: &Message, at: Moment) -> Verdict {
+    match (&message.body, read_set.subject) {
+        (Body::Spawn { submit, lineage }, Subject::Absent) => {
+            let event = submit::spawn(submit, lineage, at.now);
+            Verdict::new(Answer::Done, vec![event])
+        }
+        (_, Subject::Absent) => Verdict::refuse(Refusal::Run(RunRefusal::MessageEarly)),
+        (Body::Spawn { .. }, _) | (_, Subject::Done(_)) => Verdict::nothing(),
+        (Body::ChildEnded { key, state, record }, Subject::Live(task)) => {
+            match known_child(read_set, key, message) {
+                Err(refusal) => Verdict::refuse(refusal),
+                Ok(child) if child.end.is_some() => Verdict::nothing(),
+                Ok(child) => child_ended(read_set, task, child, *state, *record, at.now),
+            }
+        }
+        (Body::Cancel(asked), Subject::Live(_)) => effect(cancel::decide(read_set, asked, at)),
+        (Body::Signal(call), Subject::Live(_)) => {
+            effect(signal::decide(read_set, call, Some(&message.key()), at))
+        }
+    }
+}
+
+/// Nobody waits for the answer to a message: it took effect, or it did not.
+fn effect(verdict: Verdict) -> Verdict {
+    let answer = match verdict.answer {
+        Answer::Refused(refusal) => Answer::Refused(refusal),
+        _ if verdict.events.is_empty() => Answer::Nothing,
+        _ => Answer::Done,
+    };
+    Verdict { answer, events: verdict.events }
+}
+
+fn known_child<'a>(
+    read_set: ReadSet<'a>,
+    key: &Name,
+    message: &Message,
+) -> Result<&'a Child, Refusal> {
+    let child = run::loaded(read_set).child(key);
+    let is_sender = |child: &&Child| child.id == message.from && !child.is_detached;
+    child
+        .filter(is_sender)
+        .ok_or_else(|| Refusal::Run(RunRefusal::UnknownChild { key: key.clone() }))
+}
+
+/// The end of a child is a checkpoint of its parent, whether or not anybody waits for it. The parent of the last child
+/// ends, if its own end is decided.
+fn child_ended(
+    read_set: ReadSet<'_>,
+    task: &Task,
+    child: &Child,
+    state: State,
+    record: Digest,
+    now: Time,
+) -> Verdict {
+    let number = waiting::next_number(task);
+    let end = ChildEnd { child: child.id, state, record };
+    let recording = Recording { number, attempt: 0, now };
+    let mut events = vec![recording.event(&child.key, child.digest, Recorded::Child(end))];
+    events.extend(after_end(read_set, task, &child.key, number, now));
+    Verdict::new(Answer::Done, events)
+}
+
+fn after_end(
+    read_set: ReadSet<'_>,
+    task: &Task,
+    key: &Name,
+    number: u32,
+    now: Time,
+) -> Option<Event> {
+    if task.closing().is_some() {
+        return (task.live_children() == 1).then(|| engine::end_closing(task));
+    }
+    let signals = &run::loaded(read_set).signals;
+    waiting::after_child(task, key, signals, number + 1, now)
+}

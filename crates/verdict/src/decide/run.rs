@@ -1,0 +1,71 @@
+//! The requests about durable runs, and what is loaded for them.
+//!
+//! Versions 1 to 4 of the rules do not know durable runs and refuse every such request.
+
+use super::{checkpoint, message, signal};
+use crate::event::{Event, Subject};
+use crate::rules::Rules;
+use crate::run::{Loaded, RunAnswer, RunEvent, RunRefusal, RunRequest, Waiting};
+use crate::task::{Phase, State};
+use crate::time::Moment;
+use crate::verdict::{Answer, ReadSet, Refusal, Verdict};
+
+/// What is loaded for a task that has no records yet.
+static NOTHING: Loaded = Loaded {
+    checkpoints: Vec::new(),
+    children: Vec::new(),
+    signals: Vec::new(),
+    same_key: None,
+    live: Vec::new(),
+    has_more_live: false,
+};
+
+pub(super) fn decide(read_set: ReadSet<'_>, request: &RunRequest, at: Moment) -> Verdict {
+    match at.rules {
+        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 => {
+            return Verdict::refuse(Refusal::Run(RunRefusal::Unsupported));
+        }
+        Rules::V5 => {}
+    }
+    match request {
+        RunRequest::Checkpoint(call) => checkpoint::decide(read_set, call, at),
+        RunRequest::Signal(call) => signal::decide(read_set, call, call.key.as_ref(), at),
+        RunRequest::Message(message) => message::decide(read_set, message, at),
+        RunRequest::Resume => resume(read_set.subject),
+    }
+}
+
+/// What was loaded. A store that loads nothing for a task with records would record things twice: that is a defect.
+pub(super) fn loaded<'a>(read_set: ReadSet<'a>) -> &'a Loaded {
+    read_set.context.run.unwrap_or_else(|| {
+        let has_records = read_set.subject.live().is_some_and(|task| task.run.is_some());
+        assert!(!has_records, "what a durable run's request names is loaded with it");
+        &NOTHING
+    })
+}
+
+/// An operator has deployed code that fits the checkpoints, or the checkpoints were right all along.
+fn resume(subject: &Subject) -> Verdict {
+    let task = match subject {
+        Subject::Absent => return Verdict::refuse(Refusal::TaskNotFound),
+        Subject::Done(done) => {
+            return Verdict::refuse(Refusal::RunAlreadyTerminal { state: done.end.state });
+        }
+        Subject::Live(task) => task,
+    };
+    match &task.phase {
+        Phase::Waiting(waiting) if matches!(**waiting, Waiting::Diverged(_)) => {
+            let answer = RunAnswer::Resumed { state: State::Waiting };
+            Verdict::new(answered(answer), vec![event(RunEvent::Resumed)])
+        }
+        _ => Verdict::refuse(Refusal::Run(RunRefusal::NotDiverged { state: task.state() })),
+    }
+}
+
+pub(super) fn answered(answer: RunAnswer) -> Answer {
+    Answer::Run(Box::new(answer))
+}
+
+pub(super) fn event(event: RunEvent) -> Event {
+    Event::Run(Box::new(event))
+}

@@ -1,0 +1,85 @@
+//! The answers to requests about durable runs.
+
+use crate::id::{Name, TaskId};
+use crate::task::State;
+use crate::time::Time;
+use crate::verdict::CancelSignal;
+
+use super::wait::WaitRecord;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunAnswer {
+    Checkpointed(Checkpointed),
+    /// The signal is recorded now, or was recorded before (`replayed`).
+    Signalled {
+        state: State,
+        replayed: bool,
+    },
+    /// The task may be leased again.
+    Resumed {
+        state: State,
+    },
+}
+
+/// The answer to a checkpoint call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpointed {
+    /// `running` under the same lease, or `waiting` without one.
+    pub state: State,
+    /// Whether nothing of the call was new.
+    pub replayed: bool,
+    /// The keys of the call that were recorded before.
+    pub replayed_keys: Vec<Name>,
+    /// The tasks of the call's children, whichever call made them.
+    pub children: Vec<(Name, TaskId)>,
+    /// What the call waited for, if it is there.
+    pub wait: Option<WaitRecord>,
+    /// `None` when the call has closed its attempt.
+    pub expires_at: Option<Time>,
+    pub cancel: Option<CancelSignal>,
+}
+
+/// Why a request about a durable run was refused. Nothing of the request took effect.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RunRefusal {
+    /// The key means something else already.
+    ConflictingStep { key: Name },
+    /// A step's result or a signal's payload is larger than one may be. No repetition helps.
+    ResultTooLarge { key: Name, bytes: u64, max: u64 },
+    /// The call has more of something than one call may have. Send it in several calls.
+    CallTooLong { what: &'static str, count: u64, max: u64 },
+    /// The task has recorded as many steps as one task may.
+    StepsExhausted { max: u64 },
+    /// The task has as many live children as one task may. Wait for some of them.
+    TooManyChildren { max: u64 },
+    /// The wait names a child that the task does not have, or a detached one.
+    UnknownChild { key: Name },
+    /// A wait for nothing would never end, or end at once.
+    EmptyWait { key: Name },
+    /// The task has not taken the signals that it has.
+    SignalsFull { max: u64, max_bytes: u64 },
+    /// Only a diverged task can be resumed.
+    NotDiverged { state: State },
+    /// The message came before the one that creates its addressee, and stays saved. Never leaves the coordinator.
+    MessageEarly,
+    /// The rules in force do not know durable runs: a coordinator of an earlier version is running.
+    Unsupported,
+}
+
+impl RunRefusal {
+    pub const fn name(&self) -> &'static str {
+        match self {
+            RunRefusal::ConflictingStep { .. } => "conflicting_step",
+            RunRefusal::ResultTooLarge { .. } => "result_too_large",
+            RunRefusal::CallTooLong { .. } => "call_too_long",
+            RunRefusal::StepsExhausted { .. } => "steps_exhausted",
+            RunRefusal::TooManyChildren { .. } => "too_many_children",
+            RunRefusal::UnknownChild { .. } => "unknown_child",
+            RunRefusal::EmptyWait { .. } => "empty_wait",
+            RunRefusal::SignalsFull { .. } => "signals_full",
+            RunRefusal::NotDiverged { .. } => "not_diverged",
+            RunRefusal::MessageEarly => "message_early",
+            RunRefusal::Unsupported => "runs_unsupported",
+        }
+    }
+}

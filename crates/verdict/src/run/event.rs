@@ -1,0 +1,57 @@
+//! What happens to a durable run, besides what happens to every task.
+
+use crate::done::End;
+use crate::event::Submitted;
+use crate::request::CancelMode;
+
+use super::checkpoint::Checkpoint;
+use super::lineage::Lineage;
+use super::loaded::ChildRef;
+use super::request::ChildCall;
+use super::signal::Signal;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RunEvent {
+    /// The first event of a task that another task's call made.
+    Spawned {
+        submitted: Box<Submitted>,
+        lineage: Lineage,
+    },
+    /// A step, a wait or the end of a child is recorded. The checkpoint of an open wait makes the task ready.
+    Checkpointed(Box<Checkpoint>),
+    /// A child is recorded, and its parent asks for it.
+    ChildSpawned(Box<ChildCall>),
+    SignalReceived(Box<Signal>),
+    /// Something that the task waits for has come, and so much is still missing.
+    WaitAdvanced {
+        missing: u32,
+    },
+    /// The task's end is decided while no attempt is open, and waits for its children.
+    Closing(End, CancelMode),
+    /// A slice of the children of a closing task is cancelled.
+    ChildrenCancelled {
+        children: Vec<ChildRef>,
+        mode: CancelMode,
+        has_more: bool,
+    },
+    /// A closing task is to revoke the leases of its children instead of asking.
+    Hastened,
+    /// An operator lets a diverged task continue.
+    Resumed,
+}
+
+impl RunEvent {
+    pub fn name(&self) -> &'static str {
+        match self {
+            RunEvent::Spawned { .. } => "spawned",
+            RunEvent::Checkpointed(_) => "checkpointed",
+            RunEvent::ChildSpawned(_) => "child_spawned",
+            RunEvent::SignalReceived(_) => "signal_received",
+            RunEvent::WaitAdvanced { .. } => "wait_advanced",
+            RunEvent::Closing(..) => "closing",
+            RunEvent::ChildrenCancelled { .. } => "children_cancelled",
+            RunEvent::Hastened => "hastened",
+            RunEvent::Resumed => "resumed",
+        }
+    }
+}

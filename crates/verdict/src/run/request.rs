@@ -1,0 +1,110 @@
+//! The requests about durable runs.
+
+use std::sync::Arc;
+
+use crate::id::{Digest, Json, Name};
+use crate::request::{Caller, Outcome, Submit};
+use crate::time::Span;
+
+use super::checkpoint::Step;
+use super::message::{Body, Message};
+use super::signal::SignalCall;
+use super::wait::{Awaited, AwaitedEvent, WaitMode};
+use super::waiting::Divergence;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunRequest {
+    Checkpoint(CheckpointCall),
+    Signal(SignalCall),
+    /// Another task's decision asks for something.
+    Message(Message),
+    /// An operator lets a diverged task continue.
+    Resume,
+}
+
+/// What a worker did and wants, in one call that takes effect as a whole or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointCall {
+    pub caller: Caller,
+    /// Canonical digest of the call's content: a repeated call is recognised by it after its attempt has closed.
+    pub digest: Digest,
+    pub steps: Vec<StepCall>,
+    pub children: Vec<ChildCall>,
+    pub then: Then,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepCall {
+    pub key: Name,
+    /// Canonical digest of the step's outcome and input.
+    pub digest: Digest,
+    pub step: Step,
+}
+
+/// A child that the call wants. Its fingerprint is what its key must always mean; its id is new in every call, and the
+/// first recorded one counts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ChildCall {
+    pub key: Name,
+    pub is_detached: bool,
+    pub submit: Submit,
+}
+
+/// What follows the steps and children of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// The worker goes on under the same lease.
+    Continue,
+    Wait(WaitCall),
+    /// The worker's code does not match the checkpoints.
+    Diverged(Divergence),
+    /// The report of the attempt.
+    Report {
+        outcome: Outcome,
+        claims: Option<Json>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitCall {
+    pub key: Name,
+    pub digest: Digest,
+    pub mode: WaitMode,
+    pub items: Arc<[Awaited]>,
+    /// How long to wait at most; [`super::limits::WAIT_DEFAULT`] without it.
+    pub max: Option<Span>,
+}
+
+impl RunRequest {
+    /// The keys under which checkpoints and children are loaded for this request.
+    pub fn keys(&self) -> Vec<&Name> {
+        match self {
+            RunRequest::Checkpoint(call) => call.keys(),
+            RunRequest::Message(Message { body: Body::ChildEnded { key, .. }, .. }) => vec![key],
+            RunRequest::Signal(_) | RunRequest::Message(_) | RunRequest::Resume => Vec::new(),
+        }
+    }
+}
+
+impl CheckpointCall {
+    pub(crate) fn wait(&self) -> Option<&WaitCall> {
+        match &self.then {
+            Then::Wait(wait) => Some(wait),
+            Then::Continue | Then::Diverged(_) | Then::Report { .. } => None,
+        }
+    }
+
+    fn keys(&self) -> Vec<&Name> {
+        let steps = self.steps.iter().map(|step| &step.key);
+        let children = self.children.iter().map(|child| &child.key);
+        let wait = self.wait().into_iter().flat_map(|wait| {
+            std::iter::once(&wait.key).chain(wait.items.iter().filter_map(
+                |item| match &item.event {
+                    AwaitedEvent::Child(key) => Some(key),
+                    AwaitedEvent::Time(_) | AwaitedEvent::Signal(_) => None,
+                },
+            ))
+        });
+        steps.chain(children).chain(wait).collect()
+    }
+}

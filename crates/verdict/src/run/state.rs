@@ -1,0 +1,43 @@
+//! What a task of a durable run has in its own row: its lineage and what it counts. Everything else is loaded by key.
+
+use crate::bounds::next;
+
+use super::checkpoint::Spend;
+use super::limits::SETBACKS_MAX;
+use super::lineage::Lineage;
+use super::signal::SignalCounts;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RunState {
+    /// `None` for a root that a client submitted.
+    pub lineage: Option<Lineage>,
+    /// How many checkpoints were recorded: the number of the last one.
+    pub checkpoints: u32,
+    pub steps: u32,
+    /// The number of the checkpoint after which replay begins; 0 if that is the beginning.
+    pub savepoint: u32,
+    /// Children ever spawned, detached ones included.
+    pub children: u32,
+    /// Children of the run that have not ended, as far as their messages say.
+    pub live_children: u32,
+    pub signals: SignalCounts,
+    /// What all steps used together.
+    pub spend: Spend,
+    /// Failures and lost workers before the last new checkpoint. The limits of the policy no longer count them.
+    pub forgiven: u32,
+    /// Attempts that ended because the task waited. They count towards no limit.
+    pub suspensions: u32,
+}
+
+impl RunState {
+    /// Whether one more failure or lost worker, after so many since the last checkpoint, is more than a task may have.
+    pub(crate) fn is_worn_out(&self, failures: u32, lost: u32) -> bool {
+        let total = self.forgiven.saturating_add(failures).saturating_add(lost);
+        self.forgiven > 0 && total >= SETBACKS_MAX
+    }
+
+    /// The number of the checkpoint that is recorded next.
+    pub(crate) fn next_checkpoint(&self) -> u32 {
+        next(self.checkpoints)
+    }
+}
