@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod network;
 pub mod normalise;
 pub mod property;
+pub mod runs;
 pub mod worlds;
 
 mod space;

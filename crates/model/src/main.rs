@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use tenure_model::{Extent, explore, worlds};
+use tenure_model::{Extent, explore, runs, worlds};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +22,15 @@ fn main() -> ExitCode {
         }
         let begun = now();
         let outcome = explore(bounds, threads);
+        println!("{outcome}\n  in {:.1} s on {threads} threads", begun.elapsed().as_secs_f64());
+        proved &= outcome.is_proof();
+    }
+    for bounds in runs::all() {
+        if wanted.is_some_and(|part| !bounds.name.contains(part.as_str())) {
+            continue;
+        }
+        let begun = now();
+        let outcome = runs::explore(bounds, threads);
         println!("{outcome}\n  in {:.1} s on {threads} threads", begun.elapsed().as_secs_f64());
         proved &= outcome.is_proof();
     }

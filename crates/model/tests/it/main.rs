@@ -3,3 +3,4 @@
 
 mod exploration;
 mod planted;
+mod runs;
