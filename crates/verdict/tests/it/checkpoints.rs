@@ -1,7 +1,10 @@
 //! Checkpoint calls: what is recorded once, what is recognised, what is refused.
 
+use verdict::bounds::ENTRIES_MAX;
 use verdict::request::Outcome;
-use verdict::run::limits::{RESULT_MAX, SETBACKS_MAX, STEPS_PER_CALL_MAX};
+use verdict::run::limits::{
+    CHILDREN_MAX, CHILDREN_PER_CALL_MAX, RESULT_MAX, SETBACKS_MAX, STEPS_MAX, STEPS_PER_CALL_MAX,
+};
 use verdict::run::{RunRequest, Spend, Step};
 use verdict::{Answer, AttemptOutcome, Category, Policy, Request, Rules, State, WorkerVerdict};
 
@@ -95,6 +98,39 @@ fn a_result_that_is_too_large_is_refused_for_good() {
     let many =
         (0..=STEPS_PER_CALL_MAX).fold(Call::default(), |call, n| call.step(&format!("s#{n}"), "1"));
     assert_eq!(refused(family.ask_in_vain(ROOT, many.request(&caller))), "call_too_long");
+}
+
+#[test]
+fn steps_and_live_children_of_a_task_are_bounded() {
+    let (mut family, caller) = Family::running();
+    let known = Call::default().step("a#1", "1");
+    family.call(&caller, known.clone());
+    family.edit(ROOT, |task| {
+        let run = task.run.as_mut().unwrap();
+        (run.steps, run.live_children) = (STEPS_MAX, CHILDREN_MAX);
+    });
+    let step = Call::default().step("b#1", "1");
+    assert_eq!(refused(family.ask_in_vain(ROOT, step.request(&caller))), "steps_exhausted");
+    let child = Call::default().child("kid", 20);
+    assert_eq!(refused(family.ask_in_vain(ROOT, child.request(&caller))), "too_many_children");
+    // What was recorded before, and what lives on its own, needs no room.
+    assert!(family.checkpoint(&caller, known.detached("own", 21)).replayed_keys.len() == 1);
+    let many = (0..=CHILDREN_PER_CALL_MAX)
+        .fold(Call::default(), |call, n| call.child(&format!("c{n}"), 100 + n as u128));
+    assert_eq!(refused(family.ask_in_vain(ROOT, many.request(&caller))), "call_too_long");
+}
+
+#[test]
+fn a_full_history_takes_no_more_steps_and_still_takes_the_report() {
+    let (mut family, caller) = Family::running();
+    family.edit(ROOT, |task| task.entries = ENTRIES_MAX);
+    // F71: a run cannot grow without end, and it can always end.
+    let step = Call::default().step("a#1", "1");
+    assert_eq!(refused(family.ask_in_vain(ROOT, step.clone().request(&caller))), "history_full");
+    let go = signal("go", None, None);
+    assert_eq!(refused(family.ask_in_vain(ROOT, go)), "history_full");
+    let answer = family.call(&caller, step.report(succeeded()));
+    assert!(matches!(answer, Answer::Committed { .. }), "{answer:?}");
 }
 
 #[test]

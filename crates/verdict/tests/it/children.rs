@@ -5,7 +5,7 @@ use verdict::run::{Lineage, RunRequest, WaitMode};
 use verdict::{Answer, Category, Policy, Quota, Reason, Request, State, Subject, TaskId, Time};
 
 use crate::family::{Call, Family, ROOT, on_child, refused, run};
-use crate::world::{failed, secs, submission, succeeded};
+use crate::world::{START, failed, secs, submission, succeeded};
 
 const ONE: TaskId = TaskId::from_u128(20);
 const TWO: TaskId = TaskId::from_u128(21);
@@ -166,9 +166,10 @@ fn force_hastens_a_closing_task_and_changes_no_end() {
 
 #[test]
 fn every_way_to_end_waits_for_the_children() {
-    let deadline = Some(Time::from_millis(1_000_000 + 3_600_000));
+    let over = START.plus(secs(3_600));
     for way in ["cancel", "force", "deadline", "grace", "cancel in retry", "cancel while waiting"] {
-        let (mut family, caller) = Family::running_with(Policy { deadline, ..Policy::default() });
+        let policy = Policy { deadline: Some(over), ..Policy::default() };
+        let (mut family, caller) = Family::running_with(policy);
         family.call(&caller, Call::default().child("one", 20));
         family.settle();
         match way {
@@ -193,7 +194,7 @@ fn every_way_to_end_waits_for_the_children() {
                 family.cancel(ROOT, CancelMode::Graceful);
             }
             _ => {
-                family.now = deadline.unwrap();
+                family.now = over;
                 family.sweep(ROOT);
             }
         }

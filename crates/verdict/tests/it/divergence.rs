@@ -56,11 +56,12 @@ fn the_call_that_diverged_is_answered_again() {
 
 #[test]
 fn deadline_and_cancel_reach_a_diverged_run() {
-    let deadline = Some(START.plus(secs(100)));
-    let (mut family, caller) = Family::running_with(Policy { deadline, ..Policy::default() });
+    let over = START.plus(secs(100));
+    let policy = Policy { deadline: Some(over), ..Policy::default() };
+    let (mut family, caller) = Family::running_with(policy);
     family.call(&caller, diverged());
-    assert_eq!(family.task(ROOT).wakes_at(), deadline);
-    family.now = deadline.unwrap();
+    assert_eq!(family.task(ROOT).wakes_at(), Some(over));
+    family.now = over;
     family.sweep(ROOT);
     assert_eq!(family.state(ROOT), Some(State::Failed));
     let (mut family, caller) = Family::running();

@@ -177,6 +177,14 @@ impl Family {
         self.subject(id).live().expect("the task is live")
     }
 
+    /// Changes the task beside the rules, to bring it near a limit.
+    pub(crate) fn edit(&mut self, id: TaskId, change: impl FnOnce(&mut Task)) {
+        match self.members.get_mut(&id).and_then(|member| member.subject.as_mut()) {
+            Some(Subject::Live(task)) => change(task),
+            other => panic!("no live task but {other:?}"),
+        }
+    }
+
     pub(crate) fn state(&self, id: TaskId) -> Option<State> {
         self.members.get(&id)?.subject.as_ref()?.state()
     }

@@ -2,12 +2,14 @@
 
 use verdict::request::CancelMode;
 use verdict::run::limits::{SIGNALS_MAX, WAIT_DEFAULT};
-use verdict::run::{AwaitedEvent, Taken, WaitMode, WaitRecord};
+use verdict::run::{
+    AwaitedEvent, Body, Message, MessageNumber, RunRequest, SignalCall, Taken, WaitMode, WaitRecord,
+};
 use verdict::{
     Answer, AttemptOutcome, Policy, Reason, RunAnswer, State, Subject, Time, WorkerVerdict,
 };
 
-use crate::family::{Call, Family, ROOT, checkpointed, on_child, on_signal, refused, signal};
+use crate::family::{Call, Family, ROOT, checkpointed, on_child, on_signal, refused, run, signal};
 use crate::world::{START, secs, succeeded};
 
 fn wait_for_go() -> Call {
@@ -113,6 +115,34 @@ fn one_of_several_wins_and_the_others_keep_what_is_theirs() {
     let answer = family.checkpoint(&next, Call::default().wait("w#2", WaitMode::All, &items));
     assert_eq!(answer.state, State::Running);
     assert_eq!(family.task(ROOT).run.as_ref().unwrap().signals.pending, 0);
+}
+
+#[test]
+fn one_of_several_wins_when_more_than_one_was_there_before() {
+    let (mut family, caller) = Family::running();
+    family.signal("no", None);
+    family.signal("go", None);
+    let items = [("go#1", on_signal("go")), ("no#1", on_signal("no"))];
+    let answer = family.checkpoint(&caller, Call::default().wait("w#1", WaitMode::Any, &items));
+    // The order of the call decides, not the order of arrival, and the other signal stays.
+    let taken = vec![Taken { item: "go#1".into(), signal: 2, bytes: 2 }];
+    assert_eq!(answer.wait, Some(WaitRecord { winner: Some("go#1".into()), taken }));
+    assert_eq!(family.task(ROOT).run.as_ref().unwrap().signals.pending, 1);
+}
+
+#[test]
+fn a_signal_that_no_item_has_room_for_stands_for_nothing_else() {
+    let (mut family, caller) = Family::running();
+    let items = [("one", on_signal("go")), ("kid", on_child("kid"))];
+    family.call(&caller, Call::default().child("kid", 20).wait("w#1", WaitMode::All, &items));
+    family.settle();
+    family.signal("go", None);
+    family.signal("go", None);
+    assert!(!is_ready(&family), "the child is missing");
+    family.finish(verdict::TaskId::from_u128(20));
+    family.settle();
+    assert!(is_ready(&family));
+    assert_eq!(family.task(ROOT).run.as_ref().unwrap().signals.pending, 1);
 }
 
 #[test]
@@ -226,6 +256,24 @@ fn a_signal_is_recorded_once_per_key_and_within_its_bounds() {
     }
     let full = family.ask_in_vain(ROOT, signal("go", None, Some(&large)));
     assert_eq!(refused(full), "signals_full");
+}
+
+#[test]
+fn a_signal_of_another_task_counts_once() {
+    let (mut family, caller) = Family::running();
+    family.call(&caller, wait_for_go());
+    let digest = verdict::Digest::of(&[b"go"]);
+    let call = SignalCall { name: "go".into(), key: None, payload: None, digest };
+    let message = Message {
+        from: verdict::TaskId::from_u128(99),
+        number: MessageNumber { entry: 4, index: 1 },
+        to: ROOT,
+        body: Body::Signal(call),
+    };
+    let request = run(RunRequest::Message(message));
+    assert_eq!(family.ask(ROOT, request.clone()), Answer::Done);
+    assert!(is_ready(&family));
+    assert_eq!(family.ask_in_vain(ROOT, request), Answer::Nothing);
 }
 
 #[test]
