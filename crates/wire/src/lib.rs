@@ -14,6 +14,7 @@
 
 pub mod admin;
 pub mod answers;
+pub mod canonical;
 mod check;
 mod code;
 mod json;

@@ -28,7 +28,7 @@ const MEMBERS: &[Member] = &[
         folder: "crates/wire",
         dependency: "wire",
         may_know: &["faultpoint"],
-        outside: Some(&["serde", "serde_json", "jiff", "utoipa"]),
+        outside: Some(&["serde", "serde_json", "serde_json_canonicalizer", "jiff", "utoipa"]),
     },
     Member {
         folder: "crates/edge",
