@@ -47,6 +47,13 @@ const MEMBERS: &[Member] = &[
         ]),
     },
     Member {
+        folder: "crates/workflow",
+        dependency: "workflow",
+        // The engine of durable functions waits for nothing itself: no runtime, no client.
+        may_know: &["wire"],
+        outside: Some(&["serde", "serde_json", "sha2", "thiserror", "futures-util", "proptest"]),
+    },
+    Member {
         folder: "crates/store",
         dependency: "store",
         // Its tests start databases; the library does not.

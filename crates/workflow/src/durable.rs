@@ -1,0 +1,200 @@
+//! The context of a durable function: everything that it may wait for, read or draw.
+//!
+//! A context belongs to one branch. What it gives is a function of the record: the code sees the same results, times and
+//! numbers in every attempt. It does no I/O; only the work of a step does.
+
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wire::Time;
+
+use crate::Failure;
+use crate::branch::BranchGuard;
+use crate::children::{ChildCall, ChildRun, ChildrenCall};
+use crate::command::StepRecord;
+use crate::key::{self, Branch, Kind};
+use crate::operation::Operation;
+use crate::run::encode;
+use crate::shared::Shared;
+use crate::step::{Step, StepCall};
+use crate::stop::{Misuse, SourceLine};
+use crate::wait::SignalCall;
+
+/// The context of a durable function, or of one of its branches.
+#[derive(Clone)]
+pub struct Durable {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) branch: Branch,
+}
+
+impl Durable {
+    pub(crate) fn root(shared: Arc<Shared>) -> Durable {
+        Durable { shared, branch: Branch::root() }
+    }
+
+    /// Executes `work` at least once and records its result once: in every later attempt the recorded result is
+    /// returned, and `work` is not called.
+    ///
+    /// The work gets a [`Step`] with an idempotency key, the same in every try, and the fence of the lease. It may borrow
+    /// from the function, and await whatever it likes. Results go through JSON even when they were not read from a
+    /// record, so that the code sees the same value in every attempt.
+    #[track_caller]
+    pub fn step<'w, W, Fut>(&self, name: impl Into<String>, work: W) -> StepCall<'w, W>
+    where
+        W: FnMut(Step) -> Fut + 'w,
+        Fut: Future + 'w,
+    {
+        StepCall::new(self.clone(), name.into(), work, Location::caller())
+    }
+
+    /// Waits without a worker until the time is over.
+    #[track_caller]
+    pub fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
+        let (ctx, at) = (self.clone(), Location::caller());
+        async move {
+            let mut operation = Operation::begin(&ctx, Kind::Sleep, key::SLEEP, at).await;
+            let (key, _) = operation.enter(None).await;
+            operation.pause(key, || span).await;
+            operation.end();
+        }
+    }
+
+    /// Waits for a signal of this name, and takes the oldest one that was not taken.
+    #[track_caller]
+    pub fn signal<T: DeserializeOwned>(&self, name: impl Into<String>) -> SignalCall<T> {
+        SignalCall::new(self.clone(), name.into(), Location::caller())
+    }
+
+    /// Starts a child and waits for its end. Its failure is a value.
+    #[track_caller]
+    pub fn child<T: DeserializeOwned>(
+        &self,
+        name: impl Into<String>,
+        run: ChildRun,
+    ) -> ChildCall<T> {
+        ChildCall::new(self.clone(), name.into(), run, Location::caller())
+    }
+
+    /// Starts children and waits until all have ended. Their results come in the order of the runs.
+    #[track_caller]
+    pub fn children<T: DeserializeOwned>(
+        &self,
+        name: impl Into<String>,
+        runs: impl IntoIterator<Item = ChildRun>,
+    ) -> ChildrenCall<T> {
+        let runs = runs.into_iter().collect();
+        ChildrenCall::new(self.clone(), name.into(), runs, Location::caller())
+    }
+
+    /// Code with a cursor of its own, which can run beside other branches: join the futures of several branches.
+    ///
+    /// Until its branches have ended, this context can do nothing else. Do not let the code depend on which branch ends
+    /// first.
+    #[track_caller]
+    pub fn branch<F, Fut>(
+        &self,
+        name: &str,
+        code: F,
+    ) -> impl Future<Output = Fut::Output> + use<F, Fut>
+    where
+        F: FnOnce(Durable) -> Fut,
+        Fut: Future,
+    {
+        let at = Location::caller();
+        let guard = BranchGuard::new(self, name, at);
+        async move {
+            let guard = guard.open().await;
+            let result = code(guard.ctx()).await;
+            guard.close().await;
+            result
+        }
+    }
+
+    /// A number that is the same in every attempt. It depends on the seed of the run, the branch, the label, and how
+    /// often the label was used; on no other draw.
+    #[track_caller]
+    pub fn random(&self, label: &str) -> u64 {
+        crate::digest::first_u64(self.random_bytes(label))
+    }
+
+    /// 32 bytes, drawn like [`random`](Durable::random).
+    #[track_caller]
+    pub fn random_bytes(&self, label: &str) -> [u8; 32] {
+        let at = Location::caller();
+        self.check_name(label, at);
+        self.shared.with(|core| core.draw(&self.branch, label))
+    }
+
+    /// The coordinator's time of the last checkpoint of this branch, which is the same in every attempt.
+    #[track_caller]
+    pub fn now(&self) -> impl Future<Output = Time> + Send + use<> {
+        let (ctx, at) = (self.clone(), Location::caller());
+        async move {
+            let operation = Operation::begin(&ctx, Kind::Now, "now", at).await;
+            let now = operation.record().await;
+            operation.end();
+            now
+        }
+    }
+
+    /// Whether the code may take the new path of the change `id`: always, unless this run was recorded by code without
+    /// the change and has yet to be replayed past this place. The first answer in a branch is kept.
+    #[track_caller]
+    pub fn patched(&self, id: &str) -> bool {
+        let at = Location::caller();
+        self.check_name(id, at);
+        self.shared.with(|core| core.is_patched(&self.branch, id, at))
+    }
+
+    /// What the last savepoint of this run recorded, if there was one.
+    pub fn resumed<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
+        let state = self.shared.with(|core| core.resumed.clone());
+        let state = state.map(|state| state.read()).transpose();
+        state.map_err(|error| Failure::named("SAVEPOINT_UNREADABLE", error))
+    }
+
+    /// Records `state` as the new start of replay, and starts the function over: it finds the state in
+    /// [`resumed`](Durable::resumed). What came before is never replayed again. This returns only a failure to write
+    /// the state as JSON.
+    #[track_caller]
+    pub fn savepoint<S, T>(
+        &self,
+        state: &S,
+    ) -> impl Future<Output = Result<T, Failure>> + Send + use<S, T>
+    where
+        S: Serialize,
+        T: Send,
+    {
+        let (ctx, at) = (self.clone(), Location::caller());
+        let state = encode(state);
+        async move {
+            let state = state?;
+            let mut operation = Operation::begin(&ctx, Kind::Savepoint, key::SAVEPOINT, at).await;
+            if ctx.branch != Branch::root() {
+                let branch = ctx.branch.as_str().to_owned();
+                operation.stop(Misuse::SavepointInBranch { branch, at }).await
+            }
+            let (key, _) = operation.enter(None).await;
+            let step = StepRecord { savepoint: true, ..StepRecord::succeeded(key, state, None) };
+            ctx.shared.with(|core| core.finish(&ctx.branch, step));
+            operation.record().await;
+            std::future::pending().await
+        }
+    }
+
+    fn check_name(&self, name: &str, at: SourceLine) {
+        if !key::is_name(name) {
+            let misuse = Misuse::BadName { name: name.to_owned(), at };
+            self.shared.with(|core| core.end(crate::core::Ending::Stop(misuse.into())));
+        }
+    }
+}
+
+impl std::fmt::Debug for Durable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Durable").field("branch", &self.branch).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,54 @@
+//! The engine of durable functions: recorded checkpoints in, commands out.
+//!
+//! A durable function is ordinary code that gets a [`Durable`] context. Each step's result is recorded before the next
+//! step starts, and another attempt fast-forwards over what is recorded. A [`Run`] is one attempt: a driver polls it,
+//! carries its [`Command`]s out and brings the coordinator's [`Answer`]s back.
+//!
+//! This crate does no I/O, reads no clock, draws no randomness and needs no runtime; [`testing`] drives functions in
+//! memory. It does not know leases, retries of whole runs or HTTP: the SDK does.
+//!
+//! Invariants:
+//! - The same start and the same answers give the same commands, byte for byte.
+//! - A step starts only after everything that its branch did before it is recorded.
+//! - If the code differs from the record, the run stops at the first difference, and nothing was executed.
+//! - Memory is bounded by what is open and by what was recorded since the last savepoint.
+
+mod alarm;
+mod branch;
+mod branch_state;
+mod children;
+mod command;
+mod core;
+mod digest;
+mod durable;
+mod failure;
+mod history;
+mod key;
+mod operation;
+mod run;
+mod shared;
+mod step;
+mod stop;
+pub mod testing;
+mod wait;
+
+pub use children::{ChildCall, ChildRun, ChildrenCall};
+pub use command::{
+    Answer, Awaited, Call, Checkpoint, ChildRecord, Command, Mode, Outcome, Report, Spend, Start,
+    State, StepRecord, Wait,
+};
+pub use digest::{Digest, NotADigest};
+pub use durable::Durable;
+pub use failure::Failure;
+pub use run::{Body, Function, Run, function};
+pub use step::{OnError, Retry, Step, StepCall};
+pub use stop::{Difference, Divergence, LastOperation, Misuse, Seen, SourceLine, Stop};
+pub use wait::SignalCall;
+pub use wire::{Json, Time};
+
+/// Compiles and runs the examples of the page about determinism.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../docs/guide/determinism.md")]
+    struct Determinism;
+}

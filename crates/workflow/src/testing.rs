@@ -1,0 +1,322 @@
+//! Runs durable functions in memory: time is skipped, signals are injected, children are values, workers crash.
+//!
+//! For tests of durable functions and of this engine. Every attempt starts from what the coordinator in memory has
+//! recorded, as with a real one, and nothing else is carried over.
+//!
+//! ```
+//! use std::time::Duration;
+//! use workflow::testing::TestRun;
+//! use workflow::{Durable, Failure, function};
+//!
+//! let order = function(async |ctx: Durable, cents: u64| {
+//!     ctx.step("charge", async |_| Ok::<_, Failure>(cents)).await?;
+//!     ctx.sleep(Duration::from_secs(86_400)).await;
+//!     let by: String = ctx.signal("approve").await?;
+//!     Ok(format!("approved by {by}"))
+//! });
+//! let mut run = TestRun::new(order, &500).signal_after(Duration::from_secs(3600), "approve", &"Ada");
+//! let ended = run.finish().unwrap();
+//! assert_eq!(ended.output::<String>(), "approved by Ada");
+//! assert_eq!(ended.keys(), ["charge#1", "sleep#1", "signal:approve#1"]);
+//! ```
+
+mod coordinator;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wire::Json;
+
+pub use self::coordinator::{ConflictingStep, MemoryCoordinator};
+use crate::command::{Checkpoint, Command, Outcome, Report};
+use crate::run::{Function, Run};
+use crate::stop::Stop;
+use crate::{Digest, Failure};
+
+/// A run that crashes at every command has this many attempts at most; more is a loop.
+const ATTEMPTS_MAX: u32 = 100_000;
+
+/// When a worker dies, counted in commands of the whole run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Crash {
+    /// Before the command is carried out.
+    Before(usize),
+    /// After it was carried out, before the code learns of it.
+    After(usize),
+}
+
+/// Why a run in memory did not end.
+#[derive(Debug, thiserror::Error)]
+pub enum TestError {
+    #[error(transparent)]
+    Stopped(#[from] Stop),
+    #[error(transparent)]
+    Conflict(#[from] ConflictingStep),
+    #[error("the run waits for {0}, and nothing will bring it: send a signal or define the child")]
+    Stuck(String),
+    #[error("the run had {ATTEMPTS_MAX} attempts and goes on: it repeats itself")]
+    Endless,
+}
+
+/// A run in memory.
+pub struct TestRun<'f> {
+    function: Function<'f>,
+    coordinator: MemoryCoordinator,
+    crashes: Vec<Crash>,
+    fence: u64,
+    commands: usize,
+    executed: BTreeMap<String, u32>,
+    transcript: Option<Vec<String>>,
+}
+
+/// How a run in memory ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub report: Report,
+    /// Everything that was recorded, in commit order.
+    pub history: Vec<Checkpoint>,
+    /// How often the work of each step was started.
+    pub executed: BTreeMap<String, u32>,
+    /// How many leases it took.
+    pub attempts: u64,
+    /// How many commands there were.
+    pub commands: usize,
+    /// Every command as JSON, one per line, if it was asked for.
+    pub transcript: Vec<String>,
+}
+
+impl Ended {
+    /// What the function returned.
+    ///
+    /// # Panics
+    ///
+    /// If it failed, or returned something else.
+    pub fn output<T: DeserializeOwned>(&self) -> T {
+        let output = self.report.output.as_ref();
+        let output = output.unwrap_or_else(|| panic!("the run failed: {:?}", self.report.error));
+        output.read().expect("the test names the type that the function returns")
+    }
+
+    pub fn error(&self) -> Option<&Failure> {
+        self.report.error.as_ref()
+    }
+
+    /// The keys of the history.
+    pub fn keys(&self) -> Vec<&str> {
+        self.history.iter().map(|checkpoint| checkpoint.key.as_str()).collect()
+    }
+
+    /// The history as JSON lines.
+    pub fn history_text(&self) -> String {
+        let line = |checkpoint| serde_json::to_string(checkpoint).expect("a checkpoint has JSON");
+        self.history.iter().map(|checkpoint| line(checkpoint) + "\n").collect()
+    }
+
+    /// What the history holds whatever the order and time of its commits: each key with its input and result.
+    pub fn facts(&self) -> BTreeMap<(&str, bool), Fact<'_>> {
+        let fact = |it: &'_ Checkpoint| (it.outcome == Outcome::Started, it.outcome);
+        let facts = self.history.iter().map(|it| {
+            let (is_start, outcome) = fact(it);
+            let result = it.result.as_ref().map(Json::text);
+            ((it.key.as_str(), is_start), (outcome, result, it.error.as_ref(), it.input_digest))
+        });
+        facts.collect()
+    }
+}
+
+/// Outcome, result, error and input of a checkpoint.
+pub type Fact<'h> = (Outcome, Option<&'h str>, Option<&'h Failure>, Option<Digest>);
+
+impl<'f> TestRun<'f> {
+    /// A run that was accepted at the beginning of 2026.
+    pub fn new<I: Serialize + ?Sized>(function: Function<'f>, input: &I) -> TestRun<'f> {
+        let input = Json::from_value(input).expect("the input of a test has a JSON form");
+        TestRun {
+            function,
+            coordinator: MemoryCoordinator::new(input),
+            crashes: Vec::new(),
+            fence: 0,
+            commands: 0,
+            executed: BTreeMap::new(),
+            transcript: None,
+        }
+    }
+
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.coordinator.set_seed(seed);
+        self
+    }
+
+    /// Begins with what another run has recorded.
+    #[must_use]
+    pub fn recorded(mut self, checkpoints: Vec<Checkpoint>) -> Self {
+        self.coordinator.load(checkpoints);
+        self
+    }
+
+    /// A signal that is there from the beginning.
+    #[must_use]
+    pub fn signal<P: Serialize + ?Sized>(self, name: &str, payload: &P) -> Self {
+        self.signal_after(Duration::ZERO, name, payload)
+    }
+
+    /// A signal that comes after a time.
+    #[must_use]
+    pub fn signal_after<P: Serialize + ?Sized>(
+        mut self,
+        after: Duration,
+        name: &str,
+        payload: &P,
+    ) -> Self {
+        let payload = Json::from_value(payload).expect("the payload of a test has a JSON form");
+        self.coordinator.send_signal(after, name, payload);
+        self
+    }
+
+    /// What children of a kind return, and how long they take.
+    #[must_use]
+    pub fn child(
+        mut self,
+        kind: &str,
+        takes: Duration,
+        result: impl Fn(&Json) -> Result<Json, Failure> + Send + 'static,
+    ) -> Self {
+        self.coordinator.define_child(kind, takes, result);
+        self
+    }
+
+    /// Lets the worker die there.
+    #[must_use]
+    pub fn crash(mut self, crash: Crash) -> Self {
+        self.crashes.push(crash);
+        self
+    }
+
+    /// Keeps every command.
+    #[must_use]
+    pub fn with_transcript(mut self) -> Self {
+        self.transcript = Some(Vec::new());
+        self
+    }
+
+    /// Runs to the end, on this thread.
+    ///
+    /// # Panics
+    ///
+    /// If the work of a step waits for something outside; use [`run`](TestRun::run) inside a runtime then.
+    pub fn finish(&mut self) -> Result<Ended, TestError> {
+        let mut run = std::pin::pin!(self.run());
+        match run.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(ended) => ended,
+            Poll::Pending => panic!("the work of a step waits for something outside"),
+        }
+    }
+
+    /// Runs to the end, in whatever runtime the steps need.
+    pub async fn run(&mut self) -> Result<Ended, TestError> {
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(report) = self.attempt().await? {
+                return Ok(Ended {
+                    report,
+                    history: self.coordinator.history().to_vec(),
+                    executed: std::mem::take(&mut self.executed),
+                    attempts: self.fence,
+                    commands: self.commands,
+                    transcript: self.transcript.take().unwrap_or_default(),
+                });
+            }
+        }
+        Err(TestError::Endless)
+    }
+
+    /// One lease: until the report, a suspension, or a crash.
+    async fn attempt(&mut self) -> Result<Option<Report>, TestError> {
+        self.fence += 1;
+        let mut run = Run::new(self.coordinator.start(self.fence), self.function.clone());
+        let mut timeouts = VecDeque::new();
+        loop {
+            let command = next(&mut run, &mut timeouts).await?;
+            let number = self.commands;
+            self.commands += 1;
+            self.note(&command);
+            if self.dies(Crash::Before(number)) {
+                return Ok(None);
+            }
+            match command {
+                Command::Execute { key, number, timeout } => {
+                    *self.executed.entry(key.clone()).or_default() += 1;
+                    timeouts.extend(timeout.map(|timeout| (timeout, key, number)));
+                }
+                Command::Checkpoint(call) => {
+                    let answer = self.coordinator.record(call)?;
+                    if self.dies(Crash::After(number)) {
+                        return self.coordinator.skip_time().map(|()| None);
+                    }
+                    run.recorded(answer);
+                }
+                Command::Complete(report) => {
+                    self.coordinator.complete(&report)?;
+                    return Ok(Some(report));
+                }
+                Command::Suspend | Command::Halt | Command::Cancel => {
+                    return self.coordinator.skip_time().map(|()| None);
+                }
+            }
+        }
+    }
+
+    /// How often the work of each step was started since the run began or ended.
+    pub fn executed(&self) -> &BTreeMap<String, u32> {
+        &self.executed
+    }
+
+    /// What is recorded.
+    pub fn history(&self) -> &[Checkpoint] {
+        self.coordinator.history()
+    }
+
+    fn note(&mut self, command: &Command) {
+        if let Some(transcript) = &mut self.transcript {
+            transcript.push(serde_json::to_string(command).expect("a command has a JSON form"));
+        }
+    }
+
+    /// A worker dies at each place once.
+    fn dies(&mut self, crash: Crash) -> bool {
+        let before = self.crashes.len();
+        self.crashes.retain(|planned| *planned != crash);
+        self.crashes.len() < before
+    }
+}
+
+impl fmt::Debug for TestRun<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestRun").field("fence", &self.fence).finish_non_exhaustive()
+    }
+}
+
+/// The next command. If the code waits, the time of the next step that has a timeout is over.
+async fn next(
+    run: &mut Run<'_>,
+    timeouts: &mut VecDeque<(Duration, String, u32)>,
+) -> Result<Command, Stop> {
+    std::future::poll_fn(|cx| {
+        loop {
+            let turn = run.poll(cx);
+            if turn.is_ready() {
+                return turn;
+            }
+            let shortest = timeouts.iter().enumerate().min_by_key(|(_, timeout)| timeout.0);
+            let Some((place, _)) = shortest else { return Poll::Pending };
+            if let Some((_, key, number)) = timeouts.remove(place) {
+                run.time_out(&key, number);
+            }
+        }
+    })
+    .await
+}
