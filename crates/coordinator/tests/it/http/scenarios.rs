@@ -13,6 +13,8 @@ async fn every_scenario_of_the_protocol_holds_on_both_engines() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocol/scenarios");
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    // Folders hold scenarios for the engines of SDKs.
+    files.retain(|file| file.is_file());
     files.sort();
     assert!(files.len() >= 14, "{files:?}");
     for file in files {
