@@ -4,7 +4,7 @@
 //! before is recognised by its key and digest and recorded once; the same key with another digest refuses the call.
 //!
 //! An answer that carries the cancel signal starts the grace period, as a heartbeat's does. With a cancel pending a wait
-//! does not suspend: nobody would be left to honour the cancel.
+//! does not suspend: no worker would be left to honour the cancel.
 
 use super::call_items::{Items, Resolved, WaitOutcome};
 use super::caller::{self, Call};
@@ -34,7 +34,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, call: &CheckpointCall, at: Moment) -
     }
 }
 
-/// The call that closed its attempt gets its answer again. While the attempt is open, each item is recognised by itself.
+/// The call that closed its attempt gets its answer again. While the attempt is open, its items are recognised by key.
 fn stored_answer(read_set: ReadSet<'_>, call: &CheckpointCall) -> Option<Verdict> {
     if matches!(call.then, Then::Report { .. }) {
         return report::stored_answer(read_set, &call.caller, call.digest);
@@ -95,12 +95,12 @@ fn follow(
             };
             conclude(task, &report, resolved, at)
         }
+        (Then::Diverged(_), _) if task.cancel.is_some() => {
+            let after = after_items(task, &resolved, at.now);
+            close(resolved, cancel::diverged(&after, engine::diverged(call.digest), at.now))
+        }
         (Then::Diverged(divergence), _) => {
-            let closed = match task.cancel {
-                Some(_) => cancel::diverged(task, engine::diverged(call.digest), at.now),
-                None => engine::park(task, call.digest, divergence.clone(), at.now),
-            };
-            close(resolved, closed)
+            close(resolved, engine::park(task, call.digest, divergence.clone(), at.now))
         }
         (Then::Wait(wait), Some(WaitOutcome::Missing(missing))) if task.cancel.is_none() => {
             let wait = begin(wait, *missing, at.now);
@@ -144,13 +144,19 @@ fn close(resolved: Resolved, closed: Event) -> Verdict {
 
 /// The report is decided as if the steps and children had come in a call before it.
 fn conclude(task: &Task, report: &Report, resolved: Resolved, at: Moment) -> Verdict {
-    let mut events = resolved.events;
-    let after = Subject::Live(task.clone()).settle(&events, at.now);
-    let task = after.live().expect("no step or child ends a task");
-    let lease = task.lease().expect("no step or child ends a lease");
-    let verdict = report::commit(task, lease, report, at);
-    events.extend(verdict.events);
+    let after = after_items(task, &resolved, at.now);
+    let lease = after.lease().expect("no step or child ends a lease");
+    let verdict = report::commit(&after, lease, report, at);
+    let events = resolved.events.into_iter().chain(verdict.events).collect();
     Verdict::new(verdict.answer, events)
+}
+
+/// The task with the steps and children of the call. An end must wait for children that the same call spawns.
+fn after_items(task: &Task, resolved: &Resolved, now: Time) -> Task {
+    match Subject::Live(task.clone()).settle(&resolved.events, now) {
+        Subject::Live(task) => task,
+        Subject::Absent | Subject::Done(_) => unreachable!("no step or child ends a task"),
+    }
 }
 
 impl Resolved {

@@ -68,13 +68,19 @@ fn deadline_and_cancel_reach_a_diverged_run() {
     family.call(&caller, diverged());
     family.cancel(ROOT, CancelMode::Graceful);
     assert_eq!(family.state(ROOT), Some(State::Cancelled));
-    // With a cancel pending nobody is left to honour it, and the run ends.
+    // With a cancel pending no worker is left to honour it, and the run ends.
     let (mut family, caller) = Family::running();
     family.cancel(ROOT, CancelMode::Graceful);
     family.call(&caller, diverged());
     let Subject::Done(done) = family.subject(ROOT) else { panic!("it waits for nothing") };
-    assert_eq!(
-        (done.end.state, done.end.reason),
-        (State::Cancelled, Some(Reason::CancelRequested))
-    );
+    let end = (done.end.state, done.end.reason);
+    assert_eq!(end, (State::Cancelled, Some(Reason::CancelRequested)));
+    // A child of the same call is cancelled first.
+    let (mut family, caller) = Family::running();
+    family.cancel(ROOT, CancelMode::Graceful);
+    family.call(&caller, diverged().child("one", 20));
+    assert!(family.task(ROOT).closing().is_some(), "its child has not ended");
+    family.sweep(ROOT);
+    family.settle();
+    assert_eq!(family.state(ROOT), Some(State::Cancelled));
 }
