@@ -24,10 +24,12 @@
 //! | waiting          | failed    | no attempt fits into the history     | Pool      |
 //! | waiting          | cancelled | cancel requested                     | Canceller |
 //! | running, retry   | waiting   | ended, but has live children         | see below |
-//! | waiting          | any end   | the last child ended                 | Engine    |
+//! | waiting          | succeeded | the last child ended                 | Engine    |
+//! | waiting          | failed    | the last child ended                 | Engine    |
+//! | waiting          | cancelled | the last child ended                 | Engine    |
 //!
-//! A task with live children does not end: whoever ends it moves it to `waiting` instead, with the end that is decided,
-//! and the Engine carries that end out when the last child has ended. It has no choice then.
+//! A task with live children does not end: the owner of its end moves it to `waiting` instead, with the end that is
+//! decided, and the Engine carries that end out when the last child has ended. It has no choice then.
 //!
 //! There are no other transitions. An owner is a type that only its own module can construct, and
 //! the functions below take it as an argument, so a rule in the wrong place does not compile.
@@ -81,7 +83,7 @@ const fn row(
 /// How many rows of the table a plain task can take. They come first.
 pub const PLAIN_ROWS: usize = 19;
 
-pub const TABLE: [Transition; PLAIN_ROWS + 16] = [
+pub const TABLE: [Transition; PLAIN_ROWS + 15] = [
     row(None, State::Queued, "submitted", Authority::Submitter),
     row(Some(State::Queued), State::Running, "granted", Authority::Pool),
     row(Some(State::Retry), State::Running, "granted", Authority::Pool),
@@ -116,7 +118,6 @@ pub const TABLE: [Transition; PLAIN_ROWS + 16] = [
     row(Some(State::Waiting), State::Succeeded, "children ended", Authority::Engine),
     row(Some(State::Waiting), State::Failed, "children ended", Authority::Engine),
     row(Some(State::Waiting), State::Cancelled, "children ended", Authority::Engine),
-    row(Some(State::Waiting), State::Halted, "children ended", Authority::Engine),
 ];
 
 /// Whether the table has a row for this change.

@@ -76,7 +76,7 @@ fn count<K: Ord>(counts: &mut std::collections::BTreeMap<K, u8>, key: K) {
     *counts.entry(key).or_default() += 1;
 }
 
-/// What the state breaks, whoever made it.
+/// The properties that the state breaks.
 pub(super) fn judge_state(world: &RunWorld) -> RunBroken {
     let mut broken = RunBroken::default();
     let seen = &world.seen;

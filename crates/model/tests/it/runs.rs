@@ -166,7 +166,7 @@ fn a_child_whose_end_counts_twice() {
 }
 
 #[test]
-fn the_end_of_a_child_that_nobody_waits_for_is_lost() {
+fn the_end_of_a_child_that_is_not_awaited_is_lost() {
     fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
         let is_end = is_message(request, |body| matches!(body, Body::ChildEnded { .. }));
         let is_running = read_set.subject.live().is_some_and(|task| task.lease().is_some());

@@ -148,7 +148,7 @@ impl<'a> Items<'a> {
     }
 
     /// A detached child is a run like any other, and needs room in the tenant's quota. Its message must not be refused
-    /// later: nobody would hear of it.
+    /// later, because no caller would learn of the refusal.
     fn check_quota(&mut self, is_detached: bool) -> Result<(), Refusal> {
         let Some(quota) = self.quota.as_mut().filter(|_| is_detached) else { return Ok(()) };
         if quota.is_reached() {

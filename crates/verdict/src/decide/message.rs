@@ -34,7 +34,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, message: &Message, at: Moment) -> Ve
     }
 }
 
-/// Nobody waits for the answer to a message: it took effect, or it did not.
+/// No caller waits for the answer to a message: the answer says only whether the message took effect.
 fn effect(verdict: Verdict) -> Verdict {
     let answer = match verdict.answer {
         Answer::Refused(refusal) => Answer::Refused(refusal),
@@ -56,8 +56,8 @@ fn known_child<'a>(
         .ok_or_else(|| Refusal::Run(RunRefusal::UnknownChild { key: key.clone() }))
 }
 
-/// The end of a child is a checkpoint of its parent, whether or not anybody waits for it. The parent of the last child
-/// ends, if its own end is decided.
+/// The end of a child is a checkpoint of its parent, whether or not the parent waits for it. If the parent's own end is
+/// decided, it ends with its last child.
 fn child_ended(
     read_set: ReadSet<'_>,
     task: &Task,

@@ -7,7 +7,7 @@ use crate::id::{Name, TaskId};
 pub enum Lineage {
     /// Part of its parent's run. Its end is a checkpoint of the parent, and the parent does not end before it.
     Child { run: TaskId, parent: TaskId, key: Name },
-    /// A run of its own: nothing that happens to the task that caused it reaches it, and its end reaches nobody.
+    /// A separate run: cancels of the task that caused it do not reach it, and its end sends no message.
     Detached { cause: TaskId, key: Name },
 }
 

@@ -17,7 +17,7 @@ fn a_step_is_recorded_under_the_lease_and_renews_it() {
     let end = family.task(ROOT).lease().unwrap().expires_at;
     family.wait(secs(30));
     let answer = family.checkpoint(&caller, Call::default().step("charge#1", "1"));
-    // S2-83, R-30: recorded, renewed, and started without a call of its own.
+    // S2-83, R-30: recorded, renewed, and started without a separate call.
     assert_eq!((answer.state, answer.replayed), (State::Running, false));
     assert_eq!(answer.expires_at, Some(end.plus(secs(30))));
     let lease = family.task(ROOT).lease().unwrap();

@@ -78,7 +78,7 @@ fn a_message_that_overtakes_the_spawning_is_refused_and_stays() {
 }
 
 #[test]
-fn the_end_of_a_child_is_a_checkpoint_whether_or_not_anybody_waits() {
+fn the_end_of_a_child_is_a_checkpoint_whether_or_not_its_parent_waits() {
     let (mut family, caller) = with_children();
     let one = family.grant(ONE);
     // The failure reaches the parent as a value.
@@ -208,7 +208,7 @@ fn every_way_to_end_waits_for_the_children() {
 }
 
 #[test]
-fn a_detached_child_is_a_run_of_its_own() {
+fn a_detached_child_is_a_separate_run() {
     let (mut family, caller) = Family::running();
     family.call(&caller, Call::default().detached("next", 20).report(succeeded()));
     assert_eq!(family.state(ROOT), Some(State::Succeeded), "nothing to wait for");
@@ -217,7 +217,7 @@ fn a_detached_child_is_a_run_of_its_own() {
     assert_eq!(lineage, Some(Lineage::Detached { cause: ROOT, key: "next".into() }));
     assert_eq!(family.task(ONE).run_id(), ONE);
     family.finish(ONE);
-    assert!(family.messages.is_empty(), "its end reaches nobody");
+    assert!(family.messages.is_empty(), "its end sends no message");
     // It draws on the tenant: without room the whole call is refused.
     let (mut family, caller) = Family::running();
     family.quota = Some(Quota { max: 2, unfinished: 1 });
