@@ -80,6 +80,18 @@ fn targets(root: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// The fuzzers are a workspace of their own, so a build of the tree does not update their lock file, and theirs refuses
+/// to. Found here, before any long step.
+pub(crate) fn check_lock_file(root: &Path) -> Result<()> {
+    let mut cargo = steps::cargo_command(&root.join("fuzz"));
+    cargo.args(["metadata", "--format-version", "1", "--locked"]).stdout(Stdio::null());
+    ensure!(
+        cargo.status().context("start cargo")?.success(),
+        "fuzz/Cargo.lock does not fit the manifests: run `cargo metadata --manifest-path fuzz/Cargo.toml` and commit it"
+    );
+    Ok(())
+}
+
 /// The built fuzzers and their folders.
 struct FuzzBuild {
     root: PathBuf,

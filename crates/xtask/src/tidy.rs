@@ -1,4 +1,5 @@
-//! Rules of the tree that no compiler checks. Each is a pure function from a `Tree` to findings.
+//! Rules of the tree that no compiler checks. Each is a pure function from a `Tree` to findings, but for the fuzzers'
+//! lock file, which only cargo can judge.
 //!
 //! A rule belongs here if reviewers would otherwise have to repeat it. Rules that clippy or rustc can enforce belong
 //! there.
@@ -20,7 +21,7 @@ use anyhow::{Result, bail};
 
 use crate::finding::Finding;
 use crate::tree::Tree;
-use crate::{contract, generated};
+use crate::{contract, fuzz, generated};
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
@@ -40,6 +41,7 @@ const CHECKS: &[Check] = &[
 ];
 
 pub(crate) fn run(root: &Path) -> Result<()> {
+    fuzz::check_lock_file(root)?;
     let tree = Tree::read(root)?;
     let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
     findings.sort();
