@@ -385,10 +385,16 @@ impl Candidates {
         })
     }
 
-    /// Polled queues whose first read is running or about to begin, at most as many as one refill takes.
+    /// Polled queues whose first read is running or about to begin, and worth waiting for. Not those of a tenant that
+    /// has more of them than one refill takes: thousands of workers that arrive together would stop every batch for
+    /// many refills. Their polls get what the reads find later.
     pub(in crate::postgres) fn pending_first_reads(&self, here: Instant) -> Vec<BufferKey> {
-        let buffers =
-            self.never_read.iter().map(|(scope, queue)| BufferKey::all_kinds(scope, queue));
+        let never_read: Vec<&QueueKey> = self.never_read.iter().collect();
+        let tenants = never_read.chunk_by(|(a, _), (b, _)| a.tenant == b.tenant);
+        let buffers = tenants
+            .filter(|queues| queues.len() <= BUFFERS_PER_READ)
+            .flatten()
+            .map(|(scope, queue)| BufferKey::all_kinds(scope, queue));
         buffers.filter(|buffer| self.is_pending(buffer, here)).take(BUFFERS_PER_READ).collect()
     }
 

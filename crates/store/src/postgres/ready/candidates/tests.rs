@@ -292,3 +292,18 @@ async fn a_queue_keeps_buffers_for_a_bounded_number_of_kinds() {
         assert!(queue.all_kinds().is_some(), "the buffer of the whole queue stays");
     }
 }
+
+#[test]
+fn a_batch_does_not_wait_for_the_first_reads_of_thousands_of_queues() {
+    let mut candidates = Candidates::default();
+    let here = tokio::time::Instant::now();
+    let fleet = Polls::of("fleet", (0..10_000).map(|n| format!("idle-{n}")));
+    candidates.note_polled(&images().and(fleet), here);
+    let images = vec![BufferKey::all_kinds(&Scope::new("acme", "main"), &Name::from("images"))];
+    assert_eq!(candidates.pending_first_reads(here), images, "another tenant's are waited for");
+
+    let mut candidates = Candidates::default();
+    let few = Polls::of("fleet", (0..BUFFERS_PER_READ).map(|n| format!("idle-{n}")));
+    candidates.note_polled(&few, here);
+    assert_eq!(candidates.pending_first_reads(here).len(), BUFFERS_PER_READ, "one refill");
+}
