@@ -2,7 +2,10 @@
 //!
 //! A sync of a file that has grown must also make the file's new size and blocks durable, which costs
 //! several times as much as the data. A log that has started again writes to blocks that it has already;
-//! here a log that still grows gets them in larger pieces than one commit.
+//! here a log that still grows gets them in pieces larger than one commit.
+//!
+//! A store with little to do never needs a longer log than [`SPACE_PAGES_MAX`]. On a busy one the log grows
+//! beyond it by itself: many callers share a sync there, and space written ahead would double what is written.
 //!
 //! Invariant: only bytes behind the end of the file are written, and only by the owner of the write
 //! transaction, because only it may append to the log. SQLite ignores what follows the last valid frame;
@@ -13,6 +16,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use super::checkpoints::STEP_PAGES;
+
 /// The log's header.
 const HEADER_BYTES: u64 = 32;
 
@@ -22,11 +27,11 @@ const FRAME_BYTES: u64 = 24 + 4_096;
 /// What a usual commit adds to the log. When less is left, more space is written.
 const AHEAD_PAGES: u64 = 64;
 
-/// The first piece: enough for a store with little to do, whose log starts again after a thousand pages.
-const PIECE_BYTES_MIN: u64 = 1024 * 1024;
+/// Where the log of a store with little to do starts again: after a step, and a few commits during it.
+const SPACE_PAGES_MAX: u32 = STEP_PAGES + 500;
 
-/// The largest piece: takes some milliseconds to write, in one commit out of many.
-const PIECE_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// Some dozens of commits of a store with little to do. Larger pieces would be rarer and make their commit later.
+const PIECE_BYTES: u64 = 256 * 1024;
 
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
@@ -45,8 +50,9 @@ impl LogSpace {
     ///
     /// Best effort: without space, the commit itself reports that the disk is full.
     pub(super) fn prepare(&mut self, pages: u32) {
-        let needed = HEADER_BYTES + (u64::from(pages) + AHEAD_PAGES) * FRAME_BYTES;
+        let needed = bytes_of(u64::from(pages) + AHEAD_PAGES);
         if needed > self.length
+            && pages < SPACE_PAGES_MAX
             && let Err(error) = self.extend(needed)
         {
             tracing::debug!(%error, "cannot write space for the log ahead of its use");
@@ -58,8 +64,7 @@ impl LogSpace {
         if needed <= self.length {
             return Ok(());
         }
-        // As much as there is already: the number of pieces stays small.
-        let end = needed + self.length.clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX);
+        let end = (needed + PIECE_BYTES).min(bytes_of(u64::from(SPACE_PAGES_MAX)));
         while self.length < end {
             let count = (end - self.length).min(ZEROS.len() as u64);
             self.file.write_all_at(&ZEROS[..count as usize], self.length)?;
@@ -67,6 +72,11 @@ impl LogSpace {
         }
         Ok(())
     }
+}
+
+/// The length of a log with this many pages.
+fn bytes_of(pages: u64) -> u64 {
+    HEADER_BYTES + pages * FRAME_BYTES
 }
 
 #[cfg(test)]
@@ -82,7 +92,7 @@ mod tests {
         let mut space = LogSpace::of(&path).unwrap();
         space.prepare(10);
         let written = std::fs::read(&path).unwrap();
-        assert!(written.len() as u64 >= PIECE_BYTES_MIN + frames.len() as u64);
+        assert!(written.len() as u64 >= PIECE_BYTES + frames.len() as u64);
         assert!(written.starts_with(&frames), "what was there is as it was");
         assert!(written[frames.len()..].iter().all(|byte| *byte == 0));
 
@@ -92,7 +102,20 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().len(), length, "there was enough");
         space.prepare(pages + 2);
         let longer = std::fs::metadata(&path).unwrap().len();
-        assert!(longer >= 2 * length, "the next piece is as large as what there was");
+        assert!(longer >= length + PIECE_BYTES, "another piece");
+    }
+
+    #[test]
+    fn a_long_log_grows_by_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        std::fs::write(&path, [7; 100]).unwrap();
+        let mut space = LogSpace::of(&path).unwrap();
+        let length = || std::fs::metadata(&path).unwrap().len();
+        space.prepare(SPACE_PAGES_MAX - 1);
+        assert_eq!(length(), bytes_of(u64::from(SPACE_PAGES_MAX)));
+        space.prepare(SPACE_PAGES_MAX);
+        assert_eq!(length(), bytes_of(u64::from(SPACE_PAGES_MAX)));
     }
 
     #[test]
