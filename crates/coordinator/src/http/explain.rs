@@ -110,15 +110,14 @@ async fn ready(
         gates.push(gate(
             "ahead",
             format!("ready since {since}; tasks of `{queue}` ahead of it: {least}{ahead}"),
-            "their leases, because they are more urgent or older; more workers shorten the wait"
-                .to_owned(),
+            "their leases, because they are more urgent or older; more workers shorten the wait",
             None,
         ));
     }
     if gates.is_empty() {
         let now =
             format!("ready since {since}; workers waiting for it: {waiting}, no task ahead of it");
-        gates.push(gate("ready", now, "the next commit, which grants it".to_owned(), None));
+        gates.push(gate("ready", now, "the next commit, which grants it", None));
     }
     Ok(gates)
 }
@@ -135,7 +134,7 @@ fn rate_gate(allowances: &Allowances, tenant: &Name, now: Time) -> Option<Gate> 
         "the tenant `{tenant}` may make {per_second} requests per second, {burst} at once, and has \
          {left} left: {then}"
     );
-    let change = "time, fewer calls, or a higher rate (`tenure limits set`)".to_owned();
+    let change = "time, fewer calls, or a higher rate (`tenure limits set`)";
     Some(gate("tenant_rate", said, change, wait.map(|wait| now.plus(wait))))
 }
 
@@ -152,7 +151,7 @@ async fn runs_gate(app: &AppState, tenant: &Name) -> Result<Option<Gate>, ApiErr
     };
     let said = format!("the tenant `{tenant}` has {unfinished} of {quota} unfinished runs: {then}");
     let change = "the end of runs, including this one, or a higher quota (`tenure limits set`)";
-    Ok(Some(gate("tenant_runs", said, change.to_owned(), None)))
+    Ok(Some(gate("tenant_runs", said, change, None)))
 }
 
 async fn running_beside<B: Browse>(browse: &B, task: &Task) -> Result<u64, Failure> {
@@ -160,19 +159,17 @@ async fn running_beside<B: Browse>(browse: &B, task: &Task) -> Result<u64, Failu
     Ok(depths.iter().find(|depth| depth.queue == task.queue).map_or(0, |depth| depth.running))
 }
 
-fn gate(name: &str, now: String, change: String, at: Option<Time>) -> Gate {
-    Gate { gate: name.to_owned(), now, change: Some(change), at: at.map(time) }
+fn gate(name: &str, now: impl Into<String>, change: impl Into<String>, at: Option<Time>) -> Gate {
+    Gate { gate: name.to_owned(), now: now.into(), change: Some(change.into()), at: at.map(time) }
 }
 
-/// One row for each gate: its name, its value now, what changes it, and when. `pause` is that of the task's queue.
+/// One gate in words: its name, its value now, what changes it, and when. `pause` is that of the task's queue.
 fn spell(rule: Rule, pause: Option<&QueuePause>) -> Option<Gate> {
-    let (name, now, change, at) = match rule {
-        Rule::RunAt { due } => (
-            "run_at",
-            format!("was submitted to start at {}", time(due)),
-            "its start time",
-            Some(due),
-        ),
+    Some(match rule {
+        Rule::RunAt { due } => {
+            let now = format!("was submitted to start at {}", time(due));
+            gate("run_at", now, "its start time", Some(due))
+        }
         Rule::Backoff {
             due,
             failures,
@@ -187,74 +184,91 @@ fn spell(rule: Rule, pause: Option<&QueuePause>) -> Option<Gate> {
                  lost: {lost}, undelivered: {undelivered}, released or undelivered in all: \
                  {uncounted} of at most {uncounted_max}"
             );
-            ("backoff", now, "the end of the wait", Some(due))
+            gate("backoff", now, "the end of the wait", Some(due))
         }
         Rule::QueuePaused { since: _ } => return pause.map(paused),
         Rule::Ready { since } => {
-            ("ready", format!("ready since {}", time(since)), "a worker that polls for it", None)
+            let now = format!("ready since {}", time(since));
+            gate("ready", now, "a worker that polls for it", None)
         }
         Rule::Leased { owner, attempt, heard_at, until, progress } => {
-            let (heard_at, progress) = (time(heard_at), spell_progress(progress.as_ref()));
-            let now =
-                format!("attempt {attempt} is held by {owner}, last call at {heard_at}{progress}");
-            ("leased", now, "its report; without another heartbeat the lease expires", Some(until))
+            leased(&owner, attempt, heard_at, until, progress.as_ref())
         }
         Rule::Unheard { owner, granted_at, until, undelivered, undelivered_max } => {
-            let now = format!(
-                "granted to {owner} at {}, which has not made a call yet; earlier undelivered grants: \
-                 {undelivered} of at most {undelivered_max}",
-                time(granted_at)
-            );
-            let change = "the worker's first call; without one the grant is revoked";
-            ("unheard", now, change, Some(until))
+            unheard(&owner, granted_at, until, undelivered, undelivered_max)
         }
-        Rule::Restored { owner, until } => {
-            let now =
-                format!("{owner} held it when the store was restored and may not report any more");
-            (
-                "restored",
-                now,
-                "the expiry of that lease; then the task is leased again",
-                Some(until),
-            )
-        }
-        Rule::CancelUntold { requested_at, until } => {
-            let asked = time(requested_at);
-            let now = format!("its cancel was requested at {asked}; the worker was not told yet");
-            let change =
-                "the worker's next heartbeat, which tells it; without one the lease expires";
-            ("cancel_untold", now, change, Some(until))
-        }
-        Rule::CancelTold { told_at, until } => {
-            let now = format!("its worker was told to stop at {}", time(told_at));
-            let change =
-                "the worker's report; else the lease is revoked when the grace period ends";
-            ("cancel_told", now, change, Some(until))
-        }
+        Rule::Restored { owner, until } => restored(&owner, until),
+        Rule::CancelUntold { requested_at, until } => cancel_untold(requested_at, until),
+        Rule::CancelTold { told_at, until } => cancel_told(told_at, until),
         Rule::AttemptLimit { at } => {
             let change = "its report; else the attempt fails as ATTEMPT_TIMEOUT";
-            ("attempt_limit", "this attempt has a time limit".to_owned(), change, Some(at))
+            gate("attempt_limit", "this attempt has a time limit", change, Some(at))
         }
         Rule::Deadline { at } => {
             let now = format!("has a deadline at {}", time(at));
             let change = "the end of the run; else it fails as DEADLINE_EXCEEDED";
-            ("deadline", now, change, Some(at))
+            gate("deadline", now, change, Some(at))
         }
-        Rule::Awaits { missing, timer, until } => return Some(awaits(missing, timer, until)),
-        Rule::Diverged { divergence } => return Some(diverged(&divergence)),
-        Rule::Closing { state, live_children } => return Some(closing(state, live_children)),
-        Rule::Ended { state, reason, attempt, at } => {
-            return Some(ended(state, reason, attempt, at));
-        }
-    };
-    Some(gate(name, now, change.to_owned(), at))
+        Rule::Awaits { missing, timer, until } => awaits(missing, timer, until),
+        Rule::Diverged { divergence } => diverged(&divergence),
+        Rule::Closing { state, live_children } => closing(state, live_children),
+        Rule::Ended { state, reason, attempt, at } => ended(state, reason, attempt, at),
+    })
+}
+
+fn leased(
+    owner: &Name,
+    attempt: u32,
+    heard_at: Time,
+    until: Time,
+    progress: Option<&Progress>,
+) -> Gate {
+    let (heard_at, progress) = (time(heard_at), spell_progress(progress));
+    let now = format!("attempt {attempt} is held by {owner}, last call at {heard_at}{progress}");
+    let change = "its report; without another heartbeat the lease expires";
+    gate("leased", now, change, Some(until))
+}
+
+fn unheard(
+    owner: &Name,
+    granted_at: Time,
+    until: Time,
+    undelivered: u32,
+    undelivered_max: u32,
+) -> Gate {
+    let now = format!(
+        "granted to {owner} at {}, which has not made a call yet; earlier undelivered grants: \
+         {undelivered} of at most {undelivered_max}",
+        time(granted_at)
+    );
+    let change = "the worker's first call; without one the grant is revoked";
+    gate("unheard", now, change, Some(until))
+}
+
+fn restored(owner: &Name, until: Time) -> Gate {
+    let now = format!("{owner} held it when the store was restored and may not report any more");
+    let change = "the expiry of that lease; then the task is leased again";
+    gate("restored", now, change, Some(until))
+}
+
+fn cancel_untold(requested_at: Time, until: Time) -> Gate {
+    let asked = time(requested_at);
+    let now = format!("its cancel was requested at {asked}; the worker was not told yet");
+    let change = "the worker's next heartbeat, which tells it; without one the lease expires";
+    gate("cancel_untold", now, change, Some(until))
+}
+
+fn cancel_told(told_at: Time, until: Time) -> Gate {
+    let now = format!("its worker was told to stop at {}", time(told_at));
+    let change = "the worker's report; else the lease is revoked when the grace period ends";
+    gate("cancel_told", now, change, Some(until))
 }
 
 fn awaits(missing: u32, timer: Option<Time>, until: Time) -> Gate {
     let timer = timer.map(|at| format!(", its timer is at {}", time(at))).unwrap_or_default();
     let now = format!("waits; children and signals that are missing: {missing}{timer}");
     let change = "what it waits for; else it fails as WAIT_TIMEOUT";
-    gate("waiting", now, change.to_owned(), Some(until))
+    gate("waiting", now, change, Some(until))
 }
 
 fn diverged(divergence: &Divergence) -> Gate {
@@ -263,12 +277,12 @@ fn diverged(divergence: &Divergence) -> Gate {
         "its code does not match its checkpoints: branch {branch}, step {index}, recorded \
          {recorded}, actual {actual}"
     );
-    gate("diverged", now, "an operator who resumes it after a deploy".to_owned(), None)
+    gate("diverged", now, "an operator who resumes it after a deploy", None)
 }
 
 fn closing(state: verdict::State, live_children: u32) -> Gate {
     let now = format!("will be {}; children that have not ended: {live_children}", state.name());
-    gate("closing", now, "the end of its last child".to_owned(), None)
+    gate("closing", now, "the end of its last child", None)
 }
 
 /// The task has ended: nothing changes it any more.
