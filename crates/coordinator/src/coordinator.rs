@@ -196,7 +196,10 @@ impl Coordinator {
                     changes = store.peer_hint(PeerHint::Tasks) => {
                         for change in changes {
                             match change {
-                                RemoteChange::Ended(task) => watch.notify(std::iter::once(task)),
+                                RemoteChange::Ended(task) => {
+                                    signals.forget([task]);
+                                    watch.notify(std::iter::once(task));
+                                }
                                 RemoteChange::CancelRequested(hint) => signals.raise(hint),
                             }
                         }

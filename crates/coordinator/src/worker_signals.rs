@@ -3,7 +3,7 @@
 //!
 //! The signal itself is delivered by the heartbeat alone (S4-49): a poll only says which tasks need one now. Losing
 //! all of this state loses nothing but time. A cancel that arrives while its worker has no poll waiting is kept for
-//! the next poll.
+//! the next poll, or until its task ends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -28,8 +28,8 @@ pub(crate) struct WorkerSignals(Arc<Mutex<Signals>>);
 struct Signals {
     /// With the queue of each task: a poll is told of its queues only.
     pending: HashMap<WorkerKey, BTreeMap<TaskId, Name>>,
-    /// The number of tasks in `pending`.
-    count: usize,
+    /// The worker of each task in `pending`.
+    workers: BTreeMap<TaskId, WorkerKey>,
     waiting: HashMap<WorkerKey, Arc<Notify>>,
 }
 
@@ -46,16 +46,26 @@ impl WorkerSignals {
     pub(crate) fn raise(&self, hint: CancelHint) {
         let CancelHint { scope, queue, worker, task } = hint;
         let mut signals = self.locked();
-        if signals.count >= PENDING_MAX {
+        if signals.workers.len() >= PENDING_MAX {
             signals.pending.clear();
-            signals.count = 0;
+            signals.workers.clear();
         }
+        signals.forget(task);
         let worker = (scope, worker);
         if let Some(notify) = signals.waiting.get(&worker) {
             notify.notify_waiters();
         }
-        let known = signals.pending.entry(worker).or_default().insert(task, queue);
-        signals.count += usize::from(known.is_none());
+        signals.workers.insert(task, worker.clone());
+        signals.pending.entry(worker).or_default().insert(task, queue);
+    }
+
+    /// Drops the signals of tasks that have ended. Their workers need no heartbeat any more, and a worker that died
+    /// never polls again.
+    pub(crate) fn forget(&self, ended: impl IntoIterator<Item = TaskId>) {
+        let mut signals = self.locked();
+        if !signals.workers.is_empty() {
+            ended.into_iter().for_each(|task| signals.forget(task));
+        }
     }
 
     pub(crate) fn subscribe(&self, poll: &Poll) -> SignalWatch {
@@ -66,6 +76,17 @@ impl WorkerSignals {
 
     fn locked(&self) -> MutexGuard<'_, Signals> {
         self.0.lock().expect("no code panics while it holds this lock")
+    }
+}
+
+impl Signals {
+    fn forget(&mut self, task: TaskId) {
+        let Some(worker) = self.workers.remove(&task) else { return };
+        let Some(tasks) = self.pending.get_mut(&worker) else { return };
+        tasks.remove(&task);
+        if tasks.is_empty() {
+            self.pending.remove(&worker);
+        }
     }
 }
 
@@ -94,15 +115,10 @@ impl SignalWatch {
     /// The tasks that have a signal, each once.
     pub(crate) fn take(&self) -> Vec<TaskId> {
         let mut signals = self.signals.locked();
-        let Some(tasks) = signals.pending.get_mut(&self.worker) else { return Vec::new() };
-        let told: Vec<TaskId> = tasks
-            .extract_if(.., |_, queue| self.queues.contains(queue))
-            .map(|(id, _)| id)
-            .collect();
-        if tasks.is_empty() {
-            signals.pending.remove(&self.worker);
-        }
-        signals.count -= told.len();
+        let Some(tasks) = signals.pending.get(&self.worker) else { return Vec::new() };
+        let is_ours = |(_, queue): &(&TaskId, &Name)| self.queues.contains(queue);
+        let told: Vec<TaskId> = tasks.iter().filter(is_ours).map(|(id, _)| *id).collect();
+        told.iter().for_each(|task| signals.forget(*task));
         told
     }
 }
@@ -151,7 +167,7 @@ mod tests {
         assert!(!other.is_raised());
         assert_eq!(other.take(), []);
         assert_eq!(watch(&signals, "ann").take(), [TaskId::from_u128(1)]);
-        assert_eq!(signals.locked().count, 0);
+        assert!(signals.locked().workers.is_empty());
     }
 
     #[tokio::test]
@@ -176,13 +192,35 @@ mod tests {
     }
 
     #[test]
+    fn the_signal_of_an_ended_task_is_dropped_with_its_dead_worker() {
+        let signals = WorkerSignals::default();
+        signals.raise(hint("dead", 1));
+        signals.raise(hint("ann", 2));
+        signals.raise(hint("ann", 3));
+        signals.forget([TaskId::from_u128(1), TaskId::from_u128(2), TaskId::from_u128(9)]);
+        let known = signals.locked();
+        assert_eq!((known.pending.len(), known.workers.len()), (1, 1));
+        drop(known);
+        assert_eq!(watch(&signals, "ann").take(), [TaskId::from_u128(3)]);
+    }
+
+    #[test]
+    fn a_task_has_a_signal_for_its_latest_worker_only() {
+        let signals = WorkerSignals::default();
+        signals.raise(hint("ann", 1));
+        signals.raise(hint("bob", 1));
+        assert!(!watch(&signals, "ann").is_raised());
+        assert_eq!(watch(&signals, "bob").take(), [TaskId::from_u128(1)]);
+    }
+
+    #[test]
     fn nothing_is_kept_without_end() {
         let signals = WorkerSignals::default();
         for task in 0..=PENDING_MAX as u128 {
             signals.raise(hint(&format!("w{task}"), task));
         }
         let known = signals.locked();
-        assert_eq!((known.pending.len(), known.count), (1, 1));
+        assert_eq!((known.pending.len(), known.workers.len()), (1, 1));
         drop(known);
         drop(watch(&signals, "ann"));
         assert!(signals.locked().waiting.is_empty());

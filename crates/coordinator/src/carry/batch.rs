@@ -47,6 +47,8 @@ pub(super) struct BatchResult {
     pub(super) changed: Vec<TaskId>,
     /// Tasks whose workers should send a heartbeat now.
     pub(super) signals: Vec<CancelHint>,
+    /// Tasks that have ended: signals about them are out of date.
+    pub(super) ended: Vec<TaskId>,
     pub(super) moved: Moved,
     pub(super) now: Time,
     /// Whether anything was written.
@@ -262,6 +264,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         result.changed.extend(changes.iter().filter_map(|change| task_id(&change.after)));
         changes.iter().for_each(|change| allowances::note(&mut result.moved, change));
         result.signals.extend(changes.iter().filter_map(cancel_hint));
+        result.ended.extend(changes.iter().filter_map(ended_id));
         faultpoint::point!("save.begun");
         self.batch.save(Decided { changes, refused, ..Decided::default() }).await?;
         faultpoint::point!("save.done");
@@ -351,6 +354,13 @@ fn cancel_hint(change: &Change) -> Option<CancelHint> {
             task: done.id,
         }),
         Subject::Absent => None,
+    }
+}
+
+fn ended_id(change: &Change) -> Option<TaskId> {
+    match &change.after {
+        Subject::Done(done) => Some(done.id),
+        Subject::Live(_) | Subject::Absent => None,
     }
 }
 

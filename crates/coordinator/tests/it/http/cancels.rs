@@ -177,3 +177,18 @@ async fn a_signal_waits_for_the_next_poll_of_its_worker_and_is_nobody_elses() {
         assert_eq!(own["signals"], json!([{"taskId": lease.envelope["taskId"]}]));
     }
 }
+
+#[tokio::test]
+async fn a_task_that_ended_before_its_worker_polled_again_leaves_no_signal() {
+    for api in both().await {
+        // The heartbeat told the worker of the cancel, so the next poll has nothing to add and waits as usual.
+        let lease = api.leased(json!({})).await;
+        api.started(&lease).await.ok();
+        api.cancel(&lease.run, json!({})).await.ok();
+        api.heartbeat(&lease).await.has("shouldCancel", true);
+        api.complete(&lease, json!({"outcome": "CANCELLED"})).await.ok();
+        let poll = json!({"workerId": "w1", "queues": ["q"], "max": 1});
+        let next = api.post("/v1/leases", &api.key, poll).await.ok();
+        assert_eq!(next.get("signals"), None, "{next}");
+    }
+}
