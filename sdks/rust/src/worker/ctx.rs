@@ -166,7 +166,8 @@ impl Ctx {
         }
     }
 
-    /// Reports progress with the next heartbeat; the latest call replaces earlier ones.
+    /// Reports progress; the latest call replaces earlier ones. Progress that has changed is sent with a heartbeat some
+    /// three seconds after the previous one, so the code may call this as often as it likes.
     pub fn progress(&self, pct: f64, message: impl AsRef<str>) {
         let pct = pct.is_finite().then(|| pct.clamp(0.0, 100.0));
         let message = Some(truncated(message.as_ref(), MESSAGE_BYTES_MAX));

@@ -218,8 +218,8 @@ async fn next_answer<T>(in_flight: &mut Option<BoxFuture<'static, T>>) -> T {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lease_state::{LeaseState, Precondition, usable_for};
-    use super::super::lease_table::{INITIAL_BACKOFF, START_DELAY};
+    use super::super::lease_state::{LeaseState, Precondition, Progress, usable_for};
+    use super::super::lease_table::{INITIAL_BACKOFF, PROGRESS_SPACING, START_DELAY};
     use super::*;
     use crate::testing::envelope;
 
@@ -234,9 +234,13 @@ mod tests {
     }
 
     fn held(polled: Moment) -> Arc<HeldLease> {
+        held_for(polled, 2_000, 600)
+    }
+
+    fn held_for(polled: Moment, ttl_ms: u64, interval_ms: u64) -> Arc<HeldLease> {
         let mut envelope = envelope(wire::Json::null());
-        envelope.heartbeat_timeout_ms = 2_000;
-        envelope.heartbeat_interval_ms = 600;
+        envelope.heartbeat_timeout_ms = ttl_ms;
+        envelope.heartbeat_interval_ms = interval_ms;
         let lease_state = Arc::new(LeaseState::new("token".to_owned(), clock()));
         Arc::new(HeldLease::new(
             Arc::new(envelope),
@@ -338,6 +342,47 @@ mod tests {
         held.heartbeat_answered(clock().now());
         held.heartbeat_unanswered();
         assert_eq!(held.heartbeat_due().left(clock().now()).as_millis(), 100);
+    }
+
+    fn tell(held: &HeldLease, pct: f64) {
+        held.lease_state.set_progress(Progress { pct: Some(pct), message: None });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn new_progress_is_sent_early_but_not_at_any_rate() {
+        let granted = clock().now();
+        let interval = Duration::from_secs(30);
+        let held = held_for(granted, 90_000, 30_000);
+        assert_eq!(held.heartbeat_due(), granted.after(interval));
+        tell(&held, 10.0);
+        assert_eq!(
+            held.heartbeat_due(),
+            granted.after(PROGRESS_SPACING),
+            "a short task costs no call"
+        );
+        tokio::time::advance(Duration::from_secs(5)).await;
+        let sent = clock().now();
+        assert_eq!(held.heartbeat().progress_pct, Some(10.0));
+        assert_eq!(held.heartbeat_due(), granted.after(interval), "sent with this heartbeat");
+        held.heartbeat_answered(sent);
+        tell(&held, 10.0);
+        assert_eq!(held.heartbeat_due(), sent.after(interval), "the same again is no news");
+        tell(&held, 20.0);
+        assert_eq!(held.heartbeat_due(), sent.after(PROGRESS_SPACING));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn new_progress_neither_delays_a_heartbeat_nor_shortens_a_backoff() {
+        let now = clock().now();
+        let held = held(now);
+        tell(&held, 10.0);
+        assert_eq!(held.heartbeat_due(), now.after(Duration::from_millis(600)));
+        let held = held_for(now, 90_000, 30_000);
+        for _ in 0..8 {
+            held.heartbeat_unanswered();
+        }
+        tell(&held, 10.0);
+        assert_eq!(held.heartbeat_due(), now.after(INITIAL_BACKOFF * 128));
     }
 
     #[tokio::test(start_paused = true)]

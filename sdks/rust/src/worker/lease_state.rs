@@ -76,10 +76,12 @@ pub(crate) enum Precondition {
 struct HeartbeatContent {
     task_token: String,
     progress: Progress,
+    /// Whether the progress was set after the latest heartbeat was made.
+    is_progress_new: bool,
 }
 
 /// The content of the next heartbeat.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Progress {
     pub(crate) pct: Option<f64>,
     pub(crate) message: Option<String>,
@@ -94,7 +96,11 @@ impl LeaseState {
             proof: Mutex::default(),
             changed: Notify::new(),
             clock,
-            content: Mutex::new(HeartbeatContent { task_token, progress: Progress::default() }),
+            content: Mutex::new(HeartbeatContent {
+                task_token,
+                progress: Progress::default(),
+                is_progress_new: false,
+            }),
         }
     }
 
@@ -190,8 +196,22 @@ impl LeaseState {
         locked(&self.content).progress.clone()
     }
 
+    /// The progress for a heartbeat that is made now.
+    pub(crate) fn take_progress(&self) -> Progress {
+        let mut content = locked(&self.content);
+        content.is_progress_new = false;
+        content.progress.clone()
+    }
+
     pub(crate) fn set_progress(&self, progress: Progress) {
-        locked(&self.content).progress = progress;
+        let mut content = locked(&self.content);
+        content.is_progress_new |= content.progress != progress;
+        content.progress = progress;
+    }
+
+    /// Whether the next heartbeat has news for the coordinator.
+    pub(crate) fn has_new_progress(&self) -> bool {
+        locked(&self.content).is_progress_new
     }
 }
 
