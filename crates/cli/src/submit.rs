@@ -45,16 +45,19 @@ pub(crate) struct Arguments {
     /// Priority; higher goes first
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     priority: Option<i32>,
-    /// Number of failed attempts that ends the run [default: 3]
+    /// Number of failed attempts that ends the run [default: the server's, usually 3]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
-    /// How long a worker may go without a heartbeat before it loses the run [default: 90000]
+    /// Number of lost workers that ends the run [default: the server's, usually 3]
+    #[arg(long, value_name = "N")]
+    lost_max: Option<u32>,
+    /// How long a worker may go without a heartbeat before it loses the run [default: the server's, usually 90000]
     #[arg(long, value_name = "MS")]
     lease_ms: Option<u64>,
     /// Interval between heartbeats of a worker [default: a third of the lease]
     #[arg(long, value_name = "MS")]
     heartbeat_ms: Option<u64>,
-    /// How long a worker may take to stop after a cancel [default: 30000]
+    /// How long a worker may take to stop after a cancel [default: the server's, usually 30000]
     #[arg(long, value_name = "MS")]
     cancel_grace_ms: Option<u64>,
     /// Start no earlier than after this time, such as 10m
@@ -143,6 +146,7 @@ impl Arguments {
             queue: self.queue.unwrap_or_default(),
             priority: self.priority,
             max_attempts: self.max_attempts,
+            lost_max: self.lost_max,
             lease_ms: self.lease_ms,
             heartbeat_interval_ms: self.heartbeat_ms,
             cancel_grace_ms: self.cancel_grace_ms,
