@@ -10,27 +10,28 @@ mod group;
 mod mapping;
 mod program;
 mod progress;
+mod stopping;
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use tenure::{Client, Ctx, StopReason, TaskError, TaskResult, Worker};
-use tokio::signal::unix::{SignalKind, signal};
 use wire::requests::Completed;
 use wire::{ErrorCategory, Json, Outcome};
 
-use crate::exit::{CliError, CommandResult, Exit};
+use crate::exit::CommandResult;
 use crate::output::{self, Format};
 use crate::{duration, server};
 use executable::ProgramGone;
 use mapping::Encoding;
 use program::{Finished, LineHandler, Pipes, Stdout};
 use progress::Line;
+use stopping::{RunningPrograms, Stopping};
 
 const PROTOCOL: &str = "\
 How a program takes part:
@@ -38,7 +39,7 @@ How a program takes part:
   stdout  the output: valid JSON as it is, other text as {\"text\": …}, at most 256 KiB;
           any bytes as {\"base64\": …} with --output-base64
   stderr  shown here; its end becomes the message of a failure
-  fd 3    progress: lines `progress 40 halfway` or `message reading`
+  fd 3    progress: lines `progress 40 halfway` or `message reading`; sent every 3 s at most
   env     TENURE_TASK_ID, _RUN_ID, _KIND, _QUEUE, _ATTEMPT, _FENCE, _LEASE_ID, _DEADLINE,
           _WORKER_ID, _PROGRESS_FD, and TRACEPARENT
 
@@ -98,6 +99,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
         encoding: if arguments.output_base64 { Encoding::Base64 } else { Encoding::Text },
         is_alone: arguments.concurrency == 1,
         gone: ProgramGone::new(),
+        running: RunningPrograms::default(),
     });
     let name = arguments.name.unwrap_or_else(|| default_name(&program.exec));
     let cut = Arc::new(AtomicBool::new(false));
@@ -119,7 +121,9 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
             program.exec
         ));
     }
-    work_until_signal(worker, &program.gone, &cut).await
+    let Program { running, gone, .. } = &*program;
+    let stopping = Stopping { running, gone, cut: &cut, drain: arguments.drain };
+    stopping::work_until_signal(worker, stopping).await
 }
 
 fn attach(worker: Worker, kinds: &[String], program: &Arc<Program>) -> Worker {
@@ -134,43 +138,6 @@ fn attach(worker: Worker, kinds: &[String], program: &Arc<Program>) -> Worker {
         return worker.handle_any(task(program));
     }
     kinds.iter().fold(worker, |worker, kind| worker.handle(kind, task(program)))
-}
-
-/// The first signal drains, the second hands back what is left, the third ends the process at once:
-/// dropping the worker kills its programs.
-async fn work_until_signal(worker: Worker, gone: &ProgramGone, cut: &AtomicBool) -> CommandResult {
-    let failed = |error| {
-        CliError::new(Exit::Failed, "no_signals", format!("cannot listen for signals: {error}"))
-    };
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    let mut asked = async || {
-        tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
-    };
-    let (drain, draining) = tokio::sync::oneshot::channel::<()>();
-    let (hurry, hurried) = tokio::sync::oneshot::channel::<()>();
-    let thrice = async {
-        asked().await;
-        output::note("finishing running tasks; press Ctrl-C again to hand them back now");
-        let _ = drain.send(());
-        asked().await;
-        output::note("handing back running tasks; press Ctrl-C again to stop at once");
-        let _ = hurry.send(());
-        asked().await;
-    };
-    let shutdown = async {
-        tokio::select! { _ = draining => {}, () = gone.wait() => {} }
-    };
-    tokio::select! {
-        ended = worker.run_until_cut(shutdown, async { drop(hurried.await) }) => {
-            if let Some(error) = gone.error() {
-                return Err(error);
-            }
-            ended.map_err(server::cli_error)?;
-            Ok(if cut.load(Ordering::SeqCst) { Exit::DrainCut } else { Exit::Done })
-        }
-        () = thrice => Ok(Exit::DrainCut),
-    }
 }
 
 /// The last part of the program's path, reduced to a name that the wire accepts.
@@ -191,10 +158,12 @@ struct Program {
     /// Whether one program runs at a time, so that its messages need no name.
     is_alone: bool,
     gone: ProgramGone,
+    running: RunningPrograms,
 }
 
 impl Program {
     async fn attempt(&self, ctx: Ctx) -> TaskResult<Option<Json>> {
+        let _running = self.running.enter();
         let command = self.command(&ctx);
         let input = ctx.input().text().to_owned();
         let pipes = Pipes {

@@ -1,6 +1,7 @@
 //! Programs as workers: their environment, the meaning of their exits, and that no process outlives
 //! its authority.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -146,6 +147,18 @@ fn output_that_is_too_large_is_a_clear_failure() {
 }
 
 #[test]
+fn progress_does_not_wait_for_the_next_heartbeat() {
+    // S4-19: the heartbeat brings it, and new progress is a reason to send one. The next one that is
+    // due would come after this test has given up.
+    let home = Home::new();
+    let _server = home.serve();
+    let _worker = worker(&home, "echo progress 40 >&3; while :; do sleep 0.1; done");
+    let flags = ["--lease-ms", "1200000", "--heartbeat-ms", "600000"];
+    let id = home.submit(&[&["k", "--queue", "q"], &flags[..]].concat());
+    home.until(&id, "progress", |run| run["lease"]["progressPct"] == json!(40.0));
+}
+
+#[test]
 fn progress_is_visible_while_the_program_runs() {
     // S4-19: progress of the program is sent with the heartbeats.
     let home = Home::new();
@@ -275,6 +288,44 @@ fn a_worker_asked_to_end_finishes_what_it_holds() {
     std::fs::write(home.path().join("go"), "").unwrap();
     assert_eq!(worker.exit_code(), 0);
     assert_eq!(home.run_view(&id)["output"], json!({"text": "finished"}));
+}
+
+/// What a worker with this script says on stderr when it is asked to end, once `is_ready`.
+fn said_when_asked_to_end(home: &Home, script: &str, is_ready: impl Fn() -> bool) -> String {
+    let arguments = ["work", "--drain", "7m", "-q", "q", "--exec", "sh", "--", "-c", script];
+    let mut command = home.tenure(&arguments);
+    let mut worker = Process::start({
+        command.stderr(std::process::Stdio::piped());
+        command
+    });
+    wait_until("a worker that is ready", is_ready);
+    worker.signal("TERM");
+    let mut said = BufReader::new(worker.child.stderr.take().unwrap());
+    let mut lines = String::new();
+    while !lines.contains("stopping") {
+        assert_ne!(said.read_line(&mut lines).unwrap(), 0, "{lines}");
+    }
+    std::fs::write(home.path().join("go"), "").unwrap();
+    assert_eq!(worker.exit_code(), 0);
+    lines
+}
+
+#[test]
+fn a_worker_asked_to_end_says_what_it_waits_for() {
+    let home = Home::new();
+    let _server = home.serve();
+    let polls = || {
+        let seen = home.json(&["workers", "--json"]);
+        seen.as_array().is_some_and(|workers| !workers.is_empty())
+    };
+    let said = said_when_asked_to_end(&home, "exit 0", polls);
+    assert!(said.contains("stopping; no program is running"), "{said}");
+    std::fs::remove_file(home.path().join("go")).unwrap();
+    home.submit(&["k", "--queue", "q"]);
+    let script = "echo $$ > child; while [ ! -e go ]; do sleep 0.05; done";
+    let child = home.path().join("child");
+    let said = said_when_asked_to_end(&home, script, || child.exists());
+    assert!(said.contains("running programs: 1, which have 7 min to finish"), "{said}");
 }
 
 #[test]
