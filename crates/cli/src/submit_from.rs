@@ -426,6 +426,17 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_is_as_large_as_what_is_sent_and_not_as_its_lines() {
+        let text = format!("\"{}\"", "x".repeat(BATCH_BYTES_MAX / 4));
+        let input = wire::Json::from_text(text).unwrap();
+        let run = SubmitRun { kind: "k".into(), queue: "q".into(), input, ..SubmitRun::default() };
+        let read = || read_line(b"{}", 1, &members_of(&run), None).unwrap().unwrap();
+        let three = [read(), read(), read()];
+        assert!(fits(&three[..2], &read()));
+        assert!(!fits(&three, &read()), "the default input is sent with every line");
+    }
+
+    #[test]
     fn an_endless_line_is_passed_over_and_the_next_one_is_read() {
         let long = vec![b'x'; 3 * LINE_BYTES_MAX];
         let mut text = [&long[..], b"\n{}\r\n\n{}"].concat();

@@ -65,6 +65,8 @@ fn many_are_retried_once_however_often_the_command_is_repeated() {
     let unsure = home.run(&filter);
     assert_eq!(unsure.code, 2, "{unsure:?}");
     assert!(unsure.stderr.contains("the retry was not confirmed [not_confirmed]"), "{unsure:?}");
+    let one = home.run(&["runs", "retry", "--queue", "q", "--label", "batch=2"]);
+    assert!(one.stderr.contains("1 run matches, but the retry was not confirmed"), "{one:?}");
     // Part of them, as if the command had been interrupted; then the same command again.
     let limited = [&filter[..], &["--json", "--yes", "--limit", "7"]].concat();
     let some = home.json(&limited);
