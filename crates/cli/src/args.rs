@@ -28,8 +28,8 @@ Exit codes:
   0 succeeded  10 failed  11 halted  12 cancelled  124 timed out
 
 Server and key: --url and --key, else TENURE_URL and TENURE_API_KEY, else the profile of
-`tenure dev`. Server settings: flags, else TENURE_..., else the config file (`tenure config`). Data goes to stdout,
-everything else to stderr. NO_COLOR is honoured.";
+`tenure dev`. Server settings: flags, else TENURE_..., else the config file (`tenure config`).
+Data goes to stdout, everything else to stderr. NO_COLOR is honoured.";
 
 /// Work that must be done and recorded exactly once, by workers that need not be trusted.
 #[derive(Debug, Parser)]

@@ -1,8 +1,8 @@
 //! The `tenure` binary.
 //!
-//! Every command talks HTTP through the Rust client; only `serve`, `dev`, `verify`, `backup` and
-//! `restore` use the coordinator and the store directly. Data goes to stdout, everything else to
-//! stderr, and the exit code is meaningful ([`exit::Exit`]).
+//! Commands talk HTTP through the Rust client. Only those that start a server or maintain a store use
+//! the coordinator and the store directly; the code map in ARCHITECTURE.md lists them. Data goes to
+//! stdout, everything else to stderr, and the exit code is meaningful ([`exit::Exit`]).
 
 mod args;
 mod audit;

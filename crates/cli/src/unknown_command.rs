@@ -1,7 +1,8 @@
-//! What to suggest instead of a command that does not exist.
+//! What to suggest instead of a command that does not exist, or that lacks its run.
 //!
 //! The parser suggests whatever looks alike, such as `restore` for `retry`, which replaces a store. So its suggestions
-//! are replaced: by a command of the same name one level deeper, or by one that differs by a typing mistake.
+//! are replaced: by a command of the same name one level deeper, by the command that other queues call so, or by one
+//! that differs by a typing mistake.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, CommandFactory};
@@ -14,10 +15,33 @@ pub(crate) fn matches() -> ArgMatches {
     command.clone().try_get_matches().unwrap_or_else(|error| corrected(error, &command).exit())
 }
 
-fn corrected(mut error: clap::Error, command: &Command) -> clap::Error {
-    if error.kind() != ErrorKind::InvalidSubcommand {
+fn corrected(error: clap::Error, command: &Command) -> clap::Error {
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => with_likely_commands(error, command),
+        ErrorKind::MissingRequiredArgument => with_way_to_a_run(error),
+        _ => error,
+    }
+}
+
+/// The parser names only what it misses, and the usage that it prints leaves out filters.
+fn with_way_to_a_run(mut error: clap::Error) -> clap::Error {
+    let is_run = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing.iter().any(|name| name == "<RUN>"),
+        _ => false,
+    };
+    if !is_run {
         return error;
     }
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    let tip = match ["runs cancel", "runs retry"].iter().any(|verb| usage.contains(verb)) {
+        true => "name a run, or choose runs with --queue, --kind, --state or --label",
+        false => "`tenure runs list` shows the ids of runs",
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
+}
+
+fn with_likely_commands(mut error: clap::Error, command: &Command) -> clap::Error {
     let typed = match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(typed)) => typed.clone(),
         _ => return error,
@@ -44,6 +68,9 @@ fn likely(command: &Command, typed: &str) -> Vec<String> {
         .map(|(group, verb)| format!("{} {}", group.get_name(), verb.get_name()));
     let mut likely: Vec<String> = deeper.collect();
     if likely.is_empty() {
+        likely.extend(called_elsewhere(typed).map(str::to_owned));
+    }
+    if likely.is_empty() {
         likely.extend(mistyped.map(str::to_owned));
     }
     if likely.is_empty() {
@@ -51,6 +78,22 @@ fn likely(command: &Command, typed: &str) -> Vec<String> {
     }
     likely.truncate(SUGGESTIONS_MAX);
     likely
+}
+
+/// The command for a word that people bring from other queues and services.
+fn called_elsewhere(typed: &str) -> Option<&'static str> {
+    Some(match typed {
+        "add" | "enqueue" | "publish" | "push" | "send" | "trigger" => "submit",
+        "job" | "jobs" | "ls" | "ps" | "task" | "tasks" | "workflow" | "workflows" => "runs list",
+        "describe" | "inspect" | "logs" | "result" => "runs show",
+        "kill" | "purge" | "stop" | "terminate" => "runs cancel",
+        "consume" | "exec" | "process" => "work",
+        "start" | "up" => "dev",
+        "daemon" | "server" => "serve",
+        "check" | "health" | "info" | "ping" | "status" => "doctor",
+        "dump" | "export" => "backup",
+        _ => return None,
+    })
 }
 
 /// More would be a list of commands, which `--help` has.
@@ -83,11 +126,48 @@ mod tests {
     }
 
     #[test]
+    fn words_of_other_queues_lead_to_commands_that_exist() {
+        assert_eq!(suggested("enqueue"), ["submit"]);
+        assert_eq!(suggested("status"), ["doctor"]);
+        assert_eq!(suggested("ps"), ["runs list"]);
+        assert_eq!(suggested("revoke"), ["keys revoke"], "a verb of Tenure comes first");
+        let words = ["push", "jobs", "logs", "kill", "consume", "start", "server", "ping", "dump"];
+        for word in words {
+            let command = called_elsewhere(word).unwrap();
+            let parsed = command
+                .split(' ')
+                .try_fold(Arguments::command(), |group, name| group.find_subcommand(name).cloned());
+            assert!(parsed.is_some(), "{word} leads to {command}");
+        }
+    }
+
+    fn refused(typed: &[&str]) -> String {
+        let command = Arguments::command();
+        let typed = ["tenure"].iter().chain(typed);
+        let error = command.clone().try_get_matches_from(typed).unwrap_err();
+        corrected(error, &command).to_string()
+    }
+
+    #[test]
+    fn a_command_without_its_run_says_how_to_choose_one() {
+        for verb in ["cancel", "retry"] {
+            let said = refused(&["runs", verb]);
+            assert!(said.contains("tip: name a run, or choose runs with --queue"), "{said}");
+        }
+        for typed in [&["runs", "show"][..], &["explain"]] {
+            let said = refused(typed);
+            assert!(said.contains("tip: `tenure runs list` shows the ids"), "{said}");
+        }
+        let other = refused(&["submit", "k"]);
+        assert!(!other.contains("tip:"), "{other}");
+    }
+
+    #[test]
     fn only_typing_mistakes_are_corrected() {
         assert_eq!(suggested("run"), ["runs"]);
         assert_eq!(suggested("subimt"), ["submit"]);
         assert_eq!(suggested("worker"), ["workers", "work"]);
-        for typed in ["delete", "status", "start", "x"] {
+        for typed in ["delete", "frobnicate", "x"] {
             assert_eq!(suggested(typed), [] as [&str; 0], "{typed}");
         }
     }
