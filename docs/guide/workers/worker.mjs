@@ -7,6 +7,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const { TENURE_URL, TENURE_API_KEY } = process.env;
 const queue = process.argv[2];
+if (!TENURE_URL || !TENURE_API_KEY || !queue) {
+  console.error("usage: TENURE_URL=... TENURE_API_KEY=... node worker.mjs QUEUE (`tenure dev` prints the first two)");
+  process.exit(2);
+}
 const workerId = "node-" + randomUUID().slice(-12);
 let stopping = false;
 let polling; // The AbortController of a poll that waits.

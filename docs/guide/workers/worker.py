@@ -1,7 +1,9 @@
 """A Tenure worker with Python's standard library: `python3 worker.py QUEUE`. One task at a time; HANDLERS is yours."""
 import http.client, json, os, random, signal, sys, threading, time, traceback, urllib.request, uuid
 
-URL, KEY, QUEUE = os.environ["TENURE_URL"], os.environ["TENURE_API_KEY"], sys.argv[1]
+URL, KEY, QUEUE = os.environ.get("TENURE_URL"), os.environ.get("TENURE_API_KEY"), "".join(sys.argv[1:2])
+if not (URL and KEY and QUEUE):
+    sys.exit("usage: TENURE_URL=... TENURE_API_KEY=... python3 worker.py QUEUE (`tenure dev` prints the first two)")
 WORKER = "python-" + uuid.uuid4().hex[:12]
 stopping = polling = False
 

@@ -217,3 +217,24 @@ fn a_worker_that_was_paused_for_longer_than_its_lease_reports_nothing() {
         site.assert_stops();
     }
 }
+
+#[test]
+fn a_worker_without_its_settings_says_how_to_start_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/workers");
+    let settings = [("TENURE_URL", "http://127.0.0.1:9"), ("TENURE_API_KEY", "tnr_x")];
+    for (interpreter, program) in WORKERS {
+        for (missing, _) in settings.iter().chain([&("the queue", "")]) {
+            let mut command = Command::new(interpreter);
+            command.arg(folder.join(program));
+            if *missing != "the queue" {
+                command.arg("q");
+            }
+            command.envs(settings).env_remove(missing);
+            let said = command.output().unwrap();
+            let stderr = String::from_utf8(said.stderr).unwrap();
+            assert!(!said.status.success(), "{program} without {missing}");
+            assert!(stderr.starts_with("usage: TENURE_URL="), "{program}: {stderr}");
+            assert_eq!(stderr.lines().count(), 1, "{program}: {stderr}");
+        }
+    }
+}
