@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use wire::answers::Leases;
 use wire::limits::{LEASES_PER_POLL, WAIT_MS};
 use wire::requests::LeaseRequest;
@@ -28,6 +28,13 @@ const LISTEN_AFTER: Duration = Duration::from_secs(1);
 /// How long a free slot waits for others that may be polled for together. Short against the time of a
 /// poll, so that a worker with long tasks notices nothing.
 const REFILL_WITHIN: Duration = Duration::from_millis(1);
+
+/// How often a poll is repeated before the worker says that nothing answers: enough for a restart or for another
+/// coordinator, some two seconds in all.
+const SILENT_RETRIES_MAX: usize = 4;
+
+/// How often the worker says so while it lasts.
+const REMIND_AFTER: Duration = Duration::from_secs(60);
 
 /// The queues to poll and the state that attempts share.
 pub(crate) struct Poller {
@@ -79,13 +86,19 @@ impl Poller {
     async fn poll(&self, slots: usize) -> Result<Leases, Error> {
         let request = self.request(slots, Some(random_hex()?));
         let mut backoff = Backoff::new(self.retries);
+        let times = self.retries.times.min(SILENT_RETRIES_MAX);
+        let client = self.shared.client.clone().with_retries(Retries { times, ..self.retries });
+        let mut said_at: Option<Instant> = None;
         loop {
-            match self.shared.client.lease(&request).await {
+            match client.lease(&request).await {
                 Ok(leases) => return Ok(leases),
                 Err(error) if is_refusal(&error) => return Err(error),
                 Err(error) => {
-                    let why = error.to_string();
-                    self.shared.events.emit(WorkerEvent::Unreachable { why });
+                    if said_at.is_none_or(|said_at| said_at.elapsed() >= REMIND_AFTER) {
+                        said_at = Some(Instant::now());
+                        let why = error.to_string();
+                        self.shared.events.emit(WorkerEvent::Unreachable { why });
+                    }
                     backoff.wait().await;
                 }
             }
@@ -154,8 +167,6 @@ fn is_refusal(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
-
     use super::*;
 
     #[tokio::test(start_paused = true)]

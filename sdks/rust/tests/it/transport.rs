@@ -85,6 +85,24 @@ async fn a_start_without_answer_is_repeated_and_bounded() {
 }
 
 #[tokio::test]
+async fn a_worker_says_soon_and_not_all_the_time_that_nothing_answers() {
+    let is_told = |event: &&WorkerEvent| matches!(event, WorkerEvent::Unreachable { .. });
+    // A single call would be repeated ten times before it fails, which takes most of a minute.
+    for (lost, times_told) in [(4, 0), (5, 1), (60, 1)] {
+        let coordinator = Coordinator::start().await;
+        for _ in 0..lost {
+            coordinator.once("/leases", Reply::Broken);
+        }
+        let running = Running::start(echo(worker(&coordinator)).retries(quick(10)));
+        coordinator.offer([envelope(1)]);
+        running.until_committed(1).await;
+        let events = running.events.all();
+        assert_eq!(events.iter().filter(is_told).count(), times_told, "{lost} lost: {events:?}");
+        running.end().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_poll_whose_answer_was_lost_is_repeated_under_its_id() {
     // S3-9, S3-53: leases whose answer was lost are returned again. A worker survives an outage
     // that is longer than the retries of one call.
