@@ -128,7 +128,10 @@ async function poll() {
   };
   let [status, answer] = await deliver(send, () => stopping);
   if (!status && stopping) [status, answer] = await send(); // For a lease that was granted meanwhile.
-  if (status !== 0 && status !== 200) throw new Error("the poll was refused: " + JSON.stringify(answer));
+  if (status !== 0 && status !== 200) {
+    console.error(`the poll was refused: ${answer.message} [${answer.error}]`);
+    process.exit(1);
+  }
   return status ? answer.leases : [];
 }
 

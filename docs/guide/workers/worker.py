@@ -104,7 +104,7 @@ def poll():  # Repeated with its id until it is answered: leases of a lost answe
     except KeyboardInterrupt:  # Once more without waiting, for a lease that was granted meanwhile.
         status, answer = send()
     if status not in (0, 200):
-        sys.exit("the poll was refused: " + str(answer))
+        sys.exit(f"the poll was refused: {answer.get('message')} [{answer.get('error')}]")
     return answer["leases"] if status else []
 
 def terminate(*_):  # Ends a waiting poll; work in hand is finished and reported.
