@@ -126,12 +126,14 @@ fn of_pairs(pairs: &[&str]) -> Result<Uri, ApiError> {
         .map_err(|_| ApiError::new(Code::InvalidArgument, "the query is not valid in a URI"))
 }
 
+/// How the library begins what it says about a query. The rest names the parameter and what is wrong with it.
+const LIBRARY_PREFIX: &str = "Failed to deserialize query string: ";
+
 fn parsed<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     let Query(query) = Query::<T>::try_from_uri(uri).map_err(|problem| {
-        ApiError::new(
-            Code::InvalidArgument,
-            format!("the query is invalid: {}", problem.body_text()),
-        )
+        let said = problem.body_text();
+        let why = said.strip_prefix(LIBRARY_PREFIX).unwrap_or(&said);
+        ApiError::new(Code::InvalidArgument, format!("the query is invalid: {why}"))
     })?;
     Ok(query)
 }

@@ -170,3 +170,14 @@ async fn a_record_shows_its_attempts_in_pages() {
         api.get(&format!("{path}?limit=0")).await.problem(400, "invalid_argument");
     }
 }
+
+#[tokio::test]
+async fn a_wrong_query_names_its_parameter_first() {
+    for api in both().await {
+        for (query, said) in [("state=done", "state: `done` is not one of"), ("foo=1", "foo: ")] {
+            let refused = api.get(&format!("/v1/runs?{query}")).await;
+            let message = refused.problem(400, "invalid_argument").text("message");
+            assert!(message.starts_with(&format!("the query is invalid: {said}")), "{message}");
+        }
+    }
+}
