@@ -53,10 +53,11 @@ pub(crate) fn existing(force: bool) -> Existing {
     if force { Existing::Replace } else { Existing::Keep }
 }
 
-fn missing(store: &Path) -> CliError {
+pub(crate) fn missing(store: &Path) -> CliError {
     let message = format!("there is no store at {}", store.display());
-    CliError::new(Exit::NotFound, "store_missing", message)
-        .hint("give its path with --store sqlite:PATH")
+    CliError::new(Exit::NotFound, "store_missing", message).hint(
+        "give its path with --store sqlite:PATH; `tenure dev` or `tenure serve` creates one at its first start",
+    )
 }
 
 pub(crate) fn members(target: &Path, copied: &Copied) -> serde_json::Value {

@@ -55,10 +55,10 @@ pub(crate) struct RunFilter {
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct BulkOptions {
     /// Print what would be cancelled, and do nothing
-    #[arg(long, requires = "common")]
-    dry_run: bool,
-    /// Do not ask for confirmation
-    #[arg(long, short, requires = "common")]
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask for confirmation, which only filters need
+    #[arg(long, short)]
     yes: bool,
     /// Cancel at most this many, the newest first
     #[arg(long, short = 'n', requires = "common", default_value_t = LIMIT_DEFAULT,
@@ -107,6 +107,26 @@ pub(crate) async fn cancel(
     match format {
         Format::Json => output::json(&outcome)?,
         Format::People => print_summary(&outcome)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// What a cancel of one run would do.
+pub(crate) async fn preview_one(client: &Client, format: Format, id: &str) -> CommandResult {
+    let run = client.run(id).status().await.map_err(server::cli_error)?;
+    if run.state.is_terminal() {
+        let message = format!("{} is {} and cannot be cancelled", run.run_id, run.state);
+        return Err(CliError::usage("state_ended", message)
+            .hint(format!("`tenure runs show {}` shows how it ended", run.run_id)));
+    }
+    let matched = vec![run.run_id.clone()];
+    let outcome = BulkOutcome { dry_run: true, matched, ..BulkOutcome::default() };
+    match format {
+        Format::Json => output::json(&outcome)?,
+        Format::People => {
+            preview(&[run], false)?;
+            print_summary(&outcome)?;
+        }
     }
     Ok(Exit::Done)
 }

@@ -45,6 +45,10 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandRe
     match verb {
         Verb::List => {
             let found = client.limits().await.map_err(server::cli_error)?.limits;
+            if found.is_empty() && format == Format::People {
+                output::note("no tenant has limits; `tenure limits set TENANT` sets some");
+                return Ok(Exit::Done);
+            }
             show(format, &found)?;
         }
         Verb::Set(Set {

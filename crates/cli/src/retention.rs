@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
+use store::FailureKind;
 use store::sqlite::retention::{self, AGE_MIN, Mode, Pruned, Rule};
 
-use crate::backup::{at_text, options};
+use crate::backup::{self, at_text, options};
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::open_store::ConfigArgument;
 use crate::output::{self, Format};
@@ -36,21 +37,32 @@ pub(crate) fn run(format: Format, arguments: &Arguments) -> CommandResult {
         let message = "ended runs are kept for at least 24h";
         return Err(CliError::usage("too_young", message).hint("give --older-than 24h or more"));
     }
-    let store = arguments.config.store_path(arguments.store.as_deref())?;
+    let store = arguments.config.store_path(arguments.store.as_deref()).map_err(served)?;
     if !store.exists() {
-        let message = format!("there is no store at {}", store.display());
-        return Err(CliError::new(Exit::NotFound, "store_missing", message)
-            .hint("give its path with --store sqlite:PATH"));
+        return Err(backup::missing(&store));
     }
     let rule = Rule::of_millis(age_ms, arguments.keep);
     let mode = if arguments.dry_run { Mode::Count } else { Mode::Remove };
-    let pruned = retention::prune(&store, rule, mode, &options())
-        .map_err(|failure| serve::store_error(&failure))?;
+    let pruned =
+        retention::prune(&store, rule, mode, &options()).map_err(|failure| match failure.kind {
+            FailureKind::InUse => served(serve::store_error(&failure)),
+            _ => serve::store_error(&failure),
+        })?;
     match format {
         Format::Json => output::json(&members(&pruned, mode))?,
         Format::People => print(&store, &pruned, mode)?,
     }
     Ok(Exit::Done)
+}
+
+/// A server removes ended runs itself, over a file and over a database.
+fn served(error: CliError) -> CliError {
+    match error.code.as_str() {
+        "sqlite_only" | "store_closed" => error.hint(
+            "a server removes ended runs while it runs: start it with --retain-for or --retain-runs",
+        ),
+        _ => error,
+    }
 }
 
 fn members(pruned: &Pruned, mode: Mode) -> serde_json::Value {

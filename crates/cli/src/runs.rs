@@ -11,6 +11,7 @@ mod watch;
 
 use clap::Subcommand;
 use tenure::{Client, HistoryRequest};
+use wire::Code;
 use wire::answers::{HistoryEntry, RunError};
 
 use crate::exit::{CliError, CommandResult, Exit};
@@ -100,7 +101,12 @@ pub(crate) async fn retry_pauses(client: &Client, id: &str) -> Result<Vec<i64>, 
 const PAGE: u32 = *wire::limits::PAGE_ITEMS.end() as u32;
 
 async fn record(client: Client, format: Format, id: &str) -> CommandResult {
-    let record = client.run(id).record().await.map_err(server::cli_error)?;
+    let record = client.run(id).record().await.map_err(|error| match error.code() {
+        // The run exists, else the code would be that of a missing run.
+        Some(Code::NotFound) => server::cli_error(error)
+            .hint(format!("follow it with `tenure runs watch {id}`, then ask again")),
+        _ => server::cli_error(error),
+    })?;
     match format {
         Format::Json => output::json(&record)?,
         // A record is for archiving and checking: people, too, want all of it.

@@ -247,7 +247,10 @@ fn report(format: Format, run: &Run) -> CommandResult {
 pub(crate) fn ending(run: &Run) -> String {
     let style = output::style_of(run.state);
     if !run.state.is_terminal() {
-        return format!("stopped waiting; {} is still {}", run.run_id, run.state);
+        let Run { run_id, state, .. } = run;
+        return format!(
+            "stopped waiting; {run_id} is still {state}; `tenure explain {run_id}` says why"
+        );
     }
     let took = run.completed_at.map(|at| duration::between(run.created_at, at)).unwrap_or_default();
     let attempts = match run.attempt {

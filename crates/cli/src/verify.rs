@@ -17,7 +17,7 @@ use wire::admin::{AuditFinding, AuditVerified};
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::open_store::{self, ConfigArgument, StoreAddress};
 use crate::output::{self, BAD, Format, GOOD};
-use crate::{lost_store, serve};
+use crate::{backup, lost_store, serve};
 use private_copy::PrivateCopy;
 
 #[derive(Debug, clap::Args)]
@@ -46,9 +46,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
 
 async fn check_file(path: &Path) -> Result<(Report, SealReport), CliError> {
     if !path.exists() && !lost_store::has_anchor(path) {
-        let message = format!("there is no store at {}", path.display());
-        return Err(CliError::new(Exit::NotFound, "store_missing", message)
-            .hint("give its path with --store sqlite:PATH"));
+        return Err(backup::missing(path));
     }
     match lost_store::findings(path)? {
         Some(seals) => Ok((lost_report(&seals), seals)),

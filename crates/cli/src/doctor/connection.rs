@@ -182,7 +182,7 @@ async fn ready(client: &Client) -> Vec<Check> {
     let works = if ready.ready {
         Check::ok("ready", "the server processes work")
     } else {
-        let remedy = "see the server's log; a full or hanging disk is a common cause";
+        let remedy = "see the server's log; common causes are a full or hanging disk, and a database that does not answer";
         Check::fail("ready", format!("the server processes no work: {}", why.join("; ")), remedy)
     };
     let shown = certificate.into_iter().map(|check| match check.detail {

@@ -29,6 +29,9 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     let mode = if arguments.force { CancelMode::Immediate } else { CancelMode::Graceful };
     let Arguments { id, filter, bulk_options, reason, .. } = arguments;
     match id {
+        Some(id) if bulk_options.dry_run => {
+            bulk::preview_one(&client, format, &super::run_id(&id)).await
+        }
         Some(id) => one(client, format, &super::run_id(&id), reason.as_deref(), mode).await,
         None => bulk::cancel(client, format, filter, bulk_options, reason, mode).await,
     }

@@ -87,6 +87,7 @@ fn what(run: &Run) -> String {
         return lease.progress_pct.map(|pct| format!("{pct:.0} %")).unwrap_or_default();
     }
     match (run.state, &run.error) {
+        (State::Queued, _) => until_next(run, run.run_at.unwrap_or(run.created_at)),
         (State::Retry, _) => run.next_attempt_at.map(|at| until_next(run, at)).unwrap_or_default(),
         (State::Succeeded, _) | (_, None) => String::new(),
         (_, Some(error)) => short(error),
@@ -95,9 +96,10 @@ fn what(run: &Run) -> String {
 
 /// When the next attempt may begin. Once that time has passed, only a worker is missing, and a
 /// countdown would stay at zero for as long as none polls.
-fn until_next(run: &Run, at: wire::Time) -> String {
+pub(super) fn until_next(run: &Run, at: wire::Time) -> String {
+    let again = if run.state == State::Retry { "again in" } else { "in" };
     match at > run.server_time {
-        true => format!("again in {}", duration::between(run.server_time, at)),
+        true => format!("{again} {}", duration::between(run.server_time, at)),
         false => format!("waits for a worker since {}", duration::between(at, run.server_time)),
     }
 }

@@ -67,9 +67,8 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
         Some(reason) => format!("requested at {at}: {reason}"),
         None => format!("requested at {at}"),
     });
-    let again = run
-        .next_attempt_at
-        .map(|at| format!("in {} ({at})", duration::between(run.server_time, at)));
+    let again =
+        run.next_attempt_at.map(|at| format!("{} ({at})", super::list::until_next(run, at)));
     [
         ("created", Some(run.created_at.to_string())),
         (

@@ -8,6 +8,7 @@ mod crash;
 mod descriptors;
 mod error_codes;
 mod errors;
+mod first_day;
 mod full_disk;
 mod guide;
 mod guide_workers;

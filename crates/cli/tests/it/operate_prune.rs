@@ -56,5 +56,5 @@ fn too_young_and_in_use_are_refused() {
     );
     let _server = home.serve();
     let used = home.run(&["prune", "--older-than", "7d"]);
-    used.assert_error(4, "store_closed", "already open in process", "stop that process");
+    used.assert_error(4, "store_closed", "already open in process", "--retain-for");
 }

@@ -82,7 +82,7 @@ fn write_pid(file: &mut File) -> std::io::Result<()> {
 fn taken(database: &Path, owner: &str) -> Failure {
     let owner = if owner.is_empty() { "unknown" } else { owner };
     let what = format!(
-        "{} is already open in process {owner}; stop that process, or give this one another file",
+        "{} is already open in process {owner}; stop that process, or name another file with --store",
         database.display()
     );
     Failure::new(FailureKind::InUse, what)
