@@ -67,6 +67,12 @@ fn a_move_refuses_what_is_open_what_is_there_and_what_was_cut_short() {
     std::fs::write(home.path().join("other.db.arriving"), "").unwrap();
     let half = migrate("sqlite:other.db", &[]);
     half.assert_error(4, "copy_interrupted", "not finished", "--discard");
+    // Its key file may be there already, and is no sign of a store that was lost.
+    let key = home.path().join("other.key");
+    std::fs::write(&key, "").unwrap();
+    let served = home.run(&["serve", "--listen", "127.0.0.1:0", "--store", "sqlite:other.db"]);
+    served.assert_error(4, "copy_interrupted", "not finished", "--discard");
+    std::fs::remove_file(key).unwrap();
     let whole = migrate("sqlite:other.db", &["--discard"]);
     assert_eq!(whole.code, 0, "{whole:?}");
     assert!(whole.stdout.contains("CANCELLED") && whole.stderr.contains("unchanged"), "{whole:?}");
