@@ -150,6 +150,17 @@ impl Subject {
         Some(lineage.and_then(Lineage::run).unwrap_or(id))
     }
 
+    /// Whether the task belongs to the run of another one.
+    pub fn is_child(&self) -> bool {
+        let run = match self {
+            Subject::Absent => return false,
+            Subject::Live(task) => &task.run,
+            Subject::Done(done) => &done.run,
+        };
+        let lineage = run.as_ref().and_then(|run| run.lineage.as_ref());
+        lineage.is_some_and(|lineage| lineage.run().is_some())
+    }
+
     pub fn scope(&self) -> Option<&Scope> {
         match self {
             Subject::Absent => None,

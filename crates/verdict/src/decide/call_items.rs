@@ -160,6 +160,7 @@ impl<'a> Items<'a> {
 
     /// A child shares its parent's scope and, unless it is detached, its deadline.
     fn spawn(&mut self, asked: &ChildCall) {
+        self.next_number += 1;
         let mut submit = Submit { scope: self.task.scope.clone(), ..asked.submit.clone() };
         if !asked.is_detached {
             let deadlines = [self.task.policy.deadline, submit.policy.deadline];

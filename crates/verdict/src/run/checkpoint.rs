@@ -1,7 +1,7 @@
 //! A checkpoint: the recorded result of a step, of a wait, or of a child that has ended. It never changes.
 
 use crate::done::Fault;
-use crate::id::{Digest, Json, Name, TaskId};
+use crate::id::{Digest, Json, Name, TaskId, Text};
 use crate::task::State;
 use crate::time::Time;
 
@@ -9,7 +9,7 @@ use super::wait::WaitRecord;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Checkpoint {
-    /// Its place among all checkpoints of the task, from 1.
+    /// Its place among all checkpoints and started children of the task, from 1.
     pub number: u32,
     pub key: Name,
     /// The content that the call had: the same key with another digest is a conflict.
@@ -45,7 +45,11 @@ pub enum StepOutcome {
         result: Option<Json>,
     },
     /// A value for the function, which decides what follows (S2-91). The task goes on.
-    Failed(Fault),
+    Failed {
+        fault: Fault,
+        /// A stable word for the failure, where the worker has one. Part of the value that replay gives back.
+        reason: Option<Text>,
+    },
 }
 
 /// What a step used. Recorded and added up; no rule limits it yet.
@@ -84,9 +88,10 @@ impl Step {
             StepOutcome::Succeeded { result } => {
                 result.as_ref().map_or(0, |json| json.as_str().len())
             }
-            StepOutcome::Failed(fault) => {
-                let trace = fault.stack_trace.as_ref().map_or(0, |trace| trace.as_str().len());
-                fault.message.as_str().len() + trace
+            StepOutcome::Failed { fault, reason } => {
+                let text =
+                    |text: &Option<Text>| text.as_ref().map_or(0, |text| text.as_str().len());
+                fault.message.as_str().len() + text(&fault.stack_trace) + text(reason)
             }
         }
     }

@@ -88,6 +88,7 @@ fn take(run: &mut RunState, wait: &WaitRecord) {
 fn spawn(task: &mut Task, child: &ChildCall) {
     task.chain = record::extend_with_child(task.chain, child);
     let run = run_of(task);
+    run.checkpoints = next(run.checkpoints);
     run.children = next(run.children);
     if !child.is_detached {
         run.live_children = next(run.live_children);

@@ -5,7 +5,7 @@
 use crate::id::{Digest, Name, TaskId};
 use crate::task::State;
 
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, Recorded, StepOutcome};
 use super::signal::Signal;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +44,19 @@ pub struct ChildRef {
 }
 
 impl Loaded {
+    /// The same without the results of steps, as stores load it.
+    #[must_use]
+    pub fn without_results(mut self) -> Self {
+        for checkpoint in &mut self.checkpoints {
+            if let Recorded::Step(step) = &mut checkpoint.recorded
+                && let StepOutcome::Succeeded { result } = &mut step.outcome
+            {
+                *result = None;
+            }
+        }
+        self
+    }
+
     pub fn checkpoint(&self, key: &Name) -> Option<&Checkpoint> {
         self.checkpoints.iter().find(|checkpoint| checkpoint.key == *key)
     }

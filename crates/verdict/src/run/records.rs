@@ -8,16 +8,15 @@ use std::collections::BTreeMap;
 use crate::event::{Event, Subject};
 use crate::id::Name;
 use crate::request::Request;
-use crate::task::{Phase, Task};
 
 use super::checkpoint::{Checkpoint, Recorded};
 use super::event::RunEvent;
 use super::limits::SLICE_MAX;
 use super::loaded::{Child, ChildRef, Loaded};
-use super::message::{Body, Message};
-use super::request::{ChildCall, RunRequest};
-use super::signal::{Signal, SignalCall};
-use super::waiting::{Closing, Waiting};
+use super::named::Named;
+use super::request::ChildCall;
+use super::signal::Signal;
+use super::waiting::Slice;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Records {
@@ -81,24 +80,69 @@ impl Records {
 
     /// As [`Records::load`], with slices of another size.
     pub fn load_slices(&self, subject: &Subject, request: &Request, slice: usize) -> Loaded {
-        let mut loaded = Loaded::default();
-        if let Request::Run(request) = request {
-            let keys = request.keys();
-            loaded.checkpoints = find(&self.checkpoints, &keys);
-            loaded.children = find(&self.children, &keys);
-            loaded.same_key = signal_key(request).and_then(|key| self.keyed.get(&key).cloned());
-        }
-        if needs_signals(subject, request) {
+        self.load_named(subject, &Named::by(request), slice)
+    }
+
+    /// What a request names: for a store that puts its rows here together with what the same batch has decided.
+    pub fn load_named(&self, subject: &Subject, named: &Named, slice: usize) -> Loaded {
+        let mut loaded = Loaded {
+            checkpoints: find(&self.checkpoints, &named.keys),
+            children: find(&self.children, &named.keys),
+            same_key: named.same_key.as_ref().and_then(|key| self.keyed.get(key).cloned()),
+            ..Loaded::default()
+        };
+        if named.needs_signals(subject) {
             loaded.signals = self.pending.values().cloned().collect();
         }
-        if let (Request::Sweep, Some(closing)) = (request, subject.live().and_then(Task::closing)) {
-            (loaded.live, loaded.has_more_live) = self.slice(closing, slice);
+        if let Some(next) = named.slice_of(subject) {
+            (loaded.live, loaded.has_more_live) = self.slice(next, slice);
         }
         loaded
     }
 
-    fn slice(&self, closing: &Closing, size: usize) -> (Vec<ChildRef>, bool) {
-        let Some(slice) = &closing.slice else { return (Vec::new(), false) };
+    /// Adds what a store loaded for one request, before any decision is noted: a signal that was taken since would come
+    /// back.
+    ///
+    /// Records that are made of nothing else hold only what was loaded, so they answer only the requests that it was
+    /// loaded for. A slice is not among it: it belongs to one sweep.
+    pub fn put(&mut self, loaded: Loaded) {
+        let Loaded { checkpoints, children, signals, same_key, live: _, has_more_live: _ } = loaded;
+        for checkpoint in checkpoints {
+            self.checkpoints.entry(checkpoint.key.clone()).or_insert(checkpoint);
+        }
+        for child in children {
+            self.children.entry(child.key.clone()).or_insert(child);
+        }
+        for signal in signals {
+            self.pending.entry(signal.number).or_insert(signal);
+        }
+        if let Some((key, signal)) = same_key.and_then(|it| Some((it.key.clone()?, it))) {
+            self.keyed.entry(key).or_insert(signal);
+        }
+    }
+
+    pub fn checkpoint(&self, key: &Name) -> Option<&Checkpoint> {
+        self.checkpoints.get(key)
+    }
+
+    pub fn child(&self, key: &Name) -> Option<&Child> {
+        self.children.get(key)
+    }
+
+    pub fn checkpoints(&self) -> impl Iterator<Item = &Checkpoint> {
+        self.checkpoints.values()
+    }
+
+    pub fn children(&self) -> impl Iterator<Item = &Child> {
+        self.children.values()
+    }
+
+    /// The signals that were not taken, in order.
+    pub fn pending(&self) -> impl Iterator<Item = &Signal> {
+        self.pending.values()
+    }
+
+    fn slice(&self, slice: &Slice, size: usize) -> (Vec<ChildRef>, bool) {
         let is_next = |child: &&Child| {
             let is_after = slice.after.as_ref().is_none_or(|after| child.key > *after);
             child.is_live() && is_after
@@ -129,32 +173,6 @@ impl Child {
     }
 }
 
-fn find<T: Clone>(all: &BTreeMap<Name, T>, keys: &[&Name]) -> Vec<T> {
-    keys.iter().filter_map(|key| all.get(*key).cloned()).collect()
-}
-
-fn signal_key(request: &RunRequest) -> Option<Name> {
-    match request {
-        RunRequest::Signal(SignalCall { key, .. }) => key.clone(),
-        RunRequest::Message(message @ Message { body: Body::Signal(_), .. }) => Some(message.key()),
-        RunRequest::Checkpoint(_) | RunRequest::Message(_) | RunRequest::Resume => None,
-    }
-}
-
-/// Signals matter to a call that waits, to a task that waits, and to the next signal.
-fn needs_signals(subject: &Subject, request: &Request) -> bool {
-    let is_waiting = subject.live().is_some_and(|task| match &task.phase {
-        Phase::Waiting(waiting) => matches!(**waiting, Waiting::For(_)),
-        _ => false,
-    });
-    match request {
-        Request::Run(request) => match &**request {
-            RunRequest::Checkpoint(call) => call.wait().is_some(),
-            RunRequest::Signal(_) => true,
-            RunRequest::Message(message) => is_waiting || matches!(message.body, Body::Signal(_)),
-            RunRequest::Resume => false,
-        },
-        Request::Sweep => is_waiting,
-        _ => false,
-    }
+fn find<T: Clone>(all: &BTreeMap<Name, T>, keys: &[Name]) -> Vec<T> {
+    keys.iter().filter_map(|key| all.get(key).cloned()).collect()
 }

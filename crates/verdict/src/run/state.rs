@@ -11,7 +11,7 @@ use super::signal::SignalCounts;
 pub struct RunState {
     /// `None` for a root that a client submitted.
     pub lineage: Option<Lineage>,
-    /// How many checkpoints were recorded: the number of the last one.
+    /// The number of the last checkpoint or started child: both share one order, because replay needs it.
     pub checkpoints: u32,
     pub steps: u32,
     /// The number of the checkpoint after which replay begins; 0 if that is the beginning.

@@ -92,7 +92,8 @@ fn a_suspended_attempt_counts_towards_no_limit_and_its_call_is_answered_again() 
     assert_eq!(task.uncounted(), 1);
     assert!(task.lease().unwrap().fence > fence);
     let again = checkpointed(family.ask_in_vain(ROOT, wait_for_go().request(&caller)));
-    assert!(again.replayed, "the answer is found after the resume too");
+    // The answer is found after the resume too, and does not say that the lease goes on: it is another's now.
+    assert_eq!((again.replayed, again.state, again.expires_at), (true, State::Waiting, None));
 }
 
 #[test]
