@@ -19,7 +19,7 @@ use crate::output::{self, Format};
 use crate::server;
 
 /// Only runs that have not ended can be cancelled.
-const UNFINISHED: [State; 3] = [State::Queued, State::Retry, State::Running];
+const UNFINISHED: [State; 4] = [State::Queued, State::Retry, State::Waiting, State::Running];
 
 /// Concurrent cancels: they share commits, and leave capacity of the server to other clients.
 const CONCURRENCY: usize = 16;
@@ -43,7 +43,7 @@ pub(crate) struct RunFilter {
     /// Only runs of this kind
     #[arg(long)]
     kind: Option<String>,
-    /// Only runs in this state: queued, retry or running [default: all three]
+    /// Only runs in this state: queued, retry, waiting or running [default: all four]
     #[arg(long, value_name = "STATE")]
     state: Option<State>,
     /// Only runs with this label, or with any value of it; may be repeated

@@ -66,7 +66,7 @@ impl Allowances {
         allowances.reload(browse).await?;
         let mut unfinished = HashMap::new();
         for depth in browse.queues(None).await? {
-            *unfinished.entry(depth.scope.tenant).or_default() += depth.unfinished;
+            *unfinished.entry(depth.scope.tenant).or_default() += depth.runs;
         }
         *allowances.unfinished_runs() = unfinished;
         Ok(allowances)
@@ -202,8 +202,11 @@ impl Allowances {
     }
 }
 
-/// Notes a change that is about to be saved: a new task, or one that ended.
+/// Notes a change that is about to be saved: a new run, or one that ended. A child is part of its parent's run.
 pub(crate) fn note(moved: &mut Moved, change: &Change) {
+    if change.after.is_child() {
+        return;
+    }
     let by = match (&change.after, change.before) {
         (Subject::Live(_), None) => 1,
         (Subject::Done(_), Some(_)) => -1,

@@ -17,13 +17,17 @@ pub(crate) struct BatchMetrics {
     pub(crate) cancel_timeouts: u64,
     /// Submissions refused because their tenant reached its quota of unfinished runs.
     pub(crate) quota_refusals: u64,
+    /// Messages between tasks: decided, saved for a later batch, and parked because they cannot be decided.
+    pub(crate) messages_decided: u64,
+    pub(crate) messages_saved: u64,
+    pub(crate) messages_parked: u64,
     /// How long ready tasks waited until they were leased.
     pub(crate) waits: Vec<Span>,
     /// How much later than its interval each heartbeat arrived.
     pub(crate) heartbeat_lags: Vec<Span>,
     /// The time from each lease to its end.
     pub(crate) attempt_lengths: Vec<Span>,
-    /// The submission times of the tasks that ended.
+    /// The submission times of the runs that ended.
     pub(crate) ended_created: Vec<Time>,
     /// By outcome.
     pub(crate) attempts: Counts<&'static str>,
@@ -97,7 +101,9 @@ impl BatchMetrics {
     }
 
     fn note_end(&mut self, before: Option<&Task>, end: &End) {
-        self.ended_created.extend(before.map(|task| task.created_at));
+        // Retention forgets whole runs, so only their ends count.
+        let root = before.filter(|task| task.run_id() == task.id);
+        self.ended_created.extend(root.map(|task| task.created_at));
         self.ended.note(end.state.name());
         self.cancel_timeouts += u64::from(end.reason == Some(Reason::CancelTimeout));
     }

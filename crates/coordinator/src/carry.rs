@@ -7,7 +7,7 @@
 //! ```
 //!
 //! This file is the loop. The submodules hold the rest: waiting ([`wait`]), one batch ([`batch`], with [`load`] and
-//! [`grant`]), committing and answering ([`commit`]), failed batches ([`abort`]) and the search for the bad request
+//! [`grant`] and [`messages`]), committing and answering ([`commit`]), failed batches ([`abort`]) and the search for the bad request
 //! in one ([`isolate`]), stalls ([`stall`]), the roles of two carriers ([`role`]), and retention ([`retention`]).
 //!
 //! An idle coordinator answers at once; a busy one shares each commit among all callers that waited for the previous
@@ -25,6 +25,7 @@ mod commit;
 mod grant;
 mod isolate;
 mod load;
+mod messages;
 mod polls;
 mod retention;
 mod role;

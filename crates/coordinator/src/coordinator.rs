@@ -15,6 +15,7 @@ use store::{
 use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
+use verdict::run::{RunRequest, SignalCall};
 use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Time};
 
 use crate::Sealer;
@@ -26,6 +27,7 @@ use crate::item::{
     Granted, Item, Outage, Poll, Reply, RequestError, Submission, UnavailableReason, WaitingWorker,
 };
 use crate::metrics::{Metrics, PromiseLabel, WaitingPollGuard};
+use crate::requests::CheckpointRequest;
 use crate::set_aside::{SetAsideList, SetAsideTask};
 use crate::task_watch::TaskWatchers;
 use crate::trace::{self, FINAL_EXPORT_TIMEOUT, SpanExport, TaskTrace};
@@ -308,6 +310,27 @@ impl Coordinator {
             .into_iter()
             .map(|(key, report)| Item::About { key, request: Request::Report(report) });
         self.intake.ask(items.collect()).await
+    }
+
+    /// Records steps and children of a durable run, and what it waits for.
+    pub async fn checkpoint(&self, key: TaskKey, request: CheckpointRequest) -> Reply {
+        let mut replies = self.ask(vec![request.into_item(key)]).await;
+        replies.pop().expect("one item has one reply")
+    }
+
+    /// Answers each item in order.
+    pub(crate) async fn ask(&self, items: Vec<Item>) -> Vec<Reply> {
+        self.intake.ask(items).await
+    }
+
+    /// Sends a value to a run. It is kept until the run takes it.
+    pub async fn signal(&self, key: TaskKey, signal: SignalCall) -> Reply {
+        self.about(key, Request::Run(Box::new(RunRequest::Signal(signal)))).await
+    }
+
+    /// Lets a diverged run continue.
+    pub async fn resume(&self, key: TaskKey) -> Reply {
+        self.about(key, Request::Run(Box::new(RunRequest::Resume))).await
     }
 
     pub async fn cancel(&self, key: TaskKey, cancel: Cancel) -> Reply {

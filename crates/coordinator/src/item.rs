@@ -6,6 +6,7 @@ use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use verdict::request::{Caller, Undelivered};
+use verdict::run::RunRequest;
 use verdict::{Answer, Digest, LeaseId, Name, Policy, Request, Scope, Span, Task, Time};
 
 use crate::intake::PriorityClass;
@@ -49,6 +50,14 @@ pub(crate) enum Item {
     },
     /// A request about an existing task.
     About { key: TaskKey, request: Request },
+    /// A checkpoint call that wants children. Their ids are assigned when it is decided, as those of submissions.
+    WithChildren {
+        key: TaskKey,
+        /// The call, with placeholders for the submissions of its children.
+        request: Request,
+        /// In the order of the call's children.
+        children: Box<[Submission]>,
+    },
 }
 
 impl Item {
@@ -62,12 +71,38 @@ impl Item {
         Item::About { key, request: Request::Undelivered(Undelivered { lease }) }
     }
 
-    /// The lease that a call quotes, used to find its closed attempt.
-    pub(crate) fn quoted_lease(&self) -> Option<LeaseId> {
+    /// The task that a request is about, and the request; `None` for a submission.
+    pub(crate) fn about(&self) -> Option<(&TaskKey, &Request)> {
         match self {
-            Item::About { request, .. } => request.caller().map(|caller| caller.lease),
+            Item::About { key, request } | Item::WithChildren { key, request, .. } => {
+                Some((key, request))
+            }
             Item::Submit { .. } => None,
         }
+    }
+
+    /// The tenant whose quota the request may use up.
+    pub(crate) fn tenant(&self) -> Option<&Name> {
+        match self {
+            Item::Submit { submission, .. } => Some(&submission.scope.tenant),
+            Item::WithChildren { key, request, .. } => {
+                has_detached_child(request).then_some(&key.scope.tenant)
+            }
+            Item::About { .. } => None,
+        }
+    }
+
+    /// How much of a batch's room it takes: a child is a task that the batch creates.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Item::Submit { .. } | Item::About { .. } => 1,
+            Item::WithChildren { children, .. } => 1 + children.len(),
+        }
+    }
+
+    /// The lease that a call quotes, used to find its closed attempt.
+    pub(crate) fn quoted_lease(&self) -> Option<LeaseId> {
+        self.about().and_then(|(_, request)| request.caller()).map(|caller| caller.lease)
     }
 
     /// The priority class in which it waits for a batch.
@@ -75,8 +110,19 @@ impl Item {
         match self {
             Item::About { request: Request::Undelivered(_), .. } => PriorityClass::Leased,
             _ if self.quoted_lease().is_some() => PriorityClass::Leased,
-            Item::About { .. } | Item::Submit { .. } => PriorityClass::NewWork,
+            Item::About { .. } | Item::WithChildren { .. } | Item::Submit { .. } => {
+                PriorityClass::NewWork
+            }
         }
+    }
+}
+
+/// Children of the parent's own run use up no quota.
+fn has_detached_child(request: &Request) -> bool {
+    let Request::Run(request) = request else { return false };
+    match &**request {
+        RunRequest::Checkpoint(call) => call.children.iter().any(|child| child.is_detached),
+        RunRequest::Signal(_) | RunRequest::Message(_) | RunRequest::Resume => false,
     }
 }
 
@@ -96,6 +142,8 @@ pub struct Answered {
     pub answer: Answer,
     /// The store's time at the decision.
     pub at: Time,
+    /// When the first step of a checkpoint call was recorded: by this decision, or by an earlier one that it repeats.
+    pub recorded_at: Option<Time>,
 }
 
 /// Why a request got no verdict. Never a refusal by the rules.

@@ -150,6 +150,8 @@ pub struct Metrics {
     pub verdicts: Family<VerdictLabels, Counter>,
     pub cancel_signals: Counter,
     pub cancel_timeouts: Counter,
+    /// Messages between the tasks of durable runs, by what became of them.
+    pub messages: Family<OutcomeLabel, Counter>,
     pub polls_waiting: Gauge,
     pub batch_items: Histogram,
     pub commit_seconds: Histogram,
@@ -185,6 +187,9 @@ impl Metrics {
         for why in DisconnectReason::ALL {
             metrics.disconnects.get_or_create(&ReasonLabel { reason: why.name() }).inc_by(0);
         }
+        for outcome in ["decided", "saved", "parked"] {
+            metrics.messages.get_or_create(&OutcomeLabel { outcome }).inc_by(0);
+        }
         metrics.clone().register_tasks(registry);
         metrics.clone().register_store(registry);
         metrics.clone().register_server(registry);
@@ -206,6 +211,7 @@ impl Metrics {
             verdicts: Family::default(),
             cancel_signals: Counter::default(),
             cancel_timeouts: Counter::default(),
+            messages: Family::default(),
             polls_waiting: Gauge::default(),
             batch_items: Histogram::new(exponential_buckets(1.0, 2.0, 12)),
             commit_seconds: Histogram::new(exponential_buckets(0.000_1, 2.0, 16)),
@@ -249,6 +255,8 @@ impl Metrics {
             "Cancels that a worker ignored until the grace period ended",
             self.cancel_timeouts,
         );
+        let help = "Messages between tasks, by what became of them: decided, saved or parked";
+        registry.register("tenure_messages", help, self.messages);
         registry.register("tenure_polls_waiting", "Workers waiting for work", self.polls_waiting);
     }
 
@@ -326,6 +334,14 @@ impl Metrics {
         self.cancel_timeouts.inc_by(batch_metrics.cancel_timeouts);
         if batch_metrics.quota_refusals > 0 {
             self.count_limited(LimitKind::UnfinishedRuns, batch_metrics.quota_refusals);
+        }
+        let messages = [
+            ("decided", batch_metrics.messages_decided),
+            ("saved", batch_metrics.messages_saved),
+            ("parked", batch_metrics.messages_parked),
+        ];
+        for (outcome, count) in messages.into_iter().filter(|(_, count)| *count > 0) {
+            self.messages.get_or_create(&OutcomeLabel { outcome }).inc_by(count);
         }
         for (outcome, count) in batch_metrics.attempts.iter() {
             self.attempts.get_or_create(&OutcomeLabel { outcome }).inc_by(count);

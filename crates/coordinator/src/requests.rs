@@ -4,6 +4,8 @@
 //! limits, the same defaults, and the same digests by which a repeated submission or report is recognised. Nothing is
 //! decided here. Structs are destructured exhaustively: a new member does not compile until it is translated.
 
+mod checkpoints;
+
 use edge::digests;
 use serde::Serialize;
 use store::{Resources, Spec};
@@ -12,6 +14,9 @@ use verdict::{Fault, Name, Policy, Scope, Span, Text, Time};
 use wire::requests::{Completed, Metrics, ReportedError, SubmitRun};
 use wire::{Check, FieldError, TraceContext, limits};
 
+pub use self::checkpoints::CheckpointRequest;
+#[cfg(feature = "http")]
+pub(crate) use self::checkpoints::{checked_checkpoint, checked_last_call, checked_signal};
 use crate::item::Submission;
 use crate::submit_defaults::SubmitDefaults;
 
@@ -32,11 +37,50 @@ pub fn submission_with(
     Ok(checked_submission(scope, run, key, defaults))
 }
 
-/// The end of an attempt, as its worker reports it. `caller` is [`crate::Granted::caller`] of the lease.
+/// The end of an attempt, as its worker reports it. `caller` is [`crate::Granted::caller`] of the lease. Steps and
+/// children do not ride with it: see [`last_call`].
 pub fn report(caller: Caller, mut completed: Completed) -> Result<Report, FieldError> {
     completed.repair();
     completed.check()?;
+    if !completed.steps.is_empty() || !completed.children.is_empty() {
+        return Err(FieldError::new(
+            "steps",
+            "and children need a last call instead of a plain report",
+        ));
+    }
     checked_report(caller, completed)
+}
+
+/// Steps, children and a wait of a worker. `scope` is that of its task.
+pub fn checkpoint(
+    caller: Caller,
+    scope: &Scope,
+    mut call: wire::requests::CheckpointCall,
+) -> Result<CheckpointRequest, FieldError> {
+    call.repair();
+    call.check()?;
+    checkpoints::checked_checkpoint(caller, scope, call, &SubmitDefaults::default())
+}
+
+/// The end of an attempt, with the steps and children that ride along. `scope` is that of its task.
+pub fn last_call(
+    caller: Caller,
+    scope: &Scope,
+    mut completed: Completed,
+) -> Result<CheckpointRequest, FieldError> {
+    completed.repair();
+    completed.check()?;
+    checkpoints::checked_last_call(caller, scope, completed, &SubmitDefaults::default())
+}
+
+/// A signal to a run. Without an idempotency key it is a new signal each time it arrives.
+pub fn signal(
+    signal: wire::requests::SendSignal,
+    key: Option<String>,
+) -> Result<verdict::run::SignalCall, FieldError> {
+    signal.check()?;
+    wire::idempotency_key("Idempotency-Key", key.as_deref())?;
+    Ok(checkpoints::checked_signal(signal, key))
 }
 
 /// Translates a run that was validated when it was parsed. `key` is the idempotency key, from a header or a member.
@@ -131,6 +175,11 @@ fn resources_row(resources: wire::requests::Resources) -> Resources {
 pub(crate) fn checked_report(caller: Caller, completed: Completed) -> Result<Report, FieldError> {
     let digest = digests::report(&completed);
     let claims = claims(&completed);
+    Ok(Report { caller, outcome: checked_outcome(completed)?, digest, claims })
+}
+
+/// What the worker reports about its attempt, without the steps and children that ride along.
+fn checked_outcome(completed: Completed) -> Result<Outcome, FieldError> {
     let Completed {
         attempt: _,
         worker_id: _,
@@ -142,8 +191,11 @@ pub(crate) fn checked_report(caller: Caller, completed: Completed) -> Result<Rep
         cancelled_during_phase: _,
         partial_progress,
         traceparent: _,
+        steps: _,
+        children: _,
+        effects: _,
     } = completed;
-    let outcome = match outcome {
+    Ok(match outcome {
         wire::Outcome::Succeeded => Outcome::Succeeded { output: output.as_ref().map(raw) },
         wire::Outcome::Failed => Outcome::Failed(fault(error)?),
         // The partial output up to the stop is all the output there is (S4-35).
@@ -151,8 +203,7 @@ pub(crate) fn checked_report(caller: Caller, completed: Completed) -> Result<Rep
             Outcome::Cancelled { output: partial_progress.as_ref().map(raw) }
         }
         wire::Outcome::Released => Outcome::Released,
-    };
-    Ok(Report { caller, outcome, digest, claims })
+    })
 }
 
 fn fault(error: Option<ReportedError>) -> Result<Fault, FieldError> {

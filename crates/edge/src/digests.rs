@@ -5,7 +5,9 @@
 //! other. A store keeps the digests for longer than a program runs, so their content never changes.
 
 use verdict::{Digest, TaskId};
-use wire::requests::{Completed, SubmitRun};
+use wire::requests::{
+    CheckpointCall, ChildRun, Completed, SendSignal, StepRecord, SubmitRun, WaitFor,
+};
 
 use crate::canonical::Canonical;
 
@@ -78,8 +80,13 @@ pub fn retry(of: TaskId) -> Digest {
 
 /// The digest of a report: outcome, output, error and partial progress; not times, not metrics
 ///
+///
+/// Steps and children that ride along are part of it. A report without any has the digest that it always had.
 pub fn report(completed: &Completed) -> Digest {
     let mut said = Canonical::object();
+    if !completed.children.is_empty() {
+        said.value("children", &children(&completed.children));
+    }
     said.value("error", &completed.error);
     said.scalar("outcome", &completed.outcome);
     said.json("output", completed.output.as_ref().unwrap_or(&wire::Json::null()));
@@ -87,6 +94,73 @@ pub fn report(completed: &Completed) -> Digest {
         "partialProgress",
         completed.partial_progress.as_ref().unwrap_or(&wire::Json::null()),
     );
+    if !completed.steps.is_empty() {
+        said.value("steps", &steps(&completed.steps));
+    }
+    said.digest()
+}
+
+/// The digest of a checkpoint call: what it does, not who sends it.
+pub fn checkpoint(call: &CheckpointCall) -> Digest {
+    let CheckpointCall {
+        attempt: _,
+        worker_id: _,
+        steps: done,
+        children: wanted,
+        wait: awaited,
+        diverged,
+        effects: _,
+    } = call;
+    let mut said = Canonical::object();
+    said.value("children", &children(wanted));
+    said.value("diverged", diverged);
+    said.value("steps", &steps(done));
+    said.value("wait", &awaited.as_ref().map(|awaited| (&awaited.key, wait(awaited).to_string())));
+    said.digest()
+}
+
+fn steps(steps: &[StepRecord]) -> Vec<(&str, String)> {
+    steps.iter().map(|done| (done.key.as_str(), step(done).to_string())).collect()
+}
+
+fn children(children: &[ChildRun]) -> Vec<(&str, bool, String)> {
+    let digest = |it: &ChildRun| child(it).to_string();
+    children.iter().map(|it| (it.key.as_str(), it.detached, digest(it))).collect()
+}
+
+/// The digest of a step: its outcome and its input. What it used is no part of what it means.
+pub fn step(step: &StepRecord) -> Digest {
+    let StepRecord { key: _, outcome, result, error, input_digest, spend: _, savepoint } = step;
+    let mut said = Canonical::object();
+    said.value("error", error);
+    said.scalar("inputDigest", input_digest);
+    said.scalar("outcome", outcome);
+    said.json("result", result.as_ref().unwrap_or(&wire::Json::null()));
+    said.scalar("savepoint", savepoint);
+    said.digest()
+}
+
+/// What the key of a child means: what its worker says, or the whole submission.
+pub fn child(child: &ChildRun) -> Digest {
+    let said = child.input_digest.as_deref().and_then(Digest::parse);
+    said.unwrap_or_else(|| submission(&child.clone().into_run()))
+}
+
+/// The digest of a wait: its mode and its items. How long it may last is no part of what it means.
+pub fn wait(wait: &WaitFor) -> Digest {
+    let WaitFor { key: _, mode, items, max_ms: _ } = wait;
+    let mut said = Canonical::object();
+    said.value("for", items);
+    said.scalar("mode", mode);
+    said.digest()
+}
+
+/// The digest of a signal, by which a repeated idempotency key is recognised as the same signal.
+pub fn signal(signal: &SendSignal) -> Digest {
+    let SendSignal { name, payload } = signal;
+    let mut said = Canonical::object();
+    said.scalar("name", name);
+    said.json("payload", payload.as_ref().unwrap_or(&wire::Json::null()));
     said.digest()
 }
 

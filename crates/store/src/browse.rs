@@ -14,6 +14,7 @@ use crate::row::{
     Filter, HeldLeases, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
 use crate::row_size::{self, ByteBudget};
+use crate::runs::{MessageKey, RecordsOf, RunRecord, SavedMessage, records};
 
 pub trait Browse: Clone + Send + Sync + 'static {
     /// One task as readers see it.
@@ -81,7 +82,7 @@ pub trait Browse: Clone + Send + Sync + 'static {
         async move {
             let mut unfinished: HashMap<Name, u64> = HashMap::new();
             for depth in self.queues(None).await? {
-                *unfinished.entry(depth.scope.tenant).or_default() += depth.unfinished;
+                *unfinished.entry(depth.scope.tenant).or_default() += depth.runs;
             }
             let count = |tenant| unfinished.get(tenant).copied().unwrap_or(0);
             Ok(tenants.iter().map(count).collect())
@@ -107,6 +108,25 @@ pub trait Browse: Clone + Send + Sync + 'static {
     fn pauses_in_force(&self) -> impl Future<Output = Result<(), Failure>> + Send {
         std::future::ready(Ok(()))
     }
+
+    /// A page of what a durable run recorded, in commit order, with the signals that waits took and the ends of children.
+    /// At most `limit`; a page that reaches its limit of bytes ends early, and only an empty one is the last. Records
+    /// never change, so they need no snapshot.
+    fn records(
+        &self,
+        key: &TaskKey,
+        of: RecordsOf<'_>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<RunRecord>, Failure>> + Send {
+        records::read(self, key, of, limit)
+    }
+
+    /// Saved messages of all scopes after this one, in the order of their keys, parked ones included, at most `limit`.
+    fn saved_messages(
+        &self,
+        after: Option<&MessageKey>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<SavedMessage>, Failure>> + Send;
 
     /// Records of administration and of refusals, newest first, at most `filter.limit`.
     fn audit(
@@ -139,6 +159,19 @@ pub enum RowsAfter<'a> {
     Attempt(u32),
     /// Refusals in order of arrival; `None` begins with the first.
     Refusal(Option<&'a Refused>),
+    /// Checkpoints numbered above this, with results. A worker begins after its task's last savepoint
+    /// ([`verdict::RunState::savepoint`]).
+    Checkpoint(u32),
+    /// Children with a key after this, in order of their keys.
+    Child(Option<&'a Name>),
+    /// Children numbered above this, in the order in which they were started.
+    Started(u32),
+    /// Checkpoints and children under these keys, in the order of their numbers.
+    Keys(&'a [Name]),
+    /// Signals numbered above this, taken or not.
+    Signal(u32),
+    /// Signals numbered above this that were not taken.
+    PendingSignal(u32),
 }
 
 /// How much of each task a scan reads.
@@ -185,15 +218,13 @@ pub(crate) async fn bundle<B: Browse>(
     let mut whole = TaskRows::default();
     let mut reading = row_pages(browse, &found);
     while let Some(part) = reading.next().await? {
-        whole.history.extend(part.history);
-        whole.attempts.extend(part.attempts);
-        whole.refused.extend(part.refused);
+        whole.extend(part);
     }
     Ok(TaskBundle { task: found, rows: Some(whole) })
 }
 
-/// Reads the rows of a task a page at a time: its history with the attempts that it closed, then the refusals.
-/// Entries that were added after the task was found are left out.
+/// Reads the rows of a task a page at a time: its history with the attempts that it closed, then the refusals, then
+/// checkpoints, children and signals. Entries that were added after the task was found are left out.
 pub(crate) fn row_pages<'b, B: Browse>(browse: &'b B, found: &'b StoredTask) -> RowPages<'b, B> {
     let stage = Stage::History { after: 0 };
     RowPages { browse, found, key: found.key(), attempt: 0, stage }
@@ -213,6 +244,9 @@ enum Stage {
     History { after: u32 },
     Attempts,
     Refused { after: Option<Refused> },
+    Checkpoints { after: u32 },
+    Children { after: Option<Name> },
+    Signals { after: u32 },
     Over,
 }
 
@@ -224,6 +258,9 @@ impl<B: Browse> RowPages<'_, B> {
                 Stage::History { after } => self.next_entries(*after).await?,
                 Stage::Attempts => self.stray_attempts().await?,
                 Stage::Refused { after } => self.next_refused(after.clone()).await?,
+                Stage::Checkpoints { after } => self.next_checkpoints(*after).await?,
+                Stage::Children { after } => self.next_children(after.clone()).await?,
+                Stage::Signals { after } => self.next_signals(*after).await?,
                 Stage::Over => return Ok(None),
             };
             if page != TaskRows::default() {
@@ -285,8 +322,37 @@ impl<B: Browse> RowPages<'_, B> {
         let refused = self.browse.rows(&self.key, after, PARTS).await?.refused;
         self.stage = match refused.last() {
             Some(last) => Stage::Refused { after: Some(last.clone()) },
-            None => Stage::Over,
+            None if self.found.record_count() == 0 => Stage::Over,
+            None => Stage::Checkpoints { after: 0 },
         };
         Ok(TaskRows { refused, ..TaskRows::default() })
+    }
+
+    async fn next_checkpoints(&mut self, after: u32) -> Result<TaskRows, Failure> {
+        let page = self.browse.rows(&self.key, RowsAfter::Checkpoint(after), PARTS).await?;
+        self.stage = match page.checkpoints.last() {
+            Some(last) => Stage::Checkpoints { after: last.number },
+            None => Stage::Children { after: None },
+        };
+        Ok(page)
+    }
+
+    async fn next_children(&mut self, after: Option<Name>) -> Result<TaskRows, Failure> {
+        let after = RowsAfter::Child(after.as_ref());
+        let page = self.browse.rows(&self.key, after, PARTS).await?;
+        self.stage = match page.children.last() {
+            Some(last) => Stage::Children { after: Some(last.child.key.clone()) },
+            None => Stage::Signals { after: 0 },
+        };
+        Ok(page)
+    }
+
+    async fn next_signals(&mut self, after: u32) -> Result<TaskRows, Failure> {
+        let page = self.browse.rows(&self.key, RowsAfter::Signal(after), PARTS).await?;
+        self.stage = match page.signals.last() {
+            Some(last) => Stage::Signals { after: last.signal.number },
+            None => Stage::Over,
+        };
+        Ok(page)
     }
 }

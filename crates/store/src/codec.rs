@@ -14,16 +14,23 @@ pub(crate) mod outcome_word;
 mod pack;
 pub mod packed_policy;
 pub mod payload_digest;
+mod run_delta;
+mod run_forms;
+mod run_payloads;
 mod scalars;
+mod spec_form;
 
 use serde::{Deserialize, Serialize};
+use verdict::run::{Awaited, Body, Recorded, RunState, Waiting};
 use verdict::{CancelRequest, Event, Fault, Policy, Progress, Request};
 
 use self::forms::{
     CancelRequestForm, EventForm, FaultForm, PolicyForm, ProgressForm, RenewalsForm, RequestForm,
     ResourcesForm,
 };
-use crate::row::{Renewals, Resources};
+use self::run_forms::{AwaitedForm, BodyForm, RecordedForm, RunStateForm, WaitingForm};
+use self::spec_form::SpecForm;
+use crate::row::{Renewals, Resources, Spec};
 
 /// A stored text that this codec does not write.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +75,29 @@ stored!(CancelRequest, "CancelRequestForm", "cancel request");
 stored!(Progress, "ProgressForm", "progress");
 stored!(Renewals, "RenewalsForm", "renewal");
 stored!(Resources, "ResourcesForm", "resource list");
+stored!(RunState, "RunStateForm", "state of a run");
+stored!(Waiting, "WaitingForm", "wait");
+stored!(Recorded, "RecordedForm", "checkpoint");
+stored!(Body, "BodyForm", "message");
+stored!(Spec, "SpecForm", "specification");
+
+/// The items of a wait.
+impl Stored for Vec<Awaited> {
+    fn write(&self) -> String {
+        #[derive(Serialize)]
+        struct Form<'a>(#[serde(with = "AwaitedForm")] &'a Awaited);
+        let forms: Vec<Form<'_>> = self.iter().map(Form).collect();
+        serde_json::to_string(&forms).expect("forms have only text keys")
+    }
+
+    fn read(text: &str) -> Result<Self, Unreadable> {
+        #[derive(Deserialize)]
+        struct Form(#[serde(with = "AwaitedForm")] Awaited);
+        let forms: Vec<Form> = serde_json::from_str(text)
+            .map_err(|source| Unreadable { what: "list of awaited items", source })?;
+        Ok(forms.into_iter().map(|Form(item)| item).collect())
+    }
+}
 
 impl Stored for Vec<Event> {
     fn write(&self) -> String {

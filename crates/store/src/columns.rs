@@ -6,17 +6,18 @@
 
 use verdict::event::Submitted;
 use verdict::{
-    ClosedAttempt, Digest, Done, End, Event, Lease, Name, Phase, Policy, Scope, State, Task,
-    TaskId, Text, Time,
+    ClosedAttempt, Digest, Done, End, Event, Lease, Name, Phase, Policy, RunEvent, Scope, State,
+    Task, TaskId, Text, Time, Waiting,
 };
 
 use crate::codec::inline_history::InlineHistory;
 use crate::codec::{Stored, delta, outcome_word};
 use crate::row::{Bodies, Entry, Refused, Spec, TaskKey};
 use crate::tables::{
-    Attempt, AttemptRow, ColumnValue, Created, CreatedRow, DoneState, DoneStateRow, HistoryEntry,
-    HistoryEntryRow, LiveLease, LiveLeaseRow, LiveState, LiveStateRow, Names, NamesRow, Priority,
-    PriorityRow, Refusal, RefusalRow, Specification, SpecificationRow, Tale, select,
+    Attempt, AttemptRow, ColumnValue, Created, CreatedRow, DoneRun, DoneRunRow, DoneState,
+    DoneStateRow, HistoryEntry, HistoryEntryRow, LiveLease, LiveLeaseRow, LiveRun, LiveRunRow,
+    LiveState, LiveStateRow, Names, NamesRow, Priority, PriorityRow, Refusal, RefusalRow,
+    Specification, SpecificationRow, Tale, select, with_items,
 };
 
 /// A row of an engine's table.
@@ -217,10 +218,12 @@ impl QueueAndKind {
     }
 }
 
-/// The columns that [`task`] reads, after those of the engine.
-pub(crate) fn task_columns() -> String {
-    let state = (select!("l", LiveState), select!("l", LiveLease), select!("l", Tale));
-    format!("{}, {}, {}, {}", select!("i", Created), state.0, state.1, state.2)
+/// The columns that [`task`] reads, after those of the engine, which passes the expression for the items of a long wait:
+/// a column `items` that is NULL for every other task.
+pub(crate) fn task_columns(items: &str) -> String {
+    let state = (select!("l", LiveState), select!("l", LiveLease), select!("l", LiveRun));
+    let tale = select!("l", Tale);
+    format!("{}, {}, {}, {}, {items}, {tale}", select!("i", Created), state.0, state.1, state.2)
 }
 
 /// What a task is read with from the columns of its engine.
@@ -253,6 +256,10 @@ pub(crate) fn task<R: Row>(
         chain,
         cancel,
     } = LiveState::read(columns)?;
+    let lease = lease(columns, state)?;
+    let LiveRunRow { run, waiting } = LiveRun::read(columns)?;
+    let items = columns.column("items")?;
+    let waiting = waiting.map(|waiting| with_items(waiting, items));
     let task = Task {
         id,
         scope,
@@ -272,32 +279,37 @@ pub(crate) fn task<R: Row>(
         revision,
         entries,
         chain,
-        phase: phase(columns, state, claimable_at)?,
-        // No table has the state of a durable run yet, and the codec refuses every event that makes one.
-        run: None,
+        phase: phase(columns, state, claimable_at, lease, waiting)?,
+        run: run.map(Box::new),
     };
     Ok((task, Tale::read(columns)?.tale))
 }
 
-/// Reads the lease of a running task, and skips it in every other state.
 fn phase<R: Row>(
-    columns: &mut Columns<'_, R>,
+    columns: &Columns<'_, R>,
     state: State,
     claimable_at: Option<Time>,
+    lease: Option<Lease>,
+    waiting: Option<Waiting>,
 ) -> Result<Phase, R::Error> {
-    let waiting = |columns: &mut Columns<'_, R>| {
-        columns.skip(LiveLease::COLUMNS.len());
-        columns.required(claimable_at, "claimable_at")
-    };
+    let due = || columns.required(claimable_at, "claimable_at");
     match state {
-        State::Queued => Ok(Phase::Queued { due: waiting(columns)? }),
-        State::Retry => Ok(Phase::Retry { due: waiting(columns)? }),
-        State::Running => lease(columns).map(Phase::Running),
+        State::Queued => Ok(Phase::Queued { due: due()? }),
+        State::Retry => Ok(Phase::Retry { due: due()? }),
+        State::Running => columns.required(lease, "lease").map(Phase::Running),
+        State::Waiting => {
+            columns.required(waiting, "waiting").map(|waiting| Phase::Waiting(Box::new(waiting)))
+        }
         _ => Err(columns.unreadable_column("state", "not a state of a live task")),
     }
 }
 
-fn lease<R: Row>(columns: &mut Columns<'_, R>) -> Result<Lease, R::Error> {
+/// Reads the lease of a running task, and skips it in every other state.
+fn lease<R: Row>(columns: &mut Columns<'_, R>, state: State) -> Result<Option<Lease>, R::Error> {
+    if state != State::Running {
+        columns.skip(LiveLease::COLUMNS.len());
+        return Ok(None);
+    }
     let LiveLeaseRow {
         lease,
         owner,
@@ -310,7 +322,7 @@ fn lease<R: Row>(columns: &mut Columns<'_, R>) -> Result<Lease, R::Error> {
         heard,
         progress,
     } = LiveLease::read(columns)?;
-    Ok(Lease {
+    Ok(Some(Lease {
         id: columns.required(lease, "lease")?,
         owner: columns.required(owner, "owner")?,
         fence: columns.required(fence, "fence")?,
@@ -321,15 +333,15 @@ fn lease<R: Row>(columns: &mut Columns<'_, R>) -> Result<Lease, R::Error> {
         started_at: attempt_at,
         heard: columns.required(heard, "heard")?,
         progress,
-    })
+    }))
 }
 
 /// The columns of an ended task, after its id and its names.
 const DONE_HEAD: [&str; 2] = [select!("i", Priority), select!("i", Created)];
-const DONE: &str = select!("d", DoneState);
+const DONE: [&str; 2] = [select!("d", DoneState), select!("d", DoneRun)];
 
 pub(crate) fn done_columns() -> String {
-    format!("{}, {DONE}", DONE_HEAD.join(", "))
+    format!("{}, {}", DONE_HEAD.join(", "), DONE.join(", "))
 }
 
 /// Reads the id, the names and [`done_columns`].
@@ -353,6 +365,7 @@ pub(crate) fn done<R: Row>(columns: &mut Columns<'_, R>) -> Result<Done, R::Erro
         fault,
         output,
     } = DoneState::read(columns)?;
+    let DoneRunRow { run } = DoneRun::read(columns)?;
     let end = End { state, reason, output, fault };
     Ok(Done {
         id,
@@ -371,7 +384,7 @@ pub(crate) fn done<R: Row>(columns: &mut Columns<'_, R>) -> Result<Done, R::Erro
         end,
         entries,
         record,
-        run: None,
+        run: run.map(Box::new),
     })
 }
 
@@ -421,6 +434,10 @@ pub(crate) fn submitted(entries: Vec<Entry>) -> Option<Submitted> {
     let events = entries.into_iter().next()?.events;
     events.into_iter().find_map(|event| match event {
         Event::Submitted(submitted) => Some(*submitted),
+        Event::Run(event) => match *event {
+            RunEvent::Spawned { submitted, .. } => Some(*submitted),
+            _ => None,
+        },
         _ => None,
     })
 }

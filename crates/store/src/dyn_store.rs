@@ -18,6 +18,7 @@ use crate::pauses::PausedQueues;
 use crate::row::{
     Filter, HeldLeases, Listing, QueueDepth, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
+use crate::runs::{MessageKey, RecordsOf, RunRecord, SavedMessage};
 use crate::seam::{PeerHint, RemoteChange, Store, StoreStatus};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -131,6 +132,8 @@ erase! {
     administration() -> AdministrationRows;
     paused_queues() -> PausedQueues;
     pauses_in_force() -> ();
+    records(key: &'a TaskKey, of: RecordsOf<'a>, limit: usize) -> Vec<RunRecord>;
+    saved_messages(after: Option<&'a MessageKey>, limit: usize) -> Vec<SavedMessage>;
     audit(filter: &'a AuditFilter) -> Vec<Audited>;
     latest() -> Option<TaskId>;
     scan(after: Option<TaskId>, limit: usize, depth: ScanDepth) -> Vec<TaskBundle>;
@@ -195,6 +198,23 @@ impl Browse for DynBrowse {
 
     async fn pauses_in_force(&self) -> Result<(), Failure> {
         self.0.pauses_in_force().await
+    }
+
+    async fn records(
+        &self,
+        key: &TaskKey,
+        of: RecordsOf<'_>,
+        limit: usize,
+    ) -> Result<Vec<RunRecord>, Failure> {
+        self.0.records(key, of, limit).await
+    }
+
+    async fn saved_messages(
+        &self,
+        after: Option<&MessageKey>,
+        limit: usize,
+    ) -> Result<Vec<SavedMessage>, Failure> {
+        self.0.saved_messages(after, limit).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

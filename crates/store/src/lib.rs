@@ -24,6 +24,8 @@ pub mod postgres;
 pub mod row;
 pub mod row_size;
 mod rules;
+mod run_columns;
+pub mod runs;
 pub mod seam;
 pub mod sqlite;
 mod tables;
@@ -46,6 +48,10 @@ pub use row::{
     Backlog, Bodies, Change, EndedPosition, EndedTask, Entry, Filter, HeldLeases, IdempotencyKey,
     KeyOwner, LabelFilter, Listed, Listing, PollRef, QueueDepth, Refused, Renewals, Resources,
     Spec, StoredTask, TaskBundle, TaskKey, TaskRows, TaskWithSpec, Want,
+};
+pub use runs::{
+    DeferredMessage, MessageChanges, MessageKey, ParkedMessage, RecordsOf, RunLookup, RunRecord,
+    RunRows, SavedMessage, StoredChild, StoredSignal,
 };
 pub use seam::{
     Batch, CancelHint, Claimable, Decided, PeerHint, Plan, PolledQueues, RemoteChange, RunsOn,

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use verdict::{ClosedAttempt, LeaseId, Span, Subject, TaskId};
 
 use crate::row::{IdempotencyKey, KeyOwner, PollRef, TaskKey, TaskWithSpec};
+use crate::runs::{RunLookup, SavedMessage};
 
 /// The names to look up. What is left empty costs nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,6 +25,11 @@ pub struct Lookup<'a> {
     pub polls: &'a [PollRef],
     /// Whether to read the shortest lease among running tasks.
     pub shortest_lease: bool,
+    /// What requests about durable runs name.
+    pub runs: &'a [RunLookup],
+    /// Tasks whose saved messages are to be found: among `tasks`, or locked before. A task that does not exist yet cannot
+    /// be locked; the guard of the delete protects its messages.
+    pub messages: &'a [TaskKey],
 }
 
 /// What to do about a task that another writer has locked.
@@ -56,6 +62,12 @@ pub struct Found {
     pub leased: Vec<Vec<TaskWithSpec>>,
     /// `None` also where one process has all writers, which know of every lease anyway.
     pub shortest_lease: Option<Span>,
+    /// What requests about durable runs named: what [`verdict::run::Records::load`] would load. The results of steps are
+    /// left out. Empty for a task that another writer has locked.
+    pub runs: Vec<verdict::Loaded>,
+    /// The saved messages of each addressee, in the order of their keys, at most [`crate::runs::MESSAGES_MAX`] in all:
+    /// those after a parked one of the same pair are left out.
+    pub messages: Vec<Vec<SavedMessage>>,
 }
 
 impl<'a> Lookup<'a> {
@@ -73,6 +85,14 @@ impl<'a> Lookup<'a> {
 
     pub fn polls(polls: &'a [PollRef]) -> Self {
         Self { polls, ..Self::default() }
+    }
+
+    pub fn runs(runs: &'a [RunLookup]) -> Self {
+        Self { runs, ..Self::default() }
+    }
+
+    pub fn messages(messages: &'a [TaskKey]) -> Self {
+        Self { messages, ..Self::default() }
     }
 
     pub fn shortest_lease() -> Self {

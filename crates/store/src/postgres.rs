@@ -189,6 +189,8 @@ struct Memory {
     swept_to: Option<Time>,
     /// Throttle for the read of all alarms.
     sweeping: Option<ReadThrottle>,
+    /// No saved message is due before this time, as far as this process knows.
+    no_message_until: Option<Time>,
     /// Shortest lease of all running tasks, as of the last read and of this process's commits since.
     shortest_lease: Option<Span>,
     /// Number of batches of this process that left leases.
@@ -209,6 +211,17 @@ impl Memory {
             self.shortest_lease = None;
         }
         self.shortest_lease = [self.shortest_lease, shortest].into_iter().flatten().min();
+    }
+
+    fn has_no_message(&self, now: Time) -> bool {
+        self.no_message_until.is_some_and(|until| now < until)
+    }
+
+    /// Records when the next saved message is due, if there is one.
+    fn note_message(&mut self, due: Option<Time>) {
+        if let (Some(until), Some(due)) = (self.no_message_until, due) {
+            self.no_message_until = Some(until.min(due));
+        }
     }
 
     fn is_swept(&self, now: Time) -> bool {

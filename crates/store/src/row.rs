@@ -6,12 +6,14 @@ use std::hash::{Hash, Hasher};
 
 pub use verdict::Renewals;
 use verdict::event::Submitted;
+use verdict::run::Checkpoint;
 use verdict::{
     ClosedAttempt, Digest, Done, Event, Fence, Json, LeaseId, Moment, Name, Refusal, Request,
-    Scope, Settled, Subject, Task, TaskId, Text, Time, WorkerVerdict,
+    RunRequest, Scope, Settled, Subject, Task, TaskId, Text, Time, WorkerVerdict,
 };
 
 use crate::failure::{Failure, FailureKind};
+use crate::runs::{StoredChild, StoredSignal};
 
 /// The key of a task: its id is never used without its scope.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,7 +163,7 @@ pub struct Refused {
     pub lease: LeaseId,
     pub attempt: u32,
     pub worker: Name,
-    /// `started`, `heartbeat` or `report`.
+    /// `started`, `heartbeat`, `report` or `checkpoint`.
     pub call: Name,
     /// The refusal's stable name.
     pub code: Name,
@@ -179,6 +181,10 @@ impl Refused {
             Request::Started(_) => ("started", None),
             Request::Heartbeat(_) => ("heartbeat", None),
             Request::Report(report) => ("report", Some(report.digest)),
+            Request::Run(request) => match &**request {
+                RunRequest::Checkpoint(call) => ("checkpoint", Some(call.digest)),
+                _ => return None,
+            },
             _ => return None,
         };
         if *refusal == Refusal::TaskNotFound {
@@ -242,6 +248,8 @@ pub struct QueueDepth {
     pub running: u64,
     /// All tasks that have not ended: those above, and those in a state in which they neither wait nor run.
     pub unfinished: u64,
+    /// Those of them without a parent: unfinished runs, which a quota counts.
+    pub runs: u64,
     /// The instant from which the longest-waiting ready task could have been leased.
     pub oldest_ready_at: Option<Time>,
 }
@@ -287,6 +295,8 @@ pub struct Filter {
     /// Only tasks of these queues, whatever `queue` says: the queues that the reader may see.
     pub queues: Option<Vec<Name>>,
     pub kind: Option<Name>,
+    /// Whether tasks with a parent are listed too. Without them a list is one of runs.
+    pub children: bool,
     /// All of them must match.
     pub labels: Vec<LabelFilter>,
     /// The worker that holds the lease, or had the latest attempt.
@@ -320,6 +330,7 @@ impl Default for Filter {
             queue: None,
             queues: None,
             kind: None,
+            children: false,
             labels: Vec::new(),
             worker: None,
             category: None,
@@ -374,6 +385,25 @@ pub struct TaskRows {
     pub history: Vec<Entry>,
     pub attempts: Vec<ClosedAttempt>,
     pub refused: Vec<Refused>,
+    /// In order of their numbers.
+    pub checkpoints: Vec<Checkpoint>,
+    /// In order of their keys.
+    pub children: Vec<StoredChild>,
+    /// In order of their numbers.
+    pub signals: Vec<StoredSignal>,
+}
+
+impl TaskRows {
+    /// Adds the rows of a later page.
+    pub(crate) fn extend(&mut self, page: TaskRows) {
+        let TaskRows { history, attempts, refused, checkpoints, children, signals } = page;
+        self.history.extend(history);
+        self.attempts.extend(attempts);
+        self.refused.extend(refused);
+        self.checkpoints.extend(checkpoints);
+        self.children.extend(children);
+        self.signals.extend(signals);
+    }
 }
 
 impl From<Vec<Entry>> for TaskRows {
@@ -385,6 +415,24 @@ impl From<Vec<Entry>> for TaskRows {
 impl From<Vec<ClosedAttempt>> for TaskRows {
     fn from(attempts: Vec<ClosedAttempt>) -> Self {
         Self { attempts, ..Self::default() }
+    }
+}
+
+impl From<Vec<Checkpoint>> for TaskRows {
+    fn from(checkpoints: Vec<Checkpoint>) -> Self {
+        Self { checkpoints, ..Self::default() }
+    }
+}
+
+impl From<Vec<StoredChild>> for TaskRows {
+    fn from(children: Vec<StoredChild>) -> Self {
+        Self { children, ..Self::default() }
+    }
+}
+
+impl From<Vec<StoredSignal>> for TaskRows {
+    fn from(signals: Vec<StoredSignal>) -> Self {
+        Self { signals, ..Self::default() }
     }
 }
 
@@ -404,6 +452,17 @@ impl StoredTask {
         };
         TaskKey { scope: scope.clone(), id }
     }
+
+    /// How many checkpoints, started children and signals it has.
+    pub fn record_count(&self) -> u32 {
+        let run = match &self.subject {
+            Subject::Live(task) => task.run.as_deref(),
+            Subject::Done(done) => done.run.as_deref(),
+            Subject::Absent => None,
+        };
+        run.map_or(0, |run| run.checkpoints.saturating_add(run.signals.received))
+    }
+
     /// How many entries its history has, and how many of its attempts are closed.
     pub fn row_counts(&self) -> (u32, u32) {
         match &self.subject {

@@ -5,15 +5,20 @@
 
 use verdict::event::{Event, Next};
 use verdict::request::{Outcome, Report, Request};
-use verdict::{ClosedAttempt, End, Fault, Json, Subject, Text};
+use verdict::run::{Checkpoint, Recorded, RunEvent, RunRequest, StepOutcome, Waiting};
+use verdict::{ClosedAttempt, End, Fault, Json, Phase, Subject, Text};
 
 use crate::row::{Entry, PAGE_BYTES_MAX, Spec, StoredTask, TaskBundle};
+use crate::runs::{RunRecord, StoredSignal};
 
 /// Names, numbers and times of one task, including their JSON.
 pub(crate) const ROW_BYTES: usize = 1_024;
 
 /// The same for one attempt or one history entry.
 const PART_BYTES: usize = 512;
+
+/// The same for one item of a wait, or one reference to a child.
+const ITEM_BYTES: usize = 128;
 
 /// How many bytes one read may still take.
 pub struct ByteBudget {
@@ -54,7 +59,11 @@ pub fn task(found: &StoredTask) -> usize {
     let labels: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
     let ended = match &found.subject {
         Subject::Done(done) => end(&done.end),
-        Subject::Live(_) | Subject::Absent => 0,
+        Subject::Live(task) => match &task.phase {
+            Phase::Waiting(next) => waiting(next),
+            _ => 0,
+        },
+        Subject::Absent => 0,
     };
     ROW_BYTES + input.as_str().len() + texts + labels + ended
 }
@@ -62,6 +71,7 @@ pub fn task(found: &StoredTask) -> usize {
 pub fn entry(entry: &Entry) -> usize {
     let said = match &entry.request {
         Request::Report(asked) => report(asked),
+        Request::Run(asked) => run_request(asked),
         _ => 0,
     };
     let decided: usize = entry.events.iter().map(event).sum();
@@ -70,6 +80,68 @@ pub fn entry(entry: &Entry) -> usize {
 
 pub fn closed(closed: &ClosedAttempt) -> usize {
     PART_BYTES + json(closed.claims.as_ref()) + fault(closed.fault.as_ref())
+}
+
+pub fn checkpoint(checkpoint: &Checkpoint) -> usize {
+    let content = match &checkpoint.recorded {
+        Recorded::Step(step) => outcome(&step.outcome),
+        Recorded::Wait(wait) => wait.taken.len() * ITEM_BYTES,
+        Recorded::Child(_) => 0,
+    };
+    PART_BYTES + content
+}
+
+fn outcome(outcome: &StepOutcome) -> usize {
+    match outcome {
+        StepOutcome::Succeeded { result } => json(result.as_ref()),
+        StepOutcome::Failed { fault: failed, .. } => fault(Some(failed)),
+    }
+}
+
+pub fn signal(stored: &StoredSignal) -> usize {
+    PART_BYTES + json(stored.signal.payload.as_ref())
+}
+
+/// What a reader of one record holds.
+pub(crate) fn record(record: &RunRecord) -> usize {
+    match record {
+        RunRecord::Started(_) => PART_BYTES,
+        RunRecord::Checkpoint { checkpoint: recorded, taken, end: ended } => {
+            let taken: usize = taken.iter().map(|(_, stored)| signal(stored)).sum();
+            checkpoint(recorded) + taken + ended.as_ref().map_or(0, end)
+        }
+    }
+}
+
+fn run_request(request: &RunRequest) -> usize {
+    match request {
+        RunRequest::Checkpoint(call) => {
+            let steps: usize =
+                call.steps.iter().map(|it| PART_BYTES + outcome(&it.step.outcome)).sum();
+            steps + call.children.len() * PART_BYTES
+        }
+        RunRequest::Signal(call) => json(call.payload.as_ref()),
+        RunRequest::Message(_) | RunRequest::Resume => PART_BYTES,
+    }
+}
+
+fn run_event(event: &RunEvent) -> usize {
+    match event {
+        RunEvent::Checkpointed(recorded) => checkpoint(recorded),
+        RunEvent::SignalReceived(signal) => json(signal.payload.as_ref()),
+        RunEvent::Closing(closing, _) => end(closing),
+        RunEvent::ChildrenCancelled { children, .. } => children.len() * ITEM_BYTES,
+        RunEvent::ChildSpawned(_) | RunEvent::Spawned { .. } => PART_BYTES,
+        RunEvent::WaitAdvanced { .. } | RunEvent::Hastened | RunEvent::Resumed => 0,
+    }
+}
+
+fn waiting(waiting: &Waiting) -> usize {
+    match waiting {
+        Waiting::For(wait) => wait.items.len() * ITEM_BYTES,
+        Waiting::Closing(closing) => end(&closing.end),
+        Waiting::Ready { .. } | Waiting::Diverged(_) => PART_BYTES,
+    }
 }
 
 fn report(report: &Report) -> usize {
@@ -86,10 +158,12 @@ fn event(event: &Event) -> usize {
         Event::AttemptClosed { closed: attempt, next: Next::End(ended) } => {
             closed(attempt) + end(ended)
         }
-        Event::AttemptClosed { closed: attempt, next: Next::Retry { .. } | Next::Wait(_) } => {
-            closed(attempt)
+        Event::AttemptClosed { closed: attempt, next: Next::Wait(next) } => {
+            closed(attempt) + waiting(next)
         }
+        Event::AttemptClosed { closed: attempt, next: Next::Retry { .. } } => closed(attempt),
         Event::Ended(ended) => end(ended),
+        Event::Run(event) => run_event(event),
         _ => 0,
     }
 }
@@ -114,12 +188,15 @@ fn text(text: Option<&Text>) -> usize {
 const ENTRY_BYTES_USUAL_MAX: usize = 16 * 1024;
 const ATTEMPT_BYTES_USUAL_MAX: usize = 64 * 1024;
 
+/// A result of a step is usually small; one of the largest size makes its task's pages end early.
+const RECORD_BYTES_USUAL_MAX: usize = 32 * 1024;
+
 /// An upper estimate of a task with all its rows, from the task's own row.
 pub(crate) fn estimated_total(it: &StoredTask) -> usize {
     let (entries, attempts) = it.row_counts();
     let parts =
         entries as usize * ENTRY_BYTES_USUAL_MAX + attempts as usize * ATTEMPT_BYTES_USUAL_MAX;
-    task(it) + parts
+    task(it) + parts + it.record_count() as usize * RECORD_BYTES_USUAL_MAX
 }
 
 /// The largest estimated size of tasks that are read in one piece, together.

@@ -11,7 +11,7 @@
 //! Futures are `Send`. An engine that works synchronously returns ready futures and asks for a thread
 //! ([`Store::RUNS_ON`]).
 //!
-//! The seam has thirty-one methods: six of [`Store`], four of [`Writer`], nine of [`Batch`], twelve of [`Browse`]. Each
+//! The seam has thirty-three methods: six of [`Store`], four of [`Writer`], ten of [`Batch`], thirteen of [`Browse`]. Each
 //! says what it is for. Some look alike and stay apart for a reason:
 //! - [`Writer::shortest_lease`] is known without a query and asked between batches. [`Lookup::shortest_lease`] reads the
 //!   leases of all coordinators, in the transaction of a batch that may have to roll back because of them.
@@ -33,7 +33,8 @@ use crate::browse::Browse;
 use crate::failure::{CommitFailure, Failure};
 pub use crate::lookup::{Found, Loaded, LockWait, Lookup};
 use crate::pauses::PausedQueues;
-use crate::row::{Backlog, Change, EndedPosition, EndedTask, Refused, TaskWithSpec, Want};
+use crate::row::{Backlog, Change, EndedPosition, EndedTask, Refused, TaskKey, TaskWithSpec, Want};
+use crate::runs::MessageChanges;
 
 pub trait Store: Clone + Send + Sync + 'static {
     type Writer: Writer;
@@ -148,8 +149,8 @@ pub trait Writer: Send + 'static {
     /// Begins a batch, the only one of this writer until it ends.
     fn begin(&mut self) -> impl Future<Output = Result<Self::Batch<'_>, Failure>> + Send;
 
-    /// The earliest instant at which the passing of time makes a task ready or due for a sweep: until then a carrier
-    /// without requests sleeps.
+    /// The earliest instant at which the passing of time makes a task ready or due for a sweep, or a saved message due:
+    /// until then a carrier without requests sleeps.
     fn next_wake(&mut self) -> impl Future<Output = Result<Option<Time>, Failure>> + Send;
 
     /// The shortest lease among running tasks. It limits how long a stall may last before it counts.
@@ -218,7 +219,17 @@ pub trait Batch: Send {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Task>, Failure>> + Send;
 
-    /// Ended tasks in order of submission, after `after`, for retention. The newest submission may be left out.
+    /// Tasks with saved messages that are due and not blocked by a parked one, earliest first, at most `limit`. Locks
+    /// nothing, and costs nothing where the engine knows that there are none. A task may be named that another writer's
+    /// batch is about to leave without messages.
+    fn addressees(
+        &mut self,
+        now: Time,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<TaskKey>, Failure>> + Send;
+
+    /// Ended runs in order of submission, after `after`, for retention: tasks without a parent. The newest submission may
+    /// be left out.
     fn ended(
         &mut self,
         after: Option<EndedPosition>,
@@ -251,9 +262,12 @@ pub struct Plan<'a> {
 pub struct Decided {
     pub changes: Vec<Change>,
     pub refused: Vec<Refused>,
-    /// Ended tasks to delete with everything that belongs to them: input, attempts, history, end. Invalid for a task
-    /// that has not ended, or that ended so recently that its idempotency key still holds.
+    /// Ended runs to delete with everything that belongs to them: input, attempts, history, records, end, and all of
+    /// that of their descendants. Invalid for a task that has not ended, that ended so recently that its idempotency key
+    /// still holds, or that has a parent.
     pub forgotten: Vec<EndedPosition>,
+    /// What becomes of messages between tasks. Saved after the changes.
+    pub messages: MessageChanges,
     /// Whether the commit is durable even if nothing changed: an empty commit records liveness.
     pub keep_alive: bool,
 }

@@ -14,6 +14,7 @@
 //! that is written or read with the statement.
 
 mod cell;
+mod runs;
 mod text;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,11 @@ use verdict::{
 };
 
 pub(crate) use self::cell::{ColumnValue, Kind};
+pub(crate) use self::runs::{
+    CheckpointColumns, CheckpointRow, ChildColumns, ChildRow, Descent, DoneRun, DoneRunRow,
+    LiveRun, LiveRunRow, MessageColumns, MessageKeyColumns, MessageKeyRow, MessageRow,
+    SignalColumns, SignalRow, WaitColumns, long_wait, result_of, with_items, with_result,
+};
 pub(crate) use self::text::{list_len, list_text, names};
 use crate::cells::TaskIdentity;
 use crate::codec::inline_history::InlineHistory;

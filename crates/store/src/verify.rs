@@ -3,14 +3,17 @@
 //! For each task it folds the history and compares the result with the stored task. It repeats every decision that was
 //! made by a known version of the rules, with that version. It computes the record's digest from the attempts and the
 //! end, and it checks the invariants that no decision may break. Renewals since the last entry have no entries, so what
-//! they changed is not compared.
+//! they changed is not compared. The records of a durable run are folded too and compared with their rows, and what one
+//! task asked of another must be saved or done.
 //!
 //! It changes nothing and may run beside a busy writer: a task that changed while it was being read is read again, and
 //! tasks that were submitted after the beginning are left for the next run, so that the check ends.
 
+mod family;
 mod fold;
 mod invariants;
 mod row_cells;
+mod run_check;
 
 use std::fmt;
 
@@ -171,7 +174,10 @@ async fn examine<B: Browse>(browse: &B, bundle: &TaskBundle) -> Result<Examined,
             }
         }
     }
-    Ok(examination.end(&bundle.task))
+    let family = family::check(browse, &bundle.task, &examination.replay).await?;
+    let mut examined = examination.end(&bundle.task);
+    examined.wrong.extend(family);
+    Ok(examined)
 }
 
 /// The check of one task, part by part.
@@ -199,6 +205,7 @@ impl Examination {
             self.seen.attempt(attempt);
             self.replay.attempt(attempt);
         }
+        self.replay.run_rows(part);
     }
 
     fn end(self, found: &StoredTask) -> Examined {

@@ -30,6 +30,7 @@ pub mod reports;
 pub mod retention;
 pub mod rollback;
 pub mod rules;
+pub mod runs;
 pub mod scopes;
 pub mod submits;
 pub mod sweeps;
@@ -38,6 +39,10 @@ pub mod wakes;
 pub use carry::{Call, CallResult, Poll, Submission};
 pub use driver::Driver;
 pub use fixture::{Between, Fixture, run};
+pub use runs::{
+    checkpoints as run_checkpoints, children as run_children, life as run_life,
+    messages as run_messages, waits as run_waits,
+};
 
 /// Generates two tests of every check for the fixture that `$fixture` creates.
 #[macro_export]
@@ -59,6 +64,11 @@ macro_rules! conformance_checks {
             retention::{forgets_ended_tasks_whole, keeps_what_may_still_be_asked_about, keeps_everything_when_a_batch_is_dropped};
             rollback::{leaves_nothing_of_a_dropped_batch, shows_nothing_before_the_commit, pulses_without_changes};
             rules::{are_the_newest_for_whoever_is_alone};
+            run_checkpoints::{record_a_step_once, keep_long_results_out_of_the_history, are_read_from_the_savepoint};
+            run_waits::{sleep_until_their_time, take_signals_in_any_order, keep_many_items_once};
+            run_children::{start_and_end_in_one_batch, start_and_end_by_saved_messages, are_not_runs, are_cancelled_in_slices};
+            run_messages::{are_kept_in_order_until_decided, block_only_their_pair_when_parked, wait_for_their_addressee, belong_to_their_commit};
+            run_life::{diverges_and_is_resumed, is_forgotten_whole, is_never_half_saved};
             scopes::{never_leak};
             backlogs::{names_every_polled_queue_that_holds_something, names_no_queue_that_nobody_polls, follows_what_the_same_batch_grants};
             submits::{loads_what_was_saved, orders_answers_like_questions};

@@ -15,6 +15,7 @@
 mod batch;
 mod browse;
 mod disk;
+mod runs;
 mod tables;
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -220,7 +221,8 @@ impl Writer for MemoryWriter {
         let wakes = shared.tables.live.values().flat_map(|task| {
             [task.wakes_at(), task.claimable_at().filter(unseen)].into_iter().flatten()
         });
-        Ok(wakes.min())
+        let messages = runs::unblocked(&shared.tables.messages).map(|(_, message)| message.due);
+        Ok(wakes.chain(messages).min())
     }
 
     fn shortest_lease(&self) -> Option<Span> {

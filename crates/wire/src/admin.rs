@@ -311,6 +311,19 @@ pub struct TaskSetAside {
 #[serde(rename_all = "camelCase")]
 pub struct SetAside {
     pub tasks: Vec<TaskSetAside>,
+    /// Messages between tasks that cannot be decided, of all servers that share the store; the first 100 of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<ParkedMessage>,
+}
+
+/// A message from one task to another that the rules refuse. It stays, and blocks only messages of the same pair.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ParkedMessage {
+    pub from_task_id: String,
+    pub to_task_id: String,
+    /// The code of the refusal.
+    pub why: String,
 }
 
 /// What a check of the whole audit found.

@@ -2,6 +2,7 @@
 //!
 //! An absent member means that there is no value; null is never sent except inside opaque JSON.
 
+mod durable;
 mod explaining;
 mod leasing;
 mod problem;
@@ -13,6 +14,11 @@ mod starting;
 mod submitting;
 mod workers;
 
+pub use self::durable::{
+    AwaitedView, Checkpoint, CheckpointAck, CheckpointAnswer, CheckpointAnswers, CheckpointError,
+    Checkpoints, ChildView, Children, Divergence, DurableView, Ending, OpenWait, RunResumed,
+    SignalAccepted, Spent, StartedChild, Steps, TakenSignal, WaitOutcome, WaitingView,
+};
 pub use self::explaining::{Explanation, Gate};
 pub use self::leasing::{
     Envelope, HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers, Leases, Signal,
@@ -20,7 +26,9 @@ pub use self::leasing::{
 pub use self::problem::Problem;
 pub use self::records::{AttemptClaims, AttemptView, History, HistoryEntry, Record};
 pub use self::reporting::{CompletedAck, ReportAnswer, ReportAnswers};
-pub use self::runs::{CancelAccepted, Lease, RefusedCall, RetryPolicy, Run, RunError, RunList};
+pub use self::runs::{
+    CancelAccepted, Lease, Parent, RefusedCall, RetryPolicy, Run, RunError, RunList,
+};
 pub use self::serving::{QueueView, Queues, Ready, ReadyCheck, Version};
 pub use self::starting::{StartAnswer, StartAnswers, StartedAck};
 pub use self::submitting::{RunAccepted, SubmitResult, SubmitResults};

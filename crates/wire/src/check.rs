@@ -1,6 +1,8 @@
 //! Checks the values of a request that has the right shape. Reports the first fault: the member,
 //! what is wrong with it, and what is allowed.
 
+mod checkpoints;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -144,12 +146,14 @@ impl Check for Completed {
         name("workerId", &self.worker_id)?;
         outcome(self.outcome, self.output.as_ref(), self.error.as_ref())?;
         metrics(self.metrics.as_ref())?;
-        payload("partialProgress", self.partial_progress.as_ref())
+        payload("partialProgress", self.partial_progress.as_ref())?;
+        checkpoints::riding(self.outcome, &self.steps, &self.children, self.effects.as_ref())
     }
 
     fn repair(&mut self) {
         repair_error(self.error.as_mut());
         repair_member(&mut self.cancelled_during_phase, MESSAGE_BYTES_MAX);
+        checkpoints::repair(&mut self.steps);
     }
 }
 
@@ -160,12 +164,14 @@ impl Check for Report {
         name("workerId", &self.worker_id)?;
         outcome(self.outcome, self.output.as_ref(), self.error.as_ref())?;
         metrics(self.metrics.as_ref())?;
-        payload("partialProgress", self.partial_progress.as_ref())
+        payload("partialProgress", self.partial_progress.as_ref())?;
+        checkpoints::riding(self.outcome, &self.steps, &self.children, self.effects.as_ref())
     }
 
     fn repair(&mut self) {
         repair_error(self.error.as_mut());
         repair_member(&mut self.cancelled_during_phase, MESSAGE_BYTES_MAX);
+        checkpoints::repair(&mut self.steps);
     }
 }
 
@@ -210,6 +216,19 @@ impl Check for ListWorkers {
 impl Check for WaitMs {
     fn check(&self) -> Checked {
         within("waitMs", self.wait_ms, WAIT_MS)
+    }
+}
+
+impl Check for GetRun {
+    fn check(&self) -> Checked {
+        within("waitMs", self.wait_ms, WAIT_MS)?;
+        within("tree", self.tree.map(u64::from), TREE_MAX)
+    }
+}
+
+impl Check for RecordsQuery {
+    fn check(&self) -> Checked {
+        within("limit", self.limit.map(u64::from), PAGE_ITEMS)
     }
 }
 

@@ -49,6 +49,16 @@ pub enum Code {
     TaskSetAside,
     ReleaseUnsupported,
     RunNotRetryable,
+    ConflictingStep,
+    ResultTooLarge,
+    CallTooLong,
+    StepsExhausted,
+    TooManyChildren,
+    UnknownChild,
+    EmptyWait,
+    SignalsFull,
+    NotDiverged,
+    RunsUnsupported,
 }
 
 /// Verdicts for lost authority and for an invalid call. A code for which nothing was decided has no
@@ -99,6 +109,16 @@ const fn row(code: Code) -> Row {
         Code::TaskSetAside            => ("task_set_aside",            503, None,      "The task is set aside; it cannot be read, decided or stored"),
         Code::ReleaseUnsupported      => ("release_unsupported",       409, REJECTED,  "The rules in force do not know releases yet"),
         Code::RunNotRetryable         => ("run_not_retryable",         409, None,      "The run has not ended, or succeeded"),
+        Code::ConflictingStep         => ("conflicting_step",         409, REJECTED,  "The key of a step, child or wait means something else already"),
+        Code::ResultTooLarge          => ("result_too_large",         422, REJECTED,  "A result or payload is larger than one may be"),
+        Code::CallTooLong             => ("call_too_long",            422, REJECTED,  "The call has more items than one call may have"),
+        Code::StepsExhausted          => ("steps_exhausted",          409, REJECTED,  "The task has recorded as many steps as one task may"),
+        Code::TooManyChildren         => ("too_many_children",        409, REJECTED,  "The task has as many live children as one task may"),
+        Code::UnknownChild            => ("unknown_child",            422, REJECTED,  "The wait names a child that cannot be awaited"),
+        Code::EmptyWait               => ("empty_wait",               422, REJECTED,  "The wait has no items"),
+        Code::SignalsFull             => ("signals_full",             409, None,      "The run has not taken the signals that it has"),
+        Code::NotDiverged             => ("not_diverged",             409, None,      "The run is not diverged"),
+        Code::RunsUnsupported         => ("runs_unsupported",         409, REJECTED,  "The rules in force do not know durable runs yet"),
     }
 }
 
@@ -113,7 +133,8 @@ impl Code {
         Code::HeadersTooLarge, Code::Internal, Code::Overloaded, Code::Unavailable, Code::UnknownOutcome,
         Code::ShuttingDown, Code::KeyNotFound, Code::KeyNotUsable, Code::LastAdminKey, Code::TooManyKeys,
         Code::QuotaReached, Code::HistoryFull, Code::TaskSetAside, Code::ReleaseUnsupported,
-        Code::RunNotRetryable,
+        Code::RunNotRetryable, Code::ConflictingStep, Code::ResultTooLarge, Code::CallTooLong, Code::StepsExhausted, Code::TooManyChildren,
+        Code::UnknownChild, Code::EmptyWait, Code::SignalsFull, Code::NotDiverged, Code::RunsUnsupported,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -273,6 +294,8 @@ mod tests {
             Code::LastAdminKey,
             Code::TooManyKeys,
             Code::RunNotRetryable,
+            Code::SignalsFull,
+            Code::NotDiverged,
         ];
         for code in Code::ALL.iter().filter(|code| !client_only.contains(code)) {
             assert_eq!(code.worker_may_retry(), code.verdict().is_none(), "{code}");

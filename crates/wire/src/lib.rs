@@ -36,4 +36,7 @@ pub use openapi::openapi_json;
 pub use parse::{BatchItem, Body, Submit, parse, parse_batch, parse_submit};
 pub use time::{Time, TimeError};
 pub use trace_context::TraceContext;
-pub use words::{AttemptOutcome, ErrorCategory, Outcome, Role, State, UnknownWord, Verdict};
+pub use words::{
+    AttemptOutcome, CheckpointKind, CheckpointOutcome, ErrorCategory, Outcome, Role, State,
+    StepOutcome, UnknownWord, Verdict, WaitMode,
+};

@@ -56,6 +56,21 @@ pub const DELAY_MS: RangeInclusive<u64> = 0..=315_576_000_000;
 /// A deadline at the time of the submission could never be met.
 pub const DEADLINE_MS: RangeInclusive<u64> = 1..=315_576_000_000;
 
+/// One call is one decision of a batch that others wait for. With results of the largest size one call is larger than
+/// a body may be, so this counts small steps.
+pub const STEPS_PER_CALL_MAX: usize = 100;
+/// Each child is a task that the same commit creates.
+pub const CHILDREN_PER_CALL_MAX: usize = 500;
+/// As many as one task may have live children, so that one wait can name all of them.
+pub const WAIT_ITEMS_MAX: usize = 10_000;
+/// From one millisecond up to ten years: a longer wait is a typing mistake.
+pub const WAIT_MAX_MS: RangeInclusive<u64> = 1..=315_576_000_000;
+/// What an envelope or an answer carries of recorded results. More would make every grant of a long run slow; the rest is
+/// read in pages.
+pub const RECORDED_BYTES_MAX: usize = 64 * 1024;
+/// Tasks in one tree of descendants: a page that is still quick to read.
+pub const TREE_MAX: RangeInclusive<u64> = 0..=1000;
+
 /// Proxies close idle connections after a minute at the latest; half of that is safe.
 pub const WAIT_MS: RangeInclusive<u64> = 0..=30_000;
 /// As many as one worker process can keep alive with heartbeats; 0 waits for signals alone.

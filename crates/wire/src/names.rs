@@ -16,6 +16,12 @@ const fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'/' | b'-')
 }
 
+/// Keys of steps, children and waits: names that may also contain `#`, which numbers the uses of one name.
+pub fn is_step_key(text: &str) -> bool {
+    let is_key_byte = |byte| is_name_byte(byte) || byte == b'#';
+    (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_key_byte)
+}
+
 /// The label that links a retry to the run it repeats: its value is that run's id. So that lists find all retries of a
 /// run, the link is a label and not a member of its own.
 pub const RETRY_OF_LABEL: &str = "tenure.retry-of";

@@ -213,6 +213,10 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<requests::Reports>(&mut all);
     add::<requests::Heartbeats>(&mut all);
     add::<requests::Starts>(&mut all);
+    add::<requests::CheckpointCall>(&mut all);
+    add::<requests::CheckpointCalls>(&mut all);
+    add::<requests::SendSignal>(&mut all);
+    add::<requests::ResumeRun>(&mut all);
     add::<answers::RunAccepted>(&mut all);
     add::<answers::SubmitResults>(&mut all);
     add::<answers::Run>(&mut all);
@@ -225,6 +229,13 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<answers::ReportAnswers>(&mut all);
     add::<answers::HeartbeatAnswers>(&mut all);
     add::<answers::StartAnswers>(&mut all);
+    add::<answers::CheckpointAck>(&mut all);
+    add::<answers::CheckpointAnswers>(&mut all);
+    add::<answers::Checkpoints>(&mut all);
+    add::<answers::Steps>(&mut all);
+    add::<answers::Children>(&mut all);
+    add::<answers::SignalAccepted>(&mut all);
+    add::<answers::RunResumed>(&mut all);
     add::<answers::History>(&mut all);
     add::<answers::Record>(&mut all);
     add::<answers::Explanation>(&mut all);
@@ -246,6 +257,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<admin::TenantLimits>(&mut all);
     add::<admin::Limits>(&mut all);
     add::<admin::TaskSetAside>(&mut all);
+    add::<admin::ParkedMessage>(&mut all);
     add::<admin::SetAside>(&mut all);
     add::<pausing::PauseQueue>(&mut all);
     add::<pausing::ResumeQueue>(&mut all);

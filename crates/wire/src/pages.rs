@@ -49,5 +49,15 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::TaskSetAside => page!("task-set-aside"),
         Code::ReleaseUnsupported => page!("release-unsupported"),
         Code::RunNotRetryable => page!("run-not-retryable"),
+        Code::ConflictingStep => page!("conflicting-step"),
+        Code::ResultTooLarge => page!("result-too-large"),
+        Code::CallTooLong => page!("call-too-long"),
+        Code::StepsExhausted => page!("steps-exhausted"),
+        Code::TooManyChildren => page!("too-many-children"),
+        Code::UnknownChild => page!("unknown-child"),
+        Code::EmptyWait => page!("empty-wait"),
+        Code::SignalsFull => page!("signals-full"),
+        Code::NotDiverged => page!("not-diverged"),
+        Code::RunsUnsupported => page!("runs-unsupported"),
     }
 }

@@ -46,6 +46,18 @@ impl Body for RetryRun {
         Some(RetryRun::default())
     }
 }
+impl Body for SendSignal {}
+impl Body for ResumeRun {
+    fn from_empty() -> Option<ResumeRun> {
+        Some(ResumeRun::default())
+    }
+}
+impl Body for CheckpointCall {
+    const FREE_TEXT: FreeText = FreeText::Repaired;
+}
+impl Body for CheckpointItem {
+    const FREE_TEXT: FreeText = FreeText::Repaired;
+}
 impl Body for Heartbeat {
     const FREE_TEXT: FreeText = FreeText::Repaired;
 }
@@ -67,6 +79,9 @@ impl BatchItem for Report {
 }
 impl BatchItem for StartItem {
     const MEMBER: &'static str = "starts";
+}
+impl BatchItem for CheckpointItem {
+    const MEMBER: &'static str = "checkpoints";
 }
 impl BatchItem for HeartbeatItem {
     const MEMBER: &'static str = "heartbeats";

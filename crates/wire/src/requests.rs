@@ -12,6 +12,7 @@
 //! assert_eq!(run.input.text(), r#"{"w":80}"#);
 //! ```
 
+mod checkpoints;
 mod queries;
 mod starts;
 
@@ -23,8 +24,13 @@ use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use utoipa::ToSchema;
 
+pub use self::checkpoints::{
+    AwaitedItem, CheckpointCall, CheckpointCalls, CheckpointItem, ChildRun, Diverged, ResumeRun,
+    SendSignal, Spend, StepError, StepRecord, WaitFor,
+};
 pub use self::queries::{
-    HistoryQuery, Included, LabelQuery, ListRuns, ListWorkers, RecordQuery, WaitMs,
+    GetRun, HistoryQuery, Included, LabelQuery, ListRuns, ListWorkers, RecordQuery, RecordsQuery,
+    WaitMs,
 };
 pub use self::starts::{StartItem, Starts};
 use crate::limits::{RETRY_BASE_MS_DEFAULT, RETRY_CAP_MS_DEFAULT};
@@ -265,6 +271,18 @@ pub struct Completed {
     /// is not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    /// Steps that ride along: recorded before the report, or not at all if it is refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub steps: Vec<StepRecord>,
+    /// Children that ride along. Those that are not detached are cancelled by the end of their parent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 500)]
+    pub children: Vec<ChildRun>,
+    /// Not supported yet; refused with a clear text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(ignore)]
+    pub effects: Option<Json>,
 }
 
 /// Why an attempt failed. The text is repaired where needed and never a reason to refuse the report.
@@ -332,6 +350,18 @@ pub struct Report {
     /// is not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    /// Steps that ride along: recorded before the report, or not at all if it is refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub steps: Vec<StepRecord>,
+    /// Children that ride along. Those that are not detached are cancelled by the end of their parent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 500)]
+    pub children: Vec<ChildRun>,
+    /// Not supported yet; refused with a clear text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(ignore)]
+    pub effects: Option<Json>,
 }
 
 /// `POST /v1/heartbeats`: many heartbeats at once, one answer each.
@@ -363,7 +393,7 @@ pub struct HeartbeatItem {
 
 /// Accepts a nested struct only as an object: derived serde would also accept its members as an
 /// array, in an order that we never promised.
-fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,

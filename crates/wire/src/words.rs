@@ -135,6 +135,45 @@ vocabulary! {
         Revoked = "REVOKED",
         /// The worker handed the task back because it stops; counts neither as a failure nor as lost.
         Released = "RELEASED",
+        /// The run waits for something that was not there; the next attempt follows when it is.
+        Suspended = "SUSPENDED",
+        /// The worker's code does not fit what the run recorded.
+        Diverged = "DIVERGED",
+    }
+}
+
+vocabulary! {
+    /// What a worker says of a step.
+    StepOutcome {
+        Succeeded = "SUCCEEDED",
+        Failed = "FAILED",
+    }
+}
+
+vocabulary! {
+    /// How something recorded ended, or that a child was started.
+    CheckpointOutcome {
+        Started = "STARTED",
+        Succeeded = "SUCCEEDED",
+        Failed = "FAILED",
+        Cancelled = "CANCELLED",
+    }
+}
+
+vocabulary! {
+    /// What was recorded.
+    CheckpointKind {
+        Step = "STEP",
+        Wait = "WAIT",
+        Child = "CHILD",
+    }
+}
+
+vocabulary! {
+    /// Whether all items of a wait must be there, or any one of them.
+    WaitMode {
+        All = "all",
+        Any = "any",
     }
 }
 
@@ -163,6 +202,8 @@ vocabulary! {
         Running = "running",
         /// Waiting for its next attempt after a failed or lost one.
         Retry = "retry",
+        /// A durable run without a worker: it waits for time, a signal, a child, an operator, or its next worker.
+        Waiting = "waiting",
         Succeeded = "succeeded",
         Failed = "failed",
         /// Stopped by policy; partial results are kept.
@@ -189,7 +230,7 @@ impl State {
     /// Whether the state is final.
     pub const fn is_terminal(self) -> bool {
         match self {
-            State::Queued | State::Running | State::Retry => false,
+            State::Queued | State::Running | State::Retry | State::Waiting => false,
             State::Succeeded | State::Failed | State::Halted | State::Cancelled => true,
         }
     }

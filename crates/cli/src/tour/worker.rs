@@ -179,6 +179,9 @@ pub(crate) fn report(envelope: &Envelope, worker: &str, outcome: Outcome) -> Com
         cancelled_during_phase: None,
         partial_progress: None,
         traceparent: None,
+        steps: Vec::new(),
+        children: Vec::new(),
+        effects: None,
     }
 }
 

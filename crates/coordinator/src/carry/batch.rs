@@ -18,6 +18,7 @@ use store::{
     Batch, CancelHint, Change, CommitFailure, Decided, Failure, FailureKind, LockWait, Selection,
 };
 use verdict::request::{Extend, Submit};
+use verdict::run::RunRequest;
 use verdict::{ClosedAttempt, Digest, Moment, Reason, Request, Subject, TaskId, Time};
 
 use super::load::key_of;
@@ -130,6 +131,8 @@ pub(super) struct OpenBatch<'a, B: Batch> {
     pub(super) polls: &'a mut Polls,
     /// Tasks that the batch has swept and granted. Kept if the batch fails, because one of them may be the cause.
     pub(super) background_done: &'a mut Vec<TaskId>,
+    /// How many messages between tasks the batch has decided.
+    pub(super) messages_tried: usize,
     pub(super) result: BatchResult,
 }
 
@@ -145,7 +148,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         work.trace_events = options.is_tracing.then(Vec::new);
         work.paused = batch.paused().clone();
         let result = BatchResult { is_written: options.is_stalled(), ..BatchResult::default() };
-        Self { batch, work, options, ids, polls, background_done, result }
+        Self { batch, work, options, ids, polls, background_done, messages_tried: 0, result }
     }
 
     /// Runs all steps up to the commit.
@@ -157,6 +160,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         let at = self.begin_deciding().await?;
         self.decide(items, at)?;
         faultpoint::point!("batch.decided");
+        self.deliver_messages(at).await?;
         self.do_background_work(at).await?;
         self.save().await?;
         self.commit().await
@@ -218,6 +222,8 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         };
         if self.options.role.handles_leases() && !faultpoint::mutant(41) {
             self.sweep(at, background_max).await?;
+            self.find_saved_messages(at).await?;
+            self.deliver_messages(at).await?;
             faultpoint::point!("batch.swept");
         }
         if self.options.role.grants() {
@@ -239,15 +245,14 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         let due = self.batch.select(Selection::Due { now: at.now }, max).await?;
         self.result.more_due = due.len() == max && !faultpoint::mutant(13);
         let late = self.options.stall.late_grants_since();
-        for task in due {
-            self.background_done.push(task.id);
+        for (key, loaded) in self.load_due(due).await? {
+            self.background_done.push(key.id);
             let work = &mut self.work;
-            catch_task_panic(task.id, || {
-                let key = work.adopt(task);
+            catch_task_panic(key.id, || {
                 if let Some(since) = late {
                     work.extend_late_grant(&key, since, at);
                 }
-                work.decide(&key, Cow::Owned(Request::Sweep), at)
+                work.sweep(&key, loaded, at)
             })?;
         }
         Ok(())
@@ -256,7 +261,8 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
     /// Passes the decisions since the last call to the store.
     pub(super) async fn save(&mut self) -> Result<(), Aborted> {
         let (changes, refused) = self.work.take();
-        if changes.is_empty() && refused.is_empty() {
+        let messages = std::mem::take(&mut self.work.messages);
+        if changes.is_empty() && refused.is_empty() && messages.is_empty() {
             return Ok(());
         }
         let result = &mut self.result;
@@ -266,7 +272,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         result.signals.extend(changes.iter().filter_map(cancel_hint));
         result.ended.extend(changes.iter().filter_map(ended_id));
         faultpoint::point!("save.begun");
-        self.batch.save(Decided { changes, refused, ..Decided::default() }).await?;
+        self.batch.save(Decided { changes, refused, messages, ..Decided::default() }).await?;
         faultpoint::point!("save.done");
         Ok(())
     }
@@ -299,14 +305,37 @@ fn decide_item(
             work.submit(request, &submission.spec, at, allowances)
         }
         Item::About { key, request } => work.decide(key, Cow::Borrowed(request), at),
+        Item::WithChildren { key, request, children } => {
+            let request = with_child_ids(request, children, ids, at);
+            work.decide_with_children(key, request, children, at, allowances)
+        }
     };
-    Some(Answered { answer, at: at.now })
+    let recorded_at = item.about().and_then(|(key, request)| work.recorded_at(key, request));
+    Some(Answered { answer, at: at.now, recorded_at })
+}
+
+/// The call with a new id and the submission of each child. Ids of children that exist already are not used.
+fn with_child_ids(
+    request: &Request,
+    children: &[Submission],
+    ids: &mut Ids,
+    at: Moment,
+) -> Request {
+    let mut request = request.clone();
+    let Request::Run(run) = &mut request else { unreachable!("only a checkpoint has children") };
+    let RunRequest::Checkpoint(call) = &mut **run else {
+        unreachable!("only a checkpoint has children")
+    };
+    for (child, submission) in call.children.iter_mut().zip(children) {
+        child.submit = submit_request(ids.task(at.now), submission, child.submit.input, at);
+    }
+    request
 }
 
 /// Whether another writer has a lock on the item's task, or on the task that owns its idempotency key.
 fn is_locked(work: &WorkingSet, item: &Item) -> bool {
     match item {
-        Item::About { key, .. } => work.is_locked(key),
+        Item::About { key, .. } | Item::WithChildren { key, .. } => work.is_locked(key),
         Item::Submit { submission, .. } => {
             key_of(submission).is_some_and(|key| work.is_key_holder_locked(&key))
         }

@@ -204,7 +204,7 @@ impl<S: Store> Carrier<S> {
         }
         let mut carried = background_done.to_vec();
         for (item, reply) in items.iter().zip(replies) {
-            let Item::About { key, .. } = item else { continue };
+            let Some((key, _)) = item.about() else { continue };
             match self.set_aside.remaining(key.id, begun) {
                 Some(left) if reply.is_none() => *reply = Some(Err(RequestError::SetAside(left))),
                 _ => carried.push(key.id),

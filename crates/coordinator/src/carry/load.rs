@@ -1,11 +1,11 @@
 //! What a batch reads before it decides: tasks, the attempts that requests quote, the owners of idempotency keys, and
-//! the number of unfinished runs of each tenant with a quota.
+//! the number of unfinished runs of each tenant with a quota, and what requests about durable runs name.
 //!
 //! A task that is set aside is not read at all, and counts as locked.
 
 use std::collections::BTreeSet;
 
-use store::{Batch, IdempotencyKey, Loaded, Lookup, Plan, TaskKey};
+use store::{Batch, IdempotencyKey, Loaded, Lookup, Plan, RunLookup, TaskKey};
 use verdict::{LeaseId, Name, TaskId};
 
 use super::batch::{Aborted, OpenBatch};
@@ -17,19 +17,20 @@ struct Named {
     tasks: Vec<TaskKey>,
     leases: Vec<(TaskId, LeaseId)>,
     keys: Vec<IdempotencyKey>,
+    runs: Vec<RunLookup>,
 }
 
 impl Named {
     fn by(items: &[Item]) -> Self {
         let mut named = Self::default();
         for item in items {
-            match item {
-                Item::Submit { submission, .. } => named.keys.extend(key_of(submission)),
-                Item::About { key, .. } => {
-                    named.tasks.push(key.clone());
-                    named.leases.extend(item.quoted_lease().map(|lease| (key.id, lease)));
-                }
+            if let Item::Submit { submission, .. } = item {
+                named.keys.extend(key_of(submission));
             }
+            let Some((key, request)) = item.about() else { continue };
+            named.tasks.push(key.clone());
+            named.leases.extend(item.quoted_lease().map(|lease| (key.id, lease)));
+            named.runs.extend(RunLookup::of(key, request));
         }
         named
     }
@@ -53,12 +54,9 @@ impl<B: Batch> OpenBatch<'_, B> {
     }
 
     fn limited_tenants(&self, items: &[Item]) -> Vec<Name> {
-        let limited = |item: &Item| match item {
-            Item::Submit { submission, .. } => {
-                let tenant = &submission.scope.tenant;
-                self.options.allowances.quota(tenant).map(|_| tenant.clone())
-            }
-            Item::About { .. } => None,
+        let limited = |item: &Item| {
+            let tenant = item.tenant()?;
+            self.options.allowances.quota(tenant).map(|_| tenant.clone())
         };
         let tenants: BTreeSet<Name> = items.iter().filter_map(limited).collect();
         tenants.into_iter().collect()
@@ -66,12 +64,18 @@ impl<B: Batch> OpenBatch<'_, B> {
 
     /// Loads what the requests name.
     pub(super) async fn load(&mut self, items: &[Item]) -> Result<(), Aborted> {
-        let Named { mut tasks, leases, keys } = Named::by(items);
+        let Named { mut tasks, leases, keys, runs } = Named::by(items);
         tasks.sort();
         tasks.dedup();
         let lock_wait = self.options.lock_wait;
-        let lookup =
-            Lookup { tasks: &tasks, keys: &keys, lock_wait, leases: &leases, ..Lookup::default() };
+        let lookup = Lookup {
+            tasks: &tasks,
+            keys: &keys,
+            lock_wait,
+            leases: &leases,
+            runs: &runs,
+            ..Lookup::default()
+        };
         let found = self.batch.look_up(lookup).await?;
         for (key, loaded) in tasks.into_iter().zip(found.tasks) {
             self.put(key, loaded);
@@ -82,10 +86,13 @@ impl<B: Batch> OpenBatch<'_, B> {
             self.work.put_holder(key, owner);
         }
         found.closed.into_iter().flatten().for_each(|closed| self.work.put_closed(closed));
+        for (lookup, loaded) in runs.into_iter().zip(found.runs) {
+            self.work.put_records(lookup.task, loaded);
+        }
         Ok(())
     }
 
-    fn put(&mut self, key: TaskKey, loaded: Loaded) {
+    pub(super) fn put(&mut self, key: TaskKey, loaded: Loaded) {
         match loaded {
             Loaded::Subject(subject) => self.work.put(key, subject),
             Loaded::Locked => self.work.put_locked(key),

@@ -15,7 +15,7 @@ use super::administer::Act;
 use super::role::CarrierRole;
 use super::{Carrier, duration};
 use crate::intake::Arrival;
-use crate::item::{Group, UnavailableReason};
+use crate::item::{Group, Item, UnavailableReason};
 
 /// Requests in one commit. Measurements showed no gain beyond a thousand, and a commit this size
 /// still ends within milliseconds.
@@ -101,7 +101,7 @@ impl<S: Store> Carrier<S> {
         arrivals.count += 1;
         match arrival {
             Arrival::Group(group) => {
-                arrivals.items += group.items.len();
+                arrivals.items += group.items.iter().map(Item::weight).sum::<usize>();
                 arrivals.groups.push(group);
             }
             Arrival::Poll(poll) => {

@@ -6,15 +6,20 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use store::{Change, Entry, IdempotencyKey, KeyOwner, PausedQueues, Refused, Spec, TaskKey};
+use store::{
+    Change, Entry, IdempotencyKey, KeyOwner, MessageChanges, PausedQueues, Refused, Spec, TaskKey,
+};
 use verdict::request::{Extend, Submit};
+use verdict::run::{Loaded, Message, Records, RunRequest};
 use verdict::{
     Answer, ClosedAttempt, Context, Event, KeyHolder, LeaseId, Moment, Name, Next, Quota, ReadSet,
     Request, Subject, Task, TaskId, Time, Verdict, apply_verdict, closed_attempts, decide, stall,
 };
 
+use super::messages::Letter;
 use crate::allowances::Allowances;
 use crate::batch_metrics::BatchMetrics;
+use crate::item::Submission;
 use crate::trace::TraceEvent;
 
 #[derive(Default)]
@@ -27,6 +32,14 @@ pub(super) struct WorkingSet {
     /// Tasks that another writer has locked.
     locked: HashSet<TaskKey>,
     refused: Vec<Refused>,
+    /// What requests about durable runs name, by task.
+    records: HashMap<TaskKey, Records>,
+    /// The submissions of children that the call being decided asks for.
+    specs: HashMap<TaskId, Spec>,
+    /// Messages of decisions that are not decided or saved yet, in order.
+    pub(super) outbox: Vec<Letter>,
+    /// What becomes of messages, to be saved.
+    pub(super) messages: MessageChanges,
     /// Tasks accepted in this batch, by tenant with a quota: the store's count does not include them yet.
     accepted: HashMap<Name, u64>,
     /// Queues from which nothing may be granted.
@@ -90,6 +103,38 @@ impl WorkingSet {
 
     pub(super) fn put_holder(&mut self, key: IdempotencyKey, held: KeyOwner) {
         self.holders.insert(key, held);
+    }
+
+    /// Adds what was loaded for one request about a durable run.
+    pub(super) fn put_records(&mut self, key: TaskKey, loaded: Loaded) {
+        self.records.entry(key).or_default().put(loaded);
+    }
+
+    /// Forgets what was loaded for a task, because it is loaded again after a save.
+    pub(super) fn forget_records(&mut self, key: &TaskKey) {
+        self.records.remove(key);
+    }
+
+    pub(super) fn is_loaded(&self, key: &TaskKey) -> bool {
+        self.slots.contains_key(key)
+    }
+
+    pub(super) fn is_absent(&self, key: &TaskKey) -> bool {
+        self.slots.get(key).is_some_and(|slot| slot.subject == Subject::Absent)
+    }
+
+    /// Adds a task that a message is about to create.
+    pub(super) fn put_new(&mut self, key: TaskKey, spec: Spec) {
+        self.slots.insert(key, Slot { spec: Some(spec), ..Slot::loaded(Subject::Absent) });
+    }
+
+    /// When the first step of a checkpoint call was recorded, in this batch or before.
+    pub(super) fn recorded_at(&self, key: &TaskKey, request: &Request) -> Option<Time> {
+        let Request::Run(request) = request else { return None };
+        let RunRequest::Checkpoint(call) = &**request else { return None };
+        let first = &call.steps.first()?.key;
+        let mut checkpoints = self.records.get(key)?.checkpoints();
+        checkpoints.find(|checkpoint| checkpoint.key == *first).map(|checkpoint| checkpoint.at)
     }
 
     /// Adds a task that the store selected. If the batch already decided about it, the newer state
@@ -159,6 +204,54 @@ impl WorkingSet {
         request: Cow<'_, Request>,
         at: Moment,
     ) -> Answer {
+        let loaded = self.loaded_for(key, &request);
+        self.decide_on(key, request, Extra { loaded, quota: None }, at)
+    }
+
+    /// Decides that time has changed something, with what was loaded for that.
+    pub(super) fn sweep(&mut self, key: &TaskKey, loaded: Option<Loaded>, at: Moment) -> Answer {
+        self.decide_on(key, Cow::Owned(Request::Sweep), Extra { loaded, quota: None }, at)
+    }
+
+    /// Decides a checkpoint call that wants children. Detached ones use up the tenant's quota.
+    pub(super) fn decide_with_children(
+        &mut self,
+        key: &TaskKey,
+        request: Request,
+        children: &[Submission],
+        at: Moment,
+        allowances: &Allowances,
+    ) -> Answer {
+        let ids = child_ids(&request);
+        self.specs = ids.into_iter().zip(children.iter().map(|it| it.spec.clone())).collect();
+        let quota = self.quota(&key.scope.tenant, allowances);
+        let loaded = self.loaded_for(key, &request);
+        let sent = self.outbox.len();
+        let answer = self.decide_on(key, Cow::Owned(request), Extra { loaded, quota }, at);
+        let detached = self.outbox[sent..].iter().filter(|letter| letter.starts_run()).count();
+        if quota.is_some() && detached > 0 {
+            *self.accepted.entry(key.scope.tenant.clone()).or_default() += detached as u64;
+        }
+        self.specs.clear();
+        answer
+    }
+
+    /// What the rules need of a durable run. `None` for every plain task.
+    fn loaded_for(&self, key: &TaskKey, request: &Request) -> Option<Loaded> {
+        let subject = &self.slots.get(key)?.subject;
+        let is_durable = matches!(request, Request::Run(_))
+            || subject.live().is_some_and(|task| task.run.is_some());
+        let load = |records: &Records| records.load(subject, request);
+        is_durable.then(|| self.records.get(key).map_or_else(Loaded::default, load))
+    }
+
+    fn decide_on(
+        &mut self,
+        key: &TaskKey,
+        request: Cow<'_, Request>,
+        extra: Extra,
+        at: Moment,
+    ) -> Answer {
         let slot = self.slots.get(key).expect("every task of a batch is loaded first");
         let at = slot.subject.dated(at);
         let closed = request.caller().and_then(|caller| {
@@ -168,7 +261,9 @@ impl WorkingSet {
         });
         let is_queue_paused = matches!(*request, Request::Grant(_))
             && slot.subject.live().is_some_and(|it| self.paused.contains(&it.scope, &it.queue));
-        let context = Context { closed, is_queue_paused, ..Context::default() };
+        let Extra { loaded, quota } = &extra;
+        let (run, quota) = (loaded.as_ref(), *quota);
+        let context = Context { closed, is_queue_paused, run, quota, ..Context::default() };
         let read_set = ReadSet { subject: &slot.subject, context };
         let verdict = decide(read_set, &request, at);
         if let Answer::Refused(refusal) = &verdict.answer {
@@ -223,10 +318,12 @@ impl WorkingSet {
         }
         let applied = apply_verdict(&mut slot.subject, verdict, at);
         let Some(settled) = applied.settled else { return applied.answer };
-        assert!(
-            settled.messages.is_empty(),
-            "only durable runs send messages, and no route makes any yet"
-        );
+        if let Some(records) = self.records.get_mut(key) {
+            records.note(&settled.events);
+        }
+        let (scope, specs) = (&key.scope, &mut self.specs);
+        let letter = |message: &Message| Letter::new(scope, message, specs);
+        self.outbox.extend(settled.messages.iter().map(letter));
         slot.closed.extend(closed_attempts(&settled.events).cloned());
         slot.entries.extend(Entry::of(settled, applied.at, request));
         if !std::mem::replace(&mut slot.is_changed, true) {
@@ -252,6 +349,25 @@ impl WorkingSet {
             })
         });
         (changes.collect(), std::mem::take(&mut self.refused))
+    }
+}
+
+/// What a decision needs besides the task and its attempts.
+struct Extra {
+    loaded: Option<Loaded>,
+    quota: Option<Quota>,
+}
+
+/// The ids that a call's children would have.
+fn child_ids(request: &Request) -> Vec<TaskId> {
+    match request {
+        Request::Run(run) => match &**run {
+            RunRequest::Checkpoint(call) => {
+                call.children.iter().map(|child| child.submit.id).collect()
+            }
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
     }
 }
 

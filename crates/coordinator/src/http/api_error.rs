@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use store::{Failure, FailureKind};
+use verdict::run::RunRefusal;
 use verdict::{Name, Refusal, Scope};
 use wire::answers::Problem;
 use wire::{Code, FieldError};
@@ -70,6 +71,10 @@ impl ApiError {
 
     /// The verdict that a worker gets with this error.
     pub(crate) fn worker_verdict(&self) -> Option<wire::Verdict> {
+        // A code that asks for the same call again is no verdict about it.
+        if self.code.worker_may_retry() {
+            return None;
+        }
         self.verdict.or(self.code.verdict())
     }
 
@@ -223,9 +228,62 @@ fn from_refusal(refusal: Refusal) -> ApiError {
             "an earlier version of the rules is in force; report FAILED instead of RELEASED",
             state,
         ),
-        Refusal::Run(_) => unreachable!("no route makes durable runs yet"),
+        Refusal::Run(refusal) => from_run_refusal(refusal),
         Refusal::RunAlreadyTerminal { state } => {
             with_state(Code::RunAlreadyTerminal, "the run has already ended in another way", state)
+        }
+    }
+}
+
+fn from_run_refusal(refusal: RunRefusal) -> ApiError {
+    match refusal {
+        RunRefusal::ConflictingStep { key } => ApiError::new(
+            Code::ConflictingStep,
+            format!("`{key}` is recorded with another content; nothing of the call took effect"),
+        ),
+        RunRefusal::ResultTooLarge { key, bytes, max } => ApiError::new(
+            Code::ResultTooLarge,
+            format!(
+                "`{key}` has {bytes} bytes, at most {max} are kept; store it elsewhere and send its address"
+            ),
+        ),
+        RunRefusal::CallTooLong { what, count, max } => ApiError::new(
+            Code::CallTooLong,
+            format!("the call has {count} {what}, at most {max} are allowed; send several calls"),
+        ),
+        RunRefusal::StepsExhausted { max } => ApiError::new(
+            Code::StepsExhausted,
+            format!("a task may record {max} steps; continue in a new run"),
+        ),
+        RunRefusal::TooManyChildren { max } => ApiError::new(
+            Code::TooManyChildren,
+            format!("a task may have {max} live children; wait for some of them first"),
+        ),
+        RunRefusal::UnknownChild { key } => ApiError::new(
+            Code::UnknownChild,
+            format!(
+                "`{key}` is no child of this task that can be awaited; start it first, and not detached"
+            ),
+        ),
+        RunRefusal::EmptyWait { key } => {
+            ApiError::new(Code::EmptyWait, format!("the wait `{key}` has no items; leave it out"))
+        }
+        RunRefusal::SignalsFull { max, max_bytes } => ApiError::new(
+            Code::SignalsFull,
+            format!(
+                "the run has not taken {max} signals or {max_bytes} bytes of them; send this one later"
+            ),
+        ),
+        RunRefusal::NotDiverged { state } => ApiError {
+            state: Some(translate::state(state)),
+            ..ApiError::new(Code::NotDiverged, "only a diverged run can be resumed")
+        },
+        RunRefusal::Unsupported => ApiError::new(
+            Code::RunsUnsupported,
+            "an earlier version of the rules is in force; upgrade the remaining coordinators",
+        ),
+        RunRefusal::MessageEarly => {
+            unreachable!("only messages are early, and no caller sends one")
         }
     }
 }

@@ -22,6 +22,8 @@ use super::app_state::AppState;
 pub(super) const HEARTBEAT_BYTES_MAX: usize = 16 * 1024;
 pub(super) const API_BYTES_MAX: usize = 512 * 1024;
 pub(super) const LARGE_BYTES_MAX: usize = 1024 * 1024;
+/// Steps of parallel branches go out in one call: sixteen results of the largest size.
+pub(super) const CHECKPOINT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// How slowly a body may arrive: a grace period, then a minimum rate.
 #[derive(Clone, Copy, Debug)]

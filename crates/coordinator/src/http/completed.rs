@@ -2,30 +2,48 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use verdict::{Answer, AttemptOutcome};
+use store::TaskKey;
+use verdict::request::Caller;
+use verdict::{Answer, AttemptOutcome, Request};
 use wire::answers::CompletedAck;
 use wire::requests::Completed;
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
-use super::body::{JsonBody, LARGE_BYTES_MAX};
+use super::body::{CHECKPOINT_BYTES_MAX, JsonBody};
 use super::caller::caller;
 use super::submit::unexpected;
 use super::translate::{state, time};
 use crate::admit::TaskPrincipal;
-use crate::item::Reply;
-use crate::requests::checked_report;
+use crate::item::{Item, Reply};
+use crate::requests::{checked_last_call, checked_report};
 
 pub(super) async fn completed(
     State(app): State<AppState>,
     principal: TaskPrincipal,
     Path(task): Path<String>,
-    JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
+    JsonBody(body): JsonBody<CHECKPOINT_BYTES_MAX>,
 ) -> Result<Json<CompletedAck>, ApiError> {
     let completed: Completed = wire::parse(&body)?;
     let (key, caller) = caller(&principal, &task, completed.attempt, &completed.worker_id)?;
-    let asked = app.coordinator.report(key, checked_report(caller, completed)?);
-    acknowledge(app.decided(asked).await?).map(Json)
+    let asked = app.coordinator.ask(vec![request(&app, key, caller, completed)?]);
+    let reply = app.decided(asked).await?.pop().expect("one request has one reply");
+    acknowledge(reply).map(Json)
+}
+
+/// A plain report, or the last call of a durable run: a report with which steps or children ride along.
+pub(super) fn request(
+    app: &AppState,
+    key: TaskKey,
+    caller: Caller,
+    completed: Completed,
+) -> Result<Item, ApiError> {
+    if completed.steps.is_empty() && completed.children.is_empty() {
+        let report = checked_report(caller, completed)?;
+        return Ok(Item::About { key, request: Request::Report(report) });
+    }
+    let defaults = &app.inner.submit_defaults;
+    Ok(checked_last_call(caller, &key.scope, completed, defaults)?.into_item(key))
 }
 
 pub(super) fn acknowledge(reply: Reply) -> Result<CompletedAck, ApiError> {

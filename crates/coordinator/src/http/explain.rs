@@ -15,6 +15,7 @@ use wire::answers::{Explanation, Gate};
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
+use super::durable_view::with_awaited;
 use super::translate::{state, time};
 use crate::admit::ReaderPrincipal;
 use crate::allowances::{Allowances, RateStanding};
@@ -42,6 +43,9 @@ pub(super) async fn explain(
         match (&rule, &subject) {
             (Rule::Ready { since }, Subject::Live(task)) => {
                 gates.extend(ready(&app, &key, task, *since).await?);
+            }
+            (Rule::Awaits { .. }, Subject::Live(task)) => {
+                gates.extend(spell(rule, None).map(|gate| with_awaited(gate, task)));
             }
             _ => gates.extend(spell(rule, pause.as_ref())),
         }
@@ -277,7 +281,7 @@ fn diverged(divergence: &Divergence) -> Gate {
         "its code does not match its checkpoints: branch {branch}, step {index}, recorded \
          {recorded}, actual {actual}"
     );
-    gate("diverged", now, "an operator who resumes it after a deploy", None)
+    gate("diverged", now, "`tenure runs resume`, after code was deployed that matches", None)
 }
 
 fn closing(state: verdict::State, live_children: u32) -> Gate {

@@ -6,9 +6,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use store::{Resources, Spec};
-use verdict::{Name, Scope, Task, Text};
+use verdict::{Name, Scope, Task, TaskId, Text};
 use wire::Code;
 use wire::answers::{Envelope, Leases, Signal};
+use wire::limits::INTEGER_MAX;
 use wire::requests::LeaseRequest;
 
 use super::api_error::ApiError;
@@ -16,6 +17,7 @@ use super::app_state::AppState;
 use super::body::{API_BYTES_MAX, JsonBody};
 use super::delivery::Delivery;
 use super::queue_limit::check_queue;
+use super::records::{Page, envelope_page};
 use super::translate::{json, time};
 use crate::admit::{TokenScope, WorkerPrincipal, token};
 use crate::item::{Granted, Poll};
@@ -38,7 +40,7 @@ pub(super) async fn lease(
             "the API key became invalid while this call waited",
         ));
     }
-    let leases = granted.iter().map(|granted| envelope(&app, granted)).collect();
+    let leases = envelopes(&app, &granted).await?;
     let signals = signalled.iter().map(|task| Signal { task_id: task.to_string() }).collect();
     let answer = Leases { leases, signals, server_time: app.server_time() };
     if granted.is_empty() {
@@ -67,6 +69,37 @@ fn poll(scope: &Scope, request: LeaseRequest, wait: Duration) -> Poll {
     }
 }
 
+/// The envelopes of the grants. Where what a task recorded cannot be read, all grants are handed back: a worker without
+/// it would do recorded steps again.
+async fn envelopes(app: &AppState, granted: &[Granted]) -> Result<Vec<Envelope>, ApiError> {
+    let mut envelopes = Vec::with_capacity(granted.len());
+    for grant in granted {
+        match recorded(app, grant).await {
+            Ok(page) => envelopes.push(with_recorded(envelope(app, grant), page)),
+            Err(error) => {
+                app.coordinator.release(granted.iter().map(|it| (it.key(), it.lease())).collect());
+                return Err(error);
+            }
+        }
+    }
+    Ok(envelopes)
+}
+
+/// What the task has recorded; `None` for a plain task, without any read.
+async fn recorded(app: &AppState, granted: &Granted) -> Result<Option<Page>, ApiError> {
+    let Some(run) = granted.task.run.as_ref().filter(|run| run.checkpoints > 0) else {
+        return Ok(None);
+    };
+    let key = granted.key();
+    let reading = envelope_page(app.coordinator.browse(), &key, run);
+    app.read(Duration::ZERO, reading).await.map(Some)
+}
+
+fn with_recorded(envelope: Envelope, page: Option<Page>) -> Envelope {
+    let Some(Page { checkpoints, next_after }) = page else { return envelope };
+    Envelope { checkpoints, checkpoints_after: next_after, ..envelope }
+}
+
 fn envelope(app: &AppState, granted: &Granted) -> Envelope {
     let Granted { task, spec, at } = granted;
     let lease = task.lease().expect("a granted task has a lease");
@@ -89,7 +122,7 @@ fn envelope(app: &AppState, granted: &Granted) -> Envelope {
     } = spec;
     Envelope {
         task_id: task.id.to_string(),
-        run_id: task.id.run_name(),
+        run_id: task.run_id().run_name(),
         tenant_id: task.scope.tenant.to_string(),
         workspace_id: task.scope.workspace.to_string(),
         task_key: task_key.as_ref().unwrap_or(&task.kind).to_string(),
@@ -112,7 +145,21 @@ fn envelope(app: &AppState, granted: &Granted) -> Envelope {
         cancel_grace_period_ms: task.policy.cancel_grace.millis(),
         labels: labels.clone(),
         traceparent: app.coordinator.traceparent(granted),
+        seed: Some(task.policy.seed.unwrap_or_else(|| seed_of(task.id))),
+        parent_task_id: parent_of(task).map(|parent| parent.to_string()),
+        checkpoints: Vec::new(),
+        checkpoints_after: None,
     }
+}
+
+/// A seed for a task that was submitted without one: the random part of its id, as far as every JSON parser keeps it.
+pub(super) fn seed_of(id: TaskId) -> u64 {
+    id.as_u128() as u64 & INTEGER_MAX
+}
+
+fn parent_of(task: &Task) -> Option<TaskId> {
+    let lineage = task.run.as_ref()?.lineage.as_ref()?;
+    lineage.parent().map(|(parent, _)| parent)
 }
 
 fn token_scope(task: &Task) -> TokenScope {

@@ -40,8 +40,16 @@ struct QueueFigures {
 
 impl QueueFigures {
     fn of(depth: &QueueDepth, now: Time) -> Self {
-        let QueueDepth { scope, queue, ready, delayed, running, unfinished: _, oldest_ready_at } =
-            depth;
+        let QueueDepth {
+            scope,
+            queue,
+            ready,
+            delayed,
+            running,
+            unfinished: _,
+            runs: _,
+            oldest_ready_at,
+        } = depth;
         let labels = QueueLabels {
             tenant: scope.tenant.to_string(),
             workspace: scope.workspace.to_string(),
@@ -107,6 +115,7 @@ mod tests {
             delayed: 1,
             running: 2,
             unfinished: ready + 3,
+            runs: 0,
             oldest_ready_at: oldest_ready_at.map(Time::from_millis),
         }
     }

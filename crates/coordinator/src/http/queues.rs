@@ -33,8 +33,16 @@ pub(super) async fn queues(
 }
 
 fn view(depth: QueueDepth) -> QueueView {
-    let QueueDepth { scope: _, queue, ready, delayed, running, unfinished: _, oldest_ready_at } =
-        depth;
+    let QueueDepth {
+        scope: _,
+        queue,
+        ready,
+        delayed,
+        running,
+        unfinished: _,
+        runs: _,
+        oldest_ready_at,
+    } = depth;
     let oldest_ready_at = oldest_ready_at.map(time);
     QueueView { queue: queue.to_string(), ready, delayed, running, oldest_ready_at, pause: None }
 }

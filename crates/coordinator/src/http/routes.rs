@@ -19,9 +19,10 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::app_state::AppState;
 use super::{
-    audit, cancel, completed, errors, explain, health, heartbeat, heartbeats, history, keys, lease,
-    limits, metrics, middleware, openapi, pauses, queues, record, reports, retry, runs, set_aside,
-    signing, started, starts, submit, workers,
+    audit, cancel, checkpoint, checkpoints, children, completed, errors, explain, health,
+    heartbeat, heartbeats, history, keys, lease, limits, metrics, middleware, openapi, pauses,
+    queues, record, records, reports, retry, runs, set_aside, signals, signing, started, starts,
+    submit, workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -93,6 +94,10 @@ fn table() -> Vec<ServedRoute> {
         get("/v1/runs/{run}/history", Reader, Tenant, None, history::history),
         get("/v1/runs/{run}/record", Reader, Tenant, None, record::record),
         get("/v1/runs/{run}/explain", Reader, Tenant, None, explain::explain),
+        get("/v1/runs/{run}/steps", Reader, Tenant, None, records::steps),
+        get("/v1/runs/{run}/children", Reader, Tenant, None, children::children),
+        post("/v1/runs/{run}/signals", Client, Tenant, Some(NewWork), signals::send),
+        post("/v1/runs/{run}/resume", Client, Tenant, Some(NewWork), signals::resume),
         get("/v1/queues", Reader, Tenant, None, queues::queues),
         post("/v1/queues/{queue}/pause", Admin, Exempt, Some(NewWork), pauses::pause),
         post("/v1/queues/{queue}/resume", Admin, Exempt, Some(NewWork), pauses::resume),
@@ -101,6 +106,15 @@ fn table() -> Vec<ServedRoute> {
         post("/v1/tasks/{task}/started", TaskToken, Exempt, Some(Leased), started::started),
         post("/v1/tasks/{task}/heartbeat", TaskToken, Exempt, Some(Leased), heartbeat::heartbeat),
         post("/v1/tasks/{task}/completed", TaskToken, Exempt, Some(Leased), completed::completed),
+        post(
+            "/v1/tasks/{task}/checkpoints",
+            TaskToken,
+            Exempt,
+            Some(Leased),
+            checkpoint::checkpoint,
+        ),
+        get("/v1/tasks/{task}/checkpoints", TaskToken, Exempt, None, checkpoint::list),
+        post("/v1/checkpoints", LeaseHolder, Exempt, Some(Leased), checkpoints::checkpoints),
         post("/v1/reports", LeaseHolder, Exempt, Some(Leased), reports::reports),
         post("/v1/starts", LeaseHolder, Exempt, Some(Leased), starts::starts),
         post("/v1/heartbeats", LeaseHolder, Exempt, Some(Leased), heartbeats::heartbeats),

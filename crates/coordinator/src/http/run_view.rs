@@ -5,11 +5,16 @@ use store::{
     TaskOverview,
 };
 use verdict::event::Submitted;
-use verdict::{CancelRequest, Done, End, Event, Fault, Name, Phase, Policy, Subject, Task, Text};
-use wire::answers::{Lease, RefusedCall, RetryPolicy, Run, RunError};
+use verdict::run::RunEvent;
+use verdict::{
+    CancelRequest, Done, End, Event, Fault, Name, Phase, Policy, Subject, Task, TaskId, Text,
+};
+use wire::answers::{DurableView, Lease, RefusedCall, RetryPolicy, Run, RunError};
 use wire::names::RETRY_OF_LABEL;
 
 use super::app_state::AppState;
+use super::durable_view::{durable_view, parent_view};
+use super::lease::seed_of;
 use super::translate::{category, json, state, time, worker_verdict};
 
 /// Reads a run's submission from its first history entry: an ended task keeps no policy.
@@ -22,6 +27,10 @@ pub(super) async fn submitted(app: &AppState, key: &TaskKey) -> Result<Option<Su
 fn submission(first: Entry) -> Option<Submitted> {
     first.events.into_iter().find_map(|event| match event {
         Event::Submitted(submitted) => Some(*submitted),
+        Event::Run(event) => match *event {
+            RunEvent::Spawned { submitted, .. } => Some(*submitted),
+            _ => None,
+        },
         _ => None,
     })
 }
@@ -38,12 +47,12 @@ pub(super) fn full_view(overview: TaskOverview, now: wire::Time) -> Option<Run> 
 
 /// The view of one run. `None` for a subject that does not exist.
 fn view(found: &StoredTask, submitted: Option<&Submitted>, now: wire::Time) -> Option<Run> {
-    let run = match &found.subject {
+    let (run, id) = match &found.subject {
         Subject::Absent => return None,
-        Subject::Live(task) => with_policy(live(task, now), &task.policy),
-        Subject::Done(done) => ended(done, now),
+        Subject::Live(task) => (with_policy(live(task, now), &task.policy, task.id), task.id),
+        Subject::Done(done) => (ended(done, now), done.id),
     };
-    Some(with_submission(with_spec(run, &found.spec), submitted))
+    Some(with_submission(with_spec(run, &found.spec), submitted, id))
 }
 
 /// A run in a list, with the requested bodies.
@@ -112,6 +121,9 @@ fn live(task: &Task, now: wire::Time) -> Run {
         input: None,
         refused: Vec::new(),
         server_time: now,
+        parent: parent_view(task.run.as_deref()),
+        durable: durable_view(task.run.as_deref(), Some(&task.phase)),
+        children: Vec::new(),
     }
 }
 
@@ -173,6 +185,9 @@ fn ended(done: &Done, now: wire::Time) -> Run {
         input: None,
         refused: Vec::new(),
         server_time: now,
+        parent: parent_view(done.run.as_deref()),
+        durable: durable_view(done.run.as_deref(), None),
+        children: Vec::new(),
     }
 }
 
@@ -201,14 +216,14 @@ fn with_spec(run: Run, spec: &Spec) -> Run {
     }
 }
 
-fn with_submission(run: Run, submitted: Option<&Submitted>) -> Run {
+fn with_submission(run: Run, submitted: Option<&Submitted>, id: TaskId) -> Run {
     let Some(submitted) = submitted else { return run };
     let run_at = Some(time(submitted.due)).filter(|due| *due > run.created_at);
-    with_policy(Run { run_at, ..run }, &submitted.policy)
+    with_policy(Run { run_at, ..run }, &submitted.policy, id)
 }
 
 /// The settings that the rules apply. `timeoutMs` is shown with the resources, where it was submitted.
-fn with_policy(run: Run, policy: &Policy) -> Run {
+fn with_policy(run: Run, policy: &Policy, id: TaskId) -> Run {
     let Policy {
         lease,
         heartbeat_every,
@@ -221,6 +236,7 @@ fn with_policy(run: Run, policy: &Policy) -> Run {
         deadline,
         seed,
     } = policy;
+    let sent = seed.unwrap_or_else(|| seed_of(id));
     Run {
         max_attempts: *failures_max,
         lost_max: Some(*lost_max),
@@ -230,6 +246,7 @@ fn with_policy(run: Run, policy: &Policy) -> Run {
         retry: Some(RetryPolicy { base_ms: retry_base.millis(), cap_ms: retry_cap.millis() }),
         deadline: deadline.map(time),
         seed: *seed,
+        durable: run.durable.map(|durable| DurableView { seed: Some(sent), ..durable }),
         ..run
     }
 }

@@ -9,11 +9,12 @@ use store::{Bodies, Browse, Failure, Filter, LabelFilter, StoredTask, TaskKey, T
 use verdict::State as TaskState;
 use wire::answers::{Run, RunList};
 use wire::limits::PAGE_ITEMS_DEFAULT;
-use wire::requests::{Included, LabelQuery, ListRuns, WaitMs};
+use wire::requests::{GetRun, Included, LabelQuery, ListRuns};
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
+use super::children::tree;
 use super::queue_limit::check_queue;
 use super::run_view::{full_view, list_view};
 use super::translate::{category_filter, instant, query, query_with_repeated, state_filter};
@@ -30,11 +31,18 @@ pub(super) async fn show(
     RunPath(run): RunPath,
     uri: Uri,
 ) -> Result<Json<Run>, ApiError> {
-    let WaitMs { wait_ms } = query(&uri)?;
+    let GetRun { wait_ms, tree: descendants } = query(&uri)?;
     let wait = Duration::from_millis(wait_ms.unwrap_or(0));
     let key = TaskKey { scope: principal.scope().clone(), id: run };
     let run = app.read(wait, find(&app, &key, wait)).await?;
-    run.map(Json).ok_or_else(ApiError::run_not_found)
+    let run = run.ok_or_else(ApiError::run_not_found)?;
+    let max = descendants.unwrap_or(0) as usize;
+    if max == 0 || run.durable.is_none() {
+        return Ok(Json(run));
+    }
+    let reading = tree(app.coordinator.browse(), &key, max);
+    let children = app.read(Duration::ZERO, reading).await?;
+    Ok(Json(Run { children, ..run }))
 }
 
 /// The run when it has ended, or its state when the wait is over. Does not wait for a missing run.
@@ -119,6 +127,7 @@ fn filter(cursors: &Cursors<'_>, query: ListRuns) -> Result<Filter, ApiError> {
         until,
         worker,
         category,
+        children,
         limit,
         cursor,
         include,
@@ -141,6 +150,7 @@ fn filter(cursors: &Cursors<'_>, query: ListRuns) -> Result<Filter, ApiError> {
         labels: labels.map(label_filter).collect(),
         worker: worker.map(Into::into),
         category: category.and_then(category_filter),
+        children: children.unwrap_or(false),
         before: [before, until].into_iter().flatten().min(),
         from: since.map(|since| ids::first_task_at(instant(since))),
         limit: limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize,

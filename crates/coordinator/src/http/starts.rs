@@ -1,90 +1,82 @@
-//! `POST /v1/starts`: many starts in one call, one answer each. A bad item never affects the others.
+//! `POST /v1/starts`: many starts in one call, one answer each.
 
 use axum::Json;
 use axum::extract::State;
 use store::TaskKey;
-use verdict::request;
+use verdict::Request;
+use verdict::request::{self, Caller};
 use wire::answers::{StartAnswer, StartAnswers, StartedAck};
 use wire::requests::StartItem;
-use wire::{FieldError, parse_batch};
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::body::{JsonBody, LARGE_BYTES_MAX};
-use super::caller::{caller, verify};
-use super::reports::{check_scope, split};
+use super::item_batch::{BatchedCall, Identity, OK, RefusedItem, Sent, answer_all};
 use super::started::acknowledge;
-use super::token_grace::TokenGrace;
 use super::translate::instant;
 use crate::admit::LeaseHolderPrincipal;
-
-/// A batch answers 200, whatever the outcome of its items.
-const OK: u16 = 200;
+use crate::item::{Item, Reply};
 
 pub(super) async fn starts(
     State(app): State<AppState>,
     principal: LeaseHolderPrincipal,
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
 ) -> Result<Json<StartAnswers>, ApiError> {
-    let items: Vec<Result<StartItem, FieldError>> = parse_batch(&body)?;
-    let mut asked = Vec::new();
-    let mut token_grace = TokenGrace::default();
-    let mut named = Vec::new();
-    for item in items {
-        let task_id = item.as_ref().map_or_else(|_| String::new(), |item| item.task_id.clone());
-        let prepared = match item {
-            Ok(item) => prepare(&app, &principal, item, &mut token_grace).await,
-            Err(error) => Err(error.into()),
-        };
-        named.push((task_id, prepared.map(|pair| asked.push(pair))));
+    let answers = answer_all::<StartCall>(&app, &principal, &body).await?;
+    Ok(Json(StartAnswers { answers, server_time: app.server_time() }))
+}
+
+struct StartCall;
+
+impl BatchedCall for StartCall {
+    type Item = StartItem;
+    type Rest = Option<wire::Time>;
+    type Memo = ();
+    type Answer = StartAnswer;
+
+    fn split(item: StartItem) -> (Identity, Option<wire::Time>) {
+        let StartItem { task_id, task_token, attempt, worker_id, started_at } = item;
+        (Identity { task_id, task_token, attempt, worker_id }, started_at)
     }
-    let mut replies = app.decided(app.coordinator.starts(asked)).await?.into_iter();
-    let answers = named.into_iter().map(|(task_id, prepared)| {
-        let answered =
-            prepared.and_then(|()| acknowledge(replies.next().expect("every start has a reply")));
-        answered.map_or_else(|no| refused(&task_id, no), |ack| begun(&task_id, ack))
-    });
-    Ok(Json(StartAnswers { answers: answers.collect(), server_time: app.server_time() }))
-}
 
-/// The same checks as for a single call, in the same order.
-async fn prepare(
-    app: &AppState,
-    principal: &LeaseHolderPrincipal,
-    item: StartItem,
-    token_grace: &mut TokenGrace,
-) -> Result<(TaskKey, request::Started), ApiError> {
-    let StartItem { task_id, task_token, attempt, worker_id, started_at } = item;
-    let token = verify(app, &task_token, token_grace).await?;
-    let (key, caller) = caller(&token, &task_id, attempt, &worker_id)?;
-    check_scope(principal, &key)?;
-    Ok((key, request::Started { caller, claimed_at: started_at.map(instant) }))
-}
-
-fn begun(task_id: &str, ack: StartedAck) -> StartAnswer {
-    let StartedAck { acknowledged: _, verdict, server_time: _ } = ack;
-    StartAnswer {
-        task_id: task_id.to_owned(),
-        status: OK,
-        verdict: Some(verdict),
-        ..StartAnswer::default()
+    fn translate(
+        _: &AppState,
+        key: TaskKey,
+        caller: Caller,
+        started_at: Option<wire::Time>,
+    ) -> Result<(Item, ()), ApiError> {
+        let started = request::Started { caller, claimed_at: started_at.map(instant) };
+        Ok((Item::About { key, request: Request::Started(started) }, ()))
     }
-}
 
-fn refused(task_id: &str, error: ApiError) -> StartAnswer {
-    let verdict = error.worker_verdict();
-    let ApiError { code, message, verdict: _, state, attempts, field, retry_after: _, by: _ } =
-        error;
-    let (expected_attempt, received_attempt) = split(attempts);
-    StartAnswer {
-        task_id: task_id.to_owned(),
-        status: code.status(),
-        verdict,
-        state,
-        error: Some(code.as_str().to_owned()),
-        message: Some(message),
-        field,
-        expected_attempt,
-        received_attempt,
+    async fn answer(_: &AppState, sent: &Sent<()>, reply: Reply) -> Result<StartAnswer, ApiError> {
+        let StartedAck { acknowledged: _, verdict, server_time: _ } = acknowledge(reply)?;
+        let task_id = sent.task_id.clone();
+        Ok(StartAnswer { task_id, status: OK, verdict: Some(verdict), ..StartAnswer::default() })
+    }
+
+    fn refused(refused: RefusedItem) -> StartAnswer {
+        let RefusedItem {
+            task_id,
+            status,
+            verdict,
+            state,
+            error,
+            message,
+            field,
+            expected_attempt,
+            received_attempt,
+        } = refused;
+        StartAnswer {
+            task_id,
+            status,
+            verdict,
+            state,
+            error,
+            message,
+            field,
+            expected_attempt,
+            received_attempt,
+        }
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn state(state: verdict::State) -> wire::State {
         verdict::State::Failed => wire::State::Failed,
         verdict::State::Halted => wire::State::Halted,
         verdict::State::Cancelled => wire::State::Cancelled,
-        verdict::State::Waiting => unreachable!("no route makes durable runs yet"),
+        verdict::State::Waiting => wire::State::Waiting,
     }
 }
 
@@ -58,6 +58,7 @@ pub(super) fn state_filter(state: wire::State) -> verdict::State {
         wire::State::Failed => verdict::State::Failed,
         wire::State::Halted => verdict::State::Halted,
         wire::State::Cancelled => verdict::State::Cancelled,
+        wire::State::Waiting => verdict::State::Waiting,
     }
 }
 
@@ -85,9 +86,8 @@ pub(super) fn attempt_outcome(outcome: verdict::AttemptOutcome) -> wire::Attempt
         verdict::AttemptOutcome::Undelivered => wire::AttemptOutcome::Undelivered,
         verdict::AttemptOutcome::Revoked => wire::AttemptOutcome::Revoked,
         verdict::AttemptOutcome::Released => wire::AttemptOutcome::Released,
-        verdict::AttemptOutcome::Suspended | verdict::AttemptOutcome::Diverged => {
-            unreachable!("no route makes durable runs yet")
-        }
+        verdict::AttemptOutcome::Suspended => wire::AttemptOutcome::Suspended,
+        verdict::AttemptOutcome::Diverged => wire::AttemptOutcome::Diverged,
     }
 }
 

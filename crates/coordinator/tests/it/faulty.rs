@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use store::{
     Administration, Backlog, Batch, Change, Claimable, CommitFailure, Decided, EndedPosition,
     EndedTask, Failure, FailureKind, Found, Loaded, Lookup, PausedQueues, Plan, PolledQueues,
-    RunsOn, Selection, Store, StoreStatus, TaskWithSpec, Want, Writer,
+    RunsOn, Selection, Store, StoreStatus, TaskKey, TaskWithSpec, Want, Writer,
 };
 use storetest::memory::MemoryBrowse;
 use storetest::{ManualClock, MemoryStore};
@@ -298,6 +298,10 @@ impl Batch for FaultyBatch<'_> {
         let selected = self.inner.select(selection, limit).await?;
         self.faults.legible(selected.iter())?;
         Ok(selected)
+    }
+
+    async fn addressees(&mut self, now: Time, limit: usize) -> Result<Vec<TaskKey>, Failure> {
+        self.inner.addressees(now, limit).await
     }
 
     async fn ended(

@@ -3,11 +3,13 @@
 mod backoff;
 mod carry;
 mod crowds;
+mod durable_peers;
 mod faults;
 mod faulty;
 mod harness;
 mod http;
 mod idle_polls;
+mod messages;
 mod peers;
 mod retention;
 mod rules;

@@ -13,6 +13,7 @@ use verdict::{
 
 use super::Unreadable;
 use super::forms::EventForm;
+use super::run_delta::{self, RunDelta};
 use super::scalars::as_number;
 
 /// What the rules added to the request.
@@ -47,6 +48,7 @@ enum Delta {
 #[serde(untagged)]
 enum WrittenEvent<'a> {
     Delta(Delta),
+    Run(RunDelta),
     Whole(#[serde(with = "EventForm")] &'a Event),
 }
 
@@ -54,15 +56,22 @@ enum WrittenEvent<'a> {
 #[serde(untagged)]
 enum ReadEvent {
     Delta(Delta),
+    Run(RunDelta),
     Whole(#[serde(with = "EventForm")] Event),
 }
 
 /// Writes the events of one entry, without what its request says.
 pub(crate) fn write(request: &Request, events: &[Event]) -> String {
-    let shorten =
-        |event| delta_of(request, event).map_or(WrittenEvent::Whole(event), WrittenEvent::Delta);
-    let written: Vec<WrittenEvent<'_>> = events.iter().map(shorten).collect();
+    let written: Vec<WrittenEvent<'_>> =
+        events.iter().map(|event| shorten(request, event)).collect();
     serde_json::to_string(&written).expect("forms have only text keys")
+}
+
+fn shorten<'a>(request: &Request, event: &'a Event) -> WrittenEvent<'a> {
+    if let Some(delta) = run_delta::delta_of(request, event) {
+        return WrittenEvent::Run(delta);
+    }
+    delta_of(request, event).map_or(WrittenEvent::Whole(event), WrittenEvent::Delta)
 }
 
 /// Reads what [`write`] wrote; the row's task and request supply what was left out.
@@ -70,13 +79,15 @@ pub(crate) fn read(task: TaskId, request: &Request, text: &str) -> Result<Vec<Ev
     let unreadable = |source| Unreadable { what: "list of events", source };
     let found: Vec<ReadEvent> = serde_json::from_str(text).map_err(unreadable)?;
     let rebuild = |found| match found {
-        ReadEvent::Whole(event) => Ok(event),
-        ReadEvent::Delta(delta) => rebuild(task, request, delta).ok_or_else(|| {
-            let what = "the event cannot be rebuilt from its request";
-            unreadable(serde::de::Error::custom(what))
-        }),
+        ReadEvent::Whole(event) => Some(event),
+        ReadEvent::Delta(delta) => rebuild(task, request, delta),
+        ReadEvent::Run(delta) => run_delta::rebuild(request, &delta),
     };
-    found.into_iter().map(rebuild).collect()
+    let known = |found| {
+        let what = "the event cannot be rebuilt from its request";
+        rebuild(found).ok_or_else(|| unreadable(serde::de::Error::custom(what)))
+    };
+    found.into_iter().map(known).collect()
 }
 
 fn delta_of(request: &Request, event: &Event) -> Option<Delta> {

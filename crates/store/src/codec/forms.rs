@@ -12,6 +12,7 @@ use verdict::{
     State, TaskId, Text, Time, Waiting,
 };
 
+use super::run_forms;
 use super::scalars::{as_number, as_text};
 use crate::row::{Renewals, Resources};
 
@@ -27,12 +28,12 @@ pub(super) enum RequestForm {
     Sweep,
     Undelivered(#[serde(with = "UndeliveredForm")] Undelivered),
     Extend(#[serde(with = "ExtendForm")] Extend),
-    Run(#[serde(with = "not_stored")] Box<RunRequest>),
+    Run(#[serde(with = "run_forms::boxed_run_request")] Box<RunRequest>),
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Submit")]
-struct SubmitForm {
+pub(super) struct SubmitForm {
     #[serde(with = "as_text")]
     id: TaskId,
     #[serde(with = "ScopeForm")]
@@ -74,7 +75,7 @@ struct GrantForm {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Caller")]
-struct CallerForm {
+pub(super) struct CallerForm {
     #[serde(with = "as_text")]
     worker: Name,
     attempt: u32,
@@ -116,7 +117,7 @@ struct ReportForm {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Outcome", rename_all = "snake_case")]
-enum OutcomeForm {
+pub(super) enum OutcomeForm {
     Succeeded {
         #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
         output: Option<Json>,
@@ -131,7 +132,7 @@ enum OutcomeForm {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Cancel")]
-struct CancelForm {
+pub(super) struct CancelForm {
     #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     reason: Option<Text>,
     #[serde(with = "CancelModeForm", rename = "manner")]
@@ -140,7 +141,7 @@ struct CancelForm {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "CancelMode")]
-enum CancelModeForm {
+pub(super) enum CancelModeForm {
     #[serde(rename = "ask")]
     Graceful,
     #[serde(rename = "force")]
@@ -204,12 +205,12 @@ pub(super) enum EventForm {
         next: Next,
     },
     Ended(#[serde(with = "EndForm")] End),
-    Run(#[serde(with = "not_stored")] Box<RunEvent>),
+    Run(#[serde(with = "run_forms::boxed_run_event")] Box<RunEvent>),
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Submitted")]
-struct SubmittedForm {
+pub(super) struct SubmittedForm {
     #[serde(with = "as_text")]
     id: TaskId,
     #[serde(with = "ScopeForm")]
@@ -265,12 +266,12 @@ enum NextForm {
         due: Time,
     },
     End(#[serde(with = "EndForm")] End),
-    Wait(#[serde(with = "not_stored")] Box<Waiting>),
+    Wait(#[serde(with = "run_forms::boxed_waiting")] Box<Waiting>),
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "End")]
-struct EndForm {
+pub(super) struct EndForm {
     #[serde(with = "as_text")]
     state: State,
     #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
@@ -362,29 +363,13 @@ pub(super) struct ResourcesForm {
     timeout_ms: Option<u64>,
 }
 
-/// Durable runs have no stored form yet. A decision about one must not be written without what it says: writing it is a
-/// defect, and no store has one to read.
-mod not_stored {
-    use super::*;
-
-    const WHAT: &str = "durable runs have no stored form";
-
-    pub(super) fn serialize<T, S: Serializer>(_: &T, _: S) -> Result<S::Ok, S::Error> {
-        Err(serde::ser::Error::custom(WHAT))
-    }
-
-    pub(super) fn deserialize<'de, T, D: Deserializer<'de>>(_: D) -> Result<T, D::Error> {
-        Err(serde::de::Error::custom(WHAT))
-    }
-}
-
 /// A remote form inside an `Option`.
 macro_rules! optional {
     ($module:ident, $type:ty, $form:literal) => {
-        mod $module {
+        pub(super) mod $module {
             use super::*;
 
-            pub(super) fn serialize<S: Serializer>(
+            pub(in super::super) fn serialize<S: Serializer>(
                 value: &Option<$type>,
                 to: S,
             ) -> Result<S::Ok, S::Error> {
@@ -393,7 +378,7 @@ macro_rules! optional {
                 value.as_ref().map(Form).serialize(to)
             }
 
-            pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+            pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
                 from: D,
             ) -> Result<Option<$type>, D::Error> {
                 #[derive(Deserialize)]
@@ -403,24 +388,26 @@ macro_rules! optional {
         }
     };
 }
+pub(super) use optional;
 
 optional!(optional_fault, Fault, "FaultForm");
 optional!(optional_progress, Progress, "ProgressForm");
+optional!(optional_resources, Resources, "ResourcesForm");
 
 /// A remote form inside a `Box`.
 macro_rules! boxed {
     ($module:ident, $type:ty, $form:ty) => {
-        mod $module {
+        pub(super) mod $module {
             use super::*;
 
-            pub(super) fn serialize<S: Serializer>(
+            pub(in super::super) fn serialize<S: Serializer>(
                 value: &$type,
                 to: S,
             ) -> Result<S::Ok, S::Error> {
                 <$form>::serialize(value, to)
             }
 
-            pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+            pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
                 from: D,
             ) -> Result<Box<$type>, D::Error> {
                 <$form>::deserialize(from).map(Box::new)
@@ -428,6 +415,7 @@ macro_rules! boxed {
         }
     };
 }
+pub(super) use boxed;
 
 boxed!(boxed_submitted, Submitted, SubmittedForm);
 boxed!(boxed_closed, ClosedAttempt, ClosedForm);

@@ -29,6 +29,8 @@ const SUBMITTED: u8 = 1;
 const GRANTED: u8 = 2;
 const SUCCEEDED: u8 = 3;
 const STARTED: u8 = 4;
+/// The request as JSON, and the events without what it says.
+const DELTA: u8 = 5;
 
 /// Whether there was room for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +149,10 @@ fn pack(to: &mut PackWriter<'_>, task: TaskId, entry: &Entry) {
             pack_caller(to, &asked.caller);
             to.optional(asked.claimed_at, PackWriter::time);
         }
+        (DELTA, request, events) => {
+            to.text(&request.write());
+            to.text(&delta::write(request, events));
+        }
         _ => {
             to.text(&entry.request.write());
             to.text(&entry.events.write());
@@ -158,6 +164,7 @@ fn pack(to: &mut PackWriter<'_>, task: TaskId, entry: &Entry) {
 fn form(task: TaskId, entry: &Entry) -> u8 {
     match (&entry.request, entry.events.as_slice()) {
         (Request::Started(_), [Event::Started]) => STARTED,
+        (Request::Run(_), _) => DELTA,
         (request, [event]) if delta::is_derivable(request, event) => match event {
             Event::Submitted(said) if said.id == task => SUBMITTED,
             Event::Granted { .. } => GRANTED,
@@ -170,10 +177,15 @@ fn form(task: TaskId, entry: &Entry) -> u8 {
 
 fn unpack(mut from: PackReader<'_>, task: TaskId) -> Result<Entry, Unreadable> {
     let head = unpack_head(&mut from).ok_or_else(unreadable)?;
-    let (request, events) = if head.form == WHOLE {
+    let (request, events) = if head.form == WHOLE || head.form == DELTA {
         let texts = || Some((from.text()?, from.text()?));
         let (request, events) = { texts }().ok_or_else(unreadable)?;
-        (Request::read(request)?, Vec::<Event>::read(events)?)
+        let request = Request::read(request)?;
+        let events = match head.form {
+            DELTA => delta::read(task, &request, events)?,
+            _ => Vec::<Event>::read(events)?,
+        };
+        (request, events)
     } else {
         let (request, event) = unpack_delta(&mut from, head.form, task).ok_or_else(unreadable)?;
         (request, vec![event])

@@ -2,15 +2,18 @@
 //! different rows have different bytes. A task has the cells of its columns ([`crate::tables`]); a new field of an
 //! administrative row does not compile until it is added here.
 
+use verdict::run::Checkpoint;
 use verdict::{ClosedAttempt, Digest, Done, Name, Scope, Subject, Task, Time};
 
 use crate::administration::{ApiKey, Audit, Audited, Seal, TenantLimits};
 use crate::cells::{Cells, TaskIdentity};
 use crate::codec::payload_digest::digest_payloads;
 use crate::row::{Entry, Refused, StoredTask};
+use crate::runs::{MessageKey, SavedMessage, StoredChild, StoredSignal};
 use crate::tables::{
-    Attempt, Created, DoneState, HistoryEntry, LiveLease, LiveState, LiveWake, Names, Priority,
-    Refusal, Specification, Terms,
+    Attempt, CheckpointColumns, ChildColumns, Created, DoneRun, DoneState, HistoryEntry, LiveLease,
+    LiveRun, LiveState, LiveWake, MessageColumns, MessageKeyColumns, Names, Priority, Refusal,
+    SignalColumns, Specification, Terms,
 };
 
 #[derive(Default)]
@@ -43,6 +46,32 @@ impl CanonicalBytes {
     pub(super) fn of_refusal(refused: &Refused) -> Self {
         let mut canonical = Self::default();
         Refusal::write(&mut canonical, refused);
+        canonical
+    }
+
+    pub(super) fn of_checkpoint(checkpoint: &Checkpoint) -> Self {
+        let mut canonical = Self::default();
+        CheckpointColumns::write(&mut canonical, checkpoint);
+        canonical
+    }
+
+    pub(super) fn of_child(child: &StoredChild) -> Self {
+        let mut canonical = Self::default();
+        ChildColumns::write(&mut canonical, child);
+        canonical
+    }
+
+    pub(super) fn of_signal(stored: &StoredSignal) -> Self {
+        let mut canonical = Self::default();
+        SignalColumns::write(&mut canonical, &stored.signal, stored.is_taken);
+        canonical
+    }
+
+    pub(super) fn of_message(saved: &SavedMessage) -> Self {
+        let MessageKey { to, from, number } = saved.key();
+        let mut canonical = Self::default();
+        MessageKeyColumns::write(&mut canonical, &to, from, number.entry, number.index);
+        MessageColumns::write(&mut canonical, saved);
         canonical
     }
 
@@ -88,12 +117,14 @@ impl CanonicalBytes {
         Terms::write(self, Some(&task.policy));
         LiveState::write(self, task);
         LiveLease::write(self, task);
+        LiveRun::write(self, task);
         LiveWake::write(self, task);
     }
 
     fn done(&mut self, done: &Done) {
         self.identity(TaskIdentity::done(done));
         DoneState::write(self, done);
+        DoneRun::write(self, done.run.as_deref());
     }
 
     fn identity(&mut self, task: TaskIdentity<'_>) {

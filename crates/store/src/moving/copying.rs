@@ -13,6 +13,7 @@ use crate::pauses::PauseChange;
 use crate::row::{
     Change, IdempotencyKey, KeyOwner, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
+use crate::runs::{MessageChanges, SavedMessage};
 use crate::seam::{Batch, Decided, Loaded, Lookup, Store, Writer};
 
 /// Copies everything. Returns a summary of what was sent, and the source's time.
@@ -40,6 +41,7 @@ pub(super) async fn copy<S: Store, D: Store>(
         faultpoint::point!("move.page");
         watch(Stage::Copying(summary.tasks()));
     }
+    copy_messages(from.browse(), &mut writer, &mut summary).await?;
     copy_administration(from.browse(), &mut writer, &mut summary).await?;
     Ok((summary.done(), at))
 }
@@ -68,7 +70,8 @@ async fn write_page<W: Writer>(
     let mut changes = Vec::new();
     let mut refused: Vec<Refused> = Vec::new();
     for (found, parts) in page {
-        let TaskRows { history, attempts, refused: refusals } = parts;
+        // Checkpoints, children and signals follow from the history.
+        let TaskRows { history, attempts, refused: refusals, .. } = parts;
         refused.extend(refusals);
         changes.push(Change {
             before: None,
@@ -96,6 +99,32 @@ async fn commit<B: Batch>(batch: B) -> Result<(), Failure> {
     batch.commit().await.map_err(|failure| match failure {
         CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure) => failure,
     })
+}
+
+async fn copy_messages<B: Browse, W: Writer>(
+    from: &B,
+    writer: &mut W,
+    summary: &mut SummaryBuilder,
+) -> Result<(), MoveFailure> {
+    let mut after = None;
+    loop {
+        let page = from.saved_messages(after.as_ref(), PAGE).await.map_err(MoveFailure::Source)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some(last.key());
+        page.iter().for_each(|saved| summary.message(saved));
+        write_messages(writer, page).await.map_err(MoveFailure::Destination)?;
+    }
+}
+
+async fn write_messages<W: Writer>(
+    writer: &mut W,
+    saved: Vec<SavedMessage>,
+) -> Result<(), Failure> {
+    let mut batch = writer.begin().await?;
+    batch.moment().await?;
+    let messages = MessageChanges { saved, ..MessageChanges::default() };
+    batch.save(Decided { messages, ..Decided::default() }).await?;
+    commit(batch).await
 }
 
 pub(super) fn key_of(found: &StoredTask) -> Option<IdempotencyKey> {

@@ -14,6 +14,7 @@ use crate::browse::{self, Browse, ScanDepth};
 use crate::failure::Failure;
 use crate::pauses::PausedQueues;
 use crate::row::{IdempotencyKey, KeyOwner, StoredTask, TaskBundle, TaskRows};
+use crate::runs::SavedMessage;
 use crate::seam::Store;
 
 /// Counts of rows, and their digest.
@@ -24,6 +25,10 @@ pub struct StoreSummary {
     pub decisions: u64,
     pub attempts: u64,
     pub refusals: u64,
+    /// Checkpoints, children and signals of durable runs.
+    pub run_records: u64,
+    /// Saved messages between tasks.
+    pub messages: u64,
     /// Idempotency keys that no other task may use at the time of the summary.
     pub keys: u64,
     pub api_keys: u64,
@@ -46,6 +51,8 @@ impl StoreSummary {
             ("decisions", self.decisions, other.decisions),
             ("attempts", self.attempts, other.attempts),
             ("refusals", self.refusals, other.refusals),
+            ("records of durable runs", self.run_records, other.run_records),
+            ("saved messages", self.messages, other.messages),
             ("idempotency keys", self.keys, other.keys),
             ("API keys", self.api_keys, other.api_keys),
             ("limits", self.limits, other.limits),
@@ -83,6 +90,8 @@ impl SummaryBuilder {
             decisions: 0,
             attempts: 0,
             refusals: 0,
+            run_records: 0,
+            messages: 0,
             keys: 0,
             api_keys: 0,
             limits: 0,
@@ -106,9 +115,13 @@ impl SummaryBuilder {
         summary.decisions += parts.decisions.count;
         summary.attempts += parts.attempts.count;
         summary.refusals += parts.refusals.count;
+        summary.run_records += parts.run_records.count;
         summary.keys += owned_keys(std::slice::from_ref(found), self.at).len() as u64;
         self.add(CanonicalBytes::of_task(found));
-        for series in [parts.decisions, parts.attempts, parts.refusals] {
+        let mut all = vec![parts.decisions, parts.attempts, parts.refusals];
+        // A store without durable runs keeps the digest that it had before there were any.
+        all.extend(Some(parts.run_records).filter(|series| series.count > 0));
+        for series in all {
             self.summary.digest = Digest::of(&[self.summary.digest.bytes(), series.digest.bytes()]);
         }
     }
@@ -127,6 +140,11 @@ impl SummaryBuilder {
             self.summary.pauses += 1;
             self.add_digest(pause.fingerprint());
         }
+    }
+
+    pub(super) fn message(&mut self, saved: &SavedMessage) {
+        self.summary.messages += 1;
+        self.add(CanonicalBytes::of_message(saved));
     }
 
     pub(super) fn record(&mut self, record: &Audited) {
@@ -152,6 +170,7 @@ pub(super) struct TaskSummary {
     decisions: Series,
     attempts: Series,
     refusals: Series,
+    run_records: Series,
 }
 
 /// Rows of one kind: their number, and one digest over all of them, independent of paging.
@@ -163,7 +182,8 @@ struct Series {
 impl TaskSummary {
     pub(super) fn new() -> Self {
         let series = || Series { count: 0, digest: Digest::of(&[]) };
-        Self { decisions: series(), attempts: series(), refusals: series() }
+        let (decisions, attempts) = (series(), series());
+        Self { decisions, attempts, refusals: series(), run_records: series() }
     }
 
     pub(super) fn of(whole: &TaskRows) -> Self {
@@ -180,6 +200,10 @@ impl TaskSummary {
         part.refused
             .iter()
             .for_each(|refused| self.refusals.add(CanonicalBytes::of_refusal(refused)));
+        let checkpoints = part.checkpoints.iter().map(CanonicalBytes::of_checkpoint);
+        let children = part.children.iter().map(CanonicalBytes::of_child);
+        let signals = part.signals.iter().map(CanonicalBytes::of_signal);
+        checkpoints.chain(children).chain(signals).for_each(|row| self.run_records.add(row));
     }
 }
 
@@ -210,6 +234,7 @@ pub async fn summarize<B: Browse>(browse: &B, at: Time) -> Result<StoreSummary, 
         after = Some(last.task.key().id);
         count(browse, &page, &mut summary).await?;
     }
+    add_messages(browse, &mut summary).await?;
     add_administration(browse, &mut summary).await?;
     Ok(summary.done())
 }
@@ -234,6 +259,16 @@ async fn count<B: Browse>(
         summary.task(found, task_summary);
     }
     Ok(())
+}
+
+async fn add_messages<B: Browse>(browse: &B, summary: &mut SummaryBuilder) -> Result<(), Failure> {
+    let mut after = None;
+    loop {
+        let page = browse.saved_messages(after.as_ref(), PAGE).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some(last.key());
+        page.iter().for_each(|saved| summary.message(saved));
+    }
 }
 
 async fn add_administration<B: Browse>(
@@ -277,6 +312,7 @@ pub(super) async fn summarize_copy<D: Store>(
         count(browse, &page, &mut summary).await.map_err(MoveFailure::Destination)?;
         watch(Stage::Comparing(summary.tasks()));
     }
+    add_messages(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     add_administration(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     Ok(summary.done())
 }

@@ -5,13 +5,16 @@
 //! is submitted and granted in the same batch is written once.
 //!
 //! In this folder: the writer that begins batches, what a batch looks up by name, the rows that it has pending, the
-//! statements that write them, the commit with its marker, and the quota that a batch locks.
+//! statements that write them, messages between tasks, the commit with its marker, and the quota that a batch locks.
 
 pub(super) mod column_batch;
 pub(super) mod commit;
 mod lookup;
+pub(super) mod messages;
 pub(super) mod pending_writes;
 pub(super) mod quota;
+mod run_lookup;
+pub(super) mod run_writes;
 pub(super) mod writer;
 pub(super) mod writes;
 
@@ -31,8 +34,10 @@ use super::ready::read_throttle::ReadThrottle;
 use super::scopes::Scopes;
 use crate::failure::{CommitFailure, Failure};
 use crate::pauses::PausedQueues;
-use crate::row::{Backlog, EndedPosition, EndedTask, Spec, TaskWithSpec, Want};
-use crate::seam::{Batch, Claimable, Decided, Found, Lookup, Plan, PolledQueues, Selection};
+use crate::row::{Backlog, EndedPosition, EndedTask, Spec, TaskKey, TaskWithSpec, Want};
+use crate::seam::{
+    Batch, Claimable, Decided, Found, Loaded, Lookup, Plan, PolledQueues, Selection,
+};
 
 pub struct PostgresBatch<'w> {
     pub(super) writer: &'w mut PostgresWriter,
@@ -56,6 +61,8 @@ pub struct PostgresBatch<'w> {
     pub(super) keep_alive: bool,
     /// Whether alarms were postponed: no caller relies on that, but it should be kept.
     pub(super) has_postponed_alarms: bool,
+    /// Whether messages were saved, decided or kept, which no caller may rely on before the commit.
+    pub(super) has_changed_messages: bool,
     /// Ended tasks that the commit deletes.
     pub(super) forgotten: HashSet<TaskId>,
     /// No alarm fires before this time, since everything due was found.
@@ -91,6 +98,7 @@ impl<'w> PostgresBatch<'w> {
             has_answers: false,
             keep_alive: false,
             has_postponed_alarms: false,
+            has_changed_messages: false,
             forgotten: HashSet::new(),
             no_alarm_until: None,
             has_looked_for_ready: false,
@@ -180,7 +188,9 @@ impl<'w> PostgresBatch<'w> {
             };
             let (set, rows) = futures_util::join!(reads::set_scopes(&client, setting), rows);
             set?;
-            rows
+            let mut rows = rows?;
+            reads::complete_waits(&client, &mut rows).await?;
+            Ok(rows)
         };
         let rows = self.transaction().run(what, work).await?;
         self.locked.extend(rows.iter().map(|row| (row.task.id, LockedRow::of(row))));
@@ -293,8 +303,12 @@ impl Batch for PostgresBatch<'_> {
     async fn look_up(&mut self, lookup: Lookup<'_>) -> Result<Found, Failure> {
         let owners = self.key_owners(lookup.keys).await?;
         let tasks = lookup.tasks_to_load(&owners);
-        let loaded = self.load(&tasks, lookup.lock_wait).await?;
+        let reads = self.run_reads(lookup.runs);
+        let (loaded, runs) = self.load(&tasks, lookup.lock_wait, reads).await?;
+        let locked_out = locked_out(&tasks, &loaded);
         let mut found = Found::of(&lookup, owners, loaded);
+        found.runs = self.run_records(lookup.runs, &runs, &locked_out);
+        found.messages = self.saved_messages(lookup.messages, &locked_out).await?;
         found.closed = self.closed_attempts(lookup.leases).await?;
         found.leased = self.leased_to_polls(lookup.polls).await?;
         if lookup.shortest_lease {
@@ -310,10 +324,13 @@ impl Batch for PostgresBatch<'_> {
     }
 
     async fn save(&mut self, decided: Decided) -> Result<(), Failure> {
-        let Decided { changes, refused, forgotten, keep_alive } = decided;
+        let Decided { changes, refused, forgotten, messages, keep_alive } = decided;
         changes.into_iter().try_for_each(|change| self.pending.save(change))?;
         self.pending.refuse(refused);
         self.keep_alive |= keep_alive;
+        if !messages.is_empty() {
+            self.change_messages(messages).await?;
+        }
         if forgotten.is_empty() {
             return Ok(());
         }
@@ -350,6 +367,10 @@ impl Batch for PostgresBatch<'_> {
         }
     }
 
+    async fn addressees(&mut self, now: Time, limit: usize) -> Result<Vec<TaskKey>, Failure> {
+        self.list_addressees(now, limit).await
+    }
+
     async fn ended(
         &mut self,
         after: Option<EndedPosition>,
@@ -365,6 +386,12 @@ impl Batch for PostgresBatch<'_> {
     async fn commit(mut self) -> Result<(), CommitFailure> {
         commit::commit(&mut self).await
     }
+}
+
+/// The tasks that another writer has locked, or that the batch may not read.
+fn locked_out(tasks: &[TaskKey], loaded: &[Loaded]) -> HashSet<TaskId> {
+    let pairs = tasks.iter().zip(loaded);
+    pairs.filter(|(_, loaded)| **loaded == Loaded::Locked).map(|(task, _)| task.id).collect()
 }
 
 impl Drop for PostgresBatch<'_> {

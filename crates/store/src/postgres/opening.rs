@@ -44,6 +44,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("rules", include_str!("migrations/V3__rules.sql")),
     ("states", include_str!("migrations/V4__states.sql")),
     ("pauses", include_str!("migrations/V5__pauses.sql")),
+    ("runs", include_str!("migrations/V6__runs.sql")),
 ];
 
 /// Sixteen random bytes from the database: this process generates no random values.

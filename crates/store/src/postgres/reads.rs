@@ -1,9 +1,14 @@
 //! Reading tasks, inside a batch and beside it. Statements only.
 //!
-//! In this folder: reads on behalf of callers, lists, and whole tasks with their histories.
+//! In this folder: reads on behalf of callers, lists, whole tasks with their histories, and durable runs: what requests
+//! name, the rows, and what a function replays.
 
 pub(super) mod browse;
+mod integrity;
 pub(super) mod listing;
+pub(super) mod replay;
+pub(super) mod run_records;
+mod run_rows;
 pub(super) mod task_bundles;
 
 use std::collections::BTreeSet;
@@ -13,13 +18,15 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use verdict::{ClosedAttempt, Done, LeaseId, Scope, Span, TaskId, Time};
 
+use super::batch::messages;
 use super::batch::pending_writes::LockedRow;
 use super::connection::connections::Object;
 use super::errors::StepError;
 use super::ready::refill;
-use super::rows::{self, CLOSED, Columns, LiveRow, SPEC, done_columns, id_bytes, task_columns};
+use super::rows::{self, CLOSED, Columns, LiveRow, SPEC, done_columns, id_bytes, locked_columns};
 use super::scopes;
 use super::tables::{KeyUse, KeyUseRow};
+use crate::failure::{Failure, FailureKind};
 use crate::row::{IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, TaskWithSpec};
 use crate::seam::LockWait;
 use crate::tables::select;
@@ -53,7 +60,7 @@ impl Keys {
         columns
     }
 
-    fn parameters(&self) -> [(&(dyn ToSql + Sync), Type); 3] {
+    pub(super) fn parameters(&self) -> [(&(dyn ToSql + Sync), Type); 3] {
         [
             (&self.tenants, Type::TEXT_ARRAY),
             (&self.workspaces, Type::TEXT_ARRAY),
@@ -81,7 +88,7 @@ fn locking(manner: &str) -> String {
         "CROSS JOIN LATERAL (SELECT * FROM tenure.live WHERE id = u.id AND tenant = u.tenant \
          AND workspace = u.workspace FOR UPDATE {manner}) l {THE_INPUT}"
     );
-    by_key(&task_columns(), &live)
+    by_key(&locked_columns(), &live)
 }
 
 static LOCK: LazyLock<String> = LazyLock::new(|| locking(""));
@@ -109,6 +116,26 @@ pub(super) async fn lock(client: &Client, keys: &Keys, lock_wait: LockWait) -> R
     };
     let rows = client.query_typed(sql, &keys.parameters()).await?;
     live_rows(&rows)
+}
+
+/// Reads the items of long waits into rows that are locked.
+pub(super) async fn complete_waits(client: &Client, rows: &mut [LiveRow]) -> Read<()> {
+    let lacking = rows.iter().filter(|row| row.lacks_items()).map(|row| row.task.id);
+    let lacking: Vec<TaskId> = lacking.collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let mut items = run_records::items(client, &lacking).await?;
+    for row in rows.iter_mut().filter(|row| row.lacks_items()) {
+        let found = items.remove(&row.task.id);
+        let lost = || {
+            let what = "the items of a wait are missing";
+            Failure::new(FailureKind::Fatal, what).confined_to(row.task.id)
+        };
+        let found = found.ok_or_else(lost)?;
+        row.complete(found);
+    }
+    Ok(())
 }
 
 /// Which of these tasks are live, locked or not.
@@ -147,7 +174,7 @@ pub(super) async fn lock_ids(client: &Client, ids: &[TaskId]) -> Read<Vec<LiveRo
     let sql = format!(
         "SELECT {} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id WHERE l.id = ANY ($1) \
          ORDER BY l.id FOR UPDATE OF l",
-        task_columns()
+        locked_columns()
     );
     let rows = client.query_typed(&sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;
     live_rows(&rows)
@@ -222,7 +249,7 @@ static POLLED: LazyLock<String> = LazyLock::new(|| {
          CROSS JOIN LATERAL (SELECT * FROM tenure.live WHERE poll = u.poll AND owner = u.owner \
             AND tenant = u.tenant AND workspace = u.workspace OFFSET 0) l \
          CROSS JOIN LATERAL (SELECT * FROM tenure.inputs WHERE id = l.id OFFSET 0) i",
-        task_columns()
+        locked_columns()
     )
 });
 
@@ -264,7 +291,7 @@ static LOCK_WAITING: LazyLock<String> = LazyLock::new(|| {
         "SELECT {}, {SPEC} FROM unnest($1::bytea[]) AS u(id) \
          CROSS JOIN LATERAL (SELECT * FROM tenure.live WHERE id = u.id \
             AND claimable_at IS NOT NULL FOR UPDATE SKIP LOCKED) l {THE_INPUT}",
-        task_columns()
+        locked_columns()
     )
 });
 
@@ -300,7 +327,7 @@ static DUE: LazyLock<String> = LazyLock::new(|| {
          CROSS JOIN LATERAL (SELECT * FROM tenure.inputs WHERE id = l.id OFFSET 0) i \
          WHERE l.alarm_at > $1 AND l.alarm_at <= $2 ORDER BY l.alarm_at, l.id LIMIT $3 \
          FOR UPDATE OF l SKIP LOCKED",
-        task_columns()
+        locked_columns()
     )
 });
 
@@ -348,7 +375,7 @@ static RUNNING: LazyLock<String> = LazyLock::new(|| {
         "SELECT {} FROM tenure.live l \
          CROSS JOIN LATERAL (SELECT * FROM tenure.inputs WHERE id = l.id OFFSET 0) i \
          WHERE l.state = 'running' AND l.id > $1 ORDER BY l.id LIMIT $2 FOR UPDATE OF l",
-        task_columns()
+        locked_columns()
     )
 });
 
@@ -408,29 +435,35 @@ pub(super) fn as_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// The shortest running lease, the next wake-up and the next due time, to compute how long to sleep.
+/// The shortest running lease, the next wake-up, the next due time and the next message, to compute how long to sleep.
 pub(super) struct WakeTimes {
     pub(super) wakes_at: Option<Time>,
     pub(super) due: Option<Time>,
     pub(super) shortest_lease_ms: Option<i64>,
+    pub(super) message_due: Option<Time>,
 }
 
 /// Number of alarms per read in the search for the earliest wake-up.
 const ALARMS_PAGE: i64 = 256;
 
-const WAKE_TIMES: &str = "SELECT \
-    (SELECT min(claimable_at) FROM tenure.live WHERE delayed AND claimable_at > $1), \
-    (SELECT min(lease_ms) FROM tenure.live WHERE state = 'running')";
+static WAKE_TIMES: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT (SELECT min(claimable_at) FROM tenure.live WHERE delayed AND claimable_at > $1), \
+            (SELECT min(lease_ms) FROM tenure.live WHERE state = 'running'), {}",
+        *messages::NEXT_DUE
+    )
+});
 
 pub(super) async fn wake_times(client: &Client, after: Time) -> Read<WakeTimes> {
     let after = after.millis();
     let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&after, Type::INT8)];
     let (rows, wakes_at) =
-        futures_util::join!(client.query_typed(WAKE_TIMES, &parameters), earliest_wake(client));
+        futures_util::join!(client.query_typed(&WAKE_TIMES, &parameters), earliest_wake(client));
     let (rows, wakes_at) = (rows?, wakes_at?);
     let mut columns = Columns::of(&rows[0]);
     let (due, shortest_lease_ms) = (columns.optional_time()?, columns.take()?);
-    Ok(WakeTimes { wakes_at, due, shortest_lease_ms })
+    let message_due = columns.optional_time()?;
+    Ok(WakeTimes { wakes_at, due, shortest_lease_ms, message_due })
 }
 
 const SHORTEST_LEASE: &str = "SELECT min(lease_ms) FROM tenure.live WHERE state = 'running'";
@@ -447,7 +480,7 @@ const ALARMS: &str = "SELECT l.alarm_at, l.wakes_at FROM tenure.live l WHERE l.a
 
 /// Statements that a coordinator runs before it sleeps, to be prepared on direct connections.
 pub(super) fn idle_statements() -> impl Iterator<Item = &'static str> {
-    [WAKE_TIMES, ALARMS].into_iter()
+    [WAKE_TIMES.as_str(), ALARMS].into_iter()
 }
 
 /// An alarm fires no later than its task wakes, so the search ends at the first alarm after the earliest wake-up

@@ -1,7 +1,8 @@
 //! Decoding of rows that is specific to this engine. The rest is in [`crate::columns`].
 
 use tokio_postgres::types::FromSql;
-use verdict::{Digest, Task, TaskId, Time};
+use verdict::run::{Awaited, Wait, Waiting};
+use verdict::{Digest, Phase, Task, TaskId, Time};
 
 use super::tables::{Alarm, AlarmRow, Id, IdRow};
 use crate::codec::inline_history::InlineHistory;
@@ -79,12 +80,29 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// The items of a long wait, for reads of one snapshot.
+const ITEMS: &str = "CASE WHEN l.waiting IS NOT NULL THEN \
+    (SELECT w.items FROM tenure.waits w WHERE w.task = l.id) END AS items";
+
+/// Left out where rows are locked: a statement that locks returns the newest version of a row, and everything else as of
+/// its beginning. Items are read after the locks.
+const NO_ITEMS: &str = "NULL::text AS items";
+
 /// Columns of a live task; tables `live l`, `inputs i`.
 pub(super) fn task_columns() -> String {
+    columns_with(ITEMS)
+}
+
+/// The same for statements that lock.
+pub(super) fn locked_columns() -> String {
+    columns_with(NO_ITEMS)
+}
+
+fn columns_with(items: &str) -> String {
     let (id, names) = (select!("l", Id), select!("l", Names));
     let (priority, alarm, terms) =
         (select!("l", Priority), select!("l", Alarm), select!("i", Terms));
-    format!("{id}, {names}, {priority}, {alarm}, {terms}, {}", columns::task_columns())
+    format!("{id}, {names}, {priority}, {alarm}, {terms}, {}", columns::task_columns(items))
 }
 
 /// A live task, and when its alarm in the table fires: never later than the task wakes.
@@ -93,6 +111,30 @@ pub(super) struct LiveRow {
     pub(super) alarm_at: Option<Time>,
     pub(super) task: Task,
     pub(super) inline_history: InlineHistory,
+}
+
+impl LiveRow {
+    /// Whether the items of its wait are in a row of their own, and were not read with it.
+    pub(super) fn lacks_items(&self) -> bool {
+        matches!(waiting_for(&self.task), Some(wait) if wait.items.is_empty())
+    }
+
+    /// Adds the items of its wait.
+    pub(super) fn complete(&mut self, items: Vec<Awaited>) {
+        if let Phase::Waiting(waiting) = &mut self.task.phase
+            && let Waiting::For(wait) = &mut **waiting
+        {
+            wait.items = items.into();
+        }
+    }
+}
+
+fn waiting_for(task: &Task) -> Option<&Wait> {
+    let Phase::Waiting(waiting) = &task.phase else { return None };
+    match &**waiting {
+        Waiting::For(wait) => Some(wait),
+        Waiting::Ready { .. } | Waiting::Diverged(_) | Waiting::Closing(_) => None,
+    }
 }
 
 /// The task of a row of [`task_columns`], which begins with its id.

@@ -56,8 +56,22 @@ pub(super) fn setting(scope: &Scope) -> String {
 }
 
 /// Every table with rows of tasks or keys.
-const SCOPED: [&str; 9] =
-    ["inputs", "live", "done", "attempts", "history", "refused", "keys", "api_keys", "audit"];
+const SCOPED: [&str; 14] = [
+    "inputs",
+    "live",
+    "done",
+    "attempts",
+    "history",
+    "refused",
+    "keys",
+    "api_keys",
+    "audit",
+    "checkpoints",
+    "children",
+    "signals",
+    "waits",
+    "messages",
+];
 
 /// Checks that scopes are isolated: by the catalogue's entries for each table and for the role, and by a trial that
 /// is rolled back.

@@ -2,14 +2,16 @@
 //!
 //! Every row has the scope of its task, for row-level security. Everything else is in [`crate::tables`].
 
-use verdict::{Digest, Name, Scope, Task, TaskId, Text, Time};
+use verdict::{Digest, Name, Scope, State, Task, TaskId, Text, Time};
 
 use super::batch::writes::Guard;
 use super::ready::queue_position::{POSITION_BYTES, QueuePosition};
 use crate::row::{IdempotencyKey, KeyOwner};
 use crate::tables::{
-    Attempt, Column, ColumnList, Created, DoneState, HistoryEntry, LeaseLength, LiveLease,
-    LiveState, LiveWake, Names, Priority, Refusal, Specification, Table, Tale, Terms, columns,
+    Attempt, CheckpointColumns, ChildColumns, Column, ColumnList, Created, Descent, DoneRun,
+    DoneState, HistoryEntry, LeaseLength, LiveLease, LiveRun, LiveState, LiveWake, MessageColumns,
+    MessageKeyColumns, Names, Priority, Refusal, SignalColumns, Specification, Table, Tale, Terms,
+    WaitColumns, columns,
 };
 
 columns! {
@@ -52,6 +54,13 @@ columns! {
 }
 
 columns! {
+    /// The parent of a live task, for the count of runs. Written once.
+    LiveParent(task: &Task) {
+        parent: Option<TaskId> = parent_of(task).as_ref(),
+    }
+}
+
+columns! {
     /// Priority and age, as bytes that sort.
     Place(task: &Task) {
         place: [u8; POSITION_BYTES] = QueuePosition::new(task.priority, task.id).bytes(),
@@ -78,6 +87,29 @@ columns! {
 }
 
 columns! {
+    /// A child that has ended, under its key. Parameters of a statement.
+    ChildEnd(key: &Name, state: State) {
+        key: Name = key,
+        ended: State = &state,
+    }
+}
+
+columns! {
+    /// A signal that was taken. A parameter of a statement.
+    TakenSignal(number: u32) {
+        number: u32 = &number,
+    }
+}
+
+columns! {
+    /// When a message is due from now on, or why it cannot be decided. Parameters of a statement.
+    MessageFate(due: Option<Time>, parked: Option<&Text>) {
+        due: Option<Time> = due.as_ref(),
+        parked: Option<Text> = parked,
+    }
+}
+
+columns! {
     /// The task that owned a key when it was read. A parameter, not a column of a table.
     Seen(seen: Option<TaskId>) {
         seen: Option<TaskId> = seen.as_ref(),
@@ -93,6 +125,7 @@ pub(super) const INPUTS: Table = Table {
         Created::COLUMNS,
         Terms::COLUMNS,
         Specification::COLUMNS,
+        Descent::COLUMNS,
         Tale::COLUMNS,
     ],
     unwritten: &[],
@@ -106,8 +139,10 @@ pub(super) const LIVE: Table = Table {
         Priority::COLUMNS,
         Place::COLUMNS,
         LeaseLength::COLUMNS,
+        LiveParent::COLUMNS,
         LiveState::COLUMNS,
         LiveLease::COLUMNS,
+        LiveRun::COLUMNS,
         Tale::COLUMNS,
         LiveWake::COLUMNS,
         Alarm::COLUMNS,
@@ -121,6 +156,7 @@ pub(super) const LIVE_CHANGED: ColumnList = &[
     ScopedId::COLUMNS,
     LiveState::COLUMNS,
     LiveLease::COLUMNS,
+    LiveRun::COLUMNS,
     Tale::COLUMNS,
     LiveWake::COLUMNS,
     Alarm::COLUMNS,
@@ -133,7 +169,7 @@ pub(super) const LIVE_ENDED: ColumnList = &[ScopedId::COLUMNS, Guarded::COLUMNS]
 
 pub(super) const DONE: Table = Table {
     name: "done",
-    written: &[ScopedId::COLUMNS, DoneState::COLUMNS, Tale::COLUMNS],
+    written: &[ScopedId::COLUMNS, DoneState::COLUMNS, DoneRun::COLUMNS, Tale::COLUMNS],
     unwritten: &[],
 };
 
@@ -155,6 +191,46 @@ pub(super) const KEYS: Table = Table { name: "keys", written: &[KeyUse::COLUMNS]
 /// A used key with the owner that was read.
 pub(super) const KEYS_TAKEN: ColumnList = &[KeyUse::COLUMNS, Seen::COLUMNS];
 
+pub(super) const CHECKPOINTS: Table = Table {
+    name: "checkpoints",
+    written: &[TaskRef::COLUMNS, CheckpointColumns::COLUMNS],
+    unwritten: &[],
+};
+
+pub(super) const CHILDREN: Table =
+    Table { name: "children", written: &[TaskRef::COLUMNS, ChildColumns::COLUMNS], unwritten: &[] };
+
+/// Children that have ended, each under its key.
+pub(super) const CHILDREN_ENDED: ColumnList = &[TaskRef::COLUMNS, ChildEnd::COLUMNS];
+
+pub(super) const SIGNALS: Table =
+    Table { name: "signals", written: &[TaskRef::COLUMNS, SignalColumns::COLUMNS], unwritten: &[] };
+
+/// Signals that were taken, each by its number.
+pub(super) const SIGNALS_TAKEN: ColumnList = &[TaskRef::COLUMNS, TakenSignal::COLUMNS];
+
+pub(super) const WAITS: Table =
+    Table { name: "waits", written: &[TaskRef::COLUMNS, WaitColumns::COLUMNS], unwritten: &[] };
+
+/// Tasks whose long wait is over.
+pub(super) const WAITS_OVER: ColumnList = &[TaskRef::COLUMNS];
+
+pub(super) const MESSAGES: Table = Table {
+    name: "messages",
+    written: &[MessageKeyColumns::COLUMNS, MessageColumns::COLUMNS],
+    unwritten: &[],
+};
+
+/// Saved messages that are deleted.
+pub(super) const MESSAGES_DECIDED: ColumnList = &[MessageKeyColumns::COLUMNS];
+
+/// Saved messages that are deferred or parked.
+pub(super) const MESSAGES_KEPT: ColumnList = &[MessageKeyColumns::COLUMNS, MessageFate::COLUMNS];
+
+fn parent_of(task: &Task) -> Option<TaskId> {
+    task.run.as_ref()?.lineage.as_ref()?.parent().map(|(parent, _)| parent)
+}
+
 /// The tables, for the test that compares them with the schema.
 #[cfg(feature = "testing")]
 #[must_use]
@@ -162,6 +238,19 @@ pub fn table_columns() -> Vec<crate::tables::TableColumns> {
     use super::batch::column_batch::type_name;
     use crate::tables::TableColumns;
 
-    let tables = [INPUTS, LIVE, DONE, ATTEMPTS, HISTORY, REFUSED, KEYS];
+    let tables = [
+        INPUTS,
+        LIVE,
+        DONE,
+        ATTEMPTS,
+        HISTORY,
+        REFUSED,
+        KEYS,
+        CHECKPOINTS,
+        CHILDREN,
+        SIGNALS,
+        WAITS,
+        MESSAGES,
+    ];
     tables.iter().map(|table| TableColumns::of(table, type_name)).collect()
 }

@@ -22,7 +22,7 @@ use verdict::Time;
 
 use super::lock::Lock;
 use super::opening::{self, APPLICATION_ID};
-use super::{Options, browse, errors};
+use super::{Options, errors, integrity};
 use crate::epoch;
 use crate::failure::{Failure, FailureKind};
 
@@ -168,7 +168,7 @@ fn create_private(path: &Path) -> Result<(), Failure> {
 fn check(path: &Path, options: &Options) -> Result<Copied, Failure> {
     let connection = opening::connect_reader(path, options)?;
     let doing = || errors::while_doing("checking the copy");
-    let wrong = browse::integrity(&connection).map_err(doing())?;
+    let wrong = integrity::integrity(&connection).map_err(doing())?;
     if let Some(first) = wrong.first() {
         let what = format!(
             "the copy of the store is damaged ({first}); run `tenure verify` on the original"
@@ -390,7 +390,7 @@ mod tests {
     /// What the next opener reads from the file.
     fn said(path: &Path) -> String {
         let connection = opening::connect(path, &options()).unwrap();
-        let wrong = browse::integrity(&connection).unwrap();
+        let wrong = integrity::integrity(&connection).unwrap();
         assert!(wrong.is_empty(), "{wrong:?}");
         connection.query_row("SELECT word FROM said", [], |row| row.get(0)).unwrap()
     }

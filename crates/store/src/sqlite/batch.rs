@@ -9,10 +9,10 @@ use verdict::{Moment, Task, TaskId, Time};
 use super::ids::Ids;
 use super::work::{BatchCache, StepError, Work};
 use super::writer::SqliteWriter;
-use super::{Shared, errors, pruning, writes};
+use super::{Shared, errors, messages, pruning, writes};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::pauses::PausedQueues;
-use crate::row::{Backlog, EndedPosition, EndedTask, TaskWithSpec, Want};
+use crate::row::{Backlog, EndedPosition, EndedTask, TaskKey, TaskWithSpec, Want};
 use crate::seam::{Batch, Claimable, Decided, Found, Lookup, Plan, PolledQueues, Selection};
 
 pub struct SqliteBatch<'w> {
@@ -112,6 +112,9 @@ impl<'w> SqliteBatch<'w> {
             let ready = &mut work.memory.index.ready;
             pruned.touched.into_iter().for_each(|kind_queue| ready.forget_block(kind_queue));
             pruned.gone.into_iter().for_each(|kind_queue| work.memory.kind_queue_gone(kind_queue));
+            if work.memory.messages > 0 {
+                work.memory.messages = messages::count(work.connection)?;
+            }
             Ok(())
         })
     }
@@ -178,12 +181,13 @@ impl Batch for SqliteBatch<'_> {
         if decided != Decided::default() {
             self.writes = Writes::Some;
         }
-        let Decided { changes, refused, forgotten, .. } = decided;
+        let Decided { changes, refused, forgotten, messages, keep_alive: _ } = decided;
         let now = self.read_clock();
         self.step("saving decisions", |work| {
             work.known.reserve(changes.len());
             changes.into_iter().try_for_each(|change| work.save_one(change, now))?;
-            refused.iter().try_for_each(|refused| work.save_refused(refused))
+            refused.iter().try_for_each(|refused| work.save_refused(refused))?;
+            work.save_messages(&messages)
         })?;
         if forgotten.is_empty() {
             return Ok(());
@@ -229,6 +233,11 @@ impl Batch for SqliteBatch<'_> {
                 work.tasks(without(ids, &excluded, limit))
             }),
         }
+    }
+
+    async fn addressees(&mut self, now: Time, limit: usize) -> Result<Vec<TaskKey>, Failure> {
+        let excluded = self.excluded.clone();
+        self.due_addressees(now, limit, &excluded)
     }
 
     async fn ended(

@@ -8,7 +8,8 @@ use verdict::{ClosedAttempt, End, Name, Scope, Subject, TaskId, Time};
 
 use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
-use super::{Shared, administration, listing, overview, pauses, reads};
+use super::run_reads::{self, RunRowsAfter, Signals};
+use super::{Shared, administration, integrity, listing, messages, overview, pauses, reads};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{self, Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
@@ -20,9 +21,7 @@ use crate::row::{
     TaskRows,
 };
 use crate::row_size::{self, ByteBudget};
-
-/// How many findings of the engine's own check are reported; one is enough to show damage.
-const INTEGRITY_MAX: usize = 100;
+use crate::runs::{MessageKey, SavedMessage};
 
 #[derive(Clone)]
 pub struct SqliteBrowse {
@@ -83,6 +82,22 @@ impl SqliteBrowse {
         let (key, after) = (key.clone(), after.cloned());
         self.read("reading refusals", move |connection| {
             refused(connection, &key, after.as_ref(), limit)
+        })
+        .await
+    }
+
+    async fn run_rows(
+        &self,
+        key: &TaskKey,
+        after: RowsAfter<'_>,
+        limit: usize,
+    ) -> Result<TaskRows, Failure> {
+        let (key, wanted) = (key.clone(), RunRowsAfter::of(after));
+        self.read("reading a durable run", move |connection| {
+            match row_in_scope(connection, &key)? {
+                Some(row) => wanted.read(connection, row, limit),
+                None => Ok(TaskRows::default()),
+            }
         })
         .await
     }
@@ -181,9 +196,15 @@ impl<'c> Decisions<'c> {
             )?);
         }
         if payload_digest::ends_task(&entry) && self.end.is_none() {
-            self.end = reads::done(self.connection, self.row)?.map(|done| done.end);
+            let subject = reads::subject(self.connection, self.row)?;
+            self.end = payload_digest::decided_end(&subject).cloned();
         }
-        let payloads = Payloads { attempts: &attempts, end: self.end.as_ref() };
+        let mut checkpoints = Vec::new();
+        for key in payload_digest::digested_steps(&entry) {
+            checkpoints.extend(run_reads::checkpoint(self.connection, self.row, key)?);
+        }
+        let (end, checkpoints) = (self.end.as_ref(), &checkpoints[..]);
+        let payloads = Payloads { attempts: &attempts, end, checkpoints };
         let entry = payload_digest::restore(entry, payloads);
         if self.entries.len() == self.limit || !self.budget.takes(row_size::entry(&entry)) {
             return Ok(false);
@@ -282,6 +303,7 @@ fn queues(connection: &Connection, scope: Option<&Scope>, now: Time) -> Read<Vec
             count(*) FILTER (WHERE l.claimable_at <= ?1),
             count(*) FILTER (WHERE l.claimable_at > ?1),
             count(*) FILTER (WHERE l.state = 'running'), count(*),
+            count(*) FILTER (WHERE l.run ->> '$.lineage.child' IS NULL),
             min(l.claimable_at) FILTER (WHERE l.claimable_at <= ?1)
          FROM live l JOIN lanes n ON n.lane = l.lane
          WHERE (?2 IS NULL OR n.tenant = ?2) AND (?3 IS NULL OR n.workspace = ?3)
@@ -298,6 +320,7 @@ fn queues(connection: &Connection, scope: Option<&Scope>, now: Time) -> Read<Vec
             delayed: columns.take::<i64>()? as u64,
             running: columns.take::<i64>()? as u64,
             unfinished: columns.take::<i64>()? as u64,
+            runs: columns.take::<i64>()? as u64,
             oldest_ready_at: columns.take::<Option<i64>>()?.map(Time::from_millis),
         })
     })?;
@@ -400,58 +423,15 @@ fn bundle(connection: &Connection, found: StoredTask) -> Read<TaskBundle> {
     let all = ByteBudget::new(usize::MAX);
     let attempts = reads::attempts(connection, key.id, row, 0, usize::MAX, all)?;
     let refused = refused(connection, &key, None, usize::MAX)?;
-    Ok(TaskBundle { task: found, rows: Some(TaskRows { history, attempts, refused }) })
-}
-
-pub(super) fn integrity(connection: &Connection) -> Read<Vec<String>> {
-    let sql = format!("PRAGMA integrity_check({INTEGRITY_MAX})");
-    let mut statement = connection.prepare(&sql)?;
-    let lines: Read<Vec<String>> = statement.query_map([], |row| row.get(0))?.collect();
-    let mut lines: Vec<String> = lines?.into_iter().filter(|line| line != "ok").collect();
-    for (what, sql) in STRAYS {
-        let count: i64 = connection.query_row(sql, [], |row| row.get(0))?;
-        if count > 0 {
-            lines.push(format!("{count} {what}"));
-        }
+    let mut rows = TaskRows { history, attempts, refused, ..TaskRows::default() };
+    if found.record_count() > 0 {
+        let all = || ByteBudget::new(usize::MAX);
+        rows.checkpoints = run_reads::checkpoints(connection, row, 0, usize::MAX, all())?;
+        rows.children = run_reads::children(connection, row, None, usize::MAX)?;
+        rows.signals = run_reads::signals(connection, row, Signals::All, 0, usize::MAX, all())?;
     }
-    Ok(lines)
+    Ok(TaskBundle { task: found, rows: Some(rows) })
 }
-
-/// Rows without their counterparts, which the check of a single task cannot find.
-const STRAYS: [(&str, &str); 8] = [
-    (
-        "submitted tasks are neither live nor done",
-        "SELECT count(*) FROM inputs i WHERE NOT EXISTS (SELECT 1 FROM live WHERE row = i.row)
-            AND NOT EXISTS (SELECT 1 FROM done WHERE row = i.row)",
-    ),
-    ("tasks are both live and done", "SELECT count(*) FROM live JOIN done USING (row)"),
-    (
-        "live tasks were never submitted under their id",
-        "SELECT count(*) FROM live l
-         WHERE NOT EXISTS (SELECT 1 FROM inputs i WHERE i.row = l.row AND i.id = l.id)",
-    ),
-    (
-        "ended tasks were never submitted",
-        "SELECT count(*) FROM done d WHERE NOT EXISTS (SELECT 1 FROM inputs WHERE row = d.row)",
-    ),
-    (
-        "history entries belong to no task",
-        "SELECT count(*) FROM history h WHERE NOT EXISTS (SELECT 1 FROM inputs WHERE row = h.task)",
-    ),
-    (
-        "attempts belong to no task",
-        "SELECT count(*) FROM attempts a WHERE NOT EXISTS (SELECT 1 FROM inputs WHERE row = a.task)",
-    ),
-    (
-        "tasks wait under a queue key that does not exist",
-        "SELECT count(*) FROM inputs i WHERE NOT EXISTS (SELECT 1 FROM lanes WHERE lane = i.lane)",
-    ),
-    (
-        "tasks are in blocks that no list visits",
-        "SELECT count(*) FROM inputs i WHERE NOT EXISTS
-            (SELECT 1 FROM lane_blocks WHERE lane = i.lane AND block = i.row >> 6)",
-    ),
-];
 
 impl Browse for SqliteBrowse {
     async fn find(&self, key: &TaskKey) -> Result<Option<StoredTask>, Failure> {
@@ -487,6 +467,12 @@ impl Browse for SqliteBrowse {
             RowsAfter::Entry(n) => self.history(key, n, limit).await.map(TaskRows::from),
             RowsAfter::Attempt(n) => self.attempts(key, n, limit).await.map(TaskRows::from),
             RowsAfter::Refusal(last) => self.refused(key, last, limit).await.map(TaskRows::from),
+            RowsAfter::Checkpoint(_)
+            | RowsAfter::Child(_)
+            | RowsAfter::Started(_)
+            | RowsAfter::Keys(_)
+            | RowsAfter::Signal(_)
+            | RowsAfter::PendingSignal(_) => self.run_rows(key, after, limit).await,
         }
     }
 
@@ -524,6 +510,18 @@ impl Browse for SqliteBrowse {
         self.read_own("reading the paused queues", pauses::read).await
     }
 
+    async fn saved_messages(
+        &self,
+        after: Option<&MessageKey>,
+        limit: usize,
+    ) -> Result<Vec<SavedMessage>, Failure> {
+        let after = after.cloned();
+        self.read("reading saved messages", move |connection| {
+            messages::all(connection, after.as_ref(), limit)
+        })
+        .await
+    }
+
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
         let filter = filter.clone();
         self.read("reading the audit", move |connection| administration::audit(connection, &filter))
@@ -550,6 +548,6 @@ impl Browse for SqliteBrowse {
     }
 
     async fn integrity(&self) -> Result<Vec<String>, Failure> {
-        self.read("checking the database", integrity).await
+        self.read("checking the database", integrity::integrity).await
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn list(connection: &Connection, scope: &Scope, filter: &Filter) -> R
             return Ok(Listing { tasks, next: last });
         }
         scanned += 1;
-        if let Some(listed) = wanted(connection, task.row, filter)? {
+        if let Some(listed) = wanted(connection, task, filter)? {
             if !budget.takes(row_size::task(&listed.task)) {
                 return Ok(Listing { tasks, next: last });
             }
@@ -92,6 +92,7 @@ struct KindQueueCursor {
 struct Numbered {
     row: i64,
     id: TaskId,
+    has_parent: bool,
 }
 
 /// The next item of a kind queue, ordered by row.
@@ -140,13 +141,15 @@ impl<'c> Newest<'c> {
     fn read_block(&mut self, cursor: usize, block: i64) -> Read<()> {
         let rows = rows_of(block);
         let mut statement = self.connection.prepare_cached(
-            "SELECT row, id FROM inputs WHERE row BETWEEN ?1 AND ?2 AND lane = ?3 ORDER BY row",
+            "SELECT row, id, root IS NOT NULL FROM inputs
+             WHERE row BETWEEN ?1 AND ?2 AND lane = ?3 ORDER BY row",
         )?;
         let last = (*rows.end()).min(self.end - 1);
         let kind_queue = &mut self.kind_queues[cursor];
         let read = statement.query_map((*rows.start(), last, kind_queue.kind_queue), |row| {
             let mut columns = Columns::of(row);
-            Ok(Numbered { row: columns.take()?, id: columns.task_id()? })
+            let (row, id) = (columns.take()?, columns.task_id()?);
+            Ok(Numbered { row, id, has_parent: columns.take()? })
         })?;
         kind_queue.rows = read.collect::<Read<_>>()?;
         self.push_task(cursor, block)
@@ -184,8 +187,12 @@ fn row_before(connection: &Connection, id: TaskId) -> Read<i64> {
     Ok(row.optional()?.unwrap_or(i64::MAX))
 }
 
-/// The task in this row, if it passes the conditions that have no index.
-fn wanted(connection: &Connection, row: i64, filter: &Filter) -> Read<Option<Listed>> {
+/// The task, if it passes the conditions that have no index.
+fn wanted(connection: &Connection, task: Numbered, filter: &Filter) -> Read<Option<Listed>> {
+    if task.has_parent && !filter.children {
+        return Ok(None);
+    }
+    let row = task.row;
     if let Some(state) = filter.state
         && !is_in(connection, row, state)?
     {

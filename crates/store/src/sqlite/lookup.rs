@@ -19,6 +19,8 @@ impl SqliteBatch<'_> {
         let mut found = Found::of(lookup, owners, loaded);
         found.closed = self.closed_attempts(lookup.leases, excluded)?;
         found.leased = self.leased_to_polls(lookup.polls, excluded)?;
+        found.runs = self.load_runs(lookup.runs, excluded)?;
+        found.messages = self.saved_messages(lookup.messages, excluded)?;
         Ok(found)
     }
 

@@ -31,9 +31,9 @@ const CACHE_KIB: i64 = 16 * 1024;
 const BUSY_MS: u64 = 5_000;
 
 /// More prepared statements than the engine has.
-const STATEMENTS_MAX: usize = 64;
+const STATEMENTS_MAX: usize = 96;
 
-const MIGRATIONS: [(&str, &str); 11] = [
+const MIGRATIONS: [(&str, &str); 12] = [
     ("V1__tasks", include_str!("../../migrations/V1__tasks.sql")),
     ("V2__administration", include_str!("../../migrations/V2__administration.sql")),
     ("V3__retention", include_str!("../../migrations/V3__retention.sql")),
@@ -45,6 +45,7 @@ const MIGRATIONS: [(&str, &str); 11] = [
     ("V9__lane_blocks", include_str!("../../migrations/V9__lane_blocks.sql")),
     ("V10__states", include_str!("../../migrations/V10__states.sql")),
     ("V11__pauses", include_str!("../../migrations/V11__pauses.sql")),
+    ("V12__runs", include_str!("../../migrations/V12__runs.sql")),
 ];
 
 /// What the database header says.

@@ -1,8 +1,11 @@
-//! Deletes ended tasks with everything that belongs to them: input, attempts, history, end.
+//! Deletes ended runs with everything that belongs to them: input, attempts, history, records, end, and the same of all
+//! their descendants, which have ended before them.
 //!
 //! Triggers refuse to delete any of these rows unless the task is in `leaving`, and they admit to
 //! `leaving` only tasks that ended at least a day ago (migration V3). So a mistaken DELETE is refused
 //! here too.
+
+use std::sync::LazyLock;
 
 use rusqlite::{Connection, params};
 use verdict::Time;
@@ -12,7 +15,13 @@ use super::ready_index::KindQueueId;
 use crate::row::{EndedPosition, EndedTask};
 
 /// The statements that delete a task, in this order: no row is ever left without its task.
-const FORGET: [&str; 6] = [
+const FORGET: [&str; 11] = [
+    "DELETE FROM messages WHERE EXISTS (SELECT 1 FROM inputs i JOIN leaving g ON g.row = i.row
+        WHERE i.id = messages.addressee)",
+    "DELETE FROM waits WHERE task IN (SELECT row FROM leaving)",
+    "DELETE FROM signals WHERE task IN (SELECT row FROM leaving)",
+    "DELETE FROM children WHERE task IN (SELECT row FROM leaving)",
+    "DELETE FROM checkpoints WHERE task IN (SELECT row FROM leaving)",
     "DELETE FROM refused WHERE task IN (SELECT row FROM leaving)",
     "DELETE FROM history WHERE task IN (SELECT row FROM leaving)",
     "DELETE FROM attempts WHERE task IN (SELECT row FROM leaving)",
@@ -21,17 +30,24 @@ const FORGET: [&str; 6] = [
     "DELETE FROM leaving",
 ];
 
-/// Ended tasks by row, after `after`. Never includes the newest submission: new row numbers are derived
-/// from it and must not be reused.
+/// A run that can be deleted as a whole: without the newest submission, because new row numbers are derived from it and
+/// must not be reused. Tables `done d` and `inputs i`.
+pub(super) const WHOLE_RUN: &str = "i.root IS NULL AND d.row < (SELECT max(row) FROM inputs)
+    AND i.id IS NOT (SELECT n.root FROM inputs n ORDER BY n.row DESC LIMIT 1)";
+
+/// Ended runs by row, after `after`.
 pub(super) fn ended(
     connection: &Connection,
     after: Option<EndedPosition>,
     limit: usize,
 ) -> rusqlite::Result<Vec<EndedTask>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT d.row, i.created_at, d.completed_at FROM done d JOIN inputs i ON i.row = d.row
-         WHERE d.row > ?1 AND d.row < (SELECT max(row) FROM inputs) ORDER BY d.row LIMIT ?2",
-    )?;
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT d.row, i.created_at, d.completed_at FROM done d JOIN inputs i ON i.row = d.row
+             WHERE d.row > ?1 AND {WHOLE_RUN} ORDER BY d.row LIMIT ?2"
+        )
+    });
+    let mut statement = connection.prepare_cached(&SQL)?;
     let after = after.map_or(0, row_of);
     let rows = statement.query_map(params![after, limit as i64], |row| {
         Ok(EndedTask {
@@ -59,8 +75,14 @@ pub(super) fn forget(
 ) -> rusqlite::Result<Pruned> {
     let mut leave = connection
         .prepare_cached("INSERT INTO leaving (row, at) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
+    // A task with a parent may leave only after its root has.
+    let mut leave_descendants = connection.prepare_cached(
+        "INSERT INTO leaving (row, at) SELECT c.row, ?2 FROM inputs c
+         WHERE c.root = (SELECT id FROM inputs WHERE row = ?1) ON CONFLICT DO NOTHING",
+    )?;
     for row in rows {
         leave.execute([row, now.millis()])?;
+        leave_descendants.execute([row, now.millis()])?;
     }
     faultpoint::point!("prune.leaving");
     let left = blocks_of_leaving(connection)?;

@@ -13,6 +13,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use verdict::{Retention, Span, Time};
 
 use super::lock::Lock;
+use super::pruning::WHOLE_RUN;
 use super::{Options, errors, opening, pruning};
 use crate::clock::MonotonicClock;
 use crate::failure::{Failure, FailureKind};
@@ -81,12 +82,13 @@ pub fn prune(path: &Path, rule: Rule, mode: Mode, options: &Options) -> Result<P
     Ok(Pruned { tasks, left: all - tasks, before })
 }
 
-/// How many ended tasks are old enough, and how many there are. The newest submission always stays: new
-/// row numbers are derived from it and must not be reused.
+/// How many ended runs are old enough, and how many there are. The run of the newest submission always stays.
 fn count(connection: &Connection, before: Time) -> rusqlite::Result<(u64, u64)> {
     connection.query_row(
-        "SELECT count(*) FILTER (WHERE completed_at < ?1
-                                   AND row < (SELECT max(row) FROM inputs)), count(*) FROM done",
+        &format!(
+            "SELECT count(*) FILTER (WHERE d.completed_at < ?1 AND {WHOLE_RUN}), count(*)
+             FROM done d JOIN inputs i ON i.row = d.row WHERE i.root IS NULL"
+        ),
         [before.millis()],
         |row| Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get::<_, i64>(1)?.unsigned_abs())),
     )
@@ -100,10 +102,10 @@ fn forget(
 ) -> rusqlite::Result<()> {
     let batch = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let rows: Vec<i64> = batch
-        .prepare_cached(
-            "SELECT row FROM done WHERE completed_at < ?1 AND row < (SELECT max(row) FROM inputs)
-             ORDER BY completed_at, row LIMIT ?2",
-        )?
+        .prepare_cached(&format!(
+            "SELECT d.row FROM done d JOIN inputs i ON i.row = d.row
+             WHERE d.completed_at < ?1 AND {WHOLE_RUN} ORDER BY d.completed_at, d.row LIMIT ?2"
+        ))?
         .query_map(params![before.millis(), i64::try_from(slice).unwrap_or(i64::MAX)], |row| {
             row.get(0)
         })?

@@ -92,9 +92,14 @@ pub(super) const NAMES: &str = select!("n", Names);
 /// Columns of a live task, in three parts; tables `live l`, `lanes n`, and `live l`, `inputs i`.
 /// A reader that knows the names of kind queues leaves out the second part, [`NAMES`].
 pub(super) const KEY: &str = select!("l", Key);
+
+/// The items of a long wait. A plain task costs no search.
+const ITEMS: &str = "CASE WHEN l.waiting IS NOT NULL
+    THEN (SELECT w.items FROM waits w WHERE w.task = l.row) END AS items";
+
 pub(super) fn task_columns() -> String {
     let (priority, terms) = (select!("l", Priority), select!("i", Terms));
-    format!("{priority}, {terms}, {}, {}", select!("i", OldTerms), columns::task_columns())
+    format!("{priority}, {terms}, {}, {}", select!("i", OldTerms), columns::task_columns(ITEMS))
 }
 
 /// A live task with its position in the tables.

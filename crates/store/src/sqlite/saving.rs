@@ -15,6 +15,7 @@ use super::writes::{self, TaskIdentity};
 use crate::codec::inline_history::{Appended, InlineHistory};
 use crate::failure::FailureKind;
 use crate::row::{Change, Entry, IdempotencyKey, Refused, Spec};
+use crate::runs::RunRows;
 
 /// The number of the entry that is stored in `inputs`.
 const SUBMISSION: u32 = 1;
@@ -36,12 +37,23 @@ impl Work<'_> {
 
     fn save_checked(&mut self, id: TaskId, change: Change, now: Time) -> Result<(), StepError> {
         let Change { before, after, spec, closed, entries } = change;
+        let durable = RunRows::are_of(&after).then(|| after.clone());
         let row = match (before, spec) {
             (None, Some(spec)) => self.create(after, spec, &entries, now)?,
             (Some(before), None) => self.update(after, before, &entries)?,
             _ => return Err(invalid("a spec comes with a new task and only then")),
         };
-        self.save_attempts(id, row, &closed)
+        self.save_attempts(id, row, &closed)?;
+        match durable {
+            Some(after) => {
+                self.save_run_rows(row, &RunRows::of_parts(before, &after, &entries))?;
+                if let Subject::Done(_) = after {
+                    writes::wait_delete(self.connection, row)?;
+                }
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 
     fn create(
@@ -65,6 +77,7 @@ impl Work<'_> {
             policy,
             spec: &spec,
             inline_history: &submission,
+            after: &after,
         };
         writes::input(&mut self.statements, input).map_err(|error| conflict_if_known(error, id))?;
         self.memory.enter_block(self.connection, kind_queue, row)?;

@@ -7,8 +7,10 @@ use verdict::TaskId;
 
 use super::ready_index::KindQueueId;
 use crate::tables::{
-    Attempt, Column, Created, DoneState, HistoryEntry, LeaseLength, LiveLease, LiveState, LiveWake,
-    Names, Priority, Refusal, Specification, Table, Tale, Terms, columns,
+    Attempt, CheckpointColumns, ChildColumns, Column, Created, Descent, DoneRun, DoneState,
+    HistoryEntry, LeaseLength, LiveLease, LiveRun, LiveState, LiveWake, MessageColumns,
+    MessageKeyColumns, Names, Priority, Refusal, SignalColumns, Specification, Table, Tale, Terms,
+    WaitColumns, columns,
 };
 
 columns! {
@@ -64,6 +66,7 @@ pub(super) const INPUTS: Table = Table {
         Terms::COLUMNS,
         Specification::COLUMNS,
         Tale::COLUMNS,
+        Descent::COLUMNS,
     ],
     unwritten: OldTerms::COLUMNS,
 };
@@ -73,6 +76,7 @@ pub(super) const LIVE: Table = Table {
     written: &[
         LiveState::COLUMNS,
         LiveLease::COLUMNS,
+        LiveRun::COLUMNS,
         Tale::COLUMNS,
         LiveWake::COLUMNS,
         Key::COLUMNS,
@@ -84,11 +88,11 @@ pub(super) const LIVE: Table = Table {
 
 /// The columns of `live` that decisions change.
 pub(super) const LIVE_CHANGING: &[&[Column]] =
-    &[LiveState::COLUMNS, LiveLease::COLUMNS, Tale::COLUMNS, LiveWake::COLUMNS];
+    &[LiveState::COLUMNS, LiveLease::COLUMNS, LiveRun::COLUMNS, Tale::COLUMNS, LiveWake::COLUMNS];
 
 pub(super) const DONE: Table = Table {
     name: "done",
-    written: &[DoneKey::COLUMNS, DoneState::COLUMNS, Tale::COLUMNS],
+    written: &[DoneKey::COLUMNS, DoneState::COLUMNS, DoneRun::COLUMNS, Tale::COLUMNS],
     unwritten: &[],
 };
 
@@ -100,6 +104,27 @@ pub(super) const HISTORY: Table =
 
 pub(super) const REFUSED: Table =
     Table { name: "refused", written: &[TaskRow::COLUMNS, Refusal::COLUMNS], unwritten: &[NUMBER] };
+
+pub(super) const CHECKPOINTS: Table = Table {
+    name: "checkpoints",
+    written: &[TaskRow::COLUMNS, CheckpointColumns::COLUMNS],
+    unwritten: &[],
+};
+
+pub(super) const CHILDREN: Table =
+    Table { name: "children", written: &[TaskRow::COLUMNS, ChildColumns::COLUMNS], unwritten: &[] };
+
+pub(super) const SIGNALS: Table =
+    Table { name: "signals", written: &[TaskRow::COLUMNS, SignalColumns::COLUMNS], unwritten: &[] };
+
+pub(super) const WAITS: Table =
+    Table { name: "waits", written: &[TaskRow::COLUMNS, WaitColumns::COLUMNS], unwritten: &[] };
+
+pub(super) const MESSAGES: Table = Table {
+    name: "messages",
+    written: &[MessageKeyColumns::COLUMNS, MessageColumns::COLUMNS],
+    unwritten: &[],
+};
 
 pub(super) const KEYS: Table =
     Table { name: "keys", written: &[KeyUse::COLUMNS], unwritten: &[NUMBER] };
@@ -115,6 +140,20 @@ pub fn table_columns() -> Vec<crate::tables::TableColumns> {
         Kind::Bytes => "BLOB",
         Kind::Int | Kind::Long | Kind::Bool => "INTEGER",
     };
-    let tables = [LANES, INPUTS, LIVE, DONE, ATTEMPTS, HISTORY, REFUSED, KEYS];
+    let tables = [
+        LANES,
+        INPUTS,
+        LIVE,
+        DONE,
+        ATTEMPTS,
+        HISTORY,
+        REFUSED,
+        KEYS,
+        CHECKPOINTS,
+        CHILDREN,
+        SIGNALS,
+        WAITS,
+        MESSAGES,
+    ];
     tables.iter().map(|table| TableColumns::of(table, type_name)).collect()
 }

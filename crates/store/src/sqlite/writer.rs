@@ -16,7 +16,8 @@ use super::ready_index::KindQueueId;
 use super::rows::{self, Columns, QueueAndKind};
 use super::running::RunningTasks;
 use super::{
-    Durability, Options, Shared, administration, errors, listing, opening, pauses, reads, writes,
+    Durability, Options, Shared, administration, errors, listing, messages, opening, pauses, reads,
+    writes,
 };
 use crate::administration::Administration;
 use crate::failure::{CommitFailure, Failure, FailureKind};
@@ -41,6 +42,8 @@ pub(super) struct Memory {
     pub(super) keys: KeyIndex,
     pub(super) running: RunningTasks,
     pub(super) next_row: i64,
+    /// Saved messages that are not parked.
+    pub(super) messages: u64,
     undo: Vec<Undo>,
     batch_start: BatchStart,
 }
@@ -50,6 +53,7 @@ pub(super) struct Memory {
 struct BatchStart {
     next_row: i64,
     keys_cleared: Option<i64>,
+    messages: u64,
 }
 
 enum Undo {
@@ -82,15 +86,16 @@ impl Memory {
             connection
                 .query_row("SELECT coalesce(max(row), 0) + 1 FROM inputs", [], |row| row.get(0))?;
         let keys = KeyIndex::rebuild(connection)?;
-        let batch_start = BatchStart { next_row, keys_cleared: keys.cleared() };
+        let messages = messages::count(connection)?;
+        let batch_start = BatchStart { next_row, keys_cleared: keys.cleared(), messages };
         let running = RunningTasks::default();
-        Ok(Self { index, keys, running, next_row, undo: Vec::new(), batch_start })
+        Ok(Self { index, keys, running, next_row, messages, undo: Vec::new(), batch_start })
     }
 
     pub(super) fn begin(&mut self) {
         self.undo.clear();
-        self.batch_start =
-            BatchStart { next_row: self.next_row, keys_cleared: self.keys.cleared() };
+        let Self { next_row, messages, .. } = *self;
+        self.batch_start = BatchStart { next_row, keys_cleared: self.keys.cleared(), messages };
     }
 
     pub(super) fn rollback(&mut self) {
@@ -112,6 +117,7 @@ impl Memory {
         }
         self.keys.restore_cleared(self.batch_start.keys_cleared);
         self.next_row = self.batch_start.next_row;
+        self.messages = self.batch_start.messages;
     }
 
     /// The number of a task's kind queue in the table; a new kind queue is numbered and inserted.
@@ -229,7 +235,13 @@ impl Writer for SqliteWriter {
 
     async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
         self.check_health()?;
-        Ok(self.memory.index.next_wake())
+        let of_tasks = self.memory.index.next_wake();
+        if self.memory.messages == 0 {
+            return Ok(of_tasks);
+        }
+        let of_messages = messages::next_due(&self.connection)
+            .map_err(errors::while_doing("looking for saved messages"))?;
+        Ok([of_tasks, of_messages].into_iter().flatten().min())
     }
 
     fn shortest_lease(&self) -> Option<Span> {

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, Statement, ToSql, params};
-use verdict::{ClosedAttempt, Done, Task};
+use verdict::{ClosedAttempt, Done, Subject, Task};
 
 use super::ready_index::KindQueueId;
 use super::rows::LiveRow;
@@ -18,14 +18,15 @@ use crate::codec::inline_history::InlineHistory;
 use crate::codec::payload_digest::digest_payloads;
 use crate::row::{Entry, Refused, Spec};
 use crate::tables::{
-    self, Attempt, ColumnList, Created, DoneState, HistoryEntry, LeaseLength, LiveLease, LiveState,
-    LiveWake, Names, Priority, Refusal, Specification, Table, Tale, Terms, names,
+    self, Attempt, ColumnList, Created, Descent, DoneRun, DoneState, HistoryEntry, LeaseLength,
+    LiveLease, LiveRun, LiveState, LiveWake, Names, Priority, Refusal, Specification, Table, Tale,
+    Terms, names,
 };
 
 type Written<T> = rusqlite::Result<T>;
 
 /// Binds cells as parameters of one statement, which is executed at the end.
-struct Binding<'s, 'c> {
+pub(super) struct Binding<'s, 'c> {
     statement: &'s mut Statement<'c>,
     columns: ColumnList,
     bound: usize,
@@ -34,7 +35,7 @@ struct Binding<'s, 'c> {
 }
 
 impl<'s, 'c> Binding<'s, 'c> {
-    fn of(statement: &'s mut Statement<'c>, columns: ColumnList) -> Self {
+    pub(super) fn of(statement: &'s mut Statement<'c>, columns: ColumnList) -> Self {
         Self { statement, columns, bound: 0, refused: Ok(()) }
     }
 
@@ -46,7 +47,7 @@ impl<'s, 'c> Binding<'s, 'c> {
         self
     }
 
-    fn execute(self) -> Written<usize> {
+    pub(super) fn execute(self) -> Written<usize> {
         self.refused?;
         self.statement.raw_execute()
     }
@@ -83,7 +84,7 @@ impl Cells for Binding<'_, '_> {
 }
 
 /// The INSERT of a row, with a parameter for each column.
-fn insert(table: &Table) -> String {
+pub(super) fn insert(table: &Table) -> String {
     let (columns, parameters) = (names(table.written, ""), parameters(table.written));
     format!("INSERT INTO {} ({columns}) VALUES ({parameters})", table.name)
 }
@@ -125,11 +126,12 @@ pub(super) struct Input<'a> {
     pub(super) policy: Option<&'a verdict::Policy>,
     pub(super) spec: &'a Spec,
     pub(super) inline_history: &'a InlineHistory,
+    pub(super) after: &'a Subject,
 }
 
 pub(super) fn input(statements: &mut Statements<'_>, input: Input<'_>) -> Written<()> {
     static SQL: LazyLock<String> = LazyLock::new(|| insert(&INPUTS));
-    let Input { row, kind_queue, task, policy, spec, inline_history } = input;
+    let Input { row, kind_queue, task, policy, spec, inline_history, after } = input;
     let statement = statements.get(BatchStatement::Input, &SQL)?;
     let mut cells = Binding::of(statement, INPUTS.written);
     Key::write(&mut cells, row, task.id, kind_queue);
@@ -138,6 +140,7 @@ pub(super) fn input(statements: &mut Statements<'_>, input: Input<'_>) -> Writte
     Terms::write(&mut cells, policy);
     Specification::write(&mut cells, spec);
     Tale::write(&mut cells, inline_history);
+    Descent::write(&mut cells, after);
     cells.execute().map(drop)
 }
 
@@ -145,6 +148,7 @@ pub(super) fn input(statements: &mut Statements<'_>, input: Input<'_>) -> Writte
 fn changing(cells: &mut Binding<'_, '_>, task: &Task, inline_history: &InlineHistory) {
     LiveState::write(cells, task);
     LiveLease::write(cells, task);
+    LiveRun::write(cells, task);
     Tale::write(cells, inline_history);
     LiveWake::write(cells, task);
 }
@@ -200,6 +204,7 @@ pub(super) fn done_insert(
     let mut cells = Binding::of(statements.get(BatchStatement::Done, &SQL)?, DONE.written);
     DoneKey::write(&mut cells, row);
     DoneState::write(&mut cells, done);
+    DoneRun::write(&mut cells, done.run.as_deref());
     Tale::write(&mut cells, inline_history);
     cells.execute().map(drop)
 }
@@ -235,6 +240,11 @@ pub(super) fn refused(connection: &Connection, row: i64, refused: &Refused) -> W
     TaskRow::write(&mut cells, row);
     Refusal::write(&mut cells, refused);
     cells.execute().map(drop)
+}
+
+/// Deletes the items of a long wait with the end of its task: the history has them.
+pub(super) fn wait_delete(connection: &Connection, row: i64) -> Written<()> {
+    connection.prepare_cached("DELETE FROM waits WHERE task = ?1")?.execute([row]).map(drop)
 }
 
 /// Records the use of an idempotency key.

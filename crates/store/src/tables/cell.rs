@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use verdict::run::{Awaited, Body, Recorded, RunState, Waiting};
 use verdict::{
     AttemptOutcome, CancelRequest, Digest, Fault, Fence, Json, LeaseId, Name, Policy, Progress,
     Reason, Request, Span, State, TaskId, Text, Time, WorkerVerdict,
@@ -14,7 +15,7 @@ use crate::cells::Cells;
 use crate::codec::inline_history::InlineHistory;
 use crate::codec::{Stored, packed_policy};
 use crate::columns::{Columns, Row};
-use crate::row::{Renewals, Resources};
+use crate::row::{Renewals, Resources, Spec};
 
 /// What a database calls the type of a column, apart from its name there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,7 +231,10 @@ macro_rules! stored {
     )*};
 }
 
-stored! { CancelRequest Progress Fault Resources Renewals Request }
+stored! {
+    CancelRequest Progress Fault Resources Renewals Request RunState Waiting Recorded Body Spec
+    Vec<Awaited>
+}
 
 /// Packed, because it is written with every task.
 impl Cell for Policy {

@@ -3,15 +3,19 @@
 use std::collections::VecDeque;
 
 use verdict::request::Outcome;
+use verdict::run::{Child, RunEvent, Waiting};
 use verdict::{
-    ClosedAttempt, Done, End, Event, Moment, Next, Phase, ReadSet, Request, Rules, Subject, Task,
-    Time, Verdict, apply_verdict, closed_attempts, decide,
+    ClosedAttempt, Context, Done, End, Event, Moment, Next, Phase, ReadSet, Request, Rules,
+    Subject, Task, Time, Verdict, apply_verdict, closed_attempts, decide,
 };
 
 use super::row_cells::RowCells;
+use super::run_check::RunCheck;
 use crate::cells::TaskIdentity;
-use crate::row::{Entry, Renewals};
-use crate::tables::{Created, DoneState, LiveLease, LiveState, Names, Priority, Terms};
+use crate::row::{Entry, Renewals, TaskRows};
+use crate::tables::{
+    Created, DoneRun, DoneState, LiveLease, LiveRun, LiveState, Names, Priority, Terms, long_wait,
+};
 
 /// The result of a history, as far as it was read.
 pub(super) struct Replay {
@@ -21,6 +25,8 @@ pub(super) struct Replay {
     /// Closed attempts that were not yet compared with their rows.
     closed: VecDeque<ClosedAttempt>,
     has_other_attempts: bool,
+    /// What a durable run recorded.
+    run: RunCheck,
     wrong: Vec<String>,
     /// The first entry that cannot be folded.
     broken: Option<String>,
@@ -34,6 +40,7 @@ impl Replay {
             next: 1,
             closed: VecDeque::new(),
             has_other_attempts: false,
+            run: RunCheck::default(),
             wrong: Vec::new(),
             broken: None,
         }
@@ -66,6 +73,18 @@ impl Replay {
         self.has_other_attempts |= closed.as_ref() != Some(attempt);
     }
 
+    /// Compares rows of a durable run with what the history recorded.
+    pub(super) fn run_rows(&mut self, part: &TaskRows) {
+        if self.broken.is_none() {
+            self.run.rows(part);
+        }
+    }
+
+    /// The children that the task asked for.
+    pub(super) fn family(&self) -> impl Iterator<Item = &Child> {
+        self.run.family()
+    }
+
     fn step(&mut self, entry: &Entry) -> Result<(), String> {
         if let (Subject::Live(task), Some(loaded)) = (&mut self.subject, &entry.loaded) {
             if loaded.are_behind(task) {
@@ -85,6 +104,7 @@ impl Replay {
             }
         }
         self.closed.extend(closed_attempts(&entry.events).cloned());
+        self.run.note(&entry.events);
         Ok(())
     }
 
@@ -111,6 +131,7 @@ impl Replay {
         if self.has_other_attempts || !self.closed.is_empty() {
             wrong.push("its attempts differ from its history".to_owned());
         }
+        wrong.extend(self.run.end());
         wrong
     }
 
@@ -118,7 +139,7 @@ impl Replay {
     fn check_fit(&self, entry: &Entry) -> Result<(), String> {
         let mut subject = self.subject.clone();
         for event in &entry.events {
-            if !fits(&subject, event) {
+            if !self.fits(&subject, event) {
                 return Err(format!("history entry {} does not fit the state before it", entry.n));
             }
             subject = subject.settle(std::slice::from_ref(event), entry.at);
@@ -133,7 +154,10 @@ impl Replay {
         let at = Moment { now: entry.at, epoch: entry.epoch, rules };
         // Only accepted submissions have an entry, and it does not hold how many runs the tenant had. So a submission
         // is decided again without a quota: everything else about it is proved.
-        let verdict = decide(ReadSet::of(&self.subject), &with_payloads(entry), at);
+        let request = with_payloads(entry);
+        let loaded = self.run.load(&self.subject, &request);
+        let context = Context { run: Some(&loaded), ..Context::default() };
+        let verdict = decide(ReadSet { subject: &self.subject, context }, &request, at);
         let is_same = verdict.events == entry.events;
         if !is_same {
             self.wrong.push(format!("the rules decide history entry {} differently", entry.n));
@@ -158,11 +182,21 @@ fn with_payloads(entry: &Entry) -> Request {
     request
 }
 
-/// Whether an event can apply to a task in this state. The fold itself assumes so.
+impl Replay {
+    /// Whether an event can apply to a task in this state. The fold itself assumes so.
+    fn fits(&self, subject: &Subject, event: &Event) -> bool {
+        match (subject, event) {
+            (Subject::Live(task), Event::Run(event)) => self.run.fits(task, event),
+            _ => fits(subject, event),
+        }
+    }
+}
+
 fn fits(subject: &Subject, event: &Event) -> bool {
     let ends_well = |end: &End| end.state.is_terminal();
     match (subject, event) {
         (Subject::Absent, Event::Submitted(_)) => true,
+        (Subject::Absent, Event::Run(event)) => matches!(**event, RunEvent::Spawned { .. }),
         (Subject::Absent | Subject::Done(_), _) | (_, Event::Submitted(_)) => false,
         (Subject::Live(task), Event::Granted { .. }) => task.lease().is_none(),
         (Subject::Live(task), Event::Started | Event::Renewed { .. } | Event::Extended { .. }) => {
@@ -175,12 +209,14 @@ fn fits(subject: &Subject, event: &Event) -> bool {
                 && match next {
                     Next::Retry { .. } => true,
                     Next::End(end) => ends_well(end),
-                    Next::Wait(_) => false,
+                    Next::Wait(waiting) => match &**waiting {
+                        Waiting::Closing(closing) => ends_well(&closing.end),
+                        _ => true,
+                    },
                 }
         }
         (Subject::Live(_), Event::Ended(end)) => ends_well(end),
-        // No store writes what happens to durable runs yet.
-        (Subject::Live(_), Event::Run(_)) => false,
+        (Subject::Live(_), Event::Run(_)) => true,
     }
 }
 
@@ -196,6 +232,10 @@ fn compare_live(stored: &Task, folded: &Task) -> Option<String> {
     if is_behind {
         names.push("revision");
     }
+    let items = |task| long_wait(task).map(|wait| wait.items.clone());
+    if items(stored) != items(&folded) {
+        names.push("waiting");
+    }
     differs(&names)
 }
 
@@ -205,6 +245,7 @@ fn live_cells(task: &Task) -> RowCells {
         Terms::write(cells, Some(&task.policy));
         LiveState::write(cells, task);
         LiveLease::write(cells, task);
+        LiveRun::write(cells, task);
     })
 }
 
@@ -216,6 +257,7 @@ fn done_cells(done: &Done) -> RowCells {
     RowCells::of(|cells| {
         write_identity(cells, TaskIdentity::done(done));
         DoneState::write(cells, done);
+        DoneRun::write(cells, done.run.as_deref());
     })
 }
 

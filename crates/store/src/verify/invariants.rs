@@ -1,7 +1,8 @@
 //! Invariants of every task, independent of its decisions.
 
+use verdict::event::Submitted;
 use verdict::record;
-use verdict::{ClosedAttempt, Digest, Event, Fence, Subject};
+use verdict::{ClosedAttempt, Digest, Event, Fence, RunEvent, Subject};
 
 use crate::row::{Entry, StoredTask};
 
@@ -84,11 +85,13 @@ impl InvariantCheck {
         }
     }
 
-    /// The record's digest, computed from the submission, the attempts and the end.
+    /// The record's digest, computed from the submission, the attempts and the end. That of a durable run has its
+    /// checkpoints in between: the fold of its history computes it.
     fn check_record(&self, subject: &Subject, wrong: &mut Vec<String>) {
         let Some(chain) = self.chain else { return };
         let matches = match subject {
-            Subject::Live(task) => task.chain == chain,
+            Subject::Live(task) => task.run.is_some() || task.chain == chain,
+            Subject::Done(done) if done.run.is_some() => true,
             Subject::Done(done) => {
                 let (end, from, to) = (&done.end, done.created_at, done.completed_at);
                 done.record == record::seal_chain(chain, end, from, to)
@@ -103,7 +106,7 @@ impl InvariantCheck {
     /// The payload has the digest that was decided about.
     fn check_input(&self, found: &StoredTask, wrong: &mut Vec<String>) {
         let submitted = self.first.as_ref().and_then(|entry| entry.events.first());
-        if let Some(Event::Submitted(submitted)) = submitted
+        if let Some(submitted) = submitted.and_then(submission)
             && submitted.input != Digest::of(&[found.spec.input.as_str().as_bytes()])
         {
             wrong.push("its input differs from the submitted one".to_owned());
@@ -129,6 +132,17 @@ fn check_times(subject: &Subject, wrong: &mut Vec<String>) {
             "it has ended as {}, which is not a terminal state",
             done.end.state.name()
         ));
+    }
+}
+
+fn submission(event: &Event) -> Option<&Submitted> {
+    match event {
+        Event::Submitted(submitted) => Some(submitted),
+        Event::Run(event) => match &**event {
+            RunEvent::Spawned { submitted, .. } => Some(submitted),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

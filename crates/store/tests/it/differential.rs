@@ -9,6 +9,7 @@
 pub(crate) mod asks;
 pub(crate) mod coverage;
 pub(crate) mod dice;
+mod runs;
 mod snapshot;
 
 use store::sqlite::SqliteStore;

@@ -19,6 +19,7 @@ use storetest::ManualClock;
 use storetest::conformance::carry::carry;
 use storetest::conformance::driver::{caller, key_of};
 use storetest::conformance::reports::{report, succeeded};
+use storetest::conformance::runs::sample::sample;
 use storetest::conformance::{Between, Call, CallResult, Driver, Fixture, Submission};
 use tempfile::TempDir;
 use verdict::{Answer, ClosedAttempt, Digest, Refusal, Scope, Span, TaskId};
@@ -70,6 +71,7 @@ async fn rich(path: &Path, seed: u64) -> TaskWithSpec {
         let submission = Submission::new(TaskId::from_u128(HIGH + n), &scope, "moved");
         driver.submit(submission.with_key(&format!("m{n}"))).await;
     }
+    sample(&mut driver, HIGH << 1).await;
     administer(&mut driver).await;
     driver.lease(&scope, "moved", 1).await.remove(0)
 }

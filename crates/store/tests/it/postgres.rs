@@ -10,6 +10,7 @@ mod crowded;
 mod cutting;
 mod durability;
 mod encrypted;
+mod fan_in;
 mod formats;
 mod keys;
 mod late;
@@ -25,6 +26,7 @@ mod refills;
 mod refusals;
 mod retold;
 mod rules;
+mod run_constraints;
 mod standby;
 
 use std::sync::Arc;

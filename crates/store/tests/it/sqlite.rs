@@ -14,6 +14,8 @@ mod nth_call;
 mod opening;
 mod power;
 mod retention;
+mod run_codec;
+mod run_tampering;
 mod tables;
 mod tampering;
 mod test_coordinator;

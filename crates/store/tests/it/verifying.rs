@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::{
     AdministrationRows, AuditFilter, Audited, Batch, Browse, Failure, Filter, HeldLeases, Listing,
-    PausedQueues, QueueDepth, RowsAfter, ScanDepth, Store, StoredTask, TaskBundle, TaskKey,
-    TaskRows, Writer, verify,
+    MessageKey, PausedQueues, QueueDepth, RowsAfter, SavedMessage, ScanDepth, Store, StoredTask,
+    TaskBundle, TaskKey, TaskRows, Writer, verify,
 };
 use storetest::ManualClock;
 use storetest::conformance::{Call, Fixture, Submission, carry::carry};
@@ -122,6 +122,14 @@ impl<S: Store> Browse for Growing<S> {
 
     async fn paused_queues(&self) -> Result<PausedQueues, Failure> {
         self.store.browse().paused_queues().await
+    }
+
+    async fn saved_messages(
+        &self,
+        after: Option<&MessageKey>,
+        limit: usize,
+    ) -> Result<Vec<SavedMessage>, Failure> {
+        self.store.browse().saved_messages(after, limit).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

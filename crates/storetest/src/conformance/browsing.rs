@@ -389,6 +389,7 @@ pub async fn counts_queues<F: Fixture>(driver: &mut Driver<F>) {
         delayed,
         running,
         unfinished: ready + delayed + running,
+        runs: ready + delayed + running,
         oldest_ready_at: Some(oldest),
     };
     let depths = driver.browse().queues(Some(&scope)).await.expect("browsing works");

@@ -8,6 +8,7 @@ use store::row::{
     Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey,
     TaskWithSpec, Want,
 };
+use store::runs::{MessageChanges, MessageKey, RunLookup, RunRows, SavedMessage};
 use store::seam::{
     Batch, Claimable, Decided, Found, Loaded, Lookup, Plan, PolledQueues, Selection,
 };
@@ -16,6 +17,7 @@ use verdict::{
     Time,
 };
 
+use super::runs;
 use super::tables::{Shared, Tables};
 use super::{CommitOutcome, MemoryWriter, lock};
 
@@ -30,6 +32,8 @@ pub struct MemoryBatch<'w> {
     bases: BTreeMap<TaskId, Option<u32>>,
     /// The task each key belonged to when this batch first read it.
     key_bases: BTreeMap<IdempotencyKey, Option<TaskId>>,
+    /// Whether each message that this batch changed was committed when it did.
+    message_bases: BTreeMap<MessageKey, bool>,
     now: Option<Time>,
     keep_alive: bool,
     /// Tasks to leave out of what is selected.
@@ -51,6 +55,7 @@ impl<'w> MemoryBatch<'w> {
             mine: Tables::default(),
             bases: BTreeMap::new(),
             key_bases: BTreeMap::new(),
+            message_bases: BTreeMap::new(),
             now: None,
             keep_alive: false,
             excluded: BTreeSet::new(),
@@ -211,10 +216,10 @@ impl<'w> MemoryBatch<'w> {
     ) -> Result<(), Failure> {
         let id = TaskId::from_u128(position.0);
         let old = |done: &Done| done.completed_at.plus(Retention::AGE_MIN).has_come(now);
-        if !shared.tables.done.get(&id).is_some_and(old) {
-            return Err(invalid("only tasks that ended at least a day ago can be deleted"));
+        if !shared.tables.done.get(&id).is_some_and(|done| old(done) && is_root(done)) {
+            return Err(invalid("only runs that ended at least a day ago can be deleted"));
         }
-        self.mine.forgotten.insert(id);
+        self.mine.forgotten.extend(shared.tables.run(id));
         Ok(())
     }
 
@@ -229,6 +234,7 @@ impl<'w> MemoryBatch<'w> {
         self.check_rows(shared, id, &change)?;
         shared.locks.insert(id, self.number);
         self.bases.entry(id).or_insert(change.before);
+        self.save_records(shared, id, &change)?;
         if let Some(spec) = change.spec {
             self.save_spec(shared, id, &change.after, spec);
         }
@@ -243,6 +249,37 @@ impl<'w> MemoryBatch<'w> {
             Subject::Absent => unreachable!("refused above"),
         }
         Ok(())
+    }
+
+    fn save_records(
+        &mut self,
+        shared: &Shared,
+        id: TaskId,
+        change: &Change,
+    ) -> Result<(), Failure> {
+        let rows = RunRows::of(change);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let committed = || shared.tables.runs.get(&id).cloned().unwrap_or_default();
+        let records = self.mine.runs.entry(id).or_insert_with(committed);
+        records.write(&rows).map_err(|failure| failure.about(id))
+    }
+
+    fn load_run(&self, shared: &mut Shared, run: &RunLookup) -> verdict::Loaded {
+        let Loaded::Subject(subject) = self.load_one(shared, &run.task) else {
+            return verdict::Loaded::default();
+        };
+        let id = run.task.id;
+        let records = self.mine.runs.get(&id).or_else(|| shared.tables.runs.get(&id));
+        match (records, &subject) {
+            (Some(records), Subject::Live(_) | Subject::Done(_)) => records.load(run, &subject),
+            _ => verdict::Loaded::default(),
+        }
+    }
+
+    fn messages(&self, shared: &Shared) -> BTreeMap<MessageKey, SavedMessage> {
+        runs::visible(&shared.tables.messages, &self.mine.message_changes)
     }
 
     /// The revision guard: the changed revision must be the one that was loaded.
@@ -306,6 +343,21 @@ impl<'w> MemoryBatch<'w> {
                 return Err(conflict(held.task));
             }
         }
+        for (key, existed) in &self.message_bases {
+            let exists = shared.tables.messages.contains_key(key);
+            if exists != *existed || shared.is_message_in_flight(key) {
+                return Err(conflict(key.to.id));
+            }
+        }
+        Ok(())
+    }
+
+    fn save_messages(&mut self, shared: &Shared, changes: MessageChanges) -> Result<(), Failure> {
+        runs::change(&shared.tables.messages, &mut self.mine.message_changes, changes)?;
+        for key in self.mine.message_changes.keys() {
+            let existed = shared.tables.messages.contains_key(key);
+            self.message_bases.entry(key.clone()).or_insert(existed);
+        }
         Ok(())
     }
 }
@@ -329,7 +381,19 @@ impl Batch for MemoryBatch<'_> {
             let closed = lookup.leases.iter().map(|lease| batch.closed_one(shared, lease));
             found.closed = closed.collect();
             found.leased = lookup.polls.iter().map(|poll| batch.polled_one(shared, poll)).collect();
+            found.runs = lookup.runs.iter().map(|run| batch.load_run(shared, run)).collect();
+            let messages = batch.messages(shared);
+            found.messages = runs::of_addressees(&messages, lookup.messages, &batch.excluded);
             Ok(found)
+        })
+    }
+
+    async fn addressees(&mut self, now: Time, limit: usize) -> Result<Vec<TaskKey>, Failure> {
+        self.with(|batch, shared| {
+            let mut due = runs::addressees(&batch.messages(shared), now);
+            due.retain(|key| !batch.excluded.contains(&key.id));
+            due.truncate(limit);
+            Ok(due)
         })
     }
 
@@ -342,6 +406,7 @@ impl Batch for MemoryBatch<'_> {
             let known = shared.tables.done.values().chain(batch.mine.done.values());
             let mut ended: Vec<EndedTask> = known
                 .filter(|done| !batch.mine.forgotten.contains(&done.id))
+                .filter(|done| is_root(done))
                 .map(ended_task)
                 .filter(|ended| after.is_none_or(|after| ended.position > after))
                 .collect();
@@ -358,7 +423,7 @@ impl Batch for MemoryBatch<'_> {
     }
 
     async fn save(&mut self, decided: Decided) -> Result<(), Failure> {
-        let Decided { changes, refused, forgotten, keep_alive } = decided;
+        let Decided { changes, refused, forgotten, messages, keep_alive } = decided;
         self.keep_alive |= keep_alive;
         self.with(|batch, shared| {
             changes.into_iter().try_for_each(|change| batch.save_one(shared, change))?;
@@ -367,7 +432,7 @@ impl Batch for MemoryBatch<'_> {
                     batch.mine.add_refused(refused);
                 }
             }
-            Ok(())
+            batch.save_messages(shared, messages)
         })?;
         if forgotten.is_empty() {
             return Ok(());
@@ -483,6 +548,12 @@ fn conflict(id: TaskId) -> Failure {
 
 fn invalid(what: &str) -> Failure {
     Failure::new(FailureKind::Invalid, what)
+}
+
+/// A run is forgotten as a whole: a task with a parent is not one.
+fn is_root(done: &Done) -> bool {
+    let lineage = done.run.as_ref().and_then(|run| run.lineage.as_ref());
+    lineage.is_none_or(|lineage| lineage.parent().is_none())
 }
 
 /// Ids grow with submissions, so their order is the order of positions.

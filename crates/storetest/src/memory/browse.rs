@@ -15,8 +15,11 @@ use store::row::{
     TaskBundle, TaskKey, TaskRows,
 };
 use store::row_size::{self, ByteBudget};
+use store::runs::{MessageKey, SavedMessage};
 use verdict::event::{Event, Submitted};
-use verdict::{Category, ClosedAttempt, Json, Lease, Name, Scope, Subject, Task, TaskId, Time};
+use verdict::{
+    Category, ClosedAttempt, Json, Lease, Name, RunEvent, Scope, Subject, Task, TaskId, Time,
+};
 
 use super::lock;
 use super::tables::{Shared, Tables};
@@ -102,6 +105,10 @@ impl Browse for MemoryBrowse {
             RowsAfter::Entry(n) => Ok(self.history(key, n, limit).into()),
             RowsAfter::Attempt(n) => Ok(self.attempts(key, n, limit).into()),
             RowsAfter::Refusal(last) => Ok(self.refused(key, last, limit).into()),
+            _ => Ok(self.read(|tables| {
+                let records = tables.find(key).and_then(|_| tables.runs.get(&key.id));
+                records.map_or_else(TaskRows::default, |records| records.rows(after, limit))
+            })),
         }
     }
 
@@ -169,6 +176,18 @@ impl Browse for MemoryBrowse {
 
     async fn paused_queues(&self) -> Result<PausedQueues, Failure> {
         Ok(self.read(|tables| tables.paused.clone()))
+    }
+
+    async fn saved_messages(
+        &self,
+        after: Option<&MessageKey>,
+        limit: usize,
+    ) -> Result<Vec<SavedMessage>, Failure> {
+        Ok(self.read(|tables| {
+            let later = tables.messages.iter();
+            let later = later.filter(|(key, _)| after.is_none_or(|after| *key > after));
+            later.take(limit).map(|(_, message)| message.clone()).collect()
+        }))
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
@@ -239,6 +258,10 @@ fn submitted(tables: &Tables, id: TaskId) -> Option<Submitted> {
     let first = tables.history.get(&(id, 1))?;
     first.events.iter().find_map(|event| match event {
         Event::Submitted(submitted) => Some(Submitted::clone(submitted)),
+        Event::Run(event) => match &**event {
+            RunEvent::Spawned { submitted, .. } => Some(Submitted::clone(submitted)),
+            _ => None,
+        },
         _ => None,
     })
 }
@@ -275,7 +298,8 @@ fn matches(found: &StoredTask, worker: Option<&Name>, filter: &Filter) -> bool {
         Subject::Done(done) => (&done.queue, &done.kind),
         Subject::Absent => unreachable!("what was found is there"),
     };
-    filter.state.is_none_or(|state| found.subject.state() == Some(state))
+    (filter.children || found.subject.run_id() == Some(found.key().id))
+        && filter.state.is_none_or(|state| found.subject.state() == Some(state))
         && filter.queue.as_ref().is_none_or(|wanted| queue == wanted)
         && filter.queues.as_ref().is_none_or(|allowed| allowed.contains(queue))
         && filter.kind.as_ref().is_none_or(|wanted| kind == wanted)
@@ -319,9 +343,11 @@ fn count(depths: &mut BTreeMap<(Scope, Name), QueueDepth>, task: &Task, now: Tim
         delayed: 0,
         running: 0,
         unfinished: 0,
+        runs: 0,
         oldest_ready_at: None,
     });
     depth.unfinished += 1;
+    depth.runs += u64::from(task.run_id() == task.id);
     depth.running += u64::from(task.lease().is_some());
     match task.claimable_at() {
         None => {}

@@ -7,9 +7,11 @@ use store::engine;
 use store::failure::{Failure, FailureKind};
 use store::pauses::PausedQueues;
 use store::row::{Entry, IdempotencyKey, KeyOwner, Refused, Spec, StoredTask, TaskKey};
+use store::runs::{MessageKey, SavedMessage};
 use verdict::rules::{to_activate, to_join};
 use verdict::{ClosedAttempt, Done, Name, Rules, Subject, SupportedRules, Task, TaskId, Time};
 
+use super::runs::{Messages, RunTables};
 use crate::memory::CommitOutcome;
 
 /// Everything the store holds. A batch keeps what it saved in a second, small set of tables.
@@ -31,6 +33,11 @@ pub(super) struct Tables {
     pub(super) last_commit_at: Option<Time>,
     /// Ended tasks that a batch deletes with all their rows.
     pub(super) forgotten: BTreeSet<TaskId>,
+    /// What durable runs recorded. A batch has a copy of what it changed.
+    pub(super) runs: BTreeMap<TaskId, RunTables>,
+    pub(super) messages: BTreeMap<MessageKey, SavedMessage>,
+    /// What a batch did to messages.
+    pub(super) message_changes: Messages,
 }
 
 impl Tables {
@@ -102,6 +109,7 @@ impl Tables {
             && self.done.is_empty()
             && self.refused.is_empty()
             && self.forgotten.is_empty()
+            && self.message_changes.is_empty()
     }
 
     pub(super) fn found(&self, id: TaskId) -> StoredTask {
@@ -131,6 +139,13 @@ impl Tables {
         insert_only(&mut self.done, saved.done);
         insert_only(&mut self.attempts, saved.attempts);
         insert_only(&mut self.history, saved.history);
+        self.runs.extend(saved.runs);
+        for (key, message) in saved.message_changes {
+            match message {
+                Some(message) => drop(self.messages.insert(key, message)),
+                None => drop(self.messages.remove(&key)),
+            }
+        }
         self.last_commit_at = self.last_commit_at.max(Some(at));
         if !saved.forgotten.is_empty() {
             self.forget(&saved.forgotten);
@@ -144,6 +159,14 @@ impl Tables {
         self.history.retain(|(id, _), _| !gone.contains(id));
         self.refused.retain(|refused| !gone.contains(&refused.task.id));
         self.keys.retain(|_, held| !gone.contains(&held.task));
+        self.runs.retain(|id, _| !gone.contains(id));
+        self.messages.retain(|key, _| !gone.contains(&key.to.id));
+    }
+
+    /// A run with its descendants.
+    pub(super) fn run(&self, root: TaskId) -> impl Iterator<Item = TaskId> {
+        let of_run = move |done: &&Done| Subject::Done((*done).clone()).run_id() == Some(root);
+        self.done.values().filter(of_run).map(|done| done.id)
     }
 }
 
@@ -264,6 +287,11 @@ impl Shared {
     /// Whether a commit in flight uses this key: its outcome must be known first.
     pub(super) fn is_in_flight(&self, key: &IdempotencyKey) -> bool {
         self.in_flight.iter().any(|commit| commit.saved.keys.contains_key(key))
+    }
+
+    /// Whether a commit in flight changes this message.
+    pub(super) fn is_message_in_flight(&self, key: &MessageKey) -> bool {
+        self.in_flight.iter().any(|commit| commit.saved.message_changes.contains_key(key))
     }
 
     pub(super) fn has_commits_in_flight(&self) -> bool {

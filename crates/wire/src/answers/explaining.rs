@@ -22,7 +22,8 @@ pub struct Explanation {
 #[serde(rename_all = "camelCase")]
 pub struct Gate {
     /// A stable name: `run_at`, `backoff`, `no_worker`, `ahead`, `ready`, `leased`, `unheard`, `restored`,
-    /// `cancel_untold`, `cancel_told`, `attempt_limit`, `deadline`, `ended`.
+    /// `cancel_untold`, `cancel_told`, `attempt_limit`, `deadline`, `waiting`,
+    /// `diverged`, `closing`, `ended`.
     pub gate: String,
     /// Its current value, as a sentence.
     pub now: String,

@@ -64,6 +64,18 @@ pub struct Envelope {
     pub labels: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    /// The source of a durable function's random numbers: equal in every attempt of the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// The task that started this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_task_id: Option<String>,
+    /// What the task has recorded since its last savepoint, that included, in the order of the commits: up to 64 KiB.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<super::Checkpoint>,
+    /// There are more: ask `GET /v1/tasks/{taskId}/checkpoints` with `after` set to this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoints_after: Option<u32>,
 }
 
 /// The answer to `heartbeat`.

@@ -95,6 +95,26 @@ pub struct Run {
     #[schema(required = false)]
     pub refused: Vec<RefusedCall>,
     pub server_time: Time,
+    /// The task that started this one, its key there, and the run that all of them belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    /// Present once the run has recorded, waited for or started something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durable: Option<super::DurableView>,
+    /// Its descendants, if they were asked for. A task of which `children` has fewer than it started has more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<super::ChildView>,
+}
+
+/// Where a task comes from that another task started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Parent {
+    pub task_id: String,
+    pub key: String,
+    /// The task is a run of its own that outlives the one that started it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub detached: bool,
 }
 
 /// The wait between failed attempts: from `baseMs`, doubling, up to `capMs`.

@@ -28,6 +28,9 @@ fn completed(outcome: Outcome) -> Completed {
         cancelled_during_phase: None,
         partial_progress: None,
         traceparent: None,
+        steps: Vec::new(),
+        children: Vec::new(),
+        effects: None,
     }
 }
 

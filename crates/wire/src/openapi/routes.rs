@@ -7,7 +7,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use super::{Caller, HttpMethod, text_parameter};
 use crate::Code;
 use crate::admin::AuditQuery;
-use crate::requests::{HistoryQuery, ListRuns, ListWorkers, RecordQuery, WaitMs};
+use crate::requests::{GetRun, HistoryQuery, ListRuns, ListWorkers, RecordQuery, RecordsQuery};
 
 pub(super) struct Route {
     pub(super) method: HttpMethod,
@@ -68,6 +68,16 @@ macro_rules! with_task_codes {
     };
 }
 
+/// The codes that any call with steps or children may return.
+macro_rules! with_checkpoint_codes {
+    ($($code:ident),*) => {
+        with_task_codes![
+            ConflictingStep, ResultTooLarge, CallTooLong, StepsExhausted, TooManyChildren, HistoryFull,
+            QuotaReached, RunsUnsupported $(, $code)*
+        ]
+    };
+}
+
 fn no_parameters() -> Vec<Parameter> {
     Vec::new()
 }
@@ -79,6 +89,12 @@ fn query<T: IntoParams>() -> Vec<Parameter> {
 fn idempotency_key() -> Vec<Parameter> {
     let description = "1 to 255 printable characters; the same key with the same body is answered as \
                        before, until 24 h after the run has ended.";
+    vec![text_parameter("Idempotency-Key", ParameterIn::Header, Required::False, Some(description))]
+}
+
+fn signal_key() -> Vec<Parameter> {
+    let description = "1 to 255 printable characters; the same key with the same signal records it once, for the \
+                       life of the run.";
     vec![text_parameter("Idempotency-Key", ParameterIn::Header, Required::False, Some(description))]
 }
 
@@ -112,6 +128,10 @@ pub(super) const LINKS: &[NextCall] = &[
     run("cancelRun", 202, "/runId", "getRecord"),
     run("cancelRun", 202, "/runId", "retryRun"),
     run("retryRun", 201, "/runId", "getRun"),
+    run("submitRuns", 201, "/runId", "sendSignal"),
+    run("submitRuns", 201, "/runId", "listSteps"),
+    run("submitRuns", 201, "/runId", "listChildren"),
+    run("submitRuns", 201, "/runId", "resumeRun"),
     key("rotateKey"),
     key("revokeKey"),
 ];
@@ -159,9 +179,9 @@ pub(super) const ROUTES: &[Route] = &[
         path: "/v1/runs/{runId}",
         id: "getRun",
         tag: "runs",
-        summary: "Show a run; with `waitMs`, wait for its end",
+        summary: "Show a run; with `waitMs`, wait for its end; with `tree`, with its descendants",
         caller: Caller::ApiKey,
-        parameters: query::<WaitMs>,
+        parameters: query::<GetRun>,
         body: None,
         answers: &[(200, "The run as it is now.", Body::Json("Run"))],
         codes: with_key_codes![RunNotFound],
@@ -243,6 +263,79 @@ pub(super) const ROUTES: &[Route] = &[
         body: None,
         answers: &[(200, "Every gate, the most pressing first.", Body::Json("Explanation"))],
         codes: with_key_codes![RunNotFound],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/runs/{runId}/steps",
+        id: "listSteps",
+        tag: "runs",
+        summary: "List what a durable run has recorded, in order",
+        caller: Caller::ApiKey,
+        parameters: query::<RecordsQuery>,
+        body: None,
+        answers: &[(200, "A page of checkpoints.", Body::Json("Steps"))],
+        codes: with_key_codes![RunNotFound],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/runs/{runId}/children",
+        id: "listChildren",
+        tag: "runs",
+        summary: "List the tasks that a run has started, in order",
+        caller: Caller::ApiKey,
+        parameters: query::<RecordsQuery>,
+        body: None,
+        answers: &[(200, "A page of children.", Body::Json("Children"))],
+        codes: with_key_codes![RunNotFound],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/runs/{runId}/signals",
+        id: "sendSignal",
+        tag: "runs",
+        summary: "Send a value to a run by name; it is kept until the run takes it",
+        caller: Caller::ApiKey,
+        parameters: signal_key,
+        body: Some(Body::Json("SendSignal")),
+        answers: &[(
+            202,
+            "The signal is recorded, now or before under this key.",
+            Body::Json("SignalAccepted"),
+        )],
+        codes: with_key_codes![
+            RunNotFound,
+            RunAlreadyTerminal,
+            SignalsFull,
+            ResultTooLarge,
+            RunsUnsupported,
+            HistoryFull,
+            BodyTooLarge,
+            UnsupportedMediaType,
+            IdempotencyKeyReused,
+            UnknownOutcome,
+            TaskSetAside
+        ],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/runs/{runId}/resume",
+        id: "resumeRun",
+        tag: "runs",
+        summary: "Let a diverged run continue, after code was deployed that fits what it recorded",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::JsonOrEmpty("ResumeRun")),
+        answers: &[(202, "The run may be leased again.", Body::Json("RunResumed"))],
+        codes: with_key_codes![
+            RunNotFound,
+            RunAlreadyTerminal,
+            NotDiverged,
+            RunsUnsupported,
+            BodyTooLarge,
+            UnsupportedMediaType,
+            UnknownOutcome,
+            TaskSetAside
+        ],
     },
     Route {
         method: HttpMethod::Get,
@@ -338,7 +431,44 @@ pub(super) const ROUTES: &[Route] = &[
         parameters: no_parameters,
         body: Some(Body::Json("Completed")),
         answers: &[(200, "The report is recorded.", Body::Json("CompletedAck"))],
-        codes: with_task_codes![ConflictingReport],
+        codes: with_checkpoint_codes![ConflictingReport],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/tasks/{taskId}/checkpoints",
+        id: "checkpoint",
+        tag: "workers",
+        summary: "Record steps, start children and say what to wait for, in one commit",
+        caller: Caller::TaskToken,
+        parameters: no_parameters,
+        body: Some(Body::Json("CheckpointCall")),
+        answers: &[(200, "Everything in the call is recorded.", Body::Json("CheckpointAck"))],
+        codes: with_checkpoint_codes![UnknownChild, EmptyWait],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/tasks/{taskId}/checkpoints",
+        id: "listCheckpoints",
+        tag: "workers",
+        summary: "Read what the task has recorded, in order",
+        caller: Caller::TaskToken,
+        parameters: query::<RecordsQuery>,
+        body: None,
+        answers: &[(200, "A page of checkpoints.", Body::Json("Checkpoints"))],
+        codes: &[
+            Code::InvalidArgument,
+            Code::InvalidToken,
+            Code::TokenExpired,
+            Code::TaskNotFound,
+            Code::RequestTimeout,
+            Code::UriTooLong,
+            Code::TooManyRequests,
+            Code::HeadersTooLarge,
+            Code::Internal,
+            Code::Overloaded,
+            Code::Unavailable,
+            Code::ShuttingDown,
+        ],
     },
     Route {
         method: HttpMethod::Post,
@@ -350,6 +480,18 @@ pub(super) const ROUTES: &[Route] = &[
         parameters: no_parameters,
         body: Some(Body::Json("Reports")),
         answers: &[(200, "One answer per report, in order.", Body::Json("ReportAnswers"))],
+        codes: with_key_codes![BodyTooLarge, UnsupportedMediaType, UnknownOutcome],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/checkpoints",
+        id: "checkpoints",
+        tag: "workers",
+        summary: "Send many calls with checkpoints at once, one answer each",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::Json("CheckpointCalls")),
+        answers: &[(200, "One answer per call, in order.", Body::Json("CheckpointAnswers"))],
         codes: with_key_codes![BodyTooLarge, UnsupportedMediaType, UnknownOutcome],
     },
     Route {

@@ -93,8 +93,109 @@ fn completed() -> Value {
     json!({
         "attempt": 1, "workerId": "w", "outcome": "FAILED", "completedAt": AT, "output": {"o": 1},
         "error": reported_error(), "metrics": metrics(), "cancelledDuringPhase": "p",
-        "partialProgress": [1], "traceparent": "p",
+        "partialProgress": [1], "traceparent": "p", "steps": [step()], "children": [child_run()],
     })
+}
+
+fn step() -> Value {
+    json!({"key": "a#1", "outcome": "FAILED", "result": 1, "error": step_error(), "inputDigest": "d",
+        "spend": spend(), "savepoint": true})
+}
+
+fn step_error() -> Value {
+    json!({"category": "TIMEOUT", "reason": "R", "message": "m", "stackTrace": "s", "retryable": true})
+}
+
+fn spend() -> Value {
+    json!({"costMicros": 1, "tokens": 2, "toolCalls": 3})
+}
+
+fn child_run() -> Value {
+    let mut child = submit_run();
+    child.as_object_mut().unwrap().remove("idempotencyKey");
+    child["key"] = json!("c");
+    child["detached"] = json!(true);
+    child["inputDigest"] = json!("d");
+    child
+}
+
+fn wait_for() -> Value {
+    json!({"key": "w", "mode": "any", "for": [awaited()], "maxMs": 5})
+}
+
+fn awaited() -> Value {
+    json!({"key": "i", "until": AT, "signal": "s", "child": "c"})
+}
+
+fn diverged() -> Value {
+    json!({"branch": "b", "index": 1, "recorded": "r", "actual": "a"})
+}
+
+fn checkpoint_call() -> Value {
+    json!({"attempt": 1, "workerId": "w", "steps": [step()], "children": [child_run()],
+        "wait": wait_for(), "diverged": diverged()})
+}
+
+fn checkpoint() -> Value {
+    json!({
+        "number": 1, "key": "k", "kind": "WAIT", "outcome": "SUCCEEDED", "result": 1,
+        "error": step_error(), "inputDigest": "d", "attempt": 1, "recordedAt": AT, "savepoint": true,
+        "spend": spend(), "taskId": "t", "detached": true, "wait": wait_outcome(),
+    })
+}
+
+fn wait_outcome() -> Value {
+    json!({"winner": "i", "signals": [{"key": "i", "name": "s", "payload": 1}]})
+}
+
+fn checkpoint_ack() -> Value {
+    json!({
+        "acknowledged": true, "verdict": "COMMITTED", "state": "running", "replayed": false,
+        "recordedAt": AT, "results": [checkpoint()], "resultsLeftOut": true,
+        "children": [{"key": "c", "taskId": "t"}], "shouldCancel": true, "cancelReason": "c",
+        "leaseExpiresAt": AT, "taskToken": "k", "tokenExpiresAt": AT, "serverTime": AT,
+    })
+}
+
+fn checkpoint_answer() -> Value {
+    let mut answer = checkpoint_ack();
+    for gone in ["acknowledged", "serverTime"] {
+        answer.as_object_mut().unwrap().remove(gone);
+    }
+    answer["taskId"] = json!("t");
+    answer["status"] = json!(200);
+    answer["error"] = json!("e");
+    answer["message"] = json!("m");
+    answer["field"] = json!("f");
+    answer["expectedAttempt"] = json!(2);
+    answer["receivedAttempt"] = json!(1);
+    answer
+}
+
+fn child_view() -> Value {
+    let leaf = json!({"key": "c", "taskId": "t", "kind": "k", "queue": "q", "state": "waiting",
+        "detached": true, "startedAt": AT});
+    let mut child = leaf.clone();
+    child["children"] = json!([leaf]);
+    child
+}
+
+fn open_wait() -> Value {
+    json!({"key": "w", "mode": "all", "for": [awaited()], "count": 1, "missing": 1, "givesUpAt": AT})
+}
+
+fn waiting_view() -> Value {
+    json!({"wait": open_wait(), "readyAt": AT, "diverged": diverged(),
+        "ending": {"state": "failed", "reason": "R"}})
+}
+
+fn durable_view() -> Value {
+    json!({"steps": 1, "children": 2, "liveChildren": 1, "pendingSignals": 3, "suspensions": 4,
+        "savepoint": 5, "spend": spend(), "waiting": waiting_view()})
+}
+
+fn parent() -> Value {
+    json!({"taskId": "t", "key": "c", "detached": true})
 }
 
 fn heartbeat() -> Value {
@@ -136,7 +237,7 @@ fn refused_call() -> Value {
 }
 
 fn run() -> Value {
-    json!({
+    let mut run = json!({
         "runId": "r", "taskId": "t", "tenantId": "default", "workspaceId": "default", "kind": "k",
         "queue": "q", "state": "running", "attempt": 1, "failures": 0, "lost": 0, "maxAttempts": 3,
         "priority": 0, "lostMax": 3, "leaseMs": 4, "heartbeatIntervalMs": 5, "cancelGraceMs": 6,
@@ -145,7 +246,11 @@ fn run() -> Value {
         "assetId": "a", "createdAt": AT, "startedAt": AT, "completedAt": AT, "runAt": AT,
         "nextAttemptAt": AT, "deadline": AT, "cancelRequestedAt": AT, "cancelReason": "c",
         "lease": lease(), "input": {}, "refused": [refused_call()], "serverTime": AT,
-    })
+    });
+    run["parent"] = parent();
+    run["durable"] = durable_view();
+    run["children"] = json!([child_view()]);
+    run
 }
 
 fn envelope() -> Value {
@@ -155,7 +260,8 @@ fn envelope() -> Value {
         "leaseId": "l", "fence": 1, "input": {"a": 1}, "enqueuedAt": AT, "deadline": AT,
         "leaseExpiresAt": AT, "callbackBaseUrl": "http://127.0.0.1:7400", "taskToken": "k",
         "tokenExpiresAt": AT, "heartbeatIntervalMs": 30000, "heartbeatTimeoutMs": 90000,
-        "cancelGracePeriodMs": 30000, "labels": {}, "traceparent": "p",
+        "cancelGracePeriodMs": 30000, "labels": {}, "traceparent": "p", "seed": 1, "parentTaskId": "t",
+        "checkpoints": [checkpoint()], "checkpointsAfter": 1,
     })
 }
 
@@ -255,14 +361,78 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
     let heartbeats = json!({"heartbeats": [in_batch(heartbeat())]});
     shapes.check_strict::<requests::Heartbeats>("Heartbeats", heartbeats);
     shapes.check_strict::<requests::HeartbeatItem>("HeartbeatItem", in_batch(heartbeat()));
+    check_durable(&mut shapes);
     check_answers(&mut shapes);
-    let vocabularies = ["Verdict", "Outcome", "AttemptOutcome", "ErrorCategory", "State", "Role"];
+    let vocabularies = [
+        "Verdict",
+        "Outcome",
+        "AttemptOutcome",
+        "ErrorCategory",
+        "State",
+        "Role",
+        "StepOutcome",
+        "CheckpointOutcome",
+        "CheckpointKind",
+        "WaitMode",
+    ];
     let plain = ["Time", "Json"];
     let named: BTreeSet<String> = names_of(&shapes.schemas)
         .into_iter()
         .filter(|name| !vocabularies.contains(&name.as_str()) && !plain.contains(&name.as_str()))
         .collect();
     assert_eq!(shapes.seen, named, "every shape has a sample and every sample a shape");
+}
+
+fn check_durable(shapes: &mut Shapes) {
+    shapes.check_strict::<requests::CheckpointCall>("CheckpointCall", checkpoint_call());
+    let calls = json!({"checkpoints": [in_batch(checkpoint_call())]});
+    shapes.check_strict::<requests::CheckpointCalls>("CheckpointCalls", calls);
+    shapes.check_strict::<requests::CheckpointItem>("CheckpointItem", in_batch(checkpoint_call()));
+    shapes.check_strict::<requests::StepRecord>("StepRecord", step());
+    shapes.check_strict::<requests::StepError>("StepError", step_error());
+    shapes.check_strict::<requests::Spend>("Spend", spend());
+    shapes.check_strict::<requests::ChildRun>("ChildRun", child_run());
+    shapes.check_strict::<requests::WaitFor>("WaitFor", wait_for());
+    shapes.check_strict::<requests::AwaitedItem>("AwaitedItem", awaited());
+    shapes.check_strict::<requests::Diverged>("Diverged", diverged());
+    let signal = json!({"name": "n", "payload": 1});
+    shapes.check_strict::<requests::SendSignal>("SendSignal", signal);
+    shapes.check_strict::<requests::ResumeRun>("ResumeRun", json!({}));
+    shapes.check_open::<answers::Checkpoint>("Checkpoint", checkpoint());
+    shapes.check_open::<answers::CheckpointError>("CheckpointError", step_error());
+    shapes.check_open::<answers::WaitOutcome>("WaitOutcome", wait_outcome());
+    let taken = json!({"key": "i", "name": "s", "payload": 1});
+    shapes.check_open::<answers::TakenSignal>("TakenSignal", taken);
+    let page = json!({"checkpoints": [checkpoint()], "nextAfter": 1});
+    shapes.check_open::<answers::Checkpoints>("Checkpoints", page);
+    let steps = json!({"steps": [checkpoint()], "nextAfter": 1});
+    shapes.check_open::<answers::Steps>("Steps", steps);
+    shapes.check_open::<answers::CheckpointAck>("CheckpointAck", checkpoint_ack());
+    let answers = json!({"answers": [checkpoint_answer()], "serverTime": AT});
+    shapes.check_open::<answers::CheckpointAnswers>("CheckpointAnswers", answers);
+    shapes.check_open::<answers::CheckpointAnswer>("CheckpointAnswer", checkpoint_answer());
+    let started = json!({"key": "c", "taskId": "t"});
+    shapes.check_open::<answers::StartedChild>("StartedChild", started);
+    check_durable_views(shapes);
+}
+
+fn check_durable_views(shapes: &mut Shapes) {
+    let accepted = json!({"runId": "r", "state": "waiting", "replayed": true});
+    shapes.check_open::<answers::SignalAccepted>("SignalAccepted", accepted);
+    let resumed = json!({"runId": "r", "state": "waiting"});
+    shapes.check_open::<answers::RunResumed>("RunResumed", resumed);
+    let children = json!({"children": [child_view()], "nextAfter": 1});
+    shapes.check_open::<answers::Children>("Children", children);
+    shapes.check_open::<answers::ChildView>("ChildView", child_view());
+    shapes.check_open::<answers::DurableView>("DurableView", durable_view());
+    shapes.check_open::<answers::WaitingView>("WaitingView", waiting_view());
+    shapes.check_open::<answers::OpenWait>("OpenWait", open_wait());
+    shapes.check_open::<answers::AwaitedView>("AwaitedView", awaited());
+    shapes.check_open::<answers::Divergence>("Divergence", diverged());
+    shapes.check_open::<answers::Spent>("Spent", spend());
+    let ending = json!({"state": "failed", "reason": "R"});
+    shapes.check_open::<answers::Ending>("Ending", ending);
+    shapes.check_open::<answers::Parent>("Parent", parent());
 }
 
 fn check_answers(shapes: &mut Shapes) {
@@ -376,7 +546,10 @@ fn check_administration(shapes: &mut Shapes) {
     shapes.check_open::<admin::Limits>("Limits", json!({"limits": [limits]}));
     let task = json!({"taskId": "t", "why": "w", "since": AT, "tries": 1, "retryAfterMs": 5000});
     shapes.check_open::<admin::TaskSetAside>("TaskSetAside", task.clone());
-    shapes.check_open::<admin::SetAside>("SetAside", json!({"tasks": [task]}));
+    let parked = json!({"fromTaskId": "t", "toTaskId": "u", "why": "w"});
+    shapes.check_open::<admin::ParkedMessage>("ParkedMessage", parked.clone());
+    let set_aside = json!({"tasks": [task], "messages": [parked]});
+    shapes.check_open::<admin::SetAside>("SetAside", set_aside);
     let finding = json!({"n": 1, "message": "m"});
     shapes.check_open::<admin::AuditFinding>("AuditFinding", finding.clone());
     let verified = json!({"entries": 2, "sealed": 1, "anchored": true, "findings": [finding]});
@@ -433,6 +606,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/readyz", "get"),
         ("/v1/audit", "get"),
         ("/v1/audit/verify", "get"),
+        ("/v1/checkpoints", "post"),
         ("/v1/heartbeats", "post"),
         ("/v1/keys", "get post"),
         ("/v1/keys/{keyId}/revoke", "post"),
@@ -450,9 +624,14 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/runs/{runId}/retry", "post"),
         ("/v1/runs/{runId}/record", "get"),
         ("/v1/runs/{runId}/explain", "get"),
+        ("/v1/runs/{runId}/steps", "get"),
+        ("/v1/runs/{runId}/children", "get"),
+        ("/v1/runs/{runId}/signals", "post"),
+        ("/v1/runs/{runId}/resume", "post"),
         ("/v1/set-aside", "get"),
         ("/v1/signing-keys/rotate", "post"),
         ("/v1/starts", "post"),
+        ("/v1/tasks/{taskId}/checkpoints", "get post"),
         ("/v1/tasks/{taskId}/completed", "post"),
         ("/v1/tasks/{taskId}/heartbeat", "post"),
         ("/v1/tasks/{taskId}/started", "post"),
@@ -484,8 +663,8 @@ fn callers_and_parameters_are_declared() {
     let names: Vec<&str> =
         list.iter().map(|parameter| parameter["name"].as_str().unwrap()).collect();
     let expected = [
-        "state", "queue", "kind", "label", "since", "until", "worker", "category", "limit",
-        "cursor", "include",
+        "state", "queue", "kind", "label", "since", "until", "worker", "category", "children",
+        "limit", "cursor", "include",
     ];
     assert_eq!(names, expected);
     assert_eq!(

@@ -21,7 +21,11 @@ pub enum FreeText {
 }
 
 /// Members whose content belongs to the user and is never changed.
-const OPAQUE: [&str; 3] = ["input", "output", "partialProgress"];
+const OPAQUE: [&str; 4] = ["input", "output", "partialProgress", "payload"];
+/// The same in each item of a list: the list, and the member of its items.
+const OPAQUE_IN_ITEMS: [(&str, &str); 2] = [("steps", "result"), ("children", "input")];
+/// How much deeper such a member is than a member of the body: the list and its item.
+const ITEM_LEVELS: usize = 2;
 
 /// Below this many members a linear comparison is faster than hashing.
 const LINEAR_MEMBERS_MAX: usize = 16;
@@ -118,7 +122,8 @@ impl<'a> Scan<'a> {
 
     fn nested(&mut self, inside: fn(&mut Scan<'a>) -> Scanned) -> Scanned {
         // The path is as long as the number of open containers.
-        if self.path.len() >= DEPTH_MAX {
+        let deeper = if self.is_opaque_in_item() { ITEM_LEVELS } else { 0 };
+        if self.path.len() >= DEPTH_MAX + deeper {
             return Err(FieldError::new(
                 first_member(&self.path),
                 format!("is nested too deeply; at most {PAYLOAD_DEPTH_MAX} levels are allowed"),
@@ -302,7 +307,17 @@ impl<'a> Scan<'a> {
 
     /// Whether the value being scanned belongs to the user.
     fn is_opaque(&self) -> bool {
-        matches!(self.path.first(), Some(Step::Member(name)) if OPAQUE.contains(&name.as_ref()))
+        let is_member = matches!(self.path.first(), Some(Step::Member(name)) if OPAQUE.contains(&name.as_ref()));
+        is_member || self.is_opaque_in_item()
+    }
+
+    fn is_opaque_in_item(&self) -> bool {
+        match &self.path[..] {
+            [Step::Member(list), Step::Index(_), Step::Member(name), ..] => {
+                OPAQUE_IN_ITEMS.contains(&(list.as_ref(), name.as_ref()))
+            }
+            _ => false,
+        }
     }
 
     fn number(&mut self) -> Scanned {

@@ -101,6 +101,32 @@ fn limits_are_part_of_parsing() {
 }
 
 #[test]
+fn results_of_steps_and_inputs_of_children_are_as_free_as_inputs_of_runs() {
+    let call = |steps: &str, children: &str| {
+        let head = r#""attempt":1,"workerId":"w""#;
+        let body = format!(r#"{{{head},"steps":[{steps}],"children":[{children}]}}"#);
+        parse::<crate::requests::CheckpointCall>(body.as_bytes())
+    };
+    let step = |result: &str| format!(r#"{{"key":"a#1","outcome":"SUCCEEDED","result":{result}}}"#);
+    let child = |input: &str| format!(r#"{{"key":"c#1","kind":"k","queue":"q","input":{input}}}"#);
+    for text in ["18446744073709551615", "[-12345678901234567890]", &nested(DEPTH_MAX - 1)] {
+        let parsed = call(&step(text), &child(text)).unwrap();
+        assert_eq!(parsed.steps[0].result.as_ref().unwrap().text(), text);
+        assert_eq!(parsed.children[0].input.text(), text);
+        let signal = format!(r#"{{"name":"go","payload":{text}}}"#);
+        let signal = parse::<crate::requests::SendSignal>(signal.as_bytes()).unwrap();
+        assert_eq!(signal.payload.unwrap().text(), text);
+    }
+    let deep = call(&step(&nested(DEPTH_MAX)), "").unwrap_err();
+    assert!(deep.message.contains("32 levels"), "{deep}");
+    assert!(call(&step(r#""\ud800""#), "").is_err(), "a result is never repaired");
+    assert!(
+        call(r#"{"key":"a#1","outcome":"SUCCEEDED","spend":{"tokens":18446744073709551615}}"#, "")
+            .is_err()
+    );
+}
+
+#[test]
 fn nesting_is_bounded() {
     // The body itself counts as one level.
     assert!(submit_with_input(&nested(DEPTH_MAX - 1)).is_ok());

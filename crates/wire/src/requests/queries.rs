@@ -42,6 +42,9 @@ pub struct ListRuns {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>, pattern = "^(USER_CODE|DATA_QUALITY|INFRASTRUCTURE|CONFIGURATION|TIMEOUT)$")]
     pub category: Option<ErrorCategory>,
+    /// Whether to list tasks that other tasks started too; only runs when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub children: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
@@ -119,6 +122,35 @@ pub struct WaitMs {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(maximum = 30000)]
     pub wait_ms: Option<u64>,
+}
+
+/// `GET /v1/runs/{runId}?…`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct GetRun {
+    /// Answer when the run has ended, or after this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(maximum = 30000)]
+    pub wait_ms: Option<u64>,
+    /// Bring at most this many descendants along, as a tree; none when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 0, maximum = 1000)]
+    pub tree: Option<u32>,
+}
+
+/// `GET /v1/tasks/{taskId}/checkpoints?…`, and the same for the steps and children of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RecordsQuery {
+    /// Only what has a larger number: the `nextAfter` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 0, maximum = 4294967295i64)]
+    pub after: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
 }
 
 /// `GET /v1/runs/{runId}/history?…`.

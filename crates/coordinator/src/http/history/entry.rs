@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 use store::Entry;
 use verdict::event::Submitted;
 use verdict::request::Started;
-use verdict::{ClosedAttempt, End, Event, Next, Reason, Request, Text};
+use verdict::run::{Checkpoint, Lineage, Recorded, RunEvent, StepOutcome, Waiting};
+use verdict::{ClosedAttempt, End, Event, Name, Next, Reason, Request, Text};
 use wire::answers::HistoryEntry;
 
 use super::super::translate::{skew, time};
@@ -63,7 +64,7 @@ fn members(event: &Event) -> Value {
         }
         Event::AttemptClosed { closed, next } => closing(closed, next),
         Event::Ended(end) => ending(end),
-        Event::Run(_) => unreachable!("no route makes durable runs yet"),
+        Event::Run(event) => durable(event),
     }
 }
 
@@ -81,7 +82,7 @@ fn closing(closed: &ClosedAttempt, next: &Next) -> Value {
     let mut members = match next {
         Next::Retry { due } => json!({ "state": "retry", "nextAttemptAt": time(*due) }),
         Next::End(end) => ending(end),
-        Next::Wait(_) => unreachable!("no route makes durable runs yet"),
+        Next::Wait(waiting) => waiting_members(waiting),
     };
     members["outcome"] = json!(closed.outcome.name());
     members["leaseId"] = json!(closed.lease.to_string());
@@ -94,6 +95,66 @@ fn closing(closed: &ClosedAttempt, next: &Next) -> Value {
         members["message"] = json!(fault.message.as_str());
     }
     members
+}
+
+/// What a decision about a durable run changed. Results stay where they are recorded.
+fn durable(event: &RunEvent) -> Value {
+    match event {
+        RunEvent::Spawned { submitted, lineage } => {
+            let mut members = submission(submitted);
+            let (parent, key) = match lineage {
+                Lineage::Child { parent, key, .. } => (parent, key),
+                Lineage::Detached { cause, key } => (cause, key),
+            };
+            members["parentTaskId"] = json!(parent.to_string());
+            members["childKey"] = json!(key.as_str());
+            members
+        }
+        RunEvent::Checkpointed(checkpoint) => checkpointed(checkpoint),
+        RunEvent::ChildSpawned(child) => json!({
+            "childKey": child.key.as_str(),
+            "childTaskId": child.submit.id.to_string(),
+            "detached": child.is_detached,
+        }),
+        RunEvent::SignalReceived(signal) => json!({ "signal": signal.name.as_str() }),
+        RunEvent::WaitAdvanced { missing } => json!({ "missing": missing }),
+        RunEvent::Closing(end, _) => json!({ "state": "waiting", "ending": ending(end) }),
+        RunEvent::ChildrenCancelled { children, mode: _, has_more } => {
+            json!({ "cancelled": children.len(), "hasMore": has_more })
+        }
+        RunEvent::Hastened | RunEvent::Resumed => json!({}),
+    }
+}
+
+fn checkpointed(checkpoint: &Checkpoint) -> Value {
+    let key = checkpoint.key.as_str();
+    match &checkpoint.recorded {
+        Recorded::Step(step) => {
+            let is_failed = matches!(step.outcome, StepOutcome::Failed { .. });
+            json!({ "step": key, "outcome": if is_failed { "FAILED" } else { "SUCCEEDED" } })
+        }
+        Recorded::Wait(wait) => {
+            json!({ "wait": key, "winner": wait.winner.as_ref().map(Name::as_str) })
+        }
+        Recorded::Child(end) => json!({ "child": key, "childState": end.state.name() }),
+    }
+}
+
+fn waiting_members(waiting: &Waiting) -> Value {
+    match waiting {
+        Waiting::For(wait) => json!({ "state": "waiting", "wait": wait.key.as_str() }),
+        Waiting::Ready { due } => json!({ "state": "waiting", "nextAttemptAt": time(*due) }),
+        Waiting::Diverged(divergence) => json!({
+            "state": "waiting",
+            "branch": divergence.branch.as_str(),
+            "index": divergence.index,
+            "recorded": divergence.recorded.as_str(),
+            "actual": divergence.actual.as_str(),
+        }),
+        Waiting::Closing(closing) => {
+            json!({ "state": "waiting", "ending": ending(&closing.end) })
+        }
+    }
 }
 
 fn ending(end: &End) -> Value {

@@ -69,16 +69,23 @@ pub(super) const ROWS: &[Row] = &[
     row("GET", "/v1/runs/{runId}/history", Wants::Read),
     row("GET", "/v1/runs/{runId}/record", Wants::Read),
     row("GET", "/v1/runs/{runId}/explain", Wants::Read),
+    row("GET", "/v1/runs/{runId}/steps", Wants::Read),
+    row("GET", "/v1/runs/{runId}/children", Wants::Read),
+    post("/v1/runs/{runId}/signals", CLIENT, r#"{"name": "go"}"#),
+    post("/v1/runs/{runId}/resume", CLIENT, "{}"),
     row("GET", "/v1/queues", Wants::Read),
     post("/v1/queues/{queue}/pause", ADMIN, "{}"),
     post("/v1/queues/{queue}/resume", ADMIN, "{}"),
     row("GET", "/v1/workers", Wants::Read),
     post("/v1/leases", WORKER, r#"{"workerId": "w9", "queues": ["nothing"], "max": 1}"#),
     post("/v1/reports", Wants::Holder, r#"{"reports": []}"#),
+    post("/v1/checkpoints", Wants::Holder, r#"{"checkpoints": []}"#),
     post("/v1/starts", Wants::Holder, r#"{"starts": []}"#),
     post("/v1/heartbeats", Wants::Holder, r#"{"heartbeats": []}"#),
     post("/v1/tasks/{taskId}/started", Wants::Token, CALL),
     post("/v1/tasks/{taskId}/heartbeat", Wants::Token, CALL),
+    post("/v1/tasks/{taskId}/checkpoints", Wants::Token, CALL),
+    row("GET", "/v1/tasks/{taskId}/checkpoints", Wants::Token),
     post("/v1/tasks/{taskId}/completed", Wants::Token, REPORT),
     post("/v1/keys", ADMIN, r#"{"roles": ["client"]}"#),
     row("GET", "/v1/keys", ADMIN),
@@ -439,9 +446,12 @@ async fn an_item_of_a_batch_opens_no_more_than_a_single_call() {
             .filter(|(task, token)| (*task, *token) != (&own.lease.task, &own.lease.token))
             .collect();
         let before = (own.seen(&api).await, lab.seen(&api).await, rival.seen(&api).await);
-        for (route, member) in
-            [("/v1/reports", "reports"), ("/v1/starts", "starts"), ("/v1/heartbeats", "heartbeats")]
-        {
+        for (route, member) in [
+            ("/v1/reports", "reports"),
+            ("/v1/starts", "starts"),
+            ("/v1/heartbeats", "heartbeats"),
+            ("/v1/checkpoints", "checkpoints"),
+        ] {
             let items = mixes.iter().map(|(task, token)| {
                 let mut item = item(task, token);
                 if member == "reports" {

@@ -12,7 +12,7 @@ enum Wants {
     Task,
 }
 
-const ROUTES: [(&str, &str, Wants); 21] = [
+const ROUTES: [(&str, &str, Wants); 27] = [
     ("POST", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000", Wants::Client),
@@ -20,9 +20,14 @@ const ROUTES: [(&str, &str, Wants); 21] = [
     ("GET", "/v1/runs/run_00000000000000000000000000/history", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000/record", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000/explain", Wants::Client),
+    ("GET", "/v1/runs/run_00000000000000000000000000/steps", Wants::Client),
+    ("GET", "/v1/runs/run_00000000000000000000000000/children", Wants::Client),
+    ("POST", "/v1/runs/run_00000000000000000000000000/signals", Wants::Client),
+    ("POST", "/v1/runs/run_00000000000000000000000000/resume", Wants::Client),
     ("GET", "/v1/queues", Wants::Client),
     ("POST", "/v1/leases", Wants::Worker),
     ("POST", "/v1/reports", Wants::Worker),
+    ("POST", "/v1/checkpoints", Wants::Worker),
     ("POST", "/v1/starts", Wants::Worker),
     ("POST", "/v1/heartbeats", Wants::Worker),
     ("POST", "/v1/keys", Wants::Admin),
@@ -33,6 +38,7 @@ const ROUTES: [(&str, &str, Wants); 21] = [
     ("POST", "/v1/keys/0000000000000000/revoke", Wants::Admin),
     ("POST", "/v1/tasks/task_00000000000000000000000000/started", Wants::Task),
     ("POST", "/v1/tasks/task_00000000000000000000000000/heartbeat", Wants::Task),
+    ("POST", "/v1/tasks/task_00000000000000000000000000/checkpoints", Wants::Task),
     ("POST", "/v1/tasks/task_00000000000000000000000000/completed", Wants::Task),
 ];
 

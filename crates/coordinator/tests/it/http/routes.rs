@@ -132,6 +132,7 @@ impl Calls {
         let item = json!({"taskId": self.lease.task, "taskToken": self.lease.token});
         let said = |more| super::test_server::merged(item, self.lease.said(more));
         match path {
+            "/v1/checkpoints" => json!({"checkpoints": [said(json!({}))]}),
             "/v1/starts" => json!({"starts": [said(json!({}))]}),
             "/v1/heartbeats" => json!({"heartbeats": [said(json!({}))]}),
             "/v1/reports" => json!({"reports": [said(json!({"outcome": "SUCCEEDED"}))]}),

@@ -39,7 +39,8 @@ impl Copied<'_> {
     async fn write<W: Writer>(&mut self, writer: &mut W, part: TaskRows) -> Result<(), Failure> {
         let mut batch = writer.begin().await?;
         load(&mut batch, &[self.found]).await?;
-        let TaskRows { history, attempts, refused } = part;
+        // Checkpoints, children and signals follow from the history.
+        let TaskRows { history, attempts, refused, .. } = part;
         let mut changes = Vec::new();
         if !history.is_empty() {
             let before = self.subject.live().map(|task| task.revision);
@@ -81,7 +82,10 @@ impl Copied<'_> {
 fn follows(subject: &Subject, entry: &Entry) -> bool {
     match subject {
         Subject::Absent => {
-            matches!(entry.events.as_slice(), [verdict::Event::Submitted(_), ..])
+            matches!(
+                entry.events.as_slice(),
+                [verdict::Event::Submitted(_) | verdict::Event::Run(_), ..]
+            )
         }
         Subject::Live(_) => true,
         Subject::Done(_) => false,

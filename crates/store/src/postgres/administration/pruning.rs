@@ -54,7 +54,7 @@ impl PostgresBatch<'_> {
         let old = self.transaction().run("looking at ended tasks", work).await?;
         let is_ours = |id: &TaskId| old.contains(id) && !self.forgotten.contains(id);
         if !ids.iter().all(is_ours) {
-            return Err(invalid("only tasks that ended at least a day ago can be deleted"));
+            return Err(invalid("only runs that ended at least a day ago can be deleted"));
         }
         self.forgotten.extend(ids);
         Ok(())
@@ -69,7 +69,7 @@ async fn list_ended(
     let after = after.map_or(Vec::new(), |position| position.0.to_be_bytes().to_vec());
     let limit = as_limit(limit);
     let sql = "SELECT d.id, i.created_at, d.completed_at FROM tenure.done d \
-        JOIN tenure.inputs i ON i.id = d.id WHERE d.id > $1 ORDER BY d.id LIMIT $2";
+        JOIN tenure.inputs i ON i.id = d.id WHERE d.id > $1 AND i.parent IS NULL ORDER BY d.id LIMIT $2";
     let parameters: [(&(dyn ToSql + Sync), Type); 2] =
         [(&after, Type::BYTEA), (&limit, Type::INT8)];
     let rows = client.query_typed(sql, &parameters).await?;
@@ -87,7 +87,8 @@ async fn list_ended(
 /// Which of these ended long enough ago.
 async fn old(client: &Client, ids: &[TaskId], now: Time) -> Read<HashSet<TaskId>> {
     let ids = bytes(ids);
-    let sql = "SELECT d.id, d.completed_at FROM tenure.done d WHERE d.id = ANY ($1)";
+    let sql = "SELECT d.id, d.completed_at FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id \
+        WHERE d.id = ANY ($1) AND i.parent IS NULL";
     let rows = client.query_typed(sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;
     let mut old = HashSet::new();
     for row in &rows {
@@ -105,15 +106,31 @@ fn bytes(ids: &[TaskId]) -> Vec<Vec<u8>> {
 }
 
 /// Every row of these tasks, the key included if it is still theirs.
-const DELETES: [&str; 6] = [
+const DELETES: [&str; 11] = [
     "DELETE FROM tenure.keys k USING tenure.inputs i WHERE i.id = ANY ($1) AND k.tenant = i.tenant \
         AND k.workspace = i.workspace AND k.key = i.key AND k.task = i.id",
     "DELETE FROM tenure.history WHERE task = ANY ($1)",
     "DELETE FROM tenure.attempts WHERE task = ANY ($1)",
     "DELETE FROM tenure.refused WHERE task = ANY ($1)",
+    "DELETE FROM tenure.checkpoints WHERE task = ANY ($1)",
+    "DELETE FROM tenure.children WHERE task = ANY ($1)",
+    "DELETE FROM tenure.signals WHERE task = ANY ($1)",
+    "DELETE FROM tenure.waits WHERE task = ANY ($1)",
+    "DELETE FROM tenure.messages WHERE addressee = ANY ($1)",
     "DELETE FROM tenure.done WHERE id = ANY ($1)",
     "DELETE FROM tenure.inputs WHERE id = ANY ($1)",
 ];
+
+/// These runs and all tasks that belong to them. None of those is live: a task with live children does not end.
+async fn with_descendants(client: &Client, ids: &[TaskId]) -> Read<Vec<Vec<u8>>> {
+    let mut ids = bytes(ids);
+    let sql = "SELECT i.id FROM tenure.inputs i WHERE i.root = ANY ($1)";
+    let rows = client.query_typed(sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;
+    for row in &rows {
+        ids.push(Columns::of(row).take()?);
+    }
+    Ok(ids)
+}
 
 pub(in crate::postgres) async fn delete(
     client: &Client,
@@ -125,7 +142,7 @@ pub(in crate::postgres) async fn delete(
     }
     set_scopes(client, setting).await?;
     client.query_typed("SELECT set_config('tenure.forgetting', 'on', true)", &[]).await?;
-    let ids = bytes(ids);
+    let ids = with_descendants(client, ids).await?;
     for sql in DELETES {
         client.execute_typed(sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;
     }

@@ -64,6 +64,7 @@ pub(in crate::postgres) async fn commit(
         || batch.has_answers
         || batch.keep_alive
         || batch.has_postponed_alarms
+        || batch.has_changed_messages
         || !batch.pending.is_empty();
     if !is_marked {
         // No caller relies on this batch: it only read, and found nothing. Its locks end with the batch.
@@ -106,8 +107,8 @@ fn finish(batch: &mut PostgresBatch<'_>) {
     memory.leased(shortest);
     drop(memory);
     let hint = Hint::of(batch.pending.subjects(), now);
-    if !batch.has_looked_for_ready && hint.has_work() {
-        // The other writer of this process grants, and it receives no hint from its own process.
+    if (!batch.has_looked_for_ready && hint.has_work()) || batch.has_changed_messages {
+        // The other writer of this process grants or decides messages, and it receives no hint from its own process.
         batch.writer.shared.hints.notify_local();
     }
     batch.writer.shared.hints.send(hint);
@@ -234,7 +235,11 @@ async fn write_all(
     now: Time,
 ) -> Result<(), BatchError> {
     let write = |statement, column_batch| sending.send(write(client, statement, column_batch));
-    let (set, inputs, new_live, changed, ended, done, attempts, history, refused, mark, keys) = futures_util::join!(
+    // In one order: a future that is polled first sends first.
+    let runs = column_batches.runs.statements();
+    let runs = runs.map(|(statement, rows)| write(statement, rows));
+    let runs = futures_util::future::join_all(runs);
+    let (set, inputs, new_live, changed, ended, done, attempts, history, refused, runs, mark, keys) = futures_util::join!(
         sending.send(set_scopes(client, setting)),
         write(&writes::INPUTS_INSERT, &column_batches.inputs),
         write(&writes::LIVE_INSERT, &column_batches.new_live),
@@ -244,6 +249,7 @@ async fn write_all(
         write(&writes::ATTEMPTS_INSERT, &column_batches.attempts),
         write(&writes::HISTORY_INSERT, &column_batches.history),
         write(&writes::REFUSED_INSERT, &column_batches.refused),
+        runs,
         sending.send(mark_by(client, marker, given, now)),
         write(&writes::KEYS_WRITE, &column_batches.keys),
     );
@@ -251,6 +257,7 @@ async fn write_all(
     for written in [set, inputs, new_live, changed, ended, done, attempts, history, refused] {
         written?;
     }
+    runs.into_iter().try_for_each(|written| written.map_err(BatchError::from))?;
     match mark {
         Err(error) if error.is_guard_failure() => return Err(BatchError::Superseded),
         mark => mark?,

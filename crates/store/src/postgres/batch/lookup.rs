@@ -12,6 +12,7 @@ use verdict::{ClosedAttempt, LeaseId, Span, Subject, Task, TaskId};
 use super::PostgresBatch;
 use super::pending_writes::LockedRow;
 use crate::failure::Failure;
+use crate::postgres::reads::run_records::{FoundRuns, RunReads};
 use crate::postgres::reads::{self, Keys};
 use crate::row::{IdempotencyKey, KeyOwner, PollRef, TaskKey, TaskWithSpec};
 use crate::seam::{Loaded, LockWait};
@@ -21,10 +22,11 @@ impl PostgresBatch<'_> {
         &mut self,
         wanted: Vec<TaskKey>,
         lock_wait: LockWait,
-    ) -> Result<HashMap<TaskKey, Loaded>, Failure> {
+        run_reads: RunReads,
+    ) -> Result<(HashMap<TaskKey, Loaded>, FoundRuns), Failure> {
         let prefetched = self.prefetched.ids();
         let scopes = wanted.iter().map(|key| &key.scope).chain(self.prefetched.scopes());
-        let setting = self.scopes.add(scopes);
+        let setting = self.scopes.add(scopes.chain(run_reads.scopes()));
         let keys = Arc::new(Keys::of(wanted.iter()));
         let is_clock_ours = self.writer.shared.clock.injected().is_none();
         let asked = keys.clone();
@@ -32,17 +34,20 @@ impl PostgresBatch<'_> {
             let clock = async {
                 if is_clock_ours { reads::clock(&client).await.map(Some) } else { Ok(None) }
             };
-            // Sent together and answered in this order: the clock is read after the locks.
-            let (set, locked, taken, clock) = futures_util::join!(
+            // Sent together and answered in this order: the clock is read after the locks, and so are the records.
+            let (set, locked, taken, runs, clock) = futures_util::join!(
                 reads::set_scopes(&client, setting),
                 reads::lock(&client, &asked, lock_wait),
                 reads::lock_waiting(&client, &prefetched),
+                run_reads.read(&client),
                 clock,
             );
             set?;
-            Ok((locked?, taken?, clock?))
+            let mut locked = locked?;
+            reads::complete_waits(&client, &mut locked).await?;
+            Ok((locked, taken?, runs?, clock?))
         };
-        let (locked, taken, clock) = self.transaction().run("loading tasks", work).await?;
+        let (locked, taken, runs, clock) = self.transaction().run("loading tasks", work).await?;
         self.prefetched.took(taken);
         self.read = clock;
         let is_whole = locked.len() == wanted.len();
@@ -52,7 +57,7 @@ impl PostgresBatch<'_> {
             let key = TaskKey { scope: row.task.scope.clone(), id: row.task.id };
             found.insert(key, Loaded::Subject(Subject::Live(row.task)));
         }
-        Ok(found)
+        Ok((found, runs))
     }
 
     /// Why tasks could not be locked: another writer has locked them, or they have ended.
@@ -78,21 +83,23 @@ impl PostgresBatch<'_> {
         Ok(found)
     }
 
-    /// Loads and locks tasks; the answers are in the order of the keys.
+    /// Loads and locks tasks, and reads the records of durable runs behind the locks. The answers are in the order of the
+    /// keys.
     pub(super) async fn load(
         &mut self,
         keys: &[TaskKey],
         lock_wait: LockWait,
-    ) -> Result<Vec<Loaded>, Failure> {
+        run_reads: RunReads,
+    ) -> Result<(Vec<Loaded>, FoundRuns), Failure> {
         self.has_answers |= !keys.is_empty();
         let mut wanted: Vec<TaskKey> =
             keys.iter().filter(|key| self.is_in_table(key.id)).cloned().collect();
         wanted.sort();
         wanted.dedup();
-        let found = if wanted.is_empty() {
-            HashMap::new()
+        let (found, runs) = if wanted.is_empty() {
+            (HashMap::new(), self.read_runs(run_reads).await?)
         } else {
-            self.load_from_tables(wanted, lock_wait).await?
+            self.load_from_tables(wanted, lock_wait, run_reads).await?
         };
         let answer = |key: &TaskKey| match self.pending.get(key.id) {
             _ if self.excluded.contains(&key.id) => Loaded::Locked,
@@ -102,7 +109,7 @@ impl PostgresBatch<'_> {
             Some(_) => Loaded::Subject(Subject::Absent),
             None => found.get(key).cloned().unwrap_or(Loaded::Subject(Subject::Absent)),
         };
-        Ok(keys.iter().map(answer).collect())
+        Ok((keys.iter().map(answer).collect(), runs))
     }
 
     /// Whether to read a task from the table: not if this batch has changed it, or may not read it.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use verdict::{ClosedAttempt, LeaseId, Subject, Task, TaskId, Time};
+use verdict::{ClosedAttempt, Event, LeaseId, Subject, Task, TaskId, Time};
 
 use super::writes::{self, ColumnBatches, Guard, LiveTask, TaskIdentity};
 use crate::codec::inline_history::{Appended, InlineHistory};
@@ -10,6 +10,8 @@ use crate::failure::Failure;
 use crate::postgres::errors::{conflict, invalid};
 use crate::postgres::rows::LiveRow;
 use crate::row::{Change, Entry, IdempotencyKey, KeyOwner, Refused, Spec};
+use crate::runs::RunRows;
+use crate::tables::long_wait;
 
 /// One task that this batch created or changed.
 pub(in crate::postgres) struct PendingTask {
@@ -178,6 +180,18 @@ impl PendingTask {
         for closed in &self.closed {
             writes::attempt(&mut column_batches.attempts, task.scope, closed);
         }
+        let had_long_wait = locked.is_some_and(|locked| locked.has_long_wait);
+        column_batches.runs.add(task, &self.run_rows(), had_long_wait, &self.subject);
+    }
+
+    /// The rows of a durable run that follow from the entries.
+    pub(in crate::postgres) fn run_rows(&self) -> RunRows<'_> {
+        RunRows::of_parts(self.guard.map(|guard| guard.before), &self.subject, &self.entries)
+    }
+
+    /// What this batch decided about a durable run, entry by entry.
+    pub(in crate::postgres) fn events(&self) -> impl Iterator<Item = &[Event]> {
+        self.entries.iter().map(|entry| entry.events.as_slice())
     }
 
     /// Writes the history: the submission goes with the input, the next entries go into the inline history of the
@@ -194,9 +208,9 @@ impl PendingTask {
         if let (None, Some(spec), Some((submission, later))) =
             (self.guard, &self.spec, entries.split_first())
         {
-            let policy = self.subject.live().map(|task| &task.policy);
             let submitted = InlineHistory::of(task.id, submission);
-            writes::input(&mut column_batches.inputs, task, policy, spec, &submitted);
+            let identity = (task, &self.subject);
+            writes::input(&mut column_batches.inputs, identity, spec, &submitted);
             entries = later;
         }
         for entry in entries {
@@ -214,12 +228,19 @@ pub(in crate::postgres) struct LockedRow {
     pub(in crate::postgres) alarm_at: Option<Time>,
     pub(in crate::postgres) inline_history: InlineHistory,
     pub(in crate::postgres) lease: Option<LeaseId>,
+    /// Whether the items of its wait have a row of their own.
+    pub(in crate::postgres) has_long_wait: bool,
+    /// The task, if it belongs to a durable run: what is loaded for it depends on its phase.
+    pub(in crate::postgres) run: Option<Box<Subject>>,
 }
 
 impl LockedRow {
     pub(in crate::postgres) fn of(row: &LiveRow) -> Self {
         let lease = row.task.lease().map(|lease| lease.id);
-        Self { alarm_at: row.alarm_at, inline_history: row.inline_history.clone(), lease }
+        let has_long_wait = row.lacks_items() || long_wait(&row.task).is_some();
+        let run = row.task.run.is_some().then(|| Box::new(Subject::Live(row.task.clone())));
+        let (alarm_at, inline_history) = (row.alarm_at, row.inline_history.clone());
+        Self { alarm_at, inline_history, lease, has_long_wait, run }
     }
 }
 

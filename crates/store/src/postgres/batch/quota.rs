@@ -17,7 +17,8 @@ use crate::postgres::rows::Columns;
 const LOCK: &str = "SELECT l.tenant FROM tenure.tenant_limits l WHERE l.tenant = ANY ($1) \
     ORDER BY l.tenant COLLATE \"C\" FOR UPDATE";
 
-/// Counts each part with the index that holds nothing else. The last part has the tasks of every other state.
+/// Counts each part with the index that holds nothing else. The fourth part has the tasks of every other state; tasks with
+/// a parent belong to a run that is counted already.
 const COUNT: &str = "SELECT u.tenant, \
     (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant \
         AND l.claimable_at IS NOT NULL AND NOT l.delayed) \
@@ -25,6 +26,7 @@ const COUNT: &str = "SELECT u.tenant, \
     + (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.state = 'running') \
     + (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant \
         AND l.claimable_at IS NULL AND l.state <> 'running') \
+    - (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.parent IS NOT NULL) \
     FROM unnest($1::text[]) AS u(tenant)";
 
 impl PostgresBatch<'_> {

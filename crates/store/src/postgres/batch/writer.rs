@@ -70,8 +70,11 @@ impl Writer for PostgresWriter {
         let wake_times = self.shared.read_for_writer("looking for the next wake-up", look).await?;
         let shortest =
             wake_times.shortest_lease_ms.map(|millis| Span::from_millis(millis.unsigned_abs()));
-        self.shared.memory().note_shortest_lease(shortest, grants);
-        Ok([wake_times.wakes_at, wake_times.due].into_iter().flatten().min())
+        let mut memory = self.shared.memory();
+        memory.note_shortest_lease(shortest, grants);
+        memory.note_message(wake_times.message_due);
+        let times = [wake_times.wakes_at, wake_times.due, wake_times.message_due];
+        Ok(times.into_iter().flatten().min())
     }
 
     fn shortest_lease(&self) -> Option<Span> {

@@ -2,21 +2,23 @@
 
 use std::sync::LazyLock;
 
-use verdict::{ClosedAttempt, Done, Scope, Task, TaskId, Time};
+use verdict::{ClosedAttempt, Done, Scope, Subject, Task, TaskId, Time};
 
 use super::column_batch::{ColumnBatch, Rows, Statement};
 use super::commit;
+use super::run_writes::RunColumnBatches;
 pub(in crate::postgres) use crate::cells::TaskIdentity;
 use crate::codec::inline_history::InlineHistory;
 use crate::codec::payload_digest::digest_payloads;
 use crate::postgres::tables::{
     ATTEMPTS, Alarm, DONE, Delayed, Guarded, HISTORY, INPUTS, Id, KEYS, KEYS_TAKEN, KeyUse, LIVE,
-    LIVE_CHANGED, LIVE_ENDED, Place, REFUSED, ScopedId, Seen, TaskRef,
+    LIVE_CHANGED, LIVE_ENDED, LiveParent, Place, REFUSED, ScopedId, Seen, TaskRef,
 };
 use crate::row::{Entry, IdempotencyKey, KeyOwner, Refused, Spec};
 use crate::tables::{
-    Attempt, Column, Created, DoneState, HistoryEntry, LeaseLength, LiveLease, LiveState, LiveWake,
-    Names, Priority, Refusal, Specification, Table, Tale, Terms, names,
+    Attempt, Column, Created, Descent, DoneRun, DoneState, HistoryEntry, LeaseLength, LiveLease,
+    LiveRun, LiveState, LiveWake, Names, Priority, Refusal, Specification, Table, Tale, Terms,
+    names,
 };
 
 /// Everything that one batch writes: one column batch per statement, in the order in which they are sent.
@@ -30,16 +32,19 @@ pub(in crate::postgres) struct ColumnBatches {
     pub(in crate::postgres) history: ColumnBatch,
     pub(in crate::postgres) refused: ColumnBatch,
     pub(in crate::postgres) keys: ColumnBatch,
+    /// Rows of durable runs.
+    pub(in crate::postgres) runs: RunColumnBatches,
 }
 
 impl ColumnBatches {
     /// Whether every value fits its column.
     pub(in crate::postgres) fn all_fit(&self) -> bool {
-        let Self { inputs, new_live, changed, ended, done, attempts, history, refused, keys } =
+        let Self { inputs, new_live, changed, ended, done, attempts, history, refused, keys, runs } =
             self;
         [inputs, new_live, changed, ended, done, attempts, history, refused, keys]
             .iter()
             .all(|column_batch| column_batch.fits_columns())
+            && runs.all_fit()
     }
 
     pub(in crate::postgres) fn new() -> Self {
@@ -53,6 +58,7 @@ impl ColumnBatches {
             history: ColumnBatch::new(HISTORY.written),
             refused: ColumnBatch::new(REFUSED.written),
             keys: ColumnBatch::new(KEYS_TAKEN),
+            runs: RunColumnBatches::default(),
         }
     }
 }
@@ -66,11 +72,11 @@ pub(in crate::postgres) struct Guard {
 
 pub(in crate::postgres) fn input(
     column_batch: &mut ColumnBatch,
-    task: TaskIdentity<'_>,
-    policy: Option<&verdict::Policy>,
+    (task, subject): (TaskIdentity<'_>, &Subject),
     spec: &Spec,
     inline_history: &InlineHistory,
 ) {
+    let policy = subject.live().map(|task| &task.policy);
     let cells = column_batch.row();
     Id::write(cells, task.id);
     Names::write(cells, task);
@@ -78,6 +84,7 @@ pub(in crate::postgres) fn input(
     Created::write(cells, task.created_at);
     Terms::write(cells, policy);
     Specification::write(cells, spec);
+    Descent::write(cells, subject);
     Tale::write(cells, inline_history);
 }
 
@@ -96,6 +103,7 @@ impl LiveTask<'_> {
         let Self { task, inline_history, now, alarm_at } = self;
         LiveState::write(cells, task);
         LiveLease::write(cells, task);
+        LiveRun::write(cells, task);
         Tale::write(cells, inline_history);
         LiveWake::write(cells, task);
         Alarm::write(cells, alarm_at);
@@ -110,6 +118,7 @@ pub(in crate::postgres) fn new_live(column_batch: &mut ColumnBatch, live: LiveTa
     Priority::write(cells, task.priority);
     Place::write(cells, task);
     LeaseLength::write(cells, task);
+    LiveParent::write(cells, task);
     live.write_changing(cells);
 }
 
@@ -143,6 +152,7 @@ pub(in crate::postgres) fn done(
     let cells = column_batch.row();
     ScopedId::write(cells, done.id, &done.scope);
     DoneState::write(cells, done);
+    DoneRun::write(cells, done.run.as_deref());
     Tale::write(cells, inline_history);
 }
 
@@ -185,7 +195,7 @@ pub(in crate::postgres) fn key(
     Seen::write(cells, seen);
 }
 
-fn insert(table: &Table, rows: &Rows) -> String {
+pub(super) fn insert(table: &Table, rows: &Rows) -> String {
     format!(
         "INSERT INTO tenure.{} ({}) SELECT {} FROM {} ORDER BY u.ord",
         table.name,
@@ -253,7 +263,7 @@ pub(in crate::postgres) static ATTEMPTS_INSERT: LazyLock<Statement> =
 pub(in crate::postgres) static HISTORY_INSERT: LazyLock<Statement> =
     LazyLock::new(|| inserting(&HISTORY));
 
-fn inserting(table: &Table) -> Statement {
+pub(super) fn inserting(table: &Table) -> Statement {
     Statement::over(table.written, |rows| insert(table, rows))
 }
 

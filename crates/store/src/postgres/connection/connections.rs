@@ -24,9 +24,9 @@ use tokio_postgres::{Client, Error, Row, Statement};
 use super::server_list::{CONNECT_TIMEOUT, ServerList};
 use super::tls::Connector;
 use super::{direct, notices, session};
-use crate::postgres::batch::writes;
+use crate::postgres::batch::{run_writes, writes};
 use crate::postgres::errors::StepError;
-use crate::postgres::reads::{self, browse};
+use crate::postgres::reads::{self, browse, run_records};
 use crate::postgres::scopes;
 
 pub(in crate::postgres) type Pool = managed::Pool<Connections>;
@@ -184,6 +184,8 @@ fn statements_to_prepare(purpose: PoolPurpose) -> Option<(&'static str, Vec<&'st
         PoolPurpose::Batches => {
             let texts = reads::frequent_statements()
                 .chain(writes::frequent_statements())
+                .chain(run_records::frequent_statements())
+                .chain(run_writes::frequent_statements())
                 .chain(reads::idle_statements());
             Some((session::DIRECT, texts.collect()))
         }

@@ -4,9 +4,11 @@ use std::sync::{Arc, LazyLock};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{ClosedAttempt, Done, Name, Scope, TaskId, Time};
+use verdict::{ClosedAttempt, End, Name, Scope, TaskId, Time};
 
-use super::{Client, Read, as_limit, listing, task_bundles};
+use super::replay::{self, Wanted};
+use super::run_rows::{self, RunRowsAfter};
+use super::{Client, Read, as_limit, integrity, listing, task_bundles};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
@@ -22,6 +24,7 @@ use crate::row::{
     TaskBundle, TaskKey, TaskRows,
 };
 use crate::row_size::{self, ByteBudget};
+use crate::runs::{MessageKey, RecordsOf, RunRecord, SavedMessage};
 
 #[derive(Clone)]
 pub struct PostgresBrowse {
@@ -95,6 +98,20 @@ impl PostgresBrowse {
         .await
     }
 
+    /// Rows of a durable run.
+    async fn run_rows(
+        &self,
+        key: &TaskKey,
+        after: RowsAfter<'_>,
+        limit: usize,
+    ) -> Result<TaskRows, Failure> {
+        let (key, scope, after) = (key.clone(), &key.scope, RunRowsAfter::of(after));
+        self.in_scope("reading what a run recorded", scope, move |client| async move {
+            scoped(&client, &key, run_rows::read(&client, key.id, &after, limit)).await
+        })
+        .await
+    }
+
     async fn all_tasks(
         &self,
         after: Option<TaskId>,
@@ -121,7 +138,13 @@ impl PostgresBrowse {
 const IN_SCOPE: &str =
     "SELECT 1 FROM tenure.inputs i WHERE i.id = $1 AND i.tenant = $2 AND i.workspace = $3";
 /// The first of these rows, until their total size reaches the limit of a page: at least one.
-fn until_page_full(columns: &str, letter: &str, rows: &str, weight: &str, order: &str) -> String {
+pub(super) fn until_page_full(
+    columns: &str,
+    letter: &str,
+    rows: &str,
+    weight: &str,
+    order: &str,
+) -> String {
     format!(
         "SELECT {columns} FROM (SELECT {letter}.*, sum({weight}) OVER (ORDER BY {letter}.{order}) \
             - ({weight}) AS weight_before FROM (SELECT * FROM {rows} LIMIT $3) {letter}) {letter} \
@@ -133,12 +156,6 @@ static ATTEMPTS: LazyLock<String> = LazyLock::new(|| {
     let rows = "tenure.attempts WHERE task = $1 AND attempt > $2 ORDER BY attempt";
     let weight = "coalesce(octet_length(a.fault), 0) + coalesce(octet_length(a.claims), 0)";
     until_page_full(CLOSED, "a", rows, weight, "attempt")
-});
-static DONE: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "SELECT {} FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id WHERE d.id = $1",
-        rows::done_columns()
-    )
 });
 static INLINE: LazyLock<String> = LazyLock::new(|| format!("{INLINE_HISTORIES} WHERE i.id = $1"));
 static OVERFLOW: LazyLock<String> = LazyLock::new(|| {
@@ -157,12 +174,13 @@ static REFUSALS: LazyLock<String> = LazyLock::new(|| {
 
 /// Statements that read single tasks often, to be prepared on direct connections.
 pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'static str> {
-    let built: [&'static LazyLock<String>; 5] = [&ATTEMPTS, &DONE, &INLINE, &OVERFLOW, &REFUSALS];
+    let built: [&'static LazyLock<String>; 4] = [&ATTEMPTS, &INLINE, &OVERFLOW, &REFUSALS];
     built
         .into_iter()
         .map(|text| text.as_str())
         .chain([IN_SCOPE])
         .chain(listing::frequent_statements())
+        .chain(replay::frequent_statements())
 }
 
 async fn find(client: &Client, key: &TaskKey) -> Read<Option<StoredTask>> {
@@ -201,7 +219,7 @@ async fn attempts(
 }
 
 /// Rows of a task that are numbered above `after`.
-async fn numbered(
+pub(super) async fn numbered(
     client: &Client,
     sql: &str,
     id: TaskId,
@@ -217,9 +235,10 @@ async fn numbered(
     Ok(client.query_typed(sql, &parameters).await?)
 }
 
-async fn done(client: &Client, id: TaskId) -> Read<Option<Done>> {
-    let rows = client.query_typed(&DONE, &[(&&id_bytes(id)[..], Type::BYTEA)]).await?;
-    rows.first().map(|row| Ok(rows::done(&mut Columns::of(row))?)).transpose()
+/// The end of a task, if it is decided: carried out, or waiting for children.
+async fn decided_end(client: &Client, id: TaskId) -> Read<Option<End>> {
+    let found = listing::found(client, &[id_bytes(id).to_vec()]).await?;
+    Ok(found.first().and_then(|found| payload_digest::decided_end(&found.subject)).cloned())
 }
 
 /// The entries of the inline history, then those of the history table, as many as fit, each with its payloads from
@@ -233,18 +252,18 @@ async fn history(client: &Client, id: TaskId, after: u32, limit: usize) -> Read<
     entries.truncate(limit);
     let closed: Vec<u32> = entries.iter().flat_map(payload_digest::closed_attempts).collect();
     let first = closed.iter().min().map_or(0, |first| first.saturating_sub(1));
-    let (attempts, done) = futures_util::join!(
+    let (attempts, end, checkpoints) = futures_util::join!(
         unless_empty(closed.is_empty(), attempts(client, id, first, closed.len())),
-        unless_empty(!entries.iter().any(payload_digest::ends_task), done(client, id)),
+        unless_empty(!entries.iter().any(payload_digest::ends_task), decided_end(client, id)),
+        run_rows::digested(client, id, &mut entries),
     );
-    let (attempts, done) = (attempts?, done?);
-    let end = done.as_ref().map(|done| &done.end);
+    let (attempts, end, checkpoints) = (attempts?, end?, checkpoints?);
     // If not all attempts fit, the page ends before the entry of the first one that is missing.
     let read_to = attempts.last().map_or(u32::MAX, |closed| closed.attempt);
     let complete = entries
         .into_iter()
         .take_while(|entry| payload_digest::closed_attempts(entry).all(|it| it <= read_to));
-    let payloads = Payloads { attempts: &attempts, end };
+    let payloads = Payloads { attempts: &attempts, end: end.as_ref(), checkpoints: &checkpoints };
     let restored = complete.map(|entry| payload_digest::restore(entry, payloads)).collect();
     Ok(row_size::take_fitting(restored, ByteBudget::page(), row_size::entry))
 }
@@ -312,6 +331,7 @@ async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<Q
             count(*) FILTER (WHERE l.claimable_at <= $1), \
             count(*) FILTER (WHERE l.claimable_at > $1), \
             count(*) FILTER (WHERE l.state = 'running'), count(*), \
+            count(*) FILTER (WHERE l.parent IS NULL), \
             min(l.claimable_at) FILTER (WHERE l.claimable_at <= $1) \
         FROM tenure.live l \
         WHERE ($2::text IS NULL OR l.tenant = $2) AND ($3::text IS NULL OR l.workspace = $3) \
@@ -336,6 +356,7 @@ async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<Q
             delayed: columns.take::<i64>()?.unsigned_abs(),
             running: columns.take::<i64>()?.unsigned_abs(),
             unfinished: columns.take::<i64>()?.unsigned_abs(),
+            runs: columns.take::<i64>()?.unsigned_abs(),
             oldest_ready_at: columns.optional_time()?,
         })
     };
@@ -405,58 +426,6 @@ async fn ahead(client: &Client, key: &TaskKey, now: Time, limit: usize) -> Read<
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
-/// Inconsistent rows that a check of a single task would not find.
-const STRAYS: [(&str, &str); 7] = [
-    (
-        "submitted tasks are neither live nor done",
-        "SELECT count(*) FROM tenure.inputs i \
-         WHERE NOT EXISTS (SELECT 1 FROM tenure.live l WHERE l.id = i.id) \
-            AND NOT EXISTS (SELECT 1 FROM tenure.done d WHERE d.id = i.id)",
-    ),
-    (
-        "tasks are both live and done",
-        "SELECT count(*) FROM tenure.live JOIN tenure.done USING (id)",
-    ),
-    (
-        "live tasks were never submitted in their scope",
-        "SELECT count(*) FROM tenure.live l WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
-            WHERE (i.id, i.tenant, i.workspace) = (l.id, l.tenant, l.workspace))",
-    ),
-    (
-        "ended tasks were never submitted in their scope",
-        "SELECT count(*) FROM tenure.done d WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
-            WHERE (i.id, i.tenant, i.workspace) = (d.id, d.tenant, d.workspace))",
-    ),
-    (
-        "history entries belong to no task of their scope",
-        "SELECT count(*) FROM tenure.history h WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
-            WHERE (i.id, i.tenant, i.workspace) = (h.task, h.tenant, h.workspace))",
-    ),
-    (
-        "attempts belong to no task of their scope",
-        "SELECT count(*) FROM tenure.attempts a WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
-            WHERE (i.id, i.tenant, i.workspace) = (a.task, a.tenant, a.workspace))",
-    ),
-    (
-        "keys belong to no task of their scope",
-        "SELECT count(*) FROM tenure.keys k WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
-            WHERE (i.id, i.tenant, i.workspace) = (k.task, k.tenant, k.workspace))",
-    ),
-];
-
-async fn integrity(client: &Client) -> Read<Vec<String>> {
-    client.batch_execute(session::WHOLE_TABLES).await?;
-    let mut lines = Vec::new();
-    for (what, sql) in STRAYS {
-        let rows = client.query_typed(sql, &[]).await?;
-        let count: i64 = Columns::of(&rows[0]).take()?;
-        if count > 0 {
-            lines.push(format!("{count} {what}"));
-        }
-    }
-    Ok(lines)
-}
-
 impl Browse for PostgresBrowse {
     async fn find(&self, key: &TaskKey) -> Result<Option<StoredTask>, Failure> {
         let key = key.clone();
@@ -487,6 +456,12 @@ impl Browse for PostgresBrowse {
             RowsAfter::Entry(n) => self.history(key, n, limit).await.map(TaskRows::from),
             RowsAfter::Attempt(n) => self.attempts(key, n, limit).await.map(TaskRows::from),
             RowsAfter::Refusal(last) => self.refused(key, last, limit).await.map(TaskRows::from),
+            RowsAfter::Checkpoint(_)
+            | RowsAfter::Child(_)
+            | RowsAfter::Started(_)
+            | RowsAfter::Keys(_)
+            | RowsAfter::Signal(_)
+            | RowsAfter::PendingSignal(_) => self.run_rows(key, after, limit).await,
         }
     }
 
@@ -541,6 +516,31 @@ impl Browse for PostgresBrowse {
         pauses::wait_for_batches(&self.shared).await
     }
 
+    async fn records(
+        &self,
+        key: &TaskKey,
+        of: RecordsOf<'_>,
+        limit: usize,
+    ) -> Result<Vec<RunRecord>, Failure> {
+        let (key, scope, wanted) = (key.clone(), &key.scope, Wanted::of(of));
+        self.in_scope("reading what a run recorded", scope, move |client| async move {
+            scoped(&client, &key, replay::read(&client, key.id, &wanted, limit)).await
+        })
+        .await
+    }
+
+    async fn saved_messages(
+        &self,
+        after: Option<&MessageKey>,
+        limit: usize,
+    ) -> Result<Vec<SavedMessage>, Failure> {
+        let after = after.cloned();
+        self.in_all("reading saved messages", move |client| async move {
+            run_rows::saved_messages(&client, after.as_ref(), limit).await
+        })
+        .await
+    }
+
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
         let filter = filter.clone();
         self.in_all("reading the audit", move |client| async move {
@@ -574,6 +574,10 @@ impl Browse for PostgresBrowse {
     }
 
     async fn integrity(&self) -> Result<Vec<String>, Failure> {
-        self.in_all("checking the database", |client| async move { integrity(&client).await }).await
+        self.in_all(
+            "checking the database",
+            |client| async move { integrity::check(&client).await },
+        )
+        .await
     }
 }

@@ -138,10 +138,15 @@ fn weight(bodies: Bodies) -> String {
 }
 
 /// Written as one row comparison on the index of scopes. Three separate conditions would also fit the index of ids,
-/// and a generic plan would choose that one: it scans the tasks of all scopes.
-const OF_SCOPE: &str = "tenure.inputs WHERE (tenant, workspace, id) < ($2, $3, $1) \
-    AND (tenant, workspace, id) >= ($2, $3, $4) \
-    ORDER BY tenant DESC, workspace DESC, id DESC";
+/// and a generic plan would choose that one: it scans the tasks of all scopes. Runs have an index of their own.
+fn of_scope(filter: &Filter) -> String {
+    let roots = if filter.children { "" } else { "AND parent IS NULL" };
+    format!(
+        "tenure.inputs WHERE (tenant, workspace, id) < ($2, $3, $1) \
+         AND (tenant, workspace, id) >= ($2, $3, $4) {roots} \
+         ORDER BY tenant DESC, workspace DESC, id DESC"
+    )
+}
 
 /// Newest first. A filter by state reads only the table that holds that state.
 pub(in crate::postgres) fn list_statement(filter: &Filter) -> String {
@@ -156,14 +161,15 @@ pub(in crate::postgres) fn list_statement(filter: &Filter) -> String {
         }
     };
     format!(
-        "SELECT i.id, {} FROM (SELECT * FROM {OF_SCOPE} LIMIT $13) i {state} \
+        "SELECT i.id, {} FROM (SELECT * FROM {} LIMIT $13) i {state} \
          WHERE ($5::text IS NULL OR i.queue = $5) AND ($6::text IS NULL OR i.kind = $6) \
             AND ($7::text[] IS NULL OR i.labels::jsonb @> ALL ($7::jsonb[])) \
             AND ($8::text[] IS NULL OR i.labels::jsonb ?& $8) \
             AND ($10::text IS NULL OR {CATEGORY} = $10) AND ($11::text IS NULL OR {WORKER} = $11) \
             AND ($14::text[] IS NULL OR i.queue = ANY ($14)) \
          ORDER BY i.tenant DESC, i.workspace DESC, i.id DESC LIMIT $12",
-        weight(filter.bodies)
+        weight(filter.bodies),
+        of_scope(filter)
     )
 }
 
@@ -245,7 +251,7 @@ async fn scanned_to(client: &Client, scope: &Scope, filter: &Filter) -> Read<Opt
         (&from, Type::BYTEA),
         (&scan_max, Type::INT8),
     ];
-    let sql = format!("SELECT id FROM {OF_SCOPE} OFFSET $5 LIMIT 2");
+    let sql = format!("SELECT id FROM {} OFFSET $5 LIMIT 2", of_scope(filter));
     let rows = client.query_typed(&sql, &parameters).await?;
     match rows.as_slice() {
         [last, _] => Ok(Some(Columns::of(last).task_id()?)),

@@ -5,16 +5,17 @@ use std::sync::LazyLock;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Subject, TaskId};
+use verdict::TaskId;
 
 use super::browse::{self, INLINE_HISTORIES};
-use super::{Client, Read, listing};
+use super::{Client, Read, listing, run_rows};
 use crate::browse::fitting_one_read;
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
 use crate::postgres::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
 use crate::row::{Entry, StoredTask, TaskBundle, TaskKey, TaskRows};
 use crate::row_size;
+use crate::run_columns;
 
 static HISTORY: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -48,11 +49,15 @@ pub(in crate::postgres) async fn read(
         whole.map(StoredTask::key).map(|key| (key.id, key)).collect();
     let ids: Vec<Vec<u8>> = keys.keys().map(|id| id_bytes(*id).to_vec()).collect();
     let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&ids, Type::BYTEA_ARRAY)];
-    let (told, history, attempts, refused) = futures_util::join!(
+    let runs = found.iter().filter(|it| it.record_count() > 0).map(|it| it.key().id);
+    let runs = runs.filter(|id| keys.contains_key(id)).map(|id| id_bytes(id).to_vec());
+    let runs: Vec<Vec<u8>> = runs.collect();
+    let (told, history, attempts, refused, runs) = futures_util::join!(
         client.query_typed(&INLINE, &parameters),
         client.query_typed(&HISTORY, &parameters),
         client.query_typed(&ATTEMPTS, &parameters),
         client.query_typed(&REFUSALS, &parameters),
+        run_rows::whole(client, &runs),
     );
     let told: Read<HashMap<TaskId, Vec<Entry>>> =
         told?.iter().map(|row| Ok(browse::inline_histories(&mut Columns::of(row))?)).collect();
@@ -63,21 +68,27 @@ pub(in crate::postgres) async fn read(
         let key = keys.get(&task).expect("only rows of these tasks were asked for");
         rows::refused(key, columns)
     })?;
+    let runs = runs?;
+    let mut checkpoints =
+        by_task(&runs.checkpoints, |_, columns| run_columns::checkpoint(columns))?;
+    let mut children = by_task(&runs.children, |_, columns| run_columns::child(columns))?;
+    let mut signals = by_task(&runs.signals, |_, columns| run_columns::signal(columns))?;
     let whole = |found: StoredTask| {
         let id = found.key().id;
         if !keys.contains_key(&id) {
             return TaskBundle::without_rows(found);
         }
         let attempts = attempts.remove(&id).unwrap_or_default();
-        let end = match &found.subject {
-            Subject::Done(done) => Some(&done.end),
-            Subject::Live(_) | Subject::Absent => None,
-        };
-        let payloads = Payloads { attempts: &attempts, end };
+        let checkpoints = checkpoints.remove(&id).unwrap_or_default();
+        let end = payload_digest::decided_end(&found.subject);
+        let payloads = Payloads { attempts: &attempts, end, checkpoints: &checkpoints };
         let entries = told.remove(&id).into_iter().chain(history.remove(&id)).flatten();
         let history = entries.map(|entry| payload_digest::restore(entry, payloads)).collect();
         let refused = refused.remove(&id).unwrap_or_default();
-        TaskBundle { task: found, rows: Some(TaskRows { history, attempts, refused }) }
+        let children = children.remove(&id).unwrap_or_default();
+        let signals = signals.remove(&id).unwrap_or_default();
+        let rows = TaskRows { history, attempts, refused, checkpoints, children, signals };
+        TaskBundle { task: found, rows: Some(rows) }
     };
     Ok(found.into_iter().map(whole).collect())
 }

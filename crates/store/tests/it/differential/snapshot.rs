@@ -2,9 +2,10 @@
 
 use store::{
     Batch, Browse, Entry, Loaded, Lookup, QueueDepth, Refused, RowsAfter, ScanDepth, Selection,
-    Store, StoredTask, TaskKey, Want, Writer,
+    Store, StoredChild, StoredSignal, StoredTask, TaskKey, Want, Writer,
 };
 use storetest::conformance::{Driver, Fixture};
+use verdict::run::Checkpoint;
 use verdict::{ClosedAttempt, Scope, Span, TaskId, Time};
 
 const PAGE: usize = 1000;
@@ -67,6 +68,9 @@ pub(crate) struct Rows {
     attempts: Vec<ClosedAttempt>,
     closed: Vec<Option<ClosedAttempt>>,
     refused: Vec<Refused>,
+    checkpoints: Vec<Checkpoint>,
+    children: Vec<StoredChild>,
+    signals: Vec<StoredSignal>,
 }
 
 pub(crate) async fn rows<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> Rows {
@@ -78,6 +82,10 @@ pub(crate) async fn rows<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> R
         browse.rows(key, RowsAfter::Attempt(0), PAGE).await.expect("the store answers").attempts;
     let refused =
         browse.rows(key, RowsAfter::Refusal(None), PAGE).await.expect("the store answers").refused;
+    let read = async |after| browse.rows(key, after, PAGE).await.expect("the store answers");
+    let checkpoints = read(RowsAfter::Checkpoint(0)).await.checkpoints;
+    let children = read(RowsAfter::Child(None)).await.children;
+    let signals = read(RowsAfter::Signal(0)).await.signals;
     let leases: Vec<_> = attempts.iter().map(|closed| (closed.task, closed.lease)).collect();
     let mut batch = driver.writer().begin().await.expect("the store answers");
     let loaded = batch
@@ -87,7 +95,7 @@ pub(crate) async fn rows<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> R
         .tasks;
     let closed = batch.look_up(Lookup::leases(&leases)).await.expect("the store answers").closed;
     drop(batch);
-    Rows { found, loaded, history, attempts, closed, refused }
+    Rows { found, loaded, history, attempts, closed, refused, checkpoints, children, signals }
 }
 
 /// Every row of every task.

@@ -95,8 +95,10 @@ async fn a_store_whose_scopes_are_open_is_not_opened() {
     let client = client(&server).await;
     let open = async || PostgresStore::open(&server.conninfo("postgres"), options(None)).await;
     drop(open().await.unwrap());
-    let tables =
+    let plain =
         ["inputs", "live", "done", "attempts", "history", "refused", "keys", "api_keys", "audit"];
+    let tables =
+        plain.into_iter().chain(["checkpoints", "children", "signals", "waits", "messages"]);
     let mut ways: Vec<(String, String)> = Vec::new();
     for table in tables {
         let alter = |how: &str| format!("ALTER TABLE tenure.{table} {how} ROW LEVEL SECURITY");

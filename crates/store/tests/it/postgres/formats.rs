@@ -9,11 +9,13 @@ use verdict::{Scope, State};
 
 use super::Postgres;
 
-/// The steps of format 3.
-const FORMAT_3: [&str; 3] = [
+/// The steps up to the newest format that is tested.
+const STEPS: [&str; 5] = [
     include_str!("../../../src/postgres/migrations/V1__tasks.sql"),
     include_str!("../../../src/postgres/migrations/V2__coordinators.sql"),
     include_str!("../../../src/postgres/migrations/V3__rules.sql"),
+    include_str!("../../../src/postgres/migrations/V4__states.sql"),
+    include_str!("../../../src/postgres/migrations/V5__pauses.sql"),
 ];
 
 /// Tables in the order in which their rows may be inserted.
@@ -30,13 +32,15 @@ const TABLES: [&str; 10] = [
     "keys",
 ];
 
-/// Rebuilds the schema as format 3 had it, with the rows that are there.
-async fn back_to_format_3(client: &Client) {
-    let create = "ALTER SCHEMA tenure RENAME TO current; CREATE SCHEMA tenure; \
-        CREATE TABLE tenure.migrations (LIKE current.migrations INCLUDING ALL); \
-        INSERT INTO tenure.migrations SELECT * FROM current.migrations WHERE version <= 3";
-    client.batch_execute(create).await.unwrap();
-    for step in FORMAT_3 {
+/// Rebuilds the schema as this format had it, with the rows that are there.
+async fn back_to_format(client: &Client, format: usize) {
+    let create = format!(
+        "ALTER SCHEMA tenure RENAME TO current; CREATE SCHEMA tenure; \
+         CREATE TABLE tenure.migrations (LIKE current.migrations INCLUDING ALL); \
+         INSERT INTO tenure.migrations SELECT * FROM current.migrations WHERE version <= {format}"
+    );
+    client.batch_execute(&create).await.unwrap();
+    for step in &STEPS[..format] {
         client.batch_execute(step).await.unwrap();
     }
     for table in TABLES {
@@ -55,6 +59,15 @@ async fn back_to_format_3(client: &Client) {
 
 #[tokio::test]
 async fn live_tasks_of_format_3_keep_their_state() {
+    keep_their_state(3).await;
+}
+
+#[tokio::test]
+async fn live_tasks_of_format_5_keep_their_state() {
+    keep_their_state(5).await;
+}
+
+async fn keep_their_state(format: usize) {
     // S2-114: all records are intact, the running task still runs, and the waiting one is still granted.
     let fixture = Postgres::new();
     let (client, connection) = tokio_postgres::connect(fixture.url(), NoTls).await.unwrap();
@@ -66,7 +79,7 @@ async fn live_tasks_of_format_3_keep_their_state() {
     driver.about(&ended, report(&caller(&leased[0]), succeeded())).await;
     let waiting = driver.add(&scope, "images").await;
     let before = [driver.load(&ended).await, driver.load(&running).await];
-    back_to_format_3(&client).await;
+    back_to_format(&client, format).await;
 
     driver.reopen().await;
     assert_eq!(verify(driver.browse()).await.unwrap().findings, []);

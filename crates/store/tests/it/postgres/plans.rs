@@ -118,7 +118,8 @@ async fn visited(client: &Client, mode: &str, tenant: &str, filter: &Filter) -> 
     let rows = client.query(&explain, &[]).await.unwrap();
     client.batch_execute("ROLLBACK; DEALLOCATE list").await.unwrap();
     let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-    let scan = plan.iter().find(|line| line.contains("inputs_by_scope"));
+    let index = if filter.children { "inputs_by_scope" } else { "inputs_roots" };
+    let scan = plan.iter().find(|line| line.contains(index));
     let scan = scan.unwrap_or_else(|| panic!("no index: {}", plan.join("\n")));
     let rows = scan.split("actual rows=").nth(1).and_then(|it| it.split([' ', '.']).next());
     (rows.unwrap().parse().unwrap(), plan)
@@ -134,6 +135,7 @@ async fn a_list_visits_rows_of_its_own_scope_only() {
     let plain = Filter { limit: 10, ..Filter::default() };
     let team =
         |value: &str| vec![LabelFilter { name: "team".to_owned(), value: Some(value.to_owned()) }];
+    let all = Filter { children: true, ..plain.clone() };
     let red = Filter { labels: team("red"), ..plain.clone() };
     let blue = Filter { labels: team("blue"), scan_max: 100, ..plain.clone() };
     let worker = Filter { worker: Some("w1".into()), scan_max: 100, ..plain.clone() };
@@ -143,6 +145,7 @@ async fn a_list_visits_rows_of_its_own_scope_only() {
     let failed = Filter { state: Some(verdict::State::Failed), scan_max: 100, ..plain.clone() };
     for (tenant, filter, most) in [
         ("small", &plain, 11),
+        ("small", &all, 11),
         ("small", &red, 40),
         ("small", &ended, 11),
         ("tenant7", &plain, 11),

@@ -321,10 +321,10 @@ fn payloads_are_stored_once_and_come_back_with_the_entry() {
         assert!(!short.events.write().contains("0,0,0"), "no output in the history");
         assert!(!short.events.write().contains("llll"), "no claims in the history");
         let attempts = [attempt.clone()];
-        let payloads = Payloads { attempts: &attempts, end: Some(&ended) };
+        let payloads = Payloads { attempts: &attempts, end: Some(&ended), checkpoints: &[] };
         assert_eq!(payload_digest::restore(short.clone(), payloads), whole);
         let changed = End { output: Some("[]".into()), ..ended.clone() };
-        let payloads = Payloads { attempts: &attempts, end: Some(&changed) };
+        let payloads = Payloads { attempts: &attempts, end: Some(&changed), checkpoints: &[] };
         assert_ne!(
             payload_digest::restore(short, payloads),
             whole,

@@ -14,7 +14,7 @@ use super::tampering::populate;
 use super::test_coordinator::{TestCoordinator, key, options};
 
 /// The steps after format 1, in order.
-const STEPS: [&str; 9] = [
+const STEPS: [&str; 11] = [
     include_str!("../../../migrations/V1__tasks.sql"),
     include_str!("../../../migrations/V2__administration.sql"),
     include_str!("../../../migrations/V3__retention.sql"),
@@ -24,6 +24,8 @@ const STEPS: [&str; 9] = [
     include_str!("../../../migrations/V7__lists.sql"),
     include_str!("../../../migrations/V8__lanes.sql"),
     include_str!("../../../migrations/V9__lane_blocks.sql"),
+    include_str!("../../../migrations/V10__states.sql"),
+    include_str!("../../../migrations/V11__pauses.sql"),
 ];
 
 /// Runs the steps after `from` up to `to`, and records them as the library does that ran them then. `current` is a

@@ -59,7 +59,7 @@ pub(super) async fn populate(path: &Path) {
     coordinator.submit(6).await.unwrap();
 }
 
-async fn verified(path: &Path) -> Report {
+pub(super) async fn verified(path: &Path) -> Report {
     let clock = Arc::new(ManualClock::default());
     let accepting = options(&clock).with_ahead(store::ClockAhead::Accept);
     let store = SqliteStore::open(path, accepting).unwrap();
@@ -233,14 +233,14 @@ async fn every_retold_history_is_found() {
     }
 }
 
-fn copy(original: &Path, name: &str) -> PathBuf {
+pub(super) fn copy(original: &Path, name: &str) -> PathBuf {
     let path = original.with_file_name(name);
     std::fs::copy(original, &path).unwrap();
     path
 }
 
 /// Changes a row as an attacker with access to the file would, bypassing triggers.
-fn tamper(path: &Path, sql: &str) {
+pub(super) fn tamper(path: &Path, sql: &str) {
     let raw = Connection::open(path).unwrap();
     let mut statement =
         raw.prepare("SELECT name FROM sqlite_master WHERE type = 'trigger'").unwrap();

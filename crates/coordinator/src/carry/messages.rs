@@ -1,0 +1,335 @@
+//! Messages between tasks: what a decision about one task asks of another.
+//!
+//! A message is decided in the batch of its sender if its addressee can be locked, and saved with the sender's commit
+//! otherwise. Saved messages, also those of other coordinators, are found when they are due and decided in a later batch.
+//! This file decides nothing: a message is an ordinary request about its addressee.
+//!
+//! Invariants:
+//! - every message of a batch is decided or saved in the commit of its sender;
+//! - saved messages of a task are decided before a new one to the same task, so messages of one sender stay in order;
+//! - a batch decides at most [`MESSAGES_MAX`] messages, so that a large fan-out delays nobody for long;
+//! - a message that the rules refuse is parked: it stays, with its reason, and blocks only its own pair of tasks.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use store::runs::MESSAGES_MAX;
+use store::{
+    Batch, DeferredMessage, Failure, LockWait, Lookup, MessageKey, ParkedMessage, RunLookup,
+    SavedMessage, Spec, TaskKey,
+};
+use verdict::run::limits::SLICE_MAX;
+use verdict::run::{Body, Lineage, Loaded, Message, RunRefusal, RunRequest};
+use verdict::{Answer, Moment, Refusal, Request, Scope, Span, Task, TaskId, Text};
+
+use super::batch::{Aborted, OpenBatch, catch_task_panic};
+
+/// Closing tasks that one batch sweeps: each of them cancels a slice of children, and all of these messages fit into the
+/// batch.
+const CLOSING_PER_BATCH_MAX: usize = MESSAGES_MAX / SLICE_MAX;
+
+/// When a message is tried again that came before the one that creates its addressee. That one is saved too, and a batch
+/// that decides it is about to follow.
+const EARLY_RETRY: Span = Span::from_secs(1);
+
+/// A message on its way.
+pub(super) struct Letter {
+    scope: Scope,
+    message: Message,
+    /// What the addressee is created with.
+    spec: Option<Spec>,
+    /// Whether the store has it.
+    is_saved: bool,
+}
+
+impl Letter {
+    /// A message of a decision of this batch. `specs` has the submissions of the children that the decision spawned.
+    pub(super) fn new(scope: &Scope, message: &Message, specs: &mut HashMap<TaskId, Spec>) -> Self {
+        let spec = match &message.body {
+            Body::Spawn { .. } => {
+                let spec = specs.remove(&message.to);
+                Some(spec.expect("the call that spawns a child has its submission"))
+            }
+            Body::ChildEnded { .. } | Body::Cancel(_) | Body::Signal(_) => None,
+        };
+        Self { scope: scope.clone(), message: message.clone(), spec, is_saved: false }
+    }
+
+    fn saved(saved: SavedMessage) -> Self {
+        let SavedMessage { scope, message, spec, due: _, parked: _ } = saved;
+        Self { scope, message, spec, is_saved: true }
+    }
+
+    /// Whether the message creates a separate run.
+    pub(super) fn starts_run(&self) -> bool {
+        let Body::Spawn { lineage, .. } = &self.message.body else { return false };
+        matches!(lineage, Lineage::Detached { .. })
+    }
+
+    /// Whether the addressee is created by the message and cannot exist before: its id is new.
+    fn is_birth(&self) -> bool {
+        !self.is_saved && matches!(self.message.body, Body::Spawn { .. })
+    }
+
+    fn to(&self) -> TaskKey {
+        TaskKey { scope: self.scope.clone(), id: self.message.to }
+    }
+
+    fn key(&self) -> MessageKey {
+        MessageKey { to: self.to(), from: self.message.from, number: self.message.number }
+    }
+
+    fn request(&self) -> Request {
+        Request::Run(Box::new(RunRequest::Message(self.message.clone())))
+    }
+
+    /// What its decision needs. A message that creates its addressee needs nothing.
+    fn lookup(&self) -> Option<RunLookup> {
+        match self.message.body {
+            Body::Spawn { .. } => None,
+            _ => RunLookup::of(&self.to(), &self.request()),
+        }
+    }
+
+    fn into_saved(self, due: verdict::Time) -> SavedMessage {
+        let Self { scope, message, spec, is_saved: _ } = self;
+        SavedMessage { scope, message, spec, due, parked: None }
+    }
+}
+
+impl<B: Batch> OpenBatch<'_, B> {
+    /// Decides the messages of the decisions so far, and those that follow from them, as many as fit into the batch. The
+    /// rest is saved.
+    pub(super) async fn deliver_messages(&mut self, at: Moment) -> Result<(), Aborted> {
+        while !self.work.outbox.is_empty() {
+            let letters = std::mem::take(&mut self.work.outbox);
+            let (births, others): (Vec<Letter>, Vec<Letter>) =
+                letters.into_iter().partition(Letter::is_birth);
+            for letter in births {
+                self.deliver(letter, at)?;
+            }
+            if !others.is_empty() {
+                self.deliver_to_stored(others, at).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides messages to tasks that exist, after the messages that the store has for the same tasks.
+    async fn deliver_to_stored(&mut self, new: Vec<Letter>, at: Moment) -> Result<(), Aborted> {
+        // What this batch has decided must be saved, so that the store loads it.
+        self.save().await?;
+        let mut by_addressee: BTreeMap<TaskKey, Vec<Letter>> = BTreeMap::new();
+        for letter in new {
+            by_addressee.entry(letter.to()).or_default().push(letter);
+        }
+        for key in by_addressee.keys() {
+            self.work.forget_records(key);
+        }
+        let saved = self.load_addressees(&by_addressee).await?;
+        self.load_records(saved.values().flatten()).await?;
+        for (key, letters) in by_addressee {
+            let before = saved_first(&saved, &key);
+            for letter in before.into_iter().chain(letters) {
+                self.deliver(letter, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Locks the addressees, and loads what their new messages need and which saved ones they have.
+    async fn load_addressees(
+        &mut self,
+        letters: &BTreeMap<TaskKey, Vec<Letter>>,
+    ) -> Result<BTreeMap<TaskKey, Vec<SavedMessage>>, Aborted> {
+        let is_new = |key: &&TaskKey| !self.work.is_loaded(key) && !self.work.is_locked(key);
+        let tasks: Vec<TaskKey> = letters.keys().filter(is_new).cloned().collect();
+        let messages: Vec<TaskKey> = letters.keys().cloned().collect();
+        let runs: Vec<RunLookup> = letters.values().flatten().filter_map(Letter::lookup).collect();
+        self.load_tasks_of(tasks, messages, runs).await
+    }
+
+    async fn load_tasks_of(
+        &mut self,
+        tasks: Vec<TaskKey>,
+        messages: Vec<TaskKey>,
+        runs: Vec<RunLookup>,
+    ) -> Result<BTreeMap<TaskKey, Vec<SavedMessage>>, Aborted> {
+        let lookup = Lookup {
+            tasks: &tasks,
+            messages: &messages,
+            runs: &runs,
+            // Whoever waits for an addressee while it holds its sender could wait for ever.
+            lock_wait: LockWait::Skip,
+            ..Lookup::default()
+        };
+        let found = self.batch.look_up(lookup).await?;
+        for (key, loaded) in tasks.into_iter().zip(found.tasks) {
+            self.put(key, loaded);
+        }
+        for (lookup, loaded) in runs.into_iter().zip(found.runs) {
+            self.work.put_records(lookup.task, loaded);
+        }
+        Ok(messages
+            .into_iter()
+            .zip(found.messages)
+            .filter(|(_, saved)| !saved.is_empty())
+            .collect())
+    }
+
+    /// Loads what saved messages need.
+    async fn load_records(
+        &mut self,
+        saved: impl Iterator<Item = &SavedMessage>,
+    ) -> Result<(), Aborted> {
+        let lookup = |saved: &SavedMessage| Letter::saved(saved.clone()).lookup();
+        let runs: Vec<RunLookup> = saved.filter_map(lookup).collect();
+        if runs.is_empty() {
+            return Ok(());
+        }
+        let found = self.batch.look_up(Lookup::runs(&runs)).await?;
+        for (lookup, loaded) in runs.into_iter().zip(found.runs) {
+            self.work.put_records(lookup.task, loaded);
+        }
+        Ok(())
+    }
+
+    /// Finds saved messages that are due, and puts them before everything else that is to be delivered.
+    pub(super) async fn find_saved_messages(&mut self, at: Moment) -> Result<(), Aborted> {
+        let room = MESSAGES_MAX.saturating_sub(self.messages_tried);
+        if room == 0 {
+            self.result.more_due = true;
+            return Ok(());
+        }
+        let addressees = self.batch.addressees(at.now, room).await?;
+        if addressees.is_empty() {
+            return Ok(());
+        }
+        self.result.more_due |= addressees.len() == room;
+        self.save().await?;
+        self.background_done.extend(addressees.iter().map(|key| key.id));
+        for key in &addressees {
+            self.work.forget_records(key);
+        }
+        let is_new = |key: &&TaskKey| !self.work.is_loaded(key) && !self.work.is_locked(key);
+        let tasks: Vec<TaskKey> = addressees.iter().filter(is_new).cloned().collect();
+        let saved = self.load_tasks_of(tasks, addressees, Vec::new()).await?;
+        self.load_records(saved.values().flatten()).await?;
+        for letter in saved.into_values().flatten().map(Letter::saved) {
+            self.deliver(letter, at)?;
+        }
+        Ok(())
+    }
+
+    /// Decides one message, or leaves it to a later batch.
+    fn deliver(&mut self, letter: Letter, at: Moment) -> Result<(), Failure> {
+        let key = letter.to();
+        if self.messages_tried >= MESSAGES_MAX || self.work.is_locked(&key) {
+            self.leave(letter, at);
+            return Ok(());
+        }
+        self.messages_tried += 1;
+        if let Some(spec) =
+            letter.spec.clone().filter(|_| letter.is_birth() || self.work.is_absent(&key))
+        {
+            self.work.put_new(key.clone(), spec);
+        }
+        let work = &mut self.work;
+        let request = Cow::Owned(letter.request());
+        match catch_task_panic(key.id, || work.decide(&key, request, at))? {
+            Answer::Refused(refusal) => self.refuse_message(letter, &refusal, at),
+            _ => {
+                self.work.batch_metrics.messages_decided += 1;
+                if letter.is_saved {
+                    self.work.messages.decided.push(letter.key());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Saves a message for a later batch. One that is saved already stays as it is.
+    fn leave(&mut self, letter: Letter, at: Moment) {
+        self.result.more_due |= self.messages_tried >= MESSAGES_MAX;
+        if !letter.is_saved {
+            self.work.batch_metrics.messages_saved += 1;
+            self.work.messages.saved.push(letter.into_saved(at.now));
+        }
+    }
+
+    /// A message that came too early is tried again. Any other refusal is a defect of the sender, so the message is kept
+    /// for people to look at.
+    fn refuse_message(&mut self, letter: Letter, refusal: &Refusal, at: Moment) {
+        let key = letter.key();
+        let due = at.now.plus(EARLY_RETRY);
+        let is_early = *refusal == Refusal::Run(RunRefusal::MessageEarly);
+        match (is_early, letter.is_saved) {
+            (true, true) => self.work.messages.deferred.push(DeferredMessage { key, due }),
+            (true, false) => self.work.messages.saved.push(letter.into_saved(due)),
+            (false, is_saved) => {
+                tracing::error!(
+                    from = %letter.message.from,
+                    to = %letter.message.to,
+                    code = refusal.name(),
+                    "a message between two tasks was refused and is parked; other tasks continue (`tenure doctor`)"
+                );
+                self.work.batch_metrics.messages_parked += 1;
+                if !is_saved {
+                    self.work.messages.saved.push(letter.into_saved(at.now));
+                }
+                let reason = Text::from(refusal.name());
+                self.work.messages.parked.push(ParkedMessage { key, reason });
+            }
+        }
+    }
+
+    /// Adds due tasks to the batch, with what the sweep of each needs. Closing tasks beyond the batch's room for messages
+    /// are left to the next one.
+    pub(super) async fn load_due(
+        &mut self,
+        due: Vec<Task>,
+    ) -> Result<Vec<(TaskKey, Option<Loaded>)>, Aborted> {
+        let mut keys: Vec<TaskKey> = due.into_iter().map(|task| self.work.adopt(task)).collect();
+        let mut closing = 0;
+        let work = &self.work;
+        keys.retain(|key| {
+            let is_closing = work.task(key).is_some_and(|task| task.closing().is_some());
+            closing += usize::from(is_closing);
+            !is_closing || closing <= CLOSING_PER_BATCH_MAX
+        });
+        self.result.more_due |= closing > CLOSING_PER_BATCH_MAX;
+        let is_durable = |key: &TaskKey| work.task(key).is_some_and(|task| task.run.is_some());
+        if !keys.iter().any(is_durable) {
+            return Ok(keys.into_iter().map(|key| (key, None)).collect());
+        }
+        self.load_sweeps(keys).await
+    }
+
+    async fn load_sweeps(
+        &mut self,
+        keys: Vec<TaskKey>,
+    ) -> Result<Vec<(TaskKey, Option<Loaded>)>, Aborted> {
+        self.save().await?;
+        let runs: Vec<RunLookup> =
+            keys.iter().filter_map(|key| RunLookup::sweep(self.work.task(key)?)).collect();
+        let found = if runs.is_empty() {
+            Vec::new()
+        } else {
+            self.batch.look_up(Lookup::runs(&runs)).await?.runs
+        };
+        let mut found: HashMap<TaskKey, Loaded> =
+            runs.into_iter().map(|lookup| lookup.task).zip(found).collect();
+        Ok(keys
+            .into_iter()
+            .map(|key| {
+                let loaded = found.remove(&key).unwrap_or_default();
+                (key, Some(loaded))
+            })
+            .collect())
+    }
+}
+
+/// The saved messages of an addressee, which come first.
+fn saved_first(saved: &BTreeMap<TaskKey, Vec<SavedMessage>>, key: &TaskKey) -> Vec<Letter> {
+    saved.get(key).into_iter().flatten().cloned().map(Letter::saved).collect()
+}

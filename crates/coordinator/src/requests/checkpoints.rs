@@ -1,0 +1,185 @@
+//! Translates what workers of durable runs send, and signals. See [`super`] for the rules of translation.
+
+use edge::digests;
+use store::TaskKey;
+use verdict::request::{Caller, Submit};
+use verdict::run::{
+    Awaited, AwaitedEvent, CheckpointCall, ChildCall, Divergence, RunRequest, SignalCall, Spend,
+    Step, StepCall, StepOutcome, Then, WaitCall, WaitMode,
+};
+use verdict::{Digest, Fault, Name, Request, Scope, Span, TaskId, Text};
+use wire::FieldError;
+use wire::requests::{
+    AwaitedItem, ChildRun, Completed, Diverged, SendSignal, StepError, StepRecord, WaitFor,
+};
+
+use super::{checked_outcome, checked_submission, claims, instant, raw, reported_category};
+use crate::item::{Item, Submission};
+use crate::submit_defaults::SubmitDefaults;
+
+/// A checkpoint call, with the submissions of the children that it wants, in their order.
+#[derive(Clone, Debug)]
+pub struct CheckpointRequest {
+    pub call: CheckpointCall,
+    pub children: Vec<Submission>,
+}
+
+impl CheckpointRequest {
+    pub(crate) fn into_item(self, key: TaskKey) -> Item {
+        let Self { call, children } = self;
+        let request = Request::Run(Box::new(RunRequest::Checkpoint(call)));
+        if children.is_empty() {
+            return Item::About { key, request };
+        }
+        Item::WithChildren { key, request, children: children.into() }
+    }
+}
+
+/// Translates a call that was validated when it was parsed. `scope` is that of its task.
+pub(crate) fn checked_checkpoint(
+    caller: Caller,
+    scope: &Scope,
+    call: wire::requests::CheckpointCall,
+    defaults: &SubmitDefaults,
+) -> Result<CheckpointRequest, FieldError> {
+    let digest = digests::checkpoint(&call);
+    let wire::requests::CheckpointCall {
+        attempt: _,
+        worker_id: _,
+        steps: done,
+        children: wanted,
+        wait,
+        diverged,
+        effects: _,
+    } = call;
+    let then = match (wait, diverged) {
+        (Some(wait), _) => Then::Wait(wait_call(wait)),
+        (None, Some(diverged)) => Then::Diverged(divergence(diverged)),
+        (None, None) => Then::Continue,
+    };
+    let (children, submissions) = children(scope, wanted, defaults);
+    let call = CheckpointCall { caller, digest, steps: steps(done)?, children, then };
+    Ok(CheckpointRequest { call, children: submissions })
+}
+
+/// Translates a report with which steps or children ride along.
+pub(crate) fn checked_last_call(
+    caller: Caller,
+    scope: &Scope,
+    mut completed: Completed,
+    defaults: &SubmitDefaults,
+) -> Result<CheckpointRequest, FieldError> {
+    let digest = digests::report(&completed);
+    let claims = claims(&completed);
+    let done = std::mem::take(&mut completed.steps);
+    let wanted = std::mem::take(&mut completed.children);
+    let then = Then::Report { outcome: checked_outcome(completed)?, claims };
+    let (children, submissions) = children(scope, wanted, defaults);
+    let call = CheckpointCall { caller, digest, steps: steps(done)?, children, then };
+    Ok(CheckpointRequest { call, children: submissions })
+}
+
+/// A signal. Without an idempotency key it is a new signal each time it arrives.
+pub(crate) fn checked_signal(signal: SendSignal, key: Option<String>) -> SignalCall {
+    let digest = digests::signal(&signal);
+    let SendSignal { name, payload } = signal;
+    let payload = payload.as_ref().map(raw);
+    SignalCall { name: name.into(), key: key.map(Name::from), payload, digest }
+}
+
+fn steps(steps: Vec<StepRecord>) -> Result<Vec<StepCall>, FieldError> {
+    let at = |index: usize| move |fault: FieldError| fault.under(&format!("steps[{index}]"));
+    steps.into_iter().enumerate().map(|(n, done)| step(done).map_err(at(n))).collect()
+}
+
+fn step(done: StepRecord) -> Result<StepCall, FieldError> {
+    let digest = digests::step(&done);
+    let StepRecord { key, outcome, result, error, input_digest, spend, savepoint } = done;
+    let outcome = match outcome {
+        wire::StepOutcome::Succeeded => StepOutcome::Succeeded { result: result.as_ref().map(raw) },
+        wire::StepOutcome::Failed => failed(error)?,
+    };
+    let step = Step {
+        outcome,
+        input: input_digest.as_deref().and_then(Digest::parse),
+        spend: spend.map_or_else(Spend::default, spent),
+        is_savepoint: savepoint,
+    };
+    Ok(StepCall { key: key.into(), digest, step })
+}
+
+fn failed(error: Option<StepError>) -> Result<StepOutcome, FieldError> {
+    let missing = || FieldError::new("error", "is missing; a FAILED step needs a reason");
+    let StepError { category, reason, message, stack_trace, retryable } =
+        error.ok_or_else(missing)?;
+    let category = reported_category(category)
+        .ok_or_else(|| FieldError::new("error.category", "CANCELLED is no failure of a step"))?;
+    let stack_trace = stack_trace.map(Into::into);
+    let fault = Fault { category, message: message.into(), stack_trace, retryable };
+    Ok(StepOutcome::Failed { fault, reason: reason.map(Text::from) })
+}
+
+fn spent(spend: wire::requests::Spend) -> Spend {
+    let wire::requests::Spend { cost_micros, tokens, tool_calls } = spend;
+    Spend { cost_micros, tokens, tool_calls }
+}
+
+fn children(
+    scope: &Scope,
+    wanted: Vec<ChildRun>,
+    defaults: &SubmitDefaults,
+) -> (Vec<ChildCall>, Vec<Submission>) {
+    wanted.into_iter().map(|wanted| child(scope, wanted, defaults)).unzip()
+}
+
+/// A child without an id, which it gets when the call is decided.
+fn child(scope: &Scope, wanted: ChildRun, defaults: &SubmitDefaults) -> (ChildCall, Submission) {
+    let (key, is_detached) = (Name::from(wanted.key.clone()), wanted.detached);
+    let fingerprint = digests::child(&wanted);
+    let mut submission = checked_submission(scope, wanted.into_run(), None, defaults);
+    submission.spec.fingerprint = fingerprint;
+    let submit = Submit {
+        id: TaskId::from_u128(0),
+        scope: scope.clone(),
+        kind: submission.kind.clone(),
+        queue: submission.queue.clone(),
+        priority: submission.priority,
+        policy: submission.policy.clone(),
+        run_at: submission.run_at,
+        input: Digest::of(&[submission.spec.input.as_str().as_bytes()]),
+        fingerprint,
+    };
+    (ChildCall { key, is_detached, submit }, submission)
+}
+
+fn wait_call(wait: WaitFor) -> WaitCall {
+    let digest = digests::wait(&wait);
+    let WaitFor { key, mode, items, max_ms } = wait;
+    let mode = match mode {
+        wire::WaitMode::All => WaitMode::All,
+        wire::WaitMode::Any => WaitMode::Any,
+    };
+    WaitCall {
+        key: key.into(),
+        digest,
+        mode,
+        items: items.into_iter().map(awaited).collect(),
+        max: max_ms.map(Span::from_millis),
+    }
+}
+
+fn awaited(item: AwaitedItem) -> Awaited {
+    let AwaitedItem { key, until, signal, child, approval: _, effect: _ } = item;
+    let event = match (until, signal, child) {
+        (Some(until), _, _) => AwaitedEvent::Time(instant(until)),
+        (None, Some(signal), _) => AwaitedEvent::Signal(signal.into()),
+        (None, None, Some(child)) => AwaitedEvent::Child(child.into()),
+        (None, None, None) => unreachable!("an item without an event was refused"),
+    };
+    Awaited { key: key.into(), event }
+}
+
+fn divergence(diverged: Diverged) -> Divergence {
+    let Diverged { branch, index, recorded, actual } = diverged;
+    Divergence { branch: branch.into(), index, recorded: recorded.into(), actual: actual.into() }
+}

@@ -1,0 +1,168 @@
+//! Payloads of durable runs in a history: results of steps are in `checkpoints`, and a signal's payload is in the event
+//! that records it. See [`super::payload_digest`].
+
+use verdict::run::{
+    Checkpoint, CheckpointCall, Recorded, RunEvent, RunRequest, Step, StepCall, StepOutcome, Then,
+};
+use verdict::{ClosedAttempt, Event, Name};
+
+use super::payload_digest::{
+    Payloads, digest_end, digest_long_json, digest_long_trace, digest_outcome, has_long_end,
+    has_long_outcome, has_long_trace, is_digest, is_long, is_trace_digest, json_digest,
+    restore_end, restore_if_same, restore_outcome,
+};
+use crate::row::Entry;
+
+pub(super) fn has_long_request(request: &RunRequest) -> bool {
+    match request {
+        RunRequest::Checkpoint(call) => {
+            call.steps.iter().any(|it| has_long_step(&it.step)) || has_long_then(&call.then)
+        }
+        RunRequest::Signal(call) => is_long(call.payload.as_ref()),
+        RunRequest::Message(_) | RunRequest::Resume => false,
+    }
+}
+
+fn has_long_then(then: &Then) -> bool {
+    match then {
+        Then::Report { outcome, claims } => is_long(claims.as_ref()) || has_long_outcome(outcome),
+        Then::Continue | Then::Wait(_) | Then::Diverged(_) => false,
+    }
+}
+
+fn has_long_step(step: &Step) -> bool {
+    match &step.outcome {
+        StepOutcome::Succeeded { result } => is_long(result.as_ref()),
+        StepOutcome::Failed { fault, .. } => has_long_trace(Some(fault)),
+    }
+}
+
+pub(super) fn has_long_event(event: &RunEvent) -> bool {
+    match event {
+        RunEvent::Checkpointed(checkpoint) => {
+            matches!(&checkpoint.recorded, Recorded::Step(step) if has_long_step(step))
+        }
+        RunEvent::Closing(end, _) => has_long_end(end),
+        _ => false,
+    }
+}
+
+pub(super) fn digest_request(request: &mut RunRequest) {
+    match request {
+        RunRequest::Checkpoint(call) => {
+            call.steps.iter_mut().for_each(|it| digest_step(&mut it.step));
+            if let Then::Report { outcome, claims } = &mut call.then {
+                digest_long_json(claims);
+                digest_outcome(outcome);
+            }
+        }
+        RunRequest::Signal(call) => digest_long_json(&mut call.payload),
+        RunRequest::Message(_) | RunRequest::Resume => {}
+    }
+}
+
+pub(super) fn digest_event(event: &mut RunEvent) {
+    match event {
+        RunEvent::Checkpointed(checkpoint) => digest_checkpoint(checkpoint),
+        RunEvent::Closing(end, _) => *end = digest_end(end),
+        _ => {}
+    }
+}
+
+fn digest_checkpoint(checkpoint: &mut Checkpoint) {
+    if let Recorded::Step(step) = &mut checkpoint.recorded {
+        digest_step(step);
+    }
+}
+
+fn digest_step(step: &mut Step) {
+    match &mut step.outcome {
+        StepOutcome::Succeeded { result } => digest_long_json(result),
+        StepOutcome::Failed { fault, .. } => digest_long_trace(fault),
+    }
+}
+
+/// The keys of steps in an entry whose results are in their checkpoints.
+pub(crate) fn digested_steps(entry: &Entry) -> Vec<&Name> {
+    let verdict::Request::Run(request) = &entry.request else { return Vec::new() };
+    let RunRequest::Checkpoint(call) = &**request else { return Vec::new() };
+    let digested = call.steps.iter().filter(|it| is_digested(&it.step));
+    digested.map(|it| &it.key).collect()
+}
+
+fn is_digested(step: &Step) -> bool {
+    match &step.outcome {
+        StepOutcome::Succeeded { result } => result.as_ref().is_some_and(is_digest),
+        StepOutcome::Failed { fault, .. } => {
+            fault.stack_trace.as_ref().is_some_and(is_trace_digest)
+        }
+    }
+}
+
+pub(super) fn restore_event(event: &mut RunEvent, payloads: Payloads<'_>) {
+    match event {
+        RunEvent::Checkpointed(checkpoint) => {
+            let row = payloads.checkpoints.iter().find(|row| row.number == checkpoint.number);
+            if let Some(row) = row
+                && is_same(row, checkpoint)
+            {
+                **checkpoint = row.clone();
+            }
+        }
+        RunEvent::Closing(end, _) => restore_end(end, payloads.end),
+        _ => {}
+    }
+}
+
+fn is_same(row: &Checkpoint, digested: &Checkpoint) -> bool {
+    let mut row = row.clone();
+    digest_checkpoint(&mut row);
+    row == *digested
+}
+
+pub(super) fn restore_request(
+    request: &mut RunRequest,
+    attempt: Option<&ClosedAttempt>,
+    events: &[Event],
+    payloads: Payloads<'_>,
+) {
+    match request {
+        RunRequest::Checkpoint(call) => restore_call(call, attempt, payloads),
+        RunRequest::Signal(call) => {
+            restore_if_same(&mut call.payload, payload_of(events), json_digest);
+        }
+        RunRequest::Message(_) | RunRequest::Resume => {}
+    }
+}
+
+fn payload_of(events: &[Event]) -> Option<&verdict::Json> {
+    events.iter().find_map(|event| match event {
+        Event::Run(event) => match &**event {
+            RunEvent::SignalReceived(signal) => signal.payload.as_ref(),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+fn restore_call(
+    call: &mut CheckpointCall,
+    attempt: Option<&ClosedAttempt>,
+    payloads: Payloads<'_>,
+) {
+    call.steps.iter_mut().for_each(|step| restore_step(step, payloads.checkpoints));
+    if let Then::Report { outcome, claims } = &mut call.then {
+        restore_if_same(claims, attempt.and_then(|it| it.claims.as_ref()), json_digest);
+        restore_outcome(outcome, attempt, payloads.end);
+    }
+}
+
+fn restore_step(call: &mut StepCall, rows: &[Checkpoint]) {
+    let row = rows.iter().find(|row| row.key == call.key);
+    let Some(Recorded::Step(step)) = row.map(|row| &row.recorded) else { return };
+    let mut digested = step.clone();
+    digest_step(&mut digested);
+    if digested.outcome == call.step.outcome {
+        call.step.outcome = step.outcome.clone();
+    }
+}

@@ -1,0 +1,153 @@
+//! Writing the rows of durable runs. A batch without them sends none of these statements.
+//!
+//! Every row belongs to a task that the batch has locked or created, so no statement waits for another transaction.
+
+use std::sync::LazyLock;
+
+use verdict::Subject;
+
+use super::column_batch::{ColumnBatch, Statement};
+use super::writes::{TaskIdentity, insert, inserting};
+use crate::postgres::tables::{
+    CHECKPOINTS, CHILDREN, CHILDREN_ENDED, ChildEnd, SIGNALS, SIGNALS_TAKEN, TakenSignal, TaskRef,
+    WAITS, WAITS_OVER,
+};
+use crate::runs::RunRows;
+use crate::tables::{CheckpointColumns, ChildColumns, SignalColumns, WaitColumns, long_wait};
+
+/// The rows of durable runs that one batch writes, in the order in which they are sent.
+pub(in crate::postgres) struct RunColumnBatches {
+    checkpoints: ColumnBatch,
+    children: ColumnBatch,
+    ended: ColumnBatch,
+    signals: ColumnBatch,
+    taken: ColumnBatch,
+    waits_over: ColumnBatch,
+    waits: ColumnBatch,
+}
+
+impl Default for RunColumnBatches {
+    fn default() -> Self {
+        Self {
+            checkpoints: ColumnBatch::new(CHECKPOINTS.written),
+            children: ColumnBatch::new(CHILDREN.written),
+            ended: ColumnBatch::new(CHILDREN_ENDED),
+            signals: ColumnBatch::new(SIGNALS.written),
+            taken: ColumnBatch::new(SIGNALS_TAKEN),
+            waits_over: ColumnBatch::new(WAITS_OVER),
+            waits: ColumnBatch::new(WAITS.written),
+        }
+    }
+}
+
+impl RunColumnBatches {
+    /// The statements with their rows, in the order in which they are sent.
+    pub(in crate::postgres) fn statements(&self) -> [(&'static Statement, &ColumnBatch); 7] {
+        [
+            (&CHECKPOINTS_INSERT, &self.checkpoints),
+            (&CHILDREN_INSERT, &self.children),
+            (&CHILDREN_UPDATE, &self.ended),
+            (&SIGNALS_INSERT, &self.signals),
+            (&SIGNALS_UPDATE, &self.taken),
+            (&WAITS_DELETE, &self.waits_over),
+            (&WAITS_UPSERT, &self.waits),
+        ]
+    }
+
+    pub(in crate::postgres) fn all_fit(&self) -> bool {
+        self.statements().iter().all(|(_, column_batch)| column_batch.fits_columns())
+    }
+
+    /// Adds the rows of one task. `had_long_wait` says whether the items of its wait had a row before this batch.
+    pub(in crate::postgres) fn add(
+        &mut self,
+        task: TaskIdentity<'_>,
+        rows: &RunRows<'_>,
+        had_long_wait: bool,
+        after: &Subject,
+    ) {
+        if had_long_wait && after.live().and_then(long_wait).is_none() {
+            TaskRef::write(self.waits_over.row(), task.id, task.scope);
+        }
+        if !rows.is_empty() {
+            self.add_rows(task, rows);
+        }
+    }
+
+    fn add_rows(&mut self, task: TaskIdentity<'_>, rows: &RunRows<'_>) {
+        let refer = |cells: &mut ColumnBatch| TaskRef::write(cells, task.id, task.scope);
+        for checkpoint in &rows.checkpoints {
+            let cells = self.checkpoints.row();
+            refer(cells);
+            CheckpointColumns::write(cells, checkpoint);
+        }
+        for started in &rows.children {
+            let cells = self.children.row();
+            refer(cells);
+            ChildColumns::write(cells, started);
+        }
+        for child in &rows.ended {
+            let cells = self.ended.row();
+            refer(cells);
+            ChildEnd::write(cells, child.key, child.state);
+        }
+        for (signal, is_taken) in &rows.signals {
+            let cells = self.signals.row();
+            refer(cells);
+            SignalColumns::write(cells, signal, *is_taken);
+        }
+        for number in &rows.taken {
+            let cells = self.taken.row();
+            refer(cells);
+            TakenSignal::write(cells, *number);
+        }
+        if let Some(wait) = rows.wait {
+            let cells = self.waits.row();
+            refer(cells);
+            WaitColumns::write(cells, wait);
+        }
+    }
+}
+
+static CHECKPOINTS_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&CHECKPOINTS));
+static CHILDREN_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&CHILDREN));
+static SIGNALS_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&SIGNALS));
+
+const OF_TASK: &str = "t.task = u.task AND t.tenant = u.tenant AND t.workspace = u.workspace";
+
+static CHILDREN_UPDATE: LazyLock<Statement> = LazyLock::new(|| {
+    Statement::over(CHILDREN_ENDED, |rows| {
+        format!(
+            "UPDATE tenure.children t SET ended = u.ended FROM {} WHERE {OF_TASK} AND t.key = u.key COLLATE \"C\"",
+            rows.table("u")
+        )
+    })
+});
+
+static SIGNALS_UPDATE: LazyLock<Statement> = LazyLock::new(|| {
+    Statement::over(SIGNALS_TAKEN, |rows| {
+        format!(
+            "UPDATE tenure.signals t SET taken = true FROM {} WHERE {OF_TASK} AND t.number = u.number",
+            rows.table("u")
+        )
+    })
+});
+
+static WAITS_DELETE: LazyLock<Statement> = LazyLock::new(|| {
+    Statement::over(WAITS_OVER, |rows| {
+        format!("DELETE FROM tenure.waits t USING {} WHERE {OF_TASK}", rows.table("u"))
+    })
+});
+
+static WAITS_UPSERT: LazyLock<Statement> = LazyLock::new(|| {
+    Statement::over(WAITS.written, |rows| {
+        format!("{} ON CONFLICT (task) DO UPDATE SET items = excluded.items", insert(&WAITS, rows))
+    })
+});
+
+/// Statements that batches with durable runs repeat, to be prepared on direct connections.
+pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'static str> {
+    let built: [&'static LazyLock<Statement>; 5] =
+        [&CHECKPOINTS_INSERT, &CHILDREN_INSERT, &CHILDREN_UPDATE, &SIGNALS_INSERT, &SIGNALS_UPDATE];
+    built.into_iter().flat_map(|statement| statement.texts())
+}

@@ -1,0 +1,151 @@
+//! The records of a durable run: folded from its history, and compared with their rows.
+//!
+//! Results are compared by their digests, so that a run with many large results takes little memory.
+
+use verdict::run::{Checkpoint, Child, Loaded, Recorded, Records, RunEvent, Waiting};
+use verdict::{Digest, Event, Json, Phase, Request, Subject, Task};
+
+use crate::row::TaskRows;
+use crate::tables::with_result;
+
+/// What the history recorded so far, and what its rows were found to be.
+#[derive(Default)]
+pub(super) struct RunCheck {
+    records: Records,
+    children: u64,
+    signals: u64,
+    checkpoint_rows: u64,
+    child_rows: u64,
+    signal_rows: u64,
+    pending_rows: u64,
+    differing: Vec<String>,
+}
+
+impl RunCheck {
+    /// What a store loads to decide this request.
+    pub(super) fn load(&self, subject: &Subject, request: &Request) -> Loaded {
+        self.records.load(subject, request)
+    }
+
+    pub(super) fn note(&mut self, events: &[Event]) {
+        for event in events {
+            let Event::Run(event) = event else { continue };
+            match &**event {
+                RunEvent::ChildSpawned(_) => self.children += 1,
+                RunEvent::SignalReceived(_) => self.signals += 1,
+                _ => {}
+            }
+            let shortened = Event::Run(Box::new(shortened((**event).clone())));
+            self.records.note(std::slice::from_ref(&shortened));
+        }
+    }
+
+    /// Compares a page of rows. All entries were noted before.
+    pub(super) fn rows(&mut self, part: &TaskRows) {
+        for row in &part.checkpoints {
+            self.checkpoint_rows += 1;
+            let recorded = self.records.checkpoint(&row.key);
+            if recorded != Some(&with_digest(row.clone())) {
+                self.differing.push(format!("checkpoint {}", row.number));
+            }
+        }
+        for row in &part.children {
+            self.child_rows += 1;
+            if self.records.child(&row.child.key) != Some(&row.child) {
+                self.differing.push(format!("child {}", row.child.key));
+            }
+        }
+        for row in &part.signals {
+            self.signal_rows += 1;
+            self.pending_rows += u64::from(!row.is_taken);
+            let number = row.signal.number;
+            let is_known = match self.records.pending().find(|signal| signal.number == number) {
+                Some(pending) => !row.is_taken && *pending == row.signal,
+                None => row.is_taken,
+            };
+            if !is_known {
+                self.differing.push(format!("signal {number}"));
+            }
+        }
+    }
+
+    /// The differences, in sentences.
+    pub(super) fn end(self) -> Vec<String> {
+        let differs = |what| format!("its {what} differs from its history");
+        let mut wrong: Vec<String> = self.differing.iter().take(WRONG_MAX).map(differs).collect();
+        let counts = [
+            ("checkpoints", self.records.checkpoints().count() as u64, self.checkpoint_rows),
+            ("children", self.children, self.child_rows),
+            ("signals", self.signals, self.signal_rows),
+            ("pending signals", self.records.pending().count() as u64, self.pending_rows),
+        ];
+        let missing = counts.iter().filter(|(_, recorded, rows)| recorded != rows);
+        wrong.extend(missing.map(|(what, recorded, rows)| {
+            format!("its history has {recorded} {what} and {rows} are stored")
+        }));
+        wrong
+    }
+
+    pub(super) fn family(&self) -> impl Iterator<Item = &Child> {
+        self.records.children()
+    }
+
+    /// Whether an event of a durable run can apply to this task. The fold itself assumes so.
+    pub(super) fn fits(&self, task: &Task, event: &RunEvent) -> bool {
+        match event {
+            RunEvent::Spawned { .. } => false,
+            RunEvent::Checkpointed(checkpoint) => self.fits_checkpoint(task, checkpoint),
+            RunEvent::ChildSpawned(_) | RunEvent::SignalReceived(_) => true,
+            RunEvent::WaitAdvanced { .. } => is_waiting(task, |it| matches!(it, Waiting::For(_))),
+            RunEvent::Closing(end, _) => end.state.is_terminal(),
+            RunEvent::ChildrenCancelled { .. } | RunEvent::Hastened => task.closing().is_some(),
+            RunEvent::Resumed => is_waiting(task, |it| matches!(it, Waiting::Diverged(_))),
+        }
+    }
+
+    fn fits_checkpoint(&self, task: &Task, checkpoint: &Checkpoint) -> bool {
+        match &checkpoint.recorded {
+            Recorded::Step(_) => true,
+            Recorded::Wait(wait) => {
+                let counts = task.run.as_ref().map_or_else(Default::default, |run| run.signals);
+                let bytes: u64 = wait.taken.iter().map(|taken| u64::from(taken.bytes)).sum();
+                wait.taken.len() as u64 <= u64::from(counts.pending)
+                    && bytes <= u64::from(counts.pending_bytes)
+            }
+            Recorded::Child(_) => {
+                let child = self.records.child(&checkpoint.key);
+                task.live_children() > 0 && child.is_some_and(|child| child.end.is_none())
+            }
+        }
+    }
+}
+
+/// A store with this many differing rows of one task needs a backup, not a longer list.
+const WRONG_MAX: usize = 20;
+
+fn is_waiting(task: &Task, is_so: impl Fn(&Waiting) -> bool) -> bool {
+    matches!(&task.phase, Phase::Waiting(waiting) if is_so(waiting))
+}
+
+fn shortened(event: RunEvent) -> RunEvent {
+    match event {
+        RunEvent::Checkpointed(checkpoint) => {
+            RunEvent::Checkpointed(Box::new(with_digest(*checkpoint)))
+        }
+        event => event,
+    }
+}
+
+/// The checkpoint with the digest of its result. A history whose row has another result keeps the digest itself.
+fn with_digest(checkpoint: Checkpoint) -> Checkpoint {
+    let digest = crate::tables::result_of(&checkpoint.recorded).map(digest_of);
+    let recorded = with_result(checkpoint.recorded, digest);
+    Checkpoint { recorded, ..checkpoint }
+}
+
+fn digest_of(result: &Json) -> Json {
+    if crate::codec::payload_digest::is_digest(result) {
+        return result.clone();
+    }
+    Json::from(format!("{{\"sha256\":\"{}\"}}", Digest::of(&[result.as_str().as_bytes()])))
+}

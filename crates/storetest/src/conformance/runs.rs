@@ -1,0 +1,12 @@
+//! Durable runs: what an engine loads and stores of them.
+//!
+//! [`family`] carries requests and the messages that follow from them, and compares what the engine loads for each with
+//! the reference of the rules ([`verdict::run::Records`]). Every scenario ends with `verify`.
+
+pub mod checkpoints;
+pub mod children;
+pub mod family;
+pub mod life;
+pub mod messages;
+pub mod sample;
+pub mod waits;

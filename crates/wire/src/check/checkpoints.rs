@@ -1,0 +1,267 @@
+//! Checks what workers of durable runs send, and signals.
+//!
+//! How much one call may hold is a rule, not a matter of shape: the coordinator refuses it with a code of its own. Here
+//! are only the sizes of single values.
+
+use super::{Check, Checked, attempt, name, optional_name, refuse, repair_member, within};
+use crate::limits::{
+    INTEGER_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, STACK_TRACE_BYTES_MAX, WAIT_MAX_MS,
+};
+use crate::names::{is_step_key, repair_text};
+use crate::requests::{
+    AwaitedItem, CheckpointCall, CheckpointItem, ChildRun, Diverged, ResumeRun, SendSignal, Spend,
+    StepRecord, WaitFor,
+};
+use crate::{ErrorCategory, Json, Outcome, StepOutcome};
+
+const EFFECTS: &str = "are not supported by this server yet; send the call without them";
+const BUDGET: &str = "is not supported by this server yet; send the child without it";
+const AWAITED: &str = "is not supported by this server yet; wait for `until`, `signal` or `child`";
+
+impl Check for CheckpointCall {
+    fn check(&self) -> Checked {
+        attempt(self.attempt)?;
+        name("workerId", &self.worker_id)?;
+        content(&self.steps, &self.children, self.effects.as_ref())?;
+        then(self.wait.as_ref(), self.diverged.as_ref())
+    }
+
+    fn repair(&mut self) {
+        repair(&mut self.steps);
+        repair_diverged(self.diverged.as_mut());
+    }
+}
+
+impl Check for CheckpointItem {
+    fn check(&self) -> Checked {
+        name("taskId", &self.task_id)?;
+        attempt(self.attempt)?;
+        name("workerId", &self.worker_id)?;
+        content(&self.steps, &self.children, self.effects.as_ref())?;
+        then(self.wait.as_ref(), self.diverged.as_ref())
+    }
+
+    fn repair(&mut self) {
+        repair(&mut self.steps);
+        repair_diverged(self.diverged.as_mut());
+    }
+}
+
+impl Check for SendSignal {
+    fn check(&self) -> Checked {
+        // The size of the payload is a rule of the coordinator, with a code of its own.
+        name("name", &self.name)
+    }
+}
+
+impl Check for ResumeRun {
+    fn check(&self) -> Checked {
+        Ok(())
+    }
+}
+
+/// What rides with a report. A worker that hands its task back records nothing with it.
+pub(super) fn riding(
+    outcome: Outcome,
+    steps: &[StepRecord],
+    children: &[ChildRun],
+    effects: Option<&Json>,
+) -> Checked {
+    content(steps, children, effects)?;
+    match outcome {
+        Outcome::Released if !steps.is_empty() || !children.is_empty() => refuse(
+            "outcome",
+            "may not be RELEASED in a report with steps or children; send them as checkpoints first",
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn content(steps: &[StepRecord], children: &[ChildRun], effects: Option<&Json>) -> Checked {
+    if effects.is_some() {
+        return refuse("effects", EFFECTS);
+    }
+    each("steps", steps, step)?;
+    each("children", children, child)
+}
+
+/// The first fault, under the place of its item.
+fn each<T>(member: &str, items: &[T], check: impl Fn(&T) -> Checked) -> Checked {
+    let mut checked = items.iter().enumerate().map(|(index, item)| {
+        check(item).map_err(|fault| fault.under(&format!("{member}[{index}]")))
+    });
+    checked.find(Result::is_err).unwrap_or(Ok(()))
+}
+
+fn step(step: &StepRecord) -> Checked {
+    step_key("key", &step.key)?;
+    digest(step.input_digest.as_deref())?;
+    spend(step.spend.as_ref())?;
+    match (step.outcome, &step.error) {
+        (StepOutcome::Failed, None) => {
+            refuse("error", "is missing; a FAILED step needs a category and a message")
+        }
+        (StepOutcome::Failed, _) if step.result.is_some() => {
+            refuse("result", "is allowed only in a SUCCEEDED step")
+        }
+        (StepOutcome::Succeeded, Some(_)) => refuse("error", "is not allowed in a SUCCEEDED step"),
+        (StepOutcome::Failed, Some(error)) if error.category == ErrorCategory::Cancelled => {
+            refuse("error.category", "may not be CANCELLED: that is how a run ends, not a step")
+        }
+        (StepOutcome::Failed, Some(error)) => {
+            optional_name("error.reason", error.reason.as_deref())
+        }
+        (StepOutcome::Succeeded, None) => Ok(()),
+    }
+}
+
+fn spend(spend: Option<&Spend>) -> Checked {
+    let Some(Spend { cost_micros, tokens, tool_calls }) = spend else { return Ok(()) };
+    within("spend.costMicros", Some(*cost_micros), 0..=INTEGER_MAX)?;
+    within("spend.tokens", Some(*tokens), 0..=INTEGER_MAX)?;
+    within("spend.toolCalls", Some(*tool_calls), 0..=INTEGER_MAX)
+}
+
+fn child(child: &ChildRun) -> Checked {
+    step_key("key", &child.key)?;
+    digest(child.input_digest.as_deref())?;
+    if child.budget.is_some() {
+        return refuse("budget", BUDGET);
+    }
+    child.clone().into_run().check()
+}
+
+fn then(wait: Option<&WaitFor>, diverged: Option<&Diverged>) -> Checked {
+    match (wait, diverged) {
+        (Some(_), Some(_)) => refuse("diverged", "is given together with wait; send one of them"),
+        (Some(wait), None) => wait_for(wait).map_err(|fault| fault.under("wait")),
+        (None, _) => Ok(()),
+    }
+}
+
+fn wait_for(wait: &WaitFor) -> Checked {
+    step_key("key", &wait.key)?;
+    within("maxMs", wait.max_ms, WAIT_MAX_MS)?;
+    each("for", &wait.items, awaited)
+}
+
+fn awaited(item: &AwaitedItem) -> Checked {
+    step_key("key", &item.key)?;
+    if item.approval.is_some() {
+        return refuse("approval", AWAITED);
+    }
+    if item.effect.is_some() {
+        return refuse("effect", AWAITED);
+    }
+    match (item.until, item.signal.as_deref(), item.child.as_deref()) {
+        (Some(_), None, None) => Ok(()),
+        (None, Some(signal), None) => name("signal", signal),
+        (None, None, Some(child)) => step_key("child", child),
+        _ => refuse("", "must have exactly one of until, signal and child"),
+    }
+}
+
+fn step_key(field: &str, key: &str) -> Checked {
+    if is_step_key(key) {
+        return Ok(());
+    }
+    let problem = if key.is_empty() { "is empty" } else { "is not a valid key" };
+    refuse(
+        field,
+        format!("{problem}; a key is 1 to {NAME_BYTES_MAX} characters of A-Z a-z 0-9 . _ : / # -"),
+    )
+}
+
+/// Lower case only: two spellings of one digest would be two digests.
+fn digest(digest: Option<&str>) -> Checked {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    match digest {
+        Some(text) if text.len() != 64 || !text.bytes().all(is_digit) => {
+            refuse("inputDigest", "must be 64 hexadecimal digits in lower case")
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn repair(steps: &mut [StepRecord]) {
+    for error in steps.iter_mut().filter_map(|step| step.error.as_mut()) {
+        error.message = repair_text(&error.message, MESSAGE_BYTES_MAX).into_owned();
+        repair_member(&mut error.stack_trace, STACK_TRACE_BYTES_MAX);
+    }
+}
+
+fn repair_diverged(diverged: Option<&mut Diverged>) {
+    if let Some(Diverged { branch, index: _, recorded, actual }) = diverged {
+        for text in [branch, recorded, actual] {
+            *text = repair_text(text, MESSAGE_BYTES_MAX).into_owned();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse;
+    use crate::requests::{CheckpointCall, Completed, SendSignal};
+
+    fn fault_of(members: &str) -> String {
+        let body = format!(r#"{{"attempt":1,"workerId":"w",{members}}}"#);
+        parse::<CheckpointCall>(body.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_does_not_exist_yet_is_refused_in_words() {
+        let effects = fault_of(r#""effects":[{"key":"mail"}]"#);
+        assert_eq!(
+            effects,
+            "`effects` are not supported by this server yet; send the call without them"
+        );
+        let budget = r#""children":[{"key":"c","kind":"k","queue":"q","budget":{"tokens":1}}]"#;
+        assert!(fault_of(budget).starts_with("`children[0].budget` is not supported"));
+        let approval = r#""wait":{"key":"w","mode":"all","for":[{"key":"a","approval":{}}]}"#;
+        assert!(fault_of(approval).starts_with("`wait.for[0].approval` is not supported"));
+    }
+
+    #[test]
+    fn keys_may_count_and_items_wait_for_one_thing() {
+        let body = r#"{"attempt":1,"workerId":"w","steps":[{"key":"left/charge#1","outcome":"SUCCEEDED"}],
+            "wait":{"key":"wait:go#1","mode":"any","for":[{"key":"go#1","signal":"go"},{"key":"t#1",
+            "until":"2026-01-01T00:00:00.000Z"},{"key":"c#1","child":"c#1"}]}}"#;
+        let call: CheckpointCall = parse(body.as_bytes()).unwrap();
+        assert_eq!(call.wait.unwrap().items.len(), 3);
+        let two =
+            r#""wait":{"key":"w","mode":"all","for":[{"key":"a","signal":"go","child":"c"}]}"#;
+        assert!(fault_of(two).contains("`wait.for[0]` must have exactly one of until, signal"));
+        assert!(
+            fault_of(r#""steps":[{"key":"a b","outcome":"SUCCEEDED"}]"#).contains("steps[0].key")
+        );
+        let digest = r#""steps":[{"key":"a","outcome":"SUCCEEDED","inputDigest":"AB"}]"#;
+        assert!(fault_of(digest).contains("steps[0].inputDigest"));
+    }
+
+    #[test]
+    fn a_failed_step_says_why_and_a_succeeded_one_does_not() {
+        assert!(fault_of(r#""steps":[{"key":"a","outcome":"FAILED"}]"#).contains("steps[0].error"));
+        let cancelled =
+            r#""steps":[{"key":"a","outcome":"FAILED","error":{"category":"CANCELLED"}}]"#;
+        assert!(fault_of(cancelled).contains("steps[0].error.category"));
+        let both = r#""steps":[{"key":"a","outcome":"SUCCEEDED","error":{"category":"TIMEOUT"}}]"#;
+        assert!(fault_of(both).contains("steps[0].error"));
+    }
+
+    #[test]
+    fn a_report_takes_steps_and_a_release_does_not() {
+        let body = |outcome: &str| {
+            let steps = r#""steps":[{"key":"a","outcome":"SUCCEEDED"}]"#;
+            format!(r#"{{"attempt":1,"workerId":"w","outcome":"{outcome}",{steps}}}"#)
+        };
+        let report: Completed = parse(body("SUCCEEDED").as_bytes()).unwrap();
+        assert_eq!(report.steps.len(), 1);
+        assert_eq!(parse::<Completed>(body("RELEASED").as_bytes()).unwrap_err().field, "outcome");
+    }
+
+    #[test]
+    fn a_signal_has_a_name() {
+        assert!(parse::<SendSignal>(br#"{"name":"go","payload":{"by":"ops"}}"#).is_ok());
+        assert_eq!(parse::<SendSignal>(br#"{"name":"go now"}"#).unwrap_err().field, "name");
+    }
+}
