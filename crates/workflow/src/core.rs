@@ -325,6 +325,19 @@ impl Core {
         self.end(Ending::Stop(misuse.into()));
     }
 
+    pub(crate) fn end_by_unreadable_savepoint(&mut self, problem: String, at: SourceLine) {
+        let key = Branch::root().key(key::SAVEPOINT, self.base);
+        let divergence = Divergence {
+            difference: Difference::Unreadable(problem),
+            branch: String::new(),
+            index: 0,
+            recorded: Some(Seen { key, input_digest: None }),
+            actual: None,
+            at: Some(at),
+        };
+        self.end(Ending::Stop(divergence.into()));
+    }
+
     /// The function has returned, or a failure ended it: what is recorded and was not reached is a divergence.
     pub(crate) fn unreached(&self) -> Option<Stop> {
         let (branch, recorded) = self.history.unreached()?;

@@ -149,11 +149,17 @@ impl Durable {
         self.shared.with(|core| core.is_patched(&self.branch, id, at))
     }
 
-    /// What the last savepoint of this run recorded, if there was one.
+    /// What the last savepoint of this run recorded, if there was one. A state that cannot be read as this type is a
+    /// divergence: the run stops, and code that can read it continues the run.
+    #[track_caller]
     pub fn resumed<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
+        let at = Location::caller();
         let state = self.shared.with(|core| core.resumed.clone());
         let state = state.map(|state| state.read()).transpose();
-        state.map_err(|error| Failure::named("SAVEPOINT_UNREADABLE", error))
+        state.map_err(|problem| {
+            self.shared.with(|core| core.end_by_unreadable_savepoint(problem.to_string(), at));
+            Failure::named("SAVEPOINT_UNREADABLE", problem)
+        })
     }
 
     /// Records `state` as the new start of replay, and starts the function over: it finds the state in

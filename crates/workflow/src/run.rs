@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::Json;
-use wire::limits::PAYLOAD_BYTES_MAX;
+use wire::limits::{PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX};
 
 use crate::Failure;
 use crate::alarm::Alarm;
@@ -67,7 +67,34 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Json, Failure> {
         );
         return Err(Failure::named("RESULT_TOO_LARGE", message));
     }
+    let levels = depth(json.text());
+    if levels > PAYLOAD_DEPTH_MAX {
+        let message = format!(
+            "the result has {levels} levels of objects and arrays, the limit is {PAYLOAD_DEPTH_MAX}"
+        );
+        return Err(Failure::named("RESULT_UNWRITABLE", message));
+    }
     Ok(json)
+}
+
+/// Levels of objects and arrays in a JSON text.
+fn depth(json: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut in_string, mut is_escaped) = (false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !in_string => depth -= 1,
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// One attempt. Drop it to give the attempt up: what was recorded stays.

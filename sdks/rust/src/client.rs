@@ -16,8 +16,10 @@ use reqwest::Url;
 use reqwest::header::HeaderValue;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::answers::{Queues, Ready, RunAccepted, SubmitResult, SubmitResults, Version, Workers};
-use wire::requests::{ListWorkers, RetryRun, SubmitRun};
+use wire::answers::{
+    Queues, Ready, RunAccepted, SignalAccepted, SubmitResult, SubmitResults, Version, Workers,
+};
+use wire::requests::{ListWorkers, RetryRun, SendSignal, SubmitRun};
 
 pub use self::list::ListRequest;
 use self::submissions::Submissions;
@@ -230,6 +232,18 @@ impl Client {
     ) -> Result<RunAccepted, Error> {
         let key = key.map_or_else(generate_key, Ok)?;
         let call = self.post(&["v1", "runs", run_id, "retry"], &RetryRun::default())?;
+        self.transport.call(&call.idempotency_key(&key)?).await
+    }
+
+    /// Sends a signal under its key, so that a repetition cannot be recorded twice.
+    pub(crate) async fn send_signal(
+        &self,
+        run_id: &str,
+        signal: &SendSignal,
+        key: Option<String>,
+    ) -> Result<SignalAccepted, Error> {
+        let key = key.map_or_else(generate_key, Ok)?;
+        let call = self.post(&["v1", "runs", run_id, "signals"], signal)?;
         self.transport.call(&call.idempotency_key(&key)?).await
     }
 

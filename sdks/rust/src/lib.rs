@@ -22,6 +22,10 @@
 //! }
 //! ```
 //!
+//! [`Worker::durable`] adds durable functions: each step's result is recorded before the next one starts, and another
+//! worker continues the run after a crash, a deploy or a week of waiting. [`testing::run_durable`] runs one in memory,
+//! with time skipped.
+//!
 //! # What a task may rely on
 //!
 //! - Heartbeats are sent from a separate thread: code that blocks its runtime keeps its lease.
@@ -52,7 +56,9 @@ pub use client::{Client, DEFAULT_URL, ListRequest};
 pub use error::Error;
 pub use new_run::NewRun;
 pub use run_failure::RunFailure;
-pub use run_handle::{CancelMode, CancelRequest, HistoryRequest, RetryRequest, RunHandle};
+pub use run_handle::{
+    CancelMode, CancelRequest, HistoryRequest, RetryRequest, RunHandle, SignalRequest,
+};
 pub use task_error::{TaskError, TaskResult};
 pub use transport::Retries;
 pub use wire;
@@ -62,6 +68,8 @@ pub use wire::answers::{
 };
 pub use wire::{Code, ErrorCategory, Json, Outcome, State, Time, TraceContext, Verdict};
 pub use worker::{Ctx, StopReason, Worker, WorkerEvent};
+pub use workflow;
+pub use workflow::{ChildRun, Durable, Failure, OnError, Retry, Spend, Step};
 
 /// Compiles the examples of the documents that show this crate.
 #[cfg(doctest)]
@@ -71,4 +79,7 @@ mod documents {
 
     #[doc = include_str!("../../../docs/guide/rust.md")]
     struct Guide;
+
+    #[doc = include_str!("../../../docs/guide/durable.md")]
+    struct DurableGuide;
 }

@@ -36,6 +36,9 @@ fn report_with(output: Json) -> Completed {
         cancelled_during_phase: None,
         partial_progress: None,
         traceparent: None,
+        steps: Vec::new(),
+        children: Vec::new(),
+        effects: None,
     }
 }
 

@@ -3,6 +3,8 @@
 //! A handle is an id and a client. It caches nothing of the run, so it never goes stale, and
 //! dropping it has no effect.
 
+mod durable;
+
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -12,6 +14,7 @@ use wire::answers::{CancelAccepted, Explanation, History, Record, Run, RunAccept
 use wire::requests::{CancelRun, HistoryQuery, RecordQuery, WaitMs};
 use wire::{Json, State};
 
+pub use self::durable::SignalRequest;
 use crate::new_run::millis;
 use crate::run_failure::RunFailure;
 use crate::{Client, Error};

@@ -8,6 +8,7 @@ use serde::Serialize;
 use wire::limits::{MESSAGE_BYTES_MAX, STACK_TRACE_BYTES_MAX};
 use wire::requests::ReportedError;
 use wire::{ErrorCategory, Json};
+use workflow::Failure;
 
 use crate::payload::encode_payload;
 
@@ -180,6 +181,14 @@ impl<E: std::error::Error> From<E> for TaskError {
             cause = source.source();
         }
         TaskError::user_code(message)
+    }
+}
+
+/// A step of a durable function can call code that is written for tasks.
+impl From<TaskError> for Failure {
+    fn from(error: TaskError) -> Failure {
+        let retryable = error.retryable;
+        Failure { retryable, ..Failure::new(error.category, error.message) }
     }
 }
 

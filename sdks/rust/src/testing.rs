@@ -1,4 +1,4 @@
-//! Runs a task without a coordinator, in a unit test.
+//! Runs a task or a durable function without a coordinator, in a unit test.
 //!
 //! Returns what a worker would have reported: input and output pass through JSON, and a panic is a
 //! failure. There is no lease, so only [`cancel`] stops a task.
@@ -11,6 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::answers::Envelope;
 use wire::{Json, Time};
+pub use workflow::testing::{Crash, Ended, TestError, TestRun};
+use workflow::{Durable, Failure};
 
 use crate::task_error::TaskResult;
 use crate::worker::clock::Clock;
@@ -45,6 +47,38 @@ where
 {
     let output = catch_panic(typed(work)(context(input)?)).await?;
     read(&output)
+}
+
+/// A run of a durable function in memory: a day passes at once, signals and children are values, and workers die where
+/// the test says so.
+///
+/// ```
+/// use std::time::Duration;
+/// use tenure::{Durable, Failure, testing::run_durable};
+///
+/// async fn order(ctx: Durable, cents: u64) -> Result<String, Failure> {
+///     ctx.step("charge", async |_| Ok::<_, Failure>(cents)).await?;
+///     ctx.sleep(Duration::from_secs(86_400)).await;
+///     let by: String = ctx.signal("approve").await?;
+///     Ok(format!("approved by {by}"))
+/// }
+///
+/// let mut run = run_durable(order, &500).signal_after(Duration::from_secs(3600), "approve", &"Ada");
+/// let ended = run.finish().expect("nothing keeps it from ending");
+/// assert_eq!(ended.output::<String>(), "approved by Ada");
+/// assert_eq!(ended.keys(), ["charge#1", "sleep#1", "signal:approve#1"]);
+/// ```
+///
+/// [`TestRun::finish`] is for steps that wait for nothing outside; await [`TestRun::run`] for others.
+pub fn run_durable<'f, F, In, I, O, Fut>(code: F, input: &In) -> TestRun<'f>
+where
+    F: Fn(Durable, I) -> Fut + Send + Sync + 'f,
+    In: Serialize + ?Sized,
+    I: DeserializeOwned + Send,
+    O: Serialize + Send,
+    Fut: Future<Output = Result<O, Failure>> + Send + 'f,
+{
+    TestRun::new(workflow::function(code), input)
 }
 
 /// A context with this input, for functions that take one.
@@ -92,6 +126,10 @@ pub(crate) fn envelope(input: Json) -> Envelope {
         cancel_grace_period_ms: 30_000,
         labels: BTreeMap::new(),
         traceparent: None,
+        seed: None,
+        parent_task_id: None,
+        checkpoints: Vec::new(),
+        checkpoints_after: None,
     }
 }
 

@@ -119,6 +119,12 @@ impl Call {
         Ok(Call { method: Method::POST, body: Some(body), ..Call::get(url, authorization) })
     }
 
+    /// The call is made with a task's token.
+    pub(crate) fn authorization(mut self, authorization: HeaderValue) -> Call {
+        self.authorization = authorization;
+        self
+    }
+
     pub(crate) fn idempotency_key(mut self, key: &str) -> Result<Call, Error> {
         let value = HeaderValue::from_str(key).map_err(|_| {
             Error::Setup("an idempotency key holds printable ASCII characters only".to_owned())

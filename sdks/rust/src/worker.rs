@@ -6,8 +6,10 @@
 
 mod attempt;
 mod backoff;
+mod checkpoints;
 pub(crate) mod clock;
 mod ctx;
+mod durable;
 mod event;
 mod heartbeat_thread;
 mod heartbeats;
@@ -30,18 +32,19 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use wire::limits::BATCH_ITEMS_MAX;
+use workflow::{Durable, Failure};
 
 use self::attempt::SharedState;
 use self::clock::Clock;
 pub use self::ctx::Ctx;
 use self::event::Events;
 pub use self::event::WorkerEvent;
-use self::heartbeat_thread::HeartbeatThread;
+use self::heartbeat_thread::{HeartbeatThread, Pending};
 pub use self::lease_state::StopReason;
 use self::lease_table::LeaseTable;
 pub(crate) use self::panic::catch_panic;
 use self::poller::Poller;
-use self::task::{Tasks, typed};
+use self::task::{Handler, Tasks, typed};
 use crate::client::random_hex;
 use crate::task_error::TaskResult;
 use crate::{Client, Error, Retries};
@@ -196,7 +199,50 @@ impl Worker {
         O: Serialize,
         Fut: Future<Output = TaskResult<O>> + Send + 'static,
     {
-        self.tasks.add(kind.into(), typed(work));
+        self.tasks.add(kind.into(), Handler::Task(typed(work)));
+        self
+    }
+
+    /// Adds a durable function: ordinary code whose steps are recorded, one by one, and skipped when another worker
+    /// continues the run after a crash or a wait. See the page about determinism for what its code may do.
+    ///
+    /// An error that the function returns ends the run: steps have their own retries. A panic fails the attempt, and
+    /// the coordinator decides about another one.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tenure::{Durable, Failure, Retry, Worker};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Order { id: u64, cents: u64 }
+    ///
+    /// # async fn charge(_: &str, _: u64) -> Result<String, Failure> { Ok(String::new()) }
+    /// # async fn ship(_: u64) -> Result<(), Failure> { Ok(()) }
+    /// #[tokio::main]
+    /// async fn main() -> Result<(), tenure::Error> {
+    ///     Worker::from_env()?
+    ///         .queue("orders")
+    ///         .durable("order", |ctx: Durable, order: Order| async move {
+    ///             let receipt: String = ctx
+    ///                 .step("charge", async |step| charge(step.idempotency_key(), order.cents).await)
+    ///                 .retry(Retry::tries(5))
+    ///                 .await?;
+    ///             ctx.sleep(Duration::from_secs(86_400)).await;
+    ///             ctx.step("ship", async |_| ship(order.id).await).await?;
+    ///             Ok(receipt)
+    ///         })
+    ///         .run()
+    ///         .await
+    /// }
+    /// ```
+    pub fn durable<F, I, O, Fut>(mut self, kind: impl Into<String>, code: F) -> Worker
+    where
+        F: Fn(Durable, I) -> Fut + Send + Sync + 'static,
+        I: DeserializeOwned + Send,
+        O: Serialize + Send,
+        Fut: Future<Output = Result<O, Failure>> + Send + 'static,
+    {
+        self.tasks.add(kind.into(), Handler::Durable(workflow::function(code)));
         self
     }
 
@@ -236,7 +282,9 @@ impl Worker {
     ) -> Result<(), Error> {
         self.check()?;
         let lease_table = Arc::new(LeaseTable::new(self.events.clone(), self.clock.clone()));
-        let (reports, pending) = mpsc::channel(BATCH_ITEMS_MAX);
+        let (reports, pending_reports) = mpsc::channel(BATCH_ITEMS_MAX);
+        let (calls, pending_calls) = mpsc::channel(BATCH_ITEMS_MAX);
+        let pending = Pending { reports: pending_reports, calls: pending_calls };
         let heartbeat_thread =
             HeartbeatThread::start(&self.client, self.retries, Arc::clone(&lease_table), pending)?;
         let drain_expired = CancellationToken::new();
@@ -247,6 +295,7 @@ impl Worker {
             tasks: self.tasks,
             lease_table,
             reports,
+            calls,
             events: self.events,
             clock: self.clock,
             awaits_starts: self.awaits_starts,
@@ -284,7 +333,7 @@ impl Worker {
         let missing = if self.queues.is_empty() {
             "a worker needs a queue to fetch work from; call `.queue(…)`"
         } else if self.tasks.is_empty() {
-            "a worker needs a task to run; call `.handle(…)`"
+            "a worker needs a task to run; call `.handle(…)` or `.durable(…)`"
         } else {
             return Ok(());
         };

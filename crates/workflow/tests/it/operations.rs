@@ -330,6 +330,48 @@ fn a_failure_of_the_function_is_its_report() {
 }
 
 #[test]
+fn a_call_is_no_larger_than_the_coordinator_takes() {
+    let lengths = |ended: &Ended, what: &str| {
+        let calls =
+            ended.transcript.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let lengths = calls.filter_map(|call| Some(call["checkpoint"][what].as_array()?.len()));
+        lengths.collect::<Vec<_>>()
+    };
+    let step = json!([{"step": {"name": "s"}}]);
+    let branches: Value = (0..250).map(|n| (format!("b{n}"), step.clone())).collect();
+    let steps = run(json!([{"branches": branches}]));
+    assert_eq!(lengths(&steps, "steps"), [100, 100, 50]);
+    let inputs: Vec<u32> = (0..1200).collect();
+    let children = run(json!([{"children": {"name": "c", "inputs": inputs}}]));
+    assert_eq!(lengths(&children, "children"), [500, 500, 200]);
+    assert_eq!(children.attempts, 2, "one wait for all of them");
+}
+
+#[test]
+fn the_record_of_a_wait_is_no_operation() {
+    let at = "2026-01-01T00:00:01.000Z";
+    let checkpoint = |key: &str| json!({"key": key, "outcome": "SUCCEEDED", "recordedAt": at});
+    let history = json!([checkpoint("wait:sleep#1"), checkpoint("sleep#1")]);
+    let program = ops(json!([{"sleep": 5}, "now"]));
+    let mut run = world(program).recorded(serde_json::from_value(history).unwrap());
+    assert_eq!(run.finish().unwrap().output::<Value>(), json!([null, at]));
+}
+
+#[test]
+fn a_result_that_the_coordinator_would_refuse_is_a_failure_of_its_step() {
+    let nested = |levels: u32| (0..levels).fold(json!("[{\"[["), |inner, _| json!([inner]));
+    let deep = function(async |ctx: Durable, levels: u32| {
+        let result = ctx.step("deep", async |_| Ok::<_, Failure>(nested(levels))).await;
+        Ok(result.map(|_| ()).map_err(|failure| failure.reason))
+    });
+    let run = |levels: u32| {
+        TestRun::new(deep.clone(), &levels).finish().unwrap().output::<Result<(), Option<String>>>()
+    };
+    assert_eq!(run(32), Ok(()));
+    assert_eq!(run(33), Err(Some("RESULT_UNWRITABLE".to_owned())));
+}
+
+#[test]
 fn branches_of_one_name_continue_their_counts() {
     let ended = run(json!([
         {"branches": {"b": [{"step": {"name": "s"}}]}},

@@ -57,6 +57,21 @@ fn an_envelope_with_everything_resumes_like_one_that_begins_at_the_savepoint() {
 }
 
 #[test]
+fn a_state_that_cannot_be_read_stops_the_run_instead_of_failing_it() {
+    // E4: another build may be able to read it.
+    let history = TestRun::new(adding(7, 3), &Value::Null).finish().unwrap().history;
+    let retyped = function(async |ctx: Durable, _: Value| {
+        let state: Option<String> = ctx.resumed()?;
+        ctx.step("s", async |_| Ok::<_, Failure>(state.is_some())).await
+    });
+    let mut run = TestRun::new(retyped, &Value::Null).recorded(history);
+    let told = run.finish().unwrap_err().to_string();
+    assert!(told.contains("the recorded result of `savepoint#8` cannot be read"), "{told}");
+    assert!(told.contains("savepoints.rs:"), "{told}");
+    assert!(run.executed().is_empty());
+}
+
+#[test]
 fn numbers_drawn_after_a_savepoint_are_not_those_before_it() {
     let code = |chunk| TestRun::new(adding(6, chunk), &Value::Null).finish().unwrap();
     assert_ne!(code(3).output::<(u64, u64)>().1, code(2).output::<(u64, u64)>().1);

@@ -127,7 +127,7 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "sdks/rust",
         dependency: "tenure",
-        may_know: &["faultpoint", "wire"],
+        may_know: &["faultpoint", "wire", "workflow"],
         outside: None,
     },
     Member {

@@ -8,10 +8,12 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::answers::{
-    CompletedAck, HeartbeatAck, HeartbeatAnswers, Leases, ReportAnswers, StartAnswers, StartedAck,
+    CheckpointAck, CheckpointAnswers, Checkpoints, CompletedAck, HeartbeatAck, HeartbeatAnswers,
+    Leases, ReportAnswers, StartAnswers, StartedAck,
 };
 use wire::requests::{
-    Completed, Heartbeat, Heartbeats, LeaseRequest, Report, Reports, Started, Starts,
+    CheckpointCall, CheckpointCalls, CheckpointItem, Completed, Heartbeat, Heartbeats,
+    LeaseRequest, RecordsQuery, Report, Reports, Started, Starts,
 };
 
 use super::{Client, bearer};
@@ -53,6 +55,46 @@ impl Client {
         body: &Completed,
     ) -> Result<CompletedAck, Error> {
         self.task_call(task_id, "completed", task_token, body).await
+    }
+
+    /// Records steps of a durable run, starts children and waits, in one call that takes effect as a whole.
+    pub async fn checkpoint(
+        &self,
+        task_id: &str,
+        task_token: &str,
+        body: &CheckpointCall,
+    ) -> Result<CheckpointAck, Error> {
+        self.task_call(task_id, "checkpoints", task_token, body).await
+    }
+
+    /// Many calls with checkpoints at once, one answer each.
+    pub async fn checkpoints(&self, batch: &CheckpointCalls) -> Result<CheckpointAnswers, Error> {
+        self.checkpoints_of(batch.checkpoints.iter()).await
+    }
+
+    /// [`Client::checkpoints`] without a copy of the calls.
+    pub(crate) async fn checkpoints_of<'a>(
+        &self,
+        checkpoints: impl Iterator<Item = &'a CheckpointItem>,
+    ) -> Result<CheckpointAnswers, Error> {
+        #[derive(Serialize)]
+        struct Batch<'a> {
+            checkpoints: Vec<&'a CheckpointItem>,
+        }
+        let batch = Batch { checkpoints: checkpoints.collect() };
+        self.transport.call(&self.post(&["v1", "checkpoints"], &batch)?).await
+    }
+
+    /// What a task has recorded after the checkpoint with this number, a page of it.
+    pub async fn checkpoints_after(
+        &self,
+        task_id: &str,
+        task_token: &str,
+        number: u32,
+    ) -> Result<Checkpoints, Error> {
+        let query = RecordsQuery { after: Some(number), limit: None };
+        let call = self.get(&["v1", "tasks", task_id, "checkpoints"], &query)?;
+        self.transport.call(&call.authorization(bearer(task_token)?)).await
     }
 
     /// Many reports at once, one verdict each.

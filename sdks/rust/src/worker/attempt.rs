@@ -15,15 +15,18 @@ use tokio_util::sync::CancellationToken;
 use wire::answers::{Envelope, ReportAnswer};
 use wire::requests::Report;
 use wire::{Code, Json, Outcome, TraceContext, Verdict};
+use workflow::Function;
 
+use super::checkpoints::PendingCall;
 use super::clock::{Clock, Moment, wall_clock};
 use super::ctx::Ctx;
+use super::durable::{Driver, Ended, Returned, reported};
 use super::event::{Events, WorkerEvent};
 use super::lease_state::{LeaseState, Precondition, StopReason, locked};
 use super::lease_table::{HeldLease, LeaseTable};
 use super::panic::catch_panic;
 use super::reports::{Delivery, PendingReport};
-use super::task::Tasks;
+use super::task::{Handler, Task, Tasks};
 use crate::Client;
 use crate::task_error::{TaskError, TaskResult};
 
@@ -37,6 +40,8 @@ pub(crate) struct SharedState {
     pub(crate) tasks: Tasks,
     pub(crate) lease_table: Arc<LeaseTable>,
     pub(crate) reports: mpsc::Sender<PendingReport>,
+    /// The checkpoint calls of durable functions.
+    pub(crate) calls: mpsc::Sender<PendingCall>,
     pub(crate) events: Events,
     pub(crate) clock: Clock,
     /// Whether a first attempt waits for the acknowledgement of its start too.
@@ -80,10 +85,11 @@ pub(crate) async fn run_attempt(granted: GrantedAttempt) {
         envelope: Arc::new(envelope),
         shared,
     };
-    let Some(end) = attempt.execute(polled).await else { return };
-    let report = attempt.report(end);
+    let end = attempt.execute(polled).await;
+    let Some(report) = end.and_then(|end| attempt.report(end)) else { return };
     let said = Said::of(&report);
     let instead = failed_instead(&report);
+    let has_riders = !report.steps.is_empty() || !report.children.is_empty();
     let filed = attempt.file(report).await;
     // Nothing executes from here on, so another attempt may use the slot.
     drop(permit);
@@ -92,6 +98,9 @@ pub(crate) async fn run_attempt(granted: GrantedAttempt) {
             let said = Said::of(&instead);
             let filed = attempt.file(instead).await;
             attempt.handle_delivery(said, answer_of(filed).await);
+        }
+        (Some(delivery), None) if has_riders && refusal_of(&delivery).is_some() => {
+            attempt.file_refused(&delivery).await;
         }
         (delivery, _) => attempt.handle_delivery(said, delivery),
     }
@@ -118,8 +127,26 @@ async fn answer_of(filed: Option<oneshot::Receiver<Delivery>>) -> Option<Deliver
 /// How an attempt ended.
 enum AttemptEnd {
     Finished(TaskResult<Json>),
+    /// A durable function returned.
+    Returned(Box<Returned>),
+    /// A durable function was dropped because its run was cancelled.
+    Cancelled,
+    /// A durable function waits, or cannot go on: the attempt was ended by a call.
+    Closed,
     /// The worker stopped before the code did.
     Interrupted,
+}
+
+impl From<Ended> for AttemptEnd {
+    fn from(ended: Ended) -> AttemptEnd {
+        match ended {
+            Ended::Returned(returned) => AttemptEnd::Returned(returned),
+            Ended::Failed(error) => AttemptEnd::Finished(Err(error)),
+            Ended::Cancelled => AttemptEnd::Cancelled,
+            Ended::Closed => AttemptEnd::Closed,
+            Ended::Lost => AttemptEnd::Interrupted,
+        }
+    }
 }
 
 struct Attempt {
@@ -139,17 +166,18 @@ impl Drop for Attempt {
 impl Attempt {
     /// How the code ended; `None` if its authority was lost.
     async fn execute(&self, polled: Moment) -> Option<AttemptEnd> {
-        let number = self.shared.lease_table.insert(HeldLease::new(
+        let held = Arc::new(HeldLease::new(
             Arc::clone(&self.envelope),
             Arc::clone(&self.lease_state),
             Arc::clone(&self.shared.worker_id),
             polled,
             self.precondition(),
         ));
-        let end = self.run().await;
+        let number = self.shared.lease_table.insert(Arc::clone(&held));
+        let end = self.run(&held).await;
         // Checks the clock before releasing the lease: a resumed process may be the first to notice
-        // the expiry.
-        let is_lost = self.lease_state.is_lost();
+        // the expiry. A lease that was ended by a call is no longer needed.
+        let is_lost = !matches!(end, AttemptEnd::Closed) && self.lease_state.is_lost();
         self.shared.lease_table.release(number);
         if is_lost {
             self.emit_lost(self.loss_reason());
@@ -159,22 +187,38 @@ impl Attempt {
     }
 
     /// The end of a lost lease is discarded by the caller.
-    async fn run(&self) -> AttemptEnd {
+    async fn run(&self, held: &Arc<HeldLease>) -> AttemptEnd {
         self.lease_state.wait_until(self.precondition()).await;
         if self.lease_state.is_lost() {
             return AttemptEnd::Interrupted;
         }
-        let ctx = self.ctx();
-        let Some(task) = self.shared.tasks.of(&self.envelope.kind) else {
+        let Some(handler) = self.shared.tasks.of(&self.envelope.kind) else {
             let kind = &self.envelope.kind;
             let error = TaskError::config(format!("this worker has no handler for `{kind}`"));
             return AttemptEnd::Finished(Err(error));
         };
         tokio::select! {
             biased;
-            end = catch_panic(task(ctx)) => AttemptEnd::Finished(end),
+            end = self.run_handler(handler, held) => end,
             () = self.stop_deadline() => self.forced_end(),
         }
+    }
+
+    async fn run_handler(&self, handler: &Handler, held: &Arc<HeldLease>) -> AttemptEnd {
+        match handler {
+            Handler::Task(task) => self.run_task(task).await,
+            Handler::Durable(function) => self.run_durable(function.clone(), held).await,
+        }
+    }
+
+    async fn run_task(&self, task: &Task) -> AttemptEnd {
+        AttemptEnd::Finished(catch_panic(task(self.ctx())).await)
+    }
+
+    async fn run_durable(&self, function: Function<'static>, held: &Arc<HeldLease>) -> AttemptEnd {
+        let driver = Driver { shared: &self.shared, envelope: &self.envelope, held };
+        let ended = catch_panic(async { Ok(driver.drive(function).await) }).await;
+        ended.map_or_else(|panic| AttemptEnd::Finished(Err(panic)), AttemptEnd::from)
     }
 
     /// The code of a first attempt runs beside its start, which may be needless. An earlier attempt
@@ -233,8 +277,20 @@ impl Attempt {
         filed.is_ok().then_some(delivered)
     }
 
-    fn report(&self, end: AttemptEnd) -> Report {
-        let empty = Report {
+    /// What is reported; nothing if a call has ended the attempt.
+    fn report(&self, end: AttemptEnd) -> Option<Report> {
+        let empty = self.empty_report();
+        match end {
+            AttemptEnd::Finished(end) => Some(self.report_task(end, empty)),
+            AttemptEnd::Returned(returned) => Some(report_returned(*returned, empty)),
+            AttemptEnd::Cancelled => Some(Report { outcome: Outcome::Cancelled, ..empty }),
+            AttemptEnd::Closed => None,
+            AttemptEnd::Interrupted => Some(released(empty)),
+        }
+    }
+
+    fn empty_report(&self) -> Report {
+        Report {
             task_id: self.envelope.task_id.clone(),
             task_token: self.lease_state.task_token(),
             attempt: self.envelope.attempt,
@@ -247,9 +303,13 @@ impl Attempt {
             cancelled_during_phase: None,
             partial_progress: None,
             traceparent: self.trace.map(|trace| trace.to_string()),
-        };
-        let released = |empty| Report { outcome: Outcome::Released, ..empty };
-        let AttemptEnd::Finished(end) = end else { return released(empty) };
+            steps: Vec::new(),
+            children: Vec::new(),
+            effects: None,
+        }
+    }
+
+    fn report_task(&self, end: TaskResult<Json>, empty: Report) -> Report {
         match (end, self.lease_state.stop_reason()) {
             (Ok(output), _) => Report { output: Some(output), ..empty },
             // Whatever the code says of it, it ended because the worker stops.
@@ -266,6 +326,18 @@ impl Attempt {
                 Report { outcome: Outcome::Failed, error: Some(error), ..empty }
             }
         }
+    }
+
+    /// What rode with the report was refused: a report without it tells why, and the run does not wait for its lease.
+    async fn file_refused(&self, delivery: &Delivery) {
+        let Some((code, message)) = refusal_of(delivery) else { return };
+        self.emit_rejected(code.clone(), message.clone());
+        let error = format!("the coordinator refused the last steps ({code}): {message}");
+        let end = AttemptEnd::Finished(Err(TaskError::permanent(error)));
+        let Some(report) = self.report(end) else { return };
+        let said = Said::of(&report);
+        let filed = self.file(report).await;
+        self.handle_delivery(said, answer_of(filed).await);
     }
 
     /// The coordinator's answer to a report is final, whatever it is.
@@ -317,6 +389,28 @@ impl Attempt {
     }
 }
 
+fn released(empty: Report) -> Report {
+    Report { outcome: Outcome::Released, ..empty }
+}
+
+/// The end of a durable function, with what has yet to be recorded.
+fn report_returned(returned: Returned, empty: Report) -> Report {
+    let Returned { report, riding } = returned;
+    let outcome = match report.outcome {
+        workflow::Outcome::Succeeded | workflow::Outcome::Started => Outcome::Succeeded,
+        workflow::Outcome::Failed => Outcome::Failed,
+        workflow::Outcome::Cancelled => Outcome::Cancelled,
+    };
+    Report {
+        outcome,
+        output: report.output,
+        error: report.error.map(reported),
+        steps: riding.steps,
+        children: riding.children,
+        ..empty
+    }
+}
+
 /// Creates a span for the work, as a child of the one that the lease names.
 fn work_trace(envelope: &Envelope) -> Option<TraceContext> {
     let parent = TraceContext::parse(envelope.traceparent.as_deref()?)?;
@@ -330,6 +424,14 @@ fn attribute_error(error: TaskError, stopped: Option<StopReason>) -> TaskError {
         Some(StopReason::TimedOut) => TaskError::timeout(format!("its time limit passed: {error}")),
         _ => error,
     }
+}
+
+/// The code and message of a report that was refused as invalid, and may be followed by another one.
+fn refusal_of(delivery: &Delivery) -> Option<(String, String)> {
+    let Delivery::Answered(answer) = delivery else { return None };
+    let is_invalid = answer.verdict == Some(Verdict::Rejected) && answer.status != 409;
+    let message = || answer.message.clone().unwrap_or_default();
+    is_invalid.then(|| (answer.error.clone().unwrap_or_default(), message()))
 }
 
 /// Whether the coordinator refused a release because it does not know any: it is older than this

@@ -65,6 +65,11 @@ impl Moment {
         running.min(self.booted.saturating_sub(now.booted))
     }
 
+    /// Whether this moment was read earlier in this process.
+    pub(crate) fn is_before(self, other: Moment) -> bool {
+        self.running < other.running
+    }
+
     pub(crate) fn has_come(self, now: Moment) -> bool {
         self.left(now).is_zero()
     }

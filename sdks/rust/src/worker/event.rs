@@ -10,6 +10,11 @@ use wire::Outcome;
 pub enum WorkerEvent {
     /// The report was accepted: the attempt is over. `error` says why it failed.
     Committed { task_id: String, attempt: u32, outcome: Outcome, error: Option<String> },
+    /// A durable function waits: the coordinator keeps what it waits for, and the slot is free.
+    Suspended { task_id: String, attempt: u32 },
+    /// A durable function stopped, because its code is not the code that recorded the run or does what no replay can
+    /// repeat. Nothing was executed; the run waits for another build.
+    Diverged { task_id: String, attempt: u32, why: String },
     /// Authority was lost: the work was stopped, its result discarded, and nothing was reported.
     Cancelled { task_id: String, attempt: u32, why: String },
     /// The coordinator refused a call as invalid: a defect, or a wrong key. Never repeated.
@@ -35,6 +40,12 @@ impl Events {
         match &event {
             WorkerEvent::Committed { task_id, attempt, outcome, error } => {
                 tracing::debug!(task_id, attempt, %outcome, error, "committed");
+            }
+            WorkerEvent::Suspended { task_id, attempt } => {
+                tracing::debug!(task_id, attempt, "suspended");
+            }
+            WorkerEvent::Diverged { task_id, attempt, why } => {
+                tracing::error!(task_id, attempt, why, "the durable function was stopped");
             }
             WorkerEvent::Cancelled { task_id, attempt, why } => {
                 tracing::info!(task_id, attempt, why, "authority lost, result discarded");

@@ -1,4 +1,4 @@
-//! The thread that sends heartbeats and reports for running attempts. It has a separate runtime and
+//! The thread that sends heartbeats, checkpoint calls and reports for running attempts. It has a separate runtime and
 //! separate connections, so that a task that blocks its runtime loses no lease and delays no report
 //! of another task.
 
@@ -8,11 +8,18 @@ use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::checkpoints::{self, PendingCall};
 use super::heartbeats::send_heartbeats;
 use super::lease_state::StopReason;
 use super::lease_table::LeaseTable;
 use super::reports::{PendingReport, deliver};
 use crate::{Client, Error, Retries};
+
+/// What attempts file for delivery.
+pub(crate) struct Pending {
+    pub(crate) reports: mpsc::Receiver<PendingReport>,
+    pub(crate) calls: mpsc::Receiver<PendingCall>,
+}
 
 pub(crate) struct HeartbeatThread {
     thread: JoinHandle<()>,
@@ -20,12 +27,12 @@ pub(crate) struct HeartbeatThread {
 }
 
 impl HeartbeatThread {
-    /// Heartbeats have their own retry schedule; starts and reports are repeated as `retries` says.
+    /// Heartbeats have their own retry schedule; starts, checkpoint calls and reports are repeated as `retries` says.
     pub(crate) fn start(
         client: &Client,
         retries: Retries,
         lease_table: Arc<LeaseTable>,
-        reports: mpsc::Receiver<PendingReport>,
+        pending: Pending,
     ) -> Result<HeartbeatThread, Error> {
         let failed = |why| Error::Setup(format!("cannot start the heartbeat thread: {why}"));
         let client = client.with_new_connections()?;
@@ -49,9 +56,12 @@ impl HeartbeatThread {
                     }
                     beats.await;
                 };
+                let Pending { reports, calls } = pending;
+                let once = client.clone().with_retries(Retries::NONE);
+                let calls = checkpoints::deliver(once, retries, calls, until.clone());
                 let reports =
                     deliver(client.with_retries(retries), retries, reports, until.clone());
-                runtime.block_on(async { tokio::join!(beats, reports) });
+                runtime.block_on(async { tokio::join!(beats, calls, reports) });
             })
             .map_err(failed)?;
         Ok(HeartbeatThread { thread, stop })

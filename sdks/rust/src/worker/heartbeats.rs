@@ -182,12 +182,7 @@ fn apply_answer(
 }
 
 fn renewed(held: &HeldLease, answer: HeartbeatAnswer, sent: Moment, now: Time) {
-    // The lease may be shorter than requested if the run's deadline cuts it.
-    let left_ms = answer.lease_expires_at.map(|end| end.as_ms().saturating_sub(now.as_ms()).max(0));
-    let ttl_ms = held.envelope.heartbeat_timeout_ms;
-    let ttl_ms = left_ms.map_or(ttl_ms, |left| ttl_ms.min(left.unsigned_abs()));
-    held.lease_state.renew(sent, Duration::from_millis(ttl_ms));
-    held.heartbeat_answered(sent);
+    held.renewed(sent, answer.lease_expires_at, now);
     if let Some(task_token) = answer.task_token {
         held.lease_state.refresh_token(task_token);
     }
@@ -289,7 +284,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(29)).await;
         let held = held(polled);
         let lease_state = Arc::clone(&held.lease_state);
-        lease_table.insert(Arc::into_inner(held).unwrap());
+        lease_table.insert(held);
         assert_eq!(lease_table.live().len(), 1);
         tokio::time::advance(usable_for(TTL)).await;
         assert!(lease_table.live().is_empty());

@@ -43,6 +43,8 @@ pub(crate) struct HeldLease {
 
 struct Schedule {
     heartbeat: Due,
+    /// When the request was sent whose answer renewed the lease last.
+    renewed_at: Moment,
     /// When a heartbeat is due that brings new progress.
     progress: Moment,
     start: StartPhase,
@@ -105,6 +107,7 @@ impl HeldLease {
         };
         let schedule = Mutex::new(Schedule {
             heartbeat: Due::new(heartbeat),
+            renewed_at: polled,
             progress: now.after(PROGRESS_SPACING),
             start: StartPhase::Waiting(Due::new(start)),
             unproven_until: now.after(usable_for(ttl)),
@@ -172,6 +175,23 @@ impl HeldLease {
         }
     }
 
+    /// The coordinator renewed the lease in answer to a request sent at `sent`: a heartbeat or a checkpoint. What
+    /// answers of earlier requests say is known already.
+    pub(super) fn renewed(&self, sent: Moment, lease_expires_at: Option<Time>, now: Time) {
+        let mut schedule = locked(&self.schedule);
+        if sent.is_before(schedule.renewed_at) {
+            return;
+        }
+        schedule.renewed_at = sent;
+        drop(schedule);
+        // The lease may be shorter than requested if the run's deadline cuts it.
+        let left_ms = lease_expires_at.map(|end| end.as_ms().saturating_sub(now.as_ms()).max(0));
+        let ttl_ms = self.envelope.heartbeat_timeout_ms;
+        let ttl_ms = left_ms.map_or(ttl_ms, |left| ttl_ms.min(left.unsigned_abs()));
+        self.lease_state.renew(sent, Duration::from_millis(ttl_ms));
+        self.heartbeat_answered(sent);
+    }
+
     pub(super) fn heartbeat_answered(&self, sent: Moment) {
         locked(&self.schedule).heartbeat = Due::new(sent.after(self.interval()));
     }
@@ -237,12 +257,12 @@ impl LeaseTable {
         LeaseTable { held: Mutex::default(), changed: Notify::new(), events, clock }
     }
 
-    pub(crate) fn insert(&self, lease: HeldLease) -> LeaseNumber {
+    pub(crate) fn insert(&self, lease: Arc<HeldLease>) -> LeaseNumber {
         let due = lease.first_due().timer(self.clock.now());
         let mut held = locked(&self.held);
         let number = LeaseNumber(held.next);
         held.next += 1;
-        held.leases.insert(number, Arc::new(lease));
+        held.leases.insert(number, lease);
         let wakes_in_time = held.wakes_at.is_some_and(|wakes_at| wakes_at <= due);
         drop(held);
         if !wakes_in_time {

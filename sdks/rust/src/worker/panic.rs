@@ -10,7 +10,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Once;
 
 use futures_util::FutureExt;
-use wire::Json;
 
 use crate::task_error::{TaskError, TaskResult};
 
@@ -21,7 +20,7 @@ tokio::task_local! {
 static HOOK: Once = Once::new();
 
 /// The task's own result, or its panic as USER_CODE.
-pub(crate) async fn catch_panic(work: impl Future<Output = TaskResult<Json>>) -> TaskResult<Json> {
+pub(crate) async fn catch_panic<T>(work: impl Future<Output = TaskResult<T>>) -> TaskResult<T> {
     HOOK.call_once(install_panic_hook);
     PANIC_LOCATION
         .scope(RefCell::new(None), async {

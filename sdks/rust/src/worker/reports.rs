@@ -10,6 +10,8 @@ use wire::limits::BATCH_ITEMS_MAX;
 use wire::requests::Report;
 
 use super::backoff::Backoff;
+use super::checkpoints::is_unread;
+use super::durable::parts::riding_size;
 use crate::{Client, Error, Retries};
 
 /// Well below the coordinator's limit on a body, with room for one more report of any size.
@@ -78,7 +80,8 @@ fn size(report: &Report) -> usize {
     let partial = report.partial_progress.as_ref().map_or(0, |partial| partial.text().len());
     let error = report.error.as_ref();
     let error = error.map_or(0, |e| e.message.len() + e.stack_trace.as_deref().map_or(0, str::len));
-    output + partial + error + report.task_token.len() + ITEM_BYTES
+    let riding = riding_size(&report.steps, &report.children);
+    output + partial + error + riding + report.task_token.len() + ITEM_BYTES
 }
 
 async fn deliver_batch(client: &Client, retries: Retries, mut batch: Vec<PendingReport>) {
@@ -98,8 +101,11 @@ async fn deliver_batch(client: &Client, retries: Retries, mut batch: Vec<Pending
 }
 
 fn fits(batch: &[PendingReport], answers: &ReportAnswers) -> bool {
+    let is_its = |filed: &PendingReport, answer: &ReportAnswer| {
+        filed.report.task_id == answer.task_id || is_unread(&answer.task_id, answer.verdict)
+    };
     batch.len() == answers.answers.len()
-        && batch.iter().zip(&answers.answers).all(|(f, answer)| f.report.task_id == answer.task_id)
+        && batch.iter().zip(&answers.answers).all(|(filed, answer)| is_its(filed, answer))
 }
 
 /// Passes each report its answer and returns those about which nothing was decided.

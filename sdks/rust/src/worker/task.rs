@@ -1,4 +1,4 @@
-//! The kinds of work that a worker handles, each as a function from its context to JSON.
+//! The kinds of work that a worker handles: tasks, each a function from its context to JSON, and durable functions.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::Json;
+use workflow::Function;
 
 use super::ctx::Ctx;
 use crate::payload::encode_payload;
@@ -15,27 +16,34 @@ use crate::task_error::{TaskError, TaskResult};
 
 pub(crate) type Task = Arc<dyn Fn(Ctx) -> BoxFuture<'static, TaskResult<Json>> + Send + Sync>;
 
+/// How a kind of work is executed.
+#[derive(Clone)]
+pub(crate) enum Handler {
+    Task(Task),
+    Durable(Function<'static>),
+}
+
 #[derive(Clone, Default)]
 pub(crate) struct Tasks {
-    by_kind: BTreeMap<String, Task>,
+    by_kind: BTreeMap<String, Handler>,
     /// For every kind without a handler.
-    fallback: Option<Task>,
+    fallback: Option<Handler>,
 }
 
 impl Tasks {
-    pub(crate) fn add(&mut self, kind: String, task: Task) {
-        self.by_kind.insert(kind, task);
+    pub(crate) fn add(&mut self, kind: String, handler: Handler) {
+        self.by_kind.insert(kind, handler);
     }
 
     pub(crate) fn set_fallback(&mut self, task: Task) {
-        self.fallback = Some(task);
+        self.fallback = Some(Handler::Task(task));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.by_kind.is_empty() && self.fallback.is_none()
     }
 
-    pub(crate) fn of(&self, kind: &str) -> Option<&Task> {
+    pub(crate) fn of(&self, kind: &str) -> Option<&Handler> {
         self.by_kind.get(kind).or(self.fallback.as_ref())
     }
 

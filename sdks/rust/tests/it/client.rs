@@ -41,6 +41,9 @@ fn completed() -> Completed {
         cancelled_during_phase: None,
         partial_progress: None,
         traceparent: None,
+        steps: Vec::new(),
+        children: Vec::new(),
+        effects: None,
     }
 }
 

@@ -38,7 +38,7 @@ impl Call {
     /// The items of a batch.
     pub(crate) fn items(&self) -> Vec<Value> {
         let json = self.json();
-        let members = ["reports", "heartbeats", "starts", "runs"];
+        let members = ["reports", "heartbeats", "starts", "runs", "checkpoints"];
         let items = members.iter().find_map(|member| json.get(*member));
         items.and_then(Value::as_array).cloned().unwrap_or_default()
     }
@@ -217,6 +217,7 @@ impl Coordinator {
             Some("started") => reply(200, acknowledged(json!({}))),
             Some("starts") => reply(200, each(call, &begun(), over)),
             Some("heartbeats") => reply(200, each(call, &renewed(), over)),
+            Some("checkpoints") => reply(200, each_recorded(call, over)),
             Some("reports") => {
                 let refuses = self.script.lock().unwrap().refuses_releases;
                 let mut answers = each(call, &committed(), over);
@@ -314,6 +315,23 @@ fn renewed() -> Value {
 
 fn committed() -> Value {
     json!({ "status": 200, "verdict": "COMMITTED", "replayed": false, "state": "succeeded" })
+}
+
+/// A call that waits suspends its run; a call that stops parks it; any other goes on.
+fn each_recorded(call: &Call, over: &Value) -> Value {
+    let mut answers = each(call, &json!({ "status": 200, "verdict": "COMMITTED" }), &json!({}));
+    for (item, answer) in call.items().iter().zip(answers["answers"].as_array_mut().unwrap()) {
+        let ends = item.get("wait").is_some() || item.get("diverged").is_some();
+        let mut recorded = json!({
+            "state": if ends { "waiting" } else { "running" }, "replayed": false,
+            "recordedAt": SERVER_TIME, "shouldCancel": false,
+        });
+        if !ends {
+            recorded["leaseExpiresAt"] = json!("2026-03-01T12:10:00.000Z");
+        }
+        *answer = merged(merged(answer.clone(), &recorded), over);
+    }
+    answers
 }
 
 fn each(call: &Call, answer: &Value, over: &Value) -> Value {

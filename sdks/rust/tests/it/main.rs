@@ -9,6 +9,8 @@ mod cancelling;
 mod client;
 mod coordinator;
 mod draining;
+mod durable;
+mod durable_calls;
 mod failing;
 mod heartbeats;
 mod log;

@@ -1,0 +1,75 @@
+//! A durable order: charged once, approved by a person, shipped in parts. The example of the guide "Your first durable
+//! function".
+#![expect(clippy::print_stdout, reason = "it is a program for a terminal")]
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use tenure::{ChildRun, Client, Ctx, Durable, Error, Failure, Retry, TaskResult, Worker};
+
+/// How long a customer may cancel the order.
+const COOLING_OFF: Duration = Duration::from_secs(2);
+/// How long a person may take to approve it.
+const APPROVAL: Duration = Duration::from_secs(7 * 86_400);
+
+#[derive(Deserialize)]
+struct Order {
+    id: u64,
+    cents: u64,
+    items: Vec<String>,
+}
+
+async fn order(ctx: Durable, order: Order) -> Result<String, Failure> {
+    let receipt = ctx
+        .step("charge", async |step| charge(step.idempotency_key(), order.cents).await)
+        .input(&order.cents)
+        .retry(Retry::tries(5))
+        .await?;
+
+    ctx.sleep(COOLING_OFF).await;
+
+    let approved: Option<bool> = ctx.signal("approve").within(APPROVAL).await?;
+    if approved != Some(true) {
+        ctx.step("refund", async |step| refund(step.idempotency_key(), &receipt).await).await?;
+        return Ok(format!("order {} was refunded", order.id));
+    }
+
+    let parcels = order.items.iter().map(|item| ChildRun::new("pack", "orders", item));
+    let mut packed = Vec::new();
+    for parcel in ctx.children::<String>("pack", parcels).await {
+        packed.push(parcel?);
+    }
+    ctx.step("mail", async |_| mail(order.id, &packed).await).await
+}
+
+async fn pack(_: Ctx, item: String) -> TaskResult<String> {
+    println!("packing {item}");
+    Ok(format!("parcel with {item}"))
+}
+
+// Services of others. Each recognises a repeated request by its key.
+
+async fn charge(key: &str, cents: u64) -> Result<String, Failure> {
+    println!("charging {cents} cents under {key}");
+    Ok(format!("receipt for {cents} cents"))
+}
+
+async fn refund(key: &str, receipt: &str) -> Result<(), Failure> {
+    println!("refunding {receipt} under {key}");
+    Ok(())
+}
+
+async fn mail(id: u64, parcels: &[String]) -> Result<String, Failure> {
+    println!("mailing order {id}");
+    Ok(format!("order {id}: {}", parcels.join(", ")))
+}
+
+/// Executes orders and packs their parcels.
+pub fn worker(client: Client) -> Worker {
+    Worker::new(client).queue("orders").durable("order", order).handle("pack", pack)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    worker(Client::from_env()?).run().await
+}
