@@ -166,11 +166,7 @@ impl CrashScenario {
 
     /// Stops all faults, waits until everything has ended, reads every run and judges the history.
     pub async fn settle(&mut self, name: &str, options: &LabOptions) -> Result<Tally> {
-        for at in 0..self.servers.len() {
-            if self.servers[at].is_none() {
-                tokio::task::block_in_place(|| self.restart(at, None))?;
-            }
-        }
+        tokio::task::block_in_place(|| self.restart_dead())?;
         self.load.stop_submitting.cancel();
         within("the end of everything that was accepted (G1)", self.wait_until_idle()).await??;
         within("late reports to be answered", self.load.send_late_reports()).await??;
@@ -181,16 +177,28 @@ impl CrashScenario {
             within("everything to be read", judge::record_all_runs(&reader)).await??;
         self.tally.events += judge::judge(name, &self.load.history, &options.keep)?;
         self.tally.unanswered += judge::unanswered(&self.load.history);
+        let (tally, tasks) = tokio::task::block_in_place(|| self.kill_all_and_verify())?;
+        ensure!(tasks == tally.runs, "{tasks} tasks are stored, {} were listed", tally.runs);
+        Ok(tally)
+    }
+
+    /// Starts every server that is down.
+    pub(crate) fn restart_dead(&mut self) -> Result<()> {
+        for at in 0..self.servers.len() {
+            if self.servers[at].is_none() {
+                self.restart(at, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills every server and verifies the store. Returns the counts so far and the number of stored tasks.
+    pub(crate) fn kill_all_and_verify(&mut self) -> Result<(Tally, usize)> {
         self.servers.iter_mut().flatten().try_for_each(Server::kill)?;
         self.servers.iter_mut().for_each(|server| *server = None);
-        let tasks = tokio::task::block_in_place(|| self.cluster.verify())?;
+        let tasks = self.cluster.verify()?;
         self.tally.verified += 1;
-        ensure!(
-            tasks as usize == self.tally.runs,
-            "{tasks} tasks are stored, {} were listed",
-            self.tally.runs
-        );
-        Ok(self.tally.clone())
+        Ok((self.tally.clone(), tasks as usize))
     }
 
     /// Waits for all actors. An actor that ended early has found a defect.

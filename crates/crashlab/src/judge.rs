@@ -158,6 +158,7 @@ fn decision(
         outcome,
         reason: text("reason"),
         digest: None,
+        parent: None,
     })
 }
 

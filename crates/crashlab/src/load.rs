@@ -1,6 +1,8 @@
 //! Clients and workers that use only HTTP: they retry unanswered calls and record everything they see in the history.
 //! They do not judge.
 
+pub(crate) mod durable;
+
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -279,5 +281,8 @@ pub(crate) fn report(worker: &str, lease: &Envelope, outcome: Outcome) -> Comple
         cancelled_during_phase: None,
         partial_progress: None,
         traceparent: None,
+        steps: Vec::new(),
+        children: Vec::new(),
+        effects: None,
     }
 }

@@ -3,6 +3,8 @@
 //! With several coordinators each call goes to the next one, so that the answers of one coordinator are always
 //! checked against another.
 
+mod durable;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -37,6 +39,7 @@ pub(crate) fn state(state: wire::State) -> State {
         wire::State::Failed => State::Failed,
         wire::State::Halted => State::Halted,
         wire::State::Cancelled => State::Cancelled,
+        wire::State::Waiting => State::Waiting,
     }
 }
 

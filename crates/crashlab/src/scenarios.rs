@@ -3,6 +3,7 @@
 mod clocks;
 mod commands;
 mod database;
+mod durable;
 pub mod failover;
 mod full_disk;
 mod moving;
@@ -75,6 +76,8 @@ pub const SCENARIOS: &[(&str, ScenarioFn)] = &[
     ("paused", |options| Box::pin(outages::stopped_for_longer_than_a_lease(options))),
     ("outage", |options| Box::pin(outages::down_for_longer_than_a_lease(options))),
     ("full-disk", |options| Box::pin(full_disk::on_a_disk_that_is_full(options))),
+    ("durable", |options| Box::pin(durable::killed_at_every_place(options))),
+    ("pg-durable", |options| Box::pin(durable::one_of_three_killed_at_every_place(options))),
     ("pg-points", |options| Box::pin(database::one_of_three_killed_at_every_place(options))),
     ("pg-random", |options| Box::pin(database::one_of_three_killed_at_any_time(options))),
     ("pg-cut", |options| Box::pin(database::sessions_cut_and_statements_ended(options))),

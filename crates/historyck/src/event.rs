@@ -10,6 +10,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::durable::{DurableCall, Replay};
+
 /// The name of a task or run; the ULID is sufficient.
 pub type Task = String;
 
@@ -44,6 +46,8 @@ pub enum EventKind {
     Audit(Audit),
     /// How much of a limited resource is in use.
     Usage(Usage),
+    /// What an attempt of a durable run was shown before it began.
+    Replay(Replay),
     /// Faults have stopped, and everything accepted had time to end.
     Settled(Settled),
 }
@@ -58,6 +62,11 @@ pub enum Operation {
     Report,
     Cancel,
     Get,
+    /// Records steps and children of a durable run, and may wait.
+    Checkpoint,
+    Signal,
+    /// Lets a diverged run go on.
+    Resume,
     /// Changes keys or permissions.
     Administer,
 }
@@ -104,6 +113,9 @@ pub struct Invoke {
     /// The change that an administrative call makes, in any form that preserves equality.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
+    /// What the call asks to record of a durable run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durable: Option<DurableCall>,
 }
 
 /// The credential that a caller presents.
@@ -149,6 +161,7 @@ impl Invoke {
             now: None,
             shown: None,
             change: None,
+            durable: None,
         }
     }
 }
@@ -198,6 +211,9 @@ pub struct Return {
     /// The leases that a poll got.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Granted>,
+    /// The tasks that the call started, or that an earlier call started under the same keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<Task>,
     /// The body of the answer, without the requested id and without the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
@@ -222,6 +238,7 @@ impl Return {
             expires: None,
             cancel: false,
             grants: Vec::new(),
+            children: Vec::new(),
             body: None,
             scope_tags: Vec::new(),
         }
@@ -260,6 +277,11 @@ pub enum Cause {
     Undelivered,
     /// A lease is extended by a time in which no heartbeat could be recorded.
     Extend,
+    Checkpoint,
+    Signal,
+    /// Another task of the same run asks for it, or has ended.
+    Message,
+    Resume,
 }
 
 /// One row of a task's history. Renewals may be omitted.
@@ -312,6 +334,9 @@ pub struct Decision {
     /// The report that closed the attempt, or the submission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// Only where another task asked for this one: that task and the key there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -319,6 +344,8 @@ pub struct Decision {
 pub enum State {
     Queued,
     Running,
+    /// A durable run that waits, or whose end waits for its children.
+    Waiting,
     Retry,
     Succeeded,
     Failed,
@@ -342,6 +369,8 @@ pub enum Outcome {
     Undelivered,
     Revoked,
     Released,
+    Suspended,
+    Diverged,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

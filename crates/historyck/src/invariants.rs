@@ -4,6 +4,7 @@
 //! history with only one of them is still checked as far as possible.
 
 mod durability;
+mod durable;
 mod fairness;
 mod idempotence;
 mod isolation;
@@ -46,6 +47,12 @@ pub(crate) const CHECKS: &[(Invariant, Check)] = &[
     (Invariant::C6, idempotence::repeated_reports),
     (Invariant::C7, durability::reads_go_forward),
     (Invariant::C8, durability::recovery_finds_what_was),
+    (Invariant::E1, durable::the_same_commands),
+    (Invariant::E2, durable::one_chain),
+    (Invariant::E3, durable::one_result),
+    (Invariant::E4, durable::a_diverged_run_is_parked),
+    (Invariant::E5, durable::replay_begins_at_a_savepoint),
+    (Invariant::E6, durable::unchanged_code_replays),
     (Invariant::G1, liveness::everything_ends),
     (Invariant::G2, fairness::one_task_is_started_soon),
     (Invariant::G4, fairness::limits_are_kept),

@@ -7,6 +7,7 @@
 //!
 //! A question that it cannot decide within its budget counts as broken: an unknown is not a proof.
 
+pub mod durable;
 pub mod event;
 mod finding;
 mod history;

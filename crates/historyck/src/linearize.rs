@@ -110,7 +110,8 @@ fn calls_about(history: &History<'_>, task: &str, keys: &KeysOfTasks<'_>) -> (Ve
     let is_made_here = timed.iter().any(|call| call.step.op == Operation::Submit);
     let is_there = history.decisions.contains_key(task) || timed.iter().any(shows_a_task);
     let phase = if is_made_here || !is_there { Phase::Absent } else { Phase::Waiting };
-    (timed, Model { phase, ..Model::default() })
+    let has_parent = history.decisions_about(task).iter().any(|(_, d)| d.parent.is_some());
+    (timed, Model { phase, has_parent, ..Model::default() })
 }
 
 /// Whether a call's answer is about a task that exists. Callers may ask for an id that was never submitted.
@@ -122,8 +123,10 @@ fn shows_a_task(call: &Timed) -> bool {
 fn of_call(history: &History<'_>, call: &Call<'_>) -> Option<Timed> {
     let answer = call.answer.map(|(_, answer)| answer);
     let is_open = call.is_open();
-    let has_effect =
-        matches!(call.invoke.op, Operation::Submit | Operation::Report | Operation::Cancel);
+    let suspends =
+        call.invoke.durable.as_ref().is_some_and(|call| call.wait.is_some() || call.diverged);
+    let has_effect = suspends
+        || matches!(call.invoke.op, Operation::Submit | Operation::Report | Operation::Cancel);
     if call.is(Operation::Lease) || (is_open && !has_effect) {
         return None;
     }
@@ -140,6 +143,7 @@ fn of_call(history: &History<'_>, call: &Call<'_>) -> Option<Timed> {
         may_repeat: false,
         is_forced: call.invoke.force,
         signals: answer.is_some_and(|answer| answer.cancel),
+        suspends,
     };
     Some(timed(history, call, step))
 }
@@ -158,6 +162,7 @@ fn of_grant(history: &History<'_>, call: &Call<'_>, granted: &Granted) -> Timed 
         may_repeat: call.invoke.poll.is_some(),
         is_forced: false,
         signals: false,
+        suspends: false,
     };
     timed(history, call, step)
 }

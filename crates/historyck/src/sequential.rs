@@ -18,6 +18,8 @@ pub(crate) struct Model {
     /// The report that closed each attempt.
     pub(crate) reports: BTreeMap<u32, Option<String>>,
     pub(crate) output: Option<String>,
+    /// Another task asked for this one, and may call it off without a call about it.
+    pub(crate) has_parent: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -28,6 +30,10 @@ pub(crate) enum Phase {
     Running,
     /// The lease has expired and no sweep has closed it: the task still shows as running.
     Lapsed,
+    /// A durable run that waits for something other than a worker.
+    Suspended,
+    /// Its end is decided, and its children are still to end.
+    Closing(State),
     Ended(State),
 }
 
@@ -47,6 +53,8 @@ pub(crate) struct Step {
     pub(crate) may_repeat: bool,
     pub(crate) is_forced: bool,
     pub(crate) signals: bool,
+    /// Whether the call may end its attempt: it waits or gives the run up to an operator.
+    pub(crate) suspends: bool,
 }
 
 impl Model {
@@ -55,7 +63,8 @@ impl Model {
         let mut next = Vec::new();
         match self.phase {
             Phase::Absent | Phase::Ended(_) => {}
-            Phase::Waiting => {
+            Phase::Closing(state) => next.push(self.with(Phase::Ended(state))),
+            Phase::Waiting | Phase::Suspended => {
                 if self.attempt < attempts_max && !self.is_cancelled {
                     next.push(Model { attempt: self.attempt + 1, ..self.with(Phase::Running) });
                 }
@@ -69,7 +78,11 @@ impl Model {
                 next.push(self.with(Phase::Ended(State::Failed)));
             }
         }
-        if self.is_cancelled && !matches!(self.phase, Phase::Ended(_) | Phase::Absent) {
+        let is_open = !matches!(self.phase, Phase::Closing(_) | Phase::Ended(_) | Phase::Absent);
+        if is_open && self.has_parent && !self.is_cancelled {
+            next.push(Model { is_cancelled: true, ..self.clone() });
+        }
+        if is_open && self.is_cancelled {
             next.push(self.with(Phase::Ended(State::Cancelled)));
             next.push(self.with(Phase::Ended(State::Failed)));
         }
@@ -100,6 +113,8 @@ impl Model {
             Operation::Report if step.is_replayed => {
                 self.stay(step.attempt.and_then(|a| self.reports.get(&a)) == Some(&step.digest))
             }
+            // Its answer is as old as the first call.
+            Operation::Checkpoint if step.is_replayed => return self.repeats(step),
             Operation::Heartbeat if step.signals != self.is_cancelled => Vec::new(),
             _ => self.effects(step),
         };
@@ -117,14 +132,34 @@ impl Model {
             Operation::Lease => self.grant(step),
             Operation::Started | Operation::Heartbeat if self.holds(step) => vec![self.clone()],
             Operation::Started | Operation::Heartbeat => Vec::new(),
+            Operation::Checkpoint => self.record(step),
+            Operation::Signal | Operation::Resume => self.stay(self.phase != Phase::Absent),
             Operation::Report => self.close(step),
             Operation::Cancel => self.cancel(step),
         }
     }
 
+    /// A repeated call either ended its attempt before, whatever became of the task since, or is under its lease.
+    fn repeats(&self, step: &Step) -> Vec<Model> {
+        match step.state {
+            Some(State::Running) => self.stay(self.holds(step)),
+            _ => self.stay(step.suspends && self.phase != Phase::Absent),
+        }
+    }
+
+    /// A call that records keeps the lease, or ends its attempt because what it waits for is not there.
+    fn record(&self, step: &Step) -> Vec<Model> {
+        if !self.holds(step) {
+            return Vec::new();
+        }
+        let suspended = step.suspends.then(|| self.with(Phase::Suspended));
+        suspended.into_iter().chain([self.clone()]).collect()
+    }
+
     fn grant(&self, step: &Step) -> Vec<Model> {
         let is_next = step.attempt == Some(self.attempt + 1);
-        if self.phase != Phase::Waiting || self.is_cancelled || !is_next {
+        let is_free = matches!(self.phase, Phase::Waiting | Phase::Suspended);
+        if !is_free || self.is_cancelled || !is_next {
             return Vec::new();
         }
         vec![Model { attempt: self.attempt + 1, ..self.with(Phase::Running) }]
@@ -136,20 +171,21 @@ impl Model {
         }
         let mut reports = self.reports.clone();
         reports.insert(self.attempt, step.digest.clone());
-        let ended = |state| Model {
+        let phase = |phase| Model {
             reports: reports.clone(),
             output: step.digest.clone(),
-            ..self.with(Phase::Ended(state))
+            ..self.with(phase)
         };
+        let ended = |state| [phase(Phase::Ended(state)), phase(Phase::Closing(state))];
         match step.outcome {
-            Some(Outcome::Succeeded) | None => vec![ended(State::Succeeded)],
-            Some(Outcome::Cancelled) => vec![ended(State::Cancelled)],
+            Some(Outcome::Succeeded) | None => ended(State::Succeeded).to_vec(),
+            Some(Outcome::Cancelled) => ended(State::Cancelled).to_vec(),
             // A release ends a task only after a cancel, or when there were too many of them.
             Some(_) => {
                 let again = Model { reports: reports.clone(), ..self.with(Phase::Waiting) };
                 let ends = [State::Failed, State::Cancelled].map(ended);
                 let may_retry = !self.is_cancelled;
-                ends.into_iter().chain(may_retry.then_some(again)).collect()
+                ends.into_iter().flatten().chain(may_retry.then_some(again)).collect()
             }
         }
     }
@@ -158,18 +194,23 @@ impl Model {
         let asked = Model { is_cancelled: true, ..self.clone() };
         match self.phase {
             Phase::Absent => Vec::new(),
-            Phase::Waiting => vec![asked.with(Phase::Ended(State::Cancelled))],
-            Phase::Running | Phase::Lapsed if step.is_forced => {
-                vec![asked.with(Phase::Ended(State::Cancelled))]
-            }
-            Phase::Running | Phase::Lapsed => vec![asked],
+            Phase::Waiting | Phase::Suspended => asked.calls_off(),
+            Phase::Running | Phase::Lapsed if step.is_forced => asked.calls_off(),
+            Phase::Running | Phase::Lapsed | Phase::Closing(_) => vec![asked],
             Phase::Ended(State::Cancelled) if self.is_cancelled => vec![self.clone()],
             Phase::Ended(_) => Vec::new(),
         }
     }
 
+    /// It is cancelled at once, or as soon as its children have ended.
+    fn calls_off(&self) -> Vec<Model> {
+        [Phase::Ended(State::Cancelled), Phase::Closing(State::Cancelled)]
+            .map(|phase| self.with(phase))
+            .to_vec()
+    }
+
     fn refuses(&self, step: &Step) -> Vec<Model> {
-        let ended = matches!(self.phase, Phase::Ended(_));
+        let ended = matches!(self.phase, Phase::Ended(_) | Phase::Closing(_));
         let attempt = step.attempt.unwrap_or(self.attempt);
         match step.code.as_deref() {
             Some("task_not_found" | "run_not_found") => self.stay(self.phase == Phase::Absent),
@@ -218,6 +259,7 @@ impl Model {
             Phase::Absent => false,
             Phase::Waiting => matches!(state, State::Queued | State::Retry),
             Phase::Running | Phase::Lapsed => state == State::Running,
+            Phase::Suspended | Phase::Closing(_) => state == State::Waiting,
             Phase::Ended(ended) => state == ended,
         }
     }

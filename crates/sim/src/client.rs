@@ -1,5 +1,7 @@
 //! Clients: they submit, retry calls that got no answer, cancel, and watch their runs until the end.
 
+mod durable;
+
 use std::rc::Rc;
 
 use historyck::event::{Answer, Class, Credential, EventKind, Invoke, Operation, Record, Return};
@@ -66,6 +68,10 @@ pub(crate) async fn client(ctx: Rc<ActorContext>, number: u32) {
             rng: SimRng::new(rng.number(), Stream::Client(number)),
             scope,
         };
+        if ctx.options.durable.is_some_and(|durable| rng.chance(durable.share)) {
+            ctx.spawn(client.submit_program(format!("{number}-{n}")));
+            continue;
+        }
         let is_batch = rng.chance(ctx.options.runs.batch);
         ctx.spawn(client.submit_runs(format!("{number}-{n}"), is_batch));
     }

@@ -55,5 +55,29 @@ named_enum! {
         TokenRefreshed => "a heartbeat brought a fresh token",
         DecidedByOlderThenNewer => "a run was decided by older rules and then by newer ones",
         WaitedForChange => "a reader waited for a run to end",
+        RunSuspended => "a durable run waited without a worker",
+        ReplayContinued => "a later attempt continued what an earlier one recorded",
+        CheckpointReplayed => "a repeated call of a durable run was recognised",
+        StaleCheckpointRefused => "a call of a durable run came after its lease",
+        SignalTaken => "a durable run took a signal",
+        ChildrenJoined => "a durable run joined its children",
+        EndWaitedForChildren => "the end of a durable run waited for its children",
+        DivergedRunResumed => "a diverged run was resumed",
+        MessageSaved => "a message was saved because its addressee was locked",
     }
+}
+
+impl CoverageGoal {
+    /// Goals that only worlds with durable runs reach.
+    pub const OF_DURABLE_RUNS: &[CoverageGoal] = &[
+        CoverageGoal::RunSuspended,
+        CoverageGoal::ReplayContinued,
+        CoverageGoal::CheckpointReplayed,
+        CoverageGoal::StaleCheckpointRefused,
+        CoverageGoal::SignalTaken,
+        CoverageGoal::ChildrenJoined,
+        CoverageGoal::EndWaitedForChildren,
+        CoverageGoal::DivergedRunResumed,
+        CoverageGoal::MessageSaved,
+    ];
 }

@@ -2,6 +2,8 @@
 
 use historyck::event::{Cause, Decision, Outcome, Record, Snapshot, State, TaskSnapshot};
 use store::{Entry, StoredTask};
+use verdict::event::Submitted;
+use verdict::run::{Lineage, RunEvent, RunRequest, Then};
 use verdict::{AttemptOutcome, Done, Event, Next, Request, Subject};
 
 pub(crate) fn snapshot(found: &[StoredTask], now: u64) -> Snapshot {
@@ -76,21 +78,13 @@ fn blank(found: &StoredTask, entry: &Entry, before: Option<State>) -> Decision {
         outcome: None,
         reason: None,
         digest: None,
+        parent: None,
     }
 }
 
 fn tell(decision: &mut Decision, event: &Event, attempt: &mut u32, found: &StoredTask) {
     match event {
-        Event::Submitted(submitted) => {
-            decision.after = State::Queued;
-            decision.scope =
-                Some(format!("{}/{}", submitted.scope.tenant, submitted.scope.workspace));
-            decision.key = found.spec.key.as_ref().map(|key| key.as_str().to_owned());
-            decision.due = Some(submitted.due.millis());
-            decision.deadline = submitted.policy.deadline.map(verdict::Time::millis);
-            decision.failures_max = Some(submitted.policy.failures_max);
-            decision.lost_max = Some(submitted.policy.lost_max);
-        }
+        Event::Submitted(submitted) => tell_of_submission(decision, submitted, found),
         Event::Granted { lease, owner, fence, expires_at, .. } => {
             *attempt += 1;
             decision.after = State::Running;
@@ -116,7 +110,7 @@ fn tell(decision: &mut Decision, event: &Event, attempt: &mut u32, found: &Store
                     decision.due = Some(due.millis());
                 }
                 Next::End(end) => decision.after = state(end.state),
-                Next::Wait(_) => unreachable!("no simulated client makes durable runs yet"),
+                Next::Wait(_) => decision.after = State::Waiting,
             }
         }
         Event::Ended(end) => {
@@ -127,7 +121,38 @@ fn tell(decision: &mut Decision, event: &Event, attempt: &mut u32, found: &Store
         | Event::Renewed { .. }
         | Event::CancelRequested { .. }
         | Event::CancelSignalled => {}
-        Event::Run(_) => unreachable!("no simulated client makes durable runs yet"),
+        Event::Run(event) => tell_of_run(decision, event, found),
+    }
+}
+
+fn tell_of_submission(decision: &mut Decision, submitted: &Submitted, found: &StoredTask) {
+    decision.after = State::Queued;
+    decision.scope = Some(format!("{}/{}", submitted.scope.tenant, submitted.scope.workspace));
+    decision.key = found.spec.key.as_ref().map(|key| key.as_str().to_owned());
+    decision.due = Some(submitted.due.millis());
+    decision.deadline = submitted.policy.deadline.map(verdict::Time::millis);
+    decision.failures_max = Some(submitted.policy.failures_max);
+    decision.lost_max = Some(submitted.policy.lost_max);
+}
+
+fn tell_of_run(decision: &mut Decision, event: &RunEvent, found: &StoredTask) {
+    match event {
+        RunEvent::Spawned { submitted, lineage } => {
+            tell_of_submission(decision, submitted, found);
+            let (parent, key) = match lineage {
+                Lineage::Child { parent, key, .. } => (parent, key),
+                Lineage::Detached { cause, key } => (cause, key),
+            };
+            decision.parent = Some(format!("{}/{key}", crate::history::name(&parent.to_string())));
+        }
+        RunEvent::Closing(..) => decision.after = State::Waiting,
+        RunEvent::Checkpointed(_)
+        | RunEvent::ChildSpawned(_)
+        | RunEvent::SignalReceived(_)
+        | RunEvent::WaitAdvanced { .. }
+        | RunEvent::ChildrenCancelled { .. }
+        | RunEvent::Hastened
+        | RunEvent::Resumed => {}
     }
 }
 
@@ -142,7 +167,16 @@ fn cause(request: &Request) -> Cause {
         Request::Sweep => Cause::Sweep,
         Request::Undelivered(_) => Cause::Undelivered,
         Request::Extend(_) => Cause::Extend,
-        Request::Run(_) => unreachable!("no simulated client makes durable runs yet"),
+        Request::Run(request) => match request.as_ref() {
+            // A report that brings steps.
+            RunRequest::Checkpoint(call) if matches!(call.then, Then::Report { .. }) => {
+                Cause::Report
+            }
+            RunRequest::Checkpoint(_) => Cause::Checkpoint,
+            RunRequest::Signal(_) => Cause::Signal,
+            RunRequest::Message(_) => Cause::Message,
+            RunRequest::Resume => Cause::Resume,
+        },
     }
 }
 
@@ -155,9 +189,8 @@ fn outcome(outcome: AttemptOutcome) -> Outcome {
         AttemptOutcome::Undelivered => Outcome::Undelivered,
         AttemptOutcome::Revoked => Outcome::Revoked,
         AttemptOutcome::Released => Outcome::Released,
-        AttemptOutcome::Suspended | AttemptOutcome::Diverged => {
-            unreachable!("no simulated client makes durable runs yet")
-        }
+        AttemptOutcome::Suspended => Outcome::Suspended,
+        AttemptOutcome::Diverged => Outcome::Diverged,
     }
 }
 
@@ -170,6 +203,6 @@ fn state(state: verdict::State) -> State {
         verdict::State::Failed => State::Failed,
         verdict::State::Halted => State::Halted,
         verdict::State::Cancelled => State::Cancelled,
-        verdict::State::Waiting => unreachable!("no simulated client makes durable runs yet"),
+        verdict::State::Waiting => State::Waiting,
     }
 }

@@ -65,6 +65,11 @@ named_enum! {
         StoreStalled => "every call to the store waits",
         ReadersFull => "nobody else can read",
         ForeignTried => "somebody tries what is another's",
+        DurableWorkerCrashed => "worker crashes between or within calls of a durable run",
+        DurableWorkerOverslept => "worker goes on with a durable run after its lease",
+        CheckpointRepeated => "worker sends every call of a durable run twice",
+        CodeDiverged => "worker's code does not fit what is recorded",
+        SignalRepeated => "client sends a signal twice",
     }
 }
 
@@ -77,6 +82,11 @@ impl Fault {
         Fault::StoreStalled,
         Fault::ReadersFull,
         Fault::ForeignTried,
+        Fault::DurableWorkerCrashed,
+        Fault::DurableWorkerOverslept,
+        Fault::CheckpointRepeated,
+        Fault::CodeDiverged,
+        Fault::SignalRepeated,
     ];
 }
 

@@ -67,5 +67,6 @@ pub(crate) fn state(state: wire::State) -> State {
         wire::State::Failed => State::Failed,
         wire::State::Halted => State::Halted,
         wire::State::Cancelled => State::Cancelled,
+        wire::State::Waiting => State::Waiting,
     }
 }

@@ -13,6 +13,7 @@ use verdict::{AttemptOutcome, ClosedAttempt, Event, Reason, Request, Subject};
 use crate::actor_context::ActorContext;
 use crate::coverage::CoverageGoal;
 use crate::decisions::{decisions, id, record, snapshot};
+use crate::durable;
 use crate::lateness;
 use crate::scenario::Scenario;
 
@@ -71,6 +72,10 @@ pub(crate) async fn judge(ctx: &ActorContext, store: &MemoryStore) {
         if ctx.options.nemesis.committer_faults.new_work_only {
             check_no_extension(ctx, task_rows);
         }
+    }
+    if ctx.options.durable.is_some() {
+        let found: Vec<&StoredTask> = all_task_rows.iter().map(|rows| &rows.found).collect();
+        durable::judge::check(ctx, store, &found).await;
     }
     record_audit(ctx, store).await;
     ctx.history.borrow_mut().record(now, "judge", EventKind::Settled(Settled {}));

@@ -49,6 +49,20 @@ pub(crate) struct Options {
     pub(crate) flood: u64,
     /// Callers that try to reach other scopes' tasks.
     pub(crate) intruders: u32,
+    /// Durable runs, where the world has them.
+    pub(crate) durable: Option<DurableOptions>,
+}
+
+/// How many runs are programs, how large they are, and how workers misbehave with them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DurableOptions {
+    pub(crate) share: PerMille,
+    pub(crate) children_max: u64,
+    pub(crate) depth_max: u32,
+    pub(crate) crash: PerMille,
+    pub(crate) oversleep: PerMille,
+    pub(crate) repeat: PerMille,
+    pub(crate) diverge: PerMille,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -318,6 +332,7 @@ impl Options {
             idle_workers: 0,
             flood: 0,
             intruders: 0,
+            durable: None,
         };
         scenario.shape(seed, drawn)
     }

@@ -36,4 +36,12 @@ pub enum PlantedBug {
     MixesTenants,
     /// Retention never finds ended tasks.
     NeverForgets,
+    /// A wait does not find signals that were there before it.
+    LosesWakeUps,
+    /// A child that was asked for is not found again.
+    DoublesChildren,
+    /// Messages that cannot be decided at once are not saved.
+    LosesMessages,
+    /// A step that was recorded is not found again.
+    ForgetsSteps,
 }

@@ -2,11 +2,11 @@
 //!
 //! Seeds below 1,000,000 draw everything at random. Each further million is one scenario that chance alone produces
 //! too rarely: an idle system, one of two committers failing, slow batches, failover between coordinators, many
-//! tenants on one coordinator. This module fixes the options that define a scenario; the rest is drawn as usual.
+//! tenants on one coordinator, durable runs. This module fixes the options that define a scenario; the rest is drawn as usual.
 
 use crate::options::{
-    BehaviourOptions, ClockOptions, CommitterFaultOptions, DatabaseOptions, NemesisOptions,
-    NetworkOptions, Options, RunOptions, StoreOptions, Topology,
+    BehaviourOptions, ClockOptions, CommitterFaultOptions, DatabaseOptions, DurableOptions,
+    NemesisOptions, NetworkOptions, Options, RunOptions, StoreOptions, Topology,
 };
 use crate::rng::{PerMille, SimRng, Stream};
 
@@ -27,6 +27,8 @@ pub enum Scenario {
     Failover,
     /// Many tenants, queues and idle workers.
     ManyTenants,
+    /// Durable runs under everything that can fail.
+    Durable,
 }
 
 impl Scenario {
@@ -37,6 +39,7 @@ impl Scenario {
         Scenario::SlowStore,
         Scenario::Failover,
         Scenario::ManyTenants,
+        Scenario::Durable,
     ];
 
     pub fn of(seed: u64) -> Self {
@@ -59,6 +62,7 @@ impl Scenario {
             Scenario::SlowStore => slow_store(&mut rng, options),
             Scenario::Failover => failover(&mut rng, options),
             Scenario::ManyTenants => many_tenants(&mut rng, options),
+            Scenario::Durable => durable(&mut rng, options),
         }
     }
 }
@@ -292,6 +296,35 @@ fn many_tenants(rng: &mut SimRng, options: Options) -> Options {
         runs,
         behaviour: BehaviourOptions { at_once_max: 16, ..BehaviourOptions::OBEDIENT },
         clock: ClockOptions::TRUE,
+        ..options
+    }
+}
+
+/// Every fault of a drawn world, with durable runs among plain ones. Deadlines and limits would end programs early.
+fn durable(rng: &mut SimRng, options: Options) -> Options {
+    let durable = DurableOptions {
+        share: 800,
+        children_max: if rng.chance(200) { rng.between(20, 60) } else { rng.between(1, 5) },
+        depth_max: rng.between(1, 2) as u32,
+        crash: rng.sometimes(50, 300) as PerMille,
+        oversleep: rng.sometimes(50, 200) as PerMille,
+        repeat: rng.sometimes(100, 500) as PerMille,
+        diverge: rng.sometimes(20, 100) as PerMille,
+    };
+    let runs = RunOptions { deadline: 0, attempt_limit: 0, delayed: 0, ..options.runs };
+    let behaviour = BehaviourOptions {
+        at_once_max: 8,
+        poll_wait_ms: options.behaviour.poll_wait_ms,
+        ..options.behaviour
+    };
+    Options {
+        workers: rng.between(2, 5) as u32,
+        runs_per_client: rng.between(2, 5),
+        // Rules before the newest know no durable runs.
+        older: 0,
+        runs,
+        behaviour,
+        durable: Some(durable),
         ..options
     }
 }

@@ -18,6 +18,7 @@ use verdict::{Moment, Rules, Span, Subject, Task, Time};
 use crate::committer_faults::{CommitterFaults, CommitterId};
 use crate::coverage::CoverageGoal;
 use crate::database::{Database, Session};
+use crate::durable_bugs;
 use crate::fault::Fault;
 use crate::log::Log;
 use crate::options::{Options, StoreOptions};
@@ -416,8 +417,11 @@ impl Batch for SimBatch<'_> {
         let loaded = self.load(&tasks, lookup.lock_wait).await?;
         let found = Found::of(&lookup, owners, loaded);
         self.call("closed").await?;
-        let closed = self.inner.look_up(Lookup::leases(lookup.leases)).await?.closed;
-        Ok(Found { closed, ..found })
+        let Lookup { leases, runs, messages, .. } = lookup;
+        let rest = Lookup { leases, runs, messages, ..Lookup::default() };
+        let Found { closed, mut runs, messages, .. } = self.inner.look_up(rest).await?;
+        runs.iter_mut().for_each(|loaded| durable_bugs::forget(self.store_faults.bug, loaded));
+        Ok(Found { closed, runs, messages, ..found })
     }
 
     async fn moment(&mut self) -> Result<Moment, Failure> {
@@ -431,6 +435,12 @@ impl Batch for SimBatch<'_> {
     }
 
     async fn save(&mut self, mut decided: Decided) -> Result<(), Failure> {
+        if !decided.messages.saved.is_empty() {
+            self.store_faults.log.reach_goal(CoverageGoal::MessageSaved);
+        }
+        if self.store_faults.bug == PlantedBug::LosesMessages {
+            durable_bugs::lose_messages(&mut decided.messages);
+        }
         if !decided.forgotten.is_empty() {
             self.call("forget").await?;
         } else if !decided.keep_alive {
@@ -473,6 +483,11 @@ impl Batch for SimBatch<'_> {
             return Ok(Vec::new());
         }
         self.inner.select(selection, limit).await
+    }
+
+    async fn addressees(&mut self, now: Time, limit: usize) -> Result<Vec<TaskKey>, Failure> {
+        self.call("addressees").await?;
+        self.inner.addressees(now, limit).await
     }
 
     async fn ended(

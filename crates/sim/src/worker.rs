@@ -7,9 +7,11 @@ use serde_json::json;
 use wire::answers::{Envelope, Leases};
 
 use crate::actor_context::{ActorContext, CallOutcome, HeldLease, OutgoingCall};
+use crate::durable::Attempt;
 use crate::history::{self, name};
 use crate::lease::Lease;
 use crate::network::HttpRequest;
+use crate::program::KIND;
 use crate::rng::{SimRng, Stream};
 use crate::run_spec::queue;
 use crate::worker_behaviour::WorkerBehaviour;
@@ -35,8 +37,15 @@ pub(crate) async fn worker(ctx: Rc<ActorContext>, number: u32) {
         if room > 0 {
             polls += 1;
             for envelope in poll(&ctx, &mut rng, (&who, scope), polls, room).await {
-                let lease = take(&ctx, &mut rng, &who, number, &envelope);
-                working.push(ctx.spawn(lease.work()));
+                working.push(match envelope.kind.as_str() {
+                    KIND => {
+                        let rng = SimRng::new(rng.number(), Stream::Worker(number));
+                        let attempt =
+                            Attempt::new(ctx.clone(), (who.clone(), scope), rng, &envelope);
+                        ctx.spawn(attempt.work(envelope))
+                    }
+                    _ => ctx.spawn(take(&ctx, &mut rng, &who, number, &envelope).work()),
+                });
             }
         }
         ctx.sleep(rng.between(10, 300)).await;

@@ -296,6 +296,13 @@ impl World {
         let everything = self.runtime.block_on(scan);
         let everything = everything.expect("memory can be read");
         everything.iter().all(|found| matches!(found.task.subject, Subject::Done(_)))
+            && !self.has_messages(store)
+    }
+
+    /// Whether tasks of durable runs still have something to tell each other.
+    fn has_messages(&self, store: &MemoryStore) -> bool {
+        let saved = self.runtime.block_on(store.browse().saved_messages(None, 1));
+        !saved.expect("memory can be read").is_empty()
     }
 
     fn say(&self, what: std::fmt::Arguments<'_>) {

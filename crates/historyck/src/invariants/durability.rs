@@ -108,7 +108,8 @@ pub(super) fn nothing_unasked(history: &History<'_>, findings: &mut Vec<Finding>
             && submits
                 .iter()
                 .any(|call| call.refused().is_none() && call.invoke.key.as_deref() == key);
-        if !by_answer && !by_key {
+        let by_parent = is_asked_for(history, task);
+        if !by_answer && !by_key && !by_parent {
             unexplained.push((task, place));
         }
     }
@@ -118,6 +119,16 @@ pub(super) fn nothing_unasked(history: &History<'_>, findings: &mut Vec<Finding>
         found.report(Some(task), vec![*place], "no call submitted it");
     }
     reports_are_made(history, &mut found);
+}
+
+/// Whether another task asked for this one: the decision says so, or the answer to the call.
+fn is_asked_for(history: &History<'_>, task: &str) -> bool {
+    history.decisions_about(task).iter().any(|(_, d)| d.parent.is_some())
+        || history
+            .calls
+            .iter()
+            .filter_map(Call::ok)
+            .any(|(_, answer)| answer.children.iter().any(|child| child == task))
 }
 
 fn everything_there<'e>(history: &History<'e>) -> BTreeMap<&'e str, usize> {

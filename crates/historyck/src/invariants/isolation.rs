@@ -20,10 +20,14 @@ pub(super) fn entitled(history: &History<'_>, findings: &mut Vec<Finding>) {
 /// Whether the credential fits the call: a key of the right kind, or the token of exactly that lease.
 fn entitles(shown: &Credential, call: &Call<'_>) -> bool {
     match call.invoke.op {
-        Operation::Submit | Operation::Cancel | Operation::Get => shown.class == Class::Client,
+        Operation::Submit
+        | Operation::Cancel
+        | Operation::Signal
+        | Operation::Resume
+        | Operation::Get => shown.class == Class::Client,
         Operation::Lease => shown.class == Class::Worker,
         Operation::Administer => shown.class == Class::Admin,
-        Operation::Started | Operation::Heartbeat | Operation::Report => {
+        Operation::Started | Operation::Heartbeat | Operation::Checkpoint | Operation::Report => {
             shown.class == Class::Task
                 && shown.task.as_deref() == call.task()
                 && shown.attempt == call.invoke.attempt

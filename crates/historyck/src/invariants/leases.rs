@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{Answer, Operation, State};
+use crate::event::{Answer, Cause, Decision, Operation, State};
 use crate::finding::{Finding, Invariant};
-use crate::history::{Call, History, closes, findings_for, is_grant};
+use crate::history::{Call, FindingSink, History, closes, findings_for, is_grant};
 
 pub(super) fn one_open_lease(history: &History<'_>, findings: &mut Vec<Finding>) {
     let mut found = findings_for(findings, Invariant::A1);
@@ -107,7 +107,7 @@ pub(super) fn reports_of_the_newest_lease(history: &History<'_>, findings: &mut 
             if is_grant(decision) {
                 newest = Some((*place, decision.attempt, decision.lease.as_deref()));
                 expires = decision.expires;
-            } else if decision.cause != crate::event::Cause::Report {
+            } else if decision.cause != Cause::Report {
                 expires = expires.max(decision.expires);
             } else if closes(decision) {
                 let lease = newest.map(|(_, attempt, lease)| (attempt, lease));
@@ -151,6 +151,7 @@ const OVER: [&str; 4] =
 pub(super) fn no_resurrection(history: &History<'_>, findings: &mut Vec<Finding>) {
     let mut found = findings_for(findings, Invariant::A6);
     for task in history.tasks() {
+        honoured_too_late(history, task, &mut found);
         let ends = ends_of_leases(history, task);
         for call in history.calls_about(task).filter(|call| is_under_a_lease(call)) {
             let (Some((_, answer)), Some(attempt)) = (call.ok(), call.invoke.attempt) else {
@@ -171,8 +172,49 @@ pub(super) fn no_resurrection(history: &History<'_>, findings: &mut Vec<Finding>
     }
 }
 
+/// How far a caller's idea of the coordinator's time may be off.
+const CLOCK_SLACK_MS: i64 = 100;
+
+/// An accepted call that was made after every known end of its lease, where no lease was extended.
+fn honoured_too_late(history: &History<'_>, task: &str, found: &mut FindingSink<'_>) {
+    let is_extended = |(_, d): &(usize, &Decision)| d.cause == Cause::Extend;
+    if history.decisions_about(task).iter().any(is_extended) {
+        return;
+    }
+    for call in history.calls_about(task).filter(|call| is_under_a_lease(call)) {
+        let (Some((told, answer)), Some(now)) = (call.ok(), call.invoke.now) else { continue };
+        if answer.replayed {
+            continue;
+        }
+        let granted = history
+            .grants_of(task)
+            .filter(|(_, granted)| Some(granted.attempt) == call.invoke.attempt)
+            .filter_map(|(_, granted)| granted.expires);
+        let renewed = history
+            .calls_about(task)
+            .filter(|other| other.invoke.attempt == call.invoke.attempt && other.begun < told)
+            .filter(|other| other.begun != call.begun)
+            .filter_map(|other| other.ok()?.1.expires);
+        // A renewal whose answer was lost is known to nobody.
+        let is_unsure = history.calls_about(task).any(|other| {
+            other.is_open()
+                && other.invoke.attempt == call.invoke.attempt
+                && is_under_a_lease(other)
+        });
+        let end = granted.chain(renewed).max().filter(|_| !is_unsure);
+        if let Some(end) = end.filter(|end| now >= end + CLOCK_SLACK_MS) {
+            let why =
+                format!("a call made at {now} was accepted, and its lease had ended at {end}");
+            found.report(Some(task), call.places(), why);
+        }
+    }
+}
+
 fn is_under_a_lease(call: &Call<'_>) -> bool {
-    matches!(call.invoke.op, Operation::Started | Operation::Heartbeat | Operation::Report)
+    matches!(
+        call.invoke.op,
+        Operation::Started | Operation::Heartbeat | Operation::Report | Operation::Checkpoint
+    )
 }
 
 /// Up to which attempt leases are known to be over, and since which event.
@@ -185,7 +227,12 @@ fn ends_of_leases(history: &History<'_>, task: &str) -> Vec<(u32, usize)> {
         let Some((place, answer)) = call.answer else { continue };
         let attempt = call.invoke.attempt.unwrap_or(0);
         let is_end = match answer.answer {
-            Answer::Ok => call.is(Operation::Report),
+            Answer::Ok => {
+                // A call that waits ends its attempt.
+                let is_suspended = call.is(Operation::Checkpoint)
+                    && answer.state.is_some_and(|state| state != State::Running);
+                call.is(Operation::Report) || is_suspended
+            }
             Answer::Fail => {
                 is_under_a_lease(call) && answer.code.as_deref().is_some_and(|c| OVER.contains(&c))
             }

@@ -31,7 +31,7 @@ pub(super) fn decided_on_what_was(history: &History<'_>, findings: &mut Vec<Find
     }
 }
 
-use State::{Cancelled, Failed, Queued, Retry, Running, Succeeded};
+use State::{Cancelled, Failed, Queued, Retry, Running, Succeeded, Waiting};
 
 /// The published table: from, to, and cause. A decision that changes no state is always allowed while a task runs.
 const TABLE: [(Option<State>, State, Cause); 18] = [
@@ -57,6 +57,24 @@ const TABLE: [(Option<State>, State, Cause); 18] = [
     (Some(Running), Cancelled, Cause::Started),
 ];
 
+/// The transitions that only tasks of durable runs make: they wait, their children's ends reach them, and their own end
+/// waits for their children.
+fn is_of_durable_run((from, to, cause): (Option<State>, State, Cause)) -> bool {
+    let Some(from) = from else { return (to, cause) == (Queued, Cause::Message) };
+    match (from, to) {
+        (Running, Waiting) => !matches!(cause, Cause::Grant | Cause::Signal | Cause::Submit),
+        (Queued | Retry, Waiting) => {
+            matches!(cause, Cause::Cancel | Cause::Message | Cause::Sweep)
+        }
+        (Waiting, Running) => cause == Cause::Grant,
+        (Waiting, Succeeded | Failed | Cancelled) => {
+            matches!(cause, Cause::Message | Cause::Cancel | Cause::Sweep)
+        }
+        (Queued | Retry | Running, Cancelled) => cause == Cause::Message,
+        _ => false,
+    }
+}
+
 pub(super) fn published_transitions(history: &History<'_>, findings: &mut Vec<Finding>) {
     let mut found = findings_for(findings, Invariant::B1);
     for (task, decisions) in &history.decisions {
@@ -64,6 +82,7 @@ pub(super) fn published_transitions(history: &History<'_>, findings: &mut Vec<Fi
         for (place, decision) in decisions {
             let step = (state, decision.after, decision.cause);
             let is_known = TABLE.contains(&step)
+                || is_of_durable_run(step)
                 || step == (Some(Running), Cancelled, Cause::Undelivered)
                 || (state == Some(decision.after)
                     && !is_grant(decision)

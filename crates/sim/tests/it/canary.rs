@@ -120,3 +120,28 @@ fn a_queue_that_tenants_share_is_found() {
     let what = finds_in(PlantedBug::MixesTenants, Scenario::ManyTenants);
     assert!(!what.is_empty());
 }
+
+#[test]
+fn a_signal_that_was_there_before_its_wait_and_is_lost_is_found() {
+    // S2-59 would be violated: the run waits for ever.
+    let what = finds_in(PlantedBug::LosesWakeUps, Scenario::Durable);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn a_child_that_is_started_twice_is_found() {
+    let what = finds_in(PlantedBug::DoublesChildren, Scenario::Durable);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn a_message_that_is_lost_is_found() {
+    let what = finds_in(PlantedBug::LosesMessages, Scenario::Durable);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn a_step_that_is_recorded_twice_is_found() {
+    let what = finds_in(PlantedBug::ForgetsSteps, Scenario::Durable);
+    assert!(!what.is_empty());
+}

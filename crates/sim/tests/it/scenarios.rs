@@ -2,6 +2,7 @@
 
 use sim::Scenario;
 use sim::campaign::{Totals, campaign};
+use sim::coverage::CoverageGoal;
 use sim::fault::Fault;
 
 /// One thread, as in the ranges: the scenarios run in parallel.
@@ -72,4 +73,25 @@ fn a_crowd_shares_coordinators_and_nobody_notices_the_others() {
     // G2, S1, S2, S4, S6: tenants, idle workers, a flood, intruders and an administrator side by side.
     let totals = hold(Scenario::ManyTenants, 8);
     must_have_struck(&totals, &[Fault::ForeignTried]);
+}
+
+#[test]
+fn durable_runs_survive_everything_and_do_each_thing_once() {
+    // E1, E2, E3, E4, E5, F79, F80, F85: workers crash between and within calls, repeat them and send them too late;
+    // each step and each child is recorded once, every wait ends, and no task ends before its children.
+    let totals = hold(Scenario::Durable, 80);
+    must_have_struck(
+        &totals,
+        &[
+            Fault::DurableWorkerCrashed,
+            Fault::DurableWorkerOverslept,
+            Fault::CheckpointRepeated,
+            Fault::CodeDiverged,
+            Fault::SignalRepeated,
+            Fault::HostCrashed,
+        ],
+    );
+    for goal in CoverageGoal::OF_DURABLE_RUNS {
+        assert!(totals.tally.goals.contains_key(goal), "never: {}", goal.name());
+    }
 }
