@@ -4,7 +4,7 @@
 //! busier machine misses some, and the output says by how much.
 
 use crate::measurement::{Measurement, Mode};
-use crate::tails;
+use crate::{shape, tails};
 
 /// The concurrency for which rates are promised.
 const AT_ONCE: usize = 256;
@@ -44,6 +44,10 @@ impl Goal {
 
 /// Every goal to which these measurements apply.
 pub fn goals(rows: &[Measurement]) -> Vec<Goal> {
+    let of_durable_runs = shape::goals(rows);
+    if !of_durable_runs.is_empty() {
+        return of_durable_runs;
+    }
     let of_files = tails::goals(rows);
     if !of_files.is_empty() {
         return of_files;

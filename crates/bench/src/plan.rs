@@ -13,6 +13,7 @@ use crate::measurement::{Measurement, Mode, median};
 use crate::remote::Remote;
 use crate::resource_usage::Monitored;
 use crate::server::{Servers, address};
+use crate::shape::{self, Shape};
 use crate::store_factory::{StoreFactory, StoreLocation};
 use crate::transport::NullServer;
 use crate::{backlog, large_store, latency, old_snapshot, sdk, tails};
@@ -20,7 +21,7 @@ use crate::{backlog, large_store, latency, old_snapshot, sdk, tails};
 const CONCURRENCIES: [usize; 4] = [1, 16, 64, 256];
 
 /// The concurrency for which figures are promised; measured often enough for a median.
-const PROMISED: usize = 256;
+pub(crate) const PROMISED: usize = 256;
 const ROUNDS: usize = 5;
 
 /// The transport alone is steady: a fraction of the time suffices.
@@ -59,7 +60,7 @@ pub enum Target {
 }
 
 impl Target {
-    fn coordinators(&self) -> usize {
+    pub(crate) fn coordinators(&self) -> usize {
         match self {
             Target::Databases { coordinators, .. } => *coordinators,
             Target::Own { .. } | Target::Running { .. } => 1,
@@ -75,6 +76,8 @@ pub enum Extent {
     Long,
     /// Only the cost of a transaction that is left open for this long. Needs a database.
     OldSnapshot(Duration),
+    /// Only durable runs of this shape.
+    Shape(Shape),
 }
 
 /// Measures, and reports the current step and the progress (0 to 1).
@@ -95,6 +98,7 @@ pub async fn run(
         Extent::OldSnapshot(span) => {
             old_snapshot::measure(options, &stores, span, &mut progress).await
         }
+        Extent::Shape(it) => shape::measure(options, &stores, it, &mut progress).await,
         Extent::Usual | Extent::Long => own(options, &stores, &mut progress).await,
     };
     let left = stores.clean_up().await;
@@ -244,11 +248,11 @@ async fn round(
     mode: Mode,
     concurrency: usize,
 ) -> Result<Round, BenchError> {
-    let (served, rss_mib) = serve(options, stores, 1, mode, concurrency).await?;
+    let (served, rss_mib) = serve(options, stores, 1, 0, (mode, concurrency)).await?;
     let coordinators = options.target.coordinators();
     let is_promised = concurrency == PROMISED && mode == Mode::Batch;
     let by_several = if coordinators > 1 && is_promised {
-        Some(serve(options, stores, coordinators, mode, concurrency).await?.0)
+        Some(serve(options, stores, coordinators, 0, (mode, concurrency)).await?.0)
     } else {
         None
     };
@@ -262,15 +266,16 @@ async fn round(
     Ok(Round { served, rss_mib, by_several, engine, transport })
 }
 
-async fn serve(
+/// A load on servers that are started for it. `steps` is 0 for plain tasks.
+pub(crate) async fn serve(
     options: &Options,
     stores: &StoreFactory,
     coordinators: usize,
-    mode: Mode,
-    concurrency: usize,
+    steps: usize,
+    (mode, concurrency): (Mode, usize),
 ) -> Result<(Observed, Option<f64>), BenchError> {
     let (servers, _) = Servers::on_new_store(&options.program, stores, coordinators).await?;
-    let remote = servers.remote.with(mode, "bench");
+    let remote = servers.remote.with(mode, "bench").with_steps(steps);
     let seen = load::observe(&remote, mode, concurrency, options.span, &servers.monitored).await?;
     let rss_mib = servers.monitored.rss_mib();
     servers.kill().await?;
@@ -338,7 +343,7 @@ fn compared(
 }
 
 /// The medians of rows that measured the same.
-fn median_row(rows: Vec<Measurement>) -> Option<Measurement> {
+pub(crate) fn median_row(rows: Vec<Measurement>) -> Option<Measurement> {
     let of =
         |member: fn(&Measurement) -> Option<f64>| median(rows.iter().filter_map(member).collect());
     Some(Measurement {

@@ -21,11 +21,13 @@ pub(crate) struct Remote {
     pub(crate) key: String,
     pub(crate) queue: String,
     pub(crate) mode: Mode,
+    /// Steps of each run. The last one rides with the report, the others are a call each; a plain task has none.
+    pub(crate) steps: usize,
 }
 
 impl Remote {
     pub(crate) fn new(addresses: Vec<SocketAddr>, key: String, mode: Mode) -> Self {
-        Self { addresses, opened: Arc::default(), key, queue: "bench".to_owned(), mode }
+        Self { addresses, opened: Arc::default(), key, queue: "bench".to_owned(), mode, steps: 0 }
     }
 
     /// Each server in turn, starting one further with each round: callers create their clients in a
@@ -38,6 +40,10 @@ impl Remote {
 
     pub(crate) fn with(&self, mode: Mode, queue: &str) -> Self {
         Self { mode, queue: queue.to_owned(), ..self.clone() }
+    }
+
+    pub(crate) fn with_steps(&self, steps: usize) -> Self {
+        Self { steps, ..self.clone() }
     }
 }
 
@@ -58,9 +64,9 @@ pub(crate) struct RemoteClient {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Leased {
-    task_id: String,
-    task_token: String,
-    attempt: u32,
+    pub(crate) task_id: String,
+    pub(crate) task_token: String,
+    pub(crate) attempt: u32,
     input: Box<RawValue>,
 }
 
@@ -107,26 +113,48 @@ impl RemoteClient {
 
     async fn complete_one(&mut self, leased: &Leased) -> Result<(), BenchError> {
         let path = format!("/v1/tasks/{}/completed", leased.task_id);
-        let body = format!("{{{}}}", report(leased));
+        let body = format!("{{{}}}", report(leased, self.remote.steps));
         self.connection.post(&path, &leased.task_token, &body).await.map(drop)
+    }
+
+    /// Records one step of one run.
+    pub(crate) async fn checkpoint_one(
+        &mut self,
+        leased: &Leased,
+        step: usize,
+    ) -> Result<(), BenchError> {
+        let path = format!("/v1/tasks/{}/checkpoints", leased.task_id);
+        let body = format!("{{{}}}", checkpoint(leased, step));
+        self.connection.post(&path, &leased.task_token, &body).await.map(drop)
+    }
+
+    /// Records one step of each run.
+    async fn checkpoint_together(
+        &mut self,
+        leased: &[Leased],
+        step: usize,
+    ) -> Result<(), BenchError> {
+        let calls = leased.iter().map(|leased| item(leased, &checkpoint(leased, step)));
+        let calls = calls.collect::<Vec<String>>().join(",");
+        let body = format!(r#"{{"checkpoints":[{calls}]}}"#);
+        check_items(self.connection.post("/v1/checkpoints", &self.remote.key, &body).await?)
     }
 
     async fn complete_all(&mut self, leased: &[Leased]) -> Result<(), BenchError> {
         for leased in leased.chunks(REPORTS_MAX) {
+            for step in 1..self.remote.steps {
+                self.checkpoint_together(leased, step).await?;
+            }
             self.complete_together(leased).await?;
         }
         Ok(())
     }
 
     async fn complete_together(&mut self, leased: &[Leased]) -> Result<(), BenchError> {
-        let reports: Vec<String> = leased
-            .iter()
-            .map(|leased| {
-                let (task, token) = (&leased.task_id, &leased.task_token);
-                format!(r#"{{"taskId":"{task}","taskToken":"{token}",{}}}"#, report(leased))
-            })
-            .collect();
-        let body = format!(r#"{{"reports":[{}]}}"#, reports.join(","));
+        let steps = self.remote.steps;
+        let reports = leased.iter().map(|leased| item(leased, &report(leased, steps)));
+        let reports = reports.collect::<Vec<String>>().join(",");
+        let body = format!(r#"{{"reports":[{reports}]}}"#);
         check_items(self.connection.post("/v1/reports", &self.remote.key, &body).await?)
     }
 }
@@ -134,14 +162,31 @@ impl RemoteClient {
 /// The maximum per call. A worker that is slower than its grants may have more to report.
 const REPORTS_MAX: usize = 1_000;
 
-fn report(leased: &Leased) -> String {
+/// A call of one task among others.
+fn item(leased: &Leased, call: &str) -> String {
+    let (task, token) = (&leased.task_id, &leased.task_token);
+    format!(r#"{{"taskId":"{task}","taskToken":"{token}",{call}}}"#)
+}
+
+fn report(leased: &Leased, steps: usize) -> String {
     let attempt = leased.attempt;
+    let last = if steps == 0 { String::new() } else { format!(r#","steps":[{}]"#, record(steps)) };
     format!(
-        r#""attempt":{attempt},"workerId":"{WORKER}","outcome":"SUCCEEDED","output":{{"ok":true}}"#
+        r#""attempt":{attempt},"workerId":"{WORKER}","outcome":"SUCCEEDED","output":{{"ok":true}}{last}"#
     )
 }
 
-fn check_items(body: &[u8]) -> Result<(), BenchError> {
+fn checkpoint(leased: &Leased, step: usize) -> String {
+    let (attempt, record) = (leased.attempt, record(step));
+    format!(r#""attempt":{attempt},"workerId":"{WORKER}","steps":[{record}]"#)
+}
+
+/// The result of a step: a small object.
+fn record(step: usize) -> String {
+    format!(r#"{{"key":"step#{step}","outcome":"SUCCEEDED","result":{{"ok":{step}}}}}"#)
+}
+
+pub(crate) fn check_items(body: &[u8]) -> Result<(), BenchError> {
     let items: Items = serde_json::from_slice(body)?;
     match items.results.into_iter().find_map(|item| item.error) {
         Some(error) => Err(BenchError::Answer { status: 200, body: error }),
@@ -172,7 +217,12 @@ impl LoadClient for RemoteClient {
 
     async fn complete(&mut self, leased: &[Leased]) -> Result<(), BenchError> {
         match (self.remote.mode, leased) {
-            (Mode::Single, [leased]) => self.complete_one(leased).await,
+            (Mode::Single, [leased]) => {
+                for step in 1..self.remote.steps {
+                    self.checkpoint_one(leased, step).await?;
+                }
+                self.complete_one(leased).await
+            }
             _ => self.complete_all(leased).await,
         }
     }

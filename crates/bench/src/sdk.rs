@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tenure::{Client, NewRun, Worker, WorkerEvent};
+use tenure::{Client, Durable, Failure, NewRun, Worker, WorkerEvent};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -35,6 +35,8 @@ const CONCURRENCY: usize = 256;
 const CALLERS: usize = 64;
 /// Runs per call when the backlog is filled.
 const RUNS_PER_CALL: usize = 500;
+/// Durable runs in the backlog, per second of a measurement.
+const DURABLE_RUNS_PER_SECOND: f64 = 4_000.0;
 /// Who is greeted.
 const NAME: &str = "Ada";
 
@@ -135,18 +137,61 @@ async fn drain(
     monitored: &Monitored,
     count: usize,
 ) -> Result<Measurement, BenchError> {
+    let count = fill(remote, count, "hello").await?;
+    execute("drain", remote, monitored, count, greeter).await
+}
+
+/// Runs of a durable function with this many steps, submitted before and executed by one worker.
+pub(crate) async fn measure_steps(
+    options: &Options,
+    stores: &StoreFactory,
+    steps: usize,
+) -> Result<Measurement, BenchError> {
+    let (server, _) = Servers::on_new_store(&options.program, stores, 1).await?;
+    let (remote, monitored) = (&server.remote, &server.monitored);
+    let count = (options.span.as_secs_f64() * DURABLE_RUNS_PER_SECOND) as usize;
+    let count = fill(remote, count.max(RUNS_PER_CALL), "stepwise").await?;
+    let worker = |client| {
+        Worker::new(client).queue("default").durable(
+            "stepwise",
+            move |ctx: Durable, _: String| async move {
+                for _ in 0..steps {
+                    ctx.step("step", async |_| Ok::<_, Failure>(NAME.to_owned())).await?;
+                }
+                Ok(())
+            },
+        )
+    };
+    let name = format!("runs of {steps} steps");
+    let row = execute(&name, remote, monitored, count, worker).await?;
+    server.kill().await?;
+    Ok(row)
+}
+
+/// Submits runs of this kind, and returns how many.
+async fn fill(remote: &Remote, count: usize, kind: &str) -> Result<usize, BenchError> {
     let filling = client(remote)?;
     for _ in 0..count / RUNS_PER_CALL {
-        let runs = (0..RUNS_PER_CALL).map(|_| NewRun::new("hello", NAME).queue("default"));
+        let runs = (0..RUNS_PER_CALL).map(|_| NewRun::new(kind, NAME).queue("default"));
         for submitted in filling.submit_many(runs).await.map_err(failed)? {
             submitted.map_err(failed)?;
         }
     }
-    let count = count / RUNS_PER_CALL * RUNS_PER_CALL;
+    Ok(count / RUNS_PER_CALL * RUNS_PER_CALL)
+}
+
+/// Executes what is queued with one worker, until all of it has ended.
+async fn execute(
+    name: &str,
+    remote: &Remote,
+    monitored: &Monitored,
+    count: usize,
+    worker: impl Fn(Client) -> Worker,
+) -> Result<Measurement, BenchError> {
     let (done, finished) = (AtomicUsize::new(0), Arc::new(Notify::new()));
     let finish = Arc::clone(&finished);
     let meter = monitored.begin().await?;
-    let worker = Running::start(greeter(client(remote)?).on_event(move |event| {
+    let worker = Running::start(worker(client(remote)?).on_event(move |event| {
         let is_commit = matches!(event, WorkerEvent::Committed { .. });
         if is_commit && done.fetch_add(1, Ordering::Relaxed) + 1 == count {
             finish.notify_one();
@@ -159,7 +204,7 @@ async fn drain(
         concurrency: Some(CONCURRENCY),
         mode: Some(Mode::Sdk),
         lifecycles_per_second: Some(count as f64 / elapsed.as_secs_f64()),
-        ..Measurement::named("drain")
+        ..Measurement::named(name)
     };
     Ok(used.put(row, count as u64))
 }

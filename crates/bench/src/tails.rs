@@ -17,14 +17,14 @@ use crate::goal::{Goal, Side, Unit};
 use crate::load_client::micros_now;
 use crate::measurement::{Measurement, Mode};
 
-const SYNC: &str = "a sync of the disk";
+pub(crate) const SYNC: &str = "a sync of the disk";
 
 /// The concurrency for which tails are promised.
 const AT_ONCE: usize = 256;
 
 /// A lifecycle's tail: at most this many times its median, or this many syncs.
 const MEDIANS_MAX: f64 = 4.0;
-const SYNCS_MAX: f64 = 3.0;
+pub(crate) const SYNCS_MAX: f64 = 3.0;
 
 /// From a submission to its start on an idle server.
 const START_MS_MAX: f64 = 2.0;

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bench::{BenchError, Extent, Goal, Measurement, Mode, Options, Side, Target, Unit};
+use bench::{BenchError, Extent, Goal, Measurement, Mode, Options, Shape, Side, Target, Unit};
 use comfy_table::{Cell, CellAlignment};
 
 use crate::args::GlobalArgs;
@@ -36,6 +36,10 @@ pub(crate) struct Arguments {
     /// Measure only the rate with 20,000 tasks queued while a transaction stays open for this long
     #[arg(long, value_name = "SECONDS", conflicts_with = "long")]
     old_snapshot: Option<f64>,
+    /// Measure only durable runs: steps:5 is runs of five steps beside plain tasks, fanout:10000 one parent that joins
+    /// so many children beside as many plain tasks
+    #[arg(long, value_name = "steps:COUNT|fanout:COUNT", conflicts_with_all = ["long", "old_snapshot"])]
+    shape: Option<Shape>,
 }
 
 pub(crate) async fn run(
@@ -117,6 +121,15 @@ fn own_target(arguments: &Arguments) -> Result<Target, CliError> {
 }
 
 fn extent(arguments: &Arguments, target: &Target) -> Result<Extent, CliError> {
+    if let Some(shape) = arguments.shape {
+        return match target {
+            Target::Running { .. } => {
+                let message = "--shape measures servers that it starts, not a running one";
+                Err(CliError::usage("bad_shape", message).hint("leave out --url"))
+            }
+            _ => Ok(Extent::Shape(shape)),
+        };
+    }
     match (arguments.old_snapshot, target) {
         (None, _) if arguments.long => Ok(Extent::Long),
         (None, _) => Ok(Extent::Usual),

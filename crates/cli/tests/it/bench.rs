@@ -49,6 +49,34 @@ fn the_bench_says_every_member_of_every_measurement() {
 }
 
 #[test]
+fn durable_runs_are_measured_beside_plain_tasks() {
+    let home = Home::new();
+    let folder = home.path().to_str().unwrap().to_owned();
+    let measure = |shape: &str| {
+        let arguments = ["bench", "--json", "--seconds", BRIEF, "--store", &folder];
+        home.json(&[&arguments[..], &["--shape", shape]].concat())
+    };
+    let steps = measure("steps:3");
+    let rows = steps.as_array().unwrap().iter();
+    let modes = rows.filter(|row| row["name"] == "runs of 3 steps").map(|row| &row["mode"]);
+    assert_eq!(modes.collect::<Vec<_>>(), ["batch", "single", "sdk"]);
+    assert!(steps[0]["p50Ms"].is_number(), "one more step in {steps}");
+    let fanout = measure("fanout:600");
+    let names = fanout.as_array().unwrap().iter().map(|row| &row["name"]).collect::<Vec<_>>();
+    assert_eq!(names, ["600 plain tasks", "600 children, joined"]);
+}
+
+#[test]
+fn a_shape_that_cannot_be_measured_is_refused() {
+    let home = Home::new();
+    let running = ["bench", "--url", "http://127.0.0.1:1", "--key", "k", "--shape", "steps:5"];
+    home.run(&running).assert_error(2, "bad_shape", "not a running one", "--url");
+    let ran = home.run(&["bench", "--shape", "fanout:10001"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("between 1 and 10000"), "{}", ran.stderr);
+}
+
+#[test]
 fn a_running_server_needs_its_key() {
     let ran = Home::new().run(&["bench", "--url", "http://127.0.0.1:1"]);
     assert_eq!(ran.code, 2, "{}", ran.stderr);
