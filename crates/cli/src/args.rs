@@ -3,8 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    audit, backup, bench, completions, config, coordinators, dev, doctor, epoch, explain, keys,
-    limits, migrate, queues, restore, retention, runs, serve, submit, tour, verify, work,
+    audit, backup, bench, completions, config, coordinators, dev, doctor, epoch, explain, export,
+    keys, limits, migrate, queues, replay, restore, retention, runs, serve, submit, tour, verify,
+    work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -90,6 +91,10 @@ pub(crate) enum Command {
     Runs(runs::Verb),
     /// Explain why a run is not running or has not ended
     Explain(explain::Arguments),
+    /// Write a durable run to a golden file, for `tenure replay`
+    Export(export::Arguments),
+    /// Replay golden files with a worker, and show where its code differs from what they recorded
+    Replay(replay::Arguments),
     /// Show waiting and running tasks per queue; pause and resume queues
     Queues(queues::Arguments),
     /// Show which workers poll for what, and which hold leases

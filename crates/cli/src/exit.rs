@@ -53,7 +53,7 @@ impl Exit {
             State::Failed => Exit::RunFailed,
             State::Halted => Exit::RunHalted,
             State::Cancelled => Exit::RunCancelled,
-            State::Queued | State::Running | State::Retry => Exit::TimedOut,
+            State::Queued | State::Running | State::Retry | State::Waiting => Exit::TimedOut,
         }
     }
 

@@ -19,6 +19,7 @@ mod duration;
 mod epoch;
 mod exit;
 mod explain;
+mod export;
 mod keys;
 mod limits;
 mod lost_store;
@@ -27,6 +28,7 @@ mod open_store;
 mod output;
 mod profile;
 mod queues;
+mod replay;
 mod restore;
 mod retention;
 mod runs;
@@ -120,6 +122,8 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Submit(arguments) => submit::run(connect()?, format, *arguments).await,
         Command::Runs(verb) => runs::run(connect()?, format, verb).await,
         Command::Explain(arguments) => explain::run(connect()?, format, arguments).await,
+        Command::Export(arguments) => export::run(connect()?, format, arguments).await,
+        Command::Replay(arguments) => replay::run(format, arguments).await,
         Command::Queues(arguments) => queues::run(connect()?, format, arguments).await,
         Command::Workers => workers::run(connect()?, format).await,
         Command::Keys(verb) => keys::run(connect()?, format, verb).await,

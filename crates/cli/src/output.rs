@@ -31,7 +31,7 @@ pub(crate) const fn style_of(state: State) -> Style {
         State::Succeeded => GOOD,
         State::Failed => BAD,
         State::Halted | State::Cancelled | State::Retry => WARN,
-        State::Running => BUSY,
+        State::Running | State::Waiting => BUSY,
         State::Queued => Style::new(),
     }
 }
@@ -41,7 +41,7 @@ const fn color_of(state: State) -> Option<Color> {
         State::Succeeded => Some(Color::Green),
         State::Failed => Some(Color::Red),
         State::Halted | State::Cancelled | State::Retry => Some(Color::Yellow),
-        State::Running => Some(Color::Cyan),
+        State::Running | State::Waiting => Some(Color::Cyan),
         State::Queued => None,
     }
 }

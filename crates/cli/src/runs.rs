@@ -1,11 +1,13 @@
-//! `tenure runs …`: show, follow, cancel and retry runs.
+//! `tenure runs …`: show, follow, signal, cancel and retry runs.
 
 mod cancel;
 mod entry;
 mod filter;
 mod list;
+mod records;
 mod retry;
 mod show;
+mod signal;
 mod timeline;
 mod watch;
 
@@ -22,7 +24,7 @@ use crate::server;
 pub(crate) enum Verb {
     /// List runs, newest first
     List(list::Arguments),
-    /// Show one run with a timeline of its attempts
+    /// Show one run with a timeline of its attempts, steps, waits and children
     Show(Id),
     /// Follow a run until it ends; the exit code says how it ended
     Watch(watch::Arguments),
@@ -30,6 +32,10 @@ pub(crate) enum Verb {
     Cancel(cancel::Arguments),
     /// Submit a run that did not succeed once more, or many by queue, kind, state, label or time
     Retry(Box<retry::Arguments>),
+    /// Send a value to a durable run by name; it is kept until the run takes it
+    Signal(signal::Arguments),
+    /// Let a diverged run continue, after code was deployed that fits what it recorded
+    Resume(Id),
     /// Print every decision about a run, in order
     History(Id),
     /// Print the record of an ended run: input, output and every attempt
@@ -50,6 +56,8 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandRe
         Verb::Watch(arguments) => watch::run(client, format, arguments).await,
         Verb::Cancel(arguments) => cancel::run(client, format, arguments).await,
         Verb::Retry(arguments) => retry::run(client, format, *arguments).await,
+        Verb::Signal(arguments) => signal::run(client, format, arguments).await,
+        Verb::Resume(Id { id }) => signal::resume(client, format, &run_id(&id)).await,
         Verb::History(Id { id }) => history(client, format, &run_id(&id)).await,
         Verb::Record(Id { id }) => record(client, format, &run_id(&id)).await,
     }

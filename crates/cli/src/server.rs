@@ -152,6 +152,9 @@ fn remedy(code: Code) -> Option<&'static str> {
         }
         Code::IdempotencyKeyReused => "use another --idempotency-key, or submit the same run again",
         Code::RunAlreadyTerminal => "`tenure runs show` shows how it ended",
+        Code::NotDiverged => "`tenure explain` says what it waits for",
+        Code::SignalsFull => "`tenure runs show` says how many signals it has not taken",
+        Code::RunsUnsupported => "`tenure coordinators` shows which coordinators are too old",
         Code::RunNotRetryable => "`tenure runs show` shows its state and its deadline",
         Code::TooManyRequests | Code::Overloaded | Code::ShuttingDown => "try again in a moment",
         Code::Unavailable => {

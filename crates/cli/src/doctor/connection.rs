@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use tenure::{Client, Error};
 use wire::Code;
-use wire::admin::{TaskSetAside, TenantLimits};
+use wire::admin::{ParkedMessage, TaskSetAside, TenantLimits};
 
 use super::Check;
 use crate::args::GlobalArgs;
@@ -80,8 +80,8 @@ const TASKS_SHOWN: usize = 10;
 
 /// Tasks that the server cannot continue. Needs an administrator's key.
 async fn tasks(client: &Client) -> Vec<Check> {
-    let mut found = match client.set_aside().await {
-        Ok(found) => found.tasks,
+    let (mut found, parked) = match client.set_aside().await {
+        Ok(found) => (found.tasks, found.messages),
         // A server from before this list existed.
         Err(Error::Refused(problem)) if problem.code() == Some(Code::NotFound) => {
             return Vec::new();
@@ -94,11 +94,12 @@ async fn tasks(client: &Client) -> Vec<Check> {
         }
         Err(error) => return vec![Check::from_error("tasks", server::cli_error(error))],
     };
-    if found.is_empty() {
+    if found.is_empty() && parked.is_empty() {
         return vec![Check::ok("tasks", "none is set aside")];
     }
     let rest = found.split_off(found.len().min(TASKS_SHOWN)).len();
     let mut checks: Vec<Check> = found.iter().map(set_aside).collect();
+    checks.extend(parked.iter().take(TASKS_SHOWN).map(parked_message));
     if rest > 0 {
         checks.push(Check::fail(
             "tasks",
@@ -115,6 +116,14 @@ fn set_aside(task: &TaskSetAside) -> Check {
     let remedy = "other tasks continue; run `tenure verify` to check the store; restore a backup, or \
         report a bug; the task is retried automatically, also by a newer version";
     Check::fail("tasks", found, remedy)
+}
+
+fn parked_message(message: &ParkedMessage) -> Check {
+    let ParkedMessage { from_task_id, to_task_id, why } = message;
+    let found = format!("a message from {from_task_id} to {to_task_id} was refused ({why})");
+    let remedy = "other tasks continue; run `tenure verify` to check the store, cancel the run by force if it must \
+        end, and report a bug";
+    Check::fail("messages", found, remedy)
 }
 
 /// Limits of tenants that are reached or nearly reached. Needs an administrator's key.

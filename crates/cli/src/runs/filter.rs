@@ -41,7 +41,7 @@ pub(crate) struct Filters {
 /// States are written in lower case, but `FAILED` is what people see in reports.
 fn state(text: &str) -> Result<State, String> {
     text.to_lowercase().parse().map_err(|_| {
-        "write queued, running, retry, succeeded, failed, halted or cancelled".to_owned()
+        "write queued, running, retry, waiting, succeeded, failed, halted or cancelled".to_owned()
     })
 }
 

@@ -7,6 +7,7 @@ use wire::answers::{Run, RunError};
 use wire::requests::{Included, ListRuns};
 
 use super::filter::{self, Filters, More};
+use super::records;
 use crate::duration;
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
@@ -23,6 +24,9 @@ pub(crate) struct Arguments {
     /// Maximum number of runs to list
     #[arg(long, short = 'n', default_value_t = LIMIT_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=LIMIT_MAX))]
     limit: u32,
+    /// List tasks that other tasks started too
+    #[arg(long)]
+    children: bool,
     /// Members of each run to include in --json: input, output, stackTrace
     #[arg(long, value_name = "BODIES", value_parser = bodies)]
     include: Option<String>,
@@ -35,9 +39,10 @@ fn bodies(list: &str) -> Result<String, &'static str> {
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
-    let Arguments { filters, limit, include } = arguments;
+    let Arguments { filters, limit, children, include } = arguments;
     let has_filters = !filters.is_empty();
-    let query = ListRuns { include, ..filters.request() };
+    let children = children.then_some(true);
+    let query = ListRuns { include, children, ..filters.request() };
     let (runs, more) = filter::pages(&client, query, limit).await?;
     if format == Format::Json {
         output::json(&runs)?;
@@ -87,10 +92,23 @@ fn what(run: &Run) -> String {
         return lease.progress_pct.map(|pct| format!("{pct:.0} %")).unwrap_or_default();
     }
     match (run.state, &run.error) {
+        (State::Waiting, _) => waits(run),
         (State::Queued, _) => until_next(run, run.run_at.unwrap_or(run.created_at)),
         (State::Retry, _) => run.next_attempt_at.map(|at| until_next(run, at)).unwrap_or_default(),
         (State::Succeeded, _) | (_, None) => String::new(),
         (_, Some(error)) => short(error),
+    }
+}
+
+/// What a durable run waits for.
+fn waits(run: &Run) -> String {
+    let waiting = run.durable.as_ref().and_then(|durable| durable.waiting.as_ref());
+    let Some(waiting) = waiting else { return String::new() };
+    match (&waiting.wait, &waiting.diverged, &waiting.ending) {
+        (Some(wait), _, _) => cut(records::awaited(wait)),
+        (_, Some(_), _) => "diverged: waits for an operator".to_owned(),
+        (_, _, Some(ending)) => format!("will be {}, waits for its children", ending.state),
+        (None, None, None) => "waits for a worker".to_owned(),
     }
 }
 
@@ -113,7 +131,10 @@ fn short(error: &RunError) -> String {
         ("ATTEMPTS_EXHAUSTED" | "NOT_RETRYABLE", Some(category)) => category.as_str(),
         (reason, _) => reason,
     };
-    let text = format!("{word}: {}", error.message.lines().next().unwrap_or_default());
+    cut(format!("{word}: {}", error.message.lines().next().unwrap_or_default()))
+}
+
+fn cut(text: String) -> String {
     if text.chars().count() <= WHAT_CHARS_MAX {
         return text;
     }

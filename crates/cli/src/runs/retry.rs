@@ -135,7 +135,7 @@ fn refuse_run(run: &Run) -> Result<(), CliError> {
             Err(CliError::usage("state_succeeded", message)
                 .hint("to repeat the work, submit it again"))
         }
-        State::Queued | State::Running | State::Retry => {
+        State::Queued | State::Running | State::Retry | State::Waiting => {
             let message = format!("{run_id} is {state}: it has not ended and cannot be retried");
             Err(CliError::usage("state_not_ended", message)
                 .hint(format!("follow it with `tenure runs watch {run_id}`")))
@@ -203,7 +203,7 @@ fn refuse_state(state: State) -> Result<(), CliError> {
                 "give --state failed, halted or cancelled; to repeat the work, submit it again",
             ))
         }
-        State::Queued | State::Running | State::Retry => {
+        State::Queued | State::Running | State::Retry | State::Waiting => {
             let message = format!("runs that are {state} have not ended and cannot be retried");
             Err(CliError::usage("state_not_ended", message)
                 .hint("give --state failed, halted or cancelled, or omit it for failed"))

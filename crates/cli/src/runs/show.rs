@@ -1,12 +1,16 @@
 //! `tenure runs show`: one run, with its settings, a timeline of its attempts and the trace of its error.
 
 use tenure::Client;
-use wire::answers::Run;
+use wire::answers::{HistoryEntry, Run, WaitingView};
 
+use super::records::{self, RecordLine};
 use super::timeline::Timeline;
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BOLD, FAINT, Format};
 use crate::{duration, server};
+
+/// What still fits a few screens.
+const RECORDS_MAX: u32 = 500;
 
 pub(crate) async fn run(client: Client, format: Format, id: &str) -> CommandResult {
     let run = client.run(id).status().await.map_err(server::cli_error)?;
@@ -16,8 +20,32 @@ pub(crate) async fn run(client: Client, format: Format, id: &str) -> CommandResu
     }
     let history = super::whole_history(&client, id).await?;
     print(&run, &Timeline::of(&history, &run.refused))?;
+    print_records(&client, &run, &history).await?;
     print_stack_trace(&run)?;
     Ok(Exit::Done)
+}
+
+/// Steps, waits and children, on the scale of the attempts above.
+async fn print_records(
+    client: &Client,
+    run: &Run,
+    history: &[HistoryEntry],
+) -> Result<(), CliError> {
+    let Some(durable) = &run.durable else { return Ok(()) };
+    let count = durable.steps.saturating_add(durable.children);
+    if count > RECORDS_MAX {
+        return output::line(format_args!(
+            "\n{FAINT}{count} steps and children are too many to draw{FAINT:#}"
+        ));
+    }
+    let records = client.run(&run.run_id).steps().await.map_err(server::cli_error)?;
+    let lines = records::lines_of(&records, history, run);
+    if lines.is_empty() {
+        return Ok(());
+    }
+    output::line("")?;
+    let (width, to) = (RecordLine::key_width(&lines), run.completed_at.unwrap_or(run.server_time));
+    lines.iter().try_for_each(|line| output::line(line.draw(width, run.created_at, to)))
 }
 
 /// The trace as the worker sent it, below everything else: it may be long.
@@ -85,6 +113,13 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
         ("priority", Some(run.priority.to_string())),
         ("settings", settings(run)),
         ("cancel", cancel),
+        ("waits for", waiting(run)),
+        ("signals", pending_signals(run)),
+        ("children", children(run)),
+        (
+            "part of",
+            run.parent.as_ref().map(|parent| format!("{}, as {}", parent.task_id, parent.key)),
+        ),
         ("retry of", run.retry_of.clone()),
         ("key", key),
         ("labels", (!labels.is_empty()).then(|| labels.join(" "))),
@@ -112,4 +147,36 @@ fn settings(run: &Run) -> Option<String> {
     settings.extend(limit.map(|ms| format!("attempt limit {}", span(ms))));
     settings.extend(run.seed.map(|seed| format!("seed {seed}")));
     Some(settings.join(", "))
+}
+
+/// Why a durable run has no worker, and what to do about a divergence.
+fn waiting(run: &Run) -> Option<String> {
+    let waiting = run.durable.as_ref()?.waiting.as_ref()?;
+    let WaitingView { wait, ready_at, diverged, ending } = waiting;
+    if let Some(wait) = wait {
+        return Some(format!("{} (at most until {})", records::awaited(wait), wait.gives_up_at));
+    }
+    if let Some(it) = diverged {
+        let branch = if it.branch.is_empty() { "its own branch" } else { &it.branch };
+        return Some(format!(
+            "an operator: its code does not match what it recorded; in {branch}, operation {}, recorded {}, now {}. \
+             Deploy code that matches, then `tenure runs resume {}`",
+            it.index, it.recorded, it.actual, run.run_id
+        ));
+    }
+    if let Some(ending) = ending {
+        return Some(format!("the end of its children; then it is {}", ending.state));
+    }
+    ready_at.map(|at| format!("a worker, since {at}"))
+}
+
+fn pending_signals(run: &Run) -> Option<String> {
+    let pending = run.durable.as_ref()?.pending_signals;
+    (pending > 0).then(|| format!("{pending} not taken yet"))
+}
+
+fn children(run: &Run) -> Option<String> {
+    let durable = run.durable.as_ref()?;
+    let (all, live) = (durable.children, durable.live_children);
+    (all > 0).then(|| format!("{all} started, {live} not ended"))
 }

@@ -63,7 +63,7 @@ impl Timeline {
                 .into_iter()
                 .flatten()
                 .fold(Vec::new(), |mut words: Vec<String>, word| {
-                    if !words.contains(&word) {
+                    if !words.contains(&word) && word != interval.outcome {
                         words.push(word);
                     }
                     words
@@ -112,7 +112,7 @@ fn refusal(call: &RefusedCall) -> String {
 }
 
 /// At least one character, however short the attempt.
-fn bar(start: Time, end: Time, from: Time, to: Time) -> String {
+pub(crate) fn bar(start: Time, end: Time, from: Time, to: Time) -> String {
     let whole = (to.as_ms() - from.as_ms()).max(1);
     let column = |at: Time| ((at.as_ms() - from.as_ms()) * BAR / whole).clamp(0, BAR);
     let left = column(start).min(BAR - 1);

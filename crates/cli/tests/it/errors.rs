@@ -165,10 +165,11 @@ fn an_address_that_is_not_quite_one_becomes_no_file_and_shows_no_password() {
 
 #[test]
 fn what_works_on_files_only_says_so() {
-    for verb in ["backup", "prune"] {
-        let target = if verb == "backup" { "copy.db" } else { "--older-than=30d" };
+    let commands =
+        [("backup", "copy.db", "sqlite:PATH"), ("prune", "--older-than=30d", "--retain-for")];
+    for (verb, target, hint) in commands {
         let ran = Home::new().run(&[verb, target, "--store", "postgres://db/tenure"]);
-        ran.assert_error(2, "sqlite_only", "PostgreSQL", "sqlite:PATH");
+        ran.assert_error(2, "sqlite_only", "PostgreSQL", hint);
     }
 }
 

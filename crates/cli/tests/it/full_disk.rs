@@ -155,6 +155,9 @@ async fn work_off(client: &Client, runs: usize) {
                 cancelled_during_phase: None,
                 partial_progress: None,
                 traceparent: None,
+                steps: Vec::new(),
+                children: Vec::new(),
+                effects: None,
             };
             let ack = client.completed(&lease.task_id, &lease.task_token, &report).await.unwrap();
             assert_eq!((ack.verdict, ack.state), (Verdict::Committed, State::Succeeded));

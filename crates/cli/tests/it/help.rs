@@ -2,7 +2,7 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 23] = [
     "tour",
     "dev",
     "serve",
@@ -19,6 +19,8 @@ const COMMANDS: [&str; 21] = [
     "backup",
     "restore",
     "explain",
+    "export",
+    "replay",
     "doctor",
     "completions",
     "man",

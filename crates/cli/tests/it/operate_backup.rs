@@ -46,6 +46,9 @@ pub(crate) fn success(envelope: &Envelope) -> Completed {
         cancelled_during_phase: None,
         partial_progress: None,
         traceparent: None,
+        steps: Vec::new(),
+        children: Vec::new(),
+        effects: None,
     }
 }
 
