@@ -24,7 +24,7 @@ use crate::failure::{Failure, FailureKind};
 
 /// Pages that are committed and not yet copied, at which a step begins: some milliseconds of copying. Fewer
 /// would copy pages that change often more often.
-pub(super) const STEP_PAGES: u32 = 4_000;
+pub(super) const STEP_PAGES: u32 = 1_000;
 
 /// The length at which the log should start again. A shorter one would make the writer complete checkpoints
 /// more often, a longer one takes longer to recover after a crash.
