@@ -191,7 +191,7 @@ fn waiting_view() -> Value {
 
 fn durable_view() -> Value {
     json!({"steps": 1, "children": 2, "liveChildren": 1, "pendingSignals": 3, "suspensions": 4,
-        "savepoint": 5, "spend": spend(), "waiting": waiting_view()})
+        "savepoint": 5, "seed": 6, "spend": spend(), "waiting": waiting_view()})
 }
 
 fn parent() -> Value {
