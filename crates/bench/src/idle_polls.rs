@@ -35,6 +35,9 @@ const WAIT_MS: u64 = 30_000;
 /// How long all polls may take to arrive, on a busy machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long a worker that was refused waits before it polls again, as a worker of the SDK does.
+const REFUSED_PAUSE: Duration = Duration::from_millis(200);
+
 /// How often to check whether they have arrived.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -84,8 +87,13 @@ async fn wait(mut stream: Stream, address: SocketAddr, key: String, n: usize) {
             .expect("a request of plain parts");
         let answered = match stream.send_request(request).await {
             Ok(answer) if answer.status() == StatusCode::OK => answer.into_body().collect().await,
-            // The server refused the poll, or the connection is gone: the poll does not count as
-            // waiting.
+            // Ten thousand polls that arrive within one commit are more than the server queues.
+            Ok(answer) if answer.status() == StatusCode::SERVICE_UNAVAILABLE => {
+                tokio::time::sleep(REFUSED_PAUSE).await;
+                continue;
+            }
+            // The server refused the poll for good, or the connection is gone: the poll does not
+            // count as waiting.
             _ => return,
         };
         if answered.is_err() {
