@@ -29,7 +29,7 @@ use crate::item::{
 use crate::metrics::{Metrics, PromiseLabel, WaitingPollGuard};
 use crate::requests::CheckpointRequest;
 use crate::set_aside::{SetAsideList, SetAsideTask};
-use crate::task_watch::TaskWatchers;
+use crate::task_watch::{Awaited, Occasion, TaskWatchers};
 use crate::trace::{self, FINAL_EXPORT_TIMEOUT, SpanExport, TaskTrace};
 use crate::worker_signals::{SignalWatch, WorkerSignals};
 
@@ -200,7 +200,8 @@ impl Coordinator {
                             match change {
                                 RemoteChange::Ended(task) => {
                                     signals.forget([task]);
-                                    watch.notify(std::iter::once(task));
+                                    watch.changed(&[task]);
+                                    watch.ended(&[task]);
                                 }
                                 RemoteChange::CancelRequested(hint) => signals.raise(hint),
                             }
@@ -352,38 +353,40 @@ impl Coordinator {
         replies.pop().expect("one item has one reply")
     }
 
-    /// Calls `look` until it returns a value, or `wait` is over: at once, and after every change of the task.
+    /// Calls `look` until it returns a value, or `wait` is over: at once, and whenever what is awaited has happened.
     pub async fn watch_until<T, F>(
         &self,
         task: TaskId,
+        awaited: Awaited,
         wait: Duration,
-        mut look: impl FnMut() -> F,
+        mut look: impl FnMut(Occasion) -> F,
     ) -> Result<Option<T>, Failure>
     where
         F: Future<Output = Result<Option<T>, Failure>>,
     {
-        let watching = self.watch.subscribe(task);
+        let watching = self.watch.subscribe(task, awaited);
         let deadline = tokio::time::Instant::now() + wait;
         let draining = self.intake.draining();
+        let mut occasion = Occasion::Routine;
         loop {
-            let changed = watching.changed();
-            tokio::pin!(changed);
-            // Registered before `look` is called, so that a change in between is not missed.
-            changed.as_mut().enable();
-            if let Some(found) = look().await? {
+            let happened = watching.happened();
+            tokio::pin!(happened);
+            // Registered before `look` is called, so that nothing in between is missed.
+            happened.as_mut().enable();
+            if let Some(found) = look(occasion).await? {
                 return Ok(Some(found));
             }
             // If other coordinators write too, only polling finds their changes.
             let look_again = tokio::time::Instant::now() + WATCH_POLL_INTERVAL;
             let others = self.store.status().writers > 1;
-            tokio::select! {
+            occasion = tokio::select! {
                 // In a fixed order, so that equal runs of a simulation stay equal.
                 biased;
-                () = &mut changed => {}
+                () = &mut happened => Occasion::Woken,
                 () = tokio::time::sleep_until(deadline) => return Ok(None),
-                () = tokio::time::sleep_until(look_again), if others => {}
+                () = tokio::time::sleep_until(look_again), if others => Occasion::Routine,
                 () = draining.cancelled() => return Ok(None),
-            }
+            };
         }
     }
 

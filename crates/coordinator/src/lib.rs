@@ -53,6 +53,7 @@ pub use item::{
 pub use server::{Plaintext, ServeError, ServeOptions, Server, TlsFiles, serve};
 pub use set_aside::SetAsideTask;
 pub use submit_defaults::{PolicyDefaults, SubmitDefaults};
+pub use task_watch::{Awaited, Occasion};
 #[cfg(not(feature = "http"))]
 pub(crate) use unsealed::Sealer;
 pub use verdict::Retention;

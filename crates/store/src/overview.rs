@@ -1,7 +1,7 @@
 //! One task with the rows that a view of its run shows beside it.
 //!
-//! A view needs four reads. SQLite makes them in one snapshot: clients wait for the end of most runs, and
-//! each of these waits ends with such a view.
+//! A view needs four reads. Both engines make them in one snapshot: clients wait for the end of most runs,
+//! and each of these waits ends with such a view.
 
 use verdict::{ClosedAttempt, Subject, Task};
 

@@ -21,6 +21,7 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
 use super::translate::query;
+use crate::Awaited;
 use crate::admit::ReaderPrincipal;
 
 mod entry;
@@ -77,12 +78,12 @@ async fn news(
     limit: usize,
     wait: Duration,
 ) -> Result<Vec<HistoryEntry>, Failure> {
-    let look = || async {
+    let look = |_| async {
         let is_over = is_over(app, key).await?;
         let entries = page(app, key, after, limit).await?;
         Ok((is_over || !entries.is_empty()).then_some(entries))
     };
-    Ok(app.coordinator.watch_until(key.id, wait, look).await?.unwrap_or_default())
+    Ok(app.coordinator.watch_until(key.id, Awaited::Change, wait, look).await?.unwrap_or_default())
 }
 
 /// Read before the entries, so that an end in between leads to one more read.

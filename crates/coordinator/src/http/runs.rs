@@ -20,7 +20,7 @@ use super::run_view::{full_view, list_view};
 use super::translate::{category_filter, instant, query, query_with_repeated, state_filter};
 use crate::admit::principals::Principal;
 use crate::admit::{Cursors, ReaderPrincipal};
-use crate::ids;
+use crate::{Awaited, Occasion, ids};
 
 /// The most refusals in one answer: more would show nothing new about a run.
 const REFUSED_MAX: usize = 1_000;
@@ -55,29 +55,23 @@ async fn find(app: &AppState, key: &TaskKey, wait: Duration) -> Result<Option<Ru
     Ok(overview.and_then(|overview| full_view(overview, app.server_time())))
 }
 
-/// The run once it has ended. The first look is brief: a run that a client waits for has rarely ended
-/// yet. After a change the run has usually ended, and one read shows all of it. Where other coordinators
-/// write too, looks are frequent, and all of them are brief.
+/// The run once it has ended. A routine look is brief, because a run that a client waits for has rarely ended
+/// yet. A caller that was woken reads all of it at once.
 async fn wait_for_end(
     app: &AppState,
     key: &TaskKey,
     wait: Duration,
 ) -> Result<Option<Option<TaskOverview>>, Failure> {
     let browse = app.coordinator.browse();
-    let is_shared = app.coordinator.store().status().writers > 1;
-    let mut is_first = true;
-    let look = || {
-        let is_brief = std::mem::replace(&mut is_first, false) || is_shared;
-        async move {
-            if is_brief && !is_settled(browse.find(key).await?.as_ref()) {
-                return Ok(None);
-            }
-            let overview = browse.overview(key, REFUSED_MAX).await?;
-            let is_settled = is_settled(overview.as_ref().map(|overview| &overview.task));
-            Ok(is_settled.then_some(overview))
+    let look = |occasion| async move {
+        if occasion == Occasion::Routine && !is_settled(browse.find(key).await?.as_ref()) {
+            return Ok(None);
         }
+        let overview = browse.overview(key, REFUSED_MAX).await?;
+        let is_settled = is_settled(overview.as_ref().map(|overview| &overview.task));
+        Ok(is_settled.then_some(overview))
     };
-    app.coordinator.watch_until(key.id, wait, look).await
+    app.coordinator.watch_until(key.id, Awaited::End, wait, look).await
 }
 
 fn is_settled(found: Option<&StoredTask>) -> bool {

@@ -386,11 +386,14 @@ async fn a_task_nobody_polls_for_does_not_hide_the_next_deadline() {
     hurried.policy.deadline = in_millis(500);
     accepted(&coordinator.submit(vec![delayed]).await[0]);
     let (task, _) = accepted(&coordinator.submit(vec![hurried]).await[0]);
-    let look = async || {
+    let look = async |_| {
         let found = coordinator.browse().find(&key(task)).await?;
         Ok(found.filter(|found| found.subject.state() == Some(State::Failed)))
     };
-    let ended = coordinator.watch_until(task, crate::harness::PATIENCE, look).await.unwrap();
+    let ended = coordinator
+        .watch_until(task, coordinator::Awaited::End, crate::harness::PATIENCE, look)
+        .await
+        .unwrap();
     assert!(ended.is_some(), "the deadline was swept when it came");
 }
 
@@ -406,12 +409,13 @@ async fn more_ends_than_one_batch_sweeps_are_all_swept_at_once() {
     let last = replies.iter().map(|reply| accepted(reply).0).max().unwrap();
     world.clock.advance(Span::from_secs(1));
     world.round().await;
-    let look = async || {
+    let look = async |_| {
         let found = world.coordinator.browse().find(&key(last)).await?;
         Ok(found.filter(|found| found.subject.state() == Some(State::Failed)))
     };
     let within = std::time::Duration::from_secs(30);
-    let ended = world.coordinator.watch_until(last, within, look).await.unwrap();
+    let ended =
+        world.coordinator.watch_until(last, coordinator::Awaited::End, within, look).await.unwrap();
     assert!(ended.is_some(), "nobody is left behind by the size of a batch");
 }
 
@@ -433,11 +437,11 @@ async fn a_deadline_that_had_passed_already_is_swept_and_hides_no_other() {
 
 /// Whether a task fails before the carrier would wake anyway.
 async fn has_failed_soon(world: &crate::harness::World, task: verdict::TaskId) -> bool {
-    let look = async || {
+    let look = async |_| {
         let found = world.coordinator.browse().find(&key(task)).await?;
         Ok(found.filter(|found| found.subject.state() == Some(State::Failed)))
     };
     let within = Duration::from_secs(10);
-    let found = world.coordinator.watch_until(task, within, look).await;
+    let found = world.coordinator.watch_until(task, coordinator::Awaited::End, within, look).await;
     found.expect("the store can be read").is_some()
 }

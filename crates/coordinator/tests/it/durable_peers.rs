@@ -100,12 +100,15 @@ async fn live_through(one: &Coordinator, two: &Coordinator) {
 }
 
 async fn ends(coordinator: &Coordinator, task: TaskId) -> State {
-    let look = || async {
+    let look = |_| async {
         let found = coordinator.browse().find(&key(task)).await?;
         let state = found.and_then(|found| found.subject.state());
         Ok(state.filter(|state| state.is_terminal()))
     };
-    let state = coordinator.watch_until(task, PATIENCE, look).await.expect("it can be read");
+    let state = coordinator
+        .watch_until(task, coordinator::Awaited::End, PATIENCE, look)
+        .await
+        .expect("it can be read");
     state.expect("it ends in time")
 }
 

@@ -24,12 +24,15 @@ fn unhurried(kind: &str) -> coordinator::Submission {
 }
 
 async fn ends(coordinator: &Coordinator, task: verdict::TaskId) -> State {
-    let look = || async {
+    let look = |_| async {
         let found = coordinator.browse().find(&key(task)).await?;
         let state = found.and_then(|found| found.subject.state());
         Ok(state.filter(|state| state.is_terminal()))
     };
-    let state = coordinator.watch_until(task, PATIENCE, look).await.expect("it can be read");
+    let state = coordinator
+        .watch_until(task, coordinator::Awaited::End, PATIENCE, look)
+        .await
+        .expect("it can be read");
     state.expect("it ends in time")
 }
 

@@ -6,6 +6,7 @@
 pub(super) mod browse;
 mod integrity;
 pub(super) mod listing;
+mod overview;
 pub(super) mod replay;
 pub(super) mod run_records;
 mod run_rows;

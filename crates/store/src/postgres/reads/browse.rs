@@ -8,11 +8,12 @@ use verdict::{ClosedAttempt, End, Name, Scope, TaskId, Time};
 
 use super::replay::{self, Wanted};
 use super::run_rows::{self, RunRowsAfter};
-use super::{Client, Read, as_limit, integrity, listing, task_bundles};
+use super::{Client, Read, as_limit, integrity, listing, overview, task_bundles};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
+use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
 use crate::postgres::administration::pauses;
 use crate::postgres::batch::quota;
@@ -183,7 +184,7 @@ pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'stati
         .chain(replay::frequent_statements())
 }
 
-async fn find(client: &Client, key: &TaskKey) -> Read<Option<StoredTask>> {
+pub(super) async fn find(client: &Client, key: &TaskKey) -> Read<Option<StoredTask>> {
     let found = listing::found(client, &[id_bytes(key.id).to_vec()]).await?;
     Ok(found.into_iter().find(|found| found.subject.scope() == Some(&key.scope)))
 }
@@ -207,7 +208,7 @@ async fn scoped<T: Default>(
     Ok(if is_in_scope? { found } else { T::default() })
 }
 
-async fn attempts(
+pub(super) async fn attempts(
     client: &Client,
     id: TaskId,
     after: u32,
@@ -243,7 +244,12 @@ async fn decided_end(client: &Client, id: TaskId) -> Read<Option<End>> {
 
 /// The entries of the inline history, then those of the history table, as many as fit, each with its payloads from
 /// other tables.
-async fn history(client: &Client, id: TaskId, after: u32, limit: usize) -> Read<Vec<Entry>> {
+pub(super) async fn history(
+    client: &Client,
+    id: TaskId,
+    after: u32,
+    limit: usize,
+) -> Read<Vec<Entry>> {
     let (told, overflow_entries) =
         futures_util::join!(inline_entries(client, id), overflow_entries(client, id, after, limit));
     let mut entries = told?;
@@ -306,7 +312,7 @@ async fn overflow_entries(
     rows.iter().map(|row| Ok(rows::entry(id, &mut Columns::of(row))?)).collect()
 }
 
-async fn refused(
+pub(super) async fn refused(
     client: &Client,
     key: &TaskKey,
     after: Option<&Refused>,
@@ -435,6 +441,18 @@ impl Browse for PostgresBrowse {
             &scope,
             move |client| async move { find(&client, &key).await },
         )
+        .await
+    }
+
+    async fn overview(
+        &self,
+        key: &TaskKey,
+        refused_max: usize,
+    ) -> Result<Option<TaskOverview>, Failure> {
+        let (key, scope) = (key.clone(), &key.scope);
+        self.in_scope("reading a task", scope, move |client| async move {
+            overview::overview(&client, &key, refused_max).await
+        })
         .await
     }
 
