@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Coordinator, Granted, Poll, Reply, Submission};
+use coordinator::{Coordinator, Granted, Options, Poll, Reply, Submission, engines};
 use store::postgres::{self, PostgresStore};
 use store::sqlite::{self, SqliteStore};
-use store::{Spec, Store, SystemClock};
+use store::{Spec, SystemClock};
 use verdict::request::{Caller, Outcome, Report};
 use verdict::{Answer, Digest, Json, Policy, Scope};
 
@@ -22,20 +22,25 @@ pub(crate) struct Embedded {
     coordinator: Coordinator,
 }
 
-pub(crate) fn open_file(path: &Path) -> Result<SqliteStore, BenchError> {
+fn open_file(path: &Path) -> Result<SqliteStore, BenchError> {
     let options = sqlite::Options::new(Arc::new(SystemClock::start()));
     SqliteStore::open(path, options).map_err(|failure| refused(&failure))
 }
 
-pub(crate) async fn open_database(url: &str) -> Result<PostgresStore, BenchError> {
+async fn open_database(url: &str) -> Result<PostgresStore, BenchError> {
     let store = PostgresStore::open(url, postgres::Options::new("bench")).await;
     store.map_err(|failure| refused(&failure))
 }
 
 impl Embedded {
-    pub(crate) async fn start(store: impl Store) -> Result<Self, BenchError> {
-        let options = coordinator::Options::default();
-        let coordinator = Coordinator::start(store, options).await;
+    pub(crate) async fn on_file(path: &Path) -> Result<Self, BenchError> {
+        let coordinator = engines::start_sqlite(open_file(path)?, Options::default()).await;
+        Ok(Self { coordinator: coordinator.map_err(|failure| refused(&failure))? })
+    }
+
+    pub(crate) async fn on_database(url: &str) -> Result<Self, BenchError> {
+        let store = open_database(url).await?;
+        let coordinator = engines::start_postgres(store, Options::default()).await;
         Ok(Self { coordinator: coordinator.map_err(|failure| refused(&failure))? })
     }
 

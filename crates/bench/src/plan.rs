@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use store::Store;
-
-use crate::embedded::{self, Embedded};
+use crate::embedded::Embedded;
 use crate::error::BenchError;
 use crate::idle_polls::{self, IdlePolls};
 use crate::load::{self, Observed};
@@ -292,8 +290,8 @@ async fn engine_alone(
     let monitored = Monitored { servers: Vec::new(), database };
     let load = EngineLoad { mode, concurrency, span: options.span, monitored };
     match stores.create_store().await? {
-        StoreLocation::File(path) => load.observe(embedded::open_file(&path)?).await,
-        StoreLocation::Database(url) => load.observe(embedded::open_database(&url).await?).await,
+        StoreLocation::File(path) => load.observe(Embedded::on_file(&path).await?).await,
+        StoreLocation::Database(url) => load.observe(Embedded::on_database(&url).await?).await,
     }
 }
 
@@ -306,8 +304,7 @@ struct EngineLoad {
 }
 
 impl EngineLoad {
-    async fn observe<S: Store>(&self, store: S) -> Result<Observed, BenchError> {
-        let engine = Embedded::start(store).await?;
+    async fn observe(&self, engine: Embedded) -> Result<Observed, BenchError> {
         let Self { mode, concurrency, span, monitored } = self;
         let seen = load::observe(&engine, *mode, *concurrency, *span, monitored).await?;
         engine.stop().await;

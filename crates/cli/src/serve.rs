@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use coordinator::admit::{KeyringError, NewKey, Role};
 use coordinator::server::Limits;
 use coordinator::{
-    OsEntropy, Plaintext, Retention, ServeError, ServeOptions, SubmitDefaults, TlsFiles,
+    OsEntropy, Plaintext, Retention, ServeError, ServeOptions, SubmitDefaults, TlsFiles, engines,
 };
 use serde::Serialize;
 use store::{Browse, ClockAhead, Failure, FailureKind, Store};
@@ -235,8 +235,8 @@ impl Server {
         options.limits.connections = descriptors::connection_limit(options.limits.connections);
         let store = given.store.display_name(&opened);
         let serving = match opened {
-            OpenStore::Sqlite(store) => coordinator::serve(store, options).await,
-            OpenStore::Postgres(store) => coordinator::serve(store, options).await,
+            OpenStore::Sqlite(store) => engines::serve_sqlite(store, options).await,
+            OpenStore::Postgres(store) => engines::serve_postgres(store, options).await,
         };
         let serving = serving.map_err(|error| match error {
             ServeError::Store(failure) => given.store.error_mapper()(&failure),

@@ -22,6 +22,7 @@ mod allowances;
 mod batch_metrics;
 pub mod carry;
 mod coordinator;
+pub mod engines;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod ids;
