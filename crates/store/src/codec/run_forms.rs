@@ -2,16 +2,14 @@
 //!
 //! As in [`super::forms`], members that are absent or zero are left out: most are.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use verdict::event::Submitted;
 use verdict::request::{Caller, Cancel, CancelMode, Outcome, Submit};
 use verdict::run::{
     Awaited, AwaitedEvent, Body, Checkpoint, CheckpointCall, ChildCall, ChildEnd, ChildRef,
-    Closing, Divergence, Lineage, Message, MessageNumber, Recorded, RunEvent, RunRequest, RunState,
-    Signal, SignalCall, SignalCounts, Slice, Spend, Step, StepCall, StepOutcome, Taken, Then, Wait,
-    WaitCall, WaitMode, WaitRecord, Waiting,
+    Closing, Divergence, Items, Lineage, Message, MessageNumber, Recorded, RunEvent, RunRequest,
+    RunState, Signal, SignalCall, SignalCounts, Slice, Spend, Step, StepCall, StepOutcome, Taken,
+    Then, Wait, WaitCall, WaitMode, WaitRecord, Waiting,
 };
 use verdict::{Digest, End, Fault, Json, Name, Span, State, TaskId, Text, Time};
 
@@ -134,7 +132,7 @@ struct WaitCallForm {
     #[serde(with = "WaitModeForm")]
     mode: WaitMode,
     #[serde(with = "items")]
-    items: Arc<[Awaited]>,
+    items: Items,
     #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     max: Option<Span>,
 }
@@ -360,18 +358,14 @@ struct WaitForm {
     #[serde(with = "WaitModeForm")]
     mode: WaitMode,
     /// Left out where the row of a task refers to another table.
-    #[serde(with = "items", default = "no_items", skip_serializing_if = "is_without_items")]
-    items: Arc<[Awaited]>,
+    #[serde(with = "items", default, skip_serializing_if = "is_without_items")]
+    items: Items,
     missing: u32,
     #[serde(with = "as_number")]
     gives_up_at: Time,
 }
 
-fn no_items() -> Arc<[Awaited]> {
-    Arc::new([])
-}
-
-fn is_without_items(items: &Arc<[Awaited]>) -> bool {
+fn is_without_items(items: &Items) -> bool {
     items.is_empty()
 }
 
@@ -468,7 +462,7 @@ macro_rules! list {
 
 list!(steps, Vec<StepCall>, StepCall, "StepCallForm");
 list!(children, Vec<ChildCall>, ChildCall, "ChildCallForm");
-list!(items, Arc<[Awaited]>, Awaited, "AwaitedForm");
+list!(items, Items, Awaited, "AwaitedForm");
 list!(takens, Vec<Taken>, Taken, "TakenForm");
 list!(child_refs, Vec<ChildRef>, ChildRef, "ChildRefForm");
 

@@ -1,9 +1,7 @@
 //! The columns of durable runs. A plain task has NULL in each of those that it shares.
 
-use std::sync::Arc;
-
 use verdict::run::{
-    Awaited, Body, Checkpoint, Recorded, RunState, Signal, Step, StepOutcome, Wait, Waiting,
+    Awaited, Body, Checkpoint, Items, Recorded, RunState, Signal, Step, StepOutcome, Wait, Waiting,
 };
 use verdict::{Digest, Json, Name, Phase, State, Subject, Task, TaskId, Text, Time};
 
@@ -135,7 +133,7 @@ pub(crate) fn long_wait(task: &Task) -> Option<&Wait> {
 fn waiting_in_row(task: &Task) -> Option<Waiting> {
     let Phase::Waiting(waiting) = &task.phase else { return None };
     let Some(wait) = long_wait(task) else { return Some((**waiting).clone()) };
-    Some(Waiting::For(Wait { items: Arc::new([]), ..wait.clone() }))
+    Some(Waiting::For(Wait { items: Items::default(), ..wait.clone() }))
 }
 
 /// A wait as the rules know it, from the task's row and the row of its items, if it has one.

@@ -1,15 +1,14 @@
 //! The requests about durable runs.
 
-use std::sync::Arc;
-
 use crate::id::{Digest, Json, Name};
 use crate::request::{Caller, Outcome, Submit};
 use crate::time::Span;
 
 use super::checkpoint::Step;
+use super::items::Items;
 use super::message::{Body, Message};
 use super::signal::SignalCall;
-use super::wait::{Awaited, AwaitedEvent, WaitMode};
+use super::wait::{AwaitedEvent, WaitMode};
 use super::waiting::Divergence;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +69,7 @@ pub struct WaitCall {
     pub key: Name,
     pub digest: Digest,
     pub mode: WaitMode,
-    pub items: Arc<[Awaited]>,
+    pub items: Items,
     /// How long to wait at most; [`super::limits::WAIT_DEFAULT`] without it.
     pub max: Option<Span>,
 }

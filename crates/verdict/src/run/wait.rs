@@ -7,11 +7,10 @@
 //! A waiting task keeps one counter, the number of children and signals that are missing. An arrival lowers it without
 //! reading what came before. The items never change and may be stored once.
 
-use std::sync::Arc;
-
 use crate::id::{Digest, Name};
 use crate::time::Time;
 
+use super::items::Items;
 use super::request::WaitCall;
 use super::signal::Signal;
 
@@ -44,7 +43,7 @@ pub struct Wait {
     pub key: Name,
     pub digest: Digest,
     pub mode: WaitMode,
-    pub items: Arc<[Awaited]>,
+    pub items: Items,
     /// How many children and signals have not come. Times are not counted: the clock says whether they have come.
     pub missing: u32,
     /// The task fails if the wait lasts until then.
@@ -99,23 +98,16 @@ impl WaitCall {
 impl Wait {
     /// When a time of the wait would satisfy it. `None` while something else is missing as well.
     pub fn timer(&self) -> Option<Time> {
-        let times = self.items.iter().filter_map(|item| match item.event {
-            AwaitedEvent::Time(time) => Some(time),
-            AwaitedEvent::Signal(_) | AwaitedEvent::Child(_) => None,
-        });
         match self.mode {
-            WaitMode::Any => times.min(),
-            WaitMode::All if self.missing == 0 => times.max(),
+            WaitMode::Any => self.items.first_time(),
+            WaitMode::All if self.missing == 0 => self.items.last_time(),
             WaitMode::All => None,
         }
     }
 
     /// After this child has ended.
     pub(crate) fn with_child(&self, key: &Name, signals: &[Signal], now: Time) -> Standing {
-        let is_it =
-            |item: &&Awaited| matches!(&item.event, AwaitedEvent::Child(child) if child == key);
-        let came = self.items.iter().filter(is_it).count();
-        self.with(came, |child| child == key, signals, now)
+        self.with(self.items.awaiting(key), |child| child == key, signals, now)
     }
 
     /// After the last of these signals has arrived. It counts if an item of its name had none yet.

@@ -7,9 +7,9 @@ use verdict::event::Submitted;
 use verdict::request::{Caller, Cancel, CancelMode, Outcome, Submit};
 use verdict::run::{
     Awaited, AwaitedEvent, Body, Checkpoint, CheckpointCall, ChildCall, ChildEnd, ChildRef,
-    Closing, Divergence, Lineage, Message, MessageNumber, Recorded, RunEvent, RunRequest, RunState,
-    Signal, SignalCall, SignalCounts, Slice, Spend, Step, StepCall, StepOutcome, Taken, Then, Wait,
-    WaitCall, WaitMode, WaitRecord, Waiting,
+    Closing, Divergence, Items, Lineage, Message, MessageNumber, Recorded, RunEvent, RunRequest,
+    RunState, Signal, SignalCall, SignalCounts, Slice, Spend, Step, StepCall, StepOutcome, Taken,
+    Then, Wait, WaitCall, WaitMode, WaitRecord, Waiting,
 };
 use verdict::{
     Category, Digest, End, Event, Fault, Json, LeaseId, Policy, Reason, Request, Scope, Span,
@@ -173,7 +173,7 @@ fn waitings() -> Vec<Waiting> {
     let closing = |slice| Closing { end: end(), mode: CancelMode::Graceful, slice };
     let slice = Slice { due: Time::from_millis(3), after: Some("child".into()) };
     vec![
-        Waiting::For(Wait { items: [].into(), ..wait.clone() }),
+        Waiting::For(Wait { items: Items::default(), ..wait.clone() }),
         Waiting::For(wait),
         Waiting::Ready { due: Time::from_millis(1) },
         Waiting::Diverged(divergence()),

@@ -1,7 +1,6 @@
 //! Carries the requests of durable runs, with the messages that their decisions send.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use store::browse::{Browse, RowsAfter};
 use store::row::{Refused, Spec, TaskKey};
@@ -12,7 +11,7 @@ use store::seam::{Batch, Decided, Loaded, Lookup, Selection, Store, Writer};
 use store::verify::verify;
 use verdict::request::{Caller, Outcome};
 use verdict::run::{
-    Awaited, AwaitedEvent, Body, CheckpointCall, ChildCall, Message, Records, RunRequest,
+    Awaited, AwaitedEvent, Body, CheckpointCall, ChildCall, Items, Message, Records, RunRequest,
     SignalCall, Spend, Step, StepCall, StepOutcome, Then, WaitCall, WaitMode,
 };
 use verdict::{
@@ -318,7 +317,7 @@ pub fn wait(key: &str, mode: WaitMode, items: Vec<AwaitedEvent>) -> Then {
         key: Name::from(format!("item {n:03}")),
         event,
     };
-    let items: Arc<[Awaited]> = items.into_iter().enumerate().map(named).collect();
+    let items: Items = items.into_iter().enumerate().map(named).collect();
     let digest = Digest::of(&[key.as_bytes()]);
     Then::Wait(WaitCall { key: key.into(), digest, mode, items, max: None })
 }
