@@ -6,9 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 use verdict::event::Submitted;
-use verdict::request::{Grant, Outcome, Report, Submit};
+use verdict::request::{Caller, Grant, Outcome, Report, Submit};
 use verdict::{
-    AttemptOutcome, ClosedAttempt, End, Event, Fence, Next, Request, State, TaskId, Time,
+    AttemptOutcome, ClosedAttempt, Digest, End, Event, Fence, Json, Next, Request, State, TaskId,
+    Time,
 };
 
 use super::Unreadable;
@@ -118,20 +119,30 @@ pub(super) fn is_derivable(request: &Request, event: &Event) -> bool {
             (lease, owner, poll) == (asked_lease, asked_owner, asked_poll)
         }
         (Request::Report(asked), Event::AttemptClosed { closed, next: Next::End(end) }) => {
-            is_success(asked, closed, end)
+            let Report { caller, outcome, digest, claims } = asked;
+            is_success(Reported { caller, outcome, digest: *digest, claims }, closed, end)
         }
         _ => false,
     }
 }
 
-fn is_submission(asked: &Submit, said: &Submitted) -> bool {
+pub(super) fn is_submission(asked: &Submit, said: &Submitted) -> bool {
     let Submitted { id, scope, kind, queue, priority, policy, due: _, input } = said;
     (id, scope, kind, queue) == (&asked.id, &asked.scope, &asked.kind, &asked.queue)
         && (priority, policy, input) == (&asked.priority, &asked.policy, &asked.input)
 }
 
-fn is_success(asked: &Report, closed: &ClosedAttempt, end: &End) -> bool {
-    let Outcome::Succeeded { output } = &asked.outcome else { return false };
+/// What a worker reported, alone or with its last steps.
+#[derive(Clone, Copy)]
+pub(super) struct Reported<'a> {
+    pub(super) caller: &'a Caller,
+    pub(super) outcome: &'a Outcome,
+    pub(super) digest: Digest,
+    pub(super) claims: &'a Option<Json>,
+}
+
+pub(super) fn is_success(asked: Reported<'_>, closed: &ClosedAttempt, end: &End) -> bool {
+    let Outcome::Succeeded { output } = asked.outcome else { return false };
     let ClosedAttempt {
         task: _,
         attempt,
@@ -158,15 +169,19 @@ fn is_success(asked: &Report, closed: &ClosedAttempt, end: &End) -> bool {
         && (*attempt, *lease) == (asked.caller.attempt, asked.caller.lease)
         && *owner == asked.caller.worker
         && *report == Some(asked.digest)
-        && *claims == asked.claims
+        && claims == asked.claims
+}
+
+/// The submission that was accepted as it was asked for.
+pub(super) fn submitted(asked: &Submit, due: Time) -> Submitted {
+    let Submit { id, scope, kind, queue, priority, policy, input, .. } = asked.clone();
+    Submitted { id, scope, kind, queue, priority, policy, due, input }
 }
 
 fn rebuild(task: TaskId, request: &Request, delta: Delta) -> Option<Event> {
     match (request, delta) {
         (Request::Submit(asked), Delta::Submitted { due }) => {
-            let Submit { id, scope, kind, queue, priority, policy, input, .. } = asked.clone();
-            let said = Submitted { id, scope, kind, queue, priority, policy, due, input };
-            Some(Event::Submitted(Box::new(said)))
+            Some(Event::Submitted(Box::new(submitted(asked, due))))
         }
         (Request::Grant(asked), Delta::Granted { fence, expires_at }) => {
             let Grant { lease, owner, poll } = asked.clone();

@@ -7,16 +7,16 @@
 //!
 //! An entry is its length, its form, and the content that the form defines. Forms store what the rules
 //! added to the request, as [`delta`] does; every other entry is stored as JSON under the form [`WHOLE`].
-//! A form never changes: a different encoding gets a new form.
+//! A form never changes: a different encoding gets a new form. Those of durable runs are in [`run_pack`].
 
-use verdict::event::Submitted;
 use verdict::request::{Caller, Grant, Outcome, Report, Started, Submit};
 use verdict::{
-    AttemptOutcome, ClosedAttempt, End, Event, Fence, Json, Next, Request, State, TaskId,
+    AttemptOutcome, ClosedAttempt, Digest, End, Event, Fence, Json, Next, Request, State, TaskId,
 };
 
 use super::pack::{PackReader, PackWriter};
 use super::payload_digest::digest_payloads;
+use super::run_pack::{self, PackedRun};
 use super::{Stored, Unreadable, delta};
 use crate::row::{Entry, Renewals};
 
@@ -121,13 +121,12 @@ fn unreadable() -> Unreadable {
 }
 
 fn pack(to: &mut PackWriter<'_>, task: TaskId, entry: &Entry) {
+    if let Some(packed) = PackedRun::of(task, &entry.request, &entry.events) {
+        pack_head(to, packed.form(), entry);
+        return packed.pack(to);
+    }
     let form = form(task, entry);
-    to.byte(form);
-    to.number(u64::from(entry.n));
-    to.time(entry.at);
-    to.number(u64::from(entry.epoch));
-    to.number(u64::from(entry.rules));
-    to.optional(entry.loaded.as_ref(), pack_renewals);
+    pack_head(to, form, entry);
     match (form, &entry.request, entry.events.as_slice()) {
         (SUBMITTED, Request::Submit(asked), [Event::Submitted(said)]) => {
             pack_submit(to, asked);
@@ -140,10 +139,7 @@ fn pack(to: &mut PackWriter<'_>, task: TaskId, entry: &Entry) {
         }
         (SUCCEEDED, Request::Report(asked), [Event::AttemptClosed { closed, .. }]) => {
             pack_success(to, asked);
-            to.number(closed.fence.as_u64());
-            to.time(closed.granted_at);
-            to.optional(closed.started_at, PackWriter::time);
-            to.time(closed.closed_at);
+            pack_closing(to, closed);
         }
         (STARTED, Request::Started(asked), _) => {
             pack_caller(to, &asked.caller);
@@ -158,6 +154,15 @@ fn pack(to: &mut PackWriter<'_>, task: TaskId, entry: &Entry) {
             to.text(&entry.events.write());
         }
     }
+}
+
+fn pack_head(to: &mut PackWriter<'_>, form: u8, entry: &Entry) {
+    to.byte(form);
+    to.number(u64::from(entry.n));
+    to.time(entry.at);
+    to.number(u64::from(entry.epoch));
+    to.number(u64::from(entry.rules));
+    to.optional(entry.loaded.as_ref(), pack_renewals);
 }
 
 /// The shortest form that can represent the entry: the task's id is known from the row.
@@ -186,9 +191,10 @@ fn unpack(mut from: PackReader<'_>, task: TaskId) -> Result<Entry, Unreadable> {
             _ => Vec::<Event>::read(events)?,
         };
         (request, events)
-    } else {
-        let (request, event) = unpack_delta(&mut from, head.form, task).ok_or_else(unreadable)?;
+    } else if let Some((request, event)) = unpack_delta(&mut from, head.form, task) {
         (request, vec![event])
+    } else {
+        run_pack::unpack(&mut from, head.form, task).ok_or_else(unreadable)?
     };
     if !from.is_empty() {
         return Err(unreadable());
@@ -253,7 +259,7 @@ fn unpack_renewals(from: &mut PackReader<'_>) -> Option<Renewals> {
     })
 }
 
-fn pack_submit(to: &mut PackWriter<'_>, asked: &Submit) {
+pub(super) fn pack_submit(to: &mut PackWriter<'_>, asked: &Submit) {
     let Submit { id: _, scope, kind, queue, priority, policy, run_at, input, fingerprint } = asked;
     for name in [&scope.tenant, &scope.workspace, kind, queue] {
         to.text(name.as_str());
@@ -265,8 +271,8 @@ fn pack_submit(to: &mut PackWriter<'_>, asked: &Submit) {
     to.digest(fingerprint);
 }
 
-fn unpack_submitted(from: &mut PackReader<'_>, id: TaskId) -> Option<(Request, Event)> {
-    let asked = Submit {
+pub(super) fn unpack_submission(from: &mut PackReader<'_>, id: TaskId) -> Option<Submit> {
+    Some(Submit {
         id,
         scope: verdict::Scope { tenant: from.name()?, workspace: from.name()? },
         kind: from.name()?,
@@ -276,10 +282,12 @@ fn unpack_submitted(from: &mut PackReader<'_>, id: TaskId) -> Option<(Request, E
         run_at: from.optional(PackReader::time)?,
         input: from.digest()?,
         fingerprint: from.digest()?,
-    };
-    let due = from.time()?;
-    let Submit { scope, kind, queue, priority, policy, input, .. } = asked.clone();
-    let said = Submitted { id, scope, kind, queue, priority, policy, due, input };
+    })
+}
+
+fn unpack_submitted(from: &mut PackReader<'_>, id: TaskId) -> Option<(Request, Event)> {
+    let asked = unpack_submission(from, id)?;
+    let said = delta::submitted(&asked, from.time()?);
     Some((Request::Submit(asked), Event::Submitted(Box::new(said))))
 }
 
@@ -298,7 +306,7 @@ fn unpack_granted(from: &mut PackReader<'_>) -> Option<(Request, Event)> {
     Some((Request::Grant(asked), Event::Granted { lease, owner, poll, fence, expires_at }))
 }
 
-fn pack_caller(to: &mut PackWriter<'_>, caller: &Caller) {
+pub(super) fn pack_caller(to: &mut PackWriter<'_>, caller: &Caller) {
     let Caller { worker, attempt, lease, epoch } = caller;
     to.text(worker.as_str());
     to.number(u64::from(*attempt));
@@ -306,7 +314,7 @@ fn pack_caller(to: &mut PackWriter<'_>, caller: &Caller) {
     to.number(u64::from(*epoch));
 }
 
-fn unpack_caller(from: &mut PackReader<'_>) -> Option<Caller> {
+pub(super) fn unpack_caller(from: &mut PackReader<'_>) -> Option<Caller> {
     Some(Caller {
         worker: from.name()?,
         attempt: from.small()?,
@@ -329,12 +337,22 @@ fn pack_success(to: &mut PackWriter<'_>, asked: &Report) {
     to.optional(claims.as_ref(), |to, claims| to.text(claims.as_str()));
 }
 
-fn unpack_succeeded(from: &mut PackReader<'_>, task: TaskId) -> Option<(Request, Event)> {
-    let caller = unpack_caller(from)?;
-    let output = from.optional(PackReader::text)?.map(Json::from);
-    let digest = from.digest()?;
-    let claims = from.optional(PackReader::text)?.map(Json::from);
-    let closed = ClosedAttempt {
+/// What the rules added to the report of a success.
+pub(super) fn pack_closing(to: &mut PackWriter<'_>, closed: &ClosedAttempt) {
+    to.number(closed.fence.as_u64());
+    to.time(closed.granted_at);
+    to.optional(closed.started_at, PackWriter::time);
+    to.time(closed.closed_at);
+}
+
+pub(super) fn unpack_closing(
+    from: &mut PackReader<'_>,
+    task: TaskId,
+    caller: &Caller,
+    digest: Digest,
+    claims: Option<Json>,
+) -> Option<ClosedAttempt> {
+    Some(ClosedAttempt {
         task,
         attempt: caller.attempt,
         lease: caller.lease,
@@ -347,8 +365,16 @@ fn unpack_succeeded(from: &mut PackReader<'_>, task: TaskId) -> Option<(Request,
         reason: None,
         fault: None,
         report: Some(digest),
-        claims: claims.clone(),
-    };
+        claims,
+    })
+}
+
+fn unpack_succeeded(from: &mut PackReader<'_>, task: TaskId) -> Option<(Request, Event)> {
+    let caller = unpack_caller(from)?;
+    let output = from.optional(PackReader::text)?.map(Json::from);
+    let digest = from.digest()?;
+    let claims = from.optional(PackReader::text)?.map(Json::from);
+    let closed = unpack_closing(from, task, &caller, digest, claims.clone())?;
     let outcome = Outcome::Succeeded { output: output.clone() };
     let end = End { state: State::Succeeded, reason: None, output, fault: None };
     let request = Request::Report(Report { caller, outcome, digest, claims });

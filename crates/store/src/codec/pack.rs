@@ -3,7 +3,7 @@
 //! Packing takes a twentieth of the work of JSON and a third of the space. Packed bytes do not describe
 //! themselves: the reader must know what was packed, so each kind of value begins with its form.
 
-use verdict::{Digest, LeaseId, Name, Policy, Span, Time};
+use verdict::{Digest, LeaseId, Name, Policy, Span, TaskId, Time};
 
 /// Appends packed values to a list of bytes.
 pub(super) struct PackWriter<'a>(pub(super) &'a mut Vec<u8>);
@@ -46,6 +46,10 @@ impl PackWriter<'_> {
 
     pub(super) fn lease(&mut self, lease: LeaseId) {
         self.0.extend_from_slice(&lease.as_u128().to_be_bytes());
+    }
+
+    pub(super) fn task(&mut self, task: TaskId) {
+        self.0.extend_from_slice(&task.as_u128().to_be_bytes());
     }
 
     pub(super) fn optional<T>(&mut self, value: Option<T>, pack: impl FnOnce(&mut Self, T)) {
@@ -149,6 +153,10 @@ impl<'a> PackReader<'a> {
 
     pub(super) fn lease(&mut self) -> Option<LeaseId> {
         self.array().map(|bytes| LeaseId::from_u128(u128::from_be_bytes(bytes)))
+    }
+
+    pub(super) fn task(&mut self) -> Option<TaskId> {
+        self.array().map(|bytes| TaskId::from_u128(u128::from_be_bytes(bytes)))
     }
 
     pub(super) fn flag(&mut self) -> Option<bool> {

@@ -35,8 +35,10 @@ pub(super) fn delta_of(request: &Request, event: &Event) -> Option<RunDelta> {
             (derived == **checkpoint).then_some(RunDelta::Stepped { place, number, at })
         }
         RunEvent::ChildSpawned(child) => {
-            let is_it = |asked: &ChildCall| asked == &**child;
-            call.children.iter().position(is_it).map(|place| RunDelta::Spawned { place })
+            // A call has up to 500 children. Their ids are short, and only one child is compared as a whole.
+            let is_it = |asked: &ChildCall| asked.submit.id == child.submit.id;
+            let place = call.children.iter().position(is_it)?;
+            (call.children[place] == **child).then_some(RunDelta::Spawned { place })
         }
         _ => None,
     }

@@ -15,6 +15,7 @@ mod opening;
 mod power;
 mod retention;
 mod run_codec;
+mod run_pack;
 mod run_tampering;
 mod tables;
 mod tampering;
