@@ -16,6 +16,7 @@ pub mod packed_policy;
 pub mod payload_digest;
 mod run_delta;
 mod run_forms;
+mod run_pack;
 mod run_payloads;
 mod scalars;
 mod spec_form;

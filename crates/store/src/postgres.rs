@@ -58,6 +58,7 @@ use self::ready::refill::{self, RefillSignals};
 pub use self::tables::table_columns;
 use crate::clock::{Clock, ClockAhead};
 use crate::failure::{CommitFailure, Failure, FailureKind};
+use crate::runs::long_waits::LongWaits;
 use crate::seam::{PeerHint, RemoteChange, RunsOn, Store, StoreStatus};
 
 /// Maximum number of writers per open store: one for calls under a lease, one for new work.
@@ -171,6 +172,7 @@ pub(crate) struct Shared {
     pauses: PauseCache,
     memory: Mutex<Memory>,
     hints: Hints,
+    long_waits: LongWaits,
     /// Wakes the tasks that refill candidate buffers beside the batches.
     refill_signals: Arc<RefillSignals>,
     /// Ids of the writers of this open store. Their presence is recorded every few seconds.
@@ -412,6 +414,7 @@ impl PostgresStore {
             pauses: PauseCache::default(),
             memory: Mutex::new(Memory::default()),
             hints,
+            long_waits: LongWaits::default(),
             refill_signals: Arc::default(),
             committers: Mutex::new(Vec::new()),
             writers: AtomicUsize::new(0),

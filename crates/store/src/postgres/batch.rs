@@ -175,6 +175,7 @@ impl<'w> PostgresBatch<'w> {
         select: Select,
     ) -> Result<Vec<Task>, Failure> {
         let (setting, excluded) = (self.scopes.all(), self.excluded.clone());
+        let shared = self.writer.shared.clone();
         let work = move |client| async move {
             let rows = async {
                 match select {
@@ -189,7 +190,7 @@ impl<'w> PostgresBatch<'w> {
             let (set, rows) = futures_util::join!(reads::set_scopes(&client, setting), rows);
             set?;
             let mut rows = rows?;
-            reads::complete_waits(&client, &mut rows).await?;
+            reads::complete_waits(&client, &mut rows, &shared.long_waits).await?;
             Ok(rows)
         };
         let rows = self.transaction().run(what, work).await?;

@@ -29,6 +29,7 @@ use super::scopes;
 use super::tables::{KeyUse, KeyUseRow};
 use crate::failure::{Failure, FailureKind};
 use crate::row::{IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, TaskWithSpec};
+use crate::runs::long_waits::LongWaits;
 use crate::seam::LockWait;
 use crate::tables::select;
 
@@ -119,22 +120,35 @@ pub(super) async fn lock(client: &Client, keys: &Keys, lock_wait: LockWait) -> R
     live_rows(&rows)
 }
 
-/// Reads the items of long waits into rows that are locked.
-pub(super) async fn complete_waits(client: &Client, rows: &mut [LiveRow]) -> Read<()> {
-    let lacking = rows.iter().filter(|row| row.lacks_items()).map(|row| row.task.id);
-    let lacking: Vec<TaskId> = lacking.collect();
+/// Puts the items of long waits into rows that are locked: those that are kept in memory, and reads the others.
+pub(super) async fn complete_waits(
+    client: &Client,
+    rows: &mut [LiveRow],
+    long_waits: &LongWaits,
+) -> Read<()> {
+    for row in rows.iter_mut() {
+        let wait = row.incomplete_wait();
+        if let Some(items) = wait.and_then(|wait| long_waits.find(row.task.id, wait)) {
+            row.complete(items);
+        }
+    }
+    let lacking = rows.iter().filter(|row| row.incomplete_wait().is_some());
+    let lacking: Vec<TaskId> = lacking.map(|row| row.task.id).collect();
     if lacking.is_empty() {
         return Ok(());
     }
     let mut items = run_records::items(client, &lacking).await?;
-    for row in rows.iter_mut().filter(|row| row.lacks_items()) {
+    for row in rows.iter_mut().filter(|row| row.incomplete_wait().is_some()) {
         let found = items.remove(&row.task.id);
         let lost = || {
             let what = "the items of a wait are missing";
             Failure::new(FailureKind::Fatal, what).confined_to(row.task.id)
         };
         let found = found.ok_or_else(lost)?;
-        row.complete(found);
+        row.complete(found.into());
+        if let Some(wait) = row.wait() {
+            long_waits.keep(row.task.id, wait);
+        }
     }
     Ok(())
 }

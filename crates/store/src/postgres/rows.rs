@@ -1,7 +1,7 @@
 //! Decoding of rows that is specific to this engine. The rest is in [`crate::columns`].
 
 use tokio_postgres::types::FromSql;
-use verdict::run::{Awaited, Wait, Waiting};
+use verdict::run::{Items, Wait, Waiting};
 use verdict::{Digest, Phase, Task, TaskId, Time};
 
 use super::tables::{Alarm, AlarmRow, Id, IdRow};
@@ -114,17 +114,21 @@ pub(super) struct LiveRow {
 }
 
 impl LiveRow {
-    /// Whether the items of its wait are in a row of their own, and were not read with it.
-    pub(super) fn lacks_items(&self) -> bool {
-        matches!(waiting_for(&self.task), Some(wait) if wait.items.is_empty())
+    /// The wait whose items are in a row of their own, and were not read with it.
+    pub(super) fn incomplete_wait(&self) -> Option<&Wait> {
+        self.wait().filter(|wait| wait.items.is_empty())
+    }
+
+    pub(super) fn wait(&self) -> Option<&Wait> {
+        waiting_for(&self.task)
     }
 
     /// Adds the items of its wait.
-    pub(super) fn complete(&mut self, items: Vec<Awaited>) {
+    pub(super) fn complete(&mut self, items: Items) {
         if let Phase::Waiting(waiting) = &mut self.task.phase
             && let Waiting::For(wait) = &mut **waiting
         {
-            wait.items = items.into();
+            wait.items = items;
         }
     }
 }

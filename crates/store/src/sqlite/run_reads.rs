@@ -9,6 +9,7 @@ use verdict::run::Checkpoint;
 use super::reads::select;
 use super::rows::Columns;
 use super::run_rows::child_by_key;
+use super::statements::Statements;
 use crate::browse::RowsAfter;
 use crate::row::TaskRows;
 use crate::row_size::{self, ByteBudget};
@@ -64,8 +65,9 @@ pub(super) fn by_keys(
     limit: usize,
 ) -> Read<TaskRows> {
     let (mut rows, mut budget) = (TaskRows::default(), ByteBudget::page());
+    let mut statements = Statements::new(connection);
     for key in keys.iter().take(limit) {
-        rows.children.extend(child_by_key(connection, row, key)?);
+        rows.children.extend(child_by_key(&mut statements, row, key)?);
         let Some(found) = checkpoint(connection, row, key)? else { continue };
         if !budget.takes(row_size::checkpoint(&found)) {
             break;

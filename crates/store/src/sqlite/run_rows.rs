@@ -6,17 +6,19 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use verdict::run::limits::SLICE_MAX;
-use verdict::run::{Checkpoint, ChildRef, Loaded as RunLoaded, Slice};
+use verdict::run::{Checkpoint, ChildRef, Loaded as RunLoaded, RunState, Slice};
 use verdict::{Name, Subject};
 
 use super::batch::SqliteBatch;
 use super::ids::Ids;
 use super::reads::select;
 use super::rows::Columns;
+use super::statements::{BatchStatement, Statements};
 use super::tables::{CHECKPOINTS, CHILDREN, SIGNALS, TaskRow, WAITS};
 use super::work::{StepError, Work, invalid, of_task};
 use super::writes::{Binding, insert};
 use crate::failure::Failure;
+use crate::row::TaskKey;
 use crate::run_columns::{self, CHILD, SIGNAL, checkpoint_without_result};
 use crate::runs::{RunLookup, RunRows, StoredChild, StoredSignal};
 use crate::seam::Loaded;
@@ -35,37 +37,60 @@ impl SqliteBatch<'_> {
             return Ok(Vec::new());
         }
         self.step("loading what durable runs recorded", |work| {
+            let mut last = None;
             let load = |run: &RunLookup| match excluded.contains(&run.task.id) {
                 true => Ok(RunLoaded::default()),
-                false => work.load_run(run),
+                false => work.load_run(run, &mut last),
             };
             runs.iter().map(load).collect()
         })
     }
 }
 
+/// The task that was found last. Messages to one task come one after the other, and ask for it by the hundred.
+struct FoundTask {
+    key: TaskKey,
+    /// `None` if there is no such task.
+    row: Option<i64>,
+    subject: Subject,
+}
+
 impl Work<'_> {
-    fn load_run(&mut self, run: &RunLookup) -> Result<RunLoaded, StepError> {
-        let Loaded::Subject(subject) = self.load_one(&run.task)? else {
-            return Ok(RunLoaded::default());
+    fn load_run(
+        &mut self,
+        run: &RunLookup,
+        last: &mut Option<FoundTask>,
+    ) -> Result<RunLoaded, StepError> {
+        let found = match last.take().filter(|found| found.key == run.task) {
+            Some(found) => found,
+            None => self.find_task(&run.task)?,
         };
-        let (id, row) = (run.task.id, self.row_of(run.task.id)?);
-        let (Some(row), false) = (row, subject == Subject::Absent) else {
-            return Ok(RunLoaded::default());
+        let FoundTask { row, subject, .. } = last.insert(found);
+        let Some(row) = *row else { return Ok(RunLoaded::default()) };
+        self.load_named(row, run, subject).map_err(|error| of_task(error, run.task.id))
+    }
+
+    fn find_task(&mut self, key: &TaskKey) -> Result<FoundTask, StepError> {
+        let subject = match self.load_one(key)? {
+            Loaded::Subject(subject) => subject,
+            Loaded::Locked => Subject::Absent,
         };
-        load(self.connection, row, run, &subject).map_err(|error| of_task(error, id))
+        let row = match &subject {
+            Subject::Absent => None,
+            Subject::Live(_) | Subject::Done(_) => self.row_of(key.id)?,
+        };
+        Ok(FoundTask { key: key.clone(), row, subject })
     }
 
     pub(super) fn save_run_rows(&mut self, row: i64, rows: &RunRows<'_>) -> Result<(), StepError> {
-        let connection = self.connection;
         for checkpoint in &rows.checkpoints {
-            insert_checkpoint(connection, row, checkpoint)?;
+            insert_checkpoint(&mut self.statements, row, checkpoint)?;
         }
         for child in &rows.children {
-            insert_child(connection, row, child)?;
+            insert_child(&mut self.statements, row, child)?;
         }
         for (signal, is_taken) in &rows.signals {
-            let mut statement = connection.prepare_cached(&INSERT_SIGNAL)?;
+            let mut statement = self.connection.prepare_cached(&INSERT_SIGNAL)?;
             let mut cells = Binding::of(&mut statement, SIGNALS.written);
             TaskRow::write(&mut cells, row);
             SignalColumns::write(&mut cells, signal, *is_taken);
@@ -78,12 +103,12 @@ impl Work<'_> {
     fn save_changed_rows(&mut self, row: i64, rows: &RunRows<'_>) -> Result<(), StepError> {
         for ended in &rows.ended {
             let sql = "UPDATE children SET ended = ?3 WHERE task = ?1 AND key = ?2";
-            let changed = self.connection.prepare_cached(sql)?;
+            let changed = self.statements.get(BatchStatement::ChildEnded, sql)?;
             changed_one(changed, params![row, ended.key.as_str(), ended.state.name()])?;
         }
         for number in &rows.taken {
             let sql = "UPDATE signals SET taken = 1 WHERE task = ?1 AND number = ?2";
-            changed_one(self.connection.prepare_cached(sql)?, params![row, number])?;
+            changed_one(&mut self.connection.prepare_cached(sql)?, params![row, number])?;
         }
         if let Some(wait) = rows.wait {
             let mut statement = self.connection.prepare_cached(&REPLACE_WAIT)?;
@@ -102,19 +127,22 @@ static REPLACE_WAIT: LazyLock<String> = LazyLock::new(|| {
     format!("{} ON CONFLICT (task) DO UPDATE SET items = excluded.items", insert(&WAITS))
 });
 
-fn insert_checkpoint(connection: &Connection, row: i64, checkpoint: &Checkpoint) -> Read<usize> {
+fn insert_checkpoint(
+    statements: &mut Statements<'_>,
+    row: i64,
+    checkpoint: &Checkpoint,
+) -> Read<usize> {
     static SQL: LazyLock<String> = LazyLock::new(|| insert(&CHECKPOINTS));
-    let mut statement = connection.prepare_cached(&SQL)?;
-    let mut cells = Binding::of(&mut statement, CHECKPOINTS.written);
+    let statement = statements.get(BatchStatement::Checkpoint, &SQL)?;
+    let mut cells = Binding::of(statement, CHECKPOINTS.written);
     TaskRow::write(&mut cells, row);
     CheckpointColumns::write(&mut cells, checkpoint);
     cells.execute()
 }
 
-fn insert_child(connection: &Connection, row: i64, child: &StoredChild) -> Read<usize> {
+fn insert_child(statements: &mut Statements<'_>, row: i64, child: &StoredChild) -> Read<usize> {
     static SQL: LazyLock<String> = LazyLock::new(|| insert(&CHILDREN));
-    let mut statement = connection.prepare_cached(&SQL)?;
-    let mut cells = Binding::of(&mut statement, CHILDREN.written);
+    let mut cells = Binding::of(statements.get(BatchStatement::Child, &SQL)?, CHILDREN.written);
     TaskRow::write(&mut cells, row);
     ChildColumns::write(&mut cells, child);
     cells.execute()
@@ -122,7 +150,7 @@ fn insert_child(connection: &Connection, row: i64, child: &StoredChild) -> Read<
 
 /// A row that is changed was inserted before: an event that names another one is a defect of its sender.
 fn changed_one(
-    mut statement: rusqlite::CachedStatement<'_>,
+    statement: &mut rusqlite::CachedStatement<'_>,
     parameters: impl rusqlite::Params,
 ) -> Result<(), StepError> {
     match statement.execute(parameters)? {
@@ -131,46 +159,66 @@ fn changed_one(
     }
 }
 
-fn load(connection: &Connection, row: i64, run: &RunLookup, subject: &Subject) -> Read<RunLoaded> {
-    let named = &run.named;
-    let mut loaded = RunLoaded::default();
-    for key in &named.keys {
-        loaded.checkpoints.extend(checkpoint_by_key(connection, row, key)?);
-        loaded.children.extend(child_by_key(connection, row, key)?.map(|started| started.child));
+/// What a task has, as its own row counts it. `None` for a plain task, which has nothing.
+fn counts(subject: &Subject) -> Option<&RunState> {
+    match subject {
+        Subject::Absent => None,
+        Subject::Live(task) => task.run.as_deref(),
+        Subject::Done(done) => done.run.as_deref(),
     }
-    if let Some(key) = &named.same_key {
-        loaded.same_key = signal_by_key(connection, row, key)?.map(|stored| stored.signal);
-    }
-    if named.needs_signals(subject) {
-        loaded.signals = pending(connection, row)?;
-    }
-    if let Some(slice) = named.slice_of(subject) {
-        loaded.live = live_children(connection, row, slice)?;
-        loaded.has_more_live = loaded.live.len() > SLICE_MAX;
-        loaded.live.truncate(SLICE_MAX);
-    }
-    Ok(loaded)
 }
 
-fn checkpoint_by_key(connection: &Connection, row: i64, key: &Name) -> Read<Option<Checkpoint>> {
+impl Work<'_> {
+    /// Nothing is searched that the task does not have.
+    fn load_named(&mut self, row: i64, run: &RunLookup, subject: &Subject) -> Read<RunLoaded> {
+        let (named, mut loaded) = (&run.named, RunLoaded::default());
+        let Some(counts) = counts(subject) else { return Ok(loaded) };
+        for key in named.keys.iter().filter(|_| counts.checkpoints > 0) {
+            loaded.checkpoints.extend(checkpoint_by_key(&mut self.statements, row, key)?);
+        }
+        for key in named.keys.iter().filter(|_| counts.children > 0) {
+            let started = child_by_key(&mut self.statements, row, key)?;
+            loaded.children.extend(started.map(|started| started.child));
+        }
+        if let Some(key) = named.same_key.as_ref().filter(|_| counts.signals.received > 0) {
+            let stored = signal_by_key(self.connection, row, key)?;
+            loaded.same_key = stored.map(|stored| stored.signal);
+        }
+        if counts.signals.pending > 0 && named.needs_signals(subject) {
+            loaded.signals = pending(self.connection, row)?;
+        }
+        if let Some(slice) = named.slice_of(subject) {
+            loaded.live = live_children(self.connection, row, slice)?;
+            loaded.has_more_live = loaded.live.len() > SLICE_MAX;
+            loaded.live.truncate(SLICE_MAX);
+        }
+        Ok(loaded)
+    }
+}
+
+fn checkpoint_by_key(
+    statements: &mut Statements<'_>,
+    row: i64,
+    key: &Name,
+) -> Read<Option<Checkpoint>> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         select(&checkpoint_without_result(), "checkpoints c WHERE c.task = ?1 AND c.key = ?2")
     });
-    connection
-        .prepare_cached(&SQL)?
+    statements
+        .get(BatchStatement::CheckpointByKey, &SQL)?
         .query_row((row, key.as_str()), |row| run_columns::checkpoint(&mut Columns::of(row)))
         .optional()
 }
 
 pub(super) fn child_by_key(
-    connection: &Connection,
+    statements: &mut Statements<'_>,
     row: i64,
     key: &Name,
 ) -> Read<Option<StoredChild>> {
     static SQL: LazyLock<String> =
         LazyLock::new(|| select(CHILD, "children k WHERE k.task = ?1 AND k.key = ?2"));
-    connection
-        .prepare_cached(&SQL)?
+    statements
+        .get(BatchStatement::ChildByKey, &SQL)?
         .query_row((row, key.as_str()), |row| run_columns::child(&mut Columns::of(row)))
         .optional()
 }

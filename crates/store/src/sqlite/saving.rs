@@ -161,7 +161,7 @@ impl Work<'_> {
             }
             match known.inline_history.try_append(id, SUBMISSION, entry) {
                 Appended::Inline => {}
-                Appended::NoRoom => writes::entry(self.connection, known.row, entry)?,
+                Appended::NoRoom => writes::entry(&mut self.statements, known.row, entry)?,
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The prepared statements of every lifecycle, each looked up once per batch.
+//! The prepared statements of every lifecycle and of every step of a durable run, each looked up once per batch.
 //!
 //! The library finds a prepared statement by its text, which costs as much as a search in a table.
 
@@ -14,9 +14,15 @@ pub(super) enum BatchStatement {
     Done,
     Attempt,
     Ready,
+    Entry,
+    Checkpoint,
+    CheckpointByKey,
+    Child,
+    ChildByKey,
+    ChildEnded,
 }
 
-const COUNT: usize = BatchStatement::Ready as usize + 1;
+const COUNT: usize = BatchStatement::ChildEnded as usize + 1;
 
 pub(super) struct Statements<'c> {
     connection: &'c Connection,

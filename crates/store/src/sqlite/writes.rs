@@ -221,10 +221,9 @@ pub(super) fn attempt(
     cells.execute().map(drop)
 }
 
-pub(super) fn entry(connection: &Connection, row: i64, entry: &Entry) -> Written<()> {
+pub(super) fn entry(statements: &mut Statements<'_>, row: i64, entry: &Entry) -> Written<()> {
     static SQL: LazyLock<String> = LazyLock::new(|| insert(&HISTORY));
-    let mut statement = connection.prepare_cached(&SQL)?;
-    let mut cells = Binding::of(&mut statement, HISTORY.written);
+    let mut cells = Binding::of(statements.get(BatchStatement::Entry, &SQL)?, HISTORY.written);
     TaskRow::write(&mut cells, row);
     HistoryEntry::write(&mut cells, &digest_payloads(entry));
     cells.execute().map(drop)

@@ -29,7 +29,7 @@ impl PostgresBatch<'_> {
         let setting = self.scopes.add(scopes.chain(run_reads.scopes()));
         let keys = Arc::new(Keys::of(wanted.iter()));
         let is_clock_ours = self.writer.shared.clock.injected().is_none();
-        let asked = keys.clone();
+        let (asked, shared) = (keys.clone(), self.writer.shared.clone());
         let work = move |client| async move {
             let clock = async {
                 if is_clock_ours { reads::clock(&client).await.map(Some) } else { Ok(None) }
@@ -44,7 +44,7 @@ impl PostgresBatch<'_> {
             );
             set?;
             let mut locked = locked?;
-            reads::complete_waits(&client, &mut locked).await?;
+            reads::complete_waits(&client, &mut locked, &shared.long_waits).await?;
             Ok((locked, taken?, runs?, clock?))
         };
         let (locked, taken, runs, clock) = self.transaction().run("loading tasks", work).await?;

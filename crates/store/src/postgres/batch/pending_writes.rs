@@ -237,7 +237,7 @@ pub(in crate::postgres) struct LockedRow {
 impl LockedRow {
     pub(in crate::postgres) fn of(row: &LiveRow) -> Self {
         let lease = row.task.lease().map(|lease| lease.id);
-        let has_long_wait = row.lacks_items() || long_wait(&row.task).is_some();
+        let has_long_wait = row.incomplete_wait().is_some() || long_wait(&row.task).is_some();
         let run = row.task.run.is_some().then(|| Box::new(Subject::Live(row.task.clone())));
         let (alarm_at, inline_history) = (row.alarm_at, row.inline_history.clone());
         Self { alarm_at, inline_history, lease, has_long_wait, run }
