@@ -10,7 +10,7 @@ use edge::digests;
 use serde::Serialize;
 use store::{Resources, Spec};
 use verdict::request::{Caller, Outcome, Report};
-use verdict::{Fault, Name, Policy, Scope, Span, Text, Time};
+use verdict::{Digest, Fault, Name, Policy, Scope, Span, Text, Time};
 use wire::requests::{Completed, Metrics, ReportedError, SubmitRun};
 use wire::{Check, FieldError, TraceContext, limits};
 
@@ -86,11 +86,22 @@ pub fn signal(
 /// Translates a run that was validated when it was parsed. `key` is the idempotency key, from a header or a member.
 pub(crate) fn checked_submission(
     scope: &Scope,
-    mut run: SubmitRun,
+    run: SubmitRun,
     key: Option<String>,
     defaults: &SubmitDefaults,
 ) -> Submission {
     let fingerprint = digests::submission(&run);
+    known_submission(scope, run, key, fingerprint, defaults)
+}
+
+/// The same with a digest that the caller has already.
+fn known_submission(
+    scope: &Scope,
+    mut run: SubmitRun,
+    key: Option<String>,
+    fingerprint: Digest,
+    defaults: &SubmitDefaults,
+) -> Submission {
     defaults.fill(&mut run);
     let policy = policy(&run);
     let SubmitRun {

@@ -39,7 +39,7 @@ impl Canonical {
         self.text.extend_from_slice(b"\":");
     }
 
-    /// Adds text, an integer or null: their usual spelling is the canonical one.
+    /// Adds text, an integer, null, or a list of them: their usual spelling is the canonical one.
     pub fn scalar(&mut self, name: &str, value: &impl Serialize) {
         self.name(name);
         serde_json::to_writer(&mut self.text, value).expect("a scalar can be written");

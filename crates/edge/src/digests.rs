@@ -4,6 +4,7 @@
 //! and a client over HTTP agree: a run that one submitted under an idempotency key is found by the
 //! other. A store keeps the digests for longer than a program runs, so their content never changes.
 
+use serde::Serialize;
 use verdict::{Digest, TaskId};
 use wire::requests::{
     CheckpointCall, ChildRun, Completed, SendSignal, StepRecord, SubmitRun, WaitFor,
@@ -78,16 +79,37 @@ pub fn retry(of: TaskId) -> Digest {
     said.digest()
 }
 
+/// The digests of the steps and children of one call: what their keys mean, and part of the digest of the call itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ItemDigests {
+    pub steps: Vec<Digest>,
+    pub children: Vec<Digest>,
+}
+
+impl ItemDigests {
+    pub fn of(steps: &[StepRecord], children: &[ChildRun]) -> Self {
+        Self {
+            steps: steps.iter().map(step).collect(),
+            children: children.iter().map(child).collect(),
+        }
+    }
+}
+
 /// The digest of a report: outcome, output, error and partial progress; not times, not metrics
 /// (R-5).
 ///
 /// Steps and children that ride along are part of it. A report without any has the digest that it always had.
 pub fn report(completed: &Completed) -> Digest {
+    last_call(completed, &ItemDigests::of(&completed.steps, &completed.children))
+}
+
+/// [`report`], with the digests of the steps and children that ride along.
+pub fn last_call(completed: &Completed, items: &ItemDigests) -> Digest {
     let mut said = Canonical::object();
     if !completed.children.is_empty() {
-        said.value("children", &children(&completed.children));
+        said.scalar("children", &children(&completed.children, items));
     }
-    said.value("error", &completed.error);
+    error(&mut said, completed.error.as_ref());
     said.scalar("outcome", &completed.outcome);
     said.json("output", completed.output.as_ref().unwrap_or(&wire::Json::null()));
     said.json(
@@ -95,13 +117,21 @@ pub fn report(completed: &Completed) -> Digest {
         completed.partial_progress.as_ref().unwrap_or(&wire::Json::null()),
     );
     if !completed.steps.is_empty() {
-        said.value("steps", &steps(&completed.steps));
+        said.scalar("steps", &steps(&completed.steps, items));
     }
     said.digest()
 }
 
-/// The digest of a checkpoint call: what it does, not who sends it.
-pub fn checkpoint(call: &CheckpointCall) -> Digest {
+/// An error is rare, and its members are not in the order of their names.
+fn error(said: &mut Canonical, error: Option<&impl Serialize>) {
+    match error {
+        Some(error) => said.value("error", error),
+        None => said.scalar("error", &()),
+    }
+}
+
+/// The digest of a checkpoint call: what it does, not who sends it. `items` are those of its steps and children.
+pub fn checkpoint(call: &CheckpointCall, items: &ItemDigests) -> Digest {
     let CheckpointCall {
         attempt: _,
         worker_id: _,
@@ -112,27 +142,41 @@ pub fn checkpoint(call: &CheckpointCall) -> Digest {
         effects: _,
     } = call;
     let mut said = Canonical::object();
-    said.value("children", &children(wanted));
-    said.value("diverged", diverged);
-    said.value("steps", &steps(done));
-    said.value("wait", &awaited.as_ref().map(|awaited| (&awaited.key, wait(awaited).to_string())));
+    said.scalar("children", &children(wanted, items));
+    match diverged {
+        Some(diverged) => said.value("diverged", diverged),
+        None => said.scalar("diverged", &()),
+    }
+    said.scalar("steps", &steps(done, items));
+    said.scalar("wait", &awaited.as_ref().map(|awaited| (&awaited.key, wait(awaited).to_string())));
     said.digest()
 }
 
-fn steps(steps: &[StepRecord]) -> Vec<(&str, String)> {
-    steps.iter().map(|done| (done.key.as_str(), step(done).to_string())).collect()
+fn steps<'a>(steps: &'a [StepRecord], items: &ItemDigests) -> Vec<(&'a str, String)> {
+    let named = |(done, digest): (&'a StepRecord, &Digest)| (done.key.as_str(), digest.to_string());
+    steps.iter().zip(&items.steps).map(named).collect()
 }
 
-fn children(children: &[ChildRun]) -> Vec<(&str, bool, String)> {
-    let digest = |it: &ChildRun| child(it).to_string();
-    children.iter().map(|it| (it.key.as_str(), it.detached, digest(it))).collect()
+fn children<'a>(children: &'a [ChildRun], items: &ItemDigests) -> Vec<(&'a str, bool, String)> {
+    let named = |(wanted, digest): (&'a ChildRun, &Digest)| {
+        (wanted.key.as_str(), wanted.detached, digest.to_string())
+    };
+    children.iter().zip(&items.children).map(named).collect()
 }
 
 /// The digest of a step: its outcome and its input. What it used is no part of what it means.
 pub fn step(step: &StepRecord) -> Digest {
-    let StepRecord { key: _, outcome, result, error, input_digest, spend: _, savepoint } = step;
+    let StepRecord {
+        key: _,
+        outcome,
+        result,
+        error: said_error,
+        input_digest,
+        spend: _,
+        savepoint,
+    } = step;
     let mut said = Canonical::object();
-    said.value("error", error);
+    error(&mut said, said_error.as_ref());
     said.scalar("inputDigest", input_digest);
     said.scalar("outcome", outcome);
     said.json("result", result.as_ref().unwrap_or(&wire::Json::null()));
@@ -257,5 +301,44 @@ mod tests {
         apart.sort();
         apart.dedup();
         assert_eq!(apart.len(), said.len() - 1);
+    }
+
+    fn digest_of(tree: &serde_json::Value) -> Digest {
+        Digest::from_bytes(Sha256::digest(serde_json_canonicalizer::to_vec(tree).unwrap()).into())
+    }
+
+    #[test]
+    fn a_call_and_its_steps_are_compared_by_the_canonical_form_of_what_counts() {
+        // A store keeps these digests with its checkpoints, for longer than a program runs.
+        let texts = [
+            r##"{"attempt":1,"workerId":"w","steps":[{"key":"a/b#1","outcome":"SUCCEEDED","result":{"b":1.0, "a":2}},
+                {"key":"c","outcome":"FAILED","error":{"category":"TIMEOUT","message":"é\n"},"savepoint":true}]}"##,
+            r#"{"attempt":1,"workerId":"w","children":[{"key":"k","kind":"x","queue":"q","detached":true}],
+                "wait":{"key":"w","mode":"all","for":[{"key":"k","signal":"s"}]}}"#,
+            r#"{"attempt":2,"workerId":"w","diverged":{"branch":"","index":3,"recorded":"a","actual":"b"}}"#,
+        ];
+        for text in texts {
+            let call: CheckpointCall = wire::parse(text.as_bytes()).unwrap();
+            let items = ItemDigests::of(&call.steps, &call.children);
+            let of_step = |(done, digest): (&StepRecord, &Digest)| {
+                let tree = json!({
+                    "error": done.error, "inputDigest": done.input_digest, "outcome": done.outcome,
+                    "result": done.result, "savepoint": done.savepoint,
+                });
+                assert_eq!(*digest, digest_of(&tree), "{text}");
+                json!([done.key, digest.to_string()])
+            };
+            let of_child = |(wanted, digest): (&ChildRun, &Digest)| {
+                json!([wanted.key, wanted.detached, digest.to_string()])
+            };
+            let steps: Vec<_> = call.steps.iter().zip(&items.steps).map(of_step).collect();
+            let children: Vec<_> =
+                call.children.iter().zip(&items.children).map(of_child).collect();
+            let awaited = call.wait.as_ref().map(|it| json!([it.key, wait(it).to_string()]));
+            let tree = json!({
+                "children": children, "diverged": call.diverged, "steps": steps, "wait": awaited,
+            });
+            assert_eq!(checkpoint(&call, &items), digest_of(&tree), "{text}");
+        }
     }
 }

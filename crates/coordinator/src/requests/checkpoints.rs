@@ -1,6 +1,6 @@
 //! Translates what workers of durable runs send, and signals. See [`super`] for the rules of translation.
 
-use edge::digests;
+use edge::digests::{self, ItemDigests};
 use store::TaskKey;
 use verdict::request::{Caller, Submit};
 use verdict::run::{
@@ -13,7 +13,7 @@ use wire::requests::{
     AwaitedItem, ChildRun, Completed, Diverged, SendSignal, StepError, StepRecord, WaitFor,
 };
 
-use super::{checked_outcome, checked_submission, claims, instant, raw, reported_category};
+use super::{checked_outcome, claims, instant, known_submission, raw, reported_category};
 use crate::item::{Item, Submission};
 use crate::submit_defaults::SubmitDefaults;
 
@@ -42,7 +42,8 @@ pub(crate) fn checked_checkpoint(
     call: wire::requests::CheckpointCall,
     defaults: &SubmitDefaults,
 ) -> Result<CheckpointRequest, FieldError> {
-    let digest = digests::checkpoint(&call);
+    let items = ItemDigests::of(&call.steps, &call.children);
+    let digest = digests::checkpoint(&call, &items);
     let wire::requests::CheckpointCall {
         attempt: _,
         worker_id: _,
@@ -57,8 +58,9 @@ pub(crate) fn checked_checkpoint(
         (None, Some(diverged)) => Then::Diverged(divergence(diverged)),
         (None, None) => Then::Continue,
     };
-    let (children, submissions) = children(scope, wanted, defaults);
-    let call = CheckpointCall { caller, digest, steps: steps(done)?, children, then };
+    let (children, submissions) = children(scope, wanted, &items.children, defaults);
+    let steps = steps(done, &items.steps)?;
+    let call = CheckpointCall { caller, digest, steps, children, then };
     Ok(CheckpointRequest { call, children: submissions })
 }
 
@@ -69,13 +71,15 @@ pub(crate) fn checked_last_call(
     mut completed: Completed,
     defaults: &SubmitDefaults,
 ) -> Result<CheckpointRequest, FieldError> {
-    let digest = digests::report(&completed);
+    let items = ItemDigests::of(&completed.steps, &completed.children);
+    let digest = digests::last_call(&completed, &items);
     let claims = claims(&completed);
     let done = std::mem::take(&mut completed.steps);
     let wanted = std::mem::take(&mut completed.children);
     let then = Then::Report { outcome: checked_outcome(completed)?, claims };
-    let (children, submissions) = children(scope, wanted, defaults);
-    let call = CheckpointCall { caller, digest, steps: steps(done)?, children, then };
+    let (children, submissions) = children(scope, wanted, &items.children, defaults);
+    let steps = steps(done, &items.steps)?;
+    let call = CheckpointCall { caller, digest, steps, children, then };
     Ok(CheckpointRequest { call, children: submissions })
 }
 
@@ -87,13 +91,13 @@ pub(crate) fn checked_signal(signal: SendSignal, key: Option<String>) -> SignalC
     SignalCall { name: name.into(), key: key.map(Name::from), payload, digest }
 }
 
-fn steps(steps: Vec<StepRecord>) -> Result<Vec<StepCall>, FieldError> {
+fn steps(steps: Vec<StepRecord>, digests: &[Digest]) -> Result<Vec<StepCall>, FieldError> {
     let at = |index: usize| move |fault: FieldError| fault.under(&format!("steps[{index}]"));
-    steps.into_iter().enumerate().map(|(n, done)| step(done).map_err(at(n))).collect()
+    let steps = steps.into_iter().zip(digests).enumerate();
+    steps.map(|(n, (done, digest))| step(done, *digest).map_err(at(n))).collect()
 }
 
-fn step(done: StepRecord) -> Result<StepCall, FieldError> {
-    let digest = digests::step(&done);
+fn step(done: StepRecord, digest: Digest) -> Result<StepCall, FieldError> {
     let StepRecord { key, outcome, result, error, input_digest, spend, savepoint } = done;
     let outcome = match outcome {
         wire::StepOutcome::Succeeded => StepOutcome::Succeeded { result: result.as_ref().map(raw) },
@@ -127,17 +131,22 @@ fn spent(spend: wire::requests::Spend) -> Spend {
 fn children(
     scope: &Scope,
     wanted: Vec<ChildRun>,
+    digests: &[Digest],
     defaults: &SubmitDefaults,
 ) -> (Vec<ChildCall>, Vec<Submission>) {
-    wanted.into_iter().map(|wanted| child(scope, wanted, defaults)).unzip()
+    let wanted = wanted.into_iter().zip(digests);
+    wanted.map(|(wanted, digest)| child(scope, wanted, *digest, defaults)).unzip()
 }
 
 /// A child without an id, which it gets when the call is decided.
-fn child(scope: &Scope, wanted: ChildRun, defaults: &SubmitDefaults) -> (ChildCall, Submission) {
-    let (key, is_detached) = (Name::from(wanted.key.clone()), wanted.detached);
-    let fingerprint = digests::child(&wanted);
-    let mut submission = checked_submission(scope, wanted.into_run(), None, defaults);
-    submission.spec.fingerprint = fingerprint;
+fn child(
+    scope: &Scope,
+    wanted: ChildRun,
+    fingerprint: Digest,
+    defaults: &SubmitDefaults,
+) -> (ChildCall, Submission) {
+    let (key, is_detached) = (Name::from(wanted.key.as_str()), wanted.detached);
+    let submission = known_submission(scope, wanted.into_run(), None, fingerprint, defaults);
     let submit = Submit {
         id: TaskId::from_u128(0),
         scope: scope.clone(),
