@@ -133,8 +133,7 @@ impl WorkingSet {
         let Request::Run(request) = request else { return None };
         let RunRequest::Checkpoint(call) = &**request else { return None };
         let first = &call.steps.first()?.key;
-        let mut checkpoints = self.records.get(key)?.checkpoints();
-        checkpoints.find(|checkpoint| checkpoint.key == *first).map(|checkpoint| checkpoint.at)
+        self.records.get(key)?.checkpoint(first).map(|checkpoint| checkpoint.at)
     }
 
     /// Adds a task that the store selected. If the batch already decided about it, the newer state
