@@ -66,7 +66,8 @@ pub(crate) async fn drain(
     Ok(Measurement { rss_mib: monitored.rss_mib(), ..drained })
 }
 
-async fn all(mut callers: Loops) -> Result<(), BenchError> {
+/// Waits for all callers to end.
+pub(crate) async fn all(mut callers: Loops) -> Result<(), BenchError> {
     while let Some(ended) = callers.join_next().await {
         ended.map_err(|panic| BenchError::Engine(panic.to_string()))??;
     }

@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 
 use crate::error::BenchError;
 use crate::load::{Loops, Tally};
-use crate::load_client::{LoadClient, LoadTarget, WORKER};
+use crate::load_client::{LoadClient, LoadTarget};
 use crate::measurement::{Measurement, Mode};
 use crate::plan::Options;
-use crate::remote::{Leased, Remote, RemoteClient};
+use crate::remote::{Leased, Remote, RemoteClient, body_of};
 use crate::server::Servers;
 use crate::store_factory::StoreFactory;
 
@@ -165,8 +165,6 @@ async fn checkpoint(
         state: String,
     }
     let path = format!("/v1/tasks/{}/checkpoints", leased.task_id);
-    let attempt = leased.attempt;
-    let body = format!(r#"{{"attempt":{attempt},"workerId":"{WORKER}",{call}}}"#);
-    let answer = client.connection.post(&path, &leased.task_token, &body).await?;
+    let answer = client.connection.post(&path, &leased.task_token, &body_of(leased, call)).await?;
     Ok(serde_json::from_slice::<Acknowledged>(answer)?.state == "waiting")
 }

@@ -124,7 +124,7 @@ impl RemoteClient {
         step: usize,
     ) -> Result<(), BenchError> {
         let path = format!("/v1/tasks/{}/checkpoints", leased.task_id);
-        let body = format!("{{{}}}", checkpoint(leased, step));
+        let body = body_of(leased, &steps(step));
         self.connection.post(&path, &leased.task_token, &body).await.map(drop)
     }
 
@@ -134,7 +134,16 @@ impl RemoteClient {
         leased: &[Leased],
         step: usize,
     ) -> Result<(), BenchError> {
-        let calls = leased.iter().map(|leased| item(leased, &checkpoint(leased, step)));
+        self.checkpoint_all(leased, &steps(step)).await
+    }
+
+    /// Makes the same call for each run.
+    pub(crate) async fn checkpoint_all(
+        &mut self,
+        leased: &[Leased],
+        call: &str,
+    ) -> Result<(), BenchError> {
+        let calls = leased.iter().map(|leased| item(leased, &checkpoint(leased, call)));
         let calls = calls.collect::<Vec<String>>().join(",");
         let body = format!(r#"{{"checkpoints":[{calls}]}}"#);
         check_items(self.connection.post("/v1/checkpoints", &self.remote.key, &body).await?)
@@ -176,9 +185,18 @@ fn report(leased: &Leased, steps: usize) -> String {
     )
 }
 
-fn checkpoint(leased: &Leased, step: usize) -> String {
-    let (attempt, record) = (leased.attempt, record(step));
-    format!(r#""attempt":{attempt},"workerId":"{WORKER}","steps":[{record}]"#)
+/// The body of a call of one run.
+pub(crate) fn body_of(leased: &Leased, call: &str) -> String {
+    format!("{{{}}}", checkpoint(leased, call))
+}
+
+fn checkpoint(leased: &Leased, call: &str) -> String {
+    let attempt = leased.attempt;
+    format!(r#""attempt":{attempt},"workerId":"{WORKER}",{call}"#)
+}
+
+fn steps(step: usize) -> String {
+    format!(r#""steps":[{}]"#, record(step))
 }
 
 /// The result of a step: a small object.

@@ -1,4 +1,4 @@
-//! Durable runs: many steps in a row, and many children of one parent.
+//! Durable runs: many steps in a row, many children of one parent, many runs asleep, and one run with very many steps.
 //!
 //! A run of `steps:5` is submitted, leased, records four steps with a call each, and sends the fifth with its report:
 //! six acknowledged calls. `fanout:10000` is one parent that starts so many children, waits for all of them, and ends;
@@ -19,7 +19,7 @@ use crate::plan::{COMPARABLE, Options, PROMISED, Target, median_row, row_of, ser
 use crate::remote::Remote;
 use crate::server::Servers;
 use crate::store_factory::StoreFactory;
-use crate::{fanout, sdk, tails};
+use crate::{fanout, savepoints, sdk, sleepers, tails};
 
 /// The row of a single step.
 const ONE_MORE: &str = "one more step";
@@ -33,24 +33,36 @@ const STEPS_MAX: usize = 1_000;
 /// The most children: as many as one parent may have.
 const CHILDREN_MAX: usize = 10_000;
 
+/// The most runs asleep and the most steps of one run that have goals.
+const MANY: usize = 1_000_000;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// So many steps, one after the other.
     Steps(usize),
     /// One parent with so many children.
     Fanout(usize),
+    /// So many runs that wait for a time far ahead.
+    Sleepers(usize),
+    /// One run with so many steps, and savepoints among them.
+    Savepoints(usize),
 }
 
 impl FromStr for Shape {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let strange = || "a shape is steps:COUNT or fanout:COUNT, such as steps:5".to_owned();
+        let strange = || {
+            "a shape is steps:COUNT, fanout:COUNT, sleepers:COUNT or savepoints:COUNT, such as steps:5"
+                .to_owned()
+        };
         let (name, count) = text.split_once(':').ok_or_else(strange)?;
         let count: usize = count.parse().map_err(|_| strange())?;
         let (max, shape) = match name {
             "steps" => (STEPS_MAX, Shape::Steps(count)),
             "fanout" => (CHILDREN_MAX, Shape::Fanout(count)),
+            "sleepers" => (MANY, Shape::Sleepers(count)),
+            "savepoints" => (MANY, Shape::Savepoints(count)),
             _ => return Err(strange()),
         };
         match (1..=max).contains(&count) {
@@ -69,6 +81,8 @@ pub(crate) async fn measure(
     match shape {
         Shape::Steps(steps) => measure_steps(options, stores, steps, progress).await,
         Shape::Fanout(children) => fanout::measure(options, stores, children, progress).await,
+        Shape::Sleepers(runs) => sleepers::measure(options, stores, runs, progress).await,
+        Shape::Savepoints(steps) => savepoints::measure(options, stores, steps, progress).await,
     }
 }
 
@@ -140,7 +154,8 @@ async fn steps_in_turn(remote: &Remote, span: Duration) -> Result<Vec<u64>, Benc
 
 /// The goals of durable runs, for the shapes that have some.
 pub(crate) fn goals(rows: &[Measurement]) -> Vec<Goal> {
-    [step_goals(rows), step_latency_goal(rows), fanout_goals(rows)].concat()
+    let of_many = [sleepers::goals(rows), savepoints::goals(rows)].concat();
+    [step_goals(rows), step_latency_goal(rows), fanout_goals(rows), of_many].concat()
 }
 
 fn find<'a>(rows: &'a [Measurement], name: &str, mode: Option<Mode>) -> Option<&'a Measurement> {
@@ -205,7 +220,18 @@ mod tests {
     fn a_shape_has_a_name_and_a_count_within_bounds() {
         assert_eq!("steps:5".parse(), Ok(Shape::Steps(5)));
         assert_eq!("fanout:10000".parse(), Ok(Shape::Fanout(10_000)));
-        for bad in ["steps", "steps:0", "steps:x", "fanout:10001", "tree:3", "steps:-1", ""] {
+        assert_eq!("sleepers:1000000".parse(), Ok(Shape::Sleepers(1_000_000)));
+        assert_eq!("savepoints:1".parse(), Ok(Shape::Savepoints(1)));
+        for bad in [
+            "steps",
+            "steps:0",
+            "steps:x",
+            "fanout:10001",
+            "sleepers:1000001",
+            "tree:3",
+            "steps:-1",
+            "",
+        ] {
             let refused = bad.parse::<Shape>().unwrap_err();
             assert!(refused.contains("steps") || refused.contains("between"), "{bad}: {refused}");
         }

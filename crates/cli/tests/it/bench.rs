@@ -64,6 +64,15 @@ fn durable_runs_are_measured_beside_plain_tasks() {
     let fanout = measure("fanout:600");
     let names = fanout.as_array().unwrap().iter().map(|row| &row["name"]).collect::<Vec<_>>();
     assert_eq!(names, ["600 plain tasks", "600 children, joined"]);
+    let savepoints = measure("savepoints:400");
+    let rows = savepoints.as_array().unwrap();
+    assert_eq!(rows.last().unwrap()["name"], "400 steps with savepoints, resumed");
+    let sleepers = measure("sleepers:2000");
+    let rows = sleepers.as_array().unwrap();
+    assert_eq!(rows[0]["name"], "nothing asleep, per second");
+    let asleep = rows.last().unwrap();
+    assert!(asleep["name"].as_str().unwrap().ends_with("runs asleep, per second"), "{asleep}");
+    assert!(asleep["cpuMicrosPerLifecycle"].is_number(), "{asleep}");
 }
 
 #[test]
