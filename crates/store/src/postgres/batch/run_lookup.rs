@@ -21,26 +21,30 @@ impl PostgresBatch<'_> {
     /// What to read from the tables for these requests.
     pub(super) fn run_reads(&self, lookups: &[RunLookup]) -> RunReads {
         let mut reads = RunReads::default();
-        for lookup in lookups.iter().filter(|lookup| !self.excluded.contains(&lookup.task.id)) {
-            self.add_reads(&mut reads, lookup);
+        for of_task in lookups.chunk_by(is_of_same_task) {
+            if of_task.iter().any(|lookup| !self.excluded.contains(&lookup.task.id)) {
+                self.add_reads(&mut reads, of_task);
+            }
         }
         reads
     }
 
-    fn add_reads(&self, reads: &mut RunReads, lookup: &RunLookup) {
-        let RunLookup { task, named: Named { keys, signals, same_key, .. } } = lookup;
-        keys.iter().for_each(|key| reads.add_key(task, key));
+    /// What to read for requests about one task.
+    fn add_reads(&self, reads: &mut RunReads, of_task: &[RunLookup]) {
+        let Some(RunLookup { task, .. }) = of_task.first() else { return };
         let pending = self.pending_of(task);
         let rows = pending.map(PendingTask::run_rows).unwrap_or_default();
         // A child that ended in this batch is read again, so that its end can be added to it.
         rows.ended.iter().for_each(|child| reads.add_key(task, child.key));
-        if *signals != SignalNeed::Never {
+        if of_task.iter().any(|lookup| lookup.named.signals != SignalNeed::Never) {
             reads.add_signals(task);
         }
-        if let Some(key) = same_key {
-            reads.add_signal_key(task, key);
+        for Named { keys, same_key, .. } in of_task.iter().map(|lookup| &lookup.named) {
+            keys.iter().for_each(|key| reads.add_key(task, key));
+            same_key.iter().for_each(|key| reads.add_signal_key(task, key));
         }
-        if let Some(slice) = lookup.named.slice_of(self.subject_of(task)) {
+        let subject = self.subject_of(task);
+        if let Some(slice) = of_task.iter().find_map(|lookup| lookup.named.slice_of(subject)) {
             // One more shows whether there are more, and some may have ended in this batch.
             reads.add_slice(task, slice.after.as_ref(), SLICE_MAX + 1 + rows.ended.len());
         }
@@ -68,17 +72,18 @@ impl PostgresBatch<'_> {
         found: &FoundRuns,
         locked_out: &HashSet<TaskId>,
     ) -> Vec<Loaded> {
-        let load = |lookup: &RunLookup| {
-            let id = lookup.task.id;
-            if locked_out.contains(&id) || self.excluded.contains(&id) {
-                return Loaded::default();
+        let load = |of_task: &[RunLookup]| -> Vec<Loaded> {
+            let task = &of_task[0].task;
+            if locked_out.contains(&task.id) || self.excluded.contains(&task.id) {
+                return vec![Loaded::default(); of_task.len()];
             }
-            let records = self.records_of(&lookup.task, found.get(&id));
-            let subject = self.subject_of(&lookup.task);
+            let records = self.records_of(task, found.get(&task.id));
+            let subject = self.subject_of(task);
             // The tables are read without results, which no rule reads.
-            records.load_named(subject, &lookup.named, SLICE_MAX).without_results()
+            let named = of_task.iter().map(|lookup| &lookup.named);
+            named.map(|it| records.load_named(subject, it, SLICE_MAX).without_results()).collect()
         };
-        lookups.iter().map(load).collect()
+        lookups.chunk_by(is_of_same_task).flat_map(load).collect()
     }
 
     fn records_of(&self, task: &TaskKey, found: Option<&FoundRecords>) -> Records {
@@ -114,4 +119,9 @@ impl PostgresBatch<'_> {
         let pending = self.pending.get(task.id);
         pending.filter(|pending| pending.subject.scope() == Some(&task.scope))
     }
+}
+
+/// Messages to one task come one after the other, by the hundred. What they share is read and put together once.
+fn is_of_same_task(one: &RunLookup, next: &RunLookup) -> bool {
+    one.task == next.task
 }
