@@ -1,13 +1,14 @@
-//! What the rules added to a call of a durable run: [`super::delta`] for steps and children, which a call may have by the
-//! hundred and which its events repeat.
+//! What the rules added to a request about a durable run: [`super::delta`] for steps and children, which a call may have
+//! by the hundred, and for the ends of children, which a parent may have by the thousand. Their events repeat the request.
 
 use serde::{Deserialize, Serialize};
 use verdict::run::{
-    Checkpoint, CheckpointCall, ChildCall, Recorded, RunEvent, RunRequest, StepCall,
+    Body, Checkpoint, CheckpointCall, ChildCall, ChildEnd, Message, Recorded, RunEvent, RunRequest,
+    StepCall,
 };
-use verdict::{Event, Request, Time};
+use verdict::{Digest, Event, Request, Time};
 
-use super::scalars::as_number;
+use super::scalars::{as_number, as_text};
 
 #[derive(Serialize, Deserialize)]
 pub(super) enum RunDelta {
@@ -22,48 +23,66 @@ pub(super) enum RunDelta {
     /// The child in this place of the call was recorded.
     #[serde(rename = "spawned_as_asked")]
     Spawned { place: usize },
+    /// The end of a child was recorded as its message says.
+    #[serde(rename = "child_ended_as_told")]
+    ChildEnded {
+        number: u32,
+        #[serde(with = "as_text")]
+        digest: Digest,
+        #[serde(with = "as_number")]
+        at: Time,
+    },
 }
 
-/// `None` for an event that says anything else than its call.
+/// `None` for an event that says anything else than its request.
 pub(super) fn delta_of(request: &Request, event: &Event) -> Option<RunDelta> {
-    let (call, Event::Run(event)) = (call_of(request)?, event) else { return None };
-    match &**event {
-        RunEvent::Checkpointed(checkpoint) => {
+    let (Request::Run(request), Event::Run(event)) = (request, event) else { return None };
+    match (&**request, &**event) {
+        (RunRequest::Checkpoint(call), RunEvent::Checkpointed(checkpoint)) => {
             let place = call.steps.iter().position(|step| step.key == checkpoint.key)?;
             let Checkpoint { number, at, .. } = **checkpoint;
             let derived = recorded(call, &call.steps[place], number, at);
             (derived == **checkpoint).then_some(RunDelta::Stepped { place, number, at })
         }
-        RunEvent::ChildSpawned(child) => {
+        (RunRequest::Checkpoint(call), RunEvent::ChildSpawned(child)) => {
             // A call has up to 500 children. Their ids are short, and only one child is compared as a whole.
             let is_it = |asked: &ChildCall| asked.submit.id == child.submit.id;
             let place = call.children.iter().position(is_it)?;
             (call.children[place] == **child).then_some(RunDelta::Spawned { place })
+        }
+        (RunRequest::Message(message), RunEvent::Checkpointed(checkpoint)) => {
+            let Checkpoint { number, digest, at, .. } = **checkpoint;
+            let derived = ended(message, number, digest, at)?;
+            (derived == **checkpoint).then_some(RunDelta::ChildEnded { number, digest, at })
         }
         _ => None,
     }
 }
 
 pub(super) fn rebuild(request: &Request, delta: &RunDelta) -> Option<Event> {
-    let call = call_of(request)?;
-    let event = match delta {
-        RunDelta::Stepped { place, number, at } => {
+    let Request::Run(request) = request else { return None };
+    let event = match (&**request, delta) {
+        (RunRequest::Checkpoint(call), RunDelta::Stepped { place, number, at }) => {
             let checkpoint = recorded(call, call.steps.get(*place)?, *number, *at);
             RunEvent::Checkpointed(Box::new(checkpoint))
         }
-        RunDelta::Spawned { place } => {
+        (RunRequest::Checkpoint(call), RunDelta::Spawned { place }) => {
             RunEvent::ChildSpawned(Box::new(call.children.get(*place)?.clone()))
         }
+        (RunRequest::Message(message), RunDelta::ChildEnded { number, digest, at }) => {
+            RunEvent::Checkpointed(Box::new(ended(message, *number, *digest, *at)?))
+        }
+        _ => return None,
     };
     Some(Event::Run(Box::new(event)))
 }
 
-fn call_of(request: &Request) -> Option<&CheckpointCall> {
-    let Request::Run(request) = request else { return None };
-    match &**request {
-        RunRequest::Checkpoint(call) => Some(call),
-        RunRequest::Signal(_) | RunRequest::Message(_) | RunRequest::Resume => None,
-    }
+/// The checkpoint of a child's end. No worker recorded it.
+fn ended(message: &Message, number: u32, digest: Digest, at: Time) -> Option<Checkpoint> {
+    let Body::ChildEnded { key, state, record } = &message.body else { return None };
+    let end = ChildEnd { child: message.from, state: *state, record: *record };
+    let (key, recorded) = (key.clone(), Recorded::Child(end));
+    Some(Checkpoint { number, key, digest, attempt: 0, at, recorded })
 }
 
 fn recorded(call: &CheckpointCall, step: &StepCall, number: u32, at: Time) -> Checkpoint {

@@ -5,8 +5,8 @@ use store::codec::inline_history::InlineHistory;
 use verdict::event::Submitted;
 use verdict::request::{Caller, Outcome, Submit};
 use verdict::run::{
-    Body, Checkpoint, CheckpointCall, Lineage, Message, MessageNumber, Recorded, RunEvent,
-    RunRequest, Spend, Step, StepCall, StepOutcome, Then,
+    Body, Checkpoint, CheckpointCall, ChildEnd, Lineage, Message, MessageNumber, Recorded,
+    RunEvent, RunRequest, Spend, Step, StepCall, StepOutcome, Then,
 };
 use verdict::{
     AttemptOutcome, Category, ClosedAttempt, Digest, End, Event, Fault, Fence, Json, LeaseId, Next,
@@ -236,6 +236,43 @@ fn what_says_anything_else_than_its_call_is_not_packed() {
         let history = InlineHistory::of(TASK, &entry);
         assert_eq!(history.entries(TASK).unwrap(), std::slice::from_ref(&entry));
         assert_eq!(form(&history), DELTA, "{entry:?}");
+    }
+}
+
+/// The end of a child, as its parent records it.
+fn child_ended(change: impl FnOnce(&mut Checkpoint)) -> Entry {
+    let (key, record) = (verdict::Name::from("child#1"), digest("record"));
+    let body = Body::ChildEnded { key: key.clone(), state: State::Failed, record };
+    let (from, number) = (TaskId::from_u128(3), MessageNumber { entry: 4, index: 0 });
+    let message = Message { from, number, to: TASK, body };
+    let end = ChildEnd { child: from, state: State::Failed, record };
+    let mut checkpoint = Checkpoint {
+        number: 12,
+        key,
+        digest: digest("child"),
+        attempt: 0,
+        at: Time::from_millis(8),
+        recorded: Recorded::Child(end),
+    };
+    change(&mut checkpoint);
+    let advanced = Event::Run(Box::new(RunEvent::WaitAdvanced { missing: 3 }));
+    entry(RunRequest::Message(message), vec![recorded(checkpoint), advanced])
+}
+
+#[test]
+fn the_end_of_a_child_says_once_what_its_message_says() {
+    let length = |entry: &Entry| {
+        let history = InlineHistory::of(TASK, entry);
+        assert_eq!(history.entries(TASK).unwrap(), std::slice::from_ref(entry));
+        history.bytes().unwrap().len()
+    };
+    let told = length(&child_ended(|_| {}));
+    for other in [
+        child_ended(|checkpoint| checkpoint.attempt = 1),
+        child_ended(|checkpoint| checkpoint.key = "child#2".into()),
+        child_ended(|checkpoint| checkpoint.recorded = Recorded::Step(steps().remove(0).step)),
+    ] {
+        assert!(length(&other) > told, "{other:?}");
     }
 }
 
