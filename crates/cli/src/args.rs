@@ -78,7 +78,7 @@ impl GlobalArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a demo of less than a minute: a killed worker, retries, cancels
+    /// Run a demo of less than a minute: a killed worker, retries, cancels, a durable order
     Tour(tour::Arguments),
     /// Start a development server and save its address and key in the profile
     Dev(dev::Arguments),
@@ -137,4 +137,7 @@ pub(crate) enum Command {
     /// A worker for the tour that says what it was granted and answered
     #[command(hide = true)]
     TourWorker(tour::worker::Arguments),
+    /// A worker for the durable orders of the tour
+    #[command(hide = true)]
+    TourOrders(tour::order::Arguments),
 }

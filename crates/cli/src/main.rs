@@ -143,5 +143,6 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Prune(arguments) => retention::run(format, &arguments),
         Command::Config(_) => unreachable!("shown before there is a runtime"),
         Command::TourWorker(arguments) => tour::worker::run(connect()?, arguments).await,
+        Command::TourOrders(arguments) => tour::order::run(connect()?, arguments).await,
     }
 }

@@ -1,30 +1,46 @@
 //! `tenure tour`: demonstrates the guarantees in less than a minute, without questions.
 //!
+//! A chapter is one subject in full; without one, the tour shows the best of each.
+//!
 //! Starts a server and workers as separate processes that talk HTTP. Every printed verdict was
 //! parsed from an answer, and an expectation that does not hold ends the tour with exit code 1.
 
+mod closing;
+mod durable;
+mod leases;
 mod narrator;
+pub(crate) mod order;
 mod processes;
 pub(crate) mod worker;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use wire::answers::{AttemptView, Run};
-use wire::{AttemptOutcome, Outcome, State, Verdict};
+use wire::Verdict;
+use wire::answers::Run;
 
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BAD, BOLD, FAINT, Format, GOOD, WARN};
-use crate::{duration, runs, server};
+use crate::server;
 use narrator::Narrator;
 use processes::{TourServer, WorkerProcess, expect, unexpected};
-use worker::{Answer, WorkerMode};
+use worker::Answer;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
+    /// One subject in full [default: the best of each]
+    chapter: Option<Chapter>,
     /// Folder for the tour's store [default: a new temporary folder]
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Chapter {
+    /// A killed worker, retries, cancels
+    Leases,
+    /// An order that outlives its workers, sleeps, takes a signal and is replayed
+    Durable,
 }
 
 /// The shortest lease: a dead worker is detected after two seconds.
@@ -55,12 +71,16 @@ async fn run_tour(format: Format, arguments: Arguments) -> CommandResult {
     };
     let mut tour = Tour { say: Narrator::new(format), server: TourServer::start(folder).await? };
     tour.welcome()?;
-    tour.a_worker_dies().await?;
-    tour.a_task_fails().await?;
-    tour.a_cancel_is_honoured().await?;
-    tour.a_cancel_is_ignored().await?;
+    match arguments.chapter {
+        Some(Chapter::Leases) => tour.leases().await?,
+        Some(Chapter::Durable) => tour.durable().await?,
+        None => {
+            tour.leases().await?;
+            tour.durable_in_short().await?;
+        }
+    }
     tour.verify_store().await?;
-    tour.print_closing()?;
+    tour.print_closing(arguments.chapter)?;
     Ok(Exit::Done)
 }
 
@@ -78,141 +98,6 @@ impl Tour {
         self.say.tell("store", self.server.store().display())
     }
 
-    async fn a_worker_dies(&self) -> Result<(), CliError> {
-        self.say.act("A worker dies. Its late report is refused; one result counts.")?;
-        let id = self.submit("resize", SHORT_LEASE_MS).await?;
-        let mut alice = self.server.worker("alice", WorkerMode::Hold, 1)?;
-        let first = alice.granted().await?;
-        self.leased(&alice, first.attempt, first.fence)?;
-        alice.kill().await?;
-        self.say.tell("killed", "alice, with SIGKILL, while she held the lease")?;
-
-        self.say.tell(
-            "silence",
-            format_args!(
-                "no other worker can lease it for {}",
-                duration::format_ms(SHORT_LEASE_MS.cast_signed())
-            ),
-        )?;
-        let mut bob = self.server.worker("bob", WorkerMode::Finish, 1)?;
-        let second = bob.granted().await?;
-        expect(second.attempt == first.attempt + 1, "the next attempt has the next number")?;
-        expect(second.fence > first.fence, "a later lease has a larger fence")?;
-        let done = bob.answered().await?;
-        self.lost(&id, first.attempt).await?;
-        self.leased(&bob, second.attempt, second.fence)?;
-        self.reported("bob: SUCCEEDED", &done)?;
-        expect(done.verdict == Some(Verdict::Committed), "the current worker's report counts")?;
-
-        let report = worker::report(&first, "alice", Outcome::Succeeded);
-        let late = worker::send(&self.server.client, &first, &report).await?;
-        self.reported("alice, late: SUCCEEDED", &late)?;
-        expect(late.verdict == Some(Verdict::Cancelled), "a late report is answered CANCELLED")?;
-        expect(matches!(late.status, 409 | 410), "a late report is a conflict, or gone")?;
-
-        let run = self.ended(&id).await?;
-        let output = run.output.as_ref().map(|output| output.text()).unwrap_or_default();
-        expect(
-            run.state == State::Succeeded && output == r#"{"by":"bob"}"#,
-            "bob's result stands",
-        )?;
-        self.say
-            .tell("recorded", format_args!("{GOOD}{}{GOOD:#}, output {output}, once", run.state))
-    }
-
-    async fn lost(&self, id: &str, number: u32) -> Result<(), CliError> {
-        let record = self.server.client.run(id).record().await.map_err(server::cli_error)?;
-        let is_it = |attempt: &&AttemptView| attempt.attempt == number;
-        let lost = record.attempts.iter().find(is_it);
-        let lost = lost.ok_or_else(|| unexpected(format!("attempt {number} is not on record")))?;
-        let reason = lost.reason.as_deref().unwrap_or_default();
-        expect(lost.outcome == AttemptOutcome::Lost, "the dead worker's attempt is lost")?;
-        expect(reason == "HEARTBEAT_TIMEOUT", "it was lost by silence")?;
-        let after = duration::between(lost.granted_at, lost.ended_at);
-        self.say.tell(
-            "expired",
-            format_args!(
-                "attempt {number} is {WARN}{}{WARN:#} after {after} ({reason})",
-                lost.outcome
-            ),
-        )
-    }
-
-    async fn a_task_fails(&self) -> Result<(), CliError> {
-        self.say.act("A task fails until its attempts are used up. Equal seeds, equal pauses.")?;
-        let first = self.three_failures().await?;
-        let second = self.three_failures().await?;
-        expect(first == second, "equal seeds make equal pauses")?;
-        self.say.tell("recorded", format_args!("{BAD}failed{BAD:#} twice, on the same schedule"))
-    }
-
-    /// Returns the pauses that the coordinator decided.
-    async fn three_failures(&self) -> Result<Vec<i64>, CliError> {
-        let id = self.submit(&format!("flaky, seed {SEED}"), LONG_LEASE_MS).await?;
-        let mut carol = self.server.worker("carol", WorkerMode::Fail, 3)?;
-        let mut states = Vec::new();
-        let mut pauses = Vec::new();
-        for _ in 0..3 {
-            let attempt = carol.granted().await?.attempt;
-            let answer = carol.answered().await?;
-            pauses = runs::retry_pauses(&self.server.client, &id).await?;
-            let next = match (answer.state, pauses.last()) {
-                (Some(State::Retry), Some(pause)) => {
-                    format!(", again in {}", duration::format_ms(*pause))
-                }
-                _ => String::new(),
-            };
-            self.reported_with(&format!("carol, attempt {attempt}: FAILED"), &answer, &next)?;
-            states.push(answer.state);
-        }
-        let expected = [State::Retry, State::Retry, State::Failed].map(Some);
-        expect(states == expected, "three failures end the run, not two")?;
-        expect(pauses.len() == 2, "there are two pauses between three attempts")?;
-        Ok(pauses)
-    }
-
-    async fn a_cancel_is_honoured(&self) -> Result<(), CliError> {
-        self.say.act("A cancel that is honoured.")?;
-        let id = self.submit("long", LONG_LEASE_MS).await?;
-        let mut dave = self.server.worker("dave", WorkerMode::Obey, 1)?;
-        self.cancel_held(&id, &mut dave).await?;
-        let answer = dave.answered().await?;
-        self.reported("dave: CANCELLED", &answer)?;
-        expect(answer.verdict == Some(Verdict::Committed), "an honoured cancel is committed")?;
-        let run = self.ended(&id).await?;
-        expect(run.state == State::Cancelled, "the run is cancelled")?;
-        self.say.tell("recorded", format_args!("{WARN}{}{WARN:#}", run.state))
-    }
-
-    async fn a_cancel_is_ignored(&self) -> Result<(), CliError> {
-        self.say.act("A cancel that is ignored until the grace period ends.")?;
-        let id = self.submit("deaf", LONG_LEASE_MS).await?;
-        let mut erin = self.server.worker("erin", WorkerMode::Hold, 1)?;
-        self.cancel_held(&id, &mut erin).await?;
-        let run = self.ended(&id).await?;
-        let reason = run.error.as_ref().map(|error| error.reason.as_str()).unwrap_or_default();
-        let timed_out = run.state == State::Failed && reason == "CANCEL_TIMEOUT";
-        expect(timed_out, "an ignored cancel ends CANCEL_TIMEOUT")?;
-        let grace = duration::format_ms(GRACE_MS.cast_signed());
-        self.say.tell(
-            "recorded",
-            format_args!("{BAD}{}{BAD:#} ({reason}) after a grace of {grace}", run.state),
-        )?;
-        let answer = erin.answered().await?;
-        self.print_step("heartbeat", "erin, still at it", &answer, "")?;
-        expect(answer.verdict == Some(Verdict::Cancelled), "the deaf worker has lost its authority")
-    }
-
-    async fn cancel_held(&self, id: &str, worker: &mut WorkerProcess) -> Result<(), CliError> {
-        let lease = worker.granted().await?;
-        self.leased(worker, lease.attempt, lease.fence)?;
-        let why = "changed my mind";
-        self.server.client.run(id).cancel().reason(why).await.map_err(server::cli_error)?;
-        let reason = worker.asked_to_stop().await?.unwrap_or_default();
-        expect(reason == why, "the worker is told why")?;
-        self.say.tell("cancelled", format_args!("a heartbeat told {}: {reason}", worker.name))
-    }
-
     async fn verify_store(&mut self) -> Result<(), CliError> {
         self.say.act("The store is verified.")?;
         self.server.stop().await?;
@@ -224,10 +109,14 @@ impl Tour {
             .map_err(|error| unexpected(format!("verify did not answer: {error}")))?;
         let nothing = found["findings"].as_array().is_some_and(Vec::is_empty);
         expect(output.status.success() && nothing, "verify finds nothing wrong")?;
-        let (tasks, entries) = (&found["tasks"], &found["entries"]);
-        self.say.tell("verified", format_args!(
-            "{GOOD}no findings{GOOD:#}: {entries} decisions about {tasks} tasks, replayed from their history"
-        ))
+        let tasks = output::count(found["tasks"].as_u64().unwrap_or(0), "task");
+        let entries = output::count(found["entries"].as_u64().unwrap_or(0), "decision");
+        self.say.tell(
+            "verified",
+            format_args!(
+                "{GOOD}no findings{GOOD:#}: {entries} about {tasks}, replayed from their history"
+            ),
+        )
     }
 
     async fn submit(&self, what: &str, lease_ms: u64) -> Result<String, CliError> {
@@ -280,42 +169,6 @@ impl Tour {
         /// The width of the tour's longest report, so that the answers form a column.
         const WHAT_WIDTH: usize = 25;
         self.say.tell(word, format_args!("{what:<WHAT_WIDTH$} {}{more}", format_answer(answer)))
-    }
-
-    fn print_closing(&self) -> Result<(), CliError> {
-        let me = output::program_name();
-        let store = self.server.store();
-        let store = store.display();
-        let step =
-            |command: String, why: &str| format!("  {command}\n      {FAINT}{why}{FAINT:#}\n");
-        let steps = [
-            step(
-                format!("{me} dev --store sqlite:{store}"),
-                "terminal 1: a server on the data of this tour",
-            ),
-            step(
-                format!("{me} work --queue demo --name alice --exec sleep -- 600"),
-                "terminal 2: a worker that takes its time",
-            ),
-            step(
-                format!("{me} submit nap --queue demo --lease-ms {SHORT_LEASE_MS}"),
-                "terminal 3: something to do",
-            ),
-            step(
-                "pkill -KILL -f 'work --queue demo --name alice'".to_owned(),
-                "kill the worker with SIGKILL",
-            ),
-            step(
-                format!("{me} work --queue demo --name bob --exec true"),
-                "terminal 2: another one takes over",
-            ),
-            step(format!("{me} runs list"), "who did it; `runs show RUN` draws the timeline"),
-        ];
-        self.say.aside(format_args!(
-            "\n{BOLD}Now by hand.{BOLD:#} The data of this tour stays in {}\n{}",
-            self.server.folder.display(),
-            steps.concat().trim_end()
-        ))
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 use wire::answers::Envelope;
 
+use super::order::OrderMessage;
 use super::worker::{Answer, TourMessage, WorkerMode};
 use crate::exit::{CliError, Exit};
 use crate::profile::Connection;
@@ -85,11 +86,10 @@ impl TourServer {
         tasks: u32,
     ) -> Result<WorkerProcess, CliError> {
         let mode = clap::ValueEnum::to_possible_value(&mode).expect("no mode is skipped");
-        let mut process = this_program()?
+        let mut process = self
+            .command()?
             .args(["tour-worker", "--queue", QUEUE, "--name", name])
             .args(["--manner", mode.get_name(), "--tasks", &tasks.to_string()])
-            .env("TENURE_URL", &self.connection.url)
-            .env("TENURE_API_KEY", &self.connection.key)
             .stdout(Stdio::piped())
             .spawn()
             .map_err(no_process)?;
@@ -100,6 +100,96 @@ impl TourServer {
             process,
             lines,
         })
+    }
+}
+
+/// What a command of this program printed, and whether it succeeded.
+pub(crate) struct Printed {
+    pub(crate) is_success: bool,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl TourServer {
+    /// A worker that executes orders, and hangs before a step if one is named.
+    pub(crate) fn order_worker(
+        &self,
+        name: &str,
+        hang_before: Option<&str>,
+    ) -> Result<OrderWorker, CliError> {
+        let mut command = self.command()?;
+        command.args(["tour-orders", "--queue", QUEUE, "--name", name]);
+        command.args(hang_before.into_iter().flat_map(|step| ["--hang-before", step]));
+        let mut process = command.stdout(Stdio::piped()).spawn().map_err(no_process)?;
+        let lines = lines_of(&mut process);
+        let pid = process.id().unwrap_or_default();
+        Ok(OrderWorker { name: name.to_owned(), pid, process, lines })
+    }
+
+    /// Runs a command of this program against the server.
+    pub(crate) async fn run_command(&self, arguments: &[&str]) -> Result<Printed, CliError> {
+        let output = self.command()?.args(arguments).output();
+        let output = timeout(TIMEOUT, output).await.map_err(|_| unexpected("a command hangs"))?;
+        let output = output.map_err(no_process)?;
+        Ok(Printed {
+            is_success: output.status.success(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    /// Replays a golden file with the worker of orders, and returns what was found.
+    pub(crate) async fn replay(
+        &self,
+        file: &str,
+        changes: &[&str],
+    ) -> Result<serde_json::Value, CliError> {
+        let me = std::env::current_exe().map_err(no_process)?;
+        let me = me.to_string_lossy();
+        let mut arguments = vec!["replay", "--json", file, "--", &me, "tour-orders"];
+        arguments.extend(["--queue", QUEUE, "--name", "dora"]);
+        arguments.extend(changes);
+        let printed = self.run_command(&arguments).await?;
+        serde_json::from_str(printed.stdout.trim())
+            .map_err(|error| unexpected(format!("replay: {error}: {}", printed.stderr)))
+    }
+
+    fn command(&self) -> Result<Command, CliError> {
+        let mut command = this_program()?;
+        command.env("TENURE_URL", &self.connection.url);
+        command.env("TENURE_API_KEY", &self.connection.key);
+        Ok(command)
+    }
+}
+
+/// A process that executes orders.
+pub(crate) struct OrderWorker {
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl OrderWorker {
+    /// The step that it executes next, and the fence of its lease.
+    pub(crate) async fn executed(&mut self) -> Result<(String, u64), CliError> {
+        match read(&mut self.lines, "a step").await? {
+            OrderMessage::Executed { step, fence } => Ok((step, fence)),
+            other => Err(unexpected(format!("{} said {other:?} before a step", self.name))),
+        }
+    }
+
+    /// The step before which it hangs.
+    pub(crate) async fn reached(&mut self) -> Result<String, CliError> {
+        match read(&mut self.lines, "the next step").await? {
+            OrderMessage::Reached { step } => Ok(step),
+            other => Err(unexpected(format!("{} said {other:?} and did not hang", self.name))),
+        }
+    }
+
+    /// SIGKILL: no last message, no cleanup.
+    pub(crate) async fn kill(mut self) -> Result<(), CliError> {
+        self.process.kill().await.map_err(no_process)
     }
 }
 

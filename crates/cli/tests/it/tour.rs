@@ -18,6 +18,10 @@ fn the_tour_keeps_every_promise() {
     assert!(act("A task fails").contains("the same schedule"));
     assert!(act("honoured").contains("cancelled"));
     assert!(act("ignored").contains("CANCEL_TIMEOUT"));
+    let order = act("A durable order outlives its worker");
+    assert_eq!(order.matches("executed   charge by alice").count(), 1, "{order}");
+    assert_eq!(order.matches("executed   charge").count(), 1, "{order}");
+    assert!(order.contains("approved by Ada"), "{order}");
     assert!(act("The store is verified").contains("no findings"));
     assert!(act("Now by hand").contains("KILL"));
     assert!(!ran.stdout.contains('\u{1b}'), "no colour but on a terminal");
@@ -36,4 +40,46 @@ fn the_tour_leaves_no_process_and_no_profile_behind() {
     let data = home.path().join("data/tenure.db");
     let ran = home.run(&["verify", "--store", data.to_str().unwrap()]);
     assert_eq!(ran.code, 0, "nobody has the store open any more: {ran:?}");
+}
+
+#[test]
+fn the_chapter_on_durable_runs_shows_one_order_from_its_first_step_to_its_replay() {
+    // S2-86, W-6: a worker that is killed between two steps takes nothing with it, and the next one repeats no
+    // recorded step. F82: changed code is found by a replay, and nothing is executed.
+    let home = Home::new();
+    let ran = home.run(&["tour", "durable", "--folder", "data"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let told = &ran.stdout;
+    let places: Vec<usize> = [
+        "executed   charge by alice",
+        "killed     alice",
+        "executed   pack by bob",
+        "waiting    asleep until",
+        "killed     bob",
+        "signalled  approve",
+        "executed   ship by carol",
+        "each step was done once",
+        "signal:approve#1",
+        "the same code: same",
+        "differs at operation 1, recorded pack#1, now wrap#1",
+        "no findings",
+        "Now by hand",
+    ]
+    .iter()
+    .map(|line| told.find(line).unwrap_or_else(|| panic!("{line} in {told}")))
+    .collect();
+    assert!(places.is_sorted(), "{told}");
+    assert_eq!(told.matches("executed   charge").count(), 1, "{told}");
+    assert!(!told.contains("A worker dies"), "a chapter is about one subject: {told}");
+}
+
+#[test]
+fn the_chapter_on_leases_is_about_leases() {
+    let home = Home::new();
+    let ran = home.run(&["tour", "leases", "--json", "--folder", "data"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("A cancel that is honoured") && !ran.stdout.contains("durable"));
+    let ran = home.run(&["tour", "nothing"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.stderr.contains("leases, durable"), "{ran:?}");
 }
