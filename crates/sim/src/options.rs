@@ -63,6 +63,8 @@ pub(crate) struct DurableOptions {
     pub(crate) oversleep: PerMille,
     pub(crate) repeat: PerMille,
     pub(crate) diverge: PerMille,
+    /// How many rounds a loop has at most that some programs end with; 0 if none does.
+    pub(crate) rounds_max: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -345,7 +347,7 @@ impl Options {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.scenario == Scenario::Idle
+        matches!(self.scenario, Scenario::Idle | Scenario::Asleep)
     }
 
     /// Whether only coordinators and stores fail, so that no obedient worker may lose its lease. With several

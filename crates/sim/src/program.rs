@@ -15,6 +15,9 @@ const OPERATIONS_MAX: u64 = 6;
 const STEP_MS: (u64, u64) = (0, 300);
 const SLEEP_MS: (u64, u64) = (0, 6_000);
 
+/// How many programs in a thousand end with a loop, where programs have loops.
+const LOOPS: u32 = 300;
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Operation {
     /// Steps that are recorded in one call.
@@ -58,7 +61,12 @@ pub(crate) struct Program {
 impl Program {
     /// A program for a run that a client submits.
     pub(crate) fn draw(rng: &mut SimRng, options: &DurableOptions, name: &str) -> Self {
-        Self::of(rng, options, name, 0)
+        let mut program = Self::of(rng, options, name, 0);
+        if options.rounds_max > 0 && rng.chance(LOOPS) {
+            let rounds = rng.between(1, options.rounds_max);
+            program.operations.extend((0..rounds).flat_map(|_| round()));
+        }
+        program
     }
 
     fn of(rng: &mut SimRng, options: &DurableOptions, name: &str, depth: u32) -> Self {
@@ -81,6 +89,11 @@ impl Program {
     pub(crate) fn input(&self) -> Value {
         json!(self)
     }
+}
+
+/// One round of a loop: replay never begins before the last one.
+fn round() -> [Operation; 2] {
+    [Operation::Steps { count: 1, millis: 0 }, Operation::Savepoint]
 }
 
 fn operation(rng: &mut SimRng, options: &DurableOptions, name: &str, depth: u32) -> Operation {

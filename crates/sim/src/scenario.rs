@@ -2,7 +2,7 @@
 //!
 //! Seeds below 1,000,000 draw everything at random. Each further million is one scenario that chance alone produces
 //! too rarely: an idle system, one of two committers failing, slow batches, failover between coordinators, many
-//! tenants on one coordinator, durable runs. This module fixes the options that define a scenario; the rest is drawn as usual.
+//! tenants on one coordinator, durable runs, durable runs asleep. This module fixes the options that define a scenario; the rest is drawn as usual.
 
 use crate::options::{
     BehaviourOptions, ClockOptions, CommitterFaultOptions, DatabaseOptions, DurableOptions,
@@ -29,6 +29,8 @@ pub enum Scenario {
     ManyTenants,
     /// Durable runs under everything that can fail.
     Durable,
+    /// Durable runs of which most sleep or wait, while nothing fails and calls are rare.
+    Asleep,
 }
 
 impl Scenario {
@@ -40,6 +42,7 @@ impl Scenario {
         Scenario::Failover,
         Scenario::ManyTenants,
         Scenario::Durable,
+        Scenario::Asleep,
     ];
 
     pub fn of(seed: u64) -> Self {
@@ -63,6 +66,7 @@ impl Scenario {
             Scenario::Failover => failover(&mut rng, options),
             Scenario::ManyTenants => many_tenants(&mut rng, options),
             Scenario::Durable => durable(&mut rng, options),
+            Scenario::Asleep => asleep(&mut rng, options),
         }
     }
 }
@@ -310,6 +314,7 @@ fn durable(rng: &mut SimRng, options: Options) -> Options {
         oversleep: rng.sometimes(50, 200) as PerMille,
         repeat: rng.sometimes(100, 500) as PerMille,
         diverge: rng.sometimes(20, 100) as PerMille,
+        rounds_max: 0,
     };
     let runs = RunOptions { deadline: 0, attempt_limit: 0, delayed: 0, ..options.runs };
     let behaviour = BehaviourOptions {
@@ -326,5 +331,28 @@ fn durable(rng: &mut SimRng, options: Options) -> Options {
         behaviour,
         durable: Some(durable),
         ..options
+    }
+}
+
+/// An idle world in which all runs are durable: what wakes them is time, a signal or a child, and never the next call of
+/// somebody else. Some are loops that go on for long.
+fn asleep(rng: &mut SimRng, options: Options) -> Options {
+    let durable = DurableOptions {
+        share: 1_000,
+        children_max: rng.between(1, 3),
+        depth_max: rng.between(1, 2) as u32,
+        crash: rng.sometimes(50, 200) as PerMille,
+        oversleep: 0,
+        repeat: 0,
+        diverge: 0,
+        rounds_max: rng.sometimes(20, 80),
+    };
+    let idle = idle(rng, options);
+    Options {
+        runs: RunOptions { deadline: 0, attempt_limit: 0, delayed: 0, ..idle.runs },
+        // Retention has worlds of its own, and would remove what is to be judged.
+        a_day_later: false,
+        durable: Some(durable),
+        ..idle
     }
 }

@@ -8,6 +8,7 @@
 use crate::decide::decide as by_the_rules;
 use crate::event::{Event, Next, Subject};
 use crate::request::{Caller, Request};
+use crate::run::{RunRequest, Then};
 use crate::task::{Lease, Phase, Task};
 use crate::time::{Moment, Span, Time};
 use crate::verdict::{Answer, ReadSet, Verdict};
@@ -15,7 +16,7 @@ use crate::verdict::{Answer, ReadSet, Verdict};
 type Bug = fn(ReadSet<'_>, &Request, Moment) -> Verdict;
 
 /// The bugs, by their numbers in the museum.
-const BUGS: [(u8, Bug); 10] = [
+const BUGS: [(u8, Bug); 11] = [
     (2, rescue_by_age),
     (5, trust_the_name),
     (8, ignore_the_attempt_limit),
@@ -26,6 +27,7 @@ const BUGS: [(u8, Bug); 10] = [
     (26, record_every_heartbeat),
     (27, draw_the_jitter),
     (36, believe_the_worker_clock),
+    (46, record_for_a_former_attempt),
 ];
 
 /// Decides `request`, given the `read_set`, at this moment.
@@ -85,6 +87,24 @@ fn trust_the_name(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdi
         }
         Some(_) | None => by_the_rules(read_set, &request, at),
     }
+}
+
+/// A step is recorded for a worker whose attempt is over, while another attempt is under way.
+fn record_for_a_former_attempt(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    let task = read_set.subject.live();
+    let (Some(task), Some(lease)) = (task, task.and_then(Task::lease)) else {
+        return by_the_rules(read_set, request, at);
+    };
+    let mut request = request.clone();
+    if let Request::Run(run) = &mut request
+        && let RunRequest::Checkpoint(call) = run.as_mut()
+        && !matches!(call.then, Then::Report { .. })
+        && call.caller.attempt < task.attempt
+    {
+        let (worker, epoch) = (lease.owner.clone(), lease.fence.epoch());
+        call.caller = Caller { attempt: task.attempt, lease: lease.id, epoch, worker };
+    }
+    by_the_rules(read_set, &request, at)
 }
 
 fn caller_of(request: &mut Request) -> Option<&mut Caller> {

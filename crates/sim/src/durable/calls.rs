@@ -160,8 +160,11 @@ impl Attempt {
             "conflicting_step" | "unknown_child" | "invalid_argument" => {
                 self.ctx.log.violate("E3", format_args!("{who} is refused {error} about {task}"));
             }
-            "task_expired" | "attempt_mismatch" if self.calls > 0 => {
+            "task_expired" if self.calls > 0 => {
                 self.ctx.log.reach_goal(CoverageGoal::StaleCheckpointRefused);
+            }
+            "attempt_mismatch" if self.calls > 0 => {
+                self.ctx.log.reach_goal(CoverageGoal::SupersededCheckpointRefused);
             }
             _ => {}
         }

@@ -123,7 +123,7 @@ fn a_queue_that_tenants_share_is_found() {
 
 #[test]
 fn a_signal_that_was_there_before_its_wait_and_is_lost_is_found() {
-    // S2-59 would be violated: the run waits for ever.
+    // The run waits for ever.
     let what = finds_in(PlantedBug::LosesWakeUps, Scenario::Durable);
     assert!(!what.is_empty());
 }
@@ -144,4 +144,16 @@ fn a_message_that_is_lost_is_found() {
 fn a_step_that_is_recorded_twice_is_found() {
     let what = finds_in(PlantedBug::ForgetsSteps, Scenario::Durable);
     assert!(!what.is_empty());
+}
+
+#[test]
+fn a_sleeping_run_that_nothing_wakes_is_found() {
+    let what = finds_in(PlantedBug::NamesNoWake, Scenario::Asleep);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn a_sleeping_run_that_is_woken_too_late_is_found() {
+    let what = finds_in(PlantedBug::NamesLateWakes, Scenario::Asleep);
+    assert!(what.starts_with("late"), "{what}");
 }

@@ -3,6 +3,7 @@
 mod canary;
 mod corpus;
 mod determinism;
+mod durable;
 mod scenarios;
 mod two_committers;
 mod worlds;

@@ -77,8 +77,9 @@ fn a_crowd_shares_coordinators_and_nobody_notices_the_others() {
 
 #[test]
 fn durable_runs_survive_everything_and_do_each_thing_once() {
-    // E1, E2, E3, E4, E5, F79, F80, F85: workers crash between and within calls, repeat them and send them too late;
-    // each step and each child is recorded once, every wait ends, and no task ends before its children.
+    // E1, E2, E3, E4, E5, F79, F80, F81, F82, F84, F85: workers crash between and within calls, repeat them, send them
+    // too late, bring other code, and meet cancels and a store that refuses; each step and each child is recorded once,
+    // every wait ends, and no task ends before its children.
     let totals = hold(Scenario::Durable, 80);
     must_have_struck(
         &totals,
@@ -89,9 +90,22 @@ fn durable_runs_survive_everything_and_do_each_thing_once() {
             Fault::CodeDiverged,
             Fault::SignalRepeated,
             Fault::HostCrashed,
+            Fault::CommitRolledBack,
         ],
     );
     for goal in CoverageGoal::OF_DURABLE_RUNS {
         assert!(totals.tally.goals.contains_key(goal), "never: {}", goal.name());
+    }
+}
+
+#[test]
+fn runs_that_sleep_are_woken_when_their_time_has_come() {
+    // F71, S2-100: sleeps, signals and ends of children wake a run without any other call, and it is leased at once. Long
+    // loops are replayed from their last savepoint.
+    let totals = hold(Scenario::Asleep, 60);
+    for goal in
+        [CoverageGoal::RunSuspended, CoverageGoal::SignalTaken, CoverageGoal::ChildrenJoined]
+    {
+        assert!(totals.tally.goals.contains_key(&goal), "never: {}", goal.name());
     }
 }

@@ -1,5 +1,5 @@
 //! The museum's table: bugs that other systems shipped, whether each is possible here, and the test that would catch
-//! it. Bugs specific to two committers of one coordinator follow at the end.
+//! it. Bugs specific to two committers of one coordinator, and one of durable runs, follow at the end.
 //!
 //! To add one, add a row here, a number in `crates/faultpoint/src/tables.rs`, and one line `faultpoint::mutant(NN)`
 //! where the bug would be. A bug of the rules is a function in `crates/verdict/src/planted.rs` instead, so that the
@@ -128,6 +128,7 @@ pub(crate) const EXHIBITS: &[Exhibit] = &[
     played(43, "a stop that never ends", OURS, "the committer that hears is told to end first", worlds("two_committers::a_stop_ends")),
     played(44, "what a cancel ended is kept for ever", OURS, "ends of new work are not passed to the carrier that prunes", worlds("two_committers::what_a_cancel_ended_is_forgotten")),
     played(45, "heartbeats wait behind submissions", OURS, "calls under a lease go the way of new work", worlds("two_committers::heartbeats_do_not_wait_behind_submissions")),
+    played(46, "a paused worker comes back and its step is recorded", "durable runs", "a step counts under any attempt while one is under way", worlds("durable::a_paused_worker_that_comes_back_records_nothing")),
 ];
 
 #[cfg(test)]
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn the_table_has_every_bug_once() {
         let numbers: Vec<u8> = EXHIBITS.iter().map(|exhibit| exhibit.number).collect();
-        assert_eq!(numbers, (1..=45).collect::<Vec<u8>>());
+        assert_eq!(numbers, (1..=46).collect::<Vec<u8>>());
     }
 
     #[test]
