@@ -70,7 +70,7 @@ fn fork() -> Value {
 
 /// Forks at one, joins at the other, gets a signal through the first and ends at the second.
 async fn live_through(one: &Coordinator, two: &Coordinator) {
-    // S2-52, S2-60, E6: whatever coordinator decides, every child starts once and its end arrives once.
+    // S2-52, E6: whatever coordinator decides, every child starts once and its end arrives once.
     let unhurried = coordinator::Submission { policy: Policy::default(), ..submission("k") };
     let (root, _) = accepted(&one.submit(vec![unhurried]).await[0]);
     let parent = lease_root(two, root).await;

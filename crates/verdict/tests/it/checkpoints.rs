@@ -49,6 +49,7 @@ fn another_result_under_a_known_key_refuses_the_whole_call() {
     family.call(&caller, Call::default().step("a#1", "1"));
     let call = Call::default().step("b#1", "2").step("a#1", "other").child("c", 20);
     let id = family.owner_of(&caller);
+    // S2-3: all of a call is recorded, or nothing of it.
     let answer = family.ask_in_vain(id, call.request(&caller));
     let Answer::Refused(refusal) = answer else { panic!("{answer:?}") };
     assert_eq!(refusal.name(), "conflicting_step");

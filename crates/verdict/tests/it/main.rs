@@ -14,6 +14,7 @@ mod family;
 mod grant;
 mod hand_backs;
 mod heartbeat;
+mod holders;
 mod matrix;
 mod order;
 mod properties;

@@ -50,7 +50,7 @@ fn every_way_to_end_leaves_a_record_that_can_be_checked() {
         let mut world = World::submitted(Policy { deadline, ..Policy::default() });
         let submitted = world.task().chain;
         end(&mut world);
-        // S2-31, S2-114, W-4, W-5: the record is part of the end, for every end.
+        // S2-31, S2-61, S2-114, W-4, W-5: the record is part of the end, for every end.
         assert_eq!(world.done().record, recompute(submitted, &world), "{name}");
         records.push(world.done().record);
     }

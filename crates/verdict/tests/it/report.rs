@@ -85,7 +85,7 @@ fn a_replay_shows_the_task_as_it_is_now_and_the_attempt_as_it_was() {
 fn a_retryable_failure_waits_for_its_backoff() {
     let (mut world, caller) = World::running();
     let answer = world.report(&caller, failed(Category::Infrastructure));
-    // R-6, S2-34, S3-57: COMMITTED closes the attempt, and the policy decides on a retry.
+    // R-6, S2-34, S2-68, S3-57: COMMITTED closes the attempt, and the policy decides on a retry.
     assert_eq!(answer, committed(AttemptOutcome::Failed, State::Retry));
     let task = world.task();
     // S2-35, R-17: the due time is decided once, here, and stored.
@@ -105,7 +105,7 @@ fn failures_are_counted_once_and_end_the_task_at_their_limit() {
         assert_eq!(world.task().attempt, attempt);
         world.report(&caller, failed(Category::UserCode));
     }
-    // S2-32, S2-33: attempts exhausted, with the last error.
+    // S2-32, S2-33, S2-69: attempts exhausted, with the last error.
     let done = world.done();
     assert_eq!((done.end.state, done.end.reason), (State::Failed, Some(Reason::AttemptsExhausted)));
     assert_eq!(done.end.fault, Some(fault(Category::UserCode, None)));

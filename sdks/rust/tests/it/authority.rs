@@ -35,7 +35,8 @@ async fn a_cancelled_report_is_the_end_of_the_attempt() {
     // S3-11, S3-12, S3-20, S3-21: CANCELLED is a final answer, and the result is discarded. S3-25,
     // S3-26, S3-30, S3-40, S3-41, S3-55: it is not reported as a failure, nothing is retried or
     // submitted again, and the worker continues with other work. S3-22, S3-23, S3-24: expired,
-    // superseded or invalidated by a recovery makes no difference.
+    // superseded or invalidated by a recovery makes no difference. S2-50: the worker still lists the attempt as its own,
+    // and what the coordinator says counts.
     for (status, error) in
         [(410, "task_expired"), (409, "attempt_mismatch"), (409, "task_already_terminal")]
     {

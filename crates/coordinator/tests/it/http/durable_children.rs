@@ -27,7 +27,7 @@ fn by_input<'a>(leases: &'a [Lease], key: &str) -> &'a Lease {
 #[tokio::test]
 async fn children_start_in_the_commit_that_asks_and_their_ends_join() {
     for api in both().await {
-        // S2-60: a child is ready with its parent's commit, and its end is a checkpoint of its parent.
+        // A child is ready with its parent's commit, and its end is a checkpoint of its parent.
         let parent = api.leased(json!({})).await;
         let forked = fork(&api, &parent, &["c#1", "c#2"]).await;
         assert_eq!(forked["state"], "waiting");
@@ -142,7 +142,7 @@ async fn the_end_of_a_parent_cancels_its_children_first() {
 #[tokio::test]
 async fn a_cancel_follows_the_run() {
     for api in both().await {
-        // S2-68: cancelling a parent that waits reaches the children that run.
+        // Cancelling a parent that waits reaches the children that run.
         let parent = api.leased(json!({})).await;
         fork(&api, &parent, &["c"]).await;
         let worker = api.lease("w1").await;

@@ -34,7 +34,7 @@ fn wait_record(lease: &Lease) -> Value {
 #[tokio::test]
 async fn a_sleeping_run_has_no_worker_and_wakes_in_time() {
     for api in both().await {
-        // S2-88, W-12: the attempt ends as SUSPENDED, and the resume counts towards no limit.
+        // The attempt ends as SUSPENDED, and the resume counts towards no limit.
         let lease = api.leased(json!({})).await;
         let mut call = wait("all", json!([{"key": "cool#1", "until": after(&lease, 10)}]));
         call["steps"] = json!([step("a", json!(1))]);
@@ -75,7 +75,7 @@ async fn a_sleeping_run_has_no_worker_and_wakes_in_time() {
 #[tokio::test]
 async fn a_signal_is_not_lost_whether_it_comes_before_or_after_the_wait() {
     for api in both().await {
-        // F85, S2-96: before the call, the same lease goes on with it.
+        // F85: before the call, the same lease goes on with it.
         let lease = api.leased(json!({})).await;
         let sent =
             api.signal(&lease.run, None, json!({"name": "go", "payload": {"by": "ops"}})).await;
