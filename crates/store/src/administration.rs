@@ -9,6 +9,7 @@ use verdict::{Digest, Name, Scope, TaskId, Text, Time};
 
 use crate::failure::{Failure, FailureKind};
 use crate::pauses::PauseChange;
+use crate::record_seals::RecordSeal;
 
 /// An API key of the HTTP interface. Only digests of its secrets are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,6 +150,9 @@ pub struct Administration {
     /// Keys that were used, and roughly when. Not a change of a key, so it needs no record.
     pub uses: Vec<(Name, Time)>,
     pub audit: Vec<Audit>,
+    /// New seals over records of ended tasks. One that does not follow the newest seal of its tenant is left out:
+    /// another coordinator was first, and the reader of the chain sees whose seal is there.
+    pub record_seals: Vec<RecordSeal>,
     /// The last record of the audit when these were sealed. If it is no longer the last one, another process wrote
     /// first: a conflict, and nothing is written.
     pub follows: Option<u64>,

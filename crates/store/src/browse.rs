@@ -10,6 +10,7 @@ use crate::codec::payload_digest;
 use crate::failure::Failure;
 use crate::overview::{TaskOverview, latest_closed};
 use crate::pauses::PausedQueues;
+use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use crate::row::{
     Filter, HeldLeases, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
@@ -133,6 +134,18 @@ pub trait Browse: Clone + Send + Sync + 'static {
         &self,
         filter: &AuditFilter,
     ) -> impl Future<Output = Result<Vec<Audited>, Failure>> + Send;
+
+    /// Seals over records of ended tasks, at most `filter.limit`.
+    fn record_seals(
+        &self,
+        filter: &SealFilter,
+    ) -> impl Future<Output = Result<Vec<RecordSeal>, Failure>> + Send;
+
+    /// Ended tasks of all scopes as the sealer of records reads them.
+    fn ended_records(
+        &self,
+        of: &EndedRecords,
+    ) -> impl Future<Output = Result<Vec<EndedRecord>, Failure>> + Send;
 
     /// The largest task id of all scopes: a reader of the whole store stops there while writers continue.
     fn latest(&self) -> impl Future<Output = Result<Option<TaskId>, Failure>> + Send;

@@ -15,6 +15,7 @@ use crate::browse::{Browse, RowsAfter, ScanDepth};
 use crate::failure::Failure;
 use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
+use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use crate::row::{
     Filter, HeldLeases, Listing, QueueDepth, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
@@ -135,6 +136,8 @@ erase! {
     records(key: &'a TaskKey, of: RecordsOf<'a>, limit: usize) -> Vec<RunRecord>;
     saved_messages(after: Option<&'a MessageKey>, limit: usize) -> Vec<SavedMessage>;
     audit(filter: &'a AuditFilter) -> Vec<Audited>;
+    record_seals(filter: &'a SealFilter) -> Vec<RecordSeal>;
+    ended_records(of: &'a EndedRecords) -> Vec<EndedRecord>;
     latest() -> Option<TaskId>;
     scan(after: Option<TaskId>, limit: usize, depth: ScanDepth) -> Vec<TaskBundle>;
     integrity() -> Vec<String>;
@@ -219,6 +222,14 @@ impl Browse for DynBrowse {
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
         self.0.audit(filter).await
+    }
+
+    async fn record_seals(&self, filter: &SealFilter) -> Result<Vec<RecordSeal>, Failure> {
+        self.0.record_seals(filter).await
+    }
+
+    async fn ended_records(&self, of: &EndedRecords) -> Result<Vec<EndedRecord>, Failure> {
+        self.0.ended_records(of).await
     }
 
     async fn latest(&self) -> Result<Option<TaskId>, Failure> {

@@ -21,6 +21,7 @@ mod overview;
 pub mod pauses;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod record_seals;
 pub mod row;
 pub mod row_size;
 mod rules;
@@ -44,6 +45,7 @@ pub use overview::TaskOverview;
 pub use pauses::{PauseChange, PausedQueues, QueuePause};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
+pub use record_seals::{EndedRecord, EndedRecords, Leaf, Leaves, RecordSeal, SealFilter, SealsOf};
 pub use row::{
     Backlog, Bodies, Change, EndedPosition, EndedTask, Entry, Filter, HeldLeases, IdempotencyKey,
     KeyOwner, LabelFilter, Listed, Listing, PollRef, QueueDepth, Refused, Renewals, Resources,

@@ -29,6 +29,7 @@ mod overview;
 mod pauses;
 mod pruning;
 mod readers;
+mod record_seals;
 mod reads;
 mod ready_index;
 pub mod retention;

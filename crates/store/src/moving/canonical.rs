@@ -3,12 +3,13 @@
 //! administrative row does not compile until it is added here.
 
 use verdict::run::Checkpoint;
-use verdict::{ClosedAttempt, Digest, Done, Name, Scope, Subject, Task, Time};
+use verdict::{ClosedAttempt, Digest, Done, Json, Name, Scope, Subject, Task, Time};
 
 use crate::administration::{ApiKey, Audit, Audited, Seal, TenantLimits};
 use crate::cells::{Cells, TaskIdentity};
 use crate::codec::payload_digest::digest_payloads;
-use crate::row::{Entry, Refused, StoredTask};
+use crate::record_seals::RecordSeal;
+use crate::row::{Entry, Refused, Spec, StoredTask};
 use crate::runs::{MessageKey, SavedMessage, StoredChild, StoredSignal};
 use crate::tables::{
     Attempt, CheckpointColumns, ChildColumns, Created, DoneRun, DoneState, HistoryEntry, LiveLease,
@@ -17,7 +18,7 @@ use crate::tables::{
 };
 
 #[derive(Default)]
-pub(super) struct CanonicalBytes(Vec<u8>);
+pub(crate) struct CanonicalBytes(Vec<u8>);
 
 impl CanonicalBytes {
     pub(super) fn of_task(found: &StoredTask) -> Self {
@@ -28,6 +29,33 @@ impl CanonicalBytes {
             Subject::Absent => unreachable!("what was found is there"),
         }
         Specification::write(&mut canonical, &found.spec);
+        canonical
+    }
+
+    /// A submission as it was made, without its payload.
+    pub(crate) fn of_spec_without_input(spec: &Spec) -> Self {
+        let Spec { input: _, goal, task_key, asset_id, resources, labels, traceparent, .. } = spec;
+        let bare = Spec {
+            input: Json::from("null"),
+            goal: goal.clone(),
+            task_key: task_key.clone(),
+            asset_id: asset_id.clone(),
+            resources: *resources,
+            labels: labels.clone(),
+            traceparent: traceparent.clone(),
+            key: spec.key.clone(),
+            fingerprint: spec.fingerprint,
+        };
+        let mut canonical = Self::default();
+        Specification::write(&mut canonical, &bare);
+        canonical
+    }
+
+    pub(super) fn of_record_seal(seal: &RecordSeal) -> Self {
+        let mut canonical = Self::default();
+        canonical.bytes_of(seal.chain.bytes());
+        canonical.bytes_of(&seal.seal.0);
+        canonical.bytes_of(&seal.leaf_bytes());
         canonical
     }
 
@@ -108,7 +136,7 @@ impl CanonicalBytes {
         canonical
     }
 
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 

@@ -2,7 +2,7 @@
 
 mod long;
 
-use verdict::Time;
+use verdict::{Name, Time};
 
 use super::summary::{StoreSummary, SummaryBuilder, TaskSummary, owned_keys};
 use super::{MoveFailure, PAGE, RECORDS, Stage};
@@ -10,6 +10,7 @@ use crate::administration::{Administration, AuditFilter, Audited};
 use crate::browse::{Browse, ScanDepth};
 use crate::failure::{CommitFailure, Failure};
 use crate::pauses::PauseChange;
+use crate::record_seals::{Leaves, RecordSeal, SealFilter, SealsOf};
 use crate::row::{
     Change, IdempotencyKey, KeyOwner, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
@@ -42,6 +43,7 @@ pub(super) async fn copy<S: Store, D: Store>(
         watch(Stage::Copying(summary.tasks()));
     }
     copy_messages(from.browse(), &mut writer, &mut summary).await?;
+    copy_record_seals(from.browse(), &mut writer, &mut summary).await?;
     copy_administration(from.browse(), &mut writer, &mut summary).await?;
     Ok((summary.done(), at))
 }
@@ -129,6 +131,31 @@ async fn write_messages<W: Writer>(
 
 pub(super) fn key_of(found: &StoredTask) -> Option<IdempotencyKey> {
     Some(IdempotencyKey { scope: found.key().scope, text: found.spec.key.clone()? })
+}
+
+async fn copy_record_seals<B: Browse, W: Writer>(
+    from: &B,
+    writer: &mut W,
+    summary: &mut SummaryBuilder,
+) -> Result<(), MoveFailure> {
+    let mut after = None;
+    loop {
+        let page = record_seals(from, after).await.map_err(MoveFailure::Source)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some((last.tenant.clone(), last.n));
+        page.iter().for_each(|seal| summary.record_seal(seal));
+        let act = Administration { record_seals: page, ..Administration::default() };
+        administer(writer, &act).await?;
+    }
+}
+
+/// The seals after this one, with all they cover.
+pub(super) async fn record_seals<B: Browse>(
+    browse: &B,
+    after: Option<(Name, u64)>,
+) -> Result<Vec<RecordSeal>, Failure> {
+    let of = SealsOf::After(after);
+    browse.record_seals(&SealFilter { tenant: None, of, leaves: Leaves::ALL, limit: PAGE }).await
 }
 
 async fn copy_administration<B: Browse, W: Writer>(

@@ -7,12 +7,13 @@ use verdict::decide::submit::holds_key;
 use verdict::{Digest, Subject, Time};
 
 use super::canonical::CanonicalBytes;
-use super::copying::{check_key_owners, key_of, records};
+use super::copying::{check_key_owners, key_of, record_seals, records};
 use super::{DIFFERENCES_MAX, MoveFailure, PAGE, Stage};
 use crate::administration::{ApiKey, Audited, TenantLimits};
 use crate::browse::{self, Browse, ScanDepth};
 use crate::failure::Failure;
 use crate::pauses::PausedQueues;
+use crate::record_seals::RecordSeal;
 use crate::row::{IdempotencyKey, KeyOwner, StoredTask, TaskBundle, TaskRows};
 use crate::runs::SavedMessage;
 use crate::seam::Store;
@@ -35,6 +36,8 @@ pub struct StoreSummary {
     pub limits: u64,
     pub pauses: u64,
     pub records: u64,
+    /// Seals over records of ended tasks.
+    pub record_seals: u64,
     pub digest: Digest,
 }
 
@@ -58,6 +61,7 @@ impl StoreSummary {
             ("limits", self.limits, other.limits),
             ("paused queues", self.pauses, other.pauses),
             ("records of the audit", self.records, other.records),
+            ("seals of records", self.record_seals, other.record_seals),
         ];
         let mut differences: Vec<String> = counts
             .iter()
@@ -97,6 +101,7 @@ impl SummaryBuilder {
             limits: 0,
             pauses: 0,
             records: 0,
+            record_seals: 0,
             digest: Digest::of(&[]),
         };
         Self { summary, at }
@@ -145,6 +150,11 @@ impl SummaryBuilder {
     pub(super) fn message(&mut self, saved: &SavedMessage) {
         self.summary.messages += 1;
         self.add(CanonicalBytes::of_message(saved));
+    }
+
+    pub(super) fn record_seal(&mut self, seal: &RecordSeal) {
+        self.summary.record_seals += 1;
+        self.add(CanonicalBytes::of_record_seal(seal));
     }
 
     pub(super) fn record(&mut self, record: &Audited) {
@@ -235,6 +245,7 @@ pub async fn summarize<B: Browse>(browse: &B, at: Time) -> Result<StoreSummary, 
         count(browse, &page, &mut summary).await?;
     }
     add_messages(browse, &mut summary).await?;
+    add_record_seals(browse, &mut summary).await?;
     add_administration(browse, &mut summary).await?;
     Ok(summary.done())
 }
@@ -268,6 +279,19 @@ async fn add_messages<B: Browse>(browse: &B, summary: &mut SummaryBuilder) -> Re
         let Some(last) = page.last() else { return Ok(()) };
         after = Some(last.key());
         page.iter().for_each(|saved| summary.message(saved));
+    }
+}
+
+async fn add_record_seals<B: Browse>(
+    browse: &B,
+    summary: &mut SummaryBuilder,
+) -> Result<(), Failure> {
+    let mut after = None;
+    loop {
+        let page = record_seals(browse, after).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some((last.tenant.clone(), last.n));
+        page.iter().for_each(|seal| summary.record_seal(seal));
     }
 }
 
@@ -313,6 +337,7 @@ pub(super) async fn summarize_copy<D: Store>(
         watch(Stage::Comparing(summary.tasks()));
     }
     add_messages(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
+    add_record_seals(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     add_administration(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     Ok(summary.done())
 }

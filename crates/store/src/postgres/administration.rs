@@ -1,10 +1,11 @@
 //! Keys and the audit: written together, outside batches.
 //!
-//! In this folder: the removal of expired idempotency keys, and of tasks that ended long ago; pauses of queues.
+//! In this folder: the removal of expired idempotency keys, and of tasks that ended long ago; pauses of queues; seals over records.
 
 pub(super) mod key_expiry;
 pub(super) mod pauses;
 pub(super) mod pruning;
+pub(super) mod record_seals;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -61,6 +62,9 @@ pub(super) async fn write(client: &Client, act: &Administration) -> Read<()> {
     pauses::write(client, &act.pauses).await?;
     for (key, at) in &act.uses {
         write_use(client, key, *at).await?;
+    }
+    for seal in &act.record_seals {
+        record_seals::write(client, seal).await?;
     }
     for audit in &act.audit {
         write_audit(client, audit).await?;

@@ -56,7 +56,7 @@ pub(super) fn setting(scope: &Scope) -> String {
 }
 
 /// Every table with rows of tasks or keys.
-const SCOPED: [&str; 14] = [
+const SCOPED: [&str; 15] = [
     "inputs",
     "live",
     "done",
@@ -71,6 +71,7 @@ const SCOPED: [&str; 14] = [
     "signals",
     "waits",
     "messages",
+    "record_seals",
 ];
 
 /// Checks that scopes are isolated: by the catalogue's entries for each table and for the role, and by a trial that

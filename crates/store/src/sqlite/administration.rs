@@ -7,7 +7,7 @@ use verdict::{Name, Time};
 
 use super::rows::Columns;
 use super::writer::SqliteWriter;
-use super::{errors, pauses, reads};
+use super::{errors, pauses, reads, record_seals};
 use crate::administration::{
     self, Administration, AdministrationRows, ApiKey, Audit, AuditFilter, Audited, PreviousSecret,
     Seal, TenantLimits,
@@ -45,6 +45,7 @@ pub(super) fn write(writer: &mut SqliteWriter, act: &Administration) -> Result<(
         act.limits.iter().try_for_each(|limits| write_limits(connection, limits))?;
         act.pauses.iter().try_for_each(|change| pauses::write(connection, change))?;
         act.uses.iter().try_for_each(|(key, at)| write_use(connection, key, *at))?;
+        act.record_seals.iter().try_for_each(|seal| record_seals::write(connection, seal))?;
         act.audit.iter().try_for_each(|audit| write_audit(connection, audit))
     });
     if let Err(error) = written {

@@ -9,13 +9,14 @@ use verdict::{ClosedAttempt, End, Name, Scope, Subject, TaskId, Time};
 use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
 use super::run_reads::{self, RunRowsAfter, Signals};
-use super::{Shared, administration, integrity, listing, messages, overview, pauses, reads};
+use super::{Shared, administration, integrity, listing, messages, overview, pauses, reads, record_seals};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{self, Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
 use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
+use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use crate::row::{
     Entry, Filter, HeldLeases, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey,
     TaskRows,
@@ -525,6 +526,20 @@ impl Browse for SqliteBrowse {
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
         let filter = filter.clone();
         self.read("reading the audit", move |connection| administration::audit(connection, &filter))
+            .await
+    }
+
+    async fn record_seals(&self, filter: &SealFilter) -> Result<Vec<RecordSeal>, Failure> {
+        let filter = filter.clone();
+        self.read("reading seals of records", move |connection| {
+            record_seals::seals(connection, &filter)
+        })
+        .await
+    }
+
+    async fn ended_records(&self, of: &EndedRecords) -> Result<Vec<EndedRecord>, Failure> {
+        let of = of.clone();
+        self.read("reading ended tasks", move |connection| record_seals::ended(connection, &of))
             .await
     }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::{
-    AdministrationRows, AuditFilter, Audited, Batch, Browse, Failure, Filter, HeldLeases, Listing,
-    MessageKey, PausedQueues, QueueDepth, RowsAfter, SavedMessage, ScanDepth, Store, StoredTask,
-    TaskBundle, TaskKey, TaskRows, Writer, verify,
+    AdministrationRows, AuditFilter, Audited, Batch, Browse, EndedRecord, EndedRecords, Failure,
+    Filter, HeldLeases, Listing, MessageKey, PausedQueues, QueueDepth, RecordSeal, RowsAfter,
+    SavedMessage, ScanDepth, SealFilter, Store, StoredTask, TaskBundle, TaskKey, TaskRows, Writer,
+    verify,
 };
 use storetest::ManualClock;
 use storetest::conformance::{Call, Fixture, Submission, carry::carry};
@@ -134,6 +135,14 @@ impl<S: Store> Browse for Growing<S> {
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
         self.store.browse().audit(filter).await
+    }
+
+    async fn record_seals(&self, filter: &SealFilter) -> Result<Vec<RecordSeal>, Failure> {
+        self.store.browse().record_seals(filter).await
+    }
+
+    async fn ended_records(&self, of: &EndedRecords) -> Result<Vec<EndedRecord>, Failure> {
+        self.store.browse().ended_records(of).await
     }
 }
 

@@ -10,6 +10,7 @@ use store::browse::{Browse, RowsAfter, ScanDepth};
 use store::clock::MonotonicClock;
 use store::failure::Failure;
 use store::pauses::PausedQueues;
+use store::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use store::row::{
     Bodies, Entry, Filter, HeldLeases, Listed, Listing, QueueDepth, Refused, StoredTask,
     TaskBundle, TaskKey, TaskRows,
@@ -202,6 +203,14 @@ impl Browse for MemoryBrowse {
             let page = wanted.take(filter.limit);
             page.map(|(n, audit)| Audited { n, audit: audit.clone() }).collect()
         }))
+    }
+
+    async fn record_seals(&self, filter: &SealFilter) -> Result<Vec<RecordSeal>, Failure> {
+        Ok(self.read(|tables| tables.seals(filter)))
+    }
+
+    async fn ended_records(&self, of: &EndedRecords) -> Result<Vec<EndedRecord>, Failure> {
+        Ok(self.read(|tables| tables.ended(of)))
     }
 
     async fn latest(&self) -> Result<Option<TaskId>, Failure> {

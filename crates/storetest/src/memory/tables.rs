@@ -6,6 +6,9 @@ use store::administration::{Administration, ApiKey, Audit, RingChange, SealedRin
 use store::engine;
 use store::failure::{Failure, FailureKind};
 use store::pauses::PausedQueues;
+use store::record_seals::{
+    EndedRecord, EndedRecords, Leaf, RecordSeal, SealFilter, SealsOf, leaf_digest,
+};
 use store::row::{Entry, IdempotencyKey, KeyOwner, Refused, Spec, StoredTask, TaskKey};
 use store::runs::{MessageKey, SavedMessage};
 use verdict::rules::{to_activate, to_join};
@@ -29,6 +32,7 @@ pub(super) struct Tables {
     pub(super) tenant_limits: BTreeMap<Name, TenantLimits>,
     pub(super) paused: PausedQueues,
     pub(super) audit: Vec<Audit>,
+    pub(super) record_seals: BTreeMap<(Name, u64), RecordSeal>,
     pub(super) ring: Option<SealedRing>,
     pub(super) last_commit_at: Option<Time>,
     /// Ended tasks that a batch deletes with all their rows.
@@ -84,10 +88,66 @@ impl Tables {
         self.tenant_limits.extend(limits);
         self.paused = self.paused.changed(&act.pauses);
         self.audit.extend(act.audit.iter().cloned());
+        act.record_seals.iter().for_each(|seal| self.add_record_seal(seal));
         if let Some(RingChange { before, sealed }) = act.ring.clone() {
             self.ring = Some(SealedRing { version: before.unwrap_or(0) + 1, sealed });
         }
         Ok(())
+    }
+
+    /// Adds a seal, unless it does not follow the newest one of its tenant.
+    fn add_record_seal(&mut self, seal: &RecordSeal) {
+        let before = self.newest_seal(&seal.tenant).map_or(0, |newest| newest.n);
+        if seal.n == before + 1 {
+            self.record_seals.insert((seal.tenant.clone(), seal.n), seal.clone());
+        }
+    }
+
+    fn newest_seal(&self, tenant: &Name) -> Option<&RecordSeal> {
+        let range = (tenant.clone(), 0)..=(tenant.clone(), u64::MAX);
+        self.record_seals.range(range).next_back().map(|(_, seal)| seal)
+    }
+
+    pub(super) fn seals(&self, filter: &SealFilter) -> Vec<RecordSeal> {
+        let wanted = |seal: &&RecordSeal| {
+            let key = (&seal.tenant, seal.n);
+            filter.tenant.as_ref().is_none_or(|tenant| *tenant == seal.tenant)
+                && match &filter.of {
+                    SealsOf::Newest => self.newest_seal(&seal.tenant) == Some(seal),
+                    SealsOf::After(after) => {
+                        after.as_ref().is_none_or(|(tenant, n)| key > (tenant, *n))
+                    }
+                }
+        };
+        let seals = self.record_seals.values().filter(wanted).take(filter.limit);
+        let shown = |seal: &RecordSeal| match filter.leaves.include(seal.first_end, seal.last_end) {
+            true => seal.clone(),
+            false => RecordSeal { leaves: Vec::new(), ..seal.clone() },
+        };
+        seals.map(shown).collect()
+    }
+
+    pub(super) fn ended(&self, of: &EndedRecords) -> Vec<EndedRecord> {
+        let record = |done: &Done| {
+            let digest = leaf_digest(&done.record, &self.specs[&done.id]);
+            let leaf = Leaf { task: done.id, digest };
+            EndedRecord {
+                tenant: done.scope.tenant.clone(),
+                completed_at: done.completed_at,
+                leaf,
+            }
+        };
+        match of {
+            EndedRecords::Of(ids) => {
+                ids.iter().filter_map(|id| self.done.get(id)).map(record).collect()
+            }
+            EndedRecords::Since { from, after, limit } => {
+                let is_next = |done: &&Done| {
+                    done.completed_at >= *from && after.is_none_or(|(_, id)| done.id > id)
+                };
+                self.done.values().filter(is_next).take(*limit).map(record).collect()
+            }
+        }
     }
 
     /// Stores the first refusal of its kind under a lease; later ones add nothing.

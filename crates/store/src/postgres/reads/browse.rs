@@ -15,6 +15,7 @@ use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
 use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
+use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use crate::postgres::administration::pauses;
 use crate::postgres::batch::quota;
 use crate::postgres::connection::session;
@@ -563,6 +564,22 @@ impl Browse for PostgresBrowse {
         let filter = filter.clone();
         self.in_all("reading the audit", move |client| async move {
             administration::audit(&client, &filter).await
+        })
+        .await
+    }
+
+    async fn record_seals(&self, filter: &SealFilter) -> Result<Vec<RecordSeal>, Failure> {
+        let filter = filter.clone();
+        self.in_all("reading seals of records", move |client| async move {
+            administration::record_seals::seals(&client, &filter).await
+        })
+        .await
+    }
+
+    async fn ended_records(&self, of: &EndedRecords) -> Result<Vec<EndedRecord>, Failure> {
+        let of = of.clone();
+        self.in_all("reading ended tasks", move |client| async move {
+            administration::record_seals::ended(&client, &of).await
         })
         .await
     }
