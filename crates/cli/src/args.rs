@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     audit, backup, bench, completions, config, coordinators, dev, doctor, epoch, explain, export,
-    keys, limits, migrate, queues, replay, restore, retention, runs, serve, submit, tour, verify,
-    work,
+    keys, limits, migrate, prove, queues, replay, restore, retention, runs, serve, submit, tour,
+    verify, work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -111,6 +111,8 @@ pub(crate) enum Command {
     Work(work::Arguments),
     /// Check a store: replay its history and compare the result with its tables
     Verify(verify::Arguments),
+    /// Prove what happened in a run: check its history, record and seals; export it as evidence
+    Prove(prove::Arguments),
     /// List the coordinators that share a PostgreSQL database
     Coordinators(coordinators::Arguments),
     /// Copy a store to a file while its server runs

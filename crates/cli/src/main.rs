@@ -27,6 +27,7 @@ mod migrate;
 mod open_store;
 mod output;
 mod profile;
+mod prove;
 mod queues;
 mod replay;
 mod restore;
@@ -132,6 +133,7 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Work(arguments) => work::run(connect()?, format, arguments).await,
         Command::Bench(arguments) => bench::run(format, global_args, arguments).await,
         Command::Verify(arguments) => verify::run(format, arguments).await,
+        Command::Prove(arguments) => prove::run(format, arguments).await,
         Command::Coordinators(arguments) => coordinators::run(format, arguments).await,
         Command::Backup(arguments) => backup::run(format, &arguments),
         Command::Restore(arguments) => restore::run(format, &arguments),

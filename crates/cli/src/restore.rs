@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use coordinator::admit::record_seals;
 use coordinator::admit::seal::anchor_path;
 use store::sqlite::backup::{self, Restored};
 
@@ -44,9 +45,13 @@ pub(crate) fn run(format: Format, arguments: &Arguments) -> CommandResult {
 /// The anchor records the end of the audit of the store that was replaced. It is kept for
 /// comparison, but the restored audit need not reach it.
 pub(crate) fn set_anchor_aside(key_file: &Path) -> Result<(), CliError> {
-    let anchor = anchor_path(key_file);
-    let aside = anchor.with_extension("anchor.before-restore");
-    match std::fs::rename(&anchor, &aside) {
+    let (audit, seals) = (anchor_path(key_file), record_seals::anchor::path(key_file));
+    set_aside(&audit, "anchor.before-restore")?;
+    set_aside(&seals, "seals.before-restore")
+}
+
+fn set_aside(anchor: &Path, extension: &str) -> Result<(), CliError> {
+    match std::fs::rename(anchor, anchor.with_extension(extension)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             let message = format!("cannot rename {}: {error}", anchor.display());
             Err(CliError::new(Exit::Failed, "file_unusable", message)

@@ -69,6 +69,9 @@ pub(crate) struct Arguments {
     /// Fail the run if it has not ended by this time, or within this duration, such as 10m
     #[arg(long, value_name = "INSTANT|SPAN", value_parser = duration::parse_when)]
     deadline: Option<When>,
+    /// What the run is for, in your words; part of its record
+    #[arg(long, value_name = "TEXT")]
+    goal: Option<String>,
     /// A label to find the run by; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
@@ -155,6 +158,7 @@ impl Arguments {
             deadline: self.deadline.and_then(When::instant),
             deadline_ms: self.deadline.and_then(When::span_ms),
             seed: self.seed,
+            goal: self.goal,
             labels: unique(self.labels)?,
             retry: (retry != Retry::default()).then_some(retry),
             idempotency_key: self.idempotency_key,

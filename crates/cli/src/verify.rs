@@ -1,7 +1,7 @@
 //! `tenure verify`: checks that the stored state is what was decided. Works on a file that no
 //! server uses, or on a database at any time.
 
-mod private_copy;
+pub(crate) mod private_copy;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use coordinator::admit::Keyring;
 use coordinator::admit::seal::{self, SealReport};
 use serde_json::json;
 use store::sqlite::{Options, SqliteStore};
-use store::verify::{Finding, Report};
+use store::verify::{Finding, FlawCode, Report};
 use store::{Browse, ClockAhead, FailureKind, Store, SystemClock};
 use wire::admin::{AuditFinding, AuditVerified};
 
@@ -111,7 +111,7 @@ async fn check_seals<B: Browse>(
 ) -> Result<SealReport, store::Failure> {
     let anchor = seal::read_anchor(&seal::anchor_path(key_path)).unwrap_or_else(|error| {
         let what = format!("the anchor of the audit cannot be read: {error}");
-        report.findings.push(Finding { task: None, what });
+        report.findings.push(Finding { task: None, code: FlawCode::AuditDiffers, what });
         None
     });
     let seals = seal::verify(browse, keyring, anchor).await?;
@@ -121,7 +121,7 @@ async fn check_seals<B: Browse>(
 
 fn audit_findings(seals: &SealReport) -> impl Iterator<Item = Finding> {
     let wrong = seals.findings.iter().map(|finding| format!("the audit: {}", finding.what));
-    wrong.map(|what| Finding { task: None, what })
+    wrong.map(|what| Finding { task: None, code: FlawCode::AuditDiffers, what })
 }
 
 /// The keys that coordinators share, if this machine has the file that decrypts them.
@@ -169,11 +169,8 @@ fn keyring(path: &Path) -> Result<Option<Keyring>, CliError> {
 }
 
 fn members(report: &Report, seals: &SealReport) -> serde_json::Value {
-    let findings: Vec<serde_json::Value> = report
-        .findings
-        .iter()
-        .map(|finding| json!({ "taskId": finding.task.map(|id| id.to_string()), "message": finding.what }))
-        .collect();
+    let findings: Vec<serde_json::Value> =
+        report.findings.iter().map(|finding| finding_members(finding)).collect();
     json!({
         "tasks": report.tasks,
         "entries": report.entries,
@@ -182,6 +179,11 @@ fn members(report: &Report, seals: &SealReport) -> serde_json::Value {
         "auditSealed": seals.sealed,
         "findings": findings,
     })
+}
+
+fn finding_members(finding: &Finding) -> serde_json::Value {
+    let task = finding.task.map(|id| id.to_string());
+    json!({ "taskId": task, "code": finding.code.name(), "message": finding.what })
 }
 
 fn print(place: &str, report: &Report, seals: &SealReport) -> Result<(), CliError> {

@@ -13,6 +13,7 @@ pub mod keyring;
 pub mod moved_keys;
 pub(crate) mod pausing;
 pub mod principals;
+pub mod record_seals;
 pub mod seal;
 mod shared_ring;
 

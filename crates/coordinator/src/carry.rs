@@ -49,6 +49,7 @@ use self::wait::Arrivals;
 use crate::Sealer;
 use crate::allowances::Allowances;
 use crate::coordinator::StopReason;
+use crate::ended_feed::EndedFeed;
 use crate::ids::Ids;
 use crate::intake::IntakeReceiver;
 use crate::item::{Item, Outage};
@@ -77,6 +78,8 @@ pub(crate) struct Carrier<S: Store> {
     allowances: Allowances,
     /// Seals the audit log. Empty until the server has opened its key file.
     sealer: Arc<OnceLock<Sealer>>,
+    /// Learns which tasks ended, for the sealer of records.
+    ended_feed: EndedFeed,
     polls: Polls,
     stall: StallDetector,
     retention_state: RetentionState,
@@ -109,6 +112,7 @@ pub(crate) struct CarrierOptions {
     pub(crate) allowances: Allowances,
     /// Empty until the server has opened its key file.
     pub(crate) sealer: Arc<OnceLock<Sealer>>,
+    pub(crate) ended_feed: EndedFeed,
     /// `None` where no spans are exported.
     pub(crate) trace_sender: Option<TraceSender>,
 }
@@ -141,7 +145,8 @@ impl<S: Store> Carrier<S> {
         options: CarrierOptions,
     ) -> Self {
         let CarrierOptions { role, retention, watch, signals, metrics, outage, .. } = options;
-        let CarrierOptions { set_aside, allowances, sealer, trace_sender, .. } = options;
+        let CarrierOptions { set_aside, allowances, sealer, ended_feed, trace_sender, .. } =
+            options;
         let now = store.now();
         // The carrier of new work reads the stall detector of the one that handles leases.
         let stall = match &role {
@@ -162,6 +167,7 @@ impl<S: Store> Carrier<S> {
             metrics,
             allowances,
             sealer,
+            ended_feed,
             stall,
             retention_state: RetentionState::new(retention),
             trace_sender,

@@ -21,6 +21,7 @@ use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Time};
 use crate::Sealer;
 use crate::allowances::Allowances;
 use crate::carry::{Carrier, CarrierOptions, CarrierRole, LeasedCarrier};
+use crate::ended_feed::EndedFeed;
 use crate::ids::{BufferedEntropy, Entropy, Ids};
 use crate::intake::{self, Intake, IntakeReceiver};
 use crate::item::{
@@ -68,6 +69,7 @@ pub struct Coordinator {
     set_aside: SetAsideList,
     allowances: Allowances,
     sealer: Arc<OnceLock<Sealer>>,
+    ended_feed: EndedFeed,
     registry: Arc<Registry>,
     ready: Arc<AtomicBool>,
     ended: channel::Receiver<Option<StopReason>>,
@@ -115,6 +117,7 @@ impl Coordinator {
             metrics,
             allowances,
             sealer: Arc::default(),
+            ended_feed: EndedFeed::default(),
             registry: Arc::new(registry),
             ready: Arc::new(AtomicBool::new(false)),
             ended,
@@ -178,6 +181,7 @@ impl Coordinator {
             set_aside: self.set_aside.clone(),
             allowances: self.allowances.clone(),
             sealer: self.sealer.clone(),
+            ended_feed: self.ended_feed.clone(),
             trace_sender: trace_sender.clone(),
         }
     }
@@ -408,6 +412,21 @@ impl Coordinator {
     pub(crate) fn seal_with(&self, sealer: Sealer) {
         let is_first = self.sealer.set(sealer).is_ok();
         debug_assert!(is_first, "two sealers would make two chains");
+    }
+
+    /// Writes seals of records.
+    #[cfg(feature = "http")]
+    pub(crate) async fn seal_records(
+        &self,
+        seals: Vec<store::RecordSeal>,
+    ) -> Result<(), RequestError> {
+        self.intake.seal_records(seals).await
+    }
+
+    /// Which tasks end in the commits of this coordinator.
+    #[cfg(feature = "http")]
+    pub(crate) fn ended_feed(&self) -> &EndedFeed {
+        &self.ended_feed
     }
 
     /// The limits of tenants and their use.

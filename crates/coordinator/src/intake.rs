@@ -8,6 +8,8 @@
 
 use std::task::Poll as Polled;
 
+#[cfg(feature = "http")]
+use store::RecordSeal;
 use store::{Administration, TaskKey};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
@@ -224,6 +226,15 @@ impl Intake {
         let (reply, written) = oneshot::channel();
         self.send(&self.new_work, Arrival::Administer { act, reply })?;
         // A carrier that stopped without answering may have committed.
+        written.await.unwrap_or(Err(RequestError::Unknown))
+    }
+
+    /// Writes seals of records, also while the coordinator drains: work that ends last is sealed too.
+    #[cfg(feature = "http")]
+    pub(crate) async fn seal_records(&self, seals: Vec<RecordSeal>) -> Result<(), RequestError> {
+        let act = Administration { record_seals: seals, ..Administration::default() };
+        let (reply, written) = oneshot::channel();
+        self.send(&self.leased, Arrival::Administer { act, reply })?;
         written.await.unwrap_or(Err(RequestError::Unknown))
     }
 

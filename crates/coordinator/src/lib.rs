@@ -23,6 +23,7 @@ mod batch_metrics;
 pub mod carry;
 mod coordinator;
 pub mod engines;
+mod ended_feed;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod ids;

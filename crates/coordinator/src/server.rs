@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admit::administer;
+use crate::admit::record_seals::{self, RecordSealer};
 use crate::admit::seal::{self, Sealer};
 use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey};
 use crate::coordinator::{Coordinator, Options, StopReason};
@@ -177,6 +178,8 @@ pub struct Server {
     connections: TaskTracker,
     /// Tasks that continue after their request was answered.
     background: TaskTracker,
+    /// Seals the records of ended tasks, and ends when its token is cancelled.
+    sealing: (CancellationToken, JoinHandle<()>),
     accepting: Vec<JoinHandle<()>>,
 }
 
@@ -225,6 +228,8 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
     .with_open_metrics(is_loopback(local_addr))
     .with_anchor(seal::anchor_path(&keyring_path));
     let background = app.inner.background.clone();
+    let seals = record_seals::anchor::path(&keyring_path);
+    let sealing = start_sealing(RecordSealer::new(coordinator.clone(), keyring.clone(), seals));
     let mut server = Server {
         coordinator,
         local_addr,
@@ -236,6 +241,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
         aborting: CancellationToken::new(),
         connections: TaskTracker::new(),
         background,
+        sealing,
         accepting: Vec::new(),
     };
     server.follow();
@@ -246,6 +252,12 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
     }
     server.accept(bound, router(app), limits, server.certificates.clone());
     Ok(server)
+}
+
+/// Seals records beside everything else.
+fn start_sealing(sealer: RecordSealer) -> (CancellationToken, JoinHandle<()>) {
+    let closing = CancellationToken::new();
+    (closing.clone(), tokio::spawn(sealer.run(closing)))
 }
 
 fn is_loopback(address: SocketAddr) -> bool {
@@ -395,6 +407,11 @@ impl Server {
             self.connections.wait().await;
         }
         faultpoint::point!("stop.drained");
+        let (closing, mut sealing) = self.sealing;
+        closing.cancel();
+        if tokio::time::timeout(DRAIN_WITHIN, &mut sealing).await.is_err() {
+            sealing.abort();
+        }
         let ended = self.coordinator.stop().await;
         // No background task waits for longer than the carrier lives. After this, nothing holds the store.
         self.background.close();

@@ -21,6 +21,7 @@ mod overview;
 pub mod pauses;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod prove;
 pub mod record_seals;
 pub mod row;
 pub mod row_size;

@@ -8,6 +8,7 @@
 //! A move begins a new epoch, because the old store may still exist: every earlier lease and token is answered
 //! CANCELLED (S3-24). Nothing is decided here, and the source is not changed.
 
+pub mod bundle;
 pub(crate) mod canonical;
 mod copying;
 mod summary;

@@ -155,8 +155,7 @@ pub enum Leaves {
 }
 
 impl Leaves {
-    pub const ALL: Self =
-        Self::Between(Time::from_millis(i64::MIN), Time::from_millis(i64::MAX));
+    pub const ALL: Self = Self::Between(Time::from_millis(i64::MIN), Time::from_millis(i64::MAX));
 
     /// The bounds as numbers; an empty range for none.
     pub(crate) fn bounds(self) -> (i64, i64) {
@@ -233,7 +232,9 @@ mod tests {
     fn leaves_are_read_where_the_times_overlap() {
         let time = Time::from_millis;
         let asked = Leaves::Between(time(20), time(30));
-        for (first, last, is_read) in [(0, 19, false), (0, 20, true), (30, 40, true), (31, 40, false)] {
+        for (first, last, is_read) in
+            [(0, 19, false), (0, 20, true), (30, 40, true), (31, 40, false)]
+        {
             assert_eq!(asked.include(time(first), time(last)), is_read, "{first} to {last}");
         }
         assert!(!Leaves::None.include(time(0), time(100)));

@@ -10,6 +10,7 @@
 //! tasks that were submitted after the beginning are left for the next run, so that the check ends.
 
 mod family;
+mod flaw;
 mod fold;
 mod invariants;
 mod row_cells;
@@ -18,6 +19,9 @@ mod run_check;
 use std::fmt;
 
 use verdict::TaskId;
+use verdict::run::Child;
+
+pub use self::flaw::{Flaw, FlawCode};
 
 use crate::browse::{self, Browse, ScanDepth};
 use crate::failure::{Failure, FailureKind};
@@ -46,8 +50,15 @@ pub struct Report {
 pub struct Finding {
     /// `None` when it concerns the store as a whole.
     pub task: Option<TaskId>,
+    pub code: FlawCode,
     /// A sentence for people.
     pub what: String,
+}
+
+impl Finding {
+    fn of(task: Option<TaskId>, Flaw { code, what }: Flaw) -> Self {
+        Self { task, code, what }
+    }
 }
 
 impl fmt::Display for Finding {
@@ -64,7 +75,7 @@ pub async fn verify<B: Browse>(browse: &B) -> Result<Report, Failure> {
     let mut report = Report::default();
     for line in browse.integrity().await? {
         let what = format!("the integrity check of the database says: {line}");
-        report.findings.push(Finding { task: None, what });
+        report.findings.push(Finding { task: None, code: FlawCode::DatabaseDamaged, what });
     }
     let horizon = match browse.latest().await {
         Ok(Some(horizon)) => horizon,
@@ -125,27 +136,29 @@ async fn check_task<B: Browse>(
         Ok(examined) => {
             report.entries += examined.entries;
             report.attempts += examined.attempts;
-            report.findings.extend(examined.wrong.into_iter().map(|what| Finding { task, what }));
+            report.findings.extend(examined.wrong.into_iter().map(|flaw| Finding::of(task, flaw)));
         }
         Err(failure) => {
             let what = unreadable(failure)?;
-            report.findings.push(Finding { task, what });
+            report.findings.push(Finding { task, code: FlawCode::Unreadable, what });
         }
     }
     Ok(())
 }
 
-/// What was checked of one task, and what is wrong with it, in sentences.
-struct Examined {
-    entries: u64,
-    attempts: u64,
-    wrong: Vec<String>,
+/// What was checked of one task, and what is wrong with it.
+pub(crate) struct Examined {
+    pub(crate) entries: u64,
+    pub(crate) attempts: u64,
+    pub(crate) wrong: Vec<Flaw>,
+    /// The children that its history names.
+    pub(crate) children: Vec<Child>,
 }
 
 /// Checks a task, and reads it again if it changed between the reads.
 async fn check_until_stable<B: Browse>(browse: &B, first: TaskBundle) -> Result<Examined, Failure> {
     let mut bundle = first;
-    let mut examined = examine(browse, &bundle).await?;
+    let mut examined = examine(browse, &bundle, &mut |_| ()).await?;
     for _ in 1..READINGS_MAX {
         if examined.wrong.is_empty() {
             break;
@@ -153,7 +166,7 @@ async fn check_until_stable<B: Browse>(browse: &B, first: TaskBundle) -> Result<
         match browse.find(&bundle.task.key()).await? {
             Some(found) if found.subject != bundle.task.subject => {
                 bundle = browse::bundle(browse, found).await?;
-                examined = examine(browse, &bundle).await?;
+                examined = examine(browse, &bundle, &mut |_| ()).await?;
             }
             None if !is_listed(browse, &bundle.task).await? => examined.wrong.clear(),
             Some(_) | None => break,
@@ -162,15 +175,23 @@ async fn check_until_stable<B: Browse>(browse: &B, first: TaskBundle) -> Result<
     Ok(examined)
 }
 
-/// Checks all rows of a task, a page at a time if there are many.
-async fn examine<B: Browse>(browse: &B, bundle: &TaskBundle) -> Result<Examined, Failure> {
+/// Checks all rows of a task, a page at a time if there are many. `see` is called with each page.
+pub(crate) async fn examine<B: Browse>(
+    browse: &B,
+    bundle: &TaskBundle,
+    see: &mut (dyn FnMut(&TaskRows) + Send),
+) -> Result<Examined, Failure> {
     let mut examination = Examination::new();
     match &bundle.rows {
-        Some(whole) => examination.look(whole),
+        Some(whole) => {
+            examination.look(whole);
+            see(whole);
+        }
         None => {
             let mut reading = browse::row_pages(browse, &bundle.task);
             while let Some(part) = reading.next().await? {
                 examination.look(&part);
+                see(&part);
             }
         }
     }
@@ -210,8 +231,9 @@ impl Examination {
 
     fn end(self, found: &StoredTask) -> Examined {
         let mut wrong = self.seen.check(found);
+        let children = self.replay.family().cloned().collect();
         wrong.extend(self.replay.compare(&found.subject));
-        Examined { entries: self.entries, attempts: self.attempts, wrong }
+        Examined { entries: self.entries, attempts: self.attempts, wrong, children }
     }
 }
 
@@ -224,7 +246,7 @@ async fn is_listed<B: Browse>(browse: &B, found: &StoredTask) -> Result<bool, Fa
 }
 
 /// Unreadable rows are a finding; a store that does not answer is a failure.
-fn unreadable(failure: Failure) -> Result<String, Failure> {
+pub(crate) fn unreadable(failure: Failure) -> Result<String, Failure> {
     match (failure.kind, &failure.source) {
         (FailureKind::Fatal, Some(source)) => Ok(format!("{failure} stopped: {source}")),
         (FailureKind::Fatal, None) => Ok(failure.to_string()),
@@ -234,7 +256,7 @@ fn unreadable(failure: Failure) -> Result<String, Failure> {
 
 impl Report {
     fn with(mut self, task: Option<TaskId>, what: String) -> Self {
-        self.findings.push(Finding { task, what });
+        self.findings.push(Finding { task, code: FlawCode::Unreadable, what });
         self
     }
 }

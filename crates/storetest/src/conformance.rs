@@ -26,6 +26,7 @@ pub mod keys;
 pub mod lookups;
 pub mod pauses;
 pub mod polls;
+pub mod record_seals;
 pub mod reports;
 pub mod retention;
 pub mod rollback;
@@ -60,6 +61,7 @@ macro_rules! conformance_checks {
             pauses::{are_kept_as_they_are_now, grant_nothing_and_let_the_rest_go_on, fence_batches_that_began_before};
             lookups::{finds_every_name_at_once, reads_no_excluded_task};
             polls::{recalls_what_a_named_poll_was_given};
+            record_seals::{append_only_behind_the_newest, cover_what_has_ended};
             reports::{records_a_report_once, keeps_a_second_attempt_apart, keeps_a_release_apart_from_failures, remembers_refused_reports, carries_payloads_unchanged};
             retention::{forgets_ended_tasks_whole, keeps_what_may_still_be_asked_about, keeps_everything_when_a_batch_is_dropped};
             rollback::{leaves_nothing_of_a_dropped_batch, shows_nothing_before_the_commit, pulses_without_changes};

@@ -24,7 +24,7 @@ pub use self::leasing::{
     Envelope, HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers, Leases, Signal,
 };
 pub use self::problem::Problem;
-pub use self::records::{AttemptClaims, AttemptView, History, HistoryEntry, Record};
+pub use self::records::{AttemptClaims, AttemptView, History, HistoryEntry, Record, RecordedRun};
 pub use self::reporting::{CompletedAck, ReportAnswer, ReportAnswers};
 pub use self::runs::{
     CancelAccepted, Lease, Parent, RefusedCall, RetryPolicy, Run, RunError, RunList,

@@ -10,18 +10,19 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
+use store::sqlite::backup::Existing;
 
 use crate::exit::{CliError, Exit};
 use crate::output;
 
-pub(super) struct PrivateCopy {
+pub(crate) struct PrivateCopy {
     folder: PathBuf,
     file: PathBuf,
 }
 
 impl PrivateCopy {
     /// Copies the store if it cannot be opened where it is.
-    pub(super) fn of_read_only(store: &Path) -> Result<Option<Self>, CliError> {
+    pub(crate) fn of_read_only(store: &Path) -> Result<Option<Self>, CliError> {
         let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         let is_writable = |path: &Path| access(path, Access::WRITE_OK).is_ok();
@@ -38,10 +39,35 @@ impl PrivateCopy {
         Ok(Some(copied))
     }
 
-    fn make(store: &Path) -> io::Result<Self> {
+    /// Copies a file that must stay as it is.
+    pub(crate) fn of(store: &Path) -> Result<Self, CliError> {
+        Self::make(store).map_err(|error| {
+            let message = format!("{} cannot be copied: {error}", store.display());
+            CliError::new(Exit::Failed, "file_unusable", message)
+                .hint("make it readable, and name a temporary folder with enough space in TMPDIR")
+        })
+    }
+
+    /// One snapshot of a store that a server uses.
+    pub(crate) fn snapshot(store: &Path) -> Result<Self, CliError> {
+        let copy = Self::empty().map_err(|error| {
+            let message = format!("a temporary folder cannot be created: {error}");
+            CliError::new(Exit::Failed, "file_unusable", message).hint("name another one in TMPDIR")
+        })?;
+        let options = crate::backup::options();
+        store::sqlite::backup::back_up(store, &copy.file, Existing::Keep, &options)
+            .map_err(|failure| crate::serve::store_error(&failure))?;
+        Ok(copy)
+    }
+
+    fn empty() -> io::Result<Self> {
         let folder = std::env::temp_dir().join(format!("tenure-verify-{}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&folder)?;
-        let copy = Self { file: folder.join("tenure.db"), folder };
+        Ok(Self { file: folder.join("tenure.db"), folder })
+    }
+
+    fn make(store: &Path) -> io::Result<Self> {
+        let copy = Self::empty()?;
         copy_writable(store, &copy.file)?;
         let log = with_suffix(store, "-wal");
         if log.exists() {
@@ -50,7 +76,7 @@ impl PrivateCopy {
         Ok(copy)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.file
     }
 }

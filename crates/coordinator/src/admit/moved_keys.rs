@@ -12,6 +12,7 @@ use std::path::Path;
 use store::{Browse, RingChange};
 
 use super::keyring::{self, Keyring, KeyringError};
+use super::record_seals;
 use super::seal::{self, anchor_path};
 use super::shared_ring::RingSeal;
 use crate::ids::OsEntropy;
@@ -89,11 +90,13 @@ pub async fn adopt<B: Browse>(browse: &B, old: &Path, new: &Path) -> Result<(), 
     }
 }
 
-/// Copies the anchor of the audit, unless there is one already.
+/// Copies the anchors of the audit and of record seals, unless they are there already.
 pub fn copy_anchor(from: &Path, to: &Path) -> io::Result<()> {
-    let (from, to) = (anchor_path(from), anchor_path(to));
-    if from.exists() && !to.exists() {
-        fs::copy(from, to)?;
+    for path in [anchor_path, record_seals::anchor::path] {
+        let (from, to) = (path(from), path(to));
+        if from.exists() && !to.exists() {
+            fs::copy(from, to)?;
+        }
     }
     Ok(())
 }

@@ -146,7 +146,7 @@ fn is_conflict(failure: &Failure) -> bool {
     matches!(failure.kind, FailureKind::Conflict(_))
 }
 
-fn joined(kid: [u8; KID_BYTES], code: [u8; 32]) -> [u8; Seal::BYTES] {
+pub(super) fn joined(kid: [u8; KID_BYTES], code: [u8; 32]) -> [u8; Seal::BYTES] {
     let mut seal = NOTHING;
     seal[..KID_BYTES].copy_from_slice(&kid);
     seal[KID_BYTES..].copy_from_slice(&code);

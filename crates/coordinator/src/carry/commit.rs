@@ -197,6 +197,7 @@ impl<S: Store> Carrier<S> {
         self.note_ends(std::mem::take(&mut result.batch_metrics.ended_created), result.now);
         self.watch.changed(&result.changed);
         self.watch.ended(&result.ended);
+        self.ended_feed.note(&result.ended);
         // A forced cancel ends its task and raises a signal: forget first.
         self.signals.forget(result.ended);
         result.signals.into_iter().for_each(|hint| self.signals.raise(hint));

@@ -1,5 +1,6 @@
 //! `GET /v1/runs/{runId}/record`: the provenance of an ended run, recomputed from its rows.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::Json;
@@ -7,15 +8,16 @@ use axum::extract::State;
 use axum::http::Uri;
 use store::{Browse, Failure, RowsAfter, TaskKey};
 use verdict::event::Submitted;
-use verdict::{ClosedAttempt, Digest, Done, Event, Subject, record as provenance};
+use verdict::{ClosedAttempt, Digest, Done, Event, RunState, Subject, record as provenance};
 use wire::Code;
-use wire::answers::{AttemptClaims, AttemptView, Record};
+use wire::answers::{AttemptClaims, AttemptView, Record, RecordedRun};
 use wire::limits::PAGE_ITEMS;
 use wire::requests::RecordQuery;
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
+use super::records::spent;
 use super::run_view::{run_error, submitted};
 use super::translate::{attempt_outcome, category, instant, query, skew, state, time};
 use crate::admit::ReaderPrincipal;
@@ -32,7 +34,8 @@ pub(super) async fn record(
     let asked: RecordQuery = query(&uri)?;
     let key = TaskKey { scope: principal.scope().clone(), id: run };
     let found = app.read(Duration::ZERO, app.coordinator.browse().find(&key)).await?;
-    let done = match found.map(|found| found.subject) {
+    let (subject, spec) = found.map(|found| (found.subject, found.spec)).unzip();
+    let done = match subject {
         None | Some(Subject::Absent) => return Err(ApiError::run_not_found()),
         Some(Subject::Live(_)) => {
             return Err(ApiError::new(
@@ -49,7 +52,8 @@ pub(super) async fn record(
     if provenance.digest != done.record {
         return Err(broken(&done));
     }
-    Ok(Json(view(provenance, &done)))
+    let goal = spec.and_then(|spec| spec.goal).map(|goal| goal.to_string());
+    Ok(Json(Record { goal, ..view(provenance, &done) }))
 }
 
 /// The provenance of an ended run: all of it is computed, and a page of attempts is shown.
@@ -57,6 +61,8 @@ struct Provenance {
     submitted: Submitted,
     digest: Digest,
     shown: Vec<AttemptView>,
+    /// The versions of the rules that decided.
+    rules: BTreeSet<u32>,
 }
 
 /// `None` where the history does not begin with a submission.
@@ -78,8 +84,38 @@ async fn provenance_of(
         shown.extend(wanted.take(limit - shown.len()).map(attempt));
         chain = page.iter().fold(chain, provenance::extend);
     }
-    let digest = provenance::seal_chain(chain, &done.end, done.created_at, done.completed_at);
-    Ok(Some(Provenance { submitted, digest, shown }))
+    let of_rows = provenance::seal_chain(chain, &done.end, done.created_at, done.completed_at);
+    let Replayed { folded, rules } = replay(app, key).await?;
+    // The record of a durable run has its checkpoints between its attempts, in the order of the history.
+    let digest = match (&done.run, folded) {
+        (None, _) => of_rows,
+        (Some(_), Subject::Done(folded)) => folded.record,
+        (Some(_), _) => return Ok(None),
+    };
+    Ok(Some(Provenance { submitted, digest, shown, rules }))
+}
+
+/// What the history says of a task.
+struct Replayed {
+    folded: Subject,
+    rules: BTreeSet<u32>,
+}
+
+async fn replay(app: &AppState, key: &TaskKey) -> Result<Replayed, Failure> {
+    let (mut folded, mut rules, mut last) = (Subject::Absent, BTreeSet::new(), 0);
+    loop {
+        let browse = app.coordinator.browse();
+        let page = browse.rows(key, RowsAfter::Entry(last), PAGE as usize).await?.history;
+        let Some(entry) = page.last() else { return Ok(Replayed { folded, rules }) };
+        last = entry.n;
+        rules.extend(page.iter().map(|entry| entry.rules));
+        for entry in &page {
+            if let (Subject::Live(task), Some(loaded)) = (&mut folded, &entry.loaded) {
+                loaded.restore(task);
+            }
+            folded = folded.settle(&entry.events, entry.at);
+        }
+    }
 }
 
 /// The first digest of the chain that the rules compute step by step: that of the submission.
@@ -97,7 +133,7 @@ fn broken(done: &Done) -> ApiError {
 }
 
 fn view(provenance: Provenance, done: &Done) -> Record {
-    let Provenance { submitted, digest: _, shown } = provenance;
+    let Provenance { submitted, digest: _, shown, rules } = provenance;
     let next_after = shown.last().map(|last| last.attempt).filter(|last| *last < done.attempt);
     let output = done.end.output.as_ref();
     Record {
@@ -106,6 +142,7 @@ fn view(provenance: Provenance, done: &Done) -> Record {
         kind: done.kind.to_string(),
         queue: done.queue.to_string(),
         input_digest: submitted.input.to_string(),
+        goal: None,
         output_digest: output.map(|output| Digest::of(&[output.as_str().as_bytes()]).to_string()),
         error: run_error(&done.end),
         attempts: shown,
@@ -114,7 +151,21 @@ fn view(provenance: Provenance, done: &Done) -> Record {
         started_at: done.started_at.map(time),
         completed_at: time(done.completed_at),
         duration_ms: done.completed_at.since(done.created_at).millis(),
+        decisions: done.entries,
+        rules: rules.into_iter().collect(),
+        durable: done.run.as_deref().map(recorded_run),
         digest: done.record.to_string(),
+    }
+}
+
+fn recorded_run(run: &RunState) -> RecordedRun {
+    RecordedRun {
+        steps: run.steps,
+        checkpoints: run.checkpoints,
+        children: run.children,
+        signals: run.signals.received,
+        suspensions: run.suspensions,
+        spend: spent(run.spend),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The copy loop: one page of tasks per commit, then the administrative rows.
 
-mod long;
+pub(super) mod long;
 
 use verdict::{Name, Time};
 
@@ -62,7 +62,7 @@ fn split_long(page: Vec<TaskBundle>) -> (Vec<(StoredTask, TaskRows)>, Vec<Stored
 }
 
 /// One commit: each task is one change from nothing to its current state.
-async fn write_page<W: Writer>(
+pub(super) async fn write_page<W: Writer>(
     writer: &mut W,
     page: Vec<(StoredTask, TaskRows)>,
 ) -> Result<(), Failure> {
@@ -182,7 +182,10 @@ async fn copy_administration<B: Browse, W: Writer>(
     }
 }
 
-async fn administer<W: Writer>(writer: &mut W, act: &Administration) -> Result<(), MoveFailure> {
+pub(super) async fn administer<W: Writer>(
+    writer: &mut W,
+    act: &Administration,
+) -> Result<(), MoveFailure> {
     writer.administer(act).await.map_err(|failure| match failure {
         CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure) => {
             MoveFailure::Destination(failure)

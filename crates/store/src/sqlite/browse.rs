@@ -9,7 +9,9 @@ use verdict::{ClosedAttempt, End, Name, Scope, Subject, TaskId, Time};
 use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
 use super::run_reads::{self, RunRowsAfter, Signals};
-use super::{Shared, administration, integrity, listing, messages, overview, pauses, reads, record_seals};
+use super::{
+    Shared, administration, integrity, listing, messages, overview, pauses, reads, record_seals,
+};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{self, Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};

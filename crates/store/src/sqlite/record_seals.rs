@@ -96,7 +96,8 @@ static ENDED: LazyLock<String> = LazyLock::new(|| {
 pub(super) fn ended(connection: &Connection, of: &EndedRecords) -> Read<Vec<EndedRecord>> {
     match of {
         EndedRecords::Of(ids) => {
-            let mut statement = connection.prepare_cached(&format!("{} WHERE i.id = ?1", *ENDED))?;
+            let mut statement =
+                connection.prepare_cached(&format!("{} WHERE i.id = ?1", *ENDED))?;
             let mut found = Vec::with_capacity(ids.len());
             for id in ids {
                 let rows = statement.query_map([id_bytes(*id)], ended_row)?;

@@ -6,6 +6,7 @@
 use verdict::run::{Child, MessageNumber};
 use verdict::{Subject, TaskId};
 
+use super::flaw::{Flaw, FlawCode};
 use super::fold::Replay;
 use crate::browse::Browse;
 use crate::failure::Failure;
@@ -15,19 +16,19 @@ use crate::runs::MessageKey;
 /// The first message of a pair.
 const FIRST: MessageNumber = MessageNumber { entry: 0, index: 0 };
 
-/// What is missing, in sentences. A child may move on while it is looked at, so what is missing is looked for twice.
+/// What is missing. A child may move on while it is looked at, so what is missing is looked for twice.
 pub(super) async fn check<B: Browse>(
     browse: &B,
     found: &StoredTask,
     replay: &Replay,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<Flaw>, Failure> {
     let mut wrong = Vec::new();
     for child in replay.family() {
         let mut missing = missing(browse, found, child).await?;
         if missing.is_some() {
             missing = self::missing(browse, found, child).await?;
         }
-        wrong.extend(missing);
+        wrong.extend(missing.map(|what| FlawCode::ChildMissing.flaw(what)));
     }
     Ok(wrong)
 }

@@ -9,6 +9,7 @@ use verdict::{
     Subject, Task, Time, Verdict, apply_verdict, closed_attempts, decide,
 };
 
+use super::flaw::{Flaw, FlawCode};
 use super::row_cells::RowCells;
 use super::run_check::RunCheck;
 use crate::cells::TaskIdentity;
@@ -24,10 +25,11 @@ pub(super) struct Replay {
     next: u32,
     /// Closed attempts that were not yet compared with their rows.
     closed: VecDeque<ClosedAttempt>,
-    has_other_attempts: bool,
+    /// The first attempt that differs from its row.
+    other_attempt: Option<String>,
     /// What a durable run recorded.
     run: RunCheck,
-    wrong: Vec<String>,
+    wrong: Vec<Flaw>,
     /// The first entry that cannot be folded.
     broken: Option<String>,
 }
@@ -39,7 +41,7 @@ impl Replay {
             latest: None,
             next: 1,
             closed: VecDeque::new(),
-            has_other_attempts: false,
+            other_attempt: None,
             run: RunCheck::default(),
             wrong: Vec::new(),
             broken: None,
@@ -59,7 +61,8 @@ impl Replay {
             return;
         }
         if self.latest.is_some_and(|(at, epoch)| entry.at < at || entry.epoch < epoch) {
-            self.wrong.push(format!("history entry {n} is older than the one before it"));
+            let older = format!("history entry {n} is older than the one before it");
+            self.wrong.push(FlawCode::HistoryBroken.flaw(older));
         }
         self.latest = Some((entry.at, entry.epoch));
         if let Err(broken) = self.step(entry) {
@@ -69,8 +72,18 @@ impl Replay {
 
     /// Compares the next attempt row with what the history closed.
     pub(super) fn attempt(&mut self, attempt: &ClosedAttempt) {
-        let closed = self.closed.pop_front();
-        self.has_other_attempts |= closed.as_ref() != Some(attempt);
+        let n = attempt.attempt;
+        let other = match self.closed.pop_front() {
+            Some(closed) if closed == *attempt => return,
+            Some(closed) if closed.attempt == n => {
+                format!("its attempt {n} differs from its history")
+            }
+            Some(closed) => {
+                format!("its attempt {n} is in the place of attempt {}", closed.attempt)
+            }
+            None => format!("its attempt {n} is stored, and its history has no such attempt"),
+        };
+        self.other_attempt.get_or_insert(other);
     }
 
     /// Compares rows of a durable run with what the history recorded.
@@ -89,7 +102,7 @@ impl Replay {
         if let (Subject::Live(task), Some(loaded)) = (&mut self.subject, &entry.loaded) {
             if loaded.are_behind(task) {
                 let forgets = format!("history entry {} lacks what was known before it", entry.n);
-                self.wrong.push(forgets);
+                self.wrong.push(FlawCode::HistoryBroken.flaw(forgets));
             }
             loaded.restore(task);
         }
@@ -109,9 +122,9 @@ impl Replay {
     }
 
     /// The differences between the history and the stored task with its attempts.
-    pub(super) fn compare(self, stored: &Subject) -> Vec<String> {
+    pub(super) fn compare(self, stored: &Subject) -> Vec<Flaw> {
         if let Some(broken) = self.broken {
-            return vec![broken];
+            return vec![FlawCode::HistoryBroken.flaw(broken)];
         }
         let mut wrong = self.wrong;
         match (stored, &self.subject) {
@@ -125,12 +138,15 @@ impl Replay {
                 let name =
                     |subject: &Subject| subject.state().map_or("absent", |state| state.name());
                 let (stored, folded) = (name(stored), name(folded));
-                wrong.push(format!("it is stored as {stored} and its history says {folded}"));
+                let what = format!("it is stored as {stored} and its history says {folded}");
+                wrong.push(FlawCode::TaskDiffers.flaw(what));
             }
         }
-        if self.has_other_attempts || !self.closed.is_empty() {
-            wrong.push("its attempts differ from its history".to_owned());
-        }
+        let unstored = |closed: &ClosedAttempt| {
+            format!("its attempt {} is in its history, and its row is missing", closed.attempt)
+        };
+        let other = self.other_attempt.or_else(|| self.closed.front().map(unstored));
+        wrong.extend(other.map(|what| FlawCode::AttemptDiffers.flaw(what)));
         wrong.extend(self.run.end());
         wrong
     }
@@ -160,7 +176,8 @@ impl Replay {
         let verdict = decide(ReadSet { subject: &self.subject, context }, &request, at);
         let is_same = verdict.events == entry.events;
         if !is_same {
-            self.wrong.push(format!("the rules decide history entry {} differently", entry.n));
+            let what = format!("the rules decide history entry {} differently", entry.n);
+            self.wrong.push(FlawCode::DecisionDiffers.flaw(what));
         }
         (is_same && self.subject.dated(at) == at).then_some((verdict, at))
     }
@@ -220,7 +237,7 @@ fn fits(subject: &Subject, event: &Event) -> bool {
     }
 }
 
-fn compare_live(stored: &Task, folded: &Task) -> Option<String> {
+fn compare_live(stored: &Task, folded: &Task) -> Option<Flaw> {
     let mut folded = folded.clone();
     let renewals = Renewals::of(stored);
     let is_behind = renewals.are_behind(&folded);
@@ -249,7 +266,7 @@ fn live_cells(task: &Task) -> RowCells {
     })
 }
 
-fn compare_done(stored: &Done, folded: &Done) -> Option<String> {
+fn compare_done(stored: &Done, folded: &Done) -> Option<Flaw> {
     differs(&done_cells(stored).differing(&done_cells(folded)))
 }
 
@@ -267,6 +284,7 @@ fn write_identity(cells: &mut RowCells, task: TaskIdentity<'_>) {
     Created::write(cells, task.created_at);
 }
 
-fn differs(names: &[&str]) -> Option<String> {
-    (!names.is_empty()).then(|| format!("it differs from its history in {}", names.join(", ")))
+fn differs(names: &[&str]) -> Option<Flaw> {
+    let what = || format!("it differs from its history in {}", names.join(", "));
+    (!names.is_empty()).then(|| FlawCode::TaskDiffers.flaw(what()))
 }

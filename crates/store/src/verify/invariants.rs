@@ -4,6 +4,7 @@ use verdict::event::Submitted;
 use verdict::record;
 use verdict::{ClosedAttempt, Digest, Event, Fence, RunEvent, Subject};
 
+use super::flaw::{Flaw, FlawCode};
 use crate::row::{Entry, StoredTask};
 
 /// What was read of a task's history and attempts, one after the other.
@@ -54,8 +55,8 @@ impl InvariantCheck {
         self.fence = Some(fence);
     }
 
-    /// Every violated invariant, in sentences.
-    pub(super) fn check(mut self, found: &StoredTask) -> Vec<String> {
+    /// Every violated invariant.
+    pub(super) fn check(mut self, found: &StoredTask) -> Vec<Flaw> {
         let mut wrong = Vec::new();
         self.check_attempts(&found.subject, &mut wrong);
         check_times(&found.subject, &mut wrong);
@@ -65,9 +66,9 @@ impl InvariantCheck {
     }
 
     /// Attempts are numbered from 1 without gaps, and each fence is larger than all fences before it.
-    fn check_attempts(&mut self, subject: &Subject, wrong: &mut Vec<String>) {
+    fn check_attempts(&mut self, subject: &Subject, wrong: &mut Vec<Flaw>) {
         if let Some(misplaced) = self.misplaced.take() {
-            wrong.push(misplaced);
+            wrong.push(FlawCode::AttemptDiffers.flaw(misplaced));
             return;
         }
         let (attempt, open) = match subject {
@@ -77,17 +78,19 @@ impl InvariantCheck {
         };
         let known = self.attempts + u32::from(open.is_some());
         if attempt != known {
-            wrong.push(format!("{attempt} attempts are counted and {known} are known"));
+            let what = format!("{attempt} attempts are counted and {known} are known");
+            wrong.push(FlawCode::AttemptDiffers.flaw(what));
         }
         open.into_iter().for_each(|fence| self.fence(fence));
         if self.is_fence_smaller {
-            wrong.push("a fence is not larger than the one before it".to_owned());
+            let what = "a fence is not larger than the one before it";
+            wrong.push(FlawCode::AttemptDiffers.flaw(what));
         }
     }
 
     /// The record's digest, computed from the submission, the attempts and the end. That of a durable run has its
     /// checkpoints in between: the fold of its history computes it.
-    fn check_record(&self, subject: &Subject, wrong: &mut Vec<String>) {
+    fn check_record(&self, subject: &Subject, wrong: &mut Vec<Flaw>) {
         let Some(chain) = self.chain else { return };
         let matches = match subject {
             Subject::Live(task) => task.run.is_some() || task.chain == chain,
@@ -99,22 +102,23 @@ impl InvariantCheck {
             Subject::Absent => return,
         };
         if !matches {
-            wrong.push("its record's digest does not match its attempts and end".to_owned());
+            let what = "its record's digest does not match its attempts and end";
+            wrong.push(FlawCode::RecordDiffers.flaw(what));
         }
     }
 
     /// The payload has the digest that was decided about.
-    fn check_input(&self, found: &StoredTask, wrong: &mut Vec<String>) {
+    fn check_input(&self, found: &StoredTask, wrong: &mut Vec<Flaw>) {
         let submitted = self.first.as_ref().and_then(|entry| entry.events.first());
         if let Some(submitted) = submitted.and_then(submission)
             && submitted.input != Digest::of(&[found.spec.input.as_str().as_bytes()])
         {
-            wrong.push("its input differs from the submitted one".to_owned());
+            wrong.push(FlawCode::InputDiffers.flaw("its input differs from the submitted one"));
         }
     }
 }
 
-fn check_times(subject: &Subject, wrong: &mut Vec<String>) {
+fn check_times(subject: &Subject, wrong: &mut Vec<Flaw>) {
     let (created_at, started_at, completed_at) = match subject {
         Subject::Live(task) => (task.created_at, task.started_at, None),
         Subject::Done(done) => (done.created_at, done.started_at, Some(done.completed_at)),
@@ -123,15 +127,15 @@ fn check_times(subject: &Subject, wrong: &mut Vec<String>) {
     let times: Vec<_> =
         [Some(created_at), started_at, completed_at].into_iter().flatten().collect();
     if times.windows(2).any(|pair| pair[0] > pair[1]) {
-        wrong.push("it was not created, started and completed in that order".to_owned());
+        let what = "it was not created, started and completed in that order";
+        wrong.push(FlawCode::Impossible.flaw(what));
     }
     if let Subject::Done(done) = subject
         && !done.end.state.is_terminal()
     {
-        wrong.push(format!(
-            "it has ended as {}, which is not a terminal state",
-            done.end.state.name()
-        ));
+        let state = done.end.state.name();
+        let what = format!("it has ended as {state}, which is not a terminal state");
+        wrong.push(FlawCode::Impossible.flaw(what));
     }
 }
 

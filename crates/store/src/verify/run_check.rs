@@ -5,6 +5,7 @@
 use verdict::run::{Checkpoint, Child, Loaded, Recorded, Records, RunEvent, Waiting};
 use verdict::{Digest, Event, Json, Phase, Request, Subject, Task};
 
+use super::flaw::{Flaw, FlawCode};
 use crate::row::TaskRows;
 use crate::tables::with_result;
 
@@ -69,10 +70,11 @@ impl RunCheck {
         }
     }
 
-    /// The differences, in sentences.
-    pub(super) fn end(self) -> Vec<String> {
-        let differs = |what| format!("its {what} differs from its history");
-        let mut wrong: Vec<String> = self.differing.iter().take(WRONG_MAX).map(differs).collect();
+    /// The differences.
+    pub(super) fn end(self) -> Vec<Flaw> {
+        let flaw = |what: String| FlawCode::StepDiffers.flaw(what);
+        let differs = |what| flaw(format!("its {what} differs from its history"));
+        let mut wrong: Vec<Flaw> = self.differing.iter().take(WRONG_MAX).map(differs).collect();
         let counts = [
             ("checkpoints", self.records.checkpoints().count() as u64, self.checkpoint_rows),
             ("children", self.children, self.child_rows),
@@ -81,7 +83,7 @@ impl RunCheck {
         ];
         let missing = counts.iter().filter(|(_, recorded, rows)| recorded != rows);
         wrong.extend(missing.map(|(what, recorded, rows)| {
-            format!("its history has {recorded} {what} and {rows} are stored")
+            flaw(format!("its history has {recorded} {what} and {rows} are stored"))
         }));
         wrong
     }

@@ -5,6 +5,7 @@ mod differential;
 mod memory;
 mod moving;
 mod postgres;
+mod proving;
 mod sqlite;
 mod states;
 mod tables;

@@ -131,11 +131,7 @@ impl Tables {
         let record = |done: &Done| {
             let digest = leaf_digest(&done.record, &self.specs[&done.id]);
             let leaf = Leaf { task: done.id, digest };
-            EndedRecord {
-                tenant: done.scope.tenant.clone(),
-                completed_at: done.completed_at,
-                leaf,
-            }
+            EndedRecord { tenant: done.scope.tenant.clone(), completed_at: done.completed_at, leaf }
         };
         match of {
             EndedRecords::Of(ids) => {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::durable::Spent;
 use super::runs::RunError;
 use crate::requests::Metrics;
 use crate::{AttemptOutcome, ErrorCategory, Json, State, Time};
@@ -39,6 +40,9 @@ pub struct Record {
     pub state: State,
     pub kind: String,
     pub queue: String,
+    /// What the run was submitted for, in the client's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<String>,
     pub input_digest: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_digest: Option<String>,
@@ -54,8 +58,32 @@ pub struct Record {
     pub completed_at: Time,
     /// From `createdAt` to `completedAt`.
     pub duration_ms: u64,
-    /// Digest over everything above and every attempt.
+    /// How many decisions the history holds.
+    #[serde(default)]
+    pub decisions: u32,
+    /// The versions of the rules that made them.
+    #[serde(default)]
+    pub rules: Vec<u32>,
+    /// What a durable run recorded; absent for a plain one. The digest covers each step, wait and child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durable: Option<RecordedRun>,
+    /// Digest over kind, queue, input, every attempt, every checkpoint and the end.
     pub digest: String,
+}
+
+/// What a durable run recorded, counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedRun {
+    pub steps: u32,
+    /// Steps, waits, started and ended children.
+    pub checkpoints: u32,
+    pub children: u32,
+    pub signals: u32,
+    /// Attempts that ended because the run waited.
+    pub suspensions: u32,
+    /// What all steps used together.
+    pub spend: Spent,
 }
 
 /// One closed attempt.

@@ -306,9 +306,17 @@ fn attempt_view() -> Value {
     })
 }
 
+fn recorded_run() -> Value {
+    json!({
+        "steps": 1, "checkpoints": 2, "children": 1, "signals": 0, "suspensions": 0,
+        "spend": spend(),
+    })
+}
+
 fn record() -> Value {
     json!({
-        "runId": "r", "state": "failed", "kind": "k", "queue": "q", "inputDigest": "i",
+        "runId": "r", "state": "failed", "kind": "k", "queue": "q", "goal": "g", "inputDigest": "i",
+        "decisions": 4, "rules": [5], "durable": recorded_run(),
         "outputDigest": "o", "error": run_error(), "attempts": [attempt_view()], "nextAfter": 1,
         "createdAt": AT,
         "startedAt": AT, "completedAt": AT, "durationMs": 1, "digest": "d",
@@ -474,6 +482,7 @@ fn check_answers(shapes: &mut Shapes) {
     let history = json!({"entries": [history_entry()], "nextAfter": 1});
     shapes.check_open::<answers::History>("History", history);
     shapes.check_open::<answers::HistoryEntry>("HistoryEntry", history_entry());
+    shapes.check_open::<answers::RecordedRun>("RecordedRun", recorded_run());
     shapes.check_open::<answers::Record>("Record", record());
     let gate = json!({"gate": "ready", "now": "n", "change": "c", "at": AT});
     shapes.check_open::<answers::Gate>("Gate", gate.clone());

@@ -156,6 +156,26 @@ async fn steps_ride_with_the_report_in_one_commit() {
 }
 
 #[tokio::test]
+async fn an_ended_durable_run_has_a_record() {
+    for api in both().await {
+        // S2-114, W-4: the digest covers the steps between the attempts, and can be recomputed.
+        let lease = api.leased(json!({"goal": "ship the order"})).await;
+        let paid = merged(step("a", json!(1)), json!({"spend": {"tokens": 2}}));
+        api.checkpoint(&lease, json!({"steps": [paid]})).await.ok();
+        api.complete(&lease, json!({"outcome": "SUCCEEDED"})).await.ok();
+        let record = api.get(&format!("/v1/runs/{}/record", lease.run)).await.ok();
+        assert_eq!(
+            (&record["state"], &record["goal"]),
+            (&json!("succeeded"), &json!("ship the order"))
+        );
+        assert_eq!(record["durable"]["steps"], 1);
+        assert_eq!(record["durable"]["spend"]["tokens"], 2);
+        assert!(record["decisions"].as_u64().unwrap() >= 3, "{record}");
+        assert_eq!(record["rules"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn a_refused_step_refuses_its_report() {
     for api in both().await {
         let lease = api.leased(json!({})).await;

@@ -14,7 +14,7 @@ use crate::row::{Change, Entry, StoredTask, TaskRows};
 use crate::seam::{Batch, Decided, Writer};
 
 /// Copies a task and counts its rows.
-pub(super) async fn copy<B: Browse, W: Writer>(
+pub(in crate::moving) async fn copy<B: Browse, W: Writer>(
     from: &B,
     writer: &mut W,
     found: &StoredTask,

@@ -15,12 +15,12 @@ use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
 use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
-use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use crate::postgres::administration::pauses;
 use crate::postgres::batch::quota;
 use crate::postgres::connection::session;
 use crate::postgres::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
 use crate::postgres::{Shared, administration, scopes};
+use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use crate::row::{
     Entry, Filter, HeldLeases, Listing, PAGE_BYTES_MAX, QueueDepth, Refused, StoredTask,
     TaskBundle, TaskKey, TaskRows,

@@ -100,7 +100,7 @@ const TAMPERINGS: [(&str, &str); 32] = [
     ("UPDATE live SET chain = zeroblob(32) WHERE row = 6", "record"),
     ("UPDATE live SET lost = 0 WHERE row = 5", "lost"),
     ("UPDATE attempts SET outcome = 'SUCCEEDED' WHERE task = 3", "attempts"),
-    ("UPDATE attempts SET claims = '{}' WHERE task = 1", "attempts"),
+    ("UPDATE attempts SET claims = '{}' WHERE task = 1", "attempt 1 differs"),
     ("UPDATE attempts SET owner = 'mallory' WHERE task = 2 AND attempt = 1", "record"),
     (
         "DELETE FROM attempts WHERE task = 2 AND attempt = 1",
