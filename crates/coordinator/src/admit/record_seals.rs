@@ -144,14 +144,14 @@ impl RecordSealer {
     async fn search(&mut self) -> Result<(), Unsealed> {
         let (begun, now) = (Instant::now(), self.coordinator.now());
         let from = self.searched_to().await?;
-        let mut sealed = self.sealed_since(from).await?;
+        let sealed = self.sealed_since(from).await?;
         let mut after = None;
         loop {
             let of = EndedRecords::Since { from, after, limit: PAGE };
             let mut page = self.coordinator.browse().ended_records(&of).await?;
             let Some(last) = page.last() else { break };
             after = Some((last.completed_at, last.leaf.task));
-            page.retain(|record| sealed.insert(record.leaf.task));
+            page.retain(|record| !sealed.contains(&record.leaf.task));
             self.seal(page).await?;
         }
         self.searched = Some(begun);

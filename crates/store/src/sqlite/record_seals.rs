@@ -87,8 +87,8 @@ fn seal(columns: &mut Columns<'_>) -> rusqlite::Result<RecordSeal> {
 
 static ENDED: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "SELECT n.tenant, i.id, d.completed_at, d.record, {} FROM inputs i
-         JOIN done d ON d.row = i.row JOIN lanes n ON n.lane = i.lane",
+        "SELECT n.tenant, i.id, d.completed_at, d.record, {} FROM done d
+         JOIN inputs i ON i.row = d.row JOIN lanes n ON n.lane = i.lane",
         listed_spec(Bodies::default())
     )
 });
@@ -105,10 +105,11 @@ pub(super) fn ended(connection: &Connection, of: &EndedRecords) -> Read<Vec<Ende
             }
             Ok(found)
         }
-        // In order of id: every page continues where the one before it ended, and the table is walked once.
+        // In the order of submission: the table is walked once, from its beginning to its end.
         EndedRecords::Since { from, after, limit } => {
             let sql = format!(
-                "{} WHERE i.id > ?1 AND d.completed_at >= ?2 ORDER BY i.id LIMIT ?3",
+                "{} WHERE d.row > coalesce((SELECT row FROM inputs WHERE id = ?1), 0) AND d.completed_at >= ?2
+                 ORDER BY d.row LIMIT ?3",
                 *ENDED
             );
             let after = after.map_or(Vec::new(), |(_, id)| id_bytes(id).to_vec());
