@@ -12,7 +12,9 @@ use std::path::PathBuf;
 use coordinator::admit::Keyring;
 use coordinator::admit::record_seals::{self, anchor};
 use store::moving::bundle::{self, Bundled};
-use store::prove::{self, AnchoredSeal, Proof, ProofFinding, SealCheck, SealProof, TaskView};
+use store::prove::{
+    self, AnchoredSeal, Evidence, Proof, ProofFinding, SealCheck, SealProof, TaskView,
+};
 use store::sqlite::copy_target::SqliteCopyTarget;
 use store::{Browse, RecordSeal, StoredTask};
 
@@ -97,7 +99,9 @@ async fn check<B: Browse>(
     let tenant = root.key().scope.tenant;
     let anchored = anchored(source, arguments, &tenant.to_string())?;
     let judge = |seal: &RecordSeal| judge(keyring.as_ref(), seal);
-    let checked = prove::check_seals(browse, &tenant, &proof.records, &judge, anchored.as_ref());
+    let lists_all = arguments.bundle.is_none();
+    let evidence = Evidence { judge: &judge, anchor: anchored.as_ref(), lists_all };
+    let checked = prove::check_seals(browse, &tenant, &proof.records, &evidence);
     let seals = checked.await.map_err(trouble)?;
     let exported = match &arguments.export {
         Some(path) => Some((path.clone(), export(browse, root, path).await?)),

@@ -323,7 +323,13 @@ impl<B: Browse> RowPages<'_, B> {
 
     /// Attempts that the history does not close. Only a damaged store has any.
     async fn stray_attempts(&mut self) -> Result<TaskRows, Failure> {
-        let attempts = self.page_of_attempts(self.found.row_counts().1).await?;
+        let after = RowsAfter::Attempt(self.attempt);
+        let mut attempts = self.browse.rows(&self.key, after, PARTS).await?.attempts;
+        let counted = self.found.row_counts().1;
+        if attempts.iter().any(|closed| closed.attempt > counted) && self.has_moved().await? {
+            attempts.retain(|closed| closed.attempt <= counted);
+        }
+        self.attempt = attempts.last().map_or(self.attempt, |closed| closed.attempt);
         if attempts.is_empty() {
             self.stage = Stage::Refused { after: None };
         }

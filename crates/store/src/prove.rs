@@ -18,7 +18,7 @@ use verdict::run::{Child, Recorded};
 use verdict::{Digest, Name, Subject, TaskId, Time};
 
 pub use self::descendants::Descendants;
-pub use self::seals::{AnchoredSeal, SealCheck, SealProof, check_seals, find_sealed};
+pub use self::seals::{AnchoredSeal, Evidence, SealCheck, SealProof, check_seals, find_sealed};
 pub use self::story::TaskStory;
 pub use self::view::{AttemptLine, CheckpointLine, TaskView};
 use crate::browse::{self, Browse, ScanDepth};

@@ -44,6 +44,15 @@ pub struct AnchoredSeal {
     pub chain: Digest,
 }
 
+/// What is known beside the store.
+pub struct Evidence<'a> {
+    /// Checks the code of a seal.
+    pub judge: &'a (dyn Fn(&RecordSeal) -> SealCheck + Sync),
+    pub anchor: Option<&'a AnchoredSeal>,
+    /// Whether each seal must list its records. In a bundle only those do that cover its run.
+    pub lists_all: bool,
+}
+
 /// What the seals say of the records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SealProof {
@@ -69,14 +78,13 @@ pub async fn check_seals<B: Browse>(
     browse: &B,
     tenant: &Name,
     records: &[ProvedRecord],
-    judge: &(dyn Fn(&RecordSeal) -> SealCheck + Sync),
-    anchor: Option<&AnchoredSeal>,
+    evidence: &Evidence<'_>,
 ) -> Result<SealProof, Failure> {
-    let mut check = Check::new(records, judge, anchor);
+    let mut check = Check::new(records, evidence);
     let mut after = Some((tenant.clone(), 0));
     loop {
         let of = SealsOf::After(after.take());
-        let leaves = leaves_for(records);
+        let leaves = check.wanted;
         let filter = SealFilter { tenant: Some(tenant.clone()), of, leaves, limit: PAGE };
         let page = browse.record_seals(&filter).await?;
         let Some(last) = page.last() else { break };
@@ -133,8 +141,9 @@ pub async fn find_sealed<B: Browse>(
 
 struct Check<'a> {
     records: HashMap<TaskId, &'a ProvedRecord>,
-    judge: &'a (dyn Fn(&RecordSeal) -> SealCheck + Sync),
-    anchor: Option<&'a AnchoredSeal>,
+    /// The seals that list the records.
+    wanted: Leaves,
+    evidence: &'a Evidence<'a>,
     before: Option<(u64, Digest)>,
     /// The latest end that a seal covers.
     sealed_to: Option<Time>,
@@ -145,16 +154,13 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn new(
-        records: &'a [ProvedRecord],
-        judge: &'a (dyn Fn(&RecordSeal) -> SealCheck + Sync),
-        anchor: Option<&'a AnchoredSeal>,
-    ) -> Self {
+    fn new(records: &'a [ProvedRecord], evidence: &'a Evidence<'a>) -> Self {
+        let wanted = leaves_for(records);
         let records = records.iter().map(|record| (record.task, record)).collect();
         Self {
             records,
-            judge,
-            anchor,
+            wanted,
+            evidence,
             before: None,
             sealed_to: None,
             complete_to: None,
@@ -174,7 +180,8 @@ impl<'a> Check<'a> {
         self.check_link(seal);
         self.check_code(seal);
         self.check_anchor(seal);
-        if !seal.leaves.is_empty() {
+        let is_listed = self.wanted.include(seal.first_end, seal.last_end);
+        if is_listed && (self.evidence.lists_all || !seal.leaves.is_empty()) {
             self.check_leaves(seal);
         }
         self.before = Some((seal.n, seal.chain));
@@ -201,7 +208,7 @@ impl<'a> Check<'a> {
     }
 
     fn check_code(&mut self, seal: &RecordSeal) {
-        match (self.judge)(seal) {
+        match (self.evidence.judge)(seal) {
             SealCheck::Valid => self.proof.keyed += 1,
             SealCheck::Unchecked => {}
             SealCheck::Forged => {
@@ -218,7 +225,7 @@ impl<'a> Check<'a> {
     }
 
     fn check_anchor(&mut self, seal: &RecordSeal) {
-        let Some(anchor) = self.anchor.filter(|anchor| anchor.n == seal.n) else { return };
+        let Some(anchor) = self.evidence.anchor.filter(|anchor| anchor.n == seal.n) else { return };
         if anchor.chain != seal.chain {
             let what = format!("seal {} differs from the one that the anchor names", seal.n);
             self.find("anchor_differs", what);
@@ -247,7 +254,7 @@ impl<'a> Check<'a> {
 
     fn end(mut self, tenant: &Name) -> SealProof {
         let last = self.before.map_or(0, |(n, _)| n);
-        if let Some(anchor) = self.anchor.filter(|anchor| anchor.n > last) {
+        if let Some(anchor) = self.evidence.anchor.filter(|anchor| anchor.n > last) {
             let (from, to) = (last + 1, anchor.n);
             let what = format!("seals {from} to {to} of tenant {tenant} were made and are missing");
             self.find("seals_truncated", what);

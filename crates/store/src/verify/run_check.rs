@@ -2,7 +2,9 @@
 //!
 //! Results are compared by their digests, so that a run with many large results takes little memory.
 
-use verdict::run::{Checkpoint, Child, Loaded, Recorded, Records, RunEvent, Waiting};
+use std::collections::BTreeMap;
+
+use verdict::run::{Checkpoint, Child, Loaded, Recorded, Records, RunEvent, Signal, Waiting};
 use verdict::{Digest, Event, Json, Phase, Request, Subject, Task};
 
 use super::flaw::{Flaw, FlawCode};
@@ -15,6 +17,8 @@ pub(super) struct RunCheck {
     records: Records,
     children: u64,
     signals: u64,
+    /// The digest of each signal, also of those that were taken since.
+    received: BTreeMap<u32, Digest>,
     checkpoint_rows: u64,
     child_rows: u64,
     signal_rows: u64,
@@ -33,7 +37,10 @@ impl RunCheck {
             let Event::Run(event) = event else { continue };
             match &**event {
                 RunEvent::ChildSpawned(_) => self.children += 1,
-                RunEvent::SignalReceived(_) => self.signals += 1,
+                RunEvent::SignalReceived(signal) => {
+                    self.signals += 1;
+                    self.received.insert(signal.number, signal_digest(signal));
+                }
                 _ => {}
             }
             let shortened = Event::Run(Box::new(shortened((**event).clone())));
@@ -60,11 +67,9 @@ impl RunCheck {
             self.signal_rows += 1;
             self.pending_rows += u64::from(!row.is_taken);
             let number = row.signal.number;
-            let is_known = match self.records.pending().find(|signal| signal.number == number) {
-                Some(pending) => !row.is_taken && *pending == row.signal,
-                None => row.is_taken,
-            };
-            if !is_known {
+            let is_pending = self.records.pending().any(|signal| signal.number == number);
+            let is_same = self.received.get(&number) == Some(&signal_digest(&row.signal));
+            if !is_same || is_pending == row.is_taken {
                 self.differing.push(format!("signal {number}"));
             }
         }
@@ -143,6 +148,20 @@ fn with_digest(checkpoint: Checkpoint) -> Checkpoint {
     let digest = crate::tables::result_of(&checkpoint.recorded).map(digest_of);
     let recorded = with_result(checkpoint.recorded, digest);
     Checkpoint { recorded, ..checkpoint }
+}
+
+fn signal_digest(signal: &Signal) -> Digest {
+    let Signal { number, name, key, payload, digest } = signal;
+    let key = key.as_ref().map(|key| [b"key ", key.as_str().as_bytes()].concat());
+    let payload =
+        payload.as_ref().map(|payload| [b"payload ", payload.as_str().as_bytes()].concat());
+    Digest::of(&[
+        &number.to_be_bytes(),
+        name.as_str().as_bytes(),
+        &key.unwrap_or_default(),
+        &payload.unwrap_or_default(),
+        digest.bytes(),
+    ])
 }
 
 fn digest_of(result: &Json) -> Json {
