@@ -10,7 +10,7 @@ mod source;
 use std::path::PathBuf;
 
 use coordinator::admit::Keyring;
-use coordinator::admit::record_seals::{self, anchor};
+use coordinator::admit::record_seals;
 use store::moving::bundle::{self, Bundled};
 use store::prove::{
     self, AnchoredSeal, Evidence, Proof, ProofFinding, SealCheck, SealProof, TaskView,
@@ -67,8 +67,11 @@ impl Outcome {
 
 pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     let source = match &arguments.bundle {
-        Some(path) => Source::bundle(path)?,
-        None => Source::store(&arguments.config.store_address(arguments.store.as_deref())?).await?,
+        Some(path) => Source::bundle(path, arguments.anchor.as_deref())?,
+        None => {
+            let address = arguments.config.store_address(arguments.store.as_deref())?;
+            Source::store(&address, arguments.anchor.as_deref()).await?
+        }
     };
     let outcome = match &source {
         Source::Sqlite { store, .. } => {
@@ -97,7 +100,7 @@ async fn check<B: Browse>(
     let proof = prove::prove(browse, root.clone(), &mut tell).await.map_err(trouble)?;
     let keyring = source.keyring(arguments.key_file.as_deref()).await?;
     let tenant = root.key().scope.tenant;
-    let anchored = anchored(source, arguments, &tenant.to_string())?;
+    let anchored: Option<AnchoredSeal> = source.anchors().get(&tenant).cloned();
     let judge = |seal: &RecordSeal| judge(keyring.as_ref(), seal);
     let lists_all = arguments.bundle.is_none();
     let evidence = Evidence { judge: &judge, anchor: anchored.as_ref(), lists_all };
@@ -154,19 +157,6 @@ fn not_found(message: &str) -> CliError {
     CliError::new(Exit::NotFound, "run_missing", message).hint(
         "name the store that holds the run with --store, or list runs with `tenure runs list`",
     )
-}
-
-/// The newest seal of the tenant according to the anchor.
-fn anchored(
-    source: &Source,
-    arguments: &Arguments,
-    tenant: &str,
-) -> Result<Option<AnchoredSeal>, CliError> {
-    let Some(path) = arguments.anchor.clone().or_else(|| source.anchor()) else { return Ok(None) };
-    anchor::newest_of(&path, tenant).map_err(|error| {
-        let message = format!("the anchor {} cannot be read: {error}", path.display());
-        CliError::new(Exit::Failed, "file_unusable", message).hint("check its permissions")
-    })
 }
 
 async fn export<B: Browse>(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use coordinator::admit::Keyring;
-use coordinator::admit::record_seals::anchor;
+use coordinator::admit::record_seals::anchor::{self, AnchoredSeals};
 use store::sqlite::{Options, SqliteStore};
 use store::{ClockAhead, Failure, FailureKind, PostgresStore, Store, SystemClock};
 
@@ -19,6 +19,7 @@ pub(super) enum Source {
         place: String,
         /// `None` for a bundle, which has none.
         key_file: Option<PathBuf>,
+        anchors: AnchoredSeals,
         /// Dropped after the store, which has it open.
         _copy: Option<PrivateCopy>,
     },
@@ -26,23 +27,39 @@ pub(super) enum Source {
         store: PostgresStore,
         place: String,
         key_file: PathBuf,
+        anchors: AnchoredSeals,
     },
 }
 
+/// Reads the anchor. A server may add seals at any time, so this comes before anything is read of the store: an anchor that
+/// is newer than what was read would look like seals that are missing.
+fn anchors(path: &Path) -> Result<AnchoredSeals, CliError> {
+    anchor::read(path).map_err(|error| {
+        let message = format!("the anchor {} cannot be read: {error}", path.display());
+        CliError::new(Exit::Failed, "file_unusable", message).hint("check its permissions")
+    })
+}
+
 impl Source {
-    pub(super) async fn store(address: &StoreAddress) -> Result<Self, CliError> {
+    /// A store, with the given anchor or the one beside its key file.
+    pub(super) async fn store(
+        address: &StoreAddress,
+        anchor: Option<&Path>,
+    ) -> Result<Self, CliError> {
         match address {
-            StoreAddress::Sqlite(path) => Self::file(path, Some(path.with_extension("key"))),
+            StoreAddress::Sqlite(path) => Self::file(path, anchor),
             StoreAddress::Postgres(url) => {
                 let store = open_store::open_read_only(url).await?;
                 let key_file = open_store::shared_signing_key(&store).await?;
-                Ok(Self::Postgres { store, place: open_store::redact_password(url), key_file })
+                let anchors = anchors(anchor.unwrap_or(&anchor::path(&key_file)))?;
+                let place = open_store::redact_password(url);
+                Ok(Self::Postgres { store, place, key_file, anchors })
             }
         }
     }
 
     /// A bundle comes from elsewhere: a copy of it is opened, so that it stays as it was received.
-    pub(super) fn bundle(path: &Path) -> Result<Self, CliError> {
+    pub(super) fn bundle(path: &Path, anchor: Option<&Path>) -> Result<Self, CliError> {
         if !path.exists() {
             let message = format!("there is no bundle at {}", path.display());
             return Err(CliError::new(Exit::NotFound, "bundle_missing", message)
@@ -55,23 +72,27 @@ impl Source {
                 .hint("get the file again; `tenure prove RUN --export FILE` writes one")
         })?;
         let place = path.display().to_string();
-        Ok(Self::Sqlite { store, place, key_file: None, _copy: Some(copy) })
+        let anchors = anchor.map(anchors).transpose()?.unwrap_or_default();
+        Ok(Self::Sqlite { store, place, key_file: None, anchors, _copy: Some(copy) })
     }
 
-    fn file(path: &Path, key_file: Option<PathBuf>) -> Result<Self, CliError> {
+    fn file(path: &Path, anchor: Option<&Path>) -> Result<Self, CliError> {
         if !path.exists() {
             return Err(backup::missing(path));
         }
+        let key_file = path.with_extension("key");
+        let anchors = anchors(anchor.unwrap_or(&anchor::path(&key_file)))?;
+        let key_file = Some(key_file);
         let place = path.display().to_string();
         let copy = PrivateCopy::of_read_only(path)?;
         let opened = open(copy.as_ref().map_or(path, PrivateCopy::path));
         match opened {
-            Ok(store) => Ok(Self::Sqlite { store, place, key_file, _copy: copy }),
+            Ok(store) => Ok(Self::Sqlite { store, place, key_file, anchors, _copy: copy }),
             Err(failure) if failure.kind == FailureKind::InUse => {
                 output::note(format_args!("a server uses {place}; proving a snapshot of it"));
                 let copy = PrivateCopy::snapshot(path)?;
                 let store = open(copy.path()).map_err(|failure| serve::store_error(&failure))?;
-                Ok(Self::Sqlite { store, place, key_file, _copy: Some(copy) })
+                Ok(Self::Sqlite { store, place, key_file, anchors, _copy: Some(copy) })
             }
             Err(failure) => Err(serve::store_error(&failure)),
         }
@@ -83,11 +104,10 @@ impl Source {
         }
     }
 
-    /// The anchor beside the key file.
-    pub(super) fn anchor(&self) -> Option<PathBuf> {
+    /// The newest seal of each tenant, as it is kept outside of the store.
+    pub(super) fn anchors(&self) -> &AnchoredSeals {
         match self {
-            Self::Sqlite { key_file, .. } => key_file.as_deref().map(anchor::path),
-            Self::Postgres { key_file, .. } => Some(anchor::path(key_file)),
+            Self::Sqlite { anchors, .. } | Self::Postgres { anchors, .. } => anchors,
         }
     }
 

@@ -33,11 +33,6 @@ pub fn read(path: &Path) -> io::Result<AnchoredSeals> {
     text.lines().map(|line| parsed(line).ok_or_else(broken)).collect()
 }
 
-/// The newest seal of a tenant, according to the file.
-pub fn newest_of(path: &Path, tenant: &str) -> io::Result<Option<AnchoredSeal>> {
-    Ok(read(path)?.remove(&Name::from(tenant)))
-}
-
 fn parsed(line: &str) -> Option<(Name, AnchoredSeal)> {
     let (n, rest) = line.split_once(' ')?;
     let (chain, tenant) = rest.split_once(' ')?;
