@@ -52,8 +52,11 @@ impl Exit {
             State::Succeeded => Exit::Done,
             State::Failed => Exit::RunFailed,
             State::Halted => Exit::RunHalted,
-            State::Cancelled => Exit::RunCancelled,
-            State::Queued | State::Running | State::Retry | State::Waiting => Exit::TimedOut,
+            // A root is never skipped; a step that was did not do its work.
+            State::Cancelled | State::Skipped => Exit::RunCancelled,
+            State::Queued | State::Running | State::Retry | State::Waiting | State::Blocked => {
+                Exit::TimedOut
+            }
         }
     }
 

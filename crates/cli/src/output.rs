@@ -30,9 +30,9 @@ pub(crate) const fn style_of(state: State) -> Style {
     match state {
         State::Succeeded => GOOD,
         State::Failed => BAD,
-        State::Halted | State::Cancelled | State::Retry => WARN,
+        State::Halted | State::Cancelled | State::Skipped | State::Retry => WARN,
         State::Running | State::Waiting => BUSY,
-        State::Queued => Style::new(),
+        State::Queued | State::Blocked => Style::new(),
     }
 }
 
@@ -40,9 +40,9 @@ const fn color_of(state: State) -> Option<Color> {
     match state {
         State::Succeeded => Some(Color::Green),
         State::Failed => Some(Color::Red),
-        State::Halted | State::Cancelled | State::Retry => Some(Color::Yellow),
+        State::Halted | State::Cancelled | State::Skipped | State::Retry => Some(Color::Yellow),
         State::Running | State::Waiting => Some(Color::Cyan),
-        State::Queued => None,
+        State::Queued | State::Blocked => None,
     }
 }
 

@@ -96,7 +96,7 @@ impl BatchMetrics {
                 self.retries.note(category.unwrap_or(closed.outcome.name()));
             }
             Next::End(end) => self.note_end(before, end),
-            Next::Wait(_) => {}
+            Next::Wait(_) | Next::Stage(_) => {}
         }
     }
 

@@ -122,7 +122,10 @@ fn has_detached_child(request: &Request) -> bool {
     let Request::Run(request) = request else { return false };
     match &**request {
         RunRequest::Checkpoint(call) => call.children.iter().any(|child| child.is_detached),
-        RunRequest::Signal(_) | RunRequest::Message(_) | RunRequest::Resume => false,
+        RunRequest::Signal(_)
+        | RunRequest::Message(_)
+        | RunRequest::Resume
+        | RunRequest::Plan(_) => false,
     }
 }
 

@@ -111,6 +111,7 @@ fn tell(decision: &mut Decision, event: &Event, attempt: &mut u32, found: &Store
                 }
                 Next::End(end) => decision.after = state(end.state),
                 Next::Wait(_) => decision.after = State::Waiting,
+                Next::Stage(_) => decision.after = State::Queued,
             }
         }
         Event::Ended(end) => {
@@ -152,7 +153,8 @@ fn tell_of_run(decision: &mut Decision, event: &RunEvent, found: &StoredTask) {
         | RunEvent::WaitAdvanced { .. }
         | RunEvent::ChildrenCancelled { .. }
         | RunEvent::Hastened
-        | RunEvent::Resumed => {}
+        | RunEvent::Resumed
+        | RunEvent::Plan(_) => {}
     }
 }
 
@@ -176,6 +178,7 @@ fn cause(request: &Request) -> Cause {
             RunRequest::Signal(_) => Cause::Signal,
             RunRequest::Message(_) => Cause::Message,
             RunRequest::Resume => Cause::Resume,
+            RunRequest::Plan(_) => unreachable!("no client here submits plans"),
         },
     }
 }
@@ -204,5 +207,8 @@ fn state(state: verdict::State) -> State {
         verdict::State::Halted => State::Halted,
         verdict::State::Cancelled => State::Cancelled,
         verdict::State::Waiting => State::Waiting,
+        verdict::State::Blocked | verdict::State::Skipped => {
+            unreachable!("no client here submits plans")
+        }
     }
 }

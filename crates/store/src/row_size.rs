@@ -121,7 +121,7 @@ fn run_request(request: &RunRequest) -> usize {
             steps + call.children.len() * PART_BYTES
         }
         RunRequest::Signal(call) => json(call.payload.as_ref()),
-        RunRequest::Message(_) | RunRequest::Resume => PART_BYTES,
+        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Plan(_) => PART_BYTES,
     }
 }
 
@@ -131,7 +131,7 @@ fn run_event(event: &RunEvent) -> usize {
         RunEvent::SignalReceived(signal) => json(signal.payload.as_ref()),
         RunEvent::Closing(closing, _) => end(closing),
         RunEvent::ChildrenCancelled { children, .. } => children.len() * ITEM_BYTES,
-        RunEvent::ChildSpawned(_) | RunEvent::Spawned { .. } => PART_BYTES,
+        RunEvent::ChildSpawned(_) | RunEvent::Spawned { .. } | RunEvent::Plan(_) => PART_BYTES,
         RunEvent::WaitAdvanced { .. } | RunEvent::Hastened | RunEvent::Resumed => 0,
     }
 }
@@ -140,7 +140,9 @@ fn waiting(waiting: &Waiting) -> usize {
     match waiting {
         Waiting::For(wait) => wait.items.len() * ITEM_BYTES,
         Waiting::Closing(closing) => end(&closing.end),
-        Waiting::Ready { .. } | Waiting::Diverged(_) => PART_BYTES,
+        Waiting::Ready { .. } | Waiting::Diverged(_) | Waiting::Blocked { .. } | Waiting::Steps => {
+            PART_BYTES
+        }
     }
 }
 
@@ -161,7 +163,9 @@ fn event(event: &Event) -> usize {
         Event::AttemptClosed { closed: attempt, next: Next::Wait(next) } => {
             closed(attempt) + waiting(next)
         }
-        Event::AttemptClosed { closed: attempt, next: Next::Retry { .. } } => closed(attempt),
+        Event::AttemptClosed { closed: attempt, next: Next::Retry { .. } | Next::Stage(_) } => {
+            closed(attempt)
+        }
         Event::Ended(ended) => end(ended),
         Event::Run(event) => run_event(event),
         _ => 0,

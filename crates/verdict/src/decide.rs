@@ -1,7 +1,7 @@
 //! The one function that every request goes through, sweeps included.
 //!
 //! Each request has its own file. The checks that all calls under a lease share are in [`caller`],
-//! in the order that the contract gives.
+//! in the order that the contract gives. What an end means for a task with stages is decided after all of them, in [`stages`].
 
 mod call_items;
 pub mod caller;
@@ -12,11 +12,14 @@ pub mod extend;
 pub mod grant;
 pub mod heartbeat;
 mod message;
+mod plan;
 pub mod release;
 pub mod report;
 mod run;
 mod signal;
+mod stages;
 pub mod started;
+mod steps;
 pub mod submit;
 pub mod sweep;
 mod waiting;
@@ -28,6 +31,11 @@ use crate::verdict::{ReadSet, Verdict};
 /// Decides `request`, given the `read_set`, at this moment.
 pub fn decide(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let at = read_set.subject.dated(at);
+    let verdict = by_request(read_set, request, at);
+    stages::turn(read_set.subject, verdict, at)
+}
+
+fn by_request(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     match request {
         Request::Submit(submit) => submit::decide(read_set, submit, at),
         Request::Grant(grant) => grant::decide(read_set, grant, at),

@@ -124,10 +124,16 @@ pub enum Reason {
     Diverged,
     /// What the task waited for did not come in time.
     WaitTimeout,
+    /// A step of a plan did not run, because an upstream did not succeed.
+    UpstreamFailed,
+    /// A step of the plan did not succeed.
+    StepFailed,
+    /// The input refers to something that is not there.
+    InputUnresolved,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 17] = [
+    pub const ALL: [Reason; 20] = [
         Reason::NotRetryable,
         Reason::AttemptsExhausted,
         Reason::HeartbeatTimeout,
@@ -145,6 +151,9 @@ impl Reason {
         Reason::Suspended,
         Reason::Diverged,
         Reason::WaitTimeout,
+        Reason::UpstreamFailed,
+        Reason::StepFailed,
+        Reason::InputUnresolved,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -166,6 +175,9 @@ impl Reason {
             Reason::Suspended => "SUSPENDED",
             Reason::Diverged => "DIVERGED",
             Reason::WaitTimeout => "WAIT_TIMEOUT",
+            Reason::UpstreamFailed => "UPSTREAM_FAILED",
+            Reason::StepFailed => "STEP_FAILED",
+            Reason::InputUnresolved => "INPUT_UNRESOLVED",
         }
     }
 

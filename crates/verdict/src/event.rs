@@ -8,6 +8,7 @@ use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::bounds::next;
 use crate::done::{Done, End, Reason};
 use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
+use crate::plan::{self, PlanEvent, Turn};
 use crate::policy::Policy;
 use crate::record;
 use crate::run::{Lineage, RunEvent, RunState, Waiting, fold};
@@ -80,6 +81,8 @@ pub enum Next {
     End(End),
     /// It waits: for what its call named, for an operator, or for the end of its children. Boxed: plain tasks never do.
     Wait(Box<Waiting>),
+    /// It enters another stage. Boxed: only tasks with stages do.
+    Stage(Box<Turn>),
 }
 
 impl Next {
@@ -89,6 +92,7 @@ impl Next {
             Next::Retry { .. } => State::Retry,
             Next::End(end) => end.state,
             Next::Wait(_) => State::Waiting,
+            Next::Stage(_) => State::Queued,
         }
     }
 }
@@ -251,13 +255,24 @@ fn create(submitted: &Submitted, now: Time) -> Task {
 
 /// A task that another task's call made.
 fn spawn(event: &RunEvent, now: Time) -> Task {
-    let RunEvent::Spawned { submitted, lineage } = event else {
-        unreachable!("{} of a task that does not exist", event.name())
+    let (submitted, lineage, step) = match event {
+        RunEvent::Spawned { submitted, lineage } => (submitted, lineage, None),
+        RunEvent::Plan(event) => match &**event {
+            PlanEvent::StepSpawned { submitted, lineage, terms, is_blocked } => {
+                (submitted, lineage, Some((*terms, *is_blocked)))
+            }
+            event => unreachable!("{} of a task that does not exist", event.name()),
+        },
+        event => unreachable!("{} of a task that does not exist", event.name()),
     };
     let task = create(submitted, now);
     let chain = record::extend_with_lineage(task.chain, lineage);
     let run = RunState { lineage: Some(lineage.clone()), ..RunState::default() };
-    Task { chain, run: Some(Box::new(run)), ..task }
+    let task = Task { chain, run: Some(Box::new(run)), ..task };
+    match step {
+        None => task,
+        Some((terms, is_blocked)) => plan::fold::begin_step(task, terms, is_blocked),
+    }
 }
 
 fn change(mut task: Task, event: &Event, now: Time) -> Subject {
@@ -342,6 +357,11 @@ fn close(mut task: Task, closed: &ClosedAttempt, then: &Next, now: Time) -> Subj
             task.phase = Phase::Waiting(waiting.clone());
             Subject::Live(task)
         }
+        Next::Stage(turn) => {
+            plan::fold::leave(&mut task, closed.outcome);
+            plan::fold::enter(&mut task, turn);
+            Subject::Live(task)
+        }
     }
 }
 
@@ -377,9 +397,10 @@ fn count(task: &mut Task, closed: &ClosedAttempt) {
     }
 }
 
-fn finish(task: Task, end: &End, now: Time) -> Done {
+fn finish(mut task: Task, end: &End, now: Time) -> Done {
     assert!(end.state.is_terminal(), "a task ends in a terminal state");
     let record = record::seal(&task, end, now);
+    let cancel = task.cancel.take().or_else(|| plan::fold::take_cancel(&mut task));
     Done {
         id: task.id,
         scope: task.scope,
@@ -393,7 +414,7 @@ fn finish(task: Task, end: &End, now: Time) -> Done {
         failures: task.failures,
         lost: task.lost,
         claim_version: task.claim_version,
-        cancel: task.cancel,
+        cancel,
         end: end.clone(),
         entries: task.entries,
         record,

@@ -53,6 +53,10 @@ pub enum Gate {
     Diverged { divergence: Divergence },
     /// The end of the task is decided and waits for so many children.
     Closing { state: State, live_children: u32 },
+    /// The step of a plan waits until its upstreams have ended.
+    Blocked,
+    /// The root of a plan waits until so many steps have ended.
+    Steps { live: u32 },
     /// The task has ended.
     Ended { state: State, reason: Option<Reason>, attempt: u32, at: Time },
 }
@@ -114,6 +118,9 @@ fn suspended(task: &Task, waiting: &Waiting) -> Gate {
             Gate::Awaits { missing: wait.missing, timer: wait.timer(), until: wait.gives_up_at }
         }
         Waiting::Diverged(divergence) => Gate::Diverged { divergence: divergence.clone() },
+        Waiting::Blocked { due: Some(due) } => Gate::Ready { since: *due },
+        Waiting::Blocked { due: None } => Gate::Blocked,
+        Waiting::Steps => Gate::Steps { live: task.live_children() },
         Waiting::Closing(closing) => {
             Gate::Closing { state: closing.end.state, live_children: task.live_children() }
         }

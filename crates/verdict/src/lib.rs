@@ -22,6 +22,7 @@ pub mod done;
 pub mod event;
 pub mod explain;
 pub mod id;
+pub mod plan;
 mod planted;
 pub mod policy;
 pub mod record;

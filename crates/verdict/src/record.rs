@@ -71,6 +71,11 @@ pub(crate) fn extend_with_child(chain: Digest, child: &ChildCall) -> Digest {
     ])
 }
 
+/// Adds what was planned.
+pub(crate) fn extend_with_plan(chain: Digest, plan: Digest) -> Digest {
+    Digest::of(&[chain.bytes(), b"plan", plan.bytes()])
+}
+
 /// Adds one checkpoint. The end of a child brings the digest of its whole record.
 pub fn extend_with_checkpoint(chain: Digest, checkpoint: &Checkpoint) -> Digest {
     let (kind, content) = match &checkpoint.recorded {

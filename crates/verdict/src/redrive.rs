@@ -25,14 +25,14 @@ pub enum NotRetryable {
 pub fn may_retry(submitted: &Submitted, state: State) -> Result<(), NotRetryable> {
     let has_no_time = |deadline: Time| deadline.has_come(submitted.due);
     match state {
-        State::Failed | State::Halted | State::Cancelled
+        State::Failed | State::Halted | State::Cancelled | State::Skipped
             if submitted.policy.deadline.is_some_and(has_no_time) =>
         {
             Err(NotRetryable::NoTime)
         }
-        State::Failed | State::Halted | State::Cancelled => Ok(()),
+        State::Failed | State::Halted | State::Cancelled | State::Skipped => Ok(()),
         State::Succeeded => Err(NotRetryable::Succeeded),
-        State::Queued | State::Running | State::Retry | State::Waiting => {
+        State::Queued | State::Running | State::Retry | State::Waiting | State::Blocked => {
             Err(NotRetryable::NotEnded)
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::done::Fault;
 use crate::id::{Digest, Json, LeaseId, Name, Scope, TaskId, Text};
+use crate::plan::PlanRequest;
 use crate::policy::Policy;
 use crate::run::RunRequest;
 use crate::task::Progress;
@@ -33,7 +34,11 @@ impl Request {
             Request::Report(report) => Some(&report.caller),
             Request::Run(request) => match &**request {
                 RunRequest::Checkpoint(call) => Some(&call.caller),
-                RunRequest::Signal(_) | RunRequest::Message(_) | RunRequest::Resume => None,
+                RunRequest::Plan(PlanRequest::Advance(advance)) => Some(&advance.report.caller),
+                RunRequest::Signal(_)
+                | RunRequest::Message(_)
+                | RunRequest::Resume
+                | RunRequest::Plan(_) => None,
             },
             Request::Submit(_)
             | Request::Grant(_)

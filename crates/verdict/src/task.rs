@@ -5,7 +5,7 @@ use crate::policy::Policy;
 use crate::run::{Closing, Lineage, RunState, Waiting};
 use crate::time::Time;
 
-/// The state of a task. `Succeeded`, `Failed`, `Halted` and `Cancelled` are final.
+/// The state of a task. `Succeeded`, `Failed`, `Halted`, `Cancelled` and `Skipped` are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
     Queued,
@@ -17,10 +17,14 @@ pub enum State {
     Cancelled,
     /// Suspended until something comes, until an operator resumes it, or until its children have ended.
     Waiting,
+    /// A step of a plan whose upstreams have not all ended, or that no worker has leased since.
+    Blocked,
+    /// A step of a plan that did not run, because an upstream did not succeed.
+    Skipped,
 }
 
 impl State {
-    pub const ALL: [State; 8] = [
+    pub const ALL: [State; 10] = [
         State::Queued,
         State::Running,
         State::Retry,
@@ -29,10 +33,15 @@ impl State {
         State::Halted,
         State::Cancelled,
         State::Waiting,
+        State::Blocked,
+        State::Skipped,
     ];
 
     pub const fn is_terminal(self) -> bool {
-        matches!(self, State::Succeeded | State::Failed | State::Halted | State::Cancelled)
+        matches!(
+            self,
+            State::Succeeded | State::Failed | State::Halted | State::Cancelled | State::Skipped
+        )
     }
 
     pub const fn name(self) -> &'static str {
@@ -45,6 +54,8 @@ impl State {
             State::Halted => "halted",
             State::Cancelled => "cancelled",
             State::Waiting => "waiting",
+            State::Blocked => "blocked",
+            State::Skipped => "skipped",
         }
     }
 
@@ -136,11 +147,11 @@ pub struct CancelRequest {
 
 impl Task {
     pub fn state(&self) -> State {
-        match self.phase {
+        match &self.phase {
             Phase::Queued { .. } => State::Queued,
             Phase::Retry { .. } => State::Retry,
             Phase::Running(_) => State::Running,
-            Phase::Waiting(_) => State::Waiting,
+            Phase::Waiting(waiting) => waiting.state(),
         }
     }
 
@@ -165,7 +176,10 @@ impl Task {
     pub fn wakes_at(&self) -> Option<Time> {
         match &self.phase {
             Phase::Queued { .. } | Phase::Retry { .. } => self.policy.deadline,
-            Phase::Waiting(waiting) => waiting.wakes_at(self.policy.deadline),
+            Phase::Waiting(waiting) => {
+                let slice = self.plan_root().and_then(|root| root.due);
+                [waiting.wakes_at(self.policy.deadline), slice].into_iter().flatten().min()
+            }
             Phase::Running(lease) => {
                 Some(self.grace_ends_at().map_or(lease.expires_at, |end| end.min(lease.expires_at)))
             }
@@ -204,7 +218,11 @@ impl Task {
         match &self.phase {
             Phase::Waiting(waiting) => match &**waiting {
                 Waiting::Closing(closing) => Some(closing),
-                Waiting::For(_) | Waiting::Ready { .. } | Waiting::Diverged(_) => None,
+                Waiting::For(_)
+                | Waiting::Ready { .. }
+                | Waiting::Diverged(_)
+                | Waiting::Blocked { .. }
+                | Waiting::Steps => None,
             },
             Phase::Queued { .. } | Phase::Retry { .. } | Phase::Running(_) => None,
         }

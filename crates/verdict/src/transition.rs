@@ -31,6 +31,9 @@
 //! A task with live children does not end: the owner of its end moves it to `waiting` instead, with the end that is
 //! decided, and the Engine carries that end out when the last child has ended. It has no choice then.
 //!
+//! Plans add the changes of [`PLAN_TABLE`]: steps that are blocked and skipped, and stages that follow each other. An end of a
+//! task with stages is the end of its stage: its owner decides that the stage has ended, and the Engine what follows.
+//!
 //! There are no other transitions. An owner is a type that only its own module can construct, and
 //! the functions below take it as an argument, so a rule in the wrong place does not compile.
 //! `halted` has no row yet: no policy limit of a run is enforced here so far.
@@ -46,6 +49,7 @@ use crate::decide::sweep::Sweeper;
 use crate::done::{End, Fault, Reason};
 use crate::event::{Event, Next, Submitted};
 use crate::id::{Digest, Fence, Json};
+use crate::plan::{PlanEvent, StepTerms, Turn};
 use crate::request::{self, CancelMode};
 use crate::run::{self, Lineage, RunEvent, Waiting};
 use crate::task::{State, Task};
@@ -120,9 +124,35 @@ pub const TABLE: [Transition; PLAIN_ROWS + 15] = [
     row(Some(State::Waiting), State::Cancelled, "children ended", Authority::Engine),
 ];
 
-/// Whether the table has a row for this change.
+/// The changes that only plans make.
+pub const PLAN_TABLE: [Transition; 19] = [
+    row(None, State::Blocked, "planned", Authority::Submitter),
+    row(None, State::Waiting, "planned", Authority::Submitter),
+    row(Some(State::Blocked), State::Running, "granted", Authority::Pool),
+    row(Some(State::Blocked), State::Failed, "deadline", Authority::Sweeper),
+    row(Some(State::Blocked), State::Cancelled, "cancel requested", Authority::Canceller),
+    row(Some(State::Blocked), State::Skipped, "upstream failed", Authority::Engine),
+    row(Some(State::Blocked), State::Failed, "input unresolved", Authority::Engine),
+    row(Some(State::Queued), State::Failed, "input unresolved", Authority::Engine),
+    row(Some(State::Retry), State::Failed, "input unresolved", Authority::Engine),
+    row(Some(State::Waiting), State::Failed, "input unresolved", Authority::Engine),
+    row(Some(State::Running), State::Queued, "stage ended", Authority::Engine),
+    row(Some(State::Retry), State::Queued, "stage ended", Authority::Engine),
+    row(Some(State::Waiting), State::Queued, "stage ended", Authority::Engine),
+    row(Some(State::Queued), State::Waiting, "deadline, has children", Authority::Sweeper),
+    row(Some(State::Queued), State::Waiting, "cancelled, has children", Authority::Canceller),
+    row(Some(State::Queued), State::Waiting, "history full, has children", Authority::Pool),
+    row(Some(State::Queued), State::Failed, "history full", Authority::Pool),
+    row(Some(State::Retry), State::Waiting, "input unresolved, has children", Authority::Engine),
+    row(Some(State::Waiting), State::Halted, "children ended", Authority::Engine),
+];
+
+/// Whether the tables have a row for this change.
 pub fn is_listed(from: Option<State>, to: State, owner: Authority) -> bool {
-    TABLE.iter().any(|row| row.from == from && row.to == to && row.owner == owner)
+    TABLE
+        .iter()
+        .chain(&PLAN_TABLE)
+        .any(|row| row.from == from && row.to == to && row.owner == owner)
 }
 
 /// How an attempt ended, without its lease and owner.
@@ -168,6 +198,44 @@ fn submitted(submit: &request::Submit, now: Time) -> Submitted {
         due: submit.run_at.unwrap_or(now).max(now),
         input: submit.input,
     }
+}
+
+/// A step of a plan waits for its upstreams, unless they have ended.
+pub(crate) fn spawn_step(
+    _: &Submitter,
+    submit: &request::Submit,
+    lineage: &Lineage,
+    terms: StepTerms,
+    is_blocked: bool,
+    now: Time,
+) -> Event {
+    let submitted = Box::new(submitted(submit, now));
+    plan_event(PlanEvent::StepSpawned { submitted, lineage: lineage.clone(), terms, is_blocked })
+}
+
+/// A step that never ran, or that cannot run.
+pub(crate) fn end_step(_: &Engine, task: &Task, end: End) -> Event {
+    end_waiting(task, end, CancelMode::Graceful, Authority::Engine)
+}
+
+/// All steps have ended, and nothing stopped the plan before.
+pub(crate) fn end_plan(_: &Engine, task: &Task, end: End) -> Event {
+    let (from, to) = (task.state(), end.state);
+    assert!(is_listed(Some(from), to, Authority::Engine), "no plan ends {to:?}");
+    Event::Ended(end)
+}
+
+/// A task that has not ended enters another stage.
+pub(crate) fn next_stage(_: &Engine, task: &Task, turn: Turn) -> Turn {
+    let from = task.state();
+    let stays = from == State::Queued;
+    let is_listed = stays || is_listed(Some(from), State::Queued, Authority::Engine);
+    assert!(is_listed, "no stage follows {from:?}");
+    turn
+}
+
+pub(crate) fn plan_event(event: PlanEvent) -> Event {
+    Event::Run(Box::new(RunEvent::Plan(Box::new(event))))
 }
 
 pub(crate) fn grant(_: &Pool, task: &Task, grant: &request::Grant, at: Moment) -> Event {
@@ -256,7 +324,7 @@ fn close(task: &Task, closing: Closing, next: Next, now: Time, owner: Authority)
 
 fn end_waiting(task: &Task, end: End, mode: CancelMode, owner: Authority) -> Event {
     let (from, to) = (task.state(), end.state);
-    if task.live_children() == 0 {
+    if !task.has_open_children() {
         assert!(is_listed(Some(from), to, owner), "{owner:?} may not move {from:?} to {to:?}");
         return Event::Ended(end);
     }
@@ -268,7 +336,7 @@ fn end_waiting(task: &Task, end: End, mode: CancelMode, owner: Authority) -> Eve
 /// A task does not end before its children: its end waits for theirs. A forced end forces theirs too.
 fn await_children(task: &Task, next: Next, reason: Option<Reason>, now: Time) -> Next {
     match next {
-        Next::End(end) if task.live_children() > 0 => {
+        Next::End(end) if task.has_open_children() => {
             let mode = match reason {
                 Some(Reason::CancelForced) => CancelMode::Immediate,
                 _ => CancelMode::Graceful,

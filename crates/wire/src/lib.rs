@@ -37,6 +37,6 @@ pub use parse::{BatchItem, Body, Submit, parse, parse_batch, parse_submit};
 pub use time::{Time, TimeError};
 pub use trace_context::TraceContext;
 pub use words::{
-    AttemptOutcome, CheckpointKind, CheckpointOutcome, ErrorCategory, Outcome, Role, State,
-    StepOutcome, UnknownWord, Verdict, WaitMode,
+    AttemptOutcome, CheckpointKind, CheckpointOutcome, ErrorCategory, OnError, Outcome, Role,
+    State, StepOutcome, UnknownWord, Verdict, WaitMode,
 };

@@ -209,6 +209,22 @@ vocabulary! {
         /// Stopped by policy; partial results are kept.
         Halted = "halted",
         Cancelled = "cancelled",
+        /// A step of a plan whose upstreams have not all ended, or that no worker has leased since.
+        Blocked = "blocked",
+        /// A step of a plan that did not run, because an upstream did not succeed.
+        Skipped = "skipped",
+    }
+}
+
+vocabulary! {
+    /// What a failure of a step means for its plan.
+    OnError {
+        /// The step fails at its first reported failure, and the steps that depend on it are skipped.
+        Abort = "abort",
+        /// The step is retried as its policy says. If it fails for good, the plan goes on without it.
+        Continue = "continue",
+        /// The step is retried as its policy says. If it fails for good, the steps that depend on it are skipped.
+        Retry = "retry",
     }
 }
 
@@ -230,8 +246,14 @@ impl State {
     /// Whether the state is final.
     pub const fn is_terminal(self) -> bool {
         match self {
-            State::Queued | State::Running | State::Retry | State::Waiting => false,
-            State::Succeeded | State::Failed | State::Halted | State::Cancelled => true,
+            State::Queued | State::Running | State::Retry | State::Waiting | State::Blocked => {
+                false
+            }
+            State::Succeeded
+            | State::Failed
+            | State::Halted
+            | State::Cancelled
+            | State::Skipped => true,
         }
     }
 }

@@ -129,13 +129,13 @@ async fn preview_one(client: &Client, format: Format, id: &str) -> CommandResult
 fn refuse_run(run: &Run) -> Result<(), CliError> {
     let Run { run_id, state, .. } = run;
     match state {
-        State::Failed | State::Halted | State::Cancelled => Ok(()),
+        State::Failed | State::Halted | State::Cancelled | State::Skipped => Ok(()),
         State::Succeeded => {
             let message = format!("{run_id} succeeded and is not retried");
             Err(CliError::usage("state_succeeded", message)
                 .hint("to repeat the work, submit it again"))
         }
-        State::Queued | State::Running | State::Retry | State::Waiting => {
+        State::Queued | State::Running | State::Retry | State::Waiting | State::Blocked => {
             let message = format!("{run_id} is {state}: it has not ended and cannot be retried");
             Err(CliError::usage("state_not_ended", message)
                 .hint(format!("follow it with `tenure runs watch {run_id}`")))
@@ -197,13 +197,13 @@ async fn matching(
 
 fn refuse_state(state: State) -> Result<(), CliError> {
     match state {
-        State::Failed | State::Halted | State::Cancelled => Ok(()),
+        State::Failed | State::Halted | State::Cancelled | State::Skipped => Ok(()),
         State::Succeeded => {
             Err(CliError::usage("state_succeeded", "runs that succeeded are not retried").hint(
                 "give --state failed, halted or cancelled; to repeat the work, submit it again",
             ))
         }
-        State::Queued | State::Running | State::Retry | State::Waiting => {
+        State::Queued | State::Running | State::Retry | State::Waiting | State::Blocked => {
             let message = format!("runs that are {state} have not ended and cannot be retried");
             Err(CliError::usage("state_not_ended", message)
                 .hint("give --state failed, halted or cancelled, or omit it for failed"))

@@ -50,7 +50,7 @@ impl Letter {
                 let spec = specs.remove(&message.to);
                 Some(spec.expect("the call that spawns a child has its submission"))
             }
-            Body::ChildEnded { .. } | Body::Cancel(_) | Body::Signal(_) => None,
+            Body::ChildEnded { .. } | Body::Cancel(_) | Body::Signal(_) | Body::Plan(_) => None,
         };
         Self { scope: scope.clone(), message: message.clone(), spec, is_saved: false }
     }

@@ -83,7 +83,10 @@ fn checkpoint_call(request: &Request) -> Option<&CheckpointCall> {
     let Request::Run(request) = request else { return None };
     match &**request {
         RunRequest::Checkpoint(call) => Some(call),
-        RunRequest::Signal(_) | RunRequest::Message(_) | RunRequest::Resume => None,
+        RunRequest::Signal(_)
+        | RunRequest::Message(_)
+        | RunRequest::Resume
+        | RunRequest::Plan(_) => None,
     }
 }
 

@@ -57,6 +57,8 @@ fn waiting_view(waiting: &Waiting) -> WaitingView {
         Waiting::Diverged(divergence) => {
             WaitingView { diverged: Some(divergence_view(divergence)), ..nothing }
         }
+        Waiting::Blocked { due } => WaitingView { ready_at: due.map(time), ..nothing },
+        Waiting::Steps => nothing,
         Waiting::Closing(closing) => WaitingView { ending: Some(ending(closing)), ..nothing },
     }
 }

@@ -204,6 +204,14 @@ fn spell(rule: Rule, pause: Option<&QueuePause>) -> Option<Gate> {
         Rule::Restored { owner, until } => restored(&owner, until),
         Rule::CancelUntold { requested_at, until } => cancel_untold(requested_at, until),
         Rule::CancelTold { told_at, until } => cancel_told(told_at, until),
+        Rule::Blocked => {
+            let now = "is blocked: steps that it depends on have not ended";
+            gate("blocked", now, "the end of the last of them", None)
+        }
+        Rule::Steps { live } => {
+            let now = format!("has a plan with {live} steps that have not ended");
+            gate("steps", now, "the end of the last step", None)
+        }
         Rule::AttemptLimit { at } => {
             let change = "its report; else the attempt fails as ATTEMPT_TIMEOUT";
             gate("attempt_limit", "this attempt has a time limit", change, Some(at))

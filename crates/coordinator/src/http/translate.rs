@@ -38,6 +38,8 @@ pub(super) fn state(state: verdict::State) -> wire::State {
         verdict::State::Halted => wire::State::Halted,
         verdict::State::Cancelled => wire::State::Cancelled,
         verdict::State::Waiting => wire::State::Waiting,
+        verdict::State::Blocked => wire::State::Blocked,
+        verdict::State::Skipped => wire::State::Skipped,
     }
 }
 
@@ -59,6 +61,8 @@ pub(super) fn state_filter(state: wire::State) -> verdict::State {
         wire::State::Halted => verdict::State::Halted,
         wire::State::Cancelled => verdict::State::Cancelled,
         wire::State::Waiting => verdict::State::Waiting,
+        wire::State::Blocked => verdict::State::Blocked,
+        wire::State::Skipped => verdict::State::Skipped,
     }
 }
 

@@ -32,6 +32,8 @@ fn order(message: &Message) -> (TaskId, TaskId, u8) {
         Body::ChildEnded { state, .. } => 10 + *state as u8,
         Body::Cancel(cancel) => 1 + cancel.mode as u8,
         Body::Signal(_) => 3,
+        // These worlds have no plans.
+        Body::Plan(_) => 4,
     };
     (message.to, message.from, kind)
 }

@@ -267,6 +267,9 @@ enum NextForm {
     },
     End(#[serde(with = "EndForm")] End),
     Wait(#[serde(with = "run_forms::boxed_waiting")] Box<Waiting>),
+    /// No store keeps plans yet, and no route submits one: writing it is an error.
+    #[serde(skip)]
+    Stage(Box<verdict::plan::Turn>),
 }
 
 #[derive(Serialize, Deserialize)]

@@ -77,7 +77,7 @@ fn end_in(next: &mut Next) -> Option<&mut End> {
             Waiting::Closing(closing) => Some(&mut closing.end),
             _ => None,
         },
-        Next::Retry { .. } => None,
+        Next::Retry { .. } | Next::Stage(_) => None,
     }
 }
 
@@ -88,7 +88,7 @@ fn end_after(next: &Next) -> Option<&End> {
             Waiting::Closing(closing) => Some(&closing.end),
             _ => None,
         },
-        Next::Retry { .. } => None,
+        Next::Retry { .. } | Next::Stage(_) => None,
     }
 }
 

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use verdict::event::Submitted;
+use verdict::plan::{PlanEvent, PlanMessage, PlanRequest, PlanState};
 use verdict::request::{Caller, Cancel, CancelMode, Outcome, Submit};
 use verdict::run::{
     Awaited, AwaitedEvent, Body, Checkpoint, CheckpointCall, ChildCall, ChildEnd, ChildRef,
@@ -30,6 +31,9 @@ pub(super) enum RunRequestForm {
     Signal(#[serde(with = "SignalCallForm")] SignalCall),
     Message(#[serde(with = "MessageForm")] Message),
     Resume,
+    /// No store keeps plans yet, and no route submits one: writing it is an error.
+    #[serde(skip)]
+    Plan(PlanRequest),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -227,6 +231,9 @@ pub(super) enum BodyForm {
     },
     Cancel(#[serde(with = "CancelForm")] Cancel),
     Signal(#[serde(with = "SignalCallForm")] SignalCall),
+    /// No store keeps plans yet, and no route submits one: writing it is an error.
+    #[serde(skip)]
+    Plan(PlanMessage),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -273,6 +280,9 @@ pub(super) enum RunEventForm {
     },
     Hastened,
     Resumed,
+    /// No store keeps plans yet, and no route submits one: writing it is an error.
+    #[serde(skip)]
+    Plan(Box<PlanEvent>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -346,6 +356,13 @@ pub(super) enum WaitingForm {
     },
     Diverged(#[serde(with = "DivergenceForm")] Divergence),
     Closing(#[serde(with = "ClosingForm")] Closing),
+    /// No store keeps plans yet, and no route submits one: writing it is an error.
+    #[serde(skip)]
+    Blocked {
+        due: Option<Time>,
+    },
+    #[serde(skip)]
+    Steps,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -424,6 +441,26 @@ pub(super) struct RunStateForm {
     forgiven: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     suspensions: u32,
+    #[serde(with = "no_plan", default, skip_serializing_if = "Option::is_none")]
+    plan: Option<Box<PlanState>>,
+}
+
+/// No store keeps plans yet, and no route submits one: writing one is an error, never a loss.
+mod no_plan {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(
+        _: &Option<Box<PlanState>>,
+        _: S,
+    ) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("this version does not store plans"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        _: D,
+    ) -> Result<Option<Box<PlanState>>, D::Error> {
+        Err(serde::de::Error::custom("this version does not read plans"))
+    }
 }
 
 #[derive(Serialize, Deserialize)]

@@ -137,7 +137,11 @@ fn waiting_for(task: &Task) -> Option<&Wait> {
     let Phase::Waiting(waiting) = &task.phase else { return None };
     match &**waiting {
         Waiting::For(wait) => Some(wait),
-        Waiting::Ready { .. } | Waiting::Diverged(_) | Waiting::Closing(_) => None,
+        Waiting::Ready { .. }
+        | Waiting::Diverged(_)
+        | Waiting::Closing(_)
+        | Waiting::Blocked { .. }
+        | Waiting::Steps => None,
     }
 }
 

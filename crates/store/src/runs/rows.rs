@@ -92,7 +92,8 @@ impl<'a> RunRows<'a> {
             | RunEvent::Closing(..)
             | RunEvent::ChildrenCancelled { .. }
             | RunEvent::Hastened
-            | RunEvent::Resumed => {}
+            | RunEvent::Resumed
+            | RunEvent::Plan(_) => {}
         }
     }
 

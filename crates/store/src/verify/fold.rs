@@ -225,6 +225,7 @@ fn fits(subject: &Subject, event: &Event) -> bool {
             task.lease().is_some()
                 && match next {
                     Next::Retry { .. } => true,
+                    Next::Stage(_) => task.stages().is_some(),
                     Next::End(end) => ends_well(end),
                     Next::Wait(waiting) => match &**waiting {
                         Waiting::Closing(closing) => ends_well(&closing.end),

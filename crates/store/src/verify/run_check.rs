@@ -101,6 +101,8 @@ impl RunCheck {
     pub(super) fn fits(&self, task: &Task, event: &RunEvent) -> bool {
         match event {
             RunEvent::Spawned { .. } => false,
+            // The codec refuses to read plans, so no history has one.
+            RunEvent::Plan(_) => false,
             RunEvent::Checkpointed(checkpoint) => self.fits_checkpoint(task, checkpoint),
             RunEvent::ChildSpawned(_) | RunEvent::SignalReceived(_) => true,
             RunEvent::WaitAdvanced { .. } => is_waiting(task, |it| matches!(it, Waiting::For(_))),

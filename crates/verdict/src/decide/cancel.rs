@@ -4,6 +4,7 @@
 //! has its grace period to clean up; a forced cancel revokes the lease at once. Cancelling twice
 //! changes nothing.
 
+use super::stages;
 use crate::attempt::AttemptOutcome;
 use crate::done::{Category, Done, End, Fault, Reason};
 use crate::event::{Event, Subject};
@@ -21,9 +22,14 @@ pub(super) fn decide(read_set: ReadSet<'_>, cancel: &Cancel, at: Moment) -> Verd
     match read_set.subject {
         Subject::Absent => Verdict::refuse(Refusal::TaskNotFound),
         Subject::Done(done) => on_ended(done),
-        Subject::Live(task) => match task.closing() {
-            Some(closing) => on_closing(task, closing, cancel, at.now),
-            None => on_live(task, cancel, at.now),
+        Subject::Live(task) => match (task.closing(), stages::ending(task)) {
+            (Some(closing), _) => on_closing(task, closing, cancel, at.now),
+            // The end of the task is decided, and only `always` stages are left. Force ends them too.
+            (None, Some(ending)) if cancel.mode == CancelMode::Graceful => {
+                let requested_at = ending.cancel.as_ref().map_or(at.now, |it| it.requested_at);
+                accepted(task.state(), requested_at, Vec::new())
+            }
+            (None, _) => on_live(task, cancel, at.now),
         },
     }
 }
@@ -43,8 +49,8 @@ fn on_live(task: &Task, cancel: &Cancel, now: Time) -> Verdict {
     }
     match (task.lease(), cancel.mode) {
         (None, _) => {
-            let end =
-                transition::cancel_waiting(&Canceller(()), task, requested_end(), cancel.mode);
+            let end = stages::forced_end(task, cancel.mode).unwrap_or_else(requested_end);
+            let end = transition::cancel_waiting(&Canceller(()), task, end, cancel.mode);
             let state = state_after(&end);
             events.push(end);
             accepted(state, requested_at, events)

@@ -9,7 +9,7 @@
 use super::call_items::{Items, Resolved, WaitOutcome};
 use super::caller::{self, Call};
 use super::run::{answered, loaded};
-use super::{cancel, engine, report};
+use super::{cancel, engine, plan, report};
 use crate::bounds;
 use crate::event::{Event, Subject};
 use crate::request::Report;
@@ -69,6 +69,7 @@ fn resolve(
     call: &CheckpointCall,
     at: Moment,
 ) -> Result<Resolved, Refusal> {
+    plan::check_call(task, call).map_err(Refusal::Run)?;
     let quota = read_set.context.quota;
     let resolved = Items::new(task, loaded(read_set), quota, at.now).resolve(call)?;
     // A report ends what has begun, and needs no more room than one without steps.

@@ -8,7 +8,7 @@ use crate::event::{Event, Next};
 use crate::policy::UNDELIVERED_MAX;
 use crate::request::{Grant, Undelivered};
 use crate::rules::Rules;
-use crate::task::{State, Task};
+use crate::task::Task;
 use crate::time::{Moment, Time};
 use crate::transition::{self, Closing};
 use crate::verdict::{Answer, ReadSet, Verdict};
@@ -39,9 +39,9 @@ fn is_grantable(task: &Task, now: Time) -> bool {
     due && !over && task.cancel.is_none()
 }
 
-/// Whether no further attempt fits into the history. A queued task has had no attempt.
+/// Whether no further attempt fits into the history of a task that has had one.
 fn is_full(task: &Task, rules: Rules) -> bool {
-    task.state() != State::Queued && !bounds::has_room(task, rules)
+    task.attempt > 0 && !bounds::has_room(task, rules)
 }
 
 /// The answer that carried the grant could not be written. The task returns to its old queue

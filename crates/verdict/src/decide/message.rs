@@ -4,9 +4,10 @@
 //! a task that has ended changes nothing either.
 
 use super::waiting::{self, Recording};
-use super::{cancel, engine, run, signal, submit};
+use super::{cancel, engine, run, signal, steps, submit};
 use crate::event::{Event, Subject};
 use crate::id::{Digest, Name};
+use crate::plan::PlanMessage;
 use crate::run::{Body, Child, ChildEnd, Message, Recorded, RunRefusal};
 use crate::task::{State, Task};
 use crate::time::{Moment, Time};
@@ -18,6 +19,13 @@ pub(super) fn decide(read_set: ReadSet<'_>, message: &Message, at: Moment) -> Ve
             let event = submit::spawn(submit, lineage, at.now);
             Verdict::new(Answer::Done, vec![event])
         }
+        (
+            Body::Plan(PlanMessage::Spawn { submit, lineage, terms, is_blocked }),
+            Subject::Absent,
+        ) => {
+            let event = submit::spawn_step(submit, lineage, *terms, *is_blocked, at.now);
+            Verdict::new(Answer::Done, vec![event])
+        }
         (_, Subject::Absent) => Verdict::refuse(Refusal::Run(RunRefusal::MessageEarly)),
         (Body::Spawn { .. }, _) | (_, Subject::Done(_)) => Verdict::nothing(),
         (Body::ChildEnded { key, state, record }, Subject::Live(task)) => {
@@ -27,6 +35,10 @@ pub(super) fn decide(read_set: ReadSet<'_>, message: &Message, at: Moment) -> Ve
                 Ok(child) => child_ended(read_set, task, child, *state, *record, at.now),
             }
         }
+        (Body::Cancel(asked), Subject::Live(task)) if steps::outlives(task, asked) => {
+            Verdict::nothing()
+        }
+        (Body::Plan(asked), Subject::Live(task)) => steps::told(task, asked, at.now),
         (Body::Cancel(asked), Subject::Live(_)) => effect(cancel::decide(read_set, asked, at)),
         (Body::Signal(call), Subject::Live(_)) => {
             effect(signal::decide(read_set, call, Some(&message.key()), at))
@@ -70,7 +82,10 @@ fn child_ended(
     let end = ChildEnd { child: child.id, state, record };
     let recording = Recording { number, attempt: 0, now };
     let mut events = vec![recording.event(&child.key, child.digest, Recorded::Child(end))];
-    events.extend(after_end(read_set, task, &child.key, number, now));
+    match task.plan_root() {
+        Some(root) => events.extend(steps::after_step(read_set, task, root, state)),
+        None => events.extend(after_end(read_set, task, &child.key, number, now)),
+    }
     Verdict::new(Answer::Done, events)
 }
 

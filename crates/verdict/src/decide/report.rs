@@ -90,7 +90,7 @@ fn closing(report: &Report, outcome: AttemptOutcome, next: &Next) -> Closing {
     let reason = match next {
         _ if outcome == AttemptOutcome::Released => Some(Reason::Released),
         Next::End(end) => end.reason,
-        Next::Retry { .. } | Next::Wait(_) => None,
+        Next::Retry { .. } | Next::Wait(_) | Next::Stage(_) => None,
     };
     Closing { outcome, reason, fault, report: Some(report.digest), claims: report.claims.clone() }
 }

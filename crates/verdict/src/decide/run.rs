@@ -2,7 +2,7 @@
 //!
 //! Versions 1 to 4 of the rules do not know durable runs and refuse every such request.
 
-use super::{checkpoint, message, signal};
+use super::{checkpoint, message, plan, signal};
 use crate::event::{Event, Subject};
 use crate::rules::Rules;
 use crate::run::{Loaded, RunAnswer, RunEvent, RunRefusal, RunRequest, Waiting};
@@ -18,6 +18,7 @@ static NOTHING: Loaded = Loaded {
     same_key: None,
     live: Vec::new(),
     has_more_live: false,
+    plan: None,
 };
 
 pub(super) fn decide(read_set: ReadSet<'_>, request: &RunRequest, at: Moment) -> Verdict {
@@ -32,6 +33,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, request: &RunRequest, at: Moment) ->
         RunRequest::Signal(call) => signal::decide(read_set, call, call.key.as_ref(), at),
         RunRequest::Message(message) => message::decide(read_set, message, at),
         RunRequest::Resume => resume(read_set.subject),
+        RunRequest::Plan(request) => plan::decide(read_set, request, at),
     }
 }
 

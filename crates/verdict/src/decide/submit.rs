@@ -2,6 +2,7 @@
 
 use crate::allowance::Quota;
 use crate::event::{Event, Subject};
+use crate::plan::StepTerms;
 use crate::request::Submit;
 use crate::run::Lineage;
 use crate::task::State;
@@ -57,6 +58,17 @@ fn admit(quota: Option<Quota>, submit: &Submit, now: Time) -> Verdict {
 /// A task that another task's call asks for. Its key was checked where it was asked for.
 pub(super) fn spawn(submit: &Submit, lineage: &Lineage, now: Time) -> Event {
     transition::spawn(&Submitter(()), submit, lineage, now)
+}
+
+/// A step that the root of a plan asks for.
+pub(super) fn spawn_step(
+    submit: &Submit,
+    lineage: &Lineage,
+    terms: StepTerms,
+    is_blocked: bool,
+    now: Time,
+) -> Event {
+    transition::spawn_step(&Submitter(()), submit, lineage, terms, is_blocked, now)
 }
 
 fn create(submit: &Submit, now: Time) -> Verdict {

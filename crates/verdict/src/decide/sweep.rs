@@ -3,7 +3,7 @@
 //! A sweep is a request like any other: it judges the task as it is now, not as it was when it was
 //! selected. A late or repeated sweep therefore does nothing.
 
-use super::{cancel, report, waiting};
+use super::{cancel, report, steps, waiting};
 use crate::attempt::AttemptOutcome;
 use crate::bounds;
 use crate::done::{Category, End, Fault, Reason};
@@ -44,8 +44,15 @@ fn sweep_suspended(
     now: Time,
 ) -> Option<Event> {
     match waiting {
-        Waiting::Closing(closing) => waiting::next_slice(read_set, closing, now),
-        Waiting::Ready { .. } | Waiting::Diverged(_) => sweep_waiting(task, now),
+        // The steps of a plan are all spawned before any is cancelled, so that each of them has a record.
+        Waiting::Closing(closing) => steps::next_slice(read_set, task, now)
+            .or_else(|| waiting::next_slice(read_set, closing, now)),
+        Waiting::Ready { .. } | Waiting::Diverged(_) | Waiting::Blocked { .. } => {
+            sweep_waiting(task, now)
+        }
+        Waiting::Steps => {
+            sweep_waiting(task, now).or_else(|| steps::next_slice(read_set, task, now))
+        }
         Waiting::For(wait) => sweep_waiting(task, now)
             .or_else(|| waiting::wake(read_set, task, wait, now))
             .or_else(|| wait.gives_up_at.has_come(now).then(|| give_up(task, wait))),

@@ -17,7 +17,11 @@ pub(super) fn open_wait(task: &Task) -> Option<&Wait> {
     match &task.phase {
         Phase::Waiting(waiting) => match &**waiting {
             Waiting::For(wait) => Some(wait),
-            Waiting::Ready { .. } | Waiting::Diverged(_) | Waiting::Closing(_) => None,
+            Waiting::Ready { .. }
+            | Waiting::Diverged(_)
+            | Waiting::Closing(_)
+            | Waiting::Blocked { .. }
+            | Waiting::Steps => None,
         },
         Phase::Queued { .. } | Phase::Retry { .. } | Phase::Running(_) => None,
     }

@@ -1,6 +1,7 @@
 //! The answers to requests about durable runs.
 
 use crate::id::{Name, TaskId};
+use crate::plan::{PlanAnswer, PlanRefusal};
 use crate::task::State;
 use crate::time::Time;
 use crate::verdict::CancelSignal;
@@ -19,6 +20,8 @@ pub enum RunAnswer {
     Resumed {
         state: State,
     },
+    /// The answer to a request about a plan.
+    Plan(PlanAnswer),
 }
 
 /// The answer to a checkpoint call.
@@ -64,6 +67,8 @@ pub enum RunRefusal {
     MessageEarly,
     /// The rules in force do not know durable runs: a coordinator of an earlier version is running.
     Unsupported,
+    /// A request about a plan.
+    Plan(PlanRefusal),
 }
 
 impl RunRefusal {
@@ -80,6 +85,7 @@ impl RunRefusal {
             RunRefusal::NotDiverged { .. } => "not_diverged",
             RunRefusal::MessageEarly => "message_early",
             RunRefusal::Unsupported => "runs_unsupported",
+            RunRefusal::Plan(refusal) => refusal.name(),
         }
     }
 }

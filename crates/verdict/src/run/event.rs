@@ -2,6 +2,7 @@
 
 use crate::done::End;
 use crate::event::Submitted;
+use crate::plan::PlanEvent;
 use crate::request::CancelMode;
 
 use super::checkpoint::Checkpoint;
@@ -38,6 +39,8 @@ pub enum RunEvent {
     Hastened,
     /// An operator lets a diverged task continue.
     Resumed,
+    /// About a plan.
+    Plan(Box<PlanEvent>),
 }
 
 impl RunEvent {
@@ -52,6 +55,7 @@ impl RunEvent {
             RunEvent::ChildrenCancelled { .. } => "children_cancelled",
             RunEvent::Hastened => "hastened",
             RunEvent::Resumed => "resumed",
+            RunEvent::Plan(event) => event.name(),
         }
     }
 }

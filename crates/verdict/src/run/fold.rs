@@ -1,6 +1,7 @@
 //! The fold of a durable run's events into its task. See [`crate::event`] for the fold of all others.
 
 use crate::bounds::next;
+use crate::plan;
 use crate::record;
 use crate::request::CancelMode;
 use crate::task::{Phase, Task};
@@ -35,6 +36,7 @@ pub(crate) fn change(task: &mut Task, event: &RunEvent, now: Time) {
             let closing = closing_of(task);
             *closing = Closing::begin(closing.end.clone(), CancelMode::Immediate, now);
         }
+        RunEvent::Plan(event) => plan::fold::change(task, event, now),
         RunEvent::Resumed => task.phase = Phase::Waiting(Box::new(Waiting::Ready { due: now })),
     }
 }

@@ -3,6 +3,7 @@
 //! A store loads nothing for a task that has nothing: [`super::RunState`] counts signals and children.
 
 use crate::id::{Digest, Name, TaskId};
+use crate::plan::PlanLoaded;
 use crate::task::State;
 
 use super::checkpoint::{Checkpoint, Recorded, StepOutcome};
@@ -23,6 +24,8 @@ pub struct Loaded {
     pub live: Vec<ChildRef>,
     /// Whether there are more live children after those.
     pub has_more_live: bool,
+    /// What the root of a plan needs ([`crate::plan`]); `None` for every other task.
+    pub plan: Option<Box<PlanLoaded>>,
 }
 
 /// A child as its parent knows it: recorded when it was spawned, before it exists itself.

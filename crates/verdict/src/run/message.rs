@@ -12,6 +12,7 @@
 use crate::done::Done;
 use crate::event::{Event, Subject};
 use crate::id::{Digest, Name, TaskId};
+use crate::plan::{self, PlanMessage};
 use crate::request::{Cancel, CancelMode, Submit};
 use crate::task::State;
 
@@ -50,6 +51,8 @@ pub enum Body {
     },
     Cancel(Cancel),
     Signal(SignalCall),
+    /// The root of a plan asks for something.
+    Plan(PlanMessage),
 }
 
 impl Message {
@@ -88,6 +91,7 @@ fn spoken(after: &Subject, from: TaskId, event: &Event) -> Vec<(TaskId, Body)> {
         RunEvent::ChildrenCancelled { children, mode, .. } => {
             children.iter().map(|child| (child.id, cancel(*mode))).collect()
         }
+        RunEvent::Plan(event) => plan::message::spoken(after, from, event),
         _ => Vec::new(),
     }
 }

@@ -86,7 +86,7 @@ fn signals_of(request: &RunRequest) -> SignalNeed {
         RunRequest::Signal(_) => SignalNeed::Always,
         RunRequest::Message(Message { body: Body::Signal(_), .. }) => SignalNeed::Always,
         RunRequest::Message(_) => SignalNeed::IfWaiting,
-        RunRequest::Checkpoint(_) | RunRequest::Resume => SignalNeed::Never,
+        RunRequest::Checkpoint(_) | RunRequest::Resume | RunRequest::Plan(_) => SignalNeed::Never,
     }
 }
 
@@ -94,6 +94,9 @@ fn signal_key(request: &RunRequest) -> Option<Name> {
     match request {
         RunRequest::Signal(SignalCall { key, .. }) => key.clone(),
         RunRequest::Message(message @ Message { body: Body::Signal(_), .. }) => Some(message.key()),
-        RunRequest::Checkpoint(_) | RunRequest::Message(_) | RunRequest::Resume => None,
+        RunRequest::Checkpoint(_)
+        | RunRequest::Message(_)
+        | RunRequest::Resume
+        | RunRequest::Plan(_) => None,
     }
 }

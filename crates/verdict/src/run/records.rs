@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::event::{Event, Subject};
 use crate::id::Name;
+use crate::plan::{PlanEvent, PlanNeed, PlanRecords, PlanStep};
 use crate::request::Request;
 
 use super::checkpoint::{Checkpoint, Recorded};
@@ -26,6 +27,7 @@ pub struct Records {
     pending: BTreeMap<u32, Signal>,
     /// All signals with an idempotency key, by that key.
     keyed: BTreeMap<Name, Signal>,
+    plan: PlanRecords,
 }
 
 impl Records {
@@ -50,6 +52,7 @@ impl Records {
                     self.keyed.insert(key.clone(), (**signal).clone());
                 }
             }
+            RunEvent::Plan(event) => self.note_plan(event),
             RunEvent::Spawned { .. }
             | RunEvent::WaitAdvanced { .. }
             | RunEvent::Closing(..)
@@ -57,6 +60,20 @@ impl Records {
             | RunEvent::Hastened
             | RunEvent::Resumed => {}
         }
+    }
+
+    fn note_plan(&mut self, event: &PlanEvent) {
+        self.plan.note(event);
+        if let PlanEvent::StepsSpawned(steps) = event {
+            for child in steps.iter().map(|spawned| &spawned.step.child) {
+                self.children.insert(child.key.clone(), Child::of(child));
+            }
+        }
+    }
+
+    /// The steps of a plan that is submitted in the same commit.
+    pub fn put_steps(&mut self, steps: &[PlanStep]) {
+        self.plan.put(steps);
     }
 
     fn note_checkpoint(&mut self, checkpoint: &Checkpoint) {
@@ -94,6 +111,9 @@ impl Records {
         if named.needs_signals(subject) {
             loaded.signals = self.pending.values().cloned().collect();
         }
+        if let Some(need) = PlanNeed::of(named, subject) {
+            loaded.plan = Some(Box::new(self.plan.load(need, slice)));
+        }
         if let Some(next) = named.slice_of(subject) {
             (loaded.live, loaded.has_more_live) = self.slice(next, slice);
         }
@@ -104,9 +124,10 @@ impl Records {
     /// back.
     ///
     /// Records that are made of nothing else hold only what was loaded, so they answer only the requests that it was
-    /// loaded for. A slice is not among it: it belongs to one sweep.
+    /// loaded for. A slice is not among it, and neither are rows of a plan: they belong to one decision.
     pub fn put(&mut self, loaded: Loaded) {
-        let Loaded { checkpoints, children, signals, same_key, live: _, has_more_live: _ } = loaded;
+        let Loaded { checkpoints, children, signals, same_key, live: _, has_more_live: _, plan: _ } =
+            loaded;
         for checkpoint in checkpoints {
             self.checkpoints.entry(checkpoint.key.clone()).or_insert(checkpoint);
         }

@@ -1,6 +1,7 @@
 //! The requests about durable runs.
 
 use crate::id::{Digest, Json, Name};
+use crate::plan::PlanRequest;
 use crate::request::{Caller, Outcome, Submit};
 use crate::time::Span;
 
@@ -19,6 +20,8 @@ pub enum RunRequest {
     Message(Message),
     /// An operator lets a diverged task continue.
     Resume,
+    /// About a plan.
+    Plan(PlanRequest),
 }
 
 /// What a worker did and wants, in one call that takes effect as a whole or not at all.
@@ -80,7 +83,10 @@ impl RunRequest {
         match self {
             RunRequest::Checkpoint(call) => call.keys(),
             RunRequest::Message(Message { body: Body::ChildEnded { key, .. }, .. }) => vec![key],
-            RunRequest::Signal(_) | RunRequest::Message(_) | RunRequest::Resume => Vec::new(),
+            RunRequest::Signal(_)
+            | RunRequest::Message(_)
+            | RunRequest::Resume
+            | RunRequest::Plan(_) => Vec::new(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a task of a durable run has in its own row: its lineage and what it counts. Everything else is loaded by key.
 
 use crate::bounds::next;
+use crate::plan::PlanState;
 
 use super::checkpoint::Spend;
 use super::limits::SETBACKS_MAX;
@@ -25,8 +26,10 @@ pub struct RunState {
     pub spend: Spend,
     /// Failures and lost workers before the last new checkpoint. The limits of the policy no longer count them.
     pub forgiven: u32,
-    /// Attempts that ended because the task waited. They count towards no limit.
+    /// Attempts that ended because the task waited, or because its stage ended. They count towards no limit.
     pub suspensions: u32,
+    /// The plan that the task has or belongs to.
+    pub plan: Option<Box<PlanState>>,
 }
 
 impl RunState {

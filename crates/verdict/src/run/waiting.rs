@@ -3,6 +3,7 @@
 use crate::done::End;
 use crate::id::{Name, Text};
 use crate::request::CancelMode;
+use crate::task::State;
 use crate::time::Time;
 
 use super::wait::Wait;
@@ -18,6 +19,10 @@ pub enum Waiting {
     Diverged(Divergence),
     /// Its end is decided, and live children are still to end.
     Closing(Closing),
+    /// It is a step of a plan. It may be leased from `due` on, and not before all upstreams have ended.
+    Blocked { due: Option<Time> },
+    /// It is the root of a plan, and waits until all steps have ended.
+    Steps,
 }
 
 /// Where code and checkpoints differ, as the worker says.
@@ -57,10 +62,22 @@ impl Closing {
 }
 
 impl Waiting {
+    pub const fn state(&self) -> State {
+        match self {
+            Waiting::For(_)
+            | Waiting::Ready { .. }
+            | Waiting::Diverged(_)
+            | Waiting::Closing(_)
+            | Waiting::Steps => State::Waiting,
+            Waiting::Blocked { .. } => State::Blocked,
+        }
+    }
+
     pub fn claimable_at(&self) -> Option<Time> {
         match self {
             Waiting::Ready { due } => Some(*due),
-            Waiting::For(_) | Waiting::Diverged(_) | Waiting::Closing(_) => None,
+            Waiting::Blocked { due } => *due,
+            Waiting::For(_) | Waiting::Diverged(_) | Waiting::Closing(_) | Waiting::Steps => None,
         }
     }
 
@@ -70,7 +87,10 @@ impl Waiting {
             Waiting::For(wait) => {
                 Some(wait.timer().map_or(wait.gives_up_at, |timer| timer.min(wait.gives_up_at)))
             }
-            Waiting::Ready { .. } | Waiting::Diverged(_) => None,
+            Waiting::Ready { .. }
+            | Waiting::Diverged(_)
+            | Waiting::Blocked { .. }
+            | Waiting::Steps => None,
             Waiting::Closing(closing) => return closing.slice.as_ref().map(|slice| slice.due),
         };
         [own, deadline].into_iter().flatten().min()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use verdict::plan::{PlanRequest, PlanStep};
 use verdict::request::{Caller, Cancel, CancelMode, Grant, Outcome, Submit};
 use verdict::run::{
     Awaited, AwaitedEvent, CheckpointCall, Checkpointed, ChildCall, Records, RunAnswer, RunRequest,
@@ -50,7 +51,14 @@ impl Family {
     }
 
     pub(crate) fn running_with(policy: Policy) -> (Self, Caller) {
-        let mut family = Self {
+        let mut family = Self::empty();
+        family.ask(ROOT, Request::Submit(submission(policy)));
+        let caller = family.grant(ROOT);
+        (family, caller)
+    }
+
+    pub(crate) fn empty() -> Self {
+        Self {
             members: BTreeMap::new(),
             messages: Vec::new(),
             decided: Vec::new(),
@@ -59,10 +67,7 @@ impl Family {
             quota: None,
             slice: 500,
             leases: 0,
-        };
-        family.ask(ROOT, Request::Submit(submission(policy)));
-        let caller = family.grant(ROOT);
-        (family, caller)
+        }
     }
 
     pub(crate) fn ask(&mut self, id: TaskId, request: Request) -> Answer {
@@ -77,6 +82,9 @@ impl Family {
         let applied = apply(&mut subject, context, &request, at);
         member.subject = Some(subject);
         if let Some(settled) = applied.settled {
+            if let Some(steps) = steps_of(&request) {
+                member.records.put_steps(steps);
+            }
             member.records.note(&settled.events);
             member.closed.extend(closed_attempts(&settled.events).cloned().collect::<Vec<_>>());
             member.history.extend(settled.events.iter().cloned());
@@ -267,6 +275,15 @@ impl Call {
         let digest = digest_of(&(&self.steps, &self.children, &then));
         let (caller, steps, children) = (caller.clone(), self.steps, self.children);
         run(RunRequest::Checkpoint(CheckpointCall { caller, digest, steps, children, then }))
+    }
+}
+
+/// The steps that a store keeps with the submission of a plan.
+fn steps_of(request: &Request) -> Option<&[PlanStep]> {
+    let Request::Run(request) = request else { return None };
+    match &**request {
+        RunRequest::Plan(PlanRequest::Submit(submit)) => Some(&submit.steps),
+        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use verdict::transition::{Authority, TABLE, is_listed};
+use verdict::transition::{Authority, PLAN_TABLE, TABLE, is_listed};
 use verdict::{AttemptOutcome, Reason, State};
 
 type Change = (Option<State>, State);
@@ -10,14 +10,16 @@ type Change = (Option<State>, State);
 #[test]
 fn the_states_are_the_contracts_and_one_amendment() {
     let names: Vec<&str> = State::ALL.iter().map(|state| state.name()).collect();
-    // S2-20, R-12: the six states of the contract, `cancelled`, and `waiting` of durable runs.
-    let expected =
-        ["queued", "running", "retry", "succeeded", "failed", "halted", "cancelled", "waiting"];
+    // S2-20, R-12: the six states of the contract, `cancelled`, `waiting` of durable runs, and two of plans.
+    let contract = ["queued", "running", "retry", "succeeded", "failed", "halted"];
+    let expected: Vec<&str> =
+        contract.into_iter().chain(["cancelled", "waiting", "blocked", "skipped"]).collect();
     assert_eq!(names, expected);
     for state in State::ALL {
         assert_eq!(State::parse(state.name()), Some(state));
         // S2-41: a terminal state has no transition out of it.
-        let ways_out = TABLE.iter().filter(|row| row.from == Some(state)).count();
+        let all = TABLE.iter().chain(&PLAN_TABLE);
+        let ways_out = all.filter(|row| row.from == Some(state)).count();
         assert_eq!(state.is_terminal(), ways_out == 0, "{state:?}");
     }
 }
@@ -82,6 +84,21 @@ fn each_change_for_each_cause_has_one_owner() {
         .map(|row| row.because)
         .collect();
     assert_eq!(pools, ["handed back"]);
+}
+
+#[test]
+fn each_change_of_a_plan_has_one_owner() {
+    // S2-19: no change of a plan made for one cause has two owners, and none repeats one of every task.
+    let all = || TABLE.iter().chain(&PLAN_TABLE);
+    let causes: BTreeSet<_> = all().map(|row| (row.from, row.to, row.because)).collect();
+    assert_eq!(causes.len(), TABLE.len() + PLAN_TABLE.len());
+    let owners = |to: State| -> Vec<Authority> {
+        PLAN_TABLE.iter().filter(|row| row.to == to).map(|row| row.owner).collect()
+    };
+    // S2-25: only the pool's claim makes running. Only the engine skips, and moves a task to its next stage.
+    assert_eq!(owners(State::Running), [Authority::Pool]);
+    assert_eq!(owners(State::Skipped), [Authority::Engine]);
+    assert_eq!(owners(State::Queued), [Authority::Engine; 3]);
 }
 
 fn owners(to: State) -> Vec<Authority> {

@@ -83,6 +83,9 @@ fn closing(closed: &ClosedAttempt, next: &Next) -> Value {
         Next::Retry { due } => json!({ "state": "retry", "nextAttemptAt": time(*due) }),
         Next::End(end) => ending(end),
         Next::Wait(waiting) => waiting_members(waiting),
+        Next::Stage(turn) => {
+            json!({ "state": "queued", "stage": turn.stage, "nextAttemptAt": time(turn.due) })
+        }
     };
     members["outcome"] = json!(closed.outcome.name());
     members["leaseId"] = json!(closed.lease.to_string());
@@ -122,7 +125,7 @@ fn durable(event: &RunEvent) -> Value {
         RunEvent::ChildrenCancelled { children, mode: _, has_more } => {
             json!({ "cancelled": children.len(), "hasMore": has_more })
         }
-        RunEvent::Hastened | RunEvent::Resumed => json!({}),
+        RunEvent::Hastened | RunEvent::Resumed | RunEvent::Plan(_) => json!({}),
     }
 }
 
@@ -151,6 +154,8 @@ fn waiting_members(waiting: &Waiting) -> Value {
             "recorded": divergence.recorded.as_str(),
             "actual": divergence.actual.as_str(),
         }),
+        Waiting::Blocked { .. } => json!({ "state": "blocked" }),
+        Waiting::Steps => json!({ "state": "waiting" }),
         Waiting::Closing(closing) => {
             json!({ "state": "waiting", "ending": ending(&closing.end) })
         }

@@ -225,6 +225,7 @@ fn state() -> RunState {
         spend: Spend { cost_micros: 9, tokens: u64::MAX, tool_calls: 10 },
         forgiven: 11,
         suspensions: 12,
+        plan: None,
     }
 }
 

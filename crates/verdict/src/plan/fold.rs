@@ -1,0 +1,164 @@
+//! The fold of a plan's events into its task. See [`crate::event`] for the fold of all others.
+
+use crate::attempt::AttemptOutcome;
+use crate::bounds::next;
+use crate::done::End;
+use crate::id::Name;
+use crate::record;
+use crate::run::{RunState, Waiting};
+use crate::task::{CancelRequest, Phase, State, Task};
+use crate::time::Time;
+
+use super::event::{PlanEvent, SpawnedStep, Turn};
+use super::request::PlanForm;
+use super::state::{Backlog, EndedStep, Ending, PlanState, RootState, StagesState};
+use super::step::StepTerms;
+
+/// Applies an event to a task that exists.
+pub(crate) fn change(task: &mut Task, event: &PlanEvent, now: Time) {
+    match event {
+        PlanEvent::StepSpawned { .. } => unreachable!("a live task is not spawned again"),
+        PlanEvent::Planned(form) => plan(task, form),
+        PlanEvent::StageEntered(turn) => enter(task, turn),
+        PlanEvent::StepsSpawned(steps) => spawn(task, steps, now),
+        PlanEvent::StepBlamed(blame) => root_of(task).blame = Some(blame.clone()),
+        PlanEvent::DownstreamsTold { ended, told, has_more } => {
+            let after = told.last().map(|told| told.key.clone());
+            tell(root_of(task), ended, after.filter(|_| *has_more), now);
+        }
+        PlanEvent::Released { deadline } => {
+            task.policy.deadline = *deadline;
+            task.phase = blocked(Some(now));
+        }
+    }
+}
+
+/// Where a step begins.
+pub(crate) fn begin_step(task: Task, terms: StepTerms, is_blocked: bool) -> Task {
+    let phase = if is_blocked { blocked(None) } else { task.phase };
+    let mut run = task.run.unwrap_or_default();
+    run.plan = Some(Box::new(PlanState::Step(terms)));
+    Task { phase, run: Some(run), ..task }
+}
+
+fn blocked(due: Option<Time>) -> Phase {
+    Phase::Waiting(Box::new(Waiting::Blocked { due }))
+}
+
+fn run_of(task: &mut Task) -> &mut RunState {
+    task.run.get_or_insert_default()
+}
+
+fn plan(task: &mut Task, form: &PlanForm) {
+    match form {
+        PlanForm::Stages { digest, stages } => {
+            task.chain = record::extend_with_plan(task.chain, *digest);
+            let (stages, run_deadline) = (stages.clone(), task.policy.deadline);
+            let due = task.claimable_at().expect("a task that was just submitted is queued");
+            let state = StagesState { stages, current: 0, run_deadline, ending: None };
+            run_of(task).plan = Some(Box::new(PlanState::Stages(state)));
+            enter(task, &Turn { stage: 0, due, ending: None });
+        }
+        PlanForm::Steps { digest, count } => {
+            task.chain = record::extend_with_plan(task.chain, *digest);
+            let start = task.claimable_at().expect("a task that was just submitted is queued");
+            let root = RootState::new(*count, start);
+            run_of(task).plan = Some(Box::new(PlanState::Root(root)));
+            task.phase = Phase::Waiting(Box::new(Waiting::Steps));
+        }
+    }
+}
+
+/// The task is in another stage. A cancel that ended the stages before is set aside: the workers of the remaining stages
+/// are not to stop.
+pub(crate) fn enter(task: &mut Task, turn: &Turn) {
+    let cancel = turn.ending.as_ref().and_then(|_| task.cancel.take());
+    let stages = stages_of(task);
+    stages.current = turn.stage;
+    if let (Some(end), None) = (&turn.ending, &stages.ending) {
+        stages.ending = Some(Ending { end: end.clone(), cancel });
+    }
+    let (stage, run_deadline) = (stages.stage().clone(), stages.run_deadline);
+    task.policy = stage.policy_from(turn.due, run_deadline);
+    (task.kind, task.queue) = (stage.kind, stage.queue);
+    task.phase = Phase::Queued { due: turn.due };
+}
+
+fn stages_of(task: &mut Task) -> &mut StagesState {
+    match run_of(task).plan.as_deref_mut() {
+        Some(PlanState::Stages(stages)) => stages,
+        _ => unreachable!("the event needs stages and the task has none"),
+    }
+}
+
+fn root_of(task: &mut Task) -> &mut RootState {
+    match run_of(task).plan.as_deref_mut() {
+        Some(PlanState::Root(root)) => root,
+        _ => unreachable!("the event needs a plan with steps and the task has none"),
+    }
+}
+
+fn spawn(task: &mut Task, steps: &[SpawnedStep], now: Time) {
+    let chain = task.chain;
+    let extend =
+        |chain, spawned: &SpawnedStep| record::extend_with_child(chain, &spawned.step.child);
+    task.chain = steps.iter().fold(chain, extend);
+    let run = run_of(task);
+    for _ in steps {
+        run.checkpoints = next(run.checkpoints);
+        run.children = next(run.children);
+        run.live_children = next(run.live_children);
+    }
+    let root = root_of(task);
+    root.spawned = root.spawned.saturating_add(steps.len() as u32);
+    root.due = root.next_due(now);
+}
+
+/// `after` is where the next slice begins; `None` if all were told.
+fn tell(root: &mut RootState, ended: &EndedStep, after: Option<Name>, now: Time) {
+    let place = root.backlog.iter().position(|entry| entry.ended == *ended);
+    match (place, after) {
+        (Some(place), None) => drop(root.backlog.remove(place)),
+        (Some(place), after) => root.backlog[place].after = after,
+        (None, None) => {}
+        (None, after) => root.backlog.push(Backlog { ended: ended.clone(), after }),
+    }
+    root.due = root.next_due(now);
+}
+
+impl RootState {
+    /// When the next slice is due: at once, as long as there is one.
+    fn next_due(&self, now: Time) -> Option<Time> {
+        (!self.is_all_spawned() || !self.backlog.is_empty()).then_some(now)
+    }
+}
+
+/// The task leaves its stage with an attempt that was just counted. The stage's checkpoint was recorded before the attempt closed, so
+/// the last attempt is forgiven here. One that neither failed nor was lost counts towards no limit.
+pub(crate) fn leave(task: &mut Task, outcome: AttemptOutcome) {
+    let counted = task.failures.saturating_add(task.lost);
+    (task.failures, task.lost, task.undelivered) = (0, 0, 0);
+    let is_uncounted = matches!(outcome, AttemptOutcome::Released | AttemptOutcome::Undelivered);
+    let run = run_of(task);
+    run.forgiven = run.forgiven.saturating_add(counted);
+    if counted == 0 && !is_uncounted {
+        run.suspensions = next(run.suspensions);
+    }
+}
+
+/// Takes the cancel that ended the task's earlier stages, for its record.
+pub(crate) fn take_cancel(task: &mut Task) -> Option<CancelRequest> {
+    match run_of_plan(task)? {
+        PlanState::Stages(stages) => stages.ending.as_mut()?.cancel.take(),
+        PlanState::Root(_) | PlanState::Step(_) => None,
+    }
+}
+
+fn run_of_plan(task: &mut Task) -> Option<&mut PlanState> {
+    task.run.as_mut()?.plan.as_deref_mut()
+}
+
+/// How a plan ends that nothing stopped: its output is composed when it is read.
+pub(crate) fn success() -> End {
+    End { state: State::Succeeded, reason: None, output: None, fault: None }
+}

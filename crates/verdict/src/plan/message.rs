@@ -1,0 +1,52 @@
+//! What the root of a plan asks of its steps.
+
+use crate::event::Subject;
+use crate::id::TaskId;
+use crate::request::Submit;
+use crate::run::{Body, Lineage};
+
+use super::event::{PlanEvent, SpawnedStep, Told, ToldTo};
+use super::step::{Blame, StepTerms};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PlanMessage {
+    /// The step is to be created, blocked or not. Its input was stored with the plan, under its id.
+    Spawn { submit: Box<Submit>, lineage: Lineage, terms: StepTerms, is_blocked: bool },
+    /// All upstreams have ended, and the step may run.
+    Release,
+    /// All upstreams have ended, and this one keeps the step from running.
+    Skip { blame: Blame },
+}
+
+/// The messages of an event of a plan, in order.
+pub(crate) fn spoken(after: &Subject, from: TaskId, event: &PlanEvent) -> Vec<(TaskId, Body)> {
+    match event {
+        PlanEvent::StepsSpawned(steps) => {
+            steps.iter().flat_map(|spawned| spawn(after, from, spawned)).collect()
+        }
+        PlanEvent::DownstreamsTold { told, .. } => told.iter().filter_map(tell).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn tell(told: &Told) -> Option<(TaskId, Body)> {
+    let message = match told.to {
+        ToldTo::Wait => return None,
+        ToldTo::Run => PlanMessage::Release,
+        ToldTo::Skip => PlanMessage::Skip { blame: told.blame.clone()? },
+    };
+    Some((told.id, Body::Plan(message)))
+}
+
+/// A step whose upstreams ended before it was spawned is spawned all the same: every step of a plan is a task with a record.
+fn spawn(after: &Subject, from: TaskId, spawned: &SpawnedStep) -> Vec<(TaskId, Body)> {
+    let SpawnedStep { step, to, blame } = spawned;
+    let (id, key) = (step.child.submit.id, step.child.key.clone());
+    let lineage = Lineage::Child { run: after.run_id().unwrap_or(from), parent: from, key };
+    let submit = Box::new(step.child.submit.clone());
+    let is_blocked = *to != ToldTo::Run;
+    let message = PlanMessage::Spawn { submit, lineage, terms: step.terms, is_blocked };
+    let blame = blame.clone().filter(|_| *to == ToldTo::Skip);
+    let skip = blame.map(|blame| PlanMessage::Skip { blame });
+    [message].into_iter().chain(skip).map(|message| (id, Body::Plan(message))).collect()
+}

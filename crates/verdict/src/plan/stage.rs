@@ -1,0 +1,52 @@
+//! A stage: one leg of a task that passes through several kinds or queues in turn.
+
+use crate::id::{Digest, Name};
+use crate::policy::Policy;
+use crate::time::{Span, Time};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Stage {
+    /// The key of the checkpoint that the stage's end makes. Workers cannot record under it.
+    pub key: Name,
+    pub kind: Name,
+    pub queue: Name,
+    /// Failures, backoff and leases of this stage. Its deadline is unused: see `time_limit`.
+    pub policy: Policy,
+    /// How long the stage may take, counted from the moment at which it may first be leased.
+    pub time_limit: Option<Span>,
+    /// Digest of the input as it was written, references included.
+    pub input: Digest,
+    /// Whether the input refers to outputs of earlier stages, which a grant must resolve first.
+    pub has_references: bool,
+    /// A failure of the stage is recorded, and the task goes on (S2-91).
+    pub continues_on_error: bool,
+    /// The stage runs whatever ended the task before it.
+    pub is_always: bool,
+    /// The stage judges the one before it, so a worker never gets it together with the answer to its own report.
+    pub is_gate: bool,
+    pub may: Capabilities,
+}
+
+/// What the token of a stage may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Capabilities {
+    pub steps: bool,
+    pub waits: bool,
+    pub children: bool,
+}
+
+impl Capabilities {
+    pub const ALL: Capabilities = Capabilities { steps: true, waits: true, children: true };
+    pub const STEPS_ONLY: Capabilities =
+        Capabilities { steps: true, waits: false, children: false };
+}
+
+impl Stage {
+    /// The policy while the task is in this stage. The deadline of the run stays in force, except for a stage that must run
+    /// because the deadline has passed.
+    pub(crate) fn policy_from(&self, due: Time, run_deadline: Option<Time>) -> Policy {
+        let own = self.time_limit.map(|limit| due.plus(limit));
+        let outer = run_deadline.filter(|_| !self.is_always);
+        Policy { deadline: [own, outer].into_iter().flatten().min(), ..self.policy.clone() }
+    }
+}
