@@ -10,6 +10,7 @@ mod body;
 mod canonical;
 mod cursor;
 mod decisions;
+mod plan;
 mod token;
 
 pub use answers::answers;
@@ -17,6 +18,7 @@ pub use body::body;
 pub use canonical::canonical;
 pub use cursor::cursor;
 pub use decisions::decisions;
+pub use plan::plan;
 pub use token::token;
 
 /// The name of a corpus, and the property that must hold for each of its inputs.
@@ -28,5 +30,6 @@ pub const TARGETS: &[Target] = &[
     ("canonical", canonical),
     ("cursor", cursor),
     ("decisions", decisions),
+    ("plan", plan),
     ("token", token),
 ];

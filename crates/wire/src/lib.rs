@@ -24,6 +24,7 @@ mod openapi;
 mod pages;
 mod parse;
 pub mod pausing;
+pub mod plan;
 pub mod requests;
 mod time;
 mod trace_context;

@@ -48,6 +48,11 @@ fn decisions() {
 }
 
 #[test]
+fn plans() {
+    assert!(replay("plan") > 8);
+}
+
+#[test]
 fn tokens() {
     assert!(replay("token") > 3);
 }

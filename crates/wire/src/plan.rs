@@ -1,0 +1,159 @@
+//! The language of plans: what a run does, declared in YAML or JSON instead of coded in a durable function.
+//!
+//! ```yaml
+//! steps:
+//!   - key: fetch
+//!     kind: http.get
+//!     queue: io
+//!     input: { url: "https://example.org" }
+//!   - key: publish
+//!     kind: publish
+//!     queue: io
+//!     dependsOn: [fetch]
+//!     input: { body: { $from: fetch, path: /body } }
+//! ```
+//!
+//! Without `dependsOn` in any step the steps run one after the other, as stages of one task. With it, each step is a task, and runs
+//! when the steps that it names have ended; a step without `dependsOn` starts at once.
+//!
+//! [`Plan::compile`] is the one check, for submissions and for people who write plans: it reports all that is wrong, and
+//! names step and member. [`references`] has the notation for outputs of earlier steps. Nothing here decides how a plan runs.
+//!
+//! Invariants of a plan that compiles: keys are unique, every name in `dependsOn` is another step, no step depends on itself
+//! through any path, and every reference names a step that has ended before the referring step starts.
+
+mod compile;
+mod graph;
+mod problem;
+mod raw;
+pub mod references;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+pub use self::compile::{Compiled, PlanForm};
+pub use self::problem::{PROBLEMS_MAX, PlanProblem};
+pub use self::references::{Reference, Unresolved, resolve};
+use crate::requests::Retry;
+use crate::{Json, OnError};
+
+/// Maximum stages of one task: they are loaded with the task at every decision. A longer sequence is a durable function, or a
+/// plan with `dependsOn`.
+pub const STAGES_MAX: usize = 100;
+/// Maximum steps of a plan with `dependsOn`: each is a task of the run.
+pub const STEPS_MAX: usize = 10_000;
+/// Maximum entries of all `dependsOn` together: ten steps that depend on ten thousand others.
+pub const EDGES_MAX: usize = 100_000;
+/// Maximum steps on the longest path. A failure at its beginning is passed on step by step.
+pub const PATH_MAX: usize = 1_000;
+
+/// The steps of a run, fixed when it is submitted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Plan {
+    pub steps: Vec<PlanStep>,
+}
+
+/// One step of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlanStep {
+    /// Names the step in this plan, in references and in the output of the run.
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub key: String,
+    /// What a worker must be able to do.
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub kind: String,
+    /// Where the step waits for a worker.
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub queue: String,
+    /// Passed to the worker, with every reference `{"$from": …}` replaced by what it refers to; null when absent.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub input: Json,
+    /// The steps that must end before this one starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depends_on: Option<Vec<String>>,
+    /// What a failure of this step means for the plan; `retry` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_error: Option<OnError>,
+    /// How many attempts may report a failure before the step fails; 3 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 100)]
+    pub max_attempts: Option<u32>,
+    /// How many attempts may be lost with their worker before the step fails; 3 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 100)]
+    pub lost_max: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// How long a worker may go without a heartbeat; 90000 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 2000, maximum = 86400000)]
+    pub lease_ms: Option<u64>,
+    /// The interval between heartbeats of a worker; a third of `leaseMs` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 500, maximum = 600000)]
+    pub heartbeat_interval_ms: Option<u64>,
+    /// How long a worker may take to stop after a cancel; 30000 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 3600000)]
+    pub cancel_grace_ms: Option<u64>,
+    /// How long the step may take, from the moment at which it may start. The deadline of the run stays in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 315576000000u64)]
+    pub deadline_ms: Option<u64>,
+    /// What the step may spend at most. It is reserved when the plan is submitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<Ceiling>,
+    /// The step runs whatever happened before it: after failures, at the end of the run's deadline, after a cancel.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub always: bool,
+    /// The step judges the one before it, so a worker does not get it together with the answer to its own report.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gate: bool,
+}
+
+/// What one step may spend at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Ceiling {
+    /// Money, in millionths of the currency unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 9007199254740991u64)]
+    pub cost_micros: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 9007199254740991u64)]
+    pub tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 9007199254740991u64)]
+    pub tool_calls: Option<u64>,
+}
+
+impl PlanStep {
+    pub fn on_error(&self) -> OnError {
+        self.on_error.unwrap_or(OnError::Retry)
+    }
+}
+
+/// The output of a plan: the map of step key to output, in the order of the plan (S2-84). Steps without an output are left out.
+///
+/// ```
+/// use wire::{Json, plan::output};
+/// let one = Json::from_text("1.0".to_owned()).unwrap();
+/// assert_eq!(output([("a", Some(&one)), ("b", None)]).text(), r#"{"a":1.0}"#);
+/// ```
+pub fn output<'a>(steps: impl IntoIterator<Item = (&'a str, Option<&'a Json>)>) -> Json {
+    let mut text = String::from("{");
+    for (key, output) in steps {
+        let Some(output) = output else { continue };
+        let comma = if text.len() > 1 { "," } else { "" };
+        let key = serde_json::Value::from(key);
+        write!(text, "{comma}{key}:{}", output.text()).expect("a string takes everything");
+    }
+    text.push('}');
+    Json::from_text(text).expect("members of valid JSON make a valid object")
+}

@@ -1,0 +1,96 @@
+//! JSON as text, one level at a time: members and items keep their bytes, so that numbers and spellings survive.
+
+use std::fmt;
+
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::Json;
+
+/// One level of a value.
+pub(super) enum Level<'a> {
+    Object(Vec<(String, &'a RawValue)>),
+    Array(Vec<&'a RawValue>),
+    Scalar,
+}
+
+pub(super) fn level(text: &str) -> Level<'_> {
+    struct OneLevel;
+    impl<'de> Visitor<'de> for OneLevel {
+        type Value = Level<'de>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object or an array")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Level<'de>, A::Error> {
+            let mut members = Vec::new();
+            while let Some(member) = map.next_entry()? {
+                members.push(member);
+            }
+            Ok(Level::Object(members))
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Level<'de>, A::Error> {
+            let mut found = Vec::new();
+            while let Some(item) = items.next_element()? {
+                found.push(item);
+            }
+            Ok(Level::Array(found))
+        }
+    }
+    if !matches!(text.trim_start().as_bytes().first(), Some(b'{' | b'[')) {
+        return Level::Scalar;
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let read = deserializer.deserialize_any(OneLevel);
+    read.expect("`Json` holds valid JSON")
+}
+
+/// The string that the text is, if it is one.
+pub(super) fn string(text: &str) -> Option<String> {
+    serde_json::from_str(text).ok()
+}
+
+/// The value at a JSON pointer (RFC 6901). `None` if the value has no such place.
+pub(super) fn at_pointer<'a>(value: &'a Json, pointer: &str) -> Option<&'a str> {
+    let mut text = value.text();
+    for token in tokens(pointer) {
+        text = match level(text) {
+            Level::Object(members) => members
+                .into_iter()
+                .find(|(name, _)| *name == token)
+                .map(|(_, value)| value.get())?,
+            Level::Array(items) => items.get(index(&token)?).map(|item| item.get())?,
+            Level::Scalar => return None,
+        };
+    }
+    Some(text)
+}
+
+/// An index has no leading zero and no sign.
+fn index(token: &str) -> Option<usize> {
+    let is_canonical = token == "0" || !token.starts_with(['0', '+']);
+    token.parse().ok().filter(|_| is_canonical)
+}
+
+fn tokens(pointer: &str) -> impl Iterator<Item = String> + '_ {
+    pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~"))
+}
+
+/// Whether the text is a JSON pointer: empty, or parts that begin with `/` and escape `~` as `~0` or `~1`.
+pub(super) fn is_pointer(text: &str) -> bool {
+    let is_escaped = |rest: &str| rest.starts_with(['0', '1']);
+    (text.is_empty() || text.starts_with('/')) && text.split('~').skip(1).all(is_escaped)
+}
+
+/// Reads a value that may be absent from a list of members.
+pub(super) fn member<'a>(members: &[(String, &'a RawValue)], name: &str) -> Option<&'a RawValue> {
+    members.iter().find(|(member, _)| member == name).map(|(_, value)| *value)
+}
+
+/// For types that keep text: reads them from a value that was checked.
+pub(super) fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+    serde_json::from_str(text).ok()
+}
