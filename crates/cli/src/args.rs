@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     audit, backup, bench, completions, config, coordinators, dev, doctor, epoch, explain, export,
-    keys, limits, migrate, prove, queues, replay, restore, retention, runs, serve, submit, tour,
-    verify, work,
+    keys, limits, migrate, plan, prove, queues, replay, restore, retention, runs, serve, submit,
+    tour, verify, work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -91,6 +91,9 @@ pub(crate) enum Command {
     Runs(runs::Verb),
     /// Explain why a run is not running or has not ended
     Explain(explain::Arguments),
+    /// Check plans
+    #[command(subcommand)]
+    Plan(plan::Verb),
     /// Write a durable run to a golden file, for `tenure replay`
     Export(export::Arguments),
     /// Replay golden files with a worker, and show where its code differs from what they recorded

@@ -26,6 +26,7 @@ mod lost_store;
 mod migrate;
 mod open_store;
 mod output;
+mod plan;
 mod profile;
 mod prove;
 mod queues;
@@ -123,6 +124,7 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Submit(arguments) => submit::run(connect()?, format, *arguments).await,
         Command::Runs(verb) => runs::run(connect()?, format, verb).await,
         Command::Explain(arguments) => explain::run(connect()?, format, arguments).await,
+        Command::Plan(verb) => plan::run(format, &verb),
         Command::Export(arguments) => export::run(connect()?, format, arguments).await,
         Command::Replay(arguments) => replay::run(format, arguments).await,
         Command::Queues(arguments) => queues::run(connect()?, format, arguments).await,

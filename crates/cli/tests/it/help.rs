@@ -2,7 +2,7 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 24] = [
     "tour",
     "dev",
     "serve",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 23] = [
     "backup",
     "restore",
     "explain",
+    "plan",
     "export",
     "replay",
     "doctor",

@@ -33,6 +33,7 @@ mod operate_prune;
 mod operate_retry;
 mod operate_rules;
 mod pages;
+mod plan;
 mod provenance;
 mod queues;
 mod replay;

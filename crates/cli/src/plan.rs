@@ -1,0 +1,148 @@
+//! `tenure plan check FILE`: whether a plan would be accepted, without a server.
+//!
+//! The file is YAML, of which JSON is a part. The check is that of the wire; this file reads, says where in the file a step is, and
+//! shows what the plan comes to. It submits nothing.
+
+mod reading;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use wire::plan::{Compiled, Plan, PlanForm, PlanProblem};
+
+use crate::exit::{CliError, CommandResult, Exit};
+use crate::output::{self, BAD, BOLD, FAINT, Format};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Verb {
+    /// Check a plan, and show what it comes to
+    Check(Arguments),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// A YAML or JSON file; `-` is stdin
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// What `--json` prints of a plan that is right.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary {
+    form: &'static str,
+    steps: usize,
+    edges: usize,
+    references: usize,
+    longest_path: usize,
+}
+
+/// What `--json` prints of a plan that is wrong.
+#[derive(Serialize)]
+struct Problems<'a> {
+    problems: Vec<Shown<'a>>,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<&'a str>,
+    field: &'a str,
+    message: &'a str,
+}
+
+pub(crate) fn run(format: Format, verb: &Verb) -> CommandResult {
+    let Verb::Check(arguments) = verb;
+    let read = reading::read(&arguments.file)?;
+    match read.plan.compile() {
+        Ok(compiled) => accept(format, &read.plan, &compiled),
+        Err(problems) => refuse(format, &arguments.file.display().to_string(), &read, &problems),
+    }
+}
+
+fn accept(format: Format, plan: &Plan, compiled: &Compiled) -> CommandResult {
+    let summary = Summary {
+        form: match compiled.form {
+            PlanForm::Stages => "stages",
+            PlanForm::Steps => "steps",
+        },
+        steps: plan.steps.len(),
+        edges: compiled.edges(),
+        references: compiled.references.iter().map(Vec::len).sum(),
+        longest_path: compiled.longest_path,
+    };
+    match format {
+        Format::Json => output::json(&summary)?,
+        Format::People => print(plan, compiled, &summary)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn print(plan: &Plan, compiled: &Compiled, summary: &Summary) -> Result<(), CliError> {
+    let Summary { steps, edges, longest_path, .. } = summary;
+    match compiled.form {
+        PlanForm::Stages => output::line(format_args!(
+            "{BOLD}The plan is right.{BOLD:#} One task with {}, one after the other:",
+            count(*steps, "stage")
+        ))?,
+        PlanForm::Steps => output::line(format_args!(
+            "{BOLD}The plan is right.{BOLD:#} {} with {}, {longest_path} on the longest path:",
+            count(*steps, "task"),
+            count(*edges, "edge")
+        ))?,
+    }
+    for place in compiled.order.iter().take(STEPS_SHOWN) {
+        let step = &plan.steps[*place];
+        let names: Vec<&str> =
+            compiled.upstreams[*place].iter().map(|it| plan.steps[*it].key.as_str()).collect();
+        let after =
+            if names.is_empty() { String::new() } else { format!(" after {}", names.join(", ")) };
+        output::line(format_args!(
+            "  {}  {FAINT}{} in {}{after}{FAINT:#}",
+            step.key, step.kind, step.queue
+        ))?;
+    }
+    if compiled.order.len() > STEPS_SHOWN {
+        output::line(format_args!("  … and {} more", compiled.order.len() - STEPS_SHOWN))?;
+    }
+    Ok(())
+}
+
+/// More steps than fit on a screen tell nobody anything.
+const STEPS_SHOWN: usize = 40;
+
+fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+fn refuse(
+    format: Format,
+    file: &str,
+    read: &reading::PlanFile,
+    problems: &[PlanProblem],
+) -> CommandResult {
+    let line = |problem: &PlanProblem| problem.step.and_then(|place| read.line_of(place));
+    match format {
+        Format::Json => {
+            let shown = problems.iter().map(|problem| Shown {
+                line: line(problem),
+                step: problem.key.as_deref(),
+                field: &problem.field,
+                message: &problem.message,
+            });
+            output::json(&Problems { problems: shown.collect() })?;
+        }
+        Format::People => {
+            for problem in problems {
+                let place =
+                    line(problem).map_or_else(|| file.to_owned(), |line| format!("{file}:{line}"));
+                output::line(format_args!("{BAD}{place}{BAD:#}: {problem}"))?;
+            }
+        }
+    }
+    let message = format!("{file} is no valid plan: {}", count(problems.len(), "problem"));
+    Err(CliError::new(Exit::Failed, "plan_invalid", message)
+        .hint("correct what is listed, and check again"))
+}

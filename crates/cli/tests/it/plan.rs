@@ -1,0 +1,105 @@
+//! `tenure plan check`: what is right, what is wrong, and where.
+
+use crate::home::Home;
+
+const DIAMOND: &str = "\
+steps:
+  - { key: fetch, kind: http.get, queue: io }
+  - key: left
+    kind: parse
+    queue: cpu
+    dependsOn: [fetch]
+    input: { body: { $from: fetch, path: /body } }
+  - { key: right, kind: parse, queue: cpu, dependsOn: [fetch], onError: continue }
+  - { key: join, kind: report, queue: cpu, dependsOn: [left, right] }
+";
+
+/// The program's answer to a plan with this text.
+fn check(text: &str, flags: &[&str]) -> (i32, String, String) {
+    let home = Home::new();
+    let file = home.path().join("plan.yaml");
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap().to_owned();
+    let mut arguments = vec!["plan", "check", file.as_str()];
+    arguments.extend(flags);
+    let ran = home.run(&arguments);
+    (ran.code, ran.stdout, ran.stderr)
+}
+
+#[test]
+fn a_plan_that_is_right_is_shown_in_the_order_in_which_it_runs() {
+    let (code, stdout, stderr) = check(DIAMOND, &[]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains("4 tasks with 4 edges, 3 on the longest path"), "{stdout}");
+    assert!(stdout.contains("report in cpu after left, right"), "{stdout}");
+    let (code, stdout, _) = check(DIAMOND, &["--json"]);
+    let summary: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        (code, summary["form"].as_str(), &summary["references"]),
+        (0, Some("steps"), &1.into())
+    );
+    let (code, stdout, _) = check(r#"{"steps": [{"key": "a", "kind": "k", "queue": "q"}]}"#, &[]);
+    assert_eq!(code, 0);
+    assert!(stdout.contains("One task with 1 stage"), "{stdout}");
+}
+
+#[test]
+fn every_problem_has_its_line_its_step_and_its_member() {
+    let wrong =
+        DIAMOND.replace("[left, right]", "[left, rihgt]").replace("$from: fetch", "$from: right");
+    let (code, stdout, stderr) = check(&wrong, &[]);
+    assert_eq!(code, 1, "{stdout}{stderr}");
+    assert!(
+        stdout.contains("plan.yaml:3: step `left`: `steps[1].input/body` refers to `right`"),
+        "{stdout}"
+    );
+    assert!(
+        stdout.contains("plan.yaml:9: step `join`: `steps[3].dependsOn[1]` names `rihgt`"),
+        "{stdout}"
+    );
+    assert!(stderr.contains("plan_invalid") && stderr.contains("2 problems"), "{stderr}");
+    let (code, stdout, _) = check(&wrong, &["--json"]);
+    let found: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((code, &found["problems"][1]["line"]), (1, &9.into()), "{found}");
+}
+
+#[test]
+fn a_cycle_is_shown_as_a_path() {
+    let wrong = DIAMOND.replace("queue: io }", "queue: io, dependsOn: [join] }");
+    let (code, stdout, _) = check(&wrong, &[]);
+    assert_eq!(code, 1);
+    assert!(stdout.contains("fetch → join → left → fetch"), "{stdout}");
+}
+
+#[test]
+fn what_is_not_a_plan_says_so() {
+    for (text, expected) in [
+        ("steps: 3", "steps"),
+        ("steps:\n  - { key: a, kind: k, queue: q, dependOn: [b] }", "dependOn"),
+        ("steps: [", ""),
+        (r#"{"steps": [{"key": "a", "kind": "k", "queue": "q", "onError": "ignore"}]}"#, "ignore"),
+    ] {
+        let (code, stdout, stderr) = check(text, &[]);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{text}");
+        assert!(
+            stderr.contains("plan_unreadable") && stderr.contains(expected),
+            "{text}: {stderr}"
+        );
+    }
+    let ran = Home::new().run(&["plan", "check", "no-such-file"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("input_unreadable"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_plans_of_the_guide_are_right() {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/plans.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let plans: Vec<&str> =
+        guide.split("```yaml\n").skip(1).filter_map(|part| part.split("```").next()).collect();
+    assert_eq!(plans.len(), 2);
+    for plan in plans {
+        let (code, stdout, _) = check(plan, &[]);
+        assert_eq!(code, 0, "{plan}: {stdout}");
+    }
+}
