@@ -1,7 +1,7 @@
 //! `tenure plan check FILE`: whether a plan would be accepted, without a server.
 //!
-//! The file is YAML, of which JSON is a part. The check is that of the wire; this file reads, says where in the file a step is, and
-//! shows what the plan comes to. It submits nothing.
+//! The file is YAML, of which JSON is a part. The check is that of the wire; this module says where in the file a step is
+//! and shows what the plan comes to. It submits nothing.
 
 mod reading;
 
@@ -110,7 +110,7 @@ fn print(plan: &Plan, compiled: &Compiled, summary: &Summary) -> Result<(), CliE
     Ok(())
 }
 
-/// More steps than fit on a screen tell nobody anything.
+/// About as many steps as fit on a screen.
 const STEPS_SHOWN: usize = 40;
 
 fn count(number: usize, what: &str) -> String {

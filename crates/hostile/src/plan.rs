@@ -43,13 +43,13 @@ fn accepted(plan: &Plan, compiled: &Compiled) {
     assert_eq!(again.compile().as_ref(), Ok(compiled));
 }
 
-/// With outputs that have everything, resolving never panics and leaves valid JSON without a reference of its own.
+/// Resolving leaves valid JSON, and fails only if there is something to resolve.
 fn resolves(step: &PlanStep, is_plain: bool) {
     let output = Json::null();
     match resolve(&step.input, |_| Some(&output)) {
         Ok(resolved) => {
-            let read: Result<serde_json::Value, _> = serde_json::from_str(resolved.text());
-            assert!(read.is_ok() || resolved.text().len() > 1_000, "{}", resolved.text());
+            let read = Json::from_text(resolved.text().to_owned());
+            assert!(read.is_ok(), "{}", resolved.text());
         }
         Err(unresolved) => assert!(!is_plain, "nothing refers to anything: {unresolved}"),
     }

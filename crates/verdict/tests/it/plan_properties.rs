@@ -166,7 +166,8 @@ impl Life {
         let task = self.family.task(id);
         if task.lease().is_some() {
             self.end_attempt(id, place);
-        } else if task.claimable_at().is_some() {
+        } else if let Some(due) = task.claimable_at() {
+            self.family.now = self.family.now.max(due);
             self.check_upstreams(place);
             match self.plan.steps[place].2 {
                 Fate::Cancel => drop(self.family.cancel(id, CancelMode::Graceful)),

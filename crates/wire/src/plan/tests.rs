@@ -75,7 +75,7 @@ fn everything_that_is_wrong_is_said_at_once() {
         "step `a`: `steps[0].dependsOn[0]` names the step itself",
         "step `a`: `steps[0].dependsOn[1]` names `nobody`, which is no step",
         "step `a`: `steps[1].key` is the key of steps[0] too",
-        "step `a`: `steps[1].kind` must",
+        "step `a`: `steps[1].kind` is not a valid name",
         "step `c`: `steps[2].retry` has no effect with `onError: abort`",
         "step `c`: `steps[2].dependsOn[1]` names `a` again",
         "step `d`: `steps[3].input/x/2` has the member `where` beside `$from`",
