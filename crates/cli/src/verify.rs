@@ -169,8 +169,7 @@ fn keyring(path: &Path) -> Result<Option<Keyring>, CliError> {
 }
 
 fn members(report: &Report, seals: &SealReport) -> serde_json::Value {
-    let findings: Vec<serde_json::Value> =
-        report.findings.iter().map(|finding| finding_members(finding)).collect();
+    let findings: Vec<serde_json::Value> = report.findings.iter().map(finding_members).collect();
     json!({
         "tasks": report.tasks,
         "entries": report.entries,

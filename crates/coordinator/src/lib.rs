@@ -22,8 +22,8 @@ mod allowances;
 mod batch_metrics;
 pub mod carry;
 mod coordinator;
-pub mod engines;
 mod ended_feed;
+pub mod engines;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod ids;

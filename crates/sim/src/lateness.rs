@@ -105,7 +105,11 @@ impl TaskTimeline {
         self.due = waiting.claimable_at();
         self.timer = match waiting {
             Waiting::For(wait) => wait.timer(),
-            Waiting::Ready { .. } | Waiting::Diverged(_) | Waiting::Closing(_) => None,
+            Waiting::Ready { .. }
+            | Waiting::Diverged(_)
+            | Waiting::Closing(_)
+            | Waiting::Blocked { .. }
+            | Waiting::Steps => None,
         };
     }
 

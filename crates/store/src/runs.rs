@@ -6,6 +6,7 @@
 //! A plain task pays for none of this: it has no rows, its columns are NULL, and a batch without run requests executes
 //! no further statement.
 
+#[cfg(feature = "postgres")]
 pub(crate) mod long_waits;
 mod lookup;
 mod messages;

@@ -142,7 +142,7 @@ impl RecordSealer {
 
     /// Searches the store for records that no seal covers, and seals them.
     async fn search(&mut self) -> Result<(), Unsealed> {
-        let (begun, now) = (Instant::now(), self.coordinator.now());
+        let (begun, now) = (tokio::time::Instant::now(), self.coordinator.now());
         let from = self.searched_to().await?;
         let sealed = self.sealed_since(from).await?;
         let mut after = None;

@@ -45,7 +45,7 @@ impl<'a> PackedRun<'a> {
         match &**request {
             RunRequest::Checkpoint(call) => Self::of_call(task, call, events),
             RunRequest::Message(message) => Self::of_message(task, message, events),
-            RunRequest::Signal(_) | RunRequest::Resume => None,
+            RunRequest::Signal(_) | RunRequest::Resume | RunRequest::Plan(_) => None,
         }
     }
 

@@ -45,7 +45,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("states", include_str!("migrations/V4__states.sql")),
     ("pauses", include_str!("migrations/V5__pauses.sql")),
     ("runs", include_str!("migrations/V6__runs.sql")),
-    ("record_seals", include_str!("migrations/V8__record_seals.sql")),
+    ("record_seals", include_str!("migrations/V7__record_seals.sql")),
 ];
 
 /// Sixteen random bytes from the database: this process generates no random values.

@@ -46,7 +46,7 @@ const MIGRATIONS: [(&str, &str); 13] = [
     ("V10__states", include_str!("../../migrations/V10__states.sql")),
     ("V11__pauses", include_str!("../../migrations/V11__pauses.sql")),
     ("V12__runs", include_str!("../../migrations/V12__runs.sql")),
-    ("V14__record_seals", include_str!("../../migrations/V14__record_seals.sql")),
+    ("V13__record_seals", include_str!("../../migrations/V13__record_seals.sql")),
 ];
 
 /// What the database header says.

@@ -351,20 +351,25 @@ impl Scene {
 }
 
 fn tampered(path: &std::path::Path, sql: &str) {
-    let raw = Connection::open(path).unwrap();
+    let raw = Connection::open(path).expect("the copy opens");
     // The copy lives for one check: nothing is lost if it is not on the disk.
-    raw.pragma_update(None, "synchronous", "OFF").unwrap();
+    raw.pragma_update(None, "synchronous", "OFF").expect("a setting");
     let mut statement =
-        raw.prepare("SELECT name FROM sqlite_master WHERE type = 'trigger'").unwrap();
-    let triggers: Vec<String> =
-        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-    triggers.iter().for_each(|name| raw.execute_batch(&format!("DROP TRIGGER {name}")).unwrap());
-    raw.execute_batch(sql).unwrap();
+        raw.prepare("SELECT name FROM sqlite_master WHERE type = 'trigger'").expect("a statement");
+    let triggers: Vec<String> = statement
+        .query_map([], |row| row.get(0))
+        .expect("a query")
+        .map(|name| name.expect("a name"))
+        .collect();
+    for name in triggers {
+        raw.execute_batch(&format!("DROP TRIGGER {name}")).expect("a trigger of the store");
+    }
+    raw.execute_batch(sql).expect("rows can be changed");
 }
 
 fn opened(path: &std::path::Path) -> SqliteStore {
     let options = Options::new(Arc::new(ManualClock::default())).without_sync();
-    SqliteStore::open(path, options.with_ahead(store::ClockAhead::Accept)).unwrap()
+    SqliteStore::open(path, options.with_ahead(store::ClockAhead::Accept)).expect("the copy opens")
 }
 
 #[tokio::test]
@@ -403,7 +408,8 @@ async fn every_change_behind_the_rules_is_named_on_sqlite() {
 /// A run whose end was deleted is named by its seal.
 async fn check_gone<B: Browse>(browse: &B, scene: &Scene) {
     assert_eq!(proved(browse, &scene.plain, None).await, None);
-    let (seal, leaf) = prove::find_sealed(browse, scene.plain.id).await.unwrap().expect("sealed");
+    let (seal, leaf) =
+        prove::find_sealed(browse, scene.plain.id).await.expect("readable").expect("sealed");
     assert_eq!((seal.n, leaf.task), (3, scene.plain.id));
 }
 

@@ -129,6 +129,7 @@ const BANS: &[Ban] = &[
             "backup",
             "epoch",
             "migrate",
+            "prove",
             "restore",
             "retention",
         ],
