@@ -8,6 +8,7 @@ use crate::family::{Call, Family, ROOT};
 use crate::world::failed;
 
 const CHILD: TaskId = TaskId::from_u128(20);
+const SECOND: TaskId = TaskId::from_u128(21);
 
 /// The names of the events that a task has had since there were so many.
 fn since(family: &Family, id: TaskId, count: usize) -> Vec<&'static str> {
@@ -17,7 +18,7 @@ fn since(family: &Family, id: TaskId, count: usize) -> Vec<&'static str> {
 #[test]
 fn a_claim_makes_a_run_running_and_executes_nothing() {
     let (mut family, caller) = Family::running();
-    // S2-49, S2-9: from queued, from retry, and from a wait that is over; each claim is one event.
+    // S2-48, S2-49, S2-9: from queued, from retry, and from a wait that is over; each claim is one event.
     assert_eq!(since(&family, ROOT, 1), ["granted"]);
     family.call(&caller, Call::default().step("a#1", "1"));
     family.call(&caller, Call::default().report(failed(Category::Infrastructure)));
@@ -52,4 +53,18 @@ fn a_runner_starts_no_other_run_itself() {
     assert!(family.task(CHILD).lease().is_none());
     family.grant(CHILD);
     assert_eq!(family.state(CHILD), Some(State::Running));
+}
+
+#[test]
+fn a_runner_changes_nothing_of_what_the_pool_has_given_or_will_give() {
+    let (mut family, caller) = Family::running();
+    family.call(&caller, Call::default().child("one", 20).child("two", 21));
+    family.settle();
+    family.grant(CHILD);
+    let before = [CHILD, SECOND].map(|id| family.task(id).clone());
+    family.call(&caller, Call::default().step("a#1", "1"));
+    family.call(&caller, Call::default().report(failed(Category::Infrastructure)));
+    family.settle();
+    // S2-66: neither a lease nor a place in a queue is touched by the calls of another run's worker.
+    assert_eq!([CHILD, SECOND].map(|id| family.task(id).clone()), before);
 }
