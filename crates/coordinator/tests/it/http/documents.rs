@@ -82,12 +82,12 @@ async fn one_vocabulary_names_the_states_of_a_run() {
     // Proves: W-11: the rules, the document, the tables of both engines, the filter and every answer have the same words.
     let documented = openapi()["components"]["schemas"]["State"]["enum"].clone();
     assert_eq!(names(&documented).into_iter().collect::<BTreeSet<_>>(), all);
+    // No route accepts a plan, so no row has the states of its steps.
+    let of_plans = [State::Blocked.name(), State::Skipped.name()];
+    let stored = all.iter().filter(|name| !of_plans.contains(name));
+    let stored: BTreeSet<String> = stored.map(ToString::to_string).collect();
     for engine in ["crates/store/migrations", "crates/store/src/postgres/migrations"] {
-        assert_eq!(
-            words_of_tables(engine),
-            all.iter().map(ToString::to_string).collect(),
-            "{engine}"
-        );
+        assert_eq!(words_of_tables(engine), stored, "{engine}");
     }
     for api in both().await {
         for (state, run) in run_in_every_state(&api).await {
