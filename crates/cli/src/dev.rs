@@ -42,6 +42,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
         plaintext: Plaintext::OnLoopback,
         metrics_listen: None,
         metrics_queues: 0,
+        seal_records: true,
         public_url: None,
         retention: Retention::FOR_EVER,
         collector: arguments.otlp_endpoint,

@@ -60,6 +60,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
         plaintext: plaintext(settings),
         metrics_listen: settings.metrics_listen,
         metrics_queues: settings.metrics_queues.unwrap_or(0).into(),
+        seal_records: settings.seal_records,
         public_url: settings.public_url.clone(),
         retention: retention(settings),
         collector: settings.otlp_endpoint.clone(),
@@ -152,6 +153,8 @@ pub(crate) struct ServerOptions {
     pub(crate) metrics_listen: Option<SocketAddr>,
     /// How many queues metrics list by name.
     pub(crate) metrics_queues: usize,
+    /// Whether the records of ended tasks are sealed.
+    pub(crate) seal_records: bool,
     pub(crate) public_url: Option<String>,
     pub(crate) retention: Retention,
     /// The collector that receives traces, if any.
@@ -229,6 +232,7 @@ impl Server {
         (options.tls, options.plaintext) = (given.tls, given.plaintext);
         options.metrics_listen = given.metrics_listen;
         options.metrics_queues = given.metrics_queues;
+        options.seal_records = given.seal_records;
         if beyond_loopback {
             options.limits = Limits::beyond_loopback();
         }

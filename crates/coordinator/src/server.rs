@@ -53,6 +53,8 @@ pub struct ServeOptions {
     pub metrics_listen: Option<SocketAddr>,
     /// How many queues `/metrics` lists by name, with their tenants; none by default.
     pub metrics_queues: usize,
+    /// Whether the records of ended tasks are sealed. Each costs some ten microseconds of processor time.
+    pub seal_records: bool,
     /// The path of the signing key; created if it is missing.
     pub keyring_path: PathBuf,
     /// Keys to store before the first request. A store may allow a single writer, which the coordinator holds while
@@ -73,6 +75,7 @@ impl ServeOptions {
             plaintext: Plaintext::OnLoopback,
             metrics_listen: None,
             metrics_queues: 0,
+            seal_records: false,
             keyring_path: keyring_path.into(),
             new_keys: Vec::new(),
             coordinator: Options::default(),
@@ -179,7 +182,8 @@ pub struct Server {
     /// Tasks that continue after their request was answered.
     background: TaskTracker,
     /// Seals the records of ended tasks, and ends when its token is cancelled.
-    sealing: (CancellationToken, JoinHandle<()>),
+    /// What seals records, if they are sealed.
+    sealing: Option<(CancellationToken, JoinHandle<()>)>,
     accepting: Vec<JoinHandle<()>>,
 }
 
@@ -187,7 +191,7 @@ pub struct Server {
 pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, ServeError> {
     let ServeOptions { listen, callback_base_url, tls, plaintext, metrics_listen, .. } = options;
     let ServeOptions { keyring_path, new_keys, coordinator, limits, .. } = options;
-    let ServeOptions { submit_defaults, metrics_queues, .. } = options;
+    let ServeOptions { submit_defaults, metrics_queues, seal_records, .. } = options;
     let is_readable = tls.is_none() && !is_loopback(listen);
     if is_readable && plaintext == Plaintext::OnLoopback {
         return Err(ServeError::NotLoopback(listen.ip()));
@@ -229,7 +233,9 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
     .with_anchor(seal::anchor_path(&keyring_path));
     let background = app.inner.background.clone();
     let seals = record_seals::anchor::path(&keyring_path);
-    let sealing = start_sealing(RecordSealer::new(coordinator.clone(), keyring.clone(), seals));
+    let sealer =
+        seal_records.then(|| RecordSealer::new(coordinator.clone(), keyring.clone(), seals));
+    let sealing = sealer.map(start_sealing);
     let mut server = Server {
         coordinator,
         local_addr,
@@ -407,10 +413,11 @@ impl Server {
             self.connections.wait().await;
         }
         faultpoint::point!("stop.drained");
-        let (closing, mut sealing) = self.sealing;
-        closing.cancel();
-        if tokio::time::timeout(DRAIN_WITHIN, &mut sealing).await.is_err() {
-            sealing.abort();
+        if let Some((closing, mut sealing)) = self.sealing {
+            closing.cancel();
+            if tokio::time::timeout(DRAIN_WITHIN, &mut sealing).await.is_err() {
+                sealing.abort();
+            }
         }
         let ended = self.coordinator.stop().await;
         // No background task waits for longer than the carrier lives. After this, nothing holds the store.

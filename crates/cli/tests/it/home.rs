@@ -54,6 +54,7 @@ impl Home {
             "TENURE_INSECURE_PLAINTEXT",
             "TENURE_METRICS_LISTEN",
             "TENURE_METRICS_QUEUES",
+            "TENURE_SEAL_RECORDS",
             "TENURE_RETAIN_FOR",
             "TENURE_RETAIN_RUNS",
             "TENURE_OTLP_ENDPOINT",

@@ -29,6 +29,16 @@ fn follow(home: &Home, script: &str) -> String {
     String::from_utf8(ran.stdout).unwrap()
 }
 
+/// A server that seals records.
+fn serve(home: &Home) -> Process {
+    let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--write-profile"];
+    let mut command = home.tenure(&arguments);
+    command.env("TENURE_SEAL_RECORDS", "true");
+    let mut server = Process::start(command);
+    server.line();
+    server
+}
+
 fn worker(home: &Home, queue: &str) -> Process {
     Process::start(home.tenure(&["work", "--json", "--queue", queue, "--exec", "cat"]))
 }
@@ -36,7 +46,7 @@ fn worker(home: &Home, queue: &str) -> Process {
 #[test]
 fn the_guide_to_provenance_is_true() {
     let home = Home::new();
-    let _server = home.serve();
+    let _server = serve(&home);
     let _worker = worker(&home, "demo");
     let printed = follow(&home, &script());
     assert_eq!(printed.matches("greet Ann").count(), 3, "{printed}");
@@ -47,7 +57,7 @@ fn the_guide_to_provenance_is_true() {
 /// A store with two ended runs, all sealed, whose server has stopped. Returns their ids.
 fn sealed_store() -> (Home, [String; 2]) {
     let home = Home::new();
-    let mut server = home.serve();
+    let mut server = serve(&home);
     let worker = worker(&home, "q");
     let runs = ["first", "second"].map(|goal| home.submit(&["k", "--queue", "q", "--goal", goal]));
     runs.iter().for_each(|run| drop(home.ended(run)));
@@ -92,7 +102,7 @@ fn a_server_that_stops_has_sealed_every_record() {
 #[test]
 fn a_running_server_seals_what_has_ended() {
     let home = Home::new();
-    let _server = home.serve();
+    let _server = serve(&home);
     let _worker = worker(&home, "q");
     let run = home.submit(&["k", "--queue", "q"]);
     home.ended(&run);
@@ -105,14 +115,14 @@ fn a_running_server_seals_what_has_ended() {
 fn records_that_a_killed_server_left_are_sealed_by_the_next() {
     // W-5: the search finds what the list in memory lost.
     let home = Home::new();
-    let mut server = home.serve();
+    let mut server = serve(&home);
     let worker = worker(&home, "q");
     let run = home.submit(&["k", "--queue", "q"]);
     home.ended(&run);
     drop(worker);
     server.signal("KILL");
     server.exit_code();
-    let _server = home.serve();
+    let _server = serve(&home);
     wait_until("the record is sealed", || {
         home.json(&["prove", &run, "--json"])["sealedRecords"] == 1
     });
@@ -165,7 +175,7 @@ fn a_bundle_is_checked_without_its_store() {
     assert_eq!(keyed["seals"], keyed["sealsCheckedWithKey"]);
     assert_eq!(keyed["anchored"], true);
     // Another key did not seal it.
-    let _server = elsewhere.serve();
+    let _server = serve(&elsewhere);
     let other = elsewhere.store().with_extension("key");
     let other = ["prove", "--bundle", bundle, "--key-file", other.to_str().unwrap(), "--json"];
     assert_eq!(findings(&elsewhere, &other), (1, vec!["seal_key_unknown".to_owned()]));
