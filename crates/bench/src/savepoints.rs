@@ -29,7 +29,7 @@ const WAIT: &str =
 /// The goal.
 const RESUME_MS_MAX: f64 = 1_000.0;
 
-/// Parts of the load, each with a row of its own, so that growth of the memory shows.
+/// Parts of the load, each with a separate row, so that growth of the memory shows.
 const PARTS: usize = 4;
 
 pub(crate) async fn measure(

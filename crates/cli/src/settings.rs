@@ -81,7 +81,7 @@ pub(crate) struct Settings {
         value_parser = clap::value_parser!(u16).range(0..=METRICS_QUEUES_MAX)
     )]
     pub(crate) metrics_queues: Option<u16>,
-    /// Seal the records of ended tasks, so that `tenure prove` shows that nobody changed them; costs some ten microseconds of processor time for each task
+    /// Seal the records of ended tasks, so that `tenure prove` detects changes to them; costs some ten microseconds of processor time for each task
     #[arg(long, env = "TENURE_SEAL_RECORDS", hide_env = true)]
     pub(crate) seal_records: bool,
     /// Address that workers are told to call, if it differs from --listen

@@ -1,4 +1,4 @@
-//! The commit loop of each engine, compiled here and by nobody who uses it.
+//! The commit loop of each engine, compiled here and not in the crates that use it.
 //!
 //! A generic function is compiled in the crate that chooses its type. These functions choose it, and hide
 //! the futures behind pointers, so that a program pays for neither (ADR 0035).

@@ -13,7 +13,7 @@ pub(crate) mod tls;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::Router;
@@ -232,10 +232,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
     .with_open_metrics(is_loopback(local_addr))
     .with_anchor(seal::anchor_path(&keyring_path));
     let background = app.inner.background.clone();
-    let seals = record_seals::anchor::path(&keyring_path);
-    let sealer =
-        seal_records.then(|| RecordSealer::new(coordinator.clone(), keyring.clone(), seals));
-    let sealing = sealer.map(start_sealing);
+    let sealing = seal_records.then(|| start_sealing(&coordinator, &keyring, &keyring_path));
     let mut server = Server {
         coordinator,
         local_addr,
@@ -261,7 +258,13 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
 }
 
 /// Seals records beside everything else.
-fn start_sealing(sealer: RecordSealer) -> (CancellationToken, JoinHandle<()>) {
+fn start_sealing(
+    coordinator: &Coordinator,
+    keyring: &Keyring,
+    keyring_path: &Path,
+) -> (CancellationToken, JoinHandle<()>) {
+    let seals = record_seals::anchor::path(keyring_path);
+    let sealer = RecordSealer::new(coordinator.clone(), keyring.clone(), seals);
     let closing = CancellationToken::new();
     (closing.clone(), tokio::spawn(sealer.run(closing)))
 }

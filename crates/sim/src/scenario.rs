@@ -334,8 +334,8 @@ fn durable(rng: &mut SimRng, options: Options) -> Options {
     }
 }
 
-/// An idle world in which all runs are durable: what wakes them is time, a signal or a child, and never the next call of
-/// somebody else. Some are loops that go on for long.
+/// An idle world in which all runs are durable: what wakes them is time, a signal or a child, and never the call of another
+/// client. Some are loops that go on for long.
 fn asleep(rng: &mut SimRng, options: Options) -> Options {
     let durable = DurableOptions {
         share: 1_000,

@@ -80,8 +80,8 @@ pub struct RecordSeal {
     pub tenant: Name,
     pub n: u64,
     pub at: Time,
-    /// All records of all tenants that ended before this time were found when the seal was made: whoever continues
-    /// looks for unsealed records from here on.
+    /// All records of all tenants that ended before this time were found when the seal was made. The next search for
+    /// unsealed records begins here.
     pub complete_to: Time,
     /// The earliest and the latest end among the records.
     pub first_end: Time,

@@ -171,8 +171,8 @@ fn verdict(outcome: &Outcome) -> Result<(), CliError> {
 fn limits(outcome: &Outcome) {
     if !outcome.has_keys && outcome.seals.seals > 0 {
         output::note(
-            "without the key file the seals prove only that digests fit each other: whoever made all of them could have \
-             made them up; give the key with --key-file, or compare the chain with a value you kept (--anchor)",
+            "without the key file the seals prove only that digests fit each other: a person who made all of them could \
+             have made them up; give the key with --key-file, or compare the chain with a value you kept (--anchor)",
         );
     }
     if !outcome.is_anchored {

@@ -23,7 +23,7 @@ fn blocks() -> Vec<&'static str> {
     fenced.map(|rest| rest.split_once("\n```").expect("a block has an end").0).collect()
 }
 
-/// The commands that go on until they are stopped: each has a terminal of its own.
+/// The commands that go on until they are stopped: each has a separate terminal.
 fn terminals() -> Vec<&'static str> {
     GUIDE.lines().filter_map(|line| line.strip_prefix("$ ")).collect()
 }

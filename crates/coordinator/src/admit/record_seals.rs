@@ -133,7 +133,7 @@ impl RecordSealer {
             let ended = self.coordinator.browse().ended_records(&of).await?;
             self.seal(ended).await?;
         }
-        // Whoever is alone has seen every end. With peers only a search knows.
+        // A coordinator without peers has seen every end. With peers only a search finds them all.
         if self.searched.is_some() && self.coordinator.store().status().writers == 1 {
             self.complete_to = Some(now);
         }

@@ -1,4 +1,4 @@
-//! Writes one run with its descendants and the seals of its tenant into a store of its own: a bundle.
+//! Writes one run with its descendants and the seals of its tenant into a separate store: a bundle.
 //!
 //! A bundle is an ordinary SQLite store, so whatever checks a store checks a bundle, on any machine. It holds every row of
 //! the run, all seals of its tenant, and the list of sealed records only of those seals that cover the run: the ids and

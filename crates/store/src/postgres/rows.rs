@@ -114,7 +114,7 @@ pub(super) struct LiveRow {
 }
 
 impl LiveRow {
-    /// The wait whose items are in a row of their own, and were not read with it.
+    /// The wait whose items are in a separate row, and were not read with it.
     pub(super) fn incomplete_wait(&self) -> Option<&Wait> {
         self.wait().filter(|wait| wait.items.is_empty())
     }

@@ -1,4 +1,4 @@
-//! The tasks of a run, parents before children, by the rows of their children. Detached children are runs of their own.
+//! The tasks of a run, parents before children, by the rows of their children. Detached children are separate runs.
 
 use verdict::Name;
 
