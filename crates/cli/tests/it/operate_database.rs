@@ -1,7 +1,7 @@
 //! A database that cannot be used: every command says what is wrong with it and what to do.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{Shutdown, TcpListener};
 use std::path::Path;
 
 use pgserver::Server;
@@ -129,7 +129,8 @@ fn says(ran: &CommandOutput, text: &str) {
     assert_eq!(ran.stdout, "");
 }
 
-/// A server that answers but is not a database.
+/// A server that answers but is not a database. It reads until the caller hangs up: closing a socket that holds
+/// unread bytes resets the connection, and a reset overtakes the answer.
 fn web() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -137,6 +138,8 @@ fn web() -> u16 {
         for mut caller in listener.incoming().map_while(Result::ok) {
             let _ = caller.read(&mut [0; 64]);
             let _ = caller.write_all(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n");
+            let _ = caller.shutdown(Shutdown::Write);
+            let _ = std::io::copy(&mut caller, &mut std::io::sink());
         }
     });
     port

@@ -32,12 +32,11 @@ const BY_TEXT: [(&str, &str); 5] = [
     ),
     ("error parsing response from server", NOT_POSTGRESQL),
     ("unexpected message from server", NOT_POSTGRESQL),
-    (
-        "connection closed",
-        "the server at the address of the database closed the connection; check host and port in the address, and read \
-         the database's log",
-    ),
+    ("connection closed", HUNG_UP),
 ];
+
+const HUNG_UP: &str = "the server at the address of the database closed the connection; check host and port in the \
+    address, and read the database's log";
 
 const NOT_POSTGRESQL: &str = "the server at the address of the database does not speak the PostgreSQL protocol; \
     check host and port in the address";
@@ -131,6 +130,9 @@ fn by_failure(error: &io::Error) -> Option<&'static str> {
     }
     if error.kind() == io::ErrorKind::TimedOut {
         return Some(NO_ANSWER);
+    }
+    if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) {
+        return Some(HUNG_UP);
     }
     matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound).then_some(
         "no server answers at the address of the database; check that it runs, and host and port in the address",
