@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use verdict::transition::{PLAIN_ROWS, TABLE};
+use verdict::transition::{PLAIN_ROWS, TABLE, Transition};
 use verdict::{Answer, AttemptOutcome, Event, Next, Reason, Refusal, Request, Subject};
 
 use crate::ledger::{Decision, owner};
@@ -171,11 +171,27 @@ impl CoverageGoals {
             return;
         }
         let owner = owner(decision, to);
-        let row =
-            TABLE.iter().position(|row| row.from == from && row.to == to && row.owner == owner);
-        if let Some(row) = row {
+        let reason = match after {
+            Subject::Done(done) => done.end.reason,
+            Subject::Live(_) | Subject::Absent => None,
+        };
+        let is_it = |row: &Transition| {
+            let is_change = row.from == from && row.to == to && row.owner == owner;
+            is_change && is_cause(row.because, reason)
+        };
+        if let Some(row) = TABLE.iter().position(is_it) {
             self.set(row);
         }
+    }
+}
+
+/// Whether a row of the table is for ends with this reason: sweeps end waiting tasks for several.
+fn is_cause(because: &str, reason: Option<Reason>) -> bool {
+    match because {
+        "undelivered" => reason == Some(Reason::Undelivered),
+        "history full" => reason == Some(Reason::HistoryFull),
+        "deadline" => reason == Some(Reason::DeadlineExceeded),
+        _ => true,
     }
 }
 

@@ -112,8 +112,10 @@ impl Ledger {
     fn judge_row(&self, closed: &ClosedAttempt, next: &Next, at: Moment, broken: &mut Broken) {
         let Next::Retry { due } = next else { return };
         if closed.outcome == AttemptOutcome::Undelivered {
-            broken.require(Property::B3, self.unheard + 1 < UNDELIVERED_MAX);
-            broken.require(Property::B3, self.unheard == 0 || *due > at.now);
+            let count = self.unheard + 1;
+            let is_last = count == UNDELIVERED_MAX;
+            broken.require(Property::B3, count <= UNDELIVERED_MAX);
+            broken.require(Property::B3, self.unheard == 0 || is_last || *due > at.now);
         }
     }
 
@@ -307,7 +309,7 @@ fn judge_grant(decision: &Decision<'_>, broken: &mut Broken) {
     let due = task.claimable_at().is_some_and(|due| due.has_come(now));
     let over = task.policy.deadline.is_some_and(|deadline| deadline.has_come(now));
     broken.require(Property::B8, due && !over);
-    broken.require(Property::B3, has_tries_left(task));
+    broken.require(Property::B3, has_tries_left(task) && task.undelivered < UNDELIVERED_MAX);
 }
 
 fn has_tries_left(task: &Task) -> bool {

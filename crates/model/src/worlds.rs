@@ -67,12 +67,13 @@ const WITHOUT_CRASHES: Impossible = &["a lease is extended after a gap"];
 const WITHOUT_A_SECOND_TASK: Impossible = &["refused: task not found"];
 const WITHOUT_EVERY_REPORT: Impossible =
     &["CANCELLED committed", "because CANCELLED_BY_WORKER", "because NOT_RETRYABLE"];
-const WITHOUT_MANY_GRANTS: Impossible = &["because UNDELIVERED", "running to failed, handed back"];
-const WITHOUT_EXHAUSTION: Impossible = &["because ATTEMPTS_EXHAUSTED", "because UNDELIVERED"];
+const WITHOUT_MANY_GRANTS: Impossible = &["because UNDELIVERED", "retry to failed, undelivered"];
+const WITHOUT_EXHAUSTION: Impossible =
+    &["because ATTEMPTS_EXHAUSTED", "because UNDELIVERED", "retry to failed, undelivered"];
 const WITHOUT_HAND_BACKS: Impossible = &[
     "attempt ended CANCELLED",
     "because HANDED_BACK",
-    "running to failed, handed back",
+    "retry to failed, undelivered",
     "running to retry, handed back",
 ];
 const WITHOUT_A_FULL_HISTORY: Impossible =

@@ -8,8 +8,10 @@
 //!
 //! Versions 1 and 2 of the rules had no such bounds.
 
+use crate::decide::sweep;
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::Next;
+use crate::policy::UNDELIVERED_MAX;
 use crate::rules::Rules;
 use crate::task::{State, Task};
 use crate::time::Time;
@@ -34,7 +36,7 @@ const END_ROOM: u32 = 8;
 pub fn has_room(task: &Task, rules: Rules) -> bool {
     match rules {
         Rules::V1 | Rules::V2 => true,
-        Rules::V3 | Rules::V4 | Rules::V5 => {
+        Rules::V3 | Rules::V4 | Rules::V5 | Rules::V6 => {
             let room = ATTEMPT_ROOM.saturating_add(children_room(task.live_children()));
             task.entries.saturating_add(room) <= ENTRIES_MAX
                 && has_decisions_left(task, ATTEMPT_ROOM)
@@ -42,11 +44,23 @@ pub fn has_room(task: &Task, rules: Rules) -> bool {
     }
 }
 
+/// Whether the task had all the attempts that it may have, so that the next sweep ends it: no further attempt fits into its
+/// history, or no grant in a row reached a worker. Before version 6 of the rules the grant ended such a task itself.
+pub(crate) fn is_spent(task: &Task) -> bool {
+    let is_undeliverable = task.undelivered >= UNDELIVERED_MAX;
+    task.attempt > 0 && (is_undeliverable || !has_room(task, Rules::V6))
+}
+
+/// How a spent task ends.
+pub(crate) fn spent_end(task: &Task) -> End {
+    if task.undelivered >= UNDELIVERED_MAX { sweep::unanswered_end() } else { full_end() }
+}
+
 /// Whether a lease may be renewed once more. Renewals make no entries.
 pub(crate) fn may_renew(task: &Task, rules: Rules) -> bool {
     match rules {
         Rules::V1 | Rules::V2 => true,
-        Rules::V3 | Rules::V4 | Rules::V5 => has_decisions_left(task, ATTEMPT_ROOM),
+        Rules::V3 | Rules::V4 | Rules::V5 | Rules::V6 => has_decisions_left(task, ATTEMPT_ROOM),
     }
 }
 
@@ -55,7 +69,7 @@ pub(crate) fn may_renew(task: &Task, rules: Rules) -> bool {
 pub(crate) fn may_extend(task: &Task, rules: Rules) -> bool {
     match rules {
         Rules::V1 | Rules::V2 => true,
-        Rules::V3 | Rules::V4 | Rules::V5 => has_decisions_left(task, END_ROOM),
+        Rules::V3 | Rules::V4 | Rules::V5 | Rules::V6 => has_decisions_left(task, END_ROOM),
     }
 }
 

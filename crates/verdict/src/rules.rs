@@ -26,15 +26,17 @@ pub enum Rules {
     V4,
     /// Durable runs: checkpoints, waits, signals, children and messages between tasks.
     V5,
+    /// Plans, and everything else that this release adds to a run. Grants end no task: time does (S2-54).
+    V6,
 }
 
 impl Rules {
-    pub const ALL: [Rules; 5] = [Rules::V1, Rules::V2, Rules::V3, Rules::V4, Rules::V5];
+    pub const ALL: [Rules; 6] = [Rules::V1, Rules::V2, Rules::V3, Rules::V4, Rules::V5, Rules::V6];
     /// The first version ever released. Dropping it would leave its histories unchecked, and
     /// keeping it costs nothing as long as a version is one branch in one place.
     pub const OLDEST: Rules = Rules::V1;
     /// The version that a store uses as soon as all of its coordinators support it.
-    pub const NEWEST: Rules = Rules::V5;
+    pub const NEWEST: Rules = Rules::V6;
 
     pub const fn number(self) -> u32 {
         match self {
@@ -43,6 +45,7 @@ impl Rules {
             Rules::V3 => 3,
             Rules::V4 => 4,
             Rules::V5 => 5,
+            Rules::V6 => 6,
         }
     }
 

@@ -1,5 +1,6 @@
 //! A task that has not ended: the state that decisions need, and what follows from it.
 
+use crate::bounds;
 use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
 use crate::policy::Policy;
 use crate::run::{Closing, Lineage, RunState, Waiting};
@@ -174,6 +175,11 @@ impl Task {
     /// When time alone will next change something about the task: the instant at which it must be
     /// swept.
     pub fn wakes_at(&self) -> Option<Time> {
+        let spent = self.claimable_at().filter(|_| bounds::is_spent(self));
+        [self.wakes_by_phase(), spent].into_iter().flatten().min()
+    }
+
+    fn wakes_by_phase(&self) -> Option<Time> {
         match &self.phase {
             Phase::Queued { .. } | Phase::Retry { .. } => self.policy.deadline,
             Phase::Waiting(waiting) => {

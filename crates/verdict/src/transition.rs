@@ -5,8 +5,8 @@
 //! | (nothing)        | queued    | submitted                            | Submitter |
 //! | queued, retry    | running   | granted                              | Pool      |
 //! | running          | retry     | the grant could not be handed over   | Pool      |
-//! | running          | failed    | no grant in a row could be           | Pool      |
-//! | retry            | failed    | no attempt fits into the history     | Pool      |
+//! | retry            | failed    | no grant in a row could be           | Sweeper   |
+//! | retry            | failed    | no attempt fits into the history     | Sweeper   |
 //! | running          | succeeded | reported                             | Runner    |
 //! | running          | failed    | reported, no retry left or allowed   | Runner    |
 //! | running          | retry     | reported, retry allowed; or released | Runner    |
@@ -21,7 +21,7 @@
 //! | running          | waiting   | suspended, or diverged               | Engine    |
 //! | waiting          | running   | granted, once what it waits for came | Pool      |
 //! | waiting          | failed    | deadline, or the wait was too long   | Sweeper   |
-//! | waiting          | failed    | no attempt fits into the history     | Pool      |
+//! | waiting          | failed    | no attempt fits into the history     | Sweeper   |
 //! | waiting          | cancelled | cancel requested                     | Canceller |
 //! | running, retry   | waiting   | ended, but has live children         | see below |
 //! | waiting          | succeeded | the last child ended                 | Engine    |
@@ -30,6 +30,9 @@
 //!
 //! A task with live children does not end: the owner of its end moves it to `waiting` instead, with the end that is
 //! decided, and the Engine carries that end out when the last child has ended. It has no choice then.
+//!
+//! The pool acquires and releases leases, and ends nothing (S2-10, S2-54). Before version 6 of the rules it did: those changes
+//! are in [`EARLIER`], so that histories of those versions can be decided again.
 //!
 //! Plans add the changes of [`PLAN_TABLE`]: steps that are blocked and skipped, and stages that follow each other. An end of a
 //! task with stages is the end of its stage: its owner decides that the stage has ended, and the Engine what follows.
@@ -92,8 +95,8 @@ pub const TABLE: [Transition; PLAIN_ROWS + 15] = [
     row(Some(State::Queued), State::Running, "granted", Authority::Pool),
     row(Some(State::Retry), State::Running, "granted", Authority::Pool),
     row(Some(State::Running), State::Retry, "handed back", Authority::Pool),
-    row(Some(State::Running), State::Failed, "handed back", Authority::Pool),
-    row(Some(State::Retry), State::Failed, "history full", Authority::Pool),
+    row(Some(State::Retry), State::Failed, "undelivered", Authority::Sweeper),
+    row(Some(State::Retry), State::Failed, "history full", Authority::Sweeper),
     row(Some(State::Running), State::Succeeded, "reported", Authority::Runner),
     row(Some(State::Running), State::Failed, "reported", Authority::Runner),
     row(Some(State::Running), State::Retry, "reported", Authority::Runner),
@@ -110,15 +113,15 @@ pub const TABLE: [Transition; PLAIN_ROWS + 15] = [
     row(Some(State::Running), State::Waiting, "suspended", Authority::Engine),
     row(Some(State::Waiting), State::Running, "granted", Authority::Pool),
     row(Some(State::Waiting), State::Failed, "time ran out", Authority::Sweeper),
-    row(Some(State::Waiting), State::Failed, "history full", Authority::Pool),
+    row(Some(State::Waiting), State::Failed, "history full", Authority::Sweeper),
     row(Some(State::Waiting), State::Cancelled, "cancel requested", Authority::Canceller),
     row(Some(State::Running), State::Waiting, "reported, has children", Authority::Runner),
     row(Some(State::Running), State::Waiting, "time ran out, has children", Authority::Sweeper),
     row(Some(State::Running), State::Waiting, "cancelled, has children", Authority::Canceller),
-    row(Some(State::Running), State::Waiting, "handed back, has children", Authority::Pool),
+    row(Some(State::Retry), State::Waiting, "undelivered, has children", Authority::Sweeper),
     row(Some(State::Retry), State::Waiting, "deadline, has children", Authority::Sweeper),
     row(Some(State::Retry), State::Waiting, "cancelled, has children", Authority::Canceller),
-    row(Some(State::Retry), State::Waiting, "history full, has children", Authority::Pool),
+    row(Some(State::Retry), State::Waiting, "history full, has children", Authority::Sweeper),
     row(Some(State::Waiting), State::Succeeded, "children ended", Authority::Engine),
     row(Some(State::Waiting), State::Failed, "children ended", Authority::Engine),
     row(Some(State::Waiting), State::Cancelled, "children ended", Authority::Engine),
@@ -141,18 +144,31 @@ pub const PLAN_TABLE: [Transition; 19] = [
     row(Some(State::Waiting), State::Queued, "stage ended", Authority::Engine),
     row(Some(State::Queued), State::Waiting, "deadline, has children", Authority::Sweeper),
     row(Some(State::Queued), State::Waiting, "cancelled, has children", Authority::Canceller),
-    row(Some(State::Queued), State::Waiting, "history full, has children", Authority::Pool),
-    row(Some(State::Queued), State::Failed, "history full", Authority::Pool),
+    row(Some(State::Queued), State::Waiting, "history full, has children", Authority::Sweeper),
+    row(Some(State::Queued), State::Failed, "history full", Authority::Sweeper),
     row(Some(State::Retry), State::Waiting, "input unresolved, has children", Authority::Engine),
     row(Some(State::Waiting), State::Halted, "children ended", Authority::Engine),
 ];
 
+/// The changes that only versions 1 to 5 of the rules make.
+pub const EARLIER: [Transition; 5] = [
+    row(Some(State::Running), State::Failed, "handed back", Authority::Pool),
+    row(Some(State::Retry), State::Failed, "history full", Authority::Pool),
+    row(Some(State::Waiting), State::Failed, "history full", Authority::Pool),
+    row(Some(State::Running), State::Waiting, "handed back, has children", Authority::Pool),
+    row(Some(State::Retry), State::Waiting, "history full, has children", Authority::Pool),
+];
+
 /// Whether the tables have a row for this change.
 pub fn is_listed(from: Option<State>, to: State, owner: Authority) -> bool {
-    TABLE
-        .iter()
-        .chain(&PLAN_TABLE)
-        .any(|row| row.from == from && row.to == to && row.owner == owner)
+    let is_it = |row: &Transition| row.from == from && row.to == to && row.owner == owner;
+    TABLE.iter().chain(&PLAN_TABLE).any(is_it)
+}
+
+/// Whether some version of the rules makes this change.
+fn is_known(from: Option<State>, to: State, owner: Authority) -> bool {
+    let is_it = |row: &Transition| row.from == from && row.to == to && row.owner == owner;
+    is_listed(from, to, owner) || EARLIER.iter().any(is_it)
 }
 
 /// How an attempt ended, without its lease and owner.
@@ -252,6 +268,7 @@ pub(crate) fn hand_back(_: &Pool, task: &Task, closing: Closing, next: Next, now
     close(task, closing, next, now, Authority::Pool)
 }
 
+/// Only before version 6 of the rules.
 pub(crate) fn give_up(_: &Pool, task: &Task, end: End) -> Event {
     end_waiting(task, end, CancelMode::Graceful, Authority::Pool)
 }
@@ -265,6 +282,11 @@ pub(crate) fn time_out(_: &Sweeper, task: &Task, closing: Closing, next: Next, n
 }
 
 pub(crate) fn miss_deadline(_: &Sweeper, task: &Task, end: End) -> Event {
+    end_waiting(task, end, CancelMode::Graceful, Authority::Sweeper)
+}
+
+/// No attempt is left.
+pub(crate) fn spend(_: &Sweeper, task: &Task, end: End) -> Event {
     end_waiting(task, end, CancelMode::Graceful, Authority::Sweeper)
 }
 
@@ -299,7 +321,7 @@ fn close(task: &Task, closing: Closing, next: Next, now: Time, owner: Authority)
     let lease = task.lease().expect("only a running task has an attempt to close");
     let next = await_children(task, next, closing.reason, now);
     let to = next.state();
-    assert!(is_listed(Some(State::Running), to, owner), "{owner:?} may not move to {to:?}");
+    assert!(is_known(Some(State::Running), to, owner), "{owner:?} may not move to {to:?}");
     // A report without an earlier start implies the start. A release does not: a worker also
     // hands back what it has not begun.
     let is_released = closing.outcome == AttemptOutcome::Released;
@@ -325,11 +347,11 @@ fn close(task: &Task, closing: Closing, next: Next, now: Time, owner: Authority)
 fn end_waiting(task: &Task, end: End, mode: CancelMode, owner: Authority) -> Event {
     let (from, to) = (task.state(), end.state);
     if !task.has_open_children() {
-        assert!(is_listed(Some(from), to, owner), "{owner:?} may not move {from:?} to {to:?}");
+        assert!(is_known(Some(from), to, owner), "{owner:?} may not move {from:?} to {to:?}");
         return Event::Ended(end);
     }
     let stays = from == State::Waiting;
-    assert!(stays || is_listed(Some(from), State::Waiting, owner), "{owner:?} closes {from:?}");
+    assert!(stays || is_known(Some(from), State::Waiting, owner), "{owner:?} closes {from:?}");
     Event::Run(Box::new(RunEvent::Closing(end, mode)))
 }
 

@@ -46,7 +46,7 @@ struct Missed {
 fn missed(task: &Task, extend: &Extend, rules: Rules) -> Option<Missed> {
     match rules {
         Rules::V1 => Some(Missed { since: extend.stalled_since, gap: extend.gap }),
-        Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => {
+        Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 | Rules::V6 => {
             let since = extend.stalled_since.max(task.decided_at);
             let gap = extend.gap.minus(since.since(extend.stalled_since));
             (gap != Span::ZERO).then_some(Missed { since, gap })

@@ -20,10 +20,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, grant: &Grant, at: Moment) -> Verdic
     match read_set.subject.live() {
         // A paused queue grants nothing. Everything else about its tasks goes on: deadlines, cancels, running attempts.
         Some(_) if read_set.context.is_queue_paused => Verdict::nothing(),
-        Some(task) if is_grantable(task, at.now) && is_full(task, at.rules) => {
-            let end = transition::give_up(&Pool(()), task, bounds::full_end());
-            Verdict::new(Answer::Done, vec![end])
-        }
+        Some(task) if is_grantable(task, at.now) && is_full(task, at.rules) => ungranted(task, at),
         Some(task) if is_grantable(task, at.now) => {
             Verdict::new(Answer::Granted, vec![transition::grant(&Pool(()), task, grant, at)])
         }
@@ -39,9 +36,25 @@ fn is_grantable(task: &Task, now: Time) -> bool {
     due && !over && task.cancel.is_none()
 }
 
+/// The sweep that is due at once ends the task: the pool sets no outcome (S2-54).
+fn ungranted(task: &Task, at: Moment) -> Verdict {
+    match at.rules {
+        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => {
+            let end = transition::give_up(&Pool(()), task, bounds::full_end());
+            Verdict::new(Answer::Done, vec![end])
+        }
+        Rules::V6 => Verdict::nothing(),
+    }
+}
+
 /// Whether no further attempt fits into the history of a task that has had one.
 fn is_full(task: &Task, rules: Rules) -> bool {
-    task.attempt > 0 && !bounds::has_room(task, rules)
+    match rules {
+        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => {
+            task.attempt > 0 && !bounds::has_room(task, rules)
+        }
+        Rules::V6 => bounds::is_spent(task),
+    }
 }
 
 /// The answer that carried the grant could not be written. The task returns to its old queue
@@ -66,6 +79,7 @@ fn hand_back(task: &Task, at: Moment) -> Event {
         // without end.
         Rules::V1 | Rules::V2 => (Reason::Undelivered, Next::Retry { due: at.now }),
         Rules::V3 | Rules::V4 | Rules::V5 => (Reason::HandedBack, after_hand_back(task, at)),
+        Rules::V6 => (Reason::HandedBack, Next::Retry { due: due_after_hand_back(task, at) }),
     };
     let closing = Closing::unreported(AttemptOutcome::Undelivered, reason);
     transition::hand_back(&Pool(()), task, closing, next, at.now)
@@ -74,10 +88,17 @@ fn hand_back(task: &Task, at: Moment) -> Event {
 /// One undelivered grant says nothing about the task. Several in a row mean that grants cannot
 /// reach the worker, and count like grants that expired without a call.
 fn after_hand_back(task: &Task, at: Moment) -> Next {
-    let count = bounds::next(task.undelivered);
-    if count >= UNDELIVERED_MAX {
+    if bounds::next(task.undelivered) >= UNDELIVERED_MAX {
         return Next::End(sweep::unanswered_end());
     }
-    let pause = task.policy.hand_back_pause(task.id, task.attempt, count);
-    bounds::retry(task, at.now.plus(pause), at.rules)
+    bounds::retry(task, due_after_hand_back(task, at), at.rules)
+}
+
+/// The last grant that may come back needs no pause: no other follows, and the sweep ends the task.
+fn due_after_hand_back(task: &Task, at: Moment) -> Time {
+    let count = bounds::next(task.undelivered);
+    if count >= UNDELIVERED_MAX {
+        return at.now;
+    }
+    at.now.plus(task.policy.hand_back_pause(task.id, task.attempt, count))
 }

@@ -20,7 +20,7 @@ use crate::time::Moment;
 pub(super) fn is_refused(report: &Report, at: Moment) -> bool {
     match at.rules {
         Rules::V1 | Rules::V2 | Rules::V3 => report.outcome == Outcome::Released,
-        Rules::V4 | Rules::V5 => false,
+        Rules::V4 | Rules::V5 | Rules::V6 => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The requests about durable runs, and what is loaded for them.
 //!
-//! Versions 1 to 4 of the rules do not know durable runs and refuse every such request.
+//! Versions 1 to 4 of the rules do not know durable runs and refuse every such request. Version 5 does not know plans.
 
 use super::{checkpoint, message, plan, signal};
 use crate::event::{Event, Subject};
@@ -22,11 +22,8 @@ static NOTHING: Loaded = Loaded {
 };
 
 pub(super) fn decide(read_set: ReadSet<'_>, request: &RunRequest, at: Moment) -> Verdict {
-    match at.rules {
-        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 => {
-            return Verdict::refuse(Refusal::Run(RunRefusal::Unsupported));
-        }
-        Rules::V5 => {}
+    if !is_known(request, at.rules) {
+        return Verdict::refuse(Refusal::Run(RunRefusal::Unsupported));
     }
     match request {
         RunRequest::Checkpoint(call) => checkpoint::decide(read_set, call, at),
@@ -34,6 +31,14 @@ pub(super) fn decide(read_set: ReadSet<'_>, request: &RunRequest, at: Moment) ->
         RunRequest::Message(message) => message::decide(read_set, message, at),
         RunRequest::Resume => resume(read_set.subject),
         RunRequest::Plan(request) => plan::decide(read_set, request, at),
+    }
+}
+
+fn is_known(request: &RunRequest, rules: Rules) -> bool {
+    match rules {
+        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 => false,
+        Rules::V5 => !matches!(request, RunRequest::Plan(_)),
+        Rules::V6 => true,
     }
 }
 

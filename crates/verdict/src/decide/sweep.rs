@@ -10,6 +10,7 @@ use crate::done::{Category, End, Fault, Reason};
 use crate::event::{Event, Next};
 use crate::id::Text;
 use crate::policy::UNDELIVERED_MAX;
+use crate::rules::Rules;
 use crate::run::{Wait, Waiting};
 use crate::task::{Lease, Phase, State, Task};
 use crate::time::{Moment, Time};
@@ -21,9 +22,9 @@ pub struct Sweeper(());
 
 pub(super) fn decide(read_set: ReadSet<'_>, at: Moment) -> Verdict {
     let event = read_set.subject.live().and_then(|task| match &task.phase {
-        Phase::Queued { .. } | Phase::Retry { .. } => sweep_waiting(task, at.now),
+        Phase::Queued { .. } | Phase::Retry { .. } => sweep_waiting(task, at),
         Phase::Running(lease) => sweep_running(task, lease, at),
-        Phase::Waiting(waiting) => sweep_suspended(read_set, task, waiting, at.now),
+        Phase::Waiting(waiting) => sweep_suspended(read_set, task, waiting, at),
     });
     match event {
         Some(event) => Verdict::new(Answer::Done, vec![event]),
@@ -31,9 +32,21 @@ pub(super) fn decide(read_set: ReadSet<'_>, at: Moment) -> Verdict {
     }
 }
 
-fn sweep_waiting(task: &Task, now: Time) -> Option<Event> {
-    let over = task.policy.deadline.is_some_and(|deadline| deadline.has_come(now));
-    over.then(|| transition::miss_deadline(&Sweeper(()), task, deadline_end()))
+fn sweep_waiting(task: &Task, at: Moment) -> Option<Event> {
+    let over = task.policy.deadline.is_some_and(|deadline| deadline.has_come(at.now));
+    let missed = over.then(|| transition::miss_deadline(&Sweeper(()), task, deadline_end()));
+    missed.or_else(|| sweep_spent(task, at))
+}
+
+/// A task that would be granted again, had it an attempt left (S2-54: the pool only grants).
+fn sweep_spent(task: &Task, at: Moment) -> Option<Event> {
+    let ends_here = match at.rules {
+        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => false,
+        Rules::V6 => bounds::is_spent(task),
+    };
+    let is_due = task.claimable_at().is_some_and(|due| due.has_come(at.now));
+    let spend = || transition::spend(&Sweeper(()), task, bounds::spent_end(task));
+    (ends_here && is_due).then(spend)
 }
 
 /// The deadline is in force whatever a task waits for. A task whose end is decided has no deadline any more.
@@ -41,19 +54,20 @@ fn sweep_suspended(
     read_set: ReadSet<'_>,
     task: &Task,
     waiting: &Waiting,
-    now: Time,
+    at: Moment,
 ) -> Option<Event> {
+    let now = at.now;
     match waiting {
         // The steps of a plan are all spawned before any is cancelled, so that each of them has a record.
         Waiting::Closing(closing) => steps::next_slice(read_set, task, now)
             .or_else(|| waiting::next_slice(read_set, closing, now)),
         Waiting::Ready { .. } | Waiting::Diverged(_) | Waiting::Blocked { .. } => {
-            sweep_waiting(task, now)
+            sweep_waiting(task, at)
         }
         Waiting::Steps => {
-            sweep_waiting(task, now).or_else(|| steps::next_slice(read_set, task, now))
+            sweep_waiting(task, at).or_else(|| steps::next_slice(read_set, task, now))
         }
-        Waiting::For(wait) => sweep_waiting(task, now)
+        Waiting::For(wait) => sweep_waiting(task, at)
             .or_else(|| waiting::wake(read_set, task, wait, now))
             .or_else(|| wait.gives_up_at.has_come(now).then(|| give_up(task, wait))),
     }
@@ -158,7 +172,7 @@ fn unheard(task: &Task, at: Moment) -> Event {
 }
 
 /// How a task ends after the maximum number of undelivered grants in a row.
-pub(super) fn unanswered_end() -> End {
+pub(crate) fn unanswered_end() -> End {
     silent_end(Reason::Undelivered, "no worker ever answered a grant of this task")
 }
 

@@ -49,6 +49,7 @@ fn a_full_history_keeps_no_task_from_ending_by_any_way() {
 
     let (mut world, caller) = full();
     world.undelivered(&caller);
+    world.sweep();
     assert_eq!(world.done().end.reason, Some(Reason::HistoryFull), "handed back");
 
     let (mut world, _) = full();
@@ -79,10 +80,24 @@ fn a_waiting_task_without_room_ends_where_it_would_be_granted() {
     let early = world.grant_request("ann");
     assert_eq!(world.ask_in_vain(early), Answer::Nothing);
     world.now = world.due();
+    // S2-54: the pool grants nothing and ends nothing; the sweep that is due with the task does.
+    assert_eq!(world.task().wakes_at(), Some(world.now));
     let request = world.grant_request("ann");
-    assert_eq!(world.ask(request), Answer::Done);
+    assert_eq!(world.ask_in_vain(request), Answer::Nothing);
+    assert_eq!(world.sweep(), Answer::Done);
     let end = &world.done().end;
     assert_eq!((end.state, end.reason), (State::Failed, Some(Reason::HistoryFull)));
+}
+
+#[test]
+fn before_version_six_the_grant_ended_it() {
+    let (mut world, _) = World::retrying();
+    change(&mut world, |task| task.entries = ENTRIES_MAX - 15);
+    (world.now, world.rules) = (world.due(), Rules::V5);
+    assert_eq!(world.sweep(), Answer::Nothing);
+    let request = world.grant_request("ann");
+    assert_eq!(world.ask(request), Answer::Done);
+    assert_eq!(world.done().end.reason, Some(Reason::HistoryFull));
 }
 
 #[test]

@@ -39,6 +39,11 @@ fn grants_that_come_back_in_a_row_wait_longer_and_longer_and_then_the_task_ends(
     assert!(is_growing, "{pauses:?}");
     let caller = world.grant_when_due("ann");
     world.undelivered(&caller);
+    // S2-10, S2-54: the pool takes its grant back and sets no outcome; the sweep that is due at once does.
+    assert_eq!((world.state(), world.task().wakes_at()), (State::Retry, Some(world.now)));
+    let again = world.grant_request("bob");
+    assert_eq!(world.ask_in_vain(again), Answer::Nothing);
+    assert_eq!(world.sweep(), Answer::Done);
     // W-19: a task that cannot be delivered ends, as if each grant had expired without a call.
     let done = world.done();
     assert_eq!((done.end.state, done.end.reason), (State::Failed, Some(Reason::Undelivered)));
@@ -77,6 +82,7 @@ fn unheard_grants_and_hand_backs_are_one_row_that_a_call_ends() {
         let caller = world.grant_when_due("ann");
         world.undelivered(&caller);
     }
+    world.sweep();
     assert_eq!(world.done().end.reason, Some(Reason::Undelivered));
 
     let mut world = World::queued();
@@ -101,6 +107,18 @@ fn the_versions_before_hand_every_grant_back_at_once() {
         world.rules = Rules::V3;
         assert_eq!(pauses(&mut world, 1), [Span::ZERO]);
         assert_eq!(world.task().undelivered, 1);
+    }
+}
+
+#[test]
+fn before_version_six_the_pool_ended_what_it_could_not_deliver() {
+    for rules in [Rules::V3, Rules::V4, Rules::V5] {
+        let mut world = World::queued();
+        world.rules = rules;
+        pauses(&mut world, UNDELIVERED_MAX - 1);
+        let caller = world.grant_when_due("ann");
+        world.undelivered(&caller);
+        assert_eq!(world.done().end.reason, Some(Reason::Undelivered), "{rules:?}");
     }
 }
 

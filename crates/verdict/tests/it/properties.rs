@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use verdict::request::{Caller, CancelMode, Outcome, Undelivered};
-use verdict::transition::TABLE;
+use verdict::transition::{EARLIER, TABLE};
 use verdict::{
     Answer, AttemptOutcome, Category, Context, Event, Fence, Moment, Policy, ReadSet, Request,
     Rules, Span, State, Subject, Time, decide,
@@ -159,13 +159,17 @@ fn check_versions(world: &World, request: &Request) {
         (Request::Extend(extend), Subject::Live(task)) => task.decided_at > extend.stalled_since,
         _ => false,
     };
-    let [first, second, third, fourth, fifth] = &verdicts;
+    let [first, second, third, fourth, fifth, sixth] = &verdicts;
     assert!(gap_differs || first == second, "{request:?}");
     assert!(matches!(request, Request::Undelivered(_)) || second == third, "{request:?}");
     let is_release =
         matches!(request, Request::Report(report) if report.outcome == Outcome::Released);
     assert!(is_release || third == fourth, "{request:?}");
     assert_eq!(fourth, fifth, "{request:?}");
+    // S2-54: grants that come back end nothing, and sweeps end what has no attempt left.
+    let is_of_pool =
+        matches!(request, Request::Undelivered(_) | Request::Grant(_) | Request::Sweep);
+    assert!(is_of_pool || fifth == sixth, "{request:?}");
 }
 
 fn rules() -> impl Strategy<Value = Rules> {
@@ -178,7 +182,10 @@ fn check_change(before: &Subject, world: &World, answer: &Answer) {
     if from != to {
         let to = to.expect("no task disappears");
         // S2-42: every change that happens is listed.
-        assert!(TABLE.iter().any(|row| row.from == from && row.to == to), "{from:?} to {to:?}");
+        assert!(
+            TABLE.iter().chain(&EARLIER).any(|row| row.from == from && row.to == to),
+            "{from:?} to {to:?}"
+        );
     }
     if let Subject::Done(_) = before {
         // S2-41, S2-111: ended tasks never change, whatever the request.
