@@ -13,7 +13,7 @@ use store::{
 };
 use storetest::MemoryStore;
 use storetest::memory::{Disk, MemoryBrowse, Synced};
-use verdict::{Moment, Rules, Span, Subject, Task, Time};
+use verdict::{Moment, Object, Rules, Span, Subject, Task, Time};
 
 use crate::committer_faults::{CommitterFaults, CommitterId};
 use crate::coverage::CoverageGoal;
@@ -488,6 +488,11 @@ impl Batch for SimBatch<'_> {
     async fn addressees(&mut self, now: Time, limit: usize) -> Result<Vec<TaskKey>, Failure> {
         self.call("addressees").await?;
         self.inner.addressees(now, limit).await
+    }
+
+    async fn due_objects(&mut self, now: Time, limit: usize) -> Result<Vec<Object>, Failure> {
+        self.call("due_objects").await?;
+        self.inner.due_objects(now, limit).await
     }
 
     async fn ended(

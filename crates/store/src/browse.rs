@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::future::Future;
 
-use verdict::{ClosedAttempt, Name, Scope, TaskId};
+use verdict::{ClosedAttempt, Name, Object, Scope, TaskId};
 
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::codec::payload_digest;
 use crate::failure::Failure;
+use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
 use crate::overview::{TaskOverview, latest_closed};
 use crate::pauses::PausedQueues;
 use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
@@ -128,6 +129,18 @@ pub trait Browse: Clone + Send + Sync + 'static {
         after: Option<&MessageKey>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<SavedMessage>, Failure>> + Send;
+
+    /// A page of objects in the order of their keys, at most `filter.limit`. Reads only rows of the scope, if one is given.
+    fn objects(
+        &self,
+        filter: &ObjectFilter,
+    ) -> impl Future<Output = Result<Vec<Object>, Failure>> + Send;
+
+    /// A page of the changes of one object or of all, at most `filter.limit`.
+    fn object_log(
+        &self,
+        filter: &ObjectLogFilter,
+    ) -> impl Future<Output = Result<Vec<ObjectChange>, Failure>> + Send;
 
     /// Records of administration and of refusals, newest first, at most `filter.limit`.
     fn audit(

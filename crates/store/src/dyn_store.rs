@@ -8,11 +8,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use verdict::{Name, Scope, TaskId, Time};
+use verdict::{Name, Object, Scope, TaskId, Time};
 
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{Browse, RowsAfter, ScanDepth};
 use crate::failure::Failure;
+use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
 use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
 use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
@@ -135,6 +136,8 @@ erase! {
     pauses_in_force() -> ();
     records(key: &'a TaskKey, of: RecordsOf<'a>, limit: usize) -> Vec<RunRecord>;
     saved_messages(after: Option<&'a MessageKey>, limit: usize) -> Vec<SavedMessage>;
+    objects(filter: &'a ObjectFilter) -> Vec<Object>;
+    object_log(filter: &'a ObjectLogFilter) -> Vec<ObjectChange>;
     audit(filter: &'a AuditFilter) -> Vec<Audited>;
     record_seals(filter: &'a SealFilter) -> Vec<RecordSeal>;
     ended_records(of: &'a EndedRecords) -> Vec<EndedRecord>;
@@ -218,6 +221,14 @@ impl Browse for DynBrowse {
         limit: usize,
     ) -> Result<Vec<SavedMessage>, Failure> {
         self.0.saved_messages(after, limit).await
+    }
+
+    async fn objects(&self, filter: &ObjectFilter) -> Result<Vec<Object>, Failure> {
+        self.0.objects(filter).await
+    }
+
+    async fn object_log(&self, filter: &ObjectLogFilter) -> Result<Vec<ObjectChange>, Failure> {
+        self.0.object_log(filter).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

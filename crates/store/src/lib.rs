@@ -17,6 +17,7 @@ mod epoch;
 pub mod failure;
 pub mod lookup;
 pub mod moving;
+pub mod objects;
 mod overview;
 pub mod pauses;
 #[cfg(feature = "postgres")]
@@ -42,6 +43,7 @@ pub use clock::{Clock, ClockAhead, MonotonicClock, SystemClock};
 pub use dyn_store::{DynBrowse, DynStore};
 pub use failure::{CommitFailure, Failure, FailureKind};
 pub use lookup::{Found, Loaded, LockWait, Lookup};
+pub use objects::{LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, UniqueKey};
 pub use overview::TaskOverview;
 pub use pauses::{PauseChange, PausedQueues, QueuePause};
 #[cfg(feature = "postgres")]

@@ -5,8 +5,9 @@
 
 use std::borrow::Cow;
 
-use verdict::{ClosedAttempt, LeaseId, Span, Subject, TaskId};
+use verdict::{ClosedAttempt, LeaseId, ObjectKey, Span, Subject, TaskId};
 
+use crate::objects::{LoadedObject, UniqueKey};
 use crate::row::{IdempotencyKey, KeyOwner, PollRef, TaskKey, TaskWithSpec};
 use crate::runs::{RunLookup, SavedMessage};
 
@@ -30,6 +31,10 @@ pub struct Lookup<'a> {
     /// Tasks whose saved messages are to be found: among `tasks`, or locked before. A task that does not exist yet cannot
     /// be locked; the guard of the delete protects its messages.
     pub messages: &'a [TaskKey],
+    /// Objects to load and lock, after the tasks.
+    pub objects: &'a [ObjectKey],
+    /// The same, each named by its unique key.
+    pub unique_objects: &'a [UniqueKey],
 }
 
 /// What to do about a task that another writer has locked.
@@ -68,6 +73,8 @@ pub struct Found {
     /// The saved messages of each addressee, in the order of their keys, at most [`crate::runs::MESSAGES_MAX`] in all:
     /// those after a parked one of the same pair are left out.
     pub messages: Vec<Vec<SavedMessage>>,
+    pub objects: Vec<LoadedObject>,
+    pub unique_objects: Vec<LoadedObject>,
 }
 
 impl<'a> Lookup<'a> {
@@ -93,6 +100,10 @@ impl<'a> Lookup<'a> {
 
     pub fn messages(messages: &'a [TaskKey]) -> Self {
         Self { messages, ..Self::default() }
+    }
+
+    pub fn objects(objects: &'a [ObjectKey]) -> Self {
+        Self { objects, ..Self::default() }
     }
 
     pub fn shortest_lease() -> Self {

@@ -193,6 +193,8 @@ struct Memory {
     sweeping: Option<ReadThrottle>,
     /// No saved message is due before this time, as far as this process knows.
     no_message_until: Option<Time>,
+    /// No object is due before this time, as far as this process knows.
+    no_due_object_until: Option<Time>,
     /// Shortest lease of all running tasks, as of the last read and of this process's commits since.
     shortest_lease: Option<Span>,
     /// Number of batches of this process that left leases.
@@ -213,6 +215,17 @@ impl Memory {
             self.shortest_lease = None;
         }
         self.shortest_lease = [self.shortest_lease, shortest].into_iter().flatten().min();
+    }
+
+    fn has_no_due_object(&self, now: Time) -> bool {
+        self.no_due_object_until.is_some_and(|until| now < until)
+    }
+
+    /// Records when the next object is due, if there is one.
+    fn note_due_object(&mut self, due: Option<Time>) {
+        if let (Some(until), Some(due)) = (self.no_due_object_until, due) {
+            self.no_due_object_until = Some(until.min(due));
+        }
     }
 
     fn has_no_message(&self, now: Time) -> bool {

@@ -11,7 +11,7 @@
 //! Futures are `Send`. An engine that works synchronously returns ready futures and asks for a thread
 //! ([`Store::RUNS_ON`]).
 //!
-//! The seam has thirty-five methods: six of [`Store`], four of [`Writer`], ten of [`Batch`], fifteen of [`Browse`]. Each
+//! The seam has thirty-eight methods: six of [`Store`], four of [`Writer`], eleven of [`Batch`], seventeen of [`Browse`]. Each
 //! says what it is for. Some look alike and stay apart for a reason:
 //! - [`Writer::shortest_lease`] is known without a query and asked between batches. [`Lookup::shortest_lease`] reads the
 //!   leases of all coordinators, in the transaction of a batch that may have to roll back because of them.
@@ -26,12 +26,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use verdict::{Moment, Name, Scope, Task, TaskId, Time};
+use verdict::{Moment, Name, Object, Scope, Task, TaskId, Time};
 
 use crate::administration::Administration;
 use crate::browse::Browse;
 use crate::failure::{CommitFailure, Failure};
 pub use crate::lookup::{Found, Loaded, LockWait, Lookup};
+use crate::objects::ObjectChange;
 use crate::pauses::PausedQueues;
 use crate::row::{Backlog, Change, EndedPosition, EndedTask, Refused, TaskKey, TaskWithSpec, Want};
 use crate::runs::MessageChanges;
@@ -149,7 +150,8 @@ pub trait Writer: Send + 'static {
     /// Begins a batch, the only one of this writer until it ends.
     fn begin(&mut self) -> impl Future<Output = Result<Self::Batch<'_>, Failure>> + Send;
 
-    /// The earliest instant at which the passing of time makes a task ready or due for a sweep, or a saved message due:
+    /// The earliest instant at which the passing of time makes a task ready or due for a sweep, or a saved message or an object
+    /// due:
     /// until then a carrier without requests sleeps.
     fn next_wake(&mut self) -> impl Future<Output = Result<Option<Time>, Failure>> + Send;
 
@@ -228,6 +230,14 @@ pub trait Batch: Send {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<TaskKey>, Failure>> + Send;
 
+    /// Objects that are due, earliest first, at most `limit`, locked: those that another writer has locked are left out.
+    /// Costs nothing where the engine knows that there are none.
+    fn due_objects(
+        &mut self,
+        now: Time,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Object>, Failure>> + Send;
+
     /// Ended runs in order of submission, after `after`, for retention: tasks without a parent. The newest submission may
     /// be left out.
     fn ended(
@@ -268,6 +278,8 @@ pub struct Decided {
     pub forgotten: Vec<EndedPosition>,
     /// What becomes of messages between tasks. Saved after the changes.
     pub messages: MessageChanges,
+    /// Objects that were created or changed, in order: one object may change twice.
+    pub objects: Vec<ObjectChange>,
     /// Whether the commit is durable even if nothing changed: an empty commit records liveness.
     pub keep_alive: bool,
 }

@@ -24,6 +24,7 @@ mod lock;
 mod log_space;
 mod lookup;
 mod messages;
+mod objects;
 mod opening;
 mod overview;
 mod pauses;

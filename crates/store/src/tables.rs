@@ -14,6 +14,7 @@
 //! that is written or read with the statement.
 
 mod cell;
+mod objects;
 mod runs;
 mod text;
 
@@ -25,6 +26,10 @@ use verdict::{
 };
 
 pub(crate) use self::cell::{ColumnValue, Kind};
+pub(crate) use self::objects::{
+    OBJECT, OBJECT_LOG, ObjectColumns, ObjectKeyColumns, ObjectLogColumns, UniqueKeyColumns,
+    object, object_change,
+};
 pub(crate) use self::runs::{
     CheckpointColumns, CheckpointRow, ChildColumns, ChildRow, Descent, DoneRun, DoneRunRow,
     LiveRun, LiveRunRow, MessageColumns, MessageKeyColumns, MessageKeyRow, MessageRow,

@@ -4,7 +4,7 @@
 //! made by a known version of the rules, with that version. It computes the record's digest from the attempts and the
 //! end, and it checks the invariants that no decision may break. Renewals since the last entry have no entries, so what
 //! they changed is not compared. The records of a durable run are folded too and compared with their rows, and what one
-//! task asked of another must be saved or done.
+//! task asked of another must be saved or done. The log of each object must end in the object.
 //!
 //! It changes nothing and may run beside a busy writer: a task that changed while it was being read is read again, and
 //! tasks that were submitted after the beginning are left for the next run, so that the check ends.
@@ -13,6 +13,7 @@ mod family;
 mod flaw;
 mod fold;
 mod invariants;
+mod objects;
 mod row_cells;
 mod run_check;
 
@@ -77,6 +78,7 @@ pub async fn verify<B: Browse>(browse: &B) -> Result<Report, Failure> {
         let what = format!("the integrity check of the database says: {line}");
         report.findings.push(Finding { task: None, code: FlawCode::DatabaseDamaged, what });
     }
+    objects::check(browse, &mut report).await?;
     let horizon = match browse.latest().await {
         Ok(Some(horizon)) => horizon,
         Ok(None) => return Ok(report),

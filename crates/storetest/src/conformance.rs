@@ -24,6 +24,7 @@ pub mod grants;
 pub mod insert_only;
 pub mod keys;
 pub mod lookups;
+pub mod objects;
 pub mod pauses;
 pub mod polls;
 pub mod record_seals;
@@ -60,6 +61,7 @@ macro_rules! conformance_checks {
             keys::{finds_the_task_that_has_a_key, remembers_a_key_for_a_day_after_the_end};
             pauses::{are_kept_as_they_are_now, grant_nothing_and_let_the_rest_go_on, fence_batches_that_began_before};
             lookups::{finds_every_name_at_once, reads_no_excluded_task};
+            objects::{change_by_one_revision_at_a_time, are_found_by_key_and_by_unique_key, are_listed_in_pages_by_scope, wake_when_they_are_due, belong_to_their_commit, are_locked_by_one_batch, leave_with_their_run, are_verified_against_their_log};
             polls::{recalls_what_a_named_poll_was_given};
             record_seals::{append_only_behind_the_newest, cover_what_has_ended};
             reports::{records_a_report_once, keeps_a_second_attempt_apart, keeps_a_release_apart_from_failures, remembers_refused_reports, carries_payloads_unchanged};

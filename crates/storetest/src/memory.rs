@@ -15,6 +15,7 @@
 mod batch;
 mod browse;
 mod disk;
+mod objects;
 mod runs;
 mod tables;
 
@@ -222,7 +223,8 @@ impl Writer for MemoryWriter {
             [task.wakes_at(), task.claimable_at().filter(unseen)].into_iter().flatten()
         });
         let messages = runs::unblocked(&shared.tables.messages).map(|(_, message)| message.due);
-        Ok(wakes.chain(messages).min())
+        let objects = shared.tables.objects.current.values().filter_map(|object| object.due);
+        Ok(wakes.chain(messages).chain(objects).min())
     }
 
     fn shortest_lease(&self) -> Option<Span> {

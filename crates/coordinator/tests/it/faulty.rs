@@ -13,7 +13,7 @@ use storetest::memory::MemoryBrowse;
 use storetest::{ManualClock, MemoryStore};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use verdict::{Moment, Span, Subject, Task, Time};
+use verdict::{Moment, Object, Span, Subject, Task, Time};
 
 /// The faults to inject.
 #[derive(Default)]
@@ -302,6 +302,10 @@ impl Batch for FaultyBatch<'_> {
 
     async fn addressees(&mut self, now: Time, limit: usize) -> Result<Vec<TaskKey>, Failure> {
         self.inner.addressees(now, limit).await
+    }
+
+    async fn due_objects(&mut self, now: Time, limit: usize) -> Result<Vec<Object>, Failure> {
+        self.inner.due_objects(now, limit).await
     }
 
     async fn ended(

@@ -8,13 +8,14 @@ use verdict::{ClosedAttempt, Digest, Done, Json, Name, Scope, Subject, Task, Tim
 use crate::administration::{ApiKey, Audit, Audited, Seal, TenantLimits};
 use crate::cells::{Cells, TaskIdentity};
 use crate::codec::payload_digest::digest_payloads;
+use crate::objects::ObjectChange;
 use crate::record_seals::RecordSeal;
 use crate::row::{Entry, Refused, Spec, StoredTask};
 use crate::runs::{MessageKey, SavedMessage, StoredChild, StoredSignal};
 use crate::tables::{
     Attempt, CheckpointColumns, ChildColumns, Created, DoneRun, DoneState, HistoryEntry, LiveLease,
-    LiveRun, LiveState, LiveWake, MessageColumns, MessageKeyColumns, Names, Priority, Refusal,
-    SignalColumns, Specification, Terms,
+    LiveRun, LiveState, LiveWake, MessageColumns, MessageKeyColumns, Names, ObjectColumns,
+    ObjectKeyColumns, ObjectLogColumns, Priority, Refusal, SignalColumns, Specification, Terms,
 };
 
 #[derive(Default)]
@@ -48,6 +49,14 @@ impl CanonicalBytes {
         };
         let mut canonical = Self::default();
         Specification::write(&mut canonical, &bare);
+        canonical
+    }
+
+    pub(super) fn of_object_change(change: &ObjectChange) -> Self {
+        let mut canonical = Self::default();
+        ObjectKeyColumns::write(&mut canonical, &change.after.key);
+        ObjectColumns::write(&mut canonical, &change.after);
+        ObjectLogColumns::write(&mut canonical, change);
         canonical
     }
 

@@ -2,13 +2,14 @@
 
 pub(super) mod long;
 
-use verdict::{Name, Time};
+use verdict::{Name, ObjectKey, Time};
 
 use super::summary::{StoreSummary, SummaryBuilder, TaskSummary, owned_keys};
 use super::{MoveFailure, PAGE, RECORDS, Stage};
 use crate::administration::{Administration, AuditFilter, Audited};
 use crate::browse::{Browse, ScanDepth};
 use crate::failure::{CommitFailure, Failure};
+use crate::objects::{ObjectChange, ObjectLogFilter};
 use crate::pauses::PauseChange;
 use crate::record_seals::{Leaves, RecordSeal, SealFilter, SealsOf};
 use crate::row::{
@@ -43,6 +44,7 @@ pub(super) async fn copy<S: Store, D: Store>(
         watch(Stage::Copying(summary.tasks()));
     }
     copy_messages(from.browse(), &mut writer, &mut summary).await?;
+    copy_objects(from.browse(), &mut writer, &mut summary).await?;
     copy_record_seals(from.browse(), &mut writer, &mut summary).await?;
     copy_administration(from.browse(), &mut writer, &mut summary).await?;
     Ok((summary.done(), at))
@@ -127,6 +129,40 @@ async fn write_messages<W: Writer>(
     let messages = MessageChanges { saved, ..MessageChanges::default() };
     batch.save(Decided { messages, ..Decided::default() }).await?;
     commit(batch).await
+}
+
+/// The log says all: each entry is saved as the change that it was.
+async fn copy_objects<B: Browse, W: Writer>(
+    from: &B,
+    writer: &mut W,
+    summary: &mut SummaryBuilder,
+) -> Result<(), MoveFailure> {
+    let mut after = None;
+    loop {
+        let page = object_log(from, after).await.map_err(MoveFailure::Source)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some((last.after.key.clone(), last.after.revision));
+        page.iter().for_each(|change| summary.object_change(change));
+        write_objects(writer, page).await.map_err(MoveFailure::Destination)?;
+    }
+}
+
+async fn write_objects<W: Writer>(
+    writer: &mut W,
+    objects: Vec<ObjectChange>,
+) -> Result<(), Failure> {
+    let mut batch = writer.begin().await?;
+    batch.moment().await?;
+    batch.save(Decided { objects, ..Decided::default() }).await?;
+    commit(batch).await
+}
+
+/// The changes of all objects after this one.
+pub(super) async fn object_log<B: Browse>(
+    browse: &B,
+    after: Option<(ObjectKey, u32)>,
+) -> Result<Vec<ObjectChange>, Failure> {
+    browse.object_log(&ObjectLogFilter { key: None, after, limit: RECORDS }).await
 }
 
 pub(super) fn key_of(found: &StoredTask) -> Option<IdempotencyKey> {

@@ -7,11 +7,12 @@ use verdict::decide::submit::holds_key;
 use verdict::{Digest, Subject, Time};
 
 use super::canonical::CanonicalBytes;
-use super::copying::{check_key_owners, key_of, record_seals, records};
+use super::copying::{check_key_owners, key_of, object_log, record_seals, records};
 use super::{DIFFERENCES_MAX, MoveFailure, PAGE, Stage};
 use crate::administration::{ApiKey, Audited, TenantLimits};
 use crate::browse::{self, Browse, ScanDepth};
 use crate::failure::Failure;
+use crate::objects::ObjectChange;
 use crate::pauses::PausedQueues;
 use crate::record_seals::RecordSeal;
 use crate::row::{IdempotencyKey, KeyOwner, StoredTask, TaskBundle, TaskRows};
@@ -38,6 +39,8 @@ pub struct StoreSummary {
     pub records: u64,
     /// Seals over records of ended tasks.
     pub record_seals: u64,
+    /// Changes of objects, the first of each included.
+    pub object_changes: u64,
     pub digest: Digest,
 }
 
@@ -62,6 +65,7 @@ impl StoreSummary {
             ("paused queues", self.pauses, other.pauses),
             ("records of the audit", self.records, other.records),
             ("seals of records", self.record_seals, other.record_seals),
+            ("changes of objects", self.object_changes, other.object_changes),
         ];
         let mut differences: Vec<String> = counts
             .iter()
@@ -102,6 +106,7 @@ impl SummaryBuilder {
             pauses: 0,
             records: 0,
             record_seals: 0,
+            object_changes: 0,
             digest: Digest::of(&[]),
         };
         Self { summary, at }
@@ -150,6 +155,11 @@ impl SummaryBuilder {
     pub(super) fn message(&mut self, saved: &SavedMessage) {
         self.summary.messages += 1;
         self.add(CanonicalBytes::of_message(saved));
+    }
+
+    pub(super) fn object_change(&mut self, change: &ObjectChange) {
+        self.summary.object_changes += 1;
+        self.add(CanonicalBytes::of_object_change(change));
     }
 
     pub(super) fn record_seal(&mut self, seal: &RecordSeal) {
@@ -245,6 +255,7 @@ pub async fn summarize<B: Browse>(browse: &B, at: Time) -> Result<StoreSummary, 
         count(browse, &page, &mut summary).await?;
     }
     add_messages(browse, &mut summary).await?;
+    add_objects(browse, &mut summary).await?;
     add_record_seals(browse, &mut summary).await?;
     add_administration(browse, &mut summary).await?;
     Ok(summary.done())
@@ -279,6 +290,16 @@ async fn add_messages<B: Browse>(browse: &B, summary: &mut SummaryBuilder) -> Re
         let Some(last) = page.last() else { return Ok(()) };
         after = Some(last.key());
         page.iter().for_each(|saved| summary.message(saved));
+    }
+}
+
+async fn add_objects<B: Browse>(browse: &B, summary: &mut SummaryBuilder) -> Result<(), Failure> {
+    let mut after = None;
+    loop {
+        let page = object_log(browse, after).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some((last.after.key.clone(), last.after.revision));
+        page.iter().for_each(|change| summary.object_change(change));
     }
 }
 
@@ -337,6 +358,7 @@ pub(super) async fn summarize_copy<D: Store>(
         watch(Stage::Comparing(summary.tasks()));
     }
     add_messages(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
+    add_objects(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     add_record_seals(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     add_administration(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     Ok(summary.done())

@@ -11,6 +11,7 @@ pub(super) mod column_batch;
 pub(super) mod commit;
 mod lookup;
 pub(super) mod messages;
+pub(super) mod objects;
 pub(super) mod pending_writes;
 pub(super) mod quota;
 mod run_lookup;
@@ -21,7 +22,7 @@ pub(super) mod writes;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use verdict::{Moment, Rules, Task, TaskId, Time};
+use verdict::{Moment, Object, Rules, Task, TaskId, Time};
 
 use self::pending_writes::{LockedRow, PendingWrites};
 use self::writer::PostgresWriter;
@@ -63,6 +64,8 @@ pub struct PostgresBatch<'w> {
     pub(super) has_postponed_alarms: bool,
     /// Whether messages were saved, decided or kept, which no caller may rely on before the commit.
     pub(super) has_changed_messages: bool,
+    /// Whether objects were written.
+    pub(super) has_changed_objects: bool,
     /// Ended tasks that the commit deletes.
     pub(super) forgotten: HashSet<TaskId>,
     /// No alarm fires before this time, since everything due was found.
@@ -99,6 +102,7 @@ impl<'w> PostgresBatch<'w> {
             keep_alive: false,
             has_postponed_alarms: false,
             has_changed_messages: false,
+            has_changed_objects: false,
             forgotten: HashSet::new(),
             no_alarm_until: None,
             has_looked_for_ready: false,
@@ -310,6 +314,8 @@ impl Batch for PostgresBatch<'_> {
         let mut found = Found::of(&lookup, owners, loaded);
         found.runs = self.run_records(lookup.runs, &runs, &locked_out);
         found.messages = self.saved_messages(lookup.messages, &locked_out).await?;
+        found.objects = self.load_objects(lookup.objects).await?;
+        found.unique_objects = self.load_unique_objects(lookup.unique_objects).await?;
         found.closed = self.closed_attempts(lookup.leases).await?;
         found.leased = self.leased_to_polls(lookup.polls).await?;
         if lookup.shortest_lease {
@@ -325,12 +331,15 @@ impl Batch for PostgresBatch<'_> {
     }
 
     async fn save(&mut self, decided: Decided) -> Result<(), Failure> {
-        let Decided { changes, refused, forgotten, messages, keep_alive } = decided;
+        let Decided { changes, refused, forgotten, messages, objects, keep_alive } = decided;
         changes.into_iter().try_for_each(|change| self.pending.save(change))?;
         self.pending.refuse(refused);
         self.keep_alive |= keep_alive;
         if !messages.is_empty() {
             self.change_messages(messages).await?;
+        }
+        if !objects.is_empty() {
+            self.change_objects(objects).await?;
         }
         if forgotten.is_empty() {
             return Ok(());
@@ -370,6 +379,10 @@ impl Batch for PostgresBatch<'_> {
 
     async fn addressees(&mut self, now: Time, limit: usize) -> Result<Vec<TaskKey>, Failure> {
         self.list_addressees(now, limit).await
+    }
+
+    async fn due_objects(&mut self, now: Time, limit: usize) -> Result<Vec<Object>, Failure> {
+        self.list_due_objects(now, limit).await
     }
 
     async fn ended(

@@ -73,9 +73,11 @@ const OWNED_BY_ANOTHER_USER: &str = "the store in this database belongs to anoth
     created it and owns the schema tenure";
 
 /// Whether a guard failed: the row was not what was loaded, and the statement divided by zero, the one error that
-/// every engine raises ([`super::batch::writes`]); or the new task already exists.
+/// every engine raises ([`super::batch::writes`]); or the new task or object already exists.
 fn is_guard_failure(error: &Error) -> bool {
-    let is_taken = || error.as_db_error().and_then(DbError::constraint) == Some("inputs_pkey");
+    let constraint = || error.as_db_error().and_then(DbError::constraint);
+    let is_taken =
+        || constraint().is_some_and(|name| name == "inputs_pkey" || name.starts_with("objects_"));
     match error.code() {
         Some(code) if *code == SqlState::UNIQUE_VIOLATION => is_taken(),
         code => code == Some(&SqlState::DIVISION_BY_ZERO),

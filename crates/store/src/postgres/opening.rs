@@ -46,6 +46,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("pauses", include_str!("migrations/V5__pauses.sql")),
     ("runs", include_str!("migrations/V6__runs.sql")),
     ("record_seals", include_str!("migrations/V7__record_seals.sql")),
+    ("objects", include_str!("migrations/V8__objects.sql")),
 ];
 
 /// Sixteen random bytes from the database: this process generates no random values.

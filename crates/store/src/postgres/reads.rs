@@ -6,6 +6,7 @@
 pub(super) mod browse;
 mod integrity;
 pub(super) mod listing;
+mod objects;
 mod overview;
 pub(super) mod replay;
 pub(super) mod run_records;
@@ -450,12 +451,13 @@ pub(super) fn as_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// The shortest running lease, the next wake-up, the next due time and the next message, to compute how long to sleep.
+/// The shortest running lease, the next wake-up, the next due time, the next message and the next object, to compute how long to sleep.
 pub(super) struct WakeTimes {
     pub(super) wakes_at: Option<Time>,
     pub(super) due: Option<Time>,
     pub(super) shortest_lease_ms: Option<i64>,
     pub(super) message_due: Option<Time>,
+    pub(super) object_due: Option<Time>,
 }
 
 /// Number of alarms per read in the search for the earliest wake-up.
@@ -464,8 +466,9 @@ const ALARMS_PAGE: i64 = 256;
 static WAKE_TIMES: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT (SELECT min(claimable_at) FROM tenure.live WHERE delayed AND claimable_at > $1), \
-            (SELECT min(lease_ms) FROM tenure.live WHERE state = 'running'), {}",
-        *messages::NEXT_DUE
+            (SELECT min(lease_ms) FROM tenure.live WHERE state = 'running'), {}, {}",
+        *messages::NEXT_DUE,
+        super::batch::objects::NEXT_DUE
     )
 });
 
@@ -477,8 +480,8 @@ pub(super) async fn wake_times(client: &Client, after: Time) -> Read<WakeTimes> 
     let (rows, wakes_at) = (rows?, wakes_at?);
     let mut columns = Columns::of(&rows[0]);
     let (due, shortest_lease_ms) = (columns.optional_time()?, columns.take()?);
-    let message_due = columns.optional_time()?;
-    Ok(WakeTimes { wakes_at, due, shortest_lease_ms, message_due })
+    let (message_due, object_due) = (columns.optional_time()?, columns.optional_time()?);
+    Ok(WakeTimes { wakes_at, due, shortest_lease_ms, message_due, object_due })
 }
 
 const SHORTEST_LEASE: &str = "SELECT min(lease_ms) FROM tenure.live WHERE state = 'running'";

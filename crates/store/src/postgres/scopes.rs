@@ -56,7 +56,7 @@ pub(super) fn setting(scope: &Scope) -> String {
 }
 
 /// Every table with rows of tasks or keys.
-const SCOPED: [&str; 15] = [
+const SCOPED: [&str; 17] = [
     "inputs",
     "live",
     "done",
@@ -72,6 +72,8 @@ const SCOPED: [&str; 15] = [
     "waits",
     "messages",
     "record_seals",
+    "objects",
+    "object_log",
 ];
 
 /// Checks that scopes are isolated: by the catalogue's entries for each table and for the role, and by a trial that

@@ -10,8 +10,8 @@ use crate::row::{IdempotencyKey, KeyOwner};
 use crate::tables::{
     Attempt, CheckpointColumns, ChildColumns, Column, ColumnList, Created, Descent, DoneRun,
     DoneState, HistoryEntry, LeaseLength, LiveLease, LiveRun, LiveState, LiveWake, MessageColumns,
-    MessageKeyColumns, Names, Priority, Refusal, SignalColumns, Specification, Table, Tale, Terms,
-    WaitColumns, columns,
+    MessageKeyColumns, Names, ObjectColumns, ObjectKeyColumns, ObjectLogColumns, Priority, Refusal,
+    SignalColumns, Specification, Table, Tale, Terms, UniqueKeyColumns, WaitColumns, columns,
 };
 
 columns! {
@@ -227,6 +227,24 @@ pub(super) const MESSAGES_DECIDED: ColumnList = &[MessageKeyColumns::COLUMNS];
 /// Saved messages that are deferred or parked.
 pub(super) const MESSAGES_KEPT: ColumnList = &[MessageKeyColumns::COLUMNS, MessageFate::COLUMNS];
 
+pub(super) const OBJECTS: Table = Table {
+    name: "objects",
+    written: &[ObjectKeyColumns::COLUMNS, ObjectColumns::COLUMNS],
+    unwritten: &[],
+};
+
+pub(super) const OBJECT_LOG: Table = Table {
+    name: "object_log",
+    written: &[ObjectKeyColumns::COLUMNS, ObjectColumns::COLUMNS, ObjectLogColumns::COLUMNS],
+    unwritten: &[],
+};
+
+/// Objects that are looked up.
+pub(super) const OBJECT_KEYS: ColumnList = &[ObjectKeyColumns::COLUMNS];
+
+/// Objects that are looked up by their unique keys.
+pub(super) const UNIQUE_KEYS: ColumnList = &[UniqueKeyColumns::COLUMNS];
+
 fn parent_of(task: &Task) -> Option<TaskId> {
     task.run.as_ref()?.lineage.as_ref()?.parent().map(|(parent, _)| parent)
 }
@@ -251,6 +269,8 @@ pub fn table_columns() -> Vec<crate::tables::TableColumns> {
         SIGNALS,
         WAITS,
         MESSAGES,
+        OBJECTS,
+        OBJECT_LOG,
     ];
     tables.iter().map(|table| TableColumns::of(table, type_name)).collect()
 }

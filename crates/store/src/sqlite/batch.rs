@@ -4,12 +4,12 @@
 //! state before the batch, and every later call fails. Only COMMIT can leave the outcome unknown; then
 //! the whole store is unusable until it is reopened.
 
-use verdict::{Moment, Task, TaskId, Time};
+use verdict::{Moment, Object, Task, TaskId, Time};
 
 use super::ids::Ids;
 use super::work::{BatchCache, StepError, Work};
 use super::writer::SqliteWriter;
-use super::{Shared, errors, messages, pruning, writes};
+use super::{Shared, errors, messages, objects, pruning, writes};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::pauses::PausedQueues;
 use crate::row::{Backlog, EndedPosition, EndedTask, TaskKey, TaskWithSpec, Want};
@@ -115,6 +115,9 @@ impl<'w> SqliteBatch<'w> {
             if work.memory.messages > 0 {
                 work.memory.messages = messages::count(work.connection)?;
             }
+            if work.memory.object_due.is_some() {
+                work.memory.object_due = objects::next_due(work.connection)?;
+            }
             Ok(())
         })
     }
@@ -181,13 +184,14 @@ impl Batch for SqliteBatch<'_> {
         if decided != Decided::default() {
             self.writes = Writes::Some;
         }
-        let Decided { changes, refused, forgotten, messages, keep_alive: _ } = decided;
+        let Decided { changes, refused, forgotten, messages, objects, keep_alive: _ } = decided;
         let now = self.read_clock();
         self.step("saving decisions", |work| {
             work.known.reserve(changes.len());
             changes.into_iter().try_for_each(|change| work.save_one(change, now))?;
             refused.iter().try_for_each(|refused| work.save_refused(refused))?;
-            work.save_messages(&messages)
+            work.save_messages(&messages)?;
+            work.save_objects(&objects)
         })?;
         if forgotten.is_empty() {
             return Ok(());
@@ -238,6 +242,10 @@ impl Batch for SqliteBatch<'_> {
     async fn addressees(&mut self, now: Time, limit: usize) -> Result<Vec<TaskKey>, Failure> {
         let excluded = self.excluded.clone();
         self.due_addressees(now, limit, &excluded)
+    }
+
+    async fn due_objects(&mut self, now: Time, limit: usize) -> Result<Vec<Object>, Failure> {
+        self.objects_due(now, limit)
     }
 
     async fn ended(

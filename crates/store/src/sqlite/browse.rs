@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension};
-use verdict::{ClosedAttempt, End, Name, Scope, Subject, TaskId, Time};
+use verdict::{ClosedAttempt, End, Name, Object, Scope, Subject, TaskId, Time};
 
 use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
 use super::run_reads::{self, RunRowsAfter, Signals};
 use super::{
-    Shared, administration, integrity, listing, messages, overview, pauses, reads, record_seals,
+    Shared, administration, integrity, listing, messages, objects, overview, pauses, reads,
+    record_seals,
 };
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{self, Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
+use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
 use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
 use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
@@ -523,6 +525,17 @@ impl Browse for SqliteBrowse {
             messages::all(connection, after.as_ref(), limit)
         })
         .await
+    }
+
+    async fn objects(&self, filter: &ObjectFilter) -> Result<Vec<Object>, Failure> {
+        let filter = filter.clone();
+        self.read("listing objects", move |connection| objects::list(connection, &filter)).await
+    }
+
+    async fn object_log(&self, filter: &ObjectLogFilter) -> Result<Vec<ObjectChange>, Failure> {
+        let filter = filter.clone();
+        self.read("reading the log of objects", move |connection| objects::log(connection, &filter))
+            .await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

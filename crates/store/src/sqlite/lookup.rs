@@ -21,6 +21,8 @@ impl SqliteBatch<'_> {
         found.leased = self.leased_to_polls(lookup.polls, excluded)?;
         found.runs = self.load_runs(lookup.runs, excluded)?;
         found.messages = self.saved_messages(lookup.messages, excluded)?;
+        found.objects = self.load_objects(lookup.objects)?;
+        found.unique_objects = self.load_unique_objects(lookup.unique_objects)?;
         Ok(found)
     }
 

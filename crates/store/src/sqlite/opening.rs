@@ -33,7 +33,7 @@ const BUSY_MS: u64 = 5_000;
 /// More prepared statements than the engine has.
 const STATEMENTS_MAX: usize = 96;
 
-const MIGRATIONS: [(&str, &str); 13] = [
+const MIGRATIONS: [(&str, &str); 14] = [
     ("V1__tasks", include_str!("../../migrations/V1__tasks.sql")),
     ("V2__administration", include_str!("../../migrations/V2__administration.sql")),
     ("V3__retention", include_str!("../../migrations/V3__retention.sql")),
@@ -47,6 +47,7 @@ const MIGRATIONS: [(&str, &str); 13] = [
     ("V11__pauses", include_str!("../../migrations/V11__pauses.sql")),
     ("V12__runs", include_str!("../../migrations/V12__runs.sql")),
     ("V13__record_seals", include_str!("../../migrations/V13__record_seals.sql")),
+    ("V14__objects", include_str!("../../migrations/V14__objects.sql")),
 ];
 
 /// What the database header says.

@@ -11,6 +11,7 @@ use rusqlite::{Connection, params};
 use verdict::Time;
 
 use super::listing::{BLOCK_BITS, rows_of};
+use super::objects;
 use super::ready_index::KindQueueId;
 use crate::row::{EndedPosition, EndedTask};
 
@@ -86,6 +87,7 @@ pub(super) fn forget(
     }
     faultpoint::point!("prune.leaving");
     let left = blocks_of_leaving(connection)?;
+    objects::forget(connection)?;
     for sql in FORGET {
         connection.prepare_cached(sql)?.execute([])?;
     }

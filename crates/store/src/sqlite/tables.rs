@@ -9,8 +9,8 @@ use super::ready_index::KindQueueId;
 use crate::tables::{
     Attempt, CheckpointColumns, ChildColumns, Column, Created, Descent, DoneRun, DoneState,
     HistoryEntry, LeaseLength, LiveLease, LiveRun, LiveState, LiveWake, MessageColumns,
-    MessageKeyColumns, Names, Priority, Refusal, SignalColumns, Specification, Table, Tale, Terms,
-    WaitColumns, columns,
+    MessageKeyColumns, Names, ObjectColumns, ObjectKeyColumns, ObjectLogColumns, Priority, Refusal,
+    SignalColumns, Specification, Table, Tale, Terms, WaitColumns, columns,
 };
 
 columns! {
@@ -126,6 +126,18 @@ pub(super) const MESSAGES: Table = Table {
     unwritten: &[],
 };
 
+pub(super) const OBJECTS: Table = Table {
+    name: "objects",
+    written: &[ObjectKeyColumns::COLUMNS, ObjectColumns::COLUMNS],
+    unwritten: &[],
+};
+
+pub(super) const OBJECT_LOG: Table = Table {
+    name: "object_log",
+    written: &[ObjectKeyColumns::COLUMNS, ObjectColumns::COLUMNS, ObjectLogColumns::COLUMNS],
+    unwritten: &[],
+};
+
 pub(super) const KEYS: Table =
     Table { name: "keys", written: &[KeyUse::COLUMNS], unwritten: &[NUMBER] };
 
@@ -154,6 +166,8 @@ pub fn table_columns() -> Vec<crate::tables::TableColumns> {
         SIGNALS,
         WAITS,
         MESSAGES,
+        OBJECTS,
+        OBJECT_LOG,
     ];
     tables.iter().map(|table| TableColumns::of(table, type_name)).collect()
 }

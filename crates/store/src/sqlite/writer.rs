@@ -16,8 +16,8 @@ use super::ready_index::KindQueueId;
 use super::rows::{self, Columns, QueueAndKind};
 use super::running::RunningTasks;
 use super::{
-    Durability, Options, Shared, administration, errors, listing, messages, opening, pauses, reads,
-    writes,
+    Durability, Options, Shared, administration, errors, listing, messages, objects, opening,
+    pauses, reads, writes,
 };
 use crate::administration::Administration;
 use crate::failure::{CommitFailure, Failure, FailureKind};
@@ -44,6 +44,8 @@ pub(super) struct Memory {
     pub(super) next_row: i64,
     /// Saved messages that are not parked.
     pub(super) messages: u64,
+    /// When the next object is due.
+    pub(super) object_due: Option<Time>,
     undo: Vec<Undo>,
     batch_start: BatchStart,
 }
@@ -54,6 +56,7 @@ struct BatchStart {
     next_row: i64,
     keys_cleared: Option<i64>,
     messages: u64,
+    object_due: Option<Time>,
 }
 
 enum Undo {
@@ -87,15 +90,19 @@ impl Memory {
                 .query_row("SELECT coalesce(max(row), 0) + 1 FROM inputs", [], |row| row.get(0))?;
         let keys = KeyIndex::rebuild(connection)?;
         let messages = messages::count(connection)?;
-        let batch_start = BatchStart { next_row, keys_cleared: keys.cleared(), messages };
+        let object_due = objects::next_due(connection)?;
+        let keys_cleared = keys.cleared();
+        let batch_start = BatchStart { next_row, keys_cleared, messages, object_due };
         let running = RunningTasks::default();
-        Ok(Self { index, keys, running, next_row, messages, undo: Vec::new(), batch_start })
+        let undo = Vec::new();
+        Ok(Self { index, keys, running, next_row, messages, object_due, undo, batch_start })
     }
 
     pub(super) fn begin(&mut self) {
         self.undo.clear();
-        let Self { next_row, messages, .. } = *self;
-        self.batch_start = BatchStart { next_row, keys_cleared: self.keys.cleared(), messages };
+        let Self { next_row, messages, object_due, .. } = *self;
+        let keys_cleared = self.keys.cleared();
+        self.batch_start = BatchStart { next_row, keys_cleared, messages, object_due };
     }
 
     pub(super) fn rollback(&mut self) {
@@ -118,6 +125,7 @@ impl Memory {
         self.keys.restore_cleared(self.batch_start.keys_cleared);
         self.next_row = self.batch_start.next_row;
         self.messages = self.batch_start.messages;
+        self.object_due = self.batch_start.object_due;
     }
 
     /// The number of a task's kind queue in the table; a new kind queue is numbered and inserted.
@@ -235,13 +243,14 @@ impl Writer for SqliteWriter {
 
     async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
         self.check_health()?;
-        let of_tasks = self.memory.index.next_wake();
+        let known =
+            [self.memory.index.next_wake(), self.memory.object_due].into_iter().flatten().min();
         if self.memory.messages == 0 {
-            return Ok(of_tasks);
+            return Ok(known);
         }
         let of_messages = messages::next_due(&self.connection)
             .map_err(errors::while_doing("looking for saved messages"))?;
-        Ok([of_tasks, of_messages].into_iter().flatten().min())
+        Ok([known, of_messages].into_iter().flatten().min())
     }
 
     fn shortest_lease(&self) -> Option<Span> {

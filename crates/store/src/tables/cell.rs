@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use verdict::run::{Awaited, Body, Recorded, RunState, Waiting};
 use verdict::{
-    AttemptOutcome, CancelRequest, Digest, Fault, Fence, Json, LeaseId, Name, Policy, Progress,
-    Reason, Request, Span, State, TaskId, Text, Time, WorkerVerdict,
+    AttemptOutcome, CancelRequest, Digest, Fault, Fence, Json, LeaseId, Name, ObjectType, Policy,
+    Progress, Reason, Request, Span, State, TaskId, Text, Time, WorkerVerdict,
 };
 
 use crate::cells::Cells;
@@ -197,6 +197,7 @@ named! {
     State, State::name, State::parse, "state";
     Reason, Reason::name, Reason::parse, "reason";
     AttemptOutcome, AttemptOutcome::name, AttemptOutcome::parse, "outcome";
+    ObjectType, ObjectType::name, ObjectType::parse, "type of object";
     WorkerVerdict, worker_verdict_name, worker_verdict, "stamp";
 }
 

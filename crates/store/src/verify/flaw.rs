@@ -33,6 +33,8 @@ pub enum FlawCode {
     ChildMissing,
     /// Times are not in their order, or a state is impossible.
     Impossible,
+    /// An object differs from its log, or the log has a gap.
+    ObjectDiffers,
     /// The audit, see `tenure audit verify`.
     AuditDiffers,
 }
@@ -51,6 +53,7 @@ impl FlawCode {
             Self::RecordDiffers => "record_differs",
             Self::ChildMissing => "child_missing",
             Self::Impossible => "impossible",
+            Self::ObjectDiffers => "object_differs",
             Self::AuditDiffers => "audit_differs",
         }
     }

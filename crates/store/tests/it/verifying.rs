@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::{
     AdministrationRows, AuditFilter, Audited, Batch, Browse, EndedRecord, EndedRecords, Failure,
-    Filter, HeldLeases, Listing, MessageKey, PausedQueues, QueueDepth, RecordSeal, RowsAfter,
-    SavedMessage, ScanDepth, SealFilter, Store, StoredTask, TaskBundle, TaskKey, TaskRows, Writer,
-    verify,
+    Filter, HeldLeases, Listing, MessageKey, ObjectChange, ObjectFilter, ObjectLogFilter,
+    PausedQueues, QueueDepth, RecordSeal, RowsAfter, SavedMessage, ScanDepth, SealFilter, Store,
+    StoredTask, TaskBundle, TaskKey, TaskRows, Writer, verify,
 };
 use storetest::ManualClock;
 use storetest::conformance::{Call, Fixture, Submission, carry::carry};
 use tokio::sync::Mutex;
-use verdict::{Name, Scope, TaskId};
+use verdict::{Name, Object, Scope, TaskId};
 
 use crate::conformance::Sqlite;
 use crate::postgres::Postgres;
@@ -139,6 +139,14 @@ impl<S: Store> Browse for Growing<S> {
 
     async fn record_seals(&self, filter: &SealFilter) -> Result<Vec<RecordSeal>, Failure> {
         self.store.browse().record_seals(filter).await
+    }
+
+    async fn objects(&self, filter: &ObjectFilter) -> Result<Vec<Object>, Failure> {
+        self.store.browse().objects(filter).await
+    }
+
+    async fn object_log(&self, filter: &ObjectLogFilter) -> Result<Vec<ObjectChange>, Failure> {
+        self.store.browse().object_log(filter).await
     }
 
     async fn ended_records(&self, of: &EndedRecords) -> Result<Vec<EndedRecord>, Failure> {

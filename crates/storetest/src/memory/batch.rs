@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use store::failure::{CommitFailure, Failure, FailureKind};
+use store::objects::{LoadedObject, ObjectChange, UniqueKey};
 use store::pauses::PausedQueues;
 use store::row::{
     Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey,
@@ -13,10 +14,11 @@ use store::seam::{
     Batch, Claimable, Decided, Found, Loaded, Lookup, Plan, PolledQueues, Selection,
 };
 use verdict::{
-    ClosedAttempt, Done, LeaseId, Moment, Name, Retention, Rules, Scope, Subject, Task, TaskId,
-    Time,
+    ClosedAttempt, Done, LeaseId, Moment, Name, Object, ObjectKey, Retention, Rules, Scope,
+    Subject, Task, TaskId, Time,
 };
 
+use super::objects::{self, Seen};
 use super::runs;
 use super::tables::{Shared, Tables};
 use super::{CommitOutcome, MemoryWriter, lock};
@@ -34,6 +36,8 @@ pub struct MemoryBatch<'w> {
     key_bases: BTreeMap<IdempotencyKey, Option<TaskId>>,
     /// Whether each message that this batch changed was committed when it did.
     message_bases: BTreeMap<MessageKey, bool>,
+    /// The committed revision that each object had when this batch first changed it.
+    object_bases: BTreeMap<ObjectKey, Option<u32>>,
     now: Option<Time>,
     keep_alive: bool,
     /// Tasks to leave out of what is selected.
@@ -56,6 +60,7 @@ impl<'w> MemoryBatch<'w> {
             bases: BTreeMap::new(),
             key_bases: BTreeMap::new(),
             message_bases: BTreeMap::new(),
+            object_bases: BTreeMap::new(),
             now: None,
             keep_alive: false,
             excluded: BTreeSet::new(),
@@ -343,12 +348,66 @@ impl<'w> MemoryBatch<'w> {
                 return Err(conflict(held.task));
             }
         }
+        for (key, base) in &self.object_bases {
+            let committed = shared.tables.objects.current.get(key).map(|object| object.revision);
+            if committed != *base {
+                return Err(conflict(TaskId::from_u128(0)));
+            }
+        }
         for (key, existed) in &self.message_bases {
             let exists = shared.tables.messages.contains_key(key);
             if exists != *existed || shared.is_message_in_flight(key) {
                 return Err(conflict(key.to.id));
             }
         }
+        Ok(())
+    }
+
+    fn load_object(&self, shared: &mut Shared, object: Option<Object>) -> LoadedObject {
+        let key = object.as_ref().map(|object| object.key.clone());
+        let is_locked =
+            key.as_ref().is_some_and(|key| shared.is_object_locked_by_another(key, self.number));
+        if let Some(key) = key.filter(|_| !is_locked) {
+            shared.object_locks.insert(key, self.number);
+        }
+        objects::loaded(object, is_locked)
+    }
+
+    fn object(&self, shared: &mut Shared, key: &ObjectKey) -> LoadedObject {
+        let seen = Seen { committed: &shared.tables.objects, mine: &self.mine.objects };
+        let object = seen.get(key).cloned();
+        self.load_object(shared, object)
+    }
+
+    fn unique_object(&self, shared: &mut Shared, key: &UniqueKey) -> LoadedObject {
+        let seen = Seen { committed: &shared.tables.objects, mine: &self.mine.objects };
+        let object = seen.unique(key).cloned();
+        self.load_object(shared, object)
+    }
+
+    /// The revision guard, and that no other object has the unique key.
+    fn save_object(&mut self, shared: &mut Shared, change: ObjectChange) -> Result<(), Failure> {
+        let key = &change.after.key;
+        if change.after.revision == 0 {
+            return Err(invalid("the first revision of an object is 1"));
+        }
+        let seen = Seen { committed: &shared.tables.objects, mine: &self.mine.objects };
+        let stored = seen.get(key).map(|object| object.revision);
+        let unique = change.after.unique_key.clone().map(|unique_key| {
+            let ObjectKey { scope, object_type, .. } = key.clone();
+            UniqueKey { scope, object_type, unique_key }
+        });
+        let holder = unique.as_ref().and_then(|unique| seen.unique(unique));
+        if holder.is_some_and(|holder| holder.key != *key) {
+            return Err(invalid("another object has this unique key"));
+        }
+        if stored != change.before() || shared.is_object_locked_by_another(key, self.number) {
+            return Err(conflict(TaskId::from_u128(0)));
+        }
+        let committed = shared.tables.objects.current.get(key).map(|object| object.revision);
+        self.object_bases.entry(key.clone()).or_insert(committed);
+        shared.object_locks.insert(key.clone(), self.number);
+        self.mine.objects.write(change);
         Ok(())
     }
 
@@ -384,6 +443,9 @@ impl Batch for MemoryBatch<'_> {
             found.runs = lookup.runs.iter().map(|run| batch.load_run(shared, run)).collect();
             let messages = batch.messages(shared);
             found.messages = runs::of_addressees(&messages, lookup.messages, &batch.excluded);
+            found.objects = lookup.objects.iter().map(|key| batch.object(shared, key)).collect();
+            found.unique_objects =
+                lookup.unique_objects.iter().map(|key| batch.unique_object(shared, key)).collect();
             Ok(found)
         })
     }
@@ -393,6 +455,18 @@ impl Batch for MemoryBatch<'_> {
             let mut due = runs::addressees(&batch.messages(shared), now);
             due.retain(|key| !batch.excluded.contains(&key.id));
             due.truncate(limit);
+            Ok(due)
+        })
+    }
+
+    async fn due_objects(&mut self, now: Time, limit: usize) -> Result<Vec<Object>, Failure> {
+        self.with(|batch, shared| {
+            let seen = Seen { committed: &shared.tables.objects, mine: &batch.mine.objects };
+            let mut due = seen.due(now);
+            due.retain(|object| !shared.is_object_locked_by_another(&object.key, batch.number));
+            due.truncate(limit);
+            let locks = due.iter().map(|object| (object.key.clone(), batch.number));
+            shared.object_locks.extend(locks);
             Ok(due)
         })
     }
@@ -423,7 +497,7 @@ impl Batch for MemoryBatch<'_> {
     }
 
     async fn save(&mut self, decided: Decided) -> Result<(), Failure> {
-        let Decided { changes, refused, forgotten, messages, keep_alive } = decided;
+        let Decided { changes, refused, forgotten, messages, objects, keep_alive } = decided;
         self.keep_alive |= keep_alive;
         self.with(|batch, shared| {
             changes.into_iter().try_for_each(|change| batch.save_one(shared, change))?;
@@ -432,7 +506,8 @@ impl Batch for MemoryBatch<'_> {
                     batch.mine.add_refused(refused);
                 }
             }
-            batch.save_messages(shared, messages)
+            batch.save_messages(shared, messages)?;
+            objects.into_iter().try_for_each(|change| batch.save_object(shared, change))
         })?;
         if forgotten.is_empty() {
             return Ok(());

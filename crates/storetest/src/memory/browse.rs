@@ -9,6 +9,7 @@ use store::administration::{AdministrationRows, AuditFilter, Audited};
 use store::browse::{Browse, RowsAfter, ScanDepth};
 use store::clock::MonotonicClock;
 use store::failure::Failure;
+use store::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
 use store::pauses::PausedQueues;
 use store::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use store::row::{
@@ -19,7 +20,8 @@ use store::row_size::{self, ByteBudget};
 use store::runs::{MessageKey, SavedMessage};
 use verdict::event::{Event, Submitted};
 use verdict::{
-    Category, ClosedAttempt, Json, Lease, Name, RunEvent, Scope, Subject, Task, TaskId, Time,
+    Category, ClosedAttempt, Json, Lease, Name, Object, RunEvent, Scope, Subject, Task, TaskId,
+    Time,
 };
 
 use super::lock;
@@ -189,6 +191,14 @@ impl Browse for MemoryBrowse {
             let later = later.filter(|(key, _)| after.is_none_or(|after| *key > after));
             later.take(limit).map(|(_, message)| message.clone()).collect()
         }))
+    }
+
+    async fn objects(&self, filter: &ObjectFilter) -> Result<Vec<Object>, Failure> {
+        Ok(self.read(|tables| tables.objects.list(filter)))
+    }
+
+    async fn object_log(&self, filter: &ObjectLogFilter) -> Result<Vec<ObjectChange>, Failure> {
+        Ok(self.read(|tables| tables.objects.read_log(filter)))
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

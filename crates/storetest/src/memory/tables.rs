@@ -12,8 +12,11 @@ use store::record_seals::{
 use store::row::{Entry, IdempotencyKey, KeyOwner, Refused, Spec, StoredTask, TaskKey};
 use store::runs::{MessageKey, SavedMessage};
 use verdict::rules::{to_activate, to_join};
-use verdict::{ClosedAttempt, Done, Name, Rules, Subject, SupportedRules, Task, TaskId, Time};
+use verdict::{
+    ClosedAttempt, Done, Name, ObjectKey, Rules, Subject, SupportedRules, Task, TaskId, Time,
+};
 
+use super::objects::Objects;
 use super::runs::{Messages, RunTables};
 use crate::memory::CommitOutcome;
 
@@ -40,6 +43,7 @@ pub(super) struct Tables {
     /// What durable runs recorded. A batch has a copy of what it changed.
     pub(super) runs: BTreeMap<TaskId, RunTables>,
     pub(super) messages: BTreeMap<MessageKey, SavedMessage>,
+    pub(super) objects: Objects,
     /// What a batch did to messages.
     pub(super) message_changes: Messages,
 }
@@ -166,6 +170,7 @@ impl Tables {
             && self.refused.is_empty()
             && self.forgotten.is_empty()
             && self.message_changes.is_empty()
+            && self.objects.log.is_empty()
     }
 
     pub(super) fn found(&self, id: TaskId) -> StoredTask {
@@ -202,6 +207,7 @@ impl Tables {
                 None => drop(self.messages.remove(&key)),
             }
         }
+        self.objects.absorb(saved.objects);
         self.last_commit_at = self.last_commit_at.max(Some(at));
         if !saved.forgotten.is_empty() {
             self.forget(&saved.forgotten);
@@ -217,6 +223,8 @@ impl Tables {
         self.keys.retain(|_, held| !gone.contains(&held.task));
         self.runs.retain(|id, _| !gone.contains(id));
         self.messages.retain(|key, _| !gone.contains(&key.to.id));
+        let runs: BTreeSet<Name> = gone.iter().map(|id| id.run_name().into()).collect();
+        self.objects.forget(|object| object.parent.as_ref().is_some_and(|it| runs.contains(it)));
     }
 
     /// A run with its descendants.
@@ -247,6 +255,8 @@ pub(super) struct Shared {
     pub(super) rows_read: u64,
     /// Which batch has a task locked.
     pub(super) locks: BTreeMap<TaskId, u64>,
+    /// Which batch has an object locked.
+    pub(super) object_locks: BTreeMap<ObjectKey, u64>,
     pub(super) writers: usize,
     /// The version of the rules in force.
     pub(super) rules: u32,
@@ -266,6 +276,7 @@ impl Shared {
             tables: Tables::default(),
             rows_read: 0,
             locks: BTreeMap::new(),
+            object_locks: BTreeMap::new(),
             writers: 0,
             rules: Rules::OLDEST.number(),
             writer_rules: BTreeMap::new(),
@@ -281,6 +292,7 @@ impl Shared {
     /// unsynced commits are lost.
     pub(super) fn start_opening(&mut self) -> u64 {
         self.locks.clear();
+        self.object_locks.clear();
         self.in_flight.clear();
         self.writers = 0;
         self.writer_rules.clear();
@@ -324,6 +336,10 @@ impl Shared {
         self.locks.get(&id).is_some_and(|holder| *holder != batch)
     }
 
+    pub(super) fn is_object_locked_by_another(&self, key: &ObjectKey, batch: u64) -> bool {
+        self.object_locks.get(key).is_some_and(|holder| *holder != batch)
+    }
+
     /// Ends a batch. A commit that was written but not synced keeps its locks.
     pub(super) fn end_batch(&mut self, batch: u64) {
         match self.in_flight.iter_mut().find(|commit| commit.batch == batch) {
@@ -334,6 +350,7 @@ impl Shared {
 
     fn unlock(&mut self, batch: u64) {
         self.locks.retain(|_, holder| *holder != batch);
+        self.object_locks.retain(|_, holder| *holder != batch);
     }
 
     pub(super) fn write(&mut self, batch: u64, saved: Tables, at: Time) {

@@ -121,6 +121,12 @@ const DELETES: [&str; 11] = [
     "DELETE FROM tenure.inputs WHERE id = ANY ($1)",
 ];
 
+/// The objects of these runs. Ids of runs are unique across scopes.
+const OBJECT_DELETES: [&str; 2] = [
+    "DELETE FROM tenure.object_log WHERE parent = ANY ($1)",
+    "DELETE FROM tenure.objects WHERE parent = ANY ($1)",
+];
+
 /// These runs and all tasks that belong to them. None of those is live: a task with live children does not end.
 async fn with_descendants(client: &Client, ids: &[TaskId]) -> Read<Vec<Vec<u8>>> {
     let mut ids = bytes(ids);
@@ -142,7 +148,11 @@ pub(in crate::postgres) async fn delete(
     }
     set_scopes(client, setting).await?;
     client.query_typed("SELECT set_config('tenure.forgetting', 'on', true)", &[]).await?;
+    let runs: Vec<String> = ids.iter().map(|id| id.run_name()).collect();
     let ids = with_descendants(client, ids).await?;
+    for sql in OBJECT_DELETES {
+        client.execute_typed(sql, &[(&runs, Type::TEXT_ARRAY)]).await?;
+    }
     for sql in DELETES {
         client.execute_typed(sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;
     }

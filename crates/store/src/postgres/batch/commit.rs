@@ -65,6 +65,7 @@ pub(in crate::postgres) async fn commit(
         || batch.keep_alive
         || batch.has_postponed_alarms
         || batch.has_changed_messages
+        || batch.has_changed_objects
         || !batch.pending.is_empty();
     if !is_marked {
         // No caller relies on this batch: it only read, and found nothing. Its locks end with the batch.

@@ -11,7 +11,7 @@ use crate::administration::Administration;
 use crate::failure::{CommitFailure, Failure};
 use crate::postgres::administration::pauses;
 use crate::postgres::failover::primary;
-use crate::postgres::reads::{self, Client};
+use crate::postgres::reads::{self, Client, WakeTimes};
 use crate::postgres::{Shared, administration, peers};
 use crate::seam::Writer;
 
@@ -73,7 +73,9 @@ impl Writer for PostgresWriter {
         let mut memory = self.shared.memory();
         memory.note_shortest_lease(shortest, grants);
         memory.note_message(wake_times.message_due);
-        let times = [wake_times.wakes_at, wake_times.due, wake_times.message_due];
+        memory.note_due_object(wake_times.object_due);
+        let WakeTimes { wakes_at, due, message_due, object_due, .. } = wake_times;
+        let times = [wakes_at, due, message_due, object_due];
         Ok(times.into_iter().flatten().min())
     }
 

@@ -4,15 +4,16 @@ use std::sync::{Arc, LazyLock};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{ClosedAttempt, End, Name, Scope, TaskId, Time};
+use verdict::{ClosedAttempt, End, Name, Object, Scope, TaskId, Time};
 
 use super::replay::{self, Wanted};
 use super::run_rows::{self, RunRowsAfter};
-use super::{Client, Read, as_limit, integrity, listing, overview, task_bundles};
+use super::{Client, Read, as_limit, integrity, listing, objects, overview, task_bundles};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
+use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
 use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
 use crate::postgres::administration::pauses;
@@ -558,6 +559,24 @@ impl Browse for PostgresBrowse {
             run_rows::saved_messages(&client, after.as_ref(), limit).await
         })
         .await
+    }
+
+    async fn objects(&self, filter: &ObjectFilter) -> Result<Vec<Object>, Failure> {
+        let wanted = filter.clone();
+        let list = move |client: Client| async move { objects::list(&client, &wanted).await };
+        match &filter.scope {
+            Some(scope) => self.in_scope("listing objects", scope, list).await,
+            None => self.in_all("listing objects", list).await,
+        }
+    }
+
+    async fn object_log(&self, filter: &ObjectLogFilter) -> Result<Vec<ObjectChange>, Failure> {
+        let wanted = filter.clone();
+        let read = move |client: Client| async move { objects::log(&client, &wanted).await };
+        match &filter.key {
+            Some(key) => self.in_scope("reading the log of objects", &key.scope, read).await,
+            None => self.in_all("reading the log of objects", read).await,
+        }
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

@@ -1,0 +1,94 @@
+//! Objects in a store: what a batch looks up and saves, and how they are listed. See [`verdict::object`].
+//!
+//! A store keeps them without understanding them. How to use this seam:
+//! - look one up by its key or by its unique key ([`crate::Lookup::objects`], [`crate::Lookup::unique_objects`]): it is
+//!   loaded and locked, after the tasks of the same lookup;
+//! - select those that are due ([`crate::Batch::due_objects`]);
+//! - save an [`ObjectChange`] with the decision that made it ([`crate::Decided::objects`]): the revision is guarded, and
+//!   the change becomes an entry of the log;
+//! - read them beside the writers, page by page: [`crate::Browse::objects`], [`crate::Browse::object_log`].
+
+use verdict::{Name, Object, ObjectKey, ObjectType, Scope, Time};
+
+/// One change of an object, and the entry of its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectChange {
+    /// The object from now on. Its revision is one more than the one it replaces, and 1 if it is new.
+    pub after: Object,
+    pub at: Time,
+    /// The API key of the caller who made it; `None` if no caller did.
+    pub by: Option<Name>,
+}
+
+impl ObjectChange {
+    /// The revision that the stored object must have; `None` if there must be none.
+    pub fn before(&self) -> Option<u32> {
+        self.after.revision.checked_sub(1).filter(|before| *before > 0)
+    }
+}
+
+/// A unique key of a type in a scope.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UniqueKey {
+    pub scope: Scope,
+    pub object_type: ObjectType,
+    pub unique_key: Name,
+}
+
+/// An object as it was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadedObject {
+    Absent,
+    Object(Object),
+    /// Another writer has it locked: load it again in a later batch.
+    Locked,
+}
+
+/// Which objects to list, in the order of their keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectFilter {
+    /// All scopes without it: for checking and copying a store.
+    pub scope: Option<Scope>,
+    pub object_type: Option<ObjectType>,
+    pub id: Option<Name>,
+    pub status: Option<Name>,
+    pub parent: Option<Name>,
+    /// Only those about which something is to be done.
+    pub is_pending: bool,
+    pub after: Option<ObjectKey>,
+    pub limit: usize,
+}
+
+impl ObjectFilter {
+    /// The one object with this key.
+    pub fn one(key: &ObjectKey) -> Self {
+        Self {
+            scope: Some(key.scope.clone()),
+            object_type: Some(key.object_type),
+            id: Some(key.id.clone()),
+            limit: 1,
+            ..Self::default()
+        }
+    }
+
+    /// Whether an object is wanted, whatever the limit.
+    pub fn wants(&self, object: &Object) -> bool {
+        let ObjectKey { scope, object_type, id } = &object.key;
+        self.scope.as_ref().is_none_or(|it| it == scope)
+            && self.object_type.is_none_or(|it| it == *object_type)
+            && self.id.as_ref().is_none_or(|it| it == id)
+            && self.status.as_ref().is_none_or(|it| *it == object.status)
+            && self.parent.as_ref().is_none_or(|it| Some(it) == object.parent.as_ref())
+            && (!self.is_pending || object.is_pending)
+            && self.after.as_ref().is_none_or(|after| object.key > *after)
+    }
+}
+
+/// Which entries of the log to read, in the order of keys and revisions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectLogFilter {
+    /// All objects of all scopes without it.
+    pub key: Option<ObjectKey>,
+    pub after: Option<(ObjectKey, u32)>,
+    pub limit: usize,
+}

@@ -1,0 +1,223 @@
+//! Objects: loaded and locked after the tasks of a batch, and written when they are saved, so that later reads of the
+//! same batch see them. Most batches have none.
+//!
+//! Rows that another writer has locked are passed over and reported as locked, so no statement here waits for another
+//! transaction.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+use verdict::{Object, ObjectKey, Span, TaskId, Time};
+
+use super::PostgresBatch;
+use super::column_batch::{ColumnBatch, Statement};
+use super::writes::inserting;
+use crate::failure::Failure;
+use crate::objects::{LoadedObject, ObjectChange, UniqueKey};
+use crate::postgres::errors::{conflict, invalid};
+use crate::postgres::reads::{Client, Read, as_limit, set_scopes};
+use crate::postgres::rows::Columns;
+use crate::postgres::tables::{OBJECT_KEYS, OBJECT_LOG, OBJECTS, UNIQUE_KEYS};
+use crate::tables::{self, ObjectColumns, ObjectKeyColumns, ObjectLogColumns, UniqueKeyColumns};
+
+/// After a read has found no object that is due, how long none is looked for, unless this process saves one: as for
+/// saved messages.
+const OBJECT_REST: Span = Span::from_millis(250);
+
+/// Stands for a task where an object was changed by another writer.
+const NO_TASK: TaskId = TaskId::from_u128(0);
+
+const SAME_KEY: &str = "o.tenant = u.tenant AND o.workspace = u.workspace AND o.object_type = u.object_type AND o.id = u.id";
+
+static OBJECTS_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&OBJECTS));
+static LOG_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&OBJECT_LOG));
+
+static OBJECTS_UPDATE: LazyLock<Statement> = LazyLock::new(|| {
+    let is_changing = |name: &&str| *name != "parent";
+    let names = ObjectColumns::COLUMNS.iter().map(|column| column.name).filter(is_changing);
+    let set: Vec<String> = names.map(|name| format!("{name} = u.{name}")).collect();
+    Statement::over(OBJECTS.written, |rows| {
+        format!(
+            "UPDATE tenure.objects o SET {} FROM {} WHERE {SAME_KEY} AND o.revision = u.revision - 1",
+            set.join(", "),
+            rows.table("u")
+        )
+    })
+});
+
+fn selecting(list: tables::ColumnList, same: &str, lock: &str) -> Statement {
+    let columns = tables::OBJECT.join(", ");
+    Statement::over(list, |rows| {
+        format!(
+            "SELECT {columns} FROM {} JOIN tenure.objects o ON {same} \
+             ORDER BY o.tenant, o.workspace, o.object_type, o.id {lock}",
+            rows.table("u")
+        )
+    })
+}
+
+const SKIPPING: &str = "FOR UPDATE OF o SKIP LOCKED";
+const SAME_UNIQUE: &str = "o.tenant = u.tenant AND o.workspace = u.workspace AND o.object_type = u.object_type \
+    AND o.unique_key = u.unique_key";
+
+static BY_KEY: LazyLock<[Statement; 2]> =
+    LazyLock::new(|| ["", SKIPPING].map(|lock| selecting(OBJECT_KEYS, SAME_KEY, lock)));
+static BY_UNIQUE_KEY: LazyLock<[Statement; 2]> =
+    LazyLock::new(|| ["", SKIPPING].map(|lock| selecting(UNIQUE_KEYS, SAME_UNIQUE, lock)));
+
+static DUE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {} FROM tenure.objects o WHERE o.due <= $1 \
+         ORDER BY o.due, o.tenant, o.workspace, o.object_type, o.id LIMIT $2 FOR UPDATE SKIP LOCKED",
+        tables::OBJECT.join(", ")
+    )
+});
+
+/// The earliest time at which an object is due, for the computation of the next wake-up.
+pub(in crate::postgres) const NEXT_DUE: &str =
+    "(SELECT o.due FROM tenure.objects o WHERE o.due IS NOT NULL ORDER BY o.due LIMIT 1)";
+
+impl PostgresBatch<'_> {
+    pub(super) async fn load_objects(
+        &mut self,
+        keys: &[ObjectKey],
+    ) -> Result<Vec<LoadedObject>, Failure> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut rows = ColumnBatch::new(OBJECT_KEYS);
+        keys.iter().for_each(|key| ObjectKeyColumns::write(rows.row(), key));
+        let setting = self.scopes.add(keys.iter().map(|key| &key.scope));
+        let found = self.lock_objects(setting, rows, &BY_KEY).await?;
+        let by_key: HashMap<ObjectKey, LoadedObject> =
+            found.into_iter().map(|(object, loaded)| (object.key, loaded)).collect();
+        Ok(keys
+            .iter()
+            .map(|key| by_key.get(key).cloned().unwrap_or(LoadedObject::Absent))
+            .collect())
+    }
+
+    pub(super) async fn load_unique_objects(
+        &mut self,
+        keys: &[UniqueKey],
+    ) -> Result<Vec<LoadedObject>, Failure> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut rows = ColumnBatch::new(UNIQUE_KEYS);
+        keys.iter().for_each(|key| UniqueKeyColumns::write(rows.row(), key));
+        let setting = self.scopes.add(keys.iter().map(|key| &key.scope));
+        let found = self.lock_objects(setting, rows, &BY_UNIQUE_KEY).await?;
+        let unique = |object: &Object| {
+            let ObjectKey { scope, object_type, .. } = object.key.clone();
+            Some(UniqueKey { scope, object_type, unique_key: object.unique_key.clone()? })
+        };
+        let by_key: HashMap<UniqueKey, LoadedObject> = found
+            .into_iter()
+            .filter_map(|(object, loaded)| Some((unique(&object)?, loaded)))
+            .collect();
+        Ok(keys
+            .iter()
+            .map(|key| by_key.get(key).cloned().unwrap_or(LoadedObject::Absent))
+            .collect())
+    }
+
+    /// The named objects, and for each whether this batch has locked it.
+    async fn lock_objects(
+        &mut self,
+        setting: Option<String>,
+        rows: ColumnBatch,
+        statements: &'static [Statement; 2],
+    ) -> Result<Vec<(Object, LoadedObject)>, Failure> {
+        self.has_answers = true;
+        let work = move |client: Client| async move {
+            set_scopes(&client, setting).await?;
+            let [seen, locked] = statements;
+            let parameters = rows.parameters();
+            let locked = client.query_typed(locked.text_for(&rows), &parameters).await?;
+            let seen = client.query_typed(seen.text_for(&rows), &parameters).await?;
+            Ok((read(&locked)?, read(&seen)?))
+        };
+        let (locked, seen) = self.transaction().run("loading objects", work).await?;
+        let ours: HashSet<ObjectKey> = locked.iter().map(|object| object.key.clone()).collect();
+        let others = seen.into_iter().filter(|object| !ours.contains(&object.key));
+        let others: Vec<_> = others.map(|object| (object, LoadedObject::Locked)).collect();
+        let ours = locked.into_iter().map(|it| (it.clone(), LoadedObject::Object(it)));
+        Ok(ours.chain(others).collect())
+    }
+
+    pub(super) async fn list_due_objects(
+        &mut self,
+        now: Time,
+        limit: usize,
+    ) -> Result<Vec<Object>, Failure> {
+        if self.writer.shared.memory().has_no_due_object(now) {
+            return Ok(Vec::new());
+        }
+        let setting = self.scopes.all();
+        let limit = as_limit(limit);
+        let work = move |client: Client| async move {
+            set_scopes(&client, setting).await?;
+            let now = now.millis();
+            let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+                [(&now, Type::INT8), (&limit, Type::INT8)];
+            read(&client.query_typed(&DUE, &parameters).await?)
+        };
+        let due = self.transaction().run("looking for due objects", work).await?;
+        if due.is_empty() {
+            self.writer.shared.memory().no_due_object_until = Some(now.plus(OBJECT_REST));
+        }
+        Ok(due)
+    }
+
+    /// Writes objects with their log. Fails if another writer has changed one of them.
+    pub(super) async fn change_objects(
+        &mut self,
+        changes: Vec<ObjectChange>,
+    ) -> Result<(), Failure> {
+        if changes.iter().any(|change| change.after.revision == 0) {
+            return Err(invalid("the first revision of an object is 1"));
+        }
+        self.has_changed_objects = true;
+        self.writer.shared.memory().no_due_object_until = None;
+        let setting = self.scopes.add(changes.iter().map(|change| &change.after.key.scope));
+        let work = move |client: Client| async move {
+            set_scopes(&client, setting).await?;
+            let mut is_whole = true;
+            for change in &changes {
+                is_whole &= write_one(&client, change).await?;
+            }
+            Ok(is_whole)
+        };
+        let is_whole = self.transaction().run("writing objects", work).await?;
+        if is_whole { Ok(()) } else { Err(conflict(NO_TASK)) }
+    }
+}
+
+/// Whether the object was as expected. One object may change twice in a batch, so changes are written one after another.
+async fn write_one(client: &Client, change: &ObjectChange) -> Read<bool> {
+    let mut rows = ColumnBatch::new(OBJECTS.written);
+    let cells = rows.row();
+    ObjectKeyColumns::write(cells, &change.after.key);
+    ObjectColumns::write(cells, &change.after);
+    let statement = match change.before() {
+        Some(_) => &*OBJECTS_UPDATE,
+        None => &*OBJECTS_INSERT,
+    };
+    if client.execute_typed(statement.text_for(&rows), &rows.parameters()).await? != 1 {
+        return Ok(false);
+    }
+    let mut log = ColumnBatch::new(OBJECT_LOG.written);
+    let cells = log.row();
+    ObjectKeyColumns::write(cells, &change.after.key);
+    ObjectColumns::write(cells, &change.after);
+    ObjectLogColumns::write(cells, change);
+    client.execute_typed(LOG_INSERT.text_for(&log), &log.parameters()).await?;
+    Ok(true)
+}
+
+fn read(rows: &[Row]) -> Read<Vec<Object>> {
+    rows.iter().map(|row| Ok(tables::object(&mut Columns::of(row))?)).collect()
+}

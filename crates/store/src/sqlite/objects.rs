@@ -1,0 +1,244 @@
+//! Objects and their log. The writer knows when the next object is due, so a batch of a store without such objects
+//! executes nothing here.
+
+use std::sync::LazyLock;
+
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
+use verdict::{Name, Object, ObjectKey, TaskId, Time};
+
+use super::batch::SqliteBatch;
+use super::readers::Read;
+use super::rows::Columns;
+use super::tables::{OBJECT_LOG, OBJECTS};
+use super::work::{StepError, Work, conflict, invalid};
+use super::writes::{Binding, insert};
+use crate::failure::Failure;
+use crate::objects::{LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, UniqueKey};
+use crate::tables::{self, ObjectColumns, ObjectKeyColumns, ObjectLogColumns};
+
+/// Stands for a task where an object was changed by another writer.
+const NO_TASK: TaskId = TaskId::from_u128(0);
+
+/// When the next object is due.
+pub(super) fn next_due(connection: &Connection) -> Read<Option<Time>> {
+    let sql = "SELECT due FROM objects WHERE due IS NOT NULL ORDER BY due LIMIT 1";
+    let due = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+    Ok(due.map(Time::from_millis))
+}
+
+impl SqliteBatch<'_> {
+    pub(super) fn load_objects(
+        &mut self,
+        keys: &[ObjectKey],
+    ) -> Result<Vec<LoadedObject>, Failure> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.step("loading objects", |work| {
+            let load = |key: &ObjectKey| Ok(loaded(one(work.connection, key)?));
+            keys.iter().map(load).collect()
+        })
+    }
+
+    pub(super) fn load_unique_objects(
+        &mut self,
+        keys: &[UniqueKey],
+    ) -> Result<Vec<LoadedObject>, Failure> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.step("loading objects", |work| {
+            let load = |key: &UniqueKey| Ok(loaded(by_unique_key(work.connection, key)?));
+            keys.iter().map(load).collect()
+        })
+    }
+
+    pub(super) fn objects_due(&mut self, now: Time, limit: usize) -> Result<Vec<Object>, Failure> {
+        self.step("looking for due objects", |work| {
+            if !work.memory.object_due.is_some_and(|due| due.has_come(now)) {
+                return Ok(Vec::new());
+            }
+            Ok(due(work.connection, now, limit)?)
+        })
+    }
+}
+
+fn loaded(found: Option<Object>) -> LoadedObject {
+    found.map_or(LoadedObject::Absent, LoadedObject::Object)
+}
+
+impl Work<'_> {
+    pub(super) fn save_objects(&mut self, changes: &[ObjectChange]) -> Result<(), StepError> {
+        let mut is_due_changed = false;
+        for change in changes {
+            let stored = one(self.connection, &change.after.key)?;
+            if stored.as_ref().map(|object| object.revision) != change.before() {
+                return Err(conflict(NO_TASK));
+            }
+            if change.after.revision == 0 {
+                return Err(invalid("the first revision of an object is 1"));
+            }
+            is_due_changed |= change.after.due != stored.and_then(|object| object.due);
+            write(self.connection, change)?;
+        }
+        if is_due_changed {
+            self.memory.object_due = next_due(self.connection)?;
+        }
+        Ok(())
+    }
+}
+
+fn write(connection: &Connection, change: &ObjectChange) -> Read<()> {
+    static SAVE: LazyLock<String> = LazyLock::new(|| {
+        let set = ObjectColumns::COLUMNS.iter().map(|it| format!("{0} = excluded.{0}", it.name));
+        let set = set.collect::<Vec<_>>().join(", ");
+        format!(
+            "{} ON CONFLICT (tenant, workspace, object_type, id) DO UPDATE SET {set}",
+            insert(&OBJECTS)
+        )
+    });
+    static LOG: LazyLock<String> = LazyLock::new(|| insert(&OBJECT_LOG));
+    let mut statement = connection.prepare_cached(&SAVE)?;
+    let mut cells = Binding::of(&mut statement, OBJECTS.written);
+    ObjectKeyColumns::write(&mut cells, &change.after.key);
+    ObjectColumns::write(&mut cells, &change.after);
+    cells.execute()?;
+    let mut statement = connection.prepare_cached(&LOG)?;
+    let mut cells = Binding::of(&mut statement, OBJECT_LOG.written);
+    ObjectKeyColumns::write(&mut cells, &change.after.key);
+    ObjectColumns::write(&mut cells, &change.after);
+    ObjectLogColumns::write(&mut cells, change);
+    cells.execute()?;
+    Ok(())
+}
+
+fn read(connection: &Connection, from: &str, parameters: &[&dyn ToSql]) -> Read<Vec<Object>> {
+    let sql = format!("SELECT {} FROM objects o {from}", tables::OBJECT.join(", "));
+    let mut statement = connection.prepare_cached(&sql)?;
+    statement.query_map(parameters, |row| tables::object(&mut Columns::of(row)))?.collect()
+}
+
+fn one(connection: &Connection, key: &ObjectKey) -> Read<Option<Object>> {
+    let from = "WHERE o.tenant = ?1 AND o.workspace = ?2 AND o.object_type = ?3 AND o.id = ?4";
+    let ObjectKey { scope, object_type, id } = key;
+    let parameters =
+        params![scope.tenant.as_str(), scope.workspace.as_str(), object_type.name(), id.as_str()];
+    Ok(read(connection, from, parameters)?.pop())
+}
+
+fn by_unique_key(connection: &Connection, key: &UniqueKey) -> Read<Option<Object>> {
+    let from =
+        "WHERE o.tenant = ?1 AND o.workspace = ?2 AND o.object_type = ?3 AND o.unique_key = ?4";
+    let UniqueKey { scope, object_type, unique_key } = key;
+    let parameters = params![
+        scope.tenant.as_str(),
+        scope.workspace.as_str(),
+        object_type.name(),
+        unique_key.as_str()
+    ];
+    Ok(read(connection, from, parameters)?.pop())
+}
+
+fn due(connection: &Connection, now: Time, limit: usize) -> Read<Vec<Object>> {
+    let from =
+        "WHERE o.due <= ?1 ORDER BY o.due, o.tenant, o.workspace, o.object_type, o.id LIMIT ?2";
+    read(connection, from, params![now.millis(), as_limit(limit)])
+}
+
+fn as_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// The names of a key, as a statement compares them.
+fn names(key: &ObjectKey) -> [&str; 4] {
+    let ObjectKey { scope, object_type, id } = key;
+    [scope.tenant.as_str(), scope.workspace.as_str(), object_type.name(), id.as_str()]
+}
+
+/// A page of objects. Each wanted column is compared with a parameter, so that an index is used.
+pub(super) fn list(connection: &Connection, filter: &ObjectFilter) -> Read<Vec<Object>> {
+    let mut conditions = vec!["1".to_owned()];
+    let mut values: Vec<String> = Vec::new();
+    let mut compare = |column: &str, value: Option<&str>| {
+        if let Some(value) = value {
+            values.push(value.to_owned());
+            conditions.push(format!("o.{column} = ?{}", values.len()));
+        }
+    };
+    compare("tenant", filter.scope.as_ref().map(|scope| scope.tenant.as_str()));
+    compare("workspace", filter.scope.as_ref().map(|scope| scope.workspace.as_str()));
+    compare("object_type", filter.object_type.map(|it| it.name()));
+    compare("id", filter.id.as_ref().map(Name::as_str));
+    compare("status", filter.status.as_ref().map(Name::as_str));
+    compare("parent", filter.parent.as_ref().map(Name::as_str));
+    if filter.is_pending {
+        conditions.push("o.pending = 1".to_owned());
+    }
+    if let Some(after) = &filter.after {
+        values.extend(names(after).map(str::to_owned));
+        let [a, b, c, d] = [3, 2, 1, 0].map(|back| values.len() - back);
+        conditions.push(format!(
+            "(o.tenant, o.workspace, o.object_type, o.id) > (?{a}, ?{b}, ?{c}, ?{d})"
+        ));
+        // The same for one scope and type, so that the order of an index can be followed.
+        if filter.scope.is_some() && filter.object_type == Some(after.object_type) {
+            conditions.push(format!("o.id > ?{d}"));
+        }
+    }
+    let from = format!(
+        "WHERE {} ORDER BY o.tenant, o.workspace, o.object_type, o.id LIMIT {}",
+        conditions.join(" AND "),
+        as_limit(filter.limit)
+    );
+    let parameters: Vec<&dyn ToSql> = values.iter().map(|value| value as &dyn ToSql).collect();
+    read(connection, &from, &parameters)
+}
+
+pub(super) fn log(connection: &Connection, filter: &ObjectLogFilter) -> Read<Vec<ObjectChange>> {
+    let is_one = filter.key.is_some();
+    let sql = format!(
+        "SELECT {}, {} FROM object_log o
+         WHERE (o.tenant, o.workspace, o.object_type, o.id, o.revision) > (?1, ?2, ?3, ?4, ?5) AND {}
+         ORDER BY o.tenant, o.workspace, o.object_type, o.id, o.revision LIMIT ?6",
+        tables::OBJECT.join(", "),
+        tables::OBJECT_LOG,
+        if is_one {
+            "o.tenant = ?1 AND o.workspace = ?2 AND o.object_type = ?3 AND o.id = ?4"
+        } else {
+            "1"
+        },
+    );
+    let after = filter.after.as_ref();
+    let key = filter.key.as_ref().or(after.map(|(key, _)| key));
+    let [tenant, workspace, object_type, id] = key.map_or([""; 4], names);
+    let revision = after.map_or(0, |(_, revision)| *revision);
+    let parameters = params![tenant, workspace, object_type, id, revision, as_limit(filter.limit)];
+    let mut statement = connection.prepare_cached(&sql)?;
+    let changes =
+        statement.query_map(parameters, |row| tables::object_change(&mut Columns::of(row)))?;
+    changes.collect()
+}
+
+/// Deletes the objects of runs that are being forgotten, with their log. Call it while the runs are in `leaving`.
+pub(super) fn forget(connection: &Connection) -> Read<()> {
+    let roots = "SELECT i.id, n.tenant, n.workspace FROM leaving g JOIN inputs i ON i.row = g.row
+        JOIN lanes n ON n.lane = i.lane WHERE i.root IS NULL";
+    let mut statement = connection.prepare_cached(roots)?;
+    let runs = statement.query_map([], |row| {
+        let mut columns = Columns::of(row);
+        let id = TaskId::from_u128(u128::from_be_bytes(columns.take()?));
+        Ok((id.run_name(), columns.scope()?))
+    })?;
+    let runs: Vec<_> = runs.collect::<Read<_>>()?;
+    for sql in [
+        "DELETE FROM object_log WHERE tenant = ?1 AND workspace = ?2 AND (object_type, id) IN (
+            SELECT object_type, id FROM objects WHERE tenant = ?1 AND workspace = ?2 AND parent = ?3)",
+        "DELETE FROM objects WHERE tenant = ?1 AND workspace = ?2 AND parent = ?3",
+    ] {
+        let mut statement = connection.prepare_cached(sql)?;
+        for (run, scope) in &runs {
+            statement.execute(params![scope.tenant.as_str(), scope.workspace.as_str(), run])?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Objects: the current ones and their log, committed or of one batch.
+
+use std::collections::BTreeMap;
+
+use store::objects::{LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, UniqueKey};
+use verdict::{Object, ObjectKey, Time};
+
+/// A batch has its own changes in one of these, over the committed ones.
+#[derive(Clone, Default)]
+pub(super) struct Objects {
+    pub(super) current: BTreeMap<ObjectKey, Object>,
+    pub(super) log: BTreeMap<(ObjectKey, u32), ObjectChange>,
+}
+
+impl Objects {
+    pub(super) fn write(&mut self, change: ObjectChange) {
+        let key = change.after.key.clone();
+        self.current.insert(key.clone(), change.after.clone());
+        let entry = self.log.insert((key, change.after.revision), change);
+        assert!(entry.is_none(), "a revision is written once");
+    }
+
+    pub(super) fn absorb(&mut self, saved: Objects) {
+        self.current.extend(saved.current);
+        self.log.extend(saved.log);
+    }
+
+    pub(super) fn forget(&mut self, is_gone: impl Fn(&Object) -> bool) {
+        self.current.retain(|_, object| !is_gone(object));
+        self.log.retain(|_, change| !is_gone(&change.after));
+    }
+
+    pub(super) fn list(&self, filter: &ObjectFilter) -> Vec<Object> {
+        let wanted = self.current.values().filter(|object| filter.wants(object));
+        wanted.take(filter.limit).cloned().collect()
+    }
+
+    pub(super) fn read_log(&self, filter: &ObjectLogFilter) -> Vec<ObjectChange> {
+        let is_wanted = |(place, _): &(&(ObjectKey, u32), &ObjectChange)| {
+            filter.key.as_ref().is_none_or(|key| *key == place.0)
+                && filter.after.as_ref().is_none_or(|after| *place > after)
+        };
+        let wanted = self.log.iter().filter(is_wanted).map(|(_, change)| change.clone());
+        wanted.take(filter.limit).collect()
+    }
+}
+
+/// What a batch sees: its own changes before the committed ones.
+pub(super) struct Seen<'a> {
+    pub(super) committed: &'a Objects,
+    pub(super) mine: &'a Objects,
+}
+
+impl Seen<'_> {
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Object> {
+        self.mine.current.get(key).or_else(|| self.committed.current.get(key))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Object> {
+        let is_old = |object: &&Object| !self.mine.current.contains_key(&object.key);
+        self.committed.current.values().filter(is_old).chain(self.mine.current.values())
+    }
+
+    pub(super) fn unique(&self, key: &UniqueKey) -> Option<&Object> {
+        self.all().find(|object| {
+            object.key.scope == key.scope
+                && object.key.object_type == key.object_type
+                && object.unique_key.as_ref() == Some(&key.unique_key)
+        })
+    }
+
+    pub(super) fn due(&self, now: Time) -> Vec<Object> {
+        let is_due = |object: &&Object| object.due.is_some_and(|due| due.has_come(now));
+        let mut due: Vec<Object> = self.all().filter(is_due).cloned().collect();
+        due.sort_by(|a, b| (a.due, &a.key).cmp(&(b.due, &b.key)));
+        due
+    }
+}
+
+pub(super) fn loaded(object: Option<Object>, is_locked: bool) -> LoadedObject {
+    match object {
+        None => LoadedObject::Absent,
+        Some(_) if is_locked => LoadedObject::Locked,
+        Some(object) => LoadedObject::Object(object),
+    }
+}
