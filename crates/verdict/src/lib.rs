@@ -21,6 +21,7 @@ pub mod decide;
 pub mod done;
 pub mod event;
 pub mod explain;
+pub mod flow;
 pub mod id;
 pub mod object;
 pub mod plan;

@@ -11,6 +11,7 @@ mod divergence;
 mod explain;
 mod extend;
 mod family;
+mod flow;
 mod grant;
 mod hand_backs;
 mod heartbeat;
