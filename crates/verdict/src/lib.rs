@@ -19,6 +19,7 @@ pub mod attempt;
 pub mod bounds;
 pub mod decide;
 pub mod done;
+pub mod effect;
 pub mod event;
 pub mod explain;
 pub mod flow;

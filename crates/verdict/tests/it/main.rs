@@ -8,6 +8,8 @@ mod cancel;
 mod checkpoints;
 mod children;
 mod divergence;
+mod effect_properties;
+mod effects;
 mod explain;
 mod extend;
 mod family;
