@@ -125,6 +125,7 @@ fn has_detached_child(request: &Request) -> bool {
         RunRequest::Signal(_)
         | RunRequest::Message(_)
         | RunRequest::Resume
+        | RunRequest::Decide(_)
         | RunRequest::Plan(_) => false,
     }
 }

@@ -154,6 +154,9 @@ fn tell_of_run(decision: &mut Decision, event: &RunEvent, found: &StoredTask) {
         | RunEvent::ChildrenCancelled { .. }
         | RunEvent::Hastened
         | RunEvent::Resumed
+        | RunEvent::ApprovalOpened(_)
+        | RunEvent::ApprovalVoted { .. }
+        | RunEvent::ApprovalClosed { .. }
         | RunEvent::Plan(_) => {}
     }
 }
@@ -178,6 +181,7 @@ fn cause(request: &Request) -> Cause {
             RunRequest::Signal(_) => Cause::Signal,
             RunRequest::Message(_) => Cause::Message,
             RunRequest::Resume => Cause::Resume,
+            RunRequest::Decide(_) => unreachable!("no client here decides approvals"),
             RunRequest::Plan(_) => unreachable!("no client here submits plans"),
         },
     }

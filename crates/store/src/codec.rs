@@ -7,6 +7,7 @@
 //! request. The most common entries are packed instead ([`inline_history`]), and so are policies
 //! ([`packed_policy`]).
 
+mod approval_forms;
 pub(crate) mod delta;
 mod forms;
 pub mod inline_history;
@@ -25,12 +26,14 @@ use serde::{Deserialize, Serialize};
 use verdict::run::{Awaited, Body, Recorded, RunState, Waiting};
 use verdict::{CancelRequest, Event, Fault, Policy, Progress, Request};
 
+use self::approval_forms::ApprovalBodyForm;
 use self::forms::{
     CancelRequestForm, EventForm, FaultForm, PolicyForm, ProgressForm, RenewalsForm, RequestForm,
     ResourcesForm,
 };
 use self::run_forms::{AwaitedForm, BodyForm, RecordedForm, RunStateForm, WaitingForm};
 use self::spec_form::SpecForm;
+use crate::objects::ApprovalBody;
 use crate::row::{Renewals, Resources, Spec};
 
 /// A stored text that this codec does not write.
@@ -81,6 +84,7 @@ stored!(Waiting, "WaitingForm", "wait");
 stored!(Recorded, "RecordedForm", "checkpoint");
 stored!(Body, "BodyForm", "message");
 stored!(Spec, "SpecForm", "specification");
+stored!(ApprovalBody, "ApprovalBodyForm", "approval");
 
 /// The items of a wait.
 impl Stored for Vec<Awaited> {

@@ -8,7 +8,10 @@
 //!   the change becomes an entry of the log;
 //! - read them beside the writers, page by page: [`crate::Browse::objects`], [`crate::Browse::object_log`].
 
-use verdict::{Name, Object, ObjectKey, ObjectType, Scope, Time};
+use verdict::approval::{Approval, ApprovalChange, Outcome};
+use verdict::{Name, Object, ObjectKey, ObjectType, Scope, TaskId, Time};
+
+use crate::codec::Stored;
 
 /// One change of an object, and the entry of its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,4 +94,52 @@ pub struct ObjectLogFilter {
     pub key: Option<ObjectKey>,
     pub after: Option<(ObjectKey, u32)>,
     pub limit: usize,
+}
+
+/// The body of an object of type approval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovalBody {
+    pub task: TaskId,
+    pub run: TaskId,
+    pub approval: Approval,
+    pub outcome: Option<Outcome>,
+}
+
+/// The status of an approval that is open.
+pub const APPROVAL_PENDING: &str = "pending";
+
+/// The status of one that is closed.
+pub const APPROVAL_CLOSED: &str = "closed";
+
+impl ApprovalBody {
+    /// `None` for an object of another type, or one that cannot be read.
+    pub fn of(object: &Object) -> Option<Self> {
+        let is_it = object.key.object_type == ObjectType::Approval;
+        is_it.then(|| Self::read(object.body.as_str()).ok()).flatten()
+    }
+}
+
+/// The index of an approval after a decision about its task. Its expiry wakes the task, so the object is never due.
+pub fn approval_change(
+    scope: &Scope,
+    task: TaskId,
+    run: TaskId,
+    change: ApprovalChange,
+    at: Time,
+) -> ObjectChange {
+    let ApprovalChange { approval, outcome, revision, by } = change;
+    let (object_type, id) = (ObjectType::Approval, approval.id(task));
+    let status = if outcome.is_some() { APPROVAL_CLOSED } else { APPROVAL_PENDING };
+    let body = ApprovalBody { task, run, approval, outcome };
+    let after = Object {
+        key: ObjectKey { scope: scope.clone(), object_type, id },
+        revision,
+        status: status.into(),
+        due: None,
+        unique_key: None,
+        parent: Some(run.run_name().into()),
+        is_pending: outcome.is_none(),
+        body: body.write().into(),
+    };
+    ObjectChange { after, at, by }
 }

@@ -121,7 +121,10 @@ fn run_request(request: &RunRequest) -> usize {
             steps + call.children.len() * PART_BYTES
         }
         RunRequest::Signal(call) => json(call.payload.as_ref()),
-        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Plan(_) => PART_BYTES,
+        RunRequest::Message(_)
+        | RunRequest::Resume
+        | RunRequest::Decide(_)
+        | RunRequest::Plan(_) => PART_BYTES,
     }
 }
 
@@ -131,7 +134,12 @@ fn run_event(event: &RunEvent) -> usize {
         RunEvent::SignalReceived(signal) => json(signal.payload.as_ref()),
         RunEvent::Closing(closing, _) => end(closing),
         RunEvent::ChildrenCancelled { children, .. } => children.len() * ITEM_BYTES,
-        RunEvent::ChildSpawned(_) | RunEvent::Spawned { .. } | RunEvent::Plan(_) => PART_BYTES,
+        RunEvent::ChildSpawned(_)
+        | RunEvent::Spawned { .. }
+        | RunEvent::ApprovalOpened(_)
+        | RunEvent::ApprovalVoted { .. }
+        | RunEvent::Plan(_) => PART_BYTES,
+        RunEvent::ApprovalClosed { .. } => 0,
         RunEvent::WaitAdvanced { .. } | RunEvent::Hastened | RunEvent::Resumed => 0,
     }
 }

@@ -3,6 +3,7 @@
 //! Each request has its own file. The checks that all calls under a lease share are in [`caller`],
 //! in the order that the contract gives. What an end means for a task with stages is decided after all of them, in [`stages`].
 
+mod approvals;
 mod call_items;
 pub mod caller;
 pub mod cancel;
@@ -23,6 +24,8 @@ mod steps;
 pub mod submit;
 pub mod sweep;
 mod waiting;
+
+pub(crate) use waiting::open_wait;
 
 use crate::request::Request;
 use crate::time::Moment;

@@ -4,6 +4,7 @@
 //! event into a new state. So the events suffice to rebuild every task, which is what `tenure
 //! verify` does.
 
+use crate::approval::Approval;
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::bounds::next;
 use crate::done::{Done, End, Reason};
@@ -215,7 +216,24 @@ impl Subject {
                 task.entries = next(task.entries);
             }
         }
-        events.iter().fold(subject, |subject, event| subject.apply(event, now))
+        events.iter().fold(subject, |subject, event| subject.apply(event, now)).disarmed()
+    }
+
+    /// Without approvals that the task no longer waits for.
+    fn disarmed(mut self) -> Subject {
+        match &mut self {
+            Subject::Live(task) if has_approvals(task) => {
+                let armed = |approval: &Approval| approval.is_armed(task);
+                let kept: Vec<Approval> =
+                    open_approvals(task).iter().filter(|it| armed(it)).cloned().collect();
+                if let Some(run) = &mut task.run {
+                    run.approvals.open = kept;
+                }
+            }
+            Subject::Done(Done { run: Some(run), .. }) => run.approvals.open.clear(),
+            Subject::Live(_) | Subject::Done(_) | Subject::Absent => {}
+        }
+        self
     }
 
     fn apply(self, event: &Event, now: Time) -> Subject {
@@ -226,6 +244,14 @@ impl Subject {
             (subject, event) => unreachable!("{} on {:?}", event.name(), subject.state()),
         }
     }
+}
+
+fn open_approvals(task: &Task) -> &[Approval] {
+    task.run.as_ref().map_or(&[], |run| &run.approvals.open)
+}
+
+fn has_approvals(task: &Task) -> bool {
+    !open_approvals(task).is_empty()
 }
 
 fn create(submitted: &Submitted, now: Time) -> Task {

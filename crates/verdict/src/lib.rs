@@ -15,6 +15,7 @@
 
 pub mod allowance;
 pub mod apply;
+pub mod approval;
 pub mod attempt;
 pub mod bounds;
 pub mod decide;

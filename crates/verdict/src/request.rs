@@ -38,6 +38,7 @@ impl Request {
                 RunRequest::Signal(_)
                 | RunRequest::Message(_)
                 | RunRequest::Resume
+                | RunRequest::Decide(_)
                 | RunRequest::Plan(_) => None,
             },
             Request::Submit(_)

@@ -176,7 +176,8 @@ impl Task {
     /// swept.
     pub fn wakes_at(&self) -> Option<Time> {
         let spent = self.claimable_at().filter(|_| bounds::is_spent(self));
-        [self.wakes_by_phase(), spent].into_iter().flatten().min()
+        let expiry = self.run.as_ref().and_then(|run| run.approvals.next_expiry());
+        [self.wakes_by_phase(), spent, expiry].into_iter().flatten().min()
     }
 
     fn wakes_by_phase(&self) -> Option<Time> {

@@ -86,6 +86,7 @@ fn checkpoint_call(request: &Request) -> Option<&CheckpointCall> {
         RunRequest::Signal(_)
         | RunRequest::Message(_)
         | RunRequest::Resume
+        | RunRequest::Decide(_)
         | RunRequest::Plan(_) => None,
     }
 }

@@ -173,6 +173,7 @@ fn wait_call(wait: WaitFor) -> WaitCall {
         digest,
         mode,
         items: items.into_iter().map(awaited).collect(),
+        approvals: Vec::new(),
         max: max_ms.map(Span::from_millis),
     }
 }

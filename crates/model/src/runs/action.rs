@@ -136,7 +136,14 @@ fn on(key: &str, event: AwaitedEvent) -> Awaited {
 }
 
 fn wait(key: &str, mode: WaitMode, items: Vec<Awaited>) -> WaitCall {
-    WaitCall { key: key.into(), digest: digest(4), mode, items: items.into(), max: None }
+    WaitCall {
+        key: key.into(),
+        digest: digest(4),
+        mode,
+        items: items.into(),
+        approvals: Vec::new(),
+        max: None,
+    }
 }
 
 /// The signal with this idempotency key.

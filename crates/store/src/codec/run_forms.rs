@@ -3,6 +3,7 @@
 //! As in [`super::forms`], members that are absent or zero are left out: most are.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use verdict::approval::{Approval, ApprovalCall, Approvals, DecideCall, Vote};
 use verdict::event::Submitted;
 use verdict::plan::{PlanEvent, PlanMessage, PlanRequest, PlanState};
 use verdict::request::{Caller, Cancel, CancelMode, Outcome, Submit};
@@ -14,6 +15,10 @@ use verdict::run::{
 };
 use verdict::{Digest, End, Fault, Json, Name, Span, State, TaskId, Text, Time};
 
+use super::approval_forms::{
+    ApprovalsForm, DecideCallForm, OutcomeForm as ApprovalOutcomeForm, approval_calls,
+    boxed_approval, boxed_vote,
+};
 use super::forms::{
     CallerForm, CancelForm, CancelModeForm, EndForm, FaultForm, OutcomeForm, SubmitForm,
     boxed_submitted,
@@ -31,6 +36,7 @@ pub(super) enum RunRequestForm {
     Signal(#[serde(with = "SignalCallForm")] SignalCall),
     Message(#[serde(with = "MessageForm")] Message),
     Resume,
+    Decide(#[serde(with = "DecideCallForm")] DecideCall),
     /// No store keeps plans yet, and no route submits one: writing it is an error.
     #[serde(skip)]
     Plan(PlanRequest),
@@ -137,6 +143,8 @@ struct WaitCallForm {
     mode: WaitMode,
     #[serde(with = "items")]
     items: Items,
+    #[serde(with = "approval_calls", default, skip_serializing_if = "Vec::is_empty")]
+    approvals: Vec<ApprovalCall>,
     #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     max: Option<Span>,
 }
@@ -280,6 +288,17 @@ pub(super) enum RunEventForm {
     },
     Hastened,
     Resumed,
+    ApprovalOpened(#[serde(with = "boxed_approval")] Box<Approval>),
+    ApprovalVoted {
+        number: u32,
+        #[serde(with = "boxed_vote")]
+        vote: Box<Vote>,
+    },
+    ApprovalClosed {
+        number: u32,
+        #[serde(with = "ApprovalOutcomeForm")]
+        outcome: verdict::approval::Outcome,
+    },
     /// No store keeps plans yet, and no route submits one: writing it is an error.
     #[serde(skip)]
     Plan(Box<PlanEvent>),
@@ -441,6 +460,8 @@ pub(super) struct RunStateForm {
     forgiven: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     suspensions: u32,
+    #[serde(with = "ApprovalsForm", default, skip_serializing_if = "is_zero")]
+    approvals: Approvals,
     #[serde(with = "no_plan", default, skip_serializing_if = "Option::is_none")]
     plan: Option<Box<PlanState>>,
 }
@@ -496,6 +517,8 @@ macro_rules! list {
         }
     };
 }
+
+pub(super) use list;
 
 list!(steps, Vec<StepCall>, StepCall, "StepCallForm");
 list!(children, Vec<ChildCall>, ChildCall, "ChildCallForm");

@@ -45,7 +45,10 @@ impl<'a> PackedRun<'a> {
         match &**request {
             RunRequest::Checkpoint(call) => Self::of_call(task, call, events),
             RunRequest::Message(message) => Self::of_message(task, message, events),
-            RunRequest::Signal(_) | RunRequest::Resume | RunRequest::Plan(_) => None,
+            RunRequest::Signal(_)
+            | RunRequest::Resume
+            | RunRequest::Decide(_)
+            | RunRequest::Plan(_) => None,
         }
     }
 

@@ -19,7 +19,10 @@ pub(super) fn has_long_request(request: &RunRequest) -> bool {
             call.steps.iter().any(|it| has_long_step(&it.step)) || has_long_then(&call.then)
         }
         RunRequest::Signal(call) => is_long(call.payload.as_ref()),
-        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Plan(_) => false,
+        RunRequest::Message(_)
+        | RunRequest::Resume
+        | RunRequest::Decide(_)
+        | RunRequest::Plan(_) => false,
     }
 }
 
@@ -57,7 +60,10 @@ pub(super) fn digest_request(request: &mut RunRequest) {
             }
         }
         RunRequest::Signal(call) => digest_long_json(&mut call.payload),
-        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Plan(_) => {}
+        RunRequest::Message(_)
+        | RunRequest::Resume
+        | RunRequest::Decide(_)
+        | RunRequest::Plan(_) => {}
     }
 }
 
@@ -131,7 +137,10 @@ pub(super) fn restore_request(
         RunRequest::Signal(call) => {
             restore_if_same(&mut call.payload, payload_of(events), json_digest);
         }
-        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Plan(_) => {}
+        RunRequest::Message(_)
+        | RunRequest::Resume
+        | RunRequest::Decide(_)
+        | RunRequest::Plan(_) => {}
     }
 }
 

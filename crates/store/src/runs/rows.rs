@@ -93,6 +93,9 @@ impl<'a> RunRows<'a> {
             | RunEvent::ChildrenCancelled { .. }
             | RunEvent::Hastened
             | RunEvent::Resumed
+            | RunEvent::ApprovalOpened(_)
+            | RunEvent::ApprovalVoted { .. }
+            | RunEvent::ApprovalClosed { .. }
             | RunEvent::Plan(_) => {}
         }
     }

@@ -104,7 +104,12 @@ impl RunCheck {
             // The codec refuses to read plans, so no history has one.
             RunEvent::Plan(_) => false,
             RunEvent::Checkpointed(checkpoint) => self.fits_checkpoint(task, checkpoint),
-            RunEvent::ChildSpawned(_) | RunEvent::SignalReceived(_) => true,
+            RunEvent::ChildSpawned(_)
+            | RunEvent::SignalReceived(_)
+            | RunEvent::ApprovalOpened(_) => true,
+            RunEvent::ApprovalVoted { number, .. } | RunEvent::ApprovalClosed { number, .. } => {
+                task.run.as_ref().is_some_and(|run| run.approvals.find(*number).is_some())
+            }
             RunEvent::WaitAdvanced { .. } => is_waiting(task, |it| matches!(it, Waiting::For(_))),
             RunEvent::Closing(end, _) => end.state.is_terminal(),
             RunEvent::ChildrenCancelled { .. } | RunEvent::Hastened => task.closing().is_some(),

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use super::run::event;
 use super::waiting::{self, Recording};
 use crate::allowance::Quota;
+use crate::approval::OPEN_MAX;
 use crate::event::Event;
 use crate::id::{Digest, Name, TaskId};
 use crate::request::Submit;
@@ -210,6 +211,9 @@ impl<'a> Items<'a> {
     fn check_wait(&self, wait: &WaitCall) -> Result<(), RunRefusal> {
         if wait.items.is_empty() {
             return Err(RunRefusal::EmptyWait { key: wait.key.clone() });
+        }
+        if wait.approvals.len() > OPEN_MAX {
+            return Err(RunRefusal::TooManyApprovals { max: OPEN_MAX as u64 });
         }
         let is_known = |key: &Name| {
             matches!(self.meanings.get(key), Some(Meaning::Child { is_detached: false, .. }))

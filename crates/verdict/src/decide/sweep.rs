@@ -3,7 +3,7 @@
 //! A sweep is a request like any other: it judges the task as it is now, not as it was when it was
 //! selected. A late or repeated sweep therefore does nothing.
 
-use super::{cancel, report, steps, waiting};
+use super::{approvals, cancel, report, steps, waiting};
 use crate::attempt::AttemptOutcome;
 use crate::bounds;
 use crate::done::{Category, End, Fault, Reason};
@@ -21,6 +21,9 @@ use crate::verdict::{Answer, ReadSet, Verdict};
 pub struct Sweeper(());
 
 pub(super) fn decide(read_set: ReadSet<'_>, at: Moment) -> Verdict {
+    if let Some(events) = approvals::expire(read_set, at) {
+        return approvals::swept(events);
+    }
     let event = read_set.subject.live().and_then(|task| match &task.phase {
         Phase::Queued { .. } | Phase::Retry { .. } => sweep_waiting(task, at),
         Phase::Running(lease) => sweep_running(task, lease, at),

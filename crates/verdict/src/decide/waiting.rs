@@ -13,7 +13,7 @@ use crate::time::Time;
 use crate::verdict::ReadSet;
 
 /// The wait of a suspended task.
-pub(super) fn open_wait(task: &Task) -> Option<&Wait> {
+pub(crate) fn open_wait(task: &Task) -> Option<&Wait> {
     match &task.phase {
         Phase::Waiting(waiting) => match &**waiting {
             Waiting::For(wait) => Some(wait),

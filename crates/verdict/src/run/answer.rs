@@ -1,5 +1,6 @@
 //! The answers to requests about durable runs.
 
+use crate::approval::{Outcome, VoteRefusal};
 use crate::id::{Name, TaskId};
 use crate::plan::{PlanAnswer, PlanRefusal};
 use crate::task::State;
@@ -19,6 +20,10 @@ pub enum RunAnswer {
     /// The task may be leased again.
     Resumed {
         state: State,
+    },
+    /// The vote is recorded. `None` while more of them are needed.
+    Voted {
+        outcome: Option<Outcome>,
     },
     /// The answer to a request about a plan.
     Plan(PlanAnswer),
@@ -67,6 +72,10 @@ pub enum RunRefusal {
     MessageEarly,
     /// The rules in force do not know durable runs: a coordinator of an earlier version is running.
     Unsupported,
+    /// A decision of an approval.
+    Approval(VoteRefusal),
+    /// The wait asks for more approvals than one task may have open.
+    TooManyApprovals { max: u64 },
     /// A request about a plan.
     Plan(PlanRefusal),
 }
@@ -85,6 +94,8 @@ impl RunRefusal {
             RunRefusal::NotDiverged { .. } => "not_diverged",
             RunRefusal::MessageEarly => "message_early",
             RunRefusal::Unsupported => "runs_unsupported",
+            RunRefusal::Approval(refusal) => refusal.name(),
+            RunRefusal::TooManyApprovals { .. } => "call_too_long",
             RunRefusal::Plan(refusal) => refusal.name(),
         }
     }

@@ -1,5 +1,6 @@
 //! What happens to a durable run, besides what happens to every task.
 
+use crate::approval::{Approval, Outcome, Vote};
 use crate::done::End;
 use crate::event::Submitted;
 use crate::plan::PlanEvent;
@@ -39,6 +40,16 @@ pub enum RunEvent {
     Hastened,
     /// An operator lets a diverged task continue.
     Resumed,
+    ApprovalOpened(Box<Approval>),
+    ApprovalVoted {
+        number: u32,
+        vote: Box<Vote>,
+    },
+    /// It was decided, or its time is over. A signal follows.
+    ApprovalClosed {
+        number: u32,
+        outcome: Outcome,
+    },
     /// About a plan.
     Plan(Box<PlanEvent>),
 }
@@ -55,6 +66,9 @@ impl RunEvent {
             RunEvent::ChildrenCancelled { .. } => "children_cancelled",
             RunEvent::Hastened => "hastened",
             RunEvent::Resumed => "resumed",
+            RunEvent::ApprovalOpened(_) => "approval_opened",
+            RunEvent::ApprovalVoted { .. } => "approval_voted",
+            RunEvent::ApprovalClosed { .. } => "approval_closed",
             RunEvent::Plan(event) => event.name(),
         }
     }

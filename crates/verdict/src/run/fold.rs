@@ -36,6 +36,9 @@ pub(crate) fn change(task: &mut Task, event: &RunEvent, now: Time) {
             let closing = closing_of(task);
             *closing = Closing::begin(closing.end.clone(), CancelMode::Immediate, now);
         }
+        RunEvent::ApprovalOpened(approval) => run_of(task).approvals.note_opened(approval),
+        RunEvent::ApprovalVoted { number, vote } => run_of(task).approvals.note_vote(*number, vote),
+        RunEvent::ApprovalClosed { number, .. } => run_of(task).approvals.note_closed(*number),
         RunEvent::Plan(event) => plan::fold::change(task, event, now),
         RunEvent::Resumed => task.phase = Phase::Waiting(Box::new(Waiting::Ready { due: now })),
     }

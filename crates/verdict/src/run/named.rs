@@ -85,7 +85,7 @@ fn signals_of(request: &RunRequest) -> SignalNeed {
         RunRequest::Checkpoint(call) if call.wait().is_some() => SignalNeed::Always,
         RunRequest::Signal(_) => SignalNeed::Always,
         RunRequest::Message(Message { body: Body::Signal(_), .. }) => SignalNeed::Always,
-        RunRequest::Message(_) => SignalNeed::IfWaiting,
+        RunRequest::Message(_) | RunRequest::Decide(_) => SignalNeed::IfWaiting,
         RunRequest::Checkpoint(_) | RunRequest::Resume | RunRequest::Plan(_) => SignalNeed::Never,
     }
 }
@@ -97,6 +97,7 @@ fn signal_key(request: &RunRequest) -> Option<Name> {
         RunRequest::Checkpoint(_)
         | RunRequest::Message(_)
         | RunRequest::Resume
+        | RunRequest::Decide(_)
         | RunRequest::Plan(_) => None,
     }
 }

@@ -58,6 +58,9 @@ impl Records {
             | RunEvent::Closing(..)
             | RunEvent::ChildrenCancelled { .. }
             | RunEvent::Hastened
+            | RunEvent::ApprovalOpened(_)
+            | RunEvent::ApprovalVoted { .. }
+            | RunEvent::ApprovalClosed { .. }
             | RunEvent::Resumed => {}
         }
     }

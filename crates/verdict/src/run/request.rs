@@ -1,5 +1,6 @@
 //! The requests about durable runs.
 
+use crate::approval::{ApprovalCall, DecideCall};
 use crate::id::{Digest, Json, Name};
 use crate::plan::PlanRequest;
 use crate::request::{Caller, Outcome, Submit};
@@ -20,6 +21,8 @@ pub enum RunRequest {
     Message(Message),
     /// An operator lets a diverged task continue.
     Resume,
+    /// A caller decides an approval.
+    Decide(DecideCall),
     /// About a plan.
     Plan(PlanRequest),
 }
@@ -73,6 +76,8 @@ pub struct WaitCall {
     pub digest: Digest,
     pub mode: WaitMode,
     pub items: Items,
+    /// Approvals to open: each has an item that waits for its signal ([`crate::approval::signal_name`]).
+    pub approvals: Vec<ApprovalCall>,
     /// How long to wait at most; [`super::limits::WAIT_DEFAULT`] without it.
     pub max: Option<Span>,
 }
@@ -86,6 +91,7 @@ impl RunRequest {
             RunRequest::Signal(_)
             | RunRequest::Message(_)
             | RunRequest::Resume
+            | RunRequest::Decide(_)
             | RunRequest::Plan(_) => Vec::new(),
         }
     }

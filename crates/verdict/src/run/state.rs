@@ -1,5 +1,6 @@
 //! What a task of a durable run has in its own row: its lineage and what it counts. Everything else is loaded by key.
 
+use crate::approval::Approvals;
 use crate::bounds::next;
 use crate::plan::PlanState;
 
@@ -28,6 +29,8 @@ pub struct RunState {
     pub forgiven: u32,
     /// Attempts that ended because the task waited, or because its stage ended. They count towards no limit.
     pub suspensions: u32,
+    /// Approvals that the task waits for.
+    pub approvals: Approvals,
     /// The plan that the task has or belongs to.
     pub plan: Option<Box<PlanState>>,
 }

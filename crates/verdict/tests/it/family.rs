@@ -256,8 +256,14 @@ impl Call {
         };
         let items: Vec<Awaited> = items.iter().map(item).collect();
         let digest = digest_of(&(mode, &items));
-        self.then =
-            Some(Then::Wait(WaitCall { key: key.into(), digest, mode, items: items.into(), max }));
+        self.then = Some(Then::Wait(WaitCall {
+            key: key.into(),
+            digest,
+            mode,
+            items: items.into(),
+            approvals: Vec::new(),
+            max,
+        }));
         self
     }
 

@@ -2,6 +2,7 @@
 //! together.
 
 mod allowance;
+mod approvals;
 mod backoff;
 mod bounds;
 mod cancel;

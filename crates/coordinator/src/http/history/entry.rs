@@ -125,8 +125,26 @@ fn durable(event: &RunEvent) -> Value {
         RunEvent::ChildrenCancelled { children, mode: _, has_more } => {
             json!({ "cancelled": children.len(), "hasMore": has_more })
         }
+        RunEvent::ApprovalOpened(approval) => json!({
+            "approval": approval.number,
+            "key": approval.key.as_str(),
+            "expiresAt": approval.expires_at.map(time),
+        }),
+        RunEvent::ApprovalVoted { number, vote } => json!({
+            "approval": number,
+            "by": vote.key.as_str(),
+            "decision": vote.decision.name(),
+            "comment": comment(vote.comment.as_ref()),
+        }),
+        RunEvent::ApprovalClosed { number, outcome } => {
+            json!({ "approval": number, "outcome": outcome.name() })
+        }
         RunEvent::Hastened | RunEvent::Resumed | RunEvent::Plan(_) => json!({}),
     }
+}
+
+fn comment(comment: Option<&verdict::Json>) -> Value {
+    comment.and_then(|json| serde_json::from_str(json.as_str()).ok()).unwrap_or(Value::Null)
 }
 
 fn checkpointed(checkpoint: &Checkpoint) -> Value {

@@ -161,6 +161,7 @@ fn fan_out(caller: Caller) -> Request {
         digest: Digest::of(&[b"all of them"]),
         mode: WaitMode::All,
         items: (0..CHILDREN).map(item).collect(),
+        approvals: Vec::new(),
         max: None,
     };
     Request::Run(Box::new(RunRequest::Checkpoint(CheckpointCall {

@@ -3,6 +3,9 @@
 use store::codec::Stored;
 use store::codec::inline_history::InlineHistory;
 use store::{Entry, Resources, Spec};
+use verdict::approval::{
+    self, Approval, ApprovalCall, Approvals, DecideCall, Decision, Terms, Vote,
+};
 use verdict::event::Submitted;
 use verdict::request::{Caller, Cancel, CancelMode, Outcome, Submit};
 use verdict::run::{
@@ -94,11 +97,13 @@ fn divergence() -> Divergence {
 fn calls() -> Vec<CheckpointCall> {
     let (key, digest) = ("wait".into(), digest("wait"));
     let max = Some(Span::from_secs(5));
-    let wait = WaitCall { key, digest, mode: WaitMode::Any, items: items().into(), max };
+    let approvals =
+        vec![ApprovalCall { item: "i".into(), terms: terms(), asked_by: Some("k".into()) }];
+    let wait = WaitCall { key, digest, mode: WaitMode::Any, items: items().into(), approvals, max };
     let claims = Some(Json::from("{}"));
     let thens = [
         Then::Continue,
-        Then::Wait(WaitCall { mode: WaitMode::All, max: None, ..wait.clone() }),
+        Then::Wait(WaitCall { mode: WaitMode::All, max: None, approvals: vec![], ..wait.clone() }),
         Then::Wait(wait),
         Then::Diverged(divergence()),
         Then::Report { outcome: Outcome::Failed(fault()), claims },
@@ -139,6 +144,14 @@ fn requests() -> Vec<RunRequest> {
         RunRequest::Signal(signal_call(None, None)),
         RunRequest::Signal(signal_call(Some("key"), Some("{\"a\":1}"))),
         RunRequest::Resume,
+        RunRequest::Decide(DecideCall {
+            number: 2,
+            key: "k".into(),
+            roles: vec!["approver".into()],
+            decision: Decision::Rejected,
+            digest: Some(Digest::of(&[b"seen"])),
+            comment: Some("\"no\"".into()),
+        }),
     ]);
     all.extend(bodies().into_iter().map(message));
     all
@@ -208,8 +221,39 @@ fn events() -> Vec<RunEvent> {
         RunEvent::ChildrenCancelled { children, mode, has_more: true },
         RunEvent::Hastened,
         RunEvent::Resumed,
+        RunEvent::ApprovalOpened(Box::new(approval())),
+        RunEvent::ApprovalVoted { number: 1, vote: Box::new(approval().votes[0].clone()) },
+        RunEvent::ApprovalClosed { number: 1, outcome: approval::Outcome::Withdrawn },
     ]);
     all
+}
+
+fn terms() -> Terms {
+    Terms {
+        roles: vec!["approver".into()],
+        keys: vec!["k1".into(), "k2".into()],
+        quorum: 2,
+        expires_at: Some(Time::from_millis(7)),
+        expires_in: Some(Span::from_millis(8)),
+        default: Some(Decision::Approved),
+        subject: Some("ship it".into()),
+        digest: Some(Digest::of(&[b"it"])),
+    }
+}
+
+fn approval() -> Approval {
+    let comment = Some("\"fine\"".into());
+    let (decision, at) = (Decision::Approved, Time::from_millis(9));
+    Approval {
+        number: 1,
+        key: "ship#1".into(),
+        wait: Some("w".into()),
+        terms: terms(),
+        expires_at: Some(Time::from_millis(7)),
+        asked_by: Some("k9".into()),
+        opened_at: Time::from_millis(5),
+        votes: vec![Vote { key: "k1".into(), decision, comment, at }],
+    }
 }
 
 fn state() -> RunState {
@@ -225,6 +269,7 @@ fn state() -> RunState {
         spend: Spend { cost_micros: 9, tokens: u64::MAX, tool_calls: 10 },
         forgiven: 11,
         suspensions: 12,
+        approvals: Approvals { opened: 3, open: vec![approval()] },
         plan: None,
     }
 }

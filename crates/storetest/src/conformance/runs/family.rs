@@ -319,7 +319,7 @@ pub fn wait(key: &str, mode: WaitMode, items: Vec<AwaitedEvent>) -> Then {
     };
     let items: Items = items.into_iter().enumerate().map(named).collect();
     let digest = Digest::of(&[key.as_bytes()]);
-    Then::Wait(WaitCall { key: key.into(), digest, mode, items, max: None })
+    Then::Wait(WaitCall { key: key.into(), digest, mode, items, approvals: Vec::new(), max: None })
 }
 
 pub fn signal(name: &str, key: Option<&str>, payload: &str) -> RunRequest {

@@ -1,0 +1,171 @@
+//! Approvals: who may decide, how many must agree, and what closes one.
+
+use verdict::approval::{
+    Approval, ApprovalCall, DecideCall, Decision, Outcome, Terms, VoteRefusal, approval_id,
+    changes, parse_approval_id, signal_name,
+};
+use verdict::request::CancelMode;
+use verdict::run::{Awaited, AwaitedEvent, RunAnswer, RunRequest, Then, WaitCall, WaitMode};
+use verdict::{Answer, Digest, Refusal, Request, Rules, RunRefusal, Span, State, TaskId, Time};
+
+use crate::family::{Call, Family, ROOT, run};
+
+const KEY: &str = "ship#1";
+
+fn terms() -> Terms {
+    Terms {
+        roles: vec![],
+        keys: vec![],
+        quorum: 1,
+        expires_at: None,
+        expires_in: None,
+        default: None,
+        subject: Some("ship it".into()),
+        digest: Some(Digest::of(&[b"what"])),
+    }
+}
+
+fn wait_for(terms: Terms) -> Then {
+    let approvals = vec![ApprovalCall { item: KEY.into(), terms, asked_by: Some("worker".into()) }];
+    let event = AwaitedEvent::Signal(signal_name(&KEY.into()));
+    let items = vec![Awaited { key: KEY.into(), event }].into();
+    let digest = Digest::of(&[b"wait"]);
+    let (mode, max) = (WaitMode::All, None);
+    Then::Wait(WaitCall { key: "w#1".into(), digest, mode, items, approvals, max })
+}
+
+fn decide(key: &str, decision: Decision) -> DecideCall {
+    let roles = vec!["approver".into()];
+    let digest = terms().digest;
+    DecideCall { number: 1, key: key.into(), roles, decision, digest, comment: None }
+}
+
+fn ask(call: DecideCall) -> Request {
+    run(RunRequest::Decide(call))
+}
+
+/// A run that waits for an approval.
+fn waiting(terms: Terms) -> Family {
+    let (mut family, caller) = Family::running();
+    family.checkpoint(&caller, Call::default().then(wait_for(terms)));
+    assert_eq!(family.state(ROOT), Some(State::Waiting));
+    family
+}
+
+fn refusal(answer: Answer) -> VoteRefusal {
+    match answer {
+        Answer::Refused(Refusal::Run(RunRefusal::Approval(refusal))) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn outcome(answer: Answer) -> Option<Outcome> {
+    match answer {
+        Answer::Run(answer) => match *answer {
+            RunAnswer::Voted { outcome } => outcome,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn one_word_closes_an_approval_and_wakes_its_task() {
+    let mut family = waiting(terms());
+    let said = family.ask(ROOT, ask(decide("ann", Decision::Approved)));
+    assert_eq!(outcome(said), Some(Outcome::Approved));
+    assert!(family.task(ROOT).claimable_at().is_some());
+    assert!(family.task(ROOT).run.as_ref().unwrap().approvals.open.is_empty());
+    let again = family.ask(ROOT, ask(decide("bob", Decision::Rejected)));
+    assert_eq!(refusal(again), VoteRefusal::Closed);
+}
+
+#[test]
+fn nobody_decides_twice_for_himself_or_about_something_else() {
+    let mut family = waiting(Terms { quorum: 2, ..terms() });
+    let approve = |key| decide(key, Decision::Approved);
+    let mut vain = |call| refusal(family.ask_in_vain(ROOT, ask(call)));
+    assert_eq!(vain(approve("worker")), VoteRefusal::OwnWork);
+    let other = Some(Digest::of(&[b"other"]));
+    assert_eq!(vain(DecideCall { digest: other, ..approve("ann") }), VoteRefusal::DigestMismatch);
+    assert_eq!(vain(DecideCall { digest: None, ..approve("ann") }), VoteRefusal::DigestMismatch);
+    assert_eq!(vain(DecideCall { roles: vec![], ..approve("ann") }), VoteRefusal::NotNamed);
+    assert_eq!(vain(DecideCall { number: 2, ..approve("ann") }), VoteRefusal::NotFound);
+    assert_eq!(outcome(family.ask(ROOT, ask(approve("ann")))), None);
+    assert_eq!(
+        refusal(family.ask(ROOT, ask(decide("ann", Decision::Rejected)))),
+        VoteRefusal::AlreadyVoted
+    );
+    let enough = family.ask(ROOT, ask(approve("bob")));
+    assert_eq!(outcome(enough), Some(Outcome::Approved));
+}
+
+#[test]
+fn one_rejection_rejects_whatever_the_quorum() {
+    let mut family = waiting(Terms { quorum: 3, ..terms() });
+    family.ask(ROOT, ask(decide("ann", Decision::Approved)));
+    let said = family.ask(ROOT, ask(decide("bob", Decision::Rejected)));
+    assert_eq!(outcome(said), Some(Outcome::Rejected));
+}
+
+#[test]
+fn an_expiry_is_decided_by_the_default_and_a_later_word_is_refused() {
+    for (default, expected) in [(None, "EXPIRED"), (Some(Decision::Rejected), "REJECTED")] {
+        let expires_in = Some(Span::from_secs(60));
+        let mut family = waiting(Terms { expires_in, default, ..terms() });
+        assert!(family.task(ROOT).wakes_at().is_some(), "the expiry wakes the task");
+        family.wait(Span::from_secs(60));
+        let late = family.ask(ROOT, ask(decide("ann", Decision::Approved)));
+        assert_eq!(refusal(late), VoteRefusal::Closed, "before the sweep");
+        family.sweep(ROOT);
+        assert!(family.task(ROOT).claimable_at().is_some(), "{expected}");
+        let late = family.ask(ROOT, ask(decide("ann", Decision::Approved)));
+        assert_eq!(refusal(late), VoteRefusal::Closed);
+    }
+}
+
+#[test]
+fn an_approval_is_withdrawn_with_its_task() {
+    let mut family = waiting(terms());
+    family.cancel(ROOT, CancelMode::Graceful);
+    let said = family.ask(ROOT, ask(decide("ann", Decision::Approved)));
+    assert_eq!(refusal(said), VoteRefusal::Closed);
+}
+
+#[test]
+fn the_version_before_knows_no_approvals() {
+    let (mut family, caller) = Family::running();
+    family.rules = Rules::V5;
+    let call = Call::default().then(wait_for(terms()));
+    let said = family.ask_in_vain(ROOT, call.request(&caller));
+    assert_eq!(said, Answer::Refused(Refusal::Run(RunRefusal::Unsupported)));
+}
+
+#[test]
+fn ids_name_their_task_and_nothing_else_is_one() {
+    let task = TaskId::from_u128(77);
+    let id = approval_id(task, 12);
+    assert_eq!(parse_approval_id(id.as_str()), Some((task, 12)));
+    for bad in ["", "appr_", "appr_x-1", "task_1-1", &format!("{id}0x"), &format!("{id} ")] {
+        assert_eq!(parse_approval_id(bad), None, "{bad}");
+    }
+    let padded = id.as_str().replace("-12", "-012");
+    assert_eq!(parse_approval_id(&padded), None);
+}
+
+#[test]
+fn an_index_has_one_revision_for_each_decision() {
+    let approval = Approval {
+        number: 1,
+        key: KEY.into(),
+        wait: None,
+        terms: terms(),
+        expires_at: None,
+        asked_by: None,
+        opened_at: Time::from_millis(0),
+        votes: vec![],
+    };
+    let gone = changes(std::slice::from_ref(&approval), &verdict::Subject::Absent, &[]);
+    assert_eq!(gone[0].outcome, Some(Outcome::Withdrawn));
+    assert_eq!(gone[0].revision, 2);
+}
