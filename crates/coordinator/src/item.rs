@@ -122,6 +122,7 @@ fn has_detached_child(request: &Request) -> bool {
     let Request::Run(request) = request else { return false };
     match &**request {
         RunRequest::Checkpoint(call) => call.children.iter().any(|child| child.is_detached),
+        RunRequest::Metered(metered) => has_detached_child(&metered.call),
         RunRequest::Signal(_)
         | RunRequest::Message(_)
         | RunRequest::Resume

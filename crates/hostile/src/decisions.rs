@@ -204,6 +204,7 @@ fn submission(source: &mut Unstructured<'_>) -> Result<Submit> {
         seed: source.arbitrary()?,
     };
     Ok(Submit {
+        budget: None,
         id: TaskId::from_u128(7),
         scope: Scope::default(),
         kind: "k".into(),

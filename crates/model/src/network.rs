@@ -44,6 +44,7 @@ pub(crate) fn submission(
     world: &World,
 ) -> Submit {
     Submit {
+        budget: None,
         id: TaskId::from_u128(task as u128 + 1),
         scope: Scope::default(),
         kind: "k".into(),

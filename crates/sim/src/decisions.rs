@@ -157,6 +157,7 @@ fn tell_of_run(decision: &mut Decision, event: &RunEvent, found: &StoredTask) {
         | RunEvent::ApprovalOpened(_)
         | RunEvent::ApprovalVoted { .. }
         | RunEvent::ApprovalClosed { .. }
+        | RunEvent::Budget(_)
         | RunEvent::Plan(_) => {}
     }
 }
@@ -183,6 +184,7 @@ fn cause(request: &Request) -> Cause {
             RunRequest::Resume => Cause::Resume,
             RunRequest::Decide(_) => unreachable!("no client here decides approvals"),
             RunRequest::Plan(_) => unreachable!("no client here submits plans"),
+            RunRequest::Metered(_) => unreachable!("no worker here says what it used"),
         },
     }
 }

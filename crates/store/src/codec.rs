@@ -8,6 +8,7 @@
 //! ([`packed_policy`]).
 
 mod approval_forms;
+mod budget_forms;
 pub(crate) mod delta;
 mod forms;
 pub mod inline_history;

@@ -121,6 +121,11 @@ fn run_request(request: &RunRequest) -> usize {
             steps + call.children.len() * PART_BYTES
         }
         RunRequest::Signal(call) => json(call.payload.as_ref()),
+        RunRequest::Metered(metered) => match &*metered.call {
+            Request::Report(asked) => report(asked),
+            Request::Run(asked) => run_request(asked),
+            _ => PART_BYTES,
+        },
         RunRequest::Message(_)
         | RunRequest::Resume
         | RunRequest::Decide(_)
@@ -138,6 +143,7 @@ fn run_event(event: &RunEvent) -> usize {
         | RunEvent::Spawned { .. }
         | RunEvent::ApprovalOpened(_)
         | RunEvent::ApprovalVoted { .. }
+        | RunEvent::Budget(_)
         | RunEvent::Plan(_) => PART_BYTES,
         RunEvent::ApprovalClosed { .. } => 0,
         RunEvent::WaitAdvanced { .. } | RunEvent::Hastened | RunEvent::Resumed => 0,

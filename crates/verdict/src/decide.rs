@@ -1,9 +1,11 @@
 //! The one function that every request goes through, sweeps included.
 //!
 //! Each request has its own file. The checks that all calls under a lease share are in [`caller`],
-//! in the order that the contract gives. What an end means for a task with stages is decided after all of them, in [`stages`].
+//! in the order that the contract gives. What is used up is judged
+//! after all of them, in [`budget`], and then what an end means for a task with stages, in [`stages`].
 
 mod approvals;
+pub(crate) mod budget;
 mod call_items;
 pub mod caller;
 pub mod cancel;
@@ -34,7 +36,11 @@ use crate::verdict::{ReadSet, Verdict};
 /// Decides `request`, given the `read_set`, at this moment.
 pub fn decide(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let at = read_set.subject.dated(at);
+    if budget::is_refused(request, at.rules) {
+        return Verdict::refuse(budget::refusal());
+    }
     let verdict = by_request(read_set, request, at);
+    let verdict = budget::judge(read_set.subject, request, verdict, at);
     stages::turn(read_set.subject, verdict, at)
 }
 

@@ -130,10 +130,14 @@ pub enum Reason {
     StepFailed,
     /// The input refers to something that is not there.
     InputUnresolved,
+    /// More was used than the budget allows. A clean stop, not a failure (S2-40).
+    BudgetExhausted,
+    /// The time of the budget is over.
+    BudgetTimeExhausted,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 20] = [
+    pub const ALL: [Reason; 22] = [
         Reason::NotRetryable,
         Reason::AttemptsExhausted,
         Reason::HeartbeatTimeout,
@@ -154,6 +158,8 @@ impl Reason {
         Reason::UpstreamFailed,
         Reason::StepFailed,
         Reason::InputUnresolved,
+        Reason::BudgetExhausted,
+        Reason::BudgetTimeExhausted,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -178,6 +184,8 @@ impl Reason {
             Reason::UpstreamFailed => "UPSTREAM_FAILED",
             Reason::StepFailed => "STEP_FAILED",
             Reason::InputUnresolved => "INPUT_UNRESOLVED",
+            Reason::BudgetExhausted => "BUDGET_EXHAUSTED",
+            Reason::BudgetTimeExhausted => "BUDGET_TIME_EXHAUSTED",
         }
     }
 

@@ -7,6 +7,7 @@
 use crate::approval::Approval;
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::bounds::next;
+use crate::budget::{Balance, Budget};
 use crate::done::{Done, End, Reason};
 use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
 use crate::plan::{self, PlanEvent, Turn};
@@ -71,6 +72,7 @@ pub struct Submitted {
     pub policy: Policy,
     pub due: Time,
     pub input: Digest,
+    pub budget: Option<Box<Budget>>,
 }
 
 /// What becomes of a task whose attempt closed.
@@ -275,8 +277,13 @@ fn create(submitted: &Submitted, now: Time) -> Task {
         revision: 1,
         entries: 1,
         chain: record::begin(submitted),
-        run: None,
+        run: submitted.budget.as_ref().map(|budget| Box::new(funded(budget, now))),
     }
+}
+
+fn funded(budget: &Budget, now: Time) -> RunState {
+    let balance = Some(Box::new(Balance::open(budget.clone(), now)));
+    RunState { balance, ..RunState::default() }
 }
 
 /// A task that another task's call made.
@@ -293,7 +300,10 @@ fn spawn(event: &RunEvent, now: Time) -> Task {
     };
     let task = create(submitted, now);
     let chain = record::extend_with_lineage(task.chain, lineage);
-    let run = RunState { lineage: Some(lineage.clone()), ..RunState::default() };
+    let run = RunState {
+        lineage: Some(lineage.clone()),
+        ..task.run.map_or_else(RunState::default, |run| *run)
+    };
     let task = Task { chain, run: Some(Box::new(run)), ..task };
     match step {
         None => task,
@@ -338,7 +348,11 @@ fn change(mut task: Task, event: &Event, now: Time) -> Subject {
         Event::Extended { expires_at, signalled_at } => {
             task.claim_version = next(task.claim_version);
             let lease = lease_of(&mut task);
+            let gap = expires_at.since(lease.expires_at);
             lease.expires_at = lease.expires_at.max(*expires_at);
+            if let Some(balance) = task.balance_mut() {
+                balance.miss(gap);
+            }
             if let Some(cancel) = &mut task.cancel {
                 cancel.signalled_at = *signalled_at;
             }
@@ -373,6 +387,9 @@ fn close(mut task: Task, closed: &ClosedAttempt, then: &Next, now: Time) -> Subj
     task.started_at = task.started_at.or(closed.started_at);
     task.chain = record::extend(task.chain, closed);
     count(&mut task, closed);
+    if let Some(balance) = task.balance_mut() {
+        balance.close(closed);
+    }
     match then {
         Next::Retry { due } => {
             task.phase = Phase::Retry { due: *due };

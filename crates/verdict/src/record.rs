@@ -5,17 +5,18 @@
 //! loads its attempts. Anyone with the rows can recompute it.
 
 use crate::attempt::ClosedAttempt;
+use crate::budget::{Budget, Limits, Unit};
 use crate::done::{End, Fault};
 use crate::event::Submitted;
 use crate::id::Digest;
 use crate::run::{Checkpoint, ChildCall, Lineage, Recorded, Spend, WaitRecord};
 use crate::task::Task;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 const FORMAT: &[u8] = b"tenure record 1";
 
 pub(crate) fn begin(submitted: &Submitted) -> Digest {
-    Digest::of(&[
+    let plain = Digest::of(&[
         FORMAT,
         submitted.scope.tenant.as_str().as_bytes(),
         submitted.scope.workspace.as_str().as_bytes(),
@@ -23,7 +24,21 @@ pub(crate) fn begin(submitted: &Submitted) -> Digest {
         submitted.kind.as_str().as_bytes(),
         submitted.queue.as_str().as_bytes(),
         submitted.input.bytes(),
-    ])
+    ]);
+    submitted.budget.as_ref().map_or(plain, |budget| extend_with_budget(plain, budget))
+}
+
+/// Adds what the task may use. A task without a budget has the record that it always had.
+fn extend_with_budget(chain: Digest, budget: &Budget) -> Digest {
+    let absent = u64::MAX;
+    let limits = |limits: &Limits| Unit::ALL.map(|unit| limits.get(unit).unwrap_or(absent));
+    let spans = [budget.wall, budget.active].map(|span| span.map_or(absent, Span::millis));
+    let until = budget.until.map_or(absent, |time| time.millis() as u64);
+    let reserve = Unit::ALL.map(|unit| budget.reserve.get(unit));
+    let numbers = [limits(&budget.limits), limits(&budget.soft), reserve].concat();
+    let numbers = numbers.into_iter().chain(spans).chain([until]);
+    let bytes: Vec<u8> = numbers.flat_map(u64::to_be_bytes).collect();
+    Digest::of(&[chain.bytes(), b"budget", &bytes])
 }
 
 /// Adds one closed attempt to a chain.

@@ -16,6 +16,8 @@ pub enum NotRetryable {
     NotEnded,
     /// Its work is done and recorded; a second task would do it twice.
     Succeeded,
+    /// A limit of its budget stopped it: more needs another budget (S2-94).
+    Halted,
     /// Its deadline was not after the moment at which it could first be leased. The new task would have no time either,
     /// and end before any worker could lease it.
     NoTime,
@@ -25,12 +27,13 @@ pub enum NotRetryable {
 pub fn may_retry(submitted: &Submitted, state: State) -> Result<(), NotRetryable> {
     let has_no_time = |deadline: Time| deadline.has_come(submitted.due);
     match state {
-        State::Failed | State::Halted | State::Cancelled | State::Skipped
+        State::Halted => Err(NotRetryable::Halted),
+        State::Failed | State::Cancelled | State::Skipped
             if submitted.policy.deadline.is_some_and(has_no_time) =>
         {
             Err(NotRetryable::NoTime)
         }
-        State::Failed | State::Halted | State::Cancelled | State::Skipped => Ok(()),
+        State::Failed | State::Cancelled | State::Skipped => Ok(()),
         State::Succeeded => Err(NotRetryable::Succeeded),
         State::Queued | State::Running | State::Retry | State::Waiting | State::Blocked => {
             Err(NotRetryable::NotEnded)
@@ -67,6 +70,7 @@ mod tests {
             policy,
             due: Time::from_millis(5_000),
             input: Digest::of(&[]),
+            budget: None,
         }
     }
 
@@ -88,12 +92,13 @@ mod tests {
             (State::Running, NotRetryable::NotEnded),
             (State::Retry, NotRetryable::NotEnded),
             (State::Succeeded, NotRetryable::Succeeded),
+            (State::Halted, NotRetryable::Halted),
         ];
         let task = submitted(Policy::default());
         for (state, why) in refused {
             assert_eq!(may_retry(&task, state), Err(why), "{state:?}");
         }
-        for state in [State::Failed, State::Halted, State::Cancelled] {
+        for state in [State::Failed, State::Cancelled] {
             assert_eq!(may_retry(&task, state), Ok(()), "{state:?}");
         }
     }
@@ -105,7 +110,7 @@ mod tests {
             let deadline = Some(Time::from_millis(deadline));
             submitted(Policy { deadline, ..Policy::default() })
         };
-        for state in [State::Failed, State::Halted, State::Cancelled] {
+        for state in [State::Failed, State::Cancelled] {
             assert_eq!(may_retry(&with(4_000), state), Err(NotRetryable::NoTime), "{state:?}");
             assert_eq!(may_retry(&with(5_000), state), Err(NotRetryable::NoTime), "{state:?}");
             assert_eq!(may_retry(&with(5_001), state), Ok(()), "{state:?}");

@@ -1,6 +1,7 @@
 //! The requests that the rules decide. Ids and digests are created outside and come in with the
 //! request.
 
+use crate::budget::Budget;
 use crate::done::Fault;
 use crate::id::{Digest, Json, LeaseId, Name, Scope, TaskId, Text};
 use crate::plan::PlanRequest;
@@ -35,6 +36,7 @@ impl Request {
             Request::Run(request) => match &**request {
                 RunRequest::Checkpoint(call) => Some(&call.caller),
                 RunRequest::Plan(PlanRequest::Advance(advance)) => Some(&advance.report.caller),
+                RunRequest::Metered(metered) => metered.call.caller(),
                 RunRequest::Signal(_)
                 | RunRequest::Message(_)
                 | RunRequest::Resume
@@ -63,6 +65,8 @@ pub struct Submit {
     /// The earliest time of the first lease.
     pub run_at: Option<Time>,
     pub input: Digest,
+    /// What the task may use; `None` without limits. Boxed: most tasks have none.
+    pub budget: Option<Box<Budget>>,
     /// Digest of the submission's content: equal keys must mean equal submissions.
     pub fingerprint: Digest,
 }

@@ -52,7 +52,7 @@ pub use loaded::{Child, ChildRef, Loaded};
 pub use message::{Body, Message, MessageNumber};
 pub use named::{Named, SignalNeed};
 pub use records::Records;
-pub use request::{CheckpointCall, ChildCall, RunRequest, StepCall, Then, WaitCall};
+pub use request::{CheckpointCall, ChildCall, Metered, RunRequest, StepCall, Then, WaitCall};
 pub use signal::{Signal, SignalCall, SignalCounts};
 pub use state::RunState;
 pub use wait::{Awaited, AwaitedEvent, Taken, Wait, WaitMode, WaitRecord};

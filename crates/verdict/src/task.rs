@@ -1,10 +1,11 @@
 //! A task that has not ended: the state that decisions need, and what follows from it.
 
 use crate::bounds;
+use crate::budget::Balance;
 use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
 use crate::policy::Policy;
 use crate::run::{Closing, Lineage, RunState, Waiting};
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// The state of a task. `Succeeded`, `Failed`, `Halted`, `Cancelled` and `Skipped` are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -175,17 +176,19 @@ impl Task {
     /// When time alone will next change something about the task: the instant at which it must be
     /// swept.
     pub fn wakes_at(&self) -> Option<Time> {
-        let spent = self.claimable_at().filter(|_| bounds::is_spent(self));
+        let has_no_time = self.balance().is_some_and(Balance::is_active_over);
+        let is_spent = has_no_time || bounds::is_spent(self);
+        let spent = self.claimable_at().filter(|_| is_spent);
         let expiry = self.run.as_ref().and_then(|run| run.approvals.next_expiry());
         [self.wakes_by_phase(), spent, expiry].into_iter().flatten().min()
     }
 
     fn wakes_by_phase(&self) -> Option<Time> {
         match &self.phase {
-            Phase::Queued { .. } | Phase::Retry { .. } => self.policy.deadline,
+            Phase::Queued { .. } | Phase::Retry { .. } => self.time_ends_at(),
             Phase::Waiting(waiting) => {
                 let slice = self.plan_root().and_then(|root| root.due);
-                [waiting.wakes_at(self.policy.deadline), slice].into_iter().flatten().min()
+                [waiting.wakes_at(self.time_ends_at()), slice].into_iter().flatten().min()
             }
             Phase::Running(lease) => {
                 Some(self.grace_ends_at().map_or(lease.expires_at, |end| end.min(lease.expires_at)))
@@ -215,6 +218,25 @@ impl Task {
         lineage.and_then(Lineage::run).unwrap_or(self.id)
     }
 
+    /// What the task may use and has used.
+    pub fn balance(&self) -> Option<&Balance> {
+        self.run.as_ref()?.balance.as_deref()
+    }
+
+    pub(crate) fn balance_mut(&mut self) -> Option<&mut Balance> {
+        self.run.as_mut()?.balance.as_deref_mut()
+    }
+
+    /// When the wall clock of the budget stops the task.
+    pub fn wall_end(&self) -> Option<Time> {
+        self.balance()?.until
+    }
+
+    /// When time ends a task that no worker holds, whatever it waits for.
+    fn time_ends_at(&self) -> Option<Time> {
+        [self.policy.deadline, self.wall_end()].into_iter().flatten().min()
+    }
+
     /// How many children must end before the task can.
     pub fn live_children(&self) -> u32 {
         self.run.as_ref().map_or(0, |run| run.live_children)
@@ -238,12 +260,13 @@ impl Task {
     /// The expiry of a lease acquired at `acquired_at` and renewed at `now`: one lease length
     /// later, but never beyond the attempt limit or the deadline (W-21, W-31).
     pub fn lease_end(&self, acquired_at: Time, now: Time) -> Time {
-        self.bound_lease(acquired_at, now.plus(self.policy.lease))
+        self.bound_lease(acquired_at, now.plus(self.policy.lease), Span::ZERO)
     }
 
-    /// Cuts a lease expiry to what the attempt limit and the deadline allow.
-    pub fn bound_lease(&self, acquired_at: Time, wanted: Time) -> Time {
+    /// Cuts a lease expiry to what the attempt limit, the deadline and the budget allow. A gap of ours is not the worker's time.
+    pub fn bound_lease(&self, acquired_at: Time, wanted: Time, gap: Span) -> Time {
         let limit = self.policy.attempt_limit.map(|limit| acquired_at.plus(limit));
-        [limit, self.policy.deadline].into_iter().flatten().fold(wanted, Time::min)
+        let budget = self.balance().and_then(|balance| balance.halts_at(acquired_at, gap));
+        [limit, self.policy.deadline, budget].into_iter().flatten().fold(wanted, Time::min)
     }
 }

@@ -39,7 +39,8 @@
 //!
 //! There are no other transitions. An owner is a type that only its own module can construct, and
 //! the functions below take it as an argument, so a rule in the wrong place does not compile.
-//! `halted` has no row yet: no policy limit of a run is enforced here so far.
+//! Budgets add the changes of [`HALT_TABLE`]: the Runner halts a task whose budget is used up (S2-38, S2-70), the Sweeper one whose
+//! time is.
 
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::bounds;
@@ -150,6 +151,22 @@ pub const PLAN_TABLE: [Transition; 19] = [
     row(Some(State::Waiting), State::Halted, "children ended", Authority::Engine),
 ];
 
+/// The changes that only budgets make.
+pub const HALT_TABLE: [Transition; 12] = [
+    row(Some(State::Running), State::Halted, "budget", Authority::Runner),
+    row(Some(State::Queued), State::Halted, "budget", Authority::Runner),
+    row(Some(State::Retry), State::Halted, "budget", Authority::Runner),
+    row(Some(State::Waiting), State::Halted, "budget", Authority::Runner),
+    row(Some(State::Queued), State::Waiting, "budget, has children", Authority::Runner),
+    row(Some(State::Retry), State::Waiting, "budget, has children", Authority::Runner),
+    row(Some(State::Running), State::Halted, "time of the budget", Authority::Sweeper),
+    row(Some(State::Queued), State::Halted, "time of the budget", Authority::Sweeper),
+    row(Some(State::Retry), State::Halted, "time of the budget", Authority::Sweeper),
+    row(Some(State::Waiting), State::Halted, "time of the budget", Authority::Sweeper),
+    row(Some(State::Blocked), State::Halted, "time of the budget", Authority::Sweeper),
+    row(Some(State::Running), State::Waiting, "budget, has children", Authority::Runner),
+];
+
 /// The changes that only versions 1 to 5 of the rules make.
 pub const EARLIER: [Transition; 5] = [
     row(Some(State::Running), State::Failed, "handed back", Authority::Pool),
@@ -162,7 +179,7 @@ pub const EARLIER: [Transition; 5] = [
 /// Whether the tables have a row for this change.
 pub fn is_listed(from: Option<State>, to: State, owner: Authority) -> bool {
     let is_it = |row: &Transition| row.from == from && row.to == to && row.owner == owner;
-    TABLE.iter().chain(&PLAN_TABLE).any(is_it)
+    TABLE.iter().chain(&PLAN_TABLE).chain(&HALT_TABLE).any(is_it)
 }
 
 /// Whether some version of the rules makes this change.
@@ -213,6 +230,7 @@ fn submitted(submit: &request::Submit, now: Time) -> Submitted {
         policy: submit.policy.clone(),
         due: submit.run_at.unwrap_or(now).max(now),
         input: submit.input,
+        budget: submit.budget.clone(),
     }
 }
 
@@ -275,6 +293,21 @@ pub(crate) fn give_up(_: &Pool, task: &Task, end: End) -> Event {
 
 pub(crate) fn report(_: &Runner, task: &Task, closing: Closing, next: Next, now: Time) -> Event {
     close(task, closing, next, now, Authority::Runner)
+}
+
+/// The budget is used up while a worker holds the task.
+pub(crate) fn halt(_: &Runner, task: &Task, closing: Closing, end: End, now: Time) -> Event {
+    close(task, closing, Next::End(end), now, Authority::Runner)
+}
+
+/// The budget is used up while no worker holds the task.
+pub(crate) fn halt_waiting(_: &Runner, task: &Task, end: End) -> Event {
+    end_waiting(task, end, CancelMode::Graceful, Authority::Runner)
+}
+
+/// What follows an attempt that closed otherwise, once the budget is used up.
+pub(crate) fn halt_after(_: &Runner, task: &Task, end: End, now: Time) -> Next {
+    await_children(task, Next::End(end), None, now)
 }
 
 pub(crate) fn time_out(_: &Sweeper, task: &Task, closing: Closing, next: Next, now: Time) -> Event {

@@ -54,6 +54,8 @@ pub enum Code {
     CallTooLong,
     StepsExhausted,
     TooManyChildren,
+    /// A child asks for more than its parent's budget has left.
+    BudgetInsufficient,
     UnknownChild,
     EmptyWait,
     SignalsFull,
@@ -113,6 +115,7 @@ const fn row(code: Code) -> Row {
         Code::ResultTooLarge          => ("result_too_large",         422, REJECTED,  "A result or payload is larger than one may be"),
         Code::CallTooLong             => ("call_too_long",            422, REJECTED,  "The call has more items than one call may have"),
         Code::StepsExhausted          => ("steps_exhausted",          409, REJECTED,  "The task has recorded as many steps as one task may"),
+        Code::BudgetInsufficient      => ("budget_insufficient",      409, REJECTED,  "A child asks for more than its parent's budget has left"),
         Code::TooManyChildren         => ("too_many_children",        409, REJECTED,  "The task has as many live children as one task may"),
         Code::UnknownChild            => ("unknown_child",            422, REJECTED,  "The wait names a child that cannot be awaited"),
         Code::EmptyWait               => ("empty_wait",               422, REJECTED,  "The wait has no items"),
@@ -133,7 +136,7 @@ impl Code {
         Code::HeadersTooLarge, Code::Internal, Code::Overloaded, Code::Unavailable, Code::UnknownOutcome,
         Code::ShuttingDown, Code::KeyNotFound, Code::KeyNotUsable, Code::LastAdminKey, Code::TooManyKeys,
         Code::QuotaReached, Code::HistoryFull, Code::TaskSetAside, Code::ReleaseUnsupported,
-        Code::RunNotRetryable, Code::ConflictingStep, Code::ResultTooLarge, Code::CallTooLong, Code::StepsExhausted, Code::TooManyChildren,
+        Code::RunNotRetryable, Code::ConflictingStep, Code::ResultTooLarge, Code::CallTooLong, Code::StepsExhausted, Code::TooManyChildren, Code::BudgetInsufficient,
         Code::UnknownChild, Code::EmptyWait, Code::SignalsFull, Code::NotDiverged, Code::RunsUnsupported,
     ];
 

@@ -53,6 +53,7 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::ResultTooLarge => page!("result-too-large"),
         Code::CallTooLong => page!("call-too-long"),
         Code::StepsExhausted => page!("steps-exhausted"),
+        Code::BudgetInsufficient => page!("budget-insufficient"),
         Code::TooManyChildren => page!("too-many-children"),
         Code::UnknownChild => page!("unknown-child"),
         Code::EmptyWait => page!("empty-wait"),

@@ -344,6 +344,7 @@ fn is_locked(work: &WorkingSet, item: &Item) -> bool {
 
 fn submit_request(id: TaskId, submission: &Submission, input: Digest, at: Moment) -> Submit {
     Submit {
+        budget: None,
         id,
         scope: submission.scope.clone(),
         kind: submission.kind.clone(),

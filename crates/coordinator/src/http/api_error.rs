@@ -278,7 +278,14 @@ fn from_run_refusal(refusal: RunRefusal) -> ApiError {
             state: Some(translate::state(state)),
             ..ApiError::new(Code::NotDiverged, "only a diverged run can be resumed")
         },
-        RunRefusal::Unsupported => ApiError::new(
+        RunRefusal::BudgetInsufficient { key, unit, asked, left } => ApiError::new(
+            Code::BudgetInsufficient,
+            format!(
+                "`{key}` asks for {asked} {}, and {left} are left; nothing of the call took effect",
+                unit.name()
+            ),
+        ),
+        RunRefusal::Unsupported | RunRefusal::BudgetUnsupported => ApiError::new(
             Code::RunsUnsupported,
             "an earlier version of the rules is in force; upgrade the remaining coordinators",
         ),

@@ -83,6 +83,7 @@ fn checkpoint_call(request: &Request) -> Option<&CheckpointCall> {
     let Request::Run(request) = request else { return None };
     match &**request {
         RunRequest::Checkpoint(call) => Some(call),
+        RunRequest::Metered(metered) => checkpoint_call(&metered.call),
         RunRequest::Signal(_)
         | RunRequest::Message(_)
         | RunRequest::Resume

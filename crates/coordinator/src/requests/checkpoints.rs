@@ -148,6 +148,7 @@ fn child(
     let (key, is_detached) = (Name::from(wanted.key.as_str()), wanted.detached);
     let submission = known_submission(scope, wanted.into_run(), None, fingerprint, defaults);
     let submit = Submit {
+        budget: None,
         id: TaskId::from_u128(0),
         scope: scope.clone(),
         kind: submission.kind.clone(),

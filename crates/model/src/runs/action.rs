@@ -100,6 +100,7 @@ fn step(key: &str, content: u8) -> StepCall {
 
 fn child(at: usize, policy: &Policy) -> ChildCall {
     let submit = Submit {
+        budget: None,
         id: id(at + 1),
         scope: Scope::default(),
         kind: "k".into(),

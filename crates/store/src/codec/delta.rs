@@ -127,9 +127,10 @@ pub(super) fn is_derivable(request: &Request, event: &Event) -> bool {
 }
 
 pub(super) fn is_submission(asked: &Submit, said: &Submitted) -> bool {
-    let Submitted { id, scope, kind, queue, priority, policy, due: _, input } = said;
+    let Submitted { id, scope, kind, queue, priority, policy, due: _, input, budget } = said;
     (id, scope, kind, queue) == (&asked.id, &asked.scope, &asked.kind, &asked.queue)
         && (priority, policy, input) == (&asked.priority, &asked.policy, &asked.input)
+        && *budget == asked.budget
 }
 
 /// What a worker reported, alone or with its last steps.
@@ -174,8 +175,8 @@ pub(super) fn is_success(asked: Reported<'_>, closed: &ClosedAttempt, end: &End)
 
 /// The submission that was accepted as it was asked for.
 pub(super) fn submitted(asked: &Submit, due: Time) -> Submitted {
-    let Submit { id, scope, kind, queue, priority, policy, input, .. } = asked.clone();
-    Submitted { id, scope, kind, queue, priority, policy, due, input }
+    let Submit { id, scope, kind, queue, priority, policy, input, budget, .. } = asked.clone();
+    Submitted { id, scope, kind, queue, priority, policy, due, input, budget }
 }
 
 fn rebuild(task: TaskId, request: &Request, delta: Delta) -> Option<Event> {

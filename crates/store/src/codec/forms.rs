@@ -7,13 +7,13 @@ use verdict::request::{
     Undelivered,
 };
 use verdict::{
-    AttemptOutcome, CancelRequest, Category, ClosedAttempt, Digest, End, Event, Fault, Fence, Json,
-    LeaseId, Name, Next, Policy, Progress, Reason, Request, RunEvent, RunRequest, Scope, Span,
-    State, TaskId, Text, Time, Waiting,
+    AttemptOutcome, Budget, CancelRequest, Category, ClosedAttempt, Digest, End, Event, Fault,
+    Fence, Json, LeaseId, Name, Next, Policy, Progress, Reason, Request, RunEvent, RunRequest,
+    Scope, Span, State, TaskId, Text, Time, Waiting,
 };
 
-use super::run_forms;
 use super::scalars::{as_number, as_text};
+use super::{budget_forms, run_forms};
 use crate::row::{Renewals, Resources};
 
 #[derive(Serialize, Deserialize)]
@@ -49,6 +49,12 @@ pub(super) struct SubmitForm {
     run_at: Option<Time>,
     #[serde(with = "as_text")]
     input: Digest,
+    #[serde(
+        with = "budget_forms::optional_budget",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    budget: Option<Box<Budget>>,
     #[serde(with = "as_text")]
     fingerprint: Digest,
 }
@@ -226,6 +232,12 @@ pub(super) struct SubmittedForm {
     due: Time,
     #[serde(with = "as_text")]
     input: Digest,
+    #[serde(
+        with = "budget_forms::optional_budget",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    budget: Option<Box<Budget>>,
 }
 
 #[derive(Serialize, Deserialize)]

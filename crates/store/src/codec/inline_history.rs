@@ -171,7 +171,7 @@ fn form(task: TaskId, entry: &Entry) -> u8 {
         (Request::Started(_), [Event::Started]) => STARTED,
         (Request::Run(_), _) => DELTA,
         (request, [event]) if delta::is_derivable(request, event) => match event {
-            Event::Submitted(said) if said.id == task => SUBMITTED,
+            Event::Submitted(said) if said.id == task && said.budget.is_none() => SUBMITTED,
             Event::Granted { .. } => GRANTED,
             Event::AttemptClosed { closed, .. } if closed.task == task => SUCCEEDED,
             _ => WHOLE,
@@ -260,7 +260,9 @@ fn unpack_renewals(from: &mut PackReader<'_>) -> Option<Renewals> {
 }
 
 pub(super) fn pack_submit(to: &mut PackWriter<'_>, asked: &Submit) {
-    let Submit { id: _, scope, kind, queue, priority, policy, run_at, input, fingerprint } = asked;
+    let Submit { id: _, scope, kind, queue, priority, policy, run_at, input, budget, fingerprint } =
+        asked;
+    debug_assert!(budget.is_none(), "a submission with a budget has no packed form");
     for name in [&scope.tenant, &scope.workspace, kind, queue] {
         to.text(name.as_str());
     }
@@ -281,6 +283,7 @@ pub(super) fn unpack_submission(from: &mut PackReader<'_>, id: TaskId) -> Option
         policy: from.policy()?,
         run_at: from.optional(PackReader::time)?,
         input: from.digest()?,
+        budget: None,
         fingerprint: from.digest()?,
     })
 }

@@ -4,14 +4,15 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use verdict::approval::{Approval, ApprovalCall, Approvals, DecideCall, Vote};
+use verdict::budget::{Balance, BudgetEvent, Charge};
 use verdict::event::Submitted;
 use verdict::plan::{PlanEvent, PlanMessage, PlanRequest, PlanState};
 use verdict::request::{Caller, Cancel, CancelMode, Outcome, Submit};
 use verdict::run::{
     Awaited, AwaitedEvent, Body, Checkpoint, CheckpointCall, ChildCall, ChildEnd, ChildRef,
-    Closing, Divergence, Items, Lineage, Message, MessageNumber, Recorded, RunEvent, RunRequest,
-    RunState, Signal, SignalCall, SignalCounts, Slice, Spend, Step, StepCall, StepOutcome, Taken,
-    Then, Wait, WaitCall, WaitMode, WaitRecord, Waiting,
+    Closing, Divergence, Items, Lineage, Message, MessageNumber, Metered, Recorded, RunEvent,
+    RunRequest, RunState, Signal, SignalCall, SignalCounts, Slice, Spend, Step, StepCall,
+    StepOutcome, Taken, Then, Wait, WaitCall, WaitMode, WaitRecord, Waiting,
 };
 use verdict::{Digest, End, Fault, Json, Name, Span, State, TaskId, Text, Time};
 
@@ -19,6 +20,7 @@ use super::approval_forms::{
     ApprovalsForm, DecideCallForm, OutcomeForm as ApprovalOutcomeForm, approval_calls,
     boxed_approval, boxed_vote,
 };
+use super::budget_forms::{self, MeteredForm};
 use super::forms::{
     CallerForm, CancelForm, CancelModeForm, EndForm, FaultForm, OutcomeForm, SubmitForm,
     boxed_submitted,
@@ -37,6 +39,7 @@ pub(super) enum RunRequestForm {
     Message(#[serde(with = "MessageForm")] Message),
     Resume,
     Decide(#[serde(with = "DecideCallForm")] DecideCall),
+    Metered(#[serde(with = "MeteredForm")] Metered),
     /// No store keeps plans yet, and no route submits one: writing it is an error.
     #[serde(skip)]
     Plan(PlanRequest),
@@ -98,7 +101,7 @@ enum StepOutcomeForm {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Spend")]
-struct SpendForm {
+pub(super) struct SpendForm {
     #[serde(default, skip_serializing_if = "is_zero")]
     cost_micros: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -236,6 +239,12 @@ pub(super) enum BodyForm {
         state: State,
         #[serde(with = "as_text")]
         record: Digest,
+        #[serde(
+            with = "budget_forms::optional_charge",
+            default,
+            skip_serializing_if = "Option::is_none"
+        )]
+        charge: Option<Box<Charge>>,
     },
     Cancel(#[serde(with = "CancelForm")] Cancel),
     Signal(#[serde(with = "SignalCallForm")] SignalCall),
@@ -299,6 +308,7 @@ pub(super) enum RunEventForm {
         #[serde(with = "ApprovalOutcomeForm")]
         outcome: verdict::approval::Outcome,
     },
+    Budget(#[serde(with = "budget_forms::boxed_budget_event")] Box<BudgetEvent>),
     /// No store keeps plans yet, and no route submits one: writing it is an error.
     #[serde(skip)]
     Plan(Box<PlanEvent>),
@@ -462,6 +472,12 @@ pub(super) struct RunStateForm {
     suspensions: u32,
     #[serde(with = "ApprovalsForm", default, skip_serializing_if = "is_zero")]
     approvals: Approvals,
+    #[serde(
+        with = "budget_forms::optional_balance",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    balance: Option<Box<Balance>>,
     #[serde(with = "no_plan", default, skip_serializing_if = "Option::is_none")]
     plan: Option<Box<PlanState>>,
 }

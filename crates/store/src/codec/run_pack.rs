@@ -47,6 +47,7 @@ impl<'a> PackedRun<'a> {
             RunRequest::Message(message) => Self::of_message(task, message, events),
             RunRequest::Signal(_)
             | RunRequest::Resume
+            | RunRequest::Metered(_)
             | RunRequest::Decide(_)
             | RunRequest::Plan(_) => None,
         }
@@ -79,6 +80,7 @@ impl<'a> PackedRun<'a> {
         let is_it = message.to == task
             && submit.id == task
             && said == lineage
+            && submit.budget.is_none()
             && is_submission(submit, submitted);
         is_it.then_some(Self::Spawned { message, submit, lineage, due: submitted.due })
     }

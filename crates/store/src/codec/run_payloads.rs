@@ -4,7 +4,7 @@
 use verdict::run::{
     Checkpoint, CheckpointCall, Recorded, RunEvent, RunRequest, Step, StepCall, StepOutcome, Then,
 };
-use verdict::{ClosedAttempt, Event, Name};
+use verdict::{ClosedAttempt, Event, Name, Request};
 
 use super::payload_digest::{
     Payloads, digest_end, digest_long_json, digest_long_trace, digest_outcome, has_long_end,
@@ -19,6 +19,13 @@ pub(super) fn has_long_request(request: &RunRequest) -> bool {
             call.steps.iter().any(|it| has_long_step(&it.step)) || has_long_then(&call.then)
         }
         RunRequest::Signal(call) => is_long(call.payload.as_ref()),
+        RunRequest::Metered(metered) => match &*metered.call {
+            Request::Run(call) => has_long_request(call),
+            Request::Report(report) => {
+                is_long(report.claims.as_ref()) || has_long_outcome(&report.outcome)
+            }
+            _ => false,
+        },
         RunRequest::Message(_)
         | RunRequest::Resume
         | RunRequest::Decide(_)
@@ -60,6 +67,14 @@ pub(super) fn digest_request(request: &mut RunRequest) {
             }
         }
         RunRequest::Signal(call) => digest_long_json(&mut call.payload),
+        RunRequest::Metered(metered) => match &mut *metered.call {
+            Request::Run(call) => digest_request(call),
+            Request::Report(report) => {
+                digest_long_json(&mut report.claims);
+                digest_outcome(&mut report.outcome);
+            }
+            _ => {}
+        },
         RunRequest::Message(_)
         | RunRequest::Resume
         | RunRequest::Decide(_)
@@ -90,10 +105,18 @@ fn digest_step(step: &mut Step) {
 
 /// The keys of steps in an entry whose results are in their checkpoints.
 pub(crate) fn digested_steps(entry: &Entry) -> Vec<&Name> {
-    let verdict::Request::Run(request) = &entry.request else { return Vec::new() };
-    let RunRequest::Checkpoint(call) = &**request else { return Vec::new() };
+    let Some(call) = call_of(&entry.request) else { return Vec::new() };
     let digested = call.steps.iter().filter(|it| is_digested(&it.step));
     digested.map(|it| &it.key).collect()
+}
+
+fn call_of(request: &Request) -> Option<&CheckpointCall> {
+    let Request::Run(request) = request else { return None };
+    match &**request {
+        RunRequest::Checkpoint(call) => Some(call),
+        RunRequest::Metered(metered) => call_of(&metered.call),
+        _ => None,
+    }
 }
 
 fn is_digested(step: &Step) -> bool {
@@ -137,6 +160,15 @@ pub(super) fn restore_request(
         RunRequest::Signal(call) => {
             restore_if_same(&mut call.payload, payload_of(events), json_digest);
         }
+        RunRequest::Metered(metered) => match &mut *metered.call {
+            Request::Run(call) => restore_request(call, attempt, events, payloads),
+            Request::Report(report) => {
+                let claims = attempt.and_then(|it| it.claims.as_ref());
+                restore_if_same(&mut report.claims, claims, json_digest);
+                restore_outcome(&mut report.outcome, attempt, payloads.end);
+            }
+            _ => {}
+        },
         RunRequest::Message(_)
         | RunRequest::Resume
         | RunRequest::Decide(_)

@@ -96,6 +96,7 @@ impl<'a> RunRows<'a> {
             | RunEvent::ApprovalOpened(_)
             | RunEvent::ApprovalVoted { .. }
             | RunEvent::ApprovalClosed { .. }
+            | RunEvent::Budget(_)
             | RunEvent::Plan(_) => {}
         }
     }

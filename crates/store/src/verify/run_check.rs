@@ -103,6 +103,7 @@ impl RunCheck {
             RunEvent::Spawned { .. } => false,
             // The codec refuses to read plans, so no history has one.
             RunEvent::Plan(_) => false,
+            RunEvent::Budget(_) => task.balance().is_some(),
             RunEvent::Checkpointed(checkpoint) => self.fits_checkpoint(task, checkpoint),
             RunEvent::ChildSpawned(_)
             | RunEvent::SignalReceived(_)

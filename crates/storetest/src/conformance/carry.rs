@@ -67,6 +67,7 @@ impl Submission {
     pub fn new(id: TaskId, scope: &Scope, queue: &str) -> Self {
         let fingerprint = Digest::of(&[queue.as_bytes()]);
         let submit = Submit {
+            budget: None,
             id,
             scope: scope.clone(),
             kind: "resize".into(),

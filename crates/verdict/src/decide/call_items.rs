@@ -10,6 +10,7 @@ use super::run::event;
 use super::waiting::{self, Recording};
 use crate::allowance::Quota;
 use crate::approval::OPEN_MAX;
+use crate::budget::Balance;
 use crate::event::Event;
 use crate::id::{Digest, Name, TaskId};
 use crate::request::Submit;
@@ -41,6 +42,8 @@ pub(super) struct Items<'a> {
     now: Time,
     meanings: BTreeMap<&'a Name, Meaning<'a>>,
     next_number: u32,
+    /// The balance after what was looked at so far.
+    balance: Option<Balance>,
     resolved: Resolved,
 }
 
@@ -81,7 +84,8 @@ impl<'a> Items<'a> {
         });
         let meanings = own.chain(children).collect();
         let (next_number, resolved) = (waiting::next_number(task), Resolved::default());
-        Self { task, loaded, quota, now, meanings, next_number, resolved }
+        let balance = task.balance().cloned();
+        Self { task, loaded, quota, now, meanings, next_number, balance, resolved }
     }
 
     pub(super) fn resolve(mut self, call: &'a CheckpointCall) -> Result<Resolved, Refusal> {
@@ -113,6 +117,9 @@ impl<'a> Items<'a> {
             Some(_) => return Err(RunRefusal::ConflictingStep { key }),
             None => {
                 self.meanings.insert(&step.key, Meaning::Step(step.digest));
+                if let Some(balance) = &mut self.balance {
+                    balance.step(step.step.spend);
+                }
                 self.record(&step.key, step.digest, Recorded::Step(step.step.clone()));
             }
         }
@@ -137,11 +144,13 @@ impl<'a> Items<'a> {
                 self.resolved.replayed.push(key);
             }
             Some(_) => return Err(Refusal::Run(RunRefusal::ConflictingStep { key })),
+            // The task halts with this call, and nothing new of it starts.
+            None if self.balance.as_ref().is_some_and(|it| it.crossed().is_some()) => {}
             None => {
                 self.check_quota(is_detached)?;
                 let meaning = Meaning::Child { digest, id, is_detached, has_ended: false };
                 self.meanings.insert(&asked.key, meaning);
-                self.spawn(asked);
+                self.spawn(asked).map_err(Refusal::Run)?;
                 self.resolved.children.push((key, id));
             }
         }
@@ -160,16 +169,21 @@ impl<'a> Items<'a> {
     }
 
     /// A child shares its parent's scope and, unless it is detached, its deadline.
-    fn spawn(&mut self, asked: &ChildCall) {
+    /// What it may use leaves its parent's balance.
+    fn spawn(&mut self, asked: &ChildCall) -> Result<(), RunRefusal> {
         self.next_number += 1;
         let mut submit = Submit { scope: self.task.scope.clone(), ..asked.submit.clone() };
         if !asked.is_detached {
             let deadlines = [self.task.policy.deadline, submit.policy.deadline];
             submit.policy.deadline = deadlines.into_iter().flatten().min();
             self.resolved.new_children += 1;
+            if let Some(balance) = &mut self.balance {
+                fund(balance, &asked.key, &mut submit)?;
+            }
         }
         let child = ChildCall { submit, ..asked.clone() };
         self.resolved.events.push(event(RunEvent::ChildSpawned(Box::new(child))));
+        Ok(())
     }
 
     fn check_totals(&self) -> Result<(), RunRefusal> {
@@ -224,6 +238,17 @@ impl<'a> Items<'a> {
         });
         unknown.map_or(Ok(()), |key| Err(RunRefusal::UnknownChild { key }))
     }
+}
+
+/// Gives a child its ceiling. A spawn above the balance refuses the whole call.
+fn fund(balance: &mut Balance, key: &Name, submit: &mut Submit) -> Result<(), RunRefusal> {
+    let ceiling = balance.ceiling(submit.budget.as_deref());
+    if let Some((unit, asked, left)) = balance.lacks(&ceiling.limits) {
+        return Err(RunRefusal::BudgetInsufficient { key: key.clone(), unit, asked, left });
+    }
+    balance.hold(&ceiling.limits);
+    submit.budget = Some(ceiling).filter(|it| !it.is_empty()).map(Box::new);
+    Ok(())
 }
 
 fn check_counts(call: &CheckpointCall) -> Result<(), RunRefusal> {

@@ -9,7 +9,7 @@
 use super::call_items::{Items, Resolved, WaitOutcome};
 use super::caller::{self, Call};
 use super::run::{answered, loaded};
-use super::{cancel, engine, plan, report};
+use super::{budget, cancel, engine, plan, report};
 use crate::approval::{self, ApprovalCall};
 use crate::bounds;
 use crate::event::{Event, Subject};
@@ -41,14 +41,16 @@ fn stored_answer(read_set: ReadSet<'_>, call: &CheckpointCall) -> Option<Verdict
         return report::stored_answer(read_set, &call.caller, call.digest);
     }
     let closed = read_set.context.closed.filter(|closed| closed.lease == call.caller.lease)?;
-    if !closed.outcome.is_suspension() || closed.report != Some(call.digest) {
+    let is_suspended = closed.outcome.is_suspension() && closed.report == Some(call.digest);
+    let is_stopped = budget::stopped_call(closed, call.digest);
+    if !is_suspended && !is_stopped {
         return None;
     }
     let known = read_set.context.run;
     let child = |key| known.and_then(|loaded| loaded.child(key)).map(|child| child.id);
     let answer = Checkpointed {
         // As the first answer said. The task may be running again by now, under a lease that is not the caller's.
-        state: State::Waiting,
+        state: if is_stopped { State::Halted } else { State::Waiting },
         replayed: true,
         replayed_keys: call.steps.iter().map(|step| step.key.clone()).collect(),
         children: call

@@ -29,7 +29,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, extend: &Extend, at: Moment) -> Verd
     let wanted = lease.expires_at.plus(missed.gap);
     let signalled_at = task.cancel.as_ref().and_then(|cancel| cancel.signalled_at);
     let event = Event::Extended {
-        expires_at: task.bound_lease(lease.acquired_at, wanted),
+        expires_at: task.bound_lease(lease.acquired_at, wanted, missed.gap),
         signalled_at: signalled_at.map(|at| at.plus(missed.gap)),
     };
     Verdict::new(Answer::Done, vec![event])

@@ -3,6 +3,7 @@
 use super::{cancel, sweep};
 use crate::attempt::AttemptOutcome;
 use crate::bounds;
+use crate::budget::Balance;
 use crate::done::Reason;
 use crate::event::{Event, Next};
 use crate::policy::UNDELIVERED_MAX;
@@ -33,7 +34,14 @@ pub(super) fn decide(read_set: ReadSet<'_>, grant: &Grant, at: Moment) -> Verdic
 fn is_grantable(task: &Task, now: Time) -> bool {
     let due = task.claimable_at().is_some_and(|due| due.has_come(now));
     let over = task.policy.deadline.is_some_and(|deadline| deadline.has_come(now));
-    due && !over && task.cancel.is_none()
+    let is_out_of_time = task.wall_end().is_some_and(|end| end.has_come(now)) || has_no_time(task);
+    due && !over && !is_out_of_time && task.cancel.is_none()
+}
+
+/// The leases of the task have lasted as long as they may together. The next sweep halts it.
+fn has_no_time(task: &Task) -> bool {
+    let budget = |balance: &Balance| balance.is_active_over();
+    task.balance().is_some_and(budget)
 }
 
 /// The sweep that is due at once ends the task: the pool sets no outcome (S2-54).

@@ -5,10 +5,11 @@
 
 use super::waiting::{self, Recording};
 use super::{cancel, engine, run, signal, steps, submit};
+use crate::budget::{BudgetEvent, Charge};
 use crate::event::{Event, Subject};
 use crate::id::{Digest, Name};
 use crate::plan::PlanMessage;
-use crate::run::{Body, Child, ChildEnd, Message, Recorded, RunRefusal};
+use crate::run::{Body, Child, ChildEnd, Message, Recorded, RunEvent, RunRefusal};
 use crate::task::{State, Task};
 use crate::time::{Moment, Time};
 use crate::verdict::{Answer, ReadSet, Refusal, Verdict};
@@ -28,11 +29,14 @@ pub(super) fn decide(read_set: ReadSet<'_>, message: &Message, at: Moment) -> Ve
         }
         (_, Subject::Absent) => Verdict::refuse(Refusal::Run(RunRefusal::MessageEarly)),
         (Body::Spawn { .. }, _) | (_, Subject::Done(_)) => Verdict::nothing(),
-        (Body::ChildEnded { key, state, record }, Subject::Live(task)) => {
+        (Body::ChildEnded { key, state, record, charge }, Subject::Live(task)) => {
             match known_child(read_set, key, message) {
                 Err(refusal) => Verdict::refuse(refusal),
                 Ok(child) if child.end.is_some() => Verdict::nothing(),
-                Ok(child) => child_ended(read_set, task, child, *state, *record, at.now),
+                Ok(child) => {
+                    let ended = child_ended(read_set, task, child, *state, *record, at.now);
+                    refund(task, charge.as_deref(), ended)
+                }
             }
         }
         (Body::Cancel(asked), Subject::Live(task)) if steps::outlives(task, asked) => {
@@ -87,6 +91,14 @@ fn child_ended(
         None => events.extend(after_end(read_set, task, &child.key, number, now)),
     }
     Verdict::new(Answer::Done, events)
+}
+
+/// What was held for the child is free again, and what it used is used. First of all: the same decision may end the task.
+fn refund(task: &Task, charge: Option<&Charge>, ended: Verdict) -> Verdict {
+    let Some(charge) = charge.filter(|_| task.balance().is_some()) else { return ended };
+    let refunded = RunEvent::Budget(Box::new(BudgetEvent::Refunded(*charge)));
+    let events = [run::event(refunded)].into_iter().chain(ended.events).collect();
+    Verdict { events, ..ended }
 }
 
 fn after_end(

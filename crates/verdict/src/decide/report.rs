@@ -7,11 +7,11 @@ use super::release;
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::bounds;
 use crate::done::{End, Fault, Reason};
-use crate::event::Next;
+use crate::event::{Event, Next};
 use crate::id::Digest;
 use crate::request::{Caller, Outcome, Report};
 use crate::task::{Lease, State, Task};
-use crate::time::Moment;
+use crate::time::{Moment, Time};
 use crate::transition::{self, Closing};
 use crate::verdict::{Answer, ReadSet, Refusal, Verdict};
 
@@ -36,7 +36,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, report: &Report, at: Moment) -> Verd
 
 /// The same report gets the same answer; a different report for the same lease is refused.
 ///
-/// The call that suspended an attempt was no report: a report after it has lost its authority, like any late one.
+/// The call that suspended an attempt, or halted its task, was no report: a report after it has lost its authority, like any late one.
 pub(super) fn stored_answer(
     read_set: ReadSet<'_>,
     caller: &Caller,
@@ -44,7 +44,8 @@ pub(super) fn stored_answer(
 ) -> Option<Verdict> {
     let closed: &ClosedAttempt =
         read_set.context.closed.filter(|closed| closed.lease == caller.lease)?;
-    let reported = closed.report.filter(|_| !closed.outcome.is_suspension())?;
+    let is_call = closed.outcome.is_suspension() || closed.reason == Some(Reason::BudgetExhausted);
+    let reported = closed.report.filter(|_| !is_call)?;
     let state = read_set.subject.state().expect("a recognised caller has a task");
     if reported != digest {
         return Some(Verdict::refuse(Refusal::ConflictingReport { state }));
@@ -80,6 +81,21 @@ pub(super) fn commit(task: &Task, lease: &Lease, report: &Report, at: Moment) ->
     let event = transition::report(&Runner(()), task, closing, next, at.now);
     let state = event.next_state().expect("a report closes its attempt");
     Verdict::new(Answer::Committed { outcome, state, replayed: false }, vec![event])
+}
+
+/// The budget is used up by the worker's call, or by what its child used (S2-70).
+pub(super) fn halt(task: &Task, closing: Closing, end: End, now: Time) -> Event {
+    transition::halt(&Runner(()), task, closing, end, now)
+}
+
+/// The budget is used up while no worker holds the task.
+pub(super) fn halt_waiting(task: &Task, end: End) -> Event {
+    transition::halt_waiting(&Runner(()), task, end)
+}
+
+/// What follows an attempt that closed in any way, once the budget is used up.
+pub(super) fn halt_after(task: &Task, end: End, now: Time) -> Next {
+    transition::halt_after(&Runner(()), task, end, now)
 }
 
 fn closing(report: &Report, outcome: AttemptOutcome, next: &Next) -> Closing {

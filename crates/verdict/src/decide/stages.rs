@@ -9,14 +9,14 @@
 //! a later stage may wait for them.
 
 use super::waiting::{self, Recording};
-use super::{engine, grant, report};
+use super::{budget, engine, grant, report};
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::{Event, Next, Subject};
 use crate::id::{Digest, LeaseId, Name, Text};
 use crate::plan::{
     Advance, Ending, NextLease, PlanAnswer, PlanEvent, Stage, StagesState, Turn, fold,
 };
-use crate::request::{CancelMode, Grant};
+use crate::request::{CancelMode, Grant, Request};
 use crate::run::{Recorded, RunAnswer, RunEvent, Spend, Step, StepOutcome, Waiting};
 use crate::task::{State, Task};
 use crate::time::{Moment, Time};
@@ -241,6 +241,8 @@ pub(super) fn forced_end(task: &Task, mode: CancelMode) -> Option<End> {
 /// A report, and the lease of the next stage if the rules allow it.
 pub(super) fn advance(read_set: ReadSet<'_>, call: &Advance, at: Moment) -> Verdict {
     let verdict = report::decide(read_set, &call.report, at);
+    let report = Request::Report(call.report.clone());
+    let verdict = budget::judge(read_set.subject, &report, verdict, at);
     let Verdict { answer, mut events } = turn(read_set.subject, verdict, at);
     let Answer::Committed { outcome, state, replayed } = answer else {
         return Verdict::new(answer, events);

@@ -3,9 +3,10 @@
 //! A sweep is a request like any other: it judges the task as it is now, not as it was when it was
 //! selected. A late or repeated sweep therefore does nothing.
 
-use super::{approvals, cancel, report, steps, waiting};
+use super::{approvals, budget, cancel, report, steps, waiting};
 use crate::attempt::AttemptOutcome;
 use crate::bounds;
+use crate::budget::Balance;
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::{Event, Next};
 use crate::id::Text;
@@ -13,7 +14,7 @@ use crate::policy::UNDELIVERED_MAX;
 use crate::rules::Rules;
 use crate::run::{Wait, Waiting};
 use crate::task::{Lease, Phase, State, Task};
-use crate::time::{Moment, Time};
+use crate::time::{Moment, Span, Time};
 use crate::transition::{self, Closing};
 use crate::verdict::{Answer, ReadSet, Verdict};
 
@@ -38,7 +39,16 @@ pub(super) fn decide(read_set: ReadSet<'_>, at: Moment) -> Verdict {
 fn sweep_waiting(task: &Task, at: Moment) -> Option<Event> {
     let over = task.policy.deadline.is_some_and(|deadline| deadline.has_come(at.now));
     let missed = over.then(|| transition::miss_deadline(&Sweeper(()), task, deadline_end()));
-    missed.or_else(|| sweep_spent(task, at))
+    missed.or_else(|| sweep_budget(task, at)).or_else(|| sweep_spent(task, at))
+}
+
+/// The time of the budget is over while no worker holds the task (S2-38).
+fn sweep_budget(task: &Task, at: Moment) -> Option<Event> {
+    let is_wall = budget::is_wall_over(task, at);
+    let is_active = task.balance().is_some_and(Balance::is_active_over)
+        && task.claimable_at().is_some_and(|due| due.has_come(at.now));
+    let halt = || transition::miss_deadline(&Sweeper(()), task, budget::out_of_time(task, is_wall));
+    (is_wall || is_active).then(halt)
 }
 
 /// A task that would be granted again, had it an attempt left (S2-54: the pool only grants).
@@ -105,6 +115,10 @@ fn expire(task: &Task, lease: &Lease, at: Moment) -> Event {
     if task.policy.deadline.is_some_and(|deadline| deadline.has_come(now)) {
         let closing = Closing::unreported(AttemptOutcome::Revoked, Reason::DeadlineExceeded);
         time_out(task, closing, Next::End(deadline_end()), now)
+    } else if is_out_of_time(task, lease, now) {
+        let end = budget::out_of_time(task, budget::is_wall_over(task, at));
+        let closing = Closing::unreported(AttemptOutcome::Revoked, Reason::BudgetTimeExhausted);
+        time_out(task, closing, Next::End(end), now)
     } else if limit.is_some_and(|limit| limit.has_come(now)) {
         attempt_timeout(task, at)
     } else if task.cancel.is_some() {
@@ -114,6 +128,11 @@ fn expire(task: &Task, lease: &Lease, at: Moment) -> Event {
     } else {
         unheard(task, at)
     }
+}
+
+fn is_out_of_time(task: &Task, lease: &Lease, now: Time) -> bool {
+    let end = task.balance().and_then(|it| it.halts_at(lease.acquired_at, Span::ZERO));
+    end.is_some_and(|end| end.has_come(now))
 }
 
 fn attempt_timeout(task: &Task, at: Moment) -> Event {

@@ -1,6 +1,7 @@
 //! The answers to requests about durable runs.
 
 use crate::approval::{Outcome, VoteRefusal};
+use crate::budget::Unit;
 use crate::id::{Name, TaskId};
 use crate::plan::{PlanAnswer, PlanRefusal};
 use crate::task::State;
@@ -64,6 +65,10 @@ pub enum RunRefusal {
     UnknownChild { key: Name },
     /// A wait for nothing would never end, or end at once.
     EmptyWait { key: Name },
+    /// A child asks for more than its parent has left.
+    BudgetInsufficient { key: Name, unit: Unit, asked: u64, left: u64 },
+    /// The rules in force do not know budgets: a coordinator of an earlier version is running.
+    BudgetUnsupported,
     /// The task has not taken the signals that it has.
     SignalsFull { max: u64, max_bytes: u64 },
     /// Only a diverged task can be resumed.
@@ -91,6 +96,8 @@ impl RunRefusal {
             RunRefusal::UnknownChild { .. } => "unknown_child",
             RunRefusal::EmptyWait { .. } => "empty_wait",
             RunRefusal::SignalsFull { .. } => "signals_full",
+            RunRefusal::BudgetInsufficient { .. } => "budget_insufficient",
+            RunRefusal::BudgetUnsupported => "runs_unsupported",
             RunRefusal::NotDiverged { .. } => "not_diverged",
             RunRefusal::MessageEarly => "message_early",
             RunRefusal::Unsupported => "runs_unsupported",

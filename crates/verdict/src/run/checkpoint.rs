@@ -52,7 +52,7 @@ pub enum StepOutcome {
     },
 }
 
-/// What a step used. Recorded and added up; no rule limits it yet.
+/// What a step used. Recorded and added up; a budget limits it ([`crate::budget`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Spend {
     pub cost_micros: u64,
@@ -68,6 +68,18 @@ impl Spend {
             cost_micros: self.cost_micros.saturating_add(other.cost_micros),
             tokens: self.tokens.saturating_add(other.tokens),
             tool_calls: self.tool_calls.saturating_add(other.tool_calls),
+        }
+    }
+}
+
+impl Spend {
+    /// The larger of each.
+    #[must_use]
+    pub fn max(self, other: Spend) -> Spend {
+        Spend {
+            cost_micros: self.cost_micros.max(other.cost_micros),
+            tokens: self.tokens.max(other.tokens),
+            tool_calls: self.tool_calls.max(other.tool_calls),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What happens to a durable run, besides what happens to every task.
 
 use crate::approval::{Approval, Outcome, Vote};
+use crate::budget::BudgetEvent;
 use crate::done::End;
 use crate::event::Submitted;
 use crate::plan::PlanEvent;
@@ -50,6 +51,8 @@ pub enum RunEvent {
         number: u32,
         outcome: Outcome,
     },
+    /// About a budget.
+    Budget(Box<BudgetEvent>),
     /// About a plan.
     Plan(Box<PlanEvent>),
 }
@@ -69,6 +72,7 @@ impl RunEvent {
             RunEvent::ApprovalOpened(_) => "approval_opened",
             RunEvent::ApprovalVoted { .. } => "approval_voted",
             RunEvent::ApprovalClosed { .. } => "approval_closed",
+            RunEvent::Budget(event) => event.name(),
             RunEvent::Plan(event) => event.name(),
         }
     }

@@ -39,6 +39,10 @@ pub(crate) fn change(task: &mut Task, event: &RunEvent, now: Time) {
         RunEvent::ApprovalOpened(approval) => run_of(task).approvals.note_opened(approval),
         RunEvent::ApprovalVoted { number, vote } => run_of(task).approvals.note_vote(*number, vote),
         RunEvent::ApprovalClosed { number, .. } => run_of(task).approvals.note_closed(*number),
+        RunEvent::Budget(event) => {
+            let balance = task.balance_mut().expect("only a task with a budget has such events");
+            balance.note(event);
+        }
         RunEvent::Plan(event) => plan::fold::change(task, event, now),
         RunEvent::Resumed => task.phase = Phase::Waiting(Box::new(Waiting::Ready { due: now })),
     }
@@ -57,6 +61,9 @@ fn record_checkpoint(task: &mut Task, checkpoint: &Checkpoint, now: Time) {
         Recorded::Step(step) => {
             run.steps = next(run.steps);
             run.spend = run.spend.plus(step.spend);
+            if let Some(balance) = &mut run.balance {
+                balance.step(step.spend);
+            }
             if step.is_savepoint {
                 run.savepoint = run.checkpoints;
             }
@@ -97,6 +104,9 @@ fn spawn(task: &mut Task, child: &ChildCall) {
     run.children = next(run.children);
     if !child.is_detached {
         run.live_children = next(run.live_children);
+        if let (Some(balance), Some(ceiling)) = (&mut run.balance, &child.submit.budget) {
+            balance.hold(&ceiling.limits);
+        }
     }
 }
 

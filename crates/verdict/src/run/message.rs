@@ -9,6 +9,8 @@
 //! signal has a key. So the rules bear any repetition and any order; only a message that overtakes the addressee's own
 //! spawning is refused and stays saved. The store keeps the order per sender, for the signals' sake.
 
+use crate::budget::Charge;
+use crate::decide::budget::BUDGET_EXHAUSTED;
 use crate::done::Done;
 use crate::event::{Event, Subject};
 use crate::id::{Digest, Name, TaskId};
@@ -48,6 +50,8 @@ pub enum Body {
         key: Name,
         state: State,
         record: Digest,
+        /// What the child's budget comes to; `None` without one.
+        charge: Option<Box<Charge>>,
     },
     Cancel(Cancel),
     Signal(SignalCall),
@@ -89,7 +93,8 @@ fn spoken(after: &Subject, from: TaskId, event: &Event) -> Vec<(TaskId, Body)> {
     match &**event {
         RunEvent::ChildSpawned(child) => vec![spawn(after, from, child)],
         RunEvent::ChildrenCancelled { children, mode, .. } => {
-            children.iter().map(|child| (child.id, cancel(*mode))).collect()
+            let why = why(after);
+            children.iter().map(|child| (child.id, cancel(why, *mode))).collect()
         }
         RunEvent::Plan(event) => plan::message::spoken(after, from, event),
         _ => Vec::new(),
@@ -106,14 +111,21 @@ fn spawn(after: &Subject, from: TaskId, child: &ChildCall) -> (TaskId, Body) {
     (child.submit.id, Body::Spawn { submit: Box::new(child.submit.clone()), lineage })
 }
 
-fn cancel(mode: CancelMode) -> Body {
-    Body::Cancel(Cancel { reason: Some("parent_ended".into()), mode })
+/// What the workers of cancelled children are told.
+fn why(parent: &Subject) -> &'static str {
+    let end = parent.live().and_then(|task| task.closing()).map(|closing| closing.end.state);
+    if end == Some(State::Halted) { BUDGET_EXHAUSTED } else { "parent_ended" }
+}
+
+fn cancel(why: &str, mode: CancelMode) -> Body {
+    Body::Cancel(Cancel { reason: Some(why.into()), mode })
 }
 
 /// A task that has ended tells its parent.
 fn end_of_child(after: &Subject) -> Option<(TaskId, Body)> {
     let Subject::Done(Done { run: Some(run), end, record, .. }) = after else { return None };
     let (parent, key) = run.lineage.as_ref()?.parent()?;
-    let body = Body::ChildEnded { key: key.clone(), state: end.state, record: *record };
+    let charge = run.balance.as_ref().map(|balance| Box::new(balance.charge()));
+    let body = Body::ChildEnded { key: key.clone(), state: end.state, record: *record, charge };
     Some((parent, body))
 }

@@ -38,6 +38,9 @@ pub enum SignalNeed {
 impl Named {
     pub fn by(request: &Request) -> Self {
         match request {
+            Request::Run(request) if matches!(**request, RunRequest::Metered(_)) => {
+                metered(request)
+            }
             Request::Run(request) => Self {
                 keys: request.keys().into_iter().cloned().collect(),
                 signals: signals_of(request),
@@ -72,6 +75,14 @@ impl Named {
     }
 }
 
+/// The same as the call alone.
+fn metered(request: &RunRequest) -> Named {
+    match request {
+        RunRequest::Metered(metered) => Named::by(&metered.call),
+        _ => Named::default(),
+    }
+}
+
 fn is_waiting(task: &Task) -> bool {
     match &task.phase {
         Phase::Waiting(waiting) => matches!(**waiting, Waiting::For(_)),
@@ -86,7 +97,10 @@ fn signals_of(request: &RunRequest) -> SignalNeed {
         RunRequest::Signal(_) => SignalNeed::Always,
         RunRequest::Message(Message { body: Body::Signal(_), .. }) => SignalNeed::Always,
         RunRequest::Message(_) | RunRequest::Decide(_) => SignalNeed::IfWaiting,
-        RunRequest::Checkpoint(_) | RunRequest::Resume | RunRequest::Plan(_) => SignalNeed::Never,
+        RunRequest::Checkpoint(_)
+        | RunRequest::Metered(_)
+        | RunRequest::Resume
+        | RunRequest::Plan(_) => SignalNeed::Never,
     }
 }
 
@@ -95,6 +109,7 @@ fn signal_key(request: &RunRequest) -> Option<Name> {
         RunRequest::Signal(SignalCall { key, .. }) => key.clone(),
         RunRequest::Message(message @ Message { body: Body::Signal(_), .. }) => Some(message.key()),
         RunRequest::Checkpoint(_)
+        | RunRequest::Metered(_)
         | RunRequest::Message(_)
         | RunRequest::Resume
         | RunRequest::Decide(_)

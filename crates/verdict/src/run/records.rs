@@ -61,6 +61,7 @@ impl Records {
             | RunEvent::ApprovalOpened(_)
             | RunEvent::ApprovalVoted { .. }
             | RunEvent::ApprovalClosed { .. }
+            | RunEvent::Budget(_)
             | RunEvent::Resumed => {}
         }
     }

@@ -3,10 +3,10 @@
 use crate::approval::{ApprovalCall, DecideCall};
 use crate::id::{Digest, Json, Name};
 use crate::plan::PlanRequest;
-use crate::request::{Caller, Outcome, Submit};
+use crate::request::{Caller, Outcome, Request, Submit};
 use crate::time::Span;
 
-use super::checkpoint::Step;
+use super::checkpoint::{Spend, Step};
 use super::items::Items;
 use super::message::{Body, Message};
 use super::signal::SignalCall;
@@ -23,8 +23,18 @@ pub enum RunRequest {
     Resume,
     /// A caller decides an approval.
     Decide(DecideCall),
+    /// A call under a lease that also says what its attempt has used.
+    Metered(Metered),
     /// About a plan.
     Plan(PlanRequest),
+}
+
+/// A heartbeat, a report or a checkpoint call, and what the attempt has used so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metered {
+    /// In all, the steps of the attempt included. A total that came before counts once.
+    pub total: Spend,
+    pub call: Box<Request>,
 }
 
 /// What a worker did and wants, in one call that takes effect as a whole or not at all.
@@ -88,6 +98,10 @@ impl RunRequest {
         match self {
             RunRequest::Checkpoint(call) => call.keys(),
             RunRequest::Message(Message { body: Body::ChildEnded { key, .. }, .. }) => vec![key],
+            RunRequest::Metered(Metered { call, .. }) => match &**call {
+                Request::Run(inner) => inner.keys(),
+                _ => Vec::new(),
+            },
             RunRequest::Signal(_)
             | RunRequest::Message(_)
             | RunRequest::Resume

@@ -2,6 +2,7 @@
 
 use crate::approval::Approvals;
 use crate::bounds::next;
+use crate::budget::Balance;
 use crate::plan::PlanState;
 
 use super::checkpoint::Spend;
@@ -31,6 +32,8 @@ pub struct RunState {
     pub suspensions: u32,
     /// Approvals that the task waits for.
     pub approvals: Approvals,
+    /// What the task may use and has used; `None` without a budget.
+    pub balance: Option<Box<Balance>>,
     /// The plan that the task has or belongs to.
     pub plan: Option<Box<PlanState>>,
 }

@@ -239,6 +239,15 @@ impl Call {
         self
     }
 
+    /// A child with this ceiling.
+    pub(crate) fn funded_child(self, key: &str, id: u128, budget: Option<verdict::Budget>) -> Self {
+        let mut call = self.child(key, id);
+        if let Some(child) = call.children.last_mut() {
+            child.submit.budget = budget.map(Box::new);
+        }
+        call
+    }
+
     pub(crate) fn wait(self, key: &str, mode: WaitMode, items: &[(&str, AwaitedEvent)]) -> Self {
         self.wait_at_most(key, mode, items, None)
     }

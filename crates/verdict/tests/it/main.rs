@@ -5,6 +5,8 @@ mod allowance;
 mod approvals;
 mod backoff;
 mod bounds;
+mod budget_properties;
+mod budgets;
 mod cancel;
 mod checkpoints;
 mod children;

@@ -213,6 +213,7 @@ pub(crate) fn submission(policy: Policy) -> Submit {
         policy,
         run_at: None,
         input: Digest::of(&[b"input"]),
+        budget: None,
         fingerprint: Digest::of(&[b"fingerprint"]),
     }
 }

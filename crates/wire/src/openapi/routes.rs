@@ -72,7 +72,7 @@ macro_rules! with_task_codes {
 macro_rules! with_checkpoint_codes {
     ($($code:ident),*) => {
         with_task_codes![
-            ConflictingStep, ResultTooLarge, CallTooLong, StepsExhausted, TooManyChildren, HistoryFull,
+            ConflictingStep, ResultTooLarge, CallTooLong, StepsExhausted, TooManyChildren, BudgetInsufficient, HistoryFull,
             QuotaReached, RunsUnsupported $(, $code)*
         ]
     };

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use store::Entry;
+use verdict::budget::{BudgetEvent, Unit};
 use verdict::event::Submitted;
 use verdict::request::Started;
 use verdict::run::{Checkpoint, Lineage, Recorded, RunEvent, StepOutcome, Waiting};
@@ -100,6 +101,22 @@ fn closing(closed: &ClosedAttempt, next: &Next) -> Value {
     members
 }
 
+/// What a decision changed about a budget.
+fn budget(event: &BudgetEvent) -> Value {
+    match event {
+        BudgetEvent::Metered(total) => json!({
+            "costMicros": total.cost_micros,
+            "tokens": total.tokens,
+            "toolCalls": total.tool_calls,
+        }),
+        BudgetEvent::Refunded(charge) => {
+            let used = Unit::ALL.map(|unit| (unit.name(), json!(charge.used.get(unit))));
+            json!({ "used": Value::Object(used.map(|(name, it)| (name.to_owned(), it)).into_iter().collect()) })
+        }
+        BudgetEvent::Warned(unit) => json!({ "limit": unit.name() }),
+    }
+}
+
 /// What a decision about a durable run changed. Results stay where they are recorded.
 fn durable(event: &RunEvent) -> Value {
     match event {
@@ -139,6 +156,7 @@ fn durable(event: &RunEvent) -> Value {
         RunEvent::ApprovalClosed { number, outcome } => {
             json!({ "approval": number, "outcome": outcome.name() })
         }
+        RunEvent::Budget(event) => budget(event),
         RunEvent::Hastened | RunEvent::Resumed | RunEvent::Plan(_) => json!({}),
     }
 }

@@ -67,6 +67,7 @@ fn end(state: State, reason: Option<Reason>) -> End {
 
 fn requests() -> Vec<Request> {
     let submit = Submit {
+        budget: None,
         id: TaskId::from_u128(1),
         scope: Scope::new("acme", "main"),
         kind: "k".into(),
@@ -109,6 +110,7 @@ fn requests() -> Vec<Request> {
 
 fn events() -> Vec<Event> {
     let submitted = Submitted {
+        budget: None,
         id: TaskId::from_u128(1),
         scope: Scope::default(),
         kind: "k".into(),
@@ -213,7 +215,8 @@ fn entries() -> Vec<Entry> {
         if let Request::Submit(submit) = &request {
             let Submit { id, scope, kind, queue, priority, policy, input, .. } = submit.clone();
             let due = Time::from_millis(-1);
-            let said = Submitted { id, scope, kind, queue, priority, policy, due, input };
+            let said =
+                Submitted { budget: None, id, scope, kind, queue, priority, policy, due, input };
             entries.push(entry(request.clone(), vec![Event::Submitted(Box::new(said))]));
         }
     }

@@ -42,6 +42,7 @@ fn end() -> End {
 
 fn submit() -> Submit {
     Submit {
+        budget: None,
         id: TASK,
         scope: Scope::default(),
         kind: "resize".into(),
@@ -127,8 +128,12 @@ fn signal_call(key: Option<&str>, payload: Option<&str>) -> SignalCall {
 
 fn bodies() -> Vec<Body> {
     let spawn = |lineage| Body::Spawn { submit: Box::new(submit()), lineage };
-    let ended =
-        Body::ChildEnded { key: "k".into(), state: State::Halted, record: digest("record") };
+    let ended = Body::ChildEnded {
+        charge: None,
+        key: "k".into(),
+        state: State::Halted,
+        record: digest("record"),
+    };
     let cancel = Cancel { reason: Some("parent_ended".into()), mode: CancelMode::Immediate };
     let others = [ended, Body::Cancel(cancel), Body::Signal(signal_call(Some("k"), Some("1")))];
     lineages().into_iter().map(spawn).chain(others).collect()
@@ -199,7 +204,8 @@ fn waitings() -> Vec<Waiting> {
 fn events() -> Vec<RunEvent> {
     let Submit { id, scope, kind, queue, priority, policy, input, .. } = submit();
     let due = Time::from_millis(5);
-    let submitted = Submitted { id, scope, kind, queue, priority, policy, due, input };
+    let submitted =
+        Submitted { budget: None, id, scope, kind, queue, priority, policy, due, input };
     let spawned = |lineage| RunEvent::Spawned { submitted: Box::new(submitted.clone()), lineage };
     let signal = Signal {
         number: 1,
@@ -259,6 +265,7 @@ fn approval() -> Approval {
 fn state() -> RunState {
     let [lineage, _] = lineages();
     RunState {
+        balance: None,
         lineage: Some(lineage),
         checkpoints: 1,
         steps: 2,

@@ -106,6 +106,7 @@ fn succeeded() -> Entry {
 
 fn spawned(lineage: Lineage) -> Entry {
     let submit = Submit {
+        budget: None,
         id: TASK,
         scope: Scope::default(),
         kind: "resize".into(),
@@ -118,7 +119,8 @@ fn spawned(lineage: Lineage) -> Entry {
     };
     let Submit { id, scope, kind, queue, priority, policy, input, .. } = submit.clone();
     let due = Time::from_millis(5);
-    let submitted = Box::new(Submitted { id, scope, kind, queue, priority, policy, due, input });
+    let submitted =
+        Box::new(Submitted { budget: None, id, scope, kind, queue, priority, policy, due, input });
     let event = RunEvent::Spawned { submitted, lineage: lineage.clone() };
     let number = MessageNumber { entry: 70, index: 499 };
     let body = Body::Spawn { submit: Box::new(submit), lineage };
@@ -242,7 +244,7 @@ fn what_says_anything_else_than_its_call_is_not_packed() {
 /// The end of a child, as its parent records it.
 fn child_ended(change: impl FnOnce(&mut Checkpoint)) -> Entry {
     let (key, record) = (verdict::Name::from("child#1"), digest("record"));
-    let body = Body::ChildEnded { key: key.clone(), state: State::Failed, record };
+    let body = Body::ChildEnded { charge: None, key: key.clone(), state: State::Failed, record };
     let (from, number) = (TaskId::from_u128(3), MessageNumber { entry: 4, index: 0 });
     let message = Message { from, number, to: TASK, body };
     let end = ChildEnd { child: from, state: State::Failed, record };

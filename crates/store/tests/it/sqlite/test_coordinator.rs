@@ -211,6 +211,7 @@ pub(crate) fn decide(
 
 pub(crate) fn submission(id: u128, policy: Policy, spec: &Spec) -> Submit {
     Submit {
+        budget: None,
         id: TaskId::from_u128(id),
         scope: Scope::default(),
         kind: "resize".into(),

@@ -25,7 +25,12 @@ fn signal(name: &str) -> Body {
 
 /// The end of a child that the addressee never had.
 fn stray_end() -> Body {
-    Body::ChildEnded { key: "nobody".into(), state: State::Succeeded, record: Digest::of(&[]) }
+    Body::ChildEnded {
+        charge: None,
+        key: "nobody".into(),
+        state: State::Succeeded,
+        record: Digest::of(&[]),
+    }
 }
 
 async fn write<F: Fixture>(driver: &mut Driver<F>, messages: Vec<(Scope, Message)>) {
