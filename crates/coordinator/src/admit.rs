@@ -23,8 +23,8 @@ pub(crate) use api_keys::KeyError;
 pub use edge::token::{self, TaskPrincipal, TokenRefused, TokenScope};
 pub use keyring::{Keyring, KeyringError, Rotation};
 pub use principals::{
-    AdminPrincipal, AuditorPrincipal, ClientPrincipal, LeaseHolderPrincipal, ReaderPrincipal,
-    WorkerPrincipal,
+    AdminPrincipal, ApprovalReaderPrincipal, ApproverPrincipal, AuditorPrincipal, ClientPrincipal,
+    LeaseHolderPrincipal, ReaderPrincipal, WorkerPrincipal,
 };
 
 use edge::hex;

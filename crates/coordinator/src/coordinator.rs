@@ -14,6 +14,7 @@ use store::{
 };
 use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
+use verdict::approval::DecideCall;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
 use verdict::run::{RunRequest, SignalCall};
 use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Time};
@@ -331,6 +332,11 @@ impl Coordinator {
     /// Sends a value to a run. It is kept until the run takes it.
     pub async fn signal(&self, key: TaskKey, signal: SignalCall) -> Reply {
         self.about(key, Request::Run(Box::new(RunRequest::Signal(signal)))).await
+    }
+
+    /// Decides an approval that a task waits for.
+    pub async fn decide(&self, key: TaskKey, call: DecideCall) -> Reply {
+        self.about(key, Request::Run(Box::new(RunRequest::Decide(call)))).await
     }
 
     /// Lets a diverged run continue.

@@ -10,6 +10,7 @@
 
 mod api_error;
 mod app_state;
+mod approvals;
 mod audit;
 mod authenticate;
 mod body;

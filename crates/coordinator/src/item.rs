@@ -6,7 +6,7 @@ use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use verdict::request::{Caller, Undelivered};
-use verdict::run::RunRequest;
+use verdict::run::{RunRequest, Then};
 use verdict::{Answer, Digest, LeaseId, Name, Policy, Request, Scope, Span, Task, Time};
 
 use crate::intake::PriorityClass;
@@ -79,6 +79,19 @@ impl Item {
             }
             Item::Submit { .. } => None,
         }
+    }
+
+    /// Notes the API key under which the asking attempt was leased: it may not decide what the attempt asks for.
+    #[must_use]
+    pub(crate) fn asked_by(mut self, key: Option<&Name>) -> Self {
+        if let Item::About { request, .. } | Item::WithChildren { request, .. } = &mut self
+            && let Request::Run(run) = request
+            && let RunRequest::Checkpoint(call) = &mut **run
+            && let Then::Wait(wait) = &mut call.then
+        {
+            wait.approvals.iter_mut().for_each(|call| call.asked_by = key.cloned());
+        }
+        self
     }
 
     /// The tenant whose quota the request may use up.

@@ -16,7 +16,9 @@ use wire::{Check, FieldError, TraceContext, limits};
 
 pub use self::checkpoints::CheckpointRequest;
 #[cfg(feature = "http")]
-pub(crate) use self::checkpoints::{checked_checkpoint, checked_last_call, checked_signal};
+pub(crate) use self::checkpoints::{
+    approval_decision, checked_checkpoint, checked_last_call, checked_signal,
+};
 use crate::item::Submission;
 use crate::submit_defaults::SubmitDefaults;
 

@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Deserialize;
-use verdict::{LeaseId, Scope, Span, TaskId, Time};
+use verdict::{LeaseId, Name, Scope, Span, TaskId, Time};
 
 use crate::token_keys::ScopeKey;
 use crate::{Keys, SigningKey};
@@ -54,6 +54,9 @@ pub struct TokenScope {
     pub lease: LeaseId,
     /// The store's epoch in which the lease was granted.
     pub epoch: u32,
+    /// The API key that leased the task: it may not decide what this attempt asks for. Absent while coordinators that do
+    /// not know the claim share the store.
+    pub key: Option<Name>,
 }
 
 /// A caller with a token that we issued. Only [`verify`] creates one.
@@ -105,6 +108,8 @@ struct Claims<'a> {
     #[serde(borrow)]
     lease: Cow<'a, str>,
     ep: u32,
+    #[serde(borrow, default)]
+    key: Option<Cow<'a, str>>,
 }
 
 /// The lifetime of a token issued now: long enough for the task's deadline and the grace after it,
@@ -118,7 +123,7 @@ pub fn lifetime(deadline: Option<Time>, grace: Span, now: Time) -> Span {
 pub fn issue(keyring: &impl Keys, token: &TokenScope, lifetime: Span, now: Time) -> Issued {
     let iat = seconds(now);
     let exp = iat + lifetime.min(LIFETIME_MAX).millis() / 1000;
-    let TokenScope { scope, task, attempt, lease, epoch } = token;
+    let TokenScope { scope, task, attempt, lease, epoch, key: held_by } = token;
     let (id, run) = (token_id(*lease, now), task.run_name());
     let signing = keyring.current();
     let key = scope_key(&signing, scope);
@@ -126,9 +131,14 @@ pub fn issue(keyring: &impl Keys, token: &TokenScope, lifetime: Span, now: Time)
     claims.push_str(key.first_claims());
     write!(
         claims,
-        r#""iat":{iat},"nbf":{iat},"exp":{exp},"jti":"{id:016x}","run":"{run}","task":"{task}","att":{attempt},"lease":"{lease}","ep":{epoch}}}"#
+        r#""iat":{iat},"nbf":{iat},"exp":{exp},"jti":"{id:016x}","run":"{run}","task":"{task}","att":{attempt},"lease":"{lease}","ep":{epoch}"#
     )
     .expect("text can be appended to");
+    if let Some(held_by) = held_by {
+        // Ids of keys are hexadecimal.
+        write!(claims, r#","key":"{held_by}""#).expect("text can be appended to");
+    }
+    claims.push('}');
     let token = sign(signing.token_keys().header(), &key, claims.as_bytes());
     Issued { token, expires_at: instant(exp) }
 }
@@ -251,8 +261,22 @@ fn read_claims(payload: &[u8]) -> Option<Claims<'_>> {
 }
 
 fn token_scope(claims: &Claims<'_>, key: &ScopeKey) -> Option<TokenScope> {
-    let Claims { iss, aud, iat: _, nbf: _, exp: _, jti, ten: _, ws: _, run, task, att, lease, ep } =
-        claims;
+    let Claims {
+        iss,
+        aud,
+        iat: _,
+        nbf: _,
+        exp: _,
+        jti,
+        ten: _,
+        ws: _,
+        run,
+        task,
+        att,
+        lease,
+        ep,
+        key: held_by,
+    } = claims;
     let is_ours = iss == ISSUER && aud == AUDIENCE && !jti.is_empty();
     let task = TaskId::parse(task).filter(|_| is_ours && task.starts_with("task_"))?;
     TaskId::parse(run).filter(|root| *root == task && run.starts_with("run_"))?;
@@ -262,6 +286,7 @@ fn token_scope(claims: &Claims<'_>, key: &ScopeKey) -> Option<TokenScope> {
         attempt: *att,
         lease: LeaseId::parse(lease)?,
         epoch: *ep,
+        key: held_by.as_deref().map(Name::from),
     })
 }
 

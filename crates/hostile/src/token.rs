@@ -27,6 +27,7 @@ fn issued(keyring: &impl Keys, source: &mut Unstructured<'_>) -> Result<()> {
         attempt: source.arbitrary()?,
         lease: LeaseId::from_u128(source.arbitrary()?),
         epoch: source.arbitrary()?,
+        key: None,
     };
     let issued = token::issue(keyring, &granted, LIFETIME_DEFAULT, NOW);
     let principal = token::verify(keyring, &issued.token, NOW).expect("what we issue, we believe");

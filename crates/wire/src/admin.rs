@@ -18,7 +18,7 @@ pub struct CreateKey {
     /// The name of the key, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[schema(min_items = 1, max_items = 4)]
+    #[schema(min_items = 1, max_items = 5)]
     pub roles: Vec<Role>,
     /// The calling key's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +46,7 @@ impl Check for CreateKey {
         optional_name("tenantId", self.tenant_id.as_deref())?;
         optional_name("workspaceId", self.workspace_id.as_deref())?;
         let Some(queues) = &self.queues else { return Ok(()) };
-        if self.roles == [Role::Admin] {
+        if self.roles.iter().all(|role| matches!(role, Role::Admin | Role::Approver)) {
             return refuse(
                 "queues",
                 "limits the roles client, worker and reader, and this key has none of them",
@@ -61,7 +61,7 @@ fn roles(roles: &[Role]) -> Result<(), FieldError> {
     if roles.is_empty() || is_repeated {
         return refuse(
             "roles",
-            "must name at least one of client, worker, admin and reader, and each at most once",
+            "must name at least one of client, worker, admin, reader and approver, and each at most once",
         );
     }
     Ok(())

@@ -61,6 +61,11 @@ pub enum Code {
     SignalsFull,
     NotDiverged,
     RunsUnsupported,
+    ApprovalNotFound,
+    ApprovalClosed,
+    ApprovalDigestMismatch,
+    AlreadyVoted,
+    ApprovalForbidden,
 }
 
 /// Verdicts for lost authority and for an invalid call. A code for which nothing was decided has no
@@ -122,6 +127,11 @@ const fn row(code: Code) -> Row {
         Code::SignalsFull             => ("signals_full",             409, None,      "The run has not taken the signals that it has"),
         Code::NotDiverged             => ("not_diverged",             409, None,      "The run is not diverged"),
         Code::RunsUnsupported         => ("runs_unsupported",         409, REJECTED,  "The rules in force do not know durable runs yet"),
+        Code::ApprovalNotFound        => ("approval_not_found",        404, None,      "The approval does not exist"),
+        Code::ApprovalClosed          => ("approval_closed",           409, None,      "The approval is closed"),
+        Code::ApprovalDigestMismatch  => ("approval_digest_mismatch",  409, None,      "What is to be approved is not what the caller saw"),
+        Code::AlreadyVoted            => ("already_voted",             409, None,      "The key has decided about this approval before"),
+        Code::ApprovalForbidden       => ("approval_forbidden",        403, None,      "The key may not decide this approval"),
     }
 }
 
@@ -138,6 +148,7 @@ impl Code {
         Code::QuotaReached, Code::HistoryFull, Code::TaskSetAside, Code::ReleaseUnsupported,
         Code::RunNotRetryable, Code::ConflictingStep, Code::ResultTooLarge, Code::CallTooLong, Code::StepsExhausted, Code::TooManyChildren, Code::BudgetInsufficient,
         Code::UnknownChild, Code::EmptyWait, Code::SignalsFull, Code::NotDiverged, Code::RunsUnsupported,
+        Code::ApprovalNotFound, Code::ApprovalClosed, Code::ApprovalDigestMismatch, Code::AlreadyVoted, Code::ApprovalForbidden,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -299,6 +310,11 @@ mod tests {
             Code::RunNotRetryable,
             Code::SignalsFull,
             Code::NotDiverged,
+            Code::ApprovalNotFound,
+            Code::ApprovalClosed,
+            Code::ApprovalDigestMismatch,
+            Code::AlreadyVoted,
+            Code::ApprovalForbidden,
         ];
         for code in Code::ALL.iter().filter(|code| !client_only.contains(code)) {
             assert_eq!(code.worker_may_retry(), code.verdict().is_none(), "{code}");

@@ -14,6 +14,7 @@
 
 pub mod admin;
 pub mod answers;
+pub mod approvals;
 pub mod canonical;
 mod check;
 mod code;
@@ -38,6 +39,7 @@ pub use parse::{BatchItem, Body, Submit, parse, parse_batch, parse_submit};
 pub use time::{Time, TimeError};
 pub use trace_context::TraceContext;
 pub use words::{
-    AttemptOutcome, CheckpointKind, CheckpointOutcome, ErrorCategory, OnError, Outcome, Role,
-    State, StepOutcome, UnknownWord, Verdict, WaitMode,
+    ApprovalDecision, ApprovalOutcome, ApprovalState, AttemptOutcome, CheckpointKind,
+    CheckpointOutcome, ErrorCategory, OnError, Outcome, Role, State, StepOutcome, UnknownWord,
+    Verdict, WaitMode,
 };

@@ -16,7 +16,7 @@ use utoipa::openapi::{
     ResponseBuilder, Schema, path::ParameterIn,
 };
 
-use crate::{Code, admin, answers, pausing, requests};
+use crate::{Code, admin, answers, approvals, pausing, requests};
 use routes::{Body, LINKS, ROUTES, Route};
 
 const JSON: &str = "application/json";
@@ -193,7 +193,7 @@ fn components() -> Components {
         .schemas_from_iter(schemas())
         .security_scheme(
             "apiKey",
-            bearer("An API key with the roles client, worker, admin or reader."),
+            bearer("An API key with the roles client, worker, admin, reader or approver."),
         )
         .security_scheme("taskToken", bearer("The `taskToken` of the envelope: one attempt only."))
         .build()
@@ -236,6 +236,10 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<answers::Children>(&mut all);
     add::<answers::SignalAccepted>(&mut all);
     add::<answers::RunResumed>(&mut all);
+    add::<approvals::DecideApproval>(&mut all);
+    add::<approvals::ApprovalList>(&mut all);
+    add::<approvals::ApprovalView>(&mut all);
+    add::<approvals::ApprovalDecided>(&mut all);
     add::<answers::History>(&mut all);
     add::<answers::Record>(&mut all);
     add::<answers::Explanation>(&mut all);

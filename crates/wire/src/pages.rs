@@ -60,5 +60,10 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::SignalsFull => page!("signals-full"),
         Code::NotDiverged => page!("not-diverged"),
         Code::RunsUnsupported => page!("runs-unsupported"),
+        Code::ApprovalNotFound => page!("approval-not-found"),
+        Code::ApprovalClosed => page!("approval-closed"),
+        Code::ApprovalDigestMismatch => page!("approval-digest-mismatch"),
+        Code::AlreadyVoted => page!("already-voted"),
+        Code::ApprovalForbidden => page!("approval-forbidden"),
     }
 }

@@ -239,6 +239,35 @@ vocabulary! {
         Admin = "admin",
         /// Reads what clients and administrators see, and changes nothing.
         Reader = "reader",
+        /// Decides approvals.
+        Approver = "approver",
+    }
+}
+
+vocabulary! {
+    /// What a person says of an approval.
+    ApprovalDecision {
+        Approved = "APPROVED",
+        Rejected = "REJECTED",
+    }
+}
+
+vocabulary! {
+    /// What came of an approval.
+    ApprovalOutcome {
+        Approved = "APPROVED",
+        Rejected = "REJECTED",
+        /// Nobody decided in time, and there was no default.
+        Expired = "EXPIRED",
+        /// Its run no longer waits for it.
+        Withdrawn = "WITHDRAWN",
+    }
+}
+
+vocabulary! {
+    ApprovalState {
+        Pending = "pending",
+        Closed = "closed",
     }
 }
 

@@ -31,6 +31,8 @@ pub enum Role {
     Admin,
     /// Reads what clients and administrators see, and changes nothing.
     Reader,
+    /// Decides approvals.
+    Approver,
 }
 
 /// The stored name of the role client in a key that is limited to queues. It differs from the plain name, because
@@ -39,7 +41,8 @@ pub enum Role {
 const CLIENT_OF_QUEUES: &str = "client_of_queues";
 
 impl Role {
-    /// Together they allow everything; a reader may do nothing that they may not.
+    /// What the first key of a store may do. They allow everything but deciding approvals, which needs a separate key:
+    /// no key decides what its own worker asked for.
     pub const ALL: [Role; 3] = [Role::Client, Role::Worker, Role::Admin];
 
     pub const fn name(self) -> &'static str {
@@ -48,6 +51,7 @@ impl Role {
             Role::Worker => "worker",
             Role::Admin => "admin",
             Role::Reader => "reader",
+            Role::Approver => "approver",
         }
     }
 
@@ -58,6 +62,7 @@ impl Role {
             "worker" => Some(Role::Worker),
             "admin" => Some(Role::Admin),
             "reader" => Some(Role::Reader),
+            "approver" => Some(Role::Approver),
             _ => None,
         }
     }

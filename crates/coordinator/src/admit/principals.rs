@@ -112,6 +112,34 @@ principal!(
     |_| None
 );
 
+principal!(
+    /// May decide approvals of its scope, as far as each of them allows.
+    ApproverPrincipal,
+    "approver or admin",
+    |key| has_role(key, Role::Approver) || has_role(key, Role::Admin),
+    |_| None
+);
+principal!(
+    /// May read approvals of its scope. A key that is limited to queues may not: they are not listed by queue.
+    ApprovalReaderPrincipal,
+    "approver or admin, or client or reader without a limit to queues",
+    |key| {
+        has_role(key, Role::Approver)
+            || has_role(key, Role::Admin)
+            || (has_role(key, Role::Client) && client_queues(key).is_none())
+            || (has_role(key, Role::Reader) && key.queues.is_none())
+    },
+    |_| None
+);
+
+impl ApproverPrincipal {
+    /// The roles of the key, by name.
+    pub(crate) fn roles(&self) -> Vec<Name> {
+        let roles = self.key.roles.iter().filter_map(|name| Role::of_stored(name.as_str()));
+        roles.map(|role| role.name().into()).collect()
+    }
+}
+
 /// A key that is also a client reads at least what a client reads.
 fn reader_queues(key: &ApiKey) -> Option<&[Name]> {
     if has_role(key, Role::Client) { client_queues(key) } else { key.queues.as_deref() }

@@ -262,7 +262,8 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
     pub(super) async fn save(&mut self) -> Result<(), Aborted> {
         let (changes, refused) = self.work.take();
         let messages = std::mem::take(&mut self.work.messages);
-        if changes.is_empty() && refused.is_empty() && messages.is_empty() {
+        let objects = std::mem::take(&mut self.work.objects);
+        if changes.is_empty() && refused.is_empty() && messages.is_empty() && objects.is_empty() {
             return Ok(());
         }
         let result = &mut self.result;
@@ -272,7 +273,9 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         result.signals.extend(changes.iter().filter_map(cancel_hint));
         result.ended.extend(changes.iter().filter_map(ended_id));
         faultpoint::point!("save.begun");
-        self.batch.save(Decided { changes, refused, messages, ..Decided::default() }).await?;
+        self.batch
+            .save(Decided { changes, refused, messages, objects, ..Decided::default() })
+            .await?;
         faultpoint::point!("save.done");
         Ok(())
     }

@@ -6,9 +6,12 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use store::objects::approval_change;
 use store::{
-    Change, Entry, IdempotencyKey, KeyOwner, MessageChanges, PausedQueues, Refused, Spec, TaskKey,
+    Change, Entry, IdempotencyKey, KeyOwner, MessageChanges, ObjectChange, PausedQueues, Refused,
+    Spec, TaskKey,
 };
+use verdict::approval::{self, Approval};
 use verdict::request::{Extend, Submit};
 use verdict::run::{Loaded, Message, Records, RunRequest};
 use verdict::{
@@ -40,6 +43,8 @@ pub(super) struct WorkingSet {
     pub(super) outbox: Vec<Letter>,
     /// What becomes of messages, to be saved.
     pub(super) messages: MessageChanges,
+    /// Objects that follow from decisions, to be saved.
+    pub(super) objects: Vec<ObjectChange>,
     /// Tasks accepted in this batch, by tenant with a quota: the store's count does not include them yet.
     accepted: HashMap<Name, u64>,
     /// Queues from which nothing may be granted.
@@ -309,6 +314,9 @@ impl WorkingSet {
     ) -> Answer {
         let slot = self.slots.get_mut(key).expect("a settled task is in the set");
         let before = slot.subject.live();
+        let approvals: Vec<Approval> = before
+            .and_then(|task| task.run.as_ref())
+            .map_or_else(Vec::new, |run| run.approvals.open.clone());
         for event in &verdict.events {
             self.batch_metrics.note_event(before, event, at.now);
             if let (Some(trace_events), Some(task)) = (&mut self.trace_events, before) {
@@ -323,6 +331,10 @@ impl WorkingSet {
         let (scope, specs) = (&key.scope, &mut self.specs);
         let letter = |message: &Message| Letter::new(scope, message, specs);
         self.outbox.extend(settled.messages.iter().map(letter));
+        let run = slot.subject.run_id().unwrap_or(key.id);
+        let changes = approval::changes(&approvals, &slot.subject, &settled.events);
+        let change = |change| approval_change(&key.scope, key.id, run, change, applied.at.now);
+        self.objects.extend(changes.into_iter().map(change));
         slot.closed.extend(closed_attempts(&settled.events).cloned());
         slot.entries.extend(Entry::of(settled, applied.at, request));
         if !std::mem::replace(&mut slot.is_changed, true) {

@@ -289,9 +289,11 @@ fn from_run_refusal(refusal: RunRefusal) -> ApiError {
             Code::RunsUnsupported,
             "an earlier version of the rules is in force; upgrade the remaining coordinators",
         ),
-        RunRefusal::Approval(_) | RunRefusal::TooManyApprovals { .. } => {
-            unreachable!("no route takes approvals yet")
-        }
+        RunRefusal::Approval(refusal) => refusal.into(),
+        RunRefusal::TooManyApprovals { max } => ApiError::new(
+            Code::CallTooLong,
+            format!("the wait asks for more than {max} approvals; wait for some of them first"),
+        ),
         RunRefusal::Plan(_) => unreachable!("no route takes plans yet"),
         RunRefusal::MessageEarly => {
             unreachable!("only messages are early, and no caller sends one")

@@ -93,7 +93,17 @@ pub(super) fn note_denial(
     route: impl FnOnce() -> String,
     request: &str,
 ) {
-    if !matches!(error.code, Code::Unauthenticated | Code::InvalidToken | Code::Forbidden) {
+    let is_recorded = matches!(
+        error.code,
+        Code::Unauthenticated
+            | Code::InvalidToken
+            | Code::Forbidden
+            | Code::ApprovalClosed
+            | Code::ApprovalDigestMismatch
+            | Code::AlreadyVoted
+            | Code::ApprovalForbidden
+    );
+    if !is_recorded {
         return;
     }
     let code = error.code.as_str();

@@ -20,8 +20,8 @@ use crate::admit::administer::Reach;
 use crate::admit::api_key::Verified;
 use crate::admit::principals::Principal;
 use crate::admit::{
-    AdminPrincipal, AuditorPrincipal, ClientPrincipal, KeyError, LeaseHolderPrincipal,
-    ReaderPrincipal, TaskPrincipal, WorkerPrincipal,
+    AdminPrincipal, ApprovalReaderPrincipal, ApproverPrincipal, AuditorPrincipal, ClientPrincipal,
+    KeyError, LeaseHolderPrincipal, ReaderPrincipal, TaskPrincipal, WorkerPrincipal,
 };
 use crate::server::ConnectionAuth;
 
@@ -45,6 +45,10 @@ pub(super) async fn authenticate(
         Audience::LeaseHolder => leave(admit_holder(app, parts)?, parts),
         Audience::Admin => leave::<AdminPrincipal>(admit(app, route, parts)?, parts),
         Audience::Auditor => leave::<AuditorPrincipal>(admit(app, route, parts)?, parts),
+        Audience::Approver => leave::<ApproverPrincipal>(admit(app, route, parts)?, parts),
+        Audience::ApprovalReader => {
+            leave::<ApprovalReaderPrincipal>(admit(app, route, parts)?, parts)
+        }
         Audience::TaskToken => leave(admit_token(app, parts).await?, parts),
         Audience::Scraper => admit_scraper(app, route, parts),
     }
@@ -172,6 +176,8 @@ left_in_the_request!(
     LeaseHolderPrincipal,
     AdminPrincipal,
     AuditorPrincipal,
+    ApproverPrincipal,
+    ApprovalReaderPrincipal,
     TaskPrincipal
 );
 

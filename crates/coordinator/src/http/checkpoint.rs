@@ -47,6 +47,7 @@ pub(super) async fn checkpoint(
     let call: wire::requests::CheckpointCall = wire::parse(&body)?;
     let (key, caller) = caller(&principal, &task, call.attempt, &call.worker_id)?;
     let (item, awaited) = request(&app, key.clone(), caller, call)?;
+    let item = item.asked_by(principal.token().key.as_ref());
     let mut replies = app.decided(app.coordinator.ask(vec![item])).await?;
     let reply = replies.pop().expect("one request has one reply");
     acknowledge(&app, &principal, &key, &awaited, reply).await.map(Json)

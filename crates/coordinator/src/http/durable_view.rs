@@ -1,11 +1,13 @@
 //! What a durable run has, and what it waits for, as the API shows it.
 
+use verdict::approval::signal_name;
 use verdict::run::{
     Awaited, AwaitedEvent, Closing, Divergence, Lineage, RunState, Spend, Wait, WaitMode, Waiting,
 };
 use verdict::{Phase, Reason, Task};
 use wire::answers::{self, AwaitedView, DurableView, Ending, Gate, OpenWait, Parent, WaitingView};
 
+use super::approvals::awaited_word;
 use super::records::spent;
 use super::translate::{state, time};
 
@@ -81,7 +83,8 @@ fn open_wait(wait: &Wait) -> OpenWait {
 pub(super) fn with_awaited(gate: Gate, task: &Task) -> Gate {
     let Phase::Waiting(waiting) = &task.phase else { return gate };
     let Waiting::For(wait) = &**waiting else { return gate };
-    let named: Vec<String> = wait.items.iter().take(ITEMS_NAMED).map(named).collect();
+    let named = wait.items.iter().take(ITEMS_NAMED).map(|item| named(task, item));
+    let named: Vec<String> = named.collect();
     let rest = wait.items.len() - named.len();
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     let how = match wait.mode {
@@ -91,7 +94,11 @@ pub(super) fn with_awaited(gate: Gate, task: &Task) -> Gate {
     Gate { now: format!("{}; {how}: {}{more}", gate.now, named.join(", ")), ..gate }
 }
 
-fn named(item: &Awaited) -> String {
+fn named(task: &Task, item: &Awaited) -> String {
+    let open = task.run.as_ref().map_or(&[][..], |run| &run.approvals.open);
+    if let Some(approval) = open.iter().find(|approval| approval.key == item.key) {
+        return awaited_word(task.id, approval);
+    }
     match &item.event {
         AwaitedEvent::Time(at) => format!("the time {}", time(*at)),
         AwaitedEvent::Signal(name) => format!("the signal `{name}`"),
@@ -103,6 +110,9 @@ fn awaited(item: &Awaited) -> AwaitedView {
     let view = AwaitedView { key: item.key.to_string(), ..AwaitedView::default() };
     match &item.event {
         AwaitedEvent::Time(at) => AwaitedView { until: Some(time(*at)), ..view },
+        AwaitedEvent::Signal(name) if *name == signal_name(&item.key) => {
+            AwaitedView { approval: Some(item.key.to_string()), ..view }
+        }
         AwaitedEvent::Signal(name) => AwaitedView { signal: Some(name.to_string()), ..view },
         AwaitedEvent::Child(key) => AwaitedView { child: Some(key.to_string()), ..view },
     }

@@ -128,6 +128,7 @@ async fn prepare<C: BatchedCall>(
         let (key, caller) = caller(&token, &task_id, attempt, &worker_id)?;
         check_scope(principal, &key)?;
         let (request, memo) = C::translate(app, key.clone(), caller, rest)?;
+        let request = request.asked_by(token.token().key.as_ref());
         Ok((request, Sent { task_id, token, key, memo }))
     };
     (task_id, checked.await)

@@ -119,6 +119,7 @@ fn role(role: wire::Role) -> Role {
         wire::Role::Worker => Role::Worker,
         wire::Role::Admin => Role::Admin,
         wire::Role::Reader => Role::Reader,
+        wire::Role::Approver => Role::Approver,
     }
 }
 
@@ -128,6 +129,7 @@ fn role_view(role: Role) -> wire::Role {
         Role::Worker => wire::Role::Worker,
         Role::Admin => wire::Role::Admin,
         Role::Reader => wire::Role::Reader,
+        Role::Approver => wire::Role::Approver,
     }
 }
 

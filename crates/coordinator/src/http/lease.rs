@@ -40,7 +40,7 @@ pub(super) async fn lease(
             "the API key became invalid while this call waited",
         ));
     }
-    let leases = envelopes(&app, &granted).await?;
+    let leases = envelopes(&app, principal.key(), &granted).await?;
     let signals = signalled.iter().map(|task| Signal { task_id: task.to_string() }).collect();
     let answer = Leases { leases, signals, server_time: app.server_time() };
     if granted.is_empty() {
@@ -71,11 +71,15 @@ fn poll(scope: &Scope, request: LeaseRequest, wait: Duration) -> Poll {
 
 /// The envelopes of the grants. Where what a task recorded cannot be read, all grants are handed back: a worker without
 /// it would do recorded steps again.
-async fn envelopes(app: &AppState, granted: &[Granted]) -> Result<Vec<Envelope>, ApiError> {
+async fn envelopes(
+    app: &AppState,
+    held_by: &Name,
+    granted: &[Granted],
+) -> Result<Vec<Envelope>, ApiError> {
     let mut envelopes = Vec::with_capacity(granted.len());
     for grant in granted {
         match recorded(app, grant).await {
-            Ok(page) => envelopes.push(with_recorded(envelope(app, grant), page)),
+            Ok(page) => envelopes.push(with_recorded(envelope(app, held_by, grant), page)),
             Err(error) => {
                 app.coordinator.release(granted.iter().map(|it| (it.key(), it.lease())).collect());
                 return Err(error);
@@ -100,12 +104,12 @@ fn with_recorded(envelope: Envelope, page: Option<Page>) -> Envelope {
     Envelope { checkpoints, checkpoints_after: next_after, ..envelope }
 }
 
-fn envelope(app: &AppState, granted: &Granted) -> Envelope {
+fn envelope(app: &AppState, held_by: &Name, granted: &Granted) -> Envelope {
     let Granted { task, spec, at } = granted;
     let lease = task.lease().expect("a granted task has a lease");
     let issued = token::issue(
         &app.inner.keyring,
-        &token_scope(task),
+        &token_scope(task, key_claim(app, held_by)),
         token::lifetime(task.policy.deadline, task.policy.cancel_grace, *at),
         *at,
     );
@@ -162,7 +166,12 @@ fn parent_of(task: &Task) -> Option<TaskId> {
     lineage.parent().map(|(parent, _)| parent)
 }
 
-fn token_scope(task: &Task) -> TokenScope {
+/// Coordinators that decide by an earlier version of the rules refuse tokens with this claim.
+fn key_claim(app: &AppState, held_by: &Name) -> Option<Name> {
+    (app.coordinator.store().status().rules >= verdict::Rules::V6.number()).then(|| held_by.clone())
+}
+
+fn token_scope(task: &Task, key: Option<Name>) -> TokenScope {
     let lease = task.lease().expect("a granted task has a lease");
     TokenScope {
         scope: task.scope.clone(),
@@ -170,6 +179,7 @@ fn token_scope(task: &Task) -> TokenScope {
         attempt: task.attempt,
         lease: lease.id,
         epoch: lease.fence.epoch(),
+        key,
     }
 }
 

@@ -19,10 +19,10 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::app_state::AppState;
 use super::{
-    audit, cancel, checkpoint, checkpoints, children, completed, errors, explain, health,
-    heartbeat, heartbeats, history, keys, lease, limits, metrics, middleware, openapi, pauses,
-    queues, record, records, reports, retry, runs, set_aside, signals, signing, started, starts,
-    submit, workers,
+    approvals, audit, cancel, checkpoint, checkpoints, children, completed, errors, explain,
+    health, heartbeat, heartbeats, history, keys, lease, limits, metrics, middleware, openapi,
+    pauses, queues, record, records, reports, retry, runs, set_aside, signals, signing, started,
+    starts, submit, workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -44,6 +44,10 @@ pub enum Audience {
     Admin,
     /// An API key with the role admin, or with the role reader and without a limit to queues.
     Auditor,
+    /// An API key with the role approver or admin. The approval itself says which of them may decide.
+    Approver,
+    /// An API key with the role approver or admin, or client or reader without a limit to queues.
+    ApprovalReader,
     /// The token of one attempt. Every refusal carries a verdict, because the contract requires one.
     TaskToken,
     /// Anyone if the operator opened `/metrics`, else an auditor of everything.
@@ -81,7 +85,8 @@ pub(super) struct ServedRoute {
 /// The table.
 fn table() -> Vec<ServedRoute> {
     use Audience::{
-        Admin, Anyone, Auditor, Client, LeaseHolder, Reader, Scraper, TaskToken, Worker,
+        Admin, Anyone, ApprovalReader, Approver, Auditor, Client, LeaseHolder, Reader, Scraper,
+        TaskToken, Worker,
     };
     use PriorityClass::{Leased, NewWork};
     use RateClass::{Exempt, Tenant};
@@ -101,6 +106,9 @@ fn table() -> Vec<ServedRoute> {
         get("/v1/queues", Reader, Tenant, None, queues::queues),
         post("/v1/queues/{queue}/pause", Admin, Exempt, Some(NewWork), pauses::pause),
         post("/v1/queues/{queue}/resume", Admin, Exempt, Some(NewWork), pauses::resume),
+        get("/v1/approvals", ApprovalReader, Tenant, None, approvals::list),
+        get("/v1/approvals/{approval}", ApprovalReader, Tenant, None, approvals::show),
+        post("/v1/approvals/{approval}/decide", Approver, Tenant, Some(NewWork), approvals::decide),
         get("/v1/workers", Reader, Tenant, None, workers::workers),
         post("/v1/leases", Worker, Tenant, Some(NewWork), lease::lease),
         post("/v1/tasks/{task}/started", TaskToken, Exempt, Some(Leased), started::started),

@@ -2,6 +2,7 @@
 
 use edge::digests::{self, ItemDigests};
 use store::TaskKey;
+use verdict::approval::{ApprovalCall, Decision, Terms, signal_name};
 use verdict::request::{Caller, Submit};
 use verdict::run::{
     Awaited, AwaitedEvent, CheckpointCall, ChildCall, Divergence, RunRequest, SignalCall, Spend,
@@ -9,6 +10,7 @@ use verdict::run::{
 };
 use verdict::{Digest, Fault, Name, Request, Scope, Span, TaskId, Text};
 use wire::FieldError;
+use wire::approvals::ApprovalTerms;
 use wire::requests::{
     AwaitedItem, ChildRun, Completed, Diverged, SendSignal, StepError, StepRecord, WaitFor,
 };
@@ -165,6 +167,7 @@ fn child(
 fn wait_call(wait: WaitFor) -> WaitCall {
     let digest = digests::wait(&wait);
     let WaitFor { key, mode, items, max_ms } = wait;
+    let approvals = items.iter().filter_map(approval_call).collect();
     let mode = match mode {
         wire::WaitMode::All => WaitMode::All,
         wire::WaitMode::Any => WaitMode::Any,
@@ -174,20 +177,47 @@ fn wait_call(wait: WaitFor) -> WaitCall {
         digest,
         mode,
         items: items.into_iter().map(awaited).collect(),
-        approvals: Vec::new(),
+        approvals,
         max: max_ms.map(Span::from_millis),
     }
 }
 
 fn awaited(item: AwaitedItem) -> Awaited {
     let AwaitedItem { key, until, signal, child, approval: _, effect: _ } = item;
+    let key = Name::from(key);
     let event = match (until, signal, child) {
         (Some(until), _, _) => AwaitedEvent::Time(instant(until)),
         (None, Some(signal), _) => AwaitedEvent::Signal(signal.into()),
         (None, None, Some(child)) => AwaitedEvent::Child(child.into()),
-        (None, None, None) => unreachable!("an item without an event was refused"),
+        // What comes of an approval is a signal.
+        (None, None, None) => AwaitedEvent::Signal(signal_name(&key)),
     };
-    Awaited { key: key.into(), event }
+    Awaited { key, event }
+}
+
+/// An item that asks for an approval.
+fn approval_call(item: &AwaitedItem) -> Option<ApprovalCall> {
+    let ApprovalTerms { roles, keys, quorum, expires_at, expires_in_ms, default, subject, digest } =
+        item.approval.clone()?;
+    let names = |names: Vec<String>| names.into_iter().map(Name::from).collect();
+    let terms = Terms {
+        roles: names(roles),
+        keys: names(keys),
+        quorum: quorum.unwrap_or(1),
+        expires_at: expires_at.map(instant),
+        expires_in: expires_in_ms.map(Span::from_millis),
+        default: default.map(approval_decision),
+        subject: subject.map(Text::from),
+        digest: digest.as_deref().and_then(Digest::parse),
+    };
+    Some(ApprovalCall { item: item.key.as_str().into(), terms, asked_by: None })
+}
+
+pub(crate) fn approval_decision(decision: wire::ApprovalDecision) -> Decision {
+    match decision {
+        wire::ApprovalDecision::Approved => Decision::Approved,
+        wire::ApprovalDecision::Rejected => Decision::Rejected,
+    }
 }
 
 fn divergence(diverged: Diverged) -> Divergence {

@@ -4,6 +4,7 @@
 
 mod answers;
 mod apart;
+mod approvals;
 mod audit;
 mod batches;
 mod cancels;

@@ -15,6 +15,7 @@ fn scope() -> TokenScope {
         attempt: 2,
         lease: LeaseId::from_u128(0x018b_cfe5_6800_0000_0000_0000_0000_0002),
         epoch: 1,
+        key: None,
     }
 }
 

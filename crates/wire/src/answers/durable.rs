@@ -318,6 +318,9 @@ pub struct AwaitedView {
     pub signal: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<String>,
+    /// The key of an approval: `explain` names its id and who may decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<String>,
 }
 
 /// Where code and checkpoints differ, as the worker said.

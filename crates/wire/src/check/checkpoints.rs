@@ -16,7 +16,8 @@ use crate::{ErrorCategory, Json, Outcome, StepOutcome};
 
 const EFFECTS: &str = "are not supported by this server yet; send the call without them";
 const BUDGET: &str = "is not supported by this server yet; send the child without it";
-const AWAITED: &str = "is not supported by this server yet; wait for `until`, `signal` or `child`";
+const AWAITED: &str =
+    "is not supported by this server yet; wait for `until`, `signal`, `child` or `approval`";
 
 impl Check for CheckpointCall {
     fn check(&self) -> Checked {
@@ -147,17 +148,15 @@ fn wait_for(wait: &WaitFor) -> Checked {
 
 fn awaited(item: &AwaitedItem) -> Checked {
     step_key("key", &item.key)?;
-    if item.approval.is_some() {
-        return refuse("approval", AWAITED);
-    }
     if item.effect.is_some() {
         return refuse("effect", AWAITED);
     }
-    match (item.until, item.signal.as_deref(), item.child.as_deref()) {
-        (Some(_), None, None) => Ok(()),
-        (None, Some(signal), None) => name("signal", signal),
-        (None, None, Some(child)) => step_key("child", child),
-        _ => refuse("", "must have exactly one of until, signal and child"),
+    match (item.until, item.signal.as_deref(), item.child.as_deref(), &item.approval) {
+        (Some(_), None, None, None) => Ok(()),
+        (None, Some(signal), None, None) => name("signal", signal),
+        (None, None, Some(child), None) => step_key("child", child),
+        (None, None, None, Some(terms)) => terms.check().map_err(|fault| fault.under("approval")),
+        _ => refuse("", "must have exactly one of until, signal, child and approval"),
     }
 }
 
@@ -217,8 +216,27 @@ mod tests {
         );
         let budget = r#""children":[{"key":"c","kind":"k","queue":"q","budget":{"tokens":1}}]"#;
         assert!(fault_of(budget).starts_with("`children[0].budget` is not supported"));
-        let approval = r#""wait":{"key":"w","mode":"all","for":[{"key":"a","approval":{}}]}"#;
-        assert!(fault_of(approval).starts_with("`wait.for[0].approval` is not supported"));
+        let effect = r#""wait":{"key":"w","mode":"all","for":[{"key":"a","effect":{}}]}"#;
+        assert!(fault_of(effect).starts_with("`wait.for[0].effect` is not supported"));
+    }
+
+    #[test]
+    fn an_approval_says_who_decides_until_when() {
+        let of = |terms: &str| {
+            format!(r#""wait":{{"key":"w","mode":"all","for":[{{"key":"a","approval":{terms}}}]}}"#)
+        };
+        for (terms, field) in [
+            (r#"{"roles":["ops"]}"#, "roles"),
+            (r#"{"quorum":0}"#, "quorum"),
+            (r#"{"default":"APPROVED"}"#, "default"),
+            (r#"{"digest":"AB"}"#, "digest"),
+            (r#"{"keys":["a b"]}"#, "keys"),
+        ] {
+            let fault = fault_of(&of(terms));
+            assert!(fault.contains(&format!("wait.for[0].approval.{field}")), "{fault}");
+        }
+        let body = format!(r#"{{"attempt":1,"workerId":"w",{}}}"#, of("{}"));
+        assert!(parse::<CheckpointCall>(body.as_bytes()).is_ok());
     }
 
     #[test]

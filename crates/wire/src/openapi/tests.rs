@@ -493,6 +493,7 @@ fn check_answers(shapes: &mut Shapes) {
     shapes.check_open::<answers::AttemptView>("AttemptView", attempt_view());
     shapes.check_open::<answers::AttemptClaims>("AttemptClaims", claims());
     check_workers(shapes);
+    check_approvals(shapes);
     shapes.check_open::<answers::Queues>("Queues", json!({"queues": [queue_view()]}));
     shapes.check_open::<answers::QueueView>("QueueView", queue_view());
     let check = json!({"name": "store", "ok": true, "detail": "d"});
@@ -514,6 +515,26 @@ fn check_workers(shapes: &mut Shapes) {
     let workers =
         json!({"workers": [worker], "nextAfter": "w", "coordinators": 1, "serverTime": AT});
     shapes.check_open::<answers::Workers>("Workers", workers);
+}
+
+fn check_approvals(shapes: &mut Shapes) {
+    let terms = json!({"roles": ["approver"], "keys": ["k"], "quorum": 1, "expiresAt": AT,
+        "expiresInMs": 1, "default": "REJECTED", "subject": "s", "digest": "0".repeat(64)});
+    shapes.check_strict::<approvals::ApprovalTerms>("ApprovalTerms", terms);
+    let decide = json!({"decision": "APPROVED", "digest": "0".repeat(64), "comment": "c"});
+    shapes.check_strict::<approvals::DecideApproval>("DecideApproval", decide);
+    let vote = json!({"keyId": "k", "decision": "APPROVED", "comment": "c", "at": AT});
+    shapes.check_open::<approvals::VoteView>("VoteView", vote.clone());
+    let view = json!({"approvalId": "a", "runId": "r", "taskId": "t", "key": "k",
+        "state": "closed", "outcome": "APPROVED", "subject": "s", "digest": "d",
+        "roles": ["approver"], "keys": ["k"], "quorum": 1, "openedAt": AT, "expiresAt": AT,
+        "default": "REJECTED", "votes": [vote]});
+    shapes.check_open::<approvals::ApprovalView>("ApprovalView", view.clone());
+    let list = json!({"approvals": [view], "cursor": "c"});
+    shapes.check_open::<approvals::ApprovalList>("ApprovalList", list);
+    let decided = json!({"approvalId": "a", "state": "closed", "outcome": "APPROVED",
+        "serverTime": AT});
+    shapes.check_open::<approvals::ApprovalDecided>("ApprovalDecided", decided);
 }
 
 fn check_pauses(shapes: &mut Shapes) {

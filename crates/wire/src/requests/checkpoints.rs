@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Resources, Retry, SubmitRun, object};
+use crate::approvals::ApprovalTerms;
 use crate::{ErrorCategory, Json, StepOutcome, Time, WaitMode};
 
 /// `POST /v1/tasks/{taskId}/checkpoints`: everything in it is recorded as a whole, or nothing is.
@@ -356,7 +357,7 @@ pub struct WaitFor {
     pub max_ms: Option<u64>,
 }
 
-/// One item of a wait: exactly one of `until`, `signal` and `child`.
+/// One item of a wait: exactly one of `until`, `signal`, `child` and `approval`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AwaitedItem {
@@ -372,10 +373,9 @@ pub struct AwaitedItem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/#-]{1,128}$")]
     pub child: Option<String>,
-    /// Not supported yet; refused with a clear text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(ignore)]
-    pub approval: Option<Json>,
+    /// A decision of people. Its outcome comes as the value of a signal.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub approval: Option<ApprovalTerms>,
     /// Not supported yet; refused with a clear text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(ignore)]

@@ -204,9 +204,9 @@ async fn what_is_too_large_or_does_not_exist_is_refused_with_its_name() {
         let effects = json!({"effects": [{"key": "mail", "endpoint": "mailer"}]});
         let got = api.checkpoint(&lease, effects).await;
         got.problem(400, "invalid_argument").has("field", "effects").has("verdict", "REJECTED");
-        let approval = wait(json!([{"key": "a", "approval": {"quorum": 1}}]));
-        let got = api.checkpoint(&lease, approval).await;
-        got.problem(400, "invalid_argument").has("field", "wait.for[0].approval");
+        let effect = wait(json!([{"key": "a", "effect": {"key": "mail"}}]));
+        let got = api.checkpoint(&lease, effect).await;
+        got.problem(400, "invalid_argument").has("field", "wait.for[0].effect");
         assert!(api.steps(&lease.run).await.is_empty());
     }
 }

@@ -20,6 +20,10 @@ pub(super) enum Wants {
     Read,
     /// An admin, or a reader without a limit to queues.
     Audit,
+    /// An approver or an admin.
+    Decide,
+    /// Besides, a client or a reader without a limit to queues.
+    Approvals,
     /// An admin key of default/default: its changes affect all tenants.
     RootAdmin,
     /// An admin or reader key of default/default: it reads about all tenants.
@@ -77,6 +81,9 @@ pub(super) const ROWS: &[Row] = &[
     post("/v1/queues/{queue}/pause", ADMIN, "{}"),
     post("/v1/queues/{queue}/resume", ADMIN, "{}"),
     row("GET", "/v1/workers", Wants::Read),
+    row("GET", "/v1/approvals", Wants::Approvals),
+    row("GET", "/v1/approvals/{approvalId}", Wants::Approvals),
+    post("/v1/approvals/{approvalId}/decide", Wants::Decide, r#"{"decision": "APPROVED"}"#),
     post("/v1/leases", WORKER, r#"{"workerId": "w9", "queues": ["nothing"], "max": 1}"#),
     post("/v1/reports", Wants::Holder, r#"{"reports": []}"#),
     post("/v1/checkpoints", Wants::Holder, r#"{"checkpoints": []}"#),
@@ -175,6 +182,7 @@ impl Scene {
             ("a worker", Role::Worker),
             ("an admin", Role::Admin),
             ("a reader", Role::Reader),
+            ("an approver", Role::Approver),
         ] {
             let key = make_key(api, OWN, json!([role.name()])).await.1;
             add(name, Is::Key(role), Some(key));
@@ -285,7 +293,7 @@ fn expected(row: &Row, is: Is, whose: Whose) -> Expected {
         (wants, Is::Key(role) | Is::Limited(role)) if !wants.admits(role) => {
             Expected::Problem(403, "forbidden")
         }
-        (Wants::Audit, Is::Limited(_)) => Expected::Problem(403, "forbidden"),
+        (Wants::Audit | Wants::Approvals, Is::Limited(_)) => Expected::Problem(403, "forbidden"),
         (_, Is::Limited(_)) if row.object().is_some() => Expected::Problem(404, "run_not_found"),
         // The queue that the body names.
         (Wants::Key(_), Is::Limited(_)) => Expected::Problem(403, "forbidden"),
@@ -301,6 +309,8 @@ impl Wants {
             Wants::Holder => role == Role::Worker,
             Wants::Read => matches!(role, Role::Client | Role::Reader),
             Wants::Audit => matches!(role, Role::Admin | Role::Reader),
+            Wants::Decide => matches!(role, Role::Approver | Role::Admin),
+            Wants::Approvals => role != Role::Worker,
             Wants::Nobody | Wants::RootAdmin | Wants::RootAudit | Wants::Token => false,
         }
     }
@@ -331,6 +341,7 @@ impl Scene {
         };
         let path = row.path.replace("{runId}", &run).replace("{taskId}", &task);
         let path = path.replace("{queue}", "nothing");
+        let path = path.replace("{approvalId}", &format!("appr_{none}-1"));
         path.replace("{keyId}", &key).replace("{page}", "task-expired")
     }
 

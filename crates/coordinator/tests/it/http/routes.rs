@@ -62,6 +62,8 @@ fn the_document_says_what_the_table_says_about_each_route() {
             | Audience::Worker
             | Audience::LeaseHolder
             | Audience::Admin
+            | Audience::Approver
+            | Audience::ApprovalReader
             | Audience::Auditor => json!([{"apiKey": []}]),
             Audience::TaskToken => json!([{"taskToken": []}]),
             Audience::Scraper => json!([{"apiKey": []}, {}]),
@@ -83,7 +85,11 @@ fn the_table_names_the_audience_that_the_matrix_tries() {
             Wants::Key(coordinator::admit::Role::Client) => &[Audience::Client],
             Wants::Key(coordinator::admit::Role::Worker) => &[Audience::Worker],
             Wants::Key(coordinator::admit::Role::Admin) | Wants::RootAdmin => &[Audience::Admin],
-            Wants::Key(coordinator::admit::Role::Reader) => &[],
+            Wants::Key(coordinator::admit::Role::Reader | coordinator::admit::Role::Approver) => {
+                &[]
+            }
+            Wants::Decide => &[Audience::Approver],
+            Wants::Approvals => &[Audience::ApprovalReader],
             Wants::Read => &[Audience::Reader],
             Wants::Audit | Wants::RootAudit => &[Audience::Auditor],
             Wants::Token => &[Audience::TaskToken],
@@ -124,6 +130,8 @@ impl Calls {
         let path = pattern.replace("{runId}", run).replace("{taskId}", &self.lease.task);
         // A call that has nothing to change is answered without the intake.
         let path = path.replace("{queue}/resume", "halted/resume").replace("{queue}", "nothing");
+        let none = format!("appr_{}-1", "0".repeat(26));
+        let path = path.replace("{approvalId}", &none);
         path.replace("{keyId}", &self.key).replace("{page}", "forbidden")
     }
 

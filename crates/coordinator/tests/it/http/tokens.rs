@@ -17,6 +17,7 @@ fn scope_of(lease: &Lease) -> TokenScope {
         attempt: lease.attempt() as u32,
         lease: LeaseId::parse(text("leaseId")).unwrap(),
         epoch: (lease.envelope["fence"].as_u64().unwrap() >> 32) as u32,
+        key: None,
     }
 }
 

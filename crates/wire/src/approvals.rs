@@ -1,0 +1,185 @@
+//! Approvals: what a wait asks of people, how they are listed, and how one is decided.
+
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::check::{Check, Checked, names, refuse, text, within};
+use crate::limits::WAIT_MAX_MS;
+use crate::parse::Body;
+use crate::{ApprovalDecision, ApprovalOutcome, ApprovalState, Time};
+
+/// Maximum roles, and maximum keys, that an approval names.
+const DECIDERS_MAX: usize = 16;
+
+/// Who decides, and about what. Without `roles` and `keys`: any key with the role approver.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ApprovalTerms {
+    /// Roles of API keys that may decide: approver, admin.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 16)]
+    pub roles: Vec<String>,
+    /// Ids of API keys that may decide. Such a key also needs the role approver or admin.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 16)]
+    pub keys: Vec<String>,
+    /// How many must approve; 1 when absent. One rejection rejects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 32)]
+    pub quorum: Option<u32>,
+    /// Excludes `expiresInMs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
+    /// The same as time from the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 315576000000u64)]
+    pub expires_in_ms: Option<u64>,
+    /// What counts at the expiry. Without it the outcome is EXPIRED.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<ApprovalDecision>,
+    /// For people: what it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// SHA-256 of what is approved, as 64 hexadecimal digits. Who decides must send the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    pub digest: Option<String>,
+}
+
+/// `POST /v1/approvals/{approvalId}/decide`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DecideApproval {
+    pub decision: ApprovalDecision,
+    /// The digest that the approval showed, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    pub digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// `GET /v1/approvals?…`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListApprovals {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<ApprovalState>,
+    /// The `cursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+}
+
+/// A page of approvals, in the order in which their runs were submitted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalList {
+    pub approvals: Vec<ApprovalView>,
+    /// The `cursor` of the next page; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalView {
+    pub approval_id: String,
+    pub run_id: String,
+    pub task_id: String,
+    /// The key of the item that waits for it.
+    pub key: String,
+    pub state: ApprovalState,
+    /// What came of it, once it is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<ApprovalOutcome>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    pub roles: Vec<String>,
+    pub keys: Vec<String>,
+    pub quorum: u32,
+    pub opened_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<ApprovalDecision>,
+    pub votes: Vec<VoteView>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VoteView {
+    /// The API key whose holder decided.
+    pub key_id: String,
+    pub decision: ApprovalDecision,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    pub at: Time,
+}
+
+/// The vote is recorded: 200.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalDecided {
+    pub approval_id: String,
+    /// Pending while more votes are needed.
+    pub state: ApprovalState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<ApprovalOutcome>,
+    pub server_time: Time,
+}
+
+impl Body for DecideApproval {}
+
+impl Check for DecideApproval {
+    fn check(&self) -> Checked {
+        digest("digest", self.digest.as_deref())?;
+        text("comment", self.comment.as_deref())
+    }
+}
+
+impl Check for ListApprovals {
+    fn check(&self) -> Checked {
+        within("limit", self.limit.map(u64::from), 1..=1000)
+    }
+}
+
+impl Check for ApprovalTerms {
+    fn check(&self) -> Checked {
+        if !self.keys.is_empty() {
+            names("keys", &self.keys, DECIDERS_MAX)?;
+        }
+        let is_role = |role: &&String| matches!(role.as_str(), "approver" | "admin");
+        if self.roles.len() > DECIDERS_MAX || !self.roles.iter().all(|role| is_role(&role)) {
+            return refuse("roles", "may name approver and admin; other keys are named in `keys`");
+        }
+        within("quorum", self.quorum.map(u64::from), 1..=32)?;
+        within("expiresInMs", self.expires_in_ms, WAIT_MAX_MS)?;
+        if self.expires_at.is_some() && self.expires_in_ms.is_some() {
+            return refuse("expiresInMs", "is given together with expiresAt; send one of them");
+        }
+        if self.default.is_some() && self.expires_at.is_none() && self.expires_in_ms.is_none() {
+            return refuse(
+                "default",
+                "counts at the expiry, and there is none; send expiresInMs too",
+            );
+        }
+        digest("digest", self.digest.as_deref())?;
+        text("subject", self.subject.as_deref())
+    }
+}
+
+fn digest(field: &str, digest: Option<&str>) -> Checked {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    match digest {
+        Some(text) if text.len() != 64 || !text.bytes().all(is_digit) => {
+            refuse(field, "must be 64 hexadecimal digits in lower case")
+        }
+        _ => Ok(()),
+    }
+}
