@@ -2,8 +2,8 @@
 //! batch is durable. A batch that is rolled back is never counted.
 
 use verdict::{
-    Answer, ClosedAttempt, End, Event, Next, Reason, Refusal, Request, RunEvent, Span, Task, Time,
-    WorkerVerdict,
+    Answer, AttemptOutcome, ClosedAttempt, End, Event, Next, Reason, Refusal, Request, RunEvent,
+    Span, Task, Time, WorkerVerdict,
 };
 
 #[derive(Debug, Default)]
@@ -35,6 +35,8 @@ pub(crate) struct BatchMetrics {
     pub(crate) ended: Counts<&'static str>,
     /// By error category or LOST.
     pub(crate) retries: Counts<&'static str>,
+    /// Attempts that made no progress for too long, by what followed.
+    pub(crate) stalls: Counts<&'static str>,
     /// By verdict and code.
     pub(crate) verdicts: Counts<(&'static str, &'static str)>,
 }
@@ -82,6 +84,7 @@ impl BatchMetrics {
             Event::Run(event) => {
                 self.submitted += u64::from(matches!(**event, RunEvent::Spawned { .. }));
             }
+            Event::Stalled { .. } => self.note_stall(before),
             Event::Started | Event::Extended { .. } | Event::CancelRequested { .. } => {}
         }
     }
@@ -90,6 +93,9 @@ impl BatchMetrics {
         self.attempts.note(closed.outcome.name());
         self.attempt_lengths.push(closed.closed_at.since(closed.granted_at));
         self.expired += u64::from(closed.reason == Some(Reason::HeartbeatTimeout));
+        if (closed.outcome, closed.reason) == (AttemptOutcome::Revoked, Some(Reason::Stalled)) {
+            self.note_stall(before);
+        }
         match next {
             Next::Retry { .. } => {
                 let category = closed.fault.as_ref().map(|fault| fault.category.name());
@@ -97,6 +103,13 @@ impl BatchMetrics {
             }
             Next::End(end) => self.note_end(before, end),
             Next::Wait(_) | Next::Stage(_) => {}
+        }
+    }
+
+    /// Counts an attempt that made no progress for too long, by what followed.
+    fn note_stall(&mut self, before: Option<&Task>) {
+        if let Some(clock) = before.and_then(|task| task.policy.progress_clock) {
+            self.stalls.note(clock.action.name());
         }
     }
 

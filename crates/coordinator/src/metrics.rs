@@ -25,6 +25,11 @@ pub struct StateLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ActionLabel {
+    pub action: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CategoryLabel {
     pub category: &'static str,
 }
@@ -144,6 +149,8 @@ pub struct Metrics {
     pub attempts: Family<OutcomeLabel, Counter>,
     /// Tasks ended, by state.
     pub ended: Family<StateLabel, Counter>,
+    /// Attempts that made no progress for too long, by what followed.
+    pub stalls: Family<ActionLabel, Counter>,
     /// Retries scheduled, by error category or LOST.
     pub retries: Family<CategoryLabel, Counter>,
     /// Answers to calls under a lease: duplicates and late reports are among the refused ones.
@@ -207,6 +214,7 @@ impl Metrics {
             attempt_seconds: Histogram::new(exponential_buckets(0.001, 4.0, 12)),
             attempts: Family::default(),
             ended: Family::default(),
+            stalls: Family::default(),
             retries: Family::default(),
             verdicts: Family::default(),
             cancel_signals: Counter::default(),
@@ -247,6 +255,8 @@ impl Metrics {
         );
         registry.register("tenure_attempts_closed", "Attempts closed, by outcome", self.attempts);
         registry.register("tenure_tasks_ended", "Tasks ended, by state", self.ended);
+        let help = "Attempts that made no progress for too long, by what followed";
+        registry.register("tenure_stalls", help, self.stalls);
         registry.register("tenure_retries_scheduled", "Retries, by category", self.retries);
         registry.register("tenure_verdicts", "Answers to calls under a lease", self.verdicts);
         registry.register("tenure_cancel_signals", "Cancel signals delivered", self.cancel_signals);
@@ -348,6 +358,9 @@ impl Metrics {
         }
         for (state, count) in batch_metrics.ended.iter() {
             self.ended.get_or_create(&StateLabel { state }).inc_by(count);
+        }
+        for (action, count) in batch_metrics.stalls.iter() {
+            self.stalls.get_or_create(&ActionLabel { action }).inc_by(count);
         }
         for (category, count) in batch_metrics.retries.iter() {
             self.retries.get_or_create(&CategoryLabel { category }).inc_by(count);

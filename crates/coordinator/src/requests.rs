@@ -176,6 +176,7 @@ fn policy(run: &SubmitRun) -> Policy {
         attempt_limit: limit_ms.map(Span::from_millis),
         deadline: run.deadline.map(instant),
         seed: run.seed,
+        progress_clock: None,
     }
 }
 

@@ -11,7 +11,8 @@ use verdict::request::{
 use verdict::transition::TABLE;
 use verdict::{
     Answer, Applied, Category, ClosedAttempt, Context, Digest, Event, Fault, LeaseId, Moment, Name,
-    Policy, ReadSet, Request, Scope, Span, Subject, TaskId, Time, apply, decide,
+    OnStall, Policy, ProgressClock, ReadSet, Request, Scope, Span, Subject, TaskId, Time, apply,
+    decide,
 };
 
 /// Enough to use up every limit; longer inputs only make the fuzzer slow.
@@ -190,6 +191,14 @@ fn worker(source: &mut Unstructured<'_>) -> Result<Name> {
     Ok((*source.choose(&["ann", "bob"])?).into())
 }
 
+fn progress_clock(source: &mut Unstructured<'_>) -> Result<Option<ProgressClock>> {
+    let is_set: bool = source.arbitrary()?;
+    if !is_set {
+        return Ok(None);
+    }
+    Ok(Some(ProgressClock { after: span(source)?, action: *source.choose(&OnStall::ALL)? }))
+}
+
 fn submission(source: &mut Unstructured<'_>) -> Result<Submit> {
     let policy = Policy {
         lease: span(source)?,
@@ -202,6 +211,7 @@ fn submission(source: &mut Unstructured<'_>) -> Result<Submit> {
         attempt_limit: Option::<u64>::arbitrary(source)?.map(Span::from_millis),
         deadline: Option::<i64>::arbitrary(source)?.map(Time::from_millis),
         seed: source.arbitrary()?,
+        progress_clock: progress_clock(source)?,
     };
     Ok(Submit {
         budget: None,

@@ -152,6 +152,7 @@ impl CoverageGoals {
             | Event::Granted { .. }
             | Event::Started
             | Event::Renewed { .. }
+            | Event::Stalled { .. }
             | Event::CancelRequested { .. }
             | Event::CancelSignalled
             | Event::Run(_) => {}

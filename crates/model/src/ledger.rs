@@ -85,7 +85,10 @@ impl Ledger {
                 self.judge_row(closed, next, decision.at, broken);
                 self.judge_release(closed, next, decision, broken);
             }
-            Event::Started | Event::Renewed { .. } | Event::Extended { .. } => {
+            Event::Started
+            | Event::Renewed { .. }
+            | Event::Extended { .. }
+            | Event::Stalled { .. } => {
                 broken.require(Property::B1, self.open.is_some());
             }
             Event::CancelSignalled => broken.require(Property::B1, self.cancel.is_some()),
@@ -258,6 +261,7 @@ impl Ledger {
             Event::Submitted(_)
             | Event::Started
             | Event::Extended { .. }
+            | Event::Stalled { .. }
             | Event::CancelSignalled
             | Event::Ended(_)
             | Event::Run(_) => {}

@@ -154,6 +154,7 @@ fn policy(lease: u64, grace: u64, tries: u32) -> Policy {
         attempt_limit: None,
         deadline: None,
         seed: Some(0),
+        progress_clock: None,
     }
 }
 

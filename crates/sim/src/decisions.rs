@@ -120,6 +120,7 @@ fn tell(decision: &mut Decision, event: &Event, attempt: &mut u32, found: &Store
         }
         Event::Started
         | Event::Renewed { .. }
+        | Event::Stalled { .. }
         | Event::CancelRequested { .. }
         | Event::CancelSignalled => {}
         Event::Run(event) => tell_of_run(decision, event, found),

@@ -6,8 +6,8 @@
 
 use verdict::event::Submitted;
 use verdict::{
-    ClosedAttempt, Digest, Done, End, Event, Lease, Name, Phase, Policy, RunEvent, Scope, State,
-    Task, TaskId, Text, Time, Waiting,
+    ClosedAttempt, Digest, Done, End, Event, Lease, Name, Phase, Policy, ProgressMark, RunEvent,
+    Scope, State, Task, TaskId, Text, Time, Waiting,
 };
 
 use crate::codec::inline_history::InlineHistory;
@@ -321,6 +321,8 @@ fn lease<R: Row>(columns: &mut Columns<'_, R>, state: State) -> Result<Option<Le
         attempt_at,
         heard,
         progress,
+        progressed_at,
+        stalled_at,
     } = LiveLease::read(columns)?;
     Ok(Some(Lease {
         id: columns.required(lease, "lease")?,
@@ -333,6 +335,7 @@ fn lease<R: Row>(columns: &mut Columns<'_, R>, state: State) -> Result<Option<Le
         started_at: attempt_at,
         heard: columns.required(heard, "heard")?,
         progress,
+        progress_mark: progressed_at.map(|at| ProgressMark { at, stalled_at }),
     }))
 }
 

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use verdict::{
     AttemptOutcome, CancelRequest, ClosedAttempt, Digest, Done, Fault, Fence, Json, LeaseId, Name,
-    Policy, Progress, Reason, Request, Span, State, Task, Text, Time, WorkerVerdict,
+    Policy, Progress, ProgressMark, Reason, Request, Span, State, Task, Text, Time, WorkerVerdict,
 };
 
 pub(crate) use self::cell::{ColumnValue, Kind};
@@ -232,7 +232,13 @@ columns! {
         attempt_at: Option<Time> = task.lease().and_then(|lease| lease.started_at.as_ref()),
         heard: Option<bool> = task.lease().map(|lease| &lease.heard),
         progress: Option<Progress> = task.lease().and_then(|lease| lease.progress.as_ref()),
+        progressed_at: Option<Time> = progress_mark(task).map(|mark| &mark.at),
+        stalled_at: Option<Time> = progress_mark(task).and_then(|mark| mark.stalled_at.as_ref()),
     }
+}
+
+fn progress_mark(task: &Task) -> Option<&ProgressMark> {
+    task.lease().and_then(|lease| lease.progress_mark.as_ref())
 }
 
 columns! {
@@ -243,9 +249,9 @@ columns! {
 }
 
 columns! {
-    /// The length of the leases of a task.
+    /// The shortest silence of a coordinator that matters to an attempt of the task: usually the length of its lease.
     LeaseLength(task: &Task) {
-        lease_ms: Span = &task.policy.lease,
+        lease_ms: Span = &task.policy.shortest_silence(),
     }
 }
 

@@ -27,6 +27,7 @@ pub mod lookups;
 pub mod objects;
 pub mod pauses;
 pub mod polls;
+pub mod progress_clocks;
 pub mod record_seals;
 pub mod reports;
 pub mod retention;
@@ -63,6 +64,7 @@ macro_rules! conformance_checks {
             lookups::{finds_every_name_at_once, reads_no_excluded_task};
             objects::{change_by_one_revision_at_a_time, are_found_by_key_and_by_unique_key, are_listed_in_pages_by_scope, wake_when_they_are_due, belong_to_their_commit, are_locked_by_one_batch, leave_with_their_run, are_verified_against_their_log};
             polls::{recalls_what_a_named_poll_was_given};
+            progress_clocks::{stall_at_their_instant, are_kept_with_what_heartbeats_say, take_back_what_is_stuck, cancel_what_is_stuck, stand_still_while_nobody_could_be_heard};
             record_seals::{append_only_behind_the_newest, cover_what_has_ended};
             reports::{records_a_report_once, keeps_a_second_attempt_apart, keeps_a_release_apart_from_failures, remembers_refused_reports, carries_payloads_unchanged};
             retention::{forgets_ended_tasks_whole, keeps_what_may_still_be_asked_about, keeps_everything_when_a_batch_is_dropped};

@@ -230,7 +230,7 @@ impl Writer for MemoryWriter {
     fn shortest_lease(&self) -> Option<Span> {
         let shared = lock(&self.shared);
         let running = shared.tables.live.values().filter(|task| task.lease().is_some());
-        running.map(|task| task.policy.lease).min()
+        running.map(|task| task.policy.shortest_silence()).min()
     }
 
     async fn administer(&mut self, act: &Administration) -> Result<(), CommitFailure> {

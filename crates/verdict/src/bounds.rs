@@ -56,6 +56,12 @@ pub(crate) fn spent_end(task: &Task) -> End {
     if task.undelivered >= UNDELIVERED_MAX { sweep::unanswered_end() } else { full_end() }
 }
 
+/// Whether a warning about a stall fits besides what the attempt in progress may need until its end.
+pub(crate) fn has_room_for_warning(task: &Task) -> bool {
+    let room = ATTEMPT_ROOM.saturating_add(children_room(task.live_children()));
+    task.entries.saturating_add(room) <= ENTRIES_MAX && has_decisions_left(task, room)
+}
+
 /// Whether a lease may be renewed once more. Renewals make no entries.
 pub(crate) fn may_renew(task: &Task, rules: Rules) -> bool {
     match rules {

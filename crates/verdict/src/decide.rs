@@ -21,6 +21,7 @@ pub mod report;
 mod run;
 mod signal;
 mod stages;
+mod stalled;
 pub mod started;
 mod steps;
 pub mod submit;
@@ -29,15 +30,20 @@ mod waiting;
 
 pub(crate) use waiting::open_wait;
 
+use crate::progress_clock;
 use crate::request::Request;
+use crate::run::RunRefusal;
 use crate::time::Moment;
-use crate::verdict::{ReadSet, Verdict};
+use crate::verdict::{ReadSet, Refusal, Verdict};
 
 /// Decides `request`, given the `read_set`, at this moment.
 pub fn decide(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let at = read_set.subject.dated(at);
     if budget::is_refused(request, at.rules) {
         return Verdict::refuse(budget::refusal());
+    }
+    if progress_clock::is_refused(request, at.rules) {
+        return Verdict::refuse(Refusal::Run(RunRefusal::Unsupported));
     }
     let verdict = by_request(read_set, request, at);
     let verdict = budget::judge(read_set.subject, request, verdict, at);

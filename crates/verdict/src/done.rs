@@ -134,10 +134,12 @@ pub enum Reason {
     BudgetExhausted,
     /// The time of the budget is over.
     BudgetTimeExhausted,
+    /// The attempt made no progress for as long as its progress clock allows.
+    Stalled,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 22] = [
+    pub const ALL: [Reason; 23] = [
         Reason::NotRetryable,
         Reason::AttemptsExhausted,
         Reason::HeartbeatTimeout,
@@ -160,6 +162,7 @@ impl Reason {
         Reason::InputUnresolved,
         Reason::BudgetExhausted,
         Reason::BudgetTimeExhausted,
+        Reason::Stalled,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -186,6 +189,7 @@ impl Reason {
             Reason::InputUnresolved => "INPUT_UNRESOLVED",
             Reason::BudgetExhausted => "BUDGET_EXHAUSTED",
             Reason::BudgetTimeExhausted => "BUDGET_TIME_EXHAUSTED",
+            Reason::Stalled => "STALLED",
         }
     }
 

@@ -12,6 +12,7 @@ use crate::done::{Done, End, Reason};
 use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
 use crate::plan::{self, PlanEvent, Turn};
 use crate::policy::Policy;
+use crate::progress_clock::{self, ProgressMark};
 use crate::record;
 use crate::run::{Lineage, RunEvent, RunState, Waiting, fold};
 use crate::task::{CancelRequest, Lease, Phase, Progress, State, Task};
@@ -45,6 +46,12 @@ pub enum Event {
     Extended {
         expires_at: Time,
         signalled_at: Option<Time>,
+        /// Where the progress clock counts from now, if one is running.
+        progressed_at: Option<Time>,
+    },
+    /// The attempt has made no progress since then for as long as its progress clock allows.
+    Stalled {
+        since: Time,
     },
     CancelRequested {
         reason: Option<Text>,
@@ -121,6 +128,7 @@ impl Event {
             Event::Started => "started",
             Event::Renewed { .. } => "renewed",
             Event::Extended { .. } => "extended",
+            Event::Stalled { .. } => "stalled",
             Event::CancelRequested { .. } => "cancel_requested",
             Event::CancelSignalled => "cancel_signalled",
             Event::AttemptClosed { .. } => "attempt_closed",
@@ -329,6 +337,7 @@ fn change(mut task: Task, event: &Event, now: Time) -> Subject {
                 started_at: None,
                 heard: false,
                 progress: None,
+                progress_mark: None,
             });
         }
         Event::Started => {
@@ -336,26 +345,37 @@ fn change(mut task: Task, event: &Event, now: Time) -> Subject {
             let lease = lease_of(&mut task);
             lease.started_at = Some(now);
             lease.heard = true;
+            progress_clock::advance(&mut task, now);
         }
         Event::Renewed { expires_at, progress } => {
             task.claim_version = next(task.claim_version);
             let lease = lease_of(&mut task);
+            let is_progress = progress_clock::is_new(lease, progress.as_ref());
             lease.heard = true;
             lease.heartbeat_at = now;
             lease.expires_at = lease.expires_at.max(*expires_at);
             lease.progress = progress.clone().or(lease.progress.take());
+            match is_progress {
+                true => progress_clock::advance(&mut task, now),
+                false => progress_clock::begin(&mut task, now),
+            }
         }
-        Event::Extended { expires_at, signalled_at } => {
+        Event::Extended { expires_at, signalled_at, progressed_at } => {
             task.claim_version = next(task.claim_version);
             let lease = lease_of(&mut task);
             let gap = expires_at.since(lease.expires_at);
             lease.expires_at = lease.expires_at.max(*expires_at);
+            lease.progress_mark = progressed_at.map(ProgressMark::new).or(lease.progress_mark);
             if let Some(balance) = task.balance_mut() {
                 balance.miss(gap);
             }
             if let Some(cancel) = &mut task.cancel {
                 cancel.signalled_at = *signalled_at;
             }
+        }
+        Event::Stalled { since } => {
+            let mark = ProgressMark { at: *since, stalled_at: Some(now) };
+            lease_of(&mut task).progress_mark = Some(mark);
         }
         Event::CancelRequested { reason } => {
             let request =
@@ -374,12 +394,8 @@ fn change(mut task: Task, event: &Event, now: Time) -> Subject {
 }
 
 fn lease_of(task: &mut Task) -> &mut Lease {
-    match &mut task.phase {
-        Phase::Running(lease) => lease,
-        Phase::Queued { .. } | Phase::Retry { .. } | Phase::Waiting(_) => {
-            unreachable!("the event needs a lease and the task has none")
-        }
-    }
+    task.lease_mut()
+        .unwrap_or_else(|| unreachable!("the event needs a lease and the task has none"))
 }
 
 fn close(mut task: Task, closed: &ClosedAttempt, then: &Next, now: Time) -> Subject {
@@ -420,7 +436,9 @@ fn count(task: &mut Task, closed: &ClosedAttempt) {
         (AttemptOutcome::Failed, _) | (_, Some(Reason::AttemptTimeout)) => {
             task.failures = next(task.failures);
         }
-        (AttemptOutcome::Lost, _) => task.lost = next(task.lost),
+        (AttemptOutcome::Lost, _) | (AttemptOutcome::Revoked, Some(Reason::Stalled)) => {
+            task.lost = next(task.lost);
+        }
         (AttemptOutcome::Suspended | AttemptOutcome::Diverged, _) => {
             let run = task.run.get_or_insert_default();
             run.suspensions = next(run.suspensions);

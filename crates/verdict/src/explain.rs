@@ -8,6 +8,7 @@ use crate::done::Reason;
 use crate::event::Subject;
 use crate::id::Name;
 use crate::policy::{RELEASES_MAX, UNDELIVERED_MAX};
+use crate::progress_clock::ProgressClock;
 use crate::run::{Divergence, Waiting};
 use crate::task::{CancelRequest, Lease, Phase, Progress, State, Task};
 use crate::time::{Moment, Time};
@@ -45,6 +46,9 @@ pub enum Gate {
     CancelTold { told_at: Time, until: Time },
     /// When the attempt reaches its time limit.
     AttemptLimit { at: Time },
+    /// The attempt has a progress clock: since when it made no progress, and when it stalls. `stalled_at` is when it was
+    /// found stalled, and `until` is absent while the clock stands still.
+    Progress { clock: ProgressClock, since: Time, stalled_at: Option<Time>, until: Option<Time> },
     /// When the run's deadline passes: no attempt starts or continues after it.
     Deadline { at: Time },
     /// The task waits for what its call named. It fails if that does not come in time.
@@ -159,10 +163,16 @@ fn cancelling(task: &Task, lease: &Lease, cancel: &CancelRequest) -> Gate {
     }
 }
 
+fn progress(task: &Task) -> Option<Gate> {
+    let (clock, mark) = (task.policy.progress_clock?, task.lease()?.progress_mark?);
+    let (since, stalled_at) = (mark.at, mark.stalled_at);
+    Some(Gate::Progress { clock, since, stalled_at, until: task.stalls_at() })
+}
+
 fn limits(task: &Task) -> impl Iterator<Item = Gate> {
     let limit = task.lease().zip(task.policy.attempt_limit);
     let limit =
         limit.map(|(lease, limit)| Gate::AttemptLimit { at: lease.acquired_at.plus(limit) });
     let deadline = task.policy.deadline.map(|at| Gate::Deadline { at });
-    [limit, deadline].into_iter().flatten()
+    [progress(task), limit, deadline].into_iter().flatten()
 }

@@ -54,10 +54,7 @@ fn misread(
 }
 
 fn lease_of(task: &mut Task) -> Option<&mut Lease> {
-    match &mut task.phase {
-        Phase::Running(lease) => Some(lease),
-        Phase::Queued { .. } | Phase::Retry { .. } | Phase::Waiting(_) => None,
-    }
+    task.lease_mut()
 }
 
 /// A lease ends at a fixed age, whether it was renewed or not.
@@ -174,7 +171,7 @@ fn record_every_heartbeat(read_set: ReadSet<'_>, request: &Request, at: Moment) 
     if let Answer::Alive { expires_at, .. } = verdict.answer {
         let cancel = read_set.subject.live().and_then(|task| task.cancel.as_ref());
         let signalled_at = cancel.map(|cancel| cancel.signalled_at.unwrap_or(at.now));
-        verdict.events.push(Event::Extended { expires_at, signalled_at });
+        verdict.events.push(Event::Extended { expires_at, signalled_at, progressed_at: None });
     }
     verdict
 }

@@ -1,6 +1,7 @@
 //! The policy that a task was submitted with: limits, durations and backoff.
 
 use crate::id::{Digest, TaskId};
+use crate::progress_clock::ProgressClock;
 use crate::time::{Span, Time};
 
 /// How many grants in a row may stay undelivered, handed back or expired without a call, before the
@@ -57,6 +58,8 @@ pub struct Policy {
     pub deadline: Option<Time>,
     /// Makes the jitter equal for equal seeds; without it the jitter differs for every task.
     pub seed: Option<u64>,
+    /// How long an attempt may go without progress, and what then follows; `None` if that is nobody's concern.
+    pub progress_clock: Option<ProgressClock>,
 }
 
 impl Default for Policy {
@@ -72,6 +75,7 @@ impl Default for Policy {
             attempt_limit: None,
             deadline: None,
             seed: None,
+            progress_clock: None,
         }
     }
 }

@@ -4,7 +4,8 @@
 //! previous one. With that, the entries alone rebuild the task. This type holds those fields; it
 //! decides nothing.
 
-use crate::task::{Phase, Task};
+use crate::progress_clock::ProgressMark;
+use crate::task::{Lease, Phase, Task};
 use crate::time::Time;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,10 +16,14 @@ pub struct Renewals {
     pub heartbeat_at: Option<Time>,
     pub expires_at: Option<Time>,
     pub heard: bool,
+    /// What the progress clock counts from, and when the attempt was found stalled.
+    pub progressed_at: Option<Time>,
+    pub stalled_at: Option<Time>,
 }
 
 impl Renewals {
     pub fn of(task: &Task) -> Self {
+        let mark = task.lease().and_then(|lease| lease.progress_mark);
         Self {
             claim_version: task.claim_version,
             revision: task.revision,
@@ -26,6 +31,8 @@ impl Renewals {
             heartbeat_at: task.lease().map(|lease| lease.heartbeat_at),
             expires_at: task.lease().map(|lease| lease.expires_at),
             heard: task.lease().is_some_and(|lease| lease.heard),
+            progressed_at: mark.map(|mark| mark.at),
+            stalled_at: mark.and_then(|mark| mark.stalled_at),
         }
     }
 
@@ -46,6 +53,12 @@ impl Renewals {
             lease.heartbeat_at = self.heartbeat_at.unwrap_or(lease.heartbeat_at);
             lease.expires_at = self.expires_at.unwrap_or(lease.expires_at);
             lease.heard = self.heard;
+            self.restore_mark(lease);
         }
+    }
+
+    fn restore_mark(&self, lease: &mut Lease) {
+        let mark = self.progressed_at.map(|at| ProgressMark { at, stalled_at: self.stalled_at });
+        lease.progress_mark = mark.or(lease.progress_mark);
     }
 }

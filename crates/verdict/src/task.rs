@@ -4,6 +4,7 @@ use crate::bounds;
 use crate::budget::Balance;
 use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
 use crate::policy::Policy;
+use crate::progress_clock::ProgressMark;
 use crate::run::{Closing, Lineage, RunState, Waiting};
 use crate::time::{Span, Time};
 
@@ -130,9 +131,12 @@ pub struct Lease {
     /// worker.
     pub heard: bool,
     pub progress: Option<Progress>,
+    /// What the progress clock counts from; `None` without one, and until the owner has made a call.
+    pub progress_mark: Option<ProgressMark>,
 }
 
-/// The progress that the worker last reported. An observation; it decides nothing.
+/// The progress that the worker last reported. What it says decides nothing; that it changed is progress
+/// ([`crate::progress_clock`]).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Progress {
     pub percent: Option<u8>,
@@ -159,6 +163,13 @@ impl Task {
 
     pub fn lease(&self) -> Option<&Lease> {
         match &self.phase {
+            Phase::Running(lease) => Some(lease),
+            Phase::Queued { .. } | Phase::Retry { .. } | Phase::Waiting(_) => None,
+        }
+    }
+
+    pub(crate) fn lease_mut(&mut self) -> Option<&mut Lease> {
+        match &mut self.phase {
             Phase::Running(lease) => Some(lease),
             Phase::Queued { .. } | Phase::Retry { .. } | Phase::Waiting(_) => None,
         }
@@ -191,7 +202,8 @@ impl Task {
                 [waiting.wakes_at(self.time_ends_at()), slice].into_iter().flatten().min()
             }
             Phase::Running(lease) => {
-                Some(self.grace_ends_at().map_or(lease.expires_at, |end| end.min(lease.expires_at)))
+                let early = [self.grace_ends_at(), self.stalls_at()].into_iter().flatten();
+                Some(early.fold(lease.expires_at, Time::min))
             }
         }
     }

@@ -9,7 +9,9 @@ use axum::extract::State;
 use store::{Browse, Failure, QueuePause, StoreStatus, StoredTask, TaskKey};
 use verdict::explain::{Gate as Rule, explain as gates_of};
 use verdict::run::Divergence;
-use verdict::{Headroom, Moment, Name, Progress, Reason, Rules, Subject, Task, Time};
+use verdict::{
+    Headroom, Moment, Name, OnStall, Progress, ProgressClock, Reason, Rules, Subject, Task, Time,
+};
 use wire::answers::{Explanation, Gate};
 
 use super::api_error::ApiError;
@@ -221,6 +223,9 @@ fn spell(rule: Rule, pause: Option<&QueuePause>) -> Option<Gate> {
             let change = "the end of the run; else it fails as DEADLINE_EXCEEDED";
             gate("deadline", now, change, Some(at))
         }
+        Rule::Progress { clock, since, stalled_at, until } => {
+            progress(clock, since, stalled_at, until)
+        }
         Rule::Awaits { missing, timer, until } => awaits(missing, timer, until),
         Rule::Diverged { divergence } => diverged(&divergence),
         Rule::Closing { state, live_children } => closing(state, live_children),
@@ -239,6 +244,30 @@ fn leased(
     let now = format!("attempt {attempt} is held by {owner}, last call at {heard_at}{progress}");
     let change = "its report; without another heartbeat the lease expires";
     gate("leased", now, change, Some(until))
+}
+
+/// The progress clock of the attempt, running or not.
+fn progress(
+    clock: ProgressClock,
+    since: Time,
+    stalled_at: Option<Time>,
+    until: Option<Time>,
+) -> Gate {
+    let then = match clock.action {
+        OnStall::Warn => "the stall is recorded",
+        OnStall::Cancel => "the run is cancelled as STALLED",
+        OnStall::Requeue => "the attempt ends as STALLED and the task is offered again",
+    };
+    let (since, after) = (time(since), clock.after.millis());
+    let now = match stalled_at {
+        Some(at) => format!("has stalled: no progress since {since}, noticed at {}", time(at)),
+        None => format!("made progress at {since}, and stalls after {after} ms without any"),
+    };
+    let change = match until {
+        Some(_) => format!("progress in a heartbeat, or a checkpoint; else {then}"),
+        None => "progress in a heartbeat, or a checkpoint".to_owned(),
+    };
+    gate("stall", now, change, until)
 }
 
 fn unheard(

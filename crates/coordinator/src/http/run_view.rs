@@ -235,6 +235,7 @@ fn with_policy(run: Run, policy: &Policy, id: TaskId) -> Run {
         attempt_limit: _,
         deadline,
         seed,
+        progress_clock: _,
     } = policy;
     let sent = seed.unwrap_or_else(|| seed_of(id));
     Run {

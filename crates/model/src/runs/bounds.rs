@@ -47,6 +47,7 @@ fn policy() -> Policy {
         attempt_limit: None,
         deadline: None,
         seed: Some(0),
+        progress_clock: None,
     }
 }
 

@@ -44,6 +44,7 @@ impl Seen {
                 Event::AttemptClosed { .. } => self.open[task] = None,
                 Event::Run(event) => self.note_run(task, event),
                 Event::Started
+                | Event::Stalled { .. }
                 | Event::CancelRequested { .. }
                 | Event::CancelSignalled
                 | Event::Ended(_) => {}

@@ -8,8 +8,8 @@ use verdict::request::{
 };
 use verdict::{
     AttemptOutcome, Budget, CancelRequest, Category, ClosedAttempt, Digest, End, Event, Fault,
-    Fence, Json, LeaseId, Name, Next, Policy, Progress, Reason, Request, RunEvent, RunRequest,
-    Scope, Span, State, TaskId, Text, Time, Waiting,
+    Fence, Json, LeaseId, Name, Next, OnStall, Policy, Progress, ProgressClock, Reason, Request,
+    RunEvent, RunRequest, Scope, Span, State, TaskId, Text, Time, Waiting,
 };
 
 use super::scalars::{as_number, as_text};
@@ -198,6 +198,12 @@ pub(super) enum EventForm {
         expires_at: Time,
         #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
         signalled_at: Option<Time>,
+        #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
+        progressed_at: Option<Time>,
+    },
+    Stalled {
+        #[serde(with = "as_number")]
+        since: Time,
     },
     CancelRequested {
         #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
@@ -331,6 +337,17 @@ pub(super) struct PolicyForm {
     deadline: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
+    #[serde(with = "optional_progress_clock", default, skip_serializing_if = "Option::is_none")]
+    progress_clock: Option<ProgressClock>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ProgressClock")]
+pub(super) struct ProgressClockForm {
+    #[serde(with = "as_number")]
+    after: Span,
+    #[serde(with = "as_text")]
+    action: OnStall,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -365,6 +382,10 @@ pub(super) struct RenewalsForm {
     #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     expires_at: Option<Time>,
     heard: bool,
+    #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
+    progressed_at: Option<Time>,
+    #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
+    stalled_at: Option<Time>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -407,6 +428,7 @@ pub(super) use optional;
 
 optional!(optional_fault, Fault, "FaultForm");
 optional!(optional_progress, Progress, "ProgressForm");
+optional!(optional_progress_clock, ProgressClock, "ProgressClockForm");
 optional!(optional_resources, Resources, "ResourcesForm");
 
 /// A remote form inside a `Box`.

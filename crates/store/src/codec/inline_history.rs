@@ -238,24 +238,46 @@ fn unpack_delta(from: &mut PackReader<'_>, form: u8, task: TaskId) -> Option<(Re
 }
 
 fn pack_renewals(to: &mut PackWriter<'_>, renewals: &Renewals) {
-    let Renewals { claim_version, revision, decided_at, heartbeat_at, expires_at, heard } =
-        renewals;
+    let Renewals {
+        claim_version,
+        revision,
+        decided_at,
+        heartbeat_at,
+        expires_at,
+        heard,
+        progressed_at,
+        stalled_at,
+    } = renewals;
     to.number(u64::from(*claim_version));
     to.number(u64::from(*revision));
     to.time(*decided_at);
     to.optional(*heartbeat_at, PackWriter::time);
     to.optional(*expires_at, PackWriter::time);
-    to.byte(u8::from(*heard));
+    // The last byte once said only whether the worker was heard: without a progress clock nothing follows it.
+    let clock = 2 * u8::from(progressed_at.is_some()) + 4 * u8::from(stalled_at.is_some());
+    to.byte(u8::from(*heard) + clock);
+    progressed_at.map(|at| to.time(at));
+    stalled_at.map(|at| to.time(at));
 }
 
 fn unpack_renewals(from: &mut PackReader<'_>) -> Option<Renewals> {
+    let (claim_version, revision) = (from.small()?, from.small()?);
+    let decided_at = from.time()?;
+    let heartbeat_at = from.optional(PackReader::time)?;
+    let expires_at = from.optional(PackReader::time)?;
+    let flags = from.byte().filter(|flags| *flags < 8)?;
+    let heard = flags & 1 != 0;
+    let progressed_at = if flags & 2 != 0 { Some(from.time()?) } else { None };
+    let stalled_at = if flags & 4 != 0 { Some(from.time()?) } else { None };
     Some(Renewals {
-        claim_version: from.small()?,
-        revision: from.small()?,
-        decided_at: from.time()?,
-        heartbeat_at: from.optional(PackReader::time)?,
-        expires_at: from.optional(PackReader::time)?,
-        heard: from.flag()?,
+        claim_version,
+        revision,
+        decided_at,
+        heartbeat_at,
+        expires_at,
+        heard,
+        progressed_at,
+        stalled_at,
     })
 }
 

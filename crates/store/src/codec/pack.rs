@@ -3,7 +3,12 @@
 //! Packing takes a twentieth of the work of JSON and a third of the space. Packed bytes do not describe
 //! themselves: the reader must know what was packed, so each kind of value begins with its form.
 
-use verdict::{Digest, LeaseId, Name, Policy, Span, TaskId, Time};
+use verdict::{Digest, LeaseId, Name, OnStall, Policy, ProgressClock, Span, TaskId, Time};
+
+/// The last byte of a packed policy's fixed part says which parts follow. It once said only whether there is a seed, so a
+/// policy with nothing else is packed as it always was.
+const SEED: u8 = 1;
+const PROGRESS_CLOCK: u8 = 2;
 
 /// Appends packed values to a list of bytes.
 pub(super) struct PackWriter<'a>(pub(super) &'a mut Vec<u8>);
@@ -71,6 +76,7 @@ impl PackWriter<'_> {
             attempt_limit,
             deadline,
             seed,
+            progress_clock,
         } = policy;
         for span in [lease, heartbeat_every, cancel_grace, retry_base, retry_cap] {
             self.span(*span);
@@ -79,7 +85,13 @@ impl PackWriter<'_> {
         self.number(u64::from(*lost_max));
         self.optional(*attempt_limit, Self::span);
         self.optional(*deadline, Self::time);
-        self.optional(*seed, Self::number);
+        let parts = [(seed.is_some(), SEED), (progress_clock.is_some(), PROGRESS_CLOCK)];
+        self.byte(parts.into_iter().filter(|(is_there, _)| *is_there).map(|(_, part)| part).sum());
+        seed.map(|seed| self.number(seed));
+        if let Some(ProgressClock { after, action }) = progress_clock {
+            self.span(*after);
+            self.text(action.name());
+        }
     }
 }
 
@@ -184,7 +196,10 @@ impl<'a> PackReader<'a> {
         let lost_max = self.small()?;
         let attempt_limit = self.optional(Self::span)?;
         let deadline = self.optional(Self::time)?;
-        let seed = self.optional(Self::number)?;
+        let parts = self.byte().filter(|parts| parts & !(SEED | PROGRESS_CLOCK) == 0)?;
+        let seed = if parts & SEED != 0 { Some(self.number()?) } else { None };
+        let progress_clock =
+            if parts & PROGRESS_CLOCK != 0 { Some(self.progress_clock()?) } else { None };
         Some(Policy {
             lease,
             heartbeat_every,
@@ -196,6 +211,11 @@ impl<'a> PackReader<'a> {
             attempt_limit,
             deadline,
             seed,
+            progress_clock,
         })
+    }
+
+    fn progress_clock(&mut self) -> Option<ProgressClock> {
+        Some(ProgressClock { after: self.span()?, action: OnStall::parse(self.text()?)? })
     }
 }

@@ -1,8 +1,8 @@
 //! The smallest stored values: ids, digests, names and states as text, times and lengths as numbers.
 
 use verdict::{
-    AttemptOutcome, Category, Digest, Fence, Json, LeaseId, Name, Reason, Span, State, TaskId,
-    Text, Time,
+    AttemptOutcome, Category, Digest, Fence, Json, LeaseId, Name, OnStall, Reason, Span, State,
+    TaskId, Text, Time,
 };
 
 /// A value with exactly one spelling.
@@ -60,7 +60,7 @@ macro_rules! by_as_str {
 }
 
 by_display!(TaskId, LeaseId, Digest);
-by_name!(State, Reason, Category, AttemptOutcome);
+by_name!(State, Reason, Category, AttemptOutcome, OnStall);
 by_as_str!(Name, Text, Json);
 
 impl NumberScalar for Time {

@@ -36,7 +36,7 @@ impl IndexedTask {
             wakes_at: task
                 .wakes_at()
                 .filter(|_| !(faultpoint::mutant(4) && task.lease().is_some())),
-            lease: task.lease().map(|_| task.policy.lease),
+            lease: task.lease().map(|_| task.policy.shortest_silence()),
             poll: task.lease().and_then(|lease| {
                 let poll = lease.poll.clone()?;
                 Some(PollRef { scope: task.scope.clone(), owner: lease.owner.clone(), poll })

@@ -33,7 +33,7 @@ const BUSY_MS: u64 = 5_000;
 /// More prepared statements than the engine has.
 const STATEMENTS_MAX: usize = 96;
 
-const MIGRATIONS: [(&str, &str); 14] = [
+const MIGRATIONS: [(&str, &str); 15] = [
     ("V1__tasks", include_str!("../../migrations/V1__tasks.sql")),
     ("V2__administration", include_str!("../../migrations/V2__administration.sql")),
     ("V3__retention", include_str!("../../migrations/V3__retention.sql")),
@@ -48,6 +48,7 @@ const MIGRATIONS: [(&str, &str); 14] = [
     ("V12__runs", include_str!("../../migrations/V12__runs.sql")),
     ("V13__record_seals", include_str!("../../migrations/V13__record_seals.sql")),
     ("V14__objects", include_str!("../../migrations/V14__objects.sql")),
+    ("V15__progress_clocks", include_str!("../../migrations/V15__progress_clocks.sql")),
 ];
 
 /// What the database header says.

@@ -219,6 +219,7 @@ fn fits(subject: &Subject, event: &Event) -> bool {
         (Subject::Live(task), Event::Started | Event::Renewed { .. } | Event::Extended { .. }) => {
             task.lease().is_some()
         }
+        (Subject::Live(task), Event::Stalled { .. }) => task.lease().is_some(),
         (Subject::Live(_), Event::CancelRequested { .. }) => true,
         (Subject::Live(task), Event::CancelSignalled) => task.cancel.is_some(),
         (Subject::Live(task), Event::AttemptClosed { next, .. }) => {

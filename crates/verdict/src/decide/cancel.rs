@@ -99,15 +99,20 @@ fn requested_end() -> End {
     }
 }
 
+/// How the cancel that is pending ends the task.
+pub(super) fn pending_end(task: &Task) -> End {
+    End { reason: Some(task.cancel_reason()), ..requested_end() }
+}
+
 /// The worker has not started, so there is nothing to clean up and the task ends at once.
 pub(super) fn before_start(task: &Task, now: Time) -> Event {
-    let closing = Closing::unreported(AttemptOutcome::Cancelled, Reason::CancelRequested);
-    transition::revoke(&Canceller(()), task, closing, requested_end(), now)
+    let closing = Closing::unreported(AttemptOutcome::Cancelled, task.cancel_reason());
+    transition::revoke(&Canceller(()), task, closing, pending_end(task), now)
 }
 
 /// The worker's code diverged with a cancel pending. No worker is left to honour the cancel, so the task ends.
 pub(super) fn diverged(task: &Task, closing: Closing, now: Time) -> Event {
-    transition::revoke(&Canceller(()), task, closing, requested_end(), now)
+    transition::revoke(&Canceller(()), task, closing, pending_end(task), now)
 }
 
 /// The grace period is over and the worker has not reported, so the lease is revoked (R-13, W-13).

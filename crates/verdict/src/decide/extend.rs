@@ -31,8 +31,15 @@ pub(super) fn decide(read_set: ReadSet<'_>, extend: &Extend, at: Moment) -> Verd
     let event = Event::Extended {
         expires_at: task.bound_lease(lease.acquired_at, wanted, missed.gap),
         signalled_at: signalled_at.map(|at| at.plus(missed.gap)),
+        progressed_at: running_mark(task).map(|at| at.plus(missed.gap)),
     };
     Verdict::new(Answer::Done, vec![event])
+}
+
+/// Where the task's progress clock counts from, if it runs.
+fn running_mark(task: &Task) -> Option<Time> {
+    let mark = task.lease().and_then(|lease| lease.progress_mark);
+    task.stalls_at().and(mark).map(|mark| mark.at)
 }
 
 /// The part of the stall by which a task's lease is extended.

@@ -7,6 +7,7 @@
 //! Versions 1 to 3 of the rules do not know releases. They refuse them, and the worker reports a
 //! failure instead.
 
+use super::cancel;
 use crate::bounds;
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::Next;
@@ -29,12 +30,7 @@ pub(super) fn is_refused(report: &Report, at: Moment) -> bool {
 pub(super) fn after(task: &Task, lease: &Lease, at: Moment) -> Next {
     let count = task.uncounted();
     if task.cancel.is_some() {
-        Next::End(End {
-            state: State::Cancelled,
-            reason: Some(Reason::CancelRequested),
-            output: None,
-            fault: None,
-        })
+        Next::End(cancel::pending_end(task))
     } else if count > RELEASES_MAX {
         Next::End(exhausted_end())
     } else {

@@ -3,7 +3,7 @@
 //! What becomes of a task that its worker hands back is in [`super::release`].
 
 use super::caller::{self, Call};
-use super::release;
+use super::{cancel, release};
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::bounds;
 use crate::done::{End, Fault, Reason};
@@ -64,7 +64,7 @@ pub(super) fn commit(task: &Task, lease: &Lease, report: &Report, at: Moment) ->
         Outcome::Failed(fault) => (AttemptOutcome::Failed, after_failure(task, fault, at)),
         Outcome::Cancelled { output } => {
             let reason = match task.cancel {
-                Some(_) => Reason::CancelRequested,
+                Some(_) => task.cancel_reason(),
                 None => Reason::CancelledByWorker,
             };
             let end = End {
@@ -134,12 +134,7 @@ pub(super) fn after_failure(task: &Task, fault: &Fault, at: Moment) -> Next {
     } else if failures >= task.policy.failures_max || is_worn_out(task, failures, task.lost) {
         failed(Reason::AttemptsExhausted)
     } else if task.cancel.is_some() {
-        Next::End(End {
-            state: State::Cancelled,
-            reason: Some(Reason::CancelRequested),
-            output: None,
-            fault: Some(fault.clone()),
-        })
+        Next::End(End { fault: Some(fault.clone()), ..cancel::pending_end(task) })
     } else {
         let due = at.now.plus(task.policy.backoff(task.id, task.attempt, failures));
         bounds::retry(task, due, at.rules)

@@ -9,7 +9,7 @@
 //! a later stage may wait for them.
 
 use super::waiting::{self, Recording};
-use super::{budget, engine, grant, report};
+use super::{budget, cancel, engine, grant, report};
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::{Event, Next, Subject};
 use crate::id::{Digest, LeaseId, Name, Text};
@@ -80,7 +80,7 @@ fn replace_end(
     let end = end_in(&events[place]).expect("the event decides an end").clone();
     let is_cancelled = task.cancel.is_some()
         || events.iter().any(|event| matches!(event, Event::CancelRequested { .. }));
-    let replaced = match after(stages, &end, is_cancelled, now) {
+    let replaced = match after(task, &end, is_cancelled, now) {
         After::Stage { place: stage, ending } => {
             let turn = engine::next_stage(task, Turn { stage, due: now, ending });
             with_turn(events[place].clone(), turn)
@@ -94,12 +94,15 @@ fn replace_end(
     Verdict::new(with_state(answer, state), events)
 }
 
-fn after(stages: &StagesState, end: &End, is_cancelled: bool, now: Time) -> After {
+fn after(task: &Task, end: &End, is_cancelled: bool, now: Time) -> After {
+    let stages = task.stages().expect("only a task with stages has ends of stages");
     let goes_on = end.state == State::Succeeded || is_tolerated(stages, end, now);
     let is_final = matches!(end.reason, Some(Reason::HistoryFull));
     match (&stages.ending, stages.next()) {
         (Some(ending), _) => last_stages(stages, ending.end.clone(), is_final || is_forced(end)),
-        (None, Some(_)) if goes_on && is_cancelled => last_stages(stages, cancelled(), false),
+        (None, Some(_)) if goes_on && is_cancelled => {
+            last_stages(stages, cancel::pending_end(task), false)
+        }
         (None, Some(place)) if goes_on => After::Stage { place, ending: None },
         (None, None) if goes_on => After::End(fold::success()),
         (None, _) => last_stages(stages, end.clone(), is_final),

@@ -3,7 +3,7 @@
 //! A sweep is a request like any other: it judges the task as it is now, not as it was when it was
 //! selected. A late or repeated sweep therefore does nothing.
 
-use super::{approvals, budget, cancel, report, steps, waiting};
+use super::{approvals, budget, cancel, report, stalled, steps, waiting};
 use crate::attempt::AttemptOutcome;
 use crate::bounds;
 use crate::budget::Balance;
@@ -24,6 +24,9 @@ pub struct Sweeper(());
 pub(super) fn decide(read_set: ReadSet<'_>, at: Moment) -> Verdict {
     if let Some(events) = approvals::expire(read_set, at) {
         return approvals::swept(events);
+    }
+    if let Some(events) = read_set.subject.live().and_then(|task| stalled::decide(task, at)) {
+        return Verdict::new(Answer::Done, events);
     }
     let event = read_set.subject.live().and_then(|task| match &task.phase {
         Phase::Queued { .. } | Phase::Retry { .. } => sweep_waiting(task, at),
@@ -158,13 +161,7 @@ fn lost_with_cancel_pending(task: &Task, now: Time) -> Event {
         return cancel::grace_over(task, AttemptOutcome::Lost, now);
     }
     let closing = Closing::unreported(AttemptOutcome::Lost, Reason::HeartbeatTimeout);
-    let end = End {
-        state: State::Cancelled,
-        reason: Some(Reason::CancelRequested),
-        output: None,
-        fault: None,
-    };
-    time_out(task, closing, Next::End(end), now)
+    time_out(task, closing, Next::End(cancel::pending_end(task)), now)
 }
 
 /// A lost worker is not the task's fault, so the retry is due at once. A task that keeps losing its
@@ -198,7 +195,7 @@ pub(crate) fn unanswered_end() -> End {
     silent_end(Reason::Undelivered, "no worker ever answered a grant of this task")
 }
 
-fn time_out(task: &Task, closing: Closing, next: Next, now: Time) -> Event {
+pub(super) fn time_out(task: &Task, closing: Closing, next: Next, now: Time) -> Event {
     transition::time_out(&Sweeper(()), task, closing, next, now)
 }
 
@@ -216,7 +213,7 @@ fn silent_end(reason: Reason, message: &str) -> End {
     End { state: State::Failed, reason: Some(reason), output: None, fault: Some(fault) }
 }
 
-fn timeout_fault(message: &str) -> Fault {
+pub(super) fn timeout_fault(message: &str) -> Fault {
     Fault {
         category: Category::Timeout,
         message: Text::from(message),

@@ -2,6 +2,7 @@
 
 use crate::bounds::next;
 use crate::plan;
+use crate::progress_clock;
 use crate::record;
 use crate::request::CancelMode;
 use crate::task::{Phase, Task};
@@ -21,7 +22,7 @@ pub(crate) fn change(task: &mut Task, event: &RunEvent, now: Time) {
     match event {
         RunEvent::Spawned { .. } => unreachable!("a live task is not spawned again"),
         RunEvent::Checkpointed(checkpoint) => record_checkpoint(task, checkpoint, now),
-        RunEvent::ChildSpawned(child) => spawn(task, child),
+        RunEvent::ChildSpawned(child) => spawn(task, child, now),
         RunEvent::SignalReceived(signal) => receive(run_of(task), signal),
         RunEvent::WaitAdvanced { missing } => wait_of(task).missing = *missing,
         RunEvent::Closing(end, mode) => {
@@ -68,10 +69,12 @@ fn record_checkpoint(task: &mut Task, checkpoint: &Checkpoint, now: Time) {
                 run.savepoint = run.checkpoints;
             }
             forgive(task);
+            progress_clock::advance(task, now);
         }
         Recorded::Wait(wait) => {
             take(run, wait);
             forgive(task);
+            progress_clock::advance(task, now);
             if let Phase::Waiting(waiting) = &mut task.phase {
                 **waiting = Waiting::Ready { due: now };
             }
@@ -97,7 +100,7 @@ fn take(run: &mut RunState, wait: &WaitRecord) {
     counts.pending_bytes = counts.pending_bytes.checked_sub(bytes).expect("taken once");
 }
 
-fn spawn(task: &mut Task, child: &ChildCall) {
+fn spawn(task: &mut Task, child: &ChildCall, now: Time) {
     task.chain = record::extend_with_child(task.chain, child);
     let run = run_of(task);
     run.checkpoints = next(run.checkpoints);
@@ -108,6 +111,7 @@ fn spawn(task: &mut Task, child: &ChildCall) {
             balance.hold(&ceiling.limits);
         }
     }
+    progress_clock::advance(task, now);
 }
 
 fn receive(run: &mut RunState, signal: &Signal) {

@@ -25,6 +25,7 @@ mod matrix;
 mod order;
 mod plan_properties;
 mod planned;
+mod progress_clock;
 mod properties;
 mod record;
 mod release;

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use verdict::request::{Caller, CancelMode, Outcome, Undelivered};
 use verdict::transition::{EARLIER, TABLE};
 use verdict::{
-    Answer, AttemptOutcome, Category, Context, Event, Fence, Moment, Policy, ReadSet, Request,
-    Rules, Span, State, Subject, Time, decide,
+    Answer, AttemptOutcome, Category, Context, Event, Fence, Moment, OnStall, Policy,
+    ProgressClock, ReadSet, Request, Rules, Span, State, Subject, Time, decide,
 };
 
 use crate::world::{START, World, beat, cancel, failed, report, secs, start, succeeded};
@@ -64,15 +64,22 @@ fn policy() -> impl Strategy<Value = Policy> {
     let limit = proptest::option::of((30..400_u64).prop_map(Span::from_secs));
     let deadline = proptest::option::of((0..900_u64).prop_map(|after| START.plus(secs(after))));
     let grace = (1..200_u64).prop_map(Span::from_secs);
-    (1..5_u32, 1..5_u32, limit, deadline, proptest::option::of(any::<u64>()), grace).prop_map(
-        |(failures_max, lost_max, attempt_limit, deadline, seed, cancel_grace)| Policy {
-            cancel_grace,
-            failures_max,
-            lost_max,
-            attempt_limit,
-            deadline,
-            seed,
-            ..Policy::default()
+    let clock = proptest::option::of((1..100_u64, 0..3_usize).prop_map(|(after, action)| {
+        ProgressClock { after: secs(after), action: OnStall::ALL[action] }
+    }));
+    let seed = proptest::option::of(any::<u64>());
+    (1..5_u32, 1..5_u32, limit, deadline, seed, grace, clock).prop_map(
+        |(failures_max, lost_max, attempt_limit, deadline, seed, cancel_grace, progress_clock)| {
+            Policy {
+                progress_clock,
+                cancel_grace,
+                failures_max,
+                lost_max,
+                attempt_limit,
+                deadline,
+                seed,
+                ..Policy::default()
+            }
         },
     )
 }
@@ -294,7 +301,9 @@ proptest! {
         policy in policy(),
         steps in vec(step(), 1..60),
     ) {
-        let mut life = Life::under(rules, policy);
+        // Earlier versions refuse progress clocks, and a life begins with an accepted submission.
+        let progress_clock = policy.progress_clock.filter(|_| rules >= Rules::V6);
+        let mut life = Life::under(rules, Policy { progress_clock, ..policy });
         for (passed, ask) in &steps {
             life.live(*passed, ask);
             check_life(&life);

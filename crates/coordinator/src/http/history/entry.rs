@@ -56,10 +56,12 @@ fn members(event: &Event) -> Value {
         Event::Renewed { expires_at, progress: _ } => {
             json!({ "leaseExpiresAt": time(*expires_at) })
         }
-        Event::Extended { expires_at, signalled_at } => json!({
+        Event::Extended { expires_at, signalled_at, progressed_at } => json!({
             "leaseExpiresAt": time(*expires_at),
             "signalledAt": signalled_at.map(time),
+            "progressedAt": progressed_at.map(time),
         }),
+        Event::Stalled { since } => json!({ "progressedAt": time(*since) }),
         Event::CancelRequested { reason } => {
             json!({ "cancelReason": reason.as_ref().map(Text::as_str) })
         }

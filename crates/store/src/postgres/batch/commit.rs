@@ -104,7 +104,7 @@ fn finish(batch: &mut PostgresBatch<'_>) {
     let wakes = batch.pending.live().filter_map(|task| task.wakes_at());
     memory.swept(batch.no_alarm_until, wakes.min());
     let leases = batch.pending.live().filter(|task| task.lease().is_some());
-    let shortest = leases.map(|task| task.policy.lease).min();
+    let shortest = leases.map(|task| task.policy.shortest_silence()).min();
     memory.leased(shortest);
     drop(memory);
     let hint = Hint::of(batch.pending.subjects(), now);

@@ -10,7 +10,8 @@ use verdict::request::{
 };
 use verdict::task::Progress;
 use verdict::{
-    Answer, Category, Digest, Fault, LeaseId, Policy, Request, Scope, Span, TaskId, Time,
+    Answer, Category, Digest, Fault, LeaseId, OnStall, Policy, ProgressClock, Request, Scope, Span,
+    TaskId, Time,
 };
 
 use super::dice::Dice;
@@ -171,8 +172,14 @@ fn policy(dice: &mut Dice, now: Time) -> Policy {
         attempt_limit: dice.one_in(5).then(|| Span::from_secs(1 + dice.below(200))),
         deadline: dice.one_in(5).then(|| now.plus(Span::from_secs(dice.below(900)))),
         seed: dice.one_in(2).then_some(7),
+        progress_clock: dice.one_in(3).then(|| progress_clock(dice)),
         ..Policy::default()
     }
+}
+
+fn progress_clock(dice: &mut Dice) -> ProgressClock {
+    let after = Span::from_secs(1 + dice.below(60));
+    ProgressClock { after, action: *dice.pick(&OnStall::ALL) }
 }
 
 /// One caller in six has a wrong field.

@@ -12,7 +12,8 @@ use verdict::request::{
 };
 use verdict::{
     AttemptOutcome, CancelRequest, Category, ClosedAttempt, Digest, End, Event, Fault, Fence, Json,
-    LeaseId, Next, Policy, Progress, Reason, Request, Scope, Span, State, TaskId, Text, Time,
+    LeaseId, Next, OnStall, Policy, Progress, ProgressClock, Reason, Request, Scope, Span, State,
+    TaskId, Text, Time,
 };
 
 fn reads_back<T: Stored + PartialEq + std::fmt::Debug>(value: &T) {
@@ -25,6 +26,10 @@ fn policy() -> Policy {
         attempt_limit: Some(Span::from_millis(u64::MAX)),
         deadline: Some(Time::from_millis(i64::MAX)),
         seed: Some(u64::MAX),
+        progress_clock: Some(ProgressClock {
+            after: Span::from_millis(u64::MAX),
+            action: OnStall::Requeue,
+        }),
         ..Policy::default()
     }
 }
@@ -132,7 +137,12 @@ fn events() -> Vec<Event> {
         },
         Event::Started,
         Event::Renewed { expires_at, progress: Some(Progress { percent: None, message: None }) },
-        Event::Extended { expires_at, signalled_at: Some(Time::from_millis(5)) },
+        Event::Extended {
+            expires_at,
+            signalled_at: Some(Time::from_millis(5)),
+            progressed_at: Some(Time::from_millis(6)),
+        },
+        Event::Stalled { since: expires_at },
         Event::CancelRequested { reason: Some("why".into()) },
         Event::CancelSignalled,
     ];
@@ -177,6 +187,8 @@ fn every_column_reads_back() {
         heartbeat_at: None,
         expires_at: Some(Time::from_millis(4)),
         heard: true,
+        progressed_at: Some(Time::from_millis(5)),
+        stalled_at: None,
     });
 }
 
@@ -245,6 +257,8 @@ fn entries() -> Vec<Entry> {
         heartbeat_at: None,
         expires_at: Some(Time::from_millis(i64::MAX)),
         heard: true,
+        progressed_at: Some(Time::from_millis(i64::MIN)),
+        stalled_at: Some(Time::from_millis(i64::MAX)),
     });
     entries.last_mut().expect("there are some").loaded = loaded;
     entries
