@@ -93,6 +93,7 @@ fn submission() -> Submission {
         delay: None,
         deadline_in: None,
         spec,
+        stages: None,
     }
 }
 

@@ -5,7 +5,7 @@
 
 mod reading;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use wire::plan::{Compiled, Plan, PlanForm, PlanProblem};
@@ -51,6 +51,11 @@ struct Shown<'a> {
     step: Option<&'a str>,
     field: &'a str,
     message: &'a str,
+}
+
+/// The plan in a file, to be submitted: the server checks it as `plan check` does.
+pub(crate) fn of_file(file: &Path) -> Result<Plan, CliError> {
+    reading::read(file).map(|read| read.plan)
 }
 
 pub(crate) fn run(format: Format, verb: &Verb) -> CommandResult {

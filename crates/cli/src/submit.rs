@@ -13,7 +13,7 @@ use wire::{Json, State};
 use crate::duration::When;
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
-use crate::{duration, server, submit_from};
+use crate::{duration, plan, server, submit_from};
 
 /// More would try for hours.
 const RETRIES_MAX: i64 = 1_000;
@@ -21,11 +21,14 @@ const RETRIES_MAX: i64 = 1_000;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Kind of the run: what a worker must be able to do
-    #[arg(required_unless_present = "from")]
+    #[arg(required_unless_present_any = ["from", "plan"])]
     kind: Option<String>,
     /// Queue where the run waits for a worker
-    #[arg(long, short, required_unless_present = "from")]
+    #[arg(long, short, required_unless_present_any = ["from", "plan"])]
     queue: Option<String>,
+    /// A YAML or JSON file with the steps of the run, instead of a kind and a queue; `-` is stdin. See `tenure plan check`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "queue", "from", "input", "input_file"])]
+    plan: Option<PathBuf>,
     /// Submit many runs: a file with a run per line, as JSON, such as {"kind":"k","queue":"q","input":1}; `-` is stdin.
     /// Other flags give what the lines omit
     #[arg(long, value_name = "FILE", conflicts_with_all = ["wait", "idempotency_key"])]
@@ -143,7 +146,9 @@ impl Arguments {
     fn into_request(self) -> Result<SubmitRun, CliError> {
         let retry = Retry { base_ms: self.retry_base_ms, cap_ms: self.retry_cap_ms };
         let resources = Resources { timeout_ms: self.timeout_ms, ..Resources::default() };
+        let plan = self.plan.as_deref().map(plan::of_file).transpose()?;
         Ok(SubmitRun {
+            plan,
             input: input(self.input, self.input_file.as_deref())?,
             kind: self.kind.unwrap_or_default(),
             queue: self.queue.unwrap_or_default(),

@@ -15,9 +15,10 @@ use store::{
 use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
 use verdict::approval::DecideCall;
+use verdict::plan::PlanRequest;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
 use verdict::run::{RunRequest, SignalCall};
-use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Time};
+use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Text, Time};
 
 use crate::Sealer;
 use crate::allowances::Allowances;
@@ -356,6 +357,21 @@ impl Coordinator {
     /// Hands back grants whose answer could not be delivered. Best effort: lease expiry does the same, later.
     pub fn release(&self, grants: Vec<(TaskKey, LeaseId)>) {
         self.intake.hand_back(grants.into_iter());
+    }
+
+    /// The input of a granted stage refers to what is not there: the grant is taken back, and the stage ends for good.
+    pub async fn input_unresolved(
+        &self,
+        key: TaskKey,
+        lease: LeaseId,
+        message: Text,
+    ) -> Vec<Reply> {
+        let request = PlanRequest::InputUnresolved { message };
+        let request = Request::Run(Box::new(RunRequest::Plan(request)));
+        let taken_back = Item::undelivered(key.clone(), lease);
+        let mut replies = self.intake.ask(vec![taken_back]).await;
+        replies.extend(self.intake.ask(vec![Item::About { key, request }]).await);
+        replies
     }
 
     async fn about(&self, key: TaskKey, request: Request) -> Reply {

@@ -50,6 +50,7 @@ mod runs;
 mod set_aside;
 mod signals;
 mod signing;
+mod stages;
 mod started;
 mod starts;
 mod submit;

@@ -1,10 +1,12 @@
 //! What passes through the intake: a request with its scope and its reply channel.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use verdict::plan::Stage;
 use verdict::request::{Caller, Undelivered};
 use verdict::run::{RunRequest, Then};
 use verdict::{Answer, Digest, LeaseId, Name, Policy, Request, Scope, Span, Task, Time};
@@ -25,6 +27,8 @@ pub struct Submission {
     /// The deadline as time from the decision, where the policy has none.
     pub deadline_in: Option<Span>,
     pub spec: Spec,
+    /// The stages of a run with a plan. Kind, queue and policy are those of the first, except for the deadline.
+    pub stages: Option<Arc<[Stage]>>,
 }
 
 impl Submission {

@@ -5,6 +5,7 @@
 //! decided here. Structs are destructured exhaustively: a new member does not compile until it is translated.
 
 mod checkpoints;
+mod stages;
 
 use edge::digests;
 use serde::Serialize;
@@ -104,11 +105,16 @@ fn known_submission(
     fingerprint: Digest,
     defaults: &SubmitDefaults,
 ) -> Submission {
+    let stages = run.plan.as_ref().map(|plan| stages::of(plan, run.seed, defaults));
+    if let Some(plan) = run.plan.take() {
+        stages::begin(&mut run, &plan);
+    }
     defaults.fill(&mut run);
     let policy = policy(&run);
     let SubmitRun {
         kind,
         queue,
+        plan: _,
         input,
         goal,
         task_key,
@@ -154,6 +160,7 @@ fn known_submission(
         delay: delay_ms.map(Span::from_millis),
         deadline_in: deadline_ms.map(Span::from_millis),
         spec,
+        stages,
     }
 }
 

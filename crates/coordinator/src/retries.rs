@@ -5,9 +5,12 @@
 //! which runs may be submitted again ([`verdict::redrive`]). A run that has ended never changes, so the decision holds
 //! however long ago the run was read.
 
+use std::sync::Arc;
+
 use edge::digests;
 use store::{Spec, StoredTask};
 use verdict::event::Submitted;
+use verdict::plan::{PlanState, Stage};
 use verdict::redrive::{self, NotRetryable};
 use verdict::{State, Subject, Text, Time};
 use wire::names::RETRY_OF_LABEL;
@@ -44,6 +47,7 @@ pub fn retry(
         return Some(Err(RetryRefused { why, state }));
     }
     debug_assert!(matches!(found.subject, Subject::Done(_)), "only ended tasks may be retried");
+    let stages = stages_of(&found.subject);
     let mut labels = found.spec.labels;
     labels.insert(RETRY_OF_LABEL.to_owned(), id.run_name());
     Some(Ok(Submission {
@@ -66,5 +70,15 @@ pub fn retry(
             asset_id: found.spec.asset_id,
             resources: found.spec.resources,
         },
+        stages,
     }))
+}
+
+/// The stages of a run with a plan: a retry passes through all of them again.
+fn stages_of(subject: &Subject) -> Option<Arc<[Stage]>> {
+    let Subject::Done(done) = subject else { return None };
+    match done.run.as_ref()?.plan.as_deref()? {
+        PlanState::Stages(stages) => Some(stages.stages.clone()),
+        PlanState::Root(_) | PlanState::Step(_) => None,
+    }
 }

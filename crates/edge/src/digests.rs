@@ -19,6 +19,7 @@ pub fn submission(run: &SubmitRun) -> Digest {
     let SubmitRun {
         kind,
         queue,
+        plan,
         input,
         goal,
         task_key,
@@ -57,6 +58,10 @@ pub fn submission(run: &SubmitRun) -> Digest {
     said.optional("leaseMs", lease_ms.as_ref());
     said.optional("lostMax", lost_max.as_ref());
     said.optional("maxAttempts", max_attempts.as_ref());
+    if let Some(plan) = plan {
+        let text = serde_json::to_string(plan).expect("what was parsed can be written again");
+        said.json("plan", &wire::Json::from_text(text).expect("a plan is valid JSON"));
+    }
     said.optional("priority", priority.as_ref());
     said.scalar("queue", queue);
     if let Some(resources) = resources {

@@ -37,6 +37,13 @@ impl<'a> TaskIdentity<'a> {
         Self { id, scope, queue, kind, priority, created_at }
     }
 
+    /// The task as it was submitted: a task with stages began in the first of them.
+    pub(crate) fn submitted(task: &'a Task) -> Self {
+        let first = task.stages().and_then(|stages| stages.stages.first());
+        let (kind, queue) = first.map_or((&task.kind, &task.queue), |it| (&it.kind, &it.queue));
+        Self { kind, queue, ..Self::live(task) }
+    }
+
     pub(crate) fn done(done: &'a Done) -> Self {
         let Done { id, scope, queue, kind, priority, created_at, .. } = done;
         let (id, priority, created_at) = (*id, *priority, *created_at);

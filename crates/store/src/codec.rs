@@ -16,6 +16,7 @@ pub(crate) mod outcome_word;
 mod pack;
 pub mod packed_policy;
 pub mod payload_digest;
+mod plan_forms;
 mod run_delta;
 mod run_forms;
 mod run_pack;

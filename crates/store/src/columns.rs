@@ -17,7 +17,7 @@ use crate::tables::{
     Attempt, AttemptRow, ColumnValue, Created, CreatedRow, DoneRun, DoneRunRow, DoneState,
     DoneStateRow, HistoryEntry, HistoryEntryRow, LiveLease, LiveLeaseRow, LiveRun, LiveRunRow,
     LiveState, LiveStateRow, Names, NamesRow, Priority, PriorityRow, Refusal, RefusalRow,
-    Specification, SpecificationRow, Tale, select, with_items,
+    Specification, SpecificationRow, Tale, select, stage_policy, with_items,
 };
 
 /// A row of an engine's table.
@@ -257,7 +257,8 @@ pub(crate) fn task<R: Row>(
         cancel,
     } = LiveState::read(columns)?;
     let lease = lease(columns, state)?;
-    let LiveRunRow { run, waiting } = LiveRun::read(columns)?;
+    let LiveRunRow { run, waiting, deadline } = LiveRun::read(columns)?;
+    let policy = stage_policy(run.as_ref(), deadline).unwrap_or(policy);
     let items = columns.column("items")?;
     let waiting = waiting.map(|waiting| with_items(waiting, items));
     let task = Task {

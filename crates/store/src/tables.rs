@@ -33,7 +33,8 @@ pub(crate) use self::objects::{
 pub(crate) use self::runs::{
     CheckpointColumns, CheckpointRow, ChildColumns, ChildRow, Descent, DoneRun, DoneRunRow,
     LiveRun, LiveRunRow, MessageColumns, MessageKeyColumns, MessageKeyRow, MessageRow,
-    SignalColumns, SignalRow, WaitColumns, long_wait, result_of, with_items, with_result,
+    SignalColumns, SignalRow, WaitColumns, long_wait, result_of, stage_policy, with_items,
+    with_result,
 };
 pub(crate) use self::text::{list_len, list_text, names};
 use crate::cells::TaskIdentity;

@@ -462,6 +462,7 @@ fn finish(mut task: Task, end: &End, now: Time) -> Done {
     assert!(end.state.is_terminal(), "a task ends in a terminal state");
     let record = record::seal(&task, end, now);
     let cancel = task.cancel.take().or_else(|| plan::fold::take_cancel(&mut task));
+    plan::fold::restore_names(&mut task);
     Done {
         id: task.id,
         scope: task.scope,

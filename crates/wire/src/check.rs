@@ -11,6 +11,7 @@ use crate::limits::*;
 use crate::names::{
     RESERVED_LABEL_PREFIX, is_idempotency_key, is_label_value, is_name, repair_text,
 };
+use crate::plan::{Plan, PlanForm};
 use crate::requests::*;
 use crate::{ErrorCategory, Json, Outcome};
 
@@ -61,8 +62,13 @@ pub(crate) type Checked = Result<(), FieldError>;
 
 impl Check for SubmitRun {
     fn check(&self) -> Checked {
-        name("kind", &self.kind)?;
-        name("queue", &self.queue)?;
+        match &self.plan {
+            Some(plan) => planned(self, plan)?,
+            None => {
+                given("kind", &self.kind)?;
+                given("queue", &self.queue)?;
+            }
+        }
         payload("input", Some(&self.input))?;
         text("goal", self.goal.as_deref())?;
         optional_name("taskKey", self.task_key.as_deref())?;
@@ -78,6 +84,51 @@ impl Check for SubmitRun {
         labels(&self.labels)?;
         retry(self.retry.as_ref())?;
         idempotency_key("idempotencyKey", self.idempotency_key.as_deref())
+    }
+}
+
+fn given(field: &str, value: &str) -> Checked {
+    if value.is_empty() {
+        return Err(FieldError::new(field, "is missing"));
+    }
+    name(field, value)
+}
+
+/// A run with a plan has none of the members that its steps have, and its plan is one that a coordinator can carry out.
+fn planned(run: &SubmitRun, plan: &Plan) -> Checked {
+    let of_steps = [
+        ("kind", !run.kind.is_empty()),
+        ("queue", !run.queue.is_empty()),
+        ("input", !run.input.is_null()),
+        ("taskKey", run.task_key.is_some()),
+        ("resources", run.resources.is_some()),
+        ("maxAttempts", run.max_attempts.is_some()),
+        ("lostMax", run.lost_max.is_some()),
+        ("leaseMs", run.lease_ms.is_some()),
+        ("heartbeatIntervalMs", run.heartbeat_interval_ms.is_some()),
+        ("cancelGraceMs", run.cancel_grace_ms.is_some()),
+        ("retry", run.retry.is_some()),
+    ];
+    if let Some((field, _)) = of_steps.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(FieldError::new(field, "belongs to the steps of the plan; give it there"));
+    }
+    let compiled = plan.compile().map_err(|problems| {
+        let first = problems.into_iter().next();
+        first.map_or_else(
+            || FieldError::new("plan", "is not valid"),
+            |it| FieldError::new(format!("plan.{}", it.field), it.message),
+        )
+    })?;
+    if compiled.form == PlanForm::Steps {
+        let message = "has steps with `dependsOn`, which this version does not run yet; without it, steps run one after the other";
+        return Err(FieldError::new("plan", message));
+    }
+    match plan.steps.iter().position(|step| step.ceiling.is_some()) {
+        Some(place) => Err(FieldError::new(
+            format!("plan.steps[{place}].ceiling"),
+            "is not supported yet: this version keeps no budgets",
+        )),
+        None => Ok(()),
     }
 }
 

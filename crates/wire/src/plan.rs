@@ -38,7 +38,7 @@ use utoipa::ToSchema;
 pub use self::compile::{Compiled, PlanForm};
 pub use self::problem::{PROBLEMS_MAX, PlanProblem};
 pub use self::references::{Reference, Unresolved, resolve};
-use crate::requests::Retry;
+use crate::requests::{Retry, SubmitRun};
 use crate::{Json, OnError};
 
 /// Maximum stages of one task: they are loaded with the task at every decision. A longer sequence is a durable function, or a
@@ -134,6 +134,23 @@ pub struct Ceiling {
 }
 
 impl PlanStep {
+    /// The step as a run of its own: what both have is checked and filled in the same way.
+    pub fn as_run(&self) -> SubmitRun {
+        SubmitRun {
+            kind: self.kind.clone(),
+            queue: self.queue.clone(),
+            input: self.input.clone(),
+            max_attempts: self.max_attempts,
+            lost_max: self.lost_max,
+            lease_ms: self.lease_ms,
+            heartbeat_interval_ms: self.heartbeat_interval_ms,
+            cancel_grace_ms: self.cancel_grace_ms,
+            deadline_ms: self.deadline_ms,
+            retry: self.retry.clone(),
+            ..SubmitRun::default()
+        }
+    }
+
     pub fn on_error(&self) -> OnError {
         self.on_error.unwrap_or(OnError::Retry)
     }

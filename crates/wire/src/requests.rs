@@ -34,18 +34,25 @@ pub use self::queries::{
 };
 pub use self::starts::{StartItem, Starts};
 use crate::limits::{RETRY_BASE_MS_DEFAULT, RETRY_CAP_MS_DEFAULT};
+use crate::plan::Plan;
 use crate::{ErrorCategory, Json, Outcome, Time};
 
 /// `POST /v1/runs`: one obligation to execute.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubmitRun {
-    /// What a worker must be able to do.
+    /// What a worker must be able to do. Required, unless the run has a `plan`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub kind: String,
-    /// Where the run waits for a worker.
+    /// Where the run waits for a worker. Required, unless the run has a `plan`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub queue: String,
+    /// The steps of the run, one after the other. Each has its own kind, queue, input and retries, so the run has none of
+    /// these.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub plan: Option<Plan>,
     /// Passed to the worker unchanged; null when absent. A repeated submission with the same idempotency key may
     /// spell it differently: order and spacing of members do not count, integers count by their digits, other
     /// numbers as doubles.

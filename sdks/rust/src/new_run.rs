@@ -297,6 +297,8 @@ mod tests {
         let SubmitRun {
             kind,
             queue,
+            // A run with a plan has neither kind nor queue: it is submitted with `Client::submit_run`.
+            plan: _,
             input,
             goal,
             task_key,

@@ -128,6 +128,7 @@ pub(crate) fn envelope(input: Json) -> Envelope {
         traceparent: None,
         seed: None,
         parent_task_id: None,
+        stage: None,
         checkpoints: Vec::new(),
         checkpoints_after: None,
     }

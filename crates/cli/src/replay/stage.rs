@@ -282,6 +282,7 @@ impl Served {
             traceparent: None,
             seed: head.seed,
             parent_task_id: None,
+            stage: None,
             checkpoints: page.checkpoints,
             checkpoints_after: page.next_after,
         }

@@ -305,7 +305,7 @@ fn decide_item(
     let answer = match item {
         Item::Submit { submission, input } => {
             let request = submit_request(ids.task(at.now), submission, *input, at);
-            work.submit(request, &submission.spec, at, allowances)
+            work.submit(request, submission, at, allowances)
         }
         Item::About { key, request } => work.decide(key, Cow::Borrowed(request), at),
         Item::WithChildren { key, request, children } => {

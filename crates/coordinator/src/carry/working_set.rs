@@ -12,6 +12,7 @@ use store::{
     Spec, TaskKey,
 };
 use verdict::approval::{self, Approval};
+use verdict::plan::{PlanForm, PlanRequest, PlanSubmit};
 use verdict::request::{Extend, Submit};
 use verdict::run::{Loaded, Message, Records, RunRequest};
 use verdict::{
@@ -157,12 +158,12 @@ impl WorkingSet {
     pub(super) fn submit(
         &mut self,
         submit: Submit,
-        spec: &Spec,
+        submission: &Submission,
         at: Moment,
         allowances: &Allowances,
     ) -> Answer {
-        let Submit { id, fingerprint, .. } = submit;
-        let (scope, request) = (submit.scope.clone(), Request::Submit(submit));
+        let (spec, id, fingerprint) = (&submission.spec, submit.id, submit.fingerprint);
+        let (scope, request) = (submit.scope.clone(), submitting(submit, submission));
         let key = spec.key.clone().map(|text| IdempotencyKey { scope: scope.clone(), text });
         let holder = key.as_ref().and_then(|key| self.holder(key));
         let quota = self.quota(&scope.tenant, allowances);
@@ -393,4 +394,12 @@ fn note_trace_events(trace_events: &mut Vec<TraceEvent>, task: &Task, event: &Ev
     if let Event::AttemptClosed { next: Next::End(end), .. } | Event::Ended(end) = event {
         trace_events.push(TraceEvent::ended(task, end, now));
     }
+}
+
+/// The request of a submission, with its plan if it has one.
+fn submitting(submit: Submit, submission: &Submission) -> Request {
+    let Some(stages) = submission.stages.clone() else { return Request::Submit(submit) };
+    let form = PlanForm::Stages { digest: submit.input, stages };
+    let plan = PlanSubmit { submit, form, steps: [].into() };
+    Request::Run(Box::new(RunRequest::Plan(PlanRequest::Submit(plan))))
 }

@@ -18,6 +18,7 @@ use super::body::{API_BYTES_MAX, JsonBody};
 use super::delivery::Delivery;
 use super::queue_limit::check_queue;
 use super::records::{Page, envelope_page};
+use super::stages::{self, StageInput, stages_of};
 use super::translate::{json, time};
 use crate::admit::{TokenScope, WorkerPrincipal, token};
 use crate::item::{Granted, Poll};
@@ -78,8 +79,8 @@ async fn envelopes(
 ) -> Result<Vec<Envelope>, ApiError> {
     let mut envelopes = Vec::with_capacity(granted.len());
     for grant in granted {
-        match recorded(app, grant).await {
-            Ok(page) => envelopes.push(with_recorded(envelope(app, held_by, grant), page)),
+        match complete_envelope(app, held_by, grant).await {
+            Ok(envelope) => envelopes.extend(envelope),
             Err(error) => {
                 app.coordinator.release(granted.iter().map(|it| (it.key(), it.lease())).collect());
                 return Err(error);
@@ -87,6 +88,30 @@ async fn envelopes(
         }
     }
     Ok(envelopes)
+}
+
+/// The envelope of one grant; `None` if its stage ended instead, because its input cannot be resolved.
+async fn complete_envelope(
+    app: &AppState,
+    held_by: &Name,
+    granted: &Granted,
+) -> Result<Option<Envelope>, ApiError> {
+    let envelope = with_recorded(envelope(app, held_by, granted), recorded(app, granted).await?);
+    match stages::input(app, granted).await? {
+        None => Ok(Some(envelope)),
+        Some(StageInput::Ready(input)) => {
+            let stages = stages_of(granted.task.run.as_deref());
+            let stage = stages.map(|stages| stages.stage().key.to_string());
+            let task_key = stage.clone().unwrap_or(envelope.task_key);
+            Ok(Some(Envelope { input, stage, task_key, ..envelope }))
+        }
+        Some(StageInput::Unresolved(message)) => {
+            let deciding =
+                app.coordinator.input_unresolved(granted.key(), granted.lease(), message);
+            app.decided(deciding).await?;
+            Ok(None)
+        }
+    }
 }
 
 /// What the task has recorded; `None` for a plain task, without any read.
@@ -151,6 +176,7 @@ fn envelope(app: &AppState, held_by: &Name, granted: &Granted) -> Envelope {
         traceparent: app.coordinator.traceparent(granted),
         seed: Some(task.policy.seed.unwrap_or_else(|| seed_of(task.id))),
         parent_task_id: parent_of(task).map(|parent| parent.to_string()),
+        stage: None,
         checkpoints: Vec::new(),
         checkpoints_after: None,
     }

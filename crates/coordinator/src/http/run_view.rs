@@ -15,6 +15,7 @@ use wire::names::RETRY_OF_LABEL;
 use super::app_state::AppState;
 use super::durable_view::{durable_view, parent_view};
 use super::lease::seed_of;
+use super::stages::stages_of;
 use super::translate::{category, json, state, time, worker_verdict};
 
 /// Reads a run's submission from its first history entry: an ended task keeps no policy.
@@ -52,7 +53,18 @@ fn view(found: &StoredTask, submitted: Option<&Submitted>, now: wire::Time) -> O
         Subject::Live(task) => (with_policy(live(task, now), &task.policy, task.id), task.id),
         Subject::Done(done) => (ended(done, now), done.id),
     };
-    Some(with_submission(with_spec(run, &found.spec), submitted, id))
+    let run = with_submission(with_spec(run, &found.spec), submitted, id);
+    Some(if has_stages(&found.subject) { Run { input: None, ..run } } else { run })
+}
+
+/// The input of a run with a plan is the plan, which its stages show.
+fn has_stages(subject: &Subject) -> bool {
+    let run = match subject {
+        Subject::Absent => None,
+        Subject::Live(task) => task.run.as_deref(),
+        Subject::Done(done) => done.run.as_deref(),
+    };
+    stages_of(run).is_some()
 }
 
 /// A run in a list, with the requested bodies.
@@ -105,6 +117,7 @@ fn live(task: &Task, now: wire::Time) -> Run {
         worker_id: task.lease().map(|lease| lease.owner.to_string()),
         output: None,
         error: None,
+        plan: Vec::new(),
         labels: Default::default(),
         goal: None,
         task_key: None,
@@ -169,6 +182,7 @@ fn ended(done: &Done, now: wire::Time) -> Run {
         worker_id: None,
         output: done.end.output.as_ref().map(json),
         error: run_error(&done.end),
+        plan: Vec::new(),
         labels: Default::default(),
         goal: None,
         task_key: None,

@@ -17,6 +17,7 @@ use super::caller::RunPath;
 use super::children::tree;
 use super::queue_limit::check_queue;
 use super::run_view::{full_view, list_view};
+use super::stages::with_stages;
 use super::translate::{category_filter, instant, query, query_with_repeated, state_filter};
 use crate::admit::principals::Principal;
 use crate::admit::{Cursors, ReaderPrincipal};
@@ -52,7 +53,10 @@ async fn find(app: &AppState, key: &TaskKey, wait: Duration) -> Result<Option<Ru
         Some(overview) => overview,
         None => app.coordinator.browse().overview(key, REFUSED_MAX).await?,
     };
-    Ok(overview.and_then(|overview| full_view(overview, app.server_time())))
+    let Some(overview) = overview else { return Ok(None) };
+    let subject = overview.task.subject.clone();
+    let Some(run) = full_view(overview, app.server_time()) else { return Ok(None) };
+    with_stages(app.coordinator.browse(), key, &subject, run).await.map(Some)
 }
 
 /// The run once it has ended. A routine look is brief, because a run that a client waits for has rarely ended

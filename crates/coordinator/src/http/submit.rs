@@ -87,7 +87,13 @@ impl CallContext<'_> {
 
     /// What the key may submit. A run without a readable trace belongs to the trace of the call.
     fn submission(&self, mut run: SubmitRun, key: Option<String>) -> Result<Submission, ApiError> {
-        check_queue(self.principal, "submit to", &run.queue)?;
+        match &run.plan {
+            Some(plan) => plan
+                .steps
+                .iter()
+                .try_for_each(|step| check_queue(self.principal, "submit to", &step.queue))?,
+            None => check_queue(self.principal, "submit to", &run.queue)?,
+        }
         let own = run.traceparent.filter(|text| TraceContext::parse(text).is_some());
         run.traceparent = own.or_else(|| self.trace.clone());
         Ok(checked_submission(self.principal.scope(), run, key, self.defaults))

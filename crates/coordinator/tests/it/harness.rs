@@ -114,6 +114,7 @@ pub(crate) fn submission(kind: &str) -> Submission {
             key: None,
             fingerprint: Digest::of(&[kind.as_bytes()]),
         },
+        stages: None,
     }
 }
 

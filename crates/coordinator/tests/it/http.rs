@@ -27,6 +27,7 @@ mod matrix;
 mod metrics;
 mod outages;
 mod pauses;
+mod plans;
 mod principals;
 mod queue_limits;
 mod reads;

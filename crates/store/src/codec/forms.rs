@@ -12,6 +12,7 @@ use verdict::{
     RunEvent, RunRequest, Scope, Span, State, TaskId, Text, Time, Waiting,
 };
 
+use super::plan_forms;
 use super::scalars::{as_number, as_text};
 use super::{budget_forms, run_forms};
 use crate::row::{Renewals, Resources};
@@ -285,9 +286,7 @@ enum NextForm {
     },
     End(#[serde(with = "EndForm")] End),
     Wait(#[serde(with = "run_forms::boxed_waiting")] Box<Waiting>),
-    /// No store keeps plans yet, and no route submits one: writing it is an error.
-    #[serde(skip)]
-    Stage(Box<verdict::plan::Turn>),
+    Stage(#[serde(with = "plan_forms::boxed_turn")] Box<verdict::plan::Turn>),
 }
 
 #[derive(Serialize, Deserialize)]

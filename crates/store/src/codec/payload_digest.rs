@@ -157,6 +157,11 @@ pub fn restore(mut entry: Entry, payloads: Payloads<'_>) -> Entry {
             let claims = attempt.and_then(|attempt| attempt.claims.as_ref());
             restore_if_same(&mut report.claims, claims, json_digest);
             restore_outcome(&mut report.outcome, attempt, payloads.end);
+            // What the report of a stage says is in the stage's checkpoint.
+            if let Outcome::Succeeded { output } = &mut report.outcome {
+                let result = run_payloads::stage_result(&entry.events);
+                restore_if_same(output, result, json_digest);
+            }
         }
         Request::Run(request) => {
             run_payloads::restore_request(request, attempt, &entry.events, payloads);

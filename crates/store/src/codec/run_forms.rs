@@ -25,6 +25,7 @@ use super::forms::{
     CallerForm, CancelForm, CancelModeForm, EndForm, FaultForm, OutcomeForm, SubmitForm,
     boxed_submitted,
 };
+use super::plan_forms::{self, PlanRequestForm};
 use super::scalars::{as_number, as_text};
 
 fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
@@ -40,9 +41,7 @@ pub(super) enum RunRequestForm {
     Resume,
     Decide(#[serde(with = "DecideCallForm")] DecideCall),
     Metered(#[serde(with = "MeteredForm")] Metered),
-    /// No store keeps plans yet, and no route submits one: writing it is an error.
-    #[serde(skip)]
-    Plan(PlanRequest),
+    Plan(#[serde(with = "PlanRequestForm")] PlanRequest),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -248,7 +247,7 @@ pub(super) enum BodyForm {
     },
     Cancel(#[serde(with = "CancelForm")] Cancel),
     Signal(#[serde(with = "SignalCallForm")] SignalCall),
-    /// No store keeps plans yet, and no route submits one: writing it is an error.
+    /// Messages of plans are between steps, and no store keeps steps yet: writing it is an error.
     #[serde(skip)]
     Plan(PlanMessage),
 }
@@ -309,9 +308,7 @@ pub(super) enum RunEventForm {
         outcome: verdict::approval::Outcome,
     },
     Budget(#[serde(with = "budget_forms::boxed_budget_event")] Box<BudgetEvent>),
-    /// No store keeps plans yet, and no route submits one: writing it is an error.
-    #[serde(skip)]
-    Plan(Box<PlanEvent>),
+    Plan(#[serde(with = "plan_forms::boxed_plan_event")] Box<PlanEvent>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -385,7 +382,7 @@ pub(super) enum WaitingForm {
     },
     Diverged(#[serde(with = "DivergenceForm")] Divergence),
     Closing(#[serde(with = "ClosingForm")] Closing),
-    /// No store keeps plans yet, and no route submits one: writing it is an error.
+    /// No store keeps steps yet, and no route submits them: writing it is an error.
     #[serde(skip)]
     Blocked {
         due: Option<Time>,
@@ -478,26 +475,8 @@ pub(super) struct RunStateForm {
         skip_serializing_if = "Option::is_none"
     )]
     balance: Option<Box<Balance>>,
-    #[serde(with = "no_plan", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "plan_forms::optional_plan", default, skip_serializing_if = "Option::is_none")]
     plan: Option<Box<PlanState>>,
-}
-
-/// No store keeps plans yet, and no route submits one: writing one is an error, never a loss.
-mod no_plan {
-    use super::*;
-
-    pub(super) fn serialize<S: Serializer>(
-        _: &Option<Box<PlanState>>,
-        _: S,
-    ) -> Result<S::Ok, S::Error> {
-        Err(serde::ser::Error::custom("this version does not store plans"))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        _: D,
-    ) -> Result<Option<Box<PlanState>>, D::Error> {
-        Err(serde::de::Error::custom("this version does not read plans"))
-    }
 }
 
 #[derive(Serialize, Deserialize)]

@@ -105,6 +105,10 @@ fn digest_step(step: &mut Step) {
 
 /// The keys of steps in an entry whose results are in their checkpoints.
 pub(crate) fn digested_steps(entry: &Entry) -> Vec<&Name> {
+    if let verdict::Request::Report(_) = &entry.request {
+        let steps = entry.events.iter().filter_map(recorded_step);
+        return steps.filter(|(_, step)| is_digested(step)).map(|(key, _)| key).collect();
+    }
     let Some(call) = call_of(&entry.request) else { return Vec::new() };
     let digested = call.steps.iter().filter(|it| is_digested(&it.step));
     digested.map(|it| &it.key).collect()
@@ -116,6 +120,25 @@ fn call_of(request: &Request) -> Option<&CheckpointCall> {
         RunRequest::Checkpoint(call) => Some(call),
         RunRequest::Metered(metered) => call_of(&metered.call),
         _ => None,
+    }
+}
+
+/// The step that an event records: that of a report is the end of a stage.
+fn recorded_step(event: &Event) -> Option<(&Name, &Step)> {
+    let Event::Run(event) = event else { return None };
+    let RunEvent::Checkpointed(checkpoint) = &**event else { return None };
+    match &checkpoint.recorded {
+        Recorded::Step(step) => Some((&checkpoint.key, step)),
+        Recorded::Wait(_) | Recorded::Child(_) => None,
+    }
+}
+
+/// The result of the stage that a report ended.
+pub(super) fn stage_result(events: &[Event]) -> Option<&verdict::Json> {
+    let (_, step) = events.iter().find_map(recorded_step)?;
+    match &step.outcome {
+        StepOutcome::Succeeded { result } => result.as_ref(),
+        StepOutcome::Failed { .. } => None,
     }
 }
 

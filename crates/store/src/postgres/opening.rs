@@ -48,6 +48,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("record_seals", include_str!("migrations/V7__record_seals.sql")),
     ("objects", include_str!("migrations/V8__objects.sql")),
     ("progress_clocks", include_str!("migrations/V9__progress_clocks.sql")),
+    ("stages", include_str!("migrations/V10__stages.sql")),
 ];
 
 /// Sixteen random bytes from the database: this process generates no random values.

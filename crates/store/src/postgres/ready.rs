@@ -312,9 +312,13 @@ impl PostgresBatch<'_> {
         now: Time,
         known: &mut SearchState,
     ) {
+        let buffers: HashMap<TaskId, &BufferKey> =
+            candidates.iter().map(|(buffer, position)| (position.id(), buffer)).collect();
         for (locked, ready) in taken {
             self.locked.insert(ready.task.id, locked);
-            if is_claimable(&ready.task, now) {
+            // A task that entered another stage since the buffer was read is no longer in it.
+            let is_there = buffers.get(&ready.task.id).is_some_and(|it| it.has(&ready.task));
+            if is_there && is_claimable(&ready.task, now) {
                 known.locked.insert(ready.task.id, ready);
             }
         }

@@ -116,6 +116,14 @@ columns! {
     }
 }
 
+columns! {
+    /// Where a task waits that entered another stage.
+    KindAndQueue(task: &Task) {
+        queue: Name = &task.queue,
+        kind: Name = &task.kind,
+    }
+}
+
 pub(super) const INPUTS: Table = Table {
     name: "inputs",
     written: &[
@@ -163,6 +171,10 @@ pub(super) const LIVE_CHANGED: ColumnList = &[
     Delayed::COLUMNS,
     Guarded::COLUMNS,
 ];
+
+/// A row of `live` whose task entered another stage.
+pub(super) const LIVE_MOVED: ColumnList =
+    &[TaskRef::COLUMNS, KindAndQueue::COLUMNS, LeaseLength::COLUMNS];
 
 /// A row of `live` that is removed, with its guard.
 pub(super) const LIVE_ENDED: ColumnList = &[ScopedId::COLUMNS, Guarded::COLUMNS];

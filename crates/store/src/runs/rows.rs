@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use verdict::plan::PlanEvent;
 use verdict::run::{Checkpoint, Child, Recorded, RunEvent, Signal, Wait};
 use verdict::{Event, Name, Next, RunState, State, Subject, Time};
 
@@ -22,6 +23,8 @@ pub struct RunRows<'a> {
     pub taken: BTreeSet<u32>,
     /// The wait that begins, if its items have a row of their own. It replaces an earlier one of the task.
     pub wait: Option<&'a Wait>,
+    /// Whether the task entered another stage, and with it another kind, queue or lease.
+    pub is_moved: bool,
 }
 
 /// The end of a child in its parent's record.
@@ -73,7 +76,13 @@ impl<'a> RunRows<'a> {
         }
         let begins = before.is_none() || begins_waiting(entries);
         rows.wait = after.live().filter(|_| begins).and_then(long_wait);
+        rows.is_moved = before.is_some() && entries.iter().any(Self::is_move);
         rows
+    }
+
+    /// Whether the task entered another stage by this decision.
+    pub fn is_move(entry: &Entry) -> bool {
+        entry.events.iter().any(is_turn)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -153,6 +162,17 @@ fn first_number(after: &Subject, entries: &[Entry]) -> u32 {
     let events = entries.iter().flat_map(|entry| run_events(&entry.events));
     let added = events.filter(|event| is_numbered(event)).count() as u32;
     last.saturating_sub(added) + 1
+}
+
+fn is_turn(event: &Event) -> bool {
+    match event {
+        Event::AttemptClosed { next: Next::Stage(_), .. } => true,
+        Event::Run(event) => match &**event {
+            RunEvent::Plan(event) => matches!(**event, PlanEvent::StageEntered(_)),
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
 /// Whether the wait in which the change leaves its task is new.

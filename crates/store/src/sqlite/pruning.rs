@@ -114,7 +114,8 @@ fn blocks_of_leaving(connection: &Connection) -> rusqlite::Result<Vec<(KindQueue
 fn delete_blocks(connection: &Connection, blocks: &[(KindQueueId, i64)]) -> rusqlite::Result<()> {
     let mut delete = connection.prepare_cached(
         "DELETE FROM lane_blocks WHERE lane = ?1 AND block = ?2 AND NOT EXISTS (
-            SELECT 1 FROM inputs WHERE row BETWEEN ?3 AND ?4 AND lane = ?1)",
+            SELECT 1 FROM inputs WHERE row BETWEEN ?3 AND ?4 AND lane = ?1)
+         AND NOT EXISTS (SELECT 1 FROM live WHERE row BETWEEN ?3 AND ?4 AND lane = ?1)",
     )?;
     for (kind_queue, block) in blocks {
         let rows = rows_of(*block);

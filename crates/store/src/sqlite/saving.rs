@@ -65,7 +65,12 @@ impl Work<'_> {
     ) -> Result<i64, StepError> {
         let task = identity_of(&after)?;
         let id = task.id;
+        // A task that is copied may be in a later stage than the one that it was submitted to.
         let kind_queue = self.memory.kind_queue(self.connection, task)?;
+        let present = match after.live().map(TaskIdentity::live) {
+            Some(present) => self.memory.kind_queue(self.connection, present)?,
+            None => kind_queue,
+        };
         let row = self.memory.next_row;
         let policy = after.live().map(|task| &task.policy);
         let (first, later) = split_submission(entries)?;
@@ -81,6 +86,9 @@ impl Work<'_> {
         };
         writes::input(&mut self.statements, input).map_err(|error| conflict_if_known(error, id))?;
         self.memory.enter_block(self.connection, kind_queue, row)?;
+        if present != kind_queue {
+            self.memory.enter_block(self.connection, present, row)?;
+        }
         if let Some(text) = &spec.key {
             let key = IdempotencyKey { scope: task.scope.clone(), text: text.clone() };
             self.save_key(&key, row, now)?;
@@ -88,7 +96,7 @@ impl Work<'_> {
         let (revision, entries) = (revision_of(&after), u32::from(first.is_some()));
         let mut known = KnownTask {
             row,
-            kind_queue,
+            kind_queue: present,
             indexed: None,
             revision,
             entries,
@@ -97,9 +105,9 @@ impl Work<'_> {
         self.append_history(&mut known, id, later)?;
         match after {
             Subject::Live(task) => {
-                known.indexed = Some(IndexedTask::of(&task, kind_queue));
-                let live =
-                    LiveRow { row, kind_queue, task, inline_history: known.inline_history.clone() };
+                known.indexed = Some(IndexedTask::of(&task, present));
+                let inline_history = known.inline_history.clone();
+                let live = LiveRow { row, kind_queue: present, task, inline_history };
                 self.created.add(CreatedTask { live, spec });
             }
             Subject::Done(done) => {
@@ -133,6 +141,7 @@ impl Work<'_> {
         let (row, earlier) = (known.row, known.indexed.take());
         match after {
             Subject::Live(task) => {
+                self.enter_stage(&mut known, &task, entries)?;
                 known.indexed = Some(IndexedTask::of(&task, known.kind_queue));
                 self.change(&known, before, task)?;
             }
@@ -145,6 +154,25 @@ impl Work<'_> {
         self.memory.moved(earlier, known.indexed.clone());
         self.known.insert(id, known);
         Ok(row)
+    }
+
+    /// A task that entered another stage waits in another kind queue, with leases of another length.
+    fn enter_stage(
+        &mut self,
+        known: &mut KnownTask,
+        task: &Task,
+        entries: &[Entry],
+    ) -> Result<(), StepError> {
+        if !entries.iter().any(RunRows::is_move) {
+            return Ok(());
+        }
+        known.kind_queue = self.memory.kind_queue(self.connection, TaskIdentity::live(task))?;
+        self.memory.enter_block(self.connection, known.kind_queue, known.row)?;
+        match self.created.get_mut(task.id) {
+            Some(created) => created.live.kind_queue = known.kind_queue,
+            None => writes::live_move(self.connection, known.row, known.kind_queue, task)?,
+        }
+        Ok(())
     }
 
     /// Appends entries to the task's inline history, and to the table those for which there is no room.
@@ -246,7 +274,7 @@ fn revision_of(after: &Subject) -> Option<u32> {
 
 fn identity_of(after: &Subject) -> Result<TaskIdentity<'_>, StepError> {
     match after {
-        Subject::Live(task) => Ok(TaskIdentity::live(task)),
+        Subject::Live(task) => Ok(TaskIdentity::submitted(task)),
         Subject::Done(done) => Ok(TaskIdentity::done(done)),
         Subject::Absent => Err(invalid("a change that leaves no task")),
     }

@@ -184,6 +184,20 @@ pub(super) fn live_update(
     cells.execute()
 }
 
+/// Puts a task that is in another stage into its kind queue. The run of the row is not NULL: a trigger asks for it.
+pub(super) fn live_move(
+    connection: &Connection,
+    row: i64,
+    kind_queue: KindQueueId,
+    task: &Task,
+) -> Written<()> {
+    let lease_ms = i64::try_from(task.policy.lease.millis()).unwrap_or(i64::MAX);
+    connection
+        .prepare_cached("UPDATE live SET lane = ?2, lease_ms = ?3 WHERE row = ?1")?
+        .execute(params![row, kind_queue.0, lease_ms])
+        .map(drop)
+}
+
 pub(super) fn live_delete(
     statements: &mut Statements<'_>,
     row: i64,

@@ -1,9 +1,10 @@
 //! The columns of durable runs. A plain task has NULL in each of those that it shares.
 
+use verdict::plan::PlanState;
 use verdict::run::{
     Awaited, Body, Checkpoint, Items, Recorded, RunState, Signal, Step, StepOutcome, Wait, Waiting,
 };
-use verdict::{Digest, Json, Name, Phase, State, Subject, Task, TaskId, Text, Time};
+use verdict::{Digest, Json, Name, Phase, Policy, State, Subject, Task, TaskId, Text, Time};
 
 use super::columns;
 use crate::row::{Spec, TaskKey};
@@ -26,6 +27,7 @@ columns! {
     LiveRun(task: &Task) reads LiveRunRow {
         run: Option<RunState> = task.run.as_deref(),
         waiting: Option<Waiting> = waiting_in_row(task).as_ref(),
+        deadline: Option<Time> = stage_deadline(task).as_ref(),
     }
 }
 
@@ -117,6 +119,18 @@ fn run_of(subject: &Subject) -> Option<TaskId> {
 
 fn parent_of(subject: &Subject) -> Option<TaskId> {
     state_of(subject)?.lineage.as_ref()?.parent().map(|(parent, _)| parent)
+}
+
+/// The deadline of the stage that the task is in. Everything else of the stage's policy is in the plan; that of a task without
+/// stages is in `inputs` and never changes.
+fn stage_deadline(task: &Task) -> Option<Time> {
+    task.stages().and(task.policy.deadline)
+}
+
+/// The policy of a task whose plan has stages is that of its stage.
+pub(crate) fn stage_policy(run: Option<&RunState>, deadline: Option<Time>) -> Option<Policy> {
+    let PlanState::Stages(stages) = run?.plan.as_deref()? else { return None };
+    Some(Policy { deadline, ..stages.stages.get(stages.current as usize)?.policy.clone() })
 }
 
 /// The wait that is stored in `waits`, if the task's row leaves its items out.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use verdict::request::Outcome;
-use verdict::run::{Child, RunEvent, Waiting};
+use verdict::run::{Child, Recorded, RunEvent, Step, StepOutcome, Waiting};
 use verdict::{
     ClosedAttempt, Context, Done, End, Event, Moment, Next, Phase, ReadSet, Request, Rules,
     Subject, Task, Time, Verdict, apply_verdict, closed_attempts, decide,
@@ -196,7 +196,27 @@ fn with_payloads(entry: &Entry) -> Request {
             output.clone_from(&end.output);
         }
     }
+    // What the report of a stage says is in the stage's checkpoint.
+    if let Outcome::Succeeded { output } = &mut report.outcome
+        && let Some(result) = stage_result(&entry.events)
+    {
+        *output = result;
+    }
     request
+}
+
+/// The result of the stage that a report ended, if it ended one well.
+fn stage_result(events: &[Event]) -> Option<Option<verdict::Json>> {
+    events.iter().find_map(|event| {
+        let Event::Run(event) = event else { return None };
+        let RunEvent::Checkpointed(checkpoint) = &**event else { return None };
+        match &checkpoint.recorded {
+            Recorded::Step(Step { outcome: StepOutcome::Succeeded { result }, .. }) => {
+                Some(result.clone())
+            }
+            _ => None,
+        }
+    })
 }
 
 impl Replay {
@@ -226,7 +246,9 @@ fn fits(subject: &Subject, event: &Event) -> bool {
             task.lease().is_some()
                 && match next {
                     Next::Retry { .. } => true,
-                    Next::Stage(_) => task.stages().is_some(),
+                    Next::Stage(turn) => task
+                        .stages()
+                        .is_some_and(|stages| (turn.stage as usize) < stages.stages.len()),
                     Next::End(end) => ends_well(end),
                     Next::Wait(waiting) => match &**waiting {
                         Waiting::Closing(closing) => ends_well(&closing.end),

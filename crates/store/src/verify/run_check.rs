@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use verdict::plan::{PlanEvent, PlanForm};
 use verdict::run::{Checkpoint, Child, Loaded, Recorded, Records, RunEvent, Signal, Waiting};
 use verdict::{Digest, Event, Json, Phase, Request, Subject, Task};
 
@@ -101,8 +102,18 @@ impl RunCheck {
     pub(super) fn fits(&self, task: &Task, event: &RunEvent) -> bool {
         match event {
             RunEvent::Spawned { .. } => false,
-            // The codec refuses to read plans, so no history has one.
-            RunEvent::Plan(_) => false,
+            RunEvent::Plan(event) => match &**event {
+                PlanEvent::Planned(PlanForm::Stages { stages, .. }) => {
+                    let is_new = task.plan().is_none() && task.attempt == 0;
+                    is_new && task.claimable_at().is_some() && !stages.is_empty()
+                }
+                PlanEvent::StageEntered(turn) => {
+                    let stages = task.stages().filter(|_| task.lease().is_none());
+                    stages.is_some_and(|it| (turn.stage as usize) < it.stages.len())
+                }
+                // Steps have no stored form.
+                _ => false,
+            },
             RunEvent::Budget(_) => task.balance().is_some(),
             RunEvent::Checkpointed(checkpoint) => self.fits_checkpoint(task, checkpoint),
             RunEvent::ChildSpawned(_)

@@ -154,6 +154,14 @@ pub(crate) fn take_cancel(task: &mut Task) -> Option<CancelRequest> {
     }
 }
 
+/// An ended task is known by the kind and queue that it was submitted with: those of its first stage.
+pub(crate) fn restore_names(task: &mut Task) {
+    let first = task.stages().and_then(|stages| stages.stages.first());
+    if let Some((kind, queue)) = first.map(|it| (it.kind.clone(), it.queue.clone())) {
+        (task.kind, task.queue) = (kind, queue);
+    }
+}
+
 fn run_of_plan(task: &mut Task) -> Option<&mut PlanState> {
     task.run.as_mut()?.plan.as_deref_mut()
 }

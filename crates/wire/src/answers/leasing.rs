@@ -70,6 +70,9 @@ pub struct Envelope {
     /// The task that started this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_task_id: Option<String>,
+    /// The key of the plan's step that this is, if the run has a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
     /// What the task has recorded since its last savepoint, that included, in the order of the commits: up to 64 KiB.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<super::Checkpoint>,

@@ -58,6 +58,9 @@ pub struct Run {
     pub output: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
+    /// The steps of the run in their order, if it has a plan, and what became of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plan: Vec<super::PlanStage>,
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,4 +193,18 @@ pub struct CancelAccepted {
     pub run_id: String,
     pub state: State,
     pub cancel_requested_at: Time,
+}
+
+/// A step of a run's plan, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanStage {
+    pub key: String,
+    pub kind: String,
+    pub queue: String,
+    /// `blocked` until the steps before it have ended; `skipped` if it never ran.
+    pub state: State,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }

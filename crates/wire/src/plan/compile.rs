@@ -7,7 +7,6 @@ use super::problem::{PROBLEMS_MAX, PlanProblem};
 use super::references::{self, Reference};
 use super::{EDGES_MAX, PATH_MAX, Plan, PlanStep, STAGES_MAX, STEPS_MAX};
 use crate::limits::{INTEGER_MAX, PAYLOAD_DEPTH_MAX};
-use crate::requests::SubmitRun;
 use crate::{Check, OnError};
 
 /// Steps that a message about a cycle names; a longer one is cut in the middle of its path.
@@ -131,7 +130,7 @@ impl<'a> PlanCheck<'a> {
             if let Err(wrong) = crate::check_name("key", &step.key) {
                 self.wrong(Some(place), "key", wrong.message);
             }
-            if let Err(wrong) = as_run(step).check() {
+            if let Err(wrong) = step.as_run().check() {
                 self.wrong(Some(place), &wrong.field, wrong.message);
             }
             for (member, message) in step_problems(step) {
@@ -247,23 +246,6 @@ impl<'a> PlanCheck<'a> {
             format!("refers to `{name}`, which may not have ended when this step starts; {remedy}")
         };
         (!has_ended).then(message)
-    }
-}
-
-/// The members that a step shares with a run are checked as those of a run.
-fn as_run(step: &PlanStep) -> SubmitRun {
-    SubmitRun {
-        kind: step.kind.clone(),
-        queue: step.queue.clone(),
-        input: step.input.clone(),
-        max_attempts: step.max_attempts,
-        lost_max: step.lost_max,
-        lease_ms: step.lease_ms,
-        heartbeat_interval_ms: step.heartbeat_interval_ms,
-        cancel_grace_ms: step.cancel_grace_ms,
-        deadline_ms: step.deadline_ms,
-        retry: step.retry.clone(),
-        ..SubmitRun::default()
     }
 }
 

@@ -187,6 +187,11 @@ fn reference(members: &[(String, &RawValue)], place: &str) -> Result<Reference, 
     Ok(Reference { step, path, default, place: place.to_owned() })
 }
 
+/// Whether the input must be resolved: it has references, or literals that are to be unwrapped.
+pub fn has_any(input: &Json) -> bool {
+    input.text().contains(FROM) || input.text().contains(LITERAL)
+}
+
 /// The input with every reference replaced. `output` gives the output of a step, if it has one.
 pub fn resolve<'a>(
     input: &Json,

@@ -234,6 +234,8 @@ impl ChildRun {
         let SubmitRun {
             kind,
             queue,
+            // A child has no plan: without a kind it is refused.
+            plan: _,
             input,
             goal,
             task_key,
@@ -316,6 +318,7 @@ impl ChildRun {
         SubmitRun {
             kind,
             queue,
+            plan: None,
             input,
             goal,
             task_key,

@@ -263,7 +263,7 @@ fn check_numbers(entries: &[Entry], first: u32) -> Result<(), Failure> {
 
 fn identity_of(after: &Subject) -> Result<TaskIdentity<'_>, Failure> {
     match after {
-        Subject::Live(task) => Ok(TaskIdentity::live(task)),
+        Subject::Live(task) => Ok(TaskIdentity::submitted(task)),
         Subject::Done(done) => Ok(TaskIdentity::done(done)),
         Subject::Absent => Err(invalid("a change that leaves no task")),
     }

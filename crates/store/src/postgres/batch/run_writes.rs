@@ -9,11 +9,13 @@ use verdict::Subject;
 use super::column_batch::{ColumnBatch, Statement};
 use super::writes::{TaskIdentity, insert, inserting};
 use crate::postgres::tables::{
-    CHECKPOINTS, CHILDREN, CHILDREN_ENDED, ChildEnd, SIGNALS, SIGNALS_TAKEN, TakenSignal, TaskRef,
-    WAITS, WAITS_OVER,
+    CHECKPOINTS, CHILDREN, CHILDREN_ENDED, ChildEnd, KindAndQueue, LIVE_MOVED, SIGNALS,
+    SIGNALS_TAKEN, TakenSignal, TaskRef, WAITS, WAITS_OVER,
 };
 use crate::runs::RunRows;
-use crate::tables::{CheckpointColumns, ChildColumns, SignalColumns, WaitColumns, long_wait};
+use crate::tables::{
+    CheckpointColumns, ChildColumns, LeaseLength, SignalColumns, WaitColumns, long_wait,
+};
 
 /// The rows of durable runs that one batch writes, in the order in which they are sent.
 pub(in crate::postgres) struct RunColumnBatches {
@@ -24,6 +26,7 @@ pub(in crate::postgres) struct RunColumnBatches {
     taken: ColumnBatch,
     waits_over: ColumnBatch,
     waits: ColumnBatch,
+    moved: ColumnBatch,
 }
 
 impl Default for RunColumnBatches {
@@ -36,13 +39,14 @@ impl Default for RunColumnBatches {
             taken: ColumnBatch::new(SIGNALS_TAKEN),
             waits_over: ColumnBatch::new(WAITS_OVER),
             waits: ColumnBatch::new(WAITS.written),
+            moved: ColumnBatch::new(LIVE_MOVED),
         }
     }
 }
 
 impl RunColumnBatches {
     /// The statements with their rows, in the order in which they are sent.
-    pub(in crate::postgres) fn statements(&self) -> [(&'static Statement, &ColumnBatch); 7] {
+    pub(in crate::postgres) fn statements(&self) -> [(&'static Statement, &ColumnBatch); 8] {
         [
             (&CHECKPOINTS_INSERT, &self.checkpoints),
             (&CHILDREN_INSERT, &self.children),
@@ -51,6 +55,7 @@ impl RunColumnBatches {
             (&SIGNALS_UPDATE, &self.taken),
             (&WAITS_DELETE, &self.waits_over),
             (&WAITS_UPSERT, &self.waits),
+            (&LIVE_MOVE, &self.moved),
         ]
     }
 
@@ -68,6 +73,12 @@ impl RunColumnBatches {
     ) {
         if had_long_wait && after.live().and_then(long_wait).is_none() {
             TaskRef::write(self.waits_over.row(), task.id, task.scope);
+        }
+        if let Some(live) = after.live().filter(|_| rows.is_moved) {
+            let cells = self.moved.row();
+            TaskRef::write(cells, task.id, task.scope);
+            KindAndQueue::write(cells, live);
+            LeaseLength::write(cells, live);
         }
         if !rows.is_empty() {
             self.add_rows(task, rows);
@@ -128,6 +139,17 @@ static SIGNALS_UPDATE: LazyLock<Statement> = LazyLock::new(|| {
     Statement::over(SIGNALS_TAKEN, |rows| {
         format!(
             "UPDATE tenure.signals t SET taken = true FROM {} WHERE {OF_TASK} AND t.number = u.number",
+            rows.table("u")
+        )
+    })
+});
+
+/// Tasks that are in another stage. Sent after the change itself: a trigger asks for the run of the row.
+static LIVE_MOVE: LazyLock<Statement> = LazyLock::new(|| {
+    Statement::over(LIVE_MOVED, |rows| {
+        format!(
+            "UPDATE tenure.live t SET queue = u.queue, kind = u.kind, lease_ms = u.lease_ms FROM {} \
+             WHERE t.id = u.task AND t.tenant = u.tenant AND t.workspace = u.workspace",
             rows.table("u")
         )
     })

@@ -54,6 +54,12 @@ pub(in crate::postgres) struct BufferKey {
 }
 
 impl BufferKey {
+    /// Whether the buffer is for this task.
+    pub(in crate::postgres) fn has(&self, task: &Task) -> bool {
+        let takes_kind = self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&task.kind));
+        takes_kind && (&self.scope, &self.queue) == (&task.scope, &task.queue)
+    }
+
     /// The buffers that can serve a want, without duplicates.
     pub(in crate::postgres) fn of(want: &Want) -> Vec<Self> {
         let mut kinds = want.kinds.clone();

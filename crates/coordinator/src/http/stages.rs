@@ -1,0 +1,132 @@
+//! The stages of a run with a plan: the input of the present one for its worker, and what became of each for clients.
+//!
+//! The plan is stored as it was written, as the input of its run. Outputs of stages are checkpoints under their keys, so
+//! references are replaced here, after the grant and outside of any batch. An input that refers to what is not there ends the
+//! stage, as a decision: the grant is handed back, and the rules are told. The output of a run is composed when it is
+//! read (S2-84).
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use store::{Browse, Failure, RecordsOf, RunRecord, TaskKey};
+use verdict::plan::{PlanState, StagesState};
+use verdict::run::{Recorded, StepOutcome};
+use verdict::{Name, RunState, Subject, Text};
+use wire::answers::{PlanStage, Run};
+use wire::plan::{self, Plan};
+
+use super::api_error::ApiError;
+use super::app_state::AppState;
+use super::translate::{json, state};
+use crate::item::Granted;
+
+/// What a stage's worker gets as input.
+pub(super) enum StageInput {
+    Ready(wire::Json),
+    /// No repetition helps: outputs never change.
+    Unresolved(Text),
+}
+
+/// What stages recorded: the output, or the failure's reason.
+type Ends = HashMap<Name, Result<Option<wire::Json>, Option<Text>>>;
+
+pub(super) fn stages_of(run: Option<&RunState>) -> Option<&StagesState> {
+    match run?.plan.as_deref()? {
+        PlanState::Stages(stages) => Some(stages),
+        PlanState::Root(_) | PlanState::Step(_) => None,
+    }
+}
+
+/// The input of the stage that was granted; `None` for a task without stages.
+pub(super) async fn input(
+    app: &AppState,
+    granted: &Granted,
+) -> Result<Option<StageInput>, ApiError> {
+    let Some(stages) = stages_of(granted.task.run.as_deref()) else { return Ok(None) };
+    let Some(written) = written(granted.spec.input.as_str(), stages.current as usize) else {
+        let message = "the plan of the run cannot be read";
+        return Ok(Some(StageInput::Unresolved(Text::from(message))));
+    };
+    if !stages.stage().has_references {
+        return Ok(Some(StageInput::Ready(written)));
+    }
+    let key = granted.key();
+    let reading = ends(app.coordinator.browse(), &key, stages);
+    let ends = app.read(Duration::ZERO, reading).await?;
+    let output = |step: &str| ends.get(&Name::from(step))?.as_ref().ok()?.as_ref();
+    Ok(Some(match plan::resolve(&written, output) {
+        Ok(input) => StageInput::Ready(input),
+        Err(wrong) => StageInput::Unresolved(Text::from(wrong.to_string())),
+    }))
+}
+
+/// The input of a stage as it was written.
+fn written(plan: &str, place: usize) -> Option<wire::Json> {
+    let plan: Plan = serde_json::from_str(plan).ok()?;
+    plan.steps.into_iter().nth(place).map(|step| step.input)
+}
+
+/// What became of the stages that have ended. One page may not hold all of their outputs.
+async fn ends<B: Browse>(browse: &B, key: &TaskKey, stages: &StagesState) -> Result<Ends, Failure> {
+    let mut missing: Vec<Name> = stages.stages.iter().map(|stage| stage.key.clone()).collect();
+    let mut ends = Ends::new();
+    while !missing.is_empty() {
+        let found = browse.records(key, RecordsOf::Keys(&missing), missing.len()).await?;
+        let before = ends.len();
+        for record in found {
+            let RunRecord::Checkpoint { checkpoint, .. } = record else { continue };
+            let Recorded::Step(step) = checkpoint.recorded else { continue };
+            let end = match step.outcome {
+                StepOutcome::Succeeded { result } => Ok(result.as_ref().map(json)),
+                StepOutcome::Failed { reason, .. } => Err(reason),
+            };
+            ends.insert(checkpoint.key, end);
+        }
+        if ends.len() == before {
+            break;
+        }
+        missing.retain(|key| !ends.contains_key(key));
+    }
+    Ok(ends)
+}
+
+/// A run with what became of its stages and, once it has ended, its output.
+pub(super) async fn with_stages<B: Browse>(
+    browse: &B,
+    key: &TaskKey,
+    subject: &Subject,
+    run: Run,
+) -> Result<Run, Failure> {
+    let (of_run, is_live) = match subject {
+        Subject::Absent => return Ok(run),
+        Subject::Live(task) => (task.run.as_deref(), true),
+        Subject::Done(done) => (done.run.as_deref(), false),
+    };
+    let Some(stages) = stages_of(of_run) else { return Ok(run) };
+    let ends = ends(browse, key, stages).await?;
+    let current = is_live.then_some(stages.current as usize);
+    let view = |(place, stage): (usize, &verdict::plan::Stage)| {
+        let end = ends.get(&stage.key);
+        let state = match end {
+            Some(Ok(_)) => verdict::State::Succeeded,
+            Some(Err(_)) => verdict::State::Failed,
+            None if current == Some(place) => subject.state().unwrap_or(verdict::State::Queued),
+            None if is_live && Some(place) > current => verdict::State::Blocked,
+            None => verdict::State::Skipped,
+        };
+        PlanStage {
+            key: stage.key.to_string(),
+            kind: stage.kind.to_string(),
+            queue: stage.queue.to_string(),
+            state: self::state(state),
+            reason: end.and_then(|end| end.as_ref().err()?.as_ref()).map(Text::to_string),
+        }
+    };
+    let plan = stages.stages.iter().enumerate().map(view).collect();
+    let outputs = stages.stages.iter().map(|stage| {
+        let output = ends.get(&stage.key).and_then(|end| end.as_ref().ok()?.as_ref());
+        (stage.key.as_str(), output)
+    });
+    let output = (!is_live).then(|| plan::output(outputs));
+    Ok(Run { plan, output, ..run })
+}

@@ -1,0 +1,51 @@
+//! A plan without edges as the stages of one task.
+//!
+//! The members of a step are filled and translated as those of a run of its own. The plan itself is stored as it was written.
+
+use std::sync::Arc;
+
+use verdict::plan::{Capabilities, Stage};
+use verdict::{Digest, Policy, Span};
+use wire::OnError;
+use wire::plan::{Plan, PlanStep, references};
+use wire::requests::SubmitRun;
+
+use super::policy;
+use crate::submit_defaults::SubmitDefaults;
+
+pub(super) fn of(plan: &Plan, seed: Option<u64>, defaults: &SubmitDefaults) -> Arc<[Stage]> {
+    plan.steps.iter().map(|step| stage(step, seed, defaults)).collect()
+}
+
+fn stage(step: &PlanStep, seed: Option<u64>, defaults: &SubmitDefaults) -> Stage {
+    let mut run = SubmitRun { seed, ..step.as_run() };
+    defaults.fill(&mut run);
+    let mut policy = Policy { deadline: None, ..policy(&run) };
+    if step.on_error() == OnError::Abort {
+        policy.failures_max = 1;
+    }
+    Stage {
+        key: step.key.as_str().into(),
+        kind: step.kind.as_str().into(),
+        queue: step.queue.as_str().into(),
+        policy,
+        time_limit: step.deadline_ms.map(Span::from_millis),
+        input: Digest::of(&[step.input.text().as_bytes()]),
+        has_references: references::has_any(&step.input),
+        continues_on_error: step.on_error() == OnError::Continue,
+        is_always: step.always,
+        is_gate: step.gate,
+        may: Capabilities::ALL,
+    }
+}
+
+/// A run with a plan begins as its first step, with the plan as its input. Its deadline and start are its own.
+pub(super) fn begin(run: &mut SubmitRun, plan: &Plan) {
+    let text = serde_json::to_string(plan).expect("what was parsed can be written again");
+    run.input = wire::Json::from_text(text).expect("a plan is valid JSON");
+    let Some(first) = plan.steps.first() else { return };
+    (run.kind, run.queue) = (first.kind.clone(), first.queue.clone());
+    (run.max_attempts, run.lost_max) = (first.max_attempts, first.lost_max);
+    (run.lease_ms, run.heartbeat_interval_ms) = (first.lease_ms, first.heartbeat_interval_ms);
+    (run.cancel_grace_ms, run.retry) = (first.cancel_grace_ms, first.retry.clone());
+}

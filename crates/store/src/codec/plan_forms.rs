@@ -1,0 +1,219 @@
+//! The stored form of plans, field by field: submissions, events and the state of a task with stages.
+//!
+//! Steps with edges have no stored form: no route submits such a plan, and writing one is an error, never a loss.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use verdict::plan::{
+    Advance, Capabilities, Ending, PlanEvent, PlanForm, PlanRequest, PlanState, PlanStep,
+    PlanSubmit, RootState, SpawnedStep, Stage, StagesState, StepTerms, Told, Turn,
+};
+use verdict::request::Submit;
+use verdict::run::Lineage;
+use verdict::{CancelRequest, Digest, End, Name, Policy, Span, Text, Time};
+
+use super::forms::{CancelRequestForm, EndForm, PolicyForm, SubmitForm};
+use super::scalars::{as_number, as_text};
+
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+fn no_steps() -> Arc<[PlanStep]> {
+    Arc::from([])
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "PlanRequest", rename_all = "snake_case")]
+pub(super) enum PlanRequestForm {
+    Submit(#[serde(with = "PlanSubmitForm")] PlanSubmit),
+    /// No route asks for the next stage with a report yet: writing it is an error.
+    #[serde(skip)]
+    Advance(Advance),
+    InputUnresolved {
+        #[serde(with = "as_text")]
+        message: Text,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "PlanSubmit")]
+struct PlanSubmitForm {
+    #[serde(with = "SubmitForm")]
+    submit: Submit,
+    #[serde(with = "PlanFormForm")]
+    form: PlanForm,
+    #[serde(skip, default = "no_steps")]
+    steps: Arc<[PlanStep]>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "PlanForm", rename_all = "snake_case")]
+enum PlanFormForm {
+    Stages {
+        #[serde(with = "as_text")]
+        digest: Digest,
+        #[serde(with = "stage_list")]
+        stages: Arc<[Stage]>,
+    },
+    #[serde(skip)]
+    Steps {
+        #[serde(skip)]
+        digest: Digest,
+        count: u32,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Stage")]
+struct StageForm {
+    #[serde(with = "as_text")]
+    key: Name,
+    #[serde(with = "as_text")]
+    kind: Name,
+    #[serde(with = "as_text")]
+    queue: Name,
+    #[serde(with = "PolicyForm")]
+    policy: Policy,
+    #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
+    time_limit: Option<Span>,
+    #[serde(with = "as_text")]
+    input: Digest,
+    #[serde(rename = "references", default, skip_serializing_if = "is_false")]
+    has_references: bool,
+    #[serde(rename = "continues", default, skip_serializing_if = "is_false")]
+    continues_on_error: bool,
+    #[serde(rename = "always", default, skip_serializing_if = "is_false")]
+    is_always: bool,
+    #[serde(rename = "gate", default, skip_serializing_if = "is_false")]
+    is_gate: bool,
+    #[serde(with = "CapabilitiesForm")]
+    may: Capabilities,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Capabilities")]
+struct CapabilitiesForm {
+    #[serde(default, skip_serializing_if = "is_false")]
+    steps: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    waits: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    children: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Turn")]
+pub(super) struct TurnForm {
+    stage: u32,
+    #[serde(with = "as_number")]
+    due: Time,
+    #[serde(with = "optional_end", default, skip_serializing_if = "Option::is_none")]
+    ending: Option<End>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "PlanEvent", rename_all = "snake_case")]
+pub(super) enum PlanEventForm {
+    Planned(#[serde(with = "PlanFormForm")] PlanForm),
+    StageEntered(#[serde(with = "TurnForm")] Turn),
+    #[serde(skip)]
+    StepsSpawned(Vec<SpawnedStep>),
+    #[serde(skip)]
+    StepBlamed(verdict::plan::Blame),
+    #[serde(skip)]
+    DownstreamsTold {
+        ended: verdict::plan::EndedStep,
+        told: Vec<Told>,
+        has_more: bool,
+    },
+    #[serde(skip)]
+    StepSpawned {
+        submitted: Box<verdict::event::Submitted>,
+        lineage: Lineage,
+        terms: StepTerms,
+        is_blocked: bool,
+    },
+    #[serde(skip)]
+    Released {
+        deadline: Option<Time>,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "PlanState", rename_all = "snake_case")]
+pub(super) enum PlanStateForm {
+    Stages(#[serde(with = "StagesStateForm")] StagesState),
+    #[serde(skip)]
+    Root(RootState),
+    #[serde(skip)]
+    Step(StepTerms),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "StagesState")]
+struct StagesStateForm {
+    #[serde(with = "stage_list")]
+    stages: Arc<[Stage]>,
+    current: u32,
+    #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
+    run_deadline: Option<Time>,
+    #[serde(with = "optional_ending", default, skip_serializing_if = "Option::is_none")]
+    ending: Option<Ending>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Ending")]
+struct EndingForm {
+    #[serde(with = "EndForm")]
+    end: End,
+    #[serde(with = "optional_cancel", default, skip_serializing_if = "Option::is_none")]
+    cancel: Option<CancelRequest>,
+}
+
+mod stage_list {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(stages: &[Stage], to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Form<'a>(#[serde(with = "StageForm")] &'a Stage);
+        to.collect_seq(stages.iter().map(Form))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Arc<[Stage]>, D::Error> {
+        #[derive(Deserialize)]
+        struct Form(#[serde(with = "StageForm")] Stage);
+        Ok(Vec::<Form>::deserialize(from)?.into_iter().map(|Form(stage)| stage).collect())
+    }
+}
+
+super::forms::optional!(optional_end, End, "EndForm");
+super::forms::optional!(optional_ending, Ending, "EndingForm");
+super::forms::optional!(optional_cancel, CancelRequest, "CancelRequestForm");
+super::forms::boxed!(boxed_turn, Turn, TurnForm);
+super::forms::boxed!(boxed_plan_event, PlanEvent, PlanEventForm);
+
+/// The plan in the state of a run.
+pub(super) mod optional_plan {
+    use super::*;
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        value: &Option<Box<PlanState>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Form<'a>(#[serde(with = "PlanStateForm")] &'a PlanState);
+        value.as_deref().map(Form).serialize(to)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Box<PlanState>>, D::Error> {
+        #[derive(Deserialize)]
+        struct Form(#[serde(with = "PlanStateForm")] PlanState);
+        Ok(Option::<Form>::deserialize(from)?.map(|Form(value)| Box::new(value)))
+    }
+}
