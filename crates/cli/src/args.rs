@@ -3,9 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    audit, backup, bench, completions, config, coordinators, dev, doctor, epoch, explain, export,
-    keys, limits, migrate, plan, prove, queues, replay, restore, retention, runs, serve, submit,
-    tour, verify, work,
+    approvals, audit, backup, bench, completions, config, coordinators, dev, doctor, epoch,
+    explain, export, keys, limits, migrate, plan, prove, queues, replay, restore, retention, runs,
+    serve, submit, tour, verify, work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -102,6 +102,8 @@ pub(crate) enum Command {
     Queues(queues::Arguments),
     /// Show which workers poll for what, and which hold leases
     Workers,
+    /// List, show and decide what runs wait for people to approve
+    Approvals(approvals::Arguments),
     /// Create, list, rotate and revoke API keys
     #[command(subcommand)]
     Keys(keys::Verb),

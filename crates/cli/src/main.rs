@@ -4,6 +4,7 @@
 //! the coordinator and the store directly; the code map in ARCHITECTURE.md lists them. Data goes to
 //! stdout, everything else to stderr, and the exit code is meaningful ([`exit::Exit`]).
 
+mod approvals;
 mod args;
 mod audit;
 mod backup;
@@ -129,6 +130,7 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Replay(arguments) => replay::run(format, arguments).await,
         Command::Queues(arguments) => queues::run(connect()?, format, arguments).await,
         Command::Workers => workers::run(connect()?, format).await,
+        Command::Approvals(arguments) => approvals::run(connect()?, format, arguments).await,
         Command::Keys(verb) => keys::run(connect()?, format, verb).await,
         Command::Limits(verb) => limits::run(connect()?, format, verb).await,
         Command::Audit(arguments) => audit::run(connect, format, arguments).await,

@@ -152,6 +152,14 @@ fn remedy(code: Code) -> Option<&'static str> {
         }
         Code::IdempotencyKeyReused => "use another --idempotency-key, or submit the same run again",
         Code::RunAlreadyTerminal => "`tenure runs show` shows how it ended",
+        Code::ApprovalNotFound => "`tenure approvals` lists the pending ones",
+        Code::ApprovalClosed | Code::AlreadyVoted => "`tenure approvals show` says who decided",
+        Code::ApprovalDigestMismatch => {
+            "`tenure approvals show` shows its digest; look at that content and give --digest"
+        }
+        Code::ApprovalForbidden => {
+            "use another key; an administrator makes one with `tenure keys create --role approver`"
+        }
         Code::NotDiverged => "`tenure explain` says what it waits for",
         Code::SignalsFull => "`tenure runs show` says how many signals it has not taken",
         Code::RunsUnsupported => "`tenure coordinators` shows which coordinators are too old",

@@ -5,6 +5,7 @@
 //! methods of [`RunHandle`]; the calls of workers and administrators are in separate files.
 
 mod admin;
+mod approvals;
 mod list;
 mod submissions;
 mod worker_protocol;
@@ -21,6 +22,7 @@ use wire::answers::{
 };
 use wire::requests::{ListWorkers, RetryRun, SendSignal, SubmitRun};
 
+pub use self::approvals::Approvals;
 pub use self::list::ListRequest;
 use self::submissions::Submissions;
 use crate::endpoints::Endpoints;

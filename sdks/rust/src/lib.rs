@@ -52,7 +52,7 @@ pub mod testing;
 mod transport;
 mod worker;
 
-pub use client::{Client, DEFAULT_URL, ListRequest};
+pub use client::{Approvals, Client, DEFAULT_URL, ListRequest};
 pub use error::Error;
 pub use new_run::NewRun;
 pub use run_failure::RunFailure;

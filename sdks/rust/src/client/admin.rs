@@ -76,7 +76,7 @@ impl Client {
         self.transport.call(&self.post(&path, how)?).await
     }
 
-    fn without_retries(&self) -> crate::transport::Transport {
+    pub(super) fn without_retries(&self) -> crate::transport::Transport {
         self.transport.clone().with_retries(Retries::NONE)
     }
 }

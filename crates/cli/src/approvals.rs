@@ -1,0 +1,152 @@
+//! `tenure approvals …`: what runs wait for people to decide, and the decision.
+
+use comfy_table::Cell;
+use tenure::Client;
+use wire::approvals::{ApprovalView, DecideApproval, ListApprovals};
+use wire::{ApprovalDecision, ApprovalState, limits};
+
+use crate::exit::{CliError, CommandResult, Exit};
+use crate::output::{self, Format};
+use crate::server;
+
+/// More approvals than a person reads.
+const LIMIT_MAX: usize = 10_000;
+
+/// The maximum page size of the server.
+const PAGE: u32 = *limits::PAGE_ITEMS.end() as u32;
+
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    /// List closed approvals instead of pending ones
+    #[arg(long)]
+    closed: bool,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Verb {
+    /// Show one approval: what it is about, its digest, who may decide, and the votes
+    Show {
+        #[arg(value_name = "APPROVAL")]
+        id: String,
+    },
+    /// Approve; needs a key with the role approver or admin
+    Approve(Word),
+    /// Reject
+    Reject(Word),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Word {
+    #[arg(value_name = "APPROVAL")]
+    id: String,
+    /// The digest of what you looked at, if the approval has one (`tenure approvals show`)
+    #[arg(long, value_name = "SHA-256")]
+    digest: Option<String>,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+}
+
+pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
+    match arguments.verb {
+        None => list(&client, format, arguments.closed).await,
+        Some(Verb::Show { id }) => show(&client, format, &id).await,
+        Some(Verb::Approve(word)) => {
+            decide(&client, format, ApprovalDecision::Approved, word).await
+        }
+        Some(Verb::Reject(word)) => decide(&client, format, ApprovalDecision::Rejected, word).await,
+    }
+}
+
+async fn list(client: &Client, format: Format, is_closed: bool) -> CommandResult {
+    let state = if is_closed { ApprovalState::Closed } else { ApprovalState::Pending };
+    let mut page = ListApprovals { state: Some(state), cursor: None, limit: Some(PAGE) };
+    let mut approvals = Vec::new();
+    loop {
+        let next = client.approvals().list(&page).await.map_err(server::cli_error)?;
+        approvals.extend(next.approvals);
+        page.cursor = next.cursor;
+        if page.cursor.is_none() || approvals.len() >= LIMIT_MAX {
+            break;
+        }
+    }
+    if format == Format::Json {
+        output::json(&approvals)?;
+        return Ok(Exit::Done);
+    }
+    if approvals.is_empty() {
+        output::note("no run waits for an approval");
+        return Ok(Exit::Done);
+    }
+    let mut table = output::table(&["APPROVAL", "RUN", "SUBJECT", "VOTES", "EXPIRES", "OUTCOME"]);
+    approvals.iter().for_each(|approval| drop(table.add_row(row(approval))));
+    output::print_table(&table)?;
+    Ok(Exit::Done)
+}
+
+fn row(approval: &ApprovalView) -> [Cell; 6] {
+    [
+        Cell::new(&approval.approval_id),
+        Cell::new(&approval.run_id),
+        Cell::new(approval.subject.as_deref().unwrap_or(&approval.key)),
+        Cell::new(format!("{} of {}", approval.votes.len(), approval.quorum)),
+        Cell::new(approval.expires_at.map(|at| at.to_string()).unwrap_or_default()),
+        Cell::new(approval.outcome.map(|outcome| outcome.as_str()).unwrap_or_default()),
+    ]
+}
+
+async fn show(client: &Client, format: Format, id: &str) -> CommandResult {
+    let approval = client.approvals().show(id).await.map_err(server::cli_error)?;
+    match format {
+        Format::Json => output::json(&approval)?,
+        Format::People => describe(&approval)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn describe(approval: &ApprovalView) -> Result<(), CliError> {
+    let outcome = approval.outcome.map_or(approval.state.as_str(), |outcome| outcome.as_str());
+    output::line(format_args!("{}  {outcome}", approval.approval_id))?;
+    output::line(format_args!("run      {}  {}", approval.run_id, approval.key))?;
+    if let Some(subject) = &approval.subject {
+        output::line(format_args!("subject  {subject}"))?;
+    }
+    if let Some(digest) = &approval.digest {
+        output::line(format_args!("digest   {digest}"))?;
+    }
+    let who: Vec<&str> = approval.roles.iter().chain(&approval.keys).map(String::as_str).collect();
+    let who = if who.is_empty() { "approver".to_owned() } else { who.join(", ") };
+    output::line(format_args!("decides  {who} ({} needed)", approval.quorum))?;
+    if let Some(at) = approval.expires_at {
+        output::line(format_args!("expires  {at}"))?;
+    }
+    for vote in &approval.votes {
+        let comment = vote.comment.as_deref().unwrap_or_default();
+        let (decision, key, at) = (vote.decision.as_str(), &vote.key_id, vote.at);
+        output::line(format_args!("vote     {decision} by {key} at {at}  {comment}"))?;
+    }
+    Ok(())
+}
+
+async fn decide(
+    client: &Client,
+    format: Format,
+    decision: ApprovalDecision,
+    word: Word,
+) -> CommandResult {
+    let Word { id, digest, comment } = word;
+    let word = DecideApproval { decision, digest, comment };
+    let decided = client.approvals().decide(&id, &word).await.map_err(server::cli_error)?;
+    if format == Format::Json {
+        output::json(&decided)?;
+        return Ok(Exit::Done);
+    }
+    match decided.outcome {
+        Some(outcome) => output::line(format_args!("{id} is {}", outcome.as_str()))?,
+        None => output::line(format_args!("{id} has your vote and needs more of them"))?,
+    }
+    Ok(Exit::Done)
+}
