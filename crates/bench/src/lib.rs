@@ -30,6 +30,7 @@ mod sdk;
 mod server;
 mod shape;
 mod sleepers;
+mod staged;
 mod store_factory;
 mod tails;
 mod transport;

@@ -53,11 +53,16 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn ended<L: SubmitTime>(&self, leased: &[L]) {
+    /// Notes the lifecycles that ended with these tasks, and returns how many did.
+    pub(crate) fn ended<L: SubmitTime>(&self, leased: &[L]) -> usize {
         let now = micros_now();
-        self.count.fetch_add(leased.len() as u64, Ordering::Relaxed);
-        let spent = leased.iter().map(|task| now.saturating_sub(task.submitted_micros()));
+        let ended = leased.iter().filter(|task| task.ends_run());
+        let spent: Vec<u64> =
+            ended.map(|task| now.saturating_sub(task.submitted_micros())).collect();
+        let count = spent.len();
+        self.count.fetch_add(count as u64, Ordering::Relaxed);
         self.latencies.lock().expect("nobody panics while noting").extend(spent);
+        count
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -121,9 +126,12 @@ async fn single<E: LoadTarget>(
                 client.submit(1).await?;
                 // Not necessarily the task that this caller submitted; there is one for each
                 // caller.
-                let leased = client.lease(1).await?;
-                client.complete(&leased).await?;
-                tally.ended(&leased);
+                let mut ended = 0;
+                while ended == 0 {
+                    let leased = client.lease(1).await?;
+                    client.complete(&leased).await?;
+                    ended = tally.ended(&leased);
+                }
             }
         });
     }
@@ -216,8 +224,7 @@ async fn reporter<D: LoadClient>(
             continue;
         }
         client.complete(&ended).await?;
-        tally.ended(&ended);
-        tickets.give(ended.len());
+        tickets.give(tally.ended(&ended));
     }
     Ok(())
 }

@@ -39,6 +39,11 @@ pub(crate) trait LoadTarget {
 /// A task that knows when it was submitted.
 pub(crate) trait SubmitTime {
     fn submitted_micros(&self) -> u64;
+
+    /// Whether its run ends with it. Only the last stage of a plan does.
+    fn ends_run(&self) -> bool {
+        true
+    }
 }
 
 /// Microseconds since this process began to measure.

@@ -23,11 +23,14 @@ pub(crate) struct Remote {
     pub(crate) mode: Mode,
     /// Steps of each run. The last one rides with the report, the others are a call each; a plain task has none.
     pub(crate) steps: usize,
+    /// Stages of each run's plan, which are leased and reported one by one; 0 for runs without a plan.
+    pub(crate) stages: usize,
 }
 
 impl Remote {
     pub(crate) fn new(addresses: Vec<SocketAddr>, key: String, mode: Mode) -> Self {
-        Self { addresses, opened: Arc::default(), key, queue: "bench".to_owned(), mode, steps: 0 }
+        let (opened, queue) = (Arc::default(), "bench".to_owned());
+        Self { addresses, opened, key, queue, mode, steps: 0, stages: 0 }
     }
 
     /// Each server in turn, starting one further with each round: callers create their clients in a
@@ -40,6 +43,10 @@ impl Remote {
 
     pub(crate) fn with(&self, mode: Mode, queue: &str) -> Self {
         Self { mode, queue: queue.to_owned(), ..self.clone() }
+    }
+
+    pub(crate) fn with_stages(&self, stages: usize) -> Self {
+        Self { stages, ..self.clone() }
     }
 
     pub(crate) fn with_steps(&self, steps: usize) -> Self {
@@ -67,12 +74,18 @@ pub(crate) struct Leased {
     pub(crate) task_id: String,
     pub(crate) task_token: String,
     pub(crate) attempt: u32,
+    #[serde(default)]
+    stage: Option<String>,
     input: Box<RawValue>,
 }
 
 impl SubmitTime for Leased {
     fn submitted_micros(&self) -> u64 {
         load_client::submitted_micros(self.input.get())
+    }
+
+    fn ends_run(&self) -> bool {
+        self.stage.as_deref().is_none_or(|stage| stage == LAST_STAGE)
     }
 }
 
@@ -96,6 +109,9 @@ struct Items {
 impl RemoteClient {
     fn run(&self) -> String {
         let (queue, input) = (&self.remote.queue, load_client::input());
+        if self.remote.stages > 0 {
+            return planned(self.remote.stages, queue, &input);
+        }
         format!(r#"{{"kind":"{KIND}","queue":"{queue}","input":{input}}}"#)
     }
 
@@ -166,6 +182,19 @@ impl RemoteClient {
         let body = format!(r#"{{"reports":[{reports}]}}"#);
         check_items(self.connection.post("/v1/reports", &self.remote.key, &body).await?)
     }
+}
+
+/// The key of the stage with which a plan ends.
+const LAST_STAGE: &str = "last";
+
+/// A run whose plan has so many stages, all with the input of a plain task.
+fn planned(stages: usize, queue: &str, input: &str) -> String {
+    let stage = |key: &str| {
+        format!(r#"{{"key":"{key}","kind":"{KIND}","queue":"{queue}","input":{input}}}"#)
+    };
+    let before = (1..stages).map(|number| stage(&format!("stage-{number}")));
+    let stages: Vec<String> = before.chain([stage(LAST_STAGE)]).collect();
+    format!(r#"{{"plan":{{"steps":[{}]}}}}"#, stages.join(","))
 }
 
 /// The maximum per call. A worker that is slower than its grants may have more to report.

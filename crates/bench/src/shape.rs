@@ -19,7 +19,7 @@ use crate::plan::{COMPARABLE, Options, PROMISED, Target, median_row, row_of, ser
 use crate::remote::Remote;
 use crate::server::Servers;
 use crate::store_factory::StoreFactory;
-use crate::{fanout, savepoints, sdk, sleepers, tails};
+use crate::{fanout, savepoints, sdk, sleepers, staged, tails};
 
 /// The row of a single step.
 const ONE_MORE: &str = "one more step";
@@ -29,6 +29,9 @@ const ROUNDS: usize = 3;
 
 /// The most steps of a run: beyond it a lifecycle takes longer than a measurement.
 const STEPS_MAX: usize = 1_000;
+
+/// The most stages of a plan: as many as one task may have.
+const STAGES_MAX: usize = 100;
 
 /// The most children: as many as one parent may have.
 const CHILDREN_MAX: usize = 10_000;
@@ -46,6 +49,8 @@ pub enum Shape {
     Sleepers(usize),
     /// One run with so many steps, and savepoints among them.
     Savepoints(usize),
+    /// A plan of so many stages.
+    Plan(usize),
 }
 
 impl FromStr for Shape {
@@ -53,7 +58,7 @@ impl FromStr for Shape {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let strange = || {
-            "a shape is steps:COUNT, fanout:COUNT, sleepers:COUNT or savepoints:COUNT, such as steps:5"
+            "a shape is steps:COUNT, fanout:COUNT, sleepers:COUNT, savepoints:COUNT or plan:COUNT, such as steps:5"
                 .to_owned()
         };
         let (name, count) = text.split_once(':').ok_or_else(strange)?;
@@ -63,6 +68,7 @@ impl FromStr for Shape {
             "fanout" => (CHILDREN_MAX, Shape::Fanout(count)),
             "sleepers" => (MANY, Shape::Sleepers(count)),
             "savepoints" => (MANY, Shape::Savepoints(count)),
+            "plan" => (STAGES_MAX, Shape::Plan(count)),
             _ => return Err(strange()),
         };
         match (1..=max).contains(&count) {
@@ -83,10 +89,11 @@ pub(crate) async fn measure(
         Shape::Fanout(children) => fanout::measure(options, stores, children, progress).await,
         Shape::Sleepers(runs) => sleepers::measure(options, stores, runs, progress).await,
         Shape::Savepoints(steps) => savepoints::measure(options, stores, steps, progress).await,
+        Shape::Plan(stages) => staged::measure(options, stores, stages, progress).await,
     }
 }
 
-fn rounds(span: Duration) -> usize {
+pub(crate) fn rounds(span: Duration) -> usize {
     if span < COMPARABLE { 1 } else { ROUNDS }
 }
 
@@ -154,7 +161,7 @@ async fn steps_in_turn(remote: &Remote, span: Duration) -> Result<Vec<u64>, Benc
 
 /// The goals of durable runs, for the shapes that have some.
 pub(crate) fn goals(rows: &[Measurement]) -> Vec<Goal> {
-    let of_many = [sleepers::goals(rows), savepoints::goals(rows)].concat();
+    let of_many = [sleepers::goals(rows), savepoints::goals(rows), staged::goals(rows)].concat();
     [step_goals(rows), step_latency_goal(rows), fanout_goals(rows), of_many].concat()
 }
 
@@ -222,12 +229,14 @@ mod tests {
         assert_eq!("fanout:10000".parse(), Ok(Shape::Fanout(10_000)));
         assert_eq!("sleepers:1000000".parse(), Ok(Shape::Sleepers(1_000_000)));
         assert_eq!("savepoints:1".parse(), Ok(Shape::Savepoints(1)));
+        assert_eq!("plan:5".parse(), Ok(Shape::Plan(5)));
         for bad in [
             "steps",
             "steps:0",
             "steps:x",
             "fanout:10001",
             "sleepers:1000001",
+            "plan:101",
             "tree:3",
             "steps:-1",
             "",

@@ -66,6 +66,7 @@ pub use wire::answers::{
     CancelAccepted, Explanation, History, HistoryEntry, Queues, Record, Run, RunAccepted, RunError,
     RunList, Workers,
 };
+pub use wire::plan::{Plan, PlanStep};
 pub use wire::{Code, ErrorCategory, Json, Outcome, State, Time, TraceContext, Verdict};
 pub use worker::{Ctx, StopReason, Worker, WorkerEvent};
 pub use workflow;

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use wire::answers::RunAccepted;
+use wire::plan::Plan;
 use wire::requests::{Resources, Retry, SubmitRun};
 use wire::{Json, Time};
 
@@ -63,6 +64,28 @@ impl NewRun {
 impl From<SubmitRun> for NewRun {
     fn from(request: SubmitRun) -> NewRun {
         NewRun { client: (), request, input_error: None }
+    }
+}
+
+/// A run with a plan has no kind, queue or input of its own: its steps have.
+///
+/// ```no_run
+/// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
+/// use tenure::{Plan, PlanStep};
+///
+/// let step = |key: &str, kind: &str| PlanStep {
+///     key: key.into(),
+///     kind: kind.into(),
+///     queue: "io".into(),
+///     ..PlanStep::default()
+/// };
+/// let plan = Plan { steps: vec![step("fetch", "http.get"), step("publish", "publish")] };
+/// let run = client.submit_run(plan).label("customer", "acme").await?;
+/// # Ok(()) }
+/// ```
+impl From<Plan> for NewRun {
+    fn from(plan: Plan) -> NewRun {
+        NewRun::from(SubmitRun { plan: Some(plan), ..SubmitRun::default() })
     }
 }
 
