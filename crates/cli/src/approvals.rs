@@ -82,7 +82,9 @@ async fn list(client: &Client, format: Format, is_closed: bool) -> CommandResult
         return Ok(Exit::Done);
     }
     let mut table = output::table(&["APPROVAL", "RUN", "SUBJECT", "VOTES", "EXPIRES", "OUTCOME"]);
-    approvals.iter().for_each(|approval| drop(table.add_row(row(approval))));
+    for approval in &approvals {
+        table.add_row(row(approval));
+    }
     output::print_table(&table)?;
     Ok(Exit::Done)
 }
