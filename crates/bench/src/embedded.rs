@@ -84,6 +84,7 @@ fn submission() -> Submission {
     };
     let (kind, queue) = (KIND.into(), QUEUE.into());
     Submission {
+        budget: None,
         scope: Scope::default(),
         kind,
         queue,

@@ -9,6 +9,7 @@ mod args;
 mod audit;
 mod backup;
 mod bench;
+mod budget;
 mod bulk;
 mod completions;
 mod config;

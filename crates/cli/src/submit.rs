@@ -75,6 +75,9 @@ pub(crate) struct Arguments {
     /// What the run is for, in your words; part of its record
     #[arg(long, value_name = "TEXT")]
     goal: Option<String>,
+    /// What the run may use, such as cost=500000,tokens=20000,steps=50,tools=100,wall=10m,active=5m (cost in millionths)
+    #[arg(long, value_name = "LIMITS", value_parser = crate::budget::limits)]
+    budget: Option<wire::requests::Budget>,
     /// A label to find the run by; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
@@ -165,6 +168,7 @@ impl Arguments {
             seed: self.seed,
             goal: self.goal,
             labels: unique(self.labels)?,
+            budget: self.budget,
             retry: (retry != Retry::default()).then_some(retry),
             idempotency_key: self.idempotency_key,
             resources: (resources != Resources::default()).then_some(resources),

@@ -292,6 +292,7 @@ fn of_category(category: ErrorCategory, message: String) -> TaskError {
 /// failure with a reason is better than a report that is refused.
 fn acceptable(output: Option<Json>) -> Result<Option<Json>, String> {
     let report = Completed {
+        spend: None,
         attempt: 1,
         worker_id: "worker".to_owned(),
         outcome: Outcome::Succeeded,

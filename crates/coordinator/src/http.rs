@@ -14,6 +14,7 @@ mod approvals;
 mod audit;
 mod authenticate;
 mod body;
+mod budget_view;
 mod caller;
 mod cancel;
 mod checkpoint;

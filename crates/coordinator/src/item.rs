@@ -9,7 +9,9 @@ use tokio::time::Instant;
 use verdict::plan::Stage;
 use verdict::request::{Caller, Undelivered};
 use verdict::run::{RunRequest, Then};
-use verdict::{Answer, Digest, LeaseId, Name, Policy, Request, Scope, Span, Task, Time};
+use verdict::{
+    Answer, Balance, Budget, Digest, LeaseId, Name, Policy, Request, Scope, Span, Task, Time,
+};
 
 use crate::intake::PriorityClass;
 
@@ -26,6 +28,8 @@ pub struct Submission {
     pub delay: Option<Span>,
     /// The deadline as time from the decision, where the policy has none.
     pub deadline_in: Option<Span>,
+    /// What it may use.
+    pub budget: Option<Box<Budget>>,
     pub spec: Spec,
     /// The stages of a run with a plan. Kind, queue and policy are those of the first, except for the deadline.
     pub stages: Option<Arc<[Stage]>>,
@@ -166,6 +170,8 @@ pub struct Answered {
     pub at: Time,
     /// When the first step of a checkpoint call was recorded: by this decision, or by an earlier one that it repeats.
     pub recorded_at: Option<Time>,
+    /// What the task may use and has used, after this decision.
+    pub balance: Option<Box<Balance>>,
 }
 
 /// Why a request got no verdict. Never a refusal by the rules.

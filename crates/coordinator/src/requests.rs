@@ -4,6 +4,7 @@
 //! limits, the same defaults, and the same digests by which a repeated submission or report is recognised. Nothing is
 //! decided here. Structs are destructured exhaustively: a new member does not compile until it is translated.
 
+mod budgets;
 mod checkpoints;
 mod stages;
 
@@ -15,6 +16,8 @@ use verdict::{Digest, Fault, Name, Policy, Scope, Span, Text, Time};
 use wire::requests::{Completed, Metrics, ReportedError, SubmitRun};
 use wire::{Check, FieldError, TraceContext, limits};
 
+#[cfg(feature = "http")]
+pub(crate) use self::budgets::metered;
 pub use self::checkpoints::CheckpointRequest;
 #[cfg(feature = "http")]
 pub(crate) use self::checkpoints::{
@@ -133,6 +136,7 @@ fn known_submission(
         seed: _,
         labels,
         retry: _,
+        budget,
         traceparent,
         idempotency_key: _,
     } = run;
@@ -159,6 +163,7 @@ fn known_submission(
         run_at: run_at.map(instant),
         delay: delay_ms.map(Span::from_millis),
         deadline_in: deadline_ms.map(Span::from_millis),
+        budget: budget.map(|budget| Box::new(budgets::budget(budget))),
         spec,
         stages,
     }
@@ -214,6 +219,7 @@ fn checked_outcome(completed: Completed) -> Result<Outcome, FieldError> {
         traceparent: _,
         steps: _,
         children: _,
+        spend: _,
         effects: _,
     } = completed;
     Ok(match outcome {

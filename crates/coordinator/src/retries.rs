@@ -59,6 +59,7 @@ pub fn retry(
         run_at: redrive::run_at(submitted, now),
         delay: None,
         deadline_in: None,
+        budget: submitted.budget.clone(),
         spec: Spec {
             labels,
             traceparent: call.traceparent.or(found.spec.traceparent),

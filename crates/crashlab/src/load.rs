@@ -266,6 +266,7 @@ pub(crate) fn report(worker: &str, lease: &Envelope, outcome: Outcome) -> Comple
     let output = format!(r#"{{"by":"{worker}","attempt":{}}}"#, lease.attempt);
     let output = Json::from_text(output).expect("a name and a number make JSON");
     Completed {
+        spend: None,
         attempt: lease.attempt,
         worker_id: worker.to_owned(),
         outcome,

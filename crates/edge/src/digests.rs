@@ -38,12 +38,16 @@ pub fn submission(run: &SubmitRun) -> Digest {
         seed,
         labels,
         retry,
+        budget,
         // A repeated submission may belong to another span.
         traceparent: _,
         idempotency_key: _,
     } = run;
     let mut said = Canonical::object();
     said.optional("assetId", asset_id.as_ref());
+    if let Some(budget) = budget {
+        said.value("budget", budget);
+    }
     said.optional("cancelGraceMs", cancel_grace_ms.as_ref());
     said.optional("deadline", deadline.as_ref());
     said.optional("deadlineMs", deadline_ms.as_ref());

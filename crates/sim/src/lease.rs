@@ -300,6 +300,7 @@ impl Lease {
         match (verdict, lease_expires_at) {
             (Some(verdict), Some(lease_expires_at)) if error.is_none() => {
                 CallOutcome::Ok(HeartbeatAck {
+                    left: None,
                     acknowledged: true,
                     verdict,
                     should_cancel: should_cancel.unwrap_or(false),

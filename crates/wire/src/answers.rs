@@ -2,6 +2,7 @@
 //!
 //! An absent member means that there is no value; null is never sent except inside opaque JSON.
 
+mod budgets;
 mod durable;
 mod explaining;
 mod leasing;
@@ -14,6 +15,7 @@ mod starting;
 mod submitting;
 mod workers;
 
+pub use self::budgets::{BudgetAmounts, BudgetLeft, BudgetView};
 pub use self::durable::{
     AwaitedView, Checkpoint, CheckpointAck, CheckpointAnswer, CheckpointAnswers, CheckpointError,
     Checkpoints, ChildView, Children, Divergence, DurableView, Ending, OpenWait, RunResumed,

@@ -1,6 +1,7 @@
 //! Checks the values of a request that has the right shape. Reports the first fault: the member,
 //! what is wrong with it, and what is allowed.
 
+mod budgets;
 mod checkpoints;
 
 use std::collections::BTreeMap;
@@ -83,6 +84,7 @@ impl Check for SubmitRun {
         within("seed", self.seed, 0..=INTEGER_MAX)?;
         labels(&self.labels)?;
         retry(self.retry.as_ref())?;
+        budgets::budget(self.budget.as_ref())?;
         idempotency_key("idempotencyKey", self.idempotency_key.as_deref())
     }
 }
@@ -170,6 +172,7 @@ impl Check for Heartbeat {
     fn check(&self) -> Checked {
         attempt(self.attempt)?;
         name("workerId", &self.worker_id)?;
+        checkpoints::spend(self.spend.as_ref())?;
         progress(self.progress_pct)
     }
 
@@ -183,6 +186,7 @@ impl Check for HeartbeatItem {
         name("taskId", &self.task_id)?;
         attempt(self.attempt)?;
         name("workerId", &self.worker_id)?;
+        checkpoints::spend(self.spend.as_ref())?;
         progress(self.progress_pct)
     }
 
@@ -197,6 +201,7 @@ impl Check for Completed {
         name("workerId", &self.worker_id)?;
         outcome(self.outcome, self.output.as_ref(), self.error.as_ref())?;
         metrics(self.metrics.as_ref())?;
+        checkpoints::spend(self.spend.as_ref())?;
         payload("partialProgress", self.partial_progress.as_ref())?;
         checkpoints::riding(self.outcome, &self.steps, &self.children, self.effects.as_ref())
     }
@@ -215,6 +220,7 @@ impl Check for Report {
         name("workerId", &self.worker_id)?;
         outcome(self.outcome, self.output.as_ref(), self.error.as_ref())?;
         metrics(self.metrics.as_ref())?;
+        checkpoints::spend(self.spend.as_ref())?;
         payload("partialProgress", self.partial_progress.as_ref())?;
         checkpoints::riding(self.outcome, &self.steps, &self.children, self.effects.as_ref())
     }

@@ -5,6 +5,9 @@ use std::ops::RangeInclusive;
 /// The largest integer that every JSON parser keeps exactly: beyond it JavaScript and others round.
 pub const INTEGER_MAX: u64 = (1 << 53) - 1;
 
+/// The clocks of a budget: up to ten years, as deadlines.
+pub const BUDGET_MS: std::ops::RangeInclusive<u64> = 1..=315_576_000_000;
+
 /// Long enough for a path of several names, short enough for a table column and an index.
 pub const NAME_BYTES_MAX: usize = 128;
 /// Labels are for filtering, not for storage.

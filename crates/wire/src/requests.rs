@@ -12,6 +12,7 @@
 //! assert_eq!(run.input.text(), r#"{"w":80}"#);
 //! ```
 
+mod budgets;
 mod checkpoints;
 mod queries;
 mod starts;
@@ -24,6 +25,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use utoipa::ToSchema;
 
+pub use self::budgets::{Budget, SoftLimits};
 pub use self::checkpoints::{
     AwaitedItem, CheckpointCall, CheckpointCalls, CheckpointItem, ChildRun, Diverged, ResumeRun,
     SendSignal, Spend, StepError, StepRecord, WaitFor,
@@ -117,6 +119,9 @@ pub struct SubmitRun {
     pub labels: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub retry: Option<Retry>,
+    /// What the run and its descendants may use; no limit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub budget: Option<Budget>,
     /// W3C trace context, continued by the worker; the call may have it as a header instead. Ignored
     /// when it is not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -247,6 +252,9 @@ pub struct Heartbeat {
     pub progress_pct: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What the attempt has used so far, its steps included.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub spend: Option<Spend>,
 }
 
 /// `POST /v1/tasks/{taskId}/completed`: the end of an attempt, as reported by its worker.
@@ -286,6 +294,9 @@ pub struct Completed {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 500)]
     pub children: Vec<ChildRun>,
+    /// What the attempt has used in all, its steps included.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub spend: Option<Spend>,
     /// Not supported yet; refused with a clear text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(ignore)]
@@ -365,6 +376,9 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 500)]
     pub children: Vec<ChildRun>,
+    /// What the attempt has used in all, its steps included.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub spend: Option<Spend>,
     /// Not supported yet; refused with a clear text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(ignore)]
@@ -396,6 +410,9 @@ pub struct HeartbeatItem {
     pub progress_pct: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What the attempt has used so far, its steps included.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub spend: Option<Spend>,
 }
 
 /// Accepts a nested struct only as an object: derived serde would also accept its members as an

@@ -63,10 +63,11 @@ pub use task_error::{TaskError, TaskResult};
 pub use transport::Retries;
 pub use wire;
 pub use wire::answers::{
-    CancelAccepted, Explanation, History, HistoryEntry, Queues, Record, Run, RunAccepted, RunError,
-    RunList, Workers,
+    BudgetLeft, BudgetView, CancelAccepted, Explanation, History, HistoryEntry, Queues, Record,
+    Run, RunAccepted, RunError, RunList, Workers,
 };
 pub use wire::plan::{Plan, PlanStep};
+pub use wire::requests::Budget;
 pub use wire::{Code, ErrorCategory, Json, Outcome, State, Time, TraceContext, Verdict};
 pub use worker::{Ctx, StopReason, Worker, WorkerEvent};
 pub use workflow;

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use wire::answers::RunAccepted;
 use wire::plan::Plan;
-use wire::requests::{Resources, Retry, SubmitRun};
+use wire::requests::{Budget, Resources, Retry, SubmitRun};
 use wire::{Json, Time};
 
 use crate::{Client, Error, RunHandle};
@@ -123,6 +123,12 @@ impl<C> NewRun<C> {
     {
         let labels = labels.into_iter().map(|(name, value)| (name.into(), value.into()));
         self.request.labels.extend(labels.collect::<BTreeMap<String, String>>());
+        self
+    }
+
+    /// What the run and its descendants may use. The call that crosses a limit halts the run, with every step kept.
+    pub fn budget(mut self, budget: Budget) -> NewRun<C> {
+        self.request.budget = Some(budget);
         self
     }
 
@@ -315,7 +321,8 @@ mod tests {
             .cpu_millicores(13)
             .task_key("task")
             .asset("asset")
-            .traceparent("trace");
+            .traceparent("trace")
+            .budget(Budget { tokens: Some(14), ..Budget::default() });
         // Destructured without `..`: a new member needs a method before this compiles again.
         let SubmitRun {
             kind,
@@ -340,6 +347,7 @@ mod tests {
             seed,
             labels,
             retry,
+            budget,
             traceparent,
             idempotency_key,
         } = run.into_request().unwrap();
@@ -356,6 +364,7 @@ mod tests {
         assert_eq!((run_at, deadline), (Some(Time::from_ms(1)), Some(Time::from_ms(2))));
         assert_eq!(retry, Some(Retry { base_ms: Some(5), cap_ms: Some(6) }));
         assert_eq!((seed, labels.len()), (Some(7), 3));
+        assert_eq!(budget.and_then(|budget| budget.tokens), Some(14));
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub(crate) fn encode_payload(value: &impl Serialize) -> Result<Json, String> {
 
 fn report_with(output: Json) -> Completed {
     Completed {
+        spend: None,
         attempt: 1,
         worker_id: "worker".to_owned(),
         outcome: Outcome::Succeeded,

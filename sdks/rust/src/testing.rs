@@ -102,6 +102,7 @@ pub fn cancel(ctx: &Ctx, reason: &str) {
 
 pub(crate) fn envelope(input: Json) -> Envelope {
     Envelope {
+        budget_left: None,
         task_id: "task_inline".to_owned(),
         run_id: "run_inline".to_owned(),
         tenant_id: "default".to_owned(),

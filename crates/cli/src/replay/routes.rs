@@ -133,6 +133,7 @@ fn start_all(app: &App, headers: &HeaderMap, body: &Bytes) -> Answer {
 async fn heartbeat(Shared(app): Shared<App>, headers: HeaderMap) -> Response {
     answer(leased(&app, bearer(&headers)).map(|()| {
         json(&HeartbeatAck {
+            left: None,
             acknowledged: true,
             verdict: Verdict::Committed,
             should_cancel: false,
@@ -188,6 +189,7 @@ fn acknowledged(answer: CheckpointAnswer) -> Result<CheckpointAck, Box<Problem>>
     }
     let server_time = duration::now();
     Ok(CheckpointAck {
+        left: None,
         acknowledged: true,
         verdict: Verdict::Committed,
         state: answer.state.unwrap_or(State::Running),
@@ -269,6 +271,7 @@ fn report_all(app: &App, headers: &HeaderMap, body: &Bytes) -> Answer {
 /// Task, token, and the report as a single call has it.
 fn single(report: Report) -> (String, String, Completed) {
     let completed = Completed {
+        spend: None,
         attempt: report.attempt,
         worker_id: report.worker_id,
         outcome: report.outcome,

@@ -256,6 +256,7 @@ impl Served {
         let attempt = head.attempt.saturating_add(1);
         let expires_at = duration::from_now(LEASE);
         Envelope {
+            budget_left: None,
             task_id: head.task_id,
             run_id: head.run_id,
             tenant_id: SCOPE.to_owned(),

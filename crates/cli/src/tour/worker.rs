@@ -162,6 +162,7 @@ async fn heartbeats(
 
 pub(crate) fn report(envelope: &Envelope, worker: &str, outcome: Outcome) -> Completed {
     Completed {
+        spend: None,
         attempt: envelope.attempt,
         worker_id: worker.to_owned(),
         outcome,

@@ -145,6 +145,7 @@ async fn work_off(client: &Client, runs: usize) {
         assert!(!leases.is_empty(), "{done} of {runs} runs are done and no more is ready");
         for lease in leases {
             let report = Completed {
+                spend: None,
                 attempt: lease.attempt,
                 worker_id: "w".to_owned(),
                 outcome: Outcome::Succeeded,

@@ -36,6 +36,7 @@ pub(crate) async fn start(client: &Client, envelope: &Envelope) {
 
 pub(crate) fn success(envelope: &Envelope) -> Completed {
     Completed {
+        spend: None,
         attempt: envelope.attempt,
         worker_id: WORKER.to_owned(),
         outcome: Outcome::Succeeded,

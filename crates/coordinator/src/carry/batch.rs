@@ -18,7 +18,7 @@ use store::{
     Batch, CancelHint, Change, CommitFailure, Decided, Failure, FailureKind, LockWait, Selection,
 };
 use verdict::request::{Extend, Submit};
-use verdict::run::RunRequest;
+use verdict::run::{CheckpointCall, RunRequest};
 use verdict::{ClosedAttempt, Digest, Moment, Reason, Request, Subject, TaskId, Time};
 
 use super::load::key_of;
@@ -314,7 +314,8 @@ fn decide_item(
         }
     };
     let recorded_at = item.about().and_then(|(key, request)| work.recorded_at(key, request));
-    Some(Answered { answer, at: at.now, recorded_at })
+    let balance = item.about().and_then(|(key, _)| work.balance(key));
+    Some(Answered { answer, at: at.now, recorded_at, balance })
 }
 
 /// The call with a new id and the submission of each child. Ids of children that exist already are not used.
@@ -325,14 +326,20 @@ fn with_child_ids(
     at: Moment,
 ) -> Request {
     let mut request = request.clone();
-    let Request::Run(run) = &mut request else { unreachable!("only a checkpoint has children") };
-    let RunRequest::Checkpoint(call) = &mut **run else {
-        unreachable!("only a checkpoint has children")
-    };
+    let call = checkpoint_call(&mut request).expect("only a checkpoint has children");
     for (child, submission) in call.children.iter_mut().zip(children) {
         child.submit = submit_request(ids.task(at.now), submission, child.submit.input, at);
     }
     request
+}
+
+fn checkpoint_call(request: &mut Request) -> Option<&mut CheckpointCall> {
+    let Request::Run(run) = request else { return None };
+    match &mut **run {
+        RunRequest::Checkpoint(call) => Some(call),
+        RunRequest::Metered(metered) => checkpoint_call(&mut metered.call),
+        _ => None,
+    }
 }
 
 /// Whether another writer has a lock on the item's task, or on the task that owns its idempotency key.
@@ -347,7 +354,7 @@ fn is_locked(work: &WorkingSet, item: &Item) -> bool {
 
 fn submit_request(id: TaskId, submission: &Submission, input: Digest, at: Moment) -> Submit {
     Submit {
-        budget: None,
+        budget: submission.budget.clone(),
         id,
         scope: submission.scope.clone(),
         kind: submission.kind.clone(),

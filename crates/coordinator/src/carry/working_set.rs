@@ -16,8 +16,9 @@ use verdict::plan::{PlanForm, PlanRequest, PlanSubmit};
 use verdict::request::{Extend, Submit};
 use verdict::run::{Loaded, Message, Records, RunRequest};
 use verdict::{
-    Answer, ClosedAttempt, Context, Event, KeyHolder, LeaseId, Moment, Name, Next, Quota, ReadSet,
-    Request, Subject, Task, TaskId, Time, Verdict, apply_verdict, closed_attempts, decide, stall,
+    Answer, Balance, ClosedAttempt, Context, Event, KeyHolder, LeaseId, Moment, Name, Next, Quota,
+    ReadSet, Request, Subject, Task, TaskId, Time, Verdict, apply_verdict, closed_attempts, decide,
+    stall,
 };
 
 use super::messages::Letter;
@@ -137,9 +138,23 @@ impl WorkingSet {
     /// When the first step of a checkpoint call was recorded, in this batch or before.
     pub(super) fn recorded_at(&self, key: &TaskKey, request: &Request) -> Option<Time> {
         let Request::Run(request) = request else { return None };
-        let RunRequest::Checkpoint(call) = &**request else { return None };
+        let call = match &**request {
+            RunRequest::Checkpoint(call) => call,
+            RunRequest::Metered(metered) => return self.recorded_at(key, &metered.call),
+            _ => return None,
+        };
         let first = &call.steps.first()?.key;
         self.records.get(key)?.checkpoint(first).map(|checkpoint| checkpoint.at)
+    }
+
+    /// What the task may use and has used, after what was decided.
+    pub(super) fn balance(&self, key: &TaskKey) -> Option<Box<Balance>> {
+        let run = match &self.slots.get(key)?.subject {
+            Subject::Absent => return None,
+            Subject::Live(task) => &task.run,
+            Subject::Done(done) => &done.run,
+        };
+        run.as_ref()?.balance.clone()
     }
 
     /// Adds a task that the store selected. If the batch already decided about it, the newer state

@@ -20,6 +20,7 @@ use wire::requests::RecordsQuery;
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::body::{CHECKPOINT_BYTES_MAX, JsonBody};
+use super::budget_view::left;
 use super::caller::{caller, task_id};
 use super::records::{Page, read_page, within_bytes};
 use super::submit::unexpected;
@@ -102,6 +103,7 @@ pub(super) async fn acknowledge(
 ) -> Result<CheckpointAck, ApiError> {
     let answered = reply?;
     let (at, recorded_at) = (answered.at, answered.recorded_at);
+    let left = answered.balance.as_deref().map(left);
     let done = match answered.answer {
         Answer::Run(answer) => match *answer {
             RunAnswer::Checkpointed(done) => done,
@@ -132,6 +134,7 @@ pub(super) async fn acknowledge(
         lease_expires_at: expires_at.map(time),
         token_expires_at: fresh.as_ref().map(|fresh| time(fresh.expires_at)),
         task_token: fresh.map(|fresh| fresh.token),
+        left,
         server_time: time(at),
     })
 }

@@ -66,6 +66,7 @@ impl BatchedCall for Checkpointing {
             lease_expires_at,
             task_token,
             token_expires_at,
+            left,
             server_time: _,
         } = acknowledge(app, &sent.token, &sent.key, &sent.memo, reply).await?;
         Ok(CheckpointAnswer {
@@ -83,6 +84,7 @@ impl BatchedCall for Checkpointing {
             lease_expires_at,
             task_token,
             token_expires_at,
+            left,
             ..CheckpointAnswer::default()
         })
     }

@@ -16,7 +16,7 @@ use super::submit::unexpected;
 use super::translate::{state, time};
 use crate::admit::TaskPrincipal;
 use crate::item::{Item, Reply};
-use crate::requests::{checked_last_call, checked_report};
+use crate::requests::{checked_last_call, checked_report, metered};
 
 pub(super) async fn completed(
     State(app): State<AppState>,
@@ -38,12 +38,20 @@ pub(super) fn request(
     caller: Caller,
     completed: Completed,
 ) -> Result<Item, ApiError> {
+    let spend = completed.spend;
     if completed.steps.is_empty() && completed.children.is_empty() {
         let report = checked_report(caller, completed)?;
-        return Ok(Item::About { key, request: Request::Report(report) });
+        return Ok(Item::About { key, request: metered(spend, Request::Report(report)) });
     }
     let defaults = &app.inner.submit_defaults;
-    Ok(checked_last_call(caller, &key.scope, completed, defaults)?.into_item(key))
+    let call = checked_last_call(caller, &key.scope, completed, defaults)?;
+    Ok(match call.into_item(key) {
+        Item::About { key, request } => Item::About { key, request: metered(spend, request) },
+        Item::WithChildren { key, request, children } => {
+            Item::WithChildren { key, request: metered(spend, request), children }
+        }
+        submit => submit,
+    })
 }
 
 pub(super) fn acknowledge(reply: Reply) -> Result<CompletedAck, ApiError> {

@@ -36,7 +36,11 @@ pub(super) fn durable_view(run: Option<&RunState>, phase: Option<&Phase>) -> Opt
         Some(Phase::Waiting(waiting)) => Some(waiting_view(waiting)),
         _ => None,
     };
-    let is_blank = RunState { lineage: run.lineage.clone(), ..RunState::default() } == *run
+    let is_blank = RunState {
+        lineage: run.lineage.clone(),
+        balance: run.balance.clone(),
+        ..RunState::default()
+    } == *run
         && waiting.is_none();
     (!is_blank).then(|| DurableView {
         seed: None,

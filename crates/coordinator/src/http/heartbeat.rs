@@ -2,18 +2,20 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use verdict::{Answer, Progress, Text, request};
+use verdict::{Answer, Progress, Request, Text, request};
 use wire::answers::HeartbeatAck;
 use wire::requests::Heartbeat;
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::body::{HEARTBEAT_BYTES_MAX, JsonBody};
+use super::budget_view::left;
 use super::caller::caller;
 use super::submit::unexpected;
 use super::translate::time;
 use crate::admit::TaskPrincipal;
-use crate::item::Reply;
+use crate::item::{Item, Reply};
+use crate::requests::metered;
 
 pub(super) async fn heartbeat(
     State(app): State<AppState>,
@@ -21,12 +23,14 @@ pub(super) async fn heartbeat(
     Path(task): Path<String>,
     JsonBody(body): JsonBody<HEARTBEAT_BYTES_MAX>,
 ) -> Result<Json<HeartbeatAck>, ApiError> {
-    let Heartbeat { attempt, worker_id, heartbeat_at: _, progress_pct, message } =
+    let Heartbeat { attempt, worker_id, heartbeat_at: _, progress_pct, message, spend } =
         wire::parse(&body)?;
     let (key, caller) = caller(&principal, &task, attempt, &worker_id)?;
     let progress = progress(progress_pct, message);
-    let asked = app.coordinator.heartbeat(key, request::Heartbeat { caller, progress });
-    let reply = app.decided(asked).await?;
+    let beat = Request::Heartbeat(request::Heartbeat { caller, progress });
+    let item = Item::About { key, request: metered(spend, beat) };
+    let reply = app.decided(app.coordinator.ask(vec![item])).await?.pop();
+    let reply = reply.expect("one request has one reply");
     acknowledge(&app, &principal, reply).map(Json)
 }
 
@@ -50,6 +54,7 @@ pub(super) fn acknowledge(
         Answer::Refused(refusal) => return Err(refusal.into()),
         other => return Err(unexpected(&other)),
     };
+    let left = answered.balance.as_deref().map(left);
     let fresh = principal.refresh(&app.inner.keyring, answered.at);
     let reason = cancel.as_ref().and_then(|cancel| cancel.reason.as_ref());
     Ok(HeartbeatAck {
@@ -60,6 +65,7 @@ pub(super) fn acknowledge(
         lease_expires_at: time(expires_at),
         token_expires_at: fresh.as_ref().map(|fresh| time(fresh.expires_at)),
         task_token: fresh.map(|fresh| fresh.token),
+        left,
         server_time: time(answered.at),
     })
 }

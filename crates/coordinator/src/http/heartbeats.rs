@@ -6,7 +6,7 @@ use store::TaskKey;
 use verdict::request::{Caller, Heartbeat};
 use verdict::{Progress, Request};
 use wire::answers::{HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers};
-use wire::requests::HeartbeatItem;
+use wire::requests::{HeartbeatItem, Spend};
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
@@ -15,6 +15,7 @@ use super::heartbeat::{acknowledge, progress};
 use super::item_batch::{BatchedCall, Identity, OK, RefusedItem, Sent, answer_all};
 use crate::admit::LeaseHolderPrincipal;
 use crate::item::{Item, Reply};
+use crate::requests::metered;
 
 pub(super) async fn heartbeats(
     State(app): State<AppState>,
@@ -29,11 +30,11 @@ struct HeartbeatCall;
 
 impl BatchedCall for HeartbeatCall {
     type Item = HeartbeatItem;
-    type Rest = Option<Progress>;
+    type Rest = (Option<Progress>, Option<Spend>);
     type Memo = ();
     type Answer = HeartbeatAnswer;
 
-    fn split(item: HeartbeatItem) -> (Identity, Option<Progress>) {
+    fn split(item: HeartbeatItem) -> (Identity, Self::Rest) {
         let HeartbeatItem {
             task_id,
             task_token,
@@ -42,18 +43,20 @@ impl BatchedCall for HeartbeatCall {
             heartbeat_at: _,
             progress_pct,
             message,
+            spend,
         } = item;
-        (Identity { task_id, task_token, attempt, worker_id }, progress(progress_pct, message))
+        let progress = progress(progress_pct, message);
+        (Identity { task_id, task_token, attempt, worker_id }, (progress, spend))
     }
 
     fn translate(
         _: &AppState,
         key: TaskKey,
         caller: Caller,
-        progress: Option<Progress>,
+        (progress, spend): Self::Rest,
     ) -> Result<(Item, ()), ApiError> {
         let request = Request::Heartbeat(Heartbeat { caller, progress });
-        Ok((Item::About { key, request }, ()))
+        Ok((Item::About { key, request: metered(spend, request) }, ()))
     }
 
     async fn answer(
@@ -69,6 +72,7 @@ impl BatchedCall for HeartbeatCall {
             lease_expires_at,
             task_token,
             token_expires_at,
+            left,
             server_time: _,
         } = acknowledge(app, &sent.token, reply)?;
         Ok(HeartbeatAnswer {
@@ -80,6 +84,7 @@ impl BatchedCall for HeartbeatCall {
             lease_expires_at: Some(lease_expires_at),
             task_token,
             token_expires_at,
+            left,
             ..HeartbeatAnswer::default()
         })
     }

@@ -48,6 +48,7 @@ impl BatchedCall for ReportCall {
             traceparent,
             steps,
             children,
+            spend,
             effects,
         } = item;
         let completed = Completed {
@@ -63,6 +64,7 @@ impl BatchedCall for ReportCall {
             traceparent,
             steps,
             children,
+            spend,
             effects,
         };
         (Identity { task_id, task_token, attempt, worker_id }, completed)

@@ -13,6 +13,7 @@ use wire::answers::{DurableView, Lease, RefusedCall, RetryPolicy, Run, RunError}
 use wire::names::RETRY_OF_LABEL;
 
 use super::app_state::AppState;
+use super::budget_view::budget_view;
 use super::durable_view::{durable_view, parent_view};
 use super::lease::seed_of;
 use super::stages::stages_of;
@@ -136,6 +137,7 @@ fn live(task: &Task, now: wire::Time) -> Run {
         server_time: now,
         parent: parent_view(task.run.as_deref()),
         durable: durable_view(task.run.as_deref(), Some(&task.phase)),
+        budget: budget_view(task.run.as_deref()),
         children: Vec::new(),
     }
 }
@@ -201,6 +203,7 @@ fn ended(done: &Done, now: wire::Time) -> Run {
         server_time: now,
         parent: parent_view(done.run.as_deref()),
         durable: durable_view(done.run.as_deref(), None),
+        budget: budget_view(done.run.as_deref()),
         children: Vec::new(),
     }
 }

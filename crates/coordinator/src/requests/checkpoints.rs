@@ -15,6 +15,7 @@ use wire::requests::{
     AwaitedItem, ChildRun, Completed, Diverged, SendSignal, StepError, StepRecord, WaitFor,
 };
 
+use super::budgets::spent;
 use super::{checked_outcome, claims, instant, known_submission, raw, reported_category};
 use crate::item::{Item, Submission};
 use crate::submit_defaults::SubmitDefaults;
@@ -125,11 +126,6 @@ fn failed(error: Option<StepError>) -> Result<StepOutcome, FieldError> {
     Ok(StepOutcome::Failed { fault, reason: reason.map(Text::from) })
 }
 
-fn spent(spend: wire::requests::Spend) -> Spend {
-    let wire::requests::Spend { cost_micros, tokens, tool_calls } = spend;
-    Spend { cost_micros, tokens, tool_calls }
-}
-
 fn children(
     scope: &Scope,
     wanted: Vec<ChildRun>,
@@ -150,7 +146,6 @@ fn child(
     let (key, is_detached) = (Name::from(wanted.key.as_str()), wanted.detached);
     let submission = known_submission(scope, wanted.into_run(), None, fingerprint, defaults);
     let submit = Submit {
-        budget: None,
         id: TaskId::from_u128(0),
         scope: scope.clone(),
         kind: submission.kind.clone(),
@@ -159,6 +154,7 @@ fn child(
         policy: submission.policy.clone(),
         run_at: submission.run_at,
         input: Digest::of(&[submission.spec.input.as_str().as_bytes()]),
+        budget: submission.budget.clone(),
         fingerprint,
     };
     (ChildCall { key, is_detached, submit }, submission)

@@ -7,6 +7,7 @@ mod apart;
 mod approvals;
 mod audit;
 mod batches;
+mod budgets;
 mod cancels;
 mod database;
 mod delivery;

@@ -380,6 +380,7 @@ async fn resume(ctx: Rc<ActorContext>, scope: usize, task: String) {
 fn ack_of(item: CheckpointAnswer, server_time: wire::Time) -> CheckpointAck {
     let told = "what is granted has a verdict, a state and a time";
     CheckpointAck {
+        left: None,
         acknowledged: true,
         verdict: item.verdict.expect(told),
         state: item.state.expect(told),

@@ -135,6 +135,9 @@ pub struct CheckpointAck {
     pub task_token: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_expires_at: Option<Time>,
+    /// What is left of the budget; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<super::BudgetLeft>,
     pub server_time: Time,
 }
 
@@ -185,6 +188,8 @@ pub struct CheckpointAnswer {
     pub task_token: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_expires_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<super::BudgetLeft>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

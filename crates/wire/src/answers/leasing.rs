@@ -79,6 +79,9 @@ pub struct Envelope {
     /// There are more: ask `GET /v1/tasks/{taskId}/checkpoints` with `after` set to this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoints_after: Option<u32>,
+    /// What is left of the budget; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_left: Option<super::BudgetLeft>,
 }
 
 /// The answer to `heartbeat`.
@@ -97,6 +100,9 @@ pub struct HeartbeatAck {
     pub task_token: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_expires_at: Option<Time>,
+    /// What is left of the budget; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<super::BudgetLeft>,
     pub server_time: Time,
 }
 
@@ -130,6 +136,8 @@ pub struct HeartbeatAnswer {
     pub token_expires_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<super::BudgetLeft>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

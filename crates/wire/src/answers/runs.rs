@@ -104,6 +104,9 @@ pub struct Run {
     /// Present once the run has recorded, waited for or started something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<super::DurableView>,
+    /// What the run may use and has used; absent without a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<super::BudgetView>,
     /// Its descendants, if they were asked for. A task of which `children` has fewer than it started has more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<super::ChildView>,

@@ -15,7 +15,6 @@ use crate::requests::{
 use crate::{ErrorCategory, Json, Outcome, StepOutcome};
 
 const EFFECTS: &str = "are not supported by this server yet; send the call without them";
-const BUDGET: &str = "is not supported by this server yet; send the child without it";
 const AWAITED: &str =
     "is not supported by this server yet; wait for `until`, `signal`, `child` or `approval`";
 
@@ -116,19 +115,20 @@ fn step(step: &StepRecord) -> Checked {
     }
 }
 
-fn spend(spend: Option<&Spend>) -> Checked {
+pub(super) fn spend(spend: Option<&Spend>) -> Checked {
+    amounts_of("spend", spend)
+}
+
+pub(super) fn amounts_of(member: &str, spend: Option<&Spend>) -> Checked {
     let Some(Spend { cost_micros, tokens, tool_calls }) = spend else { return Ok(()) };
-    within("spend.costMicros", Some(*cost_micros), 0..=INTEGER_MAX)?;
-    within("spend.tokens", Some(*tokens), 0..=INTEGER_MAX)?;
-    within("spend.toolCalls", Some(*tool_calls), 0..=INTEGER_MAX)
+    within(&format!("{member}.costMicros"), Some(*cost_micros), 0..=INTEGER_MAX)?;
+    within(&format!("{member}.tokens"), Some(*tokens), 0..=INTEGER_MAX)?;
+    within(&format!("{member}.toolCalls"), Some(*tool_calls), 0..=INTEGER_MAX)
 }
 
 fn child(child: &ChildRun) -> Checked {
     step_key("key", &child.key)?;
     digest(child.input_digest.as_deref())?;
-    if child.budget.is_some() {
-        return refuse("budget", BUDGET);
-    }
     child.clone().into_run().check()
 }
 
@@ -214,8 +214,8 @@ mod tests {
             effects,
             "`effects` are not supported by this server yet; send the call without them"
         );
-        let budget = r#""children":[{"key":"c","kind":"k","queue":"q","budget":{"tokens":1}}]"#;
-        assert!(fault_of(budget).starts_with("`children[0].budget` is not supported"));
+        let budget = r#""children":[{"key":"c","kind":"k","queue":"q","budget":{}}]"#;
+        assert!(fault_of(budget).starts_with("`children[0].budget` has no limit"));
         let effect = r#""wait":{"key":"w","mode":"all","for":[{"key":"a","effect":{}}]}"#;
         assert!(fault_of(effect).starts_with("`wait.for[0].effect` is not supported"));
     }

@@ -18,6 +18,7 @@ fn poll() -> LeaseRequest {
 
 fn completed(outcome: Outcome) -> Completed {
     Completed {
+        spend: None,
         attempt: 1,
         worker_id: "w1".to_owned(),
         outcome,

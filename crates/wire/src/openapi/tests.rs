@@ -80,7 +80,7 @@ fn submit_run() -> Value {
         "resources": resources(), "priority": 1, "maxAttempts": 2, "lostMax": 3, "leaseMs": 4,
         "heartbeatIntervalMs": 5, "cancelGraceMs": 6, "runAt": AT, "delayMs": 1, "deadline": AT,
         "deadlineMs": 2, "seed": 7,
-        "labels": {"l": "v"}, "retry": {"baseMs": 1, "capMs": 2}, "traceparent": "p",
+        "labels": {"l": "v"}, "retry": {"baseMs": 1, "capMs": 2}, "traceparent": "p", "budget": budget(),
         "idempotencyKey": "i",
     })
 }
@@ -93,7 +93,7 @@ fn completed() -> Value {
     json!({
         "attempt": 1, "workerId": "w", "outcome": "FAILED", "completedAt": AT, "output": {"o": 1},
         "error": reported_error(), "metrics": metrics(), "cancelledDuringPhase": "p",
-        "partialProgress": [1], "traceparent": "p", "steps": [step()], "children": [child_run()],
+        "partialProgress": [1], "traceparent": "p", "spend": spend(), "steps": [step()], "children": [child_run()],
     })
 }
 
@@ -153,7 +153,7 @@ fn checkpoint_ack() -> Value {
         "acknowledged": true, "verdict": "COMMITTED", "state": "running", "replayed": false,
         "recordedAt": AT, "results": [checkpoint()], "resultsLeftOut": true,
         "children": [{"key": "c", "taskId": "t"}], "shouldCancel": true, "cancelReason": "c",
-        "leaseExpiresAt": AT, "taskToken": "k", "tokenExpiresAt": AT, "serverTime": AT,
+        "leaseExpiresAt": AT, "taskToken": "k", "tokenExpiresAt": AT, "serverTime": AT, "left": budget_left(),
     })
 }
 
@@ -199,7 +199,7 @@ fn parent() -> Value {
 }
 
 fn heartbeat() -> Value {
-    json!({"attempt": 1, "workerId": "w", "heartbeatAt": AT, "progressPct": 1.5, "message": "m"})
+    json!({"attempt": 1, "workerId": "w", "heartbeatAt": AT, "progressPct": 1.5, "message": "m", "spend": spend()})
 }
 
 fn in_batch(mut call: Value) -> Value {
@@ -249,6 +249,7 @@ fn run() -> Value {
     });
     run["parent"] = parent();
     run["durable"] = durable_view();
+    run["budget"] = budget_view();
     run["children"] = json!([child_view()]);
     run
 }
@@ -261,7 +262,7 @@ fn envelope() -> Value {
         "leaseExpiresAt": AT, "callbackBaseUrl": "http://127.0.0.1:7400", "taskToken": "k",
         "tokenExpiresAt": AT, "heartbeatIntervalMs": 30000, "heartbeatTimeoutMs": 90000,
         "cancelGracePeriodMs": 30000, "labels": {}, "traceparent": "p", "seed": 1, "parentTaskId": "t",
-        "checkpoints": [checkpoint()], "checkpointsAfter": 1,
+        "checkpoints": [checkpoint()], "checkpointsAfter": 1, "budgetLeft": budget_left(),
     })
 }
 
@@ -276,7 +277,7 @@ fn report_answer() -> Value {
 fn heartbeat_answer() -> Value {
     json!({
         "taskId": "t", "status": 200, "verdict": "COMMITTED", "shouldCancel": true, "cancelReason": "c",
-        "leaseExpiresAt": AT, "taskToken": "k", "tokenExpiresAt": AT, "state": "running", "error": "e",
+        "leaseExpiresAt": AT, "taskToken": "k", "tokenExpiresAt": AT, "left": budget_left(), "state": "running", "error": "e",
         "message": "m", "field": "f", "expectedAttempt": 2, "receivedAttempt": 1,
     })
 }
@@ -399,6 +400,8 @@ fn check_durable(shapes: &mut Shapes) {
     shapes.check_strict::<requests::StepRecord>("StepRecord", step());
     shapes.check_strict::<requests::StepError>("StepError", step_error());
     shapes.check_strict::<requests::Spend>("Spend", spend());
+    shapes.check_strict::<requests::Budget>("Budget", budget());
+    shapes.check_strict::<requests::SoftLimits>("SoftLimits", limits());
     shapes.check_strict::<requests::ChildRun>("ChildRun", child_run());
     shapes.check_strict::<requests::WaitFor>("WaitFor", wait_for());
     shapes.check_strict::<requests::AwaitedItem>("AwaitedItem", awaited());
@@ -433,6 +436,9 @@ fn check_durable_views(shapes: &mut Shapes) {
     shapes.check_open::<answers::Children>("Children", children);
     shapes.check_open::<answers::ChildView>("ChildView", child_view());
     shapes.check_open::<answers::DurableView>("DurableView", durable_view());
+    shapes.check_open::<answers::BudgetLeft>("BudgetLeft", budget_left());
+    shapes.check_open::<answers::BudgetAmounts>("BudgetAmounts", limits());
+    shapes.check_open::<answers::BudgetView>("BudgetView", budget_view());
     shapes.check_open::<answers::WaitingView>("WaitingView", waiting_view());
     shapes.check_open::<answers::OpenWait>("OpenWait", open_wait());
     shapes.check_open::<answers::AwaitedView>("AwaitedView", awaited());
@@ -467,7 +473,7 @@ fn check_answers(shapes: &mut Shapes) {
     shapes.check_open::<answers::StartAnswers>("StartAnswers", starts);
     shapes.check_open::<answers::StartAnswer>("StartAnswer", start_answer());
     let beat = json!({"acknowledged": true, "verdict": "COMMITTED", "shouldCancel": true,
-        "cancelReason": "c", "leaseExpiresAt": AT, "taskToken": "k", "tokenExpiresAt": AT,
+        "cancelReason": "c", "leaseExpiresAt": AT, "taskToken": "k", "tokenExpiresAt": AT, "left": budget_left(),
         "serverTime": AT});
     shapes.check_open::<answers::HeartbeatAck>("HeartbeatAck", beat);
     let done = json!({"acknowledged": true, "verdict": "COMMITTED", "finalState": "SUCCEEDED",
@@ -760,4 +766,26 @@ fn the_bounds_in_the_document_are_those_that_are_enforced() {
     assert_eq!(items("CreateKey", "queues"), Some(QUEUES_PER_KEY_MAX as u64));
     let kind = &document["components"]["schemas"]["SubmitRun"]["properties"]["kind"];
     assert_eq!(kind["maxLength"].as_u64(), Some(NAME_BYTES_MAX as u64));
+}
+
+fn limits() -> Value {
+    json!({"costMicros": 1, "tokens": 2, "steps": 3, "toolCalls": 4})
+}
+
+fn budget() -> Value {
+    let mut budget = limits();
+    (budget["wallMs"], budget["activeMs"]) = (json!(5), json!(6));
+    (budget["reserve"], budget["soft"]) = (spend(), limits());
+    budget
+}
+
+fn budget_left() -> Value {
+    let mut left = limits();
+    (left["wallEndsAt"], left["activeMs"]) = (json!("2026-01-01T00:00:00.000Z"), json!(6));
+    left
+}
+
+fn budget_view() -> Value {
+    json!({"used": limits(), "held": limits(), "left": budget_left(), "wallMs": 5, "activeMs": 6, "limits": budget_left(),
+        "warned": true})
 }

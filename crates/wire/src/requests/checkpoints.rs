@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Resources, Retry, SubmitRun, object};
+use super::{Budget, Resources, Retry, SubmitRun, object};
 use crate::approvals::ApprovalTerms;
 use crate::{ErrorCategory, Json, StepOutcome, Time, WaitMode};
 
@@ -222,10 +222,10 @@ pub struct ChildRun {
     pub retry: Option<Retry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// Not supported yet; refused with a clear text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(ignore)]
-    pub budget: Option<Json>,
+    /// What the child may use. It leaves the balance of the parent, and what was not used comes back with its end. A unit that the
+    /// parent limits and the child does not name may not be used.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub budget: Option<Budget>,
 }
 
 impl ChildRun {
@@ -254,6 +254,7 @@ impl ChildRun {
             seed,
             labels,
             retry,
+            budget,
             traceparent,
             idempotency_key: _,
         } = run;
@@ -282,7 +283,7 @@ impl ChildRun {
             labels,
             retry,
             traceparent,
-            budget: None,
+            budget,
         }
     }
 
@@ -313,7 +314,7 @@ impl ChildRun {
             labels,
             retry,
             traceparent,
-            budget: _,
+            budget,
         } = self;
         SubmitRun {
             kind,
@@ -337,6 +338,7 @@ impl ChildRun {
             seed,
             labels,
             retry,
+            budget,
             traceparent,
             idempotency_key: None,
         }

@@ -291,6 +291,7 @@ impl Attempt {
 
     fn empty_report(&self) -> Report {
         Report {
+            spend: None,
             task_id: self.envelope.task_id.clone(),
             task_token: self.lease_state.task_token(),
             attempt: self.envelope.attempt,

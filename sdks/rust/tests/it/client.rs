@@ -31,6 +31,7 @@ fn submission() -> NewRun {
 
 fn completed() -> Completed {
     Completed {
+        spend: None,
         attempt: 1,
         worker_id: "w".to_owned(),
         outcome: Outcome::Succeeded,

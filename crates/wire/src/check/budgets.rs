@@ -1,0 +1,37 @@
+//! Checks what a run may use.
+
+use super::{Checked, refuse, within};
+use crate::limits::{BUDGET_MS, INTEGER_MAX};
+use crate::requests::{Budget, SoftLimits};
+
+pub(super) fn budget(budget: Option<&Budget>) -> Checked {
+    let Some(budget) = budget else { return Ok(()) };
+    content(budget).map_err(|fault| fault.under("budget"))
+}
+
+fn content(budget: &Budget) -> Checked {
+    let Budget { cost_micros, tokens, steps, tool_calls, wall_ms, active_ms, reserve, soft } =
+        budget;
+    amounts([*cost_micros, *tokens, *steps, *tool_calls])?;
+    within("wallMs", *wall_ms, BUDGET_MS)?;
+    within("activeMs", *active_ms, BUDGET_MS)?;
+    super::checkpoints::amounts_of("reserve", reserve.as_ref())?;
+    if let Some(SoftLimits { cost_micros, tokens, steps, tool_calls }) = soft {
+        let soft = amounts([*cost_micros, *tokens, *steps, *tool_calls]);
+        soft.map_err(|fault| fault.under("soft"))?;
+    }
+    match *budget == Budget::default() {
+        true => refuse(
+            "",
+            "has no limit; leave it out, or name one of costMicros, tokens, steps, toolCalls, wallMs, activeMs",
+        ),
+        false => Ok(()),
+    }
+}
+
+fn amounts(limits: [Option<u64>; 4]) -> Checked {
+    let names = ["costMicros", "tokens", "steps", "toolCalls"];
+    let mut checked =
+        names.into_iter().zip(limits).map(|(name, limit)| within(name, limit, 0..=INTEGER_MAX));
+    checked.find(Result::is_err).unwrap_or(Ok(()))
+}
