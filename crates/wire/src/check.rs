@@ -114,6 +114,11 @@ fn planned(run: &SubmitRun, plan: &Plan) -> Checked {
     if let Some((field, _)) = of_steps.into_iter().find(|(_, is_given)| *is_given) {
         return Err(FieldError::new(field, "belongs to the steps of the plan; give it there"));
     }
+    // A stage has no ceiling yet, so nothing would hold its spending back.
+    if run.budget.is_some() {
+        let message = "is not supported for a run with a plan; submit the steps as runs with budgets, or write a durable function";
+        return Err(FieldError::new("budget", message));
+    }
     let compiled = plan.compile().map_err(|problems| {
         let first = problems.into_iter().next();
         first.map_or_else(
@@ -128,7 +133,7 @@ fn planned(run: &SubmitRun, plan: &Plan) -> Checked {
     match plan.steps.iter().position(|step| step.ceiling.is_some()) {
         Some(place) => Err(FieldError::new(
             format!("plan.steps[{place}].ceiling"),
-            "is not supported yet: this version keeps no budgets",
+            "is not supported yet: this version keeps budgets of runs and children, not of steps",
         )),
         None => Ok(()),
     }

@@ -66,7 +66,7 @@ fn newer_rules_name_whom_they_wait_for_and_stop_whoever_lacks_them() {
     for said in [said.as_bytes(), &refused.stderr] {
         let said: Value = serde_json::from_slice(said).unwrap();
         assert_eq!(said["error"], "rules_unknown", "{said}");
-        let sentence = "version 6 of the rules is in force and this Tenure knows 1 to 5";
+        let sentence = "version 7 of the rules is in force and this Tenure knows 1 to 6";
         assert!(said["message"].as_str().unwrap().contains(sentence), "{said}");
         assert!(said["hint"].as_str().unwrap().contains("newer Tenure"), "{said}");
     }
