@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use wire::answers::{Run, RunAccepted};
 use wire::limits::PAYLOAD_BYTES_MAX;
-use wire::requests::{Resources, Retry, SubmitRun};
+use wire::requests::{Resources, Retry, Stall, StallAction, SubmitRun};
 use wire::{Json, State};
 
 use crate::duration::When;
@@ -63,6 +63,12 @@ pub(crate) struct Arguments {
     /// How long a worker may take to stop after a cancel [default: the server's, usually 30000]
     #[arg(long, value_name = "MS")]
     cancel_grace_ms: Option<u64>,
+    /// Count an attempt as stalled after this time without progress, such as 30s
+    #[arg(long, value_name = "SPAN", value_parser = duration::parse)]
+    stall_after: Option<Duration>,
+    /// What to do about a stalled attempt: warn, cancel or requeue [default: warn]
+    #[arg(long, value_name = "ACTION", value_parser = stall_action, requires = "stall_after")]
+    on_stall: Option<StallAction>,
     /// Start no earlier than after this time, such as 10m
     #[arg(long, value_name = "SPAN", value_parser = duration::parse, conflicts_with = "run_at")]
     delay: Option<Duration>,
@@ -161,6 +167,10 @@ impl Arguments {
             lease_ms: self.lease_ms,
             heartbeat_interval_ms: self.heartbeat_ms,
             cancel_grace_ms: self.cancel_grace_ms,
+            stall: self.stall_after.map(|after| Stall {
+                after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+                action: self.on_stall.unwrap_or_default(),
+            }),
             run_at: self.run_at.and_then(When::instant),
             delay_ms: self.delay.map(When::In).or(self.run_at).and_then(When::span_ms),
             deadline: self.deadline.and_then(When::instant),
@@ -175,6 +185,10 @@ impl Arguments {
             ..SubmitRun::default()
         })
     }
+}
+
+fn stall_action(text: &str) -> Result<StallAction, String> {
+    StallAction::parse(text).ok_or_else(|| "write warn, cancel or requeue".to_owned())
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

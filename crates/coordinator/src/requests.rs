@@ -12,8 +12,8 @@ use edge::digests;
 use serde::Serialize;
 use store::{Resources, Spec};
 use verdict::request::{Caller, Outcome, Report};
-use verdict::{Digest, Fault, Name, Policy, Scope, Span, Text, Time};
-use wire::requests::{Completed, Metrics, ReportedError, SubmitRun};
+use verdict::{Digest, Fault, Name, OnStall, Policy, ProgressClock, Scope, Span, Text, Time};
+use wire::requests::{Completed, Metrics, ReportedError, Stall, StallAction, SubmitRun};
 use wire::{Check, FieldError, TraceContext, limits};
 
 #[cfg(feature = "http")]
@@ -129,6 +129,7 @@ fn known_submission(
         lease_ms: _,
         heartbeat_interval_ms: _,
         cancel_grace_ms: _,
+        stall: _,
         run_at,
         delay_ms,
         deadline: _,
@@ -174,6 +175,10 @@ fn policy(run: &SubmitRun) -> Policy {
     let interval_ms = run
         .heartbeat_interval_ms
         .unwrap_or_else(|| limits::heartbeat_interval_ms_default(lease_ms));
+    // A default interval may be too long for the progress clock; one that the run names was checked against it.
+    let interval_ms = run.stall.map_or(interval_ms, |stall| {
+        limits::heartbeat_interval_ms_for_stall(interval_ms, stall.after_ms)
+    });
     let (base_ms, cap_ms) = run.retry.clone().unwrap_or_default().base_and_cap_ms();
     let limit_ms = run.resources.as_ref().and_then(|resources| resources.timeout_ms);
     let grace_ms = run.cancel_grace_ms.unwrap_or(limits::CANCEL_GRACE_MS_DEFAULT);
@@ -188,8 +193,17 @@ fn policy(run: &SubmitRun) -> Policy {
         attempt_limit: limit_ms.map(Span::from_millis),
         deadline: run.deadline.map(instant),
         seed: run.seed,
-        progress_clock: None,
+        progress_clock: run.stall.map(progress_clock),
     }
+}
+
+fn progress_clock(stall: Stall) -> ProgressClock {
+    let action = match stall.action {
+        StallAction::Warn => OnStall::Warn,
+        StallAction::Cancel => OnStall::Cancel,
+        StallAction::Requeue => OnStall::Requeue,
+    };
+    ProgressClock { after: Span::from_millis(stall.after_ms), action }
 }
 
 fn resources_row(resources: wire::requests::Resources) -> Resources {

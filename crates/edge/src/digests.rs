@@ -31,6 +31,7 @@ pub fn submission(run: &SubmitRun) -> Digest {
         lease_ms,
         heartbeat_interval_ms,
         cancel_grace_ms,
+        stall,
         run_at,
         delay_ms,
         deadline,
@@ -76,6 +77,9 @@ pub fn submission(run: &SubmitRun) -> Digest {
     }
     said.optional("runAt", run_at.as_ref());
     said.optional("seed", seed.as_ref());
+    if let Some(stall) = stall {
+        said.value("stall", stall);
+    }
     said.optional("taskKey", task_key.as_ref());
     said.digest()
 }

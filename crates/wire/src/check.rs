@@ -80,6 +80,7 @@ impl Check for SubmitRun {
         within("lostMax", self.lost_max.map(u64::from), ATTEMPTS)?;
         lease_and_interval(self.lease_ms, self.heartbeat_interval_ms)?;
         within("cancelGraceMs", self.cancel_grace_ms, CANCEL_GRACE_MS)?;
+        stall(self)?;
         start_and_deadline(self)?;
         within("seed", self.seed, 0..=INTEGER_MAX)?;
         labels(&self.labels)?;
@@ -112,12 +113,17 @@ fn planned(run: &SubmitRun, plan: &Plan) -> Checked {
         ("retry", run.retry.is_some()),
     ];
     if let Some((field, _)) = of_steps.into_iter().find(|(_, is_given)| *is_given) {
-        return Err(FieldError::new(field, "belongs to the steps of the plan; give it there"));
+        return Err(FieldError::new(
+            field,
+            "belongs to the steps of a plan, not to the run; leave it out here",
+        ));
     }
-    // A stage has no ceiling yet, so nothing would hold its spending back.
-    if run.budget.is_some() {
-        let message = "is not supported for a run with a plan; submit the steps as runs with budgets, or write a durable function";
-        return Err(FieldError::new("budget", message));
+    // No step has a ceiling or a clock yet, so nothing would hold it to one of the run's.
+    for (field, is_given) in [("budget", run.budget.is_some()), ("stall", run.stall.is_some())] {
+        if is_given {
+            let message = "is not supported for a run with a plan; submit the steps as runs, or write a durable function";
+            return Err(FieldError::new(field, message));
+        }
     }
     let compiled = plan.compile().map_err(|problems| {
         let first = problems.into_iter().next();
@@ -136,6 +142,20 @@ fn planned(run: &SubmitRun, plan: &Plan) -> Checked {
             "is not supported yet: this version keeps budgets of runs and children, not of steps",
         )),
         None => Ok(()),
+    }
+}
+
+/// Heartbeats carry progress: a worker that makes some must have had the time to say so.
+fn stall(run: &SubmitRun) -> Checked {
+    let Some(stall) = run.stall else { return Ok(()) };
+    within("stall.afterMs", Some(stall.after_ms), STALL_AFTER_MS)?;
+    let shortest = run.heartbeat_interval_ms.map(|ms| ms.saturating_mul(STALL_PER_INTERVAL_MIN));
+    match shortest {
+        Some(shortest) if stall.after_ms < shortest => Err(FieldError::new(
+            "stall.afterMs",
+            format!("must be at least twice heartbeatIntervalMs, which is {shortest}"),
+        )),
+        Some(_) | None => Ok(()),
     }
 }
 

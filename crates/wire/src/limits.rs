@@ -41,6 +41,10 @@ pub const HEARTBEAT_INTERVAL_MS: RangeInclusive<u64> = 500..=600_000;
 /// One heartbeat may be lost without losing the lease.
 pub const LEASE_PER_INTERVAL_MIN: u64 = 2;
 pub const CANCEL_GRACE_MS: RangeInclusive<u64> = 0..=3_600_000;
+/// As a lease: shorter silences of a coordinator cannot be told from those of a worker, and after a day nobody waits.
+pub const STALL_AFTER_MS: RangeInclusive<u64> = 2_000..=86_400_000;
+/// A worker that makes progress says so with one of two heartbeats, although one may be lost.
+pub const STALL_PER_INTERVAL_MIN: u64 = 2;
 pub const CANCEL_GRACE_MS_DEFAULT: u64 = 30_000;
 /// A task that failed a hundred times needs a person.
 pub const ATTEMPTS: RangeInclusive<u64> = 1..=100;
@@ -98,6 +102,12 @@ pub const KEY_OVERLAP_MS_DEFAULT: u64 = 86_400_000;
 
 /// A rate beyond what one coordinator can answer is no limit.
 pub const REQUESTS_PER_SECOND: RangeInclusive<u64> = 1..=1_000_000;
+
+/// The interval of a run with a progress clock and none of its own: a third of the clock, if that is shorter.
+pub const fn heartbeat_interval_ms_for_stall(interval_ms: u64, after_ms: u64) -> u64 {
+    let third = after_ms / 3;
+    if third < interval_ms { third } else { interval_ms }
+}
 
 /// A third of the lease, as the worker contract advises, unless a long lease would make that too slow.
 pub const fn heartbeat_interval_ms_default(lease_ms: u64) -> u64 {

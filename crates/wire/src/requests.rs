@@ -96,6 +96,9 @@ pub struct SubmitRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 3600000)]
     pub cancel_grace_ms: Option<u64>,
+    /// What follows when an attempt makes no progress for too long; nothing when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub stall: Option<Stall>,
     /// Not before this instant. Excludes `delayMs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_at: Option<Time>,
@@ -130,6 +133,50 @@ pub struct SubmitRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 255)]
     pub idempotency_key: Option<String>,
+}
+
+/// When an attempt counts as stalled, and what then follows. Progress is the start of the attempt, a heartbeat whose
+/// progress differs from the last one, and whatever a durable run records. A heartbeat that repeats itself is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Stall {
+    /// How long an attempt may go without progress: at least twice `heartbeatIntervalMs`, since heartbeats carry it. The
+    /// interval is at most a third of it when `heartbeatIntervalMs` is absent.
+    #[schema(minimum = 2000, maximum = 86400000)]
+    pub after_ms: u64,
+    /// `warn` when absent.
+    #[serde(default)]
+    pub action: StallAction,
+}
+
+/// What follows when an attempt has stalled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum StallAction {
+    /// The stall is an event in the run's history, and nothing else changes.
+    #[default]
+    Warn,
+    /// The run is cancelled: the worker is told, has its grace period, and the run ends with the reason STALLED.
+    Cancel,
+    /// The worker loses its lease, and the run is offered again. Counts like a lost worker.
+    Requeue,
+}
+
+impl StallAction {
+    pub const ALL: [StallAction; 3] =
+        [StallAction::Warn, StallAction::Cancel, StallAction::Requeue];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            StallAction::Warn => "warn",
+            StallAction::Cancel => "cancel",
+            StallAction::Requeue => "requeue",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.name() == name)
+    }
 }
 
 /// What an attempt needs. Passed to the worker; of these the coordinator enforces only `timeoutMs`.

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use wire::answers::RunAccepted;
 use wire::plan::Plan;
-use wire::requests::{Budget, Resources, Retry, SubmitRun};
+use wire::requests::{Budget, Resources, Retry, Stall, StallAction, SubmitRun};
 use wire::{Json, Time};
 
 use crate::{Client, Error, RunHandle};
@@ -208,6 +208,13 @@ impl<C> NewRun<C> {
         self
     }
 
+    /// What follows when an attempt makes no progress for this long, although its worker lives. Progress is what
+    /// the task reports, and whatever a durable function records.
+    pub fn stall(mut self, after: Duration, action: StallAction) -> NewRun<C> {
+        self.request.stall = Some(Stall { after_ms: millis(after), action });
+        self
+    }
+
     /// The time limit of one attempt. The worker then stops its task, and the attempt fails with
     /// category TIMEOUT.
     pub fn attempt_timeout(mut self, timeout: Duration) -> NewRun<C> {
@@ -316,6 +323,7 @@ mod tests {
             .lease(ms(8))
             .heartbeat_interval(ms(9))
             .cancel_grace(ms(10))
+            .stall(ms(14), StallAction::Requeue)
             .attempt_timeout(ms(11))
             .memory_bytes(12)
             .cpu_millicores(13)
@@ -340,6 +348,7 @@ mod tests {
             lease_ms,
             heartbeat_interval_ms,
             cancel_grace_ms,
+            stall,
             run_at,
             delay_ms,
             deadline,
@@ -361,6 +370,7 @@ mod tests {
         assert_eq!((priority, max_attempts, lost_max), (Some(-1), Some(3), Some(4)));
         let spans = (lease_ms, heartbeat_interval_ms, cancel_grace_ms);
         assert_eq!(spans, (Some(8), Some(9), Some(10)));
+        assert_eq!(stall, Some(Stall { after_ms: 14, action: StallAction::Requeue }));
         assert_eq!((run_at, deadline), (Some(Time::from_ms(1)), Some(Time::from_ms(2))));
         assert_eq!(retry, Some(Retry { base_ms: Some(5), cap_ms: Some(6) }));
         assert_eq!((seed, labels.len()), (Some(7), 3));

@@ -120,6 +120,7 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
             "part of",
             run.parent.as_ref().map(|parent| format!("{}, as {}", parent.task_id, parent.key)),
         ),
+        ("stalled", stalled(run)),
         ("retry of", run.retry_of.clone()),
         ("key", key),
         ("labels", (!labels.is_empty()).then(|| labels.join(" "))),
@@ -144,9 +145,20 @@ fn settings(run: &Run) -> Option<String> {
         format!("retry after {} up to {}", span(retry.base_ms), span(retry.cap_ms)),
     ];
     let limit = run.resources.as_ref().and_then(|resources| resources.timeout_ms);
+    let stall = run
+        .stall
+        .map(|it| format!("{} after {} without progress", it.action.name(), span(it.after_ms)));
+    settings.extend(stall);
     settings.extend(limit.map(|ms| format!("attempt limit {}", span(ms))));
     settings.extend(run.seed.map(|seed| format!("seed {seed}")));
     Some(settings.join(", "))
+}
+
+/// The worker lives and gets nowhere.
+fn stalled(run: &Run) -> Option<String> {
+    let lease = run.lease.as_ref()?;
+    let (since, at) = (lease.progressed_at?, lease.stalled_at?);
+    Some(format!("no progress since {since}, noticed at {at}"))
 }
 
 /// Why a durable run has no worker, and what to do about a divergence.

@@ -7,10 +7,12 @@ use store::{
 use verdict::event::Submitted;
 use verdict::run::RunEvent;
 use verdict::{
-    CancelRequest, Done, End, Event, Fault, Name, Phase, Policy, Subject, Task, TaskId, Text,
+    CancelRequest, Done, End, Event, Fault, Name, OnStall, Phase, Policy, ProgressClock, Subject,
+    Task, TaskId, Text,
 };
 use wire::answers::{DurableView, Lease, RefusedCall, RetryPolicy, Run, RunError};
 use wire::names::RETRY_OF_LABEL;
+use wire::requests::{Stall, StallAction};
 
 use super::app_state::AppState;
 use super::budget_view::budget_view;
@@ -110,6 +112,7 @@ fn live(task: &Task, now: wire::Time) -> Run {
         lease_ms: None,
         heartbeat_interval_ms: None,
         cancel_grace_ms: None,
+        stall: None,
         retry: None,
         resources: None,
         seed: None,
@@ -155,6 +158,8 @@ fn lease_view(task: &Task, lease: &verdict::Lease) -> Lease {
         expires_at: time(lease.expires_at),
         progress_pct: progress.and_then(|progress| progress.percent).map(f64::from),
         message: progress.and_then(|progress| progress.message.as_ref()).map(Text::to_string),
+        progressed_at: lease.progress_mark.map(|mark| time(mark.at)),
+        stalled_at: lease.progress_mark.and_then(|mark| mark.stalled_at).map(time),
     }
 }
 
@@ -176,6 +181,7 @@ fn ended(done: &Done, now: wire::Time) -> Run {
         lease_ms: None,
         heartbeat_interval_ms: None,
         cancel_grace_ms: None,
+        stall: None,
         retry: None,
         resources: None,
         seed: None,
@@ -252,7 +258,7 @@ fn with_policy(run: Run, policy: &Policy, id: TaskId) -> Run {
         attempt_limit: _,
         deadline,
         seed,
-        progress_clock: _,
+        progress_clock,
     } = policy;
     let sent = seed.unwrap_or_else(|| seed_of(id));
     Run {
@@ -261,12 +267,22 @@ fn with_policy(run: Run, policy: &Policy, id: TaskId) -> Run {
         lease_ms: Some(lease.millis()),
         heartbeat_interval_ms: Some(heartbeat_every.millis()),
         cancel_grace_ms: Some(cancel_grace.millis()),
+        stall: progress_clock.map(stall_view),
         retry: Some(RetryPolicy { base_ms: retry_base.millis(), cap_ms: retry_cap.millis() }),
         deadline: deadline.map(time),
         seed: *seed,
         durable: run.durable.map(|durable| DurableView { seed: Some(sent), ..durable }),
         ..run
     }
+}
+
+fn stall_view(clock: ProgressClock) -> Stall {
+    let action = match clock.action {
+        OnStall::Warn => StallAction::Warn,
+        OnStall::Cancel => StallAction::Cancel,
+        OnStall::Requeue => StallAction::Requeue,
+    };
+    Stall { after_ms: clock.after.millis(), action }
 }
 
 fn resources_view(resources: store::Resources) -> wire::requests::Resources {

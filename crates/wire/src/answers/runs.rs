@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::requests::Resources;
+use crate::requests::{Resources, Stall};
 use crate::{ErrorCategory, Json, State, Time, Verdict};
 
 /// A run and its condition now.
@@ -37,6 +37,9 @@ pub struct Run {
     pub heartbeat_interval_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_grace_ms: Option<u64>,
+    /// What follows when an attempt makes no progress for too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Stall>,
     /// How the wait between failed attempts grows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
@@ -175,6 +178,12 @@ pub struct Lease {
     pub progress_pct: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// When the attempt last made progress, of a run with `stall`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progressed_at: Option<Time>,
+    /// When the attempt was found to have stalled, if it made no progress since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled_at: Option<Time>,
 }
 
 /// A page of runs, newest first, each without its bodies: `input`, `output` and the stack trace of its error

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Budget, Resources, Retry, SubmitRun, object};
+use super::{Budget, Resources, Retry, Stall, SubmitRun, object};
 use crate::approvals::ApprovalTerms;
 use crate::{ErrorCategory, Json, StepOutcome, Time, WaitMode};
 
@@ -202,6 +202,8 @@ pub struct ChildRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 3600000)]
     pub cancel_grace_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub stall: Option<Stall>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -247,6 +249,7 @@ impl ChildRun {
             lease_ms,
             heartbeat_interval_ms,
             cancel_grace_ms,
+            stall,
             run_at,
             delay_ms,
             deadline,
@@ -275,6 +278,7 @@ impl ChildRun {
             lease_ms,
             heartbeat_interval_ms,
             cancel_grace_ms,
+            stall,
             run_at,
             delay_ms,
             deadline,
@@ -306,6 +310,7 @@ impl ChildRun {
             lease_ms,
             heartbeat_interval_ms,
             cancel_grace_ms,
+            stall,
             run_at,
             delay_ms,
             deadline,
@@ -331,6 +336,7 @@ impl ChildRun {
             lease_ms,
             heartbeat_interval_ms,
             cancel_grace_ms,
+            stall,
             run_at,
             delay_ms,
             deadline,
