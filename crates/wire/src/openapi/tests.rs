@@ -81,8 +81,23 @@ fn submit_run() -> Value {
         "heartbeatIntervalMs": 5, "cancelGraceMs": 6, "runAt": AT, "delayMs": 1, "deadline": AT,
         "deadlineMs": 2, "seed": 7,
         "labels": {"l": "v"}, "retry": {"baseMs": 1, "capMs": 2}, "traceparent": "p", "budget": budget(),
-        "idempotencyKey": "i",
+        "idempotencyKey": "i", "plan": plan(), "stall": {"afterMs": 1, "action": "warn"},
     })
+}
+
+fn plan() -> Value {
+    json!({"steps": [plan_step()]})
+}
+
+fn plan_step() -> Value {
+    json!({"key": "s", "kind": "k", "queue": "q", "input": 1, "dependsOn": ["r"], "onError": "continue",
+        "maxAttempts": 2, "lostMax": 3, "retry": {"baseMs": 1, "capMs": 2}, "leaseMs": 4,
+        "heartbeatIntervalMs": 5, "cancelGraceMs": 6, "deadlineMs": 7, "ceiling": ceiling(),
+        "always": true, "gate": true})
+}
+
+fn ceiling() -> Value {
+    json!({"costMicros": 1, "tokens": 2, "toolCalls": 3})
 }
 
 fn reported_error() -> Value {
@@ -113,6 +128,7 @@ fn spend() -> Value {
 fn child_run() -> Value {
     let mut child = submit_run();
     child.as_object_mut().unwrap().remove("idempotencyKey");
+    child.as_object_mut().unwrap().remove("plan");
     child["key"] = json!("c");
     child["detached"] = json!(true);
     child["inputDigest"] = json!("d");
@@ -120,11 +136,17 @@ fn child_run() -> Value {
 }
 
 fn wait_for() -> Value {
-    json!({"key": "w", "mode": "any", "for": [awaited()], "maxMs": 5})
+    json!({"key": "w", "mode": "any", "for": [awaited_item()], "maxMs": 5})
+}
+
+fn awaited_item() -> Value {
+    let mut item = awaited();
+    item["approval"] = json!({"quorum": 1, "digest": "0".repeat(64)});
+    item
 }
 
 fn awaited() -> Value {
-    json!({"key": "i", "until": AT, "signal": "s", "child": "c"})
+    json!({"key": "i", "until": AT, "signal": "s", "child": "c", "approval": "i"})
 }
 
 fn diverged() -> Value {
@@ -227,7 +249,8 @@ fn run_error() -> Value {
 fn lease() -> Value {
     json!({
         "leaseId": "l", "owner": "w", "attempt": 1, "fence": 2, "claimVersion": 3, "acquiredAt": AT,
-        "heartbeatAt": AT, "expiresAt": AT, "progressPct": 0.5, "message": "m",
+        "heartbeatAt": AT, "expiresAt": AT, "progressPct": 0.5, "message": "m", "progressedAt": AT,
+        "stalledAt": AT,
     })
 }
 
@@ -250,8 +273,14 @@ fn run() -> Value {
     run["parent"] = parent();
     run["durable"] = durable_view();
     run["budget"] = budget_view();
+    run["plan"] = json!([plan_stage()]);
+    run["stall"] = json!({"afterMs": 1, "action": "warn"});
     run["children"] = json!([child_view()]);
     run
+}
+
+fn plan_stage() -> Value {
+    json!({"key": "s", "kind": "k", "queue": "q", "state": "blocked", "reason": "R"})
 }
 
 fn envelope() -> Value {
@@ -262,7 +291,7 @@ fn envelope() -> Value {
         "leaseExpiresAt": AT, "callbackBaseUrl": "http://127.0.0.1:7400", "taskToken": "k",
         "tokenExpiresAt": AT, "heartbeatIntervalMs": 30000, "heartbeatTimeoutMs": 90000,
         "cancelGracePeriodMs": 30000, "labels": {}, "traceparent": "p", "seed": 1, "parentTaskId": "t",
-        "checkpoints": [checkpoint()], "checkpointsAfter": 1, "budgetLeft": budget_left(),
+        "checkpoints": [checkpoint()], "checkpointsAfter": 1, "budgetLeft": budget_left(), "stage": "s",
     })
 }
 
@@ -349,6 +378,11 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
     shapes.check_strict::<requests::SubmitRun>("SubmitRun", submit_run());
     shapes.check_strict::<requests::SubmitMany>("SubmitMany", json!({"runs": [submit_run()]}));
     shapes.check_strict::<requests::Resources>("Resources", resources());
+    shapes.check_strict::<crate::plan::Plan>("Plan", plan());
+    shapes.check_strict::<crate::plan::PlanStep>("PlanStep", plan_step());
+    shapes.check_strict::<crate::plan::Ceiling>("Ceiling", ceiling());
+    shapes.check_strict::<requests::Stall>("Stall", json!({"afterMs": 1, "action": "warn"}));
+    shapes.check_open::<answers::PlanStage>("PlanStage", plan_stage());
     shapes.check_strict::<requests::Retry>("Retry", json!({"baseMs": 1, "capMs": 2}));
     shapes.check_strict::<requests::CancelRun>("CancelRun", json!({"reason": "r", "force": true}));
     shapes.check_strict::<requests::RetryRun>("RetryRun", json!({}));
@@ -383,6 +417,11 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
         "CheckpointOutcome",
         "CheckpointKind",
         "WaitMode",
+        "ApprovalDecision",
+        "ApprovalOutcome",
+        "ApprovalState",
+        "OnError",
+        "StallAction",
     ];
     let plain = ["Time", "Json"];
     let named: BTreeSet<String> = names_of(&shapes.schemas)
@@ -404,7 +443,7 @@ fn check_durable(shapes: &mut Shapes) {
     shapes.check_strict::<requests::SoftLimits>("SoftLimits", limits());
     shapes.check_strict::<requests::ChildRun>("ChildRun", child_run());
     shapes.check_strict::<requests::WaitFor>("WaitFor", wait_for());
-    shapes.check_strict::<requests::AwaitedItem>("AwaitedItem", awaited());
+    shapes.check_strict::<requests::AwaitedItem>("AwaitedItem", awaited_item());
     shapes.check_strict::<requests::Diverged>("Diverged", diverged());
     let signal = json!({"name": "n", "payload": 1});
     shapes.check_strict::<requests::SendSignal>("SendSignal", signal);
@@ -640,6 +679,9 @@ fn the_routes_are_those_of_the_interface() {
         ("/openapi.json", "get"),
         ("/errors/{page}", "get"),
         ("/readyz", "get"),
+        ("/v1/approvals", "get"),
+        ("/v1/approvals/{approvalId}", "get"),
+        ("/v1/approvals/{approvalId}/decide", "post"),
         ("/v1/audit", "get"),
         ("/v1/audit/verify", "get"),
         ("/v1/checkpoints", "post"),

@@ -56,8 +56,8 @@ fn only_objects_are_bodies() {
 
 #[test]
 fn unknown_members_are_named_at_every_level() {
-    assert_eq!(fault::<SubmitRun>(r#"{"kind":"k","queue":"q","plan":{}}"#).field, "plan");
-    assert_eq!(fault::<SubmitRun>(r#"{"kind":"k","queue":"q","budget":{}}"#).field, "budget");
+    assert_eq!(fault::<SubmitRun>(r#"{"kind":"k","queue":"q","plans":{}}"#).field, "plans");
+    assert_eq!(fault::<SubmitRun>(r#"{"plan":{"stages":[]}}"#).field, "plan.stages");
     assert_eq!(fault::<SubmitRun>(r#"{"Kind":"k"}"#).field, "Kind");
     let inner = fault::<SubmitRun>(r#"{"kind":"k","queue":"q","retry":{"baseMs":1,"max":3}}"#);
     assert_eq!(inner.field, "retry.max");
