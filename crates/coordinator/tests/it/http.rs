@@ -41,6 +41,7 @@ mod secure;
 mod serving;
 mod shared;
 mod signing;
+mod stalls;
 mod submits;
 mod test_server;
 mod tokens;
