@@ -102,7 +102,7 @@ impl Target {
                 tail.is_empty() && (head.is_empty() || head.ends_with('.'))
             })
         };
-        if !name.contains('.') || INNER_NAMES.iter().any(|inner| is_inner(&inner)) {
+        if !name.contains('.') || INNER_NAMES.iter().any(is_inner) {
             return Err(Refused::Host);
         }
         self.check_terms(false)

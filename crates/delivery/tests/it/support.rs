@@ -1,5 +1,7 @@
 //! A resolver with scripted answers, and a dialler that only records.
 
+#![expect(clippy::unwrap_used, reason = "in what tests share, too, a panic is the report")]
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -94,9 +94,7 @@ impl Balance {
                 ceiling.limits.set(unit, Some(0));
             }
         }
-        let both =
-            |one: Option<Span>, other: Option<Span>| [one, other].into_iter().flatten().min();
-        ceiling.active = both(ceiling.active, self.budget.active);
+        ceiling.active = [ceiling.active, self.budget.active].into_iter().flatten().min();
         ceiling.until = [ceiling.until, self.until].into_iter().flatten().min();
         ceiling
     }

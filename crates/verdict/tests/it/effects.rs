@@ -1,5 +1,7 @@
 //! The rules of effects, one by one.
 
+#![expect(clippy::unwrap_used, reason = "in what tests share, too, a panic is the report")]
+
 use verdict::effect::claim::CLAIM;
 use verdict::effect::decide::append;
 use verdict::effect::terms::RETRY_AFTER_MAX;

@@ -1,5 +1,7 @@
 //! What we sign is verified by the reference packages of Python and npm (D9), which are kept unchanged in `tests/reference`.
 
+#![expect(clippy::unwrap_used, reason = "in what tests share, too, a panic is the report")]
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};

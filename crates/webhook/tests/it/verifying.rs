@@ -1,5 +1,7 @@
 //! What is believed and what is not (D9, X41).
 
+#![expect(clippy::unwrap_used, reason = "in what tests share, too, a panic is the report")]
+
 use webhook::{
     RECENT_MAX, RecentIds, SECRET_MAX, SECRET_MIN, Secret, SecretError, Seen, TOLERANCE_SECONDS,
     Verifier, VerifyError, is_message_id, signature, signatures,
