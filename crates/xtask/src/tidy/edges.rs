@@ -54,6 +54,12 @@ const MEMBERS: &[Member] = &[
         outside: Some(&["serde", "serde_json", "sha2", "thiserror", "futures-util", "proptest"]),
     },
     Member {
+        folder: "crates/calendar",
+        dependency: "calendar",
+        may_know: &[],
+        outside: Some(&["jiff", "proptest"]),
+    },
+    Member {
         folder: "crates/webhook",
         dependency: "webhook",
         // Receivers verify with it: no runtime, no client.

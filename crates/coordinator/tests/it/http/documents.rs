@@ -175,7 +175,7 @@ async fn leases_have_the_members_that_the_documents_name() {
         let context = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let everything =
             run(json!({"taskKey": "t", "assetId": "a", "deadline": "2099-01-01T00:00:00Z",
-            "resources": {"cpuMillicores": 1}, "traceparent": context}));
+            "resources": {"cpuMillicores": 1}, "budget": {"tokens": 9}, "traceparent": context}));
         api.post("/v1/runs", &api.key, everything).await.ok();
         let lease = api.lease("w1").await;
         let given: BTreeSet<&String> = lease.envelope.as_object().unwrap().keys().collect();

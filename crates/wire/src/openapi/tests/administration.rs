@@ -1,0 +1,76 @@
+//! Shapes of administration: approvals, pauses, keys, the audit, limits.
+
+use super::*;
+
+pub(super) fn check_approvals(shapes: &mut Shapes) {
+    let terms = json!({"roles": ["approver"], "keys": ["k"], "quorum": 1, "expiresAt": AT,
+        "expiresInMs": 1, "default": "REJECTED", "subject": "s", "digest": "0".repeat(64)});
+    shapes.check_strict::<approvals::ApprovalTerms>("ApprovalTerms", terms);
+    let decide = json!({"decision": "APPROVED", "digest": "0".repeat(64), "comment": "c"});
+    shapes.check_strict::<approvals::DecideApproval>("DecideApproval", decide);
+    let vote = json!({"keyId": "k", "decision": "APPROVED", "comment": "c", "at": AT});
+    shapes.check_open::<approvals::VoteView>("VoteView", vote.clone());
+    let view = json!({"approvalId": "a", "runId": "r", "taskId": "t", "key": "k",
+        "state": "closed", "outcome": "APPROVED", "subject": "s", "digest": "d",
+        "roles": ["approver"], "keys": ["k"], "quorum": 1, "openedAt": AT, "expiresAt": AT,
+        "default": "REJECTED", "votes": [vote]});
+    shapes.check_open::<approvals::ApprovalView>("ApprovalView", view.clone());
+    let list = json!({"approvals": [view], "cursor": "c"});
+    shapes.check_open::<approvals::ApprovalList>("ApprovalList", list);
+    let decided = json!({"approvalId": "a", "state": "closed", "outcome": "APPROVED",
+        "serverTime": AT});
+    shapes.check_open::<approvals::ApprovalDecided>("ApprovalDecided", decided);
+}
+
+fn check_pauses(shapes: &mut Shapes) {
+    let wanted = json!({"reason": "r", "tenantId": "t", "workspaceId": "w"});
+    shapes.check_strict::<pausing::PauseQueue>("PauseQueue", wanted);
+    let wanted = json!({"tenantId": "t", "workspaceId": "w"});
+    shapes.check_strict::<pausing::ResumeQueue>("ResumeQueue", wanted);
+    shapes.check_open::<pausing::Pause>("Pause", pause());
+    let status = json!({"queue": "q", "tenantId": "t", "workspaceId": "w", "pause": pause()});
+    shapes.check_open::<pausing::QueueStatus>("QueueStatus", status);
+}
+
+pub(super) fn check_administration(shapes: &mut Shapes) {
+    check_pauses(shapes);
+    let create = json!({"name": "n", "roles": ["worker"], "tenantId": "t", "workspaceId": "w",
+        "queues": ["q"], "expiresAt": AT});
+    shapes.check_strict::<admin::CreateKey>("CreateKey", create);
+    shapes.check_strict::<admin::RotateKey>("RotateKey", json!({"overlapMs": 1}));
+    let key = json!({"keyId": "k", "name": "n", "roles": ["worker"], "tenantId": "t",
+        "workspaceId": "w", "queues": ["q"], "createdAt": AT, "expiresAt": AT, "revokedAt": AT,
+        "previousSecretUntil": AT, "lastUsedAt": AT});
+    shapes.check_open::<admin::Key>("Key", key.clone());
+    shapes.check_open::<admin::Keys>("Keys", json!({"keys": [key.clone()]}));
+    let entry = json!({"n": 1, "at": AT, "tenantId": "t", "workspaceId": "w", "actor": "k",
+        "action": "refused", "object": "o", "error": "e", "times": 2, "beforeDigest": "b",
+        "afterDigest": "a", "requestId": "r"});
+    shapes.check_open::<admin::AuditEntry>("AuditEntry", entry.clone());
+    let log = json!({"entries": [entry], "nextBefore": 1});
+    shapes.check_open::<admin::AuditLog>("AuditLog", log);
+    let limits =
+        json!({"tenantId": "acme", "requestsPerSecond": 1, "burst": 2, "unfinishedRuns": 3});
+    shapes.check_strict::<admin::SetLimits>("SetLimits", limits.clone());
+    let mut limits = limits;
+    limits["unfinishedRunsNow"] = json!(4);
+    limits["requestsLeftNow"] = json!(1);
+    limits["limitedAt"] = json!(AT);
+    limits["changedAt"] = json!(AT);
+    shapes.check_open::<admin::TenantLimits>("TenantLimits", limits.clone());
+    shapes.check_open::<admin::Limits>("Limits", json!({"limits": [limits]}));
+    let task = json!({"taskId": "t", "why": "w", "since": AT, "tries": 1, "retryAfterMs": 5000});
+    shapes.check_open::<admin::TaskSetAside>("TaskSetAside", task.clone());
+    let parked = json!({"fromTaskId": "t", "toTaskId": "u", "why": "w"});
+    shapes.check_open::<admin::ParkedMessage>("ParkedMessage", parked.clone());
+    let set_aside = json!({"tasks": [task], "messages": [parked]});
+    shapes.check_open::<admin::SetAside>("SetAside", set_aside);
+    let finding = json!({"n": 1, "message": "m"});
+    shapes.check_open::<admin::AuditFinding>("AuditFinding", finding.clone());
+    let verified = json!({"entries": 2, "sealed": 1, "anchored": true, "findings": [finding]});
+    shapes.check_open::<admin::AuditVerified>("AuditVerified", verified);
+    shapes.check_strict::<admin::RotateSigning>("RotateSigning", json!({"emergency": true}));
+    let rotated = json!({"kid": "k", "previousUntil": AT});
+    shapes.check_open::<admin::SigningRotated>("SigningRotated", rotated);
+    shapes.check_open::<admin::NewKey>("NewKey", json!({"key": key, "secret": "s"}));
+}
