@@ -225,11 +225,15 @@ fn trigger_sql(listed: &[(String, String)]) -> String {
 
 /// The changes of state within one attempt that the current trigger allows.
 async fn allowed(client: &Client) -> Vec<(String, String)> {
-    allowed_after(client, 0).await
+    allowed_after(client, 0, PLAIN).await
 }
 
+/// What a row of a plain task has of a run, and one of a task with stages.
+const PLAIN: &str = "NULL::int";
+const WITH_STAGES: &str = "1";
+
 /// Those that it allows after so many further attempts: its own condition, evaluated for every pair.
-async fn allowed_after(client: &Client, attempts: u32) -> Vec<(String, String)> {
+async fn allowed_after(client: &Client, attempts: u32, run: &str) -> Vec<(String, String)> {
     let definition = "SELECT pg_get_triggerdef(oid) FROM pg_trigger
         WHERE tgrelid = 'tenure.live'::regclass AND tgname = 'live_changes_by_the_rules'";
     let definition: String = client.query_one(definition, &[]).await.unwrap().get(0);
@@ -237,8 +241,8 @@ async fn allowed_after(client: &Client, attempts: u32) -> Vec<(String, String)> 
     let (condition, _) = condition.split_once(" EXECUTE ").expect("the trigger has a function");
     let states = LIVE.map(|state| format!("('{}')", name(state))).join(", ");
     let sql = format!(
-        "SELECT old.state, new.state FROM (SELECT state, 0 AS attempt FROM (VALUES {states}) AS s (state)) old,
-            (SELECT state, {attempts} AS attempt FROM (VALUES {states}) AS s (state)) new
+        "SELECT old.state, new.state FROM (SELECT state, 0 AS attempt, {run} AS run FROM (VALUES {states}) AS s (state)) old,
+            (SELECT state, {attempts} AS attempt, {run} AS run FROM (VALUES {states}) AS s (state)) new
         WHERE old.state <> new.state AND NOT {condition} ORDER BY old.state, new.state"
     );
     let rows = client.query(&sql, &[]).await.unwrap();
@@ -256,8 +260,17 @@ async fn the_trigger_allows_the_changes_of_the_transition_table_and_no_others() 
         "the transition table of the rules changed; add a migration to \
          crates/store/src/postgres/migrations with:\n{sql}"
     );
+    // A task with stages is queued again for the next one, from wherever the last one ended.
+    let mut with_stages = allowed_after(&client, 0, WITH_STAGES).await;
+    with_stages.retain(|change| !listed.contains(change));
+    let from_anywhere = ["retry", "running", "waiting"].map(|from| (from, "queued"));
+    let mut expected = vec![("queued", "waiting")];
+    expected.extend(from_anywhere);
+    let expected: Vec<(String, String)> =
+        expected.into_iter().map(|(from, to)| (from.to_owned(), to.to_owned())).collect();
+    assert_eq!(with_stages, expected);
     // A copy writes many decisions as one change. A task that had a further attempt was running in between.
-    let copied = allowed_after(&client, 1).await;
+    let copied = allowed_after(&client, 1, PLAIN).await;
     assert!(copied.iter().all(|(_, to)| to != "queued"), "{copied:?}");
     assert!(copied.contains(&("waiting".to_owned(), "retry".to_owned())), "{copied:?}");
     // S2-108: the statement in the error message has the promised effect.

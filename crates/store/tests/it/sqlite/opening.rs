@@ -189,7 +189,7 @@ async fn a_store_of_an_older_format_goes_on_where_it_was() {
     assert_eq!(history.iter().map(|entry| entry.n).collect::<Vec<_>>(), [1, 2, 3]);
 
     // Decisions of the first version are verified with that version; from here on the newest version decides.
-    assert_eq!(history.iter().map(|entry| entry.rules).collect::<Vec<_>>(), [1, 5, 5]);
+    assert_eq!(history.iter().map(|entry| entry.rules).collect::<Vec<_>>(), [1, 6, 6]);
 
     let raw = Connection::open(&path).unwrap();
     for sql in [
