@@ -91,6 +91,7 @@ impl Item {
 
     /// Notes the API key under which the asking attempt was leased: it may not decide what the attempt asks for.
     #[must_use]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "said in calls over HTTP only"))]
     pub(crate) fn asked_by(mut self, key: Option<&Name>) -> Self {
         if let Item::About { request, .. } | Item::WithChildren { request, .. } = &mut self
             && let Request::Run(run) = request

@@ -26,9 +26,10 @@ use verdict::{
 };
 
 pub(crate) use self::cell::{ColumnValue, Kind};
+#[cfg(feature = "postgres")]
+pub(crate) use self::objects::UniqueKeyColumns;
 pub(crate) use self::objects::{
-    OBJECT, OBJECT_LOG, ObjectColumns, ObjectKeyColumns, ObjectLogColumns, UniqueKeyColumns,
-    object, object_change,
+    OBJECT, OBJECT_LOG, ObjectColumns, ObjectKeyColumns, ObjectLogColumns, object, object_change,
 };
 pub(crate) use self::runs::{
     CheckpointColumns, CheckpointRow, ChildColumns, ChildRow, Descent, DoneRun, DoneRunRow,

@@ -42,6 +42,7 @@ pub(super) fn spent(spend: wire::requests::Spend) -> Spend {
 }
 
 /// The call with what its attempt has used so far, if it says so.
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "said in calls over HTTP only"))]
 pub(crate) fn metered(spend: Option<wire::requests::Spend>, call: Request) -> Request {
     match spend {
         None => call,

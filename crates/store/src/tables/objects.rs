@@ -4,7 +4,9 @@ use verdict::{Json, Name, Object, ObjectKey, ObjectType, Scope, Time};
 
 use super::{columns, select};
 use crate::columns::{Columns, Row};
-use crate::objects::{ObjectChange, UniqueKey};
+use crate::objects::ObjectChange;
+#[cfg(feature = "postgres")]
+use crate::objects::UniqueKey;
 
 columns! {
     ObjectKeyColumns(key: &ObjectKey) reads ObjectKeyRow {
@@ -35,6 +37,7 @@ columns! {
     }
 }
 
+#[cfg(feature = "postgres")]
 columns! {
     /// A unique key. Parameters of a statement.
     UniqueKeyColumns(key: &UniqueKey) {
