@@ -62,13 +62,14 @@ async fn what_is_committed_moves_to_the_database_and_the_log_starts_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let mut coordinator = unsynced(&path).await;
-    for id in 1..=6 {
+    for id in 1..=12 {
         submit_large(&mut coordinator, id).await;
         let moved = u64::try_from(id).unwrap() * LARGE_INPUT_PAGES * 4_096;
         wait_until("the pages are in the database", || length(&path) >= moved).await;
     }
     let pages = length(&log_of(&path)) / FRAME_BYTES;
-    assert!(pages < 3 * LARGE_INPUT_PAGES, "it did not start again: {pages} pages");
+    // Pages that are copied are not yet marked as copied, so on a busy machine a few commits may come before it starts again.
+    assert!(pages < 6 * LARGE_INPUT_PAGES, "it did not start again: {pages} pages");
 }
 
 #[tokio::test]
