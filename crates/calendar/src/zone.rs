@@ -80,7 +80,7 @@ fn timestamp(second: i64) -> Timestamp {
 
 impl fmt::Display for UnknownZone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no time zone of the IANA database, such as Europe/Berlin", self.0)
+        write!(f, "`{}` is not a time zone of the IANA database, such as Europe/Berlin", self.0)
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn limits(text: &str) -> Result<Budget, String> {
             "active" => (&mut budget.active_ms, millis(value)?),
             _ => {
                 return Err(format!(
-                    "`{name}` is no limit; there are cost, tokens, steps, tools, wall and active"
+                    "`{name}` is not a limit; use one of cost, tokens, steps, tools, wall or active"
                 ));
             }
         };
@@ -28,7 +28,7 @@ pub(crate) fn limits(text: &str) -> Result<Budget, String> {
 }
 
 fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("`{text}` is no whole number"))
+    text.parse().map_err(|_| format!("`{text}` is not a whole number"))
 }
 
 /// A time with its unit: ms, s, m or h.

@@ -20,7 +20,7 @@ const INNER_NAMES: [&str; 8] =
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    #[error("the text is no URL of at most {URL_MAX} printable ASCII characters")]
+    #[error("the text is not a URL of at most {URL_MAX} printable ASCII characters")]
     Text,
     #[error("the scheme is not https")]
     Scheme,
@@ -30,7 +30,7 @@ pub enum Refused {
     Fragment,
     #[error("the port is not allowed")]
     Port,
-    #[error("the host is no public name")]
+    #[error("the host is not a public name")]
     Host,
     #[error("the address is not public, or not allowed")]
     Address,

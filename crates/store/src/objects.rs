@@ -85,6 +85,46 @@ impl ObjectFilter {
             && (!self.is_pending || object.is_pending)
             && self.after.as_ref().is_none_or(|after| object.key > *after)
     }
+
+    /// The condition of a statement that reads a page, with its parameters. Each wanted column is compared with a parameter, so
+    /// that an index is used. `sign` begins a parameter and `pending` is the test of that column in the engine's dialect.
+    pub(crate) fn condition(&self, sign: char, pending: &str) -> (String, Vec<String>) {
+        let mut conditions = vec!["true".to_owned()];
+        let mut values: Vec<String> = Vec::new();
+        let mut compare = |column: &str, value: Option<&str>| {
+            if let Some(value) = value {
+                values.push(value.to_owned());
+                conditions.push(format!("o.{column} = {sign}{}", values.len()));
+            }
+        };
+        compare("tenant", self.scope.as_ref().map(|scope| scope.tenant.as_str()));
+        compare("workspace", self.scope.as_ref().map(|scope| scope.workspace.as_str()));
+        compare("object_type", self.object_type.map(|it| it.name()));
+        compare("id", self.id.as_ref().map(Name::as_str));
+        compare("status", self.status.as_ref().map(Name::as_str));
+        compare("parent", self.parent.as_ref().map(Name::as_str));
+        if self.is_pending {
+            conditions.push(pending.to_owned());
+        }
+        if let Some(after) = &self.after {
+            values.extend(names(after).map(str::to_owned));
+            let [a, b, c, d] = [3, 2, 1, 0].map(|back| format!("{sign}{}", values.len() - back));
+            conditions.push(format!(
+                "(o.tenant, o.workspace, o.object_type, o.id) > ({a}, {b}, {c}, {d})"
+            ));
+            // The same for one scope and type, so that the order of an index can be followed.
+            if self.scope.is_some() && self.object_type == Some(after.object_type) {
+                conditions.push(format!("o.id > {d}"));
+            }
+        }
+        (conditions.join(" AND "), values)
+    }
+}
+
+/// The names of a key, as a statement compares them.
+pub(crate) fn names(key: &ObjectKey) -> [&str; 4] {
+    let ObjectKey { scope, object_type, id } = key;
+    [scope.tenant.as_str(), scope.workspace.as_str(), object_type.name(), id.as_str()]
 }
 
 /// Which entries of the log to read, in the order of keys and revisions.

@@ -22,7 +22,7 @@ pub const SIGNATURES_MAX: usize = 8;
 pub enum VerifyError {
     #[error("the id is missing, too long or has characters that no id has")]
     Id,
-    #[error("the timestamp is no whole number of seconds")]
+    #[error("the timestamp is not a whole number of seconds")]
     Timestamp,
     #[error("the message is older than the tolerance")]
     TooOld,

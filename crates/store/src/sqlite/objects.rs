@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
-use verdict::{Name, Object, ObjectKey, TaskId, Time};
+use verdict::{Object, ObjectKey, TaskId, Time};
 
 use super::batch::SqliteBatch;
 use super::readers::Read;
@@ -13,7 +13,7 @@ use super::tables::{OBJECT_LOG, OBJECTS};
 use super::work::{StepError, Work, conflict, invalid};
 use super::writes::{Binding, insert};
 use crate::failure::Failure;
-use crate::objects::{LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, UniqueKey};
+use crate::objects::{LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, UniqueKey, names};
 use crate::tables::{self, ObjectColumns, ObjectKeyColumns, ObjectLogColumns};
 
 /// Stands for a task where an object was changed by another writer.
@@ -149,45 +149,12 @@ fn as_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// The names of a key, as a statement compares them.
-fn names(key: &ObjectKey) -> [&str; 4] {
-    let ObjectKey { scope, object_type, id } = key;
-    [scope.tenant.as_str(), scope.workspace.as_str(), object_type.name(), id.as_str()]
-}
-
 /// A page of objects. Each wanted column is compared with a parameter, so that an index is used.
 pub(super) fn list(connection: &Connection, filter: &ObjectFilter) -> Read<Vec<Object>> {
-    let mut conditions = vec!["1".to_owned()];
-    let mut values: Vec<String> = Vec::new();
-    let mut compare = |column: &str, value: Option<&str>| {
-        if let Some(value) = value {
-            values.push(value.to_owned());
-            conditions.push(format!("o.{column} = ?{}", values.len()));
-        }
-    };
-    compare("tenant", filter.scope.as_ref().map(|scope| scope.tenant.as_str()));
-    compare("workspace", filter.scope.as_ref().map(|scope| scope.workspace.as_str()));
-    compare("object_type", filter.object_type.map(|it| it.name()));
-    compare("id", filter.id.as_ref().map(Name::as_str));
-    compare("status", filter.status.as_ref().map(Name::as_str));
-    compare("parent", filter.parent.as_ref().map(Name::as_str));
-    if filter.is_pending {
-        conditions.push("o.pending = 1".to_owned());
-    }
-    if let Some(after) = &filter.after {
-        values.extend(names(after).map(str::to_owned));
-        let [a, b, c, d] = [3, 2, 1, 0].map(|back| values.len() - back);
-        conditions.push(format!(
-            "(o.tenant, o.workspace, o.object_type, o.id) > (?{a}, ?{b}, ?{c}, ?{d})"
-        ));
-        // The same for one scope and type, so that the order of an index can be followed.
-        if filter.scope.is_some() && filter.object_type == Some(after.object_type) {
-            conditions.push(format!("o.id > ?{d}"));
-        }
-    }
+    let (condition, values) = filter.condition('?', "o.pending = 1");
     let from = format!(
         "WHERE {} ORDER BY o.tenant, o.workspace, o.object_type, o.id LIMIT {}",
-        conditions.join(" AND "),
+        condition,
         as_limit(filter.limit)
     );
     let parameters: Vec<&dyn ToSql> = values.iter().map(|value| value as &dyn ToSql).collect();

@@ -36,6 +36,13 @@ async fn a_limited_client_submits_to_its_queues_only() {
         assert_eq!(results[0]["error"], "forbidden", "{results}");
         assert!(results[1]["runId"].is_string(), "{results}");
         assert_eq!(results[2]["error"], "invalid_argument", "{results}");
+        // Each step of a plan has a queue, and none may be outside of the limit.
+        let plan = |queue: &str| {
+            let step = |key: &str, queue: &str| json!({"key": key, "kind": "k", "queue": queue});
+            json!({"plan": {"steps": [step("one", "a"), step("two", queue)]}})
+        };
+        api.post("/v1/runs", &key, plan("c")).await.problem(403, "forbidden");
+        assert_eq!(api.post("/v1/runs", &key, plan("b")).await.status, 201);
         // Nothing of the refused ones was stored.
         assert_eq!(api.listed_runs("?queue=c", &api.client_key).await.len(), 0);
     }

@@ -1,52 +1,20 @@
 //! Lists of objects and of their log.
 
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Name, Object, ObjectKey};
+use verdict::Object;
 
 use super::{Client, Read, as_limit};
-use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
+use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter, names};
 use crate::postgres::rows::Columns;
 use crate::tables;
 
-/// The names of a key, as a statement compares them.
-fn names(key: &ObjectKey) -> [&str; 4] {
-    let ObjectKey { scope, object_type, id } = key;
-    [scope.tenant.as_str(), scope.workspace.as_str(), object_type.name(), id.as_str()]
-}
-
 pub(super) async fn list(client: &Client, filter: &ObjectFilter) -> Read<Vec<Object>> {
-    let mut conditions = vec!["true".to_owned()];
-    let mut values: Vec<String> = Vec::new();
-    let mut compare = |column: &str, value: Option<&str>| {
-        if let Some(value) = value {
-            values.push(value.to_owned());
-            conditions.push(format!("o.{column} = ${}", values.len()));
-        }
-    };
-    compare("tenant", filter.scope.as_ref().map(|scope| scope.tenant.as_str()));
-    compare("workspace", filter.scope.as_ref().map(|scope| scope.workspace.as_str()));
-    compare("object_type", filter.object_type.map(|it| it.name()));
-    compare("id", filter.id.as_ref().map(Name::as_str));
-    compare("status", filter.status.as_ref().map(Name::as_str));
-    compare("parent", filter.parent.as_ref().map(Name::as_str));
-    if filter.is_pending {
-        conditions.push("o.pending".to_owned());
-    }
-    if let Some(after) = &filter.after {
-        values.extend(names(after).map(str::to_owned));
-        let [a, b, c, d] = [3, 2, 1, 0].map(|back| values.len() - back);
-        conditions.push(format!(
-            "(o.tenant, o.workspace, o.object_type, o.id) > (${a}, ${b}, ${c}, ${d})"
-        ));
-        if filter.scope.is_some() && filter.object_type == Some(after.object_type) {
-            conditions.push(format!("o.id > ${d}"));
-        }
-    }
+    let (condition, values) = filter.condition('$', "o.pending");
     let sql = format!(
         "SELECT {} FROM tenure.objects o WHERE {} \
          ORDER BY o.tenant, o.workspace, o.object_type, o.id LIMIT {}",
         tables::OBJECT.join(", "),
-        conditions.join(" AND "),
+        condition,
         as_limit(filter.limit)
     );
     let parameters: Vec<(&(dyn ToSql + Sync), Type)> =
