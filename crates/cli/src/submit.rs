@@ -78,6 +78,9 @@ pub(crate) struct Arguments {
     /// Fail the run if it has not ended by this time, or within this duration, such as 10m
     #[arg(long, value_name = "INSTANT|SPAN", value_parser = duration::parse_when)]
     deadline: Option<When>,
+    /// Drop the run if no worker has taken it within this time, such as 10m; a run that was taken is not touched
+    #[arg(long, value_name = "SPAN", value_parser = duration::parse)]
+    ttl: Option<Duration>,
     /// What the run is for, in your words; part of its record
     #[arg(long, value_name = "TEXT")]
     goal: Option<String>,
@@ -175,6 +178,7 @@ impl Arguments {
             delay_ms: self.delay.map(When::In).or(self.run_at).and_then(When::span_ms),
             deadline: self.deadline.and_then(When::instant),
             deadline_ms: self.deadline.and_then(When::span_ms),
+            ttl_ms: self.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
             seed: self.seed,
             goal: self.goal,
             labels: unique(self.labels)?,

@@ -134,6 +134,7 @@ fn known_submission(
         delay_ms,
         deadline: _,
         deadline_ms,
+        ttl_ms: _,
         seed: _,
         labels,
         retry: _,
@@ -192,6 +193,7 @@ fn policy(run: &SubmitRun) -> Policy {
         retry_cap: Span::from_millis(cap_ms),
         attempt_limit: limit_ms.map(Span::from_millis),
         deadline: run.deadline.map(instant),
+        ttl: run.ttl_ms.map(Span::from_millis),
         seed: run.seed,
         progress_clock: run.stall.map(progress_clock),
     }

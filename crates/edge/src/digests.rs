@@ -37,6 +37,7 @@ pub fn submission(run: &SubmitRun) -> Digest {
         deadline,
         deadline_ms,
         seed,
+        ttl_ms,
         labels,
         retry,
         budget,
@@ -81,6 +82,7 @@ pub fn submission(run: &SubmitRun) -> Digest {
         said.value("stall", stall);
     }
     said.optional("taskKey", task_key.as_ref());
+    said.optional("ttlMs", ttl_ms.as_ref());
     said.digest()
 }
 

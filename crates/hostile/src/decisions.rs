@@ -210,6 +210,7 @@ fn submission(source: &mut Unstructured<'_>) -> Result<Submit> {
         retry_cap: span(source)?,
         attempt_limit: Option::<u64>::arbitrary(source)?.map(Span::from_millis),
         deadline: Option::<i64>::arbitrary(source)?.map(Time::from_millis),
+        ttl: Option::<u64>::arbitrary(source)?.map(Span::from_millis),
         seed: source.arbitrary()?,
         progress_clock: progress_clock(source)?,
     };

@@ -153,6 +153,7 @@ fn policy(lease: u64, grace: u64, tries: u32) -> Policy {
         retry_cap: millis(2),
         attempt_limit: None,
         deadline: None,
+        ttl: None,
         seed: Some(0),
         progress_clock: None,
     }

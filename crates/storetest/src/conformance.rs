@@ -37,6 +37,7 @@ pub mod runs;
 pub mod scopes;
 pub mod submits;
 pub mod sweeps;
+pub mod times_to_live;
 pub mod wakes;
 
 pub use carry::{Call, CallResult, Poll, Submission};
@@ -79,6 +80,7 @@ macro_rules! conformance_checks {
             backlogs::{names_every_polled_queue_that_holds_something, names_no_queue_that_nobody_polls, follows_what_the_same_batch_grants};
             submits::{loads_what_was_saved, orders_answers_like_questions};
             sweeps::{finds_what_is_due_earliest_first, leaves_out_what_is_avoided, takes_over_after_a_loss, walks_running_tasks};
+            times_to_live::{end_what_no_worker_took, leave_alone_what_a_worker_took};
             wakes::{names_the_earliest_instant, never_runs_backwards};
         }
     };

@@ -15,6 +15,7 @@ pub mod extend;
 pub mod grant;
 pub mod heartbeat;
 mod message;
+mod newer_terms;
 mod plan;
 pub mod release;
 pub mod report;
@@ -30,7 +31,6 @@ mod waiting;
 
 pub(crate) use waiting::open_wait;
 
-use crate::progress_clock;
 use crate::request::Request;
 use crate::run::RunRefusal;
 use crate::time::Moment;
@@ -42,7 +42,7 @@ pub fn decide(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     if budget::is_refused(request, at.rules) {
         return Verdict::refuse(budget::refusal());
     }
-    if progress_clock::is_refused(request, at.rules) {
+    if newer_terms::is_refused(request, at.rules) {
         return Verdict::refuse(Refusal::Run(RunRefusal::Unsupported));
     }
     let verdict = by_request(read_set, request, at);

@@ -136,10 +136,12 @@ pub enum Reason {
     BudgetTimeExhausted,
     /// The attempt made no progress for as long as its progress clock allows.
     Stalled,
+    /// No worker took the task within its time to live.
+    TtlExpired,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 23] = [
+    pub const ALL: [Reason; 24] = [
         Reason::NotRetryable,
         Reason::AttemptsExhausted,
         Reason::HeartbeatTimeout,
@@ -163,6 +165,7 @@ impl Reason {
         Reason::BudgetExhausted,
         Reason::BudgetTimeExhausted,
         Reason::Stalled,
+        Reason::TtlExpired,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -190,6 +193,7 @@ impl Reason {
             Reason::BudgetExhausted => "BUDGET_EXHAUSTED",
             Reason::BudgetTimeExhausted => "BUDGET_TIME_EXHAUSTED",
             Reason::Stalled => "STALLED",
+            Reason::TtlExpired => "TTL_EXPIRED",
         }
     }
 

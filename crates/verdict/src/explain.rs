@@ -51,6 +51,8 @@ pub enum Gate {
     Progress { clock: ProgressClock, since: Time, stalled_at: Option<Time>, until: Option<Time> },
     /// When the run's deadline passes: no attempt starts or continues after it.
     Deadline { at: Time },
+    /// When the task ends unless a worker has taken it.
+    TimeToLive { at: Time },
     /// The task waits for what its call named. It fails if that does not come in time.
     Awaits { missing: u32, timer: Option<Time>, until: Time },
     /// The worker's code did not match the checkpoints: an operator must resume the task.
@@ -174,5 +176,6 @@ fn limits(task: &Task) -> impl Iterator<Item = Gate> {
     let limit =
         limit.map(|(lease, limit)| Gate::AttemptLimit { at: lease.acquired_at.plus(limit) });
     let deadline = task.policy.deadline.map(|at| Gate::Deadline { at });
-    [progress(task), limit, deadline].into_iter().flatten()
+    let ttl = task.ttl_ends_at().map(|at| Gate::TimeToLive { at });
+    [progress(task), limit, ttl, deadline].into_iter().flatten()
 }

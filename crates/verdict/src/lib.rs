@@ -41,6 +41,7 @@ pub mod run;
 pub mod stall;
 pub mod task;
 pub mod time;
+pub mod time_to_live;
 pub mod token_grace;
 pub mod transition;
 pub mod verdict;

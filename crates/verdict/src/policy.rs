@@ -56,6 +56,8 @@ pub struct Policy {
     pub attempt_limit: Option<Span>,
     /// No attempt starts or continues after this (W-31).
     pub deadline: Option<Time>,
+    /// How long the task may wait for its first worker, counted from when it may be leased ([`crate::time_to_live`]).
+    pub ttl: Option<Span>,
     /// Makes the jitter equal for equal seeds; without it the jitter differs for every task.
     pub seed: Option<u64>,
     /// How long an attempt may go without progress, and what then follows; `None` if that is nobody's concern.
@@ -74,6 +76,7 @@ impl Default for Policy {
             retry_cap: Span::from_secs(300),
             attempt_limit: None,
             deadline: None,
+            ttl: None,
             seed: None,
             progress_clock: None,
         }

@@ -17,11 +17,7 @@
 
 use crate::bounds;
 use crate::done::Reason;
-use crate::plan::{PlanForm, PlanRequest};
 use crate::policy::Policy;
-use crate::request::Request;
-use crate::rules::Rules;
-use crate::run::RunRequest;
 use crate::task::{Lease, Progress, Task};
 use crate::time::{Span, Time};
 
@@ -123,40 +119,4 @@ pub(crate) fn begin(task: &mut Task, now: Time) {
 /// Whether a heartbeat says something that the last one did not.
 pub(crate) fn is_new(lease: &Lease, said: Option<&Progress>) -> bool {
     said.is_some() && said != lease.progress.as_ref()
-}
-
-/// Whether a request asks for a progress clock that the rules in force do not know.
-pub(crate) fn is_refused(request: &Request, rules: Rules) -> bool {
-    match rules {
-        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => asks_for_clock(request),
-        Rules::V6 => false,
-    }
-}
-
-fn asks_for_clock(request: &Request) -> bool {
-    let has_clock = |policy: &Policy| policy.progress_clock.is_some();
-    match request {
-        Request::Submit(submit) => has_clock(&submit.policy),
-        Request::Run(request) => match &**request {
-            RunRequest::Checkpoint(call) => {
-                call.children.iter().any(|child| has_clock(&child.submit.policy))
-            }
-            RunRequest::Metered(metered) => asks_for_clock(&metered.call),
-            RunRequest::Plan(PlanRequest::Submit(plan)) => {
-                let stages = match &plan.form {
-                    PlanForm::Stages { stages, .. } => &stages[..],
-                    PlanForm::Steps { .. } => &[],
-                };
-                has_clock(&plan.submit.policy)
-                    || stages.iter().any(|stage| has_clock(&stage.policy))
-                    || plan.steps.iter().any(|step| has_clock(&step.child.submit.policy))
-            }
-            RunRequest::Plan(_)
-            | RunRequest::Signal(_)
-            | RunRequest::Message(_)
-            | RunRequest::Decide(_)
-            | RunRequest::Resume => false,
-        },
-        _ => false,
-    }
 }

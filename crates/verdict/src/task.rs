@@ -191,7 +191,7 @@ impl Task {
         let is_spent = has_no_time || bounds::is_spent(self);
         let spent = self.claimable_at().filter(|_| is_spent);
         let expiry = self.run.as_ref().and_then(|run| run.approvals.next_expiry());
-        [self.wakes_by_phase(), spent, expiry].into_iter().flatten().min()
+        [self.wakes_by_phase(), spent, expiry, self.ttl_ends_at()].into_iter().flatten().min()
     }
 
     fn wakes_by_phase(&self) -> Option<Time> {

@@ -14,7 +14,7 @@
 //! | running          | retry     | lease or attempt limit ran out       | Sweeper   |
 //! | running          | failed    | lease, attempt limit or deadline     | Sweeper   |
 //! | running          | cancelled | lease ran out with a cancel pending  | Sweeper   |
-//! | queued, retry    | failed    | deadline                             | Sweeper   |
+//! | queued, retry    | failed    | deadline, or time to live            | Sweeper   |
 //! | queued, retry    | cancelled | cancel requested                     | Canceller |
 //! | running          | cancelled | forced, or before the worker began   | Canceller |
 //! | running          | failed    | cancel grace ran out                 | Canceller |

@@ -82,6 +82,7 @@ impl Check for SubmitRun {
         within("cancelGraceMs", self.cancel_grace_ms, CANCEL_GRACE_MS)?;
         stall(self)?;
         start_and_deadline(self)?;
+        within("ttlMs", self.ttl_ms, TTL_MS)?;
         within("seed", self.seed, 0..=INTEGER_MAX)?;
         labels(&self.labels)?;
         retry(self.retry.as_ref())?;
@@ -119,7 +120,12 @@ fn planned(run: &SubmitRun, plan: &Plan) -> Checked {
         ));
     }
     // No step has a ceiling or a clock yet, so nothing would hold it to one of the run's.
-    for (field, is_given) in [("budget", run.budget.is_some()), ("stall", run.stall.is_some())] {
+    let unsupported = [
+        ("budget", run.budget.is_some()),
+        ("stall", run.stall.is_some()),
+        ("ttlMs", run.ttl_ms.is_some()),
+    ];
+    for (field, is_given) in unsupported {
         if is_given {
             let message = "is not supported for a run with a plan; submit the steps as runs, or write a durable function";
             return Err(FieldError::new(field, message));

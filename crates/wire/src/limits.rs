@@ -60,6 +60,8 @@ pub const RETRY_CAP_MS_DEFAULT: u64 = 300_000;
 
 /// Ten years: a longer delay is a typing mistake, and instants stay far from the last one that can be written.
 pub const DELAY_MS: RangeInclusive<u64> = 0..=315_576_000_000;
+/// As a deadline, counted from when the run may start.
+pub const TTL_MS: RangeInclusive<u64> = 1..=315_576_000_000;
 /// A deadline at the time of the submission could never be met.
 pub const DEADLINE_MS: RangeInclusive<u64> = 1..=315_576_000_000;
 

@@ -114,6 +114,11 @@ pub struct SubmitRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 315576000000u64)]
     pub deadline_ms: Option<u64>,
+    /// How long the run may wait for its first worker, counted from when it may start. If none has taken it by then, it fails with
+    /// the reason TTL_EXPIRED. A run that has been taken is not touched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 315576000000u64)]
+    pub ttl_ms: Option<u64>,
     /// Makes the jitter of retries reproducible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 9007199254740991u64)]

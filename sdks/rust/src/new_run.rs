@@ -164,6 +164,13 @@ impl<C> NewRun<C> {
         self
     }
 
+    /// Fails the run with the reason TTL_EXPIRED if no worker has taken it this long after it may start. A run that
+    /// has been taken is not touched.
+    pub fn ttl(mut self, span: Duration) -> NewRun<C> {
+        self.request.ttl_ms = Some(millis(span));
+        self
+    }
+
     /// How many attempts may report a failure before the run fails; 3 by default.
     pub fn max_attempts(mut self, attempts: u32) -> NewRun<C> {
         self.request.max_attempts = Some(attempts);
@@ -316,6 +323,7 @@ mod tests {
             .priority(-1)
             .run_at(SystemTime::UNIX_EPOCH + ms(1))
             .deadline(SystemTime::UNIX_EPOCH + ms(2))
+            .ttl(ms(15))
             .max_attempts(3)
             .max_lost_attempts(4)
             .retry_backoff(ms(5), ms(6))
@@ -353,6 +361,7 @@ mod tests {
             delay_ms,
             deadline,
             deadline_ms,
+            ttl_ms,
             seed,
             labels,
             retry,
@@ -360,7 +369,7 @@ mod tests {
             traceparent,
             idempotency_key,
         } = run.into_request().unwrap();
-        assert_eq!((delay_ms, deadline_ms), (None, None));
+        assert_eq!((delay_ms, deadline_ms, ttl_ms), (None, None, Some(15)));
         assert_eq!((kind.as_str(), queue.as_str(), input.text()), ("k", "q", r#"{"b":1}"#));
         let texts = [goal, task_key, asset_id, traceparent, idempotency_key].map(Option::unwrap);
         assert_eq!(texts, ["goal", "task", "asset", "trace", "key"]);

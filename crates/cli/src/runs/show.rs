@@ -149,6 +149,7 @@ fn settings(run: &Run) -> Option<String> {
         .stall
         .map(|it| format!("{} after {} without progress", it.action.name(), span(it.after_ms)));
     settings.extend(stall);
+    settings.extend(run.ttl_ms.map(|ttl| format!("dropped if not taken within {}", span(ttl))));
     settings.extend(limit.map(|ms| format!("attempt limit {}", span(ms))));
     settings.extend(run.seed.map(|seed| format!("seed {seed}")));
     Some(settings.join(", "))

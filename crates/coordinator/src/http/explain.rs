@@ -223,6 +223,15 @@ fn spell(rule: Rule, pause: Option<&QueuePause>) -> Option<Gate> {
             let change = "the end of the run; else it fails as DEADLINE_EXCEEDED";
             gate("deadline", now, change, Some(at))
         }
+        Rule::TimeToLive { at } => {
+            let now = format!("is dropped unless a worker takes it by {}", time(at));
+            gate(
+                "time_to_live",
+                now,
+                "a worker that takes it; else it fails as TTL_EXPIRED",
+                Some(at),
+            )
+        }
         Rule::Progress { clock, since, stalled_at, until } => {
             progress(clock, since, stalled_at, until)
         }

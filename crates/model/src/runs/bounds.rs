@@ -46,6 +46,7 @@ fn policy() -> Policy {
         retry_cap: millis(1),
         attempt_limit: None,
         deadline: None,
+        ttl: None,
         seed: Some(0),
         progress_clock: None,
     }

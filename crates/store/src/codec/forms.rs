@@ -334,6 +334,8 @@ pub(super) struct PolicyForm {
     attempt_limit: Option<Span>,
     #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     deadline: Option<Time>,
+    #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
+    ttl: Option<Span>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
     #[serde(with = "optional_progress_clock", default, skip_serializing_if = "Option::is_none")]

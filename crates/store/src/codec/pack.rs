@@ -9,6 +9,7 @@ use verdict::{Digest, LeaseId, Name, OnStall, Policy, ProgressClock, Span, TaskI
 /// policy with nothing else is packed as it always was.
 const SEED: u8 = 1;
 const PROGRESS_CLOCK: u8 = 2;
+const TTL: u8 = 4;
 
 /// Appends packed values to a list of bytes.
 pub(super) struct PackWriter<'a>(pub(super) &'a mut Vec<u8>);
@@ -75,6 +76,7 @@ impl PackWriter<'_> {
             retry_cap,
             attempt_limit,
             deadline,
+            ttl,
             seed,
             progress_clock,
         } = policy;
@@ -85,13 +87,18 @@ impl PackWriter<'_> {
         self.number(u64::from(*lost_max));
         self.optional(*attempt_limit, Self::span);
         self.optional(*deadline, Self::time);
-        let parts = [(seed.is_some(), SEED), (progress_clock.is_some(), PROGRESS_CLOCK)];
+        let parts = [
+            (seed.is_some(), SEED),
+            (progress_clock.is_some(), PROGRESS_CLOCK),
+            (ttl.is_some(), TTL),
+        ];
         self.byte(parts.into_iter().filter(|(is_there, _)| *is_there).map(|(_, part)| part).sum());
         seed.map(|seed| self.number(seed));
         if let Some(ProgressClock { after, action }) = progress_clock {
             self.span(*after);
             self.text(action.name());
         }
+        ttl.map(|ttl| self.span(ttl));
     }
 }
 
@@ -196,10 +203,11 @@ impl<'a> PackReader<'a> {
         let lost_max = self.small()?;
         let attempt_limit = self.optional(Self::span)?;
         let deadline = self.optional(Self::time)?;
-        let parts = self.byte().filter(|parts| parts & !(SEED | PROGRESS_CLOCK) == 0)?;
+        let parts = self.byte().filter(|parts| parts & !(SEED | PROGRESS_CLOCK | TTL) == 0)?;
         let seed = if parts & SEED != 0 { Some(self.number()?) } else { None };
         let progress_clock =
             if parts & PROGRESS_CLOCK != 0 { Some(self.progress_clock()?) } else { None };
+        let ttl = if parts & TTL != 0 { Some(self.span()?) } else { None };
         Some(Policy {
             lease,
             heartbeat_every,
@@ -210,6 +218,7 @@ impl<'a> PackReader<'a> {
             retry_cap,
             attempt_limit,
             deadline,
+            ttl,
             seed,
             progress_clock,
         })

@@ -29,13 +29,14 @@ pub(super) fn decide(read_set: ReadSet<'_>, grant: &Grant, at: Moment) -> Verdic
     }
 }
 
-/// The task is due, not leased and not past its deadline. A task with a cancel request never gets
+/// The task is due, not leased and not past its deadline or its time to live. A task with a cancel request never gets
 /// here: a waiting one ended at once, and a running one is not requeued.
 fn is_grantable(task: &Task, now: Time) -> bool {
     let due = task.claimable_at().is_some_and(|due| due.has_come(now));
     let over = task.policy.deadline.is_some_and(|deadline| deadline.has_come(now));
     let is_out_of_time = task.wall_end().is_some_and(|end| end.has_come(now)) || has_no_time(task);
-    due && !over && !is_out_of_time && task.cancel.is_none()
+    let is_expired = task.ttl_ends_at().is_some_and(|end| end.has_come(now));
+    due && !over && !is_out_of_time && !is_expired && task.cancel.is_none()
 }
 
 /// The leases of the task have lasted as long as they may together. The next sweep halts it.

@@ -42,7 +42,16 @@ pub(super) fn decide(read_set: ReadSet<'_>, at: Moment) -> Verdict {
 fn sweep_waiting(task: &Task, at: Moment) -> Option<Event> {
     let over = task.policy.deadline.is_some_and(|deadline| deadline.has_come(at.now));
     let missed = over.then(|| transition::miss_deadline(&Sweeper(()), task, deadline_end()));
-    missed.or_else(|| sweep_budget(task, at)).or_else(|| sweep_spent(task, at))
+    missed
+        .or_else(|| sweep_unclaimed(task, at.now))
+        .or_else(|| sweep_budget(task, at))
+        .or_else(|| sweep_spent(task, at))
+}
+
+/// No worker took the task within its time to live.
+fn sweep_unclaimed(task: &Task, now: Time) -> Option<Event> {
+    let is_over = task.ttl_ends_at().is_some_and(|end| end.has_come(now));
+    is_over.then(|| transition::miss_deadline(&Sweeper(()), task, ttl_end()))
 }
 
 /// The time of the budget is over while no worker holds the task (S2-38).
@@ -205,6 +214,15 @@ fn deadline_end() -> End {
         reason: Some(Reason::DeadlineExceeded),
         output: None,
         fault: Some(timeout_fault("the deadline passed before the task succeeded")),
+    }
+}
+
+fn ttl_end() -> End {
+    End {
+        state: State::Failed,
+        reason: Some(Reason::TtlExpired),
+        output: None,
+        fault: Some(timeout_fault("no worker took the task within its time to live")),
     }
 }
 

@@ -37,6 +37,7 @@ mod started;
 mod steps;
 mod submit;
 mod sweep;
+mod time_to_live;
 mod token_grace;
 mod transitions;
 mod waits;

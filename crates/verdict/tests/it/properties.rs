@@ -67,9 +67,12 @@ fn policy() -> impl Strategy<Value = Policy> {
     let clock = proptest::option::of((1..100_u64, 0..3_usize).prop_map(|(after, action)| {
         ProgressClock { after: secs(after), action: OnStall::ALL[action] }
     }));
+    let ttl = proptest::option::of((1..120_u64).prop_map(Span::from_secs));
     let seed = proptest::option::of(any::<u64>());
-    (1..5_u32, 1..5_u32, limit, deadline, seed, grace, clock).prop_map(
-        |(failures_max, lost_max, attempt_limit, deadline, seed, cancel_grace, progress_clock)| {
+    let limits = (limit, deadline, ttl);
+    (1..5_u32, 1..5_u32, limits, seed, grace, clock).prop_map(
+        |(failures_max, lost_max, limits, seed, cancel_grace, progress_clock)| {
+            let (attempt_limit, deadline, ttl) = limits;
             Policy {
                 progress_clock,
                 cancel_grace,
@@ -77,6 +80,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 lost_max,
                 attempt_limit,
                 deadline,
+                ttl,
                 seed,
                 ..Policy::default()
             }
@@ -301,9 +305,10 @@ proptest! {
         policy in policy(),
         steps in vec(step(), 1..60),
     ) {
-        // Earlier versions refuse progress clocks, and a life begins with an accepted submission.
+        // Earlier versions refuse progress clocks and times to live, and a life begins with an accepted submission.
         let progress_clock = policy.progress_clock.filter(|_| rules >= Rules::V6);
-        let mut life = Life::under(rules, Policy { progress_clock, ..policy });
+        let ttl = policy.ttl.filter(|_| rules >= Rules::V6);
+        let mut life = Life::under(rules, Policy { progress_clock, ttl, ..policy });
         for (passed, ask) in &steps {
             life.live(*passed, ask);
             check_life(&life);

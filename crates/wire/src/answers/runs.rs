@@ -40,6 +40,9 @@ pub struct Run {
     /// What follows when an attempt makes no progress for too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
+    /// How long the run may wait for its first worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
     /// How the wait between failed attempts grows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,

@@ -83,7 +83,7 @@ fn submit_run() -> Value {
         "heartbeatIntervalMs": 5, "cancelGraceMs": 6, "runAt": AT, "delayMs": 1, "deadline": AT,
         "deadlineMs": 2, "seed": 7,
         "labels": {"l": "v"}, "retry": {"baseMs": 1, "capMs": 2}, "traceparent": "p", "budget": budget(),
-        "idempotencyKey": "i", "plan": plan(), "stall": {"afterMs": 1, "action": "warn"},
+        "idempotencyKey": "i", "plan": plan(), "stall": {"afterMs": 1, "action": "warn"}, "ttlMs": 1,
     })
 }
 
@@ -277,6 +277,7 @@ fn run() -> Value {
     run["budget"] = budget_view();
     run["plan"] = json!([plan_stage()]);
     run["stall"] = json!({"afterMs": 1, "action": "warn"});
+    run["ttlMs"] = json!(1);
     run["children"] = json!([child_view()]);
     run
 }

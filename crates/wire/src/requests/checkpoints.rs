@@ -216,6 +216,9 @@ pub struct ChildRun {
     #[schema(minimum = 1, maximum = 315576000000u64)]
     pub deadline_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 315576000000u64)]
+    pub ttl_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 9007199254740991u64)]
     pub seed: Option<u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -254,6 +257,7 @@ impl ChildRun {
             delay_ms,
             deadline,
             deadline_ms,
+            ttl_ms,
             seed,
             labels,
             retry,
@@ -283,6 +287,7 @@ impl ChildRun {
             delay_ms,
             deadline,
             deadline_ms,
+            ttl_ms,
             seed,
             labels,
             retry,
@@ -315,6 +320,7 @@ impl ChildRun {
             delay_ms,
             deadline,
             deadline_ms,
+            ttl_ms,
             seed,
             labels,
             retry,
@@ -341,6 +347,7 @@ impl ChildRun {
             delay_ms,
             deadline,
             deadline_ms,
+            ttl_ms,
             seed,
             labels,
             retry,

@@ -145,6 +145,27 @@ async fn a_deadline_ends_a_run_that_waits() {
 }
 
 #[tokio::test]
+async fn a_run_that_no_worker_takes_in_time_is_dropped_and_one_that_was_taken_is_not() {
+    for api in both().await {
+        let body = json!({"ttlMs": 5_000});
+        let taken = api.leased(body.clone()).await.run;
+        let late = api.submit(body).await;
+        let delayed = api.submit(json!({"ttlMs": 5_000, "delayMs": 60_000})).await;
+        let held = api.get(&format!("/v1/runs/{late}/explain")).await;
+        assert!(held.body.to_string().contains("TTL_EXPIRED"), "{:?}", held.body);
+        api.pass(seconds(6)).await;
+        let run = api.run(&late).await;
+        assert_eq!((&run["state"], &run["ttlMs"]), (&json!("failed"), &json!(5_000)));
+        assert_eq!(run["error"]["reason"], "TTL_EXPIRED");
+        assert_eq!(api.run(&taken).await["state"], "running");
+        assert_eq!(api.run(&delayed).await["state"], "queued");
+        let plan = json!({"steps": [{"key": "a", "kind": "k", "queue": "q"}]});
+        let got = api.post("/v1/runs", &api.key, json!({"plan": plan, "ttlMs": 1})).await;
+        got.problem(400, "invalid_argument").has("field", "ttlMs");
+    }
+}
+
+#[tokio::test]
 async fn urgent_runs_go_first_then_older_ones() {
     for api in both().await {
         // R-19, S2-24

@@ -171,6 +171,7 @@ fn policy(dice: &mut Dice, now: Time) -> Policy {
         lost_max: 1 + dice.below(3) as u32,
         attempt_limit: dice.one_in(5).then(|| Span::from_secs(1 + dice.below(200))),
         deadline: dice.one_in(5).then(|| now.plus(Span::from_secs(dice.below(900)))),
+        ttl: dice.one_in(5).then(|| Span::from_secs(1 + dice.below(300))),
         seed: dice.one_in(2).then_some(7),
         progress_clock: dice.one_in(3).then(|| progress_clock(dice)),
         ..Policy::default()

@@ -25,6 +25,7 @@ fn policy() -> Policy {
     Policy {
         attempt_limit: Some(Span::from_millis(u64::MAX)),
         deadline: Some(Time::from_millis(i64::MAX)),
+        ttl: Some(Span::from_millis(u64::MAX)),
         seed: Some(u64::MAX),
         progress_clock: Some(ProgressClock {
             after: Span::from_millis(u64::MAX),
