@@ -5,7 +5,7 @@
 //! changed rule cannot change a stored row by accident, and a new field does not compile until its stored
 //! form is defined. [`payload_digest`] avoids storing payloads twice, and [`delta`] avoids repeating the
 //! request. The most common entries are packed instead ([`inline_history`]), and so are policies
-//! ([`packed_policy`]).
+//! and stages ([`packed_terms`]).
 
 mod approval_forms;
 mod budget_forms;
@@ -14,9 +14,10 @@ mod forms;
 pub mod inline_history;
 pub(crate) mod outcome_word;
 mod pack;
-pub mod packed_policy;
+pub mod packed_terms;
 pub mod payload_digest;
 mod plan_forms;
+mod plan_pack;
 mod run_delta;
 mod run_forms;
 mod run_pack;

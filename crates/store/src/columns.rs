@@ -6,18 +6,19 @@
 
 use verdict::event::Submitted;
 use verdict::{
-    ClosedAttempt, Digest, Done, End, Event, Lease, Name, Phase, Policy, ProgressMark, RunEvent,
-    Scope, State, Task, TaskId, Text, Time, Waiting,
+    ClosedAttempt, Digest, Done, End, Event, Lease, Name, Phase, ProgressMark, RunEvent, Scope,
+    State, Task, TaskId, Text, Time, Waiting,
 };
 
 use crate::codec::inline_history::InlineHistory;
+use crate::codec::packed_terms::Terms;
 use crate::codec::{Stored, delta, outcome_word};
 use crate::row::{Bodies, Entry, Refused, Spec, TaskKey};
 use crate::tables::{
     Attempt, AttemptRow, ColumnValue, Created, CreatedRow, DoneRun, DoneRunRow, DoneState,
     DoneStateRow, HistoryEntry, HistoryEntryRow, LiveLease, LiveLeaseRow, LiveRun, LiveRunRow,
     LiveState, LiveStateRow, Names, NamesRow, Priority, PriorityRow, Refusal, RefusalRow,
-    Specification, SpecificationRow, Tale, select, stage_policy, with_items,
+    Specification, SpecificationRow, Tale, select, stage_policy, with_items, with_stages,
 };
 
 /// A row of an engine's table.
@@ -231,7 +232,7 @@ pub(crate) struct TaskHead {
     pub(crate) names: QueueAndKind,
     pub(crate) id: TaskId,
     pub(crate) priority: i32,
-    pub(crate) policy: Policy,
+    pub(crate) terms: Terms,
 }
 
 /// Reads [`task_columns`], after the columns before them. Returns the task with the inline part of its history.
@@ -239,7 +240,7 @@ pub(crate) fn task<R: Row>(
     columns: &mut Columns<'_, R>,
     head: TaskHead,
 ) -> Result<(Task, InlineHistory), R::Error> {
-    let TaskHead { names: QueueAndKind { scope, kind, queue }, id, priority, policy } = head;
+    let TaskHead { names: QueueAndKind { scope, kind, queue }, id, priority, terms } = head;
     let CreatedRow { created_at } = Created::read(columns)?;
     let LiveStateRow {
         state,
@@ -258,6 +259,8 @@ pub(crate) fn task<R: Row>(
     } = LiveState::read(columns)?;
     let lease = lease(columns, state)?;
     let LiveRunRow { run, waiting, deadline } = LiveRun::read(columns)?;
+    let Terms { policy, stages } = terms;
+    let run = run.map(|run| with_stages(run, stages));
     let policy = stage_policy(run.as_ref(), deadline).unwrap_or(policy);
     let items = columns.column("items")?;
     let waiting = waiting.map(|waiting| with_items(waiting, items));

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use verdict::{
     AttemptOutcome, CancelRequest, ClosedAttempt, Digest, Done, Fault, Fence, Json, LeaseId, Name,
-    Policy, Progress, ProgressMark, Reason, Request, Span, State, Task, Text, Time, WorkerVerdict,
+    Progress, ProgressMark, Reason, Request, Span, State, Task, Text, Time, WorkerVerdict,
 };
 
 pub(crate) use self::cell::{ColumnValue, Kind};
@@ -35,12 +35,12 @@ pub(crate) use self::runs::{
     CheckpointColumns, CheckpointRow, ChildColumns, ChildRow, Descent, DoneRun, DoneRunRow,
     LiveRun, LiveRunRow, MessageColumns, MessageKeyColumns, MessageKeyRow, MessageRow,
     SignalColumns, SignalRow, WaitColumns, long_wait, result_of, stage_policy, with_items,
-    with_result,
+    with_result, with_stages,
 };
 pub(crate) use self::text::{list_len, list_text, names};
 use crate::cells::TaskIdentity;
 use crate::codec::inline_history::InlineHistory;
-use crate::codec::{delta, outcome_word};
+use crate::codec::{delta, outcome_word, packed_terms};
 use crate::row::{Entry, Refused, Renewals, Resources, Spec};
 
 /// A column of a table.
@@ -174,9 +174,9 @@ columns! {
 }
 
 columns! {
-    /// The packed policy; absent if the task ended in the commit that created it.
-    Terms(policy: Option<&Policy>) reads TermsRow {
-        terms: Option<Policy> = policy,
+    /// The packed policy and stages; absent if the task ended in the commit that created it.
+    Terms(terms: Option<&packed_terms::Terms>) reads TermsRow {
+        terms: Option<packed_terms::Terms> = terms,
     }
 }
 

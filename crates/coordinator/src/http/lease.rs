@@ -18,7 +18,7 @@ use super::body::{API_BYTES_MAX, JsonBody};
 use super::budget_view::left;
 use super::delivery::Delivery;
 use super::queue_limit::check_queue;
-use super::records::{Page, envelope_page};
+use super::records::{Page, envelope_page, has_records};
 use super::stages::{self, StageInput, stages_of};
 use super::translate::{json, time};
 use crate::admit::{TokenScope, WorkerPrincipal, token};
@@ -117,7 +117,7 @@ async fn complete_envelope(
 
 /// What the task has recorded; `None` for a plain task, without any read.
 async fn recorded(app: &AppState, granted: &Granted) -> Result<Option<Page>, ApiError> {
-    let Some(run) = granted.task.run.as_ref().filter(|run| run.checkpoints > 0) else {
+    let Some(run) = granted.task.run.as_ref().filter(|run| has_records(run)) else {
         return Ok(None);
     };
     let key = granted.key();

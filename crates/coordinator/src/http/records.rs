@@ -16,6 +16,7 @@ use wire::{CheckpointKind, CheckpointOutcome};
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
+use super::stages::stages_of;
 use super::translate::{category, json, query, time};
 use crate::admit::ReaderPrincipal;
 
@@ -59,13 +60,24 @@ pub(super) async fn read_page<B: Browse>(
     Ok(Page { checkpoints: records.into_iter().map(view).collect(), next_after })
 }
 
+/// Whether an envelope of this run carries any record. A stage that has recorded nothing costs no read.
+pub(super) fn has_records(run: &verdict::RunState) -> bool {
+    run.checkpoints > start_of_records(run)
+}
+
+/// The number after which the records of an envelope begin: at the savepoint, or with the stage.
+fn start_of_records(run: &verdict::RunState) -> u32 {
+    let before_stage = stages_of(Some(run)).map_or(0, |stages| stages.since);
+    run.savepoint.saturating_sub(1).max(before_stage)
+}
+
 /// What an envelope carries: records from the last savepoint on, up to 64 KiB.
 pub(super) async fn envelope_page<B: Browse>(
     browse: &B,
     key: &TaskKey,
     run: &verdict::RunState,
 ) -> Result<Page, Failure> {
-    let from = run.savepoint.saturating_sub(1);
+    let from = start_of_records(run);
     let records = browse.records(key, RecordsOf::After(from), ENVELOPE_RECORDS_MAX).await?;
     let last_recorded = run.checkpoints;
     let (checkpoints, _) = within_bytes(records, RECORDED_BYTES_MAX);

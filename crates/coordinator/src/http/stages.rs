@@ -8,12 +8,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use store::{Browse, Failure, RecordsOf, RunRecord, TaskKey};
 use verdict::plan::{PlanState, StagesState};
 use verdict::run::{Recorded, StepOutcome};
 use verdict::{Name, RunState, Subject, Text};
 use wire::answers::{PlanStage, Run};
-use wire::plan::{self, Plan};
+use wire::plan;
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
@@ -60,10 +61,25 @@ pub(super) async fn input(
     }))
 }
 
+/// A plan of which only the inputs are read: it was checked when it was submitted, and every lease reads it.
+#[derive(serde::Deserialize)]
+struct Inputs<'a> {
+    #[serde(borrow)]
+    steps: Vec<StepInput<'a>>,
+}
+
+#[derive(serde::Deserialize)]
+struct StepInput<'a> {
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
 /// The input of a stage as it was written.
 fn written(plan: &str, place: usize) -> Option<wire::Json> {
-    let plan: Plan = serde_json::from_str(plan).ok()?;
-    plan.steps.into_iter().nth(place).map(|step| step.input)
+    let plan: Inputs<'_> = serde_json::from_str(plan).ok()?;
+    let input = plan.steps.get(place)?.input;
+    let Some(input) = input else { return Some(wire::Json::null()) };
+    wire::Json::from_text(input.get().to_owned()).ok()
 }
 
 /// What became of the stages that have ended. One page may not hold all of their outputs.

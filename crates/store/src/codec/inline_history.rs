@@ -7,7 +7,8 @@
 //!
 //! An entry is its length, its form, and the content that the form defines. Forms store what the rules
 //! added to the request, as [`delta`] does; every other entry is stored as JSON under the form [`WHOLE`].
-//! A form never changes: a different encoding gets a new form. Those of durable runs are in [`run_pack`].
+//! A form never changes: a different encoding gets a new form. Those of durable runs are in [`run_pack`],
+//! those of plans in [`plan_pack`].
 
 use verdict::request::{Caller, Grant, Outcome, Report, Started, Submit};
 use verdict::{
@@ -16,6 +17,7 @@ use verdict::{
 
 use super::pack::{PackReader, PackWriter};
 use super::payload_digest::digest_payloads;
+use super::plan_pack::{self, PackedPlan};
 use super::run_pack::{self, PackedRun};
 use super::{Stored, Unreadable, delta};
 use crate::row::{Entry, Renewals};
@@ -125,6 +127,10 @@ fn pack(to: &mut PackWriter<'_>, task: TaskId, entry: &Entry) {
         pack_head(to, packed.form(), entry);
         return packed.pack(to);
     }
+    if let Some(packed) = PackedPlan::of(task, &entry.request, &entry.events) {
+        pack_head(to, packed.form(), entry);
+        return packed.pack(to);
+    }
     let form = form(task, entry);
     pack_head(to, form, entry);
     match (form, &entry.request, entry.events.as_slice()) {
@@ -194,7 +200,9 @@ fn unpack(mut from: PackReader<'_>, task: TaskId) -> Result<Entry, Unreadable> {
     } else if let Some((request, event)) = unpack_delta(&mut from, head.form, task) {
         (request, vec![event])
     } else {
-        run_pack::unpack(&mut from, head.form, task).ok_or_else(unreadable)?
+        let packed = run_pack::unpack(&mut from, head.form, task);
+        let packed = packed.or_else(|| plan_pack::unpack(&mut from, head.form, task));
+        packed.ok_or_else(unreadable)?
     };
     if !from.is_empty() {
         return Err(unreadable());
@@ -348,7 +356,7 @@ pub(super) fn unpack_caller(from: &mut PackReader<'_>) -> Option<Caller> {
     })
 }
 
-fn pack_success(to: &mut PackWriter<'_>, asked: &Report) {
+pub(super) fn pack_success(to: &mut PackWriter<'_>, asked: &Report) {
     let Report { caller, outcome, digest, claims } = asked;
     pack_caller(to, caller);
     let output = match outcome {
@@ -395,13 +403,21 @@ pub(super) fn unpack_closing(
 }
 
 fn unpack_succeeded(from: &mut PackReader<'_>, task: TaskId) -> Option<(Request, Event)> {
+    let report = unpack_success(from)?;
+    let Report { caller, outcome, digest, claims } = &report;
+    let closed = unpack_closing(from, task, caller, *digest, claims.clone())?;
+    let Outcome::Succeeded { output } = outcome else { return None };
+    let output = output.clone();
+    let end = End { state: State::Succeeded, reason: None, output, fault: None };
+    let event = Event::AttemptClosed { closed: Box::new(closed), next: Next::End(end) };
+    Some((Request::Report(report), event))
+}
+
+/// What [`pack_success`] wrote.
+pub(super) fn unpack_success(from: &mut PackReader<'_>) -> Option<Report> {
     let caller = unpack_caller(from)?;
     let output = from.optional(PackReader::text)?.map(Json::from);
     let digest = from.digest()?;
     let claims = from.optional(PackReader::text)?.map(Json::from);
-    let closed = unpack_closing(from, task, &caller, digest, claims.clone())?;
-    let outcome = Outcome::Succeeded { output: output.clone() };
-    let end = End { state: State::Succeeded, reason: None, output, fault: None };
-    let request = Request::Report(Report { caller, outcome, digest, claims });
-    Some((request, Event::AttemptClosed { closed: Box::new(closed), next: Next::End(end) }))
+    Some(Report { caller, outcome: Outcome::Succeeded { output }, digest, claims })
 }

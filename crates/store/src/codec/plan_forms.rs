@@ -20,6 +20,14 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_empty(stages: &[Stage]) -> bool {
+    stages.is_empty()
+}
+
 fn no_steps() -> Arc<[PlanStep]> {
     Arc::from([])
 }
@@ -154,9 +162,12 @@ pub(super) enum PlanStateForm {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "StagesState")]
 struct StagesStateForm {
-    #[serde(with = "stage_list")]
+    /// Absent in the row of a live task, whose terms have them.
+    #[serde(with = "stage_list", default, skip_serializing_if = "is_empty")]
     stages: Arc<[Stage]>,
     current: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    since: u32,
     #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     run_deadline: Option<Time>,
     #[serde(with = "optional_ending", default, skip_serializing_if = "Option::is_none")]

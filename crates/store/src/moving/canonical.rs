@@ -7,6 +7,7 @@ use verdict::{ClosedAttempt, Digest, Done, Json, Name, Scope, Subject, Task, Tim
 
 use crate::administration::{ApiKey, Audit, Audited, Seal, TenantLimits};
 use crate::cells::{Cells, TaskIdentity};
+use crate::codec::packed_terms;
 use crate::codec::payload_digest::digest_payloads;
 use crate::objects::ObjectChange;
 use crate::record_seals::RecordSeal;
@@ -151,7 +152,7 @@ impl CanonicalBytes {
 
     fn live(&mut self, task: &Task) {
         self.identity(TaskIdentity::live(task));
-        Terms::write(self, Some(&task.policy));
+        Terms::write(self, Some(&packed_terms::Terms::of(task)));
         LiveState::write(self, task);
         LiveLease::write(self, task);
         LiveRun::write(self, task);

@@ -162,8 +162,8 @@ fn read_live(columns: &mut Columns<'_>) -> Read<LiveRow> {
     let PriorityRow { priority } = Priority::read(columns)?;
     let AlarmRow { alarm_at } = Alarm::read(columns)?;
     let TermsRow { terms } = Terms::read(columns)?;
-    let policy = terms.ok_or_else(|| columns.unreadable("it is null"))?;
-    let (task, inline_history) = columns::task(columns, TaskHead { names, id, priority, policy })?;
+    let terms = terms.ok_or_else(|| columns.unreadable("it is null"))?;
+    let (task, inline_history) = columns::task(columns, TaskHead { names, id, priority, terms })?;
     Ok(LiveRow { alarm_at, task, inline_history })
 }
 

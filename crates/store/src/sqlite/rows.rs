@@ -8,6 +8,7 @@ use super::ready_index::{KindQueueId, ReadyIndex};
 use super::tables::{Key, KeyRow, OldTerms, OldTermsRow};
 use crate::codec::Stored;
 use crate::codec::inline_history::InlineHistory;
+use crate::codec::packed_terms;
 use crate::columns::{self, Row, TaskHead};
 pub(super) use crate::columns::{
     CLOSED, ENTRY, QueueAndKind, REFUSED, SPEC, closed, done, entry, id_bytes, refused, spec,
@@ -75,12 +76,15 @@ impl<'a> Columns<'a> {
     }
 
     /// Packed, or text in rows from before policies were packed.
-    fn policy(&mut self) -> Read<Policy> {
+    fn terms(&mut self) -> Read<packed_terms::Terms> {
         let TermsRow { terms } = Terms::read(self)?;
         let OldTermsRow { policy } = OldTerms::read(self)?;
         match (terms, policy) {
             (Some(terms), _) => Ok(terms),
-            (None, Some(text)) => Policy::read(&text).map_err(|error| self.unreadable(error)),
+            (None, Some(text)) => {
+                let policy = Policy::read(&text).map_err(|error| self.unreadable(error))?;
+                Ok(packed_terms::Terms { policy, stages: Default::default() })
+            }
             (None, None) => Err(self.unreadable("it is null")),
         }
     }
@@ -119,8 +123,8 @@ pub(super) fn live_row(
     let kind_queue = KindQueueId(lane);
     let names = names(columns, kind_queue)?;
     let PriorityRow { priority } = Priority::read(columns)?;
-    let policy = columns.policy()?;
-    let (task, inline_history) = columns::task(columns, TaskHead { names, id, priority, policy })?;
+    let terms = columns.terms()?;
+    let (task, inline_history) = columns::task(columns, TaskHead { names, id, priority, terms })?;
     Ok(LiveRow { row, kind_queue, task, inline_history })
 }
 

@@ -13,6 +13,7 @@ use super::rows::LiveRow;
 use super::work::{KnownTask, StepError, Work, conflict, guard, invalid, of_task};
 use super::writes::{self, TaskIdentity};
 use crate::codec::inline_history::{Appended, InlineHistory};
+use crate::codec::packed_terms::Terms;
 use crate::failure::FailureKind;
 use crate::row::{Change, Entry, IdempotencyKey, Refused, Spec};
 use crate::runs::RunRows;
@@ -72,14 +73,14 @@ impl Work<'_> {
             None => kind_queue,
         };
         let row = self.memory.next_row;
-        let policy = after.live().map(|task| &task.policy);
+        let terms = after.live().map(Terms::of);
         let (first, later) = split_submission(entries)?;
         let submission = first.map(|first| InlineHistory::of(id, first)).unwrap_or_default();
         let input = writes::Input {
             row,
             kind_queue,
             task,
-            policy,
+            terms: terms.as_ref(),
             spec: &spec,
             inline_history: &submission,
             after: &after,

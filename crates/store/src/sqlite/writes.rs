@@ -15,6 +15,7 @@ use super::tables::{
 use crate::cells::Cells;
 pub(super) use crate::cells::TaskIdentity;
 use crate::codec::inline_history::InlineHistory;
+use crate::codec::packed_terms;
 use crate::codec::payload_digest::digest_payloads;
 use crate::row::{Entry, Refused, Spec};
 use crate::tables::{
@@ -123,7 +124,7 @@ pub(super) struct Input<'a> {
     pub(super) row: i64,
     pub(super) kind_queue: KindQueueId,
     pub(super) task: TaskIdentity<'a>,
-    pub(super) policy: Option<&'a verdict::Policy>,
+    pub(super) terms: Option<&'a packed_terms::Terms>,
     pub(super) spec: &'a Spec,
     pub(super) inline_history: &'a InlineHistory,
     pub(super) after: &'a Subject,
@@ -131,13 +132,13 @@ pub(super) struct Input<'a> {
 
 pub(super) fn input(statements: &mut Statements<'_>, input: Input<'_>) -> Written<()> {
     static SQL: LazyLock<String> = LazyLock::new(|| insert(&INPUTS));
-    let Input { row, kind_queue, task, policy, spec, inline_history, after } = input;
+    let Input { row, kind_queue, task, terms, spec, inline_history, after } = input;
     let statement = statements.get(BatchStatement::Input, &SQL)?;
     let mut cells = Binding::of(statement, INPUTS.written);
     Key::write(&mut cells, row, task.id, kind_queue);
     Priority::write(&mut cells, task.priority);
     Created::write(&mut cells, task.created_at);
-    Terms::write(&mut cells, policy);
+    Terms::write(&mut cells, terms);
     Specification::write(&mut cells, spec);
     Tale::write(&mut cells, inline_history);
     Descent::write(&mut cells, after);

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 
 use verdict::run::{Awaited, Body, Recorded, RunState, Waiting};
 use verdict::{
-    AttemptOutcome, CancelRequest, Digest, Fault, Fence, Json, LeaseId, Name, ObjectType, Policy,
-    Progress, Reason, Request, Span, State, TaskId, Text, Time, WorkerVerdict,
+    AttemptOutcome, CancelRequest, Digest, Fault, Fence, Json, LeaseId, Name, ObjectType, Progress,
+    Reason, Request, Span, State, TaskId, Text, Time, WorkerVerdict,
 };
 
 use crate::cells::Cells;
+use crate::codec::Stored;
 use crate::codec::inline_history::InlineHistory;
-use crate::codec::{Stored, packed_policy};
+use crate::codec::packed_terms::Terms;
 use crate::columns::{Columns, Row};
 use crate::row::{Renewals, Resources, Spec};
 
@@ -238,15 +239,15 @@ stored! {
 }
 
 /// Packed, because it is written with every task.
-impl Cell for Policy {
+impl Cell for Terms {
     const KIND: Kind = Kind::Bytes;
 
     fn write<C: Cells>(value: Option<&Self>, cells: &mut C) {
-        cells.bytes(value.map(packed_policy::write).as_deref());
+        cells.bytes(value.map(Terms::write).as_deref());
     }
 
     fn read<R: Row>(columns: &mut Columns<'_, R>) -> Result<Option<Self>, R::Error> {
         let Some(bytes) = columns.optional_bytes()? else { return Ok(None) };
-        packed_policy::read(bytes).map(Some).map_err(|error| columns.unreadable(error))
+        Terms::read(bytes).map(Some).map_err(|error| columns.unreadable(error))
     }
 }

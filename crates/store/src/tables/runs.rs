@@ -1,6 +1,9 @@
 //! The columns of durable runs. A plain task has NULL in each of those that it shares.
 
-use verdict::plan::PlanState;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use verdict::plan::{PlanState, Stage, StagesState};
 use verdict::run::{
     Awaited, Body, Checkpoint, Items, Recorded, RunState, Signal, Step, StepOutcome, Wait, Waiting,
 };
@@ -25,7 +28,7 @@ columns! {
 columns! {
     /// What a live task of a durable run has besides.
     LiveRun(task: &Task) reads LiveRunRow {
-        run: Option<RunState> = task.run.as_deref(),
+        run: Option<RunState> = run_in_row(task).as_deref(),
         waiting: Option<Waiting> = waiting_in_row(task).as_ref(),
         deadline: Option<Time> = stage_deadline(task).as_ref(),
     }
@@ -128,6 +131,26 @@ fn stage_deadline(task: &Task) -> Option<Time> {
 }
 
 /// The policy of a task whose plan has stages is that of its stage.
+/// The run as a live task's row has it: its stages are stored with its terms, once.
+fn run_in_row(task: &Task) -> Option<Cow<'_, RunState>> {
+    let run = task.run.as_deref()?;
+    let Some(PlanState::Stages(stages)) = run.plan.as_deref() else {
+        return Some(Cow::Borrowed(run));
+    };
+    let plan = PlanState::Stages(StagesState { stages: Arc::default(), ..stages.clone() });
+    Some(Cow::Owned(RunState { plan: Some(Box::new(plan)), ..run.clone() }))
+}
+
+/// The run as the rules know it. Rows from before stages were stored with the terms have their own.
+pub(crate) fn with_stages(mut run: RunState, terms: Arc<[Stage]>) -> RunState {
+    if let Some(PlanState::Stages(state)) = run.plan.as_deref_mut()
+        && state.stages.is_empty()
+    {
+        state.stages = terms;
+    }
+    run
+}
+
 pub(crate) fn stage_policy(run: Option<&RunState>, deadline: Option<Time>) -> Option<Policy> {
     let PlanState::Stages(stages) = run?.plan.as_deref()? else { return None };
     Some(Policy { deadline, ..stages.stages.get(stages.current as usize)?.policy.clone() })

@@ -13,6 +13,7 @@ use super::flaw::{Flaw, FlawCode};
 use super::row_cells::RowCells;
 use super::run_check::RunCheck;
 use crate::cells::TaskIdentity;
+use crate::codec::packed_terms;
 use crate::row::{Entry, Renewals, TaskRows};
 use crate::tables::{
     Created, DoneRun, DoneState, LiveLease, LiveRun, LiveState, Names, Priority, Terms, long_wait,
@@ -283,7 +284,7 @@ fn compare_live(stored: &Task, folded: &Task) -> Option<Flaw> {
 fn live_cells(task: &Task) -> RowCells {
     RowCells::of(|cells| {
         write_identity(cells, TaskIdentity::live(task));
-        Terms::write(cells, Some(&task.policy));
+        Terms::write(cells, Some(&packed_terms::Terms::of(task)));
         LiveState::write(cells, task);
         LiveLease::write(cells, task);
         LiveRun::write(cells, task);

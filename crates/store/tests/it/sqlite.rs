@@ -12,6 +12,7 @@ mod keys;
 mod kind_queues;
 mod nth_call;
 mod opening;
+mod plan_pack;
 mod power;
 mod retention;
 mod run_codec;

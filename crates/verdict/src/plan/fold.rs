@@ -55,7 +55,7 @@ fn plan(task: &mut Task, form: &PlanForm) {
             task.chain = record::extend_with_plan(task.chain, *digest);
             let (stages, run_deadline) = (stages.clone(), task.policy.deadline);
             let due = task.claimable_at().expect("a task that was just submitted is queued");
-            let state = StagesState { stages, current: 0, run_deadline, ending: None };
+            let state = StagesState { stages, current: 0, since: 0, run_deadline, ending: None };
             run_of(task).plan = Some(Box::new(PlanState::Stages(state)));
             enter(task, &Turn { stage: 0, due, ending: None });
         }
@@ -73,8 +73,9 @@ fn plan(task: &mut Task, form: &PlanForm) {
 /// are not to stop.
 pub(crate) fn enter(task: &mut Task, turn: &Turn) {
     let cancel = turn.ending.as_ref().and_then(|_| task.cancel.take());
+    let since = run_of(task).checkpoints;
     let stages = stages_of(task);
-    stages.current = turn.stage;
+    (stages.current, stages.since) = (turn.stage, since);
     if let (Some(end), None) = (&turn.ending, &stages.ending) {
         stages.ending = Some(Ending { end: end.clone(), cancel });
     }

@@ -26,6 +26,8 @@ pub struct StagesState {
     pub stages: Arc<[Stage]>,
     /// The stage that the task is in, from 0.
     pub current: u32,
+    /// The number of the last checkpoint before the stage. What was recorded up to it is of no use to the stage.
+    pub since: u32,
     /// The deadline of the whole task; the policy has that of the stage.
     pub run_deadline: Option<Time>,
     /// The end that is decided while `always` stages are still to run.

@@ -9,6 +9,7 @@ use super::commit;
 use super::run_writes::RunColumnBatches;
 pub(in crate::postgres) use crate::cells::TaskIdentity;
 use crate::codec::inline_history::InlineHistory;
+use crate::codec::packed_terms;
 use crate::codec::payload_digest::digest_payloads;
 use crate::postgres::tables::{
     ATTEMPTS, Alarm, DONE, Delayed, Guarded, HISTORY, INPUTS, Id, KEYS, KEYS_TAKEN, KeyUse, LIVE,
@@ -76,13 +77,13 @@ pub(in crate::postgres) fn input(
     spec: &Spec,
     inline_history: &InlineHistory,
 ) {
-    let policy = subject.live().map(|task| &task.policy);
+    let terms = subject.live().map(packed_terms::Terms::of);
     let cells = column_batch.row();
     Id::write(cells, task.id);
     Names::write(cells, task);
     Priority::write(cells, task.priority);
     Created::write(cells, task.created_at);
-    Terms::write(cells, policy);
+    Terms::write(cells, terms.as_ref());
     Specification::write(cells, spec);
     Descent::write(cells, subject);
     Tale::write(cells, inline_history);

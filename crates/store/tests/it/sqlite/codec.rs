@@ -1,9 +1,12 @@
 //! Every decision reads back as it was written.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use store::codec::inline_history::{Appended, InlineHistory};
+use store::codec::packed_terms::Terms;
 use store::codec::payload_digest::{self, Payloads};
-use store::codec::{Stored, Unreadable, packed_policy};
+use store::codec::{Stored, Unreadable};
 use store::{Entry, Renewals, Resources};
 use verdict::event::Submitted;
 use verdict::request::{
@@ -205,15 +208,13 @@ fn what_we_did_not_write_is_not_read() {
 fn every_policy_reads_back_and_nothing_else_does() {
     let extreme = Policy { lease: Span::from_millis(u64::MAX), failures_max: u32::MAX, ..policy() };
     for policy in [Policy::default(), policy(), extreme] {
-        let bytes = packed_policy::write(&policy);
-        assert_eq!(packed_policy::read(&bytes).unwrap(), policy);
+        let terms = Terms { policy, stages: Arc::default() };
+        let bytes = terms.write();
+        assert_eq!(Terms::read(&bytes).unwrap(), terms);
         for length in 0..bytes.len() {
-            assert!(packed_policy::read(&bytes[..length]).is_err(), "{length} bytes are no policy");
+            assert!(Terms::read(&bytes[..length]).is_err(), "{length} bytes are no policy");
         }
-        assert!(
-            packed_policy::read(&[bytes.as_slice(), &[0]].concat()).is_err(),
-            "nor is one byte more"
-        );
+        assert!(Terms::read(&[bytes.as_slice(), &[0]].concat()).is_err(), "nor is one byte more");
     }
 }
 
