@@ -12,12 +12,14 @@
 //! Invariants:
 //! - one vote for each key, and never the key that holds the lease of the asking attempt;
 //! - one rejection rejects; as many approvals as the quorum approve;
-//! - an approval closes once: decided, expired, or withdrawn because its task no longer waits for it.
+//! - an approval closes once: decided, expired, or withdrawn because its task no longer waits for it;
+//! - it outlives the wait that asked for it: whatever else wakes the task, the votes stay, and the next wait either asks
+//!   for the same or withdraws it.
 
 use crate::bounds::next;
 use crate::event::{Event, Subject};
 use crate::id::{Digest, Json, Name, TaskId, Text};
-use crate::run::RunEvent;
+use crate::run::{RunEvent, Wait};
 use crate::task::Task;
 use crate::time::{Span, Time};
 
@@ -125,7 +127,7 @@ pub struct Approval {
     pub number: u32,
     /// The key of the item that waits for it.
     pub key: Name,
-    /// The key of the wait that it belongs to; `None` if no wait asked for it.
+    /// The key of the wait that first asked for it; `None` if no wait did.
     pub wait: Option<Name>,
     pub terms: Terms,
     pub expires_at: Option<Time>,
@@ -244,12 +246,18 @@ impl Approval {
         approval_id(task, self.number)
     }
 
-    /// Whether its task still waits for it.
+    /// Whether a wait asks for it again: the same of the same people, under the same key, which still may not decide. A
+    /// time that was given as a span counts from the first time.
+    pub(crate) fn is_asked_again(&self, call: &ApprovalCall) -> bool {
+        self.key == call.item && self.terms == call.terms && self.asked_by == call.asked_by
+    }
+
+    /// Whether its task may still need it: it has not ended, and it waits for nothing, or for this too.
     pub(crate) fn is_armed(&self, task: &Task) -> bool {
-        match &self.wait {
-            None => task.closing().is_none(),
-            Some(key) => crate::decide::open_wait(task).is_some_and(|wait| wait.key == *key),
-        }
+        let is_awaited = |wait: &Wait| wait.items.iter().any(|item| item.key == self.key);
+        let is_left = self.wait.is_some()
+            && crate::decide::open_wait(task).is_some_and(|wait| !is_awaited(wait));
+        task.closing().is_none() && !is_left
     }
 }
 
@@ -290,16 +298,18 @@ pub fn open(task: &Task, call: &ApprovalCall, wait: Option<&Name>, place: u32, n
     Event::Run(Box::new(RunEvent::ApprovalOpened(Box::new(approval))))
 }
 
-/// What a task is told: `{"outcome":…,"votes":[…]}`. Keys need no escapes, and comments are JSON already.
-pub(crate) fn told(outcome: Outcome, votes: &[Vote]) -> Json {
+/// What a task is told: `{"outcome":…,"digest":…,"votes":[…]}`, without the digest if there is none. Keys need no escapes,
+/// and comments are JSON already.
+pub(crate) fn told(outcome: Outcome, about: Option<&Digest>, votes: &[Vote]) -> Json {
     let vote = |vote: &Vote| {
         let (key, decision, at) = (&vote.key, vote.decision.name(), vote.at.millis());
         let comment = vote.comment.as_ref().map_or("null", |comment| comment.as_str());
         format!(r#"{{"key":"{key}","decision":"{decision}","atMs":{at},"comment":{comment}}}"#)
     };
     let votes: Vec<String> = votes.iter().map(vote).collect();
+    let about = about.map_or_else(String::new, |digest| format!(r#""digest":"{digest}","#));
     let (outcome, votes) = (outcome.name(), votes.join(","));
-    Json::from(format!(r#"{{"outcome":"{outcome}","votes":[{votes}]}}"#))
+    Json::from(format!(r#"{{"outcome":"{outcome}",{about}"votes":[{votes}]}}"#))
 }
 
 impl Approvals {

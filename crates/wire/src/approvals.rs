@@ -1,12 +1,14 @@
 //! Approvals: what a wait asks of people, how they are listed, and how one is decided.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::check::{Check, Checked, names, refuse, text, within};
 use crate::limits::WAIT_MAX_MS;
 use crate::parse::Body;
-use crate::{ApprovalDecision, ApprovalOutcome, ApprovalState, Time};
+use crate::{ApprovalDecision, ApprovalOutcome, ApprovalState, Role, Time};
 
 /// Maximum roles, and maximum keys, that an approval names.
 const DECIDERS_MAX: usize = 16;
@@ -15,7 +17,7 @@ const DECIDERS_MAX: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApprovalTerms {
-    /// Roles of API keys that may decide: approver, admin.
+    /// Roles of API keys that may decide. Such a key also needs the role approver or admin, as everybody who decides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 16)]
     pub roles: Vec<String>,
@@ -154,9 +156,11 @@ impl Check for ApprovalTerms {
         if !self.keys.is_empty() {
             names("keys", &self.keys, DECIDERS_MAX)?;
         }
-        let is_role = |role: &&String| matches!(role.as_str(), "approver" | "admin");
-        if self.roles.len() > DECIDERS_MAX || !self.roles.iter().all(|role| is_role(&role)) {
-            return refuse("roles", "may name approver and admin; other keys are named in `keys`");
+        let is_role = |role: &String| Role::from_str(role).is_ok();
+        if self.roles.len() > DECIDERS_MAX || !self.roles.iter().all(is_role) {
+            let roles = Role::ALL.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(", ");
+            let problem = format!("may name roles of keys ({roles}); people are named in `keys`");
+            return refuse("roles", problem);
         }
         within("quorum", self.quorum.map(u64::from), 1..=32)?;
         within("expiresInMs", self.expires_in_ms, WAIT_MAX_MS)?;

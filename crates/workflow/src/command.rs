@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
+use wire::approvals::ApprovalTerms;
 use wire::requests::SubmitRun;
 use wire::{Json, Time};
 
@@ -133,6 +134,7 @@ pub enum Awaited {
     Timer { key: String, until: Time },
     Signal { key: String, signal: String },
     Child { key: String, child: String },
+    Approval { key: String, approval: Box<ApprovalTerms> },
 }
 
 impl Awaited {
@@ -140,7 +142,17 @@ impl Awaited {
         match self {
             Awaited::Timer { key, .. }
             | Awaited::Signal { key, .. }
-            | Awaited::Child { key, .. } => key,
+            | Awaited::Child { key, .. }
+            | Awaited::Approval { key, .. } => key,
+        }
+    }
+
+    /// When time alone brings it.
+    pub(crate) fn until(&self) -> Option<Time> {
+        match self {
+            Awaited::Timer { until, .. } => Some(*until),
+            Awaited::Approval { approval, .. } => approval.expires_at,
+            Awaited::Signal { .. } | Awaited::Child { .. } => None,
         }
     }
 }

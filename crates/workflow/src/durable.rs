@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use wire::Time;
 
 use crate::Failure;
+use crate::approval::ApprovalCall;
 use crate::branch::BranchGuard;
 use crate::children::{ChildCall, ChildRun, ChildrenCall};
 use crate::command::StepRecord;
@@ -66,6 +67,15 @@ impl Durable {
     #[track_caller]
     pub fn signal<T: DeserializeOwned>(&self, name: impl Into<String>) -> SignalCall<T> {
         SignalCall::new(self.clone(), name.into(), Location::caller())
+    }
+
+    /// Asks people, and waits without a worker until they have decided. A rejection is a value, like an approval.
+    ///
+    /// Votes outlive everything else that wakes the function meanwhile, as long as the code asks for the same of the
+    /// same people.
+    #[track_caller]
+    pub fn approval(&self, name: impl Into<String>) -> ApprovalCall {
+        ApprovalCall::new(self.clone(), name.into(), Location::caller())
     }
 
     /// Starts a child and waits for its end. Its failure is a value.

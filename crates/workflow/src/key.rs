@@ -2,7 +2,7 @@
 //!
 //! The branch is a path of branch names, empty for the function's own branch. The count numbers the operations of one
 //! name in one branch, so that a key does not depend on what other branches do. Kinds other than steps are part of the
-//! name (`signal:go#1`, `child:resize#2`, `sleep#1`), so two operations with equal keys are of the same kind.
+//! name (`signal:go#1`, `approval:ship#1`, `child:resize#2`, `sleep#1`), so two operations with equal keys are of the same kind.
 //!
 //! A key may have a part after the count: `charge#1.2` is the second failed try of `charge#1`, and `signal:go#1.timeout`
 //! the timer beside a signal.
@@ -22,6 +22,8 @@ pub(crate) const SAVEPOINT: &str = "savepoint";
 const RESERVED: [&str; 2] = [SLEEP, SAVEPOINT];
 /// The part of a key that names the timer beside an awaited signal.
 pub(crate) const TIMEOUT: &str = "timeout";
+/// Begins the name of an approval in its key.
+const APPROVAL: &str = "approval:";
 /// Begins the key of a wait.
 const WAIT: &str = "wait:";
 /// Begins the name of a version marker, which replay may skip.
@@ -33,6 +35,7 @@ pub(crate) enum Kind {
     Step,
     Sleep,
     Signal,
+    Approval,
     Child,
     Patched,
     Savepoint,
@@ -47,6 +50,7 @@ impl Kind {
             Kind::Step => name.to_owned(),
             Kind::Sleep => SLEEP.to_owned(),
             Kind::Signal => format!("signal:{name}"),
+            Kind::Approval => format!("{APPROVAL}{name}"),
             Kind::Child => format!("child:{name}"),
             Kind::Patched => format!("{PATCHED}{name}"),
             Kind::Savepoint => SAVEPOINT.to_owned(),
@@ -120,7 +124,14 @@ pub(crate) fn is_patch(operation: &str) -> bool {
     name.starts_with(PATCHED)
 }
 
-/// Whether steps, signals, children, branches and labels can have this name.
+/// The name of the approval that a key is of.
+pub(crate) fn approval_name(key: &str) -> Option<&str> {
+    let operation = parse(key).operation;
+    let name = operation.rsplit_once('/').map_or(operation, |(_, name)| name);
+    name.strip_prefix(APPROVAL)?.rsplit_once('#').map(|(name, _)| name)
+}
+
+/// Whether steps, signals, approvals, children, branches and labels can have this name.
 pub(crate) fn is_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     !name.is_empty() && name.bytes().all(is_plain) && !RESERVED.contains(&name)
@@ -158,6 +169,8 @@ mod tests {
     fn names_leave_the_separators_to_the_key() {
         assert!(["charge", "page-7", "v2.1", "a_b"].into_iter().all(is_name));
         assert!(!["", "a/b", "a#1", "a:b", "é", "sleep", "savepoint"].into_iter().any(is_name));
+        assert_eq!(approval_name("left/approval:ship#1"), Some("ship"));
+        assert_eq!(approval_name("left/signal:ship#1"), None);
         assert!(is_patch("left/patched:fix#1") && !is_patch("patched/charge#1"));
     }
 }

@@ -14,6 +14,7 @@
 //! - Memory is bounded by what is open and by what was recorded since the last savepoint.
 
 mod alarm;
+mod approval;
 mod branch;
 mod branch_state;
 mod children;
@@ -32,6 +33,7 @@ mod stop;
 pub mod testing;
 mod wait;
 
+pub use approval::{Approval, ApprovalCall, Vote, decided_digest};
 pub use children::{ChildCall, ChildRun, ChildrenCall};
 pub use command::{
     Answer, Awaited, Call, Checkpoint, ChildRecord, Command, Mode, Outcome, Report, Spend, Start,
@@ -44,7 +46,7 @@ pub use run::{Body, Function, Run, function};
 pub use step::{OnError, Retry, Step, StepCall};
 pub use stop::{Difference, Divergence, LastOperation, Misuse, Seen, SourceLine, Stop};
 pub use wait::SignalCall;
-pub use wire::{Json, Time};
+pub use wire::{ApprovalDecision, ApprovalOutcome, Json, Time};
 
 /// Compiles and runs the examples of the page about determinism.
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! One operation of a branch, from its beginning to its end: what steps, sleeps, signals and children have in common.
+//! One operation of a branch, from its beginning to its end: what steps, sleeps, signals, approvals and children have in common.
 //!
 //! Invariant: an operation that is dropped before its end stops the run, because what drops it depends on time.
 
@@ -30,7 +30,7 @@ pub(crate) struct Operation {
 impl Operation {
     /// Begins, if the branch is free. Otherwise the run stops, and this never returns.
     pub(crate) async fn begin(ctx: &Durable, kind: Kind, name: &str, at: SourceLine) -> Operation {
-        let is_named = matches!(kind, Kind::Step | Kind::Signal | Kind::Child);
+        let is_named = matches!(kind, Kind::Step | Kind::Signal | Kind::Approval | Kind::Child);
         let begun = ctx.shared.with(|core| {
             if is_named && !key::is_name(name) {
                 return Err(Misuse::BadName { name: name.to_owned(), at });

@@ -1,4 +1,5 @@
-//! Runs durable functions in memory: time is skipped, signals are injected, children are values, workers crash.
+//! Runs durable functions in memory: time is skipped, signals are injected, people decide by script, children are
+//! values, workers crash.
 //!
 //! For tests of durable functions and of this engine. Every attempt starts from what the coordinator in memory has
 //! recorded, as with a real one, and nothing else is carried over.
@@ -21,6 +22,7 @@
 //! ```
 
 mod coordinator;
+mod people;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -29,9 +31,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::Json;
+use wire::{ApprovalDecision, Json, Time};
 
 pub use self::coordinator::{ConflictingStep, MemoryCoordinator};
+use crate::approval::Vote;
 use crate::command::{Checkpoint, Command, Outcome, Report};
 use crate::run::{Function, Run};
 use crate::stop::Stop;
@@ -56,7 +59,9 @@ pub enum TestError {
     Stopped(#[from] Stop),
     #[error(transparent)]
     Conflict(#[from] ConflictingStep),
-    #[error("the run waits for {0}, and nothing will bring it: send a signal or define the child")]
+    #[error(
+        "the run waits for {0}, and nothing will bring it: send a signal, decide the approval or define the child"
+    )]
     Stuck(String),
     #[error("the run had {ATTEMPTS_MAX} attempts and goes on: it repeats itself")]
     Endless,
@@ -175,6 +180,34 @@ impl<'f> TestRun<'f> {
     ) -> Self {
         let payload = Json::from_value(payload).expect("the payload of a test has a JSON form");
         self.coordinator.send_signal(after, name, payload);
+        self
+    }
+
+    /// Somebody approves, as soon as the approval of this name is open. `by` is the id of a key.
+    #[must_use]
+    pub fn approve(self, name: &str, by: &str) -> Self {
+        self.decide_after(Duration::ZERO, name, by, ApprovalDecision::Approved, None)
+    }
+
+    /// Somebody rejects it, and says why.
+    #[must_use]
+    pub fn reject(self, name: &str, by: &str, why: &str) -> Self {
+        self.decide_after(Duration::ZERO, name, by, ApprovalDecision::Rejected, Some(why))
+    }
+
+    /// Somebody decides after a time. One vote of each counts, and none after the expiry. Who may decide is not checked
+    /// here.
+    #[must_use]
+    pub fn decide_after(
+        mut self,
+        after: Duration,
+        name: &str,
+        by: &str,
+        decision: ApprovalDecision,
+        comment: Option<&str>,
+    ) -> Self {
+        let (key, comment, at) = (by.to_owned(), comment.map(str::to_owned), Time::MIN);
+        self.coordinator.decide(after, name, Vote { key, decision, at, comment });
         self
     }
 

@@ -71,7 +71,10 @@ pub use wire::requests::Budget;
 pub use wire::{Code, ErrorCategory, Json, Outcome, State, Time, TraceContext, Verdict};
 pub use worker::{Ctx, StopReason, Worker, WorkerEvent};
 pub use workflow;
-pub use workflow::{ChildRun, Durable, Failure, OnError, Retry, Spend, Step};
+pub use workflow::{
+    Approval, ApprovalDecision, ApprovalOutcome, ChildRun, Durable, Failure, OnError, Retry, Spend,
+    Step, Vote,
+};
 
 /// Compiles the examples of the documents that show this crate.
 #[cfg(doctest)]
@@ -84,4 +87,7 @@ mod documents {
 
     #[doc = include_str!("../../../docs/guide/durable.md")]
     struct DurableGuide;
+
+    #[doc = include_str!("../../../docs/guide/approvals.md")]
+    struct ApprovalsGuide;
 }

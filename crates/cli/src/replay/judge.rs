@@ -8,9 +8,9 @@
 
 use std::collections::HashSet;
 
-use tenure::workflow::Digest;
+use tenure::workflow::{Digest, decided_digest};
 use wire::answers::{Checkpoint, StartedChild};
-use wire::requests::{CheckpointCall, ChildRun, Completed, Diverged, StepRecord};
+use wire::requests::{CheckpointCall, ChildRun, Completed, Diverged, StepRecord, WaitFor};
 use wire::{CheckpointOutcome, Json, Outcome, State, StepOutcome, Time};
 
 use super::finding::Finding;
@@ -71,6 +71,7 @@ impl Judge {
         }
         let (children, at) = self.items(&call.steps, &call.children)?;
         self.at = at.unwrap_or(self.at);
+        call.wait.as_ref().map_or(Ok(()), |wait| self.same_questions(wait))?;
         let results = match &call.wait {
             None => Vec::new(),
             Some(wait) => match self.recording.satisfied(wait) {
@@ -131,6 +132,24 @@ impl Judge {
         }
         let task_id = recorded.task_id.clone().unwrap_or_default();
         Ok((StartedChild { key: child.key.clone(), task_id }, recorded.recorded_at))
+    }
+
+    /// Whether people are asked about what they decided about.
+    fn same_questions(&self, wait: &WaitFor) -> Result<(), Judged> {
+        for item in &wait.items {
+            let Some(asked) = &item.approval else { continue };
+            let Some(told) = self.recording.told(&item.key) else { continue };
+            let recorded = decided_digest(told).map(|digest| digest.to_string());
+            if recorded != asked.digest {
+                let about = |digest: &Option<String>| {
+                    format!("about {}", digest.as_deref().unwrap_or("nothing in particular"))
+                };
+                let (recorded, actual) = (about(&recorded), about(&asked.digest));
+                let key = item.key.clone();
+                return Err(Judged::Differs(Finding::Step { key, recorded, actual }));
+            }
+        }
+        Ok(())
     }
 
     /// The worker does something new. Before an engine does so, it has compared everything that is recorded.

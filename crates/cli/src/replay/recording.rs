@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use wire::answers::{Checkpoint, Checkpoints, TakenSignal, WaitOutcome};
 use wire::requests::{AwaitedItem, WaitFor};
-use wire::{CheckpointKind, CheckpointOutcome, ErrorCategory, State, WaitMode};
+use wire::{CheckpointKind, CheckpointOutcome, ErrorCategory, Json, State, WaitMode};
 
 use crate::export::golden::Golden;
 
@@ -143,6 +143,12 @@ impl Recording {
             task_id: None,
             ..recorded.clone()
         })
+    }
+
+    /// The value of the signal that an item took.
+    pub(super) fn told(&self, key: &str) -> Option<&Json> {
+        let wait = self.golden.checkpoints[*self.arrivals.get(key)?].wait.as_ref()?;
+        wait.signals.iter().find(|signal| signal.key == key)?.payload.as_ref()
     }
 
     fn end_of(&self, item: &AwaitedItem) -> Option<usize> {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use wire::answers::{Checkpoint, HistoryEntry, OpenWait, Run};
+use wire::answers::{Checkpoint, HistoryEntry, OpenWait, Run, TakenSignal};
 use wire::{CheckpointKind, CheckpointOutcome, Time};
 
 use super::entry::member;
@@ -13,6 +13,9 @@ use crate::output::{BAD, BUSY, FAINT, GOOD, WARN};
 
 /// Fits beside the bar; `tenure runs history --json` has the rest.
 const RESULT_CHARS_MAX: usize = 40;
+
+/// Begins the name of the signal that tells what came of an approval.
+const APPROVAL: &str = "#approval:";
 
 /// One line of the drawing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,9 +104,9 @@ fn end_child(lines: &mut [RecordLine], record: &Checkpoint) {
 fn wait(record: &Checkpoint, began: &BTreeMap<String, Time>) -> RecordLine {
     let outcome = record.wait.as_ref();
     let winner = outcome.and_then(|wait| wait.winner.clone());
-    let signals = outcome.map(|wait| wait.signals.iter().map(|it| it.name.clone()).collect());
-    let signals: Vec<String> = signals.unwrap_or_default();
-    let signals = (!signals.is_empty()).then(|| format!("signal {}", signals.join(", ")));
+    let signals: Vec<String> =
+        outcome.map_or_else(Vec::new, |wait| wait.signals.iter().map(taken).collect());
+    let signals = (!signals.is_empty()).then(|| signals.join(", "));
     RecordLine {
         kind: "wait",
         key: short_key(&record.key),
@@ -111,6 +114,20 @@ fn wait(record: &Checkpoint, began: &BTreeMap<String, Time>) -> RecordLine {
         to: Some(record.recorded_at),
         outcome: "OVER",
         detail: joined([winner.map(|key| format!("first: {key}")), signals, None]),
+    }
+}
+
+/// A signal by its name; of an approval what came of it, and by whose word.
+fn taken(signal: &TakenSignal) -> String {
+    let told = signal.payload.as_ref().and_then(|it| it.read::<serde_json::Value>().ok());
+    match (signal.name.starts_with(APPROVAL), told) {
+        (true, Some(told)) => {
+            let votes = told["votes"].as_array().map_or(&[][..], Vec::as_slice);
+            let by = votes.iter().filter_map(|vote| vote["key"].as_str()).collect::<Vec<_>>();
+            let by = if by.is_empty() { "nobody".to_owned() } else { by.join(" and ") };
+            format!("{} by {by}", told["outcome"].as_str().unwrap_or("decided"))
+        }
+        _ => format!("signal {}", signal.name),
     }
 }
 
@@ -142,10 +159,15 @@ fn short_key(key: &str) -> String {
 pub(crate) fn awaited(wait: &OpenWait) -> String {
     /// How many items are named: the rest is counted.
     const NAMED: usize = 3;
-    let named = wait.items.iter().take(NAMED).map(|item| match (item.until, &item.signal) {
-        (Some(until), _) => format!("until {until}"),
-        (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => format!("child {}", item.child.as_deref().unwrap_or(&item.key)),
+    let named = wait.items.iter().take(NAMED).map(|item| {
+        match (item.until, &item.signal, &item.approval) {
+            (Some(until), _, _) => format!("until {until}"),
+            (None, Some(signal), _) => format!("signal {signal}"),
+            (None, None, Some(_)) => {
+                format!("approval {}", item.key.trim_start_matches("approval:"))
+            }
+            (None, None, None) => format!("child {}", item.child.as_deref().unwrap_or(&item.key)),
+        }
     });
     let between = if wait.mode == wire::WaitMode::Any { " or " } else { " and " };
     let named: Vec<String> = named.collect();

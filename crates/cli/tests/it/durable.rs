@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::home::{Home, Process, wait_until};
 use crate::operate_backup::client;
 
-const QUEUE: &str = "orders";
+pub(crate) const QUEUE: &str = "orders";
 /// A day: no test waits for it.
 const LONG: Duration = Duration::from_secs(86_400);
 
@@ -32,21 +32,21 @@ const EXECUTED: &str = "TENURE_TEST_EXECUTED";
 const STUCK: &str = "TENURE_TEST_STUCK";
 
 /// A server over one of the engines.
-struct World {
-    home: Home,
-    client: Client,
+pub(crate) struct World {
+    pub(crate) home: Home,
+    pub(crate) client: Client,
     _server: Process,
     _database: Option<Server>,
 }
 
 impl World {
-    fn on_sqlite() -> World {
+    pub(crate) fn on_sqlite() -> World {
         let home = Home::new();
         let server = home.serve();
         World { client: client(&home), home, _server: server, _database: None }
     }
 
-    fn on_postgres() -> World {
+    pub(crate) fn on_postgres() -> World {
         let home = Home::new();
         let database = Server::builder().without_fsync().start().unwrap();
         database.sql("postgres", "CREATE DATABASE tenure").unwrap();
@@ -58,26 +58,26 @@ impl World {
         World { client: client(&home), home, _server: server, _database: Some(database) }
     }
 
-    fn work(&self, add: impl FnOnce(Worker) -> Worker) -> Working {
+    pub(crate) fn work(&self, add: impl FnOnce(Worker) -> Worker) -> Working {
         let stop = CancellationToken::new();
         let worker = add(Worker::new(self.client.clone()).queue(QUEUE));
         let ended = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         Working { stop, ended }
     }
 
-    async fn submit(&self, kind: &str, input: &Value) -> RunHandle {
+    pub(crate) async fn submit(&self, kind: &str, input: &Value) -> RunHandle {
         self.client.submit(kind, input).queue(QUEUE).await.unwrap()
     }
 }
 
 /// A worker beside the test.
-struct Working {
+pub(crate) struct Working {
     stop: CancellationToken,
     ended: JoinHandle<Result<(), Error>>,
 }
 
 impl Working {
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         self.stop.cancel();
         self.ended.await.unwrap().unwrap();
     }
@@ -97,7 +97,7 @@ async fn until(run: &RunHandle, what: &str, holds: impl Fn(&Run) -> bool) -> Run
     }
 }
 
-async fn until_waiting(run: &RunHandle) -> Run {
+pub(crate) async fn until_waiting(run: &RunHandle) -> Run {
     until(run, "the run waits", |seen| seen.state == State::Waiting).await
 }
 

@@ -1,59 +1,26 @@
 //! The guide for people who know only curl, run as written.
 
-use std::process::{Command, Stdio};
-
 use serde_json::Value;
 
-use crate::home::{Home, Process};
+use crate::guides::{self, Reader};
+use crate::home::Home;
 
 const GUIDE: &str = include_str!("../../../../docs/guide/worker-in-any-language.md");
 
-/// Printed after each block, to separate the answers.
-const END_OF_BLOCK: &str = "@@ end of block @@";
-
-/// The shell blocks, in order.
-fn blocks() -> Vec<&'static str> {
-    let fenced = GUIDE.split("\n```sh\n").skip(1);
-    fenced.map(|rest| rest.split_once("\n```").expect("a block has an end").0).collect()
-}
-
-/// Starts a coordinator as the guide says, and returns the two lines to paste.
-fn start(home: &Home) -> (Process, String) {
-    let mut dev = Process::start(home.tenure(&["dev", "--port", "0"]));
-    let mut greeting = String::new();
-    while !greeting.contains("Ctrl-C") {
-        greeting.push_str(&dev.text_line());
-    }
-    let lines = greeting.lines().filter(|line| line.trim_start().starts_with("export "));
-    let pasted: Vec<&str> = lines.collect();
-    assert_eq!(pasted.len(), 2, "the guide promises two lines to paste: {greeting}");
-    (dev, pasted.join("\n"))
-}
-
-/// Runs blocks in one shell that has only the pasted lines; returns the answer of each.
+/// Runs blocks in one shell after the pasted lines; returns the answer of each. Anything beside it would not be JSON.
 fn follow(home: &Home, pasted: &str, blocks: &[&str]) -> Vec<Value> {
-    let mut script = format!("{pasted}\n");
-    for block in blocks {
-        script.push_str(&format!("{block}\necho; echo '{END_OF_BLOCK}'\n"));
-    }
-    let mut shell = Command::new("bash");
-    shell.args(["-eu", "-c", &script]).current_dir(home.path()).stdin(Stdio::null()).env_clear();
-    shell.env("PATH", std::env::var_os("PATH").unwrap());
-    let ran = shell.output().expect("bash and curl are what the guide asks for");
-    let stderr = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success() && stderr.is_empty(), "{stderr}");
-    let stdout = String::from_utf8(ran.stdout).unwrap();
-    let answers = stdout.split(END_OF_BLOCK).take(blocks.len());
-    answers
-        .map(|text| serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}")))
-        .collect()
+    let mut reader = Reader::new(home);
+    reader.follow(pasted);
+    let answer =
+        |text: String| serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    blocks.iter().map(|block| answer(reader.follow(block))).collect()
 }
 
 #[test]
 fn somebody_with_curl_alone_finishes_a_task_by_the_guide() {
     let home = Home::new();
-    let (_dev, pasted) = start(&home);
-    let blocks = blocks();
+    let (_dev, pasted) = guides::dev(&home);
+    let blocks = guides::blocks(GUIDE);
     let [submit, lease, started, heartbeat, report, look] = blocks[..] else {
         panic!("the guide has {} blocks: each has its own check here", blocks.len());
     };
@@ -85,10 +52,10 @@ fn somebody_with_curl_alone_finishes_a_task_by_the_guide() {
 #[test]
 fn a_failure_is_reported_as_the_guide_shows() {
     let home = Home::new();
-    let (_dev, pasted) = start(&home);
+    let (_dev, pasted) = guides::dev(&home);
     let shown = GUIDE.split_once("\n```json\n").unwrap().1.split_once("\n```").unwrap().0;
     std::fs::write(home.path().join("failure.json"), shown).unwrap();
-    let blocks = blocks();
+    let blocks = guides::blocks(GUIDE);
     let (head, _output) = blocks[4].rsplit_once("-d").expect("the report has a body");
     let report = format!("{head}-d @failure.json");
     let answers = follow(&home, &pasted, &[blocks[0], blocks[1], blocks[2], &report, blocks[5]]);

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report, in its helpers too")]
 
+mod approvals;
 mod bench;
 mod caller;
 mod crash;
@@ -15,6 +16,7 @@ mod first_day;
 mod full_disk;
 mod guide;
 mod guide_workers;
+mod guides;
 mod help;
 mod home;
 mod keys;

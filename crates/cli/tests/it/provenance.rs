@@ -1,33 +1,12 @@
 //! `tenure prove`: the guide run as written, a bundle without its store, and what an attacker leaves behind.
 
-use std::process::{Command, Stdio};
-
 use rusqlite::Connection;
 use serde_json::Value;
 
+use crate::guides::{self, Reader};
 use crate::home::{Home, Process, wait_until};
 
 const GUIDE: &str = include_str!("../../../../docs/guide/provenance.md");
-
-/// The shell blocks of the guide, as one script.
-fn script() -> String {
-    let fenced = GUIDE.split("\n```sh\n").skip(1);
-    let blocks = fenced.map(|rest| rest.split_once("\n```").expect("a block has an end").0);
-    blocks.collect::<Vec<_>>().join("\n")
-}
-
-fn follow(home: &Home, script: &str) -> String {
-    let binary = home.tenure(&[]);
-    let folder = std::path::Path::new(binary.get_program()).parent().unwrap();
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
-    let mut shell = Command::new("bash");
-    shell.args(["-eu", "-c", script]).current_dir(home.path()).stdin(Stdio::null()).env_clear();
-    shell.env("PATH", path);
-    shell.envs(binary.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let ran = shell.output().unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    String::from_utf8(ran.stdout).unwrap()
-}
 
 /// A server that seals records.
 fn serve(home: &Home) -> Process {
@@ -48,7 +27,8 @@ fn the_guide_to_provenance_is_true() {
     let home = Home::new();
     let _server = serve(&home);
     let _worker = worker(&home, "demo");
-    let printed = follow(&home, &script());
+    let mut reader = Reader::new(&home);
+    let printed: String = guides::blocks(GUIDE).iter().map(|block| reader.follow(block)).collect();
     assert_eq!(printed.matches("greet Ann").count(), 3, "{printed}");
     assert_eq!(printed.matches("proved").count(), 3, "{printed}");
     assert!(home.path().join("run.bundle").exists());

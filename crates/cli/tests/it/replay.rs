@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tenure::{ChildRun, Client, Ctx, Durable, Failure, RunHandle, State, Worker};
 use tokio_util::sync::CancellationToken;
 
-use crate::durable_guide::order;
+use crate::durable_guide::{order, payout};
 use crate::home::{CommandOutput, Home};
 use crate::operate_backup::client;
 
@@ -64,8 +64,10 @@ async fn parcel(ctx: Durable, cents: u64, code: &str) -> Result<Value, Failure> 
 }
 
 fn worker(client: Client, code: String) -> Worker {
-    if code == "order" {
-        return order::worker(client);
+    match code.as_str() {
+        "order" => return order::worker(client),
+        "payout" => return payout::worker(client),
+        _ => {}
     }
     let kind = if code == "elsewhere" { "letter" } else { "parcel" };
     Worker::new(client)
@@ -237,14 +239,22 @@ fn the_golden_files_of_our_examples_replay() {
         .filter(|file| file.extension().is_some_and(|extension| extension == "jsonl"))
         .collect();
     files.sort();
-    assert!(files.len() >= 2, "{files:?}");
-    let files: Vec<&str> = files.iter().map(|file| path(file)).collect();
-    let ran = replay(&home, test, "order", &files);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    assert_eq!(ran.stdout.lines().count(), files.len(), "{ran:?}");
-    let executed: Vec<&str> = ["--execute"].iter().chain(&files).copied().collect();
-    let ran = replay(&home, test, "order", &executed);
-    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(files.len() >= 4, "{files:?}");
+    let mut replayed = 0;
+    for code in ["order", "payout"] {
+        let is_its = |file: &&PathBuf| {
+            file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(code))
+        };
+        let files: Vec<&str> = files.iter().filter(is_its).map(|file| path(file)).collect();
+        let ran = replay(&home, test, code, &files);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert_eq!(ran.stdout.lines().count(), files.len(), "{ran:?}");
+        let executed: Vec<&str> = ["--execute"].iter().chain(&files).copied().collect();
+        let ran = replay(&home, test, code, &executed);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        replayed += files.len();
+    }
+    assert_eq!(replayed, files.len(), "the name of a file begins with its example: {files:?}");
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! A decision of an approval, and its expiry. See [`crate::approval`].
+//! The life of an approval: a wait asks for it, people decide it, or its time ends. See [`crate::approval`].
 
 use super::run::{answered, event, loaded};
 use super::waiting;
-use crate::approval::{self, Approval, DecideCall, Outcome, Vote, VoteRefusal};
+use crate::approval::{self, Approval, ApprovalCall, DecideCall, Outcome, Vote, VoteRefusal};
 use crate::bounds;
 use crate::event::{Event, Subject};
 use crate::id::Digest;
-use crate::run::{RunAnswer, RunEvent, RunRefusal, RunState, Signal};
+use crate::run::{RunAnswer, RunEvent, RunRefusal, RunState, Signal, WaitCall};
 use crate::task::Task;
 use crate::time::{Moment, Time};
 use crate::verdict::{Answer, ReadSet, Refusal, Verdict};
@@ -74,7 +74,7 @@ fn close(
     votes: &[Vote],
     now: Time,
 ) -> Vec<Event> {
-    let payload = approval::told(outcome, votes);
+    let payload = approval::told(outcome, approval.terms.digest.as_ref(), votes);
     let received = task.run.as_ref().map_or(0, |run| run.signals.received);
     let signal = Signal {
         number: bounds::next(received),
@@ -93,6 +93,23 @@ fn close(
         events.extend(waiting::after_signal(task, &signals, now));
     }
     events
+}
+
+/// A wait begins. Approvals that are open and asked for again stay, with their votes; one that is asked of others, or
+/// about something else, is withdrawn and opened anew.
+pub(super) fn ask(task: &Task, wait: &WaitCall, now: Time) -> Vec<Event> {
+    let open = task.run.as_ref().map_or(&[][..], |run| &run.approvals.open);
+    let is_open = |call: &&ApprovalCall| open.iter().any(|it| it.is_asked_again(call));
+    let asked: Vec<&ApprovalCall> = wait.approvals.iter().filter(|call| !is_open(call)).collect();
+    let is_replaced = |it: &&Approval| asked.iter().any(|call| call.item == it.key);
+    let withdrawn = open.iter().filter(is_replaced).map(|it| {
+        let outcome = Outcome::Withdrawn;
+        event(RunEvent::ApprovalClosed { number: it.number, outcome })
+    });
+    let opened = asked.iter().enumerate();
+    let opened =
+        opened.map(|(place, call)| approval::open(task, call, Some(&wait.key), place as u32, now));
+    withdrawn.chain(opened).collect()
 }
 
 /// The answer to a sweep that closed an approval.

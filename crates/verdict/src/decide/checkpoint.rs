@@ -9,8 +9,7 @@
 use super::call_items::{Items, Resolved, WaitOutcome};
 use super::caller::{self, Call};
 use super::run::{answered, loaded};
-use super::{budget, cancel, engine, plan, report};
-use crate::approval::{self, ApprovalCall};
+use super::{approvals, budget, cancel, engine, plan, report};
 use crate::bounds;
 use crate::event::{Event, Subject};
 use crate::request::Report;
@@ -108,7 +107,7 @@ fn follow(
             close(resolved, engine::park(task, call.digest, divergence.clone(), at.now))
         }
         (Then::Wait(wait), Some(WaitOutcome::Missing(missing))) if task.cancel.is_none() => {
-            let opened = open_approvals(task, wait, at.now);
+            let opened = approvals::ask(task, wait, at.now);
             let wait = begin(wait, *missing, at.now);
             let mut resolved = resolved;
             resolved.events.extend(opened);
@@ -116,14 +115,6 @@ fn follow(
         }
         (Then::Wait(_) | Then::Continue, _) => go_on(task, lease, resolved, at),
     }
-}
-
-/// Approvals are opened when the wait begins. What is there already needs none.
-fn open_approvals(task: &Task, wait: &WaitCall, now: Time) -> Vec<Event> {
-    let open = |(place, call): (usize, &ApprovalCall)| {
-        approval::open(task, call, Some(&wait.key), place as u32, now)
-    };
-    wait.approvals.iter().enumerate().map(open).collect()
 }
 
 fn begin(call: &WaitCall, missing: u32, now: Time) -> Wait {

@@ -4,7 +4,7 @@ use verdict::approval::{
     Approval, ApprovalCall, DecideCall, Decision, Outcome, Terms, VoteRefusal, approval_id,
     changes, parse_approval_id, signal_name,
 };
-use verdict::request::CancelMode;
+use verdict::request::{Caller, CancelMode};
 use verdict::run::{Awaited, AwaitedEvent, RunAnswer, RunRequest, Then, WaitCall, WaitMode};
 use verdict::{Answer, Digest, Refusal, Request, Rules, RunRefusal, Span, State, TaskId, Time};
 
@@ -32,6 +32,35 @@ fn wait_for(terms: Terms) -> Then {
     let digest = Digest::of(&[b"wait"]);
     let (mode, max) = (WaitMode::All, None);
     Then::Wait(WaitCall { key: "w#1".into(), digest, mode, items, approvals, max })
+}
+
+/// A wait for the approval, or for whatever else comes first.
+fn wait_for_any(key: &str, terms: Option<Terms>, other: &str) -> Then {
+    let other = Awaited { key: other.into(), event: AwaitedEvent::Signal(other.into()) };
+    let Then::Wait(asked) = wait_for(terms.clone().unwrap_or_else(self::terms)) else {
+        unreachable!()
+    };
+    let approval = asked.items.iter().filter(|_| terms.is_some()).cloned();
+    let items: Vec<Awaited> = approval.chain([other]).collect();
+    let approvals = if terms.is_some() { asked.approvals } else { vec![] };
+    let (digest, mode, max) = (Digest::of(&[key.as_bytes()]), WaitMode::Any, None);
+    Then::Wait(WaitCall { key: key.into(), digest, mode, items: items.into(), approvals, max })
+}
+
+/// A run that had one of two votes when something else woke it, and is leased again.
+fn woken(terms: &Terms) -> (Family, Caller) {
+    let (mut family, caller) = Family::running();
+    let wait = wait_for_any("w#1", Some(terms.clone()), "other");
+    family.checkpoint(&caller, Call::default().then(wait));
+    assert_eq!(outcome(family.ask(ROOT, ask(decide("ann", Decision::Approved)))), None);
+    family.signal("other", None);
+    let caller = family.grant(ROOT);
+    (family, caller)
+}
+
+fn votes(family: &Family) -> Vec<(u32, usize)> {
+    let open = &family.task(ROOT).run.as_ref().unwrap().approvals.open;
+    open.iter().map(|approval| (approval.number, approval.votes.len())).collect()
 }
 
 fn decide(key: &str, decision: Decision) -> DecideCall {
@@ -130,6 +159,51 @@ fn an_approval_is_withdrawn_with_its_task() {
     family.cancel(ROOT, CancelMode::Graceful);
     let said = family.ask(ROOT, ask(decide("ann", Decision::Approved)));
     assert_eq!(refusal(said), VoteRefusal::Closed);
+}
+
+#[test]
+fn votes_outlive_the_wait_that_asked_for_them() {
+    // Branches of a function wait together, and each that goes on ends the wait of the others.
+    let terms = Terms { quorum: 2, ..terms() };
+    let (mut family, caller) = woken(&terms);
+    assert_eq!(votes(&family), [(1, 1)]);
+    let again = wait_for_any("w#2", Some(terms), "third");
+    let said = family.checkpoint(&caller, Call::default().then(again));
+    assert_eq!((said.state, votes(&family)), (State::Waiting, vec![(1, 1)]));
+    let said = family.ask(ROOT, ask(decide("bob", Decision::Approved)));
+    assert_eq!(outcome(said), Some(Outcome::Approved));
+    assert_eq!(family.count(ROOT, "approval_opened"), 1);
+    assert!(family.task(ROOT).claimable_at().is_some());
+}
+
+#[test]
+fn a_decision_while_the_task_runs_is_there_for_its_next_wait() {
+    let terms = Terms { quorum: 2, ..terms() };
+    let (mut family, caller) = woken(&terms);
+    let said = family.ask(ROOT, ask(decide("bob", Decision::Approved)));
+    assert_eq!(outcome(said), Some(Outcome::Approved));
+    let again = wait_for_any("w#2", Some(terms), "third");
+    let said = family.checkpoint(&caller, Call::default().then(again));
+    assert_eq!(said.state, State::Running);
+    assert_eq!(said.wait.unwrap().winner, Some(KEY.into()));
+    assert_eq!(family.count(ROOT, "approval_opened"), 1);
+}
+
+#[test]
+fn another_question_or_another_wait_withdraws_the_approval() {
+    let first = Terms { quorum: 2, ..terms() };
+    let other = Terms { digest: Some(Digest::of(&[b"other"])), ..first.clone() };
+    let (mut family, caller) = woken(&first);
+    let wait = wait_for_any("w#2", Some(other), "third");
+    family.checkpoint(&caller, Call::default().then(wait));
+    assert_eq!(votes(&family), [(2, 0)], "no vote counts for what nobody has seen");
+    let late = family.ask(ROOT, ask(decide("bob", Decision::Approved)));
+    assert_eq!(refusal(late), VoteRefusal::Closed);
+
+    let (mut family, caller) = woken(&first);
+    let wait = wait_for_any("w#2", None, "third");
+    family.checkpoint(&caller, Call::default().then(wait));
+    assert_eq!(votes(&family), []);
 }
 
 #[test]

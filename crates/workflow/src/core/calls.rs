@@ -105,15 +105,13 @@ impl Core {
         Wait { key: wait_key(&items), mode, items, max_ms: self.max_ms() }
     }
 
-    /// Long enough for the last timer. It counts from the branch's time, which is never after that of the call.
+    /// Long enough for the last timer or expiry. It counts from the branch's time, which is never after that of the call.
     fn max_ms(&self) -> Option<u64> {
         let spans = self.wants.values().flat_map(|(branch, want)| {
             let items = if let Want::Arrival { items, .. } = want { &items[..] } else { &[] };
             let now = self.branches[branch].now.as_ms();
-            items.iter().filter_map(move |item| match item {
-                Awaited::Timer { until, .. } => u64::try_from(until.as_ms() - now).ok(),
-                Awaited::Signal { .. } | Awaited::Child { .. } => None,
-            })
+            let last = items.iter().filter_map(Awaited::until);
+            last.filter_map(move |until| u64::try_from(until.as_ms() - now).ok())
         });
         spans.max().map(|span| span + DAY_MS).filter(|span| *span > WAIT_MS_DEFAULT)
     }

@@ -1,4 +1,4 @@
-//! A coordinator in memory: records calls, keeps signals, ends children, and skips time when a run waits.
+//! A coordinator in memory: records calls, keeps signals, lets people decide, ends children, and skips time when a run waits.
 //!
 //! It does what a driver may expect of a real one: a repeated call gets its first answer, a changed step is refused,
 //! results have a commit order, and what a wait is for arrives once. It does not know leases.
@@ -9,7 +9,9 @@ use std::time::Duration;
 use wire::{Json, Time};
 
 use super::TestError;
+use super::people::People;
 use crate::Failure;
+use crate::approval::{Told, Vote};
 use crate::command::{
     Answer, Awaited, Call, Checkpoint, ChildRecord, Mode, Outcome, Report, Start, State,
     StepRecord, Wait,
@@ -53,6 +55,7 @@ pub struct MemoryCoordinator {
     signals: Vec<Signal>,
     children: BTreeMap<String, Child>,
     kinds: BTreeMap<String, (Duration, ChildCode)>,
+    people: People,
     wait: Option<Wait>,
 }
 
@@ -68,6 +71,7 @@ impl MemoryCoordinator {
             signals: Vec::new(),
             children: BTreeMap::new(),
             kinds: BTreeMap::new(),
+            people: People::default(),
             wait: None,
         }
     }
@@ -87,6 +91,11 @@ impl MemoryCoordinator {
         let at = later(BEGINNING, after);
         self.signals.push(Signal { at, name: name.to_owned(), payload });
         self.signals.sort_by_key(|signal| signal.at);
+    }
+
+    /// Lets somebody decide the approval of this name: at that time, or as soon as it is open.
+    pub fn decide(&mut self, after: Duration, name: &str, word: Vote) {
+        self.people.say(name, Vote { at: later(BEGINNING, after), ..word });
     }
 
     pub fn define_child(
@@ -130,6 +139,11 @@ impl MemoryCoordinator {
             self.start_child(child);
         }
         self.end_children();
+        for item in wait.iter().flat_map(|wait| &wait.items) {
+            if let Awaited::Approval { key, .. } = item {
+                self.people.asked(key, self.now);
+            }
+        }
         let results = wait.as_ref().map(|wait| self.arrivals(wait));
         let state = if results == Some(None) { State::Waiting } else { State::Running };
         self.wait = wait.filter(|_| state == State::Waiting);
@@ -231,6 +245,9 @@ impl MemoryCoordinator {
             || match item {
                 Awaited::Timer { until, .. } => *until <= self.now,
                 Awaited::Signal { signal, .. } => self.signal_place(signal).is_some(),
+                Awaited::Approval { key, approval } => {
+                    self.people.outcome(key, approval, self.now).is_some()
+                }
                 Awaited::Child { .. } => false,
             }
     }
@@ -251,21 +268,27 @@ impl MemoryCoordinator {
         if is_late || !self.is_here(item) {
             return None;
         }
-        let payload = match item {
+        let (payload, about) = match item {
             Awaited::Signal { signal, .. } => {
                 let place = self.signal_place(signal)?;
-                self.signals.remove(place).payload
+                (self.signals.remove(place).payload, None)
             }
-            Awaited::Timer { .. } | Awaited::Child { .. } => Json::null(),
+            Awaited::Approval { approval: terms, .. } => {
+                let approval = self.people.outcome(&key, terms, self.now)?;
+                self.people.over(&key, &approval);
+                let about = terms.digest.as_deref().and_then(|digest| digest.parse().ok());
+                (Told::of(&approval, about), about)
+            }
+            Awaited::Timer { .. } | Awaited::Child { .. } => (Json::null(), None),
         };
-        self.keep(StepRecord::succeeded(key, payload, None).recorded_at(self.now));
+        self.keep(StepRecord::succeeded(key, payload, about).recorded_at(self.now));
         Some(self.history.len() - 1)
     }
 
     fn next_instant(&self, wait: &Wait) -> Option<Time> {
         let timers = wait.items.iter().filter_map(|item| match item {
-            Awaited::Timer { until, .. } => Some(*until),
-            Awaited::Signal { .. } | Awaited::Child { .. } => None,
+            Awaited::Approval { key, approval } => self.people.next(key, approval, self.now),
+            item => item.until(),
         });
         let signals = self.signals.iter().map(|signal| signal.at);
         let children = self.children.values().map(|child| child.at);

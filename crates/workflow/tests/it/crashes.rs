@@ -6,7 +6,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use workflow::testing::{Crash, Ended, TestRun};
-use workflow::{Failure, Json};
+use workflow::{ApprovalDecision, Failure, Json};
 
 use super::program::{Op, StepOp, ops, program};
 
@@ -21,6 +21,14 @@ pub(crate) fn world(ops: Vec<Op>) -> TestRun<'static> {
         .signal("go", &1)
         .signal_after(Duration::from_secs(60), "go", &2)
         .signal_after(Duration::from_secs(3600), "go", &3)
+        .approve("pay", "ann")
+        .decide_after(
+            Duration::from_secs(90),
+            "pay",
+            "bob",
+            ApprovalDecision::Approved,
+            Some("fine"),
+        )
         .with_transcript()
 }
 
@@ -79,6 +87,7 @@ fn an_order_survives_a_crash_at_every_command() {
         {"sleep": 60_000},
         {"signal": {"name": "go"}},
         {"signal": {"name": "go", "withinMs": 1000}},
+        {"approval": {"name": "pay", "about": {"cents": 500}, "quorum": 2, "withinMs": 90_000}},
         {"random": "coupon"},
         "now",
         {"child": {"name": "label", "input": 12}},
@@ -130,6 +139,10 @@ fn leaf() -> impl Strategy<Value = Op> {
         6 => step(),
         1 => (0..100_000_u64).prop_map(Op::Sleep),
         1 => (0..100_000_u64).prop_map(|ms| Op::Signal { name: "stay".into(), within_ms: Some(ms) }),
+        1 => (0..100_000_u64).prop_map(|ms| {
+            let (name, about) = ("stay".into(), json!({ "ms": ms }));
+            Op::Approval { name, about, quorum: None, within_ms: Some(ms) }
+        }),
         1 => (0..9_u8).prop_map(|n| Op::Child { name: "c".into(), input: json!(n), detached: false }),
         1 => (0..9_u8).prop_map(|n| Op::Child { name: "d".into(), input: json!(n), detached: true }),
         1 => (vec(0..9_u8, 0..4), prop::option::of(1..3_usize)).prop_map(|(inputs, max)| {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report, in its helpers too")]
 
+mod approvals;
 mod changes;
 mod crashes;
 mod determinism;

@@ -10,7 +10,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workflow::{ChildRun, Durable, Failure, Function, OnError, Retry, Spend, Step, function};
+use workflow::{
+    ApprovalDecision, ChildRun, Durable, Failure, Function, OnError, Retry, Spend, Step, function,
+};
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -20,6 +22,15 @@ pub(crate) enum Op {
     #[serde(rename_all = "camelCase")]
     Signal {
         name: String,
+        #[serde(default)]
+        within_ms: Option<u64>,
+    },
+    #[serde(rename_all = "camelCase")]
+    Approval {
+        name: String,
+        about: Value,
+        #[serde(default)]
+        quorum: Option<u32>,
         #[serde(default)]
         within_ms: Option<u64>,
     },
@@ -140,6 +151,14 @@ async fn one(ctx: &Durable, op: &Op, releases: &Releases) -> Result<Value, Failu
         Op::Signal { name, within_ms: Some(ms) } => {
             let signal = ctx.signal::<Value>(name.as_str()).within(Duration::from_millis(*ms));
             Ok(json!(signal.await?))
+        }
+        Op::Approval { name, about, quorum, within_ms } => {
+            let mut call = ctx.approval(name.as_str()).about(about).quorum(quorum.unwrap_or(1));
+            if let Some(ms) = within_ms {
+                call = call.within_or(Duration::from_millis(*ms), ApprovalDecision::Rejected);
+            }
+            let approval = call.await?;
+            Ok(json!([approval.outcome, approval.reason()]))
         }
         Op::Child { name, input, detached: true } => {
             ctx.child::<Value>(name.as_str(), child_run(input)).detach().await.map(|()| Value::Null)

@@ -101,6 +101,32 @@ fn a_step_that_is_not_in_the_file_ends_the_replay() {
 }
 
 #[test]
+fn people_are_asked_about_what_they_decided_about() {
+    let end = json!({"state": "succeeded", "output": 1, "checkpoints": 6});
+    let mut golden = golden(end);
+    let about = "ab".repeat(32);
+    let told = json!({"outcome": "APPROVED", "digest": about, "votes": []});
+    golden.checkpoints.push(parsed(json!({"number": 6, "key": "wait:approval:pay#1",
+        "kind": "WAIT", "outcome": "SUCCEEDED", "recordedAt": AT, "wait": {"winner": "approval:pay#1",
+        "signals": [{"key": "approval:pay#1", "name": "#approval:approval:pay#1", "payload": told}]}})));
+    let mut judge = Judge::new(Recording::new(golden), Mode::Execute);
+    let asked = |terms: Value| {
+        call(json!({"wait": {"key": "wait:approval:pay#1", "mode": "any",
+            "for": [{"key": "approval:pay#1", "approval": terms}]}}))
+    };
+    // Whom it asks, and for how long, is not what was decided about.
+    let same = judge.call(&asked(json!({"digest": about, "quorum": 2}))).unwrap();
+    assert_eq!(same.results.len(), 1);
+    for other in [json!({}), json!({"digest": "cd".repeat(32)})] {
+        let found = finding(judge.call(&asked(other)).unwrap_err());
+        assert!(
+            matches!(&found, Finding::Step { key, .. } if key == "approval:pay#1"),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
 fn the_end_must_be_the_recorded_one() {
     let same = report(json!({"outcome": "SUCCEEDED", "output": {"y": 2, "x": 1}}));
     assert_eq!(judge(Mode::Replay).completed(&same), Judged::Same);

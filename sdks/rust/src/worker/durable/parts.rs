@@ -3,6 +3,7 @@
 //! The order is kept, and a wait comes last: a worker that dies in between has recorded a beginning of the call, which is
 //! a state that a replay continues from.
 
+use wire::approvals::ApprovalTerms;
 use wire::requests::{CheckpointItem, ChildRun, StepRecord, WaitFor};
 use workflow::{Call, ChildRecord};
 
@@ -17,6 +18,9 @@ const STEPS_MAX: usize = 100;
 const CHILDREN_MAX: usize = 500;
 /// The size of an item without its texts.
 const ITEM_BYTES: usize = 256;
+
+/// The names of the members of an item that a wait is for.
+const MEMBERS: usize = 32;
 
 /// A call for the coordinator, without task, token and worker. It has at least one part.
 pub(super) fn split(call: Call) -> Vec<CheckpointItem> {
@@ -105,13 +109,18 @@ fn child_bytes(child: &ChildRun) -> usize {
 }
 
 fn wait_bytes(wait: &WaitFor) -> usize {
-    /// The names of the members of an item.
-    const MEMBERS: usize = 32;
     let items = wait.items.iter().map(|item| {
         let name = item.signal.as_ref().or(item.child.as_ref()).map_or(0, String::len);
-        item.key.len() + name + MEMBERS
+        let terms = item.approval.as_ref().map_or(0, approval_bytes);
+        item.key.len() + name + terms + MEMBERS
     });
     items.sum::<usize>() + ITEM_BYTES
+}
+
+fn approval_bytes(terms: &ApprovalTerms) -> usize {
+    let named = terms.roles.iter().chain(&terms.keys).map(|name| name.len() + MEMBERS);
+    let subject = terms.subject.as_ref().map_or(0, String::len);
+    named.sum::<usize>() + subject + ITEM_BYTES
 }
 
 #[cfg(test)]

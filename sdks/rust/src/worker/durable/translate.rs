@@ -8,13 +8,15 @@ use wire::requests::{AwaitedItem, ChildRun, Diverged, Spend, StepError, StepReco
 use wire::{CheckpointKind, CheckpointOutcome, ErrorCategory, Json, StepOutcome, Time, WaitMode};
 use workflow::{
     Answer, Awaited, Checkpoint, ChildRecord, Difference, Digest, Divergence, Failure, Mode,
-    Outcome, Seen, State, Stop, Wait,
+    Outcome, Seen, State, Stop, Wait, decided_digest,
 };
 
 /// Begins the key of a wait.
 const WAIT: &str = "wait:";
 /// Begins the name of a child in its key.
 const CHILD: &str = "child:";
+/// Begins the name of an approval in its key.
+const APPROVAL: &str = "approval:";
 /// Separates a name from its count in the key of an operation.
 const COUNT: char = '#';
 
@@ -64,6 +66,9 @@ fn awaited(item: Awaited) -> AwaitedItem {
         Awaited::Timer { key, until } => AwaitedItem { key, until: Some(until), ..none },
         Awaited::Signal { key, signal } => AwaitedItem { key, signal: Some(signal), ..none },
         Awaited::Child { key, child } => AwaitedItem { key, child: Some(child), ..none },
+        Awaited::Approval { key, approval } => {
+            AwaitedItem { key, approval: Some(*approval), ..none }
+        }
     }
 }
 
@@ -151,13 +156,16 @@ fn arrival(recorded: answers::Checkpoint) -> Option<Checkpoint> {
     if name.starts_with(CHILD) {
         return None;
     }
+    let is_approval = name.starts_with(APPROVAL);
     let taken = wait.signals.into_iter().find(|signal| signal.key == key);
+    let value = taken.and_then(|signal| signal.payload).unwrap_or_else(Json::null);
     Some(Checkpoint {
         key,
         outcome: Outcome::Succeeded,
-        result: Some(taken.and_then(|signal| signal.payload).unwrap_or_else(Json::null)),
+        // What people decided about is to an approval what its input is to a step.
+        input_digest: is_approval.then(|| decided_digest(&value)).flatten(),
+        result: Some(value),
         error: None,
-        input_digest: None,
         recorded_at: recorded.recorded_at,
         savepoint: false,
     })
