@@ -95,6 +95,7 @@ fn submission() -> Submission {
         deadline_in: None,
         spec,
         stages: None,
+        fork: None,
     }
 }
 

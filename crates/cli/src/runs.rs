@@ -1,6 +1,7 @@
-//! `tenure runs …`: show, follow, signal, cancel and retry runs.
+//! `tenure runs …`: show, follow, signal, cancel, retry and continue runs.
 
 mod cancel;
+mod continue_run;
 mod entry;
 mod filter;
 mod list;
@@ -32,6 +33,8 @@ pub(crate) enum Verb {
     Cancel(cancel::Arguments),
     /// Submit a run that did not succeed once more, or many by queue, kind, state, label or time
     Retry(Box<retry::Arguments>),
+    /// Continue a run that was halted, failed or was cancelled from its recorded steps, as a new run
+    Continue(Box<continue_run::Arguments>),
     /// Send a value to a durable run by name; it is kept until the run takes it
     Signal(signal::Arguments),
     /// Let a diverged run continue, after code was deployed that fits what it recorded
@@ -56,6 +59,7 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandRe
         Verb::Watch(arguments) => watch::run(client, format, arguments).await,
         Verb::Cancel(arguments) => cancel::run(client, format, arguments).await,
         Verb::Retry(arguments) => retry::run(client, format, *arguments).await,
+        Verb::Continue(arguments) => continue_run::run(client, format, *arguments).await,
         Verb::Signal(arguments) => signal::run(client, format, arguments).await,
         Verb::Resume(Id { id }) => signal::resume(client, format, &run_id(&id)).await,
         Verb::History(Id { id }) => history(client, format, &run_id(&id)).await,

@@ -164,6 +164,7 @@ fn remedy(code: Code) -> Option<&'static str> {
         Code::SignalsFull => "`tenure runs show` says how many signals it has not taken",
         Code::RunsUnsupported => "`tenure coordinators` shows which coordinators are too old",
         Code::RunNotRetryable => "`tenure runs show` shows its state and its deadline",
+        Code::RunNotForkable => "`tenure runs show` shows its state and its steps",
         Code::TooManyRequests | Code::Overloaded | Code::ShuttingDown => "try again in a moment",
         Code::Unavailable => {
             "try again in a moment; if it stays so, `tenure doctor` on the server and its log say why"

@@ -25,6 +25,7 @@ mod delivery;
 mod durable_view;
 mod errors;
 mod explain;
+mod fork;
 mod health;
 mod heartbeat;
 mod heartbeats;

@@ -8,9 +8,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use verdict::plan::Stage;
 use verdict::request::{Caller, Undelivered};
-use verdict::run::{RunRequest, Then};
+use verdict::run::{Inherited, RunRequest, Then};
 use verdict::{
-    Answer, Balance, Budget, Digest, LeaseId, Name, Policy, Request, Scope, Span, Task, Time,
+    Answer, Balance, Budget, Digest, LeaseId, Name, Policy, Request, Scope, Span, Task, TaskId,
+    Time,
 };
 
 use crate::intake::PriorityClass;
@@ -33,6 +34,29 @@ pub struct Submission {
     pub spec: Spec,
     /// The stages of a run with a plan. Kind, queue and policy are those of the first, except for the deadline.
     pub stages: Option<Arc<[Stage]>>,
+    /// What the run takes over from one that has ended; `None` for all but forks.
+    pub fork: Option<Arc<Fork>>,
+}
+
+/// What a new run takes over from a run that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fork {
+    pub from: TaskId,
+    /// The digest of the old run's record.
+    pub record: Digest,
+    /// In the order in which they are taken over.
+    pub items: Vec<ForkItem>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForkItem {
+    Record(Inherited),
+    /// A child that starts again. Its id is assigned when the fork is decided.
+    Again {
+        key: Name,
+        input: Digest,
+        child: Box<Submission>,
+    },
 }
 
 impl Submission {
@@ -117,7 +141,10 @@ impl Item {
     /// How much of a batch's room it takes: a child is a task that the batch creates.
     pub(crate) fn weight(&self) -> usize {
         match self {
-            Item::Submit { .. } | Item::About { .. } => 1,
+            Item::Submit { submission, .. } => {
+                1 + submission.fork.as_ref().map_or(0, |fork| fork.items.len())
+            }
+            Item::About { .. } => 1,
             Item::WithChildren { children, .. } => 1 + children.len(),
         }
     }
@@ -148,6 +175,7 @@ fn has_detached_child(request: &Request) -> bool {
         RunRequest::Signal(_)
         | RunRequest::Message(_)
         | RunRequest::Resume
+        | RunRequest::Inherit(_)
         | RunRequest::Decide(_)
         | RunRequest::Plan(_) => false,
     }

@@ -24,6 +24,7 @@ pub mod carry;
 mod coordinator;
 mod ended_feed;
 pub mod engines;
+pub mod forks;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod ids;

@@ -17,7 +17,7 @@ use wire::requests::{Completed, Metrics, ReportedError, Stall, StallAction, Subm
 use wire::{Check, FieldError, TraceContext, limits};
 
 #[cfg(feature = "http")]
-pub(crate) use self::budgets::metered;
+pub(crate) use self::budgets::{budget, metered};
 pub use self::checkpoints::CheckpointRequest;
 #[cfg(feature = "http")]
 pub(crate) use self::checkpoints::{
@@ -168,6 +168,7 @@ fn known_submission(
         budget: budget.map(|budget| Box::new(budgets::budget(budget))),
         spec,
         stages,
+        fork: None,
     }
 }
 

@@ -72,6 +72,7 @@ pub fn retry(
             resources: found.spec.resources,
         },
         stages,
+        fork: None,
     }))
 }
 

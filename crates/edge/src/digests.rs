@@ -7,7 +7,7 @@
 use serde::Serialize;
 use verdict::{Digest, TaskId};
 use wire::requests::{
-    CheckpointCall, ChildRun, Completed, SendSignal, StepRecord, SubmitRun, WaitFor,
+    CheckpointCall, ChildRun, Completed, ForkRun, SendSignal, StepRecord, SubmitRun, WaitFor,
 };
 
 use crate::canonical::Canonical;
@@ -91,6 +91,18 @@ pub fn submission(run: &SubmitRun) -> Digest {
 pub fn retry(of: TaskId) -> Digest {
     let mut said = Canonical::object();
     said.scalar("retryOf", &of.run_name());
+    said.digest()
+}
+
+/// The digest of a fork: under one idempotency key a run is continued once, with one budget.
+pub fn fork(of: TaskId, asked: &ForkRun) -> Digest {
+    let ForkRun { budget, from_step } = asked;
+    let mut said = Canonical::object();
+    if let Some(budget) = budget {
+        said.value("budget", budget);
+    }
+    said.scalar("forkOf", &of.run_name());
+    said.optional("fromStep", from_step.as_ref());
     said.digest()
 }
 

@@ -150,6 +150,8 @@ fn tell_of_run(decision: &mut Decision, event: &RunEvent, found: &StoredTask) {
         RunEvent::Closing(..) => decision.after = State::Waiting,
         RunEvent::Checkpointed(_)
         | RunEvent::ChildSpawned(_)
+        | RunEvent::ChildInherited(_)
+        | RunEvent::Forked { .. }
         | RunEvent::SignalReceived(_)
         | RunEvent::WaitAdvanced { .. }
         | RunEvent::ChildrenCancelled { .. }
@@ -184,6 +186,7 @@ fn cause(request: &Request) -> Cause {
             RunRequest::Message(_) => Cause::Message,
             RunRequest::Resume => Cause::Resume,
             RunRequest::Decide(_) => unreachable!("no client here decides approvals"),
+            RunRequest::Inherit(_) => unreachable!("no client here forks runs"),
             RunRequest::Plan(_) => unreachable!("no client here submits plans"),
             RunRequest::Metered(_) => unreachable!("no worker here says what it used"),
         },

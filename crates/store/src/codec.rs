@@ -11,6 +11,7 @@ mod approval_forms;
 mod budget_forms;
 pub(crate) mod delta;
 mod forms;
+mod inherit_forms;
 pub mod inline_history;
 pub(crate) mod outcome_word;
 mod pack;

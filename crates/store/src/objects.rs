@@ -159,6 +159,29 @@ impl ApprovalBody {
     }
 }
 
+/// The status of the link between a run and its fork.
+pub const FORK_LINKED: &str = "linked";
+
+/// The link from a run that has ended to a run that was forked from it. It is written once and forgotten with the old run; the new
+/// one knows where it comes from.
+pub fn fork_change(scope: &Scope, from: TaskId, fork: TaskId, at: Time) -> ObjectChange {
+    let after = Object {
+        key: ObjectKey {
+            scope: scope.clone(),
+            object_type: ObjectType::Fork,
+            id: fork.run_name().into(),
+        },
+        revision: 1,
+        status: FORK_LINKED.into(),
+        due: None,
+        unique_key: None,
+        parent: Some(from.run_name().into()),
+        is_pending: false,
+        body: "{}".into(),
+    };
+    ObjectChange { after, at, by: None }
+}
+
 /// The index of an approval after a decision about its task. Its expiry wakes the task, so the object is never due.
 pub fn approval_change(
     scope: &Scope,

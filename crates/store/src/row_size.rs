@@ -5,7 +5,7 @@
 
 use verdict::event::{Event, Next};
 use verdict::request::{Outcome, Report, Request};
-use verdict::run::{Checkpoint, Recorded, RunEvent, RunRequest, StepOutcome, Waiting};
+use verdict::run::{Checkpoint, Inherited, Recorded, RunEvent, RunRequest, StepOutcome, Waiting};
 use verdict::{ClosedAttempt, End, Fault, Json, Phase, Subject, Text};
 
 use crate::row::{Entry, PAGE_BYTES_MAX, Spec, StoredTask, TaskBundle};
@@ -126,10 +126,19 @@ fn run_request(request: &RunRequest) -> usize {
             Request::Run(asked) => run_request(asked),
             _ => PART_BYTES,
         },
+        RunRequest::Inherit(asked) => asked.items.iter().map(inherited).sum(),
         RunRequest::Message(_)
         | RunRequest::Resume
         | RunRequest::Decide(_)
         | RunRequest::Plan(_) => PART_BYTES,
+    }
+}
+
+fn inherited(item: &Inherited) -> usize {
+    match item {
+        Inherited::Checkpoint(recorded) => checkpoint(recorded),
+        Inherited::Signal(it) => PART_BYTES + json(it.payload.as_ref()),
+        Inherited::Child(_) | Inherited::Again(_) => PART_BYTES,
     }
 }
 
@@ -140,6 +149,8 @@ fn run_event(event: &RunEvent) -> usize {
         RunEvent::Closing(closing, _) => end(closing),
         RunEvent::ChildrenCancelled { children, .. } => children.len() * ITEM_BYTES,
         RunEvent::ChildSpawned(_)
+        | RunEvent::ChildInherited(_)
+        | RunEvent::Forked { .. }
         | RunEvent::Spawned { .. }
         | RunEvent::ApprovalOpened(_)
         | RunEvent::ApprovalVoted { .. }

@@ -44,7 +44,7 @@ pub use carry::{Call, CallResult, Poll, Submission};
 pub use driver::Driver;
 pub use fixture::{Between, Fixture, run};
 pub use runs::{
-    checkpoints as run_checkpoints, children as run_children, life as run_life,
+    checkpoints as run_checkpoints, children as run_children, forks as run_forks, life as run_life,
     messages as run_messages, waits as run_waits,
 };
 
@@ -75,6 +75,7 @@ macro_rules! conformance_checks {
             run_waits::{sleep_until_their_time, take_signals_in_any_order, keep_many_items_once};
             run_children::{start_and_end_in_one_batch, start_and_end_by_saved_messages, are_not_runs, are_cancelled_in_slices};
             run_messages::{are_kept_in_order_until_decided, block_only_their_pair_when_parked, wait_for_their_addressee, belong_to_their_commit};
+            run_forks::{takes_over_what_another_run_recorded, is_linked_to_its_forks};
             run_life::{diverges_and_is_resumed, is_forgotten_whole, is_never_half_saved};
             scopes::{never_leak};
             backlogs::{names_every_polled_queue_that_holds_something, names_no_queue_that_nobody_polls, follows_what_the_same_batch_grants};

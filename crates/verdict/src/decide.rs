@@ -14,6 +14,7 @@ pub mod engine;
 pub mod extend;
 pub mod grant;
 pub mod heartbeat;
+mod inherit;
 mod message;
 mod newer_terms;
 mod plan;

@@ -25,6 +25,7 @@ pub mod effect;
 pub mod event;
 pub mod explain;
 pub mod flow;
+pub mod fork;
 pub mod id;
 pub mod object;
 pub mod plan;

@@ -24,17 +24,20 @@ pub enum ObjectType {
     Endpoint,
     /// When runs are submitted.
     Schedule,
+    /// From a run that has ended to one that was forked from it.
+    Fork,
 }
 
 impl ObjectType {
-    pub const ALL: [ObjectType; 3] =
-        [ObjectType::Approval, ObjectType::Endpoint, ObjectType::Schedule];
+    pub const ALL: [ObjectType; 4] =
+        [ObjectType::Approval, ObjectType::Endpoint, ObjectType::Schedule, ObjectType::Fork];
 
     pub const fn name(self) -> &'static str {
         match self {
             ObjectType::Approval => "approval",
             ObjectType::Endpoint => "endpoint",
             ObjectType::Schedule => "schedule",
+            ObjectType::Fork => "fork",
         }
     }
 

@@ -8,8 +8,8 @@ use crate::attempt::ClosedAttempt;
 use crate::budget::{Budget, Limits, Unit};
 use crate::done::{End, Fault};
 use crate::event::Submitted;
-use crate::id::Digest;
-use crate::run::{Checkpoint, ChildCall, Lineage, Recorded, Spend, WaitRecord};
+use crate::id::{Digest, TaskId};
+use crate::run::{Checkpoint, Child, ChildCall, Lineage, Recorded, Spend, WaitRecord};
 use crate::task::Task;
 use crate::time::{Span, Time};
 
@@ -84,6 +84,22 @@ pub(crate) fn extend_with_child(chain: Digest, child: &ChildCall) -> Digest {
         &child.submit.id.as_u128().to_be_bytes(),
         child.submit.fingerprint.bytes(),
     ])
+}
+
+/// Adds a child that the task took over with its record.
+pub(crate) fn extend_with_inherited(chain: Digest, child: &Child) -> Digest {
+    Digest::of(&[
+        chain.bytes(),
+        b"inherited",
+        child.key.as_str().as_bytes(),
+        &child.id.as_u128().to_be_bytes(),
+        child.digest.bytes(),
+    ])
+}
+
+/// Adds the record of the run that the task is a fork of.
+pub(crate) fn extend_with_fork(chain: Digest, from: TaskId, record: Digest) -> Digest {
+    Digest::of(&[chain.bytes(), b"fork", &from.as_u128().to_be_bytes(), record.bytes()])
 }
 
 /// Adds what was planned.

@@ -41,6 +41,7 @@ impl Request {
                 | RunRequest::Message(_)
                 | RunRequest::Resume
                 | RunRequest::Decide(_)
+                | RunRequest::Inherit(_)
                 | RunRequest::Plan(_) => None,
             },
             Request::Submit(_)

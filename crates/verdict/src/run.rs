@@ -17,6 +17,7 @@
 //! | message: child ended | of that child | if the task waits | |
 //! | message: signal | | all | the signal already recorded under the message's key |
 //! | message: spawn, cancel | | | |
+//! | inherit | | | |
 //! | sweep | | if the task waits | the next slice of live children, if the task is closing |
 //! | resume, and every plain request | | | as for a plain task |
 //!
@@ -30,6 +31,7 @@ pub mod answer;
 pub mod checkpoint;
 pub mod event;
 pub(crate) mod fold;
+pub mod inherit;
 pub mod items;
 pub mod limits;
 pub mod lineage;
@@ -46,6 +48,7 @@ pub mod waiting;
 pub use answer::{Checkpointed, RunAnswer, RunRefusal};
 pub use checkpoint::{Checkpoint, ChildEnd, Recorded, Spend, Step, StepOutcome};
 pub use event::RunEvent;
+pub use inherit::{Inherit, Inherited};
 pub use items::Items;
 pub use lineage::Lineage;
 pub use loaded::{Child, ChildRef, Loaded};

@@ -294,6 +294,18 @@ impl Check for RetryRun {
     }
 }
 
+impl Check for ForkRun {
+    fn check(&self) -> Checked {
+        budgets::budget(self.budget.as_ref())?;
+        match &self.from_step {
+            Some(key) if !crate::names::is_step_key(key) => {
+                refuse("fromStep", "is not the key of a step")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Check for ListWorkers {
     fn check(&self) -> Checked {
         optional_name("after", self.after.as_deref())?;

@@ -26,6 +26,9 @@ pub fn is_step_key(text: &str) -> bool {
 /// run, the link is a label and not a member of its own.
 pub const RETRY_OF_LABEL: &str = "tenure.retry-of";
 
+/// The label that links a fork to the run whose records it began with.
+pub const FORK_OF_LABEL: &str = "tenure.fork-of";
+
 /// Labels that begin with this are set by the server alone: what they say can be relied on.
 pub const RESERVED_LABEL_PREFIX: &str = "tenure.";
 

@@ -206,6 +206,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<requests::SubmitMany>(&mut all);
     add::<requests::CancelRun>(&mut all);
     add::<requests::RetryRun>(&mut all);
+    add::<requests::ForkRun>(&mut all);
     add::<requests::LeaseRequest>(&mut all);
     add::<requests::Started>(&mut all);
     add::<requests::Heartbeat>(&mut all);

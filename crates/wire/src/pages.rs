@@ -49,6 +49,7 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::TaskSetAside => page!("task-set-aside"),
         Code::ReleaseUnsupported => page!("release-unsupported"),
         Code::RunNotRetryable => page!("run-not-retryable"),
+        Code::RunNotForkable => page!("run-not-forkable"),
         Code::ConflictingStep => page!("conflicting-step"),
         Code::ResultTooLarge => page!("result-too-large"),
         Code::CallTooLong => page!("call-too-long"),

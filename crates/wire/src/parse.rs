@@ -46,6 +46,11 @@ impl Body for RetryRun {
         Some(RetryRun::default())
     }
 }
+impl Body for ForkRun {
+    fn from_empty() -> Option<ForkRun> {
+        Some(ForkRun::default())
+    }
+}
 impl Body for SendSignal {}
 impl Body for ResumeRun {
     fn from_empty() -> Option<ResumeRun> {

@@ -249,6 +249,20 @@ pub struct CancelRun {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RetryRun {}
 
+/// `POST /v1/runs/{runId}/fork`: a new run that starts from the recorded steps of one that has ended without success.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ForkRun {
+    /// What the new run may use; what the old run used does not count. As much as the old run could when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub budget: Option<Budget>,
+    /// The key of the first step that is executed again. When absent, everything is taken over, except that a run that failed
+    /// repeats the step that failed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128)]
+    pub from_step: Option<String>,
+}
+
 /// `POST /v1/leases`: a worker asks for work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

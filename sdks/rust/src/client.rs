@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use wire::answers::{
     Queues, Ready, RunAccepted, SignalAccepted, SubmitResult, SubmitResults, Version, Workers,
 };
-use wire::requests::{ListWorkers, RetryRun, SendSignal, SubmitRun};
+use wire::requests::{ForkRun, ListWorkers, RetryRun, SendSignal, SubmitRun};
 
 pub use self::approvals::Approvals;
 pub use self::list::ListRequest;
@@ -234,6 +234,18 @@ impl Client {
     ) -> Result<RunAccepted, Error> {
         let key = key.map_or_else(generate_key, Ok)?;
         let call = self.post(&["v1", "runs", run_id, "retry"], &RetryRun::default())?;
+        self.transport.call(&call.idempotency_key(&key)?).await
+    }
+
+    /// Sends a fork under its key, so that a repetition cannot continue the run twice.
+    pub(crate) async fn send_fork(
+        &self,
+        run_id: &str,
+        asked: &ForkRun,
+        key: Option<String>,
+    ) -> Result<RunAccepted, Error> {
+        let key = key.map_or_else(generate_key, Ok)?;
+        let call = self.post(&["v1", "runs", run_id, "fork"], asked)?;
         self.transport.call(&call.idempotency_key(&key)?).await
     }
 

@@ -57,7 +57,7 @@ pub use error::Error;
 pub use new_run::NewRun;
 pub use run_failure::RunFailure;
 pub use run_handle::{
-    CancelMode, CancelRequest, HistoryRequest, RetryRequest, RunHandle, SignalRequest,
+    CancelMode, CancelRequest, ForkRequest, HistoryRequest, RetryRequest, RunHandle, SignalRequest,
 };
 pub use task_error::{TaskError, TaskResult};
 pub use transport::Retries;

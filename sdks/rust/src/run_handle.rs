@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use wire::answers::{CancelAccepted, Explanation, History, Record, Run, RunAccepted};
-use wire::requests::{CancelRun, HistoryQuery, RecordQuery, WaitMs};
+use wire::requests::{Budget, CancelRun, ForkRun, HistoryQuery, RecordQuery, WaitMs};
 use wire::{Json, State};
 
 pub use self::durable::SignalRequest;
@@ -120,6 +120,22 @@ impl RunHandle {
         RetryRequest { run: self.clone(), key: None }
     }
 
+    /// Continues a run that ended without success from its recorded steps, as a new run with its own budget.
+    /// Await it to get the new run.
+    ///
+    /// ```no_run
+    /// # async fn example(run: tenure::RunHandle) -> Result<(), tenure::Error> {
+    /// use tenure::Budget;
+    ///
+    /// let more = Budget { cost_micros: Some(500_000), ..Budget::default() };
+    /// let next = run.fork().budget(more).await?;
+    /// println!("{} continues {}", next.id(), run.id());
+    /// # Ok(()) }
+    /// ```
+    pub fn fork(&self) -> ForkRequest {
+        ForkRequest { run: self.clone(), asked: ForkRun::default(), key: None }
+    }
+
     /// The decisions about the run, entry by entry.
     pub fn history(&self) -> HistoryRequest {
         HistoryRequest { run: self.clone(), query: HistoryQuery::default() }
@@ -189,6 +205,53 @@ impl IntoFuture for CancelRequest {
             let force = (self.mode == CancelMode::Immediate).then_some(true);
             let body = CancelRun { reason: self.reason, force };
             self.run.client.post_json(&["v1", "runs", &self.run.id, "cancel"], &body).await
+        })
+    }
+}
+
+/// A fork, sent by awaiting it.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is submitted until this is awaited"]
+pub struct ForkRequest {
+    run: RunHandle,
+    asked: ForkRun,
+    key: Option<String>,
+}
+
+impl ForkRequest {
+    /// What the new run may use. Without it, as much as the old run could.
+    pub fn budget(mut self, budget: Budget) -> ForkRequest {
+        self.asked.budget = Some(budget);
+        self
+    }
+
+    /// The key of the first step that is executed again.
+    pub fn from_step(mut self, key: impl Into<String>) -> ForkRequest {
+        self.asked.from_step = Some(key.into());
+        self
+    }
+
+    /// An idempotency key: a repeated fork under the same key returns the run that the first one made. Without one,
+    /// each fork submits another run.
+    pub fn key(mut self, key: impl Into<String>) -> ForkRequest {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Sends the fork and returns the coordinator's whole answer.
+    pub async fn accepted(self) -> Result<RunAccepted, Error> {
+        self.run.client.send_fork(&self.run.id, &self.asked, self.key).await
+    }
+}
+
+impl IntoFuture for ForkRequest {
+    type Output = Result<RunHandle, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let client = self.run.client.clone();
+            Ok(client.run(self.accepted().await?.run_id))
         })
     }
 }

@@ -1,7 +1,7 @@
 //! `tenure runs show`: one run, with its settings, a timeline of its attempts and the trace of its error.
 
 use tenure::Client;
-use wire::answers::{HistoryEntry, Run, WaitingView};
+use wire::answers::{BudgetView, HistoryEntry, Run, WaitingView};
 
 use super::records::{self, RecordLine};
 use super::timeline::Timeline;
@@ -122,6 +122,9 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
         ),
         ("stalled", stalled(run)),
         ("retry of", run.retry_of.clone()),
+        ("continues", run.fork_of.clone()),
+        ("continued", (!run.forks.is_empty()).then(|| format!("by {}", run.forks.join(", ")))),
+        ("budget", run.budget.as_ref().map(budget_line)),
         ("key", key),
         ("labels", (!labels.is_empty()).then(|| labels.join(" "))),
         ("goal", run.goal.clone()),
@@ -132,6 +135,29 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
     .into_iter()
     .filter_map(|(name, value)| Some((name, value?)))
     .collect()
+}
+
+/// What is used of each limit, and what is held for children.
+fn budget_line(budget: &BudgetView) -> String {
+    let (limits, used, held) = (&budget.limits, &budget.used, &budget.held);
+    let units = [
+        ("costMicros", limits.cost_micros, used.cost_micros, held.cost_micros),
+        ("tokens", limits.tokens, used.tokens, held.tokens),
+        ("steps", limits.steps, used.steps, held.steps),
+        ("toolCalls", limits.tool_calls, used.tool_calls, held.tool_calls),
+    ];
+    let counted = units.into_iter().filter_map(|(name, limit, used, held)| {
+        let held = if held > 0 { format!(", {held} held for children") } else { String::new() };
+        Some(format!("{name} {used} of {}{held}", limit?))
+    });
+    let active = budget.left.active_ms.zip(budget.active_ms).map(|(left, most)| {
+        let span = duration::format_exact;
+        format!("active {} of {}", span(most.saturating_sub(left)), span(most))
+    });
+    let wall = budget.left.wall_ends_at.map(|at| format!("until {at}"));
+    let warned = budget.warned.then(|| "soft limit crossed".to_owned());
+    let parts: Vec<String> = counted.chain(active).chain(wall).chain(warned).collect();
+    parts.join("; ")
 }
 
 /// What the run was submitted with. `None` from a server that does not say.

@@ -11,25 +11,26 @@
 //!   expires.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use store::{
     Batch, CancelHint, Change, CommitFailure, Decided, Failure, FailureKind, LockWait, Selection,
 };
+use verdict::fork::RECORDS_PER_REQUEST_MAX;
 use verdict::request::{Extend, Submit};
-use verdict::run::{CheckpointCall, RunRequest};
+use verdict::run::{CheckpointCall, ChildCall, Inherit, Inherited, RunRequest};
 use verdict::{ClosedAttempt, Digest, Moment, Reason, Request, Subject, TaskId, Time};
 
 use super::load::key_of;
 use super::polls::{Polls, RoundResult};
 use super::role::CarrierRole;
 use super::stall::{self, StallAction, StallDetector, StallStatus};
-use super::working_set::WorkingSet;
+use super::working_set::{ForkRequests, WorkingSet};
 use crate::allowances::{self, Allowances, Moved};
 use crate::batch_metrics::BatchMetrics;
 use crate::ids::Ids;
-use crate::item::{Answered, Item, Submission};
+use crate::item::{Answered, Fork, ForkItem, Item, Submission};
 use crate::trace::TraceEvent;
 
 /// Tasks swept in one batch. The rest is swept by the next batch, which follows at once.
@@ -305,7 +306,8 @@ fn decide_item(
     let answer = match item {
         Item::Submit { submission, input } => {
             let request = submit_request(ids.task(at.now), submission, *input, at);
-            work.submit(request, submission, at, allowances)
+            let inherited = submission.fork.as_deref().map(|fork| inherit(fork, ids, at));
+            work.submit(request, submission, inherited, at, allowances)
         }
         Item::About { key, request } => work.decide(key, Cow::Borrowed(request), at),
         Item::WithChildren { key, request, children } => {
@@ -331,6 +333,32 @@ fn with_child_ids(
         child.submit = submit_request(ids.task(at.now), submission, child.submit.input, at);
     }
     request
+}
+
+/// The requests by which a fork takes over what the other run recorded.
+fn inherit(fork: &Fork, ids: &mut Ids, at: Moment) -> ForkRequests {
+    let mut specs = HashMap::new();
+    let mut taken = Vec::with_capacity(fork.items.len());
+    for item in &fork.items {
+        taken.push(match item {
+            ForkItem::Record(record) => record.clone(),
+            ForkItem::Again { key, input, child } => {
+                let submit = submit_request(ids.task(at.now), child, *input, at);
+                specs.insert(submit.id, child.spec.clone());
+                Inherited::Again(ChildCall { key: key.clone(), is_detached: false, submit })
+            }
+        });
+    }
+    let (from, record) = (fork.from, fork.record);
+    let request = |items: &[Inherited]| {
+        let asked = Inherit { from, record, items: items.to_vec() };
+        Request::Run(Box::new(RunRequest::Inherit(asked)))
+    };
+    let mut requests: Vec<Request> = taken.chunks(RECORDS_PER_REQUEST_MAX).map(request).collect();
+    if requests.is_empty() {
+        requests.push(request(&[]));
+    }
+    ForkRequests { from, requests, specs }
 }
 
 fn checkpoint_call(request: &mut Request) -> Option<&mut CheckpointCall> {

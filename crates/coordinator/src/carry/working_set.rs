@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use store::objects::approval_change;
+use store::objects::{approval_change, fork_change};
 use store::{
     Change, Entry, IdempotencyKey, KeyOwner, MessageChanges, ObjectChange, PausedQueues, Refused,
     Spec, TaskKey,
@@ -174,6 +174,7 @@ impl WorkingSet {
         &mut self,
         submit: Submit,
         submission: &Submission,
+        fork: Option<ForkRequests>,
         at: Moment,
         allowances: &Allowances,
     ) -> Answer {
@@ -185,9 +186,11 @@ impl WorkingSet {
         let is_limited = quota.is_some();
         let context = Context { holder, quota, ..Context::default() };
         let verdict = decide(ReadSet { subject: &Subject::Absent, context }, &request, at);
-        self.batch_metrics.note_submission(&verdict.answer);
-        if verdict.events.is_empty() {
-            return verdict.answer;
+        let refused = fork.as_ref().and_then(|fork| fork.refusal(&verdict, at));
+        let answer = refused.as_ref().unwrap_or(&verdict.answer);
+        self.batch_metrics.note_submission(answer);
+        if verdict.events.is_empty() || refused.is_some() {
+            return answer.clone();
         }
         if is_limited {
             *self.accepted.entry(scope.tenant.clone()).or_default() += 1;
@@ -198,7 +201,22 @@ impl WorkingSet {
         let task = TaskKey { scope, id };
         let slot = Slot { spec: Some(spec.clone()), ..Slot::loaded(Subject::Absent) };
         self.slots.insert(task.clone(), slot);
-        self.settle(&task, Cow::Owned(request), verdict, at)
+        let answer = self.settle(&task, Cow::Owned(request), verdict, at);
+        if let Some(fork) = fork {
+            self.inherit(&task, fork, at);
+        }
+        answer
+    }
+
+    /// Lets a new run take over what another one recorded, and links the two.
+    fn inherit(&mut self, task: &TaskKey, fork: ForkRequests, at: Moment) {
+        self.specs = fork.specs;
+        for request in fork.requests {
+            let extra = Extra { loaded: None, quota: None };
+            self.decide_on(task, Cow::Owned(request), extra, at);
+        }
+        self.specs.clear();
+        self.objects.push(fork_change(&task.scope, fork.from, task.id, at.now));
     }
 
     /// The tenant's quota and use: what the store counts, plus what this batch accepted.
@@ -376,6 +394,32 @@ impl WorkingSet {
             })
         });
         (changes.collect(), std::mem::take(&mut self.refused))
+    }
+}
+
+/// What a fork takes over, as requests about the new run, and the submissions of children that start again.
+pub(super) struct ForkRequests {
+    pub(super) from: TaskId,
+    pub(super) requests: Vec<Request>,
+    pub(super) specs: HashMap<TaskId, Spec>,
+}
+
+impl ForkRequests {
+    /// Why the new run could not take everything over: it is not accepted then.
+    fn refusal(&self, submitted: &Verdict, at: Moment) -> Option<Answer> {
+        if submitted.events.is_empty() {
+            return None;
+        }
+        let mut subject = Subject::Absent.settle(&submitted.events, at.now);
+        for request in &self.requests {
+            let context = Context::default();
+            let verdict = decide(ReadSet { subject: &subject, context }, request, at);
+            if let Answer::Refused(_) = verdict.answer {
+                return Some(verdict.answer);
+            }
+            subject = subject.settle(&verdict.events, at.now);
+        }
+        None
     }
 }
 

@@ -89,6 +89,7 @@ fn checkpoint_call(request: &Request) -> Option<&CheckpointCall> {
         RunRequest::Signal(_)
         | RunRequest::Message(_)
         | RunRequest::Resume
+        | RunRequest::Inherit(_)
         | RunRequest::Decide(_)
         | RunRequest::Plan(_) => None,
     }

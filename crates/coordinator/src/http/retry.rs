@@ -62,7 +62,7 @@ impl From<RetryRefused> for ApiError {
                 "the run succeeded, so a retry would do its work twice; submit a new run instead"
             }
             NotRetryable::Halted => {
-                "the run stopped at a limit of its budget and is never retried; submit a new run with a larger budget"
+                "the run stopped at a limit of its budget and is never retried; continue it with a larger budget (`tenure runs continue`)"
             }
             NotRetryable::NoTime => {
                 "the deadline of the run was not after its start, so a retry would fail at once; submit a new run with \

@@ -19,7 +19,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::app_state::AppState;
 use super::{
-    approvals, audit, cancel, checkpoint, checkpoints, children, completed, errors, explain,
+    approvals, audit, cancel, checkpoint, checkpoints, children, completed, errors, explain, fork,
     health, heartbeat, heartbeats, history, keys, lease, limits, metrics, middleware, openapi,
     pauses, queues, record, records, reports, retry, runs, set_aside, signals, signing, started,
     starts, submit, workers,
@@ -96,6 +96,7 @@ fn table() -> Vec<ServedRoute> {
         get("/v1/runs/{run}", Reader, Tenant, None, runs::show),
         post("/v1/runs/{run}/cancel", Client, Tenant, Some(NewWork), cancel::cancel),
         post("/v1/runs/{run}/retry", Client, Tenant, Some(NewWork), retry::retry),
+        post("/v1/runs/{run}/fork", Client, Tenant, Some(NewWork), fork::fork),
         get("/v1/runs/{run}/history", Reader, Tenant, None, history::history),
         get("/v1/runs/{run}/record", Reader, Tenant, None, record::record),
         get("/v1/runs/{run}/explain", Reader, Tenant, None, explain::explain),

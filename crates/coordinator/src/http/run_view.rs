@@ -11,7 +11,7 @@ use verdict::{
     Task, TaskId, Text,
 };
 use wire::answers::{DurableView, Lease, RefusedCall, RetryPolicy, Run, RunError};
-use wire::names::RETRY_OF_LABEL;
+use wire::names::{FORK_OF_LABEL, RETRY_OF_LABEL};
 use wire::requests::{Stall, StallAction};
 
 use super::app_state::AppState;
@@ -119,6 +119,8 @@ fn live(task: &Task, now: wire::Time) -> Run {
         seed: None,
         idempotency_key: None,
         retry_of: None,
+        fork_of: None,
+        forks: Vec::new(),
         worker_id: task.lease().map(|lease| lease.owner.to_string()),
         output: None,
         error: None,
@@ -189,6 +191,8 @@ fn ended(done: &Done, now: wire::Time) -> Run {
         seed: None,
         idempotency_key: None,
         retry_of: None,
+        fork_of: None,
+        forks: Vec::new(),
         worker_id: None,
         output: done.end.output.as_ref().map(json),
         error: run_error(&done.end),
@@ -236,6 +240,7 @@ fn with_spec(run: Run, spec: &Spec) -> Run {
         resources: resources.map(resources_view),
         idempotency_key: key.as_ref().map(Text::to_string),
         retry_of: labels.get(RETRY_OF_LABEL).cloned(),
+        fork_of: labels.get(FORK_OF_LABEL).cloned(),
         labels: labels.clone(),
         ..run
     }

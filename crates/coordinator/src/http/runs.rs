@@ -15,6 +15,7 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
 use super::children::tree;
+use super::fork::forks_of;
 use super::queue_limit::check_queue;
 use super::run_view::{full_view, list_view};
 use super::stages::with_stages;
@@ -56,7 +57,18 @@ async fn find(app: &AppState, key: &TaskKey, wait: Duration) -> Result<Option<Ru
     let Some(overview) = overview else { return Ok(None) };
     let subject = overview.task.subject.clone();
     let Some(run) = full_view(overview, app.server_time()) else { return Ok(None) };
-    with_stages(app.coordinator.browse(), key, &subject, run).await.map(Some)
+    let run = with_stages(app.coordinator.browse(), key, &subject, run).await?;
+    with_forks(app, key, run).await.map(Some)
+}
+
+/// Only a run that ended without success may have been continued.
+async fn with_forks(app: &AppState, key: &TaskKey, run: Run) -> Result<Run, Failure> {
+    use wire::State::{Cancelled, Failed, Halted};
+    if !matches!(run.state, Failed | Halted | Cancelled) {
+        return Ok(run);
+    }
+    let forks = forks_of(app.coordinator.browse(), &key.scope, &run.run_id).await?;
+    Ok(Run { forks, ..run })
 }
 
 /// The run once it has ended. A routine look is brief, because a run that a client waits for has rarely ended

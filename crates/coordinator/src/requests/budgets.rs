@@ -4,7 +4,7 @@ use verdict::run::{Metered, RunRequest, Spend};
 use verdict::{Amounts, Budget, Limits, Request, Span};
 use wire::requests::SoftLimits;
 
-pub(super) fn budget(budget: wire::requests::Budget) -> Budget {
+pub(crate) fn budget(budget: wire::requests::Budget) -> Budget {
     let wire::requests::Budget {
         cost_micros,
         tokens,

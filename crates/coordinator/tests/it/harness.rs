@@ -116,6 +116,7 @@ pub(crate) fn submission(kind: &str) -> Submission {
             fingerprint: Digest::of(&[kind.as_bytes()]),
         },
         stages: None,
+        fork: None,
     }
 }
 

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 use verdict::run::{
-    Body, Checkpoint, CheckpointCall, ChildCall, ChildEnd, Message, Recorded, RunEvent, RunRequest,
-    StepCall,
+    Body, Checkpoint, CheckpointCall, ChildCall, ChildEnd, Inherit, Inherited, Message, Recorded,
+    RunEvent, RunRequest, StepCall,
 };
 use verdict::{Digest, Event, Request, Time};
 
@@ -32,6 +32,13 @@ pub(super) enum RunDelta {
         #[serde(with = "as_number")]
         at: Time,
     },
+    /// What is in this place of a request of a fork was taken over.
+    #[serde(rename = "inherited_as_asked")]
+    Inherited {
+        place: usize,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<u32>,
+    },
 }
 
 /// `None` for an event that says anything else than its request.
@@ -55,6 +62,7 @@ pub(super) fn delta_of(request: &Request, event: &Event) -> Option<RunDelta> {
             let derived = ended(message, number, digest, at)?;
             (derived == **checkpoint).then_some(RunDelta::ChildEnded { number, digest, at })
         }
+        (RunRequest::Inherit(asked), event) => inherited_delta(asked, event),
         _ => None,
     }
 }
@@ -72,6 +80,9 @@ pub(super) fn rebuild(request: &Request, delta: &RunDelta) -> Option<Event> {
         (RunRequest::Message(message), RunDelta::ChildEnded { number, digest, at }) => {
             RunEvent::Checkpointed(Box::new(ended(message, *number, *digest, *at)?))
         }
+        (RunRequest::Inherit(asked), RunDelta::Inherited { place, number }) => {
+            inherited(asked.items.get(*place)?, *number)?
+        }
         _ => return None,
     };
     Some(Event::Run(Box::new(event)))
@@ -83,6 +94,45 @@ fn ended(message: &Message, number: u32, digest: Digest, at: Time) -> Option<Che
     let end = ChildEnd { child: message.from, state: *state, record: *record };
     let (key, recorded) = (key.clone(), Recorded::Child(end));
     Some(Checkpoint { number, key, digest, attempt: 0, at, recorded })
+}
+
+/// Where the event stands in the request. A child that starts again may differ, and is stored whole then.
+fn inherited_delta(asked: &Inherit, event: &RunEvent) -> Option<RunDelta> {
+    let (place, number) = match event {
+        RunEvent::Checkpointed(checkpoint) => {
+            let is_it = |item: &Inherited| matches!(item, Inherited::Checkpoint(it) if it.key == checkpoint.key);
+            (asked.items.iter().position(is_it)?, Some(checkpoint.number))
+        }
+        RunEvent::SignalReceived(signal) => {
+            let is_it = |item: &Inherited| matches!(item, Inherited::Signal(it) if it.number == signal.number);
+            (asked.items.iter().position(is_it)?, None)
+        }
+        RunEvent::ChildInherited(child) => {
+            let is_it =
+                |item: &Inherited| matches!(item, Inherited::Child(it) if it.key == child.key);
+            (asked.items.iter().position(is_it)?, None)
+        }
+        RunEvent::ChildSpawned(child) => {
+            let is_it =
+                |item: &Inherited| matches!(item, Inherited::Again(it) if it.key == child.key);
+            (asked.items.iter().position(is_it)?, None)
+        }
+        _ => return None,
+    };
+    let derived = inherited(&asked.items[place], number)?;
+    (derived == *event).then_some(RunDelta::Inherited { place, number })
+}
+
+fn inherited(item: &Inherited, number: Option<u32>) -> Option<RunEvent> {
+    Some(match item {
+        Inherited::Signal(signal) => RunEvent::SignalReceived(Box::new(signal.clone())),
+        Inherited::Child(child) => RunEvent::ChildInherited(Box::new(child.clone())),
+        Inherited::Again(child) => RunEvent::ChildSpawned(Box::new(child.clone())),
+        Inherited::Checkpoint(checkpoint) => {
+            let checkpoint = Checkpoint { number: number?, attempt: 0, ..checkpoint.clone() };
+            RunEvent::Checkpointed(Box::new(checkpoint))
+        }
+    })
 }
 
 fn recorded(call: &CheckpointCall, step: &StepCall, number: u32, at: Time) -> Checkpoint {

@@ -9,9 +9,9 @@ use verdict::event::Submitted;
 use verdict::plan::{PlanEvent, PlanMessage, PlanRequest, PlanState};
 use verdict::request::{Caller, Cancel, CancelMode, Outcome, Submit};
 use verdict::run::{
-    Awaited, AwaitedEvent, Body, Checkpoint, CheckpointCall, ChildCall, ChildEnd, ChildRef,
-    Closing, Divergence, Items, Lineage, Message, MessageNumber, Metered, Recorded, RunEvent,
-    RunRequest, RunState, Signal, SignalCall, SignalCounts, Slice, Spend, Step, StepCall,
+    Awaited, AwaitedEvent, Body, Checkpoint, CheckpointCall, Child, ChildCall, ChildEnd, ChildRef,
+    Closing, Divergence, Inherit, Items, Lineage, Message, MessageNumber, Metered, Recorded,
+    RunEvent, RunRequest, RunState, Signal, SignalCall, SignalCounts, Slice, Spend, Step, StepCall,
     StepOutcome, Taken, Then, Wait, WaitCall, WaitMode, WaitRecord, Waiting,
 };
 use verdict::{Digest, End, Fault, Json, Name, Span, State, TaskId, Text, Time};
@@ -25,6 +25,7 @@ use super::forms::{
     CallerForm, CancelForm, CancelModeForm, EndForm, FaultForm, OutcomeForm, SubmitForm,
     boxed_submitted,
 };
+use super::inherit_forms::{InheritForm, boxed_inherited_child};
 use super::plan_forms::{self, PlanRequestForm};
 use super::scalars::{as_number, as_text};
 
@@ -41,6 +42,7 @@ pub(super) enum RunRequestForm {
     Resume,
     Decide(#[serde(with = "DecideCallForm")] DecideCall),
     Metered(#[serde(with = "MeteredForm")] Metered),
+    Inherit(#[serde(with = "InheritForm")] Inherit),
     Plan(#[serde(with = "PlanRequestForm")] PlanRequest),
 }
 
@@ -111,7 +113,7 @@ pub(super) struct SpendForm {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "ChildCall")]
-struct ChildCallForm {
+pub(super) struct ChildCallForm {
     #[serde(with = "as_text")]
     key: Name,
     #[serde(rename = "detached", default, skip_serializing_if = "is_zero")]
@@ -190,7 +192,7 @@ struct SignalCallForm {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Signal")]
-struct SignalForm {
+pub(super) struct SignalForm {
     number: u32,
     #[serde(with = "as_text")]
     name: Name,
@@ -282,6 +284,7 @@ pub(super) enum RunEventForm {
     },
     Checkpointed(#[serde(with = "boxed_checkpoint")] Box<Checkpoint>),
     ChildSpawned(#[serde(with = "boxed_child")] Box<ChildCall>),
+    ChildInherited(#[serde(with = "boxed_inherited_child")] Box<Child>),
     SignalReceived(#[serde(with = "boxed_signal")] Box<Signal>),
     WaitAdvanced {
         missing: u32,
@@ -307,13 +310,19 @@ pub(super) enum RunEventForm {
         #[serde(with = "ApprovalOutcomeForm")]
         outcome: verdict::approval::Outcome,
     },
+    Forked {
+        #[serde(with = "as_text")]
+        from: TaskId,
+        #[serde(with = "as_text")]
+        record: Digest,
+    },
     Budget(#[serde(with = "budget_forms::boxed_budget_event")] Box<BudgetEvent>),
     Plan(#[serde(with = "plan_forms::boxed_plan_event")] Box<PlanEvent>),
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Checkpoint")]
-struct CheckpointForm {
+pub(super) struct CheckpointForm {
     number: u32,
     #[serde(with = "as_text")]
     key: Name,
@@ -449,6 +458,8 @@ struct SliceForm {
 pub(super) struct RunStateForm {
     #[serde(with = "optional_lineage", default, skip_serializing_if = "Option::is_none")]
     lineage: Option<Lineage>,
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
+    forked_from: Option<TaskId>,
     #[serde(default, skip_serializing_if = "is_zero")]
     checkpoints: u32,
     #[serde(default, skip_serializing_if = "is_zero")]

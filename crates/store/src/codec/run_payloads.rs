@@ -2,7 +2,8 @@
 //! that records it. See [`super::payload_digest`].
 
 use verdict::run::{
-    Checkpoint, CheckpointCall, Recorded, RunEvent, RunRequest, Step, StepCall, StepOutcome, Then,
+    Checkpoint, CheckpointCall, Inherit, Inherited, Recorded, RunEvent, RunRequest, Step, StepCall,
+    StepOutcome, Then,
 };
 use verdict::{ClosedAttempt, Event, Name, Request};
 
@@ -26,11 +27,17 @@ pub(super) fn has_long_request(request: &RunRequest) -> bool {
             }
             _ => false,
         },
+        RunRequest::Inherit(asked) => asked.items.iter().any(has_long_item),
         RunRequest::Message(_)
         | RunRequest::Resume
         | RunRequest::Decide(_)
         | RunRequest::Plan(_) => false,
     }
+}
+
+fn has_long_item(item: &Inherited) -> bool {
+    let Inherited::Checkpoint(checkpoint) = item else { return false };
+    matches!(&checkpoint.recorded, Recorded::Step(step) if has_long_step(step))
 }
 
 fn has_long_then(then: &Then) -> bool {
@@ -75,10 +82,21 @@ pub(super) fn digest_request(request: &mut RunRequest) {
             }
             _ => {}
         },
+        RunRequest::Inherit(asked) => {
+            let checkpoints = asked.items.iter_mut().filter_map(checkpoint_of);
+            checkpoints.for_each(digest_checkpoint);
+        }
         RunRequest::Message(_)
         | RunRequest::Resume
         | RunRequest::Decide(_)
         | RunRequest::Plan(_) => {}
+    }
+}
+
+fn checkpoint_of(item: &mut Inherited) -> Option<&mut Checkpoint> {
+    match item {
+        Inherited::Checkpoint(checkpoint) => Some(checkpoint),
+        Inherited::Signal(_) | Inherited::Child(_) | Inherited::Again(_) => None,
     }
 }
 
@@ -106,6 +124,12 @@ fn digest_step(step: &mut Step) {
 /// The keys of steps in an entry whose results are in their checkpoints.
 pub(crate) fn digested_steps(entry: &Entry) -> Vec<&Name> {
     if let verdict::Request::Report(_) = &entry.request {
+        let steps = entry.events.iter().filter_map(recorded_step);
+        return steps.filter(|(_, step)| is_digested(step)).map(|(key, _)| key).collect();
+    }
+    if let verdict::Request::Run(request) = &entry.request
+        && let RunRequest::Inherit(_) = &**request
+    {
         let steps = entry.events.iter().filter_map(recorded_step);
         return steps.filter(|(_, step)| is_digested(step)).map(|(key, _)| key).collect();
     }
@@ -192,10 +216,25 @@ pub(super) fn restore_request(
             }
             _ => {}
         },
+        RunRequest::Inherit(asked) => restore_inherited(asked, payloads.checkpoints),
         RunRequest::Message(_)
         | RunRequest::Resume
         | RunRequest::Decide(_)
         | RunRequest::Plan(_) => {}
+    }
+}
+
+/// What was taken over is in the checkpoints of the task, under the same keys.
+fn restore_inherited(asked: &mut Inherit, rows: &[Checkpoint]) {
+    for checkpoint in asked.items.iter_mut().filter_map(checkpoint_of) {
+        let row = rows.iter().find(|row| row.key == checkpoint.key);
+        let Some(mut digested) = row.cloned() else { continue };
+        digest_checkpoint(&mut digested);
+        if digested.recorded == checkpoint.recorded
+            && let Some(row) = row
+        {
+            checkpoint.recorded = row.recorded.clone();
+        }
     }
 }
 

@@ -95,6 +95,9 @@ impl<'a> RunRows<'a> {
             RunEvent::ChildSpawned(call) => {
                 self.children.push(StoredChild { number, at, child: Child::of(call) });
             }
+            RunEvent::ChildInherited(child) => {
+                self.children.push(StoredChild { number, at, child: (**child).clone() });
+            }
             RunEvent::SignalReceived(signal) => self.signals.push((signal, false)),
             RunEvent::Spawned { .. }
             | RunEvent::WaitAdvanced { .. }
@@ -106,6 +109,7 @@ impl<'a> RunRows<'a> {
             | RunEvent::ApprovalVoted { .. }
             | RunEvent::ApprovalClosed { .. }
             | RunEvent::Budget(_)
+            | RunEvent::Forked { .. }
             | RunEvent::Plan(_) => {}
         }
     }
@@ -153,7 +157,10 @@ fn run_events(events: &[Event]) -> impl Iterator<Item = &RunEvent> {
 
 /// Checkpoints and started children share one series of numbers.
 fn is_numbered(event: &RunEvent) -> bool {
-    matches!(event, RunEvent::Checkpointed(_) | RunEvent::ChildSpawned(_))
+    matches!(
+        event,
+        RunEvent::Checkpointed(_) | RunEvent::ChildSpawned(_) | RunEvent::ChildInherited(_)
+    )
 }
 
 /// The number of the first record of this change, from the number of the last one.

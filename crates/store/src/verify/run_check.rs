@@ -37,7 +37,7 @@ impl RunCheck {
         for event in events {
             let Event::Run(event) = event else { continue };
             match &**event {
-                RunEvent::ChildSpawned(_) => self.children += 1,
+                RunEvent::ChildSpawned(_) | RunEvent::ChildInherited(_) => self.children += 1,
                 RunEvent::SignalReceived(signal) => {
                     self.signals += 1;
                     self.received.insert(signal.number, signal_digest(signal));
@@ -116,6 +116,7 @@ impl RunCheck {
             },
             RunEvent::Budget(_) => task.balance().is_some(),
             RunEvent::Checkpointed(checkpoint) => self.fits_checkpoint(task, checkpoint),
+            RunEvent::ChildInherited(_) | RunEvent::Forked { .. } => task.attempt == 0,
             RunEvent::ChildSpawned(_)
             | RunEvent::SignalReceived(_)
             | RunEvent::ApprovalOpened(_) => true,

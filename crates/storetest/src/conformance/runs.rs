@@ -6,6 +6,7 @@
 pub mod checkpoints;
 pub mod children;
 pub mod family;
+pub mod forks;
 pub mod life;
 pub mod messages;
 pub mod sample;

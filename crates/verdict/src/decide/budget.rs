@@ -16,14 +16,12 @@ use crate::event::{Event, Next, Subject};
 use crate::id::{Digest, Text};
 use crate::request::Request;
 use crate::rules::Rules;
+use crate::run::message::BUDGET_EXHAUSTED;
 use crate::run::{Metered, RunAnswer, RunEvent, RunRefusal, RunRequest, Waiting};
 use crate::task::{State, Task};
 use crate::time::Moment;
 use crate::transition::Closing;
 use crate::verdict::{Answer, CancelSignal, ReadSet, Refusal, Verdict};
-
-/// What workers of a halted run are told, in the cancel signal.
-pub(crate) const BUDGET_EXHAUSTED: &str = "budget_exhausted";
 
 /// Versions before the sixth do not know budgets, and refuse what has one: a budget that nobody enforces must not be accepted.
 pub(super) fn is_refused(request: &Request, rules: Rules) -> bool {

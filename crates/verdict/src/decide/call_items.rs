@@ -241,7 +241,11 @@ impl<'a> Items<'a> {
 }
 
 /// Gives a child its ceiling. A spawn above the balance refuses the whole call.
-fn fund(balance: &mut Balance, key: &Name, submit: &mut Submit) -> Result<(), RunRefusal> {
+pub(super) fn fund(
+    balance: &mut Balance,
+    key: &Name,
+    submit: &mut Submit,
+) -> Result<(), RunRefusal> {
     let ceiling = balance.ceiling(submit.budget.as_deref());
     if let Some((unit, asked, left)) = balance.lacks(&ceiling.limits) {
         return Err(RunRefusal::BudgetInsufficient { key: key.clone(), unit, asked, left });

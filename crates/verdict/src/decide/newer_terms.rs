@@ -40,6 +40,7 @@ fn asks(request: &Request) -> bool {
             | RunRequest::Signal(_)
             | RunRequest::Message(_)
             | RunRequest::Decide(_)
+            | RunRequest::Inherit(_)
             | RunRequest::Resume => false,
         },
         _ => false,

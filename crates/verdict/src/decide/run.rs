@@ -2,7 +2,7 @@
 //!
 //! Versions 1 to 4 of the rules do not know durable runs and refuse every such request. Version 5 does not know plans.
 
-use super::{approvals, budget, checkpoint, message, plan, signal};
+use super::{approvals, budget, checkpoint, inherit, message, plan, signal};
 use crate::event::{Event, Subject};
 use crate::rules::Rules;
 use crate::run::{Loaded, RunAnswer, RunEvent, RunRefusal, RunRequest, Waiting};
@@ -30,6 +30,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, request: &RunRequest, at: Moment) ->
         RunRequest::Signal(call) => signal::decide(read_set, call, call.key.as_ref(), at),
         RunRequest::Message(message) => message::decide(read_set, message, at),
         RunRequest::Metered(metered) => budget::metered(read_set, metered, at),
+        RunRequest::Inherit(asked) => inherit::decide(read_set, asked),
         RunRequest::Resume => resume(read_set.subject),
         RunRequest::Decide(call) => approvals::decide(read_set, call, at),
         RunRequest::Plan(request) => plan::decide(read_set, request, at),
@@ -40,8 +41,10 @@ fn is_known(request: &RunRequest, rules: Rules) -> bool {
     match rules {
         Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 => false,
         Rules::V5 => {
-            !matches!(request, RunRequest::Plan(_) | RunRequest::Metered(_))
-                && !is_about_approvals(request)
+            !matches!(
+                request,
+                RunRequest::Plan(_) | RunRequest::Metered(_) | RunRequest::Inherit(_)
+            ) && !is_about_approvals(request)
         }
         Rules::V6 => true,
     }

@@ -4,12 +4,13 @@ use crate::approval::{Approval, Outcome, Vote};
 use crate::budget::BudgetEvent;
 use crate::done::End;
 use crate::event::Submitted;
+use crate::id::{Digest, TaskId};
 use crate::plan::PlanEvent;
 use crate::request::CancelMode;
 
 use super::checkpoint::Checkpoint;
 use super::lineage::Lineage;
-use super::loaded::ChildRef;
+use super::loaded::{Child, ChildRef};
 use super::request::ChildCall;
 use super::signal::Signal;
 
@@ -24,6 +25,8 @@ pub enum RunEvent {
     Checkpointed(Box<Checkpoint>),
     /// A child is recorded, and its parent asks for it.
     ChildSpawned(Box<ChildCall>),
+    /// A child of the run that this one was forked from. It is part of the record, and belongs to the other run.
+    ChildInherited(Box<Child>),
     SignalReceived(Box<Signal>),
     /// Something that the task waits for has come, and so much is still missing.
     WaitAdvanced {
@@ -51,6 +54,12 @@ pub enum RunEvent {
         number: u32,
         outcome: Outcome,
     },
+    /// The task takes over what another run recorded.
+    Forked {
+        from: TaskId,
+        /// The digest of the other run's record.
+        record: Digest,
+    },
     /// About a budget.
     Budget(Box<BudgetEvent>),
     /// About a plan.
@@ -63,6 +72,8 @@ impl RunEvent {
             RunEvent::Spawned { .. } => "spawned",
             RunEvent::Checkpointed(_) => "checkpointed",
             RunEvent::ChildSpawned(_) => "child_spawned",
+            RunEvent::ChildInherited(_) => "child_inherited",
+            RunEvent::Forked { .. } => "forked",
             RunEvent::SignalReceived(_) => "signal_received",
             RunEvent::WaitAdvanced { .. } => "wait_advanced",
             RunEvent::Closing(..) => "closing",

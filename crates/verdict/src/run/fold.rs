@@ -10,7 +10,7 @@ use crate::time::Time;
 
 use super::checkpoint::{Checkpoint, Recorded};
 use super::event::RunEvent;
-use super::loaded::ChildRef;
+use super::loaded::{Child, ChildRef};
 use super::request::ChildCall;
 use super::signal::Signal;
 use super::state::RunState;
@@ -23,6 +23,11 @@ pub(crate) fn change(task: &mut Task, event: &RunEvent, now: Time) {
         RunEvent::Spawned { .. } => unreachable!("a live task is not spawned again"),
         RunEvent::Checkpointed(checkpoint) => record_checkpoint(task, checkpoint, now),
         RunEvent::ChildSpawned(child) => spawn(task, child, now),
+        RunEvent::ChildInherited(child) => inherit(task, child),
+        RunEvent::Forked { from, record } => {
+            task.chain = record::extend_with_fork(task.chain, *from, *record);
+            run_of(task).forked_from = Some(*from);
+        }
         RunEvent::SignalReceived(signal) => receive(run_of(task), signal),
         RunEvent::WaitAdvanced { missing } => wait_of(task).missing = *missing,
         RunEvent::Closing(end, mode) => {
@@ -61,9 +66,12 @@ fn record_checkpoint(task: &mut Task, checkpoint: &Checkpoint, now: Time) {
     match &checkpoint.recorded {
         Recorded::Step(step) => {
             run.steps = next(run.steps);
-            run.spend = run.spend.plus(step.spend);
-            if let Some(balance) = &mut run.balance {
-                balance.step(step.spend);
+            // What no worker of this task recorded was used elsewhere.
+            if checkpoint.attempt > 0 {
+                run.spend = run.spend.plus(step.spend);
+                if let Some(balance) = &mut run.balance {
+                    balance.step(step.spend);
+                }
             }
             if step.is_savepoint {
                 run.savepoint = run.checkpoints;
@@ -112,6 +120,13 @@ fn spawn(task: &mut Task, child: &ChildCall, now: Time) {
         }
     }
     progress_clock::advance(task, now);
+}
+
+fn inherit(task: &mut Task, child: &Child) {
+    task.chain = record::extend_with_inherited(task.chain, child);
+    let run = run_of(task);
+    run.checkpoints = next(run.checkpoints);
+    run.children = next(run.children);
 }
 
 fn receive(run: &mut RunState, signal: &Signal) {

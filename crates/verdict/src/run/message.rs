@@ -10,7 +10,6 @@
 //! spawning is refused and stays saved. The store keeps the order per sender, for the signals' sake.
 
 use crate::budget::Charge;
-use crate::decide::budget::BUDGET_EXHAUSTED;
 use crate::done::Done;
 use crate::event::{Event, Subject};
 use crate::id::{Digest, Name, TaskId};
@@ -22,6 +21,12 @@ use super::event::RunEvent;
 use super::lineage::Lineage;
 use super::request::ChildCall;
 use super::signal::SignalCall;
+
+/// What workers of a halted run are told, in the cancel signal.
+pub const BUDGET_EXHAUSTED: &str = "budget_exhausted";
+
+/// What workers of children are told whose parent has ended in another way.
+pub const PARENT_ENDED: &str = "parent_ended";
 
 /// The place of a message among all that its sender sent: the sender's history entry, and the place in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,7 +119,7 @@ fn spawn(after: &Subject, from: TaskId, child: &ChildCall) -> (TaskId, Body) {
 /// What the workers of cancelled children are told.
 fn why(parent: &Subject) -> &'static str {
     let end = parent.live().and_then(|task| task.closing()).map(|closing| closing.end.state);
-    if end == Some(State::Halted) { BUDGET_EXHAUSTED } else { "parent_ended" }
+    if end == Some(State::Halted) { BUDGET_EXHAUSTED } else { PARENT_ENDED }
 }
 
 fn cancel(why: &str, mode: CancelMode) -> Body {

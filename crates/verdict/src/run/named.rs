@@ -100,6 +100,7 @@ fn signals_of(request: &RunRequest) -> SignalNeed {
         RunRequest::Checkpoint(_)
         | RunRequest::Metered(_)
         | RunRequest::Resume
+        | RunRequest::Inherit(_)
         | RunRequest::Plan(_) => SignalNeed::Never,
     }
 }
@@ -113,6 +114,7 @@ fn signal_key(request: &RunRequest) -> Option<Name> {
         | RunRequest::Message(_)
         | RunRequest::Resume
         | RunRequest::Decide(_)
+        | RunRequest::Inherit(_)
         | RunRequest::Plan(_) => None,
     }
 }

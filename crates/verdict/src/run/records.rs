@@ -46,6 +46,9 @@ impl Records {
             RunEvent::ChildSpawned(child) => {
                 self.children.insert(child.key.clone(), Child::of(child));
             }
+            RunEvent::ChildInherited(child) => {
+                self.children.insert(child.key.clone(), (**child).clone());
+            }
             RunEvent::SignalReceived(signal) => {
                 self.pending.insert(signal.number, (**signal).clone());
                 if let Some(key) = &signal.key {
@@ -62,6 +65,7 @@ impl Records {
             | RunEvent::ApprovalVoted { .. }
             | RunEvent::ApprovalClosed { .. }
             | RunEvent::Budget(_)
+            | RunEvent::Forked { .. }
             | RunEvent::Resumed => {}
         }
     }

@@ -7,6 +7,7 @@ use crate::request::{Caller, Outcome, Request, Submit};
 use crate::time::Span;
 
 use super::checkpoint::{Spend, Step};
+use super::inherit::Inherit;
 use super::items::Items;
 use super::message::{Body, Message};
 use super::signal::SignalCall;
@@ -25,6 +26,8 @@ pub enum RunRequest {
     Decide(DecideCall),
     /// A call under a lease that also says what its attempt has used.
     Metered(Metered),
+    /// Records of an ended run, for a fork of it.
+    Inherit(Inherit),
     /// About a plan.
     Plan(PlanRequest),
 }
@@ -106,6 +109,7 @@ impl RunRequest {
             | RunRequest::Message(_)
             | RunRequest::Resume
             | RunRequest::Decide(_)
+            | RunRequest::Inherit(_)
             | RunRequest::Plan(_) => Vec::new(),
         }
     }

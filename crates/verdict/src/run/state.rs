@@ -3,6 +3,7 @@
 use crate::approval::Approvals;
 use crate::bounds::next;
 use crate::budget::Balance;
+use crate::id::TaskId;
 use crate::plan::PlanState;
 
 use super::checkpoint::Spend;
@@ -14,6 +15,8 @@ use super::signal::SignalCounts;
 pub struct RunState {
     /// `None` for a root that a client submitted.
     pub lineage: Option<Lineage>,
+    /// The run whose records it began with; `None` for all but forks.
+    pub forked_from: Option<TaskId>,
     /// The number of the last checkpoint or started child: both share one order, because replay needs it.
     pub checkpoints: u32,
     pub steps: u32,

@@ -56,6 +56,12 @@ pub struct Run {
     /// The run that this one repeats, if it was made by a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
+    /// The run whose recorded steps this one began with, if it was made by a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork_of: Option<String>,
+    /// Runs that began with the recorded steps of this one, at most 100. Not in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forks: Vec<String>,
     /// The worker that holds the lease, or had the latest attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<String>,

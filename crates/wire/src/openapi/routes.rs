@@ -230,6 +230,31 @@ pub(super) const ROUTES: &[Route] = &[
         ],
     },
     Route {
+        method: HttpMethod::Post,
+        path: "/v1/runs/{runId}/fork",
+        id: "forkRun",
+        tag: "runs",
+        summary: "Continue a run that ended without success from its recorded steps, as a new run",
+        caller: Caller::ApiKey,
+        parameters: idempotency_key,
+        body: Some(Body::JsonOrEmpty("ForkRun")),
+        answers: &[
+            (201, "The new run was accepted.", Body::Json("RunAccepted")),
+            (200, "The new run was accepted before under this key.", Body::Json("RunAccepted")),
+        ],
+        codes: with_key_codes![
+            RunNotFound,
+            RunNotForkable,
+            BudgetInsufficient,
+            RunsUnsupported,
+            BodyTooLarge,
+            UnsupportedMediaType,
+            IdempotencyKeyReused,
+            QuotaReached,
+            UnknownOutcome
+        ],
+    },
+    Route {
         method: HttpMethod::Get,
         path: "/v1/runs/{runId}/history",
         id: "getHistory",

@@ -267,7 +267,7 @@ fn run() -> Value {
         "queue": "q", "state": "running", "attempt": 1, "failures": 0, "lost": 0, "maxAttempts": 3,
         "priority": 0, "lostMax": 3, "leaseMs": 4, "heartbeatIntervalMs": 5, "cancelGraceMs": 6,
         "retry": {"baseMs": 1, "capMs": 2}, "resources": resources(), "seed": 7,
-        "idempotencyKey": "i", "retryOf": "r", "workerId": "w", "output": [], "error": run_error(), "labels": {}, "goal": "g", "taskKey": "t",
+        "idempotencyKey": "i", "retryOf": "r", "forkOf": "r", "forks": ["r"], "workerId": "w", "output": [], "error": run_error(), "labels": {}, "goal": "g", "taskKey": "t",
         "assetId": "a", "createdAt": AT, "startedAt": AT, "completedAt": AT, "runAt": AT,
         "nextAttemptAt": AT, "deadline": AT, "cancelRequestedAt": AT, "cancelReason": "c",
         "lease": lease(), "input": {}, "refused": [refused_call()], "serverTime": AT,
@@ -389,6 +389,8 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
     shapes.check_strict::<requests::Retry>("Retry", json!({"baseMs": 1, "capMs": 2}));
     shapes.check_strict::<requests::CancelRun>("CancelRun", json!({"reason": "r", "force": true}));
     shapes.check_strict::<requests::RetryRun>("RetryRun", json!({}));
+    let fork = json!({"budget": budget(), "fromStep": "s"});
+    shapes.check_strict::<requests::ForkRun>("ForkRun", fork);
     let poll = json!({"workerId": "w", "queues": ["q"], "kinds": ["k"], "max": 1, "waitMs": 2,
         "pollId": "p"});
     shapes.check_strict::<requests::LeaseRequest>("LeaseRequest", poll);
@@ -630,6 +632,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/runs/{runId}/cancel", "post"),
         ("/v1/runs/{runId}/history", "get"),
         ("/v1/runs/{runId}/retry", "post"),
+        ("/v1/runs/{runId}/fork", "post"),
         ("/v1/runs/{runId}/record", "get"),
         ("/v1/runs/{runId}/explain", "get"),
         ("/v1/runs/{runId}/steps", "get"),

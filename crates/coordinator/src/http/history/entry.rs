@@ -138,6 +138,14 @@ fn durable(event: &RunEvent) -> Value {
             "childTaskId": child.submit.id.to_string(),
             "detached": child.is_detached,
         }),
+        RunEvent::ChildInherited(child) => json!({
+            "childKey": child.key.as_str(),
+            "childTaskId": child.id.to_string(),
+        }),
+        RunEvent::Forked { from, record } => json!({
+            "forkOf": from.run_name(),
+            "recordDigest": record.to_string(),
+        }),
         RunEvent::SignalReceived(signal) => json!({ "signal": signal.name.as_str() }),
         RunEvent::WaitAdvanced { missing } => json!({ "missing": missing }),
         RunEvent::Closing(end, _) => json!({ "state": "waiting", "ending": ending(end) }),

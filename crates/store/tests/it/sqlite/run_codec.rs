@@ -9,10 +9,10 @@ use verdict::approval::{
 use verdict::event::Submitted;
 use verdict::request::{Caller, Cancel, CancelMode, Outcome, Submit};
 use verdict::run::{
-    Awaited, AwaitedEvent, Body, Checkpoint, CheckpointCall, ChildCall, ChildEnd, ChildRef,
-    Closing, Divergence, Items, Lineage, Message, MessageNumber, Recorded, RunEvent, RunRequest,
-    RunState, Signal, SignalCall, SignalCounts, Slice, Spend, Step, StepCall, StepOutcome, Taken,
-    Then, Wait, WaitCall, WaitMode, WaitRecord, Waiting,
+    Awaited, AwaitedEvent, Body, Checkpoint, CheckpointCall, Child, ChildCall, ChildEnd, ChildRef,
+    Closing, Divergence, Inherit, Inherited, Items, Lineage, Message, MessageNumber, Recorded,
+    RunEvent, RunRequest, RunState, Signal, SignalCall, SignalCounts, Slice, Spend, Step, StepCall,
+    StepOutcome, Taken, Then, Wait, WaitCall, WaitMode, WaitRecord, Waiting,
 };
 use verdict::{
     Category, Digest, End, Event, Fault, Json, LeaseId, Policy, Reason, Request, Scope, Span,
@@ -159,7 +159,30 @@ fn requests() -> Vec<RunRequest> {
         }),
     ]);
     all.extend(bodies().into_iter().map(message));
+    all.push(RunRequest::Inherit(inherit()));
     all
+}
+
+fn inherited_child() -> Child {
+    let (key, id) = ("child".into(), TaskId::from_u128(9));
+    Child { key, id, digest: digest("child"), is_detached: true, end: None }
+}
+
+fn inherit() -> Inherit {
+    let signal = Signal {
+        number: 1,
+        name: "go".into(),
+        key: None,
+        payload: Some("1".into()),
+        digest: digest("signal"),
+    };
+    let mut items = vec![
+        Inherited::Signal(signal),
+        Inherited::Child(inherited_child()),
+        Inherited::Again(child(false)),
+    ];
+    items.extend(recorded().into_iter().map(|it| Inherited::Checkpoint(checkpoint(it))));
+    Inherit { from: TaskId::from_u128(4), record: digest("record"), items }
 }
 
 fn recorded() -> Vec<Recorded> {
@@ -222,6 +245,8 @@ fn events() -> Vec<RunEvent> {
     all.extend([
         RunEvent::ChildSpawned(Box::new(child(true))),
         RunEvent::SignalReceived(Box::new(signal)),
+        RunEvent::ChildInherited(Box::new(inherited_child())),
+        RunEvent::Forked { from: TASK, record: digest("record") },
         RunEvent::WaitAdvanced { missing: 1 },
         RunEvent::Closing(end(), mode),
         RunEvent::ChildrenCancelled { children, mode, has_more: true },
@@ -267,6 +292,7 @@ fn state() -> RunState {
     RunState {
         balance: None,
         lineage: Some(lineage),
+        forked_from: Some(TaskId::from_u128(77)),
         checkpoints: 1,
         steps: 2,
         savepoint: 3,

@@ -1,0 +1,115 @@
+//! `POST /v1/runs/{runId}/fork`.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use edge::digests;
+use store::objects::ObjectFilter;
+use store::{Browse, Failure, TaskKey};
+use verdict::fork::NotForkable;
+use verdict::{ObjectType, Scope, Text};
+use wire::requests::ForkRun;
+use wire::{Code, TraceContext};
+
+use super::api_error::ApiError;
+use super::app_state::AppState;
+use super::body::{API_BYTES_MAX, JsonBody};
+use super::caller::RunPath;
+use super::lease::seed_of;
+use super::queue_limit::check_queue;
+use super::run_view::submitted;
+use super::submit::{answer_one, key_header, trace_header};
+use super::translate::state;
+use crate::admit::ClientPrincipal;
+use crate::forks::{self, ForkCall, ForkRefused, ForkSource};
+use crate::requests::budget;
+
+/// How many forks of one run its view names, the oldest first.
+const SHOWN_MAX: usize = 100;
+
+pub(super) async fn fork(
+    State(app): State<AppState>,
+    principal: ClientPrincipal,
+    RunPath(run): RunPath,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody<API_BYTES_MAX>,
+) -> Result<Response, ApiError> {
+    let asked: ForkRun = wire::parse(&body)?;
+    let key = TaskKey { scope: principal.scope().clone(), id: run };
+    let source = app.read(Duration::ZERO, find(&app, &key)).await?;
+    let source = source.ok_or_else(ApiError::run_not_found)?;
+    check_queue(&principal, "submit to", source.submitted.queue.as_str())?;
+    let call = call(&headers, &key, asked)?;
+    let browse = app.coordinator.browse();
+    let reading = forks::fork(browse, source, call, app.coordinator.now());
+    let submission = app.read(Duration::ZERO, reading).await?;
+    answer_one(&app, submission.ok_or_else(ApiError::run_not_found)??).await
+}
+
+fn call(headers: &HeaderMap, key: &TaskKey, asked: ForkRun) -> Result<ForkCall, ApiError> {
+    let trace = trace_header(headers).and_then(|text| TraceContext::parse(&text));
+    let fingerprint = digests::fork(key.id, &asked);
+    let ForkRun { budget: asked, from_step } = asked;
+    Ok(ForkCall {
+        key: key_header(headers)?.map(Text::from),
+        traceparent: trace.map(|trace| Text::from(trace.to_string())),
+        budget: asked.map(|asked| Box::new(budget(asked))),
+        from_step: from_step.map(Into::into),
+        fingerprint,
+    })
+}
+
+/// The run with its submission. A child is part of its run and is not continued alone.
+async fn find(app: &AppState, key: &TaskKey) -> Result<Option<ForkSource>, Failure> {
+    let Some(found) = app.coordinator.browse().find(key).await? else { return Ok(None) };
+    if found.subject.is_child() {
+        return Ok(None);
+    }
+    Ok(submitted(app, key).await?.map(|submitted| {
+        let seed = submitted.policy.seed.unwrap_or_else(|| seed_of(key.id));
+        ForkSource { found, submitted, seed }
+    }))
+}
+
+/// The runs that were forked from this one.
+pub(super) async fn forks_of<B: Browse>(
+    browse: &B,
+    scope: &Scope,
+    run: &str,
+) -> Result<Vec<String>, Failure> {
+    let filter = ObjectFilter {
+        scope: Some(scope.clone()),
+        object_type: Some(ObjectType::Fork),
+        parent: Some(run.into()),
+        limit: SHOWN_MAX,
+        ..ObjectFilter::default()
+    };
+    let found = browse.objects(&filter).await?;
+    Ok(found.into_iter().map(|object| object.key.id.to_string()).collect())
+}
+
+impl From<ForkRefused> for ApiError {
+    fn from(refused: ForkRefused) -> Self {
+        let message = match refused.why {
+            NotForkable::NotEnded => {
+                "the run has not ended; wait for its end or cancel it, then continue it"
+            }
+            NotForkable::Succeeded => "the run succeeded: nothing of it is left to do",
+            NotForkable::HasPlan => {
+                "a run with a plan is not continued; retry it or submit a new run"
+            }
+            NotForkable::NoTime => {
+                "the deadline of the run was not after its start, so a continuation would fail at once; submit a new run \
+                 with a later deadline"
+            }
+            NotForkable::UnknownStep => "the run has recorded nothing under the key in `fromStep`",
+            NotForkable::TooLarge => {
+                "the run has recorded more than a continuation takes over (10000 records, 16 MiB of results)"
+            }
+        };
+        let state = Some(state(refused.state));
+        Self { state, ..Self::new(Code::RunNotForkable, message) }
+    }
+}
