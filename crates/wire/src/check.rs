@@ -119,12 +119,8 @@ fn planned(run: &SubmitRun, plan: &Plan) -> Checked {
             "belongs to the steps of a plan, not to the run; leave it out here",
         ));
     }
-    // No step has a ceiling or a clock yet, so nothing would hold it to one of the run's.
-    let unsupported = [
-        ("budget", run.budget.is_some()),
-        ("stall", run.stall.is_some()),
-        ("ttlMs", run.ttl_ms.is_some()),
-    ];
+    // No step has a clock or a time to live yet, so nothing would hold it to one of the run's.
+    let unsupported = [("stall", run.stall.is_some()), ("ttlMs", run.ttl_ms.is_some())];
     for (field, is_given) in unsupported {
         if is_given {
             let message = "is not supported for a run with a plan; submit the steps as runs, or write a durable function";
@@ -138,6 +134,10 @@ fn planned(run: &SubmitRun, plan: &Plan) -> Checked {
             |it| FieldError::new(format!("plan.{}", it.field), it.message),
         )
     })?;
+    if compiled.form == PlanForm::Steps && run.budget.is_some() {
+        let message = "is not supported for a plan with `dependsOn`: its steps would share one balance; without it, steps run one after the other";
+        return Err(FieldError::new("budget", message));
+    }
     if compiled.form == PlanForm::Steps {
         let message = "has steps with `dependsOn`, which this version does not run yet; without it, steps run one after the other";
         return Err(FieldError::new("plan", message));

@@ -97,7 +97,9 @@ pub struct Spend {
 }
 
 impl Spend {
-    pub(crate) fn plus(self, more: Spend) -> Spend {
+    /// The sum; it never wraps.
+    #[must_use]
+    pub fn plus(self, more: Spend) -> Spend {
         Spend {
             cost_micros: self.cost_micros.saturating_add(more.cost_micros),
             tokens: self.tokens.saturating_add(more.tokens),

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
 use std::time::Duration;
 
+use wire::answers::BudgetLeft;
 use wire::{Json, Time};
 
 use self::calls::InFlight;
@@ -74,6 +75,8 @@ pub(crate) struct Core {
     pub(crate) is_closing: bool,
     last: LastOperation,
     wakers: Vec<Waker>,
+    /// What is left of the run's budget, as the driver heard last.
+    pub(crate) left: Option<BudgetLeft>,
 }
 
 impl Core {
@@ -100,6 +103,7 @@ impl Core {
             is_closing: false,
             last: LastOperation(None),
             wakers: Vec::new(),
+            left: None,
         };
         if let Some(savepoint) =
             savepoint.and_then(|position| checkpoints.into_iter().nth(position))

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::Json;
+use wire::answers::BudgetLeft;
 use wire::limits::{PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX};
 
 use crate::Failure;
@@ -137,6 +138,11 @@ impl<'f> Run<'f> {
     /// The answer to the last [`Command::Checkpoint`].
     pub fn recorded(&mut self, answer: Answer) {
         self.deliver(|core| core.recorded(answer));
+    }
+
+    /// What is left of the run's budget. Only the work of steps reads it: the function itself must not depend on it.
+    pub fn set_left(&self, left: Option<BudgetLeft>) {
+        self.shared.with(|core| core.left = left);
     }
 
     /// The time of a try is over. One that has ended meanwhile stays as it is.

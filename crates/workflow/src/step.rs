@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use wire::answers::BudgetLeft;
 
 use self::execution::Execution;
 use crate::command::Spend;
@@ -83,6 +84,7 @@ pub struct Step {
     fence: u64,
     number: u32,
     spend: Arc<Mutex<Option<Spend>>>,
+    left: Option<BudgetLeft>,
 }
 
 impl Step {
@@ -99,6 +101,12 @@ impl Step {
     /// Numbers the tries of this step, from 1.
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// What was left of the run's budget when this try started; `None` without a budget. Ask for a smaller answer, or a cheaper
+    /// model, instead of crossing the limit.
+    pub fn left(&self) -> Option<&BudgetLeft> {
+        self.left.as_ref()
     }
 
     /// Adds to what this try used of the run's budget.

@@ -60,14 +60,14 @@ fn run_of(task: &mut Task) -> &mut RunState {
 }
 
 fn record_checkpoint(task: &mut Task, checkpoint: &Checkpoint, now: Time) {
+    let is_counted = is_counted(task, checkpoint);
     task.chain = record::extend_with_checkpoint(task.chain, checkpoint);
     let run = run_of(task);
     run.checkpoints = next(run.checkpoints);
     match &checkpoint.recorded {
         Recorded::Step(step) => {
             run.steps = next(run.steps);
-            // What no worker of this task recorded was used elsewhere.
-            if checkpoint.attempt > 0 {
+            if is_counted {
                 run.spend = run.spend.plus(step.spend);
                 if let Some(balance) = &mut run.balance {
                     balance.step(step.spend);
@@ -91,6 +91,14 @@ fn record_checkpoint(task: &mut Task, checkpoint: &Checkpoint, now: Time) {
             run.live_children = run.live_children.checked_sub(1).expect("a child ends once");
         }
     }
+}
+
+/// Whether a step is one of the task's own. What no worker of the task recorded was used elsewhere, and the end of a stage is no
+/// step of its worker.
+fn is_counted(task: &Task, checkpoint: &Checkpoint) -> bool {
+    let is_stage =
+        task.stages().is_some_and(|it| it.stages.iter().any(|stage| stage.key == checkpoint.key));
+    checkpoint.attempt > 0 && !is_stage
 }
 
 /// Progress was made: the limits on failures and lost workers count anew, up to the limit for the whole task.

@@ -267,11 +267,12 @@ fn run() -> Value {
         "queue": "q", "state": "running", "attempt": 1, "failures": 0, "lost": 0, "maxAttempts": 3,
         "priority": 0, "lostMax": 3, "leaseMs": 4, "heartbeatIntervalMs": 5, "cancelGraceMs": 6,
         "retry": {"baseMs": 1, "capMs": 2}, "resources": resources(), "seed": 7,
-        "idempotencyKey": "i", "retryOf": "r", "forkOf": "r", "forks": ["r"], "workerId": "w", "output": [], "error": run_error(), "labels": {}, "goal": "g", "taskKey": "t",
+        "idempotencyKey": "i", "retryOf": "r", "workerId": "w", "output": [], "error": run_error(), "labels": {}, "goal": "g", "taskKey": "t",
         "assetId": "a", "createdAt": AT, "startedAt": AT, "completedAt": AT, "runAt": AT,
         "nextAttemptAt": AT, "deadline": AT, "cancelRequestedAt": AT, "cancelReason": "c",
         "lease": lease(), "input": {}, "refused": [refused_call()], "serverTime": AT,
     });
+    (run["forkOf"], run["forks"]) = (json!("r"), json!(["r"]));
     run["parent"] = parent();
     run["durable"] = durable_view();
     run["budget"] = budget_view();

@@ -98,6 +98,7 @@ impl Execution {
             fence: core.fence,
             number,
             spend: Arc::default(),
+            left: core.left.clone(),
         })
     }
 

@@ -85,6 +85,7 @@ pub(crate) async fn run_attempt(granted: GrantedAttempt) {
         envelope: Arc::new(envelope),
         shared,
     };
+    attempt.lease_state.set_left(attempt.envelope.budget_left.clone());
     let end = attempt.execute(polled).await;
     let Some(report) = end.and_then(|end| attempt.report(end)) else { return };
     let said = Said::of(&report);
@@ -291,7 +292,7 @@ impl Attempt {
 
     fn empty_report(&self) -> Report {
         Report {
-            spend: None,
+            spend: self.lease_state.spend(),
             task_id: self.envelope.task_id.clone(),
             task_token: self.lease_state.task_token(),
             attempt: self.envelope.attempt,

@@ -174,6 +174,7 @@ fn recording(
     let code = answer.error.take().unwrap_or_else(|| format!("status {}", answer.status));
     match answer.verdict {
         Some(Verdict::Committed) => {
+            held.lease_state.set_left(answer.left.take());
             renew(held, &mut answer, sent, server_time);
             Recording::Committed { answer: Box::new(answer), server_time }
         }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
-use wire::answers::Envelope;
+use wire::answers::{BudgetLeft, Envelope};
 use wire::limits::MESSAGE_BYTES_MAX;
 use wire::{Json, Time, TraceContext};
+use workflow::Spend;
 
 use super::lease_state::{LeaseState, Progress, StopReason};
 use crate::Client;
@@ -164,6 +165,26 @@ impl Ctx {
             () = self.cancelled() => Err(TaskError::cancelled()),
             done = work => Ok(done),
         }
+    }
+
+    /// What is left of the run's budget, as the coordinator said last: with the lease, and with every heartbeat. `None` without a
+    /// budget.
+    pub fn left(&self) -> Option<BudgetLeft> {
+        self.lease_state.left()
+    }
+
+    /// Adds to what this attempt has used of the run's budget. The sum goes with the next heartbeat, some three seconds after the
+    /// previous one, and with the report. A run that has used more than it may is told to stop.
+    ///
+    /// ```
+    /// # fn call(ctx: &tenure::Ctx) {
+    /// use tenure::Spend;
+    ///
+    /// ctx.spend(Spend { tokens: 800, tool_calls: 1, ..Spend::default() });
+    /// # }
+    /// ```
+    pub fn spend(&self, more: Spend) {
+        self.lease_state.add_spend(more);
     }
 
     /// Reports progress; the latest call replaces earlier ones. Progress that has changed is sent with a heartbeat some

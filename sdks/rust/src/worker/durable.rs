@@ -65,7 +65,11 @@ impl Driver<'_> {
     /// Runs the function until it returns or waits, or until the attempt is over.
     pub(super) async fn drive(&self, function: Function<'static>) -> Ended {
         match self.start().await {
-            Ok(start) => self.carry_out(Run::new(start, function)).await,
+            Ok(start) => {
+                let run = Run::new(start, function);
+                run.set_left(self.held.lease_state.left());
+                self.carry_out(run).await
+            }
             Err(ended) => ended,
         }
     }
@@ -82,7 +86,10 @@ impl Driver<'_> {
                 answer = answer_of(&mut call) => {
                     call = None;
                     match answer {
-                        Ok(answer) => run.recorded(answer),
+                        Ok(answer) => {
+                            run.set_left(self.held.lease_state.left());
+                            run.recorded(answer);
+                        }
                         Err(ended) => return ended,
                     }
                     continue;

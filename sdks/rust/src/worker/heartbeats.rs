@@ -183,6 +183,7 @@ fn apply_answer(
 
 fn renewed(held: &HeldLease, answer: HeartbeatAnswer, sent: Moment, now: Time) {
     held.renewed(sent, answer.lease_expires_at, now);
+    held.lease_state.set_left(answer.left);
     if let Some(task_token) = answer.task_token {
         held.lease_state.refresh_token(task_token);
     }

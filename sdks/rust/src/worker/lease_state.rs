@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use wire::answers::BudgetLeft;
+use workflow::Spend;
 
 use super::clock::{Clock, Moment};
 
@@ -52,6 +54,8 @@ pub(crate) struct LeaseState {
     changed: Notify,
     clock: Clock,
     content: Mutex<HeartbeatContent>,
+    /// What the coordinator last said is left of the budget.
+    left: Mutex<Option<BudgetLeft>>,
 }
 
 /// What the coordinator has answered about the lease.
@@ -76,8 +80,10 @@ pub(crate) enum Precondition {
 struct HeartbeatContent {
     task_token: String,
     progress: Progress,
-    /// Whether the progress was set after the latest heartbeat was made.
+    /// Whether the progress was set, or more was used, after the latest heartbeat was made.
     is_progress_new: bool,
+    /// What the attempt has used, if its code says so.
+    spend: Option<Spend>,
 }
 
 /// The content of the next heartbeat.
@@ -100,7 +106,9 @@ impl LeaseState {
                 task_token,
                 progress: Progress::default(),
                 is_progress_new: false,
+                spend: None,
             }),
+            left: Mutex::default(),
         }
     }
 
@@ -207,6 +215,29 @@ impl LeaseState {
         let mut content = locked(&self.content);
         content.is_progress_new |= content.progress != progress;
         content.progress = progress;
+    }
+
+    /// What the attempt has used in all, if its code said so.
+    pub(crate) fn spend(&self) -> Option<wire::requests::Spend> {
+        let Spend { cost_micros, tokens, tool_calls } = locked(&self.content).spend?;
+        Some(wire::requests::Spend { cost_micros, tokens, tool_calls })
+    }
+
+    pub(crate) fn add_spend(&self, more: Spend) {
+        let mut content = locked(&self.content);
+        content.is_progress_new = true;
+        content.spend = Some(content.spend.unwrap_or_default().plus(more));
+    }
+
+    pub(crate) fn left(&self) -> Option<BudgetLeft> {
+        locked(&self.left).clone()
+    }
+
+    /// An answer without it says nothing about the budget.
+    pub(crate) fn set_left(&self, left: Option<BudgetLeft>) {
+        if left.is_some() {
+            *locked(&self.left) = left;
+        }
     }
 
     /// Whether the next heartbeat has news for the coordinator.

@@ -155,7 +155,7 @@ impl HeldLease {
         let now = self.lease_state.clock().now();
         locked(&self.schedule).progress = now.after(PROGRESS_SPACING);
         HeartbeatItem {
-            spend: None,
+            spend: self.lease_state.spend(),
             task_id: self.envelope.task_id.clone(),
             task_token: self.lease_state.task_token(),
             attempt: self.envelope.attempt,

@@ -88,6 +88,50 @@ async fn the_wall_clock_halts_a_run_that_nobody_leased() {
 }
 
 #[tokio::test]
+async fn the_stages_of_a_plan_share_the_balance_of_their_run() {
+    for api in both().await {
+        let stage = |key: &str, more: Value| {
+            merged(json!({"key": key, "kind": "k", "queue": "q", "leaseMs": 2000}), more)
+        };
+        let stages = json!([stage("a", json!({})), stage("b", json!({})), stage("c", json!({}))]);
+        let planned = json!({"plan": {"steps": stages}, "budget": {"tokens": 100, "steps": 2}});
+        let run = api.post("/v1/runs", &api.key, planned).await.text("runId");
+        let first = api.lease("w1").await;
+        api.checkpoint(&first, json!({"steps": [spending("s#1", 60)]}))
+            .await
+            .has("state", "running");
+        api.succeed(&first).await.has("state", "queued");
+        // The end of a stage is no step.
+        let second = api.lease("w1").await;
+        assert_eq!(second.envelope["budgetLeft"], json!({"tokens": 40, "steps": 1}));
+        let crossed =
+            second.said(json!({"outcome": "SUCCEEDED", "output": 2, "spend": {"tokens": 50}}));
+        api.call(&second, "completed", crossed).await.has("state", "halted");
+        let run = api.run(&run).await;
+        let states: Vec<&Value> =
+            run["plan"].as_array().unwrap().iter().map(|it| &it["state"]).collect();
+        assert_eq!(states[0], "succeeded");
+        assert!(states[1..].iter().all(|state| **state != "succeeded"), "{states:?}");
+        assert_eq!(run["error"]["reason"], "BUDGET_EXHAUSTED");
+        assert!(api.poll("w1").await.is_empty(), "nothing new starts");
+        // A stage that always runs is funded apart.
+        let stages = json!([
+            stage("a", json!({})),
+            stage("b", json!({})),
+            stage("z", json!({"always": true}))
+        ]);
+        let planned = json!({"plan": {"steps": stages}, "budget": {"tokens": 10}});
+        let run = api.post("/v1/runs", &api.key, planned).await.text("runId");
+        let first = api.lease("w1").await;
+        api.checkpoint(&first, json!({"steps": [spending("s#1", 11)]})).await;
+        let last = api.lease("w1").await;
+        assert_eq!(last.envelope["stage"], "z");
+        api.succeed(&last).await.has("state", "halted");
+        assert_eq!(api.state(&run).await, "halted");
+    }
+}
+
+#[tokio::test]
 async fn a_budget_without_limits_is_refused() {
     for api in both().await {
         let got =

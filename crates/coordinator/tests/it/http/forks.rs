@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::database::{Served, UNHURRIED};
 use super::durable::step;
 use super::test_server::{Lease, Response, TestServer, both, merged, seconds};
 
@@ -120,7 +121,7 @@ async fn a_failed_run_repeats_the_step_that_failed() {
         assert_eq!(recorded(&lease), pairs(&[("a#1", "SUCCEEDED")]));
         // From a step of the caller's choice.
         fork(&api, &old.run, None, json!({"fromStep": "a#1"})).await.ok();
-        let lease = api.lease("w2").await;
+        let lease = api.lease("w1").await;
         assert_eq!(recorded(&lease), []);
         assert_eq!(api.run(&old.run).await["forks"].as_array().unwrap().len(), 2);
     }
@@ -165,7 +166,7 @@ async fn children_that_ended_are_kept_and_those_that_were_cut_short_start_again(
         api.checkpoint(&old, json!({"steps": [step("a#1", json!(1))], "children": children}))
             .await
             .ok();
-        let leases = api.poll("w2").await;
+        let leases = api.poll("w1").await;
         let of = |key: &str| leases.iter().find(|it| it.envelope["input"]["child"] == key).unwrap();
         api.succeed(of("child:one#1")).await.ok();
         api.checkpoint(&old, json!({"steps": [spending("b#1", json!(2), 90)]}))
@@ -183,7 +184,7 @@ async fn children_that_ended_are_kept_and_those_that_were_cut_short_start_again(
         short.problem(409, "budget_insufficient");
         assert_eq!(api.run(&old.run).await.get("forks"), None);
         let new = fork(&api, &old.run, None, json!({"budget": {"tokens": 40}})).await.text("runId");
-        let leases = api.poll("w3").await;
+        let leases = api.poll("w1").await;
         let parent = leases
             .iter()
             .find(|it| it.run == new && it.envelope.get("parentTaskId").is_none())
@@ -233,4 +234,53 @@ async fn thousands_of_steps_are_taken_over_in_one_commit() {
         api.succeed(&lease).await.has("state", "succeeded");
         api.pass(seconds(1)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_continues_on_a_database_through_another_coordinator_and_verifies() {
+    let database = pgserver::Server::builder().start().unwrap();
+    let served = Served::at(&database.conninfo("postgres"), UNHURRIED).await;
+    let peer = served.beside(&database.conninfo("postgres")).await;
+    let budget = json!({"steps": 700, "tokens": 100});
+    let submit = json!({"kind": "k", "queue": "q", "leaseMs": 60_000, "budget": budget});
+    let old = served.post("/v1/runs", submit).await.body["runId"].as_str().unwrap().to_owned();
+    let poll =
+        |queue: &str| json!({"workerId": "w", "queues": [queue], "max": 1, "waitMs": 20_000});
+    let lease = served.post("/v1/leases", poll("q")).await.body["leases"][0].clone();
+    let call = async |lease: &Value, path: &str, more: Value| {
+        let path = format!("/v1/tasks/{}/{path}", lease["taskId"].as_str().unwrap());
+        let said = merged(json!({"attempt": lease["attempt"], "workerId": "w"}), more);
+        let got = served.ask("POST", &path, lease["taskToken"].as_str().unwrap(), Some(said)).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+        got.body
+    };
+    let child = json!({"key": "child:c#1", "kind": "k", "queue": "kids", "leaseMs": 60_000, "budget": {"tokens": 40, "steps": 0}});
+    call(&lease, "checkpoints", json!({"children": [child]})).await;
+    let kid = served.post("/v1/leases", poll("kids")).await.body["leases"][0].clone();
+    for call_number in 0..7 {
+        let key = |it: usize| format!("s#{}", call_number * 100 + it);
+        let steps: Vec<Value> = (0..100).map(|it| step(&key(it), json!("x".repeat(200)))).collect();
+        call(&lease, "checkpoints", json!({"steps": steps})).await;
+    }
+    let halted = call(&lease, "checkpoints", json!({"steps": [step("last#1", json!(1))]})).await;
+    assert_eq!(halted["state"], "halted");
+    // Its worker is told by a heartbeat that the run has halted.
+    while call(&kid, "heartbeat", json!({})).await["shouldCancel"] != json!(true) {}
+    call(&kid, "completed", json!({"outcome": "CANCELLED"})).await;
+    // The other coordinator continues what this one has recorded.
+    let path = format!("/v1/runs/{old}/fork");
+    let accepted = peer.post(&path, json!({"budget": {"steps": 10, "tokens": 50}})).await;
+    assert_eq!(accepted.status, 201, "{:?}", accepted.body);
+    let new = accepted.body["runId"].as_str().unwrap().to_owned();
+    served.verify().await;
+    let lease = served.post("/v1/leases", poll("q")).await.body["leases"][0].clone();
+    assert_eq!((&lease["runId"], &lease["budgetLeft"]["tokens"]), (&json!(new), &json!(10)));
+    let kid = served.post("/v1/leases", poll("kids")).await.body["leases"][0].clone();
+    call(&kid, "completed", json!({"outcome": "SUCCEEDED", "output": 7})).await;
+    call(&lease, "completed", json!({"outcome": "SUCCEEDED", "output": 8})).await;
+    let ended = served.get(&format!("/v1/runs/{new}")).await.body;
+    assert_eq!((&ended["state"], &ended["durable"]["steps"]), (&json!("succeeded"), &json!(701)));
+    let old = served.get(&format!("/v1/runs/{old}")).await.body;
+    assert_eq!(old["forks"], json!([new]));
+    served.verify().await;
 }
