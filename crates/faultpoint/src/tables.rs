@@ -19,6 +19,8 @@ pub enum Trigger {
     Pruning,
     /// By `tenure migrate`.
     Moving,
+    /// While an effect is delivered.
+    Delivering,
 }
 
 /// Which store must be in use for a fault point to be reached.
@@ -49,7 +51,9 @@ const fn postgres(name: &'static str, trigger: Trigger) -> Point {
     Point { name, trigger, store: StoreKind::Postgres }
 }
 
-use Trigger::{Administering, BackingUp, Moving, Pruning, Restoring, Serving, Starting, Stopping};
+use Trigger::{
+    Administering, BackingUp, Delivering, Moving, Pruning, Restoring, Serving, Starting, Stopping,
+};
 
 /// Every fault point, in the order in which a request or a command reaches it.
 #[rustfmt::skip]
@@ -83,6 +87,11 @@ pub const POINTS: &[Point] = &[
     point("carry.told", Serving),           // everybody was told, not everybody was answered
     point("answer.leaving", Serving),       // an answer is whole and not on its way
     point("grants.leaving", Serving),       // leases are about to leave
+    point("objects.saved", Delivering),     // claimed or settled, not durably
+    point("objects.committed", Delivering), // durably, and the sender was not told
+    point("outbox.claimed", Delivering),    // claimed, and nothing is sent
+    point("outbox.sent", Delivering),       // the receiver has answered, and nothing is settled
+    point("outbox.settled", Delivering),
     sqlite("admin.begun", Administering),
     sqlite("admin.before_commit", Administering),
     sqlite("admin.after_commit", Administering),

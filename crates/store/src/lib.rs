@@ -12,6 +12,7 @@ pub mod clock;
 pub mod codec;
 mod columns;
 pub mod dyn_store;
+pub mod effects;
 pub mod engine;
 mod epoch;
 pub mod failure;

@@ -56,6 +56,7 @@ pub struct ObjectFilter {
     pub id: Option<Name>,
     pub status: Option<Name>,
     pub parent: Option<Name>,
+    pub unique_key: Option<Name>,
     /// Only those about which something is to be done.
     pub is_pending: bool,
     pub after: Option<ObjectKey>,
@@ -82,6 +83,7 @@ impl ObjectFilter {
             && self.id.as_ref().is_none_or(|it| it == id)
             && self.status.as_ref().is_none_or(|it| *it == object.status)
             && self.parent.as_ref().is_none_or(|it| Some(it) == object.parent.as_ref())
+            && self.unique_key.as_ref().is_none_or(|it| Some(it) == object.unique_key.as_ref())
             && (!self.is_pending || object.is_pending)
             && self.after.as_ref().is_none_or(|after| object.key > *after)
     }
@@ -103,6 +105,7 @@ impl ObjectFilter {
         compare("id", self.id.as_ref().map(Name::as_str));
         compare("status", self.status.as_ref().map(Name::as_str));
         compare("parent", self.parent.as_ref().map(Name::as_str));
+        compare("unique_key", self.unique_key.as_ref().map(Name::as_str));
         if self.is_pending {
             conditions.push(pending.to_owned());
         }

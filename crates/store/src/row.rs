@@ -62,6 +62,8 @@ pub struct EndedTask {
     /// Never earlier than that of a preceding task.
     pub created_at: Time,
     pub completed_at: Time,
+    /// Whether something is still to be done about an object that belongs to it: an effect that is not delivered.
+    pub has_pending_objects: bool,
 }
 
 /// An idempotency key in its scope.

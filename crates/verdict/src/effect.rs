@@ -16,6 +16,7 @@
 
 pub mod claim;
 pub mod decide;
+pub mod endpoint;
 pub mod event;
 pub mod intent;
 pub mod line;
@@ -23,9 +24,10 @@ pub mod state;
 pub mod terms;
 
 pub use claim::{Claim, Sent};
-pub use decide::{EffectRequest, Reconciled, decide};
+pub use decide::{EffectRequest, Reconciled, append, decide};
+pub use endpoint::{Endpoint, EndpointStatus, wants};
 pub use event::{EffectEvent, EffectRefusal, EffectVerdict, Standing};
-pub use intent::{EffectId, Intent};
+pub use intent::{Declared, EffectId, Intent};
 pub use line::{Line, LineId};
 pub use state::{DeadReason, Effect, EffectState};
 pub use terms::{EffectTerms, OnDead};

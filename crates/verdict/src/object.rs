@@ -1,4 +1,4 @@
-//! Objects: typed, versioned rows for what is rare: approvals, webhook endpoints, schedules.
+//! Objects: typed, versioned rows for what is rare: approvals, webhook endpoints and what is sent to them, schedules.
 //!
 //! One drawer for all of them, because a table of its own costs three engines, conformance, moving, verification and row
 //! security. A store keeps an object without understanding it: it guards the revision, keeps the unique key unique and
@@ -20,8 +20,14 @@ use crate::time::Time;
 pub enum ObjectType {
     /// A decision of people that a task waits for. Its task has the truth; the object finds it.
     Approval,
+    /// An effect and where its delivery stands ([`crate::effect`]).
+    Effect,
     /// Where effects are delivered.
     Endpoint,
+    /// The order of the effects of one aggregate at one endpoint.
+    Line,
+    /// What an effect says, byte for byte. Written once, beside the effect, which changes often.
+    Payload,
     /// When runs are submitted.
     Schedule,
     /// From a run that has ended to one that was forked from it.
@@ -29,13 +35,23 @@ pub enum ObjectType {
 }
 
 impl ObjectType {
-    pub const ALL: [ObjectType; 4] =
-        [ObjectType::Approval, ObjectType::Endpoint, ObjectType::Schedule, ObjectType::Fork];
+    pub const ALL: [ObjectType; 7] = [
+        ObjectType::Approval,
+        ObjectType::Effect,
+        ObjectType::Endpoint,
+        ObjectType::Line,
+        ObjectType::Payload,
+        ObjectType::Schedule,
+        ObjectType::Fork,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
             ObjectType::Approval => "approval",
+            ObjectType::Effect => "effect",
             ObjectType::Endpoint => "endpoint",
+            ObjectType::Line => "line",
+            ObjectType::Payload => "payload",
             ObjectType::Schedule => "schedule",
             ObjectType::Fork => "fork",
         }

@@ -123,7 +123,7 @@ impl RetentionState {
             let is_due =
                 |time| self.rule.deletable_at(time, count_limit).is_some_and(|at| at.has_come(now));
             (walk.after, walk.seen_until) = (Some(task.position), Some(task.created_at));
-            if is_due(task.completed_at) {
+            if is_due(task.completed_at) && !task.has_pending_objects {
                 deletable.push(task.position);
                 continue;
             }
@@ -256,7 +256,20 @@ mod tests {
             position: EndedPosition(n as u128),
             created_at: at(n),
             completed_at: at(n + 10_000),
+            has_pending_objects: false,
         }
+    }
+
+    #[test]
+    fn a_run_with_undelivered_effects_is_kept() {
+        // D2: retention forgets whole runs, and none with undelivered effects.
+        let retention_state =
+            RetentionState::new(Retention::of(Some(Retention::AGE_MIN.millis()), None));
+        let later = at(10_000).plus(Retention::AGE_MIN).plus(Retention::AGE_MIN);
+        let held = EndedTask { has_pending_objects: true, ..ended(0) };
+        let slice = retention_state.evaluate_slice(Walk::default(), &[held, ended(1)], later);
+        assert_eq!(slice.deletable, [EndedPosition(1)]);
+        assert_eq!(slice.walk.earliest_kept, Some(held.completed_at), "it is looked at again");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
-use verdict::{Object, ObjectKey, TaskId, Time};
+use verdict::{Object, ObjectKey, Scope, TaskId, Time};
 
 use super::batch::SqliteBatch;
 use super::readers::Read;
@@ -184,6 +184,14 @@ pub(super) fn log(connection: &Connection, filter: &ObjectLogFilter) -> Read<Vec
     let changes =
         statement.query_map(parameters, |row| tables::object_change(&mut Columns::of(row)))?;
     changes.collect()
+}
+
+/// Whether something is still to be done about an object of this run.
+pub(super) fn has_pending(connection: &Connection, scope: &Scope, run: TaskId) -> Read<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM objects
+        WHERE tenant = ?1 AND workspace = ?2 AND parent = ?3 AND pending = 1)";
+    let parameters = params![scope.tenant.as_str(), scope.workspace.as_str(), run.run_name()];
+    connection.prepare_cached(sql)?.query_row(parameters, |row| row.get(0))
 }
 
 /// Deletes the objects of runs that are being forgotten, with their log. Call it while the runs are in `leaving`.

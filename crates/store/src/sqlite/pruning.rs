@@ -8,11 +8,12 @@
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, params};
-use verdict::Time;
+use verdict::{TaskId, Time};
 
 use super::listing::{BLOCK_BITS, rows_of};
 use super::objects;
 use super::ready_index::KindQueueId;
+use super::rows::Columns;
 use crate::row::{EndedPosition, EndedTask};
 
 /// The statements that delete a task, in this order: no row is ever left without its task.
@@ -44,17 +45,24 @@ pub(super) fn ended(
 ) -> rusqlite::Result<Vec<EndedTask>> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         format!(
-            "SELECT d.row, i.created_at, d.completed_at FROM done d JOIN inputs i ON i.row = d.row
+            "SELECT d.row, i.created_at, d.completed_at, i.id, n.tenant, n.workspace FROM done d
+             JOIN inputs i ON i.row = d.row JOIN lanes n ON n.lane = i.lane
              WHERE d.row > ?1 AND {WHOLE_RUN} ORDER BY d.row LIMIT ?2"
         )
     });
     let mut statement = connection.prepare_cached(&SQL)?;
     let after = after.map_or(0, row_of);
     let rows = statement.query_map(params![after, limit as i64], |row| {
+        let mut columns = Columns::of(row);
+        let position: i64 = columns.take()?;
+        let (created_at, completed_at) = (columns.take()?, columns.take()?);
+        let id = TaskId::from_u128(u128::from_be_bytes(columns.take()?));
+        let has_pending_objects = objects::has_pending(connection, &columns.scope()?, id)?;
         Ok(EndedTask {
-            position: EndedPosition(row.get::<_, i64>(0)?.unsigned_abs().into()),
-            created_at: Time::from_millis(row.get(1)?),
-            completed_at: Time::from_millis(row.get(2)?),
+            position: EndedPosition(position.unsigned_abs().into()),
+            created_at: Time::from_millis(created_at),
+            completed_at: Time::from_millis(completed_at),
+            has_pending_objects,
         })
     })?;
     rows.collect()

@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior, params};
-use verdict::{Retention, Span, Time};
+use verdict::{Retention, Span, TaskId, Time};
 
 use super::lock::Lock;
 use super::pruning::WHOLE_RUN;
@@ -69,6 +69,7 @@ pub fn prune(path: &Path, rule: Rule, mode: Mode, options: &Options) -> Result<P
     let before = Time::from_millis(now.millis().saturating_sub(age));
     let mut connection = opening::connect(path, options)?;
     let doing = || errors::while_doing("forgetting ended tasks");
+    hold(&connection).map_err(doing())?;
     let (old, all) = count(&connection, before).map_err(doing())?;
     let tasks = old.min(all.saturating_sub(rule.keep));
     if mode == Mode::Remove {
@@ -82,11 +83,28 @@ pub fn prune(path: &Path, rule: Rule, mode: Mode, options: &Options) -> Result<P
     Ok(Pruned { tasks, left: all - tasks, before })
 }
 
+/// Runs that stay although they are old: something is still to be done about an object of theirs, an effect that is not
+/// delivered. No other process changes objects while the lock is held.
+const HELD: &str = "i.id NOT IN (SELECT id FROM temp.held)";
+
+fn hold(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute("CREATE TEMP TABLE held (id BLOB PRIMARY KEY) WITHOUT ROWID", [])?;
+    let mut insert = connection.prepare("INSERT INTO temp.held (id) VALUES (?1)")?;
+    let mut parents = connection
+        .prepare("SELECT DISTINCT parent FROM objects WHERE pending = 1 AND parent IS NOT NULL")?;
+    for parent in parents.query_map([], |row| row.get::<_, String>(0))? {
+        if let Some(run) = TaskId::parse(&parent?) {
+            insert.execute([run.as_u128().to_be_bytes().as_slice()])?;
+        }
+    }
+    Ok(())
+}
+
 /// How many ended runs are old enough, and how many there are. The run of the newest submission always stays.
 fn count(connection: &Connection, before: Time) -> rusqlite::Result<(u64, u64)> {
     connection.query_row(
         &format!(
-            "SELECT count(*) FILTER (WHERE d.completed_at < ?1 AND {WHOLE_RUN}), count(*)
+            "SELECT count(*) FILTER (WHERE d.completed_at < ?1 AND {WHOLE_RUN} AND {HELD}), count(*)
              FROM done d JOIN inputs i ON i.row = d.row WHERE i.root IS NULL"
         ),
         [before.millis()],
@@ -104,7 +122,7 @@ fn forget(
     let rows: Vec<i64> = batch
         .prepare_cached(&format!(
             "SELECT d.row FROM done d JOIN inputs i ON i.row = d.row
-             WHERE d.completed_at < ?1 AND {WHOLE_RUN} ORDER BY d.completed_at, d.row LIMIT ?2"
+             WHERE d.completed_at < ?1 AND {WHOLE_RUN} AND {HELD} ORDER BY d.completed_at, d.row LIMIT ?2"
         ))?
         .query_map(params![before.millis(), i64::try_from(slice).unwrap_or(i64::MAX)], |row| {
             row.get(0)

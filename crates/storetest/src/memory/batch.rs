@@ -18,7 +18,7 @@ use verdict::{
     Subject, Task, TaskId, Time,
 };
 
-use super::objects::{self, Seen};
+use super::objects::{self, Objects, Seen};
 use super::runs;
 use super::tables::{Shared, Tables};
 use super::{CommitOutcome, MemoryWriter, lock};
@@ -481,7 +481,7 @@ impl Batch for MemoryBatch<'_> {
             let mut ended: Vec<EndedTask> = known
                 .filter(|done| !batch.mine.forgotten.contains(&done.id))
                 .filter(|done| is_root(done))
-                .map(ended_task)
+                .map(|done| ended_task(done, &shared.tables.objects))
                 .filter(|ended| after.is_none_or(|after| ended.position > after))
                 .collect();
             ended.sort_by_key(|ended| ended.position);
@@ -632,7 +632,11 @@ fn is_root(done: &Done) -> bool {
 }
 
 /// Ids grow with submissions, so their order is the order of positions.
-fn ended_task(done: &Done) -> EndedTask {
-    let position = EndedPosition(done.id.as_u128());
-    EndedTask { position, created_at: done.created_at, completed_at: done.completed_at }
+fn ended_task(done: &Done, objects: &Objects) -> EndedTask {
+    EndedTask {
+        position: EndedPosition(done.id.as_u128()),
+        created_at: done.created_at,
+        completed_at: done.completed_at,
+        has_pending_objects: objects.has_pending(&done.scope, &done.id.run_name().into()),
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use store::objects::{LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, UniqueKey};
-use verdict::{Object, ObjectKey, Time};
+use verdict::{Name, Object, ObjectKey, Scope, Time};
 
 /// A batch has its own changes in one of these, over the committed ones.
 #[derive(Clone, Default)]
@@ -28,6 +28,16 @@ impl Objects {
     pub(super) fn forget(&mut self, is_gone: impl Fn(&Object) -> bool) {
         self.current.retain(|_, object| !is_gone(object));
         self.log.retain(|_, change| !is_gone(&change.after));
+    }
+
+    /// Whether something is still to be done about an object of this parent.
+    pub(super) fn has_pending(&self, scope: &Scope, parent: &Name) -> bool {
+        let is_it = |object: &Object| {
+            object.is_pending
+                && object.key.scope == *scope
+                && object.parent.as_ref() == Some(parent)
+        };
+        self.current.values().any(is_it)
     }
 
     pub(super) fn list(&self, filter: &ObjectFilter) -> Vec<Object> {

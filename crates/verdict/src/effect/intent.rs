@@ -3,7 +3,9 @@
 use std::fmt;
 
 use super::line::LineId;
+use crate::event::Event;
 use crate::id::{Digest, Json, Name, Scope, TaskId};
+use crate::run::RunEvent;
 use crate::time::Time;
 
 /// The name of an effect, which receivers see as `webhook-id`. Made of what asked for it, so a decision that is repeated
@@ -57,6 +59,48 @@ pub struct Intent {
     pub kind: Name,
     pub body: Json,
     pub decided_at: Time,
+}
+
+/// What a worker declares with a step, by the name of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Declared {
+    pub step: Name,
+    pub key: Name,
+    pub endpoint: Name,
+    pub kind: Name,
+    /// What must stay in order; `None` for the task.
+    pub aggregate: Option<Name>,
+    pub body: Json,
+}
+
+impl Declared {
+    /// The effects of the steps that these events record. A step that was recorded before has its effects already: they are
+    /// part of its digest, so the same key with other effects is refused.
+    pub fn intents(
+        declared: &[Declared],
+        events: &[Event],
+        (scope, task): (&Scope, TaskId),
+        now: Time,
+    ) -> Vec<Intent> {
+        let asked =
+            declared.iter().filter(|it| events.iter().any(|event| it.is_recorded_by(event)));
+        let intent = |it: &Declared| Intent {
+            id: EffectId::of_step(task, &it.step, &it.key),
+            scope: scope.clone(),
+            task,
+            endpoint: it.endpoint.clone(),
+            aggregate: it.aggregate.clone().unwrap_or_else(|| task.to_string().into()),
+            kind: it.kind.clone(),
+            body: it.body.clone(),
+            decided_at: now,
+        };
+        asked.map(intent).collect()
+    }
+
+    fn is_recorded_by(&self, event: &Event) -> bool {
+        let Event::Run(event) = event else { return false };
+        matches!(&**event, RunEvent::Checkpointed(checkpoint) if checkpoint.key == self.step)
+    }
 }
 
 impl Intent {

@@ -79,9 +79,31 @@ async fn list_ended(
             position: EndedPosition(columns.u128_bytes()?),
             created_at: columns.time()?,
             completed_at: columns.time()?,
+            has_pending_objects: false,
         })
     };
-    rows.iter().map(read).collect()
+    let ended: Read<Vec<EndedTask>> = rows.iter().map(read).collect();
+    with_pending_objects(client, ended?).await
+}
+
+/// The same, with what is known of their objects.
+async fn with_pending_objects(client: &Client, mut ended: Vec<EndedTask>) -> Read<Vec<EndedTask>> {
+    let ids = || ended.iter().map(|ended| TaskId::from_u128(ended.position.0));
+    let names: Vec<String> = ids().map(TaskId::run_name).collect();
+    let ids = bytes(&ids().collect::<Vec<_>>());
+    let sql = "SELECT DISTINCT o.parent FROM tenure.inputs i JOIN tenure.objects o \
+        ON o.tenant = i.tenant AND o.workspace = i.workspace AND o.parent = ANY ($2) AND o.pending \
+        WHERE i.id = ANY ($1)";
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&ids, Type::BYTEA_ARRAY), (&names, Type::TEXT_ARRAY)];
+    let mut pending = HashSet::new();
+    for row in &client.query_typed(sql, &parameters).await? {
+        pending.insert(Columns::of(row).take::<String>()?);
+    }
+    for (ended, name) in ended.iter_mut().zip(&names) {
+        ended.has_pending_objects = pending.contains(name);
+    }
+    Ok(ended)
 }
 
 /// Which of these ended long enough ago.
