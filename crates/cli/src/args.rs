@@ -3,9 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    approvals, audit, backup, bench, completions, config, coordinators, dev, doctor, epoch,
-    explain, export, keys, limits, migrate, plan, prove, queues, replay, restore, retention, runs,
-    serve, submit, tour, verify, work,
+    approvals, audit, backup, bench, completions, config, coordinators, dev, doctor, effects,
+    endpoints, epoch, explain, export, keys, limits, migrate, plan, prove, queues, replay, restore,
+    retention, runs, serve, submit, tour, verify, work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -104,6 +104,10 @@ pub(crate) enum Command {
     Workers,
     /// List, show and decide what runs wait for people to approve
     Approvals(approvals::Arguments),
+    /// Register, list and change endpoints that effects are delivered to
+    Endpoints(endpoints::Arguments),
+    /// List, show and repair what is delivered to endpoints
+    Effects(effects::Arguments),
     /// Create, list, rotate and revoke API keys
     #[command(subcommand)]
     Keys(keys::Verb),

@@ -27,6 +27,9 @@ pub(crate) struct Arguments {
     otlp_endpoint: Option<String>,
 }
 
+/// A receiver on this machine can be tried without any setting: so is everything else that a developer runs here.
+const LOOPBACK: &str = "127.0.0.0/8,::1/128";
+
 pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     serve::log(serve::LogMode::Dev);
     let path = Profile::path()?;
@@ -47,6 +50,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
         retention: Retention::FOR_EVER,
         collector: arguments.otlp_endpoint,
         submit_defaults: SubmitDefaults::default(),
+        receivers: serve::receivers(Some(LOOPBACK))?,
     })
     .await?;
     let api_key = server.ready.api_key.clone().expect("dev asks for a key it can show");

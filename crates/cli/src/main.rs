@@ -18,6 +18,8 @@ mod descriptors;
 mod dev;
 mod doctor;
 mod duration;
+mod effects;
+mod endpoints;
 mod epoch;
 mod exit;
 mod explain;
@@ -132,6 +134,8 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Queues(arguments) => queues::run(connect()?, format, arguments).await,
         Command::Workers => workers::run(connect()?, format).await,
         Command::Approvals(arguments) => approvals::run(connect()?, format, arguments).await,
+        Command::Endpoints(arguments) => endpoints::run(connect()?, format, arguments).await,
+        Command::Effects(arguments) => effects::run(connect()?, format, arguments).await,
         Command::Keys(verb) => keys::run(connect()?, format, verb).await,
         Command::Limits(verb) => limits::run(connect()?, format, verb).await,
         Command::Audit(arguments) => audit::run(connect, format, arguments).await,

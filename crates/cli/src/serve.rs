@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use coordinator::admit::{KeyringError, NewKey, Role};
-use coordinator::server::Limits;
+use coordinator::server::{Egress, Limits, parse_receivers};
 use coordinator::{
     OsEntropy, Plaintext, Retention, ServeError, ServeOptions, SubmitDefaults, TlsFiles, engines,
 };
@@ -65,6 +65,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
         retention: retention(settings),
         collector: settings.otlp_endpoint.clone(),
         submit_defaults: settings.defaults.checked()?,
+        receivers: receivers(settings.allow_private_receivers.as_deref())?,
     })
     .await?;
     let mut kept_in = None;
@@ -100,6 +101,17 @@ fn tls_files(settings: &Settings) -> Result<Option<TlsFiles>, CliError> {
             .hint("omit --tls-cert and --tls-key, or --insecure-plaintext"));
     }
     Ok(files)
+}
+
+/// Ranges that effects may be sent to, separated by commas.
+pub(crate) fn receivers(ranges: Option<&str>) -> Result<Egress, CliError> {
+    let ranges = ranges.into_iter().flat_map(|ranges| ranges.split(','));
+    let ranges: Vec<String> = ranges.map(|range| range.trim().to_owned()).collect();
+    parse_receivers(&ranges).map_err(|range| {
+        let message = format!("`{range}` is not a range of addresses");
+        CliError::usage("receivers", message)
+            .hint("give an address and the length of its prefix, such as 10.1.0.0/16 or ::1/128")
+    })
 }
 
 fn plaintext(settings: &Settings) -> Plaintext {
@@ -161,6 +173,8 @@ pub(crate) struct ServerOptions {
     pub(crate) collector: Option<String>,
     /// What a submission means where it says nothing.
     pub(crate) submit_defaults: SubmitDefaults,
+    /// Where effects may be sent besides the public Internet.
+    pub(crate) receivers: Egress,
 }
 
 /// When to create a key. Only a key created now can be shown: the store keeps digests.
@@ -225,6 +239,7 @@ impl Server {
             ServeOptions::new(given.listen, open_store::signing_key_path(&opened).await?);
         options.new_keys = new_keys;
         options.submit_defaults = given.submit_defaults;
+        options.receivers = given.receivers;
         options.coordinator.retention = given.retention;
         options.coordinator.spans = spans.map(|exporter| exporter as _);
         let scheme = if given.tls.is_some() { "https" } else { "http" };

@@ -152,6 +152,10 @@ fn remedy(code: Code) -> Option<&'static str> {
         }
         Code::IdempotencyKeyReused => "use another --idempotency-key, or submit the same run again",
         Code::RunAlreadyTerminal => "`tenure runs show` shows how it ended",
+        Code::EndpointNotFound | Code::EndpointExists => "`tenure endpoints` lists them",
+        Code::EffectNotFound | Code::EffectStateMismatch => {
+            "`tenure effects` lists them with their states"
+        }
         Code::ApprovalNotFound => "`tenure approvals` lists the pending ones",
         Code::ApprovalClosed | Code::AlreadyVoted => "`tenure approvals show` says who decided",
         Code::ApprovalDigestMismatch => {

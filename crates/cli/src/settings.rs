@@ -105,6 +105,9 @@ pub(crate) struct Settings {
     /// OpenTelemetry collector that receives traces, by OTLP over HTTP [default: none]
     #[arg(long, value_name = "URL", env = "TENURE_OTLP_ENDPOINT", hide_env = true)]
     pub(crate) otlp_endpoint: Option<String>,
+    /// Ranges of addresses beyond the public Internet that effects may be sent to, separated by commas, such as 10.1.0.0/16 [default: none]
+    #[arg(long, value_name = "CIDR", env = "TENURE_ALLOW_PRIVATE_RECEIVERS", hide_env = true)]
+    pub(crate) allow_private_receivers: Option<String>,
     #[command(flatten)]
     pub(crate) defaults: DefaultSettings,
 }

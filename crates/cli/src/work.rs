@@ -305,7 +305,7 @@ fn acceptable(output: Option<Json>) -> Result<Option<Json>, String> {
         traceparent: None,
         steps: Vec::new(),
         children: Vec::new(),
-        effects: None,
+        effects: Vec::new(),
     };
     let body = serde_json::to_vec(&report).map_err(|error| error.to_string())?;
     match wire::parse::<Completed>(&body) {

@@ -22,10 +22,12 @@ mod administer;
 mod backoff;
 mod batch;
 mod commit;
+mod effects;
 mod grant;
 mod isolate;
 mod load;
 mod messages;
+mod object_calls;
 mod polls;
 mod retention;
 mod role;
@@ -41,6 +43,9 @@ use tokio::sync::{oneshot, watch as channel};
 use verdict::{Retention, Time};
 
 use self::backoff::Backoff;
+pub(crate) use self::object_calls::ObjectCall;
+#[cfg(feature = "http")]
+pub(crate) use self::object_calls::{DecideObjects, ObjectSet};
 use self::polls::Polls;
 use self::retention::RetentionState;
 pub(crate) use self::role::{CarrierRole, LeasedCarrier};
@@ -54,6 +59,7 @@ use crate::ids::Ids;
 use crate::intake::IntakeReceiver;
 use crate::item::{Item, Outage};
 use crate::metrics::Metrics;
+use crate::outbox::{EffectFeed, EndpointDirectory};
 use crate::set_aside::SetAsideList;
 use crate::task_watch::TaskWatchers;
 use crate::trace::TraceSender;
@@ -80,6 +86,9 @@ pub(crate) struct Carrier<S: Store> {
     sealer: Arc<OnceLock<Sealer>>,
     /// Learns which tasks ended, for the sealer of records.
     ended_feed: EndedFeed,
+    /// Who is told of ends, and who delivers what they are told.
+    endpoints: EndpointDirectory,
+    effect_feed: EffectFeed,
     polls: Polls,
     stall: StallDetector,
     retention_state: RetentionState,
@@ -113,6 +122,8 @@ pub(crate) struct CarrierOptions {
     /// Empty until the server has opened its key file.
     pub(crate) sealer: Arc<OnceLock<Sealer>>,
     pub(crate) ended_feed: EndedFeed,
+    pub(crate) endpoints: EndpointDirectory,
+    pub(crate) effect_feed: EffectFeed,
     /// `None` where no spans are exported.
     pub(crate) trace_sender: Option<TraceSender>,
 }
@@ -147,6 +158,7 @@ impl<S: Store> Carrier<S> {
         let CarrierOptions { role, retention, watch, signals, metrics, outage, .. } = options;
         let CarrierOptions { set_aside, allowances, sealer, ended_feed, trace_sender, .. } =
             options;
+        let CarrierOptions { endpoints, effect_feed, .. } = options;
         let now = store.now();
         // The carrier of new work reads the stall detector of the one that handles leases.
         let stall = match &role {
@@ -168,6 +180,8 @@ impl<S: Store> Carrier<S> {
             allowances,
             sealer,
             ended_feed,
+            endpoints,
+            effect_feed,
             stall,
             retention_state: RetentionState::new(retention),
             trace_sender,
@@ -281,6 +295,7 @@ impl<S: Store> Carrier<S> {
             }
         }
         self.administer(arrivals.acts).await?;
+        self.carry_object_calls(arrivals.object_calls).await?;
         if self.role.handles_leases() {
             self.run_retention().await?;
         }

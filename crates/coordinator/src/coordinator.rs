@@ -19,9 +19,13 @@ use verdict::plan::PlanRequest;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
 use verdict::run::{RunRequest, SignalCall};
 use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Text, Time};
+#[cfg(feature = "http")]
+use verdict::{Moment, ObjectKey};
 
 use crate::Sealer;
 use crate::allowances::Allowances;
+#[cfg(feature = "http")]
+use crate::carry::ObjectSet;
 use crate::carry::{Carrier, CarrierOptions, CarrierRole, LeasedCarrier};
 use crate::ended_feed::EndedFeed;
 use crate::ids::{BufferedEntropy, Entropy, Ids};
@@ -30,6 +34,7 @@ use crate::item::{
     Granted, Item, Outage, Poll, Reply, RequestError, Submission, UnavailableReason, WaitingWorker,
 };
 use crate::metrics::{Metrics, PromiseLabel, WaitingPollGuard};
+use crate::outbox::{EffectFeed, EndpointDirectory};
 use crate::requests::CheckpointRequest;
 use crate::set_aside::{SetAsideList, SetAsideTask};
 use crate::task_watch::{Awaited, Occasion, TaskWatchers};
@@ -72,6 +77,8 @@ pub struct Coordinator {
     allowances: Allowances,
     sealer: Arc<OnceLock<Sealer>>,
     ended_feed: EndedFeed,
+    endpoints: EndpointDirectory,
+    effect_feed: EffectFeed,
     registry: Arc<Registry>,
     ready: Arc<AtomicBool>,
     ended: channel::Receiver<Option<StopReason>>,
@@ -110,6 +117,7 @@ impl Coordinator {
         let (end, ended) = channel::channel(None);
         let shared = DynStore::new(store.clone());
         let allowances = Allowances::load(shared.browse()).await?;
+        let endpoints = EndpointDirectory::load(shared.browse()).await?;
         let mut coordinator = Self {
             store: shared,
             intake,
@@ -120,6 +128,8 @@ impl Coordinator {
             allowances,
             sealer: Arc::default(),
             ended_feed: EndedFeed::default(),
+            endpoints,
+            effect_feed: EffectFeed::default(),
             registry: Arc::new(registry),
             ready: Arc::new(AtomicBool::new(false)),
             ended,
@@ -184,6 +194,8 @@ impl Coordinator {
             allowances: self.allowances.clone(),
             sealer: self.sealer.clone(),
             ended_feed: self.ended_feed.clone(),
+            endpoints: self.endpoints.clone(),
+            effect_feed: self.effect_feed.clone(),
             trace_sender: trace_sender.clone(),
         }
     }
@@ -449,6 +461,42 @@ impl Coordinator {
     #[cfg(feature = "http")]
     pub(crate) fn ended_feed(&self) -> &EndedFeed {
         &self.ended_feed
+    }
+
+    /// Refuses a call of new work while the coordinator drains, before it looks anything up.
+    #[cfg(feature = "http")]
+    pub(crate) fn refuse_if_draining(&self) -> Result<(), RequestError> {
+        if self.intake.is_draining() { Err(RequestError::ShuttingDown) } else { Ok(()) }
+    }
+
+    /// Which endpoints there are.
+    #[cfg(feature = "http")]
+    pub(crate) fn endpoints(&self) -> &EndpointDirectory {
+        &self.endpoints
+    }
+
+    /// Which effects become ready in the commits of this coordinator.
+    #[cfg(feature = "http")]
+    pub(crate) fn effect_feed(&self) -> &EffectFeed {
+        &self.effect_feed
+    }
+
+    /// Decides about objects alone: loads and locks those with these keys, calls `decide`, and returns what it returned
+    /// once its changes are durable. `decide` is called again if another writer was first, so only its last result counts.
+    #[cfg(feature = "http")]
+    pub(crate) async fn decide_objects<T: Send + 'static>(
+        &self,
+        keys: Vec<ObjectKey>,
+        mut decide: impl FnMut(&mut ObjectSet, Moment) -> T + Send + 'static,
+    ) -> Result<T, RequestError> {
+        let result = Arc::new(Mutex::new(None));
+        let decided = result.clone();
+        let decide = Box::new(move |objects: &mut ObjectSet, at: Moment| {
+            *decided.lock().expect("nobody panics holding it") = Some(decide(objects, at));
+        });
+        self.intake.decide_objects(keys, decide).await?;
+        let result = result.lock().expect("nobody panics holding it").take();
+        result.ok_or(RequestError::Unknown)
     }
 
     /// The limits of tenants and their use.

@@ -23,6 +23,8 @@ mod children;
 mod completed;
 mod delivery;
 mod durable_view;
+mod effects;
+mod endpoints;
 mod errors;
 mod explain;
 mod fork;

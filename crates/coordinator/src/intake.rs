@@ -15,6 +15,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use verdict::{LeaseId, Name, Scope, Time};
 
+use crate::carry::ObjectCall;
 use crate::item::{Granted, Group, Item, Poll, Reply, RequestError, WaitingPoll, WaitingWorker};
 
 /// How many callers may wait with new work. At 2 ms per batch of a thousand this is less than ten milliseconds of
@@ -44,6 +45,8 @@ pub(crate) enum Arrival {
         act: Administration,
         reply: oneshot::Sender<Result<(), RequestError>>,
     },
+    /// A decision about objects alone, carried with others of its kind between two batches.
+    Objects(ObjectCall),
     /// Answered when the batch it arrived in is finished: proof that the carrier makes progress.
     Ping(oneshot::Sender<()>),
     /// Answered with the number of polls that want such a task now.
@@ -67,6 +70,7 @@ impl Arrival {
                 drop(reply.send(vec![Err(RequestError::ShuttingDown); items.len()]));
             }
             Arrival::Administer { reply, .. } => drop(reply.send(Err(RequestError::ShuttingDown))),
+            Arrival::Objects(call) => call.refuse(),
             // Dropping these closes their reply channel, which refuses them.
             Arrival::Poll(_)
             | Arrival::Ping(_)
@@ -236,6 +240,20 @@ impl Intake {
         let (reply, written) = oneshot::channel();
         self.send(&self.leased, Arrival::Administer { act, reply })?;
         written.await.unwrap_or(Err(RequestError::Unknown))
+    }
+
+    /// Answers when what was decided about objects is durable. Also while the coordinator drains: what is in flight is
+    /// settled.
+    #[cfg(feature = "http")]
+    pub(crate) async fn decide_objects(
+        &self,
+        keys: Vec<verdict::ObjectKey>,
+        decide: crate::carry::DecideObjects,
+    ) -> Result<(), RequestError> {
+        let (reply, decided) = oneshot::channel();
+        self.send(&self.leased, Arrival::Objects(ObjectCall { keys, decide, reply }))?;
+        // A carrier that stopped without answering may have committed.
+        decided.await.unwrap_or(Err(RequestError::Unknown))
     }
 
     /// Sends items without waiting for an answer; for requests that have no caller.

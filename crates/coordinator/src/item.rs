@@ -6,6 +6,7 @@ use std::time::Duration;
 use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use verdict::effect::Declared;
 use verdict::plan::Stage;
 use verdict::request::{Caller, Undelivered};
 use verdict::run::{Inherited, RunRequest, Then};
@@ -82,13 +83,15 @@ pub(crate) enum Item {
     },
     /// A request about an existing task.
     About { key: TaskKey, request: Request },
-    /// A checkpoint call that wants children. Their ids are assigned when it is decided, as those of submissions.
+    /// A checkpoint call that wants children, or whose steps ask for effects. Ids of children are assigned when it is
+    /// decided, as those of submissions.
     WithChildren {
         key: TaskKey,
         /// The call, with placeholders for the submissions of its children.
         request: Request,
         /// In the order of the call's children.
         children: Box<[Submission]>,
+        effects: Box<[Declared]>,
     },
 }
 
@@ -145,7 +148,7 @@ impl Item {
                 1 + submission.fork.as_ref().map_or(0, |fork| fork.items.len())
             }
             Item::About { .. } => 1,
-            Item::WithChildren { children, .. } => 1 + children.len(),
+            Item::WithChildren { children, effects, .. } => 1 + children.len() + effects.len(),
         }
     }
 

@@ -31,6 +31,7 @@ pub mod ids;
 mod intake;
 pub mod item;
 pub mod metrics;
+mod outbox;
 pub mod requests;
 pub mod retries;
 #[cfg(feature = "http")]

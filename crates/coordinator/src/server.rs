@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::Router;
+pub use delivery::Egress;
+use delivery::{Roots, Sender};
 use store::{Browse, CommitFailure, Failure, Store};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -30,6 +32,7 @@ use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey};
 use crate::coordinator::{Coordinator, Options, StopReason};
 use crate::http::{AppState, Timeouts, router, router_of_metrics};
 use crate::ids::OsEntropy;
+use crate::outbox::deliverer::{Courier, Deliverer};
 use crate::submit_defaults::SubmitDefaults;
 
 pub use answer::SlowReaderLimits;
@@ -64,6 +67,9 @@ pub struct ServeOptions {
     pub limits: Limits,
     /// What a submission means where it says nothing. Checked by the caller.
     pub submit_defaults: SubmitDefaults,
+    /// Ranges of addresses beyond the public Internet that effects may be sent to, also in plain text. Checked by the
+    /// caller with [`parse_receivers`].
+    pub receivers: Egress,
 }
 
 impl ServeOptions {
@@ -81,6 +87,7 @@ impl ServeOptions {
             coordinator: Options::default(),
             limits: Limits::default(),
             submit_defaults: SubmitDefaults::default(),
+            receivers: Egress::default(),
         }
     }
 }
@@ -184,6 +191,8 @@ pub struct Server {
     /// Seals the records of ended tasks, and ends when its token is cancelled.
     /// What seals records, if they are sealed.
     sealing: Option<(CancellationToken, JoinHandle<()>)>,
+    /// Delivers effects, and ends when its token is cancelled and what it sent is settled.
+    delivering: (CancellationToken, JoinHandle<()>),
     accepting: Vec<JoinHandle<()>>,
 }
 
@@ -191,7 +200,7 @@ pub struct Server {
 pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, ServeError> {
     let ServeOptions { listen, callback_base_url, tls, plaintext, metrics_listen, .. } = options;
     let ServeOptions { keyring_path, new_keys, coordinator, limits, .. } = options;
-    let ServeOptions { submit_defaults, metrics_queues, seal_records, .. } = options;
+    let ServeOptions { submit_defaults, metrics_queues, seal_records, mut receivers, .. } = options;
     let is_readable = tls.is_none() && !is_loopback(listen);
     if is_readable && plaintext == Plaintext::OnLoopback {
         return Err(ServeError::NotLoopback(listen.ip()));
@@ -218,6 +227,9 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
     let scheme = if certificates.is_some() { "https" } else { "http" };
     let (local_addr, metrics_addr) = (bound.address, scraped.as_ref().map(|it| it.address));
     let callback_base_url = callback_base_url.unwrap_or_else(|| format!("{scheme}://{local_addr}"));
+    receivers.own.extend([Some(local_addr), metrics_addr].into_iter().flatten());
+    let sender = Sender::new(receivers, &Roots::System);
+    let sender = sender.expect("unreadable authorities of the system are left out");
     let app = AppState::new(
         coordinator.clone(),
         keyring.clone(),
@@ -229,10 +241,16 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
     .with_certificates(certificates.clone())
     .with_submit_defaults(submit_defaults)
     .with_metrics_queues(metrics_queues)
+    .with_sender(sender.clone())
     .with_open_metrics(is_loopback(local_addr))
     .with_anchor(seal::anchor_path(&keyring_path));
     let background = app.inner.background.clone();
     let sealing = seal_records.then(|| start_sealing(&coordinator, &keyring, &keyring_path));
+    let delivering = start_delivering(Courier {
+        coordinator: coordinator.clone(),
+        keyring: keyring.clone(),
+        sender,
+    });
     let mut server = Server {
         coordinator,
         local_addr,
@@ -245,6 +263,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
         connections: TaskTracker::new(),
         background,
         sealing,
+        delivering,
         accepting: Vec::new(),
     };
     server.follow();
@@ -267,6 +286,19 @@ fn start_sealing(
     let sealer = RecordSealer::new(coordinator.clone(), keyring.clone(), seals);
     let closing = CancellationToken::new();
     (closing.clone(), tokio::spawn(sealer.run(closing)))
+}
+
+/// Delivers effects beside everything else.
+fn start_delivering(courier: Courier) -> (CancellationToken, JoinHandle<()>) {
+    let (closing, deliverer) = (CancellationToken::new(), Deliverer::new(courier));
+    (closing.clone(), tokio::spawn(deliverer.run(closing)))
+}
+
+/// Ranges that effects may be sent to, each an address with the length of its prefix. The error is the text that is none.
+pub fn parse_receivers(ranges: &[String]) -> Result<Egress, String> {
+    let parse = |range: &String| range.parse().map_err(|_| range.clone());
+    let allowed = ranges.iter().map(parse).collect::<Result<_, _>>()?;
+    Ok(Egress { allowed, own: Vec::new() })
 }
 
 fn is_loopback(address: SocketAddr) -> bool {
@@ -312,6 +344,9 @@ async fn follow_peers(coordinator: Coordinator, keys: ApiKeys, keyring: Keyring)
                 error = &error as &dyn std::error::Error,
                 "cannot follow the signing keys in the database; the old ones stay"
             );
+        }
+        if let Err(failure) = coordinator.endpoints().reload(browse).await {
+            tracing::warn!(error = %failure, "cannot read the endpoints again; the old ones stay");
         }
         // Reading them also tells the store's writers, and wakes them when a queue was resumed.
         if let Err(failure) = browse.paused_queues().await {
@@ -416,6 +451,12 @@ impl Server {
             self.connections.wait().await;
         }
         faultpoint::point!("stop.drained");
+        let (closing, mut delivering) = self.delivering;
+        closing.cancel();
+        if tokio::time::timeout(DRAIN_WITHIN, &mut delivering).await.is_err() {
+            // What it sent is settled by whoever finds the claims.
+            delivering.abort();
+        }
         if let Some((closing, mut sealing)) = self.sealing {
             closing.cancel();
             if tokio::time::timeout(DRAIN_WITHIN, &mut sealing).await.is_err() {

@@ -284,6 +284,6 @@ pub(crate) fn report(worker: &str, lease: &Envelope, outcome: Outcome) -> Comple
         traceparent: None,
         steps: Vec::new(),
         children: Vec::new(),
-        effects: None,
+        effects: Vec::new(),
     }
 }

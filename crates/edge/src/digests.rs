@@ -7,7 +7,8 @@
 use serde::Serialize;
 use verdict::{Digest, TaskId};
 use wire::requests::{
-    CheckpointCall, ChildRun, Completed, ForkRun, SendSignal, StepRecord, SubmitRun, WaitFor,
+    CheckpointCall, ChildRun, Completed, DeclaredEffect, ForkRun, SendSignal, StepRecord,
+    SubmitRun, WaitFor,
 };
 
 use crate::canonical::Canonical;
@@ -120,6 +121,29 @@ impl ItemDigests {
             children: children.iter().map(child).collect(),
         }
     }
+
+    /// The same where steps ask for effects: those are part of what the key of a step means.
+    #[must_use]
+    pub fn with_effects(mut self, steps: &[StepRecord], effects: &[DeclaredEffect]) -> Self {
+        for (done, digest) in steps.iter().zip(&mut self.steps) {
+            for effect in effects.iter().filter(|effect| effect.step == done.key) {
+                *digest = with_effect(digest, effect);
+            }
+        }
+        self
+    }
+}
+
+fn with_effect(step: &Digest, effect: &DeclaredEffect) -> Digest {
+    let DeclaredEffect { key, step: _, endpoint, r#type, aggregate, body } = effect;
+    let mut said = Canonical::object();
+    said.optional("aggregate", aggregate.as_ref());
+    said.json("body", body);
+    said.scalar("endpoint", endpoint);
+    said.scalar("key", key);
+    said.scalar("step", &step.to_string());
+    said.scalar("type", r#type);
+    said.digest()
 }
 
 /// The digest of a report: outcome, output, error and partial progress; not times, not metrics
@@ -127,7 +151,8 @@ impl ItemDigests {
 ///
 /// Steps and children that ride along are part of it. A report without any has the digest that it always had.
 pub fn report(completed: &Completed) -> Digest {
-    last_call(completed, &ItemDigests::of(&completed.steps, &completed.children))
+    let items = ItemDigests::of(&completed.steps, &completed.children);
+    last_call(completed, &items.with_effects(&completed.steps, &completed.effects))
 }
 
 /// [`report`], with the digests of the steps and children that ride along.
@@ -166,6 +191,7 @@ pub fn checkpoint(call: &CheckpointCall, items: &ItemDigests) -> Digest {
         children: wanted,
         wait: awaited,
         diverged,
+        // Part of the digests of their steps.
         effects: _,
     } = call;
     let mut said = Canonical::object();

@@ -234,7 +234,7 @@ impl Check for Completed {
         metrics(self.metrics.as_ref())?;
         checkpoints::spend(self.spend.as_ref())?;
         payload("partialProgress", self.partial_progress.as_ref())?;
-        checkpoints::riding(self.outcome, &self.steps, &self.children, self.effects.as_ref())
+        checkpoints::riding(self.outcome, &self.steps, &self.children, &self.effects)
     }
 
     fn repair(&mut self) {
@@ -253,7 +253,7 @@ impl Check for Report {
         metrics(self.metrics.as_ref())?;
         checkpoints::spend(self.spend.as_ref())?;
         payload("partialProgress", self.partial_progress.as_ref())?;
-        checkpoints::riding(self.outcome, &self.steps, &self.children, self.effects.as_ref())
+        checkpoints::riding(self.outcome, &self.steps, &self.children, &self.effects)
     }
 
     fn repair(&mut self) {

@@ -67,6 +67,11 @@ pub enum Code {
     ApprovalDigestMismatch,
     AlreadyVoted,
     ApprovalForbidden,
+    EndpointNotFound,
+    EndpointExists,
+    EffectNotFound,
+    /// The effect is in a state in which this cannot be asked for.
+    EffectStateMismatch,
 }
 
 /// Verdicts for lost authority and for an invalid call. A code for which nothing was decided has no
@@ -134,6 +139,10 @@ const fn row(code: Code) -> Row {
         Code::ApprovalDigestMismatch  => ("approval_digest_mismatch",  409, None,      "What is to be approved is not what the caller saw"),
         Code::AlreadyVoted            => ("already_voted",             409, None,      "The key has decided about this approval before"),
         Code::ApprovalForbidden       => ("approval_forbidden",        403, None,      "The key may not decide this approval"),
+        Code::EndpointNotFound        => ("endpoint_not_found",        404, None,      "The endpoint does not exist"),
+        Code::EndpointExists          => ("endpoint_exists",           409, None,      "The name of the endpoint is taken"),
+        Code::EffectNotFound          => ("effect_not_found",          404, None,      "The effect does not exist"),
+        Code::EffectStateMismatch     => ("effect_state_mismatch",     409, None,      "The state of the effect does not allow this"),
     }
 }
 
@@ -151,6 +160,7 @@ impl Code {
         Code::RunNotRetryable, Code::RunNotForkable, Code::ConflictingStep, Code::ResultTooLarge, Code::CallTooLong, Code::StepsExhausted, Code::TooManyChildren, Code::BudgetInsufficient,
         Code::UnknownChild, Code::EmptyWait, Code::SignalsFull, Code::NotDiverged, Code::RunsUnsupported,
         Code::ApprovalNotFound, Code::ApprovalClosed, Code::ApprovalDigestMismatch, Code::AlreadyVoted, Code::ApprovalForbidden,
+        Code::EndpointNotFound, Code::EndpointExists, Code::EffectNotFound, Code::EffectStateMismatch,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -318,6 +328,10 @@ mod tests {
             Code::ApprovalDigestMismatch,
             Code::AlreadyVoted,
             Code::ApprovalForbidden,
+            Code::EndpointNotFound,
+            Code::EndpointExists,
+            Code::EffectNotFound,
+            Code::EffectStateMismatch,
         ];
         for code in Code::ALL.iter().filter(|code| !client_only.contains(code)) {
             assert_eq!(code.worker_may_retry(), code.verdict().is_none(), "{code}");

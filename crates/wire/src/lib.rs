@@ -18,6 +18,7 @@ pub mod approvals;
 pub mod canonical;
 mod check;
 mod code;
+pub mod effects;
 mod json;
 pub mod limits;
 pub mod names;
@@ -40,6 +41,6 @@ pub use time::{Time, TimeError};
 pub use trace_context::TraceContext;
 pub use words::{
     ApprovalDecision, ApprovalOutcome, ApprovalState, AttemptOutcome, CheckpointKind,
-    CheckpointOutcome, ErrorCategory, OnError, Outcome, Role, State, StepOutcome, UnknownWord,
-    Verdict, WaitMode,
+    CheckpointOutcome, EffectState, EndpointState, ErrorCategory, OnDead, OnError, Outcome, Role,
+    State, StepOutcome, UnknownWord, Verdict, WaitMode,
 };

@@ -16,7 +16,8 @@ use utoipa::openapi::{
     ResponseBuilder, Schema, path::ParameterIn,
 };
 
-use crate::{Code, admin, answers, approvals, pausing, requests};
+use crate::{Code, admin, answers, approvals, effects, pausing, requests};
+use routes::effects::EFFECT_ROUTES;
 use routes::{Body, LINKS, ROUTES, Route};
 
 const JSON: &str = "application/json";
@@ -59,7 +60,7 @@ fn document() -> OpenApi {
 
 fn paths() -> Paths {
     let mut paths = Paths::new();
-    for route in ROUTES {
+    for route in ROUTES.iter().chain(EFFECT_ROUTES) {
         paths.add_path_operation(route.path, vec![route.method.clone()], operation(route));
     }
     paths
@@ -241,6 +242,19 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<approvals::ApprovalList>(&mut all);
     add::<approvals::ApprovalView>(&mut all);
     add::<approvals::ApprovalDecided>(&mut all);
+    add::<effects::CreateEndpoint>(&mut all);
+    add::<effects::UpdateEndpoint>(&mut all);
+    add::<effects::RotateEndpoint>(&mut all);
+    add::<effects::EndpointSecret>(&mut all);
+    add::<effects::EndpointView>(&mut all);
+    add::<effects::EndpointList>(&mut all);
+    add::<effects::EffectList>(&mut all);
+    add::<effects::EffectView>(&mut all);
+    add::<effects::TryView>(&mut all);
+    add::<effects::EffectChange>(&mut all);
+    add::<effects::ReconcileEffect>(&mut all);
+    add::<effects::RedriveEffects>(&mut all);
+    add::<effects::Redriven>(&mut all);
     add::<answers::History>(&mut all);
     add::<answers::Record>(&mut all);
     add::<answers::Explanation>(&mut all);

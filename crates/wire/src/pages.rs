@@ -66,5 +66,9 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::ApprovalDigestMismatch => page!("approval-digest-mismatch"),
         Code::AlreadyVoted => page!("already-voted"),
         Code::ApprovalForbidden => page!("approval-forbidden"),
+        Code::EndpointNotFound => page!("endpoint-not-found"),
+        Code::EndpointExists => page!("endpoint-exists"),
+        Code::EffectNotFound => page!("effect-not-found"),
+        Code::EffectStateMismatch => page!("effect-state-mismatch"),
     }
 }

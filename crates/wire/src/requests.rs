@@ -27,8 +27,8 @@ use utoipa::ToSchema;
 
 pub use self::budgets::{Budget, SoftLimits};
 pub use self::checkpoints::{
-    AwaitedItem, CheckpointCall, CheckpointCalls, CheckpointItem, ChildRun, Diverged, ResumeRun,
-    SendSignal, Spend, StepError, StepRecord, WaitFor,
+    AwaitedItem, CheckpointCall, CheckpointCalls, CheckpointItem, ChildRun, DeclaredEffect,
+    Diverged, ResumeRun, SendSignal, Spend, StepError, StepRecord, WaitFor,
 };
 pub use self::queries::{
     GetRun, HistoryQuery, Included, LabelQuery, ListRuns, ListWorkers, RecordQuery, RecordsQuery,
@@ -363,10 +363,10 @@ pub struct Completed {
     /// What the attempt has used in all, its steps included.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub spend: Option<Spend>,
-    /// Not supported yet; refused with a clear text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(ignore)]
-    pub effects: Option<Json>,
+    /// What is sent to endpoints because of these steps: once for each step that is recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub effects: Vec<DeclaredEffect>,
 }
 
 /// Why an attempt failed. The text is repaired where needed and never a reason to refuse the report.
@@ -445,10 +445,10 @@ pub struct Report {
     /// What the attempt has used in all, its steps included.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub spend: Option<Spend>,
-    /// Not supported yet; refused with a clear text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(ignore)]
-    pub effects: Option<Json>,
+    /// What is sent to endpoints because of these steps: once for each step that is recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub effects: Vec<DeclaredEffect>,
 }
 
 /// `POST /v1/heartbeats`: many heartbeats at once, one answer each.

@@ -271,6 +271,42 @@ vocabulary! {
     }
 }
 
+vocabulary! {
+    EndpointState {
+        Enabled = "enabled",
+        /// Its effects wait.
+        Disabled = "disabled",
+        /// Its effects are given up.
+        Deleted = "deleted",
+    }
+}
+
+vocabulary! {
+    /// What becomes of an aggregate whose oldest effect is dead.
+    OnDead {
+        /// It waits until a person redrives or releases the effect.
+        Block = "block",
+        /// It goes on, and the receiver is told of the gap.
+        Skip = "skip",
+    }
+}
+
+vocabulary! {
+    /// Where the delivery of an effect stands.
+    EffectState {
+        /// Behind another effect of its aggregate.
+        Queued = "queued",
+        /// To be sent when it is due.
+        Pending = "pending",
+        InFlight = "in_flight",
+        Delivered = "delivered",
+        /// Sent, and nobody knows whether it arrived.
+        Unknown = "unknown",
+        /// Given up.
+        Dead = "dead",
+    }
+}
+
 impl State {
     /// Whether the state is final.
     pub const fn is_terminal(self) -> bool {

@@ -6,6 +6,7 @@
 
 mod admin;
 mod approvals;
+mod effects;
 mod list;
 mod submissions;
 mod worker_protocol;
@@ -23,6 +24,7 @@ use wire::answers::{
 use wire::requests::{ForkRun, ListWorkers, RetryRun, SendSignal, SubmitRun};
 
 pub use self::approvals::Approvals;
+pub use self::effects::{Effects, WebhookEndpoints};
 pub use self::list::ListRequest;
 use self::submissions::Submissions;
 use crate::endpoints::Endpoints;

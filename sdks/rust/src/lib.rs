@@ -50,9 +50,10 @@ mod run_handle;
 mod task_error;
 pub mod testing;
 mod transport;
+pub mod webhooks;
 mod worker;
 
-pub use client::{Approvals, Client, DEFAULT_URL, ListRequest};
+pub use client::{Approvals, Client, DEFAULT_URL, Effects, ListRequest, WebhookEndpoints};
 pub use error::Error;
 pub use new_run::NewRun;
 pub use run_failure::RunFailure;

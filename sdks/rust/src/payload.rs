@@ -39,7 +39,7 @@ fn report_with(output: Json) -> Completed {
         traceparent: None,
         steps: Vec::new(),
         children: Vec::new(),
-        effects: None,
+        effects: Vec::new(),
     }
 }
 

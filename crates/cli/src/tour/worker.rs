@@ -182,7 +182,7 @@ pub(crate) fn report(envelope: &Envelope, worker: &str, outcome: Outcome) -> Com
         traceparent: None,
         steps: Vec::new(),
         children: Vec::new(),
-        effects: None,
+        effects: Vec::new(),
     }
 }
 

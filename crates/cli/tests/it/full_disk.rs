@@ -158,7 +158,7 @@ async fn work_off(client: &Client, runs: usize) {
                 traceparent: None,
                 steps: Vec::new(),
                 children: Vec::new(),
-                effects: None,
+                effects: Vec::new(),
             };
             let ack = client.completed(&lease.task_id, &lease.task_token, &report).await.unwrap();
             assert_eq!((ack.verdict, ack.state), (Verdict::Committed, State::Succeeded));

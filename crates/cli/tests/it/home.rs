@@ -58,6 +58,7 @@ impl Home {
             "TENURE_RETAIN_FOR",
             "TENURE_RETAIN_RUNS",
             "TENURE_OTLP_ENDPOINT",
+            "TENURE_ALLOW_PRIVATE_RECEIVERS",
             "TENURE_DEFAULT_LEASE",
             "TENURE_DEFAULT_HEARTBEAT",
             "TENURE_DEFAULT_CANCEL_GRACE",

@@ -49,5 +49,6 @@ mod tls_recipe;
 mod tour;
 mod traces;
 mod verify;
+mod webhooks;
 mod work;
 mod workers;

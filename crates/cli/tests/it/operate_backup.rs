@@ -49,7 +49,7 @@ pub(crate) fn success(envelope: &Envelope) -> Completed {
         traceparent: None,
         steps: Vec::new(),
         children: Vec::new(),
-        effects: None,
+        effects: Vec::new(),
     }
 }
 

@@ -127,13 +127,13 @@ impl Keyring {
     }
 
     /// The key that seals the audit now, with its name.
-    pub(super) fn sealing_key(&self) -> ([u8; KID_BYTES], [u8; KEY_BYTES]) {
+    pub(crate) fn sealing_key(&self) -> ([u8; KID_BYTES], [u8; KEY_BYTES]) {
         let current = self.current();
         (kid_bytes(current.kid()), sealing(&current))
     }
 
     /// The key that sealed the audit under this name, even if it no longer signs.
-    pub(super) fn sealing_key_of(&self, kid: &[u8]) -> Option<[u8; KEY_BYTES]> {
+    pub(crate) fn sealing_key_of(&self, kid: &[u8]) -> Option<[u8; KEY_BYTES]> {
         let name = hex(kid);
         let ring = self.ring.read().expect("no code panics while it holds the keys");
         let signs = ring.named().find(|key| key.kid() == name).map(|key| sealing(key));

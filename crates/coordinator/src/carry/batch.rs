@@ -20,7 +20,9 @@ use store::{
 use verdict::fork::RECORDS_PER_REQUEST_MAX;
 use verdict::request::{Extend, Submit};
 use verdict::run::{CheckpointCall, ChildCall, Inherit, Inherited, RunRequest};
-use verdict::{ClosedAttempt, Digest, Moment, Reason, Request, Subject, TaskId, Time};
+use verdict::{
+    ClosedAttempt, Digest, Moment, Object, ObjectType, Reason, Request, Subject, TaskId, Time,
+};
 
 use super::load::key_of;
 use super::polls::{Polls, RoundResult};
@@ -31,6 +33,7 @@ use crate::allowances::{self, Allowances, Moved};
 use crate::batch_metrics::BatchMetrics;
 use crate::ids::Ids;
 use crate::item::{Answered, Fork, ForkItem, Item, Submission};
+use crate::outbox::EndpointDirectory;
 use crate::trace::TraceEvent;
 
 /// Tasks swept in one batch. The rest is swept by the next batch, which follows at once.
@@ -51,6 +54,8 @@ pub(super) struct BatchResult {
     pub(super) signals: Vec<CancelHint>,
     /// Tasks that have ended: signals about them are out of date.
     pub(super) ended: Vec<TaskId>,
+    /// Effects that were asked for.
+    pub(super) effects: Vec<Object>,
     pub(super) moved: Moved,
     pub(super) now: Time,
     /// Whether anything was written.
@@ -104,6 +109,7 @@ pub(super) struct BatchOptions<'a> {
     pub(super) stall_status: StallStatus<'a>,
     pub(super) stall: &'a StallDetector,
     pub(super) allowances: &'a Allowances,
+    pub(super) endpoints: &'a EndpointDirectory,
     /// Whether to collect events for spans.
     pub(super) is_tracing: bool,
     pub(super) role: &'a CarrierRole,
@@ -148,6 +154,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         let mut work = WorkingSet::default();
         work.trace_events = options.is_tracing.then(Vec::new);
         work.paused = batch.paused().clone();
+        work.endpoints = options.endpoints.snapshot();
         let result = BatchResult { is_written: options.is_stalled(), ..BatchResult::default() };
         Self { batch, work, options, ids, polls, background_done, messages_tried: 0, result }
     }
@@ -261,6 +268,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
 
     /// Passes the decisions since the last call to the store.
     pub(super) async fn save(&mut self) -> Result<(), Aborted> {
+        self.append_effects().await?;
         let (changes, refused) = self.work.take();
         let messages = std::mem::take(&mut self.work.messages);
         let objects = std::mem::take(&mut self.work.objects);
@@ -269,6 +277,8 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         }
         let result = &mut self.result;
         result.is_written = true;
+        let effects = objects.iter().filter(|it| it.after.key.object_type == ObjectType::Effect);
+        result.effects.extend(effects.map(|change| change.after.clone()));
         result.changed.extend(changes.iter().filter_map(|change| task_id(&change.after)));
         changes.iter().for_each(|change| allowances::note(&mut result.moved, change));
         result.signals.extend(changes.iter().filter_map(cancel_hint));
@@ -310,9 +320,12 @@ fn decide_item(
             work.submit(request, submission, inherited, at, allowances)
         }
         Item::About { key, request } => work.decide(key, Cow::Borrowed(request), at),
-        Item::WithChildren { key, request, children } => {
+        Item::WithChildren { key, request, children, effects } => {
             let request = with_child_ids(request, children, ids, at);
-            work.decide_with_children(key, request, children, at, allowances)
+            work.declared = effects.to_vec();
+            let answer = work.decide_with_children(key, request, children, at, allowances);
+            work.declared.clear();
+            answer
         }
     };
     let recorded_at = item.about().and_then(|(key, request)| work.recorded_at(key, request));

@@ -147,6 +147,7 @@ impl<S: Store> Carrier<S> {
             stall_status,
             stall: &stall,
             allowances: &self.allowances,
+            endpoints: &self.endpoints,
             is_tracing: self.trace_sender.is_some(),
             role: &self.role,
             set_aside: &set_aside,
@@ -198,6 +199,7 @@ impl<S: Store> Carrier<S> {
         self.watch.changed(&result.changed);
         self.watch.ended(&result.ended);
         self.ended_feed.note(&result.ended);
+        self.effect_feed.note(result.effects.iter());
         // A forced cancel ends its task and raises a signal: forget first.
         self.signals.forget(result.ended);
         result.signals.into_iter().for_each(|hint| self.signals.raise(hint));

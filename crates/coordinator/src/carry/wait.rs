@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use verdict::{Time, stall};
 
 use super::administer::Act;
+use super::object_calls::ObjectCall;
 use super::role::CarrierRole;
 use super::{Carrier, duration};
 use crate::intake::Arrival;
@@ -36,6 +37,7 @@ pub(super) struct Arrivals {
     items: usize,
     pub(super) groups: Vec<Group>,
     pub(super) acts: Vec<Act>,
+    pub(super) object_calls: Vec<ObjectCall>,
     pub(super) pings: Vec<oneshot::Sender<()>>,
     pub(super) close: bool,
 }
@@ -111,6 +113,10 @@ impl<S: Store> Carrier<S> {
             Arrival::Administer { act, reply } => {
                 arrivals.items += 1;
                 arrivals.acts.push(Act { act, reply });
+            }
+            Arrival::Objects(call) => {
+                arrivals.items += 1;
+                arrivals.object_calls.push(call);
             }
             Arrival::Ping(ping) => arrivals.pings.push(ping),
             Arrival::CountPolls(asked) => self.polls.answer_count(asked),

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use store::objects::{approval_change, fork_change};
 use store::{
@@ -12,6 +13,7 @@ use store::{
     Spec, TaskKey,
 };
 use verdict::approval::{self, Approval};
+use verdict::effect::Declared;
 use verdict::plan::{PlanForm, PlanRequest, PlanSubmit};
 use verdict::request::{Extend, Submit};
 use verdict::run::{Loaded, Message, Records, RunRequest};
@@ -21,10 +23,12 @@ use verdict::{
     stall,
 };
 
+use super::effects::Asked;
 use super::messages::Letter;
 use crate::allowances::Allowances;
 use crate::batch_metrics::BatchMetrics;
 use crate::item::Submission;
+use crate::outbox::{Endpoints, of_end};
 use crate::trace::TraceEvent;
 
 #[derive(Default)]
@@ -47,6 +51,12 @@ pub(super) struct WorkingSet {
     pub(super) messages: MessageChanges,
     /// Objects that follow from decisions, to be saved.
     pub(super) objects: Vec<ObjectChange>,
+    /// Who is told of ends.
+    pub(super) endpoints: Arc<Endpoints>,
+    /// What the steps of the call being decided ask for.
+    pub(super) declared: Vec<Declared>,
+    /// Effects that decisions asked for, not numbered yet, in order.
+    pub(super) asked: Vec<Asked>,
     /// Tasks accepted in this batch, by tenant with a quota: the store's count does not include them yet.
     accepted: HashMap<Name, u64>,
     /// Queues from which nothing may be granted.
@@ -347,6 +357,7 @@ impl WorkingSet {
         at: Moment,
     ) -> Answer {
         let slot = self.slots.get_mut(key).expect("a settled task is in the set");
+        let has_ended = matches!(slot.subject, Subject::Done(_));
         let before = slot.subject.live();
         let approvals: Vec<Approval> = before
             .and_then(|task| task.run.as_ref())
@@ -369,6 +380,18 @@ impl WorkingSet {
         let changes = approval::changes(&approvals, &slot.subject, &settled.events);
         let change = |change| approval_change(&key.scope, key.id, run, change, applied.at.now);
         self.objects.extend(changes.into_iter().map(change));
+        if !self.declared.is_empty() {
+            let (place, now) = ((&key.scope, key.id), applied.at.now);
+            let asked = Declared::intents(&self.declared, &settled.events, place, now);
+            self.asked.extend(asked.into_iter().map(|intent| Asked { intent, run }));
+        }
+        if let Subject::Done(done) = &slot.subject
+            && !has_ended
+            && !self.endpoints.is_empty()
+        {
+            let asked = of_end(&self.endpoints, done, run).into_iter();
+            self.asked.extend(asked.map(|intent| Asked { intent, run }));
+        }
         slot.closed.extend(closed_attempts(&settled.events).cloned());
         slot.entries.extend(Entry::of(settled, applied.at, request));
         if !std::mem::replace(&mut slot.is_changed, true) {

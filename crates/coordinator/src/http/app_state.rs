@@ -101,6 +101,8 @@ pub(crate) struct Inner {
     pub(crate) queue_counts: Arc<QueueCountCache>,
     /// How many queues `/metrics` lists by name.
     pub(crate) metrics_queues: usize,
+    /// Makes calls to receivers, and knows which addresses they may have.
+    pub(crate) sender: delivery::Sender,
     /// Rate limits of lookups for expired tokens, by tenant.
     pub(crate) grace_lookups: GraceLookups,
     /// The source of randomness for new secrets.
@@ -140,6 +142,7 @@ impl AppState {
             probes: Probes::default(),
             queue_counts: Arc::default(),
             metrics_queues: 0,
+            sender: no_receivers(),
             grace_lookups: GraceLookups::default(),
             entropy: Mutex::new(Box::new(entropy)),
             process: u32::from_be_bytes(process),
@@ -171,6 +174,14 @@ impl AppState {
     pub(crate) fn with_anchor(mut self, anchor: PathBuf) -> Self {
         let inner = Arc::get_mut(&mut self.inner).expect("a new state has no clones");
         inner.anchor = Some(anchor);
+        self
+    }
+
+    /// Sets who makes calls to receivers. Call it before sharing the state.
+    #[must_use]
+    pub(crate) fn with_sender(mut self, sender: delivery::Sender) -> Self {
+        let inner = Arc::get_mut(&mut self.inner).expect("a new state has no clones");
+        inner.sender = sender;
         self
     }
 
@@ -274,4 +285,10 @@ impl AppState {
             Err(_) => Err(ApiError::new(Code::Unavailable, "the store did not answer in time")),
         }
     }
+}
+
+/// A sender that trusts no certificate: no call can succeed until another one is set.
+fn no_receivers() -> delivery::Sender {
+    let (egress, roots) = (delivery::Egress::default(), delivery::Roots::Pem(Vec::new()));
+    delivery::Sender::new(egress, &roots).expect("no certificates are a valid list")
 }

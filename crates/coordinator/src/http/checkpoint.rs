@@ -22,6 +22,7 @@ use super::app_state::AppState;
 use super::body::{CHECKPOINT_BYTES_MAX, JsonBody};
 use super::budget_view::left;
 use super::caller::{caller, task_id};
+use super::endpoints::check_endpoints;
 use super::records::{Page, read_page, within_bytes};
 use super::submit::unexpected;
 use super::translate::{query, state, time};
@@ -60,6 +61,7 @@ pub(super) fn request(
     caller: Caller,
     call: wire::requests::CheckpointCall,
 ) -> Result<(Item, AwaitedKeys), ApiError> {
+    check_endpoints(app, &key.scope, &call.effects)?;
     let request = checked_checkpoint(caller, &key.scope, call, &app.inner.submit_defaults)?;
     let item = request.into_item(key);
     let awaited = awaited_keys(&item);

@@ -12,6 +12,7 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::body::{CHECKPOINT_BYTES_MAX, JsonBody};
 use super::caller::caller;
+use super::endpoints::check_endpoints;
 use super::submit::unexpected;
 use super::translate::{state, time};
 use crate::admit::TaskPrincipal;
@@ -43,12 +44,13 @@ pub(super) fn request(
         let report = checked_report(caller, completed)?;
         return Ok(Item::About { key, request: metered(spend, Request::Report(report)) });
     }
+    check_endpoints(app, &key.scope, &completed.effects)?;
     let defaults = &app.inner.submit_defaults;
     let call = checked_last_call(caller, &key.scope, completed, defaults)?;
     Ok(match call.into_item(key) {
         Item::About { key, request } => Item::About { key, request: metered(spend, request) },
-        Item::WithChildren { key, request, children } => {
-            Item::WithChildren { key, request: metered(spend, request), children }
+        Item::WithChildren { key, request, children, effects } => {
+            Item::WithChildren { key, request: metered(spend, request), children, effects }
         }
         submit => submit,
     })

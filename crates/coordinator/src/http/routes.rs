@@ -19,10 +19,10 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::app_state::AppState;
 use super::{
-    approvals, audit, cancel, checkpoint, checkpoints, children, completed, errors, explain, fork,
-    health, heartbeat, heartbeats, history, keys, lease, limits, metrics, middleware, openapi,
-    pauses, queues, record, records, reports, retry, runs, set_aside, signals, signing, started,
-    starts, submit, workers,
+    approvals, audit, cancel, checkpoint, checkpoints, children, completed, effects, endpoints,
+    errors, explain, fork, health, heartbeat, heartbeats, history, keys, lease, limits, metrics,
+    middleware, openapi, pauses, queues, record, records, reports, retry, runs, set_aside, signals,
+    signing, started, starts, submit, workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -110,6 +110,18 @@ fn table() -> Vec<ServedRoute> {
         get("/v1/approvals", ApprovalReader, Tenant, None, approvals::list),
         get("/v1/approvals/{approval}", ApprovalReader, Tenant, None, approvals::show),
         post("/v1/approvals/{approval}/decide", Approver, Tenant, Some(NewWork), approvals::decide),
+        post("/v1/endpoints", Admin, Exempt, Some(NewWork), endpoints::create),
+        get("/v1/endpoints", Auditor, Exempt, None, endpoints::list),
+        get("/v1/endpoints/{endpoint}", Auditor, Exempt, None, endpoints::show),
+        post("/v1/endpoints/{endpoint}", Admin, Exempt, Some(NewWork), endpoints::update),
+        post("/v1/endpoints/{endpoint}/rotate", Admin, Exempt, Some(NewWork), endpoints::rotate),
+        post("/v1/endpoints/{endpoint}/delete", Admin, Exempt, Some(NewWork), endpoints::delete),
+        get("/v1/effects", Auditor, Exempt, None, effects::list),
+        post("/v1/effects/redrive", Admin, Exempt, Some(NewWork), effects::redrive_many),
+        get("/v1/effects/{effect}", Auditor, Exempt, None, effects::show),
+        post("/v1/effects/{effect}/redrive", Admin, Exempt, Some(NewWork), effects::redrive),
+        post("/v1/effects/{effect}/release", Admin, Exempt, Some(NewWork), effects::release),
+        post("/v1/effects/{effect}/reconcile", Admin, Exempt, Some(NewWork), effects::reconcile),
         get("/v1/workers", Reader, Tenant, None, workers::workers),
         post("/v1/leases", Worker, Tenant, Some(NewWork), lease::lease),
         post("/v1/tasks/{task}/started", TaskToken, Exempt, Some(Leased), started::started),

@@ -3,6 +3,7 @@
 use edge::digests::{self, ItemDigests};
 use store::TaskKey;
 use verdict::approval::{ApprovalCall, Decision, Terms, signal_name};
+use verdict::effect::Declared;
 use verdict::request::{Caller, Submit};
 use verdict::run::{
     Awaited, AwaitedEvent, CheckpointCall, ChildCall, Divergence, RunRequest, SignalCall, Spend,
@@ -12,7 +13,8 @@ use verdict::{Digest, Fault, Name, Request, Scope, Span, TaskId, Text};
 use wire::FieldError;
 use wire::approvals::ApprovalTerms;
 use wire::requests::{
-    AwaitedItem, ChildRun, Completed, Diverged, SendSignal, StepError, StepRecord, WaitFor,
+    AwaitedItem, ChildRun, Completed, DeclaredEffect, Diverged, SendSignal, StepError, StepRecord,
+    WaitFor,
 };
 
 use super::budgets::spent;
@@ -25,16 +27,19 @@ use crate::submit_defaults::SubmitDefaults;
 pub struct CheckpointRequest {
     pub call: CheckpointCall,
     pub children: Vec<Submission>,
+    /// What its steps ask for.
+    pub effects: Vec<Declared>,
 }
 
 impl CheckpointRequest {
     pub(crate) fn into_item(self, key: TaskKey) -> Item {
-        let Self { call, children } = self;
+        let Self { call, children, effects } = self;
         let request = Request::Run(Box::new(RunRequest::Checkpoint(call)));
-        if children.is_empty() {
+        if children.is_empty() && effects.is_empty() {
             return Item::About { key, request };
         }
-        Item::WithChildren { key, request, children: children.into() }
+        let (children, effects) = (children.into(), effects.into());
+        Item::WithChildren { key, request, children, effects }
     }
 }
 
@@ -45,7 +50,8 @@ pub(crate) fn checked_checkpoint(
     call: wire::requests::CheckpointCall,
     defaults: &SubmitDefaults,
 ) -> Result<CheckpointRequest, FieldError> {
-    let items = ItemDigests::of(&call.steps, &call.children);
+    let items =
+        ItemDigests::of(&call.steps, &call.children).with_effects(&call.steps, &call.effects);
     let digest = digests::checkpoint(&call, &items);
     let wire::requests::CheckpointCall {
         attempt: _,
@@ -54,7 +60,7 @@ pub(crate) fn checked_checkpoint(
         children: wanted,
         wait,
         diverged,
-        effects: _,
+        effects: declared,
     } = call;
     let then = match (wait, diverged) {
         (Some(wait), _) => Then::Wait(wait_call(wait)),
@@ -64,7 +70,7 @@ pub(crate) fn checked_checkpoint(
     let (children, submissions) = children(scope, wanted, &items.children, defaults);
     let steps = steps(done, &items.steps)?;
     let call = CheckpointCall { caller, digest, steps, children, then };
-    Ok(CheckpointRequest { call, children: submissions })
+    Ok(CheckpointRequest { call, children: submissions, effects: effects(declared) })
 }
 
 /// Translates a report with which steps or children ride along.
@@ -74,16 +80,18 @@ pub(crate) fn checked_last_call(
     mut completed: Completed,
     defaults: &SubmitDefaults,
 ) -> Result<CheckpointRequest, FieldError> {
-    let items = ItemDigests::of(&completed.steps, &completed.children);
+    let items = ItemDigests::of(&completed.steps, &completed.children)
+        .with_effects(&completed.steps, &completed.effects);
     let digest = digests::last_call(&completed, &items);
     let claims = claims(&completed);
     let done = std::mem::take(&mut completed.steps);
     let wanted = std::mem::take(&mut completed.children);
+    let declared = std::mem::take(&mut completed.effects);
     let then = Then::Report { outcome: checked_outcome(completed)?, claims };
     let (children, submissions) = children(scope, wanted, &items.children, defaults);
     let steps = steps(done, &items.steps)?;
     let call = CheckpointCall { caller, digest, steps, children, then };
-    Ok(CheckpointRequest { call, children: submissions })
+    Ok(CheckpointRequest { call, children: submissions, effects: effects(declared) })
 }
 
 /// A signal. Without an idempotency key it is a new signal each time it arrives.
@@ -92,6 +100,21 @@ pub(crate) fn checked_signal(signal: SendSignal, key: Option<String>) -> SignalC
     let SendSignal { name, payload } = signal;
     let payload = payload.as_ref().map(raw);
     SignalCall { name: name.into(), key: key.map(Name::from), payload, digest }
+}
+
+fn effects(declared: Vec<DeclaredEffect>) -> Vec<Declared> {
+    let effect = |effect: DeclaredEffect| {
+        let DeclaredEffect { key, step, endpoint, r#type, aggregate, body } = effect;
+        Declared {
+            step: step.into(),
+            key: key.into(),
+            endpoint: endpoint.into(),
+            kind: r#type.into(),
+            aggregate: aggregate.map(Name::from),
+            body: raw(&body),
+        }
+    };
+    declared.into_iter().map(effect).collect()
 }
 
 fn steps(steps: Vec<StepRecord>, digests: &[Digest]) -> Result<Vec<StepCall>, FieldError> {

@@ -47,5 +47,6 @@ mod submits;
 mod test_server;
 mod tokens;
 mod traces;
+mod webhooks;
 mod worker_behaviour;
 mod workers;

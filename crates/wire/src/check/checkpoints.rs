@@ -3,18 +3,26 @@
 //! How much one call may hold is a rule, not a matter of shape: the coordinator refuses it with a code of its own. Here
 //! are only the sizes of single values.
 
+use std::collections::BTreeSet;
+
 use super::{Check, Checked, attempt, name, optional_name, refuse, repair_member, within};
+use crate::effects::endpoint_name;
 use crate::limits::{
     INTEGER_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, STACK_TRACE_BYTES_MAX, WAIT_MAX_MS,
 };
 use crate::names::{is_step_key, repair_text};
 use crate::requests::{
-    AwaitedItem, CheckpointCall, CheckpointItem, ChildRun, Diverged, ResumeRun, SendSignal, Spend,
-    StepRecord, WaitFor,
+    AwaitedItem, CheckpointCall, CheckpointItem, ChildRun, DeclaredEffect, Diverged, ResumeRun,
+    SendSignal, Spend, StepRecord, WaitFor,
 };
-use crate::{ErrorCategory, Json, Outcome, StepOutcome};
+use crate::{ErrorCategory, Outcome, StepOutcome};
 
-const EFFECTS: &str = "are not supported by this server yet; send the call without them";
+/// Maximum effects of one call: each is a few rows.
+const EFFECTS_MAX: usize = 100;
+
+/// Maximum bytes of what an effect says. Receivers limit bodies.
+const EFFECT_BYTES_MAX: usize = 64 * 1024;
+
 const AWAITED: &str =
     "is not supported by this server yet; wait for `until`, `signal`, `child` or `approval`";
 
@@ -22,7 +30,7 @@ impl Check for CheckpointCall {
     fn check(&self) -> Checked {
         attempt(self.attempt)?;
         name("workerId", &self.worker_id)?;
-        content(&self.steps, &self.children, self.effects.as_ref())?;
+        content(&self.steps, &self.children, &self.effects)?;
         then(self.wait.as_ref(), self.diverged.as_ref())
     }
 
@@ -37,7 +45,7 @@ impl Check for CheckpointItem {
         name("taskId", &self.task_id)?;
         attempt(self.attempt)?;
         name("workerId", &self.worker_id)?;
-        content(&self.steps, &self.children, self.effects.as_ref())?;
+        content(&self.steps, &self.children, &self.effects)?;
         then(self.wait.as_ref(), self.diverged.as_ref())
     }
 
@@ -65,7 +73,7 @@ pub(super) fn riding(
     outcome: Outcome,
     steps: &[StepRecord],
     children: &[ChildRun],
-    effects: Option<&Json>,
+    effects: &[DeclaredEffect],
 ) -> Checked {
     content(steps, children, effects)?;
     match outcome {
@@ -77,12 +85,45 @@ pub(super) fn riding(
     }
 }
 
-fn content(steps: &[StepRecord], children: &[ChildRun], effects: Option<&Json>) -> Checked {
-    if effects.is_some() {
-        return refuse("effects", EFFECTS);
-    }
+fn content(steps: &[StepRecord], children: &[ChildRun], effects: &[DeclaredEffect]) -> Checked {
     each("steps", steps, step)?;
-    each("children", children, child)
+    each("children", children, child)?;
+    if effects.len() > EFFECTS_MAX {
+        return refuse(
+            "effects",
+            format!("may be {EFFECTS_MAX} in one call; send more with later steps"),
+        );
+    }
+    each("effects", effects, |declared| effect(declared, steps))?;
+    let named: BTreeSet<_> = effects.iter().map(|effect| (&effect.step, &effect.key)).collect();
+    if named.len() < effects.len() {
+        return refuse("effects", "has two with the same step and key; give each a key of its own");
+    }
+    Ok(())
+}
+
+fn effect(effect: &DeclaredEffect, steps: &[StepRecord]) -> Checked {
+    let DeclaredEffect { key, step, endpoint, r#type, aggregate, body } = effect;
+    name("key", key)?;
+    endpoint_name("endpoint", endpoint)?;
+    name("type", r#type)?;
+    optional_name("aggregate", aggregate.as_deref())?;
+    if aggregate.as_ref().is_some_and(|aggregate| aggregate.starts_with("task_")) {
+        return refuse(
+            "aggregate",
+            "begins like the id of a task; leave it out for the task itself",
+        );
+    }
+    if !steps.iter().any(|done| done.key == *step) {
+        return refuse(
+            "step",
+            "is not the key of a step in this call; an effect goes with its step",
+        );
+    }
+    if body.text().len() > EFFECT_BYTES_MAX {
+        return refuse("body", format!("is larger than {EFFECT_BYTES_MAX} bytes"));
+    }
+    Ok(())
 }
 
 /// The first fault, under the place of its item.
@@ -209,15 +250,30 @@ mod tests {
 
     #[test]
     fn what_does_not_exist_yet_is_refused_in_words() {
-        let effects = fault_of(r#""effects":[{"key":"mail"}]"#);
-        assert_eq!(
-            effects,
-            "`effects` are not supported by this server yet; send the call without them"
-        );
         let budget = r#""children":[{"key":"c","kind":"k","queue":"q","budget":{}}]"#;
         assert!(fault_of(budget).starts_with("`children[0].budget` has no limit"));
         let effect = r#""wait":{"key":"w","mode":"all","for":[{"key":"a","effect":{}}]}"#;
         assert!(fault_of(effect).starts_with("`wait.for[0].effect` is not supported"));
+    }
+
+    #[test]
+    fn an_effect_goes_with_a_step_of_its_call_to_an_endpoint_by_name() {
+        let call = |effect: &str| {
+            let step = r#""steps":[{"key":"a#1","outcome":"SUCCEEDED"}]"#;
+            fault_of(&format!(r#"{step},"effects":[{effect}]"#))
+        };
+        let effect = |members: &str| format!(r#"{{"key":"k","type":"t","body":1,{members}}}"#);
+        for (members, field) in [
+            (r#""step":"b#1","endpoint":"e""#, "effects[0].step"),
+            (r#""step":"a#1","endpoint":"https://x/""#, "effects[0].endpoint"),
+            (r#""step":"a#1","endpoint":"e","aggregate":"task_1""#, "effects[0].aggregate"),
+            (r#""step":"a#1","endpoint":"e","url":"https://x/""#, "url"),
+        ] {
+            let fault = call(&effect(members));
+            assert!(fault.contains(field), "{fault}");
+        }
+        let one = effect(r#""step":"a#1","endpoint":"e""#);
+        assert!(call(&format!("{one},{one}")).starts_with("`effects` has two"));
     }
 
     #[test]

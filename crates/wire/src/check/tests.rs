@@ -31,7 +31,7 @@ fn completed(outcome: Outcome) -> Completed {
         traceparent: None,
         steps: Vec::new(),
         children: Vec::new(),
-        effects: None,
+        effects: Vec::new(),
     }
 }
 

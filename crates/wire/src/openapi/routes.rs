@@ -137,6 +137,8 @@ pub(super) const LINKS: &[NextCall] = &[
     key("revokeKey"),
 ];
 
+pub(super) mod effects;
+
 pub(super) const ROUTES: &[Route] = &[
     Route {
         method: HttpMethod::Post,

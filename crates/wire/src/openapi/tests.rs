@@ -111,6 +111,7 @@ fn completed() -> Value {
         "attempt": 1, "workerId": "w", "outcome": "FAILED", "completedAt": AT, "output": {"o": 1},
         "error": reported_error(), "metrics": metrics(), "cancelledDuringPhase": "p",
         "partialProgress": [1], "traceparent": "p", "spend": spend(), "steps": [step()], "children": [child_run()],
+        "effects": [effect()],
     })
 }
 
@@ -155,9 +156,13 @@ fn diverged() -> Value {
     json!({"branch": "b", "index": 1, "recorded": "r", "actual": "a"})
 }
 
+fn effect() -> Value {
+    json!({"key": "k", "step": "s", "endpoint": "e", "type": "t", "aggregate": "a", "body": 1})
+}
+
 fn checkpoint_call() -> Value {
     json!({"attempt": 1, "workerId": "w", "steps": [step()], "children": [child_run()],
-        "wait": wait_for(), "diverged": diverged()})
+        "wait": wait_for(), "diverged": diverged(), "effects": [effect()]})
 }
 
 fn checkpoint() -> Value {
@@ -426,6 +431,9 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
         "ApprovalDecision",
         "ApprovalOutcome",
         "ApprovalState",
+        "EffectState",
+        "EndpointState",
+        "OnDead",
         "OnError",
         "StallAction",
     ];
@@ -442,6 +450,7 @@ fn check_durable(shapes: &mut Shapes) {
     let calls = json!({"checkpoints": [in_batch(checkpoint_call())]});
     shapes.check_strict::<requests::CheckpointCalls>("CheckpointCalls", calls);
     shapes.check_strict::<requests::CheckpointItem>("CheckpointItem", in_batch(checkpoint_call()));
+    shapes.check_strict::<requests::DeclaredEffect>("DeclaredEffect", effect());
     shapes.check_strict::<requests::StepRecord>("StepRecord", step());
     shapes.check_strict::<requests::StepError>("StepError", step_error());
     shapes.check_strict::<requests::Spend>("Spend", spend());
@@ -545,6 +554,7 @@ fn check_answers(shapes: &mut Shapes) {
     shapes.check_open::<answers::AttemptClaims>("AttemptClaims", claims());
     check_workers(shapes);
     administration::check_approvals(shapes);
+    administration::check_effects(shapes);
     shapes.check_open::<answers::Queues>("Queues", json!({"queues": [queue_view()]}));
     shapes.check_open::<answers::QueueView>("QueueView", queue_view());
     let check = json!({"name": "store", "ok": true, "detail": "d"});
@@ -578,8 +588,9 @@ fn every_reference_resolves_and_every_operation_has_its_own_name() {
         let name = reference.strip_prefix("#/components/schemas/").unwrap();
         assert!(schemas.contains(name), "{reference} leads nowhere");
     }
-    let ids: BTreeSet<&str> = ROUTES.iter().map(|route| route.id).collect();
-    assert_eq!(ids.len(), ROUTES.len());
+    let routes = || ROUTES.iter().chain(EFFECT_ROUTES);
+    let ids: BTreeSet<&str> = routes().map(|route| route.id).collect();
+    assert_eq!(ids.len(), routes().count());
 }
 
 fn collect_references(value: &Value, into: &mut BTreeSet<String>) {
@@ -618,6 +629,16 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/audit", "get"),
         ("/v1/audit/verify", "get"),
         ("/v1/checkpoints", "post"),
+        ("/v1/effects", "get"),
+        ("/v1/effects/redrive", "post"),
+        ("/v1/effects/{effectId}", "get"),
+        ("/v1/effects/{effectId}/reconcile", "post"),
+        ("/v1/effects/{effectId}/redrive", "post"),
+        ("/v1/effects/{effectId}/release", "post"),
+        ("/v1/endpoints", "get post"),
+        ("/v1/endpoints/{endpoint}", "get post"),
+        ("/v1/endpoints/{endpoint}/delete", "post"),
+        ("/v1/endpoints/{endpoint}/rotate", "post"),
         ("/v1/heartbeats", "post"),
         ("/v1/keys", "get post"),
         ("/v1/keys/{keyId}/revoke", "post"),

@@ -35,10 +35,10 @@ pub struct CheckpointCall {
     /// `wait`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub diverged: Option<Diverged>,
-    /// Not supported yet; refused with a clear text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(ignore)]
-    pub effects: Option<Json>,
+    /// What is sent to endpoints because of these steps: once for each step that is recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub effects: Vec<DeclaredEffect>,
 }
 
 /// `POST /v1/checkpoints`: many calls at once, one answer each.
@@ -69,10 +69,10 @@ pub struct CheckpointItem {
     pub wait: Option<WaitFor>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub diverged: Option<Diverged>,
-    /// Not supported yet; refused with a clear text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(ignore)]
-    pub effects: Option<Json>,
+    /// What is sent to endpoints because of these steps: once for each step that is recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub effects: Vec<DeclaredEffect>,
 }
 
 impl CheckpointItem {
@@ -92,6 +92,31 @@ impl CheckpointItem {
         let call = CheckpointCall { attempt, worker_id, steps, children, wait, diverged, effects };
         (task_id, task_token, call)
     }
+}
+
+/// A call to the outside that a step asks for. It is written with the step and delivered afterwards; the same step with
+/// other effects is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DeclaredEffect {
+    /// Its name among the effects of its step.
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub key: String,
+    /// The key of a step of this call.
+    pub step: String,
+    /// The name of a registered endpoint, never a URL.
+    #[schema(max_length = 64, pattern = "^[A-Za-z0-9._-]{1,64}$")]
+    pub endpoint: String,
+    /// What happened, in a word.
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub r#type: String,
+    /// What stays in order: effects with the same name arrive at the endpoint one after the other. The task when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub aggregate: Option<String>,
+    /// What the receiver gets, byte for byte; at most 65536 bytes.
+    #[schema(value_type = crate::Json)]
+    pub body: Json,
 }
 
 /// The result of one step. Its key means this step for the life of the task: the same key with another content is

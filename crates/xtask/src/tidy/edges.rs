@@ -90,7 +90,17 @@ const MEMBERS: &[Member] = &[
         folder: "crates/coordinator",
         dependency: "coordinator",
         // Its tests start databases, like those of the store.
-        may_know: &["faultpoint", "verdict", "edge", "store", "wire", "pgserver", "storetest"],
+        may_know: &[
+            "faultpoint",
+            "verdict",
+            "edge",
+            "store",
+            "wire",
+            "webhook",
+            "delivery",
+            "pgserver",
+            "storetest",
+        ],
         outside: None,
     },
     Member {
@@ -147,7 +157,7 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "sdks/rust",
         dependency: "tenure",
-        may_know: &["faultpoint", "wire", "workflow"],
+        may_know: &["faultpoint", "wire", "workflow", "webhook"],
         outside: None,
     },
     Member {

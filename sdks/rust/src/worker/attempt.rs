@@ -307,7 +307,7 @@ impl Attempt {
             traceparent: self.trace.map(|trace| trace.to_string()),
             steps: Vec::new(),
             children: Vec::new(),
-            effects: None,
+            effects: Vec::new(),
         }
     }
 

@@ -44,7 +44,7 @@ fn completed() -> Completed {
         traceparent: None,
         steps: Vec::new(),
         children: Vec::new(),
-        effects: None,
+        effects: Vec::new(),
     }
 }
 

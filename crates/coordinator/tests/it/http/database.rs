@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use coordinator::admit::{NewKey, Role};
 use coordinator::http::Timeouts;
-use coordinator::server::Limits;
+use coordinator::server::{Limits, parse_receivers};
 use coordinator::{Options, SeededEntropy, ServeOptions, serve};
 use pgserver::{Server, SmallVolume, Stop};
 use serde_json::{Value, json};
@@ -186,6 +186,7 @@ async fn serve_from(
     let store = PostgresStore::open(address, options).await.unwrap();
     let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), key_file);
     options.new_keys = new_keys;
+    options.receivers = parse_receivers(&["127.0.0.0/8".to_owned()]).unwrap();
     options.coordinator = Options::default();
     let timeouts = Timeouts { answer, progress: answer, ..Timeouts::default() };
     options.limits = Limits { timeouts, ..Limits::default() };

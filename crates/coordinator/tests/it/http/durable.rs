@@ -201,9 +201,15 @@ async fn what_is_too_large_or_does_not_exist_is_refused_with_its_name() {
         api.checkpoint(&lease, wait(json!([]))).await.problem(422, "empty_wait");
         let unknown = wait(json!([{"key": "c", "child": "c"}]));
         api.checkpoint(&lease, unknown).await.problem(422, "unknown_child");
-        let effects = json!({"effects": [{"key": "mail", "endpoint": "mailer"}]});
-        let got = api.checkpoint(&lease, effects).await;
-        got.problem(400, "invalid_argument").has("field", "effects").has("verdict", "REJECTED");
+        let effect =
+            json!({"key": "mail", "step": "a#1", "endpoint": "mailer", "type": "sent", "body": 1});
+        let got = api.checkpoint(&lease, json!({ "effects": [effect] })).await;
+        got.problem(400, "invalid_argument").has("field", "effects[0].step");
+        got.has("verdict", "REJECTED");
+        let step = json!({"key": "a#1", "outcome": "SUCCEEDED"});
+        let got = api.checkpoint(&lease, json!({ "steps": [step], "effects": [effect] })).await;
+        got.problem(400, "invalid_argument").has("field", "effects[0].endpoint");
+        got.has("verdict", "REJECTED");
         let effect = wait(json!([{"key": "a", "effect": {"key": "mail"}}]));
         let got = api.checkpoint(&lease, effect).await;
         got.problem(400, "invalid_argument").has("field", "wait.for[0].effect");

@@ -84,6 +84,18 @@ pub(super) const ROWS: &[Row] = &[
     row("GET", "/v1/approvals", Wants::Approvals),
     row("GET", "/v1/approvals/{approvalId}", Wants::Approvals),
     post("/v1/approvals/{approvalId}/decide", Wants::Decide, r#"{"decision": "APPROVED"}"#),
+    post("/v1/endpoints", ADMIN, r#"{"name": "n", "url": "https://example.com/"}"#),
+    row("GET", "/v1/endpoints", Wants::Audit),
+    row("GET", "/v1/endpoints/{endpoint}", Wants::Audit),
+    post("/v1/endpoints/{endpoint}", ADMIN, r#"{"enabled": true}"#),
+    post("/v1/endpoints/{endpoint}/rotate", ADMIN, "{}"),
+    row("POST", "/v1/endpoints/{endpoint}/delete", ADMIN),
+    row("GET", "/v1/effects", Wants::Audit),
+    post("/v1/effects/redrive", ADMIN, "{}"),
+    row("GET", "/v1/effects/{effectId}", Wants::Audit),
+    row("POST", "/v1/effects/{effectId}/redrive", ADMIN),
+    row("POST", "/v1/effects/{effectId}/release", ADMIN),
+    post("/v1/effects/{effectId}/reconcile", ADMIN, r#"{"arrived": true}"#),
     post("/v1/leases", WORKER, r#"{"workerId": "w9", "queues": ["nothing"], "max": 1}"#),
     post("/v1/reports", Wants::Holder, r#"{"reports": []}"#),
     post("/v1/checkpoints", Wants::Holder, r#"{"checkpoints": []}"#),
@@ -326,6 +338,11 @@ fn reached(row: &Row, whose: Whose) -> Expected {
     }
 }
 
+/// The id of an effect that does not exist.
+pub(super) fn no_effect() -> String {
+    format!("eff_{}", "0".repeat(64))
+}
+
 impl Scene {
     fn path(&self, row: &Row, whose: Whose) -> String {
         let objects = match whose {
@@ -342,6 +359,7 @@ impl Scene {
         let path = row.path.replace("{runId}", &run).replace("{taskId}", &task);
         let path = path.replace("{queue}", "nothing");
         let path = path.replace("{approvalId}", &format!("appr_{none}-1"));
+        let path = path.replace("{endpoint}", "nothing").replace("{effectId}", &no_effect());
         path.replace("{keyId}", &key).replace("{page}", "task-expired")
     }
 

@@ -132,6 +132,8 @@ impl Calls {
         let path = path.replace("{queue}/resume", "halted/resume").replace("{queue}", "nothing");
         let none = format!("appr_{}-1", "0".repeat(26));
         let path = path.replace("{approvalId}", &none);
+        let effect = super::matrix::no_effect();
+        let path = path.replace("{endpoint}", "nothing").replace("{effectId}", &effect);
         path.replace("{keyId}", &self.key).replace("{page}", "forbidden")
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::admit::{Keyring, NewKey, Role};
-use coordinator::server::Limits;
+use coordinator::server::{Limits, parse_receivers};
 use coordinator::{Options, SeededEntropy, ServeOptions, serve};
 use serde_json::{Value, json};
 use store::Store;
@@ -169,6 +169,8 @@ impl TestServer {
         let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), &keyring_path);
         options.new_keys = keys.to_vec();
         options.limits = limits;
+        // Receivers of these tests are on this machine.
+        options.receivers = parse_receivers(&["127.0.0.0/8".to_owned()]).unwrap();
         options.coordinator =
             Options { entropy: Box::new(SeededEntropy::new(7)), ..Options::default() };
         let server = serve(store, options).await.expect("a fresh store is served");

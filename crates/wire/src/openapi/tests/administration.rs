@@ -22,6 +22,45 @@ pub(super) fn check_approvals(shapes: &mut Shapes) {
     shapes.check_open::<approvals::ApprovalDecided>("ApprovalDecided", decided);
 }
 
+pub(super) fn check_effects(shapes: &mut Shapes) {
+    let settings = json!({"url": "https://example.com/in", "types": ["run.*"], "idempotent": true,
+        "maxTries": 5, "retry": {"baseMs": 5000, "capMs": 6000}, "onDead": "skip",
+        "concurrency": 2, "ratePerSecond": 3});
+    let with = |member: &str, value| {
+        let mut settings = settings.clone();
+        settings[member] = value;
+        settings
+    };
+    shapes.check_strict::<effects::CreateEndpoint>("CreateEndpoint", with("name", json!("n")));
+    shapes.check_strict::<effects::UpdateEndpoint>("UpdateEndpoint", with("enabled", json!(true)));
+    shapes.check_strict::<effects::RotateEndpoint>("RotateEndpoint", json!({"overlapMs": 1}));
+    let mut view = with("name", json!("n"));
+    view["state"] = json!("disabled");
+    view["disabledBecause"] = json!("b");
+    view["createdAt"] = json!(AT);
+    view["previousSecretUntil"] = json!(AT);
+    shapes.check_open::<effects::EndpointView>("EndpointView", view.clone());
+    let secret = json!({"name": "n", "secret": "s", "endpoint": view.clone()});
+    shapes.check_open::<effects::EndpointSecret>("EndpointSecret", secret);
+    shapes.check_open::<effects::EndpointList>("EndpointList", json!({"endpoints": [view]}));
+    let last = json!({"at": AT, "status": 500, "note": "n"});
+    shapes.check_open::<effects::TryView>("TryView", last.clone());
+    let change =
+        json!({"at": AT, "state": "dead", "tries": 1, "lastTry": last.clone(), "keyId": "k"});
+    shapes.check_open::<effects::EffectChange>("EffectChange", change.clone());
+    let effect = json!({"effectId": "e", "runId": "r", "taskId": "t", "endpoint": "n",
+        "type": "run.failed", "aggregate": "a", "sequence": 1, "state": "dead", "reason": "gone",
+        "blocks": true, "tries": 1, "decidedAt": AT, "dueAt": AT, "settledAt": AT,
+        "lastTry": last, "body": {"a": 1}, "log": [change]});
+    shapes.check_open::<effects::EffectView>("EffectView", effect.clone());
+    let list = json!({"effects": [effect], "cursor": "c"});
+    shapes.check_open::<effects::EffectList>("EffectList", list);
+    shapes.check_strict::<effects::ReconcileEffect>("ReconcileEffect", json!({"arrived": true}));
+    let redrive = json!({"runId": "r", "endpoint": "n", "since": AT});
+    shapes.check_strict::<effects::RedriveEffects>("RedriveEffects", redrive);
+    shapes.check_open::<effects::Redriven>("Redriven", json!({"redriven": 1, "more": false}));
+}
+
 fn check_pauses(shapes: &mut Shapes) {
     let wanted = json!({"reason": "r", "tenantId": "t", "workspaceId": "w"});
     shapes.check_strict::<pausing::PauseQueue>("PauseQueue", wanted);

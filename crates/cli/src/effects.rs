@@ -1,0 +1,202 @@
+//! `tenure effects …`: what left or should leave, and what to do about what did not arrive.
+
+use comfy_table::Cell;
+use tenure::Client;
+use wire::effects::{EffectView, ListEffects, ReconcileEffect, RedriveEffects};
+use wire::{EffectState, Time, limits};
+
+use crate::exit::{CliError, CommandResult, Exit};
+use crate::output::{self, BOLD, FAINT, Format};
+use crate::server;
+
+/// More effects than a person reads.
+const LIMIT_MAX: usize = 10_000;
+
+/// The maximum page size of the server.
+const PAGE: u32 = *limits::PAGE_ITEMS.end() as u32;
+
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    filter: Filter,
+    /// Only effects in this state: queued, pending, in_flight, delivered, unknown or dead
+    #[arg(long, value_name = "STATE")]
+    state: Option<EffectState>,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Filter {
+    /// Only effects of this run
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    /// Only effects for this endpoint
+    #[arg(long, value_name = "NAME")]
+    endpoint: Option<String>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Verb {
+    /// Show one effect: what is sent, and everything that happened to it
+    Show(Id),
+    /// Give new tries to dead effects: to one, or to all of a run, an endpoint or a time
+    Redrive(Redrive),
+    /// Let an aggregate go on behind a dead effect
+    Release(Id),
+    /// Say whether an unknown effect has arrived
+    Reconcile(Reconcile),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Id {
+    #[arg(value_name = "EFFECT")]
+    id: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Redrive {
+    /// One effect; without it, all dead ones that the options select
+    #[arg(value_name = "EFFECT", conflicts_with_all = ["run", "endpoint", "since"])]
+    id: Option<String>,
+    #[command(flatten)]
+    filter: Filter,
+    /// Only effects decided at this time or later, such as 2026-11-17T04:00:00.000Z
+    #[arg(long, value_name = "TIME")]
+    since: Option<Time>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Reconcile {
+    #[command(flatten)]
+    id: Id,
+    /// The receiver has it
+    #[arg(long, required_unless_present = "not_arrived", conflicts_with = "not_arrived")]
+    arrived: bool,
+    /// The receiver does not have it: it is sent again
+    #[arg(long)]
+    not_arrived: bool,
+}
+
+pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
+    let Arguments { filter, state, verb } = arguments;
+    let effects = client.effects();
+    let shown = match verb {
+        None => return list(&client, format, filter, state).await,
+        Some(Verb::Redrive(Redrive { id: None, filter, since })) => {
+            return redrive_many(&client, format, filter, since).await;
+        }
+        Some(Verb::Show(Id { id })) => effects.show(&id).await,
+        Some(Verb::Redrive(Redrive { id: Some(id), .. })) => effects.redrive(&id).await,
+        Some(Verb::Release(Id { id })) => effects.release(&id).await,
+        Some(Verb::Reconcile(Reconcile { id: Id { id }, arrived, .. })) => {
+            effects.reconcile(&id, &ReconcileEffect { arrived }).await
+        }
+    };
+    let effect = shown.map_err(server::cli_error)?;
+    match format {
+        Format::Json => output::json(&effect)?,
+        Format::People => describe(&effect)?,
+    }
+    Ok(Exit::Done)
+}
+
+async fn list(
+    client: &Client,
+    format: Format,
+    filter: Filter,
+    state: Option<EffectState>,
+) -> CommandResult {
+    let Filter { run, endpoint } = filter;
+    let mut page = ListEffects { run_id: run, endpoint, state, cursor: None, limit: Some(PAGE) };
+    let mut effects = Vec::new();
+    loop {
+        let next = client.effects().list(&page).await.map_err(server::cli_error)?;
+        effects.extend(next.effects);
+        page.cursor = next.cursor;
+        if page.cursor.is_none() || effects.len() >= LIMIT_MAX {
+            break;
+        }
+    }
+    if format == Format::Json {
+        output::json(&effects)?;
+        return Ok(Exit::Done);
+    }
+    if effects.is_empty() {
+        output::note("no effect was found");
+        return Ok(Exit::Done);
+    }
+    let mut table =
+        output::table(&["ENDPOINT", "TYPE", "AGGREGATE", "SEQ", "STATE", "TRIES", "EFFECT"]);
+    for effect in &effects {
+        table.add_row([
+            Cell::new(&effect.endpoint),
+            Cell::new(&effect.r#type),
+            Cell::new(&effect.aggregate),
+            Cell::new(effect.sequence),
+            Cell::new(state_text(effect)),
+            Cell::new(effect.tries),
+            Cell::new(&effect.effect_id),
+        ]);
+    }
+    output::print_table(&table)?;
+    Ok(Exit::Done)
+}
+
+fn state_text(effect: &EffectView) -> String {
+    match &effect.reason {
+        Some(reason) => format!("{} ({reason})", effect.state.as_str()),
+        None => effect.state.as_str().to_owned(),
+    }
+}
+
+async fn redrive_many(
+    client: &Client,
+    format: Format,
+    filter: Filter,
+    since: Option<Time>,
+) -> CommandResult {
+    let Filter { run, endpoint } = filter;
+    let wanted = RedriveEffects { run_id: run, endpoint, since };
+    let mut all = client.effects().redrive_many(&wanted).await.map_err(server::cli_error)?;
+    while all.more {
+        let next = client.effects().redrive_many(&wanted).await.map_err(server::cli_error)?;
+        all.redriven += next.redriven;
+        all.more = next.more && next.redriven > 0;
+    }
+    match format {
+        Format::Json => output::json(&all)?,
+        Format::People => output::line(format_args!("{} effects have new tries", all.redriven))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn describe(effect: &EffectView) -> Result<(), CliError> {
+    let field =
+        |name: &str, value: String| output::line(format_args!("{FAINT}{name:<11}{FAINT:#}{value}"));
+    output::line(format_args!("{BOLD}{}{BOLD:#}  {}", effect.effect_id, state_text(effect)))?;
+    field("type", effect.r#type.clone())?;
+    field("endpoint", effect.endpoint.clone())?;
+    field("aggregate", format!("{}  number {}", effect.aggregate, effect.sequence))?;
+    field("run", effect.run_id.clone())?;
+    field("decided", effect.decided_at.to_string())?;
+    if let Some(due) = effect.due_at {
+        field("due", due.to_string())?;
+    }
+    if effect.blocks == Some(true) {
+        field("blocks", "its aggregate waits for it: redrive, release or reconcile it".to_owned())?;
+    }
+    if let Some(body) = &effect.body {
+        field("body", body.text().to_owned())?;
+    }
+    for change in &effect.log {
+        let last = change.last_try.as_ref().filter(|last| last.at == change.at);
+        let status = last.and_then(|last| last.status).map(|status| status.to_string());
+        let note = last.and_then(|last| last.note.clone()).unwrap_or_default();
+        let by = change.key_id.as_ref().map(|key| format!("by {key}")).unwrap_or_default();
+        let (at, state) = (change.at, change.state.as_str());
+        output::line(format_args!("{at}  {state:<10} {} {note} {by}", status.unwrap_or_default()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! The outbox: what leaves the coordinator leaves as decided, in order, and is recorded once.
+//!
+//! ```text
+//!   a decision ─► intents ─► lines and effects, in the same commit        endings, carry/effects
+//!   feed, scan ─► agenda ─► claim ─► sign, send ─► settle                 deliverer
+//! ```
+//!
+//! Rules are in [`verdict::effect`]. Here is who subscribes to ends ([`directory`]), what an end says ([`endings`]), and
+//! the delivery: candidates in memory ([`agenda`]), claims and settlements as decisions about objects ([`claims`]), and the
+//! loop that sends ([`deliverer`]). Nothing here decides about a task: a call about objects cannot name one (S2-14, S2-77).
+//!
+//! Memory holds hints only. What it forgets is found in the store by status; whether an effect may be sent is decided
+//! under the lock of its row.
+
+#[cfg(feature = "http")]
+pub(crate) mod administer;
+#[cfg(feature = "http")]
+mod agenda;
+#[cfg(feature = "http")]
+pub(crate) mod claims;
+#[cfg(feature = "http")]
+pub(crate) mod deliverer;
+mod directory;
+mod endings;
+mod feed;
+#[cfg(feature = "http")]
+pub(crate) mod secrets;
+
+pub(crate) use self::directory::{EndpointDirectory, Endpoints};
+pub(crate) use self::endings::of_end;
+pub(crate) use self::feed::{Candidate, EffectFeed};

@@ -1,0 +1,239 @@
+//! What may be sent next, in memory: candidates of each endpoint by their time, and how many calls are in flight.
+//!
+//! Each endpoint has room of its own, so one that is slow or dead delays no other (D5). Candidates are hints: one that is
+//! wrong costs a refused claim, one that is missing is found by the next scan.
+
+use std::collections::{BTreeSet, HashMap};
+
+use store::effects::endpoint_of;
+use verdict::effect::{Endpoint, EndpointStatus};
+use verdict::{Name, ObjectKey, Rate, RateUsage, Scope, Span, Time};
+
+use super::{Candidate, Endpoints};
+
+/// Candidates that are kept for one endpoint. More are found by a scan when these are gone.
+const CANDIDATES_MAX: usize = 10_000;
+
+/// Calls in flight to all endpoints together: each is a connection.
+const IN_FLIGHT_MAX: usize = 2_048;
+
+/// Effects claimed in one commit.
+const CLAIMS_MAX: usize = 256;
+
+pub(super) type Place = (Scope, Name);
+
+#[derive(Default)]
+pub(super) struct Agenda {
+    waiting: HashMap<Place, Waiting>,
+    in_flight: usize,
+}
+
+#[derive(Default)]
+struct Waiting {
+    by_time: BTreeSet<(Time, ObjectKey)>,
+    times: HashMap<ObjectKey, Time>,
+    in_flight: usize,
+    spent: RateUsage,
+    /// Candidates were dropped.
+    is_partial: bool,
+}
+
+impl Agenda {
+    pub(super) fn add(&mut self, candidate: Candidate) {
+        let Candidate { key, due } = candidate;
+        let Some(endpoint) = endpoint_of(&key) else { return };
+        let waiting = self.waiting.entry((key.scope.clone(), endpoint)).or_default();
+        if let Some(before) = waiting.times.get(&key) {
+            waiting.by_time.remove(&(*before, key.clone()));
+        } else if waiting.times.len() == CANDIDATES_MAX {
+            waiting.is_partial = true;
+            return;
+        }
+        waiting.times.insert(key.clone(), due);
+        waiting.by_time.insert((due, key));
+    }
+
+    /// Whether there is room for more candidates of an endpoint.
+    pub(super) fn has_room(&self, place: &Place) -> bool {
+        self.waiting.get(place).is_none_or(|waiting| waiting.times.len() < CANDIDATES_MAX)
+    }
+
+    /// Whether candidates that were dropped fit again.
+    pub(super) fn wants_scan(&self) -> bool {
+        let wants = |it: &Waiting| it.is_partial && it.times.len() < CANDIDATES_MAX / 2;
+        self.waiting.values().any(wants)
+    }
+
+    /// A scan has begun: what it leaves out is noted again.
+    pub(super) fn scanning(&mut self) {
+        self.waiting.values_mut().for_each(|waiting| waiting.is_partial = false);
+    }
+
+    /// Takes what is due and has room, and counts it as in flight. Endpoints take turns.
+    pub(super) fn take(&mut self, endpoints: &Endpoints, now: Time) -> Vec<(Place, ObjectKey)> {
+        let mut taken = Vec::new();
+        for (place, waiting) in &mut self.waiting {
+            let Some(endpoint) = endpoint(endpoints, place) else { continue };
+            let mut room = CLAIMS_MAX.saturating_sub(taken.len());
+            room = room.min(IN_FLIGHT_MAX.saturating_sub(self.in_flight));
+            while room > 0 && waiting.may_send(endpoint, now) {
+                let Some(key) = waiting.pop_due(now) else { break };
+                waiting.spend(endpoint, now);
+                waiting.in_flight += 1;
+                self.in_flight += 1;
+                room -= 1;
+                taken.push((place.clone(), key));
+            }
+        }
+        taken
+    }
+
+    /// A call has ended, or was not begun.
+    pub(super) fn finished(&mut self, place: &Place) {
+        if let Some(waiting) = self.waiting.get_mut(place) {
+            waiting.in_flight -= 1;
+            self.in_flight -= 1;
+            if waiting.times.is_empty() && waiting.in_flight == 0 && !waiting.is_partial {
+                self.waiting.remove(place);
+            }
+        }
+    }
+
+    /// When to look again, as far as time decides it.
+    pub(super) fn next(&self, endpoints: &Endpoints, now: Time) -> Option<Span> {
+        let next = |(place, waiting): (&Place, &Waiting)| {
+            let endpoint = endpoint(endpoints, place)?;
+            if waiting.in_flight >= endpoint.concurrency as usize || self.in_flight >= IN_FLIGHT_MAX
+            {
+                return None;
+            }
+            let (due, _) = waiting.by_time.first()?;
+            Some(due.since(now).max(waiting.rate_pause(endpoint, now)))
+        };
+        self.waiting.iter().filter_map(next).min()
+    }
+}
+
+/// The endpoint, if something can be done about its effects now: send them, or give them up.
+fn endpoint<'a>(endpoints: &'a Endpoints, (scope, name): &Place) -> Option<&'a Endpoint> {
+    let endpoint = &endpoints.get(scope)?.get(name)?.endpoint;
+    (endpoint.status != EndpointStatus::Disabled).then_some(endpoint)
+}
+
+impl Waiting {
+    fn may_send(&self, endpoint: &Endpoint, now: Time) -> bool {
+        self.in_flight < endpoint.concurrency as usize
+            && self.rate_pause(endpoint, now) == Span::ZERO
+    }
+
+    fn rate_pause(&self, endpoint: &Endpoint, now: Time) -> Span {
+        let taken = endpoint.rate.map(|rate| Rate::new(rate, None).try_acquire(self.spent, now));
+        taken.and_then(Result::err).unwrap_or(Span::ZERO)
+    }
+
+    fn spend(&mut self, endpoint: &Endpoint, now: Time) {
+        if let Some(rate) = endpoint.rate
+            && let Ok(spent) = Rate::new(rate, None).try_acquire(self.spent, now)
+        {
+            self.spent = spent;
+        }
+    }
+
+    fn pop_due(&mut self, now: Time) -> Option<ObjectKey> {
+        let (due, _) = self.by_time.first()?;
+        if !due.has_come(now) {
+            return None;
+        }
+        let (_, key) = self.by_time.pop_first()?;
+        self.times.remove(&key);
+        Some(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use store::effects::{StoredEndpoint, effect_key};
+    use verdict::effect::LineId;
+
+    use super::*;
+
+    fn at(millis: i64) -> Time {
+        Time::from_millis(millis)
+    }
+
+    fn endpoints(all: &[Endpoint]) -> Endpoints {
+        let stored = |endpoint: &Endpoint| {
+            let (endpoint, created_at) = (endpoint.clone(), Time::default());
+            (
+                endpoint.name.clone(),
+                Arc::new(StoredEndpoint { endpoint, secrets: vec![], created_at }),
+            )
+        };
+        [(Scope::default(), all.iter().map(stored).collect())].into()
+    }
+
+    fn endpoint(name: &str, concurrency: u32) -> Endpoint {
+        Endpoint { concurrency, ..Endpoint::new(name.into(), "https://example.com/".into()) }
+    }
+
+    fn candidate(endpoint: &str, aggregate: &str, due: i64) -> Candidate {
+        let (scope, endpoint) = (Scope::default(), Name::from(endpoint));
+        let line = LineId::of(&scope, &endpoint, &aggregate.into());
+        Candidate { key: effect_key(&scope, &endpoint, line, 1), due: at(due) }
+    }
+
+    #[test]
+    fn a_full_endpoint_takes_no_room_of_another() {
+        // D5
+        let known = endpoints(&[endpoint("dead", 2), endpoint("well", 2)]);
+        let mut agenda = Agenda::default();
+        (0..50).for_each(|n| agenda.add(candidate("dead", &format!("a{n}"), 0)));
+        assert_eq!(agenda.take(&known, at(1)).len(), 2);
+        assert_eq!(agenda.take(&known, at(1)).len(), 0, "two are in flight");
+        agenda.add(candidate("well", "b", 0));
+        assert_eq!(agenda.next(&known, at(1)), Some(Span::ZERO));
+        let taken = agenda.take(&known, at(1));
+        assert_eq!(taken.iter().map(|(place, _)| place.1.as_str()).collect::<Vec<_>>(), ["well"]);
+        agenda.finished(&(Scope::default(), "dead".into()));
+        assert_eq!(agenda.take(&known, at(1)).len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_taken_before_its_time_or_for_a_disabled_endpoint() {
+        // D8, D10
+        let known = endpoints(&[endpoint("a", 2)]);
+        let mut agenda = Agenda::default();
+        agenda.add(candidate("a", "x", 500));
+        assert_eq!(agenda.take(&known, at(499)), []);
+        assert_eq!(agenda.next(&known, at(100)), Some(Span::from_millis(400)));
+        let disabled = Endpoint { status: EndpointStatus::Disabled, ..endpoint("a", 2) };
+        assert_eq!(agenda.take(&endpoints(&[disabled]), at(500)), []);
+        assert_eq!(agenda.take(&known, at(500)).len(), 1);
+    }
+
+    #[test]
+    fn a_rate_spreads_calls_over_time() {
+        let limited = Endpoint { rate: Some(10), ..endpoint("a", 200) };
+        let known = endpoints(&[limited]);
+        let mut agenda = Agenda::default();
+        (0..50).for_each(|n| agenda.add(candidate("a", &format!("x{n}"), 0)));
+        assert_eq!(agenda.take(&known, at(10_000)).len(), 10);
+        assert_eq!(agenda.next(&known, at(10_000)), Some(Span::from_millis(100)));
+        assert_eq!(agenda.take(&known, at(10_100)).len(), 1);
+    }
+
+    #[test]
+    fn a_candidate_is_kept_once_with_its_newest_time() {
+        let known = endpoints(&[endpoint("a", 9)]);
+        let mut agenda = Agenda::default();
+        agenda.add(candidate("a", "x", 60_000));
+        agenda.add(candidate("a", "x", 5));
+        assert_eq!(agenda.take(&known, at(5)).len(), 1);
+        assert_eq!(agenda.take(&known, at(90_000)), []);
+        assert!(!agenda.wants_scan());
+        (0..=CANDIDATES_MAX).for_each(|n| agenda.add(candidate("a", &format!("y{n}"), 5)));
+        assert!(!agenda.has_room(&(Scope::default(), "a".into())));
+    }
+}

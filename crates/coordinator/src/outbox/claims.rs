@@ -1,0 +1,204 @@
+//! Decisions about effects: each loads an effect with its line, the effect behind it and its endpoint, lets the rules
+//! decide, and saves what they changed.
+//!
+//! A row that another writer has locked is passed over, and tried again later (S2-72, S2-81).
+
+use std::sync::Arc;
+
+use store::effects::{LastTry, StoredEffect, StoredEndpoint, StoredLine, endpoint_key};
+use verdict::effect::{
+    EffectEvent, EffectRefusal, EffectRequest, EffectState, EffectTerms, EffectVerdict,
+    EndpointStatus, Standing, decide,
+};
+use verdict::{Moment, Name, Object, ObjectKey, ObjectType, Time};
+
+use crate::carry::ObjectSet;
+use crate::coordinator::Coordinator;
+use crate::item::RequestError;
+
+/// Why an endpoint is disabled that nobody disabled.
+const GONE: &str = "the receiver answered 410";
+
+/// An effect that this coordinator may send, under a fence.
+#[derive(Clone, Debug)]
+pub(crate) struct Claimed {
+    pub(crate) stored: StoredEffect,
+    pub(crate) endpoint: Arc<StoredEndpoint>,
+    pub(crate) fence: u64,
+    pub(crate) until: Time,
+    /// How many effects right before it were given up.
+    pub(crate) gap: u64,
+}
+
+/// Why nothing was decided about an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Undecided {
+    /// There is no such effect.
+    Missing,
+    /// Another writer has it: try again.
+    Locked,
+    Refused(EffectRefusal),
+}
+
+/// The rows that a decision about one effect needs.
+struct Keys {
+    effect: ObjectKey,
+    line: ObjectKey,
+    next: ObjectKey,
+    endpoint: ObjectKey,
+}
+
+impl Keys {
+    /// The id of an effect names its endpoint, its line and its number.
+    fn of(effect: &ObjectKey) -> Option<Self> {
+        let mut parts = effect.id.as_str().split('/');
+        let (endpoint, line, number) = (parts.next()?, parts.next()?, parts.next()?);
+        let number: u64 = number.parse().ok()?;
+        let key = |object_type, id: String| ObjectKey {
+            scope: effect.scope.clone(),
+            object_type,
+            id: id.into(),
+        };
+        Some(Self {
+            effect: effect.clone(),
+            line: key(ObjectType::Line, line.to_owned()),
+            next: key(ObjectType::Effect, format!("{endpoint}/{line}/{:020}", number + 1)),
+            endpoint: endpoint_key(&effect.scope, &Name::from(endpoint)),
+        })
+    }
+
+    fn list(&self) -> [ObjectKey; 4] {
+        [&self.effect, &self.line, &self.next, &self.endpoint].map(Clone::clone)
+    }
+}
+
+/// Claims those of these effects that may be sent now. Where a claim ran out, or the endpoint was deleted, that is decided
+/// instead.
+pub(crate) async fn claim(
+    coordinator: &Coordinator,
+    effects: &[ObjectKey],
+) -> Result<Vec<Claimed>, RequestError> {
+    let keys: Vec<Keys> = effects.iter().filter_map(Keys::of).collect();
+    let loaded = keys.iter().flat_map(Keys::list).collect();
+    let claim_all = move |objects: &mut ObjectSet, at: Moment| {
+        let claim = |keys: &Keys| claim_one(objects, keys, at);
+        keys.iter().filter_map(claim).collect()
+    };
+    coordinator.decide_objects(loaded, claim_all).await
+}
+
+fn claim_one(objects: &mut ObjectSet, keys: &Keys, at: Moment) -> Option<Claimed> {
+    let found = Found::load(objects, keys).ok()?;
+    let is_deleted =
+        found.endpoint.as_ref().is_none_or(|it| it.endpoint.status == EndpointStatus::Deleted);
+    let request = match found.effect.effect.state {
+        _ if is_deleted => EffectRequest::Abandon,
+        EffectState::InFlight(_) => EffectRequest::Sweep,
+        _ => EffectRequest::Claim,
+    };
+    let gap = found.line.line.gap();
+    let endpoint = found.endpoint.clone();
+    let stored = found.decide(objects, request, None, None, at).ok()?;
+    match stored.effect.state {
+        EffectState::InFlight(claim) if request == EffectRequest::Claim => Some(Claimed {
+            stored,
+            endpoint: Arc::new(endpoint?),
+            fence: claim.fence,
+            until: claim.until,
+            gap,
+        }),
+        _ => None,
+    }
+}
+
+/// Decides about one effect, for a sender or a person.
+pub(crate) async fn decide_one(
+    coordinator: &Coordinator,
+    effect: &ObjectKey,
+    request: EffectRequest,
+    last_try: Option<LastTry>,
+    by: Option<Name>,
+) -> Result<Result<StoredEffect, Undecided>, RequestError> {
+    let Some(keys) = Keys::of(effect) else { return Ok(Err(Undecided::Missing)) };
+    let loaded = keys.list().to_vec();
+    let decide = move |objects: &mut ObjectSet, at: Moment| {
+        let found = Found::load(objects, &keys)?;
+        found.decide(objects, request, last_try.clone(), by.clone(), at)
+    };
+    coordinator.decide_objects(loaded, decide).await
+}
+
+/// An effect with everything that a decision about it needs.
+struct Found {
+    effect: StoredEffect,
+    line: StoredLine,
+    next: Option<StoredEffect>,
+    endpoint: Option<StoredEndpoint>,
+}
+
+impl Found {
+    fn load(objects: &ObjectSet, keys: &Keys) -> Result<Self, Undecided> {
+        if keys.list().iter().any(|key| objects.is_locked(key)) {
+            return Err(Undecided::Locked);
+        }
+        let effect = objects.get(&keys.effect).and_then(StoredEffect::of);
+        let line = objects.get(&keys.line).and_then(StoredLine::of);
+        let (Some(effect), Some(line)) = (effect, line) else { return Err(Undecided::Missing) };
+        Ok(Self {
+            effect,
+            line,
+            next: objects.get(&keys.next).and_then(StoredEffect::of),
+            endpoint: objects.get(&keys.endpoint).and_then(StoredEndpoint::of),
+        })
+    }
+
+    fn decide(
+        self,
+        objects: &mut ObjectSet,
+        request: EffectRequest,
+        last_try: Option<LastTry>,
+        by: Option<Name>,
+        at: Moment,
+    ) -> Result<StoredEffect, Undecided> {
+        let Self { effect, line, next, endpoint } = self;
+        // Nothing is sent where the endpoint cannot be read.
+        let nothing = || EffectTerms { is_enabled: false, ..EffectTerms::default() };
+        let terms = endpoint.as_ref().map_or_else(nothing, |it| it.endpoint.terms());
+        let standing = Standing {
+            line: line.line,
+            effect: effect.effect.clone(),
+            next: next.as_ref().map(|next| next.effect.clone()),
+        };
+        let events = match decide(&standing, &terms, request, at.now) {
+            EffectVerdict::Decided(events) => events,
+            EffectVerdict::Refused(refusal) => return Err(Undecided::Refused(refusal)),
+        };
+        let after = standing.clone().settle(&events);
+        let scope = effect.effect.intent.scope.clone();
+        let last_try = last_try.or(effect.last_try.clone());
+        let changed = StoredEffect { effect: after.effect, last_try, ..effect };
+        objects.put(changed.object(1), by.clone());
+        if after.line != standing.line {
+            let line = StoredLine { line: after.line, ..line };
+            objects.put(line.object(&scope, None, 1), by.clone());
+        }
+        if let (Some(next), Some(after)) = (next, after.next)
+            && next.effect != after
+        {
+            objects.put(StoredEffect { effect: after, ..next }.object(1), by);
+        }
+        if events.contains(&EffectEvent::EndpointGone)
+            && let Some(endpoint) = endpoint
+        {
+            objects.put(gone(endpoint, &scope), None);
+        }
+        Ok(changed)
+    }
+}
+
+/// The endpoint after its receiver said that it is gone for ever (D10).
+fn gone(mut stored: StoredEndpoint, scope: &verdict::Scope) -> Object {
+    stored.endpoint.status = EndpointStatus::Disabled;
+    stored.endpoint.disabled_because = Some(GONE.into());
+    stored.object(scope, true, 1)
+}

@@ -1,0 +1,364 @@
+//! The loop that delivers effects: it claims what is due, sends each in a task of its own, and settles what came of it.
+//!
+//! Claims and settlements are decisions, carried in commits; between them only the fence counts. Whoever dies in between
+//! leaves a claim that runs out: the effect is then sent again with the same id and bytes, or becomes unknown where the
+//! receiver does not recognise a repeated id. Any number of coordinators may do this at once (S2-75).
+//!
+//! What becomes ready in this coordinator's commits is known at once ([`super::EffectFeed`]). The rest (effects of a
+//! coordinator that died, claims that ran out) is found by scans of the store, by status.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use delivery::{Answered, Outgoing, RetryAfter, SendOutcome, Sender, parse_retry_after};
+use store::effects::{
+    DEAD, IN_FLIGHT, LastTry, PENDING, StoredEffect, StoredEndpoint, UNKNOWN, after_effects_of,
+    before_effects_of, endpoint_key, endpoint_of, payload_key,
+};
+use store::{Browse, Failure, ObjectFilter};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use verdict::effect::{EffectRequest, EndpointStatus, Sent};
+use verdict::{Digest, Moment, Name, ObjectKey, ObjectType, Scope, Span, Text, Time};
+use webhook::{HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, signatures};
+
+use super::agenda::{Agenda, Place};
+use super::claims::{Claimed, claim, decide_one};
+use super::{Candidate, secrets};
+use crate::admit::Keyring;
+use crate::carry::ObjectSet;
+use crate::coordinator::Coordinator;
+use crate::item::RequestError;
+
+/// How often the store is scanned where other coordinators deliver too, and where none does.
+const SCAN_SHARED: Duration = Duration::from_secs(1);
+const SCAN_ALONE: Duration = Duration::from_secs(15);
+
+/// Effects read at once by a scan.
+const PAGE: usize = 1_000;
+
+/// Pages that a scan reads of one scope and status. What it leaves out is found when there is room for it.
+const PAGES_MAX: usize = 100;
+
+/// The pause after a refusal of the store.
+const REFUSED_PAUSE: Duration = Duration::from_millis(500);
+
+/// The longest sleep while an effect waits for its time.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// What must be left of a claim when its call begins: the longest call, and time to settle it.
+const CLAIM_LEFT_MIN: Span = Span::from_secs(30);
+
+/// How long a sender waits between two tries to settle.
+const SETTLE_PAUSE: Duration = Duration::from_millis(250);
+
+/// The place of an effect in its line, for the receiver: numbers without gaps, except those that it is told of.
+const HEADER_AGGREGATE: &str = "tenure-aggregate";
+const HEADER_SEQUENCE: &str = "tenure-sequence";
+const HEADER_GAP: &str = "tenure-gap";
+
+/// What a task of the deliverer needs. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Courier {
+    pub(crate) coordinator: Coordinator,
+    pub(crate) keyring: Keyring,
+    pub(crate) sender: Sender,
+}
+
+pub(crate) struct Deliverer {
+    courier: Courier,
+    agenda: Agenda,
+    sending: JoinSet<Place>,
+    scan_at: Instant,
+}
+
+impl Deliverer {
+    pub(crate) fn new(courier: Courier) -> Self {
+        courier.coordinator.effect_feed().follow();
+        let (agenda, sending) = (Agenda::default(), JoinSet::new());
+        Self { courier, agenda, sending, scan_at: Instant::now() }
+    }
+
+    /// Delivers until `closing` is cancelled, and then waits for what is in flight.
+    pub(crate) async fn run(mut self, closing: CancellationToken) {
+        while !closing.is_cancelled() {
+            self.refill().await;
+            let pause = self.start_due().await;
+            let wake = self.wake(pause);
+            let feed = self.courier.coordinator.effect_feed().clone();
+            tokio::select! {
+                biased;
+                () = closing.cancelled() => {}
+                Some(ended) = self.sending.join_next() => self.finished(ended.ok()),
+                () = feed.changed() => {}
+                () = tokio::time::sleep_until(wake) => {}
+            }
+            while let Some(ended) = self.sending.try_join_next() {
+                self.finished(ended.ok());
+            }
+        }
+        while self.sending.join_next().await.is_some() {}
+    }
+
+    /// A task that panicked leaves its place taken: its claim runs out, and the log says why.
+    fn finished(&mut self, place: Option<Place>) {
+        place.iter().for_each(|place| self.agenda.finished(place));
+    }
+
+    /// Takes what commits made ready, and scans the store if it is time.
+    async fn refill(&mut self) {
+        let (candidates, is_overfull) = self.courier.coordinator.effect_feed().take();
+        candidates.into_iter().for_each(|candidate| self.agenda.add(candidate));
+        let is_due = is_overfull || self.agenda.wants_scan() || self.scan_at <= Instant::now();
+        if !is_due {
+            return;
+        }
+        let is_shared = self.courier.coordinator.store().status().writers > 1;
+        self.scan_at = Instant::now() + if is_shared { SCAN_SHARED } else { SCAN_ALONE };
+        if let Err(failure) = self.scan().await {
+            tracing::warn!(error = %failure, "cannot look for effects to deliver");
+        }
+    }
+
+    /// Claims what is due and starts to send it. Returns a pause if the store refused.
+    async fn start_due(&mut self) -> Option<Duration> {
+        let coordinator = &self.courier.coordinator;
+        let taken = self.agenda.take(&coordinator.endpoints().snapshot(), coordinator.now());
+        if taken.is_empty() {
+            return None;
+        }
+        let keys: Vec<ObjectKey> = taken.iter().map(|(_, key)| key.clone()).collect();
+        let claimed = match claim(coordinator, &keys).await {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                tracing::warn!(%error, "cannot claim effects");
+                let again = coordinator.now().plus(Span::from_millis(500));
+                for (place, key) in taken {
+                    self.agenda.finished(&place);
+                    self.agenda.add(Candidate { key, due: again });
+                }
+                return Some(REFUSED_PAUSE);
+            }
+        };
+        faultpoint::point!("outbox.claimed");
+        let ours: HashSet<ObjectKey> = claimed.iter().map(|it| it.stored.key()).collect();
+        for (place, key) in taken {
+            if !ours.contains(&key) {
+                self.agenda.finished(&place);
+            }
+        }
+        for claimed in claimed {
+            let intent = &claimed.stored.effect.intent;
+            let place = (intent.scope.clone(), intent.endpoint.clone());
+            let courier = self.courier.clone();
+            self.sending.spawn(async move {
+                courier.deliver(claimed).await;
+                place
+            });
+        }
+        None
+    }
+
+    fn wake(&self, pause: Option<Duration>) -> Instant {
+        let here = Instant::now();
+        if let Some(pause) = pause {
+            return here + pause;
+        }
+        let coordinator = &self.courier.coordinator;
+        let next = self.agenda.next(&coordinator.endpoints().snapshot(), coordinator.now());
+        let next = next.map(|span| here + Duration::from_millis(span.millis()));
+        // Time may jump: what is waited for is looked at again before long.
+        next.map_or(self.scan_at, |next| next.min(self.scan_at).min(here + LOOK_AGAIN))
+    }
+
+    /// Looks for effects that may be sent, or whose claim may have run out, in every scope that has endpoints.
+    async fn scan(&mut self) -> Result<(), Failure> {
+        self.agenda.scanning();
+        let endpoints = self.courier.coordinator.endpoints().snapshot();
+        for (scope, of_scope) in endpoints.iter().filter(|(_, of_scope)| !of_scope.is_empty()) {
+            for status in [PENDING, IN_FLIGHT] {
+                self.scan_status(scope, status).await?;
+            }
+            for stored in of_scope.values() {
+                if stored.endpoint.status == EndpointStatus::Deleted {
+                    self.give_up(scope, &stored.endpoint.name).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn scan_status(&mut self, scope: &Scope, status: &str) -> Result<(), Failure> {
+        let mut after = None;
+        for _ in 0..PAGES_MAX {
+            let filter = ObjectFilter {
+                scope: Some(scope.clone()),
+                object_type: Some(ObjectType::Effect),
+                status: Some(status.into()),
+                after,
+                limit: PAGE,
+                ..ObjectFilter::default()
+            };
+            let page = self.courier.coordinator.browse().objects(&filter).await?;
+            page.iter().filter_map(Candidate::of).for_each(|it| self.agenda.add(it));
+            let Some(last) = page.last().filter(|_| page.len() == PAGE) else { return Ok(()) };
+            after = Some(self.after(scope, &last.key));
+        }
+        Ok(())
+    }
+
+    /// Where a scan goes on: behind all effects of an endpoint that has enough candidates.
+    fn after(&self, scope: &Scope, last: &ObjectKey) -> ObjectKey {
+        let endpoint = endpoint_of(last)
+            .filter(|endpoint| !self.agenda.has_room(&(scope.clone(), endpoint.clone())));
+        endpoint.map_or_else(|| last.clone(), |endpoint| after_effects_of(scope, &endpoint))
+    }
+
+    /// What is left of a deleted endpoint: effects that wait for a person are given up too. Once nothing is left, the
+    /// endpoint itself is done.
+    async fn give_up(&mut self, scope: &Scope, endpoint: &Name) -> Result<(), Failure> {
+        let (browse, now) = (self.courier.coordinator.browse(), self.courier.coordinator.now());
+        let filter = ObjectFilter {
+            scope: Some(scope.clone()),
+            object_type: Some(ObjectType::Effect),
+            is_pending: true,
+            after: Some(before_effects_of(scope, endpoint)),
+            limit: PAGE,
+            ..ObjectFilter::default()
+        };
+        let page = browse.objects(&filter).await?;
+        let of_it = page.iter().filter(|it| endpoint_of(&it.key).as_ref() == Some(endpoint));
+        let mut is_over = true;
+        for object in of_it {
+            is_over = false;
+            if matches!(object.status.as_str(), UNKNOWN | DEAD) {
+                self.agenda.add(Candidate { key: object.key.clone(), due: now });
+            }
+        }
+        if is_over {
+            let key = endpoint_key(scope, endpoint);
+            let finish = {
+                let key = key.clone();
+                move |objects: &mut ObjectSet, _: Moment| finish_deletion(objects, &key)
+            };
+            if let Err(error) = self.courier.coordinator.decide_objects(vec![key], finish).await {
+                tracing::debug!(%error, "cannot note that a deleted endpoint has no effects left");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn finish_deletion(objects: &mut ObjectSet, key: &ObjectKey) {
+    let Some(stored) = objects.get(key).and_then(StoredEndpoint::of) else { return };
+    if stored.endpoint.status == EndpointStatus::Deleted {
+        objects.put(stored.object(&key.scope, false, 1), None);
+    }
+}
+
+/// What came of a call, and what people are told of it.
+struct Outcome {
+    sent: Sent,
+    status: Option<u16>,
+    note: Option<String>,
+}
+
+impl Outcome {
+    fn unreached(note: impl Into<String>) -> Self {
+        Self { sent: Sent::Unreached, status: None, note: Some(note.into()) }
+    }
+}
+
+impl Courier {
+    /// Sends one effect and settles it.
+    async fn deliver(&self, claimed: Claimed) {
+        let outcome = self.send(&claimed).await;
+        faultpoint::point!("outbox.sent");
+        self.settle(&claimed, outcome).await;
+        faultpoint::point!("outbox.settled");
+    }
+
+    async fn send(&self, claimed: &Claimed) -> Outcome {
+        let intent = &claimed.stored.effect.intent;
+        let body = match self.payload(&claimed.stored).await {
+            Ok(body) => body,
+            Err(why) => return Outcome::unreached(why),
+        };
+        let now = self.coordinator.now();
+        if claimed.until.since(now) < CLAIM_LEFT_MIN {
+            return Outcome { sent: Sent::Untried, status: None, note: None };
+        }
+        let secrets = secrets::valid(&self.keyring, &intent.scope, &claimed.endpoint, now);
+        if secrets.is_empty() {
+            return Outcome::unreached("the secret of the endpoint cannot be opened here");
+        }
+        let (id, timestamp) = (intent.id.to_string(), now.millis() / 1_000);
+        let mut headers = vec![
+            (HEADER_SIGNATURE, signatures(&secrets, &id, timestamp, body.as_bytes())),
+            (HEADER_ID, id),
+            (HEADER_TIMESTAMP, timestamp.to_string()),
+            (HEADER_AGGREGATE, intent.aggregate.to_string()),
+            (HEADER_SEQUENCE, claimed.stored.effect.number.to_string()),
+        ];
+        if claimed.gap > 0 {
+            headers.push((HEADER_GAP, claimed.gap.to_string()));
+        }
+        let url = claimed.endpoint.endpoint.url.to_string();
+        outcome(self.sender.send(&Outgoing { url, headers, body: Bytes::from(body) }).await, now)
+    }
+
+    /// The words of an effect, as they were decided.
+    async fn payload(&self, stored: &StoredEffect) -> Result<String, &'static str> {
+        let intent = &stored.effect.intent;
+        let filter = ObjectFilter::one(&payload_key(&intent.scope, intent.id));
+        let found = self.coordinator.browse().objects(&filter).await;
+        let body = found.ok().and_then(|mut found| found.pop()).map(|payload| payload.body);
+        let body = body.ok_or("what is to be sent cannot be read")?;
+        let is_it = Digest::of(&[body.as_str().as_bytes()]) == stored.digest;
+        is_it.then(|| body.to_string()).ok_or("what is to be sent is not what was decided")
+    }
+
+    /// Settles while the claim holds. After that, whoever finds the claim decides.
+    async fn settle(&self, claimed: &Claimed, outcome: Outcome) {
+        let Outcome { sent, status, note } = outcome;
+        let request = EffectRequest::Settle { fence: claimed.fence, sent };
+        let note = note.filter(|note| !note.is_empty()).map(Text::from);
+        let last_try = LastTry { at: self.coordinator.now(), status, note };
+        let last_try = (sent != Sent::Untried).then_some(last_try);
+        let key = claimed.stored.key();
+        while !claimed.until.has_come(self.coordinator.now()) {
+            let settled =
+                decide_one(&self.coordinator, &key, request, last_try.clone(), None).await;
+            match settled {
+                Ok(Err(super::claims::Undecided::Locked)) => {}
+                Ok(_) | Err(RequestError::ShuttingDown | RequestError::Defect) => return,
+                Err(error) => tracing::debug!(%error, "cannot settle an effect yet"),
+            }
+            tokio::time::sleep(SETTLE_PAUSE).await;
+        }
+    }
+}
+
+fn outcome(sent: SendOutcome, now: Time) -> Outcome {
+    match sent {
+        // One text for every reason: how names resolve in our network is nobody's business (X40).
+        SendOutcome::Refused(_) => Outcome::unreached("the address of the endpoint is not allowed"),
+        SendOutcome::NotSent(why) => Outcome::unreached(why),
+        SendOutcome::Unanswered(why) => {
+            Outcome { sent: Sent::Unanswered, status: None, note: Some(why.to_owned()) }
+        }
+        SendOutcome::Answered(Answered { status, retry_after, excerpt }) => {
+            let retry_after = retry_after.as_deref().and_then(parse_retry_after);
+            let retry_after = retry_after.map(|asked| match asked {
+                RetryAfter::Seconds(seconds) => Span::from_secs(seconds.min(u64::from(u32::MAX))),
+                RetryAfter::At(second) => {
+                    Time::from_millis(second.saturating_mul(1_000)).since(now)
+                }
+            });
+            let sent = Sent::Status { code: status, retry_after };
+            Outcome { sent, status: Some(status), note: Some(excerpt) }
+        }
+    }
+}

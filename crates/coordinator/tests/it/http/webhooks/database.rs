@@ -1,0 +1,79 @@
+//! Effects over one database: several coordinators deliver, and each effect is claimed once.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::super::database::{BETWEEN_TRIES, Served, TRIES_MAX, UNHURRIED, run};
+use super::receiver::{Delivery, Receiver};
+
+/// Runs that each coordinator ends.
+const EACH: usize = 40;
+
+impl Served {
+    async fn knows_endpoint(&self) -> bool {
+        let listed = self.get("/v1/endpoints").await;
+        !listed.body["endpoints"].as_array().unwrap().is_empty()
+    }
+
+    /// Ends a run with an effect of the aggregate that all runs share.
+    async fn end_run(&self, name: &str) {
+        let submitted = self.post("/v1/runs", run(name, json!({}))).await;
+        assert_eq!(submitted.status, 201, "{:?}", submitted.body);
+        let lease = self.lease().await;
+        let text = |member: &str| lease[member].as_str().unwrap().to_owned();
+        let body = json!({
+            "attempt": 1, "workerId": "w", "outcome": "SUCCEEDED",
+            "steps": [{"key": "s#1", "outcome": "SUCCEEDED"}],
+            "effects": [{"key": "e", "step": "s#1", "endpoint": "crm", "type": "ended",
+                "aggregate": "all", "body": name}],
+        });
+        let path = format!("/v1/tasks/{}/completed", text("taskId"));
+        let (got, _) = self.at_last(&path, &text("taskToken"), &body).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+    }
+}
+
+#[tokio::test]
+async fn coordinators_of_one_database_deliver_each_effect_once_and_in_order() {
+    // S2-72, S2-75, S2-76, S2-81, D4, D7: claims under row locks, numbers under the lock of their line.
+    let database = pgserver::Server::builder().without_fsync().start().unwrap();
+    let address = database.conninfo("postgres");
+    let one = Served::at(&address, UNHURRIED).await;
+    let two = one.beside(&address).await;
+    let mut receiver = Receiver::start().await;
+    let endpoint = json!({"name": "crm", "url": receiver.url, "types": ["run.*"]});
+    assert_eq!(one.post("/v1/endpoints", endpoint).await.status, 201);
+    let mut tries = 0;
+    while !two.knows_endpoint().await {
+        tries += 1;
+        assert!(tries < TRIES_MAX, "a peer follows within a second");
+        tokio::time::sleep(BETWEEN_TRIES).await;
+    }
+    let all = async |served: &Served, word: &str| {
+        for n in 0..EACH {
+            served.end_run(&format!("{word}-{n}")).await;
+        }
+    };
+    tokio::join!(all(&one, "one"), all(&two, "two"));
+    // Each run has its declared effect and its end.
+    let deliveries = receiver.take(4 * EACH).await;
+    let ids: BTreeSet<&str> = deliveries.iter().map(Delivery::id).collect();
+    assert_eq!(ids.len(), deliveries.len(), "no effect was sent twice");
+    let shared = deliveries.iter().filter(|it| it.header("tenure-aggregate") == "all");
+    let numbers: Vec<u64> =
+        shared.map(|it| it.header("tenure-sequence").parse().unwrap()).collect();
+    assert_eq!(numbers, (1..=2 * EACH as u64).collect::<Vec<_>>(), "in the order of commits");
+    for _ in 0..TRIES_MAX {
+        let listed = one.get("/v1/effects?state=delivered&limit=1000").await;
+        let delivered = listed.body["effects"].as_array().map_or(0, Vec::len);
+        if delivered == 4 * EACH {
+            break;
+        }
+        tokio::time::sleep(BETWEEN_TRIES).await;
+    }
+    let left: Value = one.get("/v1/effects?state=pending").await.body;
+    assert_eq!(left["effects"], json!([]));
+    receiver.assert_quiet();
+    one.verify().await;
+}
