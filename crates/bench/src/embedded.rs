@@ -96,6 +96,7 @@ fn submission() -> Submission {
         spec,
         stages: None,
         fork: None,
+        steps: None,
     }
 }
 

@@ -115,6 +115,7 @@ fn submission(source: ForkSource, call: ForkCall, fork: Fork, now: Time) -> Subm
             resources: found.spec.resources,
         },
         stages: None,
+        steps: None,
         fork: Some(Arc::new(fork)),
     }
 }
@@ -301,6 +302,7 @@ fn respawned(spec: Spec, submitted: &Submitted, fingerprint: Digest, now: Time) 
         budget: budget.map(|budget| Box::new(as_asked(*budget))).filter(|it| !it.is_empty()),
         spec: Spec { key: None, fingerprint, ..spec },
         stages: None,
+        steps: None,
         fork: None,
     }
 }

@@ -57,6 +57,7 @@ mod signing;
 mod stages;
 mod started;
 mod starts;
+mod steps;
 mod submit;
 mod token_grace;
 mod translate;

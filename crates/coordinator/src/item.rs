@@ -1,18 +1,21 @@
 //! What passes through the intake: a request with its scope and its reply channel.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use store::runs::StoredStep;
 use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use verdict::effect::Declared;
-use verdict::plan::Stage;
-use verdict::request::{Caller, Undelivered};
-use verdict::run::{Inherited, RunRequest, Then};
+use verdict::plan::limits::STEPS_PER_DECISION;
+use verdict::plan::{PlanStep, Stage, StepTerms};
+use verdict::request::{Caller, Submit, Undelivered};
+use verdict::run::{ChildCall, Inherited, RunRequest, Then};
 use verdict::{
-    Answer, Balance, Budget, Digest, LeaseId, Name, Policy, Request, Scope, Span, Task, TaskId,
-    Time,
+    Answer, Balance, Budget, Digest, Json, LeaseId, Name, Policy, Request, Scope, Span, Task,
+    TaskId, Text, Time,
 };
 
 use crate::intake::PriorityClass;
@@ -37,6 +40,8 @@ pub struct Submission {
     pub stages: Option<Arc<[Stage]>>,
     /// What the run takes over from one that has ended; `None` for all but forks.
     pub fork: Option<Arc<Fork>>,
+    /// The steps of a run whose plan has edges. Kind and queue are those of its root, which no worker gets.
+    pub steps: Option<Arc<PlannedSteps>>,
 }
 
 /// What a new run takes over from a run that has ended.
@@ -58,6 +63,74 @@ pub enum ForkItem {
         input: Digest,
         child: Box<Submission>,
     },
+}
+
+/// The steps of a plan, upstreams first. Their ids are assigned when the run is decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedSteps {
+    /// The digest of the plan as it was written.
+    pub digest: Digest,
+    pub steps: Vec<StepSubmission>,
+}
+
+/// One step of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepSubmission {
+    pub key: Name,
+    pub kind: Name,
+    pub queue: Name,
+    pub priority: i32,
+    pub policy: Policy,
+    pub upstreams: Arc<[Name]>,
+    pub terms: StepTerms,
+    /// As it was written, references included.
+    pub input: Json,
+    pub input_digest: Digest,
+    pub traceparent: Option<Text>,
+    pub fingerprint: Digest,
+}
+
+impl PlannedSteps {
+    /// The steps as they are stored, each with the id of its task.
+    pub(crate) fn stored(
+        &self,
+        scope: &Scope,
+        mut next_id: impl FnMut() -> TaskId,
+    ) -> Vec<StoredStep> {
+        let steps = (0..).zip(&self.steps);
+        steps.map(|(place, step)| step.stored(place, scope, next_id())).collect()
+    }
+}
+
+impl StepSubmission {
+    fn stored(&self, place: u32, scope: &Scope, id: TaskId) -> StoredStep {
+        let submit = Submit {
+            id,
+            scope: scope.clone(),
+            kind: self.kind.clone(),
+            queue: self.queue.clone(),
+            priority: self.priority,
+            policy: self.policy.clone(),
+            run_at: None,
+            input: self.input_digest,
+            budget: None,
+            fingerprint: self.fingerprint,
+        };
+        let spec = Spec {
+            input: self.input.clone(),
+            goal: None,
+            task_key: Some(self.key.clone()),
+            asset_id: None,
+            resources: None,
+            labels: BTreeMap::new(),
+            traceparent: self.traceparent.clone(),
+            key: None,
+            fingerprint: self.fingerprint,
+        };
+        let child = ChildCall { key: self.key.clone(), is_detached: false, submit };
+        let step = PlanStep { child, upstreams: self.upstreams.clone(), terms: self.terms };
+        StoredStep::new(place, step, spec)
+    }
 }
 
 impl Submission {
@@ -145,7 +218,9 @@ impl Item {
     pub(crate) fn weight(&self) -> usize {
         match self {
             Item::Submit { submission, .. } => {
-                1 + submission.fork.as_ref().map_or(0, |fork| fork.items.len())
+                let steps = submission.steps.as_ref().map_or(0, |planned| planned.steps.len());
+                let inherited = submission.fork.as_ref().map_or(0, |fork| fork.items.len());
+                1 + steps.min(STEPS_PER_DECISION) + inherited
             }
             Item::About { .. } => 1,
             Item::WithChildren { children, effects, .. } => 1 + children.len() + effects.len(),

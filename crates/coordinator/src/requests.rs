@@ -7,6 +7,7 @@
 mod budgets;
 mod checkpoints;
 mod stages;
+mod steps;
 
 use edge::digests;
 use serde::Serialize;
@@ -108,11 +109,19 @@ fn known_submission(
     fingerprint: Digest,
     defaults: &SubmitDefaults,
 ) -> Submission {
-    let stages = run.plan.as_ref().map(|plan| stages::of(plan, run.seed, defaults));
-    if let Some(plan) = run.plan.take() {
-        stages::begin(&mut run, &plan);
+    let plan = run.plan.take();
+    let compiled = plan.as_ref().and_then(steps::compiled);
+    let stages = match (&plan, &compiled) {
+        (Some(plan), None) => Some(stages::of(plan, run.seed, defaults)),
+        _ => None,
+    };
+    match (&plan, &compiled) {
+        (Some(plan), Some(_)) => steps::begin(&mut run, plan),
+        (Some(plan), None) => stages::begin(&mut run, plan),
+        (None, _) => {}
     }
     defaults.fill(&mut run);
+    let seed = run.seed;
     let policy = policy(&run);
     let SubmitRun {
         kind,
@@ -156,11 +165,15 @@ fn known_submission(
         key: key.map(Text::from),
         fingerprint,
     };
+    let priority = priority.unwrap_or(0);
+    let of_run = steps::OfRun { seed, priority, traceparent: spec.traceparent.as_ref() };
+    let planned = plan.as_ref().zip(compiled.as_ref());
+    let steps = planned.map(|(plan, compiled)| steps::of(plan, compiled, &of_run, defaults));
     Submission {
         scope: scope.clone(),
         kind: kind.into(),
         queue: queue.into(),
-        priority: priority.unwrap_or(0),
+        priority,
         policy,
         run_at: run_at.map(instant),
         delay: delay_ms.map(Span::from_millis),
@@ -169,6 +182,7 @@ fn known_submission(
         spec,
         stages,
         fork: None,
+        steps,
     }
 }
 

@@ -73,6 +73,7 @@ pub fn retry(
         },
         stages,
         fork: None,
+        steps: None,
     }))
 }
 

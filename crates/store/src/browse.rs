@@ -194,6 +194,10 @@ pub enum RowsAfter<'a> {
     Started(u32),
     /// Checkpoints and children under these keys, in the order of their numbers.
     Keys(&'a [Name]),
+    /// Steps of a plan from this place on, in the order of the plan.
+    Step(u32),
+    /// The step of a plan under this key.
+    StepKey(&'a Name),
     /// Signals numbered above this, taken or not.
     Signal(u32),
     /// Signals numbered above this that were not taken.
@@ -249,10 +253,13 @@ pub(crate) async fn bundle<B: Browse>(
     Ok(TaskBundle { task: found, rows: Some(whole) })
 }
 
-/// Reads the rows of a task a page at a time: its history with the attempts that it closed, then the refusals, then
+/// Reads the rows of a task a page at a time: the steps of its plan, its history with the attempts that it closed, then the refusals, then
 /// checkpoints, children and signals. Entries that were added after the task was found are left out.
 pub(crate) fn row_pages<'b, B: Browse>(browse: &'b B, found: &'b StoredTask) -> RowPages<'b, B> {
-    let stage = Stage::History { after: 0 };
+    let stage = match found.step_count() {
+        0 => Stage::History { after: 0 },
+        _ => Stage::Steps { from: 0 },
+    };
     RowPages { browse, found, key: found.key(), attempt: 0, stage }
 }
 
@@ -267,6 +274,7 @@ pub(crate) struct RowPages<'b, B> {
 }
 
 enum Stage {
+    Steps { from: u32 },
     History { after: u32 },
     Attempts,
     Refused { after: Option<Refused> },
@@ -281,6 +289,7 @@ impl<B: Browse> RowPages<'_, B> {
     pub(crate) async fn next(&mut self) -> Result<Option<TaskRows>, Failure> {
         loop {
             let page = match &self.stage {
+                Stage::Steps { from } => self.next_steps(*from).await?,
                 Stage::History { after } => self.next_entries(*after).await?,
                 Stage::Attempts => self.stray_attempts().await?,
                 Stage::Refused { after } => self.next_refused(after.clone()).await?,
@@ -293,6 +302,15 @@ impl<B: Browse> RowPages<'_, B> {
                 return Ok(Some(page));
             }
         }
+    }
+
+    async fn next_steps(&mut self, from: u32) -> Result<TaskRows, Failure> {
+        let page = self.browse.rows(&self.key, RowsAfter::Step(from), PARTS).await?;
+        self.stage = match page.steps.last() {
+            Some(last) => Stage::Steps { from: last.place + 1 },
+            None => Stage::History { after: 0 },
+        };
+        Ok(page)
     }
 
     async fn next_entries(&mut self, after: u32) -> Result<TaskRows, Failure> {

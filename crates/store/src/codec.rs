@@ -26,10 +26,12 @@ mod run_pack;
 mod run_payloads;
 mod scalars;
 mod spec_form;
+mod step_forms;
 
 use serde::{Deserialize, Serialize};
+use verdict::plan::{Blame, PlanStep};
 use verdict::run::{Awaited, Body, Recorded, RunState, Waiting};
-use verdict::{CancelRequest, Event, Fault, Policy, Progress, Request};
+use verdict::{CancelRequest, Event, Fault, Name, Policy, Progress, Request};
 
 use self::approval_forms::ApprovalBodyForm;
 use self::forms::{
@@ -38,6 +40,7 @@ use self::forms::{
 };
 use self::run_forms::{AwaitedForm, BodyForm, RecordedForm, RunStateForm, WaitingForm};
 use self::spec_form::SpecForm;
+use self::step_forms::{BlameForm, PlanStepForm, names};
 use crate::objects::ApprovalBody;
 use crate::row::{Renewals, Resources, Spec};
 
@@ -89,6 +92,8 @@ stored!(Waiting, "WaitingForm", "wait");
 stored!(Recorded, "RecordedForm", "checkpoint");
 stored!(Body, "BodyForm", "message");
 stored!(Spec, "SpecForm", "specification");
+stored!(PlanStep, "PlanStepForm", "step of a plan");
+stored!(Blame, "BlameForm", "cause of a skip");
 stored!(ApprovalBody, "ApprovalBodyForm", "approval");
 
 /// The items of a wait.
@@ -106,6 +111,23 @@ impl Stored for Vec<Awaited> {
         let forms: Vec<Form> = serde_json::from_str(text)
             .map_err(|source| Unreadable { what: "list of awaited items", source })?;
         Ok(forms.into_iter().map(|Form(item)| item).collect())
+    }
+}
+
+/// The upstreams of a step.
+impl Stored for Vec<Name> {
+    fn write(&self) -> String {
+        #[derive(Serialize)]
+        struct Form<'a>(#[serde(with = "names")] &'a [Name]);
+        serde_json::to_string(&Form(self)).expect("forms have only text keys")
+    }
+
+    fn read(text: &str) -> Result<Self, Unreadable> {
+        #[derive(Deserialize)]
+        struct Form(#[serde(with = "names")] Vec<Name>);
+        serde_json::from_str(text)
+            .map(|Form(names)| names)
+            .map_err(|source| Unreadable { what: "list of upstreams", source })
     }
 }
 

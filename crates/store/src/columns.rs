@@ -18,7 +18,7 @@ use crate::tables::{
     Attempt, AttemptRow, ColumnValue, Created, CreatedRow, DoneRun, DoneRunRow, DoneState,
     DoneStateRow, HistoryEntry, HistoryEntryRow, LiveLease, LiveLeaseRow, LiveRun, LiveRunRow,
     LiveState, LiveStateRow, Names, NamesRow, Priority, PriorityRow, Refusal, RefusalRow,
-    Specification, SpecificationRow, Tale, select, stage_policy, with_items, with_stages,
+    Specification, SpecificationRow, Tale, present_policy, select, with_items, with_stages,
 };
 
 /// A row of an engine's table.
@@ -261,7 +261,7 @@ pub(crate) fn task<R: Row>(
     let LiveRunRow { run, waiting, deadline } = LiveRun::read(columns)?;
     let Terms { policy, stages } = terms;
     let run = run.map(|run| with_stages(run, stages));
-    let policy = stage_policy(run.as_ref(), deadline).unwrap_or(policy);
+    let policy = present_policy(run.as_ref(), deadline, policy);
     let items = columns.column("items")?;
     let waiting = waiting.map(|waiting| with_items(waiting, items));
     let task = Task {
@@ -301,7 +301,7 @@ fn phase<R: Row>(
         State::Queued => Ok(Phase::Queued { due: due()? }),
         State::Retry => Ok(Phase::Retry { due: due()? }),
         State::Running => columns.required(lease, "lease").map(Phase::Running),
-        State::Waiting => {
+        State::Waiting | State::Blocked => {
             columns.required(waiting, "waiting").map(|waiting| Phase::Waiting(Box::new(waiting)))
         }
         _ => Err(columns.unreadable_column("state", "not a state of a live task")),

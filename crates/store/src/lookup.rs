@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use verdict::{ClosedAttempt, LeaseId, ObjectKey, Span, Subject, TaskId};
 
 use crate::objects::{LoadedObject, UniqueKey};
-use crate::row::{IdempotencyKey, KeyOwner, PollRef, TaskKey, TaskWithSpec};
+use crate::row::{IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, TaskWithSpec};
 use crate::runs::{RunLookup, SavedMessage};
 
 /// The names to look up. What is left empty costs nothing.
@@ -70,6 +70,9 @@ pub struct Found {
     /// What requests about durable runs named: what [`verdict::run::Records::load`] would load. The results of steps are
     /// left out. Empty for a task that another writer has locked.
     pub runs: Vec<verdict::Loaded>,
+    /// What the tasks of the steps that are to be spawned are created with, by their ids: a part of the payload of a plan,
+    /// which no rule reads.
+    pub step_specs: Vec<(TaskId, Spec)>,
     /// The saved messages of each addressee, in the order of their keys, at most [`crate::runs::MESSAGES_MAX`] in all:
     /// those after a parked one of the same pair are left out.
     pub messages: Vec<Vec<SavedMessage>>,

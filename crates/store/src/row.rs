@@ -6,14 +6,15 @@ use std::hash::{Hash, Hasher};
 
 pub use verdict::Renewals;
 use verdict::event::Submitted;
+use verdict::plan::PlanState;
 use verdict::run::Checkpoint;
 use verdict::{
     ClosedAttempt, Digest, Done, Event, Fence, Json, LeaseId, Moment, Name, Refusal, Request,
-    RunRequest, Scope, Settled, Subject, Task, TaskId, Text, Time, WorkerVerdict,
+    RunRequest, RunState, Scope, Settled, Subject, Task, TaskId, Text, Time, WorkerVerdict,
 };
 
 use crate::failure::{Failure, FailureKind};
-use crate::runs::{StoredChild, StoredSignal};
+use crate::runs::{StoredChild, StoredSignal, StoredStep};
 
 /// The key of a task: its id is never used without its scope.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +93,8 @@ pub struct Change {
     /// Attempts that this change closes.
     pub closed: Vec<ClosedAttempt>,
     pub entries: Vec<Entry>,
+    /// All steps of the plan that a new task is submitted with, in order.
+    pub steps: Vec<StoredStep>,
 }
 
 impl Change {
@@ -386,6 +389,8 @@ pub struct TaskBundle {
 /// The rows that belong to one task: all of them, or a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskRows {
+    /// In the order of the plan.
+    pub steps: Vec<StoredStep>,
     pub history: Vec<Entry>,
     pub attempts: Vec<ClosedAttempt>,
     pub refused: Vec<Refused>,
@@ -400,7 +405,8 @@ pub struct TaskRows {
 impl TaskRows {
     /// Adds the rows of a later page.
     pub(crate) fn extend(&mut self, page: TaskRows) {
-        let TaskRows { history, attempts, refused, checkpoints, children, signals } = page;
+        let TaskRows { steps, history, attempts, refused, checkpoints, children, signals } = page;
+        self.steps.extend(steps);
         self.history.extend(history);
         self.attempts.extend(attempts);
         self.refused.extend(refused);
@@ -434,6 +440,12 @@ impl From<Vec<StoredChild>> for TaskRows {
     }
 }
 
+impl From<Vec<StoredStep>> for TaskRows {
+    fn from(steps: Vec<StoredStep>) -> Self {
+        Self { steps, ..Self::default() }
+    }
+}
+
 impl From<Vec<StoredSignal>> for TaskRows {
     fn from(signals: Vec<StoredSignal>) -> Self {
         Self { signals, ..Self::default() }
@@ -459,12 +471,23 @@ impl StoredTask {
 
     /// How many checkpoints, started children and signals it has.
     pub fn record_count(&self) -> u32 {
-        let run = match &self.subject {
+        self.run().map_or(0, |run| run.checkpoints.saturating_add(run.signals.received))
+    }
+
+    /// How many steps its plan has, if they are tasks of their own.
+    pub fn step_count(&self) -> u32 {
+        match self.run().and_then(|run| run.plan.as_deref()) {
+            Some(PlanState::Root(root)) => root.steps,
+            Some(PlanState::Stages(_) | PlanState::Step(_)) | None => 0,
+        }
+    }
+
+    fn run(&self) -> Option<&RunState> {
+        match &self.subject {
             Subject::Live(task) => task.run.as_deref(),
             Subject::Done(done) => done.run.as_deref(),
             Subject::Absent => None,
-        };
-        run.map_or(0, |run| run.checkpoints.saturating_add(run.signals.received))
+        }
     }
 
     /// How many entries its history has, and how many of its attempts are closed.

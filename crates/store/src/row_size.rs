@@ -4,12 +4,13 @@
 //! traces. So a read of many rows stops at a number of bytes, but returns at least one row.
 
 use verdict::event::{Event, Next};
+use verdict::plan::PlanEvent;
 use verdict::request::{Outcome, Report, Request};
 use verdict::run::{Checkpoint, Inherited, Recorded, RunEvent, RunRequest, StepOutcome, Waiting};
 use verdict::{ClosedAttempt, End, Fault, Json, Phase, Subject, Text};
 
 use crate::row::{Entry, PAGE_BYTES_MAX, Spec, StoredTask, TaskBundle};
-use crate::runs::{RunRecord, StoredSignal};
+use crate::runs::{RunRecord, StoredSignal, StoredStep};
 
 /// Names, numbers and times of one task, including their JSON.
 pub(crate) const ROW_BYTES: usize = 1_024;
@@ -98,6 +99,10 @@ fn outcome(outcome: &StepOutcome) -> usize {
     }
 }
 
+pub fn step(stored: &StoredStep) -> usize {
+    PART_BYTES + stored.spec.input.as_str().len() + stored.step.upstreams.len() * ITEM_BYTES
+}
+
 pub fn signal(stored: &StoredSignal) -> usize {
     PART_BYTES + json(stored.signal.payload.as_ref())
 }
@@ -154,10 +159,21 @@ fn run_event(event: &RunEvent) -> usize {
         | RunEvent::Spawned { .. }
         | RunEvent::ApprovalOpened(_)
         | RunEvent::ApprovalVoted { .. }
-        | RunEvent::Budget(_)
-        | RunEvent::Plan(_) => PART_BYTES,
+        | RunEvent::Budget(_) => PART_BYTES,
+        RunEvent::Plan(event) => plan_event(event),
         RunEvent::ApprovalClosed { .. } => 0,
         RunEvent::WaitAdvanced { .. } | RunEvent::Hastened | RunEvent::Resumed => 0,
+    }
+}
+
+fn plan_event(event: &PlanEvent) -> usize {
+    match event {
+        PlanEvent::StepsSpawned(steps) => {
+            let upstreams: usize = steps.iter().map(|it| it.step.upstreams.len()).sum();
+            steps.len() * PART_BYTES + upstreams * ITEM_BYTES
+        }
+        PlanEvent::DownstreamsTold { told, .. } => told.len() * ITEM_BYTES,
+        _ => PART_BYTES,
     }
 }
 
@@ -220,8 +236,12 @@ const ATTEMPT_BYTES_USUAL_MAX: usize = 64 * 1024;
 /// A result of a step is usually small; one of the largest size makes its task's pages end early.
 const RECORD_BYTES_USUAL_MAX: usize = 32 * 1024;
 
-/// An upper estimate of a task with all its rows, from the task's own row.
+/// An upper estimate of a task with all its rows, from the task's own row. The rows of a task with steps are their inputs,
+/// of which its own row knows nothing: it is read in parts.
 pub(crate) fn estimated_total(it: &StoredTask) -> usize {
+    if it.step_count() > 0 {
+        return BUNDLE_BYTES_MAX + 1;
+    }
     let (entries, attempts) = it.row_counts();
     let parts =
         entries as usize * ENTRY_BYTES_USUAL_MAX + attempts as usize * ATTEMPT_BYTES_USUAL_MAX;

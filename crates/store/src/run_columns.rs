@@ -1,14 +1,16 @@
 //! From columns to the values of durable runs. Lists name their tables by one letter: `checkpoints c`, `children k`,
 //! `signals s`, `messages m`.
 
-use verdict::Scope;
+use verdict::plan::{PlanStep, StepRow};
 use verdict::run::{Checkpoint, Child, Message, MessageNumber, Signal};
+use verdict::{Name, Scope};
 
 use crate::columns::{Columns, Row};
-use crate::runs::{SavedMessage, StoredChild, StoredSignal};
+use crate::runs::{SavedMessage, StoredChild, StoredSignal, StoredStep};
 use crate::tables::{
     CheckpointColumns, CheckpointRow, ChildColumns, ChildRow, MessageColumns, MessageKeyColumns,
-    MessageKeyRow, MessageRow, SignalColumns, SignalRow, select, with_result,
+    MessageKeyRow, MessageRow, SignalColumns, SignalRow, StepColumns, StepColumnsRow, select,
+    with_result,
 };
 
 pub(crate) const CHECKPOINT: &str = select!("c", CheckpointColumns);
@@ -31,6 +33,35 @@ pub(crate) fn child<R: Row>(columns: &mut Columns<'_, R>) -> Result<StoredChild,
     let ChildRow { number, key, child, digest, detached, at, ended } = ChildColumns::read(columns)?;
     let child = Child { key, id: child, digest, is_detached: detached, end: ended };
     Ok(StoredChild { number, at, child })
+}
+
+/// A step with its counts; tables `steps p` and `missing_upstreams m`.
+pub(crate) const STEP: [&str; 2] = [select!("p", StepColumns), "m.missing, m.blame"];
+
+/// [`STEP`] without the upstreams, which no rule reads once a step is spawned, and without what its task is created with.
+pub(crate) fn step_without_payload() -> String {
+    STEP.join(", ").replace("p.upstreams", "NULL AS upstreams").replace("p.spec", "NULL AS spec")
+}
+
+pub(crate) fn step<R: Row>(columns: &mut Columns<'_, R>) -> Result<StoredStep, R::Error> {
+    let StepColumnsRow { place, key, step, upstreams, spec } = StepColumns::read(columns)?;
+    debug_assert_eq!(key, step.child.key, "a step is stored under its key");
+    let (missing, blame) = (columns.column::<Option<u32>>("missing")?, columns.column("blame")?);
+    let step = PlanStep { upstreams: upstreams.into(), ..step };
+    Ok(StoredStep { place, step, spec, missing: missing.unwrap_or(0), blame })
+}
+
+/// A step as the rules know it, from [`step_without_payload`].
+pub(crate) fn step_row<R: Row>(
+    columns: &mut Columns<'_, R>,
+    spawned: u32,
+) -> Result<StepRow, R::Error> {
+    let place: u32 = columns.column("place")?;
+    let _key: Name = columns.column("key")?;
+    let step = columns.column("step")?;
+    columns.skip(2);
+    let (missing, blame) = (columns.column::<Option<u32>>("missing")?, columns.column("blame")?);
+    Ok(StepRow { step, is_spawned: place < spawned, missing: missing.unwrap_or(0), blame })
 }
 
 pub(crate) const SIGNAL: &str = select!("s", SignalColumns);

@@ -40,6 +40,7 @@ mod run_rows;
 mod running;
 mod saving;
 mod statements;
+mod steps;
 mod tables;
 mod work;
 mod writer;

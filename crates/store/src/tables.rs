@@ -32,10 +32,10 @@ pub(crate) use self::objects::{
     OBJECT, OBJECT_LOG, ObjectColumns, ObjectKeyColumns, ObjectLogColumns, object, object_change,
 };
 pub(crate) use self::runs::{
-    CheckpointColumns, CheckpointRow, ChildColumns, ChildRow, Descent, DoneRun, DoneRunRow,
-    LiveRun, LiveRunRow, MessageColumns, MessageKeyColumns, MessageKeyRow, MessageRow,
-    SignalColumns, SignalRow, WaitColumns, long_wait, result_of, stage_policy, with_items,
-    with_result, with_stages,
+    CheckpointColumns, CheckpointRow, ChildColumns, ChildRow, CountColumns, Descent, DoneRun,
+    DoneRunRow, EdgeColumns, LiveRun, LiveRunRow, MessageColumns, MessageKeyColumns, MessageKeyRow,
+    MessageRow, SignalColumns, SignalRow, StepColumns, StepColumnsRow, WaitColumns, long_wait,
+    present_policy, result_of, with_items, with_result, with_stages,
 };
 pub(crate) use self::text::{list_len, list_text, names};
 use crate::cells::TaskIdentity;

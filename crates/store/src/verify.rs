@@ -220,6 +220,7 @@ impl Examination {
     fn look(&mut self, part: &TaskRows) {
         self.entries += part.history.len() as u64;
         self.attempts += part.attempts.len() as u64;
+        self.replay.steps(part);
         for entry in &part.history {
             self.seen.entry(entry);
             self.replay.entry(entry);

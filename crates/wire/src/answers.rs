@@ -29,7 +29,8 @@ pub use self::problem::Problem;
 pub use self::records::{AttemptClaims, AttemptView, History, HistoryEntry, Record, RecordedRun};
 pub use self::reporting::{CompletedAck, ReportAnswer, ReportAnswers};
 pub use self::runs::{
-    CancelAccepted, Lease, Parent, PlanStage, RefusedCall, RetryPolicy, Run, RunError, RunList,
+    CancelAccepted, Lease, Parent, PlanStage, PlanSteps, RefusedCall, RetryPolicy, Run, RunError,
+    RunList,
 };
 pub use self::serving::{QueueView, Queues, Ready, ReadyCheck, Version};
 pub use self::starting::{StartAnswer, StartAnswers, StartedAck};

@@ -236,6 +236,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<answers::Checkpoints>(&mut all);
     add::<answers::Steps>(&mut all);
     add::<answers::Children>(&mut all);
+    add::<answers::PlanSteps>(&mut all);
     add::<answers::SignalAccepted>(&mut all);
     add::<answers::RunResumed>(&mut all);
     add::<approvals::DecideApproval>(&mut all);

@@ -28,7 +28,7 @@ use super::load::key_of;
 use super::polls::{Polls, RoundResult};
 use super::role::CarrierRole;
 use super::stall::{self, StallAction, StallDetector, StallStatus};
-use super::working_set::{ForkRequests, WorkingSet};
+use super::working_set::{ForkRequests, SubmissionPayload, WorkingSet};
 use crate::allowances::{self, Allowances, Moved};
 use crate::batch_metrics::BatchMetrics;
 use crate::ids::Ids;
@@ -263,6 +263,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
                 work.sweep(&key, loaded, at)
             })?;
         }
+        self.work.specs.clear();
         Ok(())
     }
 
@@ -317,7 +318,12 @@ fn decide_item(
         Item::Submit { submission, input } => {
             let request = submit_request(ids.task(at.now), submission, *input, at);
             let inherited = submission.fork.as_deref().map(|fork| inherit(fork, ids, at));
-            work.submit(request, submission, inherited, at, allowances)
+            let planned = submission.steps.as_ref();
+            let steps = planned.map_or_else(Vec::new, |planned| {
+                planned.stored(&submission.scope, || ids.task(at.now))
+            });
+            let payload = SubmissionPayload { steps, inherited };
+            work.submit(request, submission, payload, at, allowances)
         }
         Item::About { key, request } => work.decide(key, Cow::Borrowed(request), at),
         Item::WithChildren { key, request, children, effects } => {

@@ -18,15 +18,16 @@ use store::{
     Batch, DeferredMessage, Failure, LockWait, Lookup, MessageKey, ParkedMessage, RunLookup,
     SavedMessage, Spec, TaskKey,
 };
+use verdict::plan::PlanMessage;
 use verdict::run::limits::SLICE_MAX;
 use verdict::run::{Body, Lineage, Loaded, Message, RunRefusal, RunRequest};
 use verdict::{Answer, Moment, Refusal, Request, Scope, Span, Task, TaskId, Text};
 
 use super::batch::{Aborted, OpenBatch, catch_task_panic};
 
-/// Closing tasks that one batch sweeps: each of them cancels a slice of children, and all of these messages fit into the
-/// batch.
-const CLOSING_PER_BATCH_MAX: usize = MESSAGES_MAX / SLICE_MAX;
+/// Tasks with a slice that one batch sweeps: closing ones cancel a slice of children, and roots of plans spawn or tell a slice
+/// of steps. All of these messages fit into the batch.
+const SLICES_PER_BATCH_MAX: usize = MESSAGES_MAX / SLICE_MAX;
 
 /// When a message is tried again that came before the one that creates its addressee. That one is saved too, and a batch
 /// that decides it is about to follow.
@@ -46,9 +47,9 @@ impl Letter {
     /// A message of a decision of this batch. `specs` has the submissions of the children that the decision spawned.
     pub(super) fn new(scope: &Scope, message: &Message, specs: &mut HashMap<TaskId, Spec>) -> Self {
         let spec = match &message.body {
-            Body::Spawn { .. } => {
+            Body::Spawn { .. } | Body::Plan(PlanMessage::Spawn { .. }) => {
                 let spec = specs.remove(&message.to);
-                Some(spec.expect("the call that spawns a child has its submission"))
+                Some(spec.expect("whoever spawns a task has its submission"))
             }
             Body::ChildEnded { .. } | Body::Cancel(_) | Body::Signal(_) | Body::Plan(_) => None,
         };
@@ -68,7 +69,7 @@ impl Letter {
 
     /// Whether the addressee is created by the message and cannot exist before: its id is new.
     fn is_birth(&self) -> bool {
-        !self.is_saved && matches!(self.message.body, Body::Spawn { .. })
+        !self.is_saved && self.spec.is_some()
     }
 
     fn to(&self) -> TaskKey {
@@ -83,10 +84,11 @@ impl Letter {
         Request::Run(Box::new(RunRequest::Message(self.message.clone())))
     }
 
-    /// What its decision needs. A message that creates its addressee needs nothing.
+    /// What its decision needs. A message that creates its addressee needs nothing, and neither does one to a step.
     fn lookup(&self) -> Option<RunLookup> {
         match self.message.body {
-            Body::Spawn { .. } => None,
+            // A step knows what it is told without its records.
+            Body::Spawn { .. } | Body::Plan(_) => None,
             _ => RunLookup::of(&self.to(), &self.request()),
         }
     }
@@ -283,21 +285,21 @@ impl<B: Batch> OpenBatch<'_, B> {
         }
     }
 
-    /// Adds due tasks to the batch, with what the sweep of each needs. Closing tasks beyond the batch's room for messages
-    /// are left to the next one.
+    /// Adds due tasks to the batch, with what the sweep of each needs. Tasks with slices beyond the batch's room for
+    /// messages are left to the next one.
     pub(super) async fn load_due(
         &mut self,
         due: Vec<Task>,
     ) -> Result<Vec<(TaskKey, Option<Loaded>)>, Aborted> {
         let mut keys: Vec<TaskKey> = due.into_iter().map(|task| self.work.adopt(task)).collect();
-        let mut closing = 0;
+        let mut slices = 0;
         let work = &self.work;
         keys.retain(|key| {
-            let is_closing = work.task(key).is_some_and(|task| task.closing().is_some());
-            closing += usize::from(is_closing);
-            !is_closing || closing <= CLOSING_PER_BATCH_MAX
+            let has_slice = work.task(key).is_some_and(has_slice);
+            slices += usize::from(has_slice);
+            !has_slice || slices <= SLICES_PER_BATCH_MAX
         });
-        self.result.more_due |= closing > CLOSING_PER_BATCH_MAX;
+        self.result.more_due |= slices > SLICES_PER_BATCH_MAX;
         let is_durable = |key: &TaskKey| work.task(key).is_some_and(|task| task.run.is_some());
         if !keys.iter().any(is_durable) {
             return Ok(keys.into_iter().map(|key| (key, None)).collect());
@@ -315,7 +317,9 @@ impl<B: Batch> OpenBatch<'_, B> {
         let found = if runs.is_empty() {
             Vec::new()
         } else {
-            self.batch.look_up(Lookup::runs(&runs)).await?.runs
+            let found = self.batch.look_up(Lookup::runs(&runs)).await?;
+            self.work.specs.extend(found.step_specs);
+            found.runs
         };
         let mut found: HashMap<TaskKey, Loaded> =
             runs.into_iter().map(|lookup| lookup.task).zip(found).collect();
@@ -327,6 +331,11 @@ impl<B: Batch> OpenBatch<'_, B> {
             })
             .collect())
     }
+}
+
+/// Whether the sweep of a task sends a slice of messages.
+fn has_slice(task: &Task) -> bool {
+    task.closing().is_some() || task.plan_root().is_some_and(|root| root.due.is_some())
 }
 
 /// The saved messages of an addressee, which come first.

@@ -8,12 +8,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use store::objects::{approval_change, fork_change};
+use store::runs::StoredStep;
 use store::{
     Change, Entry, IdempotencyKey, KeyOwner, MessageChanges, ObjectChange, PausedQueues, Refused,
     Spec, TaskKey,
 };
 use verdict::approval::{self, Approval};
 use verdict::effect::Declared;
+use verdict::plan::limits::STEPS_PER_DECISION;
 use verdict::plan::{PlanForm, PlanRequest, PlanSubmit};
 use verdict::request::{Extend, Submit};
 use verdict::run::{Loaded, Message, Records, RunRequest};
@@ -43,8 +45,8 @@ pub(super) struct WorkingSet {
     refused: Vec<Refused>,
     /// What requests about durable runs name, by task.
     records: HashMap<TaskKey, Records>,
-    /// The submissions of children that the call being decided asks for.
-    specs: HashMap<TaskId, Spec>,
+    /// What the children and steps that the next decision spawns are created with.
+    pub(super) specs: HashMap<TaskId, Spec>,
     /// Messages of decisions that are not decided or saved yet, in order.
     pub(super) outbox: Vec<Letter>,
     /// What becomes of messages, to be saved.
@@ -76,6 +78,8 @@ struct Slot {
     spec: Option<Spec>,
     closed: Vec<ClosedAttempt>,
     entries: Vec<Entry>,
+    /// The steps of a plan that is submitted in this batch.
+    steps: Vec<StoredStep>,
     is_changed: bool,
 }
 
@@ -88,6 +92,7 @@ impl Slot {
             spec: None,
             closed: Vec::new(),
             entries: Vec::new(),
+            steps: Vec::new(),
             is_changed: false,
         }
     }
@@ -184,19 +189,20 @@ impl WorkingSet {
         &mut self,
         submit: Submit,
         submission: &Submission,
-        fork: Option<ForkRequests>,
+        payload: SubmissionPayload,
         at: Moment,
         allowances: &Allowances,
     ) -> Answer {
+        let SubmissionPayload { steps, inherited } = payload;
         let (spec, id, fingerprint) = (&submission.spec, submit.id, submit.fingerprint);
-        let (scope, request) = (submit.scope.clone(), submitting(submit, submission));
+        let (scope, request) = (submit.scope.clone(), submitting(submit, submission, &steps));
         let key = spec.key.clone().map(|text| IdempotencyKey { scope: scope.clone(), text });
         let holder = key.as_ref().and_then(|key| self.holder(key));
         let quota = self.quota(&scope.tenant, allowances);
         let is_limited = quota.is_some();
         let context = Context { holder, quota, ..Context::default() };
         let verdict = decide(ReadSet { subject: &Subject::Absent, context }, &request, at);
-        let refused = fork.as_ref().and_then(|fork| fork.refusal(&verdict, at));
+        let refused = inherited.as_ref().and_then(|fork| fork.refusal(&verdict, at));
         let answer = refused.as_ref().unwrap_or(&verdict.answer);
         self.batch_metrics.note_submission(answer);
         if verdict.events.is_empty() || refused.is_some() {
@@ -209,10 +215,13 @@ impl WorkingSet {
             self.holders.insert(key, KeyOwner { task: id, fingerprint });
         }
         let task = TaskKey { scope, id };
-        let slot = Slot { spec: Some(spec.clone()), ..Slot::loaded(Subject::Absent) };
+        let first = steps.iter().take(STEPS_PER_DECISION);
+        self.specs = first.map(|it| (it.step.child.submit.id, it.spec.clone())).collect();
+        let slot = Slot { spec: Some(spec.clone()), steps, ..Slot::loaded(Subject::Absent) };
         self.slots.insert(task.clone(), slot);
         let answer = self.settle(&task, Cow::Owned(request), verdict, at);
-        if let Some(fork) = fork {
+        self.specs.clear();
+        if let Some(fork) = inherited {
             self.inherit(&task, fork, at);
         }
         answer
@@ -414,10 +423,19 @@ impl WorkingSet {
                 spec: slot.spec.take(),
                 closed: std::mem::take(&mut slot.closed),
                 entries: std::mem::take(&mut slot.entries),
+                steps: std::mem::take(&mut slot.steps),
             })
         });
         (changes.collect(), std::mem::take(&mut self.refused))
     }
+}
+
+/// What comes with a submission besides its own members.
+#[derive(Default)]
+pub(super) struct SubmissionPayload {
+    /// The steps of its plan, each with the id of its task.
+    pub(super) steps: Vec<StoredStep>,
+    pub(super) inherited: Option<ForkRequests>,
 }
 
 /// What a fork takes over, as requests about the new run, and the submissions of children that start again.
@@ -479,9 +497,15 @@ fn note_trace_events(trace_events: &mut Vec<TraceEvent>, task: &Task, event: &Ev
 }
 
 /// The request of a submission, with its plan if it has one.
-fn submitting(submit: Submit, submission: &Submission) -> Request {
-    let Some(stages) = submission.stages.clone() else { return Request::Submit(submit) };
-    let form = PlanForm::Stages { digest: submit.input, stages };
-    let plan = PlanSubmit { submit, form, steps: [].into() };
+fn submitting(submit: Submit, submission: &Submission, steps: &[StoredStep]) -> Request {
+    let form = match (&submission.stages, &submission.steps) {
+        (Some(stages), _) => PlanForm::Stages { digest: submit.input, stages: Arc::clone(stages) },
+        (None, Some(planned)) => {
+            PlanForm::Steps { digest: planned.digest, count: steps.len() as u32 }
+        }
+        (None, None) => return Request::Submit(submit),
+    };
+    let steps = steps.iter().map(|stored| stored.step.clone()).collect();
+    let plan = PlanSubmit { submit, form, steps };
     Request::Run(Box::new(RunRequest::Plan(PlanRequest::Submit(plan))))
 }

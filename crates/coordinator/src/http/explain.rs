@@ -18,9 +18,13 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
 use super::durable_view::with_awaited;
+use super::steps::missing_upstreams;
 use super::translate::{state, time};
 use crate::admit::ReaderPrincipal;
 use crate::allowances::{Allowances, RateStanding};
+
+/// Upstreams of a blocked step that are named.
+const UPSTREAMS_NAMED_MAX: usize = 10;
 
 /// Counting stops here: beyond this, the exact number helps no reader.
 const AHEAD_MAX: usize = 10_000;
@@ -49,6 +53,7 @@ pub(super) async fn explain(
             (Rule::Awaits { .. }, Subject::Live(task)) => {
                 gates.extend(spell(rule, None).map(|gate| with_awaited(gate, task)));
             }
+            (Rule::Blocked, Subject::Live(_)) => gates.push(blocked(&app, &subject).await?),
             _ => gates.extend(spell(rule, pause.as_ref())),
         }
     }
@@ -62,6 +67,22 @@ pub(super) async fn explain(
         gates,
         server_time: time(now),
     }))
+}
+
+/// What a step waits for, by name.
+async fn blocked(app: &AppState, subject: &Subject) -> Result<Gate, ApiError> {
+    let reading = missing_upstreams(app.coordinator.browse(), subject, UPSTREAMS_NAMED_MAX);
+    let (names, missing) =
+        app.read(Duration::ZERO, reading).await?.unwrap_or_else(|| (Vec::new(), 0));
+    let more = (missing as usize).saturating_sub(names.len());
+    let named: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let named = match (named.is_empty(), more) {
+        (true, _) => "steps that it depends on".to_owned(),
+        (false, 0) => named.join(", "),
+        (false, more) => format!("{} and {more} more", named.join(", ")),
+    };
+    let now = format!("is blocked: it depends on {named}, which have not ended");
+    Ok(gate("blocked", now, "the end of the last of them", None))
 }
 
 /// The pause of the task's queue, if it has one.

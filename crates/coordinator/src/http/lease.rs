@@ -20,6 +20,7 @@ use super::delivery::Delivery;
 use super::queue_limit::check_queue;
 use super::records::{Page, envelope_page, has_records};
 use super::stages::{self, StageInput, stages_of};
+use super::steps;
 use super::translate::{json, time};
 use crate::admit::{TokenScope, WorkerPrincipal, token};
 use crate::item::{Granted, Poll};
@@ -91,14 +92,18 @@ async fn envelopes(
     Ok(envelopes)
 }
 
-/// The envelope of one grant; `None` if its stage ended instead, because its input cannot be resolved.
+/// The envelope of one grant; `None` if its stage or step ended instead, because its input cannot be resolved.
 async fn complete_envelope(
     app: &AppState,
     held_by: &Name,
     granted: &Granted,
 ) -> Result<Option<Envelope>, ApiError> {
     let envelope = with_recorded(envelope(app, held_by, granted), recorded(app, granted).await?);
-    match stages::input(app, granted).await? {
+    let input = match stages::input(app, granted).await? {
+        Some(input) => Some(input),
+        None => steps::input(app, granted).await?,
+    };
+    match input {
         None => Ok(Some(envelope)),
         Some(StageInput::Ready(input)) => {
             let stages = stages_of(granted.task.run.as_deref());

@@ -22,7 +22,7 @@ use super::{
     approvals, audit, cancel, checkpoint, checkpoints, children, completed, effects, endpoints,
     errors, explain, fork, health, heartbeat, heartbeats, history, keys, lease, limits, metrics,
     middleware, openapi, pauses, queues, record, records, reports, retry, runs, set_aside, signals,
-    signing, started, starts, submit, workers,
+    signing, started, starts, steps, submit, workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -102,6 +102,7 @@ fn table() -> Vec<ServedRoute> {
         get("/v1/runs/{run}/explain", Reader, Tenant, None, explain::explain),
         get("/v1/runs/{run}/steps", Reader, Tenant, None, records::steps),
         get("/v1/runs/{run}/children", Reader, Tenant, None, children::children),
+        get("/v1/runs/{run}/plan", Reader, Tenant, None, steps::steps),
         post("/v1/runs/{run}/signals", Client, Tenant, Some(NewWork), signals::send),
         post("/v1/runs/{run}/resume", Client, Tenant, Some(NewWork), signals::resume),
         get("/v1/queues", Reader, Tenant, None, queues::queues),

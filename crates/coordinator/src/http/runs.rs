@@ -19,6 +19,7 @@ use super::fork::forks_of;
 use super::queue_limit::check_queue;
 use super::run_view::{full_view, list_view};
 use super::stages::with_stages;
+use super::steps::with_steps;
 use super::translate::{category_filter, instant, query, query_with_repeated, state_filter};
 use crate::admit::principals::Principal;
 use crate::admit::{Cursors, ReaderPrincipal};
@@ -57,7 +58,9 @@ async fn find(app: &AppState, key: &TaskKey, wait: Duration) -> Result<Option<Ru
     let Some(overview) = overview else { return Ok(None) };
     let subject = overview.task.subject.clone();
     let Some(run) = full_view(overview, app.server_time()) else { return Ok(None) };
-    let run = with_stages(app.coordinator.browse(), key, &subject, run).await?;
+    let browse = app.coordinator.browse();
+    let run = with_stages(browse, key, &subject, run).await?;
+    let run = with_steps(browse, key, &subject, run).await?;
     with_forks(app, key, run).await.map(Some)
 }
 

@@ -136,6 +136,10 @@ pub(super) async fn with_stages<B: Browse>(
             queue: stage.queue.to_string(),
             state: self::state(state),
             reason: end.and_then(|end| end.as_ref().err()?.as_ref()).map(Text::to_string),
+            message: None,
+            depends_on: Vec::new(),
+            waits_for: None,
+            task_id: None,
         }
     };
     let plan = stages.stages.iter().enumerate().map(view).collect();

@@ -117,6 +117,7 @@ pub(crate) fn submission(kind: &str) -> Submission {
         },
         stages: None,
         fork: None,
+        steps: None,
     }
 }
 

@@ -1,20 +1,24 @@
-//! The stored form of plans, field by field: submissions, events and the state of a task with stages.
-//!
-//! Steps with edges have no stored form: no route submits such a plan, and writing one is an error, never a loss.
+//! The stored form of plans, field by field: submissions, events and the state of a task with stages. What belongs to
+//! steps with edges is in [`super::step_forms`].
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use verdict::event::Submitted;
 use verdict::plan::{
-    Advance, Capabilities, Ending, PlanEvent, PlanForm, PlanRequest, PlanState, PlanStep,
-    PlanSubmit, RootState, SpawnedStep, Stage, StagesState, StepTerms, Told, Turn,
+    Advance, Blame, Capabilities, EndedStep, Ending, PlanEvent, PlanForm, PlanRequest, PlanState,
+    PlanStep, PlanSubmit, RootState, SpawnedStep, Stage, StagesState, StepTerms, Told, Turn,
 };
 use verdict::request::Submit;
 use verdict::run::Lineage;
 use verdict::{CancelRequest, Digest, End, Name, Policy, Span, Text, Time};
 
-use super::forms::{CancelRequestForm, EndForm, PolicyForm, SubmitForm};
+use super::forms::{CancelRequestForm, EndForm, PolicyForm, SubmitForm, boxed_submitted};
+use super::run_forms::LineageForm;
 use super::scalars::{as_number, as_text};
+use super::step_forms::{
+    BlameForm, EndedStepForm, RootStateForm, StepTermsForm, spawned_steps, tolds,
+};
 
 fn is_false(value: &bool) -> bool {
     !*value
@@ -52,6 +56,7 @@ struct PlanSubmitForm {
     submit: Submit,
     #[serde(with = "PlanFormForm")]
     form: PlanForm,
+    /// In rows of their own, which whoever decides again puts in.
     #[serde(skip, default = "no_steps")]
     steps: Arc<[PlanStep]>,
 }
@@ -65,9 +70,8 @@ enum PlanFormForm {
         #[serde(with = "stage_list")]
         stages: Arc<[Stage]>,
     },
-    #[serde(skip)]
     Steps {
-        #[serde(skip)]
+        #[serde(with = "as_text")]
         digest: Digest,
         count: u32,
     },
@@ -126,25 +130,28 @@ pub(super) struct TurnForm {
 pub(super) enum PlanEventForm {
     Planned(#[serde(with = "PlanFormForm")] PlanForm),
     StageEntered(#[serde(with = "TurnForm")] Turn),
-    #[serde(skip)]
-    StepsSpawned(Vec<SpawnedStep>),
-    #[serde(skip)]
-    StepBlamed(verdict::plan::Blame),
-    #[serde(skip)]
+    StepsSpawned(#[serde(with = "spawned_steps")] Vec<SpawnedStep>),
+    StepBlamed(#[serde(with = "BlameForm")] Blame),
     DownstreamsTold {
-        ended: verdict::plan::EndedStep,
+        #[serde(with = "EndedStepForm")]
+        ended: EndedStep,
+        #[serde(with = "tolds")]
         told: Vec<Told>,
+        #[serde(default, skip_serializing_if = "is_false")]
         has_more: bool,
     },
-    #[serde(skip)]
     StepSpawned {
-        submitted: Box<verdict::event::Submitted>,
+        #[serde(with = "boxed_submitted")]
+        submitted: Box<Submitted>,
+        #[serde(with = "LineageForm")]
         lineage: Lineage,
+        #[serde(with = "StepTermsForm")]
         terms: StepTerms,
+        #[serde(rename = "blocked", default, skip_serializing_if = "is_false")]
         is_blocked: bool,
     },
-    #[serde(skip)]
     Released {
+        #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
         deadline: Option<Time>,
     },
 }
@@ -153,10 +160,8 @@ pub(super) enum PlanEventForm {
 #[serde(remote = "PlanState", rename_all = "snake_case")]
 pub(super) enum PlanStateForm {
     Stages(#[serde(with = "StagesStateForm")] StagesState),
-    #[serde(skip)]
-    Root(RootState),
-    #[serde(skip)]
-    Step(StepTerms),
+    Root(#[serde(with = "RootStateForm")] RootState),
+    Step(#[serde(with = "StepTermsForm")] StepTerms),
 }
 
 #[derive(Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 //! by the hundred, and for the ends of children, which a parent may have by the thousand. Their events repeat the request.
 
 use serde::{Deserialize, Serialize};
+use verdict::plan::{PlanEvent, PlanMessage};
 use verdict::run::{
     Body, Checkpoint, CheckpointCall, ChildCall, ChildEnd, Inherit, Inherited, Message, Recorded,
     RunEvent, RunRequest, StepCall,
@@ -23,6 +24,12 @@ pub(super) enum RunDelta {
     /// The child in this place of the call was recorded.
     #[serde(rename = "spawned_as_asked")]
     Spawned { place: usize },
+    /// The step was created as its message says.
+    #[serde(rename = "step_spawned_as_asked")]
+    StepSpawned {
+        #[serde(with = "as_number")]
+        due: Time,
+    },
     /// The end of a child was recorded as its message says.
     #[serde(rename = "child_ended_as_told")]
     ChildEnded {
@@ -62,6 +69,11 @@ pub(super) fn delta_of(request: &Request, event: &Event) -> Option<RunDelta> {
             let derived = ended(message, number, digest, at)?;
             (derived == **checkpoint).then_some(RunDelta::ChildEnded { number, digest, at })
         }
+        (RunRequest::Message(message), RunEvent::Plan(event)) => {
+            let PlanEvent::StepSpawned { submitted, .. } = &**event else { return None };
+            let derived = step_spawned(message, submitted.due)?;
+            (derived == **event).then_some(RunDelta::StepSpawned { due: submitted.due })
+        }
         (RunRequest::Inherit(asked), event) => inherited_delta(asked, event),
         _ => None,
     }
@@ -83,9 +95,23 @@ pub(super) fn rebuild(request: &Request, delta: &RunDelta) -> Option<Event> {
         (RunRequest::Inherit(asked), RunDelta::Inherited { place, number }) => {
             inherited(asked.items.get(*place)?, *number)?
         }
+        (RunRequest::Message(message), RunDelta::StepSpawned { due }) => {
+            RunEvent::Plan(Box::new(step_spawned(message, *due)?))
+        }
         _ => return None,
     };
     Some(Event::Run(Box::new(event)))
+}
+
+/// The first event of a step, as the message of its root asks for it.
+fn step_spawned(message: &Message, due: Time) -> Option<PlanEvent> {
+    let Body::Plan(PlanMessage::Spawn { submit, lineage, terms, is_blocked }) = &message.body
+    else {
+        return None;
+    };
+    let submitted = Box::new(super::delta::submitted(submit, due));
+    let (lineage, terms, is_blocked) = (lineage.clone(), *terms, *is_blocked);
+    Some(PlanEvent::StepSpawned { submitted, lineage, terms, is_blocked })
 }
 
 /// The checkpoint of a child's end. No worker recorded it.

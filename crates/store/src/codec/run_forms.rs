@@ -28,6 +28,7 @@ use super::forms::{
 use super::inherit_forms::{InheritForm, boxed_inherited_child};
 use super::plan_forms::{self, PlanRequestForm};
 use super::scalars::{as_number, as_text};
+use super::step_forms::PlanMessageForm;
 
 fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
@@ -249,14 +250,12 @@ pub(super) enum BodyForm {
     },
     Cancel(#[serde(with = "CancelForm")] Cancel),
     Signal(#[serde(with = "SignalCallForm")] SignalCall),
-    /// Messages of plans are between steps, and no store keeps steps yet: writing it is an error.
-    #[serde(skip)]
-    Plan(PlanMessage),
+    Plan(#[serde(with = "PlanMessageForm")] PlanMessage),
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Lineage", rename_all = "snake_case")]
-enum LineageForm {
+pub(super) enum LineageForm {
     Child {
         #[serde(with = "as_text")]
         run: TaskId,
@@ -391,12 +390,10 @@ pub(super) enum WaitingForm {
     },
     Diverged(#[serde(with = "DivergenceForm")] Divergence),
     Closing(#[serde(with = "ClosingForm")] Closing),
-    /// No store keeps steps yet, and no route submits them: writing it is an error.
-    #[serde(skip)]
     Blocked {
+        #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
         due: Option<Time>,
     },
-    #[serde(skip)]
     Steps,
 }
 

@@ -12,11 +12,12 @@ use crate::codec::payload_digest::digest_payloads;
 use crate::objects::ObjectChange;
 use crate::record_seals::RecordSeal;
 use crate::row::{Entry, Refused, Spec, StoredTask};
-use crate::runs::{MessageKey, SavedMessage, StoredChild, StoredSignal};
+use crate::runs::{MessageKey, SavedMessage, StoredChild, StoredSignal, StoredStep};
 use crate::tables::{
-    Attempt, CheckpointColumns, ChildColumns, Created, DoneRun, DoneState, HistoryEntry, LiveLease,
-    LiveRun, LiveState, LiveWake, MessageColumns, MessageKeyColumns, Names, ObjectColumns,
-    ObjectKeyColumns, ObjectLogColumns, Priority, Refusal, SignalColumns, Specification, Terms,
+    Attempt, CheckpointColumns, ChildColumns, CountColumns, Created, DoneRun, DoneState,
+    HistoryEntry, LiveLease, LiveRun, LiveState, LiveWake, MessageColumns, MessageKeyColumns,
+    Names, ObjectColumns, ObjectKeyColumns, ObjectLogColumns, Priority, Refusal, SignalColumns,
+    Specification, StepColumns, Terms,
 };
 
 #[derive(Default)]
@@ -96,6 +97,15 @@ impl CanonicalBytes {
     pub(super) fn of_child(child: &StoredChild) -> Self {
         let mut canonical = Self::default();
         ChildColumns::write(&mut canonical, child);
+        canonical
+    }
+
+    pub(super) fn of_step(stored: &StoredStep) -> Self {
+        let mut canonical = Self::default();
+        StepColumns::write(&mut canonical, stored);
+        if let Some(counted) = stored.count() {
+            CountColumns::write(&mut canonical, counted);
+        }
         canonical
     }
 

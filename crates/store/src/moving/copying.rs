@@ -83,6 +83,8 @@ pub(super) async fn write_page<W: Writer>(
             spec: Some(found.spec),
             closed: attempts,
             entries: history,
+            // A task with steps is copied in parts.
+            steps: Vec::new(),
         });
     }
     batch.save(Decided { changes, refused, ..Decided::default() }).await?;

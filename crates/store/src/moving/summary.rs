@@ -27,7 +27,7 @@ pub struct StoreSummary {
     pub decisions: u64,
     pub attempts: u64,
     pub refusals: u64,
-    /// Checkpoints, children and signals of durable runs.
+    /// Checkpoints, children, signals and steps of durable runs.
     pub run_records: u64,
     /// Saved messages between tasks.
     pub messages: u64,
@@ -223,7 +223,9 @@ impl TaskSummary {
         let checkpoints = part.checkpoints.iter().map(CanonicalBytes::of_checkpoint);
         let children = part.children.iter().map(CanonicalBytes::of_child);
         let signals = part.signals.iter().map(CanonicalBytes::of_signal);
-        checkpoints.chain(children).chain(signals).for_each(|row| self.run_records.add(row));
+        let steps = part.steps.iter().map(CanonicalBytes::of_step);
+        let rows = steps.chain(checkpoints).chain(children).chain(signals);
+        rows.for_each(|row| self.run_records.add(row));
     }
 }
 

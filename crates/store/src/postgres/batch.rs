@@ -312,7 +312,9 @@ impl Batch for PostgresBatch<'_> {
         let (loaded, runs) = self.load(&tasks, lookup.lock_wait, reads).await?;
         let locked_out = locked_out(&tasks, &loaded);
         let mut found = Found::of(&lookup, owners, loaded);
-        found.runs = self.run_records(lookup.runs, &runs, &locked_out);
+        let plans = self.read_plans(lookup.runs, &locked_out).await?;
+        found.runs = self.run_records(lookup.runs, &runs, &plans, &locked_out);
+        found.step_specs = plans.specs;
         found.messages = self.saved_messages(lookup.messages, &locked_out).await?;
         found.objects = self.load_objects(lookup.objects).await?;
         found.unique_objects = self.load_unique_objects(lookup.unique_objects).await?;

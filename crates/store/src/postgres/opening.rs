@@ -49,6 +49,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("objects", include_str!("migrations/V8__objects.sql")),
     ("progress_clocks", include_str!("migrations/V9__progress_clocks.sql")),
     ("stages", include_str!("migrations/V10__stages.sql")),
+    ("steps", include_str!("migrations/V11__steps.sql")),
 ];
 
 /// Sixteen random bytes from the database: this process generates no random values.

@@ -8,6 +8,7 @@ mod integrity;
 pub(super) mod listing;
 mod objects;
 mod overview;
+pub(super) mod plan_steps;
 pub(super) mod replay;
 pub(super) mod run_records;
 mod run_rows;

@@ -56,7 +56,7 @@ pub(super) fn setting(scope: &Scope) -> String {
 }
 
 /// Every table with rows of tasks or keys.
-const SCOPED: [&str; 17] = [
+const SCOPED: [&str; 20] = [
     "inputs",
     "live",
     "done",
@@ -74,6 +74,9 @@ const SCOPED: [&str; 17] = [
     "record_seals",
     "objects",
     "object_log",
+    "steps",
+    "edges",
+    "missing_upstreams",
 ];
 
 /// Checks that scopes are isolated: by the catalogue's entries for each table and for the role, and by a trial that

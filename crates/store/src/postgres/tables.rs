@@ -8,10 +8,11 @@ use super::batch::writes::Guard;
 use super::ready::queue_position::{POSITION_BYTES, QueuePosition};
 use crate::row::{IdempotencyKey, KeyOwner};
 use crate::tables::{
-    Attempt, CheckpointColumns, ChildColumns, Column, ColumnList, Created, Descent, DoneRun,
-    DoneState, HistoryEntry, LeaseLength, LiveLease, LiveRun, LiveState, LiveWake, MessageColumns,
-    MessageKeyColumns, Names, ObjectColumns, ObjectKeyColumns, ObjectLogColumns, Priority, Refusal,
-    SignalColumns, Specification, Table, Tale, Terms, UniqueKeyColumns, WaitColumns, columns,
+    Attempt, CheckpointColumns, ChildColumns, Column, ColumnList, CountColumns, Created, Descent,
+    DoneRun, DoneState, EdgeColumns, HistoryEntry, LeaseLength, LiveLease, LiveRun, LiveState,
+    LiveWake, MessageColumns, MessageKeyColumns, Names, ObjectColumns, ObjectKeyColumns,
+    ObjectLogColumns, Priority, Refusal, SignalColumns, Specification, StepColumns, Table, Tale,
+    Terms, UniqueKeyColumns, WaitColumns, columns,
 };
 
 columns! {
@@ -212,6 +213,19 @@ pub(super) const CHECKPOINTS: Table = Table {
 pub(super) const CHILDREN: Table =
     Table { name: "children", written: &[TaskRef::COLUMNS, ChildColumns::COLUMNS], unwritten: &[] };
 
+pub(super) const STEPS: Table =
+    Table { name: "steps", written: &[TaskRef::COLUMNS, StepColumns::COLUMNS], unwritten: &[] };
+
+pub(super) const EDGES: Table =
+    Table { name: "edges", written: &[TaskRef::COLUMNS, EdgeColumns::COLUMNS], unwritten: &[] };
+
+/// Also the steps of which an upstream has ended, each under its key.
+pub(super) const MISSING_UPSTREAMS: Table = Table {
+    name: "missing_upstreams",
+    written: &[TaskRef::COLUMNS, CountColumns::COLUMNS],
+    unwritten: &[],
+};
+
 /// Children that have ended, each under its key.
 pub(super) const CHILDREN_ENDED: ColumnList = &[TaskRef::COLUMNS, ChildEnd::COLUMNS];
 
@@ -279,6 +293,9 @@ pub fn table_columns() -> Vec<crate::tables::TableColumns> {
         CHECKPOINTS,
         CHILDREN,
         SIGNALS,
+        STEPS,
+        EDGES,
+        MISSING_UPSTREAMS,
         WAITS,
         MESSAGES,
         OBJECTS,

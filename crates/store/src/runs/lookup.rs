@@ -1,5 +1,6 @@
 //! What one request about a durable run names.
 
+use verdict::plan::PlanNeed;
 use verdict::run::{Loaded, Named};
 use verdict::{Request, Subject, Task};
 
@@ -27,7 +28,9 @@ impl RunLookup {
         let (named, subject) = (Named::by(&Request::Sweep), Subject::Live(task.clone()));
         let has_signals = run.signals.pending > 0 && named.needs_signals(&subject);
         let key = TaskKey { scope: task.scope.clone(), id: task.id };
-        (has_signals || named.slice_of(&subject).is_some()).then_some(Self { task: key, named })
+        let has_slice = named.slice_of(&subject).is_some();
+        let has_steps = PlanNeed::of(&named, &subject).is_some();
+        (has_signals || has_slice || has_steps).then_some(Self { task: key, named })
     }
 
     /// Leaves out what the task, now that it is known, does not need: an engine may load pending signals before it knows

@@ -9,7 +9,8 @@
 
 use std::cmp::Ordering;
 
-use verdict::run::{Message, MessageNumber};
+use verdict::plan::PlanMessage;
+use verdict::run::{Body, Message, MessageNumber};
 use verdict::{Scope, TaskId, Text, Time};
 
 use crate::row::{Spec, TaskKey};
@@ -79,6 +80,11 @@ impl PartialOrd for MessageKey {
 }
 
 impl SavedMessage {
+    /// Whether the message creates its addressee, and so has what it is created with.
+    pub fn is_spawn(&self) -> bool {
+        matches!(self.message.body, Body::Spawn { .. } | Body::Plan(PlanMessage::Spawn { .. }))
+    }
+
     pub fn key(&self) -> MessageKey {
         let Message { from, number, to, .. } = self.message;
         MessageKey { to: TaskKey { scope: self.scope.clone(), id: to }, from, number }

@@ -1,12 +1,13 @@
 //! The rows that follow from the events of a change: what every engine writes for a durable run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use verdict::plan::PlanEvent;
 use verdict::run::{Checkpoint, Child, Recorded, RunEvent, Signal, Wait};
 use verdict::{Event, Name, Next, RunState, State, Subject, Time};
 
 use crate::row::{Change, Entry};
+use crate::runs::steps::CountedStep;
 use crate::tables::long_wait;
 
 /// What a change writes besides the task, its attempts and its history. Empty for every plain task.
@@ -25,6 +26,8 @@ pub struct RunRows<'a> {
     pub wait: Option<&'a Wait>,
     /// Whether the task entered another stage, and with it another kind, queue or lease.
     pub is_moved: bool,
+    /// Steps of a plan of which an upstream has ended, by key, as they are after the change.
+    pub counted: BTreeMap<&'a Name, CountedStep<'a>>,
 }
 
 /// The end of a child in its parent's record.
@@ -71,7 +74,7 @@ impl<'a> RunRows<'a> {
         for entry in entries {
             for event in run_events(&entry.events) {
                 rows.add(event, number, entry.at);
-                number += u32::from(is_numbered(event));
+                number += numbers_of(event);
             }
         }
         let begins = before.is_none() || begins_waiting(entries);
@@ -99,6 +102,7 @@ impl<'a> RunRows<'a> {
                 self.children.push(StoredChild { number, at, child: (**child).clone() });
             }
             RunEvent::SignalReceived(signal) => self.signals.push((signal, false)),
+            RunEvent::Plan(event) => self.add_plan(event, number, at),
             RunEvent::Spawned { .. }
             | RunEvent::WaitAdvanced { .. }
             | RunEvent::Closing(..)
@@ -109,8 +113,32 @@ impl<'a> RunRows<'a> {
             | RunEvent::ApprovalVoted { .. }
             | RunEvent::ApprovalClosed { .. }
             | RunEvent::Budget(_)
-            | RunEvent::Forked { .. }
-            | RunEvent::Plan(_) => {}
+            | RunEvent::Forked { .. } => {}
+        }
+    }
+
+    fn add_plan(&mut self, event: &'a PlanEvent, number: u32, at: Time) {
+        match event {
+            PlanEvent::StepsSpawned(steps) => {
+                let children = steps.iter().map(|spawned| Child::of(&spawned.step.child));
+                let started = (number..).zip(children);
+                self.children.extend(started.map(|(number, child)| StoredChild {
+                    number,
+                    at,
+                    child,
+                }));
+            }
+            PlanEvent::DownstreamsTold { told, .. } => {
+                for told in told {
+                    let (key, missing, blame) = (&told.key, told.missing, told.blame.as_ref());
+                    self.counted.insert(key, CountedStep { key, missing, blame });
+                }
+            }
+            PlanEvent::Planned(_)
+            | PlanEvent::StageEntered(_)
+            | PlanEvent::StepBlamed(_)
+            | PlanEvent::StepSpawned { .. }
+            | PlanEvent::Released { .. } => {}
         }
     }
 
@@ -155,19 +183,23 @@ fn run_events(events: &[Event]) -> impl Iterator<Item = &RunEvent> {
     })
 }
 
-/// Checkpoints and started children share one series of numbers.
-fn is_numbered(event: &RunEvent) -> bool {
-    matches!(
-        event,
-        RunEvent::Checkpointed(_) | RunEvent::ChildSpawned(_) | RunEvent::ChildInherited(_)
-    )
+/// How many numbers an event takes: checkpoints and started children share one series.
+fn numbers_of(event: &RunEvent) -> u32 {
+    match event {
+        RunEvent::Checkpointed(_) | RunEvent::ChildSpawned(_) | RunEvent::ChildInherited(_) => 1,
+        RunEvent::Plan(event) => match &**event {
+            PlanEvent::StepsSpawned(steps) => steps.len() as u32,
+            _ => 0,
+        },
+        _ => 0,
+    }
 }
 
 /// The number of the first record of this change, from the number of the last one.
 fn first_number(after: &Subject, entries: &[Entry]) -> u32 {
     let last = run_of(after).map_or(0, |run| run.checkpoints);
     let events = entries.iter().flat_map(|entry| run_events(&entry.events));
-    let added = events.filter(|event| is_numbered(event)).count() as u32;
+    let added: u32 = events.map(numbers_of).sum();
     last.saturating_sub(added) + 1
 }
 

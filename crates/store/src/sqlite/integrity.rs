@@ -22,7 +22,7 @@ pub(super) fn integrity(connection: &Connection) -> Read<Vec<String>> {
 }
 
 /// Rows without their counterparts, which the check of a single task cannot find.
-const STRAYS: [(&str, &str); 13] = [
+const STRAYS: [(&str, &str); 16] = [
     (
         "tasks belong to no run",
         "SELECT count(*) FROM inputs i WHERE i.root IS NOT NULL AND NOT EXISTS
@@ -46,6 +46,23 @@ const STRAYS: [(&str, &str); 13] = [
     (
         "signals belong to no task",
         "SELECT count(*) FROM signals s WHERE NOT EXISTS (SELECT 1 FROM inputs WHERE row = s.task)",
+    ),
+    (
+        "steps of plans belong to no task",
+        "SELECT count(*) FROM steps p WHERE NOT EXISTS (SELECT 1 FROM inputs WHERE row = p.task)",
+    ),
+    (
+        "edges of plans join no steps",
+        "SELECT count(*) FROM edges e WHERE NOT EXISTS
+            (SELECT 1 FROM steps WHERE task = e.task AND key = e.upstream)
+         OR NOT EXISTS (SELECT 1 FROM missing_upstreams WHERE task = e.task AND key = e.downstream)",
+    ),
+    (
+        "steps whose edges are not those of their plan",
+        "SELECT count(*) FROM steps p
+         LEFT JOIN (SELECT task, downstream, count(*) AS n FROM edges GROUP BY task, downstream) e
+            ON e.task = p.task AND e.downstream = p.key
+         WHERE json_array_length(p.upstreams) <> coalesce(e.n, 0)",
     ),
     (
         "submitted tasks are neither live nor done",

@@ -19,7 +19,7 @@ impl SqliteBatch<'_> {
         let mut found = Found::of(lookup, owners, loaded);
         found.closed = self.closed_attempts(lookup.leases, excluded)?;
         found.leased = self.leased_to_polls(lookup.polls, excluded)?;
-        found.runs = self.load_runs(lookup.runs, excluded)?;
+        (found.runs, found.step_specs) = self.load_runs(lookup.runs, excluded)?;
         found.messages = self.saved_messages(lookup.messages, excluded)?;
         found.objects = self.load_objects(lookup.objects)?;
         found.unique_objects = self.load_unique_objects(lookup.unique_objects)?;

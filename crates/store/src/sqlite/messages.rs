@@ -113,8 +113,7 @@ impl Work<'_> {
 
 fn insert_message(connection: &Connection, saved: &SavedMessage) -> Result<(), StepError> {
     static SQL: LazyLock<String> = LazyLock::new(|| insert(&MESSAGES));
-    let is_spawn = matches!(saved.message.body, verdict::run::Body::Spawn { .. });
-    if is_spawn != saved.spec.is_some() {
+    if saved.is_spawn() != saved.spec.is_some() {
         return Err(invalid("a specification comes with a message that spawns and only then"));
     }
     let MessageKey { to, from, number } = saved.key();

@@ -17,9 +17,12 @@ use super::rows::Columns;
 use crate::row::{EndedPosition, EndedTask};
 
 /// The statements that delete a task, in this order: no row is ever left without its task.
-const FORGET: [&str; 11] = [
+const FORGET: [&str; 14] = [
     "DELETE FROM messages WHERE EXISTS (SELECT 1 FROM inputs i JOIN leaving g ON g.row = i.row
         WHERE i.id = messages.addressee)",
+    "DELETE FROM missing_upstreams WHERE task IN (SELECT row FROM leaving)",
+    "DELETE FROM edges WHERE task IN (SELECT row FROM leaving)",
+    "DELETE FROM steps WHERE task IN (SELECT row FROM leaving)",
     "DELETE FROM waits WHERE task IN (SELECT row FROM leaving)",
     "DELETE FROM signals WHERE task IN (SELECT row FROM leaving)",
     "DELETE FROM children WHERE task IN (SELECT row FROM leaving)",

@@ -10,6 +10,7 @@ use super::reads::select;
 use super::rows::Columns;
 use super::run_rows::child_by_key;
 use super::statements::Statements;
+use super::steps;
 use crate::browse::RowsAfter;
 use crate::row::TaskRows;
 use crate::row_size::{self, ByteBudget};
@@ -151,6 +152,8 @@ pub(super) enum RunRowsAfter {
     Child(Option<Name>),
     Started(u32),
     Keys(Vec<Name>),
+    Step(u32),
+    StepKey(Name),
     Signal(Signals, u32),
     /// Rows that every task has are read elsewhere.
     None,
@@ -163,6 +166,8 @@ impl RunRowsAfter {
             RowsAfter::Child(key) => Self::Child(key.cloned()),
             RowsAfter::Started(number) => Self::Started(number),
             RowsAfter::Keys(keys) => Self::Keys(keys.to_vec()),
+            RowsAfter::Step(place) => Self::Step(place),
+            RowsAfter::StepKey(key) => Self::StepKey(key.clone()),
             RowsAfter::Signal(number) => Self::Signal(Signals::All, number),
             RowsAfter::PendingSignal(number) => Self::Signal(Signals::Pending, number),
             RowsAfter::Entry(_) | RowsAfter::Attempt(_) | RowsAfter::Refusal(_) => Self::None,
@@ -180,6 +185,13 @@ impl RunRowsAfter {
             }
             Self::Started(after) => started(connection, row, *after, limit).map(TaskRows::from),
             Self::Keys(keys) => by_keys(connection, row, keys, limit),
+            Self::Step(place) => {
+                steps::from_place(connection, row, *place, limit, Some(page)).map(TaskRows::from)
+            }
+            Self::StepKey(key) => {
+                let found = steps::stored_by_key(connection, row, key)?;
+                Ok(Vec::from_iter(found).into())
+            }
             Self::Signal(which, after) => {
                 signals(connection, row, *which, *after, limit, page).map(TaskRows::from)
             }

@@ -5,20 +5,22 @@
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, params};
+use verdict::plan::PlanNeed;
 use verdict::run::limits::SLICE_MAX;
 use verdict::run::{Checkpoint, ChildRef, Loaded as RunLoaded, RunState, Slice};
-use verdict::{Name, Subject};
+use verdict::{Name, Subject, TaskId};
 
 use super::batch::SqliteBatch;
 use super::ids::Ids;
 use super::reads::select;
 use super::rows::Columns;
 use super::statements::{BatchStatement, Statements};
+use super::steps;
 use super::tables::{CHECKPOINTS, CHILDREN, SIGNALS, TaskRow, WAITS};
 use super::work::{StepError, Work, invalid, of_task};
 use super::writes::{Binding, insert};
 use crate::failure::Failure;
-use crate::row::TaskKey;
+use crate::row::{Spec, TaskKey};
 use crate::run_columns::{self, CHILD, SIGNAL, checkpoint_without_result};
 use crate::runs::{RunLookup, RunRows, StoredChild, StoredSignal};
 use crate::seam::Loaded;
@@ -26,23 +28,27 @@ use crate::tables::{CheckpointColumns, ChildColumns, SignalColumns, WaitColumns}
 
 type Read<T> = rusqlite::Result<T>;
 
+/// What the steps that may be spawned are created with.
+pub(super) type StepSpecs = Vec<(TaskId, Spec)>;
+
 impl SqliteBatch<'_> {
     /// What requests about durable runs name.
     pub(super) fn load_runs(
         &mut self,
         runs: &[RunLookup],
         excluded: &Ids,
-    ) -> Result<Vec<RunLoaded>, Failure> {
+    ) -> Result<(Vec<RunLoaded>, StepSpecs), Failure> {
         if runs.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), StepSpecs::new()));
         }
         self.step("loading what durable runs recorded", |work| {
-            let mut last = None;
+            let (mut last, mut specs) = (None, StepSpecs::new());
             let load = |run: &RunLookup| match excluded.contains(&run.task.id) {
                 true => Ok(RunLoaded::default()),
-                false => work.load_run(run, &mut last),
+                false => work.load_run(run, &mut last, &mut specs),
             };
-            runs.iter().map(load).collect()
+            let loaded = runs.iter().map(load).collect::<Result<_, StepError>>()?;
+            Ok((loaded, specs))
         })
     }
 }
@@ -60,6 +66,7 @@ impl Work<'_> {
         &mut self,
         run: &RunLookup,
         last: &mut Option<FoundTask>,
+        specs: &mut StepSpecs,
     ) -> Result<RunLoaded, StepError> {
         let found = match last.take().filter(|found| found.key == run.task) {
             Some(found) => found,
@@ -67,7 +74,14 @@ impl Work<'_> {
         };
         let FoundTask { row, subject, .. } = last.insert(found);
         let Some(row) = *row else { return Ok(RunLoaded::default()) };
-        self.load_named(row, run, subject).map_err(|error| of_task(error, run.task.id))
+        let of_run = |error| of_task(error, run.task.id);
+        let mut loaded = self.load_named(row, run, subject).map_err(of_run)?;
+        if let Some(need) = PlanNeed::of(&run.named, subject) {
+            let (plan, found) = steps::load(self.connection, row, need, subject).map_err(of_run)?;
+            loaded.plan = Some(Box::new(plan));
+            specs.extend(found);
+        }
+        Ok(loaded)
     }
 
     fn find_task(&mut self, key: &TaskKey) -> Result<FoundTask, StepError> {
@@ -110,6 +124,7 @@ impl Work<'_> {
             let sql = "UPDATE signals SET taken = 1 WHERE task = ?1 AND number = ?2";
             changed_one(&mut self.connection.prepare_cached(sql)?, params![row, number])?;
         }
+        self.save_counts(row, rows.counted.values())?;
         if let Some(wait) = rows.wait {
             let mut statement = self.connection.prepare_cached(&REPLACE_WAIT)?;
             let mut cells = Binding::of(&mut statement, WAITS.written);

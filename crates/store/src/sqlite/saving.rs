@@ -37,7 +37,7 @@ impl Work<'_> {
     }
 
     fn save_checked(&mut self, id: TaskId, change: Change, now: Time) -> Result<(), StepError> {
-        let Change { before, after, spec, closed, entries } = change;
+        let Change { before, after, spec, closed, entries, steps } = change;
         let durable = RunRows::are_of(&after).then(|| after.clone());
         let row = match (before, spec) {
             (None, Some(spec)) => self.create(after, spec, &entries, now)?,
@@ -47,6 +47,7 @@ impl Work<'_> {
         self.save_attempts(id, row, &closed)?;
         match durable {
             Some(after) => {
+                self.save_steps(row, &steps)?;
                 self.save_run_rows(row, &RunRows::of_parts(before, &after, &entries))?;
                 if let Subject::Done(_) = after {
                     writes::wait_delete(self.connection, row)?;

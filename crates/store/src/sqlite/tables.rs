@@ -7,10 +7,11 @@ use verdict::TaskId;
 
 use super::ready_index::KindQueueId;
 use crate::tables::{
-    Attempt, CheckpointColumns, ChildColumns, Column, Created, Descent, DoneRun, DoneState,
-    HistoryEntry, LeaseLength, LiveLease, LiveRun, LiveState, LiveWake, MessageColumns,
-    MessageKeyColumns, Names, ObjectColumns, ObjectKeyColumns, ObjectLogColumns, Priority, Refusal,
-    SignalColumns, Specification, Table, Tale, Terms, WaitColumns, columns,
+    Attempt, CheckpointColumns, ChildColumns, Column, CountColumns, Created, Descent, DoneRun,
+    DoneState, EdgeColumns, HistoryEntry, LeaseLength, LiveLease, LiveRun, LiveState, LiveWake,
+    MessageColumns, MessageKeyColumns, Names, ObjectColumns, ObjectKeyColumns, ObjectLogColumns,
+    Priority, Refusal, SignalColumns, Specification, StepColumns, Table, Tale, Terms, WaitColumns,
+    columns,
 };
 
 columns! {
@@ -117,6 +118,18 @@ pub(super) const CHILDREN: Table =
 pub(super) const SIGNALS: Table =
     Table { name: "signals", written: &[TaskRow::COLUMNS, SignalColumns::COLUMNS], unwritten: &[] };
 
+pub(super) const STEPS: Table =
+    Table { name: "steps", written: &[TaskRow::COLUMNS, StepColumns::COLUMNS], unwritten: &[] };
+
+pub(super) const EDGES: Table =
+    Table { name: "edges", written: &[TaskRow::COLUMNS, EdgeColumns::COLUMNS], unwritten: &[] };
+
+pub(super) const MISSING_UPSTREAMS: Table = Table {
+    name: "missing_upstreams",
+    written: &[TaskRow::COLUMNS, CountColumns::COLUMNS],
+    unwritten: &[],
+};
+
 pub(super) const WAITS: Table =
     Table { name: "waits", written: &[TaskRow::COLUMNS, WaitColumns::COLUMNS], unwritten: &[] };
 
@@ -164,6 +177,9 @@ pub fn table_columns() -> Vec<crate::tables::TableColumns> {
         CHECKPOINTS,
         CHILDREN,
         SIGNALS,
+        STEPS,
+        EDGES,
+        MISSING_UPSTREAMS,
         WAITS,
         MESSAGES,
         OBJECTS,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use verdict::plan::{Blame, PlanStep};
 use verdict::run::{Awaited, Body, Recorded, RunState, Waiting};
 use verdict::{
     AttemptOutcome, CancelRequest, Digest, Fault, Fence, Json, LeaseId, Name, ObjectType, Progress,
@@ -235,7 +236,7 @@ macro_rules! stored {
 
 stored! {
     CancelRequest Progress Fault Resources Renewals Request RunState Waiting Recorded Body Spec
-    Vec<Awaited>
+    Vec<Awaited> Vec<Name> PlanStep Blame
 }
 
 /// Packed, because it is written with every task.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use verdict::plan::{PlanState, Stage, StagesState};
+use verdict::plan::{Blame, PlanState, PlanStep, Stage, StagesState};
 use verdict::run::{
     Awaited, Body, Checkpoint, Items, Recorded, RunState, Signal, Step, StepOutcome, Wait, Waiting,
 };
@@ -11,7 +11,7 @@ use verdict::{Digest, Json, Name, Phase, Policy, State, Subject, Task, TaskId, T
 
 use super::columns;
 use crate::row::{Spec, TaskKey};
-use crate::runs::{SavedMessage, StoredChild};
+use crate::runs::{CountedStep, SavedMessage, StoredChild, StoredStep};
 
 /// Maximum items of a wait that a task's own row holds. Each arrival writes that row again; the items never change, so
 /// longer lists have a row of their own in `waits`, which is written once.
@@ -30,7 +30,7 @@ columns! {
     LiveRun(task: &Task) reads LiveRunRow {
         run: Option<RunState> = run_in_row(task).as_deref(),
         waiting: Option<Waiting> = waiting_in_row(task).as_ref(),
-        deadline: Option<Time> = stage_deadline(task).as_ref(),
+        deadline: Option<Time> = own_deadline(task).as_ref(),
     }
 }
 
@@ -64,6 +64,34 @@ columns! {
         detached: bool = &started.child.is_detached,
         at: Time = &started.at,
         ended: Option<State> = started.child.end.as_ref(),
+    }
+}
+
+columns! {
+    /// A step of a plan. The upstreams have a column of their own: a batch reads most steps without them.
+    StepColumns(stored: &StoredStep) reads StepColumnsRow {
+        place: u32 = &stored.place,
+        key: Name = stored.key(),
+        step: PlanStep = &without_upstreams(&stored.step),
+        upstreams: Vec<Name> = &stored.step.upstreams.to_vec(),
+        spec: Spec = &stored.spec,
+    }
+}
+
+columns! {
+    /// An edge of a plan.
+    EdgeColumns(upstream: &Name, downstream: &Name) {
+        upstream: Name = upstream,
+        downstream: Name = downstream,
+    }
+}
+
+columns! {
+    /// What a step waits for, and what keeps it from running. Steps without upstreams have no such row.
+    CountColumns(counted: CountedStep<'_>) {
+        key: Name = counted.key,
+        missing: u32 = &counted.missing,
+        blame: Option<Blame> = counted.blame,
     }
 }
 
@@ -124,13 +152,15 @@ fn parent_of(subject: &Subject) -> Option<TaskId> {
     state_of(subject)?.lineage.as_ref()?.parent().map(|(parent, _)| parent)
 }
 
-/// The deadline of the stage that the task is in. Everything else of the stage's policy is in the plan; that of a task without
-/// stages is in `inputs` and never changes.
-fn stage_deadline(task: &Task) -> Option<Time> {
-    task.stages().and(task.policy.deadline)
+/// The deadline of the stage that the task is in, or of a step, which begins when the step is released. That of every other
+/// task is in `inputs` and never changes.
+fn own_deadline(task: &Task) -> Option<Time> {
+    match task.plan()? {
+        PlanState::Stages(_) | PlanState::Step(_) => task.policy.deadline,
+        PlanState::Root(_) => None,
+    }
 }
 
-/// The policy of a task whose plan has stages is that of its stage.
 /// The run as a live task's row has it: its stages are stored with its terms, once.
 fn run_in_row(task: &Task) -> Option<Cow<'_, RunState>> {
     let run = task.run.as_deref()?;
@@ -151,9 +181,25 @@ pub(crate) fn with_stages(mut run: RunState, terms: Arc<[Stage]>) -> RunState {
     run
 }
 
-pub(crate) fn stage_policy(run: Option<&RunState>, deadline: Option<Time>) -> Option<Policy> {
-    let PlanState::Stages(stages) = run?.plan.as_deref()? else { return None };
-    Some(Policy { deadline, ..stages.stages.get(stages.current as usize)?.policy.clone() })
+/// The policy of a task whose plan has stages is that of its stage. The policy of a step has its own deadline.
+pub(crate) fn present_policy(
+    run: Option<&RunState>,
+    deadline: Option<Time>,
+    submitted: Policy,
+) -> Policy {
+    match run.and_then(|run| run.plan.as_deref()) {
+        Some(PlanState::Stages(stages)) => match stages.stages.get(stages.current as usize) {
+            Some(stage) => Policy { deadline, ..stage.policy.clone() },
+            None => submitted,
+        },
+        Some(PlanState::Step(_)) => Policy { deadline, ..submitted },
+        Some(PlanState::Root(_)) | None => submitted,
+    }
+}
+
+fn without_upstreams(step: &PlanStep) -> PlanStep {
+    let (child, terms) = (step.child.clone(), step.terms);
+    PlanStep { child, upstreams: [].into(), terms }
 }
 
 /// The wait that is stored in `waits`, if the task's row leaves its items out.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use verdict::plan::PlanEvent;
 use verdict::request::Outcome;
 use verdict::run::{Child, Recorded, RunEvent, Step, StepOutcome, Waiting};
 use verdict::{
@@ -85,6 +86,11 @@ impl Replay {
             None => format!("its attempt {n} is stored, and its history has no such attempt"),
         };
         self.other_attempt.get_or_insert(other);
+    }
+
+    /// Takes the steps of a plan, which are read before the history: they are a payload of the submission.
+    pub(super) fn steps(&mut self, part: &TaskRows) {
+        self.run.steps(&part.steps);
     }
 
     /// Compares rows of a durable run with what the history recorded.
@@ -171,7 +177,8 @@ impl Replay {
         let at = Moment { now: entry.at, epoch: entry.epoch, rules };
         // Only accepted submissions have an entry, and it does not hold how many runs the tenant had. So a submission
         // is decided again without a quota: everything else about it is proved.
-        let request = with_payloads(entry);
+        let mut request = with_payloads(entry);
+        self.run.restore_steps(&mut request);
         let loaded = self.run.load(&self.subject, &request);
         let context = Context { run: Some(&loaded), ..Context::default() };
         let verdict = decide(ReadSet { subject: &self.subject, context }, &request, at);
@@ -230,11 +237,19 @@ impl Replay {
     }
 }
 
+fn is_spawning(event: &RunEvent) -> bool {
+    match event {
+        RunEvent::Spawned { .. } => true,
+        RunEvent::Plan(event) => matches!(**event, PlanEvent::StepSpawned { .. }),
+        _ => false,
+    }
+}
+
 fn fits(subject: &Subject, event: &Event) -> bool {
     let ends_well = |end: &End| end.state.is_terminal();
     match (subject, event) {
         (Subject::Absent, Event::Submitted(_)) => true,
-        (Subject::Absent, Event::Run(event)) => matches!(**event, RunEvent::Spawned { .. }),
+        (Subject::Absent, Event::Run(event)) => is_spawning(event),
         (Subject::Absent | Subject::Done(_), _) | (_, Event::Submitted(_)) => false,
         (Subject::Live(task), Event::Granted { .. }) => task.lease().is_none(),
         (Subject::Live(task), Event::Started | Event::Renewed { .. } | Event::Extended { .. }) => {

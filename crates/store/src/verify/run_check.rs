@@ -4,12 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use verdict::plan::{PlanEvent, PlanForm};
-use verdict::run::{Checkpoint, Child, Loaded, Recorded, Records, RunEvent, Signal, Waiting};
-use verdict::{Digest, Event, Json, Phase, Request, Subject, Task};
+use verdict::plan::{Blame, PlanEvent, PlanForm, PlanRequest, PlanState, PlanStep};
+use verdict::run::{
+    Checkpoint, Child, Loaded, Recorded, Records, RunEvent, RunRequest, Signal, Waiting,
+};
+use verdict::{Digest, Event, Json, Name, Phase, Request, Subject, Task};
 
 use super::flaw::{Flaw, FlawCode};
 use crate::row::TaskRows;
+use crate::runs::StoredStep;
 use crate::tables::with_result;
 
 /// What the history recorded so far, and what its rows were found to be.
@@ -24,6 +27,11 @@ pub(super) struct RunCheck {
     child_rows: u64,
     signal_rows: u64,
     pending_rows: u64,
+    /// The steps of the plan in order, and what each of them is stored to wait for.
+    steps: Vec<PlanStep>,
+    counts: BTreeMap<Name, (u32, Option<Blame>)>,
+    /// How many steps the plan has that was submitted.
+    planned: u64,
     differing: Vec<String>,
 }
 
@@ -33,11 +41,38 @@ impl RunCheck {
         self.records.load(subject, request)
     }
 
+    /// Takes stored steps, which are read in order and before the history.
+    pub(super) fn steps(&mut self, rows: &[StoredStep]) {
+        for row in rows {
+            if row.place as usize != self.steps.len() {
+                self.differing.push(format!("step {}", row.key()));
+            }
+            self.counts.insert(row.key().clone(), (row.missing, row.blame.clone()));
+            self.steps.push(row.step.clone());
+        }
+    }
+
+    /// The request of a submission is stored without its steps.
+    pub(super) fn restore_steps(&mut self, request: &mut Request) {
+        let Request::Run(run) = request else { return };
+        let RunRequest::Plan(PlanRequest::Submit(submit)) = &mut **run else { return };
+        if let PlanForm::Steps { count, .. } = submit.form {
+            self.planned = u64::from(count);
+            submit.steps = self.steps.as_slice().into();
+            self.records.put_steps(&self.steps);
+        }
+    }
+
     pub(super) fn note(&mut self, events: &[Event]) {
         for event in events {
             let Event::Run(event) = event else { continue };
             match &**event {
                 RunEvent::ChildSpawned(_) | RunEvent::ChildInherited(_) => self.children += 1,
+                RunEvent::Plan(event) => {
+                    if let PlanEvent::StepsSpawned(steps) = &**event {
+                        self.children += steps.len() as u64;
+                    }
+                }
                 RunEvent::SignalReceived(signal) => {
                     self.signals += 1;
                     self.received.insert(signal.number, signal_digest(signal));
@@ -77,7 +112,13 @@ impl RunCheck {
     }
 
     /// The differences.
-    pub(super) fn end(self) -> Vec<Flaw> {
+    pub(super) fn end(mut self) -> Vec<Flaw> {
+        for row in self.records.plan().rows() {
+            let key = &row.step.child.key;
+            if self.counts.get(key) != Some(&(row.missing, row.blame.clone())) {
+                self.differing.push(format!("step {key}"));
+            }
+        }
         let flaw = |what: String| FlawCode::StepDiffers.flaw(what);
         let differs = |what| flaw(format!("its {what} differs from its history"));
         let mut wrong: Vec<Flaw> = self.differing.iter().take(WRONG_MAX).map(differs).collect();
@@ -85,6 +126,7 @@ impl RunCheck {
             ("checkpoints", self.records.checkpoints().count() as u64, self.checkpoint_rows),
             ("children", self.children, self.child_rows),
             ("signals", self.signals, self.signal_rows),
+            ("steps", self.planned, self.steps.len() as u64),
             ("pending signals", self.records.pending().count() as u64, self.pending_rows),
         ];
         let missing = counts.iter().filter(|(_, recorded, rows)| recorded != rows);
@@ -111,8 +153,17 @@ impl RunCheck {
                     let stages = task.stages().filter(|_| task.lease().is_none());
                     stages.is_some_and(|it| (turn.stage as usize) < it.stages.len())
                 }
-                // Steps have no stored form.
-                _ => false,
+                PlanEvent::Planned(PlanForm::Steps { count, .. }) => {
+                    task.plan().is_none() && task.claimable_at().is_some() && *count > 0
+                }
+                PlanEvent::StepsSpawned(steps) => task.plan_root().is_some_and(|root| {
+                    steps.len() as u64 <= u64::from(root.steps.saturating_sub(root.spawned))
+                }),
+                PlanEvent::StepBlamed(_) | PlanEvent::DownstreamsTold { .. } => {
+                    task.plan_root().is_some()
+                }
+                PlanEvent::Released { .. } => matches!(task.plan(), Some(PlanState::Step(_))),
+                PlanEvent::StepSpawned { .. } => false,
             },
             RunEvent::Budget(_) => task.balance().is_some(),
             RunEvent::Checkpointed(checkpoint) => self.fits_checkpoint(task, checkpoint),

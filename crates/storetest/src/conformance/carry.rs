@@ -270,6 +270,7 @@ pub fn change(
         spec: None,
         closed: closed_attempts(&settled.events).cloned().collect(),
         entries: Vec::from_iter(Entry::of(settled, applied.at, Cow::Borrowed(request))),
+        steps: Vec::new(),
     });
     (applied, change)
 }

@@ -9,5 +9,6 @@ pub mod family;
 pub mod forks;
 pub mod life;
 pub mod messages;
+pub mod plans;
 pub mod sample;
 pub mod waits;

@@ -228,7 +228,7 @@ impl<'w> MemoryBatch<'w> {
         Ok(())
     }
 
-    fn save_one(&mut self, shared: &mut Shared, change: Change) -> Result<(), Failure> {
+    fn save_one(&mut self, shared: &mut Shared, mut change: Change) -> Result<(), Failure> {
         let id = match &change.after {
             Subject::Live(task) => task.id,
             Subject::Done(done) => done.id,
@@ -239,7 +239,7 @@ impl<'w> MemoryBatch<'w> {
         self.check_rows(shared, id, &change)?;
         shared.locks.insert(id, self.number);
         self.bases.entry(id).or_insert(change.before);
-        self.save_records(shared, id, &change)?;
+        self.save_records(shared, id, &mut change)?;
         if let Some(spec) = change.spec {
             self.save_spec(shared, id, &change.after, spec);
         }
@@ -260,14 +260,16 @@ impl<'w> MemoryBatch<'w> {
         &mut self,
         shared: &Shared,
         id: TaskId,
-        change: &Change,
+        change: &mut Change,
     ) -> Result<(), Failure> {
+        let steps = std::mem::take(&mut change.steps);
         let rows = RunRows::of(change);
-        if rows.is_empty() {
+        if rows.is_empty() && steps.is_empty() {
             return Ok(());
         }
         let committed = || shared.tables.runs.get(&id).cloned().unwrap_or_default();
         let records = self.mine.runs.entry(id).or_insert_with(committed);
+        records.put_steps(steps).map_err(|failure| failure.about(id))?;
         records.write(&rows).map_err(|failure| failure.about(id))
     }
 
@@ -281,6 +283,13 @@ impl<'w> MemoryBatch<'w> {
             (Some(records), Subject::Live(_) | Subject::Done(_)) => records.load(run, &subject),
             _ => verdict::Loaded::default(),
         }
+    }
+
+    fn step_specs(&self, shared: &mut Shared, run: &RunLookup) -> Vec<(TaskId, Spec)> {
+        let Loaded::Subject(subject) = self.load_one(shared, &run.task) else { return Vec::new() };
+        let id = run.task.id;
+        let records = self.mine.runs.get(&id).or_else(|| shared.tables.runs.get(&id));
+        records.map_or_else(Vec::new, |records| records.step_specs(run, &subject))
     }
 
     fn messages(&self, shared: &Shared) -> BTreeMap<MessageKey, SavedMessage> {
@@ -441,6 +450,8 @@ impl Batch for MemoryBatch<'_> {
             found.closed = closed.collect();
             found.leased = lookup.polls.iter().map(|poll| batch.polled_one(shared, poll)).collect();
             found.runs = lookup.runs.iter().map(|run| batch.load_run(shared, run)).collect();
+            let specs = lookup.runs.iter().flat_map(|run| batch.step_specs(shared, run));
+            found.step_specs = specs.collect();
             let messages = batch.messages(shared);
             found.messages = runs::of_addressees(&messages, lookup.messages, &batch.excluded);
             found.objects = lookup.objects.iter().map(|key| batch.object(shared, key)).collect();

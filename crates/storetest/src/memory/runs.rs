@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use store::RowsAfter;
 use store::failure::{Failure, FailureKind};
-use store::row::{TaskKey, TaskRows};
+use store::row::{Spec, TaskKey, TaskRows};
 use store::row_size::{self, ByteBudget};
 use store::runs::{
     MESSAGES_MAX, MessageChanges, MessageKey, RunLookup, RunRows, SavedMessage, StoredChild,
-    StoredSignal,
+    StoredSignal, StoredStep,
 };
+use verdict::plan::limits::STEPS_PER_DECISION;
+use verdict::plan::{PlanLoaded, PlanNeed, PlanStep, StepRow};
 use verdict::run::limits::SLICE_MAX;
-use verdict::run::{Body, Checkpoint, ChildRef, Loaded, Signal, Slice};
+use verdict::run::{Checkpoint, ChildRef, Loaded, Signal, Slice};
 use verdict::{Name, Subject, TaskId, Time};
 
 /// The records of one task.
@@ -20,10 +22,26 @@ pub(super) struct RunTables {
     checkpoints: BTreeMap<u32, Checkpoint>,
     children: BTreeMap<Name, StoredChild>,
     signals: BTreeMap<u32, StoredSignal>,
+    /// By place.
+    steps: BTreeMap<u32, StoredStep>,
 }
 
 impl RunTables {
+    /// The steps of a plan that is submitted.
+    pub(super) fn put_steps(&mut self, steps: Vec<StoredStep>) -> Result<(), Failure> {
+        check(self.steps.is_empty() || steps.is_empty(), "steps that were stored before")?;
+        self.steps.extend(steps.into_iter().map(|step| (step.place, step)));
+        Ok(())
+    }
+
     pub(super) fn write(&mut self, rows: &RunRows<'_>) -> Result<(), Failure> {
+        for counted in rows.counted.values() {
+            let step = self.steps.values_mut().find(|step| step.key() == counted.key);
+            check(step.is_some(), "an upstream of a step that is not stored")?;
+            if let Some(step) = step {
+                (step.missing, step.blame) = (counted.missing, counted.blame.cloned());
+            }
+        }
         for checkpoint in &rows.checkpoints {
             let is_known = self.checkpoints.values().any(|known| known.key == checkpoint.key);
             let earlier = self.checkpoints.insert(checkpoint.number, (*checkpoint).clone());
@@ -69,7 +87,48 @@ impl RunTables {
         if let Some(slice) = named.slice_of(subject) {
             (loaded.live, loaded.has_more_live) = self.live_children(slice);
         }
+        if let Some(need) = PlanNeed::of(named, subject) {
+            let spawned = subject.live().and_then(|it| it.plan_root()).map_or(0, |it| it.spawned);
+            loaded.plan = Some(Box::new(self.load_plan(need, spawned)));
+        }
         loaded.without_results()
+    }
+
+    fn load_plan(&self, need: PlanNeed<'_>, spawned: u32) -> PlanLoaded {
+        match need {
+            PlanNeed::Ended { key } => {
+                let ended = self.steps.values().find(|step| step.key() == key);
+                let ended = ended.map(|step| without_upstreams(step.row(spawned)));
+                PlanLoaded { ended, ..self.downstreams(key, None, spawned) }
+            }
+            PlanNeed::Downstreams { of, after } => self.downstreams(of, after, spawned),
+            PlanNeed::Unspawned { from } => {
+                let next = self.steps.range(from..).take(STEPS_PER_DECISION);
+                let unspawned = next.map(|(_, step)| step.row(spawned)).collect();
+                PlanLoaded { unspawned, ..PlanLoaded::default() }
+            }
+        }
+    }
+
+    fn downstreams(&self, of: &Name, after: Option<&Name>, spawned: u32) -> PlanLoaded {
+        let is_next = |step: &&StoredStep| {
+            step.step.upstreams.contains(of) && after.is_none_or(|after| step.key() > after)
+        };
+        let mut next: Vec<&StoredStep> = self.steps.values().filter(is_next).collect();
+        next.sort_by_key(|step| step.key().clone());
+        let has_more_downstreams = next.len() > STEPS_PER_DECISION;
+        let next = next.into_iter().take(STEPS_PER_DECISION);
+        let downstreams = next.map(|step| without_upstreams(step.row(spawned))).collect();
+        PlanLoaded { downstreams, has_more_downstreams, ..PlanLoaded::default() }
+    }
+
+    /// What the steps that a sweep of the root may spawn are created with.
+    pub(super) fn step_specs(&self, run: &RunLookup, subject: &Subject) -> Vec<(TaskId, Spec)> {
+        let Some(PlanNeed::Unspawned { from }) = PlanNeed::of(&run.named, subject) else {
+            return Vec::new();
+        };
+        let next = self.steps.range(from..).take(STEPS_PER_DECISION);
+        next.map(|(_, step)| (step.step.child.submit.id, step.spec.clone())).collect()
     }
 
     fn signal_with(&self, key: &Name) -> Option<Signal> {
@@ -108,6 +167,14 @@ impl RunTables {
                 later.truncate(limit);
                 later.into()
             }
+            RowsAfter::Step(place) => {
+                let later = self.steps.range(place..).take(limit).map(|(_, step)| step.clone());
+                row_size::take_fitting(later.collect(), page(), row_size::step).into()
+            }
+            RowsAfter::StepKey(key) => {
+                let found = self.steps.values().filter(|step| step.key() == key);
+                found.cloned().collect::<Vec<_>>().into()
+            }
             RowsAfter::Keys(keys) => self.under(&keys[..keys.len().min(limit)]),
             RowsAfter::Signal(n) | RowsAfter::PendingSignal(n) => {
                 let is_all = matches!(after, RowsAfter::Signal(_));
@@ -128,6 +195,11 @@ impl RunTables {
         children.sort_by_key(|it| it.number);
         TaskRows { checkpoints: checkpoints.cloned().collect(), children, ..TaskRows::default() }
     }
+}
+
+fn without_upstreams(row: StepRow) -> StepRow {
+    let step = PlanStep { upstreams: [].into(), ..row.step };
+    StepRow { step, ..row }
 }
 
 /// Saved messages, or what a batch did to them: `None` is a message that it decided.
@@ -169,8 +241,7 @@ pub(super) fn change(
 ) -> Result<(), Failure> {
     let MessageChanges { saved, decided, deferred, parked } = changes;
     for message in saved {
-        let is_spawn = matches!(message.message.body, Body::Spawn { .. });
-        check(is_spawn == message.spec.is_some(), "a specification without its message")?;
+        check(message.is_spawn() == message.spec.is_some(), "a specification without its message")?;
         let known = visible(committed, mine).contains_key(&message.key());
         check(!known, "a message that was saved before")?;
         mine.insert(message.key(), Some(message));

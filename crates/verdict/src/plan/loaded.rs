@@ -8,9 +8,10 @@ use super::step::{Blame, PlanStep};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanLoaded {
-    /// The row of the step that ended.
+    /// The row of the step that ended, without its upstreams, which no rule reads once the step is spawned.
     pub ended: Option<StepRow>,
-    /// The next downstreams of a step, in the order of their keys: at most [`super::limits::STEPS_PER_DECISION`].
+    /// The next downstreams of a step, in the order of their keys: at most [`super::limits::STEPS_PER_DECISION`]. Without
+    /// their upstreams: a step that joins thousands would otherwise be read whole at the end of each.
     pub downstreams: Vec<StepRow>,
     pub has_more_downstreams: bool,
     /// The next steps to spawn, in the order of the plan: at most [`super::limits::STEPS_PER_DECISION`].
@@ -62,5 +63,12 @@ impl StepRow {
     pub fn of(step: &PlanStep) -> Self {
         let missing = step.upstreams.len() as u32;
         Self { step: step.clone(), is_spawned: false, missing, blame: None }
+    }
+
+    pub(crate) fn without_upstreams(&self) -> Self {
+        let Self { step, is_spawned, missing, blame } = self;
+        let (child, terms) = (step.child.clone(), step.terms);
+        let step = PlanStep { child, upstreams: [].into(), terms };
+        Self { step, is_spawned: *is_spawned, missing: *missing, blame: blame.clone() }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::event::{Event, Subject};
 use crate::id::Name;
-use crate::plan::{PlanEvent, PlanNeed, PlanRecords, PlanStep};
+use crate::plan::{PlanEvent, PlanLoaded, PlanNeed, PlanRecords, PlanStep};
 use crate::request::Request;
 
 use super::checkpoint::{Checkpoint, Recorded};
@@ -84,6 +84,16 @@ impl Records {
         self.plan.put(steps);
     }
 
+    /// What a store loaded of a plan.
+    pub fn put_plan(&mut self, need: PlanNeed<'_>, loaded: PlanLoaded) {
+        self.plan.put_loaded(need, loaded);
+    }
+
+    /// The steps of the task's plan.
+    pub fn plan(&self) -> &PlanRecords {
+        &self.plan
+    }
+
     fn note_checkpoint(&mut self, checkpoint: &Checkpoint) {
         match &checkpoint.recorded {
             Recorded::Step(_) => {}
@@ -132,10 +142,14 @@ impl Records {
     /// back.
     ///
     /// Records that are made of nothing else hold only what was loaded, so they answer only the requests that it was
-    /// loaded for. A slice is not among it, and neither are rows of a plan: they belong to one decision.
+    /// loaded for. Slices that sweeps take are not among it: they belong to one decision.
     pub fn put(&mut self, loaded: Loaded) {
-        let Loaded { checkpoints, children, signals, same_key, live: _, has_more_live: _, plan: _ } =
+        let Loaded { checkpoints, children, signals, same_key, live: _, has_more_live: _, plan } =
             loaded;
+        let ended = plan.and_then(|plan| Some((plan.ended.as_ref()?.step.child.key.clone(), plan)));
+        if let Some((key, plan)) = ended {
+            self.plan.put_loaded(PlanNeed::Ended { key: &key }, *plan);
+        }
         for checkpoint in checkpoints {
             self.checkpoints.entry(checkpoint.key.clone()).or_insert(checkpoint);
         }

@@ -70,9 +70,13 @@ pub struct Run {
     pub output: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
-    /// The steps of the run in their order, if it has a plan, and what became of each.
+    /// The steps of the run in their order, if it has a plan, and what became of each. Of a plan with `dependsOn` the first
+    /// 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plan: Vec<super::PlanStage>,
+    /// How many steps the plan has, if they are tasks of their own: all of them are in `GET /v1/runs/{runId}/plan`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_steps: Option<u32>,
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -225,7 +229,29 @@ pub struct PlanStage {
     pub queue: String,
     /// `blocked` until the steps before it have ended; `skipped` if it never ran.
     pub state: State,
-    /// Why it failed.
+    /// Why it failed, or why it did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The same in words, of a step with a task of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The steps that must end before this one starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<String>,
+    /// How many of them have not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<u32>,
+    /// The task of the step, if it has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+}
+
+/// A page of the steps of a run's plan, in the order in which they are started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanSteps {
+    pub steps: Vec<PlanStage>,
+    /// The `after` of the next page; absent after the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_after: Option<u32>,
 }

@@ -306,6 +306,18 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         method: HttpMethod::Get,
+        path: "/v1/runs/{runId}/plan",
+        id: "listPlanSteps",
+        tag: "runs",
+        summary: "List the steps of a run's plan with `dependsOn`, and what became of each",
+        caller: Caller::ApiKey,
+        parameters: query::<RecordsQuery>,
+        body: None,
+        answers: &[(200, "A page of steps.", Body::Json("PlanSteps"))],
+        codes: with_key_codes![RunNotFound],
+    },
+    Route {
+        method: HttpMethod::Get,
         path: "/v1/runs/{runId}/children",
         id: "listChildren",
         tag: "runs",

@@ -282,6 +282,7 @@ fn run() -> Value {
     run["durable"] = durable_view();
     run["budget"] = budget_view();
     run["plan"] = json!([plan_stage()]);
+    run["planSteps"] = json!(1);
     run["stall"] = json!({"afterMs": 1, "action": "warn"});
     run["ttlMs"] = json!(1);
     run["children"] = json!([child_view()]);
@@ -289,7 +290,8 @@ fn run() -> Value {
 }
 
 fn plan_stage() -> Value {
-    json!({"key": "s", "kind": "k", "queue": "q", "state": "blocked", "reason": "R"})
+    json!({"key": "s", "kind": "k", "queue": "q", "state": "blocked", "reason": "R", "message": "m",
+        "dependsOn": ["a"], "waitsFor": 1, "taskId": "t"})
 }
 
 fn envelope() -> Value {
@@ -488,6 +490,8 @@ fn check_durable_views(shapes: &mut Shapes) {
     shapes.check_open::<answers::RunResumed>("RunResumed", resumed);
     let children = json!({"children": [child_view()], "nextAfter": 1});
     shapes.check_open::<answers::Children>("Children", children);
+    let steps = json!({"steps": [plan_stage()], "nextAfter": 1});
+    shapes.check_open::<answers::PlanSteps>("PlanSteps", steps);
     shapes.check_open::<answers::ChildView>("ChildView", child_view());
     shapes.check_open::<answers::DurableView>("DurableView", durable_view());
     shapes.check_open::<answers::BudgetLeft>("BudgetLeft", budget_left());
@@ -659,6 +663,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/runs/{runId}/explain", "get"),
         ("/v1/runs/{runId}/steps", "get"),
         ("/v1/runs/{runId}/children", "get"),
+        ("/v1/runs/{runId}/plan", "get"),
         ("/v1/runs/{runId}/signals", "post"),
         ("/v1/runs/{runId}/resume", "post"),
         ("/v1/set-aside", "get"),

@@ -75,6 +75,7 @@ pub(super) const ROWS: &[Row] = &[
     row("GET", "/v1/runs/{runId}/explain", Wants::Read),
     row("GET", "/v1/runs/{runId}/steps", Wants::Read),
     row("GET", "/v1/runs/{runId}/children", Wants::Read),
+    row("GET", "/v1/runs/{runId}/plan", Wants::Read),
     post("/v1/runs/{runId}/signals", CLIENT, r#"{"name": "go"}"#),
     post("/v1/runs/{runId}/resume", CLIENT, "{}"),
     row("GET", "/v1/queues", Wants::Read),

@@ -12,7 +12,7 @@ enum Wants {
     Task,
 }
 
-const ROUTES: [(&str, &str, Wants); 27] = [
+const ROUTES: [(&str, &str, Wants); 28] = [
     ("POST", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000", Wants::Client),
@@ -22,6 +22,7 @@ const ROUTES: [(&str, &str, Wants); 27] = [
     ("GET", "/v1/runs/run_00000000000000000000000000/explain", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000/steps", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000/children", Wants::Client),
+    ("GET", "/v1/runs/run_00000000000000000000000000/plan", Wants::Client),
     ("POST", "/v1/runs/run_00000000000000000000000000/signals", Wants::Client),
     ("POST", "/v1/runs/run_00000000000000000000000000/resume", Wants::Client),
     ("GET", "/v1/queues", Wants::Client),

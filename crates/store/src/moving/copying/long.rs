@@ -11,6 +11,7 @@ use super::{commit, load};
 use crate::browse::{self, Browse};
 use crate::failure::{Failure, FailureKind};
 use crate::row::{Change, Entry, StoredTask, TaskRows};
+use crate::runs::StoredStep;
 use crate::seam::{Batch, Decided, Writer};
 
 /// Copies a task and counts its rows.
@@ -20,7 +21,7 @@ pub(in crate::moving) async fn copy<B: Browse, W: Writer>(
     found: &StoredTask,
 ) -> Result<TaskSummary, MoveFailure> {
     let (mut task_summary, mut reading) = (TaskSummary::new(), browse::row_pages(from, found));
-    let mut copied = Copied { found, subject: Subject::Absent, entries: 0 };
+    let mut copied = Copied { found, subject: Subject::Absent, entries: 0, steps: Vec::new() };
     while let Some(part) = reading.next().await.map_err(MoveFailure::Source)? {
         task_summary.add(&part);
         copied.write(writer, part).await.map_err(MoveFailure::Destination)?;
@@ -33,10 +34,20 @@ struct Copied<'f> {
     found: &'f StoredTask,
     subject: Subject,
     entries: u32,
+    /// Steps of its plan that were read and not written: they are written with the submission.
+    steps: Vec<StoredStep>,
 }
 
 impl Copied<'_> {
-    async fn write<W: Writer>(&mut self, writer: &mut W, part: TaskRows) -> Result<(), Failure> {
+    async fn write<W: Writer>(
+        &mut self,
+        writer: &mut W,
+        mut part: TaskRows,
+    ) -> Result<(), Failure> {
+        self.steps.append(&mut part.steps);
+        if part == TaskRows::default() {
+            return Ok(());
+        }
         let mut batch = writer.begin().await?;
         load(&mut batch, &[self.found]).await?;
         // Checkpoints, children and signals follow from the history.
@@ -51,6 +62,7 @@ impl Copied<'_> {
                 spec: before.is_none().then(|| self.found.spec.clone()),
                 closed: attempts,
                 entries: history,
+                steps: std::mem::take(&mut self.steps),
             });
         }
         batch.save(Decided { changes, refused, ..Decided::default() }).await?;

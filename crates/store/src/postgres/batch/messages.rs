@@ -12,7 +12,6 @@ use std::sync::LazyLock;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::run::Body;
 use verdict::{Scope, Span, TaskId, Time};
 
 use super::PostgresBatch;
@@ -156,7 +155,7 @@ impl PostgresBatch<'_> {
 
     /// Writes what became of messages. Fails if another writer has decided one of them.
     pub(super) async fn change_messages(&mut self, changes: MessageChanges) -> Result<(), Failure> {
-        if changes.saved.iter().any(|saved| is_spawn(saved) != saved.spec.is_some()) {
+        if changes.saved.iter().any(|saved| saved.is_spawn() != saved.spec.is_some()) {
             return Err(invalid("a specification comes with a message that spawns and only then"));
         }
         self.has_changed_messages = true;
@@ -180,10 +179,6 @@ impl PostgresBatch<'_> {
         let is_whole = self.transaction().run("writing messages", work).await?;
         if is_whole { Ok(()) } else { Err(conflict(known)) }
     }
-}
-
-fn is_spawn(saved: &SavedMessage) -> bool {
-    matches!(saved.message.body, Body::Spawn { .. })
 }
 
 async fn due(client: &Client, until: Time, limit: i64) -> Read<Vec<(TaskKey, Time)>> {

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::postgres::errors::{conflict, invalid};
 use crate::postgres::rows::LiveRow;
 use crate::row::{Change, Entry, IdempotencyKey, KeyOwner, Refused, Spec};
-use crate::runs::RunRows;
+use crate::runs::{RunRows, StoredStep};
 use crate::tables::long_wait;
 
 /// One task that this batch created or changed.
@@ -22,6 +22,8 @@ pub(in crate::postgres) struct PendingTask {
     guard: Option<Guard>,
     closed: Vec<ClosedAttempt>,
     entries: Vec<Entry>,
+    /// The steps of a plan that this batch submitted.
+    pub(in crate::postgres) steps: Vec<StoredStep>,
 }
 
 #[derive(Default)]
@@ -78,7 +80,7 @@ impl PendingWrites {
 
     /// The first change of a task in this batch.
     fn begin(&mut self, id: TaskId, change: Change) -> Result<(), Failure> {
-        let Change { before, after, spec, closed, entries } = change;
+        let Change { before, after, spec, closed, entries, steps } = change;
         let first = entries.first().map(|entry| entry.n);
         check_numbers(&entries, first.unwrap_or(1))?;
         if before.is_none() && first != Some(1) {
@@ -92,7 +94,7 @@ impl PendingWrites {
             self.keys.insert(key, KeyOwner { task: id, fingerprint });
         }
         let guard = before.map(|before| Guard { before, entries_before: first.map(|n| n - 1) });
-        self.tasks.insert(id, PendingTask { subject: after, spec, guard, closed, entries });
+        self.tasks.insert(id, PendingTask { subject: after, spec, guard, closed, entries, steps });
         self.order.push(id);
         Ok(())
     }
@@ -181,7 +183,13 @@ impl PendingTask {
             writes::attempt(&mut column_batches.attempts, task.scope, closed);
         }
         let had_long_wait = locked.is_some_and(|locked| locked.has_long_wait);
+        column_batches.runs.add_steps(task, &self.steps);
         column_batches.runs.add(task, &self.run_rows(), had_long_wait, &self.subject);
+    }
+
+    /// Whether this batch created it.
+    pub(in crate::postgres) fn is_new(&self) -> bool {
+        self.guard.is_none()
     }
 
     /// The rows of a durable run that follow from the entries.

@@ -5,6 +5,8 @@
 
 use std::collections::HashSet;
 
+use verdict::plan::limits::STEPS_PER_DECISION;
+use verdict::plan::{PlanNeed, PlanStep};
 use verdict::run::limits::SLICE_MAX;
 use verdict::run::{Loaded, Named, Records, SignalNeed};
 use verdict::{Subject, TaskId};
@@ -13,9 +15,10 @@ use super::PostgresBatch;
 use super::pending_writes::PendingTask;
 use crate::failure::Failure;
 use crate::postgres::reads;
+use crate::postgres::reads::plan_steps::{FoundPlans, PlanReads};
 use crate::postgres::reads::run_records::{FoundRecords, FoundRuns, RunReads};
 use crate::row::TaskKey;
-use crate::runs::RunLookup;
+use crate::runs::{RunLookup, steps};
 
 impl PostgresBatch<'_> {
     /// What to read from the tables for these requests.
@@ -65,11 +68,51 @@ impl PostgresBatch<'_> {
         self.transaction().run("loading what runs recorded", work).await
     }
 
+    /// What the roots of plans among these tasks need, now that they are locked.
+    pub(super) async fn read_plans(
+        &mut self,
+        lookups: &[RunLookup],
+        locked_out: &HashSet<TaskId>,
+    ) -> Result<FoundPlans, Failure> {
+        let (mut reads, mut specs) = (PlanReads::default(), Vec::new());
+        for RunLookup { task, named } in lookups {
+            if locked_out.contains(&task.id) || self.excluded.contains(&task.id) {
+                continue;
+            }
+            let subject = self.subject_of(task);
+            let (spawned, need) = (steps::spawned(subject), PlanNeed::of(named, subject));
+            // A plan that this batch submits is not in the tables yet.
+            match (need, self.pending_of(task).filter(|pending| pending.is_new())) {
+                (None, _) => {}
+                (Some(need), None) => reads.add(task, spawned, need),
+                (Some(_), Some(pending)) => {
+                    let next = pending.steps.iter().skip(spawned as usize);
+                    let next = next.take(STEPS_PER_DECISION);
+                    specs.extend(next.map(|it| (it.step.child.submit.id, it.spec.clone())));
+                }
+            }
+        }
+        if reads.is_empty() {
+            return Ok(FoundPlans { specs, ..FoundPlans::default() });
+        }
+        let setting = self.scopes.add(reads.scopes());
+        let work = move |client| async move {
+            let (set, plans) =
+                futures_util::join!(reads::set_scopes(&client, setting), reads.read(&client));
+            set?;
+            plans
+        };
+        let mut found = self.transaction().run("loading steps of plans", work).await?;
+        found.specs.extend(specs);
+        Ok(found)
+    }
+
     /// What each request names. A task that another writer has locked has nothing.
     pub(super) fn run_records(
         &self,
         lookups: &[RunLookup],
         found: &FoundRuns,
+        plans: &FoundPlans,
         locked_out: &HashSet<TaskId>,
     ) -> Vec<Loaded> {
         let load = |of_task: &[RunLookup]| -> Vec<Loaded> {
@@ -77,7 +120,7 @@ impl PostgresBatch<'_> {
             if locked_out.contains(&task.id) || self.excluded.contains(&task.id) {
                 return vec![Loaded::default(); of_task.len()];
             }
-            let records = self.records_of(task, found.get(&task.id));
+            let records = self.records_of(task, found.get(&task.id), plans);
             let subject = self.subject_of(task);
             // The tables are read without results, which no rule reads.
             let named = of_task.iter().map(|lookup| &lookup.named);
@@ -86,7 +129,12 @@ impl PostgresBatch<'_> {
         lookups.chunk_by(is_of_same_task).flat_map(load).collect()
     }
 
-    fn records_of(&self, task: &TaskKey, found: Option<&FoundRecords>) -> Records {
+    fn records_of(
+        &self,
+        task: &TaskKey,
+        found: Option<&FoundRecords>,
+        plans: &FoundPlans,
+    ) -> Records {
         let mut records = Records::default();
         if let Some(FoundRecords { checkpoints, children, pending, keyed }) = found {
             records.put(Loaded {
@@ -98,6 +146,13 @@ impl PostgresBatch<'_> {
             for signal in keyed {
                 records.put(Loaded { same_key: Some(signal.clone()), ..Loaded::default() });
             }
+        }
+        for (need, plan) in plans.by_root.get(&task.id).into_iter().flatten() {
+            records.put_plan(need.need(), plan.clone());
+        }
+        if let Some(pending) = self.pending_of(task).filter(|pending| !pending.steps.is_empty()) {
+            let steps: Vec<PlanStep> = pending.steps.iter().map(|it| it.step.clone()).collect();
+            records.put_steps(&steps);
         }
         let decided = self.pending_of(task).into_iter().flat_map(PendingTask::events);
         decided.for_each(|events| records.note(events));

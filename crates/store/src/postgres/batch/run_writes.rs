@@ -9,12 +9,13 @@ use verdict::Subject;
 use super::column_batch::{ColumnBatch, Statement};
 use super::writes::{TaskIdentity, insert, inserting};
 use crate::postgres::tables::{
-    CHECKPOINTS, CHILDREN, CHILDREN_ENDED, ChildEnd, KindAndQueue, LIVE_MOVED, SIGNALS,
-    SIGNALS_TAKEN, TakenSignal, TaskRef, WAITS, WAITS_OVER,
+    CHECKPOINTS, CHILDREN, CHILDREN_ENDED, ChildEnd, EDGES, KindAndQueue, LIVE_MOVED,
+    MISSING_UPSTREAMS, SIGNALS, SIGNALS_TAKEN, STEPS, TakenSignal, TaskRef, WAITS, WAITS_OVER,
 };
-use crate::runs::RunRows;
+use crate::runs::{RunRows, StoredStep};
 use crate::tables::{
-    CheckpointColumns, ChildColumns, LeaseLength, SignalColumns, WaitColumns, long_wait,
+    CheckpointColumns, ChildColumns, CountColumns, EdgeColumns, LeaseLength, SignalColumns,
+    StepColumns, WaitColumns, long_wait,
 };
 
 /// The rows of durable runs that one batch writes, in the order in which they are sent.
@@ -27,6 +28,10 @@ pub(in crate::postgres) struct RunColumnBatches {
     waits_over: ColumnBatch,
     waits: ColumnBatch,
     moved: ColumnBatch,
+    steps: ColumnBatch,
+    edges: ColumnBatch,
+    new_counts: ColumnBatch,
+    counts: ColumnBatch,
 }
 
 impl Default for RunColumnBatches {
@@ -40,13 +45,17 @@ impl Default for RunColumnBatches {
             waits_over: ColumnBatch::new(WAITS_OVER),
             waits: ColumnBatch::new(WAITS.written),
             moved: ColumnBatch::new(LIVE_MOVED),
+            steps: ColumnBatch::new(STEPS.written),
+            edges: ColumnBatch::new(EDGES.written),
+            new_counts: ColumnBatch::new(MISSING_UPSTREAMS.written),
+            counts: ColumnBatch::new(MISSING_UPSTREAMS.written),
         }
     }
 }
 
 impl RunColumnBatches {
     /// The statements with their rows, in the order in which they are sent.
-    pub(in crate::postgres) fn statements(&self) -> [(&'static Statement, &ColumnBatch); 8] {
+    pub(in crate::postgres) fn statements(&self) -> [(&'static Statement, &ColumnBatch); 12] {
         [
             (&CHECKPOINTS_INSERT, &self.checkpoints),
             (&CHILDREN_INSERT, &self.children),
@@ -56,6 +65,10 @@ impl RunColumnBatches {
             (&WAITS_DELETE, &self.waits_over),
             (&WAITS_UPSERT, &self.waits),
             (&LIVE_MOVE, &self.moved),
+            (&STEPS_INSERT, &self.steps),
+            (&EDGES_INSERT, &self.edges),
+            (&COUNTS_INSERT, &self.new_counts),
+            (&COUNTS_UPDATE, &self.counts),
         ]
     }
 
@@ -82,6 +95,26 @@ impl RunColumnBatches {
         }
         if !rows.is_empty() {
             self.add_rows(task, rows);
+        }
+    }
+
+    /// Adds the steps of a plan that is submitted.
+    pub(in crate::postgres) fn add_steps(&mut self, task: TaskIdentity<'_>, steps: &[StoredStep]) {
+        let refer = |cells: &mut ColumnBatch| TaskRef::write(cells, task.id, task.scope);
+        for stored in steps {
+            let cells = self.steps.row();
+            refer(cells);
+            StepColumns::write(cells, stored);
+            for upstream in stored.step.upstreams.iter() {
+                let cells = self.edges.row();
+                refer(cells);
+                EdgeColumns::write(cells, upstream, stored.key());
+            }
+            if let Some(counted) = stored.count() {
+                let cells = self.new_counts.row();
+                refer(cells);
+                CountColumns::write(cells, counted);
+            }
         }
     }
 
@@ -112,6 +145,11 @@ impl RunColumnBatches {
             refer(cells);
             TakenSignal::write(cells, *number);
         }
+        for counted in rows.counted.values() {
+            let cells = self.counts.row();
+            refer(cells);
+            CountColumns::write(cells, *counted);
+        }
         if let Some(wait) = rows.wait {
             let cells = self.waits.row();
             refer(cells);
@@ -123,6 +161,21 @@ impl RunColumnBatches {
 static CHECKPOINTS_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&CHECKPOINTS));
 static CHILDREN_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&CHILDREN));
 static SIGNALS_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&SIGNALS));
+
+static STEPS_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&STEPS));
+static EDGES_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&EDGES));
+static COUNTS_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&MISSING_UPSTREAMS));
+
+/// Sent after the steps themselves: an upstream may end in the commit that copies a plan.
+static COUNTS_UPDATE: LazyLock<Statement> = LazyLock::new(|| {
+    Statement::over(MISSING_UPSTREAMS.written, |rows| {
+        format!(
+            "UPDATE tenure.missing_upstreams t SET missing = u.missing, blame = u.blame FROM {} \
+             WHERE {OF_TASK} AND t.key = u.key COLLATE \"C\"",
+            rows.table("u")
+        )
+    })
+});
 
 const OF_TASK: &str = "t.task = u.task AND t.tenant = u.tenant AND t.workspace = u.workspace";
 

@@ -480,6 +480,8 @@ impl Browse for PostgresBrowse {
             | RowsAfter::Child(_)
             | RowsAfter::Started(_)
             | RowsAfter::Keys(_)
+            | RowsAfter::Step(_)
+            | RowsAfter::StepKey(_)
             | RowsAfter::Signal(_)
             | RowsAfter::PendingSignal(_) => self.run_rows(key, after, limit).await,
         }

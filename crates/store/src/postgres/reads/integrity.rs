@@ -5,7 +5,7 @@ use crate::postgres::connection::session;
 use crate::postgres::rows::Columns;
 
 /// Inconsistent rows that a check of a single task would not find.
-const STRAYS: [(&str, &str); 11] = [
+const STRAYS: [(&str, &str); 14] = [
     (
         "submitted tasks are neither live nor done",
         "SELECT count(*) FROM tenure.inputs i \
@@ -55,6 +55,25 @@ const STRAYS: [(&str, &str); 11] = [
         "signals belong to no task of their scope",
         "SELECT count(*) FROM tenure.signals s WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
             WHERE (i.id, i.tenant, i.workspace) = (s.task, s.tenant, s.workspace))",
+    ),
+    (
+        "steps of plans belong to no task of their scope",
+        "SELECT count(*) FROM tenure.steps p WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
+            WHERE (i.id, i.tenant, i.workspace) = (p.task, p.tenant, p.workspace))",
+    ),
+    (
+        "edges of plans join no steps",
+        "SELECT count(*) FROM tenure.edges e WHERE NOT EXISTS (SELECT 1 FROM tenure.steps p \
+            WHERE p.task = e.task AND p.key = e.upstream) \
+            OR NOT EXISTS (SELECT 1 FROM tenure.missing_upstreams m \
+            WHERE m.task = e.task AND m.key = e.downstream)",
+    ),
+    (
+        "steps whose edges are not those of their plan",
+        "SELECT count(*) FROM tenure.steps p \
+         LEFT JOIN (SELECT task, downstream, count(*) AS n FROM tenure.edges GROUP BY task, downstream) e \
+            ON e.task = p.task AND e.downstream = p.key \
+         WHERE json_array_length(p.upstreams::json) <> coalesce(e.n, 0)",
     ),
     (
         "items of waits belong to no waiting task of their scope",

@@ -17,7 +17,7 @@ use crate::postgres::batch::messages;
 use crate::postgres::rows::{Columns, id_bytes};
 use crate::row::{Entry, PAGE_BYTES_MAX, TaskRows};
 use crate::row_size::{self, ByteBudget};
-use crate::run_columns::{self, CHECKPOINT, CHILD, MESSAGE, SIGNAL};
+use crate::run_columns::{self, CHECKPOINT, CHILD, MESSAGE, SIGNAL, STEP};
 use crate::runs::{MessageKey, SavedMessage};
 
 /// Which rows to read: the part of [`RowsAfter`] that concerns durable runs, owned.
@@ -26,6 +26,8 @@ pub(super) enum RunRowsAfter {
     Child(String),
     Started(u32),
     Keys(Vec<String>),
+    Step(u32),
+    StepKey(String),
     Signal(u32),
     PendingSignal(u32),
 }
@@ -41,6 +43,8 @@ impl RunRowsAfter {
             RowsAfter::Keys(keys) => {
                 RunRowsAfter::Keys(keys.iter().map(|key| key.as_str().to_owned()).collect())
             }
+            RowsAfter::Step(place) => RunRowsAfter::Step(place),
+            RowsAfter::StepKey(key) => RunRowsAfter::StepKey(key.as_str().to_owned()),
             RowsAfter::Signal(n) => RunRowsAfter::Signal(n),
             RowsAfter::PendingSignal(n) => RunRowsAfter::PendingSignal(n),
             RowsAfter::Entry(_) | RowsAfter::Attempt(_) | RowsAfter::Refusal(_) => {
@@ -67,6 +71,18 @@ pub(super) async fn read(
             Ok(all(&rows, run_columns::child)?.into())
         }
         RunRowsAfter::Keys(keys) => by_keys(client, id, keys, limit).await,
+        RunRowsAfter::Step(place) => {
+            let rows = numbered(client, &STEPS, id, *place, limit).await?;
+            let steps = all(&rows, run_columns::step)?;
+            Ok(row_size::take_fitting(steps, ByteBudget::page(), row_size::step).into())
+        }
+        RunRowsAfter::StepKey(key) => {
+            let id = id_bytes(id);
+            let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+                [(&&id[..], Type::BYTEA), (key, Type::TEXT)];
+            let rows = client.query_typed(&STEP_BY_KEY, &parameters).await?;
+            Ok(all(&rows, run_columns::step)?.into())
+        }
         RunRowsAfter::Signal(n) => signals(client, &SIGNALS, id, *n, limit).await,
         RunRowsAfter::PendingSignal(n) => signals(client, &PENDING, id, *n, limit).await,
     }
@@ -180,6 +196,17 @@ static CHILDREN_BY_KEY: LazyLock<String> = LazyLock::new(|| {
          ORDER BY k.number LIMIT $3"
     )
 });
+static STEPS: LazyLock<String> = LazyLock::new(|| steps("place >= $2 ORDER BY place LIMIT $3"));
+static STEP_BY_KEY: LazyLock<String> = LazyLock::new(|| steps("key = $2 COLLATE \"C\""));
+
+fn steps(which: &str) -> String {
+    format!(
+        "SELECT {} FROM (SELECT * FROM tenure.steps WHERE task = $1 AND {which}) p \
+         LEFT JOIN LATERAL (SELECT missing, blame FROM tenure.missing_upstreams \
+            WHERE task = p.task AND key = p.key OFFSET 0) m ON true ORDER BY p.place",
+        STEP.join(", ")
+    )
+}
 static SIGNALS: LazyLock<String> = LazyLock::new(|| {
     let rows = "tenure.signals WHERE task = $1 AND number > $2 ORDER BY number";
     until_page_full(SIGNAL, "s", rows, "coalesce(octet_length(s.payload), 0)", "number")

@@ -87,7 +87,9 @@ pub(in crate::postgres) async fn read(
         let refused = refused.remove(&id).unwrap_or_default();
         let children = children.remove(&id).unwrap_or_default();
         let signals = signals.remove(&id).unwrap_or_default();
-        let rows = TaskRows { history, attempts, refused, checkpoints, children, signals };
+        // A task with steps is read in parts.
+        let steps = Vec::new();
+        let rows = TaskRows { steps, history, attempts, refused, checkpoints, children, signals };
         TaskBundle { task: found, rows: Some(rows) }
     };
     Ok(found.into_iter().map(whole).collect())

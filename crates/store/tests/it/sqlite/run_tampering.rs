@@ -23,7 +23,7 @@ impl Fixture for AtPath {
 }
 
 /// Ways to tamper, each with a word that the finding must contain.
-const TAMPERINGS: [(&str, &str); 23] = [
+const TAMPERINGS: [(&str, &str); 29] = [
     ("UPDATE checkpoints SET result = '2' WHERE key = 'long'", "checkpoint 1"),
     ("UPDATE checkpoints SET result = '3' WHERE key = 'b'", "checkpoint 2"),
     ("UPDATE checkpoints SET result = NULL WHERE key = 'b'", "checkpoint 2"),
@@ -35,6 +35,18 @@ const TAMPERINGS: [(&str, &str); 23] = [
     ("UPDATE children SET ended = 'succeeded' WHERE key = 'sample 03'", "child sample 03"),
     ("UPDATE children SET child = randomblob(16) WHERE key = 'sample 03'", "child sample 03"),
     ("DELETE FROM children WHERE key = 'sample 04'", "20 children and 19 are stored"),
+    ("UPDATE missing_upstreams SET missing = 1 WHERE key = 'join'", "step join"),
+    (
+        "UPDATE missing_upstreams SET blame = '{\"key\":\"w0000\",\"state\":\"failed\"}' WHERE key = 'join'",
+        "step join",
+    ),
+    ("DELETE FROM steps WHERE key = 'join'", "522 steps and 521 are stored"),
+    (
+        "UPDATE steps SET step = json_set(step, '$.child.submit.kind', 'k') WHERE key = 'source'",
+        "decide history entry 1 differently",
+    ),
+    ("DELETE FROM edges WHERE upstream = 'w0000'", "edges are not those of their plan"),
+    ("UPDATE edges SET upstream = 'w9999' WHERE upstream = 'w0000'", "join no steps"),
     ("UPDATE signals SET taken = 1 WHERE number = 2", "signal 2"),
     ("UPDATE signals SET taken = 0 WHERE number = 1", "signal 1"),
     ("UPDATE signals SET payload = '1' WHERE number = 2", "signal 2"),
@@ -63,7 +75,7 @@ async fn every_tampering_with_a_durable_run_is_found() {
     let mut driver = Driver::start(AtPath(original.clone()), Between::Nothing).await;
     sample(&mut driver, 1 << 64).await;
     let report = verify(driver.store().browse()).await.unwrap();
-    assert_eq!((report.findings.as_slice(), report.tasks), (&[][..], 22));
+    assert_eq!((report.findings.as_slice(), report.tasks), (&[][..], 523));
     drop(driver);
     for (n, (sql, word)) in TAMPERINGS.into_iter().enumerate() {
         let path = copy(&original, &format!("run{n}.db"));

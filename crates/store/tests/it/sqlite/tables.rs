@@ -170,6 +170,7 @@ async fn a_failed_save_takes_the_whole_batch_back() {
         spec: None,
         closed: vec![],
         entries: vec![],
+        steps: vec![],
     };
     let changes = vec![granted.expect("a ready task is granted"), stale];
     let failure =

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use store::browse::{Browse, RowsAfter};
 use store::row::{Refused, Spec, TaskKey};
 use store::runs::{
-    DeferredMessage, MessageChanges, MessageKey, ParkedMessage, RunLookup, SavedMessage,
+    DeferredMessage, MessageChanges, MessageKey, ParkedMessage, RunLookup, SavedMessage, StoredStep,
 };
 use store::seam::{Batch, Decided, Loaded, Lookup, Selection, Store, Writer};
 use store::verify::verify;
-use verdict::request::{Caller, Outcome};
+use verdict::plan::{PlanMessage, PlanRequest, PlanStep};
+use verdict::request::{Caller, Outcome, Submit};
 use verdict::run::{
     Awaited, AwaitedEvent, Body, CheckpointCall, ChildCall, Items, Message, Records, RunRequest,
     SignalCall, Spend, Step, StepCall, StepOutcome, Then, WaitCall, WaitMode,
@@ -58,6 +59,19 @@ impl Family {
         request: RunRequest,
     ) -> Answer {
         self.about(driver, key, Request::Run(Box::new(request))).await
+    }
+
+    /// Decides a submission.
+    pub async fn submit<F: Fixture>(
+        &mut self,
+        driver: &mut Driver<F>,
+        key: &TaskKey,
+        request: RunRequest,
+        spec: Spec,
+    ) -> Answer {
+        let request = Request::Run(Box::new(request));
+        let first = Ask { key: key.clone(), request, spec: Some(spec) };
+        self.carry(driver, vec![first]).await.into_iter().next().expect("one request, one answer")
     }
 
     /// The same for a plain request about a task of a durable run.
@@ -125,10 +139,13 @@ impl Family {
             Answer::Refused(refusal) => Refused::of(&key, &request, refusal, applied.at.now),
             _ => None,
         };
+        let records = self.records.entry(key.id).or_default();
         if let Some(change) = &mut change {
             change.spec = spec.filter(|_| change.before.is_none());
+            change.steps = steps_of(&request);
+            records.put_steps(&steps_in(&request));
         }
-        self.records.entry(key.id).or_default().note(applied.events());
+        records.note(applied.events());
         let messages = applied.settled.map_or_else(Vec::new, |settled| settled.messages);
         let decided = Decided {
             changes: Vec::from_iter(change),
@@ -153,12 +170,18 @@ impl Family {
         let run = RunLookup::of(key, request);
         let found = batch.look_up(Lookup { runs: run.as_slice(), ..lookup }).await;
         let mut found = found.expect("loading works");
+        assert_eq!(found.step_specs, [], "only a sweep spawns");
         let Some(Loaded::Subject(subject)) = found.tasks.pop() else {
             panic!("no other writer has {}", key.id)
         };
         let sweep = subject.live().filter(|_| *request == Request::Sweep);
         if let Some(run) = sweep.and_then(RunLookup::sweep) {
             let again = batch.look_up(Lookup::runs(&[run])).await.expect("loading works");
+            let plan = again.runs.first().and_then(|loaded| loaded.plan.as_ref());
+            let unspawned = plan.map_or(&[][..], |plan| &plan.unspawned);
+            let ids = unspawned.iter().map(|row| row.step.child.submit.id);
+            let specs = again.step_specs.iter().map(|(id, _)| *id);
+            assert_eq!(specs.collect::<Vec<_>>(), ids.collect::<Vec<_>>());
             found.runs = again.runs;
         }
         let loaded = found.runs.pop().unwrap_or_default();
@@ -229,6 +252,11 @@ impl Family {
         let children = read(RowsAfter::Child(None)).await.children;
         let children: Vec<_> = children.into_iter().map(|started| started.child).collect();
         assert_eq!(children, records.children().cloned().collect::<Vec<_>>());
+        let steps = read(RowsAfter::Step(0)).await.steps;
+        let counts: Vec<_> = steps.iter().map(|it| (&it.step, it.missing, &it.blame)).collect();
+        let recorded = records.plan().steps().filter_map(|it| records.plan().row(&it.child.key));
+        let recorded: Vec<_> = recorded.map(|it| (&it.step, it.missing, &it.blame)).collect();
+        assert_eq!(counts, recorded);
         let pending = read(RowsAfter::PendingSignal(0)).await.signals;
         let pending: Vec<_> = pending.into_iter().map(|stored| stored.signal).collect();
         assert_eq!(pending, records.pending().cloned().collect::<Vec<_>>());
@@ -262,11 +290,39 @@ pub fn save((scope, message): (Scope, Message), due: Time) -> SavedMessage {
     SavedMessage { scope, message, spec, due, parked: None }
 }
 
+/// The steps of a plan that is submitted.
+fn steps_in(request: &Request) -> Vec<PlanStep> {
+    match request {
+        Request::Run(run) => match &**run {
+            RunRequest::Plan(PlanRequest::Submit(submit)) => submit.steps.to_vec(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// The same as they are stored.
+fn steps_of(request: &Request) -> Vec<StoredStep> {
+    let stored = |(place, step): (u32, PlanStep)| {
+        let spec = spec_for(&step.child.submit);
+        StoredStep::new(place, step, spec)
+    };
+    (0..).zip(steps_in(request)).map(stored).collect()
+}
+
 /// What a child of these scenarios is created with.
 fn spec_of(message: &Message) -> Option<Spec> {
-    let Body::Spawn { submit, .. } = &message.body else { return None };
+    match &message.body {
+        Body::Spawn { submit, .. } | Body::Plan(PlanMessage::Spawn { submit, .. }) => {
+            Some(spec_for(submit))
+        }
+        _ => None,
+    }
+}
+
+fn spec_for(submit: &Submit) -> Spec {
     let spec = Submission::new(submit.id, &submit.scope, submit.queue.as_str()).spec;
-    Some(Spec { fingerprint: submit.fingerprint, ..spec })
+    Spec { fingerprint: submit.fingerprint, ..spec }
 }
 
 /// A run of this queue that a worker holds.

@@ -7,6 +7,7 @@ use verdict::{Scope, TaskId};
 use super::family::{
     Delivery, Family, call, child, finish, lease, savepoint, signal, step, wait, with_children,
 };
+use super::plans;
 use crate::conformance::carry::Submission;
 use crate::conformance::driver::Driver;
 use crate::conformance::fixture::Fixture;
@@ -15,7 +16,8 @@ use crate::conformance::fixture::Fixture;
 const MANY: u128 = 20;
 
 /// Adds runs with ids from `base` on: one that waits for many children, of which one has ended and told it, one has ended
-/// and not yet told it, and one was asked for and does not exist; one that has diverged; and one that has ended.
+/// and not yet told it, and one was asked for and does not exist; one that has diverged; one that has ended; and one whose
+/// plan has more steps than one decision spawns.
 pub async fn sample<F: Fixture>(driver: &mut Driver<F>, base: u128) {
     let mut family = Family::new(Delivery::AtOnce);
     waits_for_many(driver, &mut family, base).await;
@@ -31,6 +33,7 @@ pub async fn sample<F: Fixture>(driver: &mut Driver<F>, base: u128) {
     let divergence = Divergence { branch, index: 1, recorded: text("a"), actual: text("b") };
     let asked = call(&worker, vec![step("a", "1")], Then::Diverged(divergence));
     family.ask(driver, &diverged, RunRequest::Checkpoint(asked)).await;
+    plans::wide(base + 200).submit(driver, &mut family).await;
     family.check(driver).await;
 }
 

@@ -1,0 +1,88 @@
+//! A plan with edges as the tasks of its steps.
+//!
+//! The members of a step are filled and translated as those of a run of its own. The root has no input: what was written is
+//! in its steps, and the plan is identified by its digest.
+
+use std::sync::Arc;
+
+use verdict::plan::StepTerms;
+use verdict::{Digest, Name, Policy, Span, Text};
+use wire::OnError;
+use wire::plan::{Compiled, Plan, PlanForm, PlanStep, references};
+use wire::requests::SubmitRun;
+
+use super::{policy, raw};
+use crate::item::{PlannedSteps, StepSubmission};
+use crate::submit_defaults::SubmitDefaults;
+
+/// The kind of a run whose steps are tasks of their own. No worker gets the run itself.
+const ROOT_KIND: &str = "plan";
+
+/// What the steps of a plan take from their run.
+pub(super) struct OfRun<'a> {
+    pub(super) seed: Option<u64>,
+    pub(super) priority: i32,
+    pub(super) traceparent: Option<&'a Text>,
+}
+
+/// The order of the steps, if the plan has edges. A plan that does not compile was refused before.
+pub(super) fn compiled(plan: &Plan) -> Option<Compiled> {
+    plan.compile().ok().filter(|compiled| compiled.form == PlanForm::Steps)
+}
+
+pub(super) fn of(
+    plan: &Plan,
+    compiled: &Compiled,
+    run: &OfRun<'_>,
+    defaults: &SubmitDefaults,
+) -> Arc<PlannedSteps> {
+    let key = |place: &usize| Name::from(plan.steps[*place].key.as_str());
+    let steps = compiled.order.iter().map(|place| {
+        let upstreams = compiled.upstreams[*place].iter().map(key).collect();
+        step(&plan.steps[*place], upstreams, run, defaults)
+    });
+    let text = serde_json::to_string(plan).expect("what was parsed can be written again");
+    let digest = Digest::of(&[text.as_bytes()]);
+    Arc::new(PlannedSteps { digest, steps: steps.collect() })
+}
+
+fn step(
+    step: &PlanStep,
+    upstreams: Arc<[Name]>,
+    of_run: &OfRun<'_>,
+    defaults: &SubmitDefaults,
+) -> StepSubmission {
+    let mut run = SubmitRun { seed: of_run.seed, ..step.as_run() };
+    defaults.fill(&mut run);
+    let mut policy = Policy { deadline: None, ..policy(&run) };
+    if step.on_error() == OnError::Abort {
+        policy.failures_max = 1;
+    }
+    let text = serde_json::to_string(step).expect("what was parsed can be written again");
+    let terms = StepTerms {
+        continues_on_error: step.on_error() == OnError::Continue,
+        is_always: step.always,
+        time_limit: step.deadline_ms.map(Span::from_millis),
+        has_references: references::has_any(&step.input),
+    };
+    let input = raw(&step.input);
+    StepSubmission {
+        key: step.key.as_str().into(),
+        kind: step.kind.as_str().into(),
+        queue: step.queue.as_str().into(),
+        priority: of_run.priority,
+        policy,
+        upstreams,
+        terms,
+        input_digest: Digest::of(&[input.as_str().as_bytes()]),
+        input,
+        traceparent: of_run.traceparent.cloned(),
+        fingerprint: Digest::of(&[b"step", text.as_bytes()]),
+    }
+}
+
+/// The run itself: it waits in the queue of its first step, for whoever may read that queue.
+pub(super) fn begin(run: &mut SubmitRun, plan: &Plan) {
+    run.kind = ROOT_KIND.to_owned();
+    run.queue = plan.steps.first().map_or_else(String::new, |first| first.queue.clone());
+}
