@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     approvals, audit, backup, bench, completions, config, coordinators, dev, doctor, effects,
     endpoints, epoch, explain, export, keys, limits, migrate, plan, prove, queues, replay, restore,
-    retention, runs, serve, submit, tour, verify, work,
+    retention, runs, serve, submit, topology, tour, verify, work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -94,6 +94,9 @@ pub(crate) enum Command {
     /// Check plans
     #[command(subcommand)]
     Plan(plan::Verb),
+    /// Check, compare and simulate topologies
+    #[command(subcommand)]
+    Topology(topology::Verb),
     /// Write a durable run to a golden file, for `tenure replay`
     Export(export::Arguments),
     /// Replay golden files with a worker, and show where its code differs from what they recorded

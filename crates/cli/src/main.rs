@@ -44,6 +44,7 @@ mod settings;
 mod submit;
 mod submit_defaults;
 mod submit_from;
+mod topology;
 mod tour;
 mod traces;
 mod unknown_command;
@@ -129,6 +130,7 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Runs(verb) => runs::run(connect()?, format, verb).await,
         Command::Explain(arguments) => explain::run(connect()?, format, arguments).await,
         Command::Plan(verb) => plan::run(format, &verb),
+        Command::Topology(verb) => topology::run(format, &verb),
         Command::Export(arguments) => export::run(connect()?, format, arguments).await,
         Command::Replay(arguments) => replay::run(format, arguments).await,
         Command::Queues(arguments) => queues::run(connect()?, format, arguments).await,

@@ -2,7 +2,7 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 25] = [
     "tour",
     "dev",
     "serve",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 24] = [
     "restore",
     "explain",
     "plan",
+    "topology",
     "export",
     "replay",
     "doctor",

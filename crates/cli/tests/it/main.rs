@@ -46,6 +46,7 @@ mod secure;
 mod serving;
 mod submit_from;
 mod tls_recipe;
+mod topology;
 mod tour;
 mod traces;
 mod verify;

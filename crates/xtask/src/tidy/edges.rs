@@ -60,6 +60,20 @@ const MEMBERS: &[Member] = &[
         outside: Some(&["jiff", "proptest"]),
     },
     Member {
+        folder: "crates/topology",
+        dependency: "topology",
+        // Roles propose; it neither claims nor stores, so it knows neither rules nor wire.
+        may_know: &[],
+        outside: Some(&[
+            "serde",
+            "serde_json",
+            "serde_json_canonicalizer",
+            "serde-saphyr",
+            "jsonschema",
+            "sha2",
+        ]),
+    },
+    Member {
         folder: "crates/webhook",
         dependency: "webhook",
         // Receivers verify with it: no runtime, no client.
@@ -166,6 +180,7 @@ const MEMBERS: &[Member] = &[
         // In tests the lab breaks its binary; the binary contains nothing of the lab.
         may_know: &[
             "wire",
+            "topology",
             "tenure",
             "coordinator",
             "store",

@@ -1,0 +1,260 @@
+//! Gate: judges the output of an executed work order, and makes its one run record with everything that follows.
+//!
+//! Checks of data come first; a work order that fails one is not shown to a worker or a person. Workers judge next,
+//! people last. A question without an answer in its time is a failed check, so every gate ends. A pass and its
+//! acceptance by a person are different facts: without `autoConfirm` a pass leaves the status alone.
+
+use serde_json::{Value, json};
+
+use crate::check::Topology;
+use crate::declaration::{Check, Gate, Outcome};
+use crate::deployment::{
+    Artifact, ArtifactRef, Asked, ExecutionStatus, GateReason, GateResult, OutputBundle,
+    PauseReason, PauseState, RunRecord, WorkOrder,
+};
+use crate::predicate::look_up;
+use crate::proposal::{ArtifactChange, Author, Change, may_move};
+
+/// The check that fails when the executor left no output.
+const EXECUTION: &str = "execution";
+/// The check that fails when an output cannot become the artifact it should.
+const CREATES: &str = "creates";
+
+/// What a gate role read about one work order.
+#[derive(Debug)]
+pub struct Read<'r> {
+    pub work_order: &'r WorkOrder,
+    /// Whether its run record exists.
+    pub recorded: bool,
+    /// The artifacts of the work order that exist.
+    pub artifacts: Vec<&'r Artifact>,
+    pub now: u64,
+}
+
+/// What a gate says so far.
+enum Judgement {
+    Ask(Vec<String>),
+    Wait,
+    Decided(Vec<GateReason>),
+}
+
+/// When the next question of this work order runs out of time.
+#[must_use]
+pub fn next_timeout(topology: &Topology, order: &WorkOrder) -> Option<u64> {
+    let gate = topology.gate_of(&order.template)?;
+    let open = gate.checks.iter().filter_map(|check| {
+        let asked = order.asked.get(&check.name).filter(|asked| asked.answer.is_none())?;
+        Some(asked.at.saturating_add(within(check)?))
+    });
+    open.min()
+}
+
+fn within(check: &Check) -> Option<u64> {
+    let judge = check.judge.as_ref().map(|judge| judge.within);
+    judge.or_else(|| check.people.as_ref().map(|people| people.within)).map(|span| span.ms())
+}
+
+/// What the role proposes: questions, or the run record with all that follows. Nothing while answers are awaited, and
+/// nothing for a work order that is not executed or has its run record.
+#[must_use]
+pub fn propose(topology: &Topology, role: &str, read: &Read<'_>) -> Vec<Change> {
+    let order = read.work_order;
+    let gate = topology.gate_of(&order.template).filter(|_| !read.recorded);
+    let (Some(gate), Some(bundle)) = (gate, &order.output) else {
+        return Vec::new();
+    };
+    match judge(topology, gate, read, bundle) {
+        Judgement::Wait => Vec::new(),
+        Judgement::Ask(checks) => checks
+            .into_iter()
+            .map(|check| Change::Ask { work_order: order.id.clone(), check })
+            .collect(),
+        Judgement::Decided(reasons) => conclude(topology, role, gate, read, bundle, reasons),
+    }
+}
+
+fn judge(topology: &Topology, gate: &Gate, read: &Read<'_>, bundle: &OutputBundle) -> Judgement {
+    let about = about(read, bundle);
+    let failed = data_checks(topology, gate, read.work_order, bundle, &about);
+    if !failed.is_empty() {
+        return Judgement::Decided(failed);
+    }
+    for asks_people in [false, true] {
+        let stage: Vec<&Check> = gate
+            .checks
+            .iter()
+            .filter(|check| within(check).is_some() && check.people.is_some() == asks_people)
+            .collect();
+        match ask(&stage, read, &about) {
+            Judgement::Decided(failed) if failed.is_empty() => {}
+            other => return other,
+        }
+    }
+    Judgement::Decided(Vec::new())
+}
+
+/// What conditions of a gate speak about.
+fn about(read: &Read<'_>, bundle: &OutputBundle) -> Value {
+    let order = read.work_order;
+    let ids: Vec<&str> = order.artifacts.iter().map(|name| name.id.as_str()).collect();
+    json!({
+        "output": bundle.output,
+        "notes": bundle.notes,
+        "execution": bundle.execution_status,
+        "workOrder": {"id": order.id, "kind": order.kind, "budgetMs": order.budget_ms, "artifacts": ids},
+        "artifact": read.artifacts.first().map(|artifact| &artifact.fields),
+    })
+}
+
+fn data_checks(
+    topology: &Topology,
+    gate: &Gate,
+    order: &WorkOrder,
+    bundle: &OutputBundle,
+    about: &Value,
+) -> Vec<GateReason> {
+    if bundle.execution_status != ExecutionStatus::Completed {
+        let message = bundle.notes.clone().unwrap_or_default();
+        return vec![GateReason { check: EXECUTION.to_owned(), message }];
+    }
+    let name = topology.template(&order.template).map(|it| it.gate.as_str()).unwrap_or_default();
+    let mut failed = Vec::new();
+    for (place, check) in gate.checks.iter().enumerate() {
+        let schema = check
+            .schema
+            .as_ref()
+            .and_then(|_| topology.schema(&format!("gates.{name}.checks.{place}.schema")));
+        let result = match (&check.require, schema) {
+            (Some(require), _) => require.test(about),
+            (None, Some(schema)) => schema.test(&bundle.output),
+            (None, None) => Ok(()),
+        };
+        if let Err(message) = result {
+            failed.push(GateReason { check: check.name.clone(), message });
+        }
+    }
+    if let Some(creates) = &gate.pass.creates {
+        let fields = look_up(about, &creates.from).cloned().unwrap_or_default();
+        if let Err(message) = topology.test_fields(&creates.artifact, &fields) {
+            failed.push(GateReason { check: CREATES.to_owned(), message });
+        }
+    }
+    failed
+}
+
+fn ask(stage: &[&Check], read: &Read<'_>, about: &Value) -> Judgement {
+    let order = read.work_order;
+    let unasked = stage.iter().filter(|check| !order.asked.contains_key(&check.name));
+    let unasked: Vec<String> = unasked.map(|check| check.name.clone()).collect();
+    if !unasked.is_empty() {
+        return Judgement::Ask(unasked);
+    }
+    let mut failed = Vec::new();
+    for check in stage {
+        let Some(asked) = order.asked.get(&check.name) else {
+            continue;
+        };
+        match answered(check, asked, read.now, about) {
+            Some(Ok(())) => {}
+            Some(Err(message)) => failed.push(GateReason { check: check.name.clone(), message }),
+            None => return Judgement::Wait,
+        }
+    }
+    Judgement::Decided(failed)
+}
+
+/// `None` while there is neither an answer nor the end of its time.
+fn answered(check: &Check, asked: &Asked, now: u64, about: &Value) -> Option<Result<(), String>> {
+    let Some(answer) = &asked.answer else {
+        let within = within(check).unwrap_or(0);
+        let late = now >= asked.at.saturating_add(within);
+        return late
+            .then(|| Err(format!("no answer within {}", crate::span::Span::from_ms(within))));
+    };
+    let mut about = about.clone();
+    about["answer"] = answer.clone();
+    if let Some(judge) = &check.judge {
+        return Some(judge.pass.test(&about));
+    }
+    let approved = answer.get("approved").and_then(Value::as_bool).unwrap_or(false);
+    let reason = answer.get("reason").and_then(Value::as_str).unwrap_or("no reason given");
+    Some(if approved { Ok(()) } else { Err(format!("a person rejected it: {reason}")) })
+}
+
+fn conclude(
+    topology: &Topology,
+    role: &str,
+    gate: &Gate,
+    read: &Read<'_>,
+    bundle: &OutputBundle,
+    reasons: Vec<GateReason>,
+) -> Vec<Change> {
+    let order = read.work_order;
+    let passed = reasons.is_empty();
+    let outcome = if passed { &gate.pass } else { &gate.fail };
+    let record = RunRecord {
+        work_order: order.id.clone(),
+        event: order.event.clone(),
+        artifacts: order.artifacts.clone(),
+        topology: order.topology.clone(),
+        execution_status: bundle.execution_status,
+        gate_result: if passed { GateResult::Pass } else { GateResult::Fail },
+        gate_reasons: reasons,
+        created_at: read.now,
+    };
+    let mut changes = vec![Change::Record(Box::new(record))];
+    let settle =
+        |artifact: &&Artifact| Change::Artifact(settled(topology, role, outcome, order, artifact));
+    changes.extend(
+        read.artifacts.iter().filter(|it| it.reserved_by.as_ref() == Some(&order.id)).map(settle),
+    );
+    if let Some(creates) = outcome.creates.as_ref().filter(|_| passed) {
+        let about = about(read, bundle);
+        let fields = look_up(&about, &creates.from).cloned().unwrap_or_default();
+        let artifact = ArtifactRef { kind: creates.artifact.clone(), id: order.id.clone() };
+        changes.push(Change::Create { artifact, fields });
+    }
+    changes.push(Change::Pause(pause(outcome, passed, read, bundle)));
+    changes
+}
+
+/// The artifact is let go in any case; it is moved where the declaration lets this role move it.
+fn settled(
+    topology: &Topology,
+    role: &str,
+    outcome: &Outcome,
+    order: &WorkOrder,
+    artifact: &Artifact,
+) -> ArtifactChange {
+    let mut change = ArtifactChange::of(artifact);
+    change.reserved_by = Some(None);
+    let Some(to) = &outcome.to else {
+        return change;
+    };
+    if !outcome.auto_confirm {
+        change.passed = Some(Some(order.id.clone()));
+    } else if may_move(topology, &artifact.name.kind, &artifact.status, to, Author::Role(role)) {
+        change.to = Some(to.clone());
+    }
+    change
+}
+
+fn pause(outcome: &Outcome, passed: bool, read: &Read<'_>, bundle: &OutputBundle) -> PauseState {
+    let reason = match (passed, bundle.execution_status) {
+        (true, _) => PauseReason::RunComplete,
+        (false, ExecutionStatus::BudgetExhausted) => PauseReason::BudgetExhausted,
+        (false, _) => PauseReason::GateFailed,
+    };
+    let from = outcome.actions_from.as_deref().filter(|_| passed);
+    let about = about(read, bundle);
+    let found = from.and_then(|path| look_up(&about, path)).and_then(Value::as_array);
+    let sentences: Vec<String> = found
+        .into_iter()
+        .flatten()
+        .filter_map(|it| it.as_str().filter(|it| !it.trim().is_empty()).map(str::to_owned))
+        .collect();
+    let actions = if sentences.is_empty() { &outcome.actions } else { &sentences };
+    // A work order has one run record, hence one instant.
+    PauseState::new(reason, &read.work_order.id, 0, actions, read.now)
+        .about(read.work_order.artifacts.first())
+}

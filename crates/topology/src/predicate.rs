@@ -1,0 +1,278 @@
+//! Conditions as data: a path, an operator and a value, joined by `all`, `any` and `not`.
+//!
+//! There is no expression language. A condition has no loop and no call, so it always ends, and one that does not hold
+//! names the clause that failed.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The deepest nesting of `all`, `any` and `not`. A person cannot read more, and it bounds the recursion.
+pub const DEPTH_MAX: usize = 8;
+
+/// The longest value that a reason repeats, in characters.
+const SHOWN_MAX: usize = 60;
+
+/// A clause (`path` with `op`) or a group (exactly one of `all`, `any`, `not`).
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Predicate {
+    /// Members from the top, joined by dots: `output.metadata.branch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub op: Option<Operator>,
+    /// What `op` compares with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// With `op: among`: the path of a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all: Option<Vec<Predicate>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub any: Option<Vec<Predicate>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not: Option<Box<Predicate>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Operator {
+    /// The member exists and is not null.
+    Exists,
+    /// A text, list or object with something in it.
+    NonEmpty,
+    Equals,
+    /// The member is one of the list `value`.
+    In,
+    /// A number that is at least `value`.
+    AtLeast,
+    /// A number that is at most `value`.
+    AtMost,
+    /// A text with this part, or a list with this element.
+    Contains,
+    /// The member, or each of its elements if it is a list, is an element of the list at `of`.
+    Among,
+}
+
+impl Operator {
+    /// Whether the operator compares with `value`.
+    #[must_use]
+    pub const fn takes_value(self) -> bool {
+        matches!(self, Self::Equals | Self::In | Self::AtLeast | Self::AtMost | Self::Contains)
+    }
+}
+
+impl Predicate {
+    /// `Err` names the clause that does not hold.
+    pub fn test(&self, about: &Value) -> Result<(), String> {
+        if let Some(all) = &self.all {
+            return all.iter().try_for_each(|part| part.test(about));
+        }
+        if let Some(any) = &self.any {
+            return Self::test_any(any, about);
+        }
+        if let Some(not) = &self.not {
+            return match not.test(about) {
+                Ok(()) => Err(format!("it must not hold that {}", not.describe())),
+                Err(_) => Ok(()),
+            };
+        }
+        self.test_clause(about)
+    }
+
+    fn test_any(any: &[Self], about: &Value) -> Result<(), String> {
+        let mut failed = Vec::new();
+        for part in any {
+            match part.test(about) {
+                Ok(()) => return Ok(()),
+                Err(reason) => failed.push(reason),
+            }
+        }
+        Err(format!("none of these holds: {}", failed.join("; ")))
+    }
+
+    fn test_clause(&self, about: &Value) -> Result<(), String> {
+        let (Some(path), Some(op)) = (&self.path, self.op) else {
+            return Err("the condition is incomplete".to_owned());
+        };
+        let found = look_up(about, path);
+        let listed = self.of.as_deref().and_then(|of| look_up(about, of));
+        if holds(op, found, self.value.as_ref(), listed) {
+            return Ok(());
+        }
+        let found = found.map_or_else(|| "missing".to_owned(), shown);
+        Err(format!("{}, but it is {found}", self.describe()))
+    }
+
+    /// The condition as a sentence.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let group = |parts: &[Self], word: &str| {
+            let parts: Vec<String> = parts.iter().map(Self::describe).collect();
+            parts.join(word)
+        };
+        if let Some(all) = &self.all {
+            return group(all, " and ");
+        }
+        if let Some(any) = &self.any {
+            return group(any, " or ");
+        }
+        if let Some(not) = &self.not {
+            return format!("not ({})", not.describe());
+        }
+        let path = self.path.as_deref().unwrap_or("?");
+        let value = self.value.as_ref().map(shown).unwrap_or_default();
+        match self.op {
+            Some(Operator::Exists) => format!("`{path}` must exist"),
+            Some(Operator::NonEmpty) => format!("`{path}` must not be empty"),
+            Some(Operator::Equals) => format!("`{path}` must be {value}"),
+            Some(Operator::In) => format!("`{path}` must be one of {value}"),
+            Some(Operator::AtLeast) => format!("`{path}` must be at least {value}"),
+            Some(Operator::AtMost) => format!("`{path}` must be at most {value}"),
+            Some(Operator::Contains) => format!("`{path}` must contain {value}"),
+            Some(Operator::Among) => {
+                format!("`{path}` must be among `{}`", self.of.as_deref().unwrap_or("?"))
+            }
+            None => format!("`{path}` has no operator"),
+        }
+    }
+}
+
+fn holds(
+    op: Operator,
+    found: Option<&Value>,
+    value: Option<&Value>,
+    listed: Option<&Value>,
+) -> bool {
+    let Some(found) = found.filter(|found| !found.is_null()) else {
+        return false;
+    };
+    let among = |list: Option<&Value>, element: &Value| {
+        list.and_then(Value::as_array).is_some_and(|list| list.contains(element))
+    };
+    match op {
+        Operator::Exists => true,
+        Operator::NonEmpty => is_non_empty(found),
+        Operator::Equals => value == Some(found),
+        Operator::In => among(value, found),
+        Operator::AtLeast => numbers(found, value).is_some_and(|(left, right)| left >= right),
+        Operator::AtMost => numbers(found, value).is_some_and(|(left, right)| left <= right),
+        Operator::Contains => match (found, value) {
+            (Value::String(text), Some(Value::String(part))) => text.contains(part),
+            (Value::Array(list), Some(element)) => list.contains(element),
+            _ => false,
+        },
+        Operator::Among => match found {
+            Value::Array(list) => {
+                !list.is_empty() && list.iter().all(|element| among(listed, element))
+            }
+            element => among(listed, element),
+        },
+    }
+}
+
+fn is_non_empty(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        _ => false,
+    }
+}
+
+fn numbers(found: &Value, value: Option<&Value>) -> Option<(f64, f64)> {
+    found.as_f64().zip(value?.as_f64())
+}
+
+/// The value at a path of members and list places, joined by dots.
+#[must_use]
+pub fn look_up<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    path.split('.').try_fold(value, |at, segment| match at {
+        Value::Object(members) => members.get(segment),
+        Value::Array(list) => list.get(segment.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= SHOWN_MAX {
+        return text;
+    }
+    let start: String = text.chars().take(SHOWN_MAX).collect();
+    format!("{start}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn predicate(value: Value) -> Predicate {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_clause_that_fails_is_named_with_what_was_found() {
+        let about =
+            json!({"output": {"branch": "", "size": 7, "ids": ["a", "x"]}, "known": ["a", "b"]});
+        let fails = [
+            (
+                json!({"path": "output.branch", "op": "non-empty"}),
+                "`output.branch` must not be empty, but it is \"\"",
+            ),
+            (
+                json!({"path": "output.none", "op": "exists"}),
+                "`output.none` must exist, but it is missing",
+            ),
+            (
+                json!({"path": "output.size", "op": "at-most", "value": 5}),
+                "`output.size` must be at most 5, but it is 7",
+            ),
+            (
+                json!({"path": "output.ids", "op": "among", "of": "known"}),
+                "`output.ids` must be among `known`, but it is [\"a\",\"x\"]",
+            ),
+            (
+                json!({"not": {"path": "output.size", "op": "equals", "value": 7}}),
+                "it must not hold that `output.size` must be 7",
+            ),
+        ];
+        for (clause, reason) in fails {
+            assert_eq!(predicate(clause).test(&about), Err(reason.to_owned()));
+        }
+    }
+
+    #[test]
+    fn every_operator_can_hold() {
+        let about = json!({"text": "abc", "list": [1, 2], "number": 2, "empty": []});
+        for clause in [
+            json!({"path": "text", "op": "exists"}),
+            json!({"path": "list", "op": "non-empty"}),
+            json!({"path": "list.1", "op": "equals", "value": 2}),
+            json!({"path": "number", "op": "in", "value": [1, 2]}),
+            json!({"path": "number", "op": "at-least", "value": 1.5}),
+            json!({"path": "number", "op": "at-most", "value": 2}),
+            json!({"path": "text", "op": "contains", "value": "b"}),
+            json!({"path": "list", "op": "contains", "value": 1}),
+            json!({"path": "number", "op": "among", "of": "list"}),
+            json!({"any": [{"path": "empty", "op": "non-empty"}, {"path": "text", "op": "exists"}]}),
+            json!({"all": [{"path": "text", "op": "exists"}, {"not": {"path": "empty", "op": "non-empty"}}]}),
+        ] {
+            assert_eq!(predicate(clause.clone()).test(&about), Ok(()), "{clause}");
+        }
+    }
+
+    #[test]
+    fn an_empty_list_is_among_nothing() {
+        // Otherwise an executor could pass by naming nothing.
+        let about = json!({"ids": [], "known": ["a"]});
+        assert!(
+            predicate(json!({"path": "ids", "op": "among", "of": "known"})).test(&about).is_err()
+        );
+    }
+}

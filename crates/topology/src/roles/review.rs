@@ -1,0 +1,32 @@
+//! Review: moves artifacts that fulfil a condition, where the topology declares a role instead of a person.
+
+use serde_json::json;
+
+use crate::check::Topology;
+use crate::deployment::Artifact;
+use crate::proposal::{ArtifactChange, Author, Change, may_move};
+
+/// What the role proposes for one artifact: the first declared transition that it may make.
+#[must_use]
+pub fn propose(topology: &Topology, role: &str, artifact: &Artifact) -> Vec<Change> {
+    let kind = &artifact.name.kind;
+    let Some(declared) = topology.role(role).filter(|it| it.artifact.as_ref() == Some(kind)) else {
+        return Vec::new();
+    };
+    let transitions =
+        topology.artifact(kind).map(|it| it.transitions.as_slice()).unwrap_or_default();
+    let target = transitions
+        .iter()
+        .filter(|it| it.from == artifact.status)
+        .find(|it| may_move(topology, kind, &it.from, &it.to, Author::Role(role)));
+    let about = json!({"artifact": artifact.fields, "status": artifact.status});
+    let fulfils = declared.when.as_ref().is_some_and(|when| when.test(&about).is_ok());
+    match target {
+        Some(target) if fulfils && artifact.reserved_by.is_none() => {
+            let mut change = ArtifactChange::of(artifact);
+            change.to = Some(target.to.clone());
+            vec![Change::Artifact(change)]
+        }
+        _ => Vec::new(),
+    }
+}
