@@ -78,7 +78,7 @@ impl GlobalArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a demo of less than a minute: a killed worker, retries, cancels, a durable order
+    /// Run a demo of less than a minute: a killed worker, a durable order, approvals, budgets, plans
     Tour(tour::Arguments),
     /// Start a development server and save its address and key in the profile
     Dev(dev::Arguments),

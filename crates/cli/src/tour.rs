@@ -5,12 +5,17 @@
 //! Starts a server and workers as separate processes that talk HTTP. Every printed verdict was
 //! parsed from an answer, and an expectation that does not hold ends the tour with exit code 1.
 
+mod approval;
+mod budget;
 mod closing;
 mod durable;
+mod functions;
 mod leases;
 mod narrator;
 pub(crate) mod order;
+mod plan;
 mod processes;
+mod prove;
 pub(crate) mod worker;
 
 use std::path::PathBuf;
@@ -23,7 +28,7 @@ use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BAD, BOLD, FAINT, Format, GOOD, WARN};
 use crate::server;
 use narrator::Narrator;
-use processes::{TourServer, WorkerProcess, expect, unexpected};
+use processes::{OrderWorker, Printed, TourServer, WorkerProcess, expect, unexpected};
 use worker::Answer;
 
 #[derive(Debug, clap::Args)]
@@ -41,6 +46,14 @@ enum Chapter {
     Leases,
     /// An order that outlives its workers, sleeps, takes a signal and is replayed
     Durable,
+    /// Steps that are declared and not coded, and a worker that dies in one of them
+    Plan,
+    /// An agent that halts at its limit and keeps what it has done
+    Budget,
+    /// A payout that asks two people
+    Approval,
+    /// A run that is proved from its store, and a forgery that is found
+    Prove,
 }
 
 /// The shortest lease: a dead worker is detected after two seconds.
@@ -74,10 +87,11 @@ async fn run_tour(format: Format, arguments: Arguments) -> CommandResult {
     match arguments.chapter {
         Some(Chapter::Leases) => tour.leases().await?,
         Some(Chapter::Durable) => tour.durable().await?,
-        None => {
-            tour.leases().await?;
-            tour.durable_in_short().await?;
-        }
+        Some(Chapter::Plan) => tour.plan().await?,
+        Some(Chapter::Budget) => tour.budget().await?,
+        Some(Chapter::Approval) => tour.approval().await?,
+        Some(Chapter::Prove) => tour.prove().await?,
+        None => tour.in_short().await?,
     }
     tour.verify_store().await?;
     tour.print_closing(arguments.chapter)?;
@@ -90,6 +104,15 @@ struct Tour {
 }
 
 impl Tour {
+    /// The best of each chapter.
+    async fn in_short(&self) -> Result<(), CliError> {
+        self.leases().await?;
+        self.durable_in_short().await?;
+        self.approval_in_short().await?;
+        self.budget_in_short().await?;
+        self.plan_in_short().await
+    }
+
     fn welcome(&self) -> Result<(), CliError> {
         self.say.aside(format_args!(
             "{BOLD}The tour of Tenure.{BOLD:#} Workers execute; only the coordinator decides what is true."
@@ -141,6 +164,27 @@ impl Tour {
         let run = run.wait_timeout(END_WITHIN).await.map_err(server::cli_error)?;
         expect(run.state.is_terminal(), format_args!("{id} ends"))?;
         Ok(run)
+    }
+
+    /// The next piece of work that a worker does, which must be this one.
+    async fn work_done(&self, worker: &mut OrderWorker, what: &str) -> Result<(), CliError> {
+        let (step, fence) = worker.executed().await?;
+        expect(step == what, format_args!("{what} is done next, and not {step}"))?;
+        let (name, pid) = (&worker.name, worker.pid);
+        self.say.tell("executed", format_args!("{step} by {name} (process {pid}), fence {fence}"))
+    }
+
+    /// What `tenure runs show` prints of a run.
+    async fn shown(&self, id: &str) -> Result<Printed, CliError> {
+        let shown = self.server.run_command(&["runs", "show", id]).await?;
+        expect(shown.is_success, "a run can be shown")?;
+        self.indented(&shown.stdout)?;
+        Ok(shown)
+    }
+
+    fn indented(&self, text: &str) -> Result<(), CliError> {
+        let indented = |line: &str| format!("{}\n", format!("   {line}").trim_end());
+        self.say.aside(text.lines().map(indented).collect::<String>().trim_end())
     }
 
     fn leased(&self, worker: &WorkerProcess, attempt: u32, fence: u64) -> Result<(), CliError> {

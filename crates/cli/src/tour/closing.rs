@@ -1,5 +1,7 @@
 //! The end of the tour: commands with which a person does the same by hand, on the data of the tour.
 
+use clap::ValueEnum;
+
 use super::processes::QUEUE;
 use super::{Chapter, SHORT_LEASE_MS, Tour};
 use crate::exit::CliError;
@@ -11,8 +13,12 @@ impl Tour {
         let dev = format!("{me} dev --store sqlite:{}", self.server.store().display());
         let first = (dev, "terminal 1: a server on the data of this tour");
         let steps = match chapter {
-            Some(Chapter::Durable) => durable_by_hand(&me),
             Some(Chapter::Leases) | None => leases_by_hand(&me),
+            Some(Chapter::Durable) => durable_by_hand(&me),
+            Some(Chapter::Plan) => plan_by_hand(&me, &self.server.folder.display().to_string()),
+            Some(Chapter::Budget) => budget_by_hand(&me),
+            Some(Chapter::Approval) => approval_by_hand(&me),
+            Some(Chapter::Prove) => prove_by_hand(&me),
         };
         let steps = std::iter::once(first)
             .chain(steps)
@@ -22,7 +28,7 @@ impl Tour {
             self.server.folder.display(),
             steps.collect::<String>().trim_end()
         ))?;
-        self.say.aside(format_args!("\n{BOLD}More.{BOLD:#} {}", more(&me, chapter)))
+        self.say.aside(format_args!("\n{BOLD}More.{BOLD:#}\n{}", more(&me, chapter)))
     }
 }
 
@@ -48,10 +54,15 @@ fn leases_by_hand(me: &str) -> Vec<(String, &'static str)> {
     ]
 }
 
+/// The worker of this tour, in a second terminal.
+fn worker(me: &str, why: &'static str) -> (String, &'static str) {
+    (format!("{me} tour-orders --queue {QUEUE} --name dora"), why)
+}
+
 fn durable_by_hand(me: &str) -> Vec<(String, &'static str)> {
     vec![
-        (
-            format!("{me} tour-orders --queue {QUEUE} --name dora"),
+        worker(
+            me,
             "terminal 2: the worker of this tour; kill it and start it again whenever you like",
         ),
         (
@@ -66,11 +77,65 @@ fn durable_by_hand(me: &str) -> Vec<(String, &'static str)> {
     ]
 }
 
+fn plan_by_hand(me: &str, folder: &str) -> Vec<(String, &'static str)> {
+    vec![
+        worker(me, "terminal 2: the worker of this tour"),
+        (format!("{me} plan check {folder}/plan.yaml"), "terminal 3: change the file and check it"),
+        (format!("{me} submit --plan {folder}/plan.yaml --wait"), "run it"),
+    ]
+}
+
+fn budget_by_hand(me: &str) -> Vec<(String, &'static str)> {
+    vec![
+        worker(me, "terminal 2: the worker of this tour"),
+        (
+            format!(
+                "run=$({me} submit agent --queue {QUEUE} --input '\"fences\"' --budget tokens=1000)"
+            ),
+            "terminal 3: an agent that needs 2000 tokens",
+        ),
+        (format!("{me} runs watch $run"), "it halts at its third thought"),
+        (format!("{me} runs continue $run --budget tokens=1000"), "it goes on where it halted"),
+    ]
+}
+
+fn approval_by_hand(me: &str) -> Vec<(String, &'static str)> {
+    vec![
+        worker(me, "terminal 2: the worker of this tour"),
+        (
+            format!(
+                "{me} submit payout --queue {QUEUE} --input '{{\"to\": \"you\", \"cents\": 100}}'"
+            ),
+            "terminal 3: a payout that needs two approvals",
+        ),
+        (
+            format!("you=$({me} keys create --role approver)"),
+            "a key that may approve; make another one for the second person",
+        ),
+        (format!("{me} approvals"), "what waits; `approvals show ID` has the digest"),
+        (
+            format!("{me} approvals approve ID --digest DIGEST --key $you"),
+            "or `reject`, with a --comment",
+        ),
+    ]
+}
+
+fn prove_by_hand(me: &str) -> Vec<(String, &'static str)> {
+    vec![
+        (format!("{me} runs list"), "terminal 2: the runs of this tour"),
+        (format!("{me} prove RUN --store STORE"), "the story of one, checked"),
+        (format!("{me} prove RUN --store STORE --export run.bundle"), "for an auditor"),
+        (format!("{me} prove --bundle run.bundle"), "what the auditor does"),
+    ]
+}
+
+/// Every chapter but the one that was just seen.
 fn more(me: &str, chapter: Option<Chapter>) -> String {
-    match chapter {
-        Some(Chapter::Durable) => format!("{me} tour leases: a killed worker, retries, cancels"),
-        Some(Chapter::Leases) | None => {
-            format!("{me} tour durable: an order that sleeps, takes a signal and is replayed")
-        }
-    }
+    let others = Chapter::value_variants().iter().filter(|other| Some(**other) != chapter);
+    let others = others.filter_map(Chapter::to_possible_value);
+    let lines = others.map(|value| {
+        let help = value.get_help().map(ToString::to_string).unwrap_or_default();
+        format!("  {me} tour {:<9} {FAINT}{help}{FAINT:#}\n", value.get_name())
+    });
+    lines.collect::<String>().trim_end().to_owned()
 }

@@ -103,7 +103,7 @@ impl Tour {
         self.say.tell("killed", "bob too: there is no worker now")
     }
 
-    async fn until_waiting(&self, id: &str) -> Result<String, CliError> {
+    pub(super) async fn until_waiting(&self, id: &str) -> Result<String, CliError> {
         for _ in 0..LOOKS_MAX {
             let run = self.server.client.run(id).status().await.map_err(server::cli_error)?;
             if let Some(waits) = awaited(&run) {
@@ -114,7 +114,7 @@ impl Tour {
         Err(unexpected("the order never waited"))
     }
 
-    async fn approve(&self, id: &str) -> Result<(), CliError> {
+    pub(super) async fn approve(&self, id: &str) -> Result<(), CliError> {
         let signal = self.server.client.run(id).signal(APPROVE, "Ada");
         signal.await.map_err(server::cli_error)?;
         self.say.tell("signalled", format_args!("{APPROVE}, kept until the order takes it"))
@@ -143,14 +143,11 @@ impl Tour {
     /// What `tenure runs show` draws.
     async fn drawn(&self, id: &str) -> Result<(), CliError> {
         self.say.act("Everything is on record: steps, waits, attempts. `tenure runs show`:")?;
-        let drawn = self.server.run_command(&["runs", "show", id]).await?;
-        expect(drawn.is_success, "a run can be shown")?;
+        let drawn = self.shown(id).await?;
         for key in ["charge#1", "pack#1", "sleep#1", "signal:approve#1", "ship#1"] {
             expect(drawn.stdout.contains(key), format_args!("{key} is shown"))?;
         }
-        let indented = |line: &str| format!("{}\n", format!("   {line}").trim_end());
-        let lines = drawn.stdout.lines().map(indented);
-        self.say.aside(lines.collect::<String>().trim_end())
+        Ok(())
     }
 
     /// The record is served to the same code, and to another version of it.

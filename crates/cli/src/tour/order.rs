@@ -1,4 +1,4 @@
-//! The durable order of the tour, and the worker that executes it in a separate process.
+//! The durable order of the tour, and the worker that executes it and the tour's other work in a separate process.
 //!
 //! It prints one JSON line for each piece of work that it really does, so the tour can count what was done across
 //! crashes. The command is hidden, because it is of no use without the tour.
@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tenure::{Client, Durable, Failure, Step, Worker};
+use tenure::{Client, Ctx, Durable, Failure, Worker};
 
+use super::functions::{self, AGENT, PAYOUT, Payout, STEPS};
 use crate::exit::{CommandResult, Exit};
 use crate::{output, server};
 
@@ -53,18 +54,23 @@ pub(crate) enum OrderMessage {
 }
 
 /// What the steps of an order call.
-struct Services {
+pub(super) struct Services {
     hang_before: Option<String>,
     is_changed: bool,
 }
 
 impl Services {
-    async fn execute(&self, name: &str, step: &Step, result: String) -> Result<String, Failure> {
+    pub(super) async fn execute(
+        &self,
+        name: &str,
+        fence: u64,
+        result: String,
+    ) -> Result<String, Failure> {
         if self.hang_before.as_deref() == Some(name) {
             print_message(&OrderMessage::Reached { step: name.to_owned() })?;
             return pending().await;
         }
-        print_message(&OrderMessage::Executed { step: name.to_owned(), fence: step.fence() })?;
+        print_message(&OrderMessage::Executed { step: name.to_owned(), fence })?;
         Ok(result)
     }
 
@@ -80,25 +86,47 @@ fn print_message(message: &OrderMessage) -> Result<(), Failure> {
 pub(crate) async fn run(client: Client, arguments: Arguments) -> CommandResult {
     let Arguments { queue, name, hang_before, changed } = arguments;
     let services = Arc::new(Services { hang_before, is_changed: changed });
-    let order = move |ctx: Durable, order: Order| order_run(ctx, order, Arc::clone(&services));
-    let worker = Worker::new(client).name(name).queue(queue).durable(KIND, order);
+    let worker = with_work(Worker::new(client).name(name).queue(queue), &services);
     worker.run().await.map_err(server::cli_error)?;
     Ok(Exit::Done)
+}
+
+/// Everything that a run of the tour can ask for.
+fn with_work(worker: Worker, services: &Arc<Services>) -> Worker {
+    let at = || Arc::clone(services);
+    let (for_orders, for_payouts, for_agents) = (at(), at(), at());
+    let worker = worker
+        .durable(KIND, move |ctx: Durable, order: Order| {
+            order_run(ctx, order, Arc::clone(&for_orders))
+        })
+        .durable(PAYOUT, move |ctx: Durable, asked: Payout| {
+            functions::payout(ctx, asked, Arc::clone(&for_payouts))
+        })
+        .durable(AGENT, move |ctx: Durable, question: String| {
+            functions::agent(ctx, question, Arc::clone(&for_agents))
+        });
+    STEPS.into_iter().fold(worker, |worker, kind| {
+        let at = at();
+        worker.handle(kind, move |ctx: Ctx, input: serde_json::Value| {
+            functions::plan_step(ctx, kind, input, Arc::clone(&at))
+        })
+    })
 }
 
 /// Charged once, packed, kept for a while, approved by a person, shipped.
 async fn order_run(ctx: Durable, order: Order, at: Arc<Services>) -> Result<String, Failure> {
     let receipt = format!("receipt for {} cents", order.cents);
     let receipt: String = ctx
-        .step("charge", async |step| at.execute("charge", &step, receipt.clone()).await)
+        .step("charge", async |step| at.execute("charge", step.fence(), receipt.clone()).await)
         .input(&order.cents)
         .await?;
     let packing = at.packing();
-    ctx.step(packing, async |step| at.execute(packing, &step, "parcel".to_owned()).await).await?;
+    ctx.step(packing, async |step| at.execute(packing, step.fence(), "parcel".to_owned()).await)
+        .await?;
 
     ctx.sleep(COOLING_OFF).await;
     let approver: String = ctx.signal(APPROVE).await?;
 
     let shipped = format!("order {}: {receipt}, approved by {approver}", order.id);
-    ctx.step("ship", async |step| at.execute("ship", &step, shipped.clone()).await).await
+    ctx.step("ship", async |step| at.execute("ship", step.fence(), shipped.clone()).await).await
 }

@@ -46,7 +46,8 @@ impl TourServer {
         crate::profile::make_folder(&folder)?;
         let store = format!("sqlite:{}", store(&folder).display());
         let mut server = this_program()?
-            .args(["serve", "--json", "--listen", "127.0.0.1:0", "--store", &store])
+            .args(["serve", "--json", "--listen", "127.0.0.1:0", "--seal-records"])
+            .args(["--store", &store])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

@@ -1,4 +1,4 @@
-//! The guide to durable functions, run as written: the worker is the example that the guide starts.
+//! The guides to durable functions, approvals and budgets, run as written: the worker is the example that the guide starts.
 
 use tokio_util::sync::CancellationToken;
 
@@ -16,13 +16,21 @@ pub(crate) mod order;
 #[path = "../../../../sdks/rust/examples/payout.rs"]
 pub(crate) mod payout;
 
+#[expect(unreachable_pub, reason = "the example stands for a module of a program")]
+#[expect(dead_code, reason = "it is a program, and its `main` is not called here")]
+#[path = "../../../../sdks/rust/examples/agent.rs"]
+pub(crate) mod agent;
+
+const BUDGETS: &str = include_str!("../../../../docs/guide/budgets.md");
 const DURABLE: &str = include_str!("../../../../docs/guide/durable.md");
 const APPROVALS: &str = include_str!("../../../../docs/guide/approvals.md");
 
 /// The examples beside the test, as the commands of the guides run them.
 async fn with_examples(home: &Home, follow: impl FnOnce()) {
     let stop = CancellationToken::new();
-    let workers = [order::worker(client(home)), payout::worker(client(home))]
+    let examples = [order::worker, payout::worker, agent::worker];
+    let workers = examples
+        .map(|worker| worker(client(home)))
         .map(|worker| tokio::spawn(worker.run_until(stop.clone().cancelled_owned())));
     tokio::task::block_in_place(follow);
     stop.cancel();
@@ -82,6 +90,30 @@ async fn the_guide_to_approvals_is_true() {
         let ended = reader.follow(look);
         assert!(ended.contains("paid 50000 cents to the account of Ada"), "{ended}");
         for part in ["look-up#1", "approval:pay#1", "transfer#1", "checked the invoice"] {
+            assert!(ended.contains(part), "{part} in {ended}");
+        }
+    };
+    with_examples(&home, follow).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_guide_to_budgets_is_true() {
+    let terminals = guides::terminals(BUDGETS);
+    assert_eq!(terminals, ["tenure dev", "cargo run -p tenure-sdk --example agent"]);
+    let home = Home::new();
+    let _dev = guides::dev(&home);
+    let blocks = guides::blocks(BUDGETS);
+    let [submit, go_on] = blocks[..] else {
+        panic!("the guide has {} blocks: each has its own check here", blocks.len());
+    };
+    let follow = || {
+        let mut reader = Reader::new(&home);
+        let halted = reader.follow(submit);
+        for part in ["watch ended with exit code", "halted", "1200", "think#3"] {
+            assert!(halted.contains(part), "{part} in {halted}");
+        }
+        let ended = reader.follow(go_on);
+        for part in ["after 5 thoughts", "think#5", "succeeded"] {
             assert!(ended.contains(part), "{part} in {ended}");
         }
     };

@@ -22,6 +22,12 @@ fn the_tour_keeps_every_promise() {
     assert_eq!(order.matches("executed   charge by alice").count(), 1, "{order}");
     assert_eq!(order.matches("executed   charge").count(), 1, "{order}");
     assert!(order.contains("approved by Ada"), "{order}");
+    let payout = act("A payout asks two people");
+    for part in ["checked the invoice", "already_voted", "it is APPROVED", "paid 50000 cents"] {
+        assert!(payout.contains(part), "{part} in {payout}");
+    }
+    assert!(act("An agent may use 1000 tokens").contains("1200 of 1000 tokens were used"));
+    assert!(act("A plan declares three steps").contains("draft, review, publish"));
     assert!(act("The store is verified").contains("no findings"));
     assert!(act("Now by hand").contains("KILL"));
     assert!(!ran.stdout.contains('\u{1b}'), "no colour but on a terminal");
@@ -81,5 +87,86 @@ fn the_chapter_on_leases_is_about_leases() {
     assert!(ran.stdout.contains("A cancel that is honoured") && !ran.stdout.contains("durable"));
     let ran = home.run(&["tour", "nothing"]);
     assert_eq!(ran.code, 2, "{ran:?}");
-    assert!(ran.stderr.contains("leases, durable"), "{ran:?}");
+    assert!(ran.stderr.contains("leases, durable, plan, budget, approval, prove"), "{ran:?}");
+}
+
+/// A chapter, whose lines come in this order.
+fn chapter(name: &str, lines: &[&str]) -> String {
+    let home = Home::new();
+    let ran = home.run(&["tour", name, "--folder", "data"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let told = ran.stdout;
+    let mut rest = told.as_str();
+    for line in lines.iter().chain(&["no findings", "Now by hand", "More"]) {
+        let place = rest.find(line).unwrap_or_else(|| panic!("{line} in its place in {told}"));
+        rest = &rest[place + line.len()..];
+    }
+    assert!(!told.contains("A worker dies."), "a chapter is about one subject: {told}");
+    told
+}
+
+#[test]
+fn the_chapter_on_approvals_asks_people_and_refuses_what_it_must() {
+    // A2-11: people decide, once each, about what they saw.
+    let told = chapter(
+        "approval",
+        &[
+            "executed   look-up by alice",
+            "for 2 approvers: \"Pay 50000 cents to Ada\"",
+            "killed     alice",
+            "about 50001 cents: approval_digest_mismatch",
+            "by ann, \"checked the invoice\": it has your vote and needs more of them",
+            "a second time: already_voted",
+            "by bob: it is APPROVED",
+            "executed   transfer by carol",
+            "paid 50000 cents",
+            "APPROVED by ann at",
+            "APPROVED by bob at",
+            "by bob, \"too dear\": it is REJECTED",
+            "succeeded, output \"not paid: too dear\"",
+        ],
+    );
+    assert_eq!(told.matches("executed   transfer").count(), 1, "{told}");
+}
+
+#[test]
+fn the_chapter_on_budgets_halts_an_agent_and_keeps_its_steps() {
+    let told = chapter(
+        "budget",
+        &[
+            "executed   think by alice",
+            "halted",
+            "1200 of 1000 tokens",
+            "think#1, think#2, think#3",
+            "continued",
+            "after 5 thoughts",
+            "3 thoughts before, 2 after",
+        ],
+    );
+    assert_eq!(told.matches("executed   think").count(), 5, "{told}");
+}
+
+#[test]
+fn the_chapter_on_plans_repeats_only_the_step_whose_worker_died() {
+    let told = chapter(
+        "plan",
+        &[
+            "$from: draft",
+            "checked",
+            "executed   draft by alice",
+            "killed     alice",
+            "executed   review by bob",
+            "executed   publish by bob",
+            "draft, review, publish",
+        ],
+    );
+    assert_eq!(told.matches("executed   draft").count(), 1, "{told}");
+}
+
+#[test]
+fn the_chapter_on_provenance_proves_a_run_and_finds_a_forgery() {
+    chapter(
+        "prove",
+        &["executed   ship by alice", "deliver order 7", "proved", "without the store", "found"],
+    );
 }

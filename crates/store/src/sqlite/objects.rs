@@ -151,14 +151,19 @@ fn as_limit(limit: usize) -> i64 {
 
 /// A page of objects. Each wanted column is compared with a parameter, so that an index is used.
 pub(super) fn list(connection: &Connection, filter: &ObjectFilter) -> Read<Vec<Object>> {
+    let (from, values) = page(filter);
+    let parameters: Vec<&dyn ToSql> = values.iter().map(|value| value as &dyn ToSql).collect();
+    read(connection, &from, &parameters)
+}
+
+fn page(filter: &ObjectFilter) -> (String, Vec<String>) {
     let (condition, values) = filter.condition('?', "o.pending = 1");
     let from = format!(
         "WHERE {} ORDER BY o.tenant, o.workspace, o.object_type, o.id LIMIT {}",
         condition,
         as_limit(filter.limit)
     );
-    let parameters: Vec<&dyn ToSql> = values.iter().map(|value| value as &dyn ToSql).collect();
-    read(connection, &from, &parameters)
+    (from, values)
 }
 
 pub(super) fn log(connection: &Connection, filter: &ObjectLogFilter) -> Read<Vec<ObjectChange>> {
@@ -216,4 +221,41 @@ pub(super) fn forget(connection: &Connection) -> Read<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use verdict::{ObjectType, Scope};
+
+    use super::*;
+
+    /// What SQLite does to read a page.
+    fn plan(filter: &ObjectFilter) -> String {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(include_str!("../../migrations/V14__objects.sql")).unwrap();
+        let (from, values) = page(filter);
+        let sql = format!("EXPLAIN QUERY PLAN SELECT o.body FROM objects o {from}");
+        let mut statement = connection.prepare(&sql).unwrap();
+        let lines = statement.query_map(rusqlite::params_from_iter(values), |row| row.get(3));
+        lines.unwrap().collect::<Read<Vec<String>>>().unwrap().join("\n")
+    }
+
+    #[test]
+    fn a_page_of_pending_approvals_reads_its_own_rows_and_sorts_none() {
+        // F72: whatever else there is, and wherever the page begins.
+        let first = ObjectFilter {
+            scope: Some(Scope::default()),
+            object_type: Some(ObjectType::Approval),
+            status: Some(crate::objects::APPROVAL_PENDING.into()),
+            limit: 100,
+            ..ObjectFilter::default()
+        };
+        let (scope, object_type) = (Scope::default(), ObjectType::Approval);
+        let after = Some(ObjectKey { scope, object_type, id: "appr_1".into() });
+        for filter in [ObjectFilter { after, ..first.clone() }, first] {
+            let plan = plan(&filter);
+            assert!(plan.contains("objects_by_status (tenant=? AND workspace=?"), "{plan}");
+            assert!(!plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");
+        }
+    }
 }
