@@ -209,9 +209,9 @@ pub async fn leave_with_their_run<F: Fixture>(driver: &mut Driver<F>) {
     let scope = Scope::default();
     let task = driver.add(&scope, "q").await;
     let parent = Some(Name::from(task.id.run_name()));
-    let of_run = Object { parent, ..object("of-run") };
-    let stays = object("stays");
-    save(driver, &[&of_run, &stays, &next(&of_run, "closed")]).await;
+    let of_run = Object { parent, is_pending: true, ..object("of-run") };
+    let stays = Object { is_pending: true, ..object("stays") };
+    save(driver, &[&of_run, &stays]).await;
     let leased = driver.lease(&scope, "q", 1).await;
     driver.about(&task, report(&caller(&leased[0]), succeeded())).await;
     driver.add(&scope, "q").await;
@@ -219,6 +219,13 @@ pub async fn leave_with_their_run<F: Fixture>(driver: &mut Driver<F>) {
     driver.pause().await;
     let mut batch = driver.writer().begin().await.unwrap();
     let ended = batch.ended(None, 9).await.unwrap();
+    assert!(ended[0].has_pending_objects, "something is to be done about its object");
+    drop(batch);
+    save(driver, &[&Object { is_pending: false, ..next(&of_run, "closed") }]).await;
+    driver.pause().await;
+    let mut batch = driver.writer().begin().await.unwrap();
+    let ended = batch.ended(None, 9).await.unwrap();
+    assert!(!ended[0].has_pending_objects, "objects of others hold nothing");
     batch.moment().await.unwrap();
     let forgotten: Vec<EndedPosition> = ended.iter().map(|ended| ended.position).collect();
     assert_eq!(forgotten.len(), 1);

@@ -185,35 +185,55 @@ impl PostgresBatch<'_> {
         let setting = self.scopes.add(changes.iter().map(|change| &change.after.key.scope));
         let work = move |client: Client| async move {
             set_scopes(&client, setting).await?;
-            let mut is_whole = true;
-            for change in &changes {
-                is_whole &= write_one(&client, change).await?;
+            let mut left = changes.as_slice();
+            while !left.is_empty() {
+                let (together, later) = left.split_at(distinct(left));
+                if !write(&client, together).await? {
+                    return Ok(false);
+                }
+                left = later;
             }
-            Ok(is_whole)
+            Ok(true)
         };
         let is_whole = self.transaction().run("writing objects", work).await?;
         if is_whole { Ok(()) } else { Err(conflict(NO_TASK)) }
     }
 }
 
-/// Whether the object was as expected. One object may change twice in a batch, so changes are written one after another.
-async fn write_one(client: &Client, change: &ObjectChange) -> Read<bool> {
-    let mut rows = ColumnBatch::new(OBJECTS.written);
-    let cells = rows.row();
-    ObjectKeyColumns::write(cells, &change.after.key);
-    ObjectColumns::write(cells, &change.after);
-    let statement = match change.before() {
-        Some(_) => &*OBJECTS_UPDATE,
-        None => &*OBJECTS_INSERT,
-    };
-    if client.execute_typed(statement.text_for(&rows), &rows.parameters()).await? != 1 {
-        return Ok(false);
-    }
+/// How many of these changes can be written together: one object may change twice in a batch, and the second change is
+/// guarded by the first.
+fn distinct(changes: &[ObjectChange]) -> usize {
+    let mut seen = HashSet::new();
+    changes.iter().take_while(|change| seen.insert(&change.after.key)).count()
+}
+
+/// Writes changes of different objects, in three statements at most. Whether all of them were as expected.
+async fn write(client: &Client, changes: &[ObjectChange]) -> Read<bool> {
+    let mut inserted = ColumnBatch::new(OBJECTS.written);
+    let mut updated = ColumnBatch::new(OBJECTS.written);
     let mut log = ColumnBatch::new(OBJECT_LOG.written);
-    let cells = log.row();
-    ObjectKeyColumns::write(cells, &change.after.key);
-    ObjectColumns::write(cells, &change.after);
-    ObjectLogColumns::write(cells, change);
+    let updates = changes.iter().filter(|change| change.before().is_some()).count();
+    for change in changes {
+        let rows = if change.before().is_some() { &mut updated } else { &mut inserted };
+        let cells = rows.row();
+        ObjectKeyColumns::write(cells, &change.after.key);
+        ObjectColumns::write(cells, &change.after);
+        let cells = log.row();
+        ObjectKeyColumns::write(cells, &change.after.key);
+        ObjectColumns::write(cells, &change.after);
+        ObjectLogColumns::write(cells, change);
+    }
+    let inserts = changes.len() - updates;
+    for (count, rows, statement) in
+        [(inserts, &inserted, &OBJECTS_INSERT), (updates, &updated, &OBJECTS_UPDATE)]
+    {
+        if count > 0
+            && client.execute_typed(statement.text_for(rows), &rows.parameters()).await?
+                != count as u64
+        {
+            return Ok(false);
+        }
+    }
     client.execute_typed(LOG_INSERT.text_for(&log), &log.parameters()).await?;
     Ok(true)
 }
