@@ -10,6 +10,7 @@ use wire::approvals::ApprovalTerms;
 use wire::requests::SubmitRun;
 use wire::{Json, Time};
 
+use crate::effect::Effect;
 use crate::{Digest, Failure};
 
 /// How an operation ended, or that a child was started.
@@ -77,12 +78,15 @@ pub struct StepRecord {
     /// The new start of replay.
     #[serde(default, skip_serializing_if = "is_false")]
     pub savepoint: bool,
+    /// What is sent to endpoints because of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<Effect>,
 }
 
 impl StepRecord {
     /// The checkpoint that this becomes when it is recorded.
     pub fn recorded_at(self, recorded_at: Time) -> Checkpoint {
-        let StepRecord { key, outcome, result, error, input_digest, spend: _, savepoint } = self;
+        let StepRecord { key, outcome, result, error, input_digest, savepoint, .. } = self;
         Checkpoint { key, outcome, result, error, input_digest, recorded_at, savepoint }
     }
 }

@@ -389,6 +389,7 @@ impl StepRecord {
             input_digest,
             spend: None,
             savepoint: false,
+            effects: Vec::new(),
         }
     }
 
@@ -403,6 +404,7 @@ impl StepRecord {
             input_digest,
             spend: None,
             savepoint: false,
+            effects: Vec::new(),
         }
     }
 }

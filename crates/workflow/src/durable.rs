@@ -4,6 +4,7 @@
 //! numbers in every attempt. It does no I/O; only the work of a step does.
 
 use std::panic::Location;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::approval::ApprovalCall;
 use crate::branch::BranchGuard;
 use crate::children::{ChildCall, ChildRun, ChildrenCall};
 use crate::command::StepRecord;
+use crate::effect::Effect;
 use crate::key::{self, Branch, Kind};
 use crate::operation::Operation;
 use crate::run::encode;
@@ -67,6 +69,24 @@ impl Durable {
     #[track_caller]
     pub fn signal<T: DeserializeOwned>(&self, name: impl Into<String>) -> SignalCall<T> {
         SignalCall::new(self.clone(), name.into(), Location::caller())
+    }
+
+    /// Sends something to a registered endpoint, once: it is recorded as a step of this name, and the coordinator delivers it
+    /// afterwards, in order. It does not wait for the delivery.
+    #[track_caller]
+    pub fn effect(
+        &self,
+        name: impl Into<String>,
+        effect: Effect,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>> {
+        let asked = effect.clone();
+        let work = move |step: Step| {
+            step.effect(asked.clone());
+            std::future::ready(Ok::<(), Failure>(()))
+        };
+        StepCall::new(self.clone(), name.into(), work, Location::caller())
+            .input(&effect)
+            .into_future()
     }
 
     /// Asks people, and waits without a worker until they have decided. A rejection is a value, like an approval.

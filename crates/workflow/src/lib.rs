@@ -22,6 +22,7 @@ mod command;
 mod core;
 mod digest;
 mod durable;
+mod effect;
 mod failure;
 mod history;
 mod key;
@@ -41,6 +42,7 @@ pub use command::{
 };
 pub use digest::{Digest, NotADigest};
 pub use durable::Durable;
+pub use effect::Effect;
 pub use failure::Failure;
 pub use run::{Body, Function, Run, function};
 pub use step::{OnError, Retry, Step, StepCall};

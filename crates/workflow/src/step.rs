@@ -19,6 +19,7 @@ use wire::answers::BudgetLeft;
 use self::execution::Execution;
 use crate::command::Spend;
 use crate::durable::Durable;
+use crate::effect::Effect;
 use crate::stop::SourceLine;
 use crate::{Digest, Failure};
 
@@ -84,6 +85,7 @@ pub struct Step {
     fence: u64,
     number: u32,
     spend: Arc<Mutex<Option<Spend>>>,
+    effects: Arc<Mutex<Vec<Effect>>>,
     left: Option<BudgetLeft>,
 }
 
@@ -113,6 +115,15 @@ impl Step {
     pub fn spend(&self, more: Spend) {
         let mut spend = self.spend.lock().unwrap_or_else(PoisonError::into_inner);
         *spend = Some(spend.unwrap_or_default().plus(more));
+    }
+
+    /// Asks for an effect, which is recorded with the step if this try succeeds.
+    pub fn effect(&self, effect: Effect) {
+        self.effects.lock().unwrap_or_else(PoisonError::into_inner).push(effect);
+    }
+
+    fn declared(&self) -> Vec<Effect> {
+        std::mem::take(&mut *self.effects.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn spent(&self) -> Option<Spend> {

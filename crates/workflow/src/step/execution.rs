@@ -13,6 +13,7 @@ use crate::alarm::WorkWaker;
 use crate::command::{Checkpoint, Outcome, Spend, StepRecord};
 use crate::core::Ending;
 use crate::durable::Durable;
+use crate::effect::Effect;
 use crate::key::Kind;
 use crate::operation::Operation;
 use crate::run::encode;
@@ -67,19 +68,20 @@ impl Execution {
             let part = format!("{}.{number}", self.key);
             let recorded = self.operation.take(&part).and_then(|part| part.error);
             let is_recorded = recorded.is_some();
-            let (result, spend) = match recorded {
-                Some(failure) => (Err(failure), None),
+            let (result, spend, effects) = match recorded {
+                Some(failure) => (Err(failure), None, Vec::new()),
                 None => {
                     let step = self.start(number).await;
-                    (self.work(work(step.clone())).await, step.spent())
+                    let result = self.work(work(step.clone())).await;
+                    (result, step.spent(), step.declared())
                 }
             };
             let failure = match result {
                 Err(failure) if self.may_retry(number, &failure) => failure,
-                result => return self.record(&self.key, result, spend),
+                result => return self.record(&self.key, result, spend, effects),
             };
             if !is_recorded {
-                self.record(&part, Err(failure), spend);
+                self.record(&part, Err(failure), spend, Vec::new());
             }
             self.pause(number).await;
             number += 1;
@@ -98,6 +100,7 @@ impl Execution {
             fence: core.fence,
             number,
             spend: Arc::default(),
+            effects: Arc::default(),
             left: core.left.clone(),
         })
     }
@@ -129,12 +132,20 @@ impl Execution {
     }
 
     /// Keeps a result for the next call. Later code sees what will be recorded.
-    fn record(&self, key: &str, result: Result<Json, Failure>, spend: Option<Spend>) -> Checkpoint {
+    fn record(
+        &self,
+        key: &str,
+        result: Result<Json, Failure>,
+        spend: Option<Spend>,
+        effects: Vec<Effect>,
+    ) -> Checkpoint {
+        // What a failed try asked for does not happen.
+        let effects = if result.is_ok() { effects } else { Vec::new() };
         let step = match result {
             Ok(json) => StepRecord::succeeded(key.to_owned(), json, self.input_digest),
             Err(failure) => StepRecord::failed(key.to_owned(), failure, self.input_digest),
         };
-        let step = StepRecord { spend, ..step };
+        let step = StepRecord { spend, effects, ..step };
         let branch = &self.operation.branch;
         self.operation.shared.with(|core| {
             core.finish(branch, step.clone());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::join;
 use serde_json::{Value, json};
 use workflow::testing::{Crash, Ended, TestRun};
-use workflow::{Durable, Failure, Json, OnError, Retry, function};
+use workflow::{Durable, Effect, Failure, Json, OnError, Retry, function};
 
 use super::crashes::world;
 use super::program::{ops, program};
@@ -51,6 +51,29 @@ fn code_sees_the_recorded_value_at_once_and_may_borrow() {
     let stopped = ended.unwrap_err().to_string();
     assert!(stopped.contains("the recorded result of `measure#1` cannot be read"), "{stopped}");
     assert!(stopped.contains("operations.rs"), "{stopped}");
+}
+
+#[test]
+fn an_effect_goes_out_with_the_step_that_asked_for_it() {
+    // S2-71: what a failed try asked for does not happen, and the call that records the step asks once.
+    let code = function(async |ctx: Durable, _: Value| {
+        let charge = ctx.step("charge", async |step| {
+            step.effect(Effect::to("mailer", "tried", &step.number())?);
+            if step.number() < 2 { Err(std::fmt::Error.into()) } else { Ok::<_, Failure>(7) }
+        });
+        charge.retry(Retry::tries(2)).await?;
+        let effect = Effect::to("crm", "order.paid", &json!({"order": 7}))?;
+        ctx.effect("tell", effect.key("first").aggregate("order-7")).await
+    });
+    let ended = TestRun::new(code, &Value::Null).with_transcript().finish().unwrap();
+    let asked = |word: &str| ended.transcript.iter().filter(|line| line.contains(word)).count();
+    assert_eq!((asked(r#""body":1"#), asked(r#""body":2"#)), (0, 1), "{:?}", ended.transcript);
+    let tell = &ended.report.steps[0];
+    assert_eq!(tell.key, "tell#1");
+    let effect = serde_json::to_value(&tell.effects[0]).unwrap();
+    let expected = json!({"key": "first", "endpoint": "crm", "type": "order.paid",
+        "aggregate": "order-7", "body": {"order": 7}});
+    assert_eq!(effect, expected);
 }
 
 #[test]

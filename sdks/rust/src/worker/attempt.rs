@@ -409,6 +409,7 @@ fn report_returned(returned: Returned, empty: Report) -> Report {
         error: report.error.map(reported),
         steps: riding.steps,
         children: riding.children,
+        effects: riding.effects,
         ..empty
     }
 }

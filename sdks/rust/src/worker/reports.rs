@@ -80,7 +80,7 @@ fn size(report: &Report) -> usize {
     let partial = report.partial_progress.as_ref().map_or(0, |partial| partial.text().len());
     let error = report.error.as_ref();
     let error = error.map_or(0, |e| e.message.len() + e.stack_trace.as_deref().map_or(0, str::len));
-    let riding = riding_size(&report.steps, &report.children);
+    let riding = riding_size(report);
     output + partial + error + riding + report.task_token.len() + ITEM_BYTES
 }
 

@@ -4,7 +4,7 @@
 //! a state that a replay continues from.
 
 use wire::approvals::ApprovalTerms;
-use wire::requests::{CheckpointItem, ChildRun, StepRecord, WaitFor};
+use wire::requests::{CheckpointItem, ChildRun, DeclaredEffect, Report, StepRecord, WaitFor};
 use workflow::{Call, ChildRecord};
 
 use super::translate;
@@ -16,6 +16,7 @@ const RIDING_BYTES_MAX: usize = 128 * 1024;
 /// The coordinator's limits of one call.
 const STEPS_MAX: usize = 100;
 const CHILDREN_MAX: usize = 500;
+const EFFECTS_MAX: usize = 100;
 /// The size of an item without its texts.
 const ITEM_BYTES: usize = 256;
 
@@ -52,11 +53,16 @@ pub(super) fn of_report(
 
 fn items(steps: Vec<workflow::StepRecord>, children: Vec<ChildRecord>) -> Vec<CheckpointItem> {
     let mut parts = Parts::default();
-    for step in steps.into_iter().map(translate::step) {
-        parts.with_room_for(step_bytes(&step)).steps.push(step);
+    for mut step in steps {
+        let effects = translate::effects(&mut step);
+        let step = translate::step(step);
+        let bytes = step_bytes(&step) + effects.iter().map(effect_bytes).sum::<usize>();
+        let part = parts.with_room_for(bytes, effects.len());
+        part.steps.push(step);
+        part.effects.extend(effects);
     }
     for child in children.into_iter().map(translate::child) {
-        parts.with_room_for(child_bytes(&child)).children.push(child);
+        parts.with_room_for(child_bytes(&child), 0).children.push(child);
     }
     parts.parts
 }
@@ -69,10 +75,11 @@ struct Parts {
 }
 
 impl Parts {
-    fn with_room_for(&mut self, bytes: usize) -> &mut CheckpointItem {
+    fn with_room_for(&mut self, bytes: usize, effects: usize) -> &mut CheckpointItem {
         let has_room = |last: &CheckpointItem| {
             last.steps.len() < STEPS_MAX
                 && last.children.len() < CHILDREN_MAX
+                && last.effects.len() + effects <= EFFECTS_MAX
                 && self.bytes + bytes <= PART_BYTES_MAX
         };
         if !self.parts.last().is_some_and(has_room) {
@@ -88,13 +95,20 @@ impl Parts {
 pub(in crate::worker) fn size(item: &CheckpointItem) -> usize {
     let steps = item.steps.iter().map(step_bytes).sum::<usize>();
     let children = item.children.iter().map(child_bytes).sum::<usize>();
+    let effects = item.effects.iter().map(effect_bytes).sum::<usize>();
     let wait = item.wait.as_ref().map_or(0, wait_bytes);
-    item.task_token.len() + steps + children + wait + ITEM_BYTES
+    item.task_token.len() + steps + children + effects + wait + ITEM_BYTES
 }
 
 /// The same of what rides with a report.
-pub(in crate::worker) fn riding_size(steps: &[StepRecord], children: &[ChildRun]) -> usize {
-    steps.iter().map(step_bytes).sum::<usize>() + children.iter().map(child_bytes).sum::<usize>()
+pub(in crate::worker) fn riding_size(report: &Report) -> usize {
+    let steps = report.steps.iter().map(step_bytes).sum::<usize>();
+    let children = report.children.iter().map(child_bytes).sum::<usize>();
+    steps + children + report.effects.iter().map(effect_bytes).sum::<usize>()
+}
+
+fn effect_bytes(effect: &DeclaredEffect) -> usize {
+    effect.step.len() + effect.key.len() + effect.body.text().len() + ITEM_BYTES
 }
 
 fn step_bytes(step: &StepRecord) -> usize {
@@ -140,6 +154,7 @@ mod tests {
             input_digest: None,
             spend: None,
             savepoint: false,
+            effects: Vec::new(),
         }
     }
 

@@ -4,11 +4,13 @@
 //! satisfied it, and the engine knows a checkpoint of each item that arrived.
 
 use wire::answers::{self, CheckpointAnswer, CheckpointError};
-use wire::requests::{AwaitedItem, ChildRun, Diverged, Spend, StepError, StepRecord, WaitFor};
+use wire::requests::{
+    AwaitedItem, ChildRun, DeclaredEffect, Diverged, Spend, StepError, StepRecord, WaitFor,
+};
 use wire::{CheckpointKind, CheckpointOutcome, ErrorCategory, Json, StepOutcome, Time, WaitMode};
 use workflow::{
-    Answer, Awaited, Checkpoint, ChildRecord, Difference, Digest, Divergence, Failure, Mode,
-    Outcome, Seen, State, Stop, Wait, decided_digest,
+    Answer, Awaited, Checkpoint, ChildRecord, Difference, Digest, Divergence, Effect, Failure,
+    Mode, Outcome, Seen, State, Stop, Wait, decided_digest,
 };
 
 /// Begins the key of a wait.
@@ -21,7 +23,8 @@ const APPROVAL: &str = "approval:";
 const COUNT: char = '#';
 
 pub(super) fn step(step: workflow::StepRecord) -> StepRecord {
-    let workflow::StepRecord { key, outcome, result, error, input_digest, spend, savepoint } = step;
+    let workflow::StepRecord { key, outcome, result, error, input_digest, .. } = step;
+    let workflow::StepRecord { spend, savepoint, .. } = step;
     StepRecord {
         key,
         outcome: match outcome {
@@ -38,6 +41,16 @@ pub(super) fn step(step: workflow::StepRecord) -> StepRecord {
         }),
         savepoint,
     }
+}
+
+/// What a step asks for.
+pub(super) fn effects(step: &mut workflow::StepRecord) -> Vec<DeclaredEffect> {
+    let (key, effects) = (step.key.clone(), std::mem::take(&mut step.effects));
+    let effect = |effect: Effect| {
+        let Effect { key: name, endpoint, r#type, aggregate, body } = effect;
+        DeclaredEffect { key: name, step: key.clone(), endpoint, r#type, aggregate, body }
+    };
+    effects.into_iter().map(effect).collect()
 }
 
 fn step_error(failure: Failure) -> StepError {
