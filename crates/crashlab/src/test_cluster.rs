@@ -160,6 +160,8 @@ impl TestCluster {
         let mutant = self.mutant.map(|number| format!("mutant@{number}"));
         let chosen: Vec<String> = mutant.into_iter().chain(fault_spec.map(str::to_owned)).collect();
         command.env("TENURE_LAB", chosen.join(","));
+        // Receivers of effects are on this machine.
+        command.env("TENURE_ALLOW_PRIVATE_RECEIVERS", "127.0.0.0/8");
         command
     }
 
