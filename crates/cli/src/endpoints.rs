@@ -51,7 +51,7 @@ pub(crate) struct Create {
     name: Name,
     /// Where effects are sent: https, or http in ranges that `tenure serve --allow-private-receivers` allows
     #[arg(value_name = "URL")]
-    url: String,
+    receiver: String,
     #[command(flatten)]
     settings: EndpointSettings,
 }
@@ -60,9 +60,9 @@ pub(crate) struct Create {
 pub(crate) struct Update {
     #[command(flatten)]
     name: Name,
-    /// Another URL
+    /// Where effects are sent from now on
     #[arg(long, value_name = "URL")]
-    url: Option<String>,
+    receiver: Option<String>,
     #[command(flatten)]
     settings: EndpointSettings,
 }
@@ -143,8 +143,8 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
             return secret(endpoints.rotate(&name.name, &how).await, format);
         }
         Some(Verb::Show(Name { name })) => endpoints.show(&name).await,
-        Some(Verb::Update(Update { name, url, settings })) => {
-            endpoints.update(&name.name, &settings.into_update(url)).await
+        Some(Verb::Update(Update { name, receiver, settings })) => {
+            endpoints.update(&name.name, &settings.into_update(receiver)).await
         }
         Some(Verb::Disable(Name { name })) => endpoints.update(&name, &enabled(false)).await,
         Some(Verb::Enable(Name { name })) => endpoints.update(&name, &enabled(true)).await,
@@ -159,7 +159,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
 }
 
 fn wanted(create: Create) -> CreateEndpoint {
-    let Create { name: Name { name }, url, settings } = create;
+    let Create { name: Name { name }, receiver: url, settings } = create;
     let update = settings.into_update(None);
     let UpdateEndpoint { types, idempotent, max_tries, retry, on_dead, .. } = update;
     let UpdateEndpoint { concurrency, rate_per_second, .. } = update;

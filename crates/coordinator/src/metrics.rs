@@ -175,6 +175,8 @@ pub struct Metrics {
     pub certificate_stale: Gauge,
     /// Requests refused because of a tenant's limits, by limit.
     pub limited: Family<LimitLabel, Counter>,
+    /// Tries to deliver effects, by what came of them.
+    pub effect_tries: Family<OutcomeLabel, Counter>,
     /// 1 for each promise that the store gives about its commits, 0 for the others.
     pub promises: Family<PromiseLabel, Gauge>,
     /// Spans that a collector accepted.
@@ -231,6 +233,7 @@ impl Metrics {
             recovery_seconds: Gauge::default(),
             certificate_stale: Gauge::default(),
             limited: Family::default(),
+            effect_tries: Family::default(),
             promises: Family::default(),
             spans_sent: Counter::default(),
             spans_dropped: Family::default(),
@@ -297,6 +300,14 @@ impl Metrics {
         let stale = "1 if the certificate files are unusable and an older one is served";
         registry.register("tenure_certificate_stale", stale, self.certificate_stale);
         registry.register("tenure_limited", "Requests refused by a limit, by limit", self.limited);
+        for outcome in ["delivered", "retried", "unknown", "dead"] {
+            self.effect_tries.get_or_create(&OutcomeLabel { outcome });
+        }
+        registry.register(
+            "tenure_effect_tries",
+            "Tries to deliver effects, by what came of them",
+            self.effect_tries,
+        );
         registry.register(
             "tenure_spans_sent",
             "Spans that the collector accepted",
@@ -310,6 +321,12 @@ impl Metrics {
         registry.register("tenure_connections", "Open connections", self.connections);
         let help = "Connections that the server did not accept or closed, by reason";
         registry.register("tenure_connections_turned_away", help, self.disconnects);
+    }
+
+    /// Counts a try to deliver an effect.
+    #[cfg(feature = "http")]
+    pub(crate) fn count_effect_try(&self, outcome: &'static str) {
+        self.effect_tries.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
     pub(crate) fn count_limited(&self, limited: LimitKind, times: u64) {

@@ -96,7 +96,9 @@ fn claim_one(objects: &mut ObjectSet, keys: &Keys, at: Moment) -> Option<Claimed
         EffectState::InFlight(_) => EffectRequest::Sweep,
         _ => EffectRequest::Claim,
     };
-    let gap = found.line.line.gap();
+    // An effect that is sent out of its turn has no place behind a gap.
+    let is_in_turn = found.effect.effect.number > found.line.line.settled;
+    let gap = if is_in_turn { found.line.line.gap() } else { 0 };
     let endpoint = found.endpoint.clone();
     let stored = found.decide(objects, request, None, None, at).ok()?;
     match stored.effect.state {

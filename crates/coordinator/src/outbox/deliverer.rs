@@ -20,12 +20,12 @@ use store::{Browse, Failure, ObjectFilter};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use verdict::effect::{EffectRequest, EndpointStatus, Sent};
+use verdict::effect::{EffectRequest, EffectState, EndpointStatus, Sent};
 use verdict::{Digest, Moment, Name, ObjectKey, ObjectType, Scope, Span, Text, Time};
 use webhook::{HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, signatures};
 
 use super::agenda::{Agenda, Place};
-use super::claims::{Claimed, claim, decide_one};
+use super::claims::{Claimed, Undecided, claim, decide_one};
 use super::{Candidate, secrets};
 use crate::admit::Keyring;
 use crate::carry::ObjectSet;
@@ -78,7 +78,7 @@ impl Deliverer {
     pub(crate) fn new(courier: Courier) -> Self {
         courier.coordinator.effect_feed().follow();
         let (agenda, sending) = (Agenda::default(), JoinSet::new());
-        Self { courier, agenda, sending, scan_at: Instant::now() }
+        Self { courier, agenda, sending, scan_at: tokio::time::Instant::now() }
     }
 
     /// Delivers until `closing` is cancelled, and then waits for what is in flight.
@@ -111,12 +111,14 @@ impl Deliverer {
     async fn refill(&mut self) {
         let (candidates, is_overfull) = self.courier.coordinator.effect_feed().take();
         candidates.into_iter().for_each(|candidate| self.agenda.add(candidate));
-        let is_due = is_overfull || self.agenda.wants_scan() || self.scan_at <= Instant::now();
+        let is_due =
+            is_overfull || self.agenda.wants_scan() || self.scan_at <= tokio::time::Instant::now();
         if !is_due {
             return;
         }
         let is_shared = self.courier.coordinator.store().status().writers > 1;
-        self.scan_at = Instant::now() + if is_shared { SCAN_SHARED } else { SCAN_ALONE };
+        self.scan_at =
+            tokio::time::Instant::now() + if is_shared { SCAN_SHARED } else { SCAN_ALONE };
         if let Err(failure) = self.scan().await {
             tracing::warn!(error = %failure, "cannot look for effects to deliver");
         }
@@ -162,7 +164,7 @@ impl Deliverer {
     }
 
     fn wake(&self, pause: Option<Duration>) -> Instant {
-        let here = Instant::now();
+        let here = tokio::time::Instant::now();
         if let Some(pause) = pause {
             return here + pause;
         }
@@ -332,12 +334,24 @@ impl Courier {
             let settled =
                 decide_one(&self.coordinator, &key, request, last_try.clone(), None).await;
             match settled {
-                Ok(Err(super::claims::Undecided::Locked)) => {}
-                Ok(_) | Err(RequestError::ShuttingDown | RequestError::Defect) => return,
+                Ok(Err(Undecided::Locked)) => {}
+                Ok(Ok(settled)) => return self.count(&settled, sent),
+                Ok(Err(_)) | Err(RequestError::ShuttingDown | RequestError::Defect) => return,
                 Err(error) => tracing::debug!(%error, "cannot settle an effect yet"),
             }
             tokio::time::sleep(SETTLE_PAUSE).await;
         }
+    }
+
+    fn count(&self, settled: &StoredEffect, sent: Sent) {
+        let outcome = match settled.effect.state {
+            EffectState::Delivered { .. } => "delivered",
+            EffectState::Unknown { .. } => "unknown",
+            EffectState::Dead { .. } => "dead",
+            EffectState::Pending { .. } if sent != Sent::Untried => "retried",
+            EffectState::Pending { .. } | EffectState::Queued | EffectState::InFlight(_) => return,
+        };
+        self.coordinator.metrics().count_effect_try(outcome);
     }
 }
 
