@@ -9,6 +9,9 @@ use crate::zone::Zone;
 pub const EVERY_MS_MIN: u64 = 1_000;
 /// The longest interval, ten years: beyond it a mistyped number is likelier than a wish.
 pub const EVERY_MS_MAX: u64 = 10 * 366 * 24 * 60 * 60 * 1_000;
+/// How many instants [`Recurrence::latest`] names at once before it halves the range: most ranges have fewer, and a dense one of
+/// years is not walked through.
+const RANGE_MAX: usize = 256;
 /// The last instant that has a year of four digits at every offset.
 const LAST_MS: i64 = 253_402_207_200_000;
 
@@ -65,6 +68,29 @@ impl Recurrence {
             .take_while(|instant| *instant <= until_ms)
             .take(count)
             .collect()
+    }
+
+    /// The instants from `from_ms` to `until_ms`, both included, at most `count`: the latest ones, the earliest of them first.
+    pub fn latest(&self, from_ms: i64, until_ms: i64, count: usize) -> Vec<i64> {
+        let mut found = Vec::new();
+        self.collect_backwards(from_ms, until_ms, count, &mut found);
+        found.reverse();
+        found
+    }
+
+    /// Adds the instants of a range, the latest first, until there are `count`.
+    fn collect_backwards(&self, from_ms: i64, until_ms: i64, count: usize, found: &mut Vec<i64>) {
+        if from_ms > until_ms || found.len() >= count {
+            return;
+        }
+        let some = self.within(from_ms.saturating_sub(1), until_ms, RANGE_MAX);
+        if some.len() < RANGE_MAX {
+            found.extend(some.into_iter().rev().take(count - found.len()));
+            return;
+        }
+        let middle = from_ms + (until_ms - from_ms) / 2;
+        self.collect_backwards(middle + 1, until_ms, count, found);
+        self.collect_backwards(from_ms, middle, count, found);
     }
 }
 

@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     approvals, audit, backup, bench, completions, config, coordinators, dev, doctor, effects,
     endpoints, epoch, explain, export, keys, limits, migrate, plan, prove, queues, replay, restore,
-    retention, runs, serve, submit, topology, tour, verify, work,
+    retention, runs, schedules, serve, submit, topology, tour, verify, work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -111,6 +111,9 @@ pub(crate) enum Command {
     Endpoints(endpoints::Arguments),
     /// List, show and repair what is delivered to endpoints
     Effects(effects::Arguments),
+    /// Submit runs again and again, by a cron expression or at an interval
+    #[command(subcommand)]
+    Schedules(schedules::Verb),
     /// Create, list, rotate and revoke API keys
     #[command(subcommand)]
     Keys(keys::Verb),

@@ -38,6 +38,7 @@ mod replay;
 mod restore;
 mod retention;
 mod runs;
+mod schedules;
 mod serve;
 mod server;
 mod settings;
@@ -138,6 +139,7 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Approvals(arguments) => approvals::run(connect()?, format, arguments).await,
         Command::Endpoints(arguments) => endpoints::run(connect()?, format, arguments).await,
         Command::Effects(arguments) => effects::run(connect()?, format, arguments).await,
+        Command::Schedules(verb) => schedules::run(connect()?, format, verb).await,
         Command::Keys(verb) => keys::run(connect()?, format, verb).await,
         Command::Limits(verb) => limits::run(connect()?, format, verb).await,
         Command::Audit(arguments) => audit::run(connect, format, arguments).await,

@@ -164,6 +164,8 @@ fn remedy(code: Code) -> Option<&'static str> {
         Code::ApprovalForbidden => {
             "use another key; an administrator makes one with `tenure keys create --role approver`"
         }
+        Code::ScheduleNotFound => "`tenure schedules list` shows the existing ones",
+        Code::ScheduleExists => "change it with `tenure schedules update`, or choose another name",
         Code::NotDiverged => "`tenure explain` says what it waits for",
         Code::SignalsFull => "`tenure runs show` says how many signals it has not taken",
         Code::RunsUnsupported => "`tenure coordinators` shows which coordinators are too old",

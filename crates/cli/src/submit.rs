@@ -212,7 +212,7 @@ fn unique(labels: Vec<(String, String)>) -> Result<BTreeMap<String, String>, Cli
     Ok(values)
 }
 
-fn input(text: Option<String>, file: Option<&Path>) -> Result<Json, CliError> {
+pub(crate) fn input(text: Option<String>, file: Option<&Path>) -> Result<Json, CliError> {
     let (text, origin) = match (text, file) {
         (Some(text), _) if text == "-" => (read(Path::new("-"))?, "stdin".to_owned()),
         (Some(text), _) => (text, "--input".to_owned()),
@@ -226,7 +226,7 @@ fn input(text: Option<String>, file: Option<&Path>) -> Result<Json, CliError> {
     })
 }
 
-fn read(file: &Path) -> Result<String, CliError> {
+pub(crate) fn read(file: &Path) -> Result<String, CliError> {
     let mut text = String::new();
     // One byte more than allowed distinguishes "too large" from "just fits" without reading
     // everything.

@@ -3,7 +3,7 @@
 
 use verdict::{
     Answer, AttemptOutcome, ClosedAttempt, End, Event, Next, Reason, Refusal, Request, RunEvent,
-    Span, Task, Time, WorkerVerdict,
+    Span, Task, Time, WorkerVerdict, schedule,
 };
 
 #[derive(Debug, Default)]
@@ -37,6 +37,8 @@ pub(crate) struct BatchMetrics {
     pub(crate) retries: Counts<&'static str>,
     /// Attempts that made no progress for too long, by what followed.
     pub(crate) stalls: Counts<&'static str>,
+    /// Instants of schedules, by what became of them.
+    pub(crate) instants: Counts<&'static str>,
     /// By verdict and code.
     pub(crate) verdicts: Counts<(&'static str, &'static str)>,
 }
@@ -53,9 +55,13 @@ impl<L> Default for Counts<L> {
 
 impl<L: PartialEq + Copy> Counts<L> {
     fn note(&mut self, label: L) {
+        self.add(label, 1);
+    }
+
+    fn add(&mut self, label: L, more: u64) {
         match self.0.iter_mut().find(|(known, _)| *known == label) {
-            Some((_, count)) => *count += 1,
-            None => self.0.push((label, 1)),
+            Some((_, count)) => *count += more,
+            None => self.0.push((label, more)),
         }
     }
 
@@ -65,6 +71,19 @@ impl<L: PartialEq + Copy> Counts<L> {
 }
 
 impl BatchMetrics {
+    /// Counts what became of instants of a schedule.
+    pub(crate) fn note_instants(&mut self, before: schedule::Counts, after: schedule::Counts) {
+        let outcomes = [
+            ("fired", before.fired, after.fired),
+            ("skipped", before.skipped, after.skipped),
+            ("missed", before.missed, after.missed),
+            ("refused", before.refused, after.refused),
+        ];
+        for (outcome, before, after) in outcomes.into_iter().filter(|it| it.2 > it.1) {
+            self.instants.add(outcome, after - before);
+        }
+    }
+
     /// Counts an event that was decided at `now`, for a task whose state was `before`.
     pub(crate) fn note_event(&mut self, before: Option<&Task>, event: &Event, now: Time) {
         match event {
@@ -143,7 +162,8 @@ impl BatchMetrics {
             | Answer::Granted
             | Answer::CancelAccepted { .. }
             | Answer::Done
-            | Answer::Nothing => return,
+            | Answer::Nothing
+            | Answer::Schedule(_) => return,
         };
         self.verdicts.note(label);
     }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! This file is the loop. The submodules hold the rest: waiting ([`wait`]), one batch ([`batch`], with [`load`] and
-//! [`grant`] and [`messages`]), committing and answering ([`commit`]), failed batches ([`abort`]) and the search for the bad request
+//! [`grant`] and [`messages`] and [`schedules`]), committing and answering ([`commit`]), failed batches ([`abort`]) and the search for the bad request
 //! in one ([`isolate`]), stalls ([`stall`]), the roles of two carriers ([`role`]), and retention ([`retention`]).
 //!
 //! An idle coordinator answers at once; a busy one shares each commit among all callers that waited for the previous
@@ -31,6 +31,7 @@ mod object_calls;
 mod polls;
 mod retention;
 mod role;
+mod schedules;
 mod stall;
 mod wait;
 mod working_set;
@@ -56,7 +57,7 @@ use crate::allowances::Allowances;
 use crate::coordinator::StopReason;
 use crate::ended_feed::EndedFeed;
 use crate::ids::Ids;
-use crate::intake::IntakeReceiver;
+use crate::intake::{IntakeReceiver, NewWorkSender};
 use crate::item::{Item, Outage};
 use crate::metrics::Metrics;
 use crate::outbox::{EffectFeed, EndpointDirectory};
@@ -94,8 +95,10 @@ pub(crate) struct Carrier<S: Store> {
     retention_state: RetentionState,
     /// Queue of the span exporter. Receives only what is durable.
     trace_sender: Option<TraceSender>,
-    /// Grants that reached no worker, to be handed back with the next batch.
+    /// Grants that reached no worker, to be handed back with the next batch; and schedules that are due.
     unclaimed: Vec<Item>,
+    /// Where schedules that are due go, if another carrier creates tasks.
+    firings: Option<NewWorkSender>,
     /// Until when to start no batch that no caller asked for.
     backoff: Backoff,
     /// Why the store refused the last batch that had something to write; `None` after a successful write.
@@ -126,6 +129,8 @@ pub(crate) struct CarrierOptions {
     pub(crate) effect_feed: EffectFeed,
     /// `None` where no spans are exported.
     pub(crate) trace_sender: Option<TraceSender>,
+    /// The carrier that creates tasks, where this one does not.
+    pub(crate) firings: Option<NewWorkSender>,
 }
 
 /// Ends the carrier: nothing can be decided any more.
@@ -159,6 +164,7 @@ impl<S: Store> Carrier<S> {
         let CarrierOptions { set_aside, allowances, sealer, ended_feed, trace_sender, .. } =
             options;
         let CarrierOptions { endpoints, effect_feed, .. } = options;
+        let firings = options.firings;
         let now = store.now();
         // The carrier of new work reads the stall detector of the one that handles leases.
         let stall = match &role {
@@ -186,6 +192,7 @@ impl<S: Store> Carrier<S> {
             retention_state: RetentionState::new(retention),
             trace_sender,
             unclaimed: Vec::new(),
+            firings,
             outage,
             more_due: true,
             swept_at: now,

@@ -31,7 +31,8 @@ use crate::ended_feed::EndedFeed;
 use crate::ids::{BufferedEntropy, Entropy, Ids};
 use crate::intake::{self, Intake, IntakeReceiver};
 use crate::item::{
-    Granted, Item, Outage, Poll, Reply, RequestError, Submission, UnavailableReason, WaitingWorker,
+    Granted, Item, Outage, Poll, Reply, RequestError, ScheduleItem, Submission, UnavailableReason,
+    WaitingWorker,
 };
 use crate::metrics::{Metrics, PromiseLabel, WaitingPollGuard};
 use crate::outbox::{EffectFeed, EndpointDirectory};
@@ -161,7 +162,10 @@ impl Coordinator {
             let options = self.carrier_options(role, retention, &trace_sender);
             return start(carrier(store, channels.first, ids, options).await?, end).await;
         };
-        let options = self.carrier_options(CarrierRole::Leased, retention, &trace_sender);
+        let options = CarrierOptions {
+            firings: Some(channels.intake.new_work_sender()),
+            ..self.carrier_options(CarrierRole::Leased, retention, &trace_sender)
+        };
         // The carrier that handles leases makes no ids: the other one creates tasks and leases.
         let first = carrier(store, channels.first, Ids::new(ids.fork()), options).await?;
         let leased_carrier = LeasedCarrier {
@@ -197,6 +201,7 @@ impl Coordinator {
             endpoints: self.endpoints.clone(),
             effect_feed: self.effect_feed.clone(),
             trace_sender: trace_sender.clone(),
+            firings: None,
         }
     }
 
@@ -353,6 +358,12 @@ impl Coordinator {
     }
 
     /// Lets a diverged run continue.
+    /// A request about a schedule.
+    pub async fn schedule(&self, item: ScheduleItem) -> Reply {
+        let mut replies = self.intake.ask(vec![Item::Schedule(Box::new(item))]).await;
+        replies.pop().expect("one request has one reply")
+    }
+
     pub async fn resume(&self, key: TaskKey) -> Reply {
         self.about(key, Request::Run(Box::new(RunRequest::Resume))).await
     }

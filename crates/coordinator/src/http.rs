@@ -51,6 +51,7 @@ mod retry;
 mod routes;
 mod run_view;
 mod runs;
+mod schedules;
 mod set_aside;
 mod signals;
 mod signing;

@@ -190,7 +190,26 @@ impl IntakeReceiver {
     }
 }
 
+/// Sends to the class of new work, and does not keep it open.
+#[derive(Clone, Debug)]
+pub(crate) struct NewWorkSender(mpsc::WeakSender<Arrival>);
+
+impl NewWorkSender {
+    /// Sends items that have no caller. Best effort: what is still to be done is found again.
+    pub(crate) fn send(&self, items: Vec<Item>) {
+        let Some(sender) = self.0.upgrade() else { return };
+        let (reply, _) = oneshot::channel();
+        if let Err(error) = sender.try_send(Arrival::Group(Group { items, reply })) {
+            tracing::debug!(%error, "cannot hand over schedules that are due; they are found again");
+        }
+    }
+}
+
 impl Intake {
+    pub(crate) fn new_work_sender(&self) -> NewWorkSender {
+        NewWorkSender(self.new_work.downgrade())
+    }
+
     /// Refuses new work from now on; calls under a lease are still accepted.
     pub(crate) fn drain(&self) {
         self.draining.cancel();

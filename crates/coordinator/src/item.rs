@@ -13,9 +13,10 @@ use verdict::plan::limits::STEPS_PER_DECISION;
 use verdict::plan::{PlanStep, Stage, StepTerms};
 use verdict::request::{Caller, Submit, Undelivered};
 use verdict::run::{ChildCall, Inherited, RunRequest, Then};
+use verdict::schedule::{Terms, TermsChange};
 use verdict::{
-    Answer, Balance, Budget, Digest, Json, LeaseId, Name, Policy, Request, Scope, Span, Task,
-    TaskId, Text, Time,
+    Answer, Balance, Budget, Digest, Json, LeaseId, Name, ObjectKey, Policy, Request, Scope, Span,
+    Task, TaskId, Text, Time,
 };
 
 use crate::intake::PriorityClass;
@@ -166,6 +167,53 @@ pub(crate) enum Item {
         children: Box<[Submission]>,
         effects: Box<[Declared]>,
     },
+    /// A request about a schedule.
+    Schedule(Box<ScheduleItem>),
+}
+
+/// A request about a schedule, of a client or of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleItem {
+    pub scope: Scope,
+    pub target: ScheduleTarget,
+    pub call: ScheduleCall,
+    /// The API key of the caller; `None` if time asks.
+    pub by: Option<Name>,
+}
+
+/// Which schedule is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScheduleTarget {
+    /// One that is to be created. Its id is assigned when it is decided.
+    New,
+    Id(Name),
+    Name(Name),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScheduleCall {
+    Create {
+        name: Name,
+        terms: Terms,
+        is_paused: bool,
+        template: Json,
+    },
+    Update {
+        terms: TermsChange,
+        template: Option<Json>,
+    },
+    Pause,
+    Resume,
+    Delete,
+    /// Submit a run for the moment of the decision.
+    Trigger,
+    /// Fire the instants of a range of the past, both ends included.
+    Backfill {
+        from: Time,
+        to: Time,
+    },
+    /// Time has come for some instants.
+    Fire,
 }
 
 impl Item {
@@ -179,13 +227,20 @@ impl Item {
         Item::About { key, request: Request::Undelivered(Undelivered { lease }) }
     }
 
-    /// The task that a request is about, and the request; `None` for a submission.
+    /// A schedule that was found due.
+    pub(crate) fn fire(key: ObjectKey) -> Self {
+        let ObjectKey { scope, id, .. } = key;
+        let target = ScheduleTarget::Id(id);
+        Item::Schedule(Box::new(ScheduleItem { scope, target, call: ScheduleCall::Fire, by: None }))
+    }
+
+    /// The task that a request is about, and the request; `None` for a submission and for a schedule.
     pub(crate) fn about(&self) -> Option<(&TaskKey, &Request)> {
         match self {
             Item::About { key, request } | Item::WithChildren { key, request, .. } => {
                 Some((key, request))
             }
-            Item::Submit { .. } => None,
+            Item::Submit { .. } | Item::Schedule(_) => None,
         }
     }
 
@@ -210,6 +265,7 @@ impl Item {
             Item::WithChildren { key, request, .. } => {
                 has_detached_child(request).then_some(&key.scope.tenant)
             }
+            Item::Schedule(item) => Some(&item.scope.tenant),
             Item::About { .. } => None,
         }
     }
@@ -222,7 +278,7 @@ impl Item {
                 let inherited = submission.fork.as_ref().map_or(0, |fork| fork.items.len());
                 1 + steps.min(STEPS_PER_DECISION) + inherited
             }
-            Item::About { .. } => 1,
+            Item::About { .. } | Item::Schedule(_) => 1,
             Item::WithChildren { children, effects, .. } => 1 + children.len() + effects.len(),
         }
     }
@@ -237,9 +293,10 @@ impl Item {
         match self {
             Item::About { request: Request::Undelivered(_), .. } => PriorityClass::Leased,
             _ if self.quoted_lease().is_some() => PriorityClass::Leased,
-            Item::About { .. } | Item::WithChildren { .. } | Item::Submit { .. } => {
-                PriorityClass::NewWork
-            }
+            Item::About { .. }
+            | Item::WithChildren { .. }
+            | Item::Submit { .. }
+            | Item::Schedule(_) => PriorityClass::NewWork,
         }
     }
 }

@@ -34,6 +34,7 @@ pub mod metrics;
 mod outbox;
 pub mod requests;
 pub mod retries;
+pub mod schedules;
 #[cfg(feature = "http")]
 pub mod server;
 mod set_aside;

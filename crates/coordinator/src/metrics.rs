@@ -151,6 +151,8 @@ pub struct Metrics {
     pub ended: Family<StateLabel, Counter>,
     /// Attempts that made no progress for too long, by what followed.
     pub stalls: Family<ActionLabel, Counter>,
+    /// Instants of schedules, by what became of them.
+    pub instants: Family<OutcomeLabel, Counter>,
     /// Retries scheduled, by error category or LOST.
     pub retries: Family<CategoryLabel, Counter>,
     /// Answers to calls under a lease: duplicates and late reports are among the refused ones.
@@ -217,6 +219,7 @@ impl Metrics {
             attempts: Family::default(),
             ended: Family::default(),
             stalls: Family::default(),
+            instants: Family::default(),
             retries: Family::default(),
             verdicts: Family::default(),
             cancel_signals: Counter::default(),
@@ -260,6 +263,8 @@ impl Metrics {
         registry.register("tenure_tasks_ended", "Tasks ended, by state", self.ended);
         let help = "Attempts that made no progress for too long, by what followed";
         registry.register("tenure_stalls", help, self.stalls);
+        let help = "Instants of schedules, by what became of them";
+        registry.register("tenure_schedule_instants", help, self.instants);
         registry.register("tenure_retries_scheduled", "Retries, by category", self.retries);
         registry.register("tenure_verdicts", "Answers to calls under a lease", self.verdicts);
         registry.register("tenure_cancel_signals", "Cancel signals delivered", self.cancel_signals);
@@ -378,6 +383,9 @@ impl Metrics {
         }
         for (action, count) in batch_metrics.stalls.iter() {
             self.stalls.get_or_create(&ActionLabel { action }).inc_by(count);
+        }
+        for (outcome, count) in batch_metrics.instants.iter() {
+            self.instants.get_or_create(&OutcomeLabel { outcome }).inc_by(count);
         }
         for (category, count) in batch_metrics.retries.iter() {
             self.retries.get_or_create(&CategoryLabel { category }).inc_by(count);

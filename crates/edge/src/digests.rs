@@ -87,6 +87,13 @@ pub fn submission(run: &SubmitRun) -> Digest {
     said.digest()
 }
 
+/// The digest of the run that a schedule submits for an instant: an instant is one run, whatever its template says by then.
+pub fn firing(key: &str) -> Digest {
+    let mut said = Canonical::object();
+    said.scalar("firing", &key);
+    said.digest()
+}
+
 /// The digest of a retry: under one idempotency key a run is submitted again once, whatever time has passed and however
 /// its deadline moves.
 pub fn retry(of: TaskId) -> Digest {

@@ -213,7 +213,9 @@ fn answer_index(answer: &Answer) -> usize {
         Answer::CancelAccepted { .. } => 10,
         Answer::Done => 12,
         Answer::Nothing | Answer::Refused(_) => 13,
-        Answer::Run(_) => unreachable!("plain tasks get no such answer"),
+        Answer::Run(_) | Answer::Schedule(_) => {
+            unreachable!("plain tasks get no such answer")
+        }
     }
 }
 
@@ -237,6 +239,6 @@ fn refusal_index(refusal: &Refusal) -> usize {
         Refusal::ReleaseUnsupported { .. } => {
             unreachable!("only the newest rules are explored here, and they know releases")
         }
-        Refusal::Run(_) => unreachable!("plain tasks get no such refusal"),
+        Refusal::Run(_) | Refusal::Schedule(_) => unreachable!("plain tasks get no such refusal"),
     }
 }

@@ -25,12 +25,14 @@ mod run_forms;
 mod run_pack;
 mod run_payloads;
 mod scalars;
+mod schedule_forms;
 mod spec_form;
 mod step_forms;
 
 use serde::{Deserialize, Serialize};
 use verdict::plan::{Blame, PlanStep};
 use verdict::run::{Awaited, Body, Recorded, RunState, Waiting};
+use verdict::schedule::Schedule;
 use verdict::{CancelRequest, Event, Fault, Name, Policy, Progress, Request};
 
 use self::approval_forms::ApprovalBodyForm;
@@ -39,6 +41,7 @@ use self::forms::{
     ResourcesForm,
 };
 use self::run_forms::{AwaitedForm, BodyForm, RecordedForm, RunStateForm, WaitingForm};
+use self::schedule_forms::ScheduleForm;
 use self::spec_form::SpecForm;
 use self::step_forms::{BlameForm, PlanStepForm, names};
 use crate::objects::ApprovalBody;
@@ -95,6 +98,7 @@ stored!(Spec, "SpecForm", "specification");
 stored!(PlanStep, "PlanStepForm", "step of a plan");
 stored!(Blame, "BlameForm", "cause of a skip");
 stored!(ApprovalBody, "ApprovalBodyForm", "approval");
+stored!(Schedule, "ScheduleForm", "schedule");
 
 /// The items of a wait.
 impl Stored for Vec<Awaited> {

@@ -9,7 +9,8 @@
 //! - read them beside the writers, page by page: [`crate::Browse::objects`], [`crate::Browse::object_log`].
 
 use verdict::approval::{Approval, ApprovalChange, Outcome};
-use verdict::{Name, Object, ObjectKey, ObjectType, Scope, TaskId, Time};
+use verdict::schedule::Schedule;
+use verdict::{Json, Name, Object, ObjectKey, ObjectType, Scope, TaskId, Time};
 
 use crate::codec::Stored;
 
@@ -206,6 +207,59 @@ pub fn approval_change(
         parent: Some(run.run_name().into()),
         is_pending: outcome.is_none(),
         body: body.write().into(),
+    };
+    ObjectChange { after, at, by }
+}
+
+/// A schedule of an object; `None` for an object of another type, or one that cannot be read.
+pub fn schedule_of(object: &Object) -> Option<Schedule> {
+    let is_it = object.key.object_type == ObjectType::Schedule;
+    is_it.then(|| Schedule::read(object.body.as_str()).ok()).flatten()
+}
+
+/// The object of a schedule after a change. A deleted one gives its name back.
+pub fn schedule_change(
+    key: ObjectKey,
+    revision: u32,
+    schedule: &Schedule,
+    at: Time,
+    by: Option<Name>,
+) -> ObjectChange {
+    let after = Object {
+        key,
+        revision,
+        status: schedule.status().into(),
+        due: schedule.due(),
+        unique_key: Some(schedule.name.clone()).filter(|_| !schedule.is_deleted),
+        parent: None,
+        is_pending: false,
+        body: schedule.write().into(),
+    };
+    ObjectChange { after, at, by }
+}
+
+/// The key of the template of a schedule, which has the same id.
+pub fn template_key(key: &ObjectKey) -> ObjectKey {
+    ObjectKey { object_type: ObjectType::ScheduleTemplate, ..key.clone() }
+}
+
+/// The object of a template after a change.
+pub fn template_change(
+    key: &ObjectKey,
+    revision: u32,
+    template: Json,
+    at: Time,
+    by: Option<Name>,
+) -> ObjectChange {
+    let after = Object {
+        key: template_key(key),
+        revision,
+        status: "template".into(),
+        due: None,
+        unique_key: None,
+        parent: Some(key.id.clone()),
+        is_pending: false,
+        body: template,
     };
     ObjectChange { after, at, by }
 }

@@ -39,6 +39,7 @@ pub mod request;
 pub mod retention;
 pub mod rules;
 pub mod run;
+pub mod schedule;
 pub mod stall;
 pub mod task;
 pub mod time;

@@ -32,10 +32,12 @@ pub enum ObjectType {
     Schedule,
     /// From a run that has ended to one that was forked from it.
     Fork,
+    /// What a schedule submits, apart from it: each firing writes the schedule, and the template may be long.
+    ScheduleTemplate,
 }
 
 impl ObjectType {
-    pub const ALL: [ObjectType; 7] = [
+    pub const ALL: [ObjectType; 8] = [
         ObjectType::Approval,
         ObjectType::Effect,
         ObjectType::Endpoint,
@@ -43,6 +45,7 @@ impl ObjectType {
         ObjectType::Payload,
         ObjectType::Schedule,
         ObjectType::Fork,
+        ObjectType::ScheduleTemplate,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -54,6 +57,7 @@ impl ObjectType {
             ObjectType::Payload => "payload",
             ObjectType::Schedule => "schedule",
             ObjectType::Fork => "fork",
+            ObjectType::ScheduleTemplate => "schedule_template",
         }
     }
 

@@ -5,6 +5,7 @@ use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::event::{Event, Subject};
 use crate::id::{Digest, TaskId, Text};
 use crate::run::{Loaded, RunAnswer, RunRefusal};
+use crate::schedule::{ScheduleAnswer, ScheduleRefusal};
 use crate::task::State;
 use crate::time::Time;
 
@@ -101,6 +102,8 @@ pub enum Answer {
     Refused(Refusal),
     /// The answer to a request about a durable run.
     Run(Box<RunAnswer>),
+    /// The answer to a request about a schedule.
+    Schedule(Box<ScheduleAnswer>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,6 +176,8 @@ pub enum Refusal {
     },
     /// A request about a durable run.
     Run(RunRefusal),
+    /// A request about a schedule.
+    Schedule(ScheduleRefusal),
 }
 
 impl Refusal {
@@ -195,6 +200,7 @@ impl Refusal {
             Refusal::QuotaReached { .. } => "quota_reached",
             Refusal::ReleaseUnsupported { .. } => "release_unsupported",
             Refusal::Run(refusal) => refusal.name(),
+            Refusal::Schedule(refusal) => refusal.name(),
         }
     }
 
@@ -215,7 +221,8 @@ impl Refusal {
             | Refusal::HistoryFull { .. }
             | Refusal::QuotaReached { .. }
             | Refusal::ReleaseUnsupported { .. }
-            | Refusal::Run(_) => WorkerVerdict::Rejected,
+            | Refusal::Run(_)
+            | Refusal::Schedule(_) => WorkerVerdict::Rejected,
         }
     }
 }

@@ -10,7 +10,8 @@ use std::ops::RangeInclusive;
 
 use crate::limits::*;
 use crate::names::{
-    RESERVED_LABEL_PREFIX, is_idempotency_key, is_label_value, is_name, repair_text,
+    FIRING_KEY_PREFIX, RESERVED_LABEL_PREFIX, is_idempotency_key, is_label_value, is_name,
+    repair_text,
 };
 use crate::plan::{Plan, PlanForm};
 use crate::requests::*;
@@ -352,6 +353,12 @@ pub fn idempotency_key(field: &str, key: Option<&str>) -> Checked {
         Some(key) if !is_idempotency_key(key) => {
             refuse(field, format!("must be 1 to {IDEMPOTENCY_KEY_CHARS_MAX} printable characters"))
         }
+        Some(key) if key.starts_with(FIRING_KEY_PREFIX) => refuse(
+            field,
+            format!(
+                "begins with {FIRING_KEY_PREFIX}, which is reserved for schedules; choose another key"
+            ),
+        ),
         _ => Ok(()),
     }
 }

@@ -72,6 +72,8 @@ pub enum Code {
     EffectNotFound,
     /// The effect is in a state in which this cannot be asked for.
     EffectStateMismatch,
+    ScheduleNotFound,
+    ScheduleExists,
 }
 
 /// Verdicts for lost authority and for an invalid call. A code for which nothing was decided has no
@@ -143,6 +145,8 @@ const fn row(code: Code) -> Row {
         Code::EndpointExists          => ("endpoint_exists",           409, None,      "The name of the endpoint is taken"),
         Code::EffectNotFound          => ("effect_not_found",          404, None,      "The effect does not exist"),
         Code::EffectStateMismatch     => ("effect_state_mismatch",     409, None,      "The state of the effect does not allow this"),
+        Code::ScheduleNotFound        => ("schedule_not_found",        404, None,      "The schedule does not exist"),
+        Code::ScheduleExists          => ("schedule_exists",           409, None,      "Another schedule has this name"),
     }
 }
 
@@ -161,6 +165,7 @@ impl Code {
         Code::UnknownChild, Code::EmptyWait, Code::SignalsFull, Code::NotDiverged, Code::RunsUnsupported,
         Code::ApprovalNotFound, Code::ApprovalClosed, Code::ApprovalDigestMismatch, Code::AlreadyVoted, Code::ApprovalForbidden,
         Code::EndpointNotFound, Code::EndpointExists, Code::EffectNotFound, Code::EffectStateMismatch,
+        Code::ScheduleNotFound, Code::ScheduleExists,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -332,6 +337,8 @@ mod tests {
             Code::EndpointExists,
             Code::EffectNotFound,
             Code::EffectStateMismatch,
+            Code::ScheduleNotFound,
+            Code::ScheduleExists,
         ];
         for code in Code::ALL.iter().filter(|code| !client_only.contains(code)) {
             assert_eq!(code.worker_may_retry(), code.verdict().is_none(), "{code}");

@@ -28,6 +28,7 @@ mod parse;
 pub mod pausing;
 pub mod plan;
 pub mod requests;
+pub mod schedules;
 mod time;
 mod trace_context;
 mod words;
@@ -40,7 +41,7 @@ pub use parse::{BatchItem, Body, Submit, parse, parse_batch, parse_submit};
 pub use time::{Time, TimeError};
 pub use trace_context::TraceContext;
 pub use words::{
-    ApprovalDecision, ApprovalOutcome, ApprovalState, AttemptOutcome, CheckpointKind,
-    CheckpointOutcome, EffectState, EndpointState, ErrorCategory, OnDead, OnError, Outcome, Role,
-    State, StepOutcome, UnknownWord, Verdict, WaitMode,
+    ApprovalDecision, ApprovalOutcome, ApprovalState, AttemptOutcome, CatchUp, CheckpointKind,
+    CheckpointOutcome, EffectState, EndpointState, ErrorCategory, OnDead, OnError, Outcome,
+    Overlap, Role, ScheduleState, State, StepOutcome, UnknownWord, Verdict, WaitMode,
 };

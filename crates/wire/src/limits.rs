@@ -60,6 +60,13 @@ pub const RETRY_CAP_MS_DEFAULT: u64 = 300_000;
 
 /// Ten years: a longer delay is a typing mistake, and instants stay far from the last one that can be written.
 pub const DELAY_MS: RangeInclusive<u64> = 0..=315_576_000_000;
+/// The interval of a schedule: more often than once a second is a loop, and beyond ten years a mistyped number.
+pub const SCHEDULE_EVERY_MS: RangeInclusive<u64> = 1_000..=316_224_000_000;
+/// How late an instant of a schedule may fire: at least what a restart takes, at most a year.
+pub const SCHEDULE_WINDOW_MS: RangeInclusive<u64> = 10_000..=31_622_400_000;
+/// How many instants of a schedule are previewed at once: a screen or two.
+pub const SCHEDULE_PREVIEW: RangeInclusive<u64> = 1..=100;
+pub const SCHEDULE_PREVIEW_DEFAULT: u32 = 10;
 /// As a deadline, counted from when the run may start.
 pub const TTL_MS: RangeInclusive<u64> = 1..=315_576_000_000;
 /// A deadline at the time of the submission could never be met.

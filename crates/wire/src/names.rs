@@ -29,6 +29,15 @@ pub const RETRY_OF_LABEL: &str = "tenure.retry-of";
 /// The label that links a fork to the run whose records it began with.
 pub const FORK_OF_LABEL: &str = "tenure.fork-of";
 
+/// The label of a run that a schedule submitted: its value is the id of the schedule.
+pub const SCHEDULE_LABEL: &str = "tenure.schedule";
+
+/// What ids of schedules begin with, and their names do not.
+pub const SCHEDULE_ID_PREFIX: &str = "sched_";
+
+/// What the idempotency keys of scheduled runs begin with, and those of clients do not.
+pub const FIRING_KEY_PREFIX: &str = "sched/";
+
 /// Labels that begin with this are set by the server alone: what they say can be relied on.
 pub const RESERVED_LABEL_PREFIX: &str = "tenure.";
 

@@ -16,8 +16,9 @@ use utoipa::openapi::{
     ResponseBuilder, Schema, path::ParameterIn,
 };
 
-use crate::{Code, admin, answers, approvals, effects, pausing, requests};
+use crate::{Code, admin, answers, approvals, effects, pausing, requests, schedules};
 use routes::effects::EFFECT_ROUTES;
+use routes::schedules::SCHEDULE_ROUTES;
 use routes::{Body, LINKS, ROUTES, Route};
 
 const JSON: &str = "application/json";
@@ -60,7 +61,7 @@ fn document() -> OpenApi {
 
 fn paths() -> Paths {
     let mut paths = Paths::new();
-    for route in ROUTES.iter().chain(EFFECT_ROUTES) {
+    for route in ROUTES.iter().chain(EFFECT_ROUTES).chain(SCHEDULE_ROUTES) {
         paths.add_path_operation(route.path, vec![route.method.clone()], operation(route));
     }
     paths
@@ -256,6 +257,15 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<effects::ReconcileEffect>(&mut all);
     add::<effects::RedriveEffects>(&mut all);
     add::<effects::Redriven>(&mut all);
+    add::<schedules::CreateSchedule>(&mut all);
+    add::<schedules::UpdateSchedule>(&mut all);
+    add::<schedules::ScheduleCall>(&mut all);
+    add::<schedules::BackfillSchedule>(&mut all);
+    add::<schedules::ScheduleList>(&mut all);
+    add::<schedules::ScheduleView>(&mut all);
+    add::<schedules::ScheduleTriggered>(&mut all);
+    add::<schedules::SchedulePreview>(&mut all);
+    add::<schedules::ScheduleHistory>(&mut all);
     add::<answers::History>(&mut all);
     add::<answers::Record>(&mut all);
     add::<answers::Explanation>(&mut all);

@@ -70,5 +70,7 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::EndpointExists => page!("endpoint-exists"),
         Code::EffectNotFound => page!("effect-not-found"),
         Code::EffectStateMismatch => page!("effect-state-mismatch"),
+        Code::ScheduleNotFound => page!("schedule-not-found"),
+        Code::ScheduleExists => page!("schedule-exists"),
     }
 }

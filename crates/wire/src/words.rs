@@ -265,6 +265,38 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// What becomes of an instant of a schedule while the run before it has not ended.
+    Overlap {
+        /// It is left out.
+        Skip = "skip",
+        /// It waits until that run has ended.
+        Queue = "queue",
+        /// That run is cancelled, and it fires at once.
+        CancelOlder = "cancelOlder",
+        /// It fires at once.
+        Allow = "allow",
+    }
+}
+
+vocabulary! {
+    /// What becomes of instants of a schedule that passed while no server ran.
+    CatchUp {
+        /// The latest of them fires.
+        One = "one",
+        /// All of them fire, at most the latest hundred.
+        All = "all",
+    }
+}
+
+vocabulary! {
+    ScheduleState {
+        Active = "active",
+        Paused = "paused",
+        Deleted = "deleted",
+    }
+}
+
+vocabulary! {
     ApprovalState {
         Pending = "pending",
         Closed = "closed",

@@ -8,6 +8,7 @@ mod admin;
 mod approvals;
 mod effects;
 mod list;
+mod schedules;
 mod submissions;
 mod worker_protocol;
 
@@ -26,6 +27,7 @@ use wire::requests::{ForkRun, ListWorkers, RetryRun, SendSignal, SubmitRun};
 pub use self::approvals::Approvals;
 pub use self::effects::{Effects, WebhookEndpoints};
 pub use self::list::ListRequest;
+pub use self::schedules::Schedules;
 use self::submissions::Submissions;
 use crate::endpoints::Endpoints;
 use crate::root_certificates::RootCertificates;

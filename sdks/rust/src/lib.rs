@@ -53,7 +53,9 @@ mod transport;
 pub mod webhooks;
 mod worker;
 
-pub use client::{Approvals, Client, DEFAULT_URL, Effects, ListRequest, WebhookEndpoints};
+pub use client::{
+    Approvals, Client, DEFAULT_URL, Effects, ListRequest, Schedules, WebhookEndpoints,
+};
 pub use error::Error;
 pub use new_run::NewRun;
 pub use run_failure::RunFailure;

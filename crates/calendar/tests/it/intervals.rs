@@ -44,3 +44,19 @@ fn a_leap_day_on_a_sunday_across_a_century_is_found() {
     let second = cron.next(&Zone::utc(), first).expect("it comes");
     assert_eq!((first, second), (3_728_851_200_000, 4_991_068_800_000));
 }
+
+#[test]
+fn the_latest_instants_of_a_range_are_those_at_its_end() {
+    const YEAR: i64 = 365 * 24 * 60 * 60 * 1_000;
+    let every_second = Recurrence::Interval(Interval::new(1_000, 0).unwrap());
+    assert_eq!(
+        every_second.latest(1, 10 * YEAR, 3),
+        [10 * YEAR - 2_000, 10 * YEAR - 1_000, 10 * YEAR]
+    );
+    let minutely = Recurrence::Cron { cron: "* * * 1-6 *".parse().unwrap(), zone: Zone::utc() };
+    // The end of the year 1970, whose last instant is that of June.
+    let end_of_june = 181 * 24 * 60 * 60 * 1_000;
+    assert_eq!(minutely.latest(0, YEAR - 1, 2), [end_of_june - 120_000, end_of_june - 60_000]);
+    assert_eq!(minutely.latest(60_000, 180_000, 100), [60_000, 120_000, 180_000]);
+    assert_eq!(minutely.latest(end_of_june, YEAR - 1, 100), []);
+}

@@ -42,6 +42,7 @@ mod queues;
 mod replay;
 mod runs;
 mod rust_client;
+mod schedules;
 mod scraping;
 mod secure;
 mod serving;

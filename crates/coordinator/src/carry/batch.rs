@@ -21,12 +21,14 @@ use verdict::fork::RECORDS_PER_REQUEST_MAX;
 use verdict::request::{Extend, Submit};
 use verdict::run::{CheckpointCall, ChildCall, Inherit, Inherited, RunRequest};
 use verdict::{
-    ClosedAttempt, Digest, Moment, Object, ObjectType, Reason, Request, Subject, TaskId, Time,
+    Answer, ClosedAttempt, Digest, Moment, Object, ObjectKey, ObjectType, Reason, Request, Subject,
+    TaskId, Time,
 };
 
 use super::load::key_of;
 use super::polls::{Polls, RoundResult};
 use super::role::CarrierRole;
+use super::schedules::Deciding;
 use super::stall::{self, StallAction, StallDetector, StallStatus};
 use super::working_set::{ForkRequests, SubmissionPayload, WorkingSet};
 use crate::allowances::{self, Allowances, Moved};
@@ -61,6 +63,8 @@ pub(super) struct BatchResult {
     /// Whether anything was written.
     pub(super) is_written: bool,
     pub(super) more_due: bool,
+    /// Schedules whose time has come.
+    pub(super) due_schedules: Vec<ObjectKey>,
 }
 
 /// Why a batch was not committed.
@@ -166,6 +170,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         self.load(items).await?;
         faultpoint::point!("batch.loaded");
         let at = self.begin_deciding().await?;
+        self.load_schedules(items, at).await?;
         self.decide(items, at)?;
         faultpoint::point!("batch.decided");
         self.deliver_messages(at).await?;
@@ -232,6 +237,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
             self.sweep(at, background_max).await?;
             self.find_saved_messages(at).await?;
             self.deliver_messages(at).await?;
+            self.find_due_schedules(at.now, background_max).await?;
             faultpoint::point!("batch.swept");
         }
         if self.options.role.grants() {
@@ -303,6 +309,24 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
     }
 }
 
+/// Decides one submission, with fresh ids for it and what it brings along.
+pub(super) fn submit(
+    work: &mut WorkingSet,
+    ids: &mut Ids,
+    submission: &Submission,
+    input: Digest,
+    at: Moment,
+    allowances: &Allowances,
+) -> Answer {
+    let request = submit_request(ids.task(at.now), submission, input, at);
+    let inherited = submission.fork.as_deref().map(|fork| inherit(fork, ids, at));
+    let planned = submission.steps.as_ref();
+    let steps = planned
+        .map_or_else(Vec::new, |planned| planned.stored(&submission.scope, || ids.task(at.now)));
+    let payload = SubmissionPayload { steps, inherited };
+    work.submit(request, submission, payload, at, allowances)
+}
+
 /// The answer to one request; `None` if another writer has its task locked.
 fn decide_item(
     work: &mut WorkingSet,
@@ -315,16 +339,7 @@ fn decide_item(
         return None;
     }
     let answer = match item {
-        Item::Submit { submission, input } => {
-            let request = submit_request(ids.task(at.now), submission, *input, at);
-            let inherited = submission.fork.as_deref().map(|fork| inherit(fork, ids, at));
-            let planned = submission.steps.as_ref();
-            let steps = planned.map_or_else(Vec::new, |planned| {
-                planned.stored(&submission.scope, || ids.task(at.now))
-            });
-            let payload = SubmissionPayload { steps, inherited };
-            work.submit(request, submission, payload, at, allowances)
-        }
+        Item::Submit { submission, input } => submit(work, ids, submission, *input, at, allowances),
         Item::About { key, request } => work.decide(key, Cow::Borrowed(request), at),
         Item::WithChildren { key, request, children, effects } => {
             let request = with_child_ids(request, children, ids, at);
@@ -332,6 +347,10 @@ fn decide_item(
             let answer = work.decide_with_children(key, request, children, at, allowances);
             work.declared.clear();
             answer
+        }
+        Item::Schedule(item) => {
+            let (work, ids) = (&mut *work, &mut *ids);
+            Deciding { work, ids, allowances, at }.decide(item)?
         }
     };
     let recorded_at = item.about().and_then(|(key, request)| work.recorded_at(key, request));
@@ -396,6 +415,7 @@ fn is_locked(work: &WorkingSet, item: &Item) -> bool {
         Item::Submit { submission, .. } => {
             key_of(submission).is_some_and(|key| work.is_key_holder_locked(&key))
         }
+        Item::Schedule(item) => work.schedules.is_locked(item),
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use store::{Store, Writer};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use verdict::TaskId;
+use verdict::{ObjectKey, TaskId};
 
 use super::abort::Retries;
 use super::batch::{Aborted, BackgroundWork, BatchOptions, BatchResult, OpenBatch};
@@ -194,6 +194,7 @@ impl<S: Store> Carrier<S> {
         if background != BackgroundWork::None {
             self.answer_polls(&mut result);
         }
+        self.fire(std::mem::take(&mut result.due_schedules));
         self.metrics.add(&result.batch_metrics);
         self.note_ends(std::mem::take(&mut result.batch_metrics.ended_created), result.now);
         self.watch.changed(&result.changed);
@@ -204,6 +205,18 @@ impl<S: Store> Carrier<S> {
         self.signals.forget(result.ended);
         result.signals.into_iter().for_each(|hint| self.signals.raise(hint));
         result.answers.into_iter().map(|answered| answered.map(Ok)).collect()
+    }
+
+    /// Schedules that are due go into the next batch of the carrier that creates tasks.
+    fn fire(&mut self, due: Vec<ObjectKey>) {
+        if due.is_empty() || self.receiver.draining.is_cancelled() {
+            return;
+        }
+        let items = due.into_iter().map(Item::fire);
+        match &self.firings {
+            Some(firings) => firings.send(items.collect()),
+            None => self.unclaimed.extend(items),
+        }
     }
 
     /// Answers polls with their grants. A grant whose poll has disconnected is handed back with the next batch.

@@ -27,6 +27,7 @@ use verdict::{
 
 use super::effects::Asked;
 use super::messages::Letter;
+use super::schedules::Schedules;
 use crate::allowances::Allowances;
 use crate::batch_metrics::BatchMetrics;
 use crate::item::Submission;
@@ -59,6 +60,8 @@ pub(super) struct WorkingSet {
     pub(super) declared: Vec<Declared>,
     /// Effects that decisions asked for, not numbered yet, in order.
     pub(super) asked: Vec<Asked>,
+    /// The schedules of the batch.
+    pub(super) schedules: Schedules,
     /// Tasks accepted in this batch, by tenant with a quota: the store's count does not include them yet.
     accepted: HashMap<Name, u64>,
     /// Queues from which nothing may be granted.

@@ -21,8 +21,8 @@ use super::app_state::AppState;
 use super::{
     approvals, audit, cancel, checkpoint, checkpoints, children, completed, effects, endpoints,
     errors, explain, fork, health, heartbeat, heartbeats, history, keys, lease, limits, metrics,
-    middleware, openapi, pauses, queues, record, records, reports, retry, runs, set_aside, signals,
-    signing, started, starts, steps, submit, workers,
+    middleware, openapi, pauses, queues, record, records, reports, retry, runs, schedules,
+    set_aside, signals, signing, started, starts, steps, submit, workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -123,6 +123,23 @@ fn table() -> Vec<ServedRoute> {
         post("/v1/effects/{effect}/redrive", Admin, Exempt, Some(NewWork), effects::redrive),
         post("/v1/effects/{effect}/release", Admin, Exempt, Some(NewWork), effects::release),
         post("/v1/effects/{effect}/reconcile", Admin, Exempt, Some(NewWork), effects::reconcile),
+        post("/v1/schedules", Client, Tenant, Some(NewWork), schedules::create),
+        get("/v1/schedules", Reader, Tenant, None, schedules::list),
+        get("/v1/schedules/{schedule}", Reader, Tenant, None, schedules::show),
+        get("/v1/schedules/{schedule}/history", Reader, Tenant, None, schedules::history),
+        get("/v1/schedules/{schedule}/preview", Reader, Tenant, None, schedules::preview),
+        post("/v1/schedules/{schedule}/update", Client, Tenant, Some(NewWork), schedules::update),
+        post("/v1/schedules/{schedule}/pause", Client, Tenant, Some(NewWork), schedules::pause),
+        post("/v1/schedules/{schedule}/resume", Client, Tenant, Some(NewWork), schedules::resume),
+        post("/v1/schedules/{schedule}/trigger", Client, Tenant, Some(NewWork), schedules::trigger),
+        post(
+            "/v1/schedules/{schedule}/backfill",
+            Client,
+            Tenant,
+            Some(NewWork),
+            schedules::backfill,
+        ),
+        post("/v1/schedules/{schedule}/delete", Client, Tenant, Some(NewWork), schedules::delete),
         get("/v1/workers", Reader, Tenant, None, workers::workers),
         post("/v1/leases", Worker, Tenant, Some(NewWork), lease::lease),
         post("/v1/tasks/{task}/started", TaskToken, Exempt, Some(Leased), started::started),

@@ -36,6 +36,7 @@ mod reads;
 mod retries;
 mod routes;
 mod scenarios;
+mod schedules;
 mod scraping;
 mod seats;
 mod secure;

@@ -13,6 +13,8 @@ mod messages;
 mod peers;
 mod retention;
 mod rules;
+mod schedule_peers;
+mod schedule_waking;
 mod set_aside;
 mod silence;
 mod slowness;

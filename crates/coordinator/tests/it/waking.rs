@@ -10,8 +10,8 @@ use verdict::{Span, State, Subject, Time};
 use crate::harness::{World, patient, start, submission};
 
 /// The clock of a runtime whose time is paused: it jumps to the next timer when nothing else is left to do.
-struct Virtual {
-    start: Instant,
+pub(crate) struct Virtual {
+    pub(crate) start: Instant,
 }
 
 impl Clock for Virtual {

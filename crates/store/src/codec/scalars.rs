@@ -3,6 +3,7 @@
 use verdict::{
     AttemptOutcome, Category, Digest, Fence, Json, LeaseId, Name, OnStall, Reason, Span, State,
     TaskId, Text, Time,
+    schedule::{CatchUp, Overlap},
 };
 
 /// A value with exactly one spelling.
@@ -60,7 +61,7 @@ macro_rules! by_as_str {
 }
 
 by_display!(TaskId, LeaseId, Digest);
-by_name!(State, Reason, Category, AttemptOutcome, OnStall);
+by_name!(State, Reason, Category, AttemptOutcome, OnStall, Overlap, CatchUp);
 by_as_str!(Name, Text, Json);
 
 impl NumberScalar for Time {

@@ -31,6 +31,8 @@ mod record;
 mod release;
 mod report;
 mod rules;
+mod schedule_properties;
+mod schedules;
 mod stages;
 mod stall;
 mod started;

@@ -144,6 +144,7 @@ fn describe(answer: &Answer) -> &'static str {
         Answer::Done => "done",
         Answer::Accepted { .. } => "accepted",
         Answer::Run(_) => "of a durable run",
+        Answer::Schedule(_) => "of a schedule",
         Answer::Refused(refusal) => match refusal {
             Refusal::TaskNotFound => "not found",
             Refusal::UnknownLease => "unknown",
@@ -160,6 +161,7 @@ fn describe(answer: &Answer) -> &'static str {
             Refusal::QuotaReached { .. } => "quota",
             Refusal::ReleaseUnsupported { .. } => "unsupported",
             Refusal::Run(_) => "of a durable run",
+            Refusal::Schedule(_) => "of a schedule",
         },
     }
 }

@@ -138,6 +138,7 @@ pub(super) const LINKS: &[NextCall] = &[
 ];
 
 pub(super) mod effects;
+pub(super) mod schedules;
 
 pub(super) const ROUTES: &[Route] = &[
     Route {

@@ -559,6 +559,7 @@ fn check_answers(shapes: &mut Shapes) {
     check_workers(shapes);
     administration::check_approvals(shapes);
     administration::check_effects(shapes);
+    administration::check_schedules(shapes);
     shapes.check_open::<answers::Queues>("Queues", json!({"queues": [queue_view()]}));
     shapes.check_open::<answers::QueueView>("QueueView", queue_view());
     let check = json!({"name": "store", "ok": true, "detail": "d"});
@@ -592,7 +593,7 @@ fn every_reference_resolves_and_every_operation_has_its_own_name() {
         let name = reference.strip_prefix("#/components/schemas/").unwrap();
         assert!(schemas.contains(name), "{reference} leads nowhere");
     }
-    let routes = || ROUTES.iter().chain(EFFECT_ROUTES);
+    let routes = || ROUTES.iter().chain(EFFECT_ROUTES).chain(SCHEDULE_ROUTES);
     let ids: BTreeSet<&str> = routes().map(|route| route.id).collect();
     assert_eq!(ids.len(), routes().count());
 }
@@ -678,6 +679,7 @@ fn the_routes_are_those_of_the_interface() {
     ];
     let expected: BTreeMap<String, BTreeSet<String>> = expected
         .into_iter()
+        .chain(administration::SCHEDULE_PATHS)
         .map(|(path, words)| (path.to_owned(), words.split(' ').map(str::to_owned).collect()))
         .collect();
     assert_eq!(methods, expected);

@@ -106,6 +106,7 @@ const MEMBERS: &[Member] = &[
         // Its tests start databases, like those of the store.
         may_know: &[
             "faultpoint",
+            "calendar",
             "verdict",
             "edge",
             "store",

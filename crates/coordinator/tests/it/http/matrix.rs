@@ -97,6 +97,25 @@ pub(super) const ROWS: &[Row] = &[
     row("POST", "/v1/effects/{effectId}/redrive", ADMIN),
     row("POST", "/v1/effects/{effectId}/release", ADMIN),
     post("/v1/effects/{effectId}/reconcile", ADMIN, r#"{"arrived": true}"#),
+    post(
+        "/v1/schedules",
+        CLIENT,
+        r#"{"name": "n", "cron": "@yearly", "run": {"kind": "k", "queue": "elsewhere"}}"#,
+    ),
+    row("GET", "/v1/schedules", Wants::Read),
+    row("GET", "/v1/schedules/{schedule}", Wants::Read),
+    row("GET", "/v1/schedules/{schedule}/history", Wants::Read),
+    row("GET", "/v1/schedules/{schedule}/preview", Wants::Read),
+    post("/v1/schedules/{schedule}/update", CLIENT, r#"{"cron": "@daily"}"#),
+    post("/v1/schedules/{schedule}/pause", CLIENT, "{}"),
+    post("/v1/schedules/{schedule}/resume", CLIENT, "{}"),
+    post("/v1/schedules/{schedule}/trigger", CLIENT, "{}"),
+    post(
+        "/v1/schedules/{schedule}/backfill",
+        CLIENT,
+        r#"{"from": "2026-01-01T00:00:00.000Z", "to": "2026-01-01T00:00:00.000Z"}"#,
+    ),
+    post("/v1/schedules/{schedule}/delete", CLIENT, "{}"),
     post("/v1/leases", WORKER, r#"{"workerId": "w9", "queues": ["nothing"], "max": 1}"#),
     post("/v1/reports", Wants::Holder, r#"{"reports": []}"#),
     post("/v1/checkpoints", Wants::Holder, r#"{"checkpoints": []}"#),
@@ -358,7 +377,7 @@ impl Scene {
             None => (format!("run_{none}"), format!("task_{none}"), none[..16].to_owned()),
         };
         let path = row.path.replace("{runId}", &run).replace("{taskId}", &task);
-        let path = path.replace("{queue}", "nothing");
+        let path = path.replace("{queue}", "nothing").replace("{schedule}", "nothing");
         let path = path.replace("{approvalId}", &format!("appr_{none}-1"));
         let path = path.replace("{endpoint}", "nothing").replace("{effectId}", &no_effect());
         path.replace("{keyId}", &key).replace("{page}", "task-expired")

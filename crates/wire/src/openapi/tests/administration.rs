@@ -1,4 +1,4 @@
-//! Shapes of administration: approvals, pauses, keys, the audit, limits.
+//! Shapes of administration: approvals, effects, schedules, pauses, keys, the audit, limits.
 
 use super::*;
 
@@ -59,6 +59,52 @@ pub(super) fn check_effects(shapes: &mut Shapes) {
     let redrive = json!({"runId": "r", "endpoint": "n", "since": AT});
     shapes.check_strict::<effects::RedriveEffects>("RedriveEffects", redrive);
     shapes.check_open::<effects::Redriven>("Redriven", json!({"redriven": 1, "more": false}));
+}
+
+/// The paths of schedules with their methods.
+pub(super) const SCHEDULE_PATHS: [(&str, &str); 10] = [
+    ("/v1/schedules", "get post"),
+    ("/v1/schedules/{schedule}", "get"),
+    ("/v1/schedules/{schedule}/backfill", "post"),
+    ("/v1/schedules/{schedule}/delete", "post"),
+    ("/v1/schedules/{schedule}/history", "get"),
+    ("/v1/schedules/{schedule}/pause", "post"),
+    ("/v1/schedules/{schedule}/preview", "get"),
+    ("/v1/schedules/{schedule}/resume", "post"),
+    ("/v1/schedules/{schedule}/trigger", "post"),
+    ("/v1/schedules/{schedule}/update", "post"),
+];
+
+pub(super) fn check_schedules(shapes: &mut Shapes) {
+    let run = json!({"kind": "k", "queue": "q", "input": null});
+    let terms = json!({"cron": "@daily", "everyMs": 1, "timeZone": "UTC", "overlap": "skip",
+        "catchUp": "one", "catchUpWindowMs": 1, "run": run});
+    shapes.check_strict::<schedules::UpdateSchedule>("UpdateSchedule", terms.clone());
+    let mut create = terms;
+    create["name"] = json!("n");
+    create["paused"] = json!(true);
+    shapes.check_strict::<schedules::CreateSchedule>("CreateSchedule", create);
+    shapes.check_strict::<schedules::ScheduleCall>("ScheduleCall", json!({}));
+    let range = json!({"from": AT, "to": AT});
+    shapes.check_strict::<schedules::BackfillSchedule>("BackfillSchedule", range);
+    let firing = json!({"instant": AT, "runId": "r", "at": AT});
+    shapes.check_open::<schedules::ScheduleFiring>("ScheduleFiring", firing.clone());
+    let refusal = json!({"instant": AT, "at": AT, "error": "e"});
+    shapes.check_open::<schedules::ScheduleRefusal>("ScheduleRefusal", refusal.clone());
+    let view = json!({"scheduleId": "s", "name": "n", "state": "active", "cron": "@daily",
+        "everyMs": 1, "timeZone": "UTC", "overlap": "queue", "catchUp": "all",
+        "catchUpWindowMs": 1, "createdAt": AT, "nextAt": AT, "waiting": 0, "last": firing,
+        "lastRefusal": refusal, "fired": 1, "skipped": 2, "missed": 3, "refused": 4, "run": run});
+    shapes.check_open::<schedules::ScheduleView>("ScheduleView", view.clone());
+    let entry = json!({"revision": 1, "at": AT, "keyId": "k", "schedule": view});
+    shapes.check_open::<schedules::ScheduleEntry>("ScheduleEntry", entry.clone());
+    let history = json!({"entries": [entry], "nextBefore": 1});
+    shapes.check_open::<schedules::ScheduleHistory>("ScheduleHistory", history);
+    let list = json!({"schedules": [view], "cursor": "c"});
+    shapes.check_open::<schedules::ScheduleList>("ScheduleList", list);
+    let triggered = json!({"scheduleId": "s", "runId": "r"});
+    shapes.check_open::<schedules::ScheduleTriggered>("ScheduleTriggered", triggered);
+    shapes.check_open::<schedules::SchedulePreview>("SchedulePreview", json!({"instants": [AT]}));
 }
 
 fn check_pauses(shapes: &mut Shapes) {
