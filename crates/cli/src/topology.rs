@@ -164,10 +164,15 @@ fn shown(difference: &Difference) -> ShownDifference<'_> {
 /// A checked topology, or its problems on stdout and an error that counts them.
 fn read(format: Format, file: &Path) -> Result<Topology, CliError> {
     let text = read_text(file)?;
-    topology::read(&text).map_err(|problems| {
-        refuse(format, file, "topology_invalid", "topology", &problems)
-            .hint("correct what is listed and check again; `tenure topology schema` prints what may be written")
-    })
+    match topology::read(&text) {
+        Ok(topology) => Ok(topology),
+        Err(problems) => {
+            let message = print_problems(format, file, "topology", &problems)?;
+            Err(CliError::new(Exit::Failed, "topology_invalid", message).hint(
+                "correct what is listed and check again; `tenure topology schema` prints what may be written",
+            ))
+        }
+    }
 }
 
 fn read_text(file: &Path) -> Result<String, CliError> {
@@ -204,36 +209,35 @@ struct ShownProblem<'p> {
     message: &'p str,
 }
 
-fn refuse(
+/// Prints the problems and says how many there are.
+fn print_problems(
     format: Format,
     file: &Path,
-    code: &'static str,
     what: &str,
     problems: &[Problem],
-) -> CliError {
-    let printed = match format {
-        Format::Json => output::json(&Problems {
-            problems: problems
-                .iter()
-                .map(|it| ShownProblem {
-                    line: it.place.map(|place| place.line),
-                    column: it.place.map(|place| place.column),
-                    path: &it.path,
-                    message: &it.message,
-                })
-                .collect(),
-        }),
-        Format::People => problems.iter().try_for_each(|problem| {
-            output::line(format_args!("{BAD}{}{BAD:#}:{problem}", file.display()))
-        }),
-    };
-    if let Err(error) = printed {
-        return error;
+) -> Result<String, CliError> {
+    match format {
+        Format::Json => {
+            output::json(&Problems { problems: problems.iter().map(shown_problem).collect() })?
+        }
+        Format::People => {
+            for problem in problems {
+                output::line(format_args!("{BAD}{}{BAD:#}:{problem}", file.display()))?;
+            }
+        }
     }
-    let count = if problems.len() == 1 {
-        "1 problem".to_owned()
-    } else {
-        format!("{} problems", problems.len())
+    let count = match problems.len() {
+        1 => "1 problem".to_owned(),
+        count => format!("{count} problems"),
     };
-    CliError::new(Exit::Failed, code, format!("{} is no valid {what}: {count}", file.display()))
+    Ok(format!("{} is no valid {what}: {count}", file.display()))
+}
+
+fn shown_problem(problem: &Problem) -> ShownProblem<'_> {
+    ShownProblem {
+        line: problem.place.map(|place| place.line),
+        column: problem.place.map(|place| place.column),
+        path: &problem.path,
+        message: &problem.message,
+    }
 }

@@ -7,7 +7,7 @@ use topology::claim::Claim;
 use topology::deployment::{Artifact, Event, PauseState, RunRecord, WorkOrder};
 use topology::simulate::{self, Entry, InboxItem, Report, Script, Unmet};
 
-use super::{read, read_text, refuse};
+use super::{print_problems, read, read_text};
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BOLD, FAINT, Format};
 
@@ -42,10 +42,14 @@ struct Shown<'r> {
 pub(super) fn run(format: Format, arguments: &Arguments) -> CommandResult {
     let topology = read(format, &arguments.file)?;
     let text = read_text(&arguments.script)?;
-    let script = Script::read(&text, &topology).map_err(|problems| {
-        refuse(format, &arguments.script, "script_invalid", "script", &problems)
-            .hint("see `docs/guide/topologies.md` for what a script may say")
-    })?;
+    let script = match Script::read(&text, &topology) {
+        Ok(script) => script,
+        Err(problems) => {
+            let message = print_problems(format, &arguments.script, "script", &problems)?;
+            return Err(CliError::new(Exit::Failed, "script_invalid", message)
+                .hint("see `docs/guide/topologies.md` for what a script may say"));
+        }
+    };
     let report = simulate::run(&topology, &script);
     match format {
         Format::Json => output::json(&shown(&report))?,

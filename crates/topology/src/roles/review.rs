@@ -19,14 +19,14 @@ pub fn propose(topology: &Topology, role: &str, artifact: &Artifact) -> Vec<Chan
         .iter()
         .filter(|it| it.from == artifact.status)
         .find(|it| may_move(topology, kind, &it.from, &it.to, Author::Role(role)));
+    let Some(target) = target.filter(|_| artifact.reserved_by.is_none()) else {
+        return Vec::new();
+    };
     let about = json!({"artifact": artifact.fields, "status": artifact.status});
-    let fulfils = declared.when.as_ref().is_some_and(|when| when.test(&about).is_ok());
-    match target {
-        Some(target) if fulfils && artifact.reserved_by.is_none() => {
-            let mut change = ArtifactChange::of(artifact);
-            change.to = Some(target.to.clone());
-            vec![Change::Artifact(change)]
-        }
-        _ => Vec::new(),
+    if declared.when.as_ref().is_none_or(|when| when.test(&about).is_err()) {
+        return Vec::new();
     }
+    let mut change = ArtifactChange::of(artifact);
+    change.to = Some(target.to.clone());
+    vec![Change::Artifact(change)]
 }

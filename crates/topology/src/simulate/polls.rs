@@ -188,15 +188,19 @@ impl World<'_> {
         ended
     }
 
+    /// The oldest claimable work order that is wanted. A question to a gate is dear, so it is asked in that order.
     fn oldest_order(&self, role: &Role, wanted: impl Fn(&WorkOrder) -> bool) -> Option<&WorkOrder> {
-        self.deployment
+        let mut orders: Vec<&WorkOrder> = self
+            .deployment
             .work_orders
             .values()
-            .filter(|order| role.work_orders.contains(&order.template) && wanted(order))
+            .filter(|order| role.work_orders.contains(&order.template))
+            .filter(|order| self.deployment.is_active(order))
             .filter(|order| self.is_claimable(ResourceType::WorkOrder, &order.id))
-            .min_by_key(|order| {
-                (self.topology.rank(order.track.as_deref()), order.created_at, &order.id)
-            })
+            .collect();
+        let rank = |order: &WorkOrder| self.topology.rank(order.track.as_deref());
+        orders.sort_by(|a, b| (rank(a), a.created_at, &a.id).cmp(&(rank(b), b.created_at, &b.id)));
+        orders.into_iter().find(|order| wanted(order))
     }
 
     pub(super) fn finish(&mut self, poller: usize, execution: &Execution) {
@@ -218,7 +222,8 @@ impl World<'_> {
     }
 
     fn poll_gate(&mut self, poller: usize, name: &str, role: &Role) {
-        let ready = |order: &WorkOrder| !self.judge_order(name, order).is_empty();
+        let ready =
+            |order: &WorkOrder| order.output.is_some() && !self.judge_order(name, order).is_empty();
         let Some(id) = self.oldest_order(role, ready).map(|order| order.id.clone()) else {
             return;
         };

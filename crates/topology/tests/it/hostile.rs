@@ -90,7 +90,7 @@ proptest! {
         let changed = text.replacen(words[from.index(words.len())], words[to.index(words.len())], 1);
         if let Ok(topology) = topology::read(&changed) {
             let script = topology::simulate::Script::read("until: 1h", &topology).unwrap();
-            topology::simulate::run(&topology, &script);
+            let _ = topology::simulate::run(&topology, &script);
         }
     }
 }
