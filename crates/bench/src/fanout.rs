@@ -32,8 +32,8 @@ const WORKERS: usize = 4;
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The queues of parents and of what is executed.
-const PARENTS: &str = "parents";
-const CHILDREN: &str = "children";
+pub(crate) const PARENTS: &str = "parents";
+pub(crate) const CHILDREN: &str = "children";
 
 /// Plain tasks and children in turn, each on a new store; with several coordinators, all of them share it.
 pub(crate) async fn measure(
@@ -87,7 +87,7 @@ async fn measure_once(
 }
 
 /// Workers that lease and complete what is in the queue until they are stopped.
-async fn work(remote: &Remote) -> Result<(Loops, Tally), BenchError> {
+pub(crate) async fn work(remote: &Remote) -> Result<(Loops, Tally), BenchError> {
     let (mut workers, tally): (Loops, Tally) = (JoinSet::new(), Tally::default());
     for _ in 0..WORKERS {
         let (mut client, tally) = (remote.open().await?, tally.clone());
@@ -104,7 +104,7 @@ async fn work(remote: &Remote) -> Result<(Loops, Tally), BenchError> {
     Ok((workers, tally))
 }
 
-async fn plain(remote: &Remote, count: usize, tally: &Tally) -> Result<(), BenchError> {
+pub(crate) async fn plain(remote: &Remote, count: usize, tally: &Tally) -> Result<(), BenchError> {
     let mut client = remote.open().await?;
     for begun in (0..count).step_by(PER_CALL) {
         client.submit(PER_CALL.min(count - begun)).await?;
@@ -135,7 +135,7 @@ async fn parent(remote: &Remote, count: usize) -> Result<(), BenchError> {
     client.complete(&[leased]).await
 }
 
-async fn next(client: &mut RemoteClient) -> Result<Leased, BenchError> {
+pub(crate) async fn next(client: &mut RemoteClient) -> Result<Leased, BenchError> {
     loop {
         if let Some(leased) = client.lease(1).await?.pop() {
             return Ok(leased);

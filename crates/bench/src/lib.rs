@@ -21,6 +21,7 @@ mod load;
 mod load_client;
 mod measurement;
 mod old_snapshot;
+mod parallel;
 mod plan;
 mod process;
 mod remote;

@@ -19,7 +19,7 @@ use crate::plan::{COMPARABLE, Options, PROMISED, Target, median_row, row_of, ser
 use crate::remote::Remote;
 use crate::server::Servers;
 use crate::store_factory::StoreFactory;
-use crate::{fanout, savepoints, sdk, sleepers, staged, tails};
+use crate::{fanout, parallel, savepoints, sdk, sleepers, staged, tails};
 
 /// The row of a single step.
 const ONE_MORE: &str = "one more step";
@@ -51,6 +51,8 @@ pub enum Shape {
     Savepoints(usize),
     /// A plan of so many stages.
     Plan(usize),
+    /// A plan of so many steps side by side, and one that joins them.
+    Parallel(usize),
 }
 
 impl FromStr for Shape {
@@ -58,7 +60,7 @@ impl FromStr for Shape {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let strange = || {
-            "a shape is steps:COUNT, fanout:COUNT, sleepers:COUNT, savepoints:COUNT or plan:COUNT, such as steps:5"
+            "a shape is steps:COUNT, fanout:COUNT, sleepers:COUNT, savepoints:COUNT, plan:COUNT or parallel:COUNT, such as steps:5"
                 .to_owned()
         };
         let (name, count) = text.split_once(':').ok_or_else(strange)?;
@@ -69,6 +71,7 @@ impl FromStr for Shape {
             "sleepers" => (MANY, Shape::Sleepers(count)),
             "savepoints" => (MANY, Shape::Savepoints(count)),
             "plan" => (STAGES_MAX, Shape::Plan(count)),
+            "parallel" => (CHILDREN_MAX - 1, Shape::Parallel(count)),
             _ => return Err(strange()),
         };
         match (1..=max).contains(&count) {
@@ -90,6 +93,7 @@ pub(crate) async fn measure(
         Shape::Sleepers(runs) => sleepers::measure(options, stores, runs, progress).await,
         Shape::Savepoints(steps) => savepoints::measure(options, stores, steps, progress).await,
         Shape::Plan(stages) => staged::measure(options, stores, stages, progress).await,
+        Shape::Parallel(steps) => parallel::measure(options, stores, steps, progress).await,
     }
 }
 

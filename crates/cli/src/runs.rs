@@ -5,6 +5,7 @@ mod continue_run;
 mod entry;
 mod filter;
 mod list;
+mod plan_view;
 mod records;
 mod retry;
 mod show;

@@ -2,8 +2,8 @@
 //! batch is durable. A batch that is rolled back is never counted.
 
 use verdict::{
-    Answer, AttemptOutcome, ClosedAttempt, End, Event, Next, Reason, Refusal, Request, RunEvent,
-    Span, Task, Time, WorkerVerdict, schedule,
+    Answer, AttemptOutcome, ClosedAttempt, End, Event, Next, Reason, Refusal, Request, Span, Task,
+    Time, WorkerVerdict, schedule,
 };
 
 #[derive(Debug, Default)]
@@ -100,9 +100,7 @@ impl BatchMetrics {
             Event::CancelSignalled => self.cancel_signals += 1,
             Event::AttemptClosed { closed, next } => self.note_closed(before, closed, next),
             Event::Ended(end) => self.note_end(before, end),
-            Event::Run(event) => {
-                self.submitted += u64::from(matches!(**event, RunEvent::Spawned { .. }));
-            }
+            Event::Run(_) => self.submitted += u64::from(event.submitted().is_some()),
             Event::Stalled { .. } => self.note_stall(before),
             Event::Started | Event::Extended { .. } | Event::CancelRequested { .. } => {}
         }

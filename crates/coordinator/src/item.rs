@@ -92,6 +92,15 @@ pub struct StepSubmission {
 }
 
 impl PlannedSteps {
+    /// The steps of a stored plan once more.
+    pub(crate) fn again(stored: Vec<StoredStep>) -> Self {
+        let fingerprints = stored.iter().map(|step| step.spec.fingerprint);
+        let fingerprints: Vec<[u8; 32]> = fingerprints.map(|it| *it.bytes()).collect();
+        let parts: Vec<&[u8]> = fingerprints.iter().map(|bytes| &bytes[..]).collect();
+        let digest = Digest::of(&parts);
+        Self { digest, steps: stored.into_iter().map(StepSubmission::again).collect() }
+    }
+
     /// The steps as they are stored, each with the id of its task.
     pub(crate) fn stored(
         &self,
@@ -104,6 +113,26 @@ impl PlannedSteps {
 }
 
 impl StepSubmission {
+    fn again(stored: StoredStep) -> Self {
+        let StoredStep { place: _, step, spec, missing: _, blame: _ } = stored;
+        let PlanStep { child, upstreams, terms } = step;
+        let Submit { kind, queue, priority, policy, input: input_digest, .. } = child.submit;
+        let Spec { input, traceparent, fingerprint, .. } = spec;
+        Self {
+            key: child.key,
+            kind,
+            queue,
+            priority,
+            policy,
+            upstreams,
+            terms,
+            input,
+            input_digest,
+            traceparent,
+            fingerprint,
+        }
+    }
+
     fn stored(&self, place: u32, scope: &Scope, id: TaskId) -> StoredStep {
         let submit = Submit {
             id,

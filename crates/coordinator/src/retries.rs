@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use edge::digests;
+use store::runs::StoredStep;
 use store::{Spec, StoredTask};
 use verdict::event::Submitted;
 use verdict::plan::{PlanState, Stage};
@@ -15,7 +16,7 @@ use verdict::redrive::{self, NotRetryable};
 use verdict::{State, Subject, Text, Time};
 use wire::names::RETRY_OF_LABEL;
 
-use crate::item::Submission;
+use crate::item::{PlannedSteps, Submission};
 
 /// How the call that asks for a retry identifies itself.
 #[derive(Clone, Debug, Default)]
@@ -33,11 +34,12 @@ pub struct RetryRefused {
     pub state: State,
 }
 
-/// The submission that repeats a run. `submitted` is the event of its first history entry. `None` for a subject that
-/// does not exist.
+/// The submission that repeats a run. `submitted` is the event of its first history entry, and `steps` has all steps of a
+/// plan with edges. `None` for a subject that does not exist.
 pub fn retry(
     found: StoredTask,
     submitted: &Submitted,
+    steps: Vec<StoredStep>,
     call: RetryCall,
     now: Time,
 ) -> Option<Result<Submission, RetryRefused>> {
@@ -73,7 +75,7 @@ pub fn retry(
         },
         stages,
         fork: None,
-        steps: None,
+        steps: (!steps.is_empty()).then(|| Arc::new(PlannedSteps::again(steps))),
     }))
 }
 

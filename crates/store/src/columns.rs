@@ -6,8 +6,8 @@
 
 use verdict::event::Submitted;
 use verdict::{
-    ClosedAttempt, Digest, Done, End, Event, Lease, Name, Phase, ProgressMark, RunEvent, Scope,
-    State, Task, TaskId, Text, Time, Waiting,
+    ClosedAttempt, Digest, Done, End, Event, Lease, Name, Phase, ProgressMark, Scope, State, Task,
+    TaskId, Text, Time, Waiting,
 };
 
 use crate::codec::inline_history::InlineHistory;
@@ -438,15 +438,8 @@ fn instead(list: &str, column: &str, expression: &str) -> String {
 
 /// The submission that the first entry of a history records.
 pub(crate) fn submitted(entries: Vec<Entry>) -> Option<Submitted> {
-    let events = entries.into_iter().next()?.events;
-    events.into_iter().find_map(|event| match event {
-        Event::Submitted(submitted) => Some(*submitted),
-        Event::Run(event) => match *event {
-            RunEvent::Spawned { submitted, .. } => Some(*submitted),
-            _ => None,
-        },
-        _ => None,
-    })
+    let first = entries.into_iter().next()?;
+    first.events.iter().find_map(Event::submitted).cloned()
 }
 
 pub(crate) const CLOSED: &str = select!("a", Attempt);

@@ -108,6 +108,22 @@ impl Next {
 }
 
 impl Event {
+    /// The submission that an event records: that of a run, of a child or of a step of a plan.
+    pub fn submitted(&self) -> Option<&Submitted> {
+        match self {
+            Event::Submitted(submitted) => Some(submitted),
+            Event::Run(event) => match &**event {
+                RunEvent::Spawned { submitted, .. } => Some(submitted),
+                RunEvent::Plan(event) => match &**event {
+                    PlanEvent::StepSpawned { submitted, .. } => Some(submitted),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Whether the event is a decision that the history keeps; a renewal is kept only in the row.
     pub fn is_history(&self) -> bool {
         !matches!(self, Event::Renewed { .. })

@@ -139,10 +139,6 @@ fn planned(run: &SubmitRun, plan: &Plan) -> Checked {
         let message = "is not supported for a plan with `dependsOn`: its steps would share one balance; without it, steps run one after the other";
         return Err(FieldError::new("budget", message));
     }
-    if compiled.form == PlanForm::Steps {
-        let message = "has steps with `dependsOn`, which this version does not run yet; without it, steps run one after the other";
-        return Err(FieldError::new("plan", message));
-    }
     match plan.steps.iter().position(|step| step.ceiling.is_some()) {
         Some(place) => Err(FieldError::new(
             format!("plan.steps[{place}].ceiling"),

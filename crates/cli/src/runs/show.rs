@@ -3,6 +3,7 @@
 use tenure::Client;
 use wire::answers::{BudgetView, HistoryEntry, Run, WaitingView};
 
+use super::plan_view;
 use super::records::{self, RecordLine};
 use super::timeline::Timeline;
 use crate::exit::{CliError, CommandResult, Exit};
@@ -18,11 +19,28 @@ pub(crate) async fn run(client: Client, format: Format, id: &str) -> CommandResu
         output::json(&run)?;
         return Ok(Exit::Done);
     }
-    let history = super::whole_history(&client, id).await?;
+    // No worker gets the root of a plan, so its history has no attempts, and its steps are drawn from the plan.
+    let history = match run.plan_steps {
+        Some(_) => Vec::new(),
+        None => super::whole_history(&client, id).await?,
+    };
     print(&run, &Timeline::of(&history, &run.refused))?;
-    print_records(&client, &run, &history).await?;
+    print_plan(&run)?;
+    if run.plan_steps.is_none() {
+        print_records(&client, &run, &history).await?;
+    }
     print_stack_trace(&run)?;
     Ok(Exit::Done)
+}
+
+/// The steps of a plan and what became of them.
+fn print_plan(run: &Run) -> Result<(), CliError> {
+    let lines = plan_view::lines(run);
+    if lines.is_empty() {
+        return Ok(());
+    }
+    output::line("")?;
+    lines.iter().try_for_each(output::line)
 }
 
 /// Steps, waits and children, on the scale of the attempts above.

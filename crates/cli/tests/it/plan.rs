@@ -1,6 +1,6 @@
 //! `tenure plan check`: what is right, what is wrong, and where.
 
-use crate::home::Home;
+use crate::home::{Home, Process};
 
 const DIAMOND: &str = "\
 steps:
@@ -102,4 +102,58 @@ fn the_plans_of_the_guide_are_right() {
         let (code, stdout, _) = check(plan, &[]);
         assert_eq!(code, 0, "{plan}: {stdout}");
     }
+}
+
+/// A worker that echoes inputs, except for that of one step, which fails.
+fn worker(home: &Home) -> Process {
+    let script = "input=$(cat); case \"$input\" in *break*) exit 1;; *) echo \"$input\";; esac";
+    Process::start(
+        home.tenure(&["work", "--json", "--queue", "q", "--exec", "sh", "--", "-c", script]),
+    )
+}
+
+#[test]
+fn a_graph_runs_and_is_drawn_with_what_became_of_each_step() {
+    let home = Home::new();
+    let _server = home.serve();
+    let plan = "
+steps:
+  - { key: fetch, kind: k, queue: q, input: 1 }
+  - { key: left, kind: k, queue: q, dependsOn: [fetch], input: { of: { $from: fetch } } }
+  - { key: right, kind: k, queue: q, dependsOn: [fetch], onError: abort, input: break }
+  - { key: join, kind: k, queue: q, dependsOn: [left, right] }
+";
+    std::fs::write(home.path().join("plan.yaml"), plan).unwrap();
+    let accepted = home.json(&["submit", "--json", "--plan", "plan.yaml"]);
+    let run = accepted["runId"].as_str().unwrap().to_owned();
+    let shown = home.run(&["runs", "show", &run]).stdout;
+    assert!(shown.contains("plan of 4 steps, 4 not ended"), "{shown}");
+    assert!(shown.contains("after left, right; waits for 2"), "{shown}");
+    let steps = home.json(&["runs", "show", "--json", &run]);
+    let join = steps["plan"][3]["taskId"].as_str().unwrap().to_owned();
+    let explained = home.run(&["explain", &join]).stdout;
+    assert!(explained.contains("`left`, `right`"), "{explained}");
+    let _worker = worker(&home);
+    assert_eq!(home.run(&["runs", "watch", &run]).code, 10);
+    let shown = home.run(&["runs", "show", &run]).stdout;
+    assert!(shown.contains("upstream step `right` failed, so this step did not run"), "{shown}");
+    assert!(shown.contains("STEP_FAILED"), "{shown}");
+    assert_eq!(home.run_view(&run)["output"]["left"], serde_json::json!({"of": 1}));
+}
+
+#[test]
+fn a_plan_of_thousands_of_steps_is_drawn_on_one_screen() {
+    let home = Home::new();
+    let _server = home.serve();
+    let keys: Vec<String> = (0..3_000).map(|n| format!("s{n:04}")).collect();
+    let step = |key: &String| serde_json::json!({"key": key, "kind": "k", "queue": "q"});
+    let mut steps: Vec<serde_json::Value> = keys.iter().map(step).collect();
+    steps.push(serde_json::json!({"key": "join", "kind": "k", "queue": "q", "dependsOn": keys}));
+    let plan = serde_json::json!({ "steps": steps }).to_string();
+    std::fs::write(home.path().join("plan.json"), plan).unwrap();
+    let accepted = home.json(&["submit", "--json", "--plan", "plan.json"]);
+    let shown = home.run(&["runs", "show", accepted["runId"].as_str().unwrap()]).stdout;
+    assert!(shown.contains("s0000 … s0099 (100)"), "{shown}");
+    assert!(shown.contains("… and 2901 more"), "{shown}");
+    assert!(shown.lines().count() < 40, "{shown}");
 }

@@ -26,6 +26,7 @@ use crate::admit::ReaderPrincipal;
 
 mod entry;
 mod grants;
+mod plan_event;
 
 /// How long one wait for new entries lasts; then the stream checks whether it should end.
 const STREAM_POLL_INTERVAL: Duration = Duration::from_secs(15);

@@ -5,10 +5,12 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use store::{Browse, Failure, StoredTask, TaskKey};
-use verdict::Text;
+use store::runs::StoredStep;
+use store::{Browse, Failure, RowsAfter, StoredTask, TaskKey};
 use verdict::event::Submitted;
+use verdict::plan::PlanState;
 use verdict::redrive::NotRetryable;
+use verdict::{Subject, Text};
 use wire::requests::RetryRun;
 use wire::{Code, TraceContext};
 
@@ -22,6 +24,9 @@ use super::translate::state;
 use crate::admit::ClientPrincipal;
 use crate::retries::{self, RetryCall, RetryRefused};
 
+/// Steps of a plan that are read at once.
+const STEPS_PER_READ: usize = 500;
+
 pub(super) async fn retry(
     State(app): State<AppState>,
     principal: ClientPrincipal,
@@ -33,8 +38,9 @@ pub(super) async fn retry(
     let call = call(&headers)?;
     let key = TaskKey { scope: principal.scope().clone(), id: run };
     let found = app.read(Duration::ZERO, find(&app, &key)).await?;
-    let (found, submitted) = found.ok_or_else(ApiError::run_not_found)?;
-    let retry = retries::retry(found, &submitted, call, app.coordinator.now());
+    let (found, submitted, steps) = found.ok_or_else(ApiError::run_not_found)?;
+    refuse_step(&found)?;
+    let retry = retries::retry(found, &submitted, steps, call, app.coordinator.now());
     answer_one(&app, retry.ok_or_else(ApiError::run_not_found)??).await
 }
 
@@ -47,9 +53,38 @@ fn call(headers: &HeaderMap) -> Result<RetryCall, ApiError> {
 }
 
 /// The run with its submission. A run whose history is missing cannot be submitted again: its settings are unknown.
-async fn find(app: &AppState, key: &TaskKey) -> Result<Option<(StoredTask, Submitted)>, Failure> {
-    let Some(found) = app.coordinator.browse().find(key).await? else { return Ok(None) };
-    Ok(submitted(app, key).await?.map(|submitted| (found, submitted)))
+async fn find(
+    app: &AppState,
+    key: &TaskKey,
+) -> Result<Option<(StoredTask, Submitted, Vec<StoredStep>)>, Failure> {
+    let browse = app.coordinator.browse();
+    let Some(found) = browse.find(key).await? else { return Ok(None) };
+    let mut steps: Vec<StoredStep> = Vec::new();
+    while (steps.len() as u32) < found.step_count() {
+        let from = RowsAfter::Step(steps.len() as u32);
+        let page = browse.rows(key, from, STEPS_PER_READ).await?.steps;
+        if page.is_empty() {
+            break;
+        }
+        steps.extend(page);
+    }
+    Ok(submitted(app, key).await?.map(|submitted| (found, submitted, steps)))
+}
+
+/// A step has what it refers to only in its own run.
+fn refuse_step(found: &StoredTask) -> Result<(), ApiError> {
+    let run = match &found.subject {
+        Subject::Done(done) => done.run.as_ref(),
+        Subject::Live(_) | Subject::Absent => None,
+    };
+    match run.and_then(|run| run.plan.as_deref()) {
+        Some(PlanState::Step(_)) => {
+            let message = "the task is a step of a plan and is not repeated alone; retry its run";
+            let state = found.subject.state().map(state);
+            Err(ApiError { state, ..ApiError::new(Code::RunNotRetryable, message) })
+        }
+        _ => Ok(()),
+    }
 }
 
 impl From<RetryRefused> for ApiError {

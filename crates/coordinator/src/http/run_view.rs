@@ -5,7 +5,6 @@ use store::{
     TaskOverview,
 };
 use verdict::event::Submitted;
-use verdict::run::RunEvent;
 use verdict::{
     CancelRequest, Done, End, Event, Fault, Name, OnStall, Phase, Policy, ProgressClock, Subject,
     Task, TaskId, Text,
@@ -29,14 +28,7 @@ pub(super) async fn submitted(app: &AppState, key: &TaskKey) -> Result<Option<Su
 
 /// The submission in the first entry of a history.
 fn submission(first: Entry) -> Option<Submitted> {
-    first.events.into_iter().find_map(|event| match event {
-        Event::Submitted(submitted) => Some(*submitted),
-        Event::Run(event) => match *event {
-            RunEvent::Spawned { submitted, .. } => Some(*submitted),
-            _ => None,
-        },
-        _ => None,
-    })
+    first.events.iter().find_map(Event::submitted).cloned()
 }
 
 /// A run with its worker, which holds the lease or had the latest attempt, and its refused calls.

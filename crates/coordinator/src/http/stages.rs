@@ -140,6 +140,8 @@ pub(super) async fn with_stages<B: Browse>(
             depends_on: Vec::new(),
             waits_for: None,
             task_id: None,
+            started_at: None,
+            completed_at: None,
         }
     };
     let plan = stages.stages.iter().enumerate().map(view).collect();

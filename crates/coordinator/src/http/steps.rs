@@ -11,10 +11,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
 use store::runs::StoredStep;
-use store::{Browse, Failure, RecordsOf, RowsAfter, RunRecord, StoredTask, TaskKey};
+use store::{Browse, Failure, RecordsOf, RowsAfter, RunRecord, TaskKey};
 use verdict::plan::PlanState;
 use verdict::run::Recorded;
-use verdict::{End, Name, State as TaskState, Subject, TaskId, Text};
+use verdict::{End, Name, State as TaskState, Subject, Text};
 use wire::answers::{PlanStage, PlanSteps, Run};
 use wire::limits::PAGE_ITEMS_DEFAULT;
 use wire::plan::{self, references};
@@ -24,7 +24,7 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
 use super::stages::StageInput;
-use super::translate::{json, query, state};
+use super::translate::{json, query, state, time};
 use crate::admit::ReaderPrincipal;
 use crate::item::Granted;
 
@@ -131,58 +131,44 @@ async fn page<B: Browse>(
     Ok(PlanSteps { steps, next_after })
 }
 
-/// What became of these steps. Those that have succeeded are known to their root; the others are read one by one.
+/// What became of these steps: each is a task of its own.
 async fn views<B: Browse>(
     browse: &B,
     root: &TaskKey,
     stored: &[StoredStep],
 ) -> Result<Vec<PlanStage>, Failure> {
-    let keys: Vec<Name> = stored.iter().map(|step| step.key().clone()).collect();
-    let children = browse.rows(root, RowsAfter::Keys(&keys), keys.len()).await?.children;
-    let succeeded: BTreeSet<Name> = children
-        .into_iter()
-        .filter(|started| started.child.end == Some(TaskState::Succeeded))
-        .map(|started| started.child.key)
-        .collect();
     let mut views = Vec::with_capacity(stored.len());
     for step in stored {
-        let (state, end) = match succeeded.contains(step.key()) {
-            true => (TaskState::Succeeded, None),
-            false => present(browse, root, step.step.child.submit.id).await?,
-        };
-        views.push(view(step, state, end));
+        let key = TaskKey { scope: root.scope.clone(), id: step.step.child.submit.id };
+        let found = browse.find(&key).await?;
+        views.push(view(step, &found.map_or(Subject::Absent, |found| found.subject)));
     }
     Ok(views)
 }
 
-/// The state of a step's task, and how it ended. A task that does not exist yet waits to be spawned.
-async fn present<B: Browse>(
-    browse: &B,
-    root: &TaskKey,
-    task: TaskId,
-) -> Result<(TaskState, Option<End>), Failure> {
-    let key = TaskKey { scope: root.scope.clone(), id: task };
-    Ok(match browse.find(&key).await? {
-        None => (TaskState::Blocked, None),
-        Some(StoredTask { subject: Subject::Done(done), .. }) => (done.end.state, Some(done.end)),
-        Some(found) => (found.subject.state().unwrap_or(TaskState::Blocked), None),
-    })
-}
-
-fn view(stored: &StoredStep, now: TaskState, end: Option<End>) -> PlanStage {
+/// A task that does not exist yet waits to be spawned.
+fn view(stored: &StoredStep, subject: &Subject) -> PlanStage {
     let submit = &stored.step.child.submit;
+    let now = subject.state().unwrap_or(TaskState::Blocked);
     let missing = Some(stored.missing).filter(|missing| *missing > 0 && !now.is_terminal());
-    let fault = end.as_ref().and_then(|end| end.fault.as_ref());
+    let (end, started_at, completed_at) = match subject {
+        Subject::Absent => (None, None, None),
+        Subject::Live(task) => (None, task.started_at, None),
+        Subject::Done(done) => (Some(&done.end), done.started_at, Some(done.completed_at)),
+    };
+    let fault = end.and_then(|end| end.fault.as_ref());
     PlanStage {
         key: stored.key().to_string(),
         kind: submit.kind.to_string(),
         queue: submit.queue.to_string(),
         state: state(now),
-        reason: end.as_ref().and_then(|end| end.reason).map(|reason| reason.name().to_owned()),
+        reason: end.and_then(|end| end.reason).map(|reason| reason.name().to_owned()),
         message: fault.map(|fault| fault.message.to_string()),
         depends_on: stored.step.upstreams.iter().map(Name::to_string).collect(),
         waits_for: missing,
         task_id: Some(submit.id.to_string()),
+        started_at: started_at.map(time),
+        completed_at: completed_at.map(time),
     }
 }
 

@@ -29,6 +29,7 @@ mod matrix;
 mod metrics;
 mod outages;
 mod pauses;
+mod plan_steps;
 mod plans;
 mod principals;
 mod queue_limits;

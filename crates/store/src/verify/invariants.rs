@@ -1,8 +1,7 @@
 //! Invariants of every task, independent of its decisions.
 
-use verdict::event::Submitted;
 use verdict::record;
-use verdict::{ClosedAttempt, Digest, Event, Fence, RunEvent, Subject};
+use verdict::{ClosedAttempt, Digest, Event, Fence, Subject};
 
 use super::flaw::{Flaw, FlawCode};
 use crate::row::{Entry, StoredTask};
@@ -110,7 +109,7 @@ impl InvariantCheck {
     /// The payload has the digest that was decided about.
     fn check_input(&self, found: &StoredTask, wrong: &mut Vec<Flaw>) {
         let submitted = self.first.as_ref().and_then(|entry| entry.events.first());
-        if let Some(submitted) = submitted.and_then(submission)
+        if let Some(submitted) = submitted.and_then(Event::submitted)
             && submitted.input != Digest::of(&[found.spec.input.as_str().as_bytes()])
         {
             wrong.push(FlawCode::InputDiffers.flaw("its input differs from the submitted one"));
@@ -136,17 +135,6 @@ fn check_times(subject: &Subject, wrong: &mut Vec<Flaw>) {
         let state = done.end.state.name();
         let what = format!("it has ended as {state}, which is not a terminal state");
         wrong.push(FlawCode::Impossible.flaw(what));
-    }
-}
-
-fn submission(event: &Event) -> Option<&Submitted> {
-    match event {
-        Event::Submitted(submitted) => Some(submitted),
-        Event::Run(event) => match &**event {
-            RunEvent::Spawned { submitted, .. } => Some(submitted),
-            _ => None,
-        },
-        _ => None,
     }
 }
 

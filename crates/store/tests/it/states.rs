@@ -1,5 +1,5 @@
 //! A state that is neither waiting nor running needs no special case in a store: such a task is unfinished, it is not
-//! claimable, and it has no lease. The rules have no such state yet, so the tests write one past the checks.
+//! claimable, and it has no lease. The tests write one that the rules do not know, past the checks.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ async fn a_file_counts_a_task_that_neither_waits_nor_runs() {
     let held = three_tasks(&mut driver).await;
     let raw = Connection::open(&path).unwrap();
     raw.pragma_update(None, "ignore_check_constraints", true).unwrap();
-    let hold = "UPDATE live SET state = 'blocked', claimable_at = NULL WHERE id = ?1";
+    let hold = "UPDATE live SET state = 'held', claimable_at = NULL WHERE id = ?1";
     assert_eq!(raw.execute(hold, [held]).unwrap(), 1);
     drop(raw);
     driver.reopen().await;
@@ -84,7 +84,7 @@ async fn a_database_counts_a_task_that_neither_waits_nor_runs() {
     let unchecked = "ALTER TABLE tenure.live DROP CONSTRAINT live_state_check; \
         ALTER TABLE tenure.live DISABLE TRIGGER USER";
     client.batch_execute(unchecked).await.unwrap();
-    let hold = "UPDATE tenure.live SET state = 'blocked', claimable_at = NULL WHERE id = $1";
+    let hold = "UPDATE tenure.live SET state = 'held', claimable_at = NULL WHERE id = $1";
     assert_eq!(client.execute(hold, &[&held]).await.unwrap(), 1);
     driver.reopen().await;
     is_counted_and_not_granted(&mut driver).await;

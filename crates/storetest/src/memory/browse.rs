@@ -20,8 +20,7 @@ use store::row_size::{self, ByteBudget};
 use store::runs::{MessageKey, SavedMessage};
 use verdict::event::{Event, Submitted};
 use verdict::{
-    Category, ClosedAttempt, Json, Lease, Name, Object, RunEvent, Scope, Subject, Task, TaskId,
-    Time,
+    Category, ClosedAttempt, Json, Lease, Name, Object, Scope, Subject, Task, TaskId, Time,
 };
 
 use super::lock;
@@ -275,14 +274,7 @@ fn list(tables: &Tables, scope: &Scope, filter: &Filter) -> Listing {
 /// The submission that the first entry of a task's history records.
 fn submitted(tables: &Tables, id: TaskId) -> Option<Submitted> {
     let first = tables.history.get(&(id, 1))?;
-    first.events.iter().find_map(|event| match event {
-        Event::Submitted(submitted) => Some(Submitted::clone(submitted)),
-        Event::Run(event) => match &**event {
-            RunEvent::Spawned { submitted, .. } => Some(Submitted::clone(submitted)),
-            _ => None,
-        },
-        _ => None,
-    })
+    first.events.iter().find_map(Event::submitted).cloned()
 }
 
 fn without_bodies(mut found: StoredTask, bodies: Bodies) -> StoredTask {

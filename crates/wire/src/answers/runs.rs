@@ -244,6 +244,11 @@ pub struct PlanStage {
     /// The task of the step, if it has one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
+    /// When a worker first got it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Time>,
 }
 
 /// A page of the steps of a run's plan, in the order in which they are started.

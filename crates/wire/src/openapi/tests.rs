@@ -291,7 +291,7 @@ fn run() -> Value {
 
 fn plan_stage() -> Value {
     json!({"key": "s", "kind": "k", "queue": "q", "state": "blocked", "reason": "R", "message": "m",
-        "dependsOn": ["a"], "waitsFor": 1, "taskId": "t"})
+        "dependsOn": ["a"], "waitsFor": 1, "taskId": "t", "startedAt": AT, "completedAt": AT})
 }
 
 fn envelope() -> Value {

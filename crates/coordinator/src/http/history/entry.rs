@@ -10,6 +10,7 @@ use verdict::{ClosedAttempt, End, Event, Name, Next, Reason, Request, Text};
 use wire::answers::HistoryEntry;
 
 use super::super::translate::{skew, time};
+use super::plan_event;
 
 /// A decision may have several events, such as a cancel request and the end it causes at once. It is
 /// named after the last one, and its detail has the members of all.
@@ -167,7 +168,8 @@ fn durable(event: &RunEvent) -> Value {
             json!({ "approval": number, "outcome": outcome.name() })
         }
         RunEvent::Budget(event) => budget(event),
-        RunEvent::Hastened | RunEvent::Resumed | RunEvent::Plan(_) => json!({}),
+        RunEvent::Plan(event) => plan_event::detail(event),
+        RunEvent::Hastened | RunEvent::Resumed => json!({}),
     }
 }
 

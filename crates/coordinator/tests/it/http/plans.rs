@@ -179,9 +179,13 @@ async fn a_plan_that_cannot_run_is_refused_with_the_place_of_what_is_wrong() {
         let (field, _) =
             api.refused_plan(json!([step("a", json!({})), step("a", json!({}))])).await;
         assert_eq!(field, "plan.steps[1].key");
-        let edges = json!([step("a", json!({})), step("b", json!({"dependsOn": ["a"]}))]);
+        let edges =
+            json!([step("a", json!({"dependsOn": ["b"]})), step("b", json!({"dependsOn": ["a"]}))]);
         let (field, message) = api.refused_plan(edges).await;
-        assert_eq!((field.as_str(), message.contains("dependsOn")), ("plan", true));
+        assert_eq!(
+            (field.as_str(), message.contains("leads back")),
+            ("plan.steps[0].dependsOn", true)
+        );
         let ceiling = json!([step("a", json!({"ceiling": {"tokens": 5}}))]);
         assert_eq!(api.refused_plan(ceiling).await.0, "plan.steps[0].ceiling");
         let later = json!([step("a", json!({"input": {"$from": "b"}})), step("b", json!({}))]);
