@@ -111,10 +111,13 @@ impl Tour {
         let more = ["--comment", comment, "--key", &person.secret];
         let said = self.server.run_command(&[&word[..], &more[..]].concat()).await?;
         expect(said.is_success, format_args!("{} may decide: {}", person.name, said.stderr))?;
-        let came = said.stdout.trim().trim_start_matches(asked.approval_id.as_str()).trim();
+        let came = match said.stdout.contains("needs more") {
+            true => "the vote is recorded, and one more is needed".to_owned(),
+            false => format!("the payout{}", said.stdout.trim().replace(&asked.approval_id, "")),
+        };
         let why = if comment.is_empty() { String::new() } else { format!(", \"{comment}\"") };
         let word = if verb == "reject" { "rejected" } else { "approved" };
-        self.say.tell(word, format_args!("by {BOLD}{}{BOLD:#}{why}: it {came}", person.name))
+        self.say.tell(word, format_args!("by {BOLD}{}{BOLD:#}{why}: {came}", person.name))
     }
 
     async fn refused(

@@ -54,7 +54,7 @@ impl Tour {
         expect(run.state == State::Halted, format_args!("the agent halts: {}", run.state))?;
         expect(used == TOKENS_PER_THOUGHT * u64::from(THOUGHTS_PAID), "every token is counted")?;
         self.say.tell(
-            "halted",
+            "ended",
             format_args!("{WARN}{}{WARN:#}: {used} of {TOKENS} tokens were used", run.state),
         )?;
         Ok((run, alice))

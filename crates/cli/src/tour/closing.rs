@@ -18,7 +18,7 @@ impl Tour {
             Some(Chapter::Plan) => plan_by_hand(&me, &self.server.folder.display().to_string()),
             Some(Chapter::Budget) => budget_by_hand(&me),
             Some(Chapter::Approval) => approval_by_hand(&me),
-            Some(Chapter::Prove) => prove_by_hand(&me),
+            Some(Chapter::Prove) => prove_by_hand(&me, &self.server.store().display().to_string()),
         };
         let steps = std::iter::once(first)
             .chain(steps)
@@ -120,11 +120,11 @@ fn approval_by_hand(me: &str) -> Vec<(String, &'static str)> {
     ]
 }
 
-fn prove_by_hand(me: &str) -> Vec<(String, &'static str)> {
+fn prove_by_hand(me: &str, store: &str) -> Vec<(String, &'static str)> {
     vec![
         (format!("{me} runs list"), "terminal 2: the runs of this tour"),
-        (format!("{me} prove RUN --store STORE"), "the story of one, checked"),
-        (format!("{me} prove RUN --store STORE --export run.bundle"), "for an auditor"),
+        (format!("{me} prove RUN --store sqlite:{store}"), "the story of one, checked"),
+        (format!("{me} prove RUN --store sqlite:{store} --export run.bundle"), "for an auditor"),
         (format!("{me} prove --bundle run.bundle"), "what the auditor does"),
     ]
 }

@@ -19,7 +19,7 @@ impl Tour {
         let file = file.to_string_lossy().into_owned();
         let checked = self.server.run_command(&["plan", "check", &file]).await?;
         expect(checked.is_success, format_args!("the plan is right: {}", checked.stderr))?;
-        let first = checked.stdout.lines().next().unwrap_or_default().to_owned();
+        let first = checked.stdout.lines().next().unwrap_or_default().trim_end_matches(':');
         self.say.tell("checked", format_args!("with `tenure plan check`: {first}"))?;
         let id = self.submit_plan(&file).await?;
 

@@ -100,6 +100,8 @@ impl Tour {
         }
         let forged = self.server.folder.join("forged.bundle");
         std::fs::write(&forged, bytes)?;
+        let place = forged.display();
+        self.say.tell("forged", format_args!("{place}: the receipt is for 400 cents there"))?;
         let file = forged.to_string_lossy();
         let found = self.proof(&["--bundle", &file]).await?;
         expect(!found.is_success, "a forged receipt is found")?;

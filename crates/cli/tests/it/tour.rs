@@ -23,7 +23,9 @@ fn the_tour_keeps_every_promise() {
     assert_eq!(order.matches("executed   charge").count(), 1, "{order}");
     assert!(order.contains("approved by Ada"), "{order}");
     let payout = act("A payout asks two people");
-    for part in ["checked the invoice", "already_voted", "it is APPROVED", "paid 50000 cents"] {
+    for part in
+        ["checked the invoice", "already_voted", "the payout is APPROVED", "paid 50000 cents"]
+    {
         assert!(payout.contains(part), "{part} in {payout}");
     }
     assert!(act("An agent may use 1000 tokens").contains("1200 of 1000 tokens were used"));
@@ -115,14 +117,14 @@ fn the_chapter_on_approvals_asks_people_and_refuses_what_it_must() {
             "for 2 approvers: \"Pay 50000 cents to Ada\"",
             "killed     alice",
             "about 50001 cents: approval_digest_mismatch",
-            "by ann, \"checked the invoice\": it has your vote and needs more of them",
+            "by ann, \"checked the invoice\": the vote is recorded, and one more is needed",
             "a second time: already_voted",
-            "by bob: it is APPROVED",
+            "by bob: the payout is APPROVED",
             "executed   transfer by carol",
             "paid 50000 cents",
             "APPROVED by ann at",
             "APPROVED by bob at",
-            "by bob, \"too dear\": it is REJECTED",
+            "by bob, \"too dear\": the payout is REJECTED",
             "succeeded, output \"not paid: too dear\"",
         ],
     );
@@ -167,6 +169,13 @@ fn the_chapter_on_plans_repeats_only_the_step_whose_worker_died() {
 fn the_chapter_on_provenance_proves_a_run_and_finds_a_forgery() {
     chapter(
         "prove",
-        &["executed   ship by alice", "deliver order 7", "proved", "without the store", "found"],
+        &[
+            "executed   ship by alice",
+            "deliver order 7",
+            "proved",
+            "without the store",
+            "forged",
+            "found",
+        ],
     );
 }

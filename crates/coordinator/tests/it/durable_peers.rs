@@ -12,14 +12,14 @@ use crate::harness::{PATIENCE, accepted, key, patient, submission, world};
 
 const CHILDREN: usize = 12;
 
-async fn start(database: &Database, notify: Notify) -> Coordinator {
+pub(crate) async fn start(database: &Database, notify: Notify) -> Coordinator {
     let options = postgres::Options { notify, ..postgres::Options::new("test") };
     let store = PostgresStore::open(database.url(), options).await.expect("the database opens");
     Coordinator::start(store, Options::default()).await.expect("it starts")
 }
 
 /// The state in which the call leaves its task.
-async fn checkpoint(coordinator: &Coordinator, granted: &Granted, more: Value) -> State {
+pub(crate) async fn checkpoint(coordinator: &Coordinator, granted: &Granted, more: Value) -> State {
     let mut call = json!({"attempt": granted.task.attempt, "workerId": "w"});
     call.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     let call = serde_json::from_str(&call.to_string()).expect("a call");

@@ -1,5 +1,6 @@
 //! The coordinator's integration tests, in one binary.
 
+mod approval_crowds;
 mod backoff;
 mod carry;
 mod crowds;

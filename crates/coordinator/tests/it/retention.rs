@@ -52,7 +52,7 @@ async fn ended(world: &World, count: usize) -> Vec<TaskId> {
 }
 
 /// Long enough for a walk and the pause after it, without any request.
-async fn idle() {
+pub(crate) async fn idle() {
     tokio::time::sleep(Duration::from_secs(120)).await;
 }
 
@@ -72,7 +72,7 @@ async fn left(world: &World) -> Vec<TaskId> {
     ids
 }
 
-fn counted(world: &World, name: &str) -> u64 {
+pub(crate) fn counted(world: &World, name: &str) -> u64 {
     let mut text = String::new();
     let registry = world.coordinator.registry();
     prometheus_client::encoding::text::encode(&mut text, registry).expect("metrics are text");
