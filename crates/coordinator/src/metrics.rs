@@ -306,7 +306,7 @@ impl Metrics {
         registry.register("tenure_certificate_stale", stale, self.certificate_stale);
         registry.register("tenure_limited", "Requests refused by a limit, by limit", self.limited);
         for outcome in ["delivered", "retried", "unknown", "dead"] {
-            self.effect_tries.get_or_create(&OutcomeLabel { outcome });
+            drop(self.effect_tries.get_or_create(&OutcomeLabel { outcome }));
         }
         registry.register(
             "tenure_effect_tries",
