@@ -1,10 +1,10 @@
 //! A budget on the command line: `cost=500000,tokens=20000,steps=50,tools=100,wall=10m,active=5m`.
 
-use wire::requests::Budget;
+use wire::requests::{Budget, OnSoft, SoftLimits};
 
 /// Reads limits, separated by commas. Each may be given once.
 pub(crate) fn limits(text: &str) -> Result<Budget, String> {
-    let mut budget = Budget::default();
+    let (mut budget, mut soft) = (Budget::default(), SoftLimits::default());
     for part in text.split(',') {
         let (name, value) = part.split_once('=').ok_or("write each limit as name=number")?;
         let (place, value) = match name {
@@ -14,9 +14,18 @@ pub(crate) fn limits(text: &str) -> Result<Budget, String> {
             "tools" => (&mut budget.tool_calls, number(value)?),
             "wall" => (&mut budget.wall_ms, millis(value)?),
             "active" => (&mut budget.active_ms, millis(value)?),
+            "soft-cost" => (&mut soft.cost_micros, number(value)?),
+            "soft-tokens" => (&mut soft.tokens, number(value)?),
+            "soft-steps" => (&mut soft.steps, number(value)?),
+            "soft-tools" => (&mut soft.tool_calls, number(value)?),
+            "on-soft" => {
+                budget.on_soft = Some(on_soft(value)?);
+                continue;
+            }
             _ => {
                 return Err(format!(
-                    "`{name}` is not a limit; use one of cost, tokens, steps, tools, wall or active"
+                    "`{name}` is not a limit; use one of cost, tokens, steps, tools, wall or active, soft-cost, soft-tokens, \
+                     soft-steps or soft-tools, and on-soft"
                 ));
             }
         };
@@ -24,7 +33,16 @@ pub(crate) fn limits(text: &str) -> Result<Budget, String> {
             return Err(format!("`{name}` is given twice"));
         }
     }
+    budget.soft = (soft != SoftLimits::default()).then_some(soft);
     Ok(budget)
+}
+
+fn on_soft(text: &str) -> Result<OnSoft, String> {
+    match text {
+        "note" => Ok(OnSoft::Note),
+        "ask" => Ok(OnSoft::Ask),
+        _ => Err(format!("`{text}` is neither `note` nor `ask`")),
+    }
 }
 
 fn number(text: &str) -> Result<u64, String> {

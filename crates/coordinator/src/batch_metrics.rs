@@ -6,6 +6,8 @@ use verdict::{
     Time, WorkerVerdict, schedule,
 };
 
+use crate::spend_metrics::BatchSpend;
+
 #[derive(Debug, Default)]
 pub(crate) struct BatchMetrics {
     pub(crate) submitted: u64,
@@ -39,6 +41,8 @@ pub(crate) struct BatchMetrics {
     pub(crate) stalls: Counts<&'static str>,
     /// Instants of schedules, by what became of them.
     pub(crate) instants: Counts<&'static str>,
+    /// What runs used.
+    pub(crate) spend: BatchSpend,
     /// By verdict and code.
     pub(crate) verdicts: Counts<(&'static str, &'static str)>,
 }

@@ -38,6 +38,7 @@ pub mod schedules;
 #[cfg(feature = "http")]
 pub mod server;
 mod set_aside;
+mod spend_metrics;
 mod submit_defaults;
 mod task_watch;
 pub mod trace;

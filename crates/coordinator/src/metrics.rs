@@ -1,4 +1,5 @@
-//! The coordinator's metrics. Labels come from bounded sets only: never ids, never names.
+//! The coordinator's metrics. Labels come from bounded sets only: never ids, and names only of a bounded number of workspaces
+//! ([`crate::spend_metrics`]).
 
 use std::sync::atomic::AtomicU64;
 
@@ -13,6 +14,7 @@ use prometheus_client::registry::Registry;
 use verdict::Span;
 
 use crate::batch_metrics::BatchMetrics;
+use crate::spend_metrics::SpendMetrics;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OutcomeLabel {
@@ -188,6 +190,8 @@ pub struct Metrics {
     pub connections: Gauge,
     /// Connections that were refused or closed by the server, by reason.
     pub disconnects: Family<ReasonLabel, Counter>,
+    /// What runs used, by workspace.
+    pub(crate) spend: SpendMetrics,
 }
 
 impl Metrics {
@@ -204,6 +208,7 @@ impl Metrics {
         metrics.clone().register_tasks(registry);
         metrics.clone().register_store(registry);
         metrics.clone().register_server(registry);
+        metrics.spend.clone().register(registry);
         metrics
     }
 
@@ -242,6 +247,7 @@ impl Metrics {
             spans_dropped: Family::default(),
             connections: Gauge::default(),
             disconnects: Family::default(),
+            spend: SpendMetrics::default(),
         }
     }
 
@@ -356,6 +362,7 @@ impl Metrics {
     /// Adds the counts of a durable batch.
     pub(crate) fn add(&self, batch_metrics: &BatchMetrics) {
         self.submitted.inc_by(batch_metrics.submitted);
+        self.spend.add(&batch_metrics.spend);
         self.granted.inc_by(batch_metrics.granted);
         self.renewed.inc_by(batch_metrics.renewed);
         self.expired.inc_by(batch_metrics.expired);

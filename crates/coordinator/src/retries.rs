@@ -14,7 +14,7 @@ use verdict::event::Submitted;
 use verdict::plan::{PlanState, Stage};
 use verdict::redrive::{self, NotRetryable};
 use verdict::{State, Subject, Text, Time};
-use wire::names::RETRY_OF_LABEL;
+use wire::names::{FORK_OF_LABEL, RETRY_OF_LABEL};
 
 use crate::item::{PlannedSteps, Submission};
 
@@ -51,6 +51,8 @@ pub fn retry(
     debug_assert!(matches!(found.subject, Subject::Done(_)), "only ended tasks may be retried");
     let stages = stages_of(&found.subject);
     let mut labels = found.spec.labels;
+    // A retry begins from nothing, also that of a fork.
+    labels.remove(FORK_OF_LABEL);
     labels.insert(RETRY_OF_LABEL.to_owned(), id.run_name());
     Some(Ok(Submission {
         scope,

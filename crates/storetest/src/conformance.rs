@@ -44,8 +44,9 @@ pub use carry::{Call, CallResult, Poll, Submission};
 pub use driver::Driver;
 pub use fixture::{Between, Fixture, run};
 pub use runs::{
-    checkpoints as run_checkpoints, children as run_children, forks as run_forks, life as run_life,
-    messages as run_messages, plans as run_plans, waits as run_waits,
+    budgets as run_budgets, checkpoints as run_checkpoints, children as run_children,
+    forks as run_forks, life as run_life, messages as run_messages, plans as run_plans,
+    waits as run_waits,
 };
 
 /// Generates two tests of every check for the fixture that `$fixture` creates.
@@ -75,6 +76,7 @@ macro_rules! conformance_checks {
             run_waits::{sleep_until_their_time, take_signals_in_any_order, keep_many_items_once};
             run_children::{start_and_end_in_one_batch, start_and_end_by_saved_messages, are_not_runs, are_cancelled_in_slices};
             run_messages::{are_kept_in_order_until_decided, block_only_their_pair_when_parked, wait_for_their_addressee, belong_to_their_commit};
+            run_budgets::{are_kept_with_their_tasks, end_a_task_with_its_steps};
             run_forks::{takes_over_what_another_run_recorded, is_linked_to_its_forks};
             run_plans::{run_in_order_in_one_batch, run_in_order_by_saved_messages, skip_what_depends_on_a_failure, are_spawned_and_told_in_slices, are_cancelled_with_their_root, are_forgotten_whole};
             run_life::{diverges_and_is_resumed, is_forgotten_whole, is_never_half_saved};

@@ -141,14 +141,38 @@ impl Limits {
     }
 }
 
+/// What follows when a soft limit is crossed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnSoft {
+    /// It is noted in the history.
+    #[default]
+    Note,
+    /// It is noted, and the task waits for an approval.
+    Ask,
+}
+
+impl OnSoft {
+    pub const fn name(self) -> &'static str {
+        match self {
+            OnSoft::Note => "note",
+            OnSoft::Ask => "ask",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        [OnSoft::Note, OnSoft::Ask].into_iter().find(|it| it.name() == name)
+    }
+}
+
 /// What a task was given when it was submitted or spawned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
     pub limits: Limits,
     /// What one step may use. So much is settled for an attempt that is lost in the middle of one.
     pub reserve: Amounts,
-    /// Limits that are noted in the history when they are crossed, once, and stop nothing.
+    /// Limits that are noted in the history when they are crossed, once, and end nothing.
     pub soft: Limits,
+    pub on_soft: OnSoft,
     /// How long the task may take from its submission.
     pub wall: Option<Span>,
     /// The same as an instant: what a child takes over from its parent.

@@ -22,6 +22,7 @@ pub mod release;
 pub mod report;
 mod run;
 mod signal;
+pub(crate) mod soft_limit;
 mod stages;
 mod stalled;
 pub mod started;

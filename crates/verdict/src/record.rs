@@ -5,7 +5,7 @@
 //! loads its attempts. Anyone with the rows can recompute it.
 
 use crate::attempt::ClosedAttempt;
-use crate::budget::{Budget, Limits, Unit};
+use crate::budget::{Budget, Limits, OnSoft, Unit};
 use crate::done::{End, Fault};
 use crate::event::Submitted;
 use crate::id::{Digest, TaskId};
@@ -38,7 +38,11 @@ fn extend_with_budget(chain: Digest, budget: &Budget) -> Digest {
     let numbers = [limits(&budget.limits), limits(&budget.soft), reserve].concat();
     let numbers = numbers.into_iter().chain(spans).chain([until]);
     let bytes: Vec<u8> = numbers.flat_map(u64::to_be_bytes).collect();
-    Digest::of(&[chain.bytes(), b"budget", &bytes])
+    let word: &[u8] = match budget.on_soft {
+        OnSoft::Note => b"budget",
+        OnSoft::Ask => b"budget that asks",
+    };
+    Digest::of(&[chain.bytes(), word, &bytes])
 }
 
 /// Adds one closed attempt to a chain.

@@ -26,7 +26,9 @@ pub use self::leasing::{
     Envelope, HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers, Leases, Signal,
 };
 pub use self::problem::Problem;
-pub use self::records::{AttemptClaims, AttemptView, History, HistoryEntry, Record, RecordedRun};
+pub use self::records::{
+    AttemptClaims, AttemptView, History, HistoryEntry, Record, RecordedRun, ToolCall,
+};
 pub use self::reporting::{CompletedAck, ReportAnswer, ReportAnswers};
 pub use self::runs::{
     CancelAccepted, Lease, Parent, PlanStage, PlanSteps, RefusedCall, RetryPolicy, Run, RunError,

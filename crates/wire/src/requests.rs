@@ -25,7 +25,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use utoipa::ToSchema;
 
-pub use self::budgets::{Budget, SoftLimits};
+pub use self::budgets::{Budget, OnSoft, SoftLimits};
 pub use self::checkpoints::{
     AwaitedItem, CheckpointCall, CheckpointCalls, CheckpointItem, ChildRun, DeclaredEffect,
     Diverged, ResumeRun, SendSignal, Spend, StepError, StepRecord, WaitFor,

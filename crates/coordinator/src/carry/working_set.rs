@@ -32,6 +32,7 @@ use crate::allowances::Allowances;
 use crate::batch_metrics::BatchMetrics;
 use crate::item::Submission;
 use crate::outbox::{Endpoints, of_end};
+use crate::spend_metrics;
 use crate::trace::TraceEvent;
 
 #[derive(Default)]
@@ -380,8 +381,10 @@ impl WorkingSet {
                 note_trace_events(trace_events, task, event, at.now);
             }
         }
+        let used = spend_metrics::used(&slot.subject);
         let applied = apply_verdict(&mut slot.subject, verdict, at);
         let Some(settled) = applied.settled else { return applied.answer };
+        self.batch_metrics.spend.note(used, &slot.subject, &settled.events);
         if let Some(records) = self.records.get_mut(key) {
             records.note(&settled.events);
         }

@@ -8,9 +8,11 @@ use axum::extract::State;
 use axum::http::Uri;
 use store::{Browse, Failure, RowsAfter, TaskKey};
 use verdict::event::Submitted;
+use verdict::run::{Checkpoint, Recorded, Spend, StepOutcome};
 use verdict::{ClosedAttempt, Digest, Done, Event, RunState, Subject, record as provenance};
+use wire::CheckpointOutcome;
 use wire::Code;
-use wire::answers::{AttemptClaims, AttemptView, Record, RecordedRun};
+use wire::answers::{AttemptClaims, AttemptView, Record, RecordedRun, ToolCall};
 use wire::limits::PAGE_ITEMS;
 use wire::requests::RecordQuery;
 
@@ -24,6 +26,9 @@ use crate::admit::ReaderPrincipal;
 
 /// The most attempts in one answer: all of them, except for runs that were lost many times.
 const PAGE: u32 = *PAGE_ITEMS.end() as u32;
+
+/// The most steps in one answer: enough for what people look at.
+const TOOL_CALLS_MAX: usize = 1_000;
 
 pub(super) async fn record(
     State(app): State<AppState>,
@@ -53,7 +58,42 @@ pub(super) async fn record(
         return Err(broken(&done));
     }
     let goal = spec.and_then(|spec| spec.goal).map(|goal| goal.to_string());
-    Ok(Json(Record { goal, ..view(provenance, &done) }))
+    let tool_calls = app.read(Duration::ZERO, tool_calls(&app, &key, &done)).await?;
+    Ok(Json(Record { goal, tool_calls, ..view(provenance, &done) }))
+}
+
+/// The completed steps (S2-97).
+async fn tool_calls(app: &AppState, key: &TaskKey, done: &Done) -> Result<Vec<ToolCall>, Failure> {
+    let (mut calls, mut last) = (Vec::new(), 0);
+    if done.run.as_ref().is_none_or(|run| run.steps == 0) {
+        return Ok(calls);
+    }
+    loop {
+        let after = RowsAfter::Checkpoint(last);
+        let page = app.coordinator.browse().rows(key, after, TOOL_CALLS_MAX).await?.checkpoints;
+        let Some(newest) = page.last() else { return Ok(calls) };
+        last = newest.number;
+        calls.extend(page.iter().filter_map(tool_call));
+        if calls.len() >= TOOL_CALLS_MAX {
+            calls.truncate(TOOL_CALLS_MAX);
+            return Ok(calls);
+        }
+    }
+}
+
+fn tool_call(checkpoint: &Checkpoint) -> Option<ToolCall> {
+    let Recorded::Step(step) = &checkpoint.recorded else { return None };
+    let outcome = match step.outcome {
+        StepOutcome::Succeeded { .. } => CheckpointOutcome::Succeeded,
+        StepOutcome::Failed { .. } => CheckpointOutcome::Failed,
+    };
+    Some(ToolCall {
+        key: checkpoint.key.to_string(),
+        outcome,
+        attempt: (checkpoint.attempt > 0).then_some(checkpoint.attempt),
+        recorded_at: time(checkpoint.at),
+        spend: (step.spend != Spend::default()).then(|| spent(step.spend)),
+    })
 }
 
 /// The provenance of an ended run: all of it is computed, and a page of attempts is shown.
@@ -138,6 +178,7 @@ fn view(provenance: Provenance, done: &Done) -> Record {
     let output = done.end.output.as_ref();
     Record {
         run_id: done.id.run_name(),
+        tool_calls: Vec::new(),
         state: state(done.end.state),
         kind: done.kind.to_string(),
         queue: done.queue.to_string(),

@@ -1,7 +1,7 @@
 //! Translates what a run may use, and what an attempt has used. See [`super`] for the rules of translation.
 
 use verdict::run::{Metered, RunRequest, Spend};
-use verdict::{Amounts, Budget, Limits, Request, Span};
+use verdict::{Amounts, Budget, Limits, OnSoft, Request, Span};
 use wire::requests::SoftLimits;
 
 pub(crate) fn budget(budget: wire::requests::Budget) -> Budget {
@@ -14,6 +14,7 @@ pub(crate) fn budget(budget: wire::requests::Budget) -> Budget {
         active_ms,
         reserve,
         soft,
+        on_soft,
     } = budget;
     let SoftLimits {
         cost_micros: soft_cost,
@@ -29,6 +30,10 @@ pub(crate) fn budget(budget: wire::requests::Budget) -> Budget {
             tokens: soft_tokens,
             steps: soft_steps,
             tool_calls: soft_calls,
+        },
+        on_soft: match on_soft {
+            None | Some(wire::requests::OnSoft::Note) => OnSoft::Note,
+            Some(wire::requests::OnSoft::Ask) => OnSoft::Ask,
         },
         wall: wall_ms.map(Span::from_millis),
         until: None,

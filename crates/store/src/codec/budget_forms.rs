@@ -3,7 +3,7 @@
 //! As in [`super::forms`], members that are absent or zero are left out: most are.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use verdict::budget::{Amounts, Balance, Budget, BudgetEvent, Charge, Limits, Unit};
+use verdict::budget::{Amounts, Balance, Budget, BudgetEvent, Charge, Limits, OnSoft, Unit};
 use verdict::run::{Metered, Spend};
 use verdict::{Request, Span, Time};
 
@@ -42,6 +42,13 @@ struct LimitsForm {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(remote = "OnSoft", rename_all = "snake_case")]
+enum OnSoftForm {
+    Note,
+    Ask,
+}
+
+#[derive(Serialize, Deserialize)]
 #[serde(remote = "Budget")]
 pub(super) struct BudgetForm {
     #[serde(with = "LimitsForm", default, skip_serializing_if = "is_zero")]
@@ -50,6 +57,8 @@ pub(super) struct BudgetForm {
     reserve: Amounts,
     #[serde(with = "LimitsForm", default, skip_serializing_if = "is_zero")]
     soft: Limits,
+    #[serde(with = "OnSoftForm", default, skip_serializing_if = "is_zero")]
+    on_soft: OnSoft,
     #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     wall: Option<Span>,
     #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
@@ -79,6 +88,8 @@ pub(super) struct BalanceForm {
     gap: Span,
     #[serde(rename = "warned", default, skip_serializing_if = "is_zero")]
     is_warned: bool,
+    #[serde(rename = "asked", default, skip_serializing_if = "is_zero")]
+    is_asked: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -105,6 +116,7 @@ pub(super) enum BudgetEventForm {
     Metered(#[serde(with = "SpendForm")] Spend),
     Refunded(#[serde(with = "ChargeForm")] Charge),
     Warned(#[serde(with = "UnitForm")] Unit),
+    Asked(#[serde(with = "UnitForm")] Unit),
 }
 
 #[derive(Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 //! [`family`] carries requests and the messages that follow from them, and compares what the engine loads for each with
 //! the reference of the rules ([`verdict::run::Records`]). Every scenario ends with `verify`.
 
+pub mod budgets;
 pub mod checkpoints;
 pub mod children;
 pub mod family;

@@ -5,7 +5,7 @@ use crate::done::Reason;
 use crate::run::Spend;
 use crate::time::{Span, Time};
 
-use super::{Amounts, Budget, BudgetEvent, Limits, Unit};
+use super::{Amounts, Budget, BudgetEvent, Limits, OnSoft, Unit};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Balance {
@@ -25,6 +25,8 @@ pub struct Balance {
     /// How much of the open attempt was a gap of ours.
     pub gap: Span,
     pub is_warned: bool,
+    /// Whether people were asked about the soft limit. They are asked once.
+    pub is_asked: bool,
 }
 
 /// What the end of a child means for its parent's balance.
@@ -62,6 +64,12 @@ impl Balance {
     /// The soft limit that is crossed and was not noted.
     pub fn to_warn(&self) -> Option<Unit> {
         self.budget.soft.crossed(self.committed()).filter(|_| !self.is_warned)
+    }
+
+    /// The soft limit that is crossed, if people are to be asked and were not.
+    pub fn to_ask(&self) -> Option<Unit> {
+        let asks = self.budget.on_soft == OnSoft::Ask && !self.is_asked;
+        self.budget.soft.crossed(self.committed()).filter(|_| asks)
     }
 
     /// What is set aside for the step under way: never more than there is.
@@ -142,6 +150,7 @@ impl Balance {
                 self.used = self.used.plus(charge.used);
             }
             BudgetEvent::Warned(_) => self.is_warned = true,
+            BudgetEvent::Asked(_) => self.is_asked = true,
         }
     }
 

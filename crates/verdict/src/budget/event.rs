@@ -13,6 +13,8 @@ pub enum BudgetEvent {
     Refunded(Charge),
     /// More of this unit is used than the soft limit allows. Noted once.
     Warned(Unit),
+    /// The task waits until people let it go on beyond the soft limit of this unit.
+    Asked(Unit),
 }
 
 impl BudgetEvent {
@@ -21,6 +23,7 @@ impl BudgetEvent {
             BudgetEvent::Metered(_) => "metered",
             BudgetEvent::Refunded(_) => "budget_refunded",
             BudgetEvent::Warned(_) => "budget_warned",
+            BudgetEvent::Asked(_) => "budget_asked",
         }
     }
 }

@@ -8,7 +8,7 @@
 //! An end that was decided anyway stays if it is a failure or a cancel. A success that crosses the limit halts, with its output
 //! kept: whether the last step came before the report or with it makes no difference.
 
-use super::{report, stages};
+use super::{report, soft_limit, stages};
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::budget::{Balance, BudgetEvent, Unit};
 use crate::done::{Category, End, Fault, Reason};
@@ -59,7 +59,7 @@ pub(super) fn metered(read_set: ReadSet<'_>, asked: &Metered, at: Moment) -> Ver
     Verdict { events, ..verdict }
 }
 
-fn event(event: BudgetEvent) -> Event {
+pub(super) fn event(event: BudgetEvent) -> Event {
     Event::Run(Box::new(RunEvent::Budget(Box::new(event))))
 }
 
@@ -71,9 +71,11 @@ pub(super) fn judge(subject: &Subject, request: &Request, verdict: Verdict, at: 
     }
     let after = subject.clone().settle(&verdict.events, at.now);
     let Some(balance) = balance_of(&after) else { return verdict };
-    let verdict = match balance.crossed() {
-        Some(unit) => halt(task, &after, request, verdict, exhausted(balance, unit), at),
-        None => verdict,
+    let refused = soft_limit::refused(task, &verdict.events);
+    let verdict = match (balance.crossed(), refused) {
+        (Some(unit), _) => halt(task, &after, request, verdict, exhausted(balance, unit), at),
+        (None, Some(end)) => halt(task, &after, request, verdict, end, at),
+        (None, None) => soft_limit::ask(task, &after, request, verdict, at),
     };
     warn(balance, verdict)
 }
@@ -192,7 +194,8 @@ fn closing(request: &Request) -> Closing {
     Closing { report, ..Closing::unreported(AttemptOutcome::Revoked, Reason::BudgetExhausted) }
 }
 
-fn digest_of(request: &Request) -> Option<Digest> {
+/// The digest of a checkpoint call.
+pub(super) fn digest_of(request: &Request) -> Option<Digest> {
     let Request::Run(request) = request else { return None };
     match &**request {
         RunRequest::Checkpoint(call) => Some(call.digest),
@@ -235,6 +238,22 @@ fn exhausted(balance: &Balance, unit: Unit) -> End {
     let (name, used) = (unit.name(), balance.committed().get(unit));
     let limit = balance.budget.limits.get(unit).unwrap_or_default();
     let message = format!("the budget allows {limit} {name}, and {used} are used");
+    end(Reason::BudgetExhausted, Category::Configuration, &message)
+}
+
+/// How a task ends that was not allowed to go on beyond its soft limit.
+pub(super) fn not_approved(task: &Task) -> End {
+    let crossed = task.balance().and_then(|it| Some((it, it.budget.soft.crossed(it.committed())?)));
+    let message = match crossed {
+        Some((balance, unit)) => {
+            let (name, used) = (unit.name(), balance.committed().get(unit));
+            let limit = balance.budget.soft.get(unit).unwrap_or_default();
+            format!(
+                "the soft limit is {limit} {name}, {used} are used, and going on was not approved"
+            )
+        }
+        None => "a soft limit was crossed, and going on was not approved".to_owned(),
+    };
     end(Reason::BudgetExhausted, Category::Configuration, &message)
 }
 

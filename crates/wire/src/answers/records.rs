@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use super::durable::Spent;
 use super::runs::RunError;
 use crate::requests::Metrics;
-use crate::{AttemptOutcome, ErrorCategory, Json, State, Time};
+use crate::{AttemptOutcome, CheckpointOutcome, ErrorCategory, Json, State, Time};
 
 /// What was decided about a run, in order. A page may be shorter than its `limit`; only an empty one is the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -67,8 +67,25 @@ pub struct Record {
     /// What a durable run recorded; absent for a plain one. The digest covers each step, wait and child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<RecordedRun>,
+    /// Every completed step, whatever ended the run: the first 1,000; `/steps` has all of them with their results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
     /// Digest over kind, queue, input, every attempt, every checkpoint and the end.
     pub digest: String,
+}
+
+/// A completed step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCall {
+    pub key: String,
+    pub outcome: CheckpointOutcome,
+    /// The attempt that recorded it; absent for a step that a fork took over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    pub recorded_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spend: Option<Spent>,
 }
 
 /// What a durable run recorded, counted.

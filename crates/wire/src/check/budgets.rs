@@ -10,8 +10,17 @@ pub(super) fn budget(budget: Option<&Budget>) -> Checked {
 }
 
 fn content(budget: &Budget) -> Checked {
-    let Budget { cost_micros, tokens, steps, tool_calls, wall_ms, active_ms, reserve, soft } =
-        budget;
+    let Budget {
+        cost_micros,
+        tokens,
+        steps,
+        tool_calls,
+        wall_ms,
+        active_ms,
+        reserve,
+        soft,
+        on_soft,
+    } = budget;
     amounts([*cost_micros, *tokens, *steps, *tool_calls])?;
     within("wallMs", *wall_ms, BUDGET_MS)?;
     within("activeMs", *active_ms, BUDGET_MS)?;
@@ -19,6 +28,9 @@ fn content(budget: &Budget) -> Checked {
     if let Some(SoftLimits { cost_micros, tokens, steps, tool_calls }) = soft {
         let soft = amounts([*cost_micros, *tokens, *steps, *tool_calls]);
         soft.map_err(|fault| fault.under("soft"))?;
+    }
+    if on_soft.is_some() && soft.is_none() {
+        return refuse("onSoft", "needs a limit in `soft`");
     }
     match *budget == Budget::default() {
         true => refuse(

@@ -360,8 +360,12 @@ fn record() -> Value {
         "decisions": 4, "rules": [5], "durable": recorded_run(),
         "outputDigest": "o", "error": run_error(), "attempts": [attempt_view()], "nextAfter": 1,
         "createdAt": AT,
-        "startedAt": AT, "completedAt": AT, "durationMs": 1, "digest": "d",
+        "startedAt": AT, "completedAt": AT, "durationMs": 1, "digest": "d", "toolCalls": [tool_call()],
     })
+}
+
+fn tool_call() -> Value {
+    json!({"key": "k", "outcome": "SUCCEEDED", "attempt": 1, "recordedAt": AT, "spend": spend()})
 }
 
 fn queue_view() -> Value {
@@ -438,6 +442,7 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
         "OnDead",
         "OnError",
         "StallAction",
+        "OnSoft",
     ];
     let plain = ["Time", "Json"];
     let named: BTreeSet<String> = names_of(&shapes.schemas)
@@ -547,6 +552,7 @@ fn check_answers(shapes: &mut Shapes) {
     shapes.check_open::<answers::History>("History", history);
     shapes.check_open::<answers::HistoryEntry>("HistoryEntry", history_entry());
     shapes.check_open::<answers::RecordedRun>("RecordedRun", recorded_run());
+    shapes.check_open::<answers::ToolCall>("ToolCall", tool_call());
     shapes.check_open::<answers::Record>("Record", record());
     let gate = json!({"gate": "ready", "now": "n", "change": "c", "at": AT});
     shapes.check_open::<answers::Gate>("Gate", gate.clone());
@@ -780,6 +786,7 @@ fn budget() -> Value {
     let mut budget = limits();
     (budget["wallMs"], budget["activeMs"]) = (json!(5), json!(6));
     (budget["reserve"], budget["soft"]) = (spend(), limits());
+    budget["onSoft"] = json!("ask");
     budget
 }
 

@@ -36,12 +36,25 @@ pub struct Budget {
     /// What one step may use. So much is counted for a worker that is lost in the middle of one; nothing when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub reserve: Option<Spend>,
-    /// Limits that are noted in the history when they are crossed, once, and stop nothing.
+    /// Limits that are noted in the history when they are crossed, once.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub soft: Option<SoftLimits>,
+    /// What follows when a soft limit is crossed; `note` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_soft: Option<OnSoft>,
 }
 
-/// Limits that stop nothing.
+/// What follows when a soft limit is crossed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum OnSoft {
+    /// It is noted in the history, as `budget_warned`.
+    Note,
+    /// And the run waits at its next checkpoint until a key with the role approver lets it go on; rejected, it halts.
+    Ask,
+}
+
+/// Limits that end nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SoftLimits {

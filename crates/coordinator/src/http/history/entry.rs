@@ -116,7 +116,7 @@ fn budget(event: &BudgetEvent) -> Value {
             let used = Unit::ALL.map(|unit| (unit.name(), json!(charge.used.get(unit))));
             json!({ "used": Value::Object(used.map(|(name, it)| (name.to_owned(), it)).into_iter().collect()) })
         }
-        BudgetEvent::Warned(unit) => json!({ "limit": unit.name() }),
+        BudgetEvent::Warned(unit) | BudgetEvent::Asked(unit) => json!({ "limit": unit.name() }),
     }
 }
 

@@ -8,7 +8,7 @@ const DIGEST: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbcc
 
 impl TestServer {
     /// The id and the text of a new key with these roles.
-    async fn key_with(&self, roles: Value) -> (String, String) {
+    pub(super) async fn key_with(&self, roles: Value) -> (String, String) {
         let made = self.post("/v1/keys", &self.admin_key, json!({ "roles": roles })).await.ok();
         let text = made["secret"].as_str().unwrap().to_owned();
         (made["key"]["keyId"].as_str().unwrap().to_owned(), text)

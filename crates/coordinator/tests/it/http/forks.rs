@@ -124,6 +124,14 @@ async fn a_failed_run_repeats_the_step_that_failed() {
         let lease = api.lease("w1").await;
         assert_eq!(recorded(&lease), []);
         assert_eq!(api.run(&old.run).await["forks"].as_array().unwrap().len(), 2);
+        // A retry of a fork begins from nothing, and is no fork.
+        api.complete(&lease, json!({"outcome": "FAILED", "error": error}))
+            .await
+            .has("state", "failed");
+        let path = format!("/v1/runs/{}/retry", lease.run);
+        let again = api.post(&path, &api.key, json!({})).await.text("runId");
+        let again = api.run(&again).await;
+        assert_eq!((again.get("forkOf"), &again["retryOf"]), (None, &json!(lease.run)));
     }
 }
 
@@ -134,7 +142,7 @@ async fn waits_and_signals_are_taken_over() {
         for (name, payload) in [("go", 1), ("later", 2)] {
             api.signal(&old.run, Some(name), json!({"name": name, "payload": payload})).await.ok();
         }
-        let wait = json!({"wait": {"key": "wait:go#1", "for": [{"key": "go#1", "signal": "go"}]}});
+        let wait = json!({"wait": {"key": "wait:go#1", "mode": "all", "for": [{"key": "go#1", "signal": "go"}]}});
         api.checkpoint(&old, wait).await.has("state", "running");
         let steps = json!({"steps": [step("a#1", json!(1)), step("b#1", json!(2))]});
         api.checkpoint(&old, steps).await.has("state", "halted");
@@ -149,7 +157,7 @@ async fn waits_and_signals_are_taken_over() {
         assert_eq!(api.run(&new).await["durable"]["pendingSignals"], 1);
         let again = api.signal(&new, Some("later"), json!({"name": "later", "payload": 2})).await;
         again.has("replayed", true);
-        let wait = json!({"wait": {"key": "wait:later#1", "for": [{"key": "later#1", "signal": "later"}]}});
+        let wait = json!({"wait": {"key": "wait:later#1", "mode": "all", "for": [{"key": "later#1", "signal": "later"}]}});
         api.checkpoint(&lease, wait).await.has("state", "running");
     }
 }
@@ -205,7 +213,7 @@ async fn children_that_ended_are_kept_and_those_that_were_cut_short_start_again(
         assert_eq!(again.len(), 1, "the other one has succeeded");
         assert_eq!(again[0].envelope["input"]["child"], "child:two#1");
         assert_eq!(again[0].envelope["budgetLeft"], json!({"tokens": 30}));
-        let wait = json!({"wait": {"key": "w#1", "for": [{"key": "child:two#1", "child": "child:two#1"}]}});
+        let wait = json!({"wait": {"key": "w#1", "mode": "all", "for": [{"key": "child:two#1", "child": "child:two#1"}]}});
         api.checkpoint(parent, wait).await.has("state", "waiting");
         api.succeed(again[0]).await.ok();
         let joined = api.lease("w1").await;
