@@ -147,7 +147,7 @@ async fn a_deadline_ends_a_run_that_waits() {
 #[tokio::test]
 async fn a_run_that_no_worker_takes_in_time_is_dropped_and_one_that_was_taken_is_not() {
     for api in both().await {
-        let body = json!({"ttlMs": 5_000});
+        let body = json!({"ttlMs": 5_000, "leaseMs": 60_000});
         let taken = api.leased(body.clone()).await.run;
         let late = api.submit(body).await;
         let delayed = api.submit(json!({"ttlMs": 5_000, "delayMs": 60_000})).await;
