@@ -17,6 +17,7 @@ use utoipa::openapi::{
 };
 
 use crate::{Code, admin, answers, approvals, effects, pausing, requests, schedules};
+use routes::approvals::APPROVAL_ROUTES;
 use routes::effects::EFFECT_ROUTES;
 use routes::schedules::SCHEDULE_ROUTES;
 use routes::{Body, LINKS, ROUTES, Route};
@@ -61,7 +62,7 @@ fn document() -> OpenApi {
 
 fn paths() -> Paths {
     let mut paths = Paths::new();
-    for route in ROUTES.iter().chain(EFFECT_ROUTES).chain(SCHEDULE_ROUTES) {
+    for route in ROUTES.iter().chain(APPROVAL_ROUTES).chain(EFFECT_ROUTES).chain(SCHEDULE_ROUTES) {
         paths.add_path_operation(route.path, vec![route.method.clone()], operation(route));
     }
     paths

@@ -7,7 +7,6 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use super::{Caller, HttpMethod, text_parameter};
 use crate::Code;
 use crate::admin::AuditQuery;
-use crate::approvals::ListApprovals;
 use crate::requests::{GetRun, HistoryQuery, ListRuns, ListWorkers, RecordQuery, RecordsQuery};
 
 pub(super) struct Route {
@@ -137,6 +136,7 @@ pub(super) const LINKS: &[NextCall] = &[
     key("revokeKey"),
 ];
 
+pub(super) mod approvals;
 pub(super) mod effects;
 pub(super) mod schedules;
 
@@ -389,54 +389,6 @@ pub(super) const ROUTES: &[Route] = &[
         body: None,
         answers: &[(200, "Every queue that holds a task or is paused.", Body::Json("Queues"))],
         codes: with_key_codes![],
-    },
-    Route {
-        method: HttpMethod::Get,
-        path: "/v1/approvals",
-        id: "listApprovals",
-        tag: "approvals",
-        summary: "List approvals, pending or closed",
-        caller: Caller::ApiKey,
-        parameters: query::<ListApprovals>,
-        body: None,
-        answers: &[(200, "A page of approvals.", Body::Json("ApprovalList"))],
-        codes: with_key_codes![],
-    },
-    Route {
-        method: HttpMethod::Get,
-        path: "/v1/approvals/{approvalId}",
-        id: "getApproval",
-        tag: "approvals",
-        summary: "Show one approval with its votes",
-        caller: Caller::ApiKey,
-        parameters: no_parameters,
-        body: None,
-        answers: &[(200, "The approval.", Body::Json("ApprovalView"))],
-        codes: with_key_codes![ApprovalNotFound],
-    },
-    Route {
-        method: HttpMethod::Post,
-        path: "/v1/approvals/{approvalId}/decide",
-        id: "decideApproval",
-        tag: "approvals",
-        summary: "Approve or reject what a run waits for",
-        caller: Caller::ApiKey,
-        parameters: no_parameters,
-        body: Some(Body::Json("DecideApproval")),
-        answers: &[(200, "The vote is recorded.", Body::Json("ApprovalDecided"))],
-        codes: with_key_codes![
-            ApprovalNotFound,
-            ApprovalClosed,
-            ApprovalDigestMismatch,
-            AlreadyVoted,
-            ApprovalForbidden,
-            RunsUnsupported,
-            HistoryFull,
-            BodyTooLarge,
-            UnsupportedMediaType,
-            UnknownOutcome,
-            TaskSetAside
-        ],
     },
     Route {
         method: HttpMethod::Get,

@@ -70,6 +70,7 @@ pub(super) const ROWS: &[Row] = &[
     row("GET", "/v1/runs/{runId}", Wants::Read),
     post("/v1/runs/{runId}/cancel", CLIENT, "{}"),
     post("/v1/runs/{runId}/retry", CLIENT, "{}"),
+    post("/v1/runs/{runId}/fork", CLIENT, "{}"),
     row("GET", "/v1/runs/{runId}/history", Wants::Read),
     row("GET", "/v1/runs/{runId}/record", Wants::Read),
     row("GET", "/v1/runs/{runId}/explain", Wants::Read),
