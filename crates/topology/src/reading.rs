@@ -21,7 +21,7 @@ pub fn read(text: &str) -> Result<Topology, Vec<Problem>> {
                 message: finding.message,
             })
             .collect();
-        problems.sort_by(|left, right| left.place.cmp(&right.place));
+        problems.sort_by_key(|problem| problem.place);
         problems
     })
 }

@@ -89,7 +89,7 @@ fn context(scope: &Scope, name: &Name) -> Vec<u8> {
 
 fn bytes(digits: &str) -> Option<Vec<u8>> {
     let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
-    (digits.len() % 2 == 0).then(|| (0..digits.len()).step_by(2).map(pair).collect())?
+    digits.len().is_multiple_of(2).then(|| (0..digits.len()).step_by(2).map(pair).collect())?
 }
 
 #[cfg(test)]

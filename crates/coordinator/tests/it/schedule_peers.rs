@@ -84,8 +84,8 @@ async fn instants(coordinator: &Coordinator) -> BTreeMap<String, Vec<i64>> {
     for run in runs.expect("they can be read") {
         let key = run.task.spec.key.expect("a scheduled run has a key").to_string();
         let mut parts = key.split('/').skip(1);
-        let (id, instant) = (parts.next().unwrap(), parts.next().unwrap());
-        found.entry(id.to_owned()).or_default().push(instant.parse().unwrap());
+        let (id, instant) = (parts.next().expect("an id"), parts.next().expect("an instant"));
+        found.entry(id.to_owned()).or_default().push(instant.parse().expect("a number"));
     }
     found.values_mut().for_each(|instants| instants.sort_unstable());
     found

@@ -30,6 +30,10 @@ struct Life {
 }
 
 impl Life {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the threads of the life before give the file back when they end, and nothing says when"
+    )]
     fn begin(folder: &Path, clock: &Arc<ManualClock>) -> Self {
         let key = NewKey::generate(&mut SeededEntropy::new(11), Scope::default(), &Role::ALL);
         let text = key.text().to_owned();
