@@ -59,7 +59,7 @@ fn woken(terms: &Terms) -> (Family, Caller) {
 }
 
 fn votes(family: &Family) -> Vec<(u32, usize)> {
-    let open = &family.task(ROOT).run.as_ref().unwrap().approvals.open;
+    let open = &family.task(ROOT).run.as_ref().expect("a durable run").approvals.open;
     open.iter().map(|approval| (approval.number, approval.votes.len())).collect()
 }
 

@@ -2,6 +2,7 @@
 //! resolved.
 
 mod administration;
+mod references;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -590,35 +591,6 @@ fn check_workers(shapes: &mut Shapes) {
     let workers =
         json!({"workers": [worker], "nextAfter": "w", "coordinators": 1, "serverTime": AT});
     shapes.check_open::<answers::Workers>("Workers", workers);
-}
-
-#[test]
-fn every_reference_resolves_and_every_operation_has_its_own_name() {
-    let document = generated();
-    let schemas = names_of(&document["components"]["schemas"]);
-    let mut references = BTreeSet::new();
-    collect_references(&document, &mut references);
-    for reference in references {
-        let name = reference.strip_prefix("#/components/schemas/").unwrap();
-        assert!(schemas.contains(name), "{reference} leads nowhere");
-    }
-    let routes =
-        || ROUTES.iter().chain(APPROVAL_ROUTES).chain(EFFECT_ROUTES).chain(SCHEDULE_ROUTES);
-    let ids: BTreeSet<&str> = routes().map(|route| route.id).collect();
-    assert_eq!(ids.len(), routes().count());
-}
-
-fn collect_references(value: &Value, into: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(map) => {
-            if let Some(Value::String(reference)) = map.get("$ref") {
-                into.insert(reference.clone());
-            }
-            map.values().for_each(|value| collect_references(value, into));
-        }
-        Value::Array(items) => items.iter().for_each(|item| collect_references(item, into)),
-        _ => {}
-    }
 }
 
 #[test]
