@@ -190,8 +190,11 @@ fn describe(effect: &EffectView) -> Result<(), CliError> {
     if let Some(body) = &effect.body {
         field("body", body.text().to_owned())?;
     }
+    let mut before = None;
     for change in &effect.log {
-        let last = change.last_try.as_ref().filter(|last| last.at == change.at);
+        // A change repeats the last try until there is another one.
+        let last = change.last_try.as_ref().filter(|last| before != Some(*last));
+        before = change.last_try.as_ref();
         let status = last.and_then(|last| last.status).map(|status| status.to_string());
         let note = last.and_then(|last| last.note.clone()).unwrap_or_default();
         let by = change.key_id.as_ref().map(|key| format!("by {key}")).unwrap_or_default();

@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(suggested("run"), ["runs"]);
         assert_eq!(suggested("subimt"), ["submit"]);
         assert_eq!(suggested("worker"), ["workers", "work"]);
-        for typed in ["delete", "frobnicate", "x"] {
+        for typed in ["destroy", "frobnicate", "x"] {
             assert_eq!(suggested(typed), [] as [&str; 0], "{typed}");
         }
     }

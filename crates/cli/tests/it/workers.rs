@@ -39,6 +39,6 @@ fn an_unknown_command_is_not_answered_with_a_dangerous_one() {
     );
     let run = home.run(&["run"]);
     assert!(run.stderr.contains("'runs'") && !run.stderr.contains("prune"), "{run:?}");
-    let nothing_like_it = home.run(&["delete"]);
+    let nothing_like_it = home.run(&["destroy"]);
     assert!(!nothing_like_it.stderr.contains("similar"), "{nothing_like_it:?}");
 }
