@@ -328,6 +328,9 @@ fn expected(row: &Row, is: Is, whose: Whose) -> Expected {
         }
         (Wants::Audit | Wants::Approvals, Is::Limited(_)) => Expected::Problem(403, "forbidden"),
         (_, Is::Limited(_)) if row.object().is_some() => Expected::Problem(404, "run_not_found"),
+        // No list of schedules is by queue; the schedule that the path names does not exist.
+        (_, Is::Limited(_)) if row.path == "/v1/schedules" => Expected::Problem(403, "forbidden"),
+        (_, Is::Limited(_)) if row.path.contains("{schedule}") => Expected::Admitted,
         // The queue that the body names.
         (Wants::Key(_), Is::Limited(_)) => Expected::Problem(403, "forbidden"),
         (_, Is::Limited(_)) => Expected::Admitted,

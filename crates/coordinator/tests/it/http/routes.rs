@@ -126,7 +126,8 @@ impl Calls {
     }
 
     fn path(&self, pattern: &str) -> String {
-        let run = if pattern.ends_with("/retry") { &self.cancelled } else { &self.lease.run };
+        let is_of_an_end = pattern.ends_with("/retry") || pattern.ends_with("/fork");
+        let run = if is_of_an_end { &self.cancelled } else { &self.lease.run };
         let path = pattern.replace("{runId}", run).replace("{taskId}", &self.lease.task);
         // A call that has nothing to change is answered without the intake.
         let path = path.replace("{queue}/resume", "halted/resume").replace("{queue}", "nothing");
@@ -134,6 +135,7 @@ impl Calls {
         let path = path.replace("{approvalId}", &none);
         let effect = super::matrix::no_effect();
         let path = path.replace("{endpoint}", "nothing").replace("{effectId}", &effect);
+        let path = path.replace("{schedule}", "nothing");
         path.replace("{keyId}", &self.key).replace("{page}", "forbidden")
     }
 
