@@ -69,8 +69,8 @@ async fn calls_of_a_day(schedules: usize) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_schedules_cost_an_idle_server_as_much_as_none() {
+async fn a_thousand_schedules_cost_an_idle_server_as_much_as_none() {
     let none = calls_of_a_day(0).await;
-    let many = calls_of_a_day(10_000).await;
+    let many = calls_of_a_day(1_000).await;
     assert!(many <= none + none / 100, "{many} calls of the store, and {none} without schedules");
 }
