@@ -122,6 +122,9 @@ impl Calls {
         let lease = api.leased(json!({})).await;
         let made = api.post("/v1/keys", &api.admin_key, json!({"roles": ["client"]})).await.ok();
         api.post("/v1/queues/halted/pause", &api.admin_key, json!({})).await.ok();
+        let nightly =
+            json!({"name": "nightly", "cron": "@daily", "run": {"kind": "k", "queue": "q"}});
+        assert_eq!(api.post("/v1/schedules", &api.key, nightly).await.status, 201);
         Self { lease, cancelled, key: made["key"]["keyId"].as_str().unwrap().to_owned() }
     }
 
@@ -135,7 +138,7 @@ impl Calls {
         let path = path.replace("{approvalId}", &none);
         let effect = super::matrix::no_effect();
         let path = path.replace("{endpoint}", "nothing").replace("{effectId}", &effect);
-        let path = path.replace("{schedule}", "nothing");
+        let path = path.replace("{schedule}", "nightly");
         path.replace("{keyId}", &self.key).replace("{page}", "forbidden")
     }
 
