@@ -117,7 +117,9 @@ pub(super) fn ends_are_final(history: &History<'_>, findings: &mut Vec<Finding>)
             .filter_map(|call| {
                 let (place, answer) = call.ok()?;
                 let digest = answer.digest.as_deref().filter(|_| call.is(Operation::Get));
-                Some((call.begun, place, answer.state?, digest))
+                // A repeated call that had suspended its attempt is told so again, even if the task has ended since.
+                let state = answer.state.filter(|state| !(answer.replayed && *state == Waiting))?;
+                Some((call.begun, place, state, digest))
             })
             .collect();
         let ended = || seen.iter().filter(|(.., state, _)| state.is_terminal());
