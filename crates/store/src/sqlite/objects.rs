@@ -254,7 +254,9 @@ mod tests {
         let after = Some(ObjectKey { scope, object_type, id: "appr_1".into() });
         for filter in [ObjectFilter { after, ..first.clone() }, first] {
             let plan = plan(&filter);
-            assert!(plan.contains("objects_by_status (tenant=? AND workspace=?"), "{plan}");
+            // A later page begins at its place in the order of ids, and passes over closed ones.
+            let index = ["objects_by_status (tenant=? AND workspace=?", "PRIMARY KEY (tenant=?"];
+            assert!(index.iter().any(|index| plan.contains(index)), "{plan}");
             assert!(!plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");
         }
     }
