@@ -46,6 +46,10 @@ pub(crate) enum Arrival {
         reply: oneshot::Sender<Result<(), RequestError>>,
     },
     /// A decision about objects alone, carried with others of its kind between two batches.
+    #[cfg_attr(
+        not(feature = "http"),
+        expect(dead_code, reason = "only deliveries over HTTP decide so")
+    )]
     Objects(ObjectCall),
     /// Answered when the batch it arrived in is finished: proof that the carrier makes progress.
     Ping(oneshot::Sender<()>),

@@ -28,4 +28,6 @@ pub(crate) mod secrets;
 
 pub(crate) use self::directory::{EndpointDirectory, Endpoints};
 pub(crate) use self::endings::of_end;
-pub(crate) use self::feed::{Candidate, EffectFeed};
+#[cfg(feature = "http")]
+pub(crate) use self::feed::Candidate;
+pub(crate) use self::feed::EffectFeed;
