@@ -7,6 +7,7 @@ mod filter;
 mod list;
 mod plan_view;
 mod records;
+mod redone;
 mod retry;
 mod show;
 mod signal;

@@ -5,26 +5,19 @@
 //! that is derived from its run, and runs that were continued before are left out, so that the command can be repeated after an
 //! interruption. A run that the server refuses to continue is named, and does not stop the others.
 
-use std::collections::HashSet;
-
 use serde::Serialize;
 use tenure::{Client, Error, ForkRequest};
 use wire::State;
-use wire::answers::{Problem, Run};
+use wire::answers::Run;
 use wire::names::FORK_OF_LABEL;
 use wire::requests::{Budget, ListRuns};
 
-use super::filter::{self, Filters, More};
+use super::filter::{Filters, More};
+use super::redone::{self, RedoneRuns, Refused, SHOWN, is_about_the_run, preview};
 use crate::bulk::{self, LIMIT_DEFAULT, LIMIT_MAX};
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
 use crate::server;
-
-/// How many forks of one period are compared with the runs that match. For more, the idempotency keys remain.
-const FORKS_MAX: u32 = 100_000;
-
-/// The number of runs that are named before the confirmation; the rest is counted. A dry run names all.
-const SHOWN: usize = 10;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -71,14 +64,6 @@ struct Outcome {
     refused: Vec<Refused>,
 }
 
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Refused {
-    run_id: String,
-    error: String,
-    message: String,
-}
-
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
     match &arguments.id {
         Some(id) => one(&client, format, &super::run_id(id), &arguments).await,
@@ -118,18 +103,15 @@ async fn one(client: &Client, format: Format, id: &str, asked: &Arguments) -> Co
 
 async fn many(client: &Client, format: Format, asked: Arguments) -> CommandResult {
     let Arguments { filters, dry_run, yes, limit, budget, .. } = asked;
-    let (runs, more) = matching(client, &filters, limit).await?;
-    let before = continued_before(client, &runs).await?;
-    let (old, runs): (Vec<Run>, Vec<Run>) =
-        runs.into_iter().partition(|run| before.contains(&run.run_id));
+    let (runs, already_continued, more) = matching(client, &filters, limit).await?;
     let mut outcome = Outcome {
         dry_run,
         more: more == More::Yes,
         matched: runs.iter().map(|run| run.run_id.clone()).collect(),
-        already_continued: old.len() as u64,
+        already_continued,
         ..Outcome::default()
     };
-    if format == Format::People {
+    if format == Format::People && !(runs.is_empty() && already_continued > 0) {
         preview(&runs, if dry_run { runs.len() } else { SHOWN })?;
     }
     if !dry_run && !runs.is_empty() {
@@ -145,11 +127,12 @@ async fn many(client: &Client, format: Format, asked: Arguments) -> CommandResul
     Ok(if outcome.refused.is_empty() { Exit::Done } else { Exit::Conflict })
 }
 
+/// The newest runs that match and were not continued, and how many newer ones were.
 async fn matching(
     client: &Client,
     filters: &Filters,
     limit: u32,
-) -> Result<(Vec<Run>, More), CliError> {
+) -> Result<(Vec<Run>, u64, More), CliError> {
     let state = filters.state.unwrap_or(State::Halted);
     if !matches!(state, State::Halted | State::Failed | State::Cancelled) {
         let message = format!("runs that are {state} are not continued");
@@ -157,34 +140,8 @@ async fn matching(
             .hint("give --state halted, failed or cancelled, or omit it for halted"));
     }
     let query = ListRuns { state: Some(state), ..filters.request() };
-    filter::pages(client, query, limit).await
-}
-
-/// The runs that were continued. A fork is younger than its run, so it is enough to read as far back as the runs go.
-async fn continued_before(client: &Client, runs: &[Run]) -> Result<HashSet<String>, CliError> {
-    let Some(oldest) = runs.iter().map(|run| run.created_at).min() else {
-        return Ok(HashSet::new());
-    };
-    let label = vec![FORK_OF_LABEL.to_owned()];
-    let query = ListRuns { label, since: Some(oldest), ..ListRuns::default() };
-    let (forks, _) = filter::pages(client, query, FORKS_MAX).await?;
-    Ok(forks.into_iter().filter_map(|run| run.fork_of).collect())
-}
-
-fn preview(runs: &[Run], shown: usize) -> Result<(), CliError> {
-    if runs.is_empty() {
-        output::note("no run matches that was not continued; nothing to do");
-        return Ok(());
-    }
-    for run in runs.iter().take(shown) {
-        let Run { run_id, kind, queue, state, .. } = run;
-        let why = run.error.as_ref().map(super::reason).unwrap_or_default();
-        output::line(format!("{run_id}  {kind} on {queue}  {state}  {why}").trim_end())?;
-    }
-    if runs.len() > shown {
-        output::line(format_args!("… and {} others", runs.len() - shown))?;
-    }
-    Ok(())
+    let continued = RedoneRuns::new(FORK_OF_LABEL, |run| run.fork_of);
+    redone::matching(client, query, limit, continued).await
 }
 
 async fn continue_all(
@@ -197,9 +154,8 @@ async fn continue_all(
         match fork.accepted().await {
             Ok(accepted) if accepted.replayed == Some(true) => outcome.already_continued += 1,
             Ok(accepted) => outcome.continued.push(accepted.run_id),
-            Err(Error::Refused(problem)) if matches!(problem.status, 404 | 409 | 422) => {
-                let Problem { error, message, .. } = *problem;
-                outcome.refused.push(Refused { run_id, error, message });
+            Err(Error::Refused(problem)) if is_about_the_run(&problem) => {
+                outcome.refused.push(Refused::new(run_id, *problem));
             }
             Err(error) => {
                 let hint = "run it again: what was continued is not continued twice";
@@ -211,9 +167,7 @@ async fn continue_all(
 }
 
 fn summary(outcome: &Outcome, limit: u32) -> Result<(), CliError> {
-    for Refused { run_id, error, message } in &outcome.refused {
-        output::warning(format_args!("{run_id}: {message} [{error}]"));
-    }
+    outcome.refused.iter().for_each(Refused::warn);
     if outcome.more {
         output::note(format_args!("more runs match; raise --limit to continue more than {limit}"));
     }

@@ -5,17 +5,16 @@
 //! have a retry already are left out, so that the command can be repeated after an interruption. A run that the server
 //! refuses to retry is named, and does not stop the others.
 
-use std::collections::HashSet;
-
 use serde::Serialize;
 use tenure::{Client, Error};
 use tokio::task::JoinSet;
-use wire::answers::{Problem, Run, RunAccepted};
+use wire::answers::{Run, RunAccepted};
 use wire::names::RETRY_OF_LABEL;
 use wire::requests::ListRuns;
-use wire::{Code, State, Time};
+use wire::{Code, State};
 
-use super::filter::{self, Filters, More};
+use super::filter::{Filters, More};
+use super::redone::{self, RedoneRuns, Refused, SHOWN, is_about_the_run, preview};
 use crate::bulk::{self, LIMIT_DEFAULT, LIMIT_MAX};
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
@@ -26,12 +25,6 @@ const CONCURRENCY: usize = 16;
 
 /// Progress is printed after this many retries: several times a minute, at the speed of a small server.
 const PROGRESS_EVERY: usize = 1_000;
-
-/// The number of runs that are named before the confirmation; the rest is counted. A dry run names all.
-const SHOWN: usize = 10;
-
-/// How many retries of one period are compared with the runs that match. For more, the idempotency keys remain.
-const RETRIES_MAX: u32 = 100_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -70,15 +63,7 @@ struct RetryOutcome {
     /// Runs that were removed meanwhile.
     gone: u64,
     /// Runs that the server refused to retry, and why.
-    refused: Vec<RefusedRetry>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct RefusedRetry {
-    run_id: String,
-    error: String,
-    message: String,
+    refused: Vec<Refused>,
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
@@ -174,25 +159,9 @@ async fn matching(
 ) -> Result<(Vec<Run>, u64, More), CliError> {
     let state = filters.state.unwrap_or(State::Failed);
     refuse_state(state)?;
-    let mut query = ListRuns { state: Some(state), ..filters.request() };
-    let (mut runs, mut already_retried, mut retried) = (Vec::new(), 0, RetriedRuns::default());
-    loop {
-        let missing = limit - u32::try_from(runs.len()).unwrap_or(limit);
-        query.limit = Some(missing.min(super::PAGE));
-        let page = client.list_with(query.clone()).await.map_err(server::cli_error)?;
-        retried.read_back_to(client, &page.runs).await?;
-        let (before, after): (Vec<Run>, Vec<Run>) =
-            page.runs.into_iter().partition(|run| retried.ids.contains(&run.run_id));
-        already_retried += before.len() as u64;
-        runs.extend(after);
-        match page.next_cursor {
-            Some(_) if runs.len() >= limit as usize => {
-                return Ok((runs, already_retried, More::Yes));
-            }
-            Some(cursor) => query.cursor = Some(cursor),
-            None => return Ok((runs, already_retried, More::No)),
-        }
-    }
+    let query = ListRuns { state: Some(state), ..filters.request() };
+    let retried = RedoneRuns::new(RETRY_OF_LABEL, |run| run.retry_of);
+    redone::matching(client, query, limit, retried).await
 }
 
 fn refuse_state(state: State) -> Result<(), CliError> {
@@ -209,46 +178,6 @@ fn refuse_state(state: State) -> Result<(), CliError> {
                 .hint("give --state failed, halted or cancelled, or omit it for failed"))
         }
     }
-}
-
-/// The runs that have a retry. A retry is younger than its run, so it is enough to read as far back as the runs go.
-#[derive(Default)]
-struct RetriedRuns {
-    ids: HashSet<String>,
-    /// Retries since then were read.
-    since: Option<Time>,
-}
-
-impl RetriedRuns {
-    async fn read_back_to(&mut self, client: &Client, runs: &[Run]) -> Result<(), CliError> {
-        let Some(oldest) = runs.iter().map(|run| run.created_at).min() else { return Ok(()) };
-        let query = ListRuns {
-            label: vec![RETRY_OF_LABEL.to_owned()],
-            since: Some(oldest),
-            until: self.since,
-            ..ListRuns::default()
-        };
-        let (retries, _) = filter::pages(client, query, RETRIES_MAX).await?;
-        self.ids.extend(retries.into_iter().filter_map(|run| run.retry_of));
-        self.since = Some(oldest);
-        Ok(())
-    }
-}
-
-fn preview(runs: &[Run], shown: usize) -> Result<(), CliError> {
-    if runs.is_empty() {
-        output::note("no run matches; nothing to do");
-        return Ok(());
-    }
-    for run in runs.iter().take(shown) {
-        let Run { run_id, kind, queue, state, .. } = run;
-        let why = run.error.as_ref().map(super::reason).unwrap_or_default();
-        output::line(format!("{run_id}  {kind} on {queue}  {state}  {why}").trim_end())?;
-    }
-    if runs.len() > shown {
-        output::line(format_args!("… and {} others", runs.len() - shown))?;
-    }
-    Ok(())
 }
 
 async fn retry_all(
@@ -284,8 +213,7 @@ fn tally(
         Ok(accepted) => outcome.retried.push(accepted.run_id),
         Err(error) if error.code() == Some(Code::RunNotFound) => outcome.gone += 1,
         Err(Error::Refused(problem)) if is_about_the_run(&problem) => {
-            let Problem { error, message, .. } = *problem;
-            outcome.refused.push(RefusedRetry { run_id, error, message });
+            outcome.refused.push(Refused::new(run_id, *problem));
         }
         Err(error) => {
             let cli_error = server::cli_error(error);
@@ -298,17 +226,9 @@ fn tally(
     Ok(())
 }
 
-/// Whether a refusal says something about one run, so that another one may be accepted.
-fn is_about_the_run(problem: &Problem) -> bool {
-    let is_quota = problem.code() == Some(Code::QuotaReached);
-    matches!(problem.status, 409 | 422) && !is_quota
-}
-
 fn print_summary(outcome: &RetryOutcome, limit: u32) -> Result<(), CliError> {
     let RetryOutcome { matched, already_retried, retried, gone, refused, .. } = outcome;
-    for RefusedRetry { run_id, error, message } in refused {
-        output::warning(format_args!("{run_id}: {message} [{error}]"));
-    }
+    refused.iter().for_each(Refused::warn);
     if outcome.more {
         output::note(format_args!("more runs match; raise --limit to retry more than {limit}"));
     }
