@@ -85,6 +85,7 @@ fn submission() -> Submission {
     let (kind, queue) = (KIND.into(), QUEUE.into());
     Submission {
         budget: None,
+        flow: None,
         scope: Scope::default(),
         kind,
         queue,

@@ -17,6 +17,7 @@ mod http;
 mod idle_polls;
 mod large_store;
 mod latency;
+mod limited;
 mod load;
 mod load_client;
 mod measurement;

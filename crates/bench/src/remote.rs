@@ -25,12 +25,17 @@ pub(crate) struct Remote {
     pub(crate) steps: usize,
     /// Stages of each run's plan, which are leased and reported one by one; 0 for runs without a plan.
     pub(crate) stages: usize,
+    /// How many flow keys the runs share, one after the other; 0 for runs without a key.
+    pub(crate) flow_keys: usize,
+    /// Runs with a key so far.
+    keyed: Arc<AtomicUsize>,
 }
 
 impl Remote {
     pub(crate) fn new(addresses: Vec<SocketAddr>, key: String, mode: Mode) -> Self {
         let (opened, queue) = (Arc::default(), "bench".to_owned());
-        Self { addresses, opened, key, queue, mode, steps: 0, stages: 0 }
+        let keyed = Arc::default();
+        Self { addresses, opened, key, queue, mode, steps: 0, stages: 0, flow_keys: 0, keyed }
     }
 
     /// Each server in turn, starting one further with each round: callers create their clients in a
@@ -49,8 +54,26 @@ impl Remote {
         Self { stages, ..self.clone() }
     }
 
+    pub(crate) fn with_flow_keys(&self, flow_keys: usize) -> Self {
+        Self { flow_keys, ..self.clone() }
+    }
+
     pub(crate) fn with_steps(&self, steps: usize) -> Self {
         Self { steps, ..self.clone() }
+    }
+}
+
+/// The limit of each flow key.
+pub(crate) const FLOW_LIMIT: u32 = 8;
+
+impl Remote {
+    /// The flow key of the next run, as a member of its submission.
+    fn next_flow(&self) -> String {
+        if self.flow_keys == 0 {
+            return String::new();
+        }
+        let number = self.keyed.fetch_add(1, Ordering::Relaxed) % self.flow_keys;
+        format!(r#","flow":{{"key":"key-{number}","limit":{FLOW_LIMIT}}}"#)
     }
 }
 
@@ -112,7 +135,8 @@ impl RemoteClient {
         if self.remote.stages > 0 {
             return planned(self.remote.stages, queue, &input);
         }
-        format!(r#"{{"kind":"{KIND}","queue":"{queue}","input":{input}}}"#)
+        let flow = self.remote.next_flow();
+        format!(r#"{{"kind":"{KIND}","queue":"{queue}","input":{input}{flow}}}"#)
     }
 
     /// Submits one run and returns its id.

@@ -19,7 +19,7 @@ use crate::plan::{COMPARABLE, Options, PROMISED, Target, median_row, row_of, ser
 use crate::remote::Remote;
 use crate::server::Servers;
 use crate::store_factory::StoreFactory;
-use crate::{fanout, parallel, savepoints, sdk, sleepers, staged, tails};
+use crate::{fanout, limited, parallel, savepoints, sdk, sleepers, staged, tails};
 
 /// The row of a single step.
 const ONE_MORE: &str = "one more step";
@@ -53,6 +53,8 @@ pub enum Shape {
     Plan(usize),
     /// A plan of so many steps side by side, and one that joins them.
     Parallel(usize),
+    /// Lifecycles that share so many flow keys.
+    Flow(usize),
 }
 
 impl FromStr for Shape {
@@ -60,7 +62,7 @@ impl FromStr for Shape {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let strange = || {
-            "a shape is steps:COUNT, fanout:COUNT, sleepers:COUNT, savepoints:COUNT, plan:COUNT or parallel:COUNT, such as steps:5"
+            "a shape is steps:COUNT, fanout:COUNT, sleepers:COUNT, savepoints:COUNT, plan:COUNT, parallel:COUNT or flow:COUNT, such as steps:5"
                 .to_owned()
         };
         let (name, count) = text.split_once(':').ok_or_else(strange)?;
@@ -72,6 +74,7 @@ impl FromStr for Shape {
             "savepoints" => (MANY, Shape::Savepoints(count)),
             "plan" => (STAGES_MAX, Shape::Plan(count)),
             "parallel" => (CHILDREN_MAX - 1, Shape::Parallel(count)),
+            "flow" => (MANY, Shape::Flow(count)),
             _ => return Err(strange()),
         };
         match (1..=max).contains(&count) {
@@ -94,6 +97,7 @@ pub(crate) async fn measure(
         Shape::Savepoints(steps) => savepoints::measure(options, stores, steps, progress).await,
         Shape::Plan(stages) => staged::measure(options, stores, stages, progress).await,
         Shape::Parallel(steps) => parallel::measure(options, stores, steps, progress).await,
+        Shape::Flow(keys) => limited::measure(options, stores, keys, progress).await,
     }
 }
 
@@ -165,7 +169,9 @@ async fn steps_in_turn(remote: &Remote, span: Duration) -> Result<Vec<u64>, Benc
 
 /// The goals of durable runs, for the shapes that have some.
 pub(crate) fn goals(rows: &[Measurement]) -> Vec<Goal> {
-    let of_many = [sleepers::goals(rows), savepoints::goals(rows), staged::goals(rows)].concat();
+    let of_many =
+        [sleepers::goals(rows), savepoints::goals(rows), staged::goals(rows), limited::goals(rows)]
+            .concat();
     [step_goals(rows), step_latency_goal(rows), fanout_goals(rows), of_many].concat()
 }
 

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     approvals, audit, backup, bench, completions, config, coordinators, dev, doctor, effects,
-    endpoints, epoch, explain, export, keys, limits, migrate, plan, prove, queues, replay, restore,
-    retention, runs, schedules, serve, submit, topology, tour, verify, work,
+    endpoints, epoch, explain, export, flow, keys, limits, migrate, plan, prove, queues, replay,
+    restore, retention, runs, schedules, serve, submit, topology, tour, verify, work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -105,6 +105,9 @@ pub(crate) enum Command {
     Queues(queues::Arguments),
     /// Show which workers poll for what, and which hold leases
     Workers,
+    /// List flow keys, of which only so many runs are active at once
+    #[command(subcommand)]
+    Flow(flow::Verb),
     /// List, show and decide what runs wait for people to approve
     Approvals(approvals::Arguments),
     /// Register, list and change endpoints that effects are delivered to

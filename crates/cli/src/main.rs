@@ -24,6 +24,7 @@ mod epoch;
 mod exit;
 mod explain;
 mod export;
+mod flow;
 mod keys;
 mod limits;
 mod lost_store;
@@ -136,6 +137,7 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Replay(arguments) => replay::run(format, arguments).await,
         Command::Queues(arguments) => queues::run(connect()?, format, arguments).await,
         Command::Workers => workers::run(connect()?, format).await,
+        Command::Flow(verb) => flow::run(connect()?, format, &verb).await,
         Command::Approvals(arguments) => approvals::run(connect()?, format, arguments).await,
         Command::Endpoints(arguments) => endpoints::run(connect()?, format, arguments).await,
         Command::Effects(arguments) => effects::run(connect()?, format, arguments).await,

@@ -147,6 +147,7 @@ fn remedy(code: Code) -> Option<&'static str> {
         Code::QuotaReached => {
             "`tenure queues` shows what waits; `tenure limits list` shows the limit"
         }
+        Code::FlowLimitConflict => "`tenure flow list` shows the limit in force",
         Code::LastAdminKey => {
             "create another with `tenure keys create --role admin`, or rotate this one with --overlap 0s"
         }

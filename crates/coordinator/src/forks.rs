@@ -103,6 +103,7 @@ fn submission(source: ForkSource, call: ForkCall, fork: Fork, now: Time) -> Subm
         delay: None,
         deadline_in: None,
         budget: call.budget.or(submitted.budget),
+        flow: submitted.flow,
         spec: Spec {
             labels,
             traceparent: call.traceparent.or(found.spec.traceparent),
@@ -300,6 +301,7 @@ fn respawned(spec: Spec, submitted: &Submitted, fingerprint: Digest, now: Time) 
         delay: None,
         deadline_in: None,
         budget: budget.map(|budget| Box::new(as_asked(*budget))).filter(|it| !it.is_empty()),
+        flow: submitted.flow.clone(),
         spec: Spec { key: None, fingerprint, ..spec },
         stages: None,
         steps: None,

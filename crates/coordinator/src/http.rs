@@ -27,6 +27,7 @@ mod effects;
 mod endpoints;
 mod errors;
 mod explain;
+mod flow_keys;
 mod fork;
 mod health;
 mod heartbeat;

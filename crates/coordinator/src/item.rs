@@ -15,8 +15,8 @@ use verdict::request::{Caller, Submit, Undelivered};
 use verdict::run::{ChildCall, Inherited, RunRequest, Then};
 use verdict::schedule::{Terms, TermsChange};
 use verdict::{
-    Answer, Balance, Budget, Digest, Json, LeaseId, Name, ObjectKey, Policy, Request, Scope, Span,
-    Task, TaskId, Text, Time,
+    Answer, Balance, Budget, Digest, FlowKey, Json, LeaseId, Name, ObjectKey, Policy, Request,
+    Scope, Span, Task, TaskId, Text, Time,
 };
 
 use crate::intake::PriorityClass;
@@ -36,6 +36,8 @@ pub struct Submission {
     pub deadline_in: Option<Span>,
     /// What it may use.
     pub budget: Option<Box<Budget>>,
+    /// The key of which only so many tasks are leased at once.
+    pub flow: Option<Box<FlowKey>>,
     pub spec: Spec,
     /// The stages of a run with a plan. Kind, queue and policy are those of the first, except for the deadline.
     pub stages: Option<Arc<[Stage]>>,
@@ -144,6 +146,7 @@ impl StepSubmission {
             run_at: None,
             input: self.input_digest,
             budget: None,
+            flow: None,
             fingerprint: self.fingerprint,
         };
         let spec = Spec {

@@ -13,8 +13,10 @@ use edge::digests;
 use serde::Serialize;
 use store::{Resources, Spec};
 use verdict::request::{Caller, Outcome, Report};
-use verdict::{Digest, Fault, Name, OnStall, Policy, ProgressClock, Scope, Span, Text, Time};
-use wire::requests::{Completed, Metrics, ReportedError, Stall, StallAction, SubmitRun};
+use verdict::{
+    Digest, Fault, FlowKey, Name, OnStall, Policy, ProgressClock, Scope, Span, Text, Time,
+};
+use wire::requests::{Completed, Flow, Metrics, ReportedError, Stall, StallAction, SubmitRun};
 use wire::{Check, FieldError, TraceContext, limits};
 
 #[cfg(feature = "http")]
@@ -148,6 +150,7 @@ fn known_submission(
         labels,
         retry: _,
         budget,
+        flow,
         traceparent,
         idempotency_key: _,
     } = run;
@@ -179,11 +182,17 @@ fn known_submission(
         delay: delay_ms.map(Span::from_millis),
         deadline_in: deadline_ms.map(Span::from_millis),
         budget: budget.map(|budget| Box::new(budgets::budget(budget))),
+        flow: flow.map(|flow| Box::new(flow_key(flow))),
         spec,
         stages,
         fork: None,
         steps,
     }
+}
+
+fn flow_key(flow: Flow) -> FlowKey {
+    let Flow { key, limit } = flow;
+    FlowKey { name: key.into(), limit }
 }
 
 fn policy(run: &SubmitRun) -> Policy {

@@ -64,6 +64,7 @@ pub fn retry(
         delay: None,
         deadline_in: None,
         budget: submitted.budget.clone(),
+        flow: submitted.flow.clone(),
         spec: Spec {
             labels,
             traceparent: call.traceparent.or(found.spec.traceparent),

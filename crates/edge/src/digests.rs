@@ -42,6 +42,7 @@ pub fn submission(run: &SubmitRun) -> Digest {
         labels,
         retry,
         budget,
+        flow,
         // A repeated submission may belong to another span.
         traceparent: _,
         idempotency_key: _,
@@ -55,6 +56,9 @@ pub fn submission(run: &SubmitRun) -> Digest {
     said.optional("deadline", deadline.as_ref());
     said.optional("deadlineMs", deadline_ms.as_ref());
     said.optional("delayMs", delay_ms.as_ref());
+    if let Some(flow) = flow {
+        said.value("flow", flow);
+    }
     said.optional("goal", goal.as_ref());
     said.optional("heartbeatIntervalMs", heartbeat_interval_ms.as_ref());
     said.json("input", input);

@@ -216,6 +216,7 @@ fn submission(source: &mut Unstructured<'_>) -> Result<Submit> {
     };
     Ok(Submit {
         budget: None,
+        flow: None,
         id: TaskId::from_u128(7),
         scope: Scope::default(),
         kind: "k".into(),

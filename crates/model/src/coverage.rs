@@ -236,6 +236,9 @@ fn refusal_index(refusal: &Refusal) -> usize {
         Refusal::QuotaReached { .. } => {
             unreachable!("a quota is looked at beside the rules that are explored here")
         }
+        Refusal::FlowLimitConflict { .. } => {
+            unreachable!("no task of these worlds has a flow key")
+        }
         Refusal::ReleaseUnsupported { .. } => {
             unreachable!("only the newest rules are explored here, and they know releases")
         }

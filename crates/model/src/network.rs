@@ -45,6 +45,7 @@ pub(crate) fn submission(
 ) -> Submit {
     Submit {
         budget: None,
+        flow: None,
         id: TaskId::from_u128(task as u128 + 1),
         scope: Scope::default(),
         kind: "k".into(),

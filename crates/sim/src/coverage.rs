@@ -65,10 +65,14 @@ named_enum! {
         EndWaitedForChildren => "the end of a durable run waited for its children",
         DivergedRunResumed => "a diverged run was resumed",
         MessageSaved => "a message was saved because its addressee was locked",
+        TaskParked => "a run waited for a slot of its flow key",
     }
 }
 
 impl CoverageGoal {
+    /// Goals that only worlds with flow keys reach.
+    pub const OF_FLOW_KEYS: &[CoverageGoal] = &[CoverageGoal::TaskParked];
+
     /// Goals that only worlds with durable runs reach.
     pub const OF_DURABLE_RUNS: &[CoverageGoal] = &[
         CoverageGoal::RunSuspended,

@@ -28,6 +28,7 @@ mod decisions;
 mod durable;
 mod durable_bugs;
 pub mod fault;
+mod flows;
 mod history;
 mod host;
 mod judge;

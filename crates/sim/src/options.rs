@@ -232,6 +232,8 @@ pub(crate) struct RunOptions {
     pub(crate) reuse_key: PerMille,
     pub(crate) batch: PerMille,
     pub(crate) fail: PerMille,
+    /// How many flow keys runs have; none without any.
+    pub(crate) flow_keys: u64,
 }
 
 /// How often a worker misbehaves, and in which way.
@@ -438,6 +440,7 @@ fn runs(rng: &mut SimRng) -> RunOptions {
         reuse_key: rng.sometimes(50, 300) as PerMille,
         batch: rng.sometimes(50, 300) as PerMille,
         fail: rng.sometimes(50, 600) as PerMille,
+        flow_keys: 0,
     }
 }
 

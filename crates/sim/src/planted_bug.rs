@@ -42,6 +42,8 @@ pub enum PlantedBug {
     DoublesChildren,
     /// Messages that cannot be decided at once are not saved.
     LosesMessages,
+    /// Who holds the slots of a flow key is not found.
+    ForgetsHolders,
     /// A step that was recorded is not found again.
     ForgetsSteps,
 }

@@ -54,6 +54,10 @@ impl RunSpec {
         if rng.chance(options.priorities) {
             put("priority", json!(rng.between(0, 10)));
         }
+        if options.flow_keys > 0 {
+            let number = rng.between(0, options.flow_keys - 1);
+            put("flow", json!({ "key": format!("flow-{number}"), "limit": 1 + number % 3 }));
+        }
         let key = (!rng.chance(options.without_key)).then(|| format!("key-{name}"));
         Self { key, body: Value::Object(body) }
     }

@@ -2,7 +2,7 @@
 //!
 //! Seeds below 1,000,000 draw everything at random. Each further million is one scenario that chance alone produces
 //! too rarely: an idle system, one of two committers failing, slow batches, failover between coordinators, many
-//! tenants on one coordinator, durable runs, durable runs asleep. This module fixes the options that define a scenario; the rest is drawn as usual.
+//! tenants on one coordinator, durable runs, durable runs asleep, flow keys. This module fixes the options that define a scenario; the rest is drawn as usual.
 
 use crate::options::{
     BehaviourOptions, ClockOptions, CommitterFaultOptions, DatabaseOptions, DurableOptions,
@@ -31,6 +31,8 @@ pub enum Scenario {
     Durable,
     /// Durable runs of which most sleep or wait, while nothing fails and calls are rare.
     Asleep,
+    /// Runs that share a few flow keys, under everything that can fail.
+    FlowKeys,
 }
 
 impl Scenario {
@@ -43,6 +45,7 @@ impl Scenario {
         Scenario::ManyTenants,
         Scenario::Durable,
         Scenario::Asleep,
+        Scenario::FlowKeys,
     ];
 
     pub fn of(seed: u64) -> Self {
@@ -67,6 +70,7 @@ impl Scenario {
             Scenario::ManyTenants => many_tenants(&mut rng, options),
             Scenario::Durable => durable(&mut rng, options),
             Scenario::Asleep => asleep(&mut rng, options),
+            Scenario::FlowKeys => flow_keys(&mut rng, options),
         }
     }
 }
@@ -354,5 +358,31 @@ fn asleep(rng: &mut SimRng, options: Options) -> Options {
         a_day_later: false,
         durable: Some(durable),
         ..idle
+    }
+}
+
+/// Every fault of a drawn world, with few slots for many runs. Deadlines would end what waits for a slot.
+fn flow_keys(rng: &mut SimRng, options: Options) -> Options {
+    let runs = RunOptions {
+        work_ms: (0, 1_500),
+        queues: rng.between(1, 3),
+        deadline: 0,
+        attempt_limit: 0,
+        flow_keys: rng.between(1, 3),
+        ..options.runs
+    };
+    let behaviour = BehaviourOptions {
+        at_once_max: 8,
+        poll_wait_ms: options.behaviour.poll_wait_ms,
+        ..options.behaviour
+    };
+    Options {
+        workers: rng.between(3, 6) as u32,
+        runs_per_client: rng.between(5, 9),
+        // Rules before the newest know no flow keys.
+        older: 0,
+        runs,
+        behaviour,
+        ..options
     }
 }

@@ -20,6 +20,7 @@ use crate::coverage::CoverageGoal;
 use crate::database::{Database, Session};
 use crate::durable_bugs;
 use crate::fault::Fault;
+use crate::flows;
 use crate::log::Log;
 use crate::options::{Options, StoreOptions};
 use crate::planted_bug::PlantedBug;
@@ -52,6 +53,8 @@ pub(crate) struct StoreFaults {
     pub(crate) committer_faults: CommitterFaults,
     log: Log,
     bug: PlantedBug,
+    /// Whether runs have flow keys.
+    has_flow_keys: bool,
 }
 
 impl StoreFaults {
@@ -69,7 +72,9 @@ impl StoreFaults {
         let transactions = SimRng::new(seed, Stream::Transactions);
         let database = Database::new(transactions, options.database, log.clone());
         let committer_faults = CommitterFaults::new(log.clone());
-        Self { state: Arc::new(Mutex::new(state)), database, committer_faults, log, bug }
+        let has_flow_keys = options.runs.flow_keys > 0;
+        let state = Arc::new(Mutex::new(state));
+        Self { state, database, committer_faults, log, bug, has_flow_keys }
     }
 
     fn state(&self) -> MutexGuard<'_, FaultState> {
@@ -417,11 +422,14 @@ impl Batch for SimBatch<'_> {
         let loaded = self.load(&tasks, lookup.lock_wait).await?;
         let found = Found::of(&lookup, owners, loaded);
         self.call("closed").await?;
-        let Lookup { leases, runs, messages, .. } = lookup;
-        let rest = Lookup { leases, runs, messages, ..Lookup::default() };
-        let Found { closed, mut runs, messages, .. } = self.inner.look_up(rest).await?;
+        let Lookup { leases, runs, messages, flows, .. } = lookup;
+        let rest = Lookup { leases, runs, messages, flows, ..Lookup::default() };
+        let Found { closed, mut runs, messages, mut flows, .. } = self.inner.look_up(rest).await?;
+        if self.store_faults.bug == PlantedBug::ForgetsHolders {
+            flows.fill(None);
+        }
         runs.iter_mut().for_each(|loaded| durable_bugs::forget(self.store_faults.bug, loaded));
-        Ok(Found { closed, runs, messages, ..found })
+        Ok(Found { closed, runs, messages, flows, ..found })
     }
 
     async fn moment(&mut self) -> Result<Moment, Failure> {
@@ -529,6 +537,9 @@ impl Batch for SimBatch<'_> {
         };
         if has_saved && committed.is_ok() {
             database.notify_commit();
+            if store_faults.has_flow_keys {
+                flows::check(&store_faults.log, &store).await;
+            }
         }
         if let Err(CommitFailure::RolledBack(failure)) = &committed
             && matches!(failure.kind, FailureKind::Conflict(_))

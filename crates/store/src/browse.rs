@@ -13,7 +13,8 @@ use crate::overview::{TaskOverview, latest_closed};
 use crate::pauses::PausedQueues;
 use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use crate::row::{
-    Filter, HeldLeases, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
+    Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, QueueDepth, Refused, StoredTask,
+    TaskBundle, TaskKey, TaskRows,
 };
 use crate::row_size::{self, ByteBudget};
 use crate::runs::{MessageKey, RecordsOf, RunRecord, SavedMessage, records};
@@ -59,6 +60,12 @@ pub trait Browse: Clone + Send + Sync + 'static {
         after: RowsAfter<'_>,
         limit: usize,
     ) -> impl Future<Output = Result<TaskRows, Failure>> + Send;
+
+    /// Flow keys that live tasks of a scope have, in order of their names.
+    fn flow_keys(
+        &self,
+        filter: &FlowFilter,
+    ) -> impl Future<Output = Result<Vec<FlowKeyRow>, Failure>> + Send;
 
     /// How full every queue with live tasks is, of one scope or of all scopes.
     fn queues(

@@ -11,6 +11,7 @@ mod approval_forms;
 mod budget_forms;
 pub(crate) mod delta;
 mod effect_forms;
+mod flow_forms;
 mod forms;
 mod inherit_forms;
 pub mod inline_history;

@@ -18,7 +18,8 @@ use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
 use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use crate::row::{
-    Filter, HeldLeases, Listing, QueueDepth, StoredTask, TaskBundle, TaskKey, TaskRows,
+    Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, QueueDepth, StoredTask, TaskBundle,
+    TaskKey, TaskRows,
 };
 use crate::runs::{MessageKey, RecordsOf, RunRecord, SavedMessage};
 use crate::seam::{PeerHint, RemoteChange, Store, StoreStatus};
@@ -122,6 +123,7 @@ erase! {
     overview(key: &'a TaskKey, refused_max: usize) -> Option<TaskOverview>;
     list(scope: &'a Scope, filter: &'a Filter) -> Listing;
     rows(key: &'a TaskKey, after: RowsAfter<'a>, limit: usize) -> TaskRows;
+    flow_keys(filter: &'a FlowFilter) -> Vec<FlowKeyRow>;
     queues(scope: Option<&'a Scope>) -> Vec<QueueDepth>;
     held_leases(
         scope: &'a Scope,
@@ -170,6 +172,10 @@ impl Browse for DynBrowse {
         limit: usize,
     ) -> Result<TaskRows, Failure> {
         self.0.rows(key, after, limit).await
+    }
+
+    async fn flow_keys(&self, filter: &FlowFilter) -> Result<Vec<FlowKeyRow>, Failure> {
+        self.0.flow_keys(filter).await
     }
 
     async fn queues(&self, scope: Option<&Scope>) -> Result<Vec<QueueDepth>, Failure> {

@@ -51,9 +51,10 @@ pub use pauses::{PauseChange, PausedQueues, QueuePause};
 pub use postgres::PostgresStore;
 pub use record_seals::{EndedRecord, EndedRecords, Leaf, Leaves, RecordSeal, SealFilter, SealsOf};
 pub use row::{
-    Backlog, Bodies, Change, EndedPosition, EndedTask, Entry, Filter, HeldLeases, IdempotencyKey,
-    KeyOwner, LabelFilter, Listed, Listing, PollRef, QueueDepth, Refused, Renewals, Resources,
-    Spec, StoredTask, TaskBundle, TaskKey, TaskRows, TaskWithSpec, Want,
+    Backlog, Bodies, Change, EndedPosition, EndedTask, Entry, Filter, FlowFilter, FlowKeyRow,
+    FlowRef, HeldLeases, IdempotencyKey, KeyOwner, LabelFilter, Listed, Listing, PollRef,
+    QueueDepth, Refused, Renewals, Resources, Spec, StoredTask, TaskBundle, TaskKey, TaskRows,
+    TaskWithSpec, Want,
 };
 pub use runs::{
     DeferredMessage, MessageChanges, MessageKey, ParkedMessage, RecordsOf, RunLookup, RunRecord,

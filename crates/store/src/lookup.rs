@@ -5,10 +5,10 @@
 
 use std::borrow::Cow;
 
-use verdict::{ClosedAttempt, LeaseId, ObjectKey, Span, Subject, TaskId};
+use verdict::{ClosedAttempt, KeyUse, LeaseId, ObjectKey, Span, Subject, TaskId};
 
 use crate::objects::{LoadedObject, UniqueKey};
-use crate::row::{IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, TaskWithSpec};
+use crate::row::{FlowRef, IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, TaskWithSpec};
 use crate::runs::{RunLookup, SavedMessage};
 
 /// The names to look up. What is left empty costs nothing.
@@ -35,6 +35,8 @@ pub struct Lookup<'a> {
     pub objects: &'a [ObjectKey],
     /// The same, each named by its unique key.
     pub unique_objects: &'a [UniqueKey],
+    /// Flow keys. Nothing is locked for them: only [`crate::seam::Batch::ready`] locks the keys of the tasks it returns.
+    pub flows: &'a [FlowRef],
 }
 
 /// What to do about a task that another writer has locked.
@@ -78,6 +80,8 @@ pub struct Found {
     pub messages: Vec<Vec<SavedMessage>>,
     pub objects: Vec<LoadedObject>,
     pub unique_objects: Vec<LoadedObject>,
+    /// How each flow key is used, with what the batch saved; `None` if no live task has it.
+    pub flows: Vec<Option<KeyUse>>,
 }
 
 impl<'a> Lookup<'a> {
@@ -107,6 +111,10 @@ impl<'a> Lookup<'a> {
 
     pub fn objects(objects: &'a [ObjectKey]) -> Self {
         Self { objects, ..Self::default() }
+    }
+
+    pub fn flows(flows: &'a [FlowRef]) -> Self {
+        Self { flows, ..Self::default() }
     }
 
     pub fn shortest_lease() -> Self {

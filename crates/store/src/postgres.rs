@@ -14,6 +14,7 @@ mod connection;
 mod copy;
 mod errors;
 mod failover;
+mod flows;
 mod opening;
 mod peers;
 mod reads;
@@ -185,6 +186,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct Memory {
     candidates: Candidates,
+    flows: flows::FlowMemory,
     /// No alarm fires before this time, as far as this process knows.
     no_alarm_until: Option<Time>,
     /// Every alarm up to this time was found and handled, as far as this process knows.

@@ -211,6 +211,56 @@ impl Refused {
     }
 }
 
+/// A flow key in its scope.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowRef {
+    pub scope: Scope,
+    pub key: Name,
+}
+
+impl FlowRef {
+    /// The key of a task, if it has one.
+    pub fn of(task: &Task) -> Option<Self> {
+        let flow = task.flow()?;
+        Some(Self { scope: task.scope.clone(), key: flow.name.clone() })
+    }
+}
+
+/// A flow key that a live task has, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowKeyRow {
+    pub key: Name,
+    pub limit: u32,
+    /// How many of its tasks are leased.
+    pub held: u64,
+    /// How many of its tasks could be leased now, if the key had slots for all of them.
+    pub ready: u64,
+    /// All of its tasks that have not ended.
+    pub live: u64,
+    /// The oldest tasks that hold a slot, at most as many as were asked for.
+    pub holders: Vec<TaskId>,
+}
+
+impl FlowKeyRow {
+    /// How many tasks wait for a slot of the key.
+    pub fn parked(&self) -> u64 {
+        self.ready.saturating_sub(u64::from(self.limit).saturating_sub(self.held))
+    }
+}
+
+/// Which flow keys of a scope to list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowFilter {
+    pub scope: Scope,
+    /// Only this key.
+    pub key: Option<Name>,
+    /// Only keys after this one, in order of their names.
+    pub after: Option<Name>,
+    pub limit: usize,
+    /// How many holders of each key to name.
+    pub holders: usize,
+}
+
 /// What a poll asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Want {

@@ -11,7 +11,7 @@
 //! Futures are `Send`. An engine that works synchronously returns ready futures and asks for a thread
 //! ([`Store::RUNS_ON`]).
 //!
-//! The seam has thirty-eight methods: six of [`Store`], four of [`Writer`], eleven of [`Batch`], seventeen of [`Browse`]. Each
+//! The seam has thirty-nine methods: six of [`Store`], four of [`Writer`], eleven of [`Batch`], eighteen of [`Browse`]. Each
 //! says what it is for. Some look alike and stay apart for a reason:
 //! - [`Writer::shortest_lease`] is known without a query and asked between batches. [`Lookup::shortest_lease`] reads the
 //!   leases of all coordinators, in the transaction of a batch that may have to roll back because of them.

@@ -14,6 +14,8 @@ mod checkpoints;
 pub mod copy_target;
 mod created_tasks;
 mod errors;
+mod flow_index;
+mod flow_keys;
 mod ids;
 mod in_place;
 mod integrity;

@@ -258,6 +258,14 @@ columns! {
 }
 
 columns! {
+    /// The flow key of the task. Derived from its state, and read only to order tasks and to list keys.
+    LiveFlow(task: &Task) {
+        flow_key: Option<Name> = task.flow().map(|flow| &flow.name),
+        flow_limit: Option<u32> = task.flow().map(|flow| &flow.limit),
+    }
+}
+
+columns! {
     /// An ended task.
     DoneState(done: &Done) reads DoneStateRow {
         state: State = &done.end.state,

@@ -4,13 +4,15 @@
 //! made by a known version of the rules, with that version. It computes the record's digest from the attempts and the
 //! end, and it checks the invariants that no decision may break. Renewals since the last entry have no entries, so what
 //! they changed is not compared. The records of a durable run are folded too and compared with their rows, and what one
-//! task asked of another must be saved or done. The log of each object must end in the object.
+//! task asked of another must be saved or done. The log of each object must end in the object. No flow key has more leases
+//! than its limit.
 //!
 //! It changes nothing and may run beside a busy writer: a task that changed while it was being read is read again, and
 //! tasks that were submitted after the beginning are left for the next run, so that the check ends.
 
 mod family;
 mod flaw;
+mod flows;
 mod fold;
 mod invariants;
 mod objects;
@@ -84,21 +86,41 @@ pub async fn verify<B: Browse>(browse: &B) -> Result<Report, Failure> {
         Ok(None) => return Ok(report),
         Err(failure) => return Ok(report.with(None, unreadable(failure)?)),
     };
+    let mut keys = flows::SeenKeys::default();
+    check_tasks(browse, horizon, &mut report, &mut keys).await?;
+    keys.check(browse, &mut report).await?;
+    Ok(report)
+}
+
+/// Checks all tasks up to the horizon.
+async fn check_tasks<B: Browse>(
+    browse: &B,
+    horizon: TaskId,
+    report: &mut Report,
+    keys: &mut flows::SeenKeys,
+) -> Result<(), Failure> {
     let mut after = None;
     loop {
         let page = match read_page(browse, after).await {
             Ok(page) => page,
-            Err(failure) => return Ok(report.with(None, unreadable(failure)?)),
+            Err(failure) => {
+                let (code, what) = (FlawCode::Unreadable, unreadable(failure)?);
+                report.findings.push(Finding { task: None, code, what });
+                return Ok(());
+            }
         };
-        let Some((last, _)) = page.last() else { return Ok(report) };
+        let Some((last, _)) = page.last() else { return Ok(()) };
         after = Some(*last);
         for (task, bundle) in page {
             if task > horizon {
-                return Ok(report);
+                return Ok(());
             }
-            check_task(browse, task, bundle, &mut report).await?;
+            if let Ok(bundle) = &bundle {
+                keys.see(&bundle.task);
+            }
+            check_task(browse, task, bundle, report).await?;
             if report.findings.len() >= FINDINGS_MAX {
-                return Ok(report);
+                return Ok(());
             }
         }
     }

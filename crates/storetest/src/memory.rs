@@ -15,6 +15,7 @@
 mod batch;
 mod browse;
 mod disk;
+mod flows;
 mod objects;
 mod runs;
 mod tables;

@@ -12,6 +12,7 @@ pub mod cancel;
 mod checkpoint;
 pub mod engine;
 pub mod extend;
+mod flow;
 pub mod grant;
 pub mod heartbeat;
 mod inherit;
@@ -44,7 +45,7 @@ pub fn decide(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     if budget::is_refused(request, at.rules) {
         return Verdict::refuse(budget::refusal());
     }
-    if newer_terms::is_refused(request, at.rules) {
+    if newer_terms::is_refused(request, at.rules) || flow::is_refused(request, at.rules) {
         return Verdict::refuse(Refusal::Run(RunRefusal::Unsupported));
     }
     let verdict = by_request(read_set, request, at);

@@ -9,6 +9,7 @@ use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::bounds::next;
 use crate::budget::{Balance, Budget};
 use crate::done::{Done, End, Reason};
+use crate::flow::FlowKey;
 use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
 use crate::plan::{self, PlanEvent, Turn};
 use crate::policy::Policy;
@@ -80,6 +81,7 @@ pub struct Submitted {
     pub due: Time,
     pub input: Digest,
     pub budget: Option<Box<Budget>>,
+    pub flow: Option<Box<FlowKey>>,
 }
 
 /// What becomes of a task whose attempt closed.
@@ -301,13 +303,16 @@ fn create(submitted: &Submitted, now: Time) -> Task {
         revision: 1,
         entries: 1,
         chain: record::begin(submitted),
-        run: submitted.budget.as_ref().map(|budget| Box::new(funded(budget, now))),
+        run: run_state(submitted, now).map(Box::new),
     }
 }
 
-fn funded(budget: &Budget, now: Time) -> RunState {
-    let balance = Some(Box::new(Balance::open(budget.clone(), now)));
-    RunState { balance, ..RunState::default() }
+/// What a task has besides from its beginning; `None` for a plain task.
+fn run_state(submitted: &Submitted, now: Time) -> Option<RunState> {
+    let open = |budget: &Budget| Box::new(Balance::open(budget.clone(), now));
+    let (balance, flow) = (submitted.budget.as_deref().map(open), submitted.flow.clone());
+    let is_plain = balance.is_none() && flow.is_none();
+    (!is_plain).then(|| RunState { balance, flow, ..RunState::default() })
 }
 
 /// A task that another task's call made.

@@ -10,6 +10,10 @@
 //! not keep a free slot from the others. Therefore each line offers as many tasks as slots are free, and the first poll
 //! that comes takes the slot; what no longer fits is parked again.
 //!
+//! A key has one limit while a task with it lives, and another one is refused where it is submitted. Only a child that was
+//! asked for before, or a coordinator that did not see the other task yet, can bring a second limit; then the smallest one
+//! that lives counts, so that nothing depends on an order.
+//!
 //! Nothing here reads a clock or a store. Whether a task is claimable at all (due, not cancelled, its queue not paused)
 //! is decided elsewhere; only claimable tasks join a line.
 //!
@@ -21,6 +25,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::event::Subject;
 use crate::id::{Name, TaskId};
 
 /// The largest limit of a key. Each line offers up to this many tasks, and each holder is kept in memory.
@@ -37,7 +42,7 @@ pub struct FlowKey {
 /// What a decision needs to know of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyUse {
-    /// The limit of the tasks that have not ended; all of them have the same.
+    /// The smallest limit of the tasks that have not ended; usually all of them have the same.
     pub limit: u32,
     /// How many of them are leased.
     pub held: u32,
@@ -53,6 +58,49 @@ impl KeyUse {
     pub const fn accepts(self, limit: u32) -> bool {
         self.limit == limit
     }
+}
+
+/// The keys of one scope that a batch looked up, as far as it has decided. Keys that it did not look up are not here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowUses(BTreeMap<Name, Option<KeyUse>>);
+
+impl FlowUses {
+    /// A key as the store knows it; `None` if no living task has it. Replaces what was known before.
+    pub fn put(&mut self, name: Name, in_use: Option<KeyUse>) {
+        self.0.insert(name, in_use);
+    }
+
+    /// `None` for a key that no living task has.
+    pub fn get(&self, name: &Name) -> Option<KeyUse> {
+        self.0.get(name).copied().flatten()
+    }
+
+    /// Follows a decision about a task: its slot is taken or free, or its key has one more task. That the last task of a
+    /// key has ended is not seen here: the store knows it after the commit.
+    pub fn follow(&mut self, was_leased: bool, after: &Subject) {
+        let Some(FlowKey { name, limit }) = flow_of(after) else { return };
+        let Some(known) = self.0.get_mut(name) else { return };
+        let is_leased = after.live().is_some_and(|task| task.lease().is_some());
+        let in_use = known.get_or_insert(KeyUse { limit: *limit, held: 0 });
+        if after.live().is_some() {
+            in_use.limit = in_use.limit.min(*limit);
+        }
+        match (was_leased, is_leased) {
+            (false, true) => in_use.held = in_use.held.saturating_add(1),
+            (true, false) => in_use.held = in_use.held.saturating_sub(1),
+            (true, true) | (false, false) => {}
+        }
+    }
+}
+
+/// The key of a task, whether or not it has ended.
+pub fn flow_of(subject: &Subject) -> Option<&FlowKey> {
+    let run = match subject {
+        Subject::Absent => return None,
+        Subject::Live(task) => &task.run,
+        Subject::Done(done) => &done.run,
+    };
+    run.as_ref()?.flow.as_deref()
 }
 
 /// The order in a line: priority, larger first, then age.
@@ -96,7 +144,8 @@ pub struct Move<L> {
 /// The slots of one key, and the tasks that want one. `L` names a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slots<L> {
-    limit: u32,
+    /// How many tasks that have not ended name each limit: one limit, but for the cases above.
+    limits: BTreeMap<u32, usize>,
     holders: BTreeSet<TaskId>,
     lines: BTreeMap<L, Line>,
 }
@@ -107,15 +156,40 @@ struct Line {
     parked: BTreeSet<Position>,
 }
 
+impl<L> Default for Slots<L> {
+    fn default() -> Self {
+        Self { limits: BTreeMap::new(), holders: BTreeSet::new(), lines: BTreeMap::new() }
+    }
+}
+
 impl<L: Copy + Ord> Slots<L> {
-    pub const fn new(limit: u32) -> Self {
-        Self { limit, holders: BTreeSet::new(), lines: BTreeMap::new() }
+    /// A task with the key begins to live, with its limit.
+    pub fn enter(&mut self, limit: u32) -> Vec<Move<L>> {
+        let before = self.limit();
+        *self.limits.entry(limit).or_default() += 1;
+        if self.limit() == before { Vec::new() } else { self.refill() }
+    }
+
+    /// A task with the key has ended. It holds no slot and is in no line any more.
+    pub fn exit(&mut self, limit: u32) -> Vec<Move<L>> {
+        if let Some(count) = self.limits.get_mut(&limit) {
+            *count -= 1;
+            if *count == 0 {
+                self.limits.remove(&limit);
+                return self.refill();
+            }
+        }
+        Vec::new()
+    }
+
+    fn limit(&self) -> u32 {
+        self.limits.first_key_value().map_or(0, |(limit, _)| *limit)
     }
 
     /// What decisions need of it. The number of holders cannot exceed a `u32`, since each has a task id of its own
     /// and grants stop at the limit.
     pub fn in_use(&self) -> KeyUse {
-        KeyUse { limit: self.limit, held: u32::try_from(self.holders.len()).unwrap_or(u32::MAX) }
+        KeyUse { limit: self.limit(), held: u32::try_from(self.holders.len()).unwrap_or(u32::MAX) }
     }
 
     /// The tasks that hold a slot, the oldest first.
@@ -128,9 +202,9 @@ impl<L: Copy + Ord> Slots<L> {
         self.lines.values().map(|line| line.parked.len()).sum()
     }
 
-    /// Whether nobody holds a slot and nobody wants one: the key can be forgotten.
+    /// Whether every task with the key has ended: the key can be forgotten.
     pub fn is_unused(&self) -> bool {
-        self.holders.is_empty() && self.lines.is_empty()
+        self.limits.is_empty() && self.holders.is_empty() && self.lines.is_empty()
     }
 
     /// A claimable task joins its line. Returns the tasks whose place changed; a task that is parked at once is not
@@ -185,7 +259,7 @@ impl<L: Copy + Ord> Slots<L> {
     }
 
     fn free(&self) -> usize {
-        (self.limit as usize).saturating_sub(self.holders.len())
+        (self.limit() as usize).saturating_sub(self.holders.len())
     }
 
     fn refill(&mut self) -> Vec<Move<L>> {

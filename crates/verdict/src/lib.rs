@@ -54,6 +54,7 @@ pub use attempt::{AttemptOutcome, ClosedAttempt};
 pub use budget::{Amounts, Balance, Budget, BudgetEvent, Charge, Limits, OnSoft, Unit};
 pub use done::{Category, Done, End, Fault, Reason};
 pub use event::{Event, Next, Subject};
+pub use flow::{FlowKey, FlowUses, KeyUse};
 pub use id::{Digest, Fence, Json, LeaseId, Name, Scope, TaskId, Text};
 pub use object::{Object, ObjectKey, ObjectType};
 pub use planted::decide;

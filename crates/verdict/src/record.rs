@@ -8,6 +8,7 @@ use crate::attempt::ClosedAttempt;
 use crate::budget::{Budget, Limits, OnSoft, Unit};
 use crate::done::{End, Fault};
 use crate::event::Submitted;
+use crate::flow::FlowKey;
 use crate::id::{Digest, TaskId};
 use crate::run::{Checkpoint, Child, ChildCall, Lineage, Recorded, Spend, WaitRecord};
 use crate::task::Task;
@@ -25,7 +26,15 @@ pub(crate) fn begin(submitted: &Submitted) -> Digest {
         submitted.queue.as_str().as_bytes(),
         submitted.input.bytes(),
     ]);
-    submitted.budget.as_ref().map_or(plain, |budget| extend_with_budget(plain, budget))
+    let funded =
+        submitted.budget.as_ref().map_or(plain, |budget| extend_with_budget(plain, budget));
+    submitted.flow.as_ref().map_or(funded, |flow| extend_with_flow(funded, flow))
+}
+
+/// Adds the key of the task. A task without one has the record that it always had.
+fn extend_with_flow(chain: Digest, flow: &FlowKey) -> Digest {
+    let FlowKey { name, limit } = flow;
+    Digest::of(&[chain.bytes(), b"flow", name.as_str().as_bytes(), &limit.to_be_bytes()])
 }
 
 /// Adds what the task may use. A task without a budget has the record that it always had.

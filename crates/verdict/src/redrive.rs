@@ -71,6 +71,7 @@ mod tests {
             due: Time::from_millis(5_000),
             input: Digest::of(&[]),
             budget: None,
+            flow: None,
         }
     }
 

@@ -3,6 +3,7 @@
 
 use crate::budget::Budget;
 use crate::done::Fault;
+use crate::flow::FlowKey;
 use crate::id::{Digest, Json, LeaseId, Name, Scope, TaskId, Text};
 use crate::plan::PlanRequest;
 use crate::policy::Policy;
@@ -68,6 +69,8 @@ pub struct Submit {
     pub input: Digest,
     /// What the task may use; `None` without limits. Boxed: most tasks have none.
     pub budget: Option<Box<Budget>>,
+    /// At most so many tasks with the key are leased at once; `None` without such a limit. Boxed: most tasks have none.
+    pub flow: Option<Box<FlowKey>>,
     /// Digest of the submission's content: equal keys must mean equal submissions.
     pub fingerprint: Digest,
 }

@@ -2,6 +2,7 @@
 
 use crate::bounds;
 use crate::budget::Balance;
+use crate::flow::FlowKey;
 use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
 use crate::policy::Policy;
 use crate::progress_clock::ProgressMark;
@@ -237,6 +238,11 @@ impl Task {
 
     pub(crate) fn balance_mut(&mut self) -> Option<&mut Balance> {
         self.run.as_mut()?.balance.as_deref_mut()
+    }
+
+    /// The key whose slots the task needs for its leases.
+    pub fn flow(&self) -> Option<&FlowKey> {
+        self.run.as_ref()?.flow.as_deref()
     }
 
     /// When the wall clock of the budget stops the task.

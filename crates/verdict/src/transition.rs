@@ -231,6 +231,7 @@ fn submitted(submit: &request::Submit, now: Time) -> Submitted {
         due: submit.run_at.unwrap_or(now).max(now),
         input: submit.input,
         budget: submit.budget.clone(),
+        flow: submit.flow.clone(),
     }
 }
 

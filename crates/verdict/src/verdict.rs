@@ -3,7 +3,8 @@
 use crate::allowance::Quota;
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::event::{Event, Subject};
-use crate::id::{Digest, TaskId, Text};
+use crate::flow::FlowUses;
+use crate::id::{Digest, Name, TaskId, Text};
 use crate::run::{Loaded, RunAnswer, RunRefusal};
 use crate::schedule::{ScheduleAnswer, ScheduleRefusal};
 use crate::task::State;
@@ -27,6 +28,8 @@ pub struct Context<'a> {
     pub quota: Option<Quota>,
     /// Whether an administrator paused the queue of the task to be granted.
     pub is_queue_paused: bool,
+    /// The flow keys of the task's scope that the request is about; `None` where none is.
+    pub flows: Option<&'a FlowUses>,
     /// What a request about a durable run needs ([`crate::run`]); `None` for every plain task.
     pub run: Option<&'a Loaded>,
 }
@@ -170,6 +173,13 @@ pub enum Refusal {
     QuotaReached {
         quota: u64,
     },
+    /// Tasks that have not ended use the flow key with another limit.
+    FlowLimitConflict {
+        key: Name,
+        /// The limit in force.
+        limit: u32,
+        asked: u32,
+    },
     /// The rules in force do not know releases: a coordinator of an earlier version is running.
     ReleaseUnsupported {
         state: State,
@@ -198,6 +208,7 @@ impl Refusal {
             Refusal::RunAlreadyTerminal { .. } => "run_already_terminal",
             Refusal::HistoryFull { .. } => "history_full",
             Refusal::QuotaReached { .. } => "quota_reached",
+            Refusal::FlowLimitConflict { .. } => "flow_limit_conflict",
             Refusal::ReleaseUnsupported { .. } => "release_unsupported",
             Refusal::Run(refusal) => refusal.name(),
             Refusal::Schedule(refusal) => refusal.name(),
@@ -220,6 +231,7 @@ impl Refusal {
             | Refusal::RunAlreadyTerminal { .. }
             | Refusal::HistoryFull { .. }
             | Refusal::QuotaReached { .. }
+            | Refusal::FlowLimitConflict { .. }
             | Refusal::ReleaseUnsupported { .. }
             | Refusal::Run(_)
             | Refusal::Schedule(_) => WorkerVerdict::Rejected,

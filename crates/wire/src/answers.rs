@@ -5,6 +5,7 @@
 mod budgets;
 mod durable;
 mod explaining;
+mod flow;
 mod leasing;
 mod problem;
 mod records;
@@ -22,6 +23,7 @@ pub use self::durable::{
     SignalAccepted, Spent, StartedChild, Steps, TakenSignal, WaitOutcome, WaitingView,
 };
 pub use self::explaining::{Explanation, Gate};
+pub use self::flow::{FlowKeyView, FlowKeys};
 pub use self::leasing::{
     Envelope, HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers, Leases, Signal,
 };

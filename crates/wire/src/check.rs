@@ -3,6 +3,7 @@
 
 mod budgets;
 mod checkpoints;
+mod flow;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -88,6 +89,7 @@ impl Check for SubmitRun {
         labels(&self.labels)?;
         retry(self.retry.as_ref())?;
         budgets::budget(self.budget.as_ref())?;
+        flow::flow(self.flow.as_ref())?;
         idempotency_key("idempotencyKey", self.idempotency_key.as_deref())
     }
 }
@@ -120,8 +122,12 @@ fn planned(run: &SubmitRun, plan: &Plan) -> Checked {
             "belongs to the steps of a plan, not to the run; leave it out here",
         ));
     }
-    // No step has a clock or a time to live yet, so nothing would hold it to one of the run's.
-    let unsupported = [("stall", run.stall.is_some()), ("ttlMs", run.ttl_ms.is_some())];
+    // No step has a clock, a key or a time to live yet, so nothing would hold it to one of the run's.
+    let unsupported = [
+        ("flow", run.flow.is_some()),
+        ("stall", run.stall.is_some()),
+        ("ttlMs", run.ttl_ms.is_some()),
+    ];
     for (field, is_given) in unsupported {
         if is_given {
             let message = "is not supported for a run with a plan; submit the steps as runs, or write a durable function";
@@ -304,6 +310,13 @@ impl Check for ForkRun {
 }
 
 impl Check for ListWorkers {
+    fn check(&self) -> Checked {
+        optional_name("after", self.after.as_deref())?;
+        within("limit", self.limit.map(u64::from), PAGE_ITEMS)
+    }
+}
+
+impl Check for ListFlowKeys {
     fn check(&self) -> Checked {
         optional_name("after", self.after.as_deref())?;
         within("limit", self.limit.map(u64::from), PAGE_ITEMS)

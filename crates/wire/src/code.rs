@@ -57,6 +57,8 @@ pub enum Code {
     TooManyChildren,
     /// A child asks for more than its parent's budget has left.
     BudgetInsufficient,
+    /// The flow key is in use with another limit.
+    FlowLimitConflict,
     UnknownChild,
     EmptyWait,
     SignalsFull,
@@ -130,6 +132,7 @@ const fn row(code: Code) -> Row {
         Code::CallTooLong             => ("call_too_long",            422, REJECTED,  "The call has more items than one call may have"),
         Code::StepsExhausted          => ("steps_exhausted",          409, REJECTED,  "The task has recorded as many steps as one task may"),
         Code::BudgetInsufficient      => ("budget_insufficient",      409, REJECTED,  "A child asks for more than its parent's budget has left"),
+        Code::FlowLimitConflict       => ("flow_limit_conflict",      409, REJECTED,  "The flow key is in use with another limit"),
         Code::TooManyChildren         => ("too_many_children",        409, REJECTED,  "The task has as many live children as one task may"),
         Code::UnknownChild            => ("unknown_child",            422, REJECTED,  "The wait names a child that cannot be awaited"),
         Code::EmptyWait               => ("empty_wait",               422, REJECTED,  "The wait has no items"),
@@ -161,7 +164,7 @@ impl Code {
         Code::HeadersTooLarge, Code::Internal, Code::Overloaded, Code::Unavailable, Code::UnknownOutcome,
         Code::ShuttingDown, Code::KeyNotFound, Code::KeyNotUsable, Code::LastAdminKey, Code::TooManyKeys,
         Code::QuotaReached, Code::HistoryFull, Code::TaskSetAside, Code::ReleaseUnsupported,
-        Code::RunNotRetryable, Code::RunNotForkable, Code::ConflictingStep, Code::ResultTooLarge, Code::CallTooLong, Code::StepsExhausted, Code::TooManyChildren, Code::BudgetInsufficient,
+        Code::RunNotRetryable, Code::RunNotForkable, Code::ConflictingStep, Code::ResultTooLarge, Code::CallTooLong, Code::StepsExhausted, Code::TooManyChildren, Code::BudgetInsufficient, Code::FlowLimitConflict,
         Code::UnknownChild, Code::EmptyWait, Code::SignalsFull, Code::NotDiverged, Code::RunsUnsupported,
         Code::ApprovalNotFound, Code::ApprovalClosed, Code::ApprovalDigestMismatch, Code::AlreadyVoted, Code::ApprovalForbidden,
         Code::EndpointNotFound, Code::EndpointExists, Code::EffectNotFound, Code::EffectStateMismatch,

@@ -58,6 +58,9 @@ pub const RETRY_CAP_MS: RangeInclusive<u64> = 0..=86_400_000;
 pub const RETRY_BASE_MS_DEFAULT: u64 = 5_000;
 pub const RETRY_CAP_MS_DEFAULT: u64 = 300_000;
 
+/// How many runs with one flow key may be leased at once. Each is kept in memory, and more are no limit.
+pub const FLOW_LIMIT: RangeInclusive<u32> = 1..=10_000;
+
 /// Ten years: a longer delay is a typing mistake, and instants stay far from the last one that can be written.
 pub const DELAY_MS: RangeInclusive<u64> = 0..=315_576_000_000;
 /// The interval of a schedule: more often than once a second is a loop, and beyond ten years a mistyped number.

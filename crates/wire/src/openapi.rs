@@ -273,6 +273,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<answers::Gate>(&mut all);
     add::<answers::Queues>(&mut all);
     add::<answers::Workers>(&mut all);
+    add::<answers::FlowKeys>(&mut all);
     add::<answers::Ready>(&mut all);
     add::<answers::Version>(&mut all);
     add::<admin::CreateKey>(&mut all);

@@ -55,6 +55,7 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::CallTooLong => page!("call-too-long"),
         Code::StepsExhausted => page!("steps-exhausted"),
         Code::BudgetInsufficient => page!("budget-insufficient"),
+        Code::FlowLimitConflict => page!("flow-limit-conflict"),
         Code::TooManyChildren => page!("too-many-children"),
         Code::UnknownChild => page!("unknown-child"),
         Code::EmptyWait => page!("empty-wait"),

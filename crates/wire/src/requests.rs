@@ -14,6 +14,7 @@
 
 mod budgets;
 mod checkpoints;
+mod flow;
 mod queries;
 mod starts;
 
@@ -30,9 +31,10 @@ pub use self::checkpoints::{
     AwaitedItem, CheckpointCall, CheckpointCalls, CheckpointItem, ChildRun, DeclaredEffect,
     Diverged, ResumeRun, SendSignal, Spend, StepError, StepRecord, WaitFor,
 };
+pub use self::flow::Flow;
 pub use self::queries::{
-    GetRun, HistoryQuery, Included, LabelQuery, ListRuns, ListWorkers, RecordQuery, RecordsQuery,
-    WaitMs,
+    GetRun, HistoryQuery, Included, LabelQuery, ListFlowKeys, ListRuns, ListWorkers, RecordQuery,
+    RecordsQuery, WaitMs,
 };
 pub use self::starts::{StartItem, Starts};
 use crate::limits::{RETRY_BASE_MS_DEFAULT, RETRY_CAP_MS_DEFAULT};
@@ -130,6 +132,9 @@ pub struct SubmitRun {
     /// What the run and its descendants may use; no limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub budget: Option<Budget>,
+    /// Limits how many runs with the same key are active at once; no limit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub flow: Option<Flow>,
     /// W3C trace context, continued by the worker; the call may have it as a header instead. Ignored
     /// when it is not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]

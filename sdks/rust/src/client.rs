@@ -20,9 +20,10 @@ use reqwest::header::HeaderValue;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::answers::{
-    Queues, Ready, RunAccepted, SignalAccepted, SubmitResult, SubmitResults, Version, Workers,
+    FlowKeys, Queues, Ready, RunAccepted, SignalAccepted, SubmitResult, SubmitResults, Version,
+    Workers,
 };
-use wire::requests::{ForkRun, ListWorkers, RetryRun, SendSignal, SubmitRun};
+use wire::requests::{ForkRun, ListFlowKeys, ListWorkers, RetryRun, SendSignal, SubmitRun};
 
 pub use self::approvals::Approvals;
 pub use self::effects::{Effects, WebhookEndpoints};
@@ -228,6 +229,12 @@ impl Client {
     /// ```
     pub async fn workers(&self, page: &ListWorkers) -> Result<Workers, Error> {
         self.transport.call(&self.get(&["v1", "workers"], page)?).await
+    }
+
+    /// The flow keys of runs that have not ended: who holds their slots, and how many wait for one. Only a page without a
+    /// `next_after` is the last.
+    pub async fn flow_keys(&self, page: &ListFlowKeys) -> Result<FlowKeys, Error> {
+        self.transport.call(&self.get(&["v1", "flow-keys"], page)?).await
     }
 
     /// Sends a retry under its key, so that a repetition cannot submit the run twice.

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use wire::answers::RunAccepted;
 use wire::plan::Plan;
-use wire::requests::{Budget, Resources, Retry, Stall, StallAction, SubmitRun};
+use wire::requests::{Budget, Flow, Resources, Retry, Stall, StallAction, SubmitRun};
 use wire::{Json, Time};
 
 use crate::{Client, Error, RunHandle};
@@ -129,6 +129,13 @@ impl<C> NewRun<C> {
     /// What the run and its descendants may use. The call that crosses a limit halts the run, with every step kept.
     pub fn budget(mut self, budget: Budget) -> NewRun<C> {
         self.request.budget = Some(budget);
+        self
+    }
+
+    /// At most `limit` runs with this key are active at once, in all queues; the others wait and keep nobody from a worker.
+    /// A run that waits, for a child for example, is not active. A key has one limit while a run with it lives.
+    pub fn flow(mut self, key: impl Into<String>, limit: u32) -> NewRun<C> {
+        self.request.flow = Some(Flow { key: key.into(), limit });
         self
     }
 
@@ -338,7 +345,8 @@ mod tests {
             .task_key("task")
             .asset("asset")
             .traceparent("trace")
-            .budget(Budget { tokens: Some(14), ..Budget::default() });
+            .budget(Budget { tokens: Some(14), ..Budget::default() })
+            .flow("customer", 16);
         // Destructured without `..`: a new member needs a method before this compiles again.
         let SubmitRun {
             kind,
@@ -366,6 +374,7 @@ mod tests {
             labels,
             retry,
             budget,
+            flow,
             traceparent,
             idempotency_key,
         } = run.into_request().unwrap();
@@ -384,6 +393,7 @@ mod tests {
         assert_eq!(retry, Some(Retry { base_ms: Some(5), cap_ms: Some(6) }));
         assert_eq!((seed, labels.len()), (Some(7), 3));
         assert_eq!(budget.and_then(|budget| budget.tokens), Some(14));
+        assert_eq!(flow.map(|flow| (flow.key, flow.limit)), Some(("customer".to_owned(), 16)));
     }
 
     #[test]

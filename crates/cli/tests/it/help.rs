@@ -2,7 +2,7 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "tour",
     "dev",
     "serve",
@@ -10,6 +10,7 @@ const COMMANDS: [&str; 25] = [
     "runs",
     "queues",
     "workers",
+    "flow",
     "keys",
     "audit",
     "work",

@@ -13,6 +13,7 @@ mod durable_runs;
 mod error_codes;
 mod errors;
 mod first_day;
+mod flow;
 mod full_disk;
 mod guide;
 mod guide_workers;

@@ -422,6 +422,7 @@ fn is_locked(work: &WorkingSet, item: &Item) -> bool {
 fn submit_request(id: TaskId, submission: &Submission, input: Digest, at: Moment) -> Submit {
     Submit {
         budget: submission.budget.clone(),
+        flow: submission.flow.clone(),
         id,
         scope: submission.scope.clone(),
         kind: submission.kind.clone(),

@@ -4,9 +4,9 @@
 //! are sent after the commit ([`super::commit`]).
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
-use store::{Backlog, Batch, Claimable, Failure, Lookup, TaskWithSpec, Want};
+use store::{Backlog, Batch, Claimable, Failure, FlowRef, Lookup, TaskWithSpec, Want};
 use verdict::request::Grant;
 use verdict::{Answer, Moment, Request, Time};
 
@@ -47,6 +47,7 @@ impl<B: Batch> OpenBatch<'_, B> {
             // Earlier grants are saved first, so that the store does not find those tasks again.
             self.save().await?;
             let ready = self.batch.ready(&cap_wants(wants, left), at.now).await?;
+            self.look_up_flows(&ready).await?;
             for (line, tasks) in lines.into_iter().zip(ready) {
                 left = left.saturating_sub(tasks.len());
                 self.grant_to_line(&mut round, line, tasks, at)?;
@@ -56,6 +57,20 @@ impl<B: Batch> OpenBatch<'_, B> {
         round_result.grants.extend(recalled);
         self.result.more_due |= round_result.is_spent;
         self.result.round_result = Some(round_result);
+        Ok(())
+    }
+
+    /// Learns how the flow keys of these tasks are used, which the store has locked with them. What the batch decided is
+    /// saved, and the store knows it.
+    async fn look_up_flows(&mut self, ready: &[Vec<TaskWithSpec>]) -> Result<(), Aborted> {
+        let tasks = ready.iter().flatten();
+        let flows: BTreeSet<FlowRef> = tasks.filter_map(|it| FlowRef::of(&it.task)).collect();
+        if flows.is_empty() {
+            return Ok(());
+        }
+        let flows: Vec<FlowRef> = flows.into_iter().collect();
+        let found = self.batch.look_up(Lookup::flows(&flows)).await?.flows;
+        self.work.put_flows(flows, found);
         Ok(())
     }
 

@@ -1,11 +1,11 @@
 //! What a batch reads before it decides: tasks, the attempts that requests quote, the owners of idempotency keys, and
-//! the number of unfinished runs of each tenant with a quota, and what requests about durable runs name.
+//! the number of unfinished runs of each tenant with a quota, flow keys, and what requests about durable runs name.
 //!
 //! A task that is set aside is not read at all, and counts as locked.
 
 use std::collections::BTreeSet;
 
-use store::{Batch, IdempotencyKey, Loaded, Lookup, Plan, RunLookup, TaskKey};
+use store::{Batch, FlowRef, IdempotencyKey, Loaded, Lookup, Plan, RunLookup, TaskKey};
 use verdict::{LeaseId, Name, TaskId};
 
 use super::batch::{Aborted, OpenBatch};
@@ -18,14 +18,22 @@ struct Named {
     leases: Vec<(TaskId, LeaseId)>,
     keys: Vec<IdempotencyKey>,
     runs: Vec<RunLookup>,
+    flows: Vec<FlowRef>,
 }
 
 impl Named {
     fn by(items: &[Item]) -> Self {
         let mut named = Self::default();
         for item in items {
-            if let Item::Submit { submission, .. } = item {
-                named.keys.extend(key_of(submission));
+            match item {
+                Item::Submit { submission, .. } => {
+                    named.keys.extend(key_of(submission));
+                    named.flows.extend(flow_of(submission));
+                }
+                Item::WithChildren { children, .. } => {
+                    named.flows.extend(children.iter().filter_map(flow_of));
+                }
+                Item::About { .. } | Item::Schedule(_) => {}
             }
             let Some((key, request)) = item.about() else { continue };
             named.tasks.push(key.clone());
@@ -39,6 +47,11 @@ impl Named {
 pub(super) fn key_of(submission: &Submission) -> Option<IdempotencyKey> {
     let text = submission.spec.key.clone()?;
     Some(IdempotencyKey { scope: submission.scope.clone(), text })
+}
+
+fn flow_of(submission: &Submission) -> Option<FlowRef> {
+    let flow = submission.flow.as_ref()?;
+    Some(FlowRef { scope: submission.scope.clone(), key: flow.name.clone() })
 }
 
 impl<B: Batch> OpenBatch<'_, B> {
@@ -64,9 +77,11 @@ impl<B: Batch> OpenBatch<'_, B> {
 
     /// Loads what the requests name.
     pub(super) async fn load(&mut self, items: &[Item]) -> Result<(), Aborted> {
-        let Named { mut tasks, leases, keys, runs } = Named::by(items);
+        let Named { mut tasks, leases, keys, runs, mut flows } = Named::by(items);
         tasks.sort();
         tasks.dedup();
+        flows.sort();
+        flows.dedup();
         let lock_wait = self.options.lock_wait;
         let lookup = Lookup {
             tasks: &tasks,
@@ -74,9 +89,11 @@ impl<B: Batch> OpenBatch<'_, B> {
             lock_wait,
             leases: &leases,
             runs: &runs,
+            flows: &flows,
             ..Lookup::default()
         };
         let found = self.batch.look_up(lookup).await?;
+        self.work.put_flows(flows, found.flows);
         for (key, loaded) in tasks.into_iter().zip(found.tasks) {
             self.put(key, loaded);
         }

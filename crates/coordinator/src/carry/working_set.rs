@@ -10,8 +10,8 @@ use std::sync::Arc;
 use store::objects::{approval_change, fork_change};
 use store::runs::StoredStep;
 use store::{
-    Change, Entry, IdempotencyKey, KeyOwner, MessageChanges, ObjectChange, PausedQueues, Refused,
-    Spec, TaskKey,
+    Change, Entry, FlowRef, IdempotencyKey, KeyOwner, MessageChanges, ObjectChange, PausedQueues,
+    Refused, Spec, TaskKey,
 };
 use verdict::approval::{self, Approval};
 use verdict::effect::Declared;
@@ -20,9 +20,9 @@ use verdict::plan::{PlanForm, PlanRequest, PlanSubmit};
 use verdict::request::{Extend, Submit};
 use verdict::run::{Loaded, Message, Records, RunRequest};
 use verdict::{
-    Answer, Balance, ClosedAttempt, Context, Event, KeyHolder, LeaseId, Moment, Name, Next, Quota,
-    ReadSet, Request, Subject, Task, TaskId, Time, Verdict, apply_verdict, closed_attempts, decide,
-    stall,
+    Answer, Balance, ClosedAttempt, Context, Event, FlowUses, KeyHolder, KeyUse, LeaseId, Moment,
+    Name, Next, Quota, ReadSet, Request, Scope, Subject, Task, TaskId, Time, Verdict,
+    apply_verdict, closed_attempts, decide, stall,
 };
 
 use super::effects::Asked;
@@ -65,6 +65,8 @@ pub(super) struct WorkingSet {
     pub(super) schedules: Schedules,
     /// Tasks accepted in this batch, by tenant with a quota: the store's count does not include them yet.
     accepted: HashMap<Name, u64>,
+    /// The flow keys that were looked up, after what was decided.
+    flows: HashMap<Scope, FlowUses>,
     /// Queues from which nothing may be granted.
     pub(super) paused: PausedQueues,
     /// Unfinished runs by tenant, for tenants whose runs the store counted for this batch.
@@ -129,6 +131,13 @@ impl WorkingSet {
 
     pub(super) fn put_holder(&mut self, key: IdempotencyKey, held: KeyOwner) {
         self.holders.insert(key, held);
+    }
+
+    /// Adds flow keys as the store knows them, in place of what was known before.
+    pub(super) fn put_flows(&mut self, flows: Vec<FlowRef>, found: Vec<Option<KeyUse>>) {
+        for (FlowRef { scope, key }, in_use) in flows.into_iter().zip(found) {
+            self.flows.entry(scope).or_default().put(key, in_use);
+        }
     }
 
     /// Adds what was loaded for one request about a durable run.
@@ -204,7 +213,8 @@ impl WorkingSet {
         let holder = key.as_ref().and_then(|key| self.holder(key));
         let quota = self.quota(&scope.tenant, allowances);
         let is_limited = quota.is_some();
-        let context = Context { holder, quota, ..Context::default() };
+        let flows = self.flows.get(&scope);
+        let context = Context { holder, quota, flows, ..Context::default() };
         let verdict = decide(ReadSet { subject: &Subject::Absent, context }, &request, at);
         let refused = inherited.as_ref().and_then(|fork| fork.refusal(&verdict, at));
         let answer = refused.as_ref().unwrap_or(&verdict.answer);
@@ -324,7 +334,8 @@ impl WorkingSet {
             && slot.subject.live().is_some_and(|it| self.paused.contains(&it.scope, &it.queue));
         let Extra { loaded, quota } = &extra;
         let (run, quota) = (loaded.as_ref(), *quota);
-        let context = Context { closed, is_queue_paused, run, quota, ..Context::default() };
+        let flows = self.flows.get(&key.scope);
+        let context = Context { closed, is_queue_paused, run, quota, flows, ..Context::default() };
         let read_set = ReadSet { subject: &slot.subject, context };
         let verdict = decide(read_set, &request, at);
         if let Answer::Refused(refusal) = &verdict.answer {
@@ -382,7 +393,11 @@ impl WorkingSet {
             }
         }
         let used = spend_metrics::used(&slot.subject);
+        let was_leased = before.is_some_and(|task| task.lease().is_some());
         let applied = apply_verdict(&mut slot.subject, verdict, at);
+        if let Some(flows) = self.flows.get_mut(&key.scope) {
+            flows.follow(was_leased, &slot.subject);
+        }
         let Some(settled) = applied.settled else { return applied.answer };
         self.batch_metrics.spend.note(used, &slot.subject, &settled.events);
         if let Some(records) = self.records.get_mut(key) {

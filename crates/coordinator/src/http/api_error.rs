@@ -218,6 +218,12 @@ fn from_refusal(refusal: Refusal) -> ApiError {
                 "the tenant reached its quota of {quota} unfinished runs; wait, or raise it with `tenure limits set`"
             ),
         ),
+        Refusal::FlowLimitConflict { key, limit, asked } => ApiError::new(
+            Code::FlowLimitConflict,
+            format!(
+                "runs that have not ended use the flow key `{key}` with limit {limit}, and this one asks for {asked}"
+            ),
+        ),
         Refusal::HistoryFull { state } => with_state(
             Code::HistoryFull,
             "the task reached its limit of lease renewals; report before the lease expires",

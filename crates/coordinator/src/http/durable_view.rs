@@ -39,6 +39,7 @@ pub(super) fn durable_view(run: Option<&RunState>, phase: Option<&Phase>) -> Opt
     let is_blank = RunState {
         lineage: run.lineage.clone(),
         balance: run.balance.clone(),
+        flow: run.flow.clone(),
         forked_from: run.forked_from,
         ..RunState::default()
     } == *run

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use store::{Browse, Failure, QueuePause, StoreStatus, StoredTask, TaskKey};
+use store::{
+    Browse, Failure, FlowFilter, FlowKeyRow, QueuePause, StoreStatus, StoredTask, TaskKey,
+};
 use verdict::explain::{Gate as Rule, explain as gates_of};
 use verdict::run::Divergence;
 use verdict::{
@@ -18,9 +20,11 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
 use super::durable_view::with_awaited;
+use super::flow_keys::HOLDERS_MAX;
 use super::steps::missing_upstreams;
 use super::translate::{state, time};
 use crate::admit::ReaderPrincipal;
+use crate::admit::principals::Principal as _;
 use crate::allowances::{Allowances, RateStanding};
 
 /// Upstreams of a blocked step that are named.
@@ -48,7 +52,11 @@ pub(super) async fn explain(
     for rule in gates_of(&subject, paused_since, subject.dated(moment)) {
         match (&rule, &subject) {
             (Rule::Ready { since }, Subject::Live(task)) => {
-                gates.extend(ready(&app, &key, task, *since).await?);
+                let sees_holders = principal.queues().is_none();
+                match flow_gate(&app, task, sees_holders).await? {
+                    Some(full) => gates.push(full),
+                    None => gates.extend(ready(&app, &key, task, *since).await?),
+                }
             }
             (Rule::Awaits { .. }, Subject::Live(task)) => {
                 gates.extend(spell(rule, None).map(|gate| with_awaited(gate, task)));
@@ -98,6 +106,39 @@ fn paused(pause: &QueuePause) -> Gate {
     let why = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
     let now = format!("the queue `{queue}` is paused since {} by {by}{why}", time(*at));
     gate("queue_paused", now, format!("`tenure queues resume {queue}`"), None)
+}
+
+/// The flow key of the task has no free slot: nothing else keeps the task now.
+async fn flow_gate(
+    app: &AppState,
+    task: &Task,
+    sees_holders: bool,
+) -> Result<Option<Gate>, ApiError> {
+    let Some(flow) = task.flow() else { return Ok(None) };
+    let filter = FlowFilter {
+        scope: task.scope.clone(),
+        key: Some(flow.name.clone()),
+        after: None,
+        limit: 1,
+        holders: HOLDERS_MAX,
+    };
+    let rows = app.read(Duration::ZERO, app.coordinator.browse().flow_keys(&filter)).await?;
+    let is_full = |row: &&FlowKeyRow| row.held >= u64::from(row.limit);
+    let Some(row) = rows.iter().find(is_full) else { return Ok(None) };
+    let mut holders: Vec<String> =
+        row.holders.iter().filter(|_| sees_holders).map(ToString::to_string).collect();
+    if row.held > holders.len() as u64 && sees_holders {
+        holders.push("…".to_owned());
+    }
+    let held_by = if holders.is_empty() { String::new() } else { ": ".to_owned() };
+    let FlowKeyRow { key, limit, held, .. } = row;
+    let now = format!(
+        "the flow key `{key}` is full: {held} of {limit} slots are held{held_by}{}; tasks that wait for one: {}",
+        holders.join(", "),
+        row.parked()
+    );
+    let change = "the end of one of these leases, then priority and age";
+    Ok(Some(gate("flow_key", now, change, None)))
 }
 
 /// The rules allow a grant: does a worker poll for it, and what is ahead of it?

@@ -20,8 +20,8 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use super::app_state::AppState;
 use super::{
     approvals, audit, cancel, checkpoint, checkpoints, children, completed, effects, endpoints,
-    errors, explain, fork, health, heartbeat, heartbeats, history, keys, lease, limits, metrics,
-    middleware, openapi, pauses, queues, record, records, reports, retry, runs, schedules,
+    errors, explain, flow_keys, fork, health, heartbeat, heartbeats, history, keys, lease, limits,
+    metrics, middleware, openapi, pauses, queues, record, records, reports, retry, runs, schedules,
     set_aside, signals, signing, started, starts, steps, submit, workers,
 };
 pub use crate::intake::PriorityClass;
@@ -141,6 +141,7 @@ fn table() -> Vec<ServedRoute> {
         ),
         post("/v1/schedules/{schedule}/delete", Client, Tenant, Some(NewWork), schedules::delete),
         get("/v1/workers", Reader, Tenant, None, workers::workers),
+        get("/v1/flow-keys", Reader, Tenant, None, flow_keys::flow_keys),
         post("/v1/leases", Worker, Tenant, Some(NewWork), lease::lease),
         post("/v1/tasks/{task}/started", TaskToken, Exempt, Some(Leased), started::started),
         post("/v1/tasks/{task}/heartbeat", TaskToken, Exempt, Some(Leased), heartbeat::heartbeat),

@@ -5,13 +5,14 @@ use store::{
     TaskOverview,
 };
 use verdict::event::Submitted;
+use verdict::run::RunState;
 use verdict::{
     CancelRequest, Done, End, Event, Fault, Name, OnStall, Phase, Policy, ProgressClock, Subject,
     Task, TaskId, Text,
 };
 use wire::answers::{DurableView, Lease, RefusedCall, RetryPolicy, Run, RunError};
 use wire::names::{FORK_OF_LABEL, RETRY_OF_LABEL};
-use wire::requests::{Stall, StallAction};
+use wire::requests::{Flow, Stall, StallAction};
 
 use super::app_state::AppState;
 use super::budget_view::budget_view;
@@ -136,9 +137,15 @@ fn live(task: &Task, now: wire::Time) -> Run {
         server_time: now,
         parent: parent_view(task.run.as_deref()),
         durable: durable_view(task.run.as_deref(), Some(&task.phase)),
+        flow: flow_view(task.run.as_deref()),
         budget: budget_view(task.run.as_deref()),
         children: Vec::new(),
     }
+}
+
+fn flow_view(run: Option<&RunState>) -> Option<Flow> {
+    let flow = run?.flow.as_ref()?;
+    Some(Flow { key: flow.name.to_string(), limit: flow.limit })
 }
 
 fn lease_view(task: &Task, lease: &verdict::Lease) -> Lease {
@@ -209,6 +216,7 @@ fn ended(done: &Done, now: wire::Time) -> Run {
         server_time: now,
         parent: parent_view(done.run.as_deref()),
         durable: durable_view(done.run.as_deref(), None),
+        flow: flow_view(done.run.as_deref()),
         budget: budget_view(done.run.as_deref()),
         children: Vec::new(),
     }

@@ -178,6 +178,7 @@ fn child(
         run_at: submission.run_at,
         input: Digest::of(&[submission.spec.input.as_str().as_bytes()]),
         budget: submission.budget.clone(),
+        flow: submission.flow.clone(),
         fingerprint,
     };
     (ChildCall { key, is_detached, submit }, submission)

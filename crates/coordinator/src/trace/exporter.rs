@@ -181,6 +181,7 @@ mod tests {
     fn task() -> Task {
         let submitted = verdict::Event::Submitted(Box::new(verdict::event::Submitted {
             budget: None,
+            flow: None,
             id: TaskId::from_u128(7),
             scope: Scope::default(),
             kind: "k".into(),

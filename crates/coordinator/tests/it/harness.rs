@@ -91,6 +91,7 @@ impl World {
 pub(crate) fn submission(kind: &str) -> Submission {
     Submission {
         budget: None,
+        flow: None,
         scope: Scope::default(),
         kind: Name::from(kind),
         queue: Name::from("q"),

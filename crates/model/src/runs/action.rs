@@ -101,6 +101,7 @@ fn step(key: &str, content: u8) -> StepCall {
 fn child(at: usize, policy: &Policy) -> ChildCall {
     let submit = Submit {
         budget: None,
+        flow: None,
         id: id(at + 1),
         scope: Scope::default(),
         kind: "k".into(),

@@ -98,6 +98,12 @@ fn a_coordinator_that_never_looks_at_what_others_did_is_found() {
 }
 
 #[test]
+fn a_slot_that_is_given_twice_is_found() {
+    let what = finds_in(PlantedBug::ForgetsHolders, Scenario::FlowKeys);
+    assert!(what.starts_with("flow"), "{what}");
+}
+
+#[test]
 fn ended_runs_that_are_never_forgotten_are_found() {
     let what = finds_in(PlantedBug::NeverForgets, Scenario::Idle);
     assert!(!what.is_empty());

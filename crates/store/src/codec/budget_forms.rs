@@ -157,6 +157,8 @@ macro_rules! optional_box {
     };
 }
 
+pub(super) use optional_box;
+
 optional_box!(optional_budget, Budget, "BudgetForm");
 optional_box!(optional_balance, Balance, "BalanceForm");
 optional_box!(optional_charge, Charge, "ChargeForm");

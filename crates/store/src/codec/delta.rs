@@ -127,10 +127,10 @@ pub(super) fn is_derivable(request: &Request, event: &Event) -> bool {
 }
 
 pub(super) fn is_submission(asked: &Submit, said: &Submitted) -> bool {
-    let Submitted { id, scope, kind, queue, priority, policy, due: _, input, budget } = said;
+    let Submitted { id, scope, kind, queue, priority, policy, due: _, input, budget, flow } = said;
     (id, scope, kind, queue) == (&asked.id, &asked.scope, &asked.kind, &asked.queue)
         && (priority, policy, input) == (&asked.priority, &asked.policy, &asked.input)
-        && *budget == asked.budget
+        && (budget, flow) == (&asked.budget, &asked.flow)
 }
 
 /// What a worker reported, alone or with its last steps.
@@ -175,8 +175,9 @@ pub(super) fn is_success(asked: Reported<'_>, closed: &ClosedAttempt, end: &End)
 
 /// The submission that was accepted as it was asked for.
 pub(super) fn submitted(asked: &Submit, due: Time) -> Submitted {
-    let Submit { id, scope, kind, queue, priority, policy, input, budget, .. } = asked.clone();
-    Submitted { id, scope, kind, queue, priority, policy, due, input, budget }
+    let Submit { id, scope, kind, queue, priority, policy, input, budget, flow, .. } =
+        asked.clone();
+    Submitted { id, scope, kind, queue, priority, policy, due, input, budget, flow }
 }
 
 fn rebuild(task: TaskId, request: &Request, delta: Delta) -> Option<Event> {

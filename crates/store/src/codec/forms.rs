@@ -8,13 +8,13 @@ use verdict::request::{
 };
 use verdict::{
     AttemptOutcome, Budget, CancelRequest, Category, ClosedAttempt, Digest, End, Event, Fault,
-    Fence, Json, LeaseId, Name, Next, OnStall, Policy, Progress, ProgressClock, Reason, Request,
-    RunEvent, RunRequest, Scope, Span, State, TaskId, Text, Time, Waiting,
+    Fence, FlowKey, Json, LeaseId, Name, Next, OnStall, Policy, Progress, ProgressClock, Reason,
+    Request, RunEvent, RunRequest, Scope, Span, State, TaskId, Text, Time, Waiting,
 };
 
 use super::plan_forms;
 use super::scalars::{as_number, as_text};
-use super::{budget_forms, run_forms};
+use super::{budget_forms, flow_forms, run_forms};
 use crate::row::{Renewals, Resources};
 
 #[derive(Serialize, Deserialize)]
@@ -56,6 +56,8 @@ pub(super) struct SubmitForm {
         skip_serializing_if = "Option::is_none"
     )]
     budget: Option<Box<Budget>>,
+    #[serde(with = "flow_forms::optional_flow", default, skip_serializing_if = "Option::is_none")]
+    flow: Option<Box<FlowKey>>,
     #[serde(with = "as_text")]
     fingerprint: Digest,
 }
@@ -245,6 +247,8 @@ pub(super) struct SubmittedForm {
         skip_serializing_if = "Option::is_none"
     )]
     budget: Option<Box<Budget>>,
+    #[serde(with = "flow_forms::optional_flow", default, skip_serializing_if = "Option::is_none")]
+    flow: Option<Box<FlowKey>>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -10,9 +10,11 @@
 //! A form never changes: a different encoding gets a new form. Those of durable runs are in [`run_pack`],
 //! those of plans in [`plan_pack`].
 
+use verdict::event::Submitted;
 use verdict::request::{Caller, Grant, Outcome, Report, Started, Submit};
 use verdict::{
-    AttemptOutcome, ClosedAttempt, Digest, End, Event, Fence, Json, Next, Request, State, TaskId,
+    AttemptOutcome, ClosedAttempt, Digest, End, Event, Fence, FlowKey, Json, Next, Request, State,
+    TaskId,
 };
 
 use super::pack::{PackReader, PackWriter};
@@ -33,6 +35,8 @@ const SUCCEEDED: u8 = 3;
 const STARTED: u8 = 4;
 /// The request as JSON, and the events without what it says.
 const DELTA: u8 = 5;
+/// A submission with a flow key. The forms in between are those of [`run_pack`] and [`super::plan_pack`].
+const LIMITED: u8 = 12;
 
 /// Whether there was room for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +142,13 @@ fn pack(to: &mut PackWriter<'_>, task: TaskId, entry: &Entry) {
             pack_submit(to, asked);
             to.time(said.due);
         }
+        (LIMITED, Request::Submit(asked), [Event::Submitted(said)]) => {
+            let flow = asked.flow.as_ref().expect("the form is for submissions with a key");
+            to.text(flow.name.as_str());
+            to.number(u64::from(flow.limit));
+            pack_submit(to, asked);
+            to.time(said.due);
+        }
         (GRANTED, Request::Grant(asked), [Event::Granted { fence, expires_at, .. }]) => {
             pack_grant(to, asked);
             to.number(fence.as_u64());
@@ -177,13 +188,19 @@ fn form(task: TaskId, entry: &Entry) -> u8 {
         (Request::Started(_), [Event::Started]) => STARTED,
         (Request::Run(_), _) => DELTA,
         (request, [event]) if delta::is_derivable(request, event) => match event {
-            Event::Submitted(said) if said.id == task && said.budget.is_none() => SUBMITTED,
+            Event::Submitted(said) if said.id == task && is_packed(said) => SUBMITTED,
+            Event::Submitted(said) if said.id == task && said.budget.is_none() => LIMITED,
             Event::Granted { .. } => GRANTED,
             Event::AttemptClosed { closed, .. } if closed.task == task => SUCCEEDED,
             _ => WHOLE,
         },
         _ => WHOLE,
     }
+}
+
+/// Whether a submission has the plain packed form: most have neither a budget nor a flow key.
+pub(super) fn is_packed(said: &Submitted) -> bool {
+    said.budget.is_none() && said.flow.is_none()
 }
 
 fn unpack(mut from: PackReader<'_>, task: TaskId) -> Result<Entry, Unreadable> {
@@ -235,6 +252,7 @@ fn unpack_head(from: &mut PackReader<'_>) -> Option<Head> {
 fn unpack_delta(from: &mut PackReader<'_>, form: u8, task: TaskId) -> Option<(Request, Event)> {
     match form {
         SUBMITTED => unpack_submitted(from, task),
+        LIMITED => unpack_limited(from, task),
         GRANTED => unpack_granted(from),
         SUCCEEDED => unpack_succeeded(from, task),
         STARTED => {
@@ -289,9 +307,10 @@ fn unpack_renewals(from: &mut PackReader<'_>) -> Option<Renewals> {
     })
 }
 
+/// All of a submission but its flow key, which has a form of its own.
 pub(super) fn pack_submit(to: &mut PackWriter<'_>, asked: &Submit) {
-    let Submit { id: _, scope, kind, queue, priority, policy, run_at, input, budget, fingerprint } =
-        asked;
+    let Submit { id: _, scope, kind, queue, priority, policy, run_at, input, .. } = asked;
+    let Submit { budget, flow: _, fingerprint, .. } = asked;
     debug_assert!(budget.is_none(), "a submission with a budget has no packed form");
     for name in [&scope.tenant, &scope.workspace, kind, queue] {
         to.text(name.as_str());
@@ -314,12 +333,20 @@ pub(super) fn unpack_submission(from: &mut PackReader<'_>, id: TaskId) -> Option
         run_at: from.optional(PackReader::time)?,
         input: from.digest()?,
         budget: None,
+        flow: None,
         fingerprint: from.digest()?,
     })
 }
 
 fn unpack_submitted(from: &mut PackReader<'_>, id: TaskId) -> Option<(Request, Event)> {
     let asked = unpack_submission(from, id)?;
+    let said = delta::submitted(&asked, from.time()?);
+    Some((Request::Submit(asked), Event::Submitted(Box::new(said))))
+}
+
+fn unpack_limited(from: &mut PackReader<'_>, id: TaskId) -> Option<(Request, Event)> {
+    let flow = FlowKey { name: from.name()?, limit: from.small()? };
+    let asked = Submit { flow: Some(Box::new(flow)), ..unpack_submission(from, id)? };
     let said = delta::submitted(&asked, from.time()?);
     Some((Request::Submit(asked), Event::Submitted(Box::new(said))))
 }

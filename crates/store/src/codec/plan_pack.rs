@@ -15,7 +15,8 @@ use verdict::{ClosedAttempt, Digest, End, Event, Json, Next, Request, State, Tas
 
 use super::delta::{Reported, is_submission, is_success, submitted};
 use super::inline_history::{
-    pack_closing, pack_submit, pack_success, unpack_closing, unpack_submission, unpack_success,
+    is_packed, pack_closing, pack_submit, pack_success, unpack_closing, unpack_submission,
+    unpack_success,
 };
 use super::pack::{PackReader, PackWriter};
 use super::packed_terms::{pack_stages, unpack_stages};
@@ -46,8 +47,7 @@ impl<'a> PackedPlan<'a> {
             (Request::Run(request), [Event::Submitted(said), Event::Run(event)]) => {
                 let (submit, form) = planned(request, event)?;
                 let PlanForm::Stages { digest, stages } = form else { return None };
-                let is_it =
-                    submit.id == task && submit.budget.is_none() && is_submission(submit, said);
+                let is_it = submit.id == task && is_packed(said) && is_submission(submit, said);
                 is_it.then_some(Self::Planned { submit, digest, stages, due: said.due })
             }
             (

@@ -14,13 +14,14 @@ use verdict::run::{
     RunEvent, RunRequest, RunState, Signal, SignalCall, SignalCounts, Slice, Spend, Step, StepCall,
     StepOutcome, Taken, Then, Wait, WaitCall, WaitMode, WaitRecord, Waiting,
 };
-use verdict::{Digest, End, Fault, Json, Name, Span, State, TaskId, Text, Time};
+use verdict::{Digest, End, Fault, FlowKey, Json, Name, Span, State, TaskId, Text, Time};
 
 use super::approval_forms::{
     ApprovalsForm, DecideCallForm, OutcomeForm as ApprovalOutcomeForm, approval_calls,
     boxed_approval, boxed_vote,
 };
 use super::budget_forms::{self, MeteredForm};
+use super::flow_forms;
 use super::forms::{
     CallerForm, CancelForm, CancelModeForm, EndForm, FaultForm, OutcomeForm, SubmitForm,
     boxed_submitted,
@@ -483,6 +484,8 @@ pub(super) struct RunStateForm {
         skip_serializing_if = "Option::is_none"
     )]
     balance: Option<Box<Balance>>,
+    #[serde(with = "flow_forms::optional_flow", default, skip_serializing_if = "Option::is_none")]
+    flow: Option<Box<FlowKey>>,
     #[serde(with = "plan_forms::optional_plan", default, skip_serializing_if = "Option::is_none")]
     plan: Option<Box<PlanState>>,
 }

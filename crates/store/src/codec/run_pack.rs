@@ -82,6 +82,7 @@ impl<'a> PackedRun<'a> {
             && submit.id == task
             && said == lineage
             && submit.budget.is_none()
+            && submit.flow.is_none()
             && is_submission(submit, submitted);
         is_it.then_some(Self::Spawned { message, submit, lineage, due: submitted.due })
     }

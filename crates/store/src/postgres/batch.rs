@@ -29,6 +29,7 @@ use self::writer::PostgresWriter;
 use super::SWEEP_REST;
 use super::administration::pauses::Known;
 use super::connection::session::{Purpose, Transaction};
+use super::flows::FlowState;
 use super::reads;
 use super::ready::Prefetched;
 use super::ready::read_throttle::ReadThrottle;
@@ -72,6 +73,8 @@ pub struct PostgresBatch<'w> {
     pub(super) no_alarm_until: Option<Time>,
     /// Whether its writer grants tasks.
     pub(super) has_looked_for_ready: bool,
+    /// What the batch knows of flow keys.
+    pub(super) flows: FlowState,
     /// Tasks that reads of this batch leave out.
     pub(super) excluded: Arc<BTreeSet<TaskId>>,
 }
@@ -106,6 +109,7 @@ impl<'w> PostgresBatch<'w> {
             forgotten: HashSet::new(),
             no_alarm_until: None,
             has_looked_for_ready: false,
+            flows: FlowState::default(),
             excluded: Arc::default(),
         }
     }
@@ -319,6 +323,7 @@ impl Batch for PostgresBatch<'_> {
         found.objects = self.load_objects(lookup.objects).await?;
         found.unique_objects = self.load_unique_objects(lookup.unique_objects).await?;
         found.closed = self.closed_attempts(lookup.leases).await?;
+        found.flows = self.flow_uses(lookup.flows).await?;
         found.leased = self.leased_to_polls(lookup.polls).await?;
         if lookup.shortest_lease {
             found.shortest_lease = self.read_shortest_lease().await?;
@@ -358,6 +363,7 @@ impl Batch for PostgresBatch<'_> {
             Claimable::Likely => Ok(self.known_backlogs(polled)),
             Claimable::By(now) => {
                 self.has_looked_for_ready = true;
+                self.tend_flows().await?;
                 Ok(self.find_backlogs(polled, now).await)
             }
         }
@@ -369,6 +375,7 @@ impl Batch for PostgresBatch<'_> {
         now: Time,
     ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
         self.has_looked_for_ready = true;
+        self.tend_flows().await?;
         self.take_ready(wants, now).await
     }
 
@@ -412,6 +419,9 @@ fn locked_out(tasks: &[TaskKey], loaded: &[Loaded]) -> HashSet<TaskId> {
 
 impl Drop for PostgresBatch<'_> {
     fn drop(&mut self) {
-        self.writer.shared.memory().candidates.release(self.number);
+        let tended = self.flows.take_tended();
+        let mut memory = self.writer.shared.memory();
+        memory.flows.add(tended);
+        memory.candidates.release(self.number);
     }
 }

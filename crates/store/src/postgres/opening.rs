@@ -50,6 +50,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("progress_clocks", include_str!("migrations/V9__progress_clocks.sql")),
     ("stages", include_str!("migrations/V10__stages.sql")),
     ("steps", include_str!("migrations/V11__steps.sql")),
+    ("flow_keys", include_str!("migrations/V12__flow_keys.sql")),
 ];
 
 /// Sixteen random bytes from the database: this process generates no random values.

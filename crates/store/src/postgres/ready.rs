@@ -5,6 +5,7 @@
 //! In this folder: the candidates in memory, one buffer for each polled queue, and the reads that refill them.
 
 pub(super) mod candidates;
+mod flow_gate;
 pub(super) mod queue_buffer;
 pub(super) mod queue_position;
 pub(super) mod read_throttle;
@@ -170,6 +171,7 @@ impl PostgresBatch<'_> {
             self.writer.shared.refill_and_wait(lacking.into_iter().collect(), until).await;
             // A page lists delayed tasks separately, even those that are already due.
             self.writer.shared.memory().candidates.promote_due(now);
+            self.gate_flows(&mut known).await?;
             let picked = self.pick(&searches, &known);
             let unknown: Vec<(BufferKey, QueuePosition)> = picked
                 .into_iter()
@@ -181,6 +183,7 @@ impl PostgresBatch<'_> {
             }
             self.lock_candidates(unknown, now, &mut known).await?;
         }
+        self.gate_flows(&mut known).await?;
         let picked = self.pick(&searches, &known);
         let take = |positions: Vec<(BufferKey, QueuePosition)>| {
             let ready =
@@ -267,14 +270,19 @@ impl PostgresBatch<'_> {
                     memory.candidates.first_candidates(buffer, search.want.max, is_free);
                 let pending =
                     known.pending_of(buffer).filter(|position| !taken.contains(&position.id()));
+                // Reads beside the batch do not see what it brought back.
+                let unparked =
+                    self.flows.unparked_of(buffer).filter(|position| is_free(position.id()));
                 positions.extend(
                     first_candidates
                         .into_iter()
                         .chain(pending)
+                        .chain(unparked)
                         .map(|position| (buffer.clone(), position)),
                 );
             }
             positions.sort_by_key(|(_, position)| *position);
+            positions.dedup_by_key(|(_, position)| *position);
             positions.truncate(search.want.max);
             taken.extend(positions.iter().map(|(_, position)| position.id()));
             picked.push(positions);

@@ -9,8 +9,8 @@ use super::ready::queue_position::{POSITION_BYTES, QueuePosition};
 use crate::row::{IdempotencyKey, KeyOwner};
 use crate::tables::{
     Attempt, CheckpointColumns, ChildColumns, Column, ColumnList, CountColumns, Created, Descent,
-    DoneRun, DoneState, EdgeColumns, HistoryEntry, LeaseLength, LiveLease, LiveRun, LiveState,
-    LiveWake, MessageColumns, MessageKeyColumns, Names, ObjectColumns, ObjectKeyColumns,
+    DoneRun, DoneState, EdgeColumns, HistoryEntry, LeaseLength, LiveFlow, LiveLease, LiveRun,
+    LiveState, LiveWake, MessageColumns, MessageKeyColumns, Names, ObjectColumns, ObjectKeyColumns,
     ObjectLogColumns, Priority, Refusal, SignalColumns, Specification, StepColumns, Table, Tale,
     Terms, UniqueKeyColumns, WaitColumns, columns,
 };
@@ -48,9 +48,10 @@ columns! {
 }
 
 columns! {
-    /// Whether a task was not yet claimable when it was written.
-    Delayed(task: &Task, now: Time) {
-        delayed: bool = &task.claimable_at().is_some_and(|due| !due.has_come(now)),
+    /// Whether a task was not yet claimable when it was written, or is parked, because its flow key is full.
+    Delayed(task: &Task, now: Time, is_parked: bool) {
+        delayed: bool = &(is_parked || task.claimable_at().is_some_and(|due| !due.has_come(now))),
+        parked: bool = &is_parked,
     }
 }
 
@@ -149,6 +150,7 @@ pub(super) const LIVE: Table = Table {
         Place::COLUMNS,
         LeaseLength::COLUMNS,
         LiveParent::COLUMNS,
+        LiveFlow::COLUMNS,
         LiveState::COLUMNS,
         LiveLease::COLUMNS,
         LiveRun::COLUMNS,

@@ -10,8 +10,8 @@ use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
 use super::run_reads::{self, RunRowsAfter, Signals};
 use super::{
-    Shared, administration, integrity, listing, messages, objects, overview, pauses, reads,
-    record_seals,
+    Shared, administration, flow_keys, integrity, listing, messages, objects, overview, pauses,
+    reads, record_seals,
 };
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{self, Browse, RowsAfter, ScanDepth};
@@ -22,8 +22,8 @@ use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
 use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use crate::row::{
-    Entry, Filter, HeldLeases, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey,
-    TaskRows,
+    Entry, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, QueueDepth, Refused, StoredTask,
+    TaskBundle, TaskKey, TaskRows,
 };
 use crate::row_size::{self, ByteBudget};
 use crate::runs::{MessageKey, SavedMessage};
@@ -486,6 +486,12 @@ impl Browse for SqliteBrowse {
     async fn queues(&self, scope: Option<&Scope>) -> Result<Vec<QueueDepth>, Failure> {
         let (scope, now) = (scope.cloned(), self.shared.clock.now());
         self.read("counting queues", move |connection| queues(connection, scope.as_ref(), now))
+            .await
+    }
+
+    async fn flow_keys(&self, filter: &FlowFilter) -> Result<Vec<FlowKeyRow>, Failure> {
+        let (filter, now) = (filter.clone(), self.shared.clock.now());
+        self.read("reading flow keys", move |connection| flow_keys::list(connection, &filter, now))
             .await
     }
 

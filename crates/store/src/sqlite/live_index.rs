@@ -3,13 +3,16 @@
 //! Everything here is derived from the `live` table and rebuilt from it; the table is the truth. No rule
 //! is known here: a task's position follows from `claimable_at` and `wakes_at`, which the rules computed.
 //!
-//! Invariant: a waiting task is in its kind queue if its time had come at `promoted`, else in `delayed`;
-//! a task is in `alarms` exactly while it has a `wakes_at`.
+//! Invariant: a waiting task is in its kind queue if its time had come at `promoted`, else in `delayed`, but one that does
+//! not fit into its flow key is parked instead ([`super::flow_index`]); a task is in `alarms` exactly while it has a
+//! `wakes_at`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use verdict::{Span, Task, TaskId, Time};
+use verdict::flow::{KeyUse, Move, Place, Position};
+use verdict::{Name, Scope, Span, Task, TaskId, Time};
 
+use super::flow_index::{FlowIndex, IndexedFlow};
 use super::ready_index::{KindQueueId, QueuePosition, ReadyIndex};
 use crate::row::PollRef;
 
@@ -24,6 +27,8 @@ pub(super) struct IndexedTask {
     /// Length of the lease, while there is one.
     pub(super) lease: Option<Span>,
     pub(super) poll: Option<PollRef>,
+    /// Boxed: most tasks have none.
+    pub(super) flow: Option<Box<IndexedFlow>>,
 }
 
 impl IndexedTask {
@@ -41,6 +46,7 @@ impl IndexedTask {
                 let poll = lease.poll.clone()?;
                 Some(PollRef { scope: task.scope.clone(), owner: lease.owner.clone(), poll })
             }),
+            flow: IndexedFlow::of(task),
         }
     }
 
@@ -60,6 +66,9 @@ struct Delayed {
 pub(super) struct LiveIndex {
     pub(super) ready: ReadyIndex,
     delayed: BTreeSet<Delayed>,
+    /// The keys of the delayed tasks that have one.
+    delayed_flows: HashMap<TaskId, Box<IndexedFlow>>,
+    flows: FlowIndex,
     alarms: BTreeSet<(Time, TaskId)>,
     running: BTreeSet<TaskId>,
     leases: BTreeMap<Span, usize>,
@@ -74,6 +83,8 @@ impl LiveIndex {
         Self {
             ready: ReadyIndex::default(),
             delayed: BTreeSet::new(),
+            delayed_flows: HashMap::new(),
+            flows: FlowIndex::default(),
             alarms: BTreeSet::new(),
             running: BTreeSet::new(),
             leases: BTreeMap::new(),
@@ -85,15 +96,20 @@ impl LiveIndex {
 
     pub(super) fn insert(&mut self, indexed: &IndexedTask) {
         self.ready.enter(indexed.kind_queue);
+        if let Some(flow) = &indexed.flow {
+            let moves = self.flows.enter(flow);
+            self.apply(moves);
+        }
         if let Some(due) = indexed.claimable_at {
             if due <= self.promoted || faultpoint::mutant(12) {
-                self.ready.insert(indexed.kind_queue, indexed.position());
+                self.offer(indexed.kind_queue, indexed.position(), indexed.flow.as_deref());
             } else {
                 self.delayed.insert(Delayed {
                     due,
                     position: indexed.position(),
                     kind_queue: indexed.kind_queue,
                 });
+                self.delayed_flows.extend(indexed.flow.clone().map(|flow| (indexed.id, flow)));
             }
         }
         if let Some(at) = indexed.wakes_at {
@@ -102,6 +118,10 @@ impl LiveIndex {
         if let Some(length) = indexed.lease {
             self.running.insert(indexed.id);
             *self.leases.entry(length).or_default() += 1;
+            if let Some(flow) = &indexed.flow {
+                let moves = self.flows.hold(flow, indexed.id);
+                self.apply(moves);
+            }
         }
         if let Some(poll) = &indexed.poll {
             self.polls.entry(poll.clone()).or_default().insert(indexed.id);
@@ -111,8 +131,9 @@ impl LiveIndex {
     pub(super) fn remove(&mut self, indexed: &IndexedTask) {
         if let Some(due) = indexed.claimable_at {
             let gone = if due <= self.promoted || faultpoint::mutant(12) {
-                self.ready.remove(indexed.kind_queue, indexed.position())
+                self.withdraw(indexed.kind_queue, indexed.position(), indexed.flow.as_deref())
             } else {
+                self.delayed_flows.remove(&indexed.id);
                 self.delayed.remove(&Delayed {
                     due,
                     position: indexed.position(),
@@ -127,11 +148,63 @@ impl LiveIndex {
         if let Some(length) = indexed.lease {
             self.running.remove(&indexed.id);
             self.forget_lease(length);
+            if let Some(flow) = &indexed.flow {
+                let moves = self.flows.release(flow, indexed.id);
+                self.apply(moves);
+            }
         }
         if let Some(poll) = &indexed.poll {
             self.forget_poll(poll, indexed.id);
         }
+        if let Some(flow) = &indexed.flow {
+            let moves = self.flows.exit(flow);
+            self.apply(moves);
+        }
         self.ready.leave(indexed.kind_queue);
+    }
+
+    /// Puts a task that is claimable now into the ready order, unless it does not fit into its key.
+    fn offer(&mut self, line: KindQueueId, at: QueuePosition, flow: Option<&IndexedFlow>) {
+        let Some(flow) = flow else { return self.ready.insert(line, at) };
+        let moves = self.flows.join(flow, line, in_line(at));
+        self.apply(moves);
+    }
+
+    /// Takes a task out of the ready order, or from where it is parked. Returns whether it was in one of them.
+    fn withdraw(
+        &mut self,
+        line: KindQueueId,
+        at: QueuePosition,
+        flow: Option<&IndexedFlow>,
+    ) -> bool {
+        let Some(flow) = flow else { return self.ready.remove(line, at) };
+        let (was, moves) = self.flows.leave(flow, line, in_line(at));
+        let gone = match was {
+            Some(Place::Offered) => self.ready.remove(line, at),
+            Some(Place::Parked) => true,
+            None => false,
+        };
+        self.apply(moves);
+        gone
+    }
+
+    /// Tasks of a flow key come into the ready order and leave it.
+    fn apply(&mut self, moves: Vec<Move<KindQueueId>>) {
+        for Move { line, position, to } in moves {
+            let at = QueuePosition::new(position.priority(), position.task());
+            match to {
+                Place::Offered => self.ready.insert(line, at),
+                Place::Parked => {
+                    let was_offered = self.ready.remove(line, at);
+                    debug_assert!(was_offered, "only an offered task is parked");
+                }
+            }
+        }
+    }
+
+    /// What decisions need of a flow key; `None` if no live task has it.
+    pub(super) fn flow_use(&self, scope: &Scope, key: &Name) -> Option<KeyUse> {
+        self.flows.in_use(scope, key)
     }
 
     fn forget_lease(&mut self, length: Span) {
@@ -154,7 +227,8 @@ impl LiveIndex {
     pub(super) fn promote(&mut self, now: Time) {
         while let Some(first) = self.delayed.first().filter(|first| first.due <= now).copied() {
             self.delayed.remove(&first);
-            self.ready.insert(first.kind_queue, first.position);
+            let flow = self.delayed_flows.remove(&first.position.id());
+            self.offer(first.kind_queue, first.position, flow.as_deref());
             self.unseen = Some(self.unseen.map_or(first.due, |unseen| unseen.min(first.due)));
         }
         self.promoted = self.promoted.max(now);
@@ -198,4 +272,9 @@ impl LiveIndex {
         let from = after.map_or(Unbounded, Excluded);
         self.running.range((from, Unbounded)).take(limit).copied().collect()
     }
+}
+
+/// The same position, as the rules of flow keys write it.
+fn in_line(at: QueuePosition) -> Position {
+    Position::new(at.priority(), at.id())
 }

@@ -2,14 +2,14 @@
 //!
 //! Excluded tasks are not read: their rows may be unreadable, and one of them would fail the whole batch.
 
-use verdict::{ClosedAttempt, LeaseId, TaskId};
+use verdict::{ClosedAttempt, KeyUse, LeaseId, TaskId};
 
 use super::batch::SqliteBatch;
 use super::ids::Ids;
 use super::reads;
 use super::work::{StepError, Work, of_task};
 use crate::failure::Failure;
-use crate::row::{IdempotencyKey, KeyOwner, PollRef, TaskKey, TaskWithSpec};
+use crate::row::{FlowRef, IdempotencyKey, KeyOwner, PollRef, TaskKey, TaskWithSpec};
 use crate::seam::{Found, Loaded, Lookup};
 
 impl SqliteBatch<'_> {
@@ -23,7 +23,16 @@ impl SqliteBatch<'_> {
         found.messages = self.saved_messages(lookup.messages, excluded)?;
         found.objects = self.load_objects(lookup.objects)?;
         found.unique_objects = self.load_unique_objects(lookup.unique_objects)?;
+        found.flows = self.flow_uses(lookup.flows)?;
         Ok(found)
+    }
+
+    /// From memory, which holds what this batch saved.
+    fn flow_uses(&mut self, flows: &[FlowRef]) -> Result<Vec<Option<KeyUse>>, Failure> {
+        self.step("looking up flow keys", |work| {
+            let index = &work.memory.index;
+            Ok(flows.iter().map(|flow| index.flow_use(&flow.scope, &flow.key)).collect())
+        })
     }
 
     fn key_owners(&mut self, keys: &[IdempotencyKey]) -> Result<Vec<Option<KeyOwner>>, Failure> {

@@ -41,7 +41,13 @@ impl QueuePosition {
         Self(bytes)
     }
 
-    fn id(&self) -> TaskId {
+    pub(super) fn priority(&self) -> i32 {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&self.0[..4]);
+        (u32::from_be_bytes(bytes) ^ 0x7fff_ffff) as i32
+    }
+
+    pub(super) fn id(&self) -> TaskId {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&self.0[4..]);
         TaskId::from_u128(u128::from_be_bytes(bytes))

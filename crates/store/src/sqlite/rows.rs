@@ -3,6 +3,7 @@
 use rusqlite::types::{FromSql, FromSqlError, ValueRef};
 use verdict::{Name, Policy, Span, State, Task, TaskId, Time};
 
+use super::flow_index::IndexedFlow;
 use super::live_index::IndexedTask;
 use super::ready_index::{KindQueueId, ReadyIndex};
 use super::tables::{Key, KeyRow, OldTerms, OldTermsRow};
@@ -139,6 +140,8 @@ columns! {
         lease_ms: Span,
         owner: Option<Name>,
         poll: Option<Name>,
+        flow_key: Option<Name>,
+        flow_limit: Option<u32>,
     }
 }
 
@@ -154,20 +157,24 @@ pub(super) fn kind_queue_of_indexed(row: &rusqlite::Row<'_>) -> Read<KindQueueId
 
 /// The kind queue must already be in memory.
 pub(super) fn indexed(columns: &mut Columns<'_>, kind_queues: &ReadyIndex) -> Read<IndexedTask> {
-    let IndexedRow { lane, id, priority, claimable_at, wakes_at, lease_ms, owner, poll } =
-        Indexed::read(columns)?;
+    let row = Indexed::read(columns)?;
+    let IndexedRow { lane, id, priority, claimable_at, wakes_at, lease_ms, .. } = row;
     let is_running = columns.str()? == State::Running.name();
     let kind_queue = KindQueueId(lane);
-    let poll = match owner.zip(poll) {
+    let scope = || match kind_queues.names(kind_queue) {
+        Some(QueueAndKind { scope, .. }) => Ok(scope),
+        None => Err(columns.unknown_value("lane")),
+    };
+    let poll = match row.owner.zip(row.poll) {
         None => None,
-        Some((owner, poll)) => {
-            let names = kind_queues.names(kind_queue);
-            let QueueAndKind { scope, .. } = names.ok_or_else(|| columns.unknown_value("lane"))?;
-            Some(PollRef { scope, owner, poll })
-        }
+        Some((owner, poll)) => Some(PollRef { scope: scope()?, owner, poll }),
+    };
+    let flow = match row.flow_key.zip(row.flow_limit) {
+        None => None,
+        Some((key, limit)) => Some(Box::new(IndexedFlow { scope: scope()?, key, limit })),
     };
     let lease = is_running.then_some(lease_ms);
-    Ok(IndexedTask { id, kind_queue, priority, claimable_at, wakes_at, lease, poll })
+    Ok(IndexedTask { id, kind_queue, priority, claimable_at, wakes_at, lease, poll, flow })
 }
 
 /// Columns of an ended task; tables `done d`, `inputs i`, `lanes n`.

@@ -8,10 +8,10 @@ use verdict::TaskId;
 use super::ready_index::KindQueueId;
 use crate::tables::{
     Attempt, CheckpointColumns, ChildColumns, Column, CountColumns, Created, Descent, DoneRun,
-    DoneState, EdgeColumns, HistoryEntry, LeaseLength, LiveLease, LiveRun, LiveState, LiveWake,
-    MessageColumns, MessageKeyColumns, Names, ObjectColumns, ObjectKeyColumns, ObjectLogColumns,
-    Priority, Refusal, SignalColumns, Specification, StepColumns, Table, Tale, Terms, WaitColumns,
-    columns,
+    DoneState, EdgeColumns, HistoryEntry, LeaseLength, LiveFlow, LiveLease, LiveRun, LiveState,
+    LiveWake, MessageColumns, MessageKeyColumns, Names, ObjectColumns, ObjectKeyColumns,
+    ObjectLogColumns, Priority, Refusal, SignalColumns, Specification, StepColumns, Table, Tale,
+    Terms, WaitColumns, columns,
 };
 
 columns! {
@@ -83,6 +83,7 @@ pub(super) const LIVE: Table = Table {
         Key::COLUMNS,
         Priority::COLUMNS,
         LeaseLength::COLUMNS,
+        LiveFlow::COLUMNS,
     ],
     unwritten: &[],
 };

@@ -20,8 +20,8 @@ use crate::codec::payload_digest::digest_payloads;
 use crate::row::{Entry, Refused, Spec};
 use crate::tables::{
     self, Attempt, ColumnList, Created, Descent, DoneRun, DoneState, HistoryEntry, LeaseLength,
-    LiveLease, LiveRun, LiveState, LiveWake, Names, Priority, Refusal, Specification, Table, Tale,
-    Terms, names,
+    LiveFlow, LiveLease, LiveRun, LiveState, LiveWake, Names, Priority, Refusal, Specification,
+    Table, Tale, Terms, names,
 };
 
 type Written<T> = rusqlite::Result<T>;
@@ -163,6 +163,7 @@ pub(super) fn live_insert(statements: &mut Statements<'_>, live: &LiveRow) -> Wr
     Key::write(&mut cells, *row, task.id, *kind_queue);
     Priority::write(&mut cells, task.priority);
     LeaseLength::write(&mut cells, task);
+    LiveFlow::write(&mut cells, task);
     cells.execute().map(drop)
 }
 

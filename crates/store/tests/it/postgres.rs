@@ -11,6 +11,7 @@ mod cutting;
 mod durability;
 mod encrypted;
 mod fan_in;
+mod flows;
 mod formats;
 mod keys;
 mod late;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::{
     AdministrationRows, AuditFilter, Audited, Batch, Browse, EndedRecord, EndedRecords, Failure,
-    Filter, HeldLeases, Listing, MessageKey, ObjectChange, ObjectFilter, ObjectLogFilter,
-    PausedQueues, QueueDepth, RecordSeal, RowsAfter, SavedMessage, ScanDepth, SealFilter, Store,
-    StoredTask, TaskBundle, TaskKey, TaskRows, Writer, verify,
+    Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, MessageKey, ObjectChange, ObjectFilter,
+    ObjectLogFilter, PausedQueues, QueueDepth, RecordSeal, RowsAfter, SavedMessage, ScanDepth,
+    SealFilter, Store, StoredTask, TaskBundle, TaskKey, TaskRows, Writer, verify,
 };
 use storetest::ManualClock;
 use storetest::conformance::{Call, Fixture, Submission, carry::carry};
@@ -93,6 +93,10 @@ impl<S: Store> Browse for Growing<S> {
         limit: usize,
     ) -> Result<TaskRows, Failure> {
         self.store.browse().rows(key, after, limit).await
+    }
+
+    async fn flow_keys(&self, filter: &FlowFilter) -> Result<Vec<FlowKeyRow>, Failure> {
+        self.store.browse().flow_keys(filter).await
     }
 
     async fn held_leases(

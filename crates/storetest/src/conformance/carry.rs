@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use store::failure::Failure;
 use store::row::{
-    Change, Entry, IdempotencyKey, KeyOwner, PollRef, Refused, Spec, TaskKey, TaskWithSpec, Want,
+    Change, Entry, FlowRef, IdempotencyKey, KeyOwner, PollRef, Refused, Spec, TaskKey,
+    TaskWithSpec, Want,
 };
 use store::seam::{Batch, Decided, Loaded, Lookup, Selection};
 use verdict::request::{Grant, Submit};
 use verdict::{
-    Answer, Applied, Context, Digest, KeyHolder, LeaseId, Moment, Name, Request, Scope, Subject,
-    TaskId, apply, closed_attempts,
+    Answer, Applied, Context, Digest, FlowUses, KeyHolder, LeaseId, Moment, Name, Request, Scope,
+    Subject, TaskId, apply, closed_attempts,
 };
 
 use super::driver::key_of;
@@ -68,6 +69,7 @@ impl Submission {
         let fingerprint = Digest::of(&[queue.as_bytes()]);
         let submit = Submit {
             budget: None,
+            flow: None,
             id,
             scope: scope.clone(),
             kind: "resize".into(),
@@ -135,7 +137,13 @@ async fn submit<B: Batch>(
         }
         None => None,
     };
-    let context = Context { holder, ..Context::default() };
+    let flow = ask
+        .submit
+        .flow
+        .as_ref()
+        .map(|flow| FlowRef { scope: ask.submit.scope.clone(), key: flow.name.clone() });
+    let flows = flow_uses(batch, flow.as_slice()).await?;
+    let context = Context { holder, flows: Some(&flows), ..Context::default() };
     let at = Moment { epoch, ..batch.moment().await? };
     let request = Request::Submit(ask.submit);
     let (applied, change) = change(Subject::Absent, context, &request, at);
@@ -183,7 +191,8 @@ async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<CallRe
         let (owner, lease) = (poll.worker.clone(), LeaseId::from_u128(number));
         let request = Request::Grant(Grant { lease, owner, poll: poll.name.clone() });
         let is_queue_paused = batch.paused().contains(&ready.task.scope, &ready.task.queue);
-        let context = Context { is_queue_paused, ..Context::default() };
+        let flows = flow_uses(batch, FlowRef::of(&ready.task).as_slice()).await?;
+        let context = Context { is_queue_paused, flows: Some(&flows), ..Context::default() };
         let subject = Subject::Live(ready.task);
         if settle(batch, &key, subject, context, &request, at).await? == Answer::Granted {
             leased.push((key, ready.spec));
@@ -199,6 +208,17 @@ async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<CallRe
     Ok(CallResult::Granted(
         tasks.zip(specs).map(|(task, spec)| TaskWithSpec { task, spec }).collect(),
     ))
+}
+
+/// What the rules need of these keys of one scope, with what the batch saved.
+async fn flow_uses<B: Batch>(batch: &mut B, keys: &[FlowRef]) -> Result<FlowUses, Failure> {
+    let mut uses = FlowUses::default();
+    if keys.is_empty() {
+        return Ok(uses);
+    }
+    let found = batch.look_up(Lookup::flows(keys)).await?.flows;
+    keys.iter().zip(found).for_each(|(key, in_use)| uses.put(key.key.clone(), in_use));
+    Ok(uses)
 }
 
 async fn of_running<B: Batch>(

@@ -6,8 +6,8 @@ use store::failure::{CommitFailure, Failure, FailureKind};
 use store::objects::{LoadedObject, ObjectChange, UniqueKey};
 use store::pauses::PausedQueues;
 use store::row::{
-    Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey,
-    TaskWithSpec, Want,
+    Backlog, Change, EndedPosition, EndedTask, FlowRef, IdempotencyKey, KeyOwner, PollRef, Spec,
+    TaskKey, TaskWithSpec, Want,
 };
 use store::runs::{MessageChanges, MessageKey, RunLookup, RunRows, SavedMessage};
 use store::seam::{
@@ -18,6 +18,7 @@ use verdict::{
     Subject, Task, TaskId, Time,
 };
 
+use super::flows;
 use super::objects::{self, Objects, Seen};
 use super::runs;
 use super::tables::{Shared, Tables};
@@ -146,16 +147,25 @@ impl<'w> MemoryBatch<'w> {
         shared: &Shared,
         want: &Want,
         now: Time,
-        taken: &BTreeSet<TaskId>,
+        gone: &BTreeSet<TaskId>,
     ) -> Vec<TaskWithSpec> {
         let mut tasks: Vec<&Task> = self
             .free(shared)
-            .filter(|task| is_wanted(task, want) && !taken.contains(&task.id))
+            .filter(|task| is_wanted(task, want) && !gone.contains(&task.id))
             .filter(|task| task.claimable_at().is_some_and(|at| at.has_come(now)))
             .collect();
         tasks.sort_by_key(|task| (std::cmp::Reverse(task.priority), task.id));
         tasks.truncate(want.max);
         tasks.into_iter().map(|task| self.ready_row(shared, task)).collect()
+    }
+
+    /// Tasks whose flow key another batch has locked: it may be granting the last slot.
+    fn of_others_keys(&self, shared: &Shared) -> BTreeSet<TaskId> {
+        let is_theirs = |task: &&Task| {
+            let holder = FlowRef::of(task).and_then(|flow| shared.flow_locks.get(&flow));
+            holder.is_some_and(|holder| *holder != self.number)
+        };
+        self.live(shared).filter(is_theirs).map(|task| task.id).collect()
     }
 
     fn ready_row(&self, shared: &Shared, task: &Task) -> TaskWithSpec {
@@ -457,6 +467,8 @@ impl Batch for MemoryBatch<'_> {
             found.objects = lookup.objects.iter().map(|key| batch.object(shared, key)).collect();
             found.unique_objects =
                 lookup.unique_objects.iter().map(|key| batch.unique_object(shared, key)).collect();
+            let flow_use = |flow: &FlowRef| flows::in_use(batch.live(shared), flow);
+            found.flows = lookup.flows.iter().map(flow_use).collect();
             Ok(found)
         })
     }
@@ -538,7 +550,9 @@ impl Batch for MemoryBatch<'_> {
         self.with(|batch, shared| {
             let mut counts: BTreeMap<(&Scope, &Name), usize> = BTreeMap::new();
             let is_ready = |task: &&Task| task.claimable_at().is_some_and(|at| at.has_come(now));
-            for task in batch.free(shared).filter(is_ready) {
+            let parked = flows::parked(batch.live(shared), now);
+            let offered = batch.free(shared).filter(|task| !parked.contains(&task.id));
+            for task in offered.filter(is_ready) {
                 *counts.entry((&task.scope, &task.queue)).or_default() += 1;
             }
             let polled =
@@ -558,14 +572,19 @@ impl Batch for MemoryBatch<'_> {
         now: Time,
     ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
         self.with(|batch, shared| {
-            let mut taken = BTreeSet::new();
+            let mut gone = flows::parked(batch.live(shared), now);
+            let others = batch.of_others_keys(shared);
+            gone.extend(others);
             let mut answers = Vec::new();
             for want in wants {
-                let ready = batch.ready_one(shared, want, now, &taken);
-                taken.extend(ready.iter().map(|ready| ready.task.id));
+                let ready = batch.ready_one(shared, want, now, &gone);
+                gone.extend(ready.iter().map(|ready| ready.task.id));
+                for ready in &ready {
+                    shared.locks.insert(ready.task.id, batch.number);
+                    shared.takes_flow(&ready.task, batch.number);
+                }
                 answers.push(ready);
             }
-            shared.locks.extend(taken.into_iter().map(|id| (id, batch.number)));
             Ok(answers)
         })
     }

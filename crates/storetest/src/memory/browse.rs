@@ -13,8 +13,8 @@ use store::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
 use store::pauses::PausedQueues;
 use store::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use store::row::{
-    Bodies, Entry, Filter, HeldLeases, Listed, Listing, QueueDepth, Refused, StoredTask,
-    TaskBundle, TaskKey, TaskRows,
+    Bodies, Entry, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listed, Listing, QueueDepth,
+    Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
 use store::row_size::{self, ByteBudget};
 use store::runs::{MessageKey, SavedMessage};
@@ -23,8 +23,8 @@ use verdict::{
     Category, ClosedAttempt, Json, Lease, Name, Object, Scope, Subject, Task, TaskId, Time,
 };
 
-use super::lock;
 use super::tables::{Shared, Tables};
+use super::{flows, lock};
 
 #[derive(Clone)]
 pub struct MemoryBrowse {
@@ -124,6 +124,11 @@ impl Browse for MemoryBrowse {
             }
             depths.into_values().collect()
         }))
+    }
+
+    async fn flow_keys(&self, filter: &FlowFilter) -> Result<Vec<FlowKeyRow>, Failure> {
+        let now = self.reading.now();
+        Ok(self.read(|tables| flows::list(tables.live.values(), filter, now)))
     }
 
     async fn held_leases(

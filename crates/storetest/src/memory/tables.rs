@@ -9,7 +9,7 @@ use store::pauses::PausedQueues;
 use store::record_seals::{
     EndedRecord, EndedRecords, Leaf, RecordSeal, SealFilter, SealsOf, leaf_digest,
 };
-use store::row::{Entry, IdempotencyKey, KeyOwner, Refused, Spec, StoredTask, TaskKey};
+use store::row::{Entry, FlowRef, IdempotencyKey, KeyOwner, Refused, Spec, StoredTask, TaskKey};
 use store::runs::{MessageKey, SavedMessage};
 use verdict::rules::{to_activate, to_join};
 use verdict::{
@@ -257,6 +257,8 @@ pub(super) struct Shared {
     pub(super) locks: BTreeMap<TaskId, u64>,
     /// Which batch has an object locked.
     pub(super) object_locks: BTreeMap<ObjectKey, u64>,
+    /// Which batch may grant tasks with a flow key.
+    pub(super) flow_locks: BTreeMap<FlowRef, u64>,
     pub(super) writers: usize,
     /// The version of the rules in force.
     pub(super) rules: u32,
@@ -277,6 +279,7 @@ impl Shared {
             rows_read: 0,
             locks: BTreeMap::new(),
             object_locks: BTreeMap::new(),
+            flow_locks: BTreeMap::new(),
             writers: 0,
             rules: Rules::OLDEST.number(),
             writer_rules: BTreeMap::new(),
@@ -293,6 +296,7 @@ impl Shared {
     pub(super) fn start_opening(&mut self) -> u64 {
         self.locks.clear();
         self.object_locks.clear();
+        self.flow_locks.clear();
         self.in_flight.clear();
         self.writers = 0;
         self.writer_rules.clear();
@@ -336,6 +340,12 @@ impl Shared {
         self.locks.get(&id).is_some_and(|holder| *holder != batch)
     }
 
+    /// Locks the flow key of a task for a batch that may grant it. A task without one is free.
+    pub(super) fn takes_flow(&mut self, task: &Task, batch: u64) -> bool {
+        let Some(flow) = FlowRef::of(task) else { return true };
+        *self.flow_locks.entry(flow).or_insert(batch) == batch
+    }
+
     pub(super) fn is_object_locked_by_another(&self, key: &ObjectKey, batch: u64) -> bool {
         self.object_locks.get(key).is_some_and(|holder| *holder != batch)
     }
@@ -351,6 +361,7 @@ impl Shared {
     fn unlock(&mut self, batch: u64) {
         self.locks.retain(|_, holder| *holder != batch);
         self.object_locks.retain(|_, holder| *holder != batch);
+        self.flow_locks.retain(|_, holder| *holder != batch);
     }
 
     pub(super) fn write(&mut self, batch: u64, saved: Tables, at: Time) {

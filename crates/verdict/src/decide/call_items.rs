@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use super::flow;
 use super::run::event;
 use super::waiting::{self, Recording};
 use crate::allowance::Quota;
 use crate::approval::OPEN_MAX;
 use crate::budget::Balance;
 use crate::event::Event;
+use crate::flow::FlowUses;
 use crate::id::{Digest, Name, TaskId};
 use crate::request::Submit;
 use crate::run::limits::{
@@ -44,6 +46,8 @@ pub(super) struct Items<'a> {
     next_number: u32,
     /// The balance after what was looked at so far.
     balance: Option<Balance>,
+    /// The flow keys of the scope, after what was looked at so far.
+    flows: FlowUses,
     resolved: Resolved,
 }
 
@@ -70,7 +74,13 @@ pub(super) enum WaitOutcome {
 }
 
 impl<'a> Items<'a> {
-    pub(super) fn new(task: &'a Task, loaded: &'a Loaded, quota: Option<Quota>, now: Time) -> Self {
+    pub(super) fn new(
+        task: &'a Task,
+        loaded: &'a Loaded,
+        quota: Option<Quota>,
+        flows: Option<&FlowUses>,
+        now: Time,
+    ) -> Self {
         let own = loaded.checkpoints.iter().filter_map(|found| match &found.recorded {
             Recorded::Step(_) => Some((&found.key, Meaning::Step(found.digest))),
             Recorded::Wait(wait) => Some((&found.key, Meaning::Wait(found.digest, wait))),
@@ -85,7 +95,8 @@ impl<'a> Items<'a> {
         let meanings = own.chain(children).collect();
         let (next_number, resolved) = (waiting::next_number(task), Resolved::default());
         let balance = task.balance().cloned();
-        Self { task, loaded, quota, now, meanings, next_number, balance, resolved }
+        let flows = flows.cloned().unwrap_or_default();
+        Self { task, loaded, quota, now, meanings, next_number, balance, flows, resolved }
     }
 
     pub(super) fn resolve(mut self, call: &'a CheckpointCall) -> Result<Resolved, Refusal> {
@@ -148,6 +159,7 @@ impl<'a> Items<'a> {
             None if self.balance.as_ref().is_some_and(|it| it.crossed().is_some()) => {}
             None => {
                 self.check_quota(is_detached)?;
+                self.check_flow(asked)?;
                 let meaning = Meaning::Child { digest, id, is_detached, has_ended: false };
                 self.meanings.insert(&asked.key, meaning);
                 self.spawn(asked).map_err(Refusal::Run)?;
@@ -165,6 +177,14 @@ impl<'a> Items<'a> {
             return Err(Refusal::QuotaReached { quota: quota.max });
         }
         quota.unfinished += 1;
+        Ok(())
+    }
+
+    /// The children of one call share their keys with everybody, and with each other. A child that would not fit must be
+    /// refused here, because no caller would learn of a later refusal.
+    fn check_flow(&mut self, asked: &ChildCall) -> Result<(), Refusal> {
+        flow::check(Some(&self.flows), asked.submit.flow.as_deref())?;
+        flow::joined(&mut self.flows, &asked.submit);
         Ok(())
     }
 

@@ -72,8 +72,9 @@ fn resolve(
     at: Moment,
 ) -> Result<Resolved, Refusal> {
     plan::check_call(task, call).map_err(Refusal::Run)?;
-    let quota = read_set.context.quota;
-    let resolved = Items::new(task, loaded(read_set), quota, at.now).resolve(call)?;
+    let (quota, flows) = (read_set.context.quota, read_set.context.flows);
+    let flows = flows.filter(|_| call.children.iter().any(|child| child.submit.flow.is_some()));
+    let resolved = Items::new(task, loaded(read_set), quota, flows, at.now).resolve(call)?;
     // A report ends what has begun, and needs no more room than one without steps.
     let is_report = matches!(call.then, Then::Report { .. }) && resolved.new_children == 0;
     if !is_report && !bounds::has_room_for_call(task, resolved.new_children) {

@@ -1,6 +1,6 @@
 //! Grants a task to a worker, and takes back a grant that was not delivered.
 
-use super::{cancel, sweep};
+use super::{cancel, flow, sweep};
 use crate::attempt::AttemptOutcome;
 use crate::bounds;
 use crate::budget::Balance;
@@ -22,6 +22,8 @@ pub(super) fn decide(read_set: ReadSet<'_>, grant: &Grant, at: Moment) -> Verdic
         // A paused queue grants nothing. Everything else about its tasks goes on: deadlines, cancels, running attempts.
         Some(_) if read_set.context.is_queue_paused => Verdict::nothing(),
         Some(task) if is_grantable(task, at.now) && is_full(task, at.rules) => ungranted(task, at),
+        // A task that does not fit into its key stays where it is until a slot is free.
+        Some(task) if !flow::has_room(read_set.context.flows, task) => Verdict::nothing(),
         Some(task) if is_grantable(task, at.now) => {
             Verdict::new(Answer::Granted, vec![transition::grant(&Pool(()), task, grant, at)])
         }

@@ -1,6 +1,6 @@
 //! A submission: creates a task, or finds the one that already holds its idempotency key.
 
-use crate::allowance::Quota;
+use super::flow;
 use crate::event::{Event, Subject};
 use crate::plan::StepTerms;
 use crate::request::Submit;
@@ -8,7 +8,7 @@ use crate::run::Lineage;
 use crate::task::State;
 use crate::time::{Moment, Span, Time};
 use crate::transition;
-use crate::verdict::{Answer, KeyHolder, ReadSet, Refusal, Verdict};
+use crate::verdict::{Answer, Context, KeyHolder, ReadSet, Refusal, Verdict};
 
 /// An idempotency key stays valid for a day after its task ends, so that a client that lost the
 /// answer finds its run instead of creating a second one.
@@ -20,7 +20,7 @@ pub struct Submitter(());
 pub(super) fn decide(read_set: ReadSet<'_>, submit: &Submit, at: Moment) -> Verdict {
     match read_set.context.holder {
         Some(holder) if holds_key(holder.subject, at.now) => recall(holder, submit),
-        Some(_) | None => admit(read_set.context.quota, submit, at.now),
+        Some(_) | None => admit(&read_set.context, submit, at.now),
     }
 }
 
@@ -45,13 +45,14 @@ fn recall(holder: KeyHolder<'_>, submit: &Submit) -> Verdict {
     Verdict::new(Answer::Accepted { task, state, created_at, replayed: true }, Vec::new())
 }
 
-/// An existing run is found whatever the quota says; a new run needs room in the quota.
-fn admit(quota: Option<Quota>, submit: &Submit, now: Time) -> Verdict {
-    match quota {
-        Some(quota) if quota.is_reached() => {
-            Verdict::refuse(Refusal::QuotaReached { quota: quota.max })
-        }
-        Some(_) | None => create(submit, now),
+/// An existing run is found whatever the quota says; a new run needs room in the quota, and the limit of its flow key.
+fn admit(context: &Context<'_>, submit: &Submit, now: Time) -> Verdict {
+    if let Some(quota) = context.quota.filter(|quota| quota.is_reached()) {
+        return Verdict::refuse(Refusal::QuotaReached { quota: quota.max });
+    }
+    match flow::check(context.flows, submit.flow.as_deref()) {
+        Err(refusal) => Verdict::refuse(refusal),
+        Ok(()) => create(submit, now),
     }
 }
 

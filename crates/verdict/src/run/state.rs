@@ -3,6 +3,7 @@
 use crate::approval::Approvals;
 use crate::bounds::next;
 use crate::budget::Balance;
+use crate::flow::FlowKey;
 use crate::id::TaskId;
 use crate::plan::PlanState;
 
@@ -37,6 +38,8 @@ pub struct RunState {
     pub approvals: Approvals,
     /// What the task may use and has used; `None` without a budget.
     pub balance: Option<Box<Balance>>,
+    /// The key that the task was submitted with; `None` without one.
+    pub flow: Option<Box<FlowKey>>,
     /// The plan that the task has or belongs to.
     pub plan: Option<Box<PlanState>>,
 }

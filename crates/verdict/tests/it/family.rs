@@ -207,7 +207,7 @@ impl Family {
 #[derive(Clone, Default)]
 pub(crate) struct Call {
     steps: Vec<StepCall>,
-    children: Vec<ChildCall>,
+    pub(crate) children: Vec<ChildCall>,
     then: Option<Then>,
 }
 

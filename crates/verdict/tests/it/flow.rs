@@ -55,7 +55,7 @@ struct World {
 impl World {
     fn new(limit: u32) -> Self {
         Self {
-            slots: Slots::new(limit),
+            slots: Slots::default(),
             limit: limit as usize,
             ready: BTreeSet::new(),
             waiting: BTreeSet::new(),
@@ -108,17 +108,27 @@ impl World {
         self.running.remove(&task)
     }
 
+    /// A task has ended.
+    fn exit(&mut self) {
+        let moves = self.slots.exit(self.limit as u32);
+        self.apply(moves);
+    }
+
     fn act(&mut self, act: Act) {
         match act {
             Act::Submit { line, priority } => {
                 self.submitted += 1;
+                let moves = self.slots.enter(self.limit as u32);
+                self.apply(moves);
                 self.join(line, Position::new(priority, TaskId::from_u128(self.submitted)));
             }
             Act::Poll { line } => {
                 self.poll(line);
             }
             Act::End { pick } => {
-                self.release(pick);
+                if self.release(pick).is_some() {
+                    self.exit();
+                }
             }
             Act::Retry { pick } => {
                 if let Some((line, position)) = self.release(pick) {
@@ -129,6 +139,7 @@ impl World {
                 let count = self.waiting.len().max(1);
                 if let Some((line, position)) = self.waiting.iter().nth(pick % count).copied() {
                     self.leave(line, position);
+                    self.exit();
                 }
             }
         }
@@ -137,7 +148,9 @@ impl World {
     fn check(&self) {
         assert!(self.running.len() <= self.limit, "more are active than the key allows");
         let held = u32::try_from(self.running.len()).expect("few");
-        assert_eq!(self.slots.in_use(), KeyUse { limit: self.limit as u32, held }, "a slot leaked");
+        let is_living = !self.waiting.is_empty() || !self.running.is_empty();
+        let limit = if is_living { self.limit as u32 } else { 0 };
+        assert_eq!(self.slots.in_use(), KeyUse { limit, held }, "a slot leaked");
         assert!(self.slots.holders().eq(self.running.keys().copied()));
         let free = self.limit - self.running.len();
         for line in 0..LINES {
@@ -172,7 +185,8 @@ proptest! {
             for line in 0..LINES {
                 world.poll(line);
             }
-            prop_assert!(world.release(0).is_some(), "somebody holds a slot");
+            prop_assert!(!world.running.is_empty(), "somebody holds a slot");
+            world.act(Act::End { pick: 0 });
             left -= 1;
             world.check();
         }
@@ -211,7 +225,8 @@ fn a_line_that_nobody_polls_keeps_no_slot_from_another() {
 
 #[test]
 fn behind_a_full_key_no_task_is_moved() {
-    let mut slots = Slots::new(1);
+    let mut slots = Slots::default();
+    assert!(slots.enter(1).is_empty());
     assert!(slots.hold(task(1)).is_empty());
     for n in 2..100_002 {
         assert!(slots.join(0_u8, Position::new(0, task(n))).is_empty(), "parked, without a move");
@@ -229,7 +244,7 @@ fn a_parent_that_waits_leaves_its_slot_to_the_child() {
     world.act(Act::Submit { line: 0, priority: 0 });
     assert_eq!(world.poll(0), None, "the parent is active");
     // The parent suspends: its lease ends, and it is not claimable.
-    world.act(Act::End { pick: 0 });
+    world.release(0);
     let child = world.poll(0).expect("the parent holds no slot");
     assert_ne!(child, parent);
     // The child has ended, and the parent goes on.
@@ -243,4 +258,19 @@ fn a_parent_that_waits_leaves_its_slot_to_the_child() {
 fn one_key_has_one_limit() {
     let key = KeyUse { limit: 2, held: 0 };
     assert!(key.accepts(2) && !key.accepts(3));
+}
+
+#[test]
+fn of_two_limits_that_met_the_smaller_counts_until_its_task_has_ended() {
+    let mut slots = Slots::<u8>::default();
+    for n in 1..=3 {
+        slots.enter(2);
+        slots.join(0, Position::new(0, task(n)));
+    }
+    let parked = slots.enter(1);
+    assert_eq!(parked.iter().map(|it| it.to).collect::<Vec<_>>(), [Place::Parked]);
+    assert_eq!(slots.in_use(), KeyUse { limit: 1, held: 0 });
+    let offered = slots.exit(1);
+    assert_eq!(offered.iter().map(|it| it.to).collect::<Vec<_>>(), [Place::Offered]);
+    assert_eq!(slots.in_use().limit, 2);
 }

@@ -17,6 +17,7 @@ mod explain;
 mod extend;
 mod family;
 mod flow;
+mod flow_decisions;
 mod grant;
 mod hand_backs;
 mod heartbeat;

@@ -159,6 +159,7 @@ fn describe(answer: &Answer) -> &'static str {
             Refusal::RunAlreadyTerminal { .. } => "ended",
             Refusal::HistoryFull { .. } => "full",
             Refusal::QuotaReached { .. } => "quota",
+            Refusal::FlowLimitConflict { .. } => "another limit",
             Refusal::ReleaseUnsupported { .. } => "unsupported",
             Refusal::Run(_) => "of a durable run",
             Refusal::Schedule(_) => "of a schedule",

@@ -214,6 +214,7 @@ pub(crate) fn submission(policy: Policy) -> Submit {
         run_at: None,
         input: Digest::of(&[b"input"]),
         budget: None,
+        flow: None,
         fingerprint: Digest::of(&[b"fingerprint"]),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::requests::{Resources, Stall};
+use crate::requests::{Flow, Resources, Stall};
 use crate::{ErrorCategory, Json, State, Time, Verdict};
 
 /// A run and its condition now.
@@ -120,6 +120,9 @@ pub struct Run {
     /// Present once the run has recorded, waited for or started something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<super::DurableView>,
+    /// The key that limits how many runs are active at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<Flow>,
     /// What the run may use and has used; absent without a budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<super::BudgetView>,

@@ -85,6 +85,7 @@ fn submit_run() -> Value {
         "deadlineMs": 2, "seed": 7,
         "labels": {"l": "v"}, "retry": {"baseMs": 1, "capMs": 2}, "traceparent": "p", "budget": budget(),
         "idempotencyKey": "i", "plan": plan(), "stall": {"afterMs": 1, "action": "warn"}, "ttlMs": 1,
+        "flow": {"key": "f", "limit": 1},
     })
 }
 
@@ -286,6 +287,7 @@ fn run() -> Value {
     run["planSteps"] = json!(1);
     run["stall"] = json!({"afterMs": 1, "action": "warn"});
     run["ttlMs"] = json!(1);
+    run["flow"] = json!({"key": "f", "limit": 1});
     run["children"] = json!([child_view()]);
     run
 }
@@ -591,6 +593,11 @@ fn check_workers(shapes: &mut Shapes) {
     let workers =
         json!({"workers": [worker], "nextAfter": "w", "coordinators": 1, "serverTime": AT});
     shapes.check_open::<answers::Workers>("Workers", workers);
+    shapes.check_strict::<requests::Flow>("Flow", json!({"key": "f", "limit": 1}));
+    let key = json!({"key": "f", "limit": 1, "held": 1, "parked": 2, "live": 3, "holders": ["t"]});
+    shapes.check_open::<answers::FlowKeyView>("FlowKeyView", key.clone());
+    let keys = json!({"flowKeys": [key], "nextAfter": "f", "serverTime": AT});
+    shapes.check_open::<answers::FlowKeys>("FlowKeys", keys);
 }
 
 #[test]
@@ -657,6 +664,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/tasks/{taskId}/heartbeat", "post"),
         ("/v1/tasks/{taskId}/started", "post"),
         ("/v1/workers", "get"),
+        ("/v1/flow-keys", "get"),
         ("/version", "get"),
     ];
     let expected: BTreeMap<String, BTreeSet<String>> = expected

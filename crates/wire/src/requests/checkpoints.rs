@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Budget, Resources, Retry, Stall, SubmitRun, object};
+use super::{Budget, Flow, Resources, Retry, Stall, SubmitRun, object};
 use crate::approvals::ApprovalTerms;
 use crate::{ErrorCategory, Json, StepOutcome, Time, WaitMode};
 
@@ -256,6 +256,8 @@ pub struct ChildRun {
     /// parent limits and the child does not name may not be used.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub budget: Option<Budget>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub flow: Option<Flow>,
 }
 
 impl ChildRun {
@@ -287,6 +289,7 @@ impl ChildRun {
             labels,
             retry,
             budget,
+            flow,
             traceparent,
             idempotency_key: _,
         } = run;
@@ -318,6 +321,7 @@ impl ChildRun {
             retry,
             traceparent,
             budget,
+            flow,
         }
     }
 
@@ -351,6 +355,7 @@ impl ChildRun {
             retry,
             traceparent,
             budget,
+            flow,
         } = self;
         SubmitRun {
             kind,
@@ -377,6 +382,7 @@ impl ChildRun {
             labels,
             retry,
             budget,
+            flow,
             traceparent,
             idempotency_key: None,
         }

@@ -94,6 +94,7 @@ fn task(scope: &Scope, queue: &Name) -> Task {
     let at = Moment { now: Time::from_millis(0), epoch: 1, rules: Rules::OLDEST };
     let submit = Request::Submit(Submit {
         budget: None,
+        flow: None,
         id: TaskId::from_u128(1),
         scope: scope.clone(),
         kind: Name::from("resize"),

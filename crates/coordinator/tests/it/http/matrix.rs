@@ -18,6 +18,8 @@ pub(super) enum Wants {
     Key(Role),
     /// A client or a reader.
     Read,
+    /// A client or a reader, without a limit to queues.
+    ReadAll,
     /// An admin, or a reader without a limit to queues.
     Audit,
     /// An approver or an admin.
@@ -83,6 +85,7 @@ pub(super) const ROWS: &[Row] = &[
     post("/v1/queues/{queue}/pause", ADMIN, "{}"),
     post("/v1/queues/{queue}/resume", ADMIN, "{}"),
     row("GET", "/v1/workers", Wants::Read),
+    row("GET", "/v1/flow-keys", Wants::ReadAll),
     row("GET", "/v1/approvals", Wants::Approvals),
     row("GET", "/v1/approvals/{approvalId}", Wants::Approvals),
     post("/v1/approvals/{approvalId}/decide", Wants::Decide, r#"{"decision": "APPROVED"}"#),
@@ -326,7 +329,9 @@ fn expected(row: &Row, is: Is, whose: Whose) -> Expected {
         (wants, Is::Key(role) | Is::Limited(role)) if !wants.admits(role) => {
             Expected::Problem(403, "forbidden")
         }
-        (Wants::Audit | Wants::Approvals, Is::Limited(_)) => Expected::Problem(403, "forbidden"),
+        (Wants::Audit | Wants::Approvals | Wants::ReadAll, Is::Limited(_)) => {
+            Expected::Problem(403, "forbidden")
+        }
         (_, Is::Limited(_)) if row.object().is_some() => Expected::Problem(404, "run_not_found"),
         // No list of schedules is by queue; the schedule that the path names does not exist.
         (_, Is::Limited(_)) if row.path == "/v1/schedules" => Expected::Problem(403, "forbidden"),
@@ -343,7 +348,7 @@ impl Wants {
         match self {
             Wants::Key(wanted) => wanted == role,
             Wants::Holder => role == Role::Worker,
-            Wants::Read => matches!(role, Role::Client | Role::Reader),
+            Wants::Read | Wants::ReadAll => matches!(role, Role::Client | Role::Reader),
             Wants::Audit => matches!(role, Role::Admin | Role::Reader),
             Wants::Decide => matches!(role, Role::Approver | Role::Admin),
             Wants::Approvals => role != Role::Worker,

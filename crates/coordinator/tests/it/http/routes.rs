@@ -90,7 +90,7 @@ fn the_table_names_the_audience_that_the_matrix_tries() {
             }
             Wants::Decide => &[Audience::Approver],
             Wants::Approvals => &[Audience::ApprovalReader],
-            Wants::Read => &[Audience::Reader],
+            Wants::Read | Wants::ReadAll => &[Audience::Reader],
             Wants::Audit | Wants::RootAudit => &[Audience::Auditor],
             Wants::Token => &[Audience::TaskToken],
             Wants::Holder => &[Audience::LeaseHolder],

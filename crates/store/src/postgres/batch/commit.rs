@@ -13,12 +13,13 @@
 //! All writes and COMMIT go in one round trip. The database checks the guards, and fails the transaction if one does
 //! not hold.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Rules, TaskId, Time};
+use verdict::{Rules, Subject, TaskId, Time};
 
 use super::PostgresBatch;
 use super::column_batch::{ColumnBatch, Statement};
@@ -66,6 +67,7 @@ pub(in crate::postgres) async fn commit(
         || batch.has_postponed_alarms
         || batch.has_changed_messages
         || batch.has_changed_objects
+        || batch.flows.has_moved
         || !batch.pending.is_empty();
     if !is_marked {
         // No caller relies on this batch: it only read, and found nothing. Its locks end with the batch.
@@ -75,6 +77,7 @@ pub(in crate::postgres) async fn commit(
     faultpoint::point!("pg.deciding");
     let now = batch.read_clock().await.map_err(CommitFailure::RolledBack)?;
     prepare(batch).await.map_err(CommitFailure::RolledBack)?;
+    batch.park_pending(now);
     let marker = batch.writer.next_marker();
     let shared = batch.writer.shared.clone();
     match write_and_commit(batch, marker, now).await {
@@ -97,9 +100,18 @@ pub(in crate::postgres) async fn commit(
 /// Updates this process's memory after a commit.
 fn finish(batch: &mut PostgresBatch<'_>) {
     let now = batch.now.unwrap_or_else(|| batch.writer.shared.clock.now());
+    let mut touched = batch.freed_keys();
+    touched.extend(batch.flows.take_touched());
+    let (has_touched, unparked) = (!touched.is_empty(), batch.flows.take_unparked());
+    let has_unparked = !unparked.is_empty();
     let mut memory = batch.writer.shared.memory();
+    memory.flows.add(touched);
+    memory.candidates.apply_hint(&unparked, &HashSet::new());
     for subject in batch.pending.subjects() {
-        memory.candidates.apply_commit(subject, now);
+        match subject.live().filter(|task| batch.flows.is_parked(task)) {
+            Some(parked) => memory.candidates.leave_out(parked),
+            None => memory.candidates.apply_commit(subject, now),
+        }
     }
     let wakes = batch.pending.live().filter_map(|task| task.wakes_at());
     memory.swept(batch.no_alarm_until, wakes.min());
@@ -107,8 +119,11 @@ fn finish(batch: &mut PostgresBatch<'_>) {
     let shortest = leases.map(|task| task.policy.shortest_silence()).min();
     memory.leased(shortest);
     drop(memory);
-    let hint = Hint::of(batch.pending.subjects(), now);
-    if (!batch.has_looked_for_ready && hint.has_work()) || batch.has_changed_messages {
+    let is_parked = |subject: &&Subject| subject.live().is_some_and(|it| batch.flows.is_parked(it));
+    let offered = batch.pending.subjects().filter(|subject| !is_parked(subject));
+    let hint = Hint::of(offered, now).with_ready(unparked);
+    let is_for_other = !batch.has_looked_for_ready && hint.has_work();
+    if is_for_other || has_touched || has_unparked || batch.has_changed_messages {
         // The other writer of this process grants or decides messages, and it receives no hint from its own process.
         batch.writer.shared.hints.notify_local();
     }
@@ -134,7 +149,8 @@ async fn write_and_commit(
     marker: Marker,
     now: Time,
 ) -> Result<Result<(), BatchError>, Failure> {
-    let column_batches = batch.pending.column_batches(now, &batch.locked);
+    let parked = batch.flows.parked();
+    let column_batches = batch.pending.column_batches(now, &batch.locked, parked);
     if !column_batches.all_fit() {
         return Ok(Err(BatchError::Step(invalid("a number is larger than its column").into())));
     }

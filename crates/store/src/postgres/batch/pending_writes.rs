@@ -1,6 +1,6 @@
 //! The changes of a batch. Its reads see them on top of the committed rows until the commit writes them all at once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use verdict::{ClosedAttempt, Event, LeaseId, Subject, Task, TaskId, Time};
 
@@ -115,11 +115,13 @@ impl PendingWrites {
         &self,
         now: Time,
         locked: &HashMap<TaskId, LockedRow>,
+        parked: &HashSet<TaskId>,
     ) -> ColumnBatches {
         let mut column_batches = ColumnBatches::new();
         for id in &self.order {
             let pending = self.tasks.get(id).expect("what is ordered is there");
-            pending.write(&mut column_batches, now, locked.get(id));
+            let is_parked = parked.contains(id) && pending.is_claimable();
+            pending.write(&mut column_batches, now, locked.get(id), is_parked);
         }
         self.refused
             .iter()
@@ -157,18 +159,29 @@ impl PendingTask {
         Ok(())
     }
 
-    fn write(&self, column_batches: &mut ColumnBatches, now: Time, locked: Option<&LockedRow>) {
+    fn is_claimable(&self) -> bool {
+        self.subject.live().is_some_and(|task| task.claimable_at().is_some())
+    }
+
+    fn write(
+        &self,
+        column_batches: &mut ColumnBatches,
+        now: Time,
+        locked: Option<&LockedRow>,
+        is_parked: bool,
+    ) {
         let task = identity_of(&self.subject).expect("what is saved exists");
         let inline_history = self.append_history(column_batches, task, locked);
         match (&self.subject, self.guard) {
             (Subject::Live(task), None) => {
                 let (inline_history, alarm_at) = (&inline_history, task.wakes_at());
-                let live = LiveTask { task, inline_history, now, alarm_at };
+                let live = LiveTask { task, inline_history, now, alarm_at, is_parked };
                 writes::new_live(&mut column_batches.new_live, live);
             }
             (Subject::Live(task), Some(guard)) => {
                 let alarm_at = alarm_for(task, locked.and_then(|locked| locked.alarm_at), now);
-                let live = LiveTask { task, inline_history: &inline_history, now, alarm_at };
+                let inline_history = &inline_history;
+                let live = LiveTask { task, inline_history, now, alarm_at, is_parked };
                 writes::changed(&mut column_batches.changed, live, guard);
             }
             (Subject::Done(done), guard) => {

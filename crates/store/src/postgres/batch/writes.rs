@@ -17,9 +17,9 @@ use crate::postgres::tables::{
 };
 use crate::row::{Entry, IdempotencyKey, KeyOwner, Refused, Spec};
 use crate::tables::{
-    Attempt, Column, Created, Descent, DoneRun, DoneState, HistoryEntry, LeaseLength, LiveLease,
-    LiveRun, LiveState, LiveWake, Names, Priority, Refusal, Specification, Table, Tale, Terms,
-    names,
+    Attempt, Column, Created, Descent, DoneRun, DoneState, HistoryEntry, LeaseLength, LiveFlow,
+    LiveLease, LiveRun, LiveState, LiveWake, Names, Priority, Refusal, Specification, Table, Tale,
+    Terms, names,
 };
 
 /// Everything that one batch writes: one column batch per statement, in the order in which they are sent.
@@ -96,19 +96,21 @@ pub(in crate::postgres) struct LiveTask<'a> {
     pub(in crate::postgres) inline_history: &'a InlineHistory,
     pub(in crate::postgres) now: Time,
     pub(in crate::postgres) alarm_at: Option<Time>,
+    /// Whether it is out of the ready order, because its flow key is full.
+    pub(in crate::postgres) is_parked: bool,
 }
 
 impl LiveTask<'_> {
     /// Adds the columns that decisions change.
     fn write_changing(self, cells: &mut ColumnBatch) {
-        let Self { task, inline_history, now, alarm_at } = self;
+        let Self { task, inline_history, now, alarm_at, is_parked } = self;
         LiveState::write(cells, task);
         LiveLease::write(cells, task);
         LiveRun::write(cells, task);
         Tale::write(cells, inline_history);
         LiveWake::write(cells, task);
         Alarm::write(cells, alarm_at);
-        Delayed::write(cells, task, now);
+        Delayed::write(cells, task, now, is_parked);
     }
 }
 
@@ -120,6 +122,7 @@ pub(in crate::postgres) fn new_live(column_batch: &mut ColumnBatch, live: LiveTa
     Place::write(cells, task);
     LeaseLength::write(cells, task);
     LiveParent::write(cells, task);
+    LiveFlow::write(cells, task);
     live.write_changing(cells);
 }
 

@@ -82,6 +82,12 @@ impl Hint {
         hint
     }
 
+    /// The same, with tasks that came back into the ready order.
+    pub(in crate::postgres) fn with_ready(mut self, ready: Vec<Candidate>) -> Self {
+        ready.into_iter().for_each(|candidate| self.add_ready(candidate));
+        self
+    }
+
     fn add_queue(&mut self, scope: Scope, queue: Name) {
         self.queues.insert((scope, queue));
     }

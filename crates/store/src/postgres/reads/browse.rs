@@ -19,12 +19,13 @@ use crate::pauses::PausedQueues;
 use crate::postgres::administration::pauses;
 use crate::postgres::batch::quota;
 use crate::postgres::connection::session;
+use crate::postgres::flows::keys;
 use crate::postgres::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
 use crate::postgres::{Shared, administration, scopes};
 use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use crate::row::{
-    Entry, Filter, HeldLeases, Listing, PAGE_BYTES_MAX, QueueDepth, Refused, StoredTask,
-    TaskBundle, TaskKey, TaskRows,
+    Entry, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, PAGE_BYTES_MAX, QueueDepth,
+    Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
 use crate::row_size::{self, ByteBudget};
 use crate::runs::{MessageKey, RecordsOf, RunRecord, SavedMessage};
@@ -499,6 +500,14 @@ impl Browse for PostgresBrowse {
         let read = move |client: Client| async move { quota::counted(&client, &asked).await };
         let counted = self.in_all("counting unfinished runs", read).await?;
         Ok(tenants.iter().map(|name| counted.get(name).copied().unwrap_or(0)).collect())
+    }
+
+    async fn flow_keys(&self, filter: &FlowFilter) -> Result<Vec<FlowKeyRow>, Failure> {
+        let (wanted, now) = (filter.clone(), self.shared.clock.now());
+        self.in_scope("reading flow keys", &filter.scope, move |client| async move {
+            keys::list(&client, &wanted, now).await
+        })
+        .await
     }
 
     async fn held_leases(

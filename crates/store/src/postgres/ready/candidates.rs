@@ -517,6 +517,12 @@ impl Candidates {
         }
     }
 
+    /// Removes a task that waits, but not in the ready order.
+    pub(in crate::postgres) fn leave_out(&mut self, task: &Task) {
+        let key = (task.scope.clone(), task.queue.clone());
+        self.remove_candidate(&key, QueuePosition::new(task.priority, task.id));
+    }
+
     /// Applies what a batch of this process has committed.
     pub(in crate::postgres) fn apply_commit(&mut self, subject: &Subject, now: Time) {
         match subject {

@@ -58,7 +58,7 @@ pub(in crate::postgres) const REFILL: &str = "SELECT u.n, w.places, w.kinds, d.d
         array_agg(p.kind) AS kinds FROM \
         (SELECT l.claimable_at, l.place, l.kind FROM tenure.live l WHERE u.is_head \
             AND l.tenant = u.tenant AND l.workspace = u.workspace AND l.queue = u.queue \
-            AND l.delayed \
+            AND l.delayed AND NOT l.parked \
             AND (u.kinds IS NULL OR l.kind = ANY (string_to_array(u.kinds, chr(31)))) \
             ORDER BY l.claimable_at LIMIT $7) p) d";
 

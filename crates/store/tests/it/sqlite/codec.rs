@@ -14,9 +14,9 @@ use verdict::request::{
     Undelivered,
 };
 use verdict::{
-    AttemptOutcome, CancelRequest, Category, ClosedAttempt, Digest, End, Event, Fault, Fence, Json,
-    LeaseId, Next, OnStall, Policy, Progress, ProgressClock, Reason, Request, Scope, Span, State,
-    TaskId, Text, Time,
+    AttemptOutcome, CancelRequest, Category, ClosedAttempt, Digest, End, Event, Fault, Fence,
+    FlowKey, Json, LeaseId, Next, OnStall, Policy, Progress, ProgressClock, Reason, Request, Scope,
+    Span, State, TaskId, Text, Time,
 };
 
 fn reads_back<T: Stored + PartialEq + std::fmt::Debug>(value: &T) {
@@ -77,6 +77,7 @@ fn end(state: State, reason: Option<Reason>) -> End {
 fn requests() -> Vec<Request> {
     let submit = Submit {
         budget: None,
+        flow: None,
         id: TaskId::from_u128(1),
         scope: Scope::new("acme", "main"),
         kind: "k".into(),
@@ -96,6 +97,10 @@ fn requests() -> Vec<Request> {
     let output = end(State::Succeeded, None).output;
     vec![
         Request::Submit(submit.clone()),
+        Request::Submit(Submit {
+            flow: Some(Box::new(FlowKey { name: "customer".into(), limit: 8 })),
+            ..submit.clone()
+        }),
         Request::Submit(Submit { policy: Policy::default(), run_at: None, ..submit }),
         Request::Grant(Grant {
             lease: LeaseId::from_u128(2),
@@ -120,6 +125,7 @@ fn requests() -> Vec<Request> {
 fn events() -> Vec<Event> {
     let submitted = Submitted {
         budget: None,
+        flow: None,
         id: TaskId::from_u128(1),
         scope: Scope::default(),
         kind: "k".into(),
@@ -227,10 +233,21 @@ fn entries() -> Vec<Entry> {
         }
         entries.extend(events().into_iter().map(|event| entry(request.clone(), vec![event])));
         if let Request::Submit(submit) = &request {
-            let Submit { id, scope, kind, queue, priority, policy, input, .. } = submit.clone();
+            let Submit { id, scope, kind, queue, priority, policy, input, flow, .. } =
+                submit.clone();
             let due = Time::from_millis(-1);
-            let said =
-                Submitted { budget: None, id, scope, kind, queue, priority, policy, due, input };
+            let said = Submitted {
+                budget: None,
+                flow,
+                id,
+                scope,
+                kind,
+                queue,
+                priority,
+                policy,
+                due,
+                input,
+            };
             entries.push(entry(request.clone(), vec![Event::Submitted(Box::new(said))]));
         }
     }

@@ -63,6 +63,7 @@ fn entry(request: Request, events: Vec<Event>) -> Entry {
 fn planned(stages: Vec<Stage>) -> Entry {
     let submit = Submit {
         budget: None,
+        flow: None,
         id: TASK,
         scope: Scope::default(),
         kind: "resize".into(),
@@ -75,7 +76,18 @@ fn planned(stages: Vec<Stage>) -> Entry {
     };
     let Submit { id, scope, kind, queue, priority, policy, input, .. } = submit.clone();
     let due = Time::from_millis(5);
-    let said = Submitted { budget: None, id, scope, kind, queue, priority, policy, due, input };
+    let said = Submitted {
+        budget: None,
+        flow: None,
+        id,
+        scope,
+        kind,
+        queue,
+        priority,
+        policy,
+        due,
+        input,
+    };
     let form = PlanForm::Stages { digest: digest("plan"), stages: stages.into() };
     let planned = RunEvent::Plan(Box::new(PlanEvent::Planned(form.clone())));
     let asked = PlanRequest::Submit(PlanSubmit { submit, form, steps: Arc::from([]) });

@@ -15,8 +15,8 @@ use verdict::run::{
     StepOutcome, Taken, Then, Wait, WaitCall, WaitMode, WaitRecord, Waiting,
 };
 use verdict::{
-    Category, Digest, End, Event, Fault, Json, LeaseId, Policy, Reason, Request, Scope, Span,
-    State, TaskId, Time,
+    Category, Digest, End, Event, Fault, FlowKey, Json, LeaseId, Policy, Reason, Request, Scope,
+    Span, State, TaskId, Time,
 };
 
 const TASK: TaskId = TaskId::from_u128(9);
@@ -43,6 +43,7 @@ fn end() -> End {
 fn submit() -> Submit {
     Submit {
         budget: None,
+        flow: None,
         id: TASK,
         scope: Scope::default(),
         kind: "resize".into(),
@@ -227,8 +228,18 @@ fn waitings() -> Vec<Waiting> {
 fn events() -> Vec<RunEvent> {
     let Submit { id, scope, kind, queue, priority, policy, input, .. } = submit();
     let due = Time::from_millis(5);
-    let submitted =
-        Submitted { budget: None, id, scope, kind, queue, priority, policy, due, input };
+    let submitted = Submitted {
+        budget: None,
+        flow: None,
+        id,
+        scope,
+        kind,
+        queue,
+        priority,
+        policy,
+        due,
+        input,
+    };
     let spawned = |lineage| RunEvent::Spawned { submitted: Box::new(submitted.clone()), lineage };
     let signal = Signal {
         number: 1,
@@ -303,6 +314,7 @@ fn state() -> RunState {
         forgiven: 11,
         suspensions: 12,
         approvals: Approvals { opened: 3, open: vec![approval()] },
+        flow: Some(Box::new(FlowKey { name: "customer".into(), limit: 8 })),
         plan: None,
     }
 }

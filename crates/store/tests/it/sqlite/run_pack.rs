@@ -107,6 +107,7 @@ fn succeeded() -> Entry {
 fn spawned(lineage: Lineage) -> Entry {
     let submit = Submit {
         budget: None,
+        flow: None,
         id: TASK,
         scope: Scope::default(),
         kind: "resize".into(),
@@ -119,8 +120,18 @@ fn spawned(lineage: Lineage) -> Entry {
     };
     let Submit { id, scope, kind, queue, priority, policy, input, .. } = submit.clone();
     let due = Time::from_millis(5);
-    let submitted =
-        Box::new(Submitted { budget: None, id, scope, kind, queue, priority, policy, due, input });
+    let submitted = Box::new(Submitted {
+        budget: None,
+        flow: None,
+        id,
+        scope,
+        kind,
+        queue,
+        priority,
+        policy,
+        due,
+        input,
+    });
     let event = RunEvent::Spawned { submitted, lineage: lineage.clone() };
     let number = MessageNumber { entry: 70, index: 499 };
     let body = Body::Spawn { submit: Box::new(submit), lineage };

@@ -212,6 +212,7 @@ pub(crate) fn decide(
 pub(crate) fn submission(id: u128, policy: Policy, spec: &Spec) -> Submit {
     Submit {
         budget: None,
+        flow: None,
         id: TaskId::from_u128(id),
         scope: Scope::default(),
         kind: "resize".into(),

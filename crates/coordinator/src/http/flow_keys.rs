@@ -1,0 +1,57 @@
+//! `GET /v1/flow-keys`: who holds the slots of each flow key, and how many wait for one.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::Uri;
+use store::{Browse, FlowFilter, FlowKeyRow};
+use verdict::{Name, TaskId};
+use wire::Code;
+use wire::answers::{FlowKeyView, FlowKeys};
+use wire::limits::PAGE_ITEMS_DEFAULT;
+use wire::requests::ListFlowKeys;
+
+use super::api_error::ApiError;
+use super::app_state::AppState;
+use super::translate::query;
+use crate::admit::ReaderPrincipal;
+use crate::admit::principals::Principal as _;
+
+/// How many holders an answer names. The list of runs finds the others.
+pub(super) const HOLDERS_MAX: usize = 10;
+
+pub(super) async fn flow_keys(
+    State(app): State<AppState>,
+    principal: ReaderPrincipal,
+    uri: Uri,
+) -> Result<Json<FlowKeys>, ApiError> {
+    let ListFlowKeys { after, limit } = query(&uri)?;
+    if principal.queues().is_some() {
+        let message = "flow keys span queues; use a key without a limit to queues";
+        return Err(ApiError::new(Code::Forbidden, message));
+    }
+    let limit = limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize;
+    let filter = FlowFilter {
+        scope: principal.scope().clone(),
+        key: None,
+        after: after.map(Name::from),
+        // One more than the page has, to know whether there is another page.
+        limit: limit + 1,
+        holders: HOLDERS_MAX,
+    };
+    let browse = app.coordinator.browse();
+    let mut rows = app.read(Duration::ZERO, browse.flow_keys(&filter)).await?;
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    let next_after = rows.last().filter(|_| has_more).map(|row| row.key.to_string());
+    let flow_keys = rows.into_iter().map(view).collect();
+    Ok(Json(FlowKeys { flow_keys, next_after, server_time: app.server_time() }))
+}
+
+fn view(row: FlowKeyRow) -> FlowKeyView {
+    let parked = row.parked();
+    let FlowKeyRow { key, limit, held, ready: _, live, holders } = row;
+    let holders = holders.iter().map(TaskId::to_string).collect();
+    FlowKeyView { key: key.to_string(), limit, held, parked, live, holders }
+}

@@ -1,0 +1,196 @@
+//! The statements about flow keys. Statements only.
+//!
+//! Every one of them reads by an index that only tasks with a key are in, and none walks over parked tasks: kinds and
+//! queues of a key are found by skipping from one to the next.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+use verdict::{Digest, Scope, TaskId};
+
+use crate::postgres::reads::{Client, Read};
+use crate::postgres::ready::candidates::Candidate;
+use crate::postgres::ready::queue_position::{POSITION_BYTES, QueuePosition};
+use crate::postgres::rows::{Columns, id_bytes};
+use crate::row::FlowRef;
+
+/// A key as the tables have it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::postgres) struct KeyCounts {
+    /// The smallest limit of its live tasks; `None` without any.
+    pub(super) limit: Option<u32>,
+    pub(super) held: u32,
+    /// Tasks in the ready order.
+    pub(super) offered: u32,
+    pub(super) has_parked: bool,
+}
+
+/// Keys as three columns.
+struct KeyColumns {
+    tenants: Vec<String>,
+    workspaces: Vec<String>,
+    keys: Vec<String>,
+}
+
+impl KeyColumns {
+    fn of(flows: &[FlowRef]) -> Self {
+        Self {
+            tenants: flows.iter().map(|it| it.scope.tenant.as_str().to_owned()).collect(),
+            workspaces: flows.iter().map(|it| it.scope.workspace.as_str().to_owned()).collect(),
+            keys: flows.iter().map(|it| it.key.as_str().to_owned()).collect(),
+        }
+    }
+
+    fn parameters(&self) -> [(&(dyn ToSql + Sync), Type); 3] {
+        [
+            (&self.tenants, Type::TEXT_ARRAY),
+            (&self.workspaces, Type::TEXT_ARRAY),
+            (&self.keys, Type::TEXT_ARRAY),
+        ]
+    }
+}
+
+/// Takes the locks that are free. They end with the transaction.
+const LOCK: &str = "SELECT pg_try_advisory_xact_lock(u.hash) \
+    FROM unnest($1::int8[]) WITH ORDINALITY AS u(hash, n) ORDER BY u.n";
+
+/// Two keys with the same hash share a lock, which costs time and nothing else.
+fn hash(flow: &FlowRef) -> i64 {
+    let Scope { tenant, workspace } = &flow.scope;
+    let names = [tenant.as_str(), workspace.as_str(), flow.key.as_str()].map(str::as_bytes);
+    let digest = Digest::of(&[b"tenure flow key", names[0], names[1], names[2]]);
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&digest.bytes()[..8]);
+    i64::from_be_bytes(bytes)
+}
+
+/// Whether each lock was free.
+pub(super) async fn lock(client: &Client, flows: &[FlowRef]) -> Read<Vec<bool>> {
+    let hashes: Vec<i64> = flows.iter().map(hash).collect();
+    let rows = client.query_typed(LOCK, &[(&hashes, Type::INT8_ARRAY)]).await?;
+    rows.iter().map(|row| Ok(Columns::of(row).take()?)).collect()
+}
+
+const COUNT: &str = "SELECT m.flow_limit, h.held, o.offered, \
+        EXISTS (SELECT 1 FROM tenure.live l WHERE l.tenant = u.tenant \
+            AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND l.parked) \
+    FROM unnest($1::text[], $2::text[], $3::text[]) \
+        WITH ORDINALITY AS u(tenant, workspace, flow_key, n) \
+    LEFT JOIN LATERAL (SELECT l.flow_limit FROM tenure.live l WHERE l.tenant = u.tenant \
+        AND l.workspace = u.workspace AND l.flow_key = u.flow_key \
+        ORDER BY l.flow_limit LIMIT 1) m ON true \
+    CROSS JOIN LATERAL (SELECT count(*) AS held FROM tenure.live l WHERE l.tenant = u.tenant \
+        AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND l.lease IS NOT NULL) h \
+    CROSS JOIN LATERAL (SELECT count(*) AS offered FROM tenure.live l WHERE l.tenant = u.tenant \
+        AND l.workspace = u.workspace AND l.flow_key = u.flow_key \
+        AND l.claimable_at IS NOT NULL AND NOT l.delayed) o ORDER BY u.n";
+
+pub(super) async fn count(client: &Client, flows: &[FlowRef]) -> Read<Vec<KeyCounts>> {
+    let columns = KeyColumns::of(flows);
+    let rows = client.query_typed(COUNT, &columns.parameters()).await?;
+    let read = |row: &Row| {
+        let mut columns = Columns::of(row);
+        let limit = columns.optional_count()?;
+        let (held, offered): (i64, i64) = (columns.take()?, columns.take()?);
+        let few = |count: i64| u32::try_from(count).unwrap_or(u32::MAX);
+        let has_parked = columns.take()?;
+        Ok(KeyCounts { limit, held: few(held), offered: few(offered), has_parked })
+    };
+    rows.iter().map(read).collect()
+}
+
+const PARK: &str = "UPDATE tenure.live SET parked = true, delayed = true \
+    WHERE id = ANY ($1) AND claimable_at IS NOT NULL AND flow_key IS NOT NULL";
+
+/// Takes locked tasks out of the ready order.
+pub(super) async fn park(client: &Client, tasks: &[TaskId]) -> Read<()> {
+    let ids: Vec<Vec<u8>> = tasks.iter().map(|id| id_bytes(*id).to_vec()).collect();
+    client.query_typed(PARK, &[(&ids, Type::BYTEA_ARRAY)]).await?;
+    Ok(())
+}
+
+/// The parked tasks that fit: those among the first of their line, offered or parked, by priority and then age, as many as
+/// slots of the key are free. Rows that another transaction has locked are left out.
+const CHOOSE: &str = "WITH RECURSIVE room AS ( \
+        SELECT u.tenant, u.workspace, u.flow_key, m.flow_limit - h.held AS free \
+        FROM unnest($1::text[], $2::text[], $3::text[]) AS u(tenant, workspace, flow_key) \
+        CROSS JOIN LATERAL (SELECT l.flow_limit FROM tenure.live l WHERE l.tenant = u.tenant \
+            AND l.workspace = u.workspace AND l.flow_key = u.flow_key \
+            ORDER BY l.flow_limit LIMIT 1) m \
+        CROSS JOIN LATERAL (SELECT count(*) AS held FROM tenure.live l WHERE l.tenant = u.tenant \
+            AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND l.lease IS NOT NULL) h \
+        WHERE m.flow_limit > h.held), \
+    lines AS ( \
+        SELECT r.tenant, r.workspace, r.flow_key, r.free, n.queue, n.kind FROM room r \
+        CROSS JOIN LATERAL (SELECT l.queue, l.kind FROM tenure.live l WHERE l.tenant = r.tenant \
+            AND l.workspace = r.workspace AND l.flow_key = r.flow_key AND l.parked \
+            ORDER BY l.queue, l.kind LIMIT 1) n \
+        UNION ALL \
+        SELECT p.tenant, p.workspace, p.flow_key, p.free, n.queue, n.kind FROM lines p \
+        CROSS JOIN LATERAL (SELECT l.queue, l.kind FROM tenure.live l WHERE l.tenant = p.tenant \
+            AND l.workspace = p.workspace AND l.flow_key = p.flow_key AND l.parked \
+            AND (l.queue, l.kind) > (p.queue, p.kind) \
+            ORDER BY l.queue, l.kind LIMIT 1) n) \
+    SELECT c.id FROM lines s CROSS JOIN LATERAL \
+        (SELECT p.id, p.place, row_number() OVER (ORDER BY p.place) AS rank FROM \
+            (SELECT l.id, l.place FROM tenure.live l WHERE l.tenant = s.tenant \
+                AND l.workspace = s.workspace AND l.flow_key = s.flow_key AND l.queue = s.queue \
+                AND l.kind = s.kind AND l.parked ORDER BY l.place \
+                LIMIT s.free FOR UPDATE SKIP LOCKED) p) c \
+    CROSS JOIN LATERAL (SELECT count(*) AS before FROM tenure.live l WHERE l.tenant = s.tenant \
+        AND l.workspace = s.workspace AND l.flow_key = s.flow_key AND l.queue = s.queue \
+        AND l.kind = s.kind AND l.claimable_at IS NOT NULL AND NOT l.delayed \
+        AND l.place < c.place) o \
+    WHERE c.rank + o.before <= s.free";
+
+const UNPARK: &str = "UPDATE tenure.live SET parked = false, delayed = false \
+    WHERE id = ANY ($1) AND parked RETURNING tenant, workspace, queue, kind, place";
+
+/// Brings parked tasks of these keys back into the ready order, as many as fit.
+pub(super) async fn unpark(client: &Client, flows: &[FlowRef]) -> Read<Vec<Candidate>> {
+    let columns = KeyColumns::of(flows);
+    let chosen = client.query_typed(CHOOSE, &columns.parameters()).await?;
+    if chosen.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids = chosen.iter().map(|row| Ok(id_bytes(Columns::of(row).task_id()?).to_vec()));
+    let ids: Vec<Vec<u8>> = ids.collect::<Read<_>>()?;
+    let rows = client.query_typed(UNPARK, &[(&ids, Type::BYTEA_ARRAY)]).await?;
+    let read = |row: &Row| {
+        let mut columns = Columns::of(row);
+        let (scope, queue, kind) = (columns.scope()?, columns.name()?, columns.name()?);
+        let position = QueuePosition::from_bytes(columns.fixed::<POSITION_BYTES>()?);
+        Ok(Candidate { scope, queue, kind, position })
+    };
+    rows.iter().map(read).collect()
+}
+
+/// Keys with parked tasks, of all scopes, after one, by skipping from one to the next.
+const PARKED: &str = "WITH RECURSIVE k AS ( \
+        (SELECT l.tenant, l.workspace, l.flow_key FROM tenure.live l WHERE l.parked \
+            AND (l.tenant, l.workspace, l.flow_key) > ($1::text, $2::text, $3::text) \
+            ORDER BY l.tenant, l.workspace, l.flow_key LIMIT 1) \
+        UNION ALL \
+        SELECT n.tenant, n.workspace, n.flow_key FROM k CROSS JOIN LATERAL \
+            (SELECT l.tenant, l.workspace, l.flow_key FROM tenure.live l WHERE l.parked \
+            AND (l.tenant, l.workspace, l.flow_key) > (k.tenant, k.workspace, k.flow_key) \
+            ORDER BY l.tenant, l.workspace, l.flow_key LIMIT 1) n) \
+    SELECT k.tenant, k.workspace, k.flow_key FROM k LIMIT $4";
+
+pub(super) async fn parked(
+    client: &Client,
+    after: Option<FlowRef>,
+    limit: i64,
+) -> Read<Vec<FlowRef>> {
+    let text = |name: Option<&verdict::Name>| name.map_or("", verdict::Name::as_str).to_owned();
+    let tenant = text(after.as_ref().map(|it| &it.scope.tenant));
+    let workspace = text(after.as_ref().map(|it| &it.scope.workspace));
+    let key = text(after.as_ref().map(|it| &it.key));
+    let parameters: [(&(dyn ToSql + Sync), Type); 4] =
+        [(&tenant, Type::TEXT), (&workspace, Type::TEXT), (&key, Type::TEXT), (&limit, Type::INT8)];
+    let rows = client.query_typed(PARKED, &parameters).await?;
+    let read = |row: &Row| {
+        let mut columns = Columns::of(row);
+        Ok(FlowRef { scope: columns.scope()?, key: columns.name()? })
+    };
+    rows.iter().map(read).collect()
+}

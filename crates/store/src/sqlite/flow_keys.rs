@@ -1,0 +1,64 @@
+//! Lists of flow keys for people. The writer decides by its own order in memory ([`super::flow_index`]).
+
+use rusqlite::Connection;
+use verdict::{Name, Scope, Time};
+
+use super::rows::Columns;
+use crate::row::{FlowFilter, FlowKeyRow};
+
+type Read<T> = rusqlite::Result<T>;
+
+/// Live tasks with a key, in one scope. A plain task is not in the index that this reads.
+const OF_SCOPE: &str = "FROM live l JOIN lanes n ON n.lane = l.lane
+    WHERE n.tenant = ?1 AND n.workspace = ?2 AND l.flow_key IS NOT NULL";
+
+pub(super) fn list(
+    connection: &Connection,
+    filter: &FlowFilter,
+    now: Time,
+) -> Read<Vec<FlowKeyRow>> {
+    let FlowFilter { scope, key, after, limit, holders } = filter;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT l.flow_key, min(l.flow_limit), count(*) FILTER (WHERE l.state = 'running'),
+            count(*) FILTER (WHERE l.claimable_at <= ?5), count(*) {OF_SCOPE}
+            AND (?3 IS NULL OR l.flow_key = ?3) AND (?4 IS NULL OR l.flow_key > ?4)
+         GROUP BY 1 ORDER BY 1 LIMIT ?6"
+    ))?;
+    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
+    let (key, after) = (key.as_ref().map(Name::as_str), after.as_ref().map(Name::as_str));
+    let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
+    let parameters = (tenant, workspace, key, after, now.millis(), limit);
+    let mut rows = statement.query(parameters)?;
+    let mut keys = Vec::new();
+    while let Some(row) = rows.next()? {
+        let mut columns = Columns::of(row);
+        let mut found = FlowKeyRow {
+            key: columns.name()?,
+            limit: columns.take()?,
+            held: columns.take::<i64>()?.unsigned_abs(),
+            ready: columns.take::<i64>()?.unsigned_abs(),
+            live: columns.take::<i64>()?.unsigned_abs(),
+            holders: Vec::new(),
+        };
+        found.holders = holders_of(connection, scope, &found.key, *holders)?;
+        keys.push(found);
+    }
+    Ok(keys)
+}
+
+fn holders_of(
+    connection: &Connection,
+    scope: &Scope,
+    key: &Name,
+    limit: usize,
+) -> Read<Vec<verdict::TaskId>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT l.id {OF_SCOPE} AND l.flow_key = ?3 AND l.state = 'running'
+         ORDER BY l.id LIMIT ?4"
+    ))?;
+    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let holders = statement
+        .query_map((tenant, workspace, key.as_str(), limit), |row| Columns::of(row).task_id())?;
+    holders.collect()
+}
