@@ -133,19 +133,21 @@ pub(crate) async fn run(
     if !wait {
         return announce(format, &accepted);
     }
-    if format == Format::People {
-        output::note(format_args!("waiting for {}", accepted.run_id));
-    }
     let run = server::with_long_retries(client).run(accepted.run_id.clone());
     let waiting = async {
+        if format == Format::People {
+            output::note(format_args!("waiting for {}", accepted.run_id));
+        }
         match timeout {
             Some(timeout) => run.wait_timeout(timeout).await,
             None => run.wait().await,
         }
     };
     tokio::select! {
-        ended = waiting => report(format, &ended.map_err(server::cli_error)?),
+        // Polled first: whoever reads that the command waits can interrupt it.
+        biased;
         _ = tokio::signal::ctrl_c() => Err(interrupted(&accepted.run_id)),
+        ended = waiting => report(format, &ended.map_err(server::cli_error)?),
     }
 }
 
