@@ -177,7 +177,7 @@ fn timed(history: &History<'_>, call: &Call<'_>, step: Step) -> Timed {
 type Explained = Vec<u64>;
 
 fn search(calls: &[Timed], first: Model) -> Searched {
-    let attempts_max = calls.iter().filter_map(|call| call.step.attempt).max().unwrap_or(0);
+    let attempts_max = attempts_max(calls);
     let nothing: Explained = vec![0; calls.len().div_ceil(64)];
     let mut seen: HashSet<(Explained, Model)> = HashSet::new();
     let mut open = vec![(nothing, first)];
@@ -211,6 +211,14 @@ fn search(calls: &[Timed], first: Model) -> Searched {
         }
     }
     Searched::Not { explained: best.0, stuck: best.1 }
+}
+
+/// The attempts that the task may have had. A poll whose answer was lost may have been granted one that no other call names;
+/// only a refusal of the attempt before it tells.
+fn attempts_max(calls: &[Timed]) -> u32 {
+    let named = calls.iter().filter_map(|call| call.step.attempt).max().unwrap_or(0);
+    let superseded = |call: &Timed| call.step.code.as_deref() == Some("attempt_mismatch");
+    named + u32::from(calls.iter().any(superseded))
 }
 
 /// The calls that no other unexplained call wholly precedes.

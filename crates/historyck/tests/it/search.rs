@@ -124,3 +124,33 @@ fn few_calls_without_an_order_are_refused_for_certain() {
     let said = found.iter().find(|finding| finding.invariant == Invariant::A5).unwrap();
     assert!(said.why.starts_with("no order"), "{}", said.why);
 }
+
+/// A worker is refused as superseded although nobody was seen to get the next attempt, and then says or hears `last`.
+fn superseded_by_nobody_seen(last: Return) -> Vec<Event> {
+    let of_attempt = |call, op| Invoke { attempt: Some(1), ..invoke(call, op) };
+    let report = Invoke { outcome: Some(Outcome::Succeeded), ..of_attempt(2, Operation::Report) };
+    let code = Some("attempt_mismatch".to_owned());
+    let refused = Return { answer: Answer::Fail, code, ..answer(2) };
+    vec![
+        event(1, EventKind::Invoke(Invoke { task: None, ..invoke(1, Operation::Lease) })),
+        event(2, EventKind::Return(grant(1, 1))),
+        event(3, EventKind::Invoke(report)),
+        event(4, EventKind::Return(refused)),
+        event(5, EventKind::Invoke(of_attempt(3, Operation::Heartbeat))),
+        event(6, EventKind::Return(last)),
+    ]
+}
+
+#[test]
+fn a_grant_whose_answer_was_lost_supersedes_too() {
+    let code = Some("attempt_mismatch".to_owned());
+    let again = Return { answer: Answer::Fail, code, ..answer(3) };
+    assert_eq!(check(&superseded_by_nobody_seen(again)).unwrap(), []);
+}
+
+#[test]
+fn who_was_superseded_by_nobody_seen_is_not_heard_again() {
+    let found = check(&superseded_by_nobody_seen(answer(3))).unwrap();
+    let said = found.iter().find(|finding| finding.invariant == Invariant::A5).unwrap();
+    assert!(said.why.starts_with("no order"), "{}", said.why);
+}
