@@ -10,6 +10,16 @@ use crate::time::Time;
 
 /// Owns the delivery of effects (S2-13). It can make events of effects and nothing else: no function of this module takes
 /// or returns a task, and the owners of transitions of tasks are types that it cannot construct.
+///
+/// Nobody else is its owner, and its module is the owner of nothing else:
+///
+/// ```compile_fail
+/// let owner = verdict::effect::decide::Outbox(());
+/// ```
+///
+/// ```compile_fail
+/// let runner = verdict::decide::report::Runner(());
+/// ```
 pub struct Outbox(());
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

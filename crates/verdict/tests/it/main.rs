@@ -24,6 +24,7 @@ mod heartbeat;
 mod holders;
 mod matrix;
 mod order;
+mod outbox_authority;
 mod plan_properties;
 mod planned;
 mod progress_clock;
