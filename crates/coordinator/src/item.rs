@@ -8,7 +8,7 @@ use store::runs::StoredStep;
 use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use verdict::effect::Declared;
+use verdict::effect::{Declared, EffectId};
 use verdict::plan::limits::STEPS_PER_DECISION;
 use verdict::plan::{PlanStep, Stage, StepTerms};
 use verdict::request::{Caller, Submit, Undelivered};
@@ -198,9 +198,18 @@ pub(crate) enum Item {
         /// In the order of the call's children.
         children: Box<[Submission]>,
         effects: Box<[Declared]>,
+        /// The effects that its wait is for.
+        watched: Box<[Watched]>,
     },
     /// A request about a schedule.
     Schedule(Box<ScheduleItem>),
+}
+
+/// An effect of the calling task, and the item of its wait that is for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Watched {
+    pub(crate) effect: EffectId,
+    pub(crate) item: Name,
 }
 
 /// A request about a schedule, of a client or of time.
@@ -311,7 +320,9 @@ impl Item {
                 1 + steps.min(STEPS_PER_DECISION) + inherited
             }
             Item::About { .. } | Item::Schedule(_) => 1,
-            Item::WithChildren { children, effects, .. } => 1 + children.len() + effects.len(),
+            Item::WithChildren { children, effects, watched, .. } => {
+                1 + children.len() + effects.len() + watched.len()
+            }
         }
     }
 

@@ -33,6 +33,7 @@ use crate::coordinator::{Coordinator, Options, StopReason};
 use crate::http::{AppState, Timeouts, router, router_of_metrics};
 use crate::ids::OsEntropy;
 use crate::outbox::deliverer::{Courier, Deliverer};
+use crate::outbox::teller::Teller;
 use crate::submit_defaults::SubmitDefaults;
 
 pub use answer::SlowReaderLimits;
@@ -288,10 +289,15 @@ fn start_sealing(
     (closing.clone(), tokio::spawn(sealer.run(closing)))
 }
 
-/// Delivers effects beside everything else.
+/// Delivers effects, and tells those who wait for them, beside everything else.
 fn start_delivering(courier: Courier) -> (CancellationToken, JoinHandle<()>) {
-    let (closing, deliverer) = (CancellationToken::new(), Deliverer::new(courier));
-    (closing.clone(), tokio::spawn(deliverer.run(closing)))
+    let (closing, teller) = (CancellationToken::new(), Teller::new(courier.coordinator.clone()));
+    let (telling, delivering) = (closing.clone(), closing.clone());
+    let deliverer = Deliverer::new(courier);
+    let both = async move {
+        tokio::join!(deliverer.run(delivering), teller.run(telling));
+    };
+    (closing, tokio::spawn(both))
 }
 
 /// Ranges that effects may be sent to, each an address with the length of its prefix. The error is the text that is none.

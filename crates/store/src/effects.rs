@@ -6,6 +6,7 @@
 //! | line | its digest | | the run, for the line of a task's own effects |
 //! | effect | endpoint, line and number | the digest of its id | the run |
 //! | payload | the digest of the effect's id | | the run |
+//! | watch | the id of the effect's object | | the run |
 //!
 //! The id of an effect names its place, so that its successor is found without a search, and the effects of one endpoint
 //! stand together in the order of keys. The unique key makes a second effect of the same intent impossible. What an effect
@@ -15,7 +16,7 @@
 //! status.
 
 use verdict::effect::{
-    Effect, EffectId, EffectState, Endpoint, EndpointStatus, Intent, Line, LineId,
+    Effect, EffectId, EffectState, Endpoint, EndpointStatus, Intent, Line, LineId, Watch,
 };
 use verdict::{Digest, Json, Name, Object, ObjectKey, ObjectType, Scope, TaskId, Text, Time};
 
@@ -28,6 +29,11 @@ pub const IN_FLIGHT: &str = "in_flight";
 pub const DELIVERED: &str = "delivered";
 pub const UNKNOWN: &str = "unknown";
 pub const DEAD: &str = "dead";
+
+/// Statuses of objects of type watch: its effect has no outcome yet, there may be something to tell, everybody was told.
+pub const OPEN: &str = "open";
+pub const NEWS: &str = "news";
+pub const TOLD: &str = "told";
 
 /// An effect as it is stored: its intent is without the body, which is the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +72,13 @@ pub struct StoredEndpoint {
     pub created_at: Time,
 }
 
+/// A watch with the run that it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredWatch {
+    pub watch: Watch,
+    pub run: TaskId,
+}
+
 /// A secret that only whoever has the key of this name can open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedSecret {
@@ -102,6 +115,16 @@ pub fn before_effects_of(scope: &Scope, endpoint: &Name) -> ObjectKey {
 
 pub fn payload_key(scope: &Scope, id: EffectId) -> ObjectKey {
     key(scope, ObjectType::Payload, id.digest().to_string().into())
+}
+
+/// The key of the watch of the effect with this key.
+pub fn watch_key(effect: &ObjectKey) -> ObjectKey {
+    key(&effect.scope, ObjectType::Watch, effect.id.clone())
+}
+
+/// The key of the effect that a watch is for.
+pub fn watched_key(watch: &ObjectKey) -> ObjectKey {
+    key(&watch.scope, ObjectType::Effect, watch.id.clone())
 }
 
 /// The unique key of an effect.
@@ -213,6 +236,27 @@ impl StoredLine {
             unique_key: None,
             parent: run.map(|run| run.run_name().into()),
             is_pending: false,
+            body: self.write().into(),
+        }
+    }
+}
+
+impl StoredWatch {
+    pub fn of(object: &Object) -> Option<Self> {
+        let is_it = object.key.object_type == ObjectType::Watch;
+        is_it.then(|| Self::read(object.body.as_str()).ok()).flatten()
+    }
+
+    /// The watch as an object, under the key of its effect.
+    pub fn object(&self, effect: &ObjectKey, status: &str, revision: u32) -> Object {
+        Object {
+            key: watch_key(effect),
+            revision,
+            status: status.into(),
+            due: None,
+            unique_key: None,
+            parent: Some(self.run.run_name().into()),
+            is_pending: status != TOLD,
             body: self.write().into(),
         }
     }

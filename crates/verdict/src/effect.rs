@@ -22,6 +22,7 @@ pub mod intent;
 pub mod line;
 pub mod state;
 pub mod terms;
+pub mod watch;
 
 pub use claim::{Claim, Sent};
 pub use decide::{EffectRequest, Reconciled, append, decide};
@@ -31,3 +32,4 @@ pub use intent::{Declared, EffectId, Intent};
 pub use line::{Line, LineId};
 pub use state::{DeadReason, Effect, EffectState};
 pub use terms::{EffectTerms, OnDead};
+pub use watch::Watch;

@@ -34,10 +34,12 @@ pub enum ObjectType {
     Fork,
     /// What a schedule submits, apart from it: each firing writes the schedule, and the template may be long.
     ScheduleTemplate,
+    /// Who waits for what becomes of an effect ([`crate::effect::watch`]).
+    Watch,
 }
 
 impl ObjectType {
-    pub const ALL: [ObjectType; 8] = [
+    pub const ALL: [ObjectType; 9] = [
         ObjectType::Approval,
         ObjectType::Effect,
         ObjectType::Endpoint,
@@ -46,6 +48,7 @@ impl ObjectType {
         ObjectType::Schedule,
         ObjectType::Fork,
         ObjectType::ScheduleTemplate,
+        ObjectType::Watch,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -58,6 +61,7 @@ impl ObjectType {
             ObjectType::Schedule => "schedule",
             ObjectType::Fork => "fork",
             ObjectType::ScheduleTemplate => "schedule_template",
+            ObjectType::Watch => "watch",
         }
     }
 

@@ -28,8 +28,8 @@ use utoipa::ToSchema;
 
 pub use self::budgets::{Budget, OnSoft, SoftLimits};
 pub use self::checkpoints::{
-    AwaitedItem, CheckpointCall, CheckpointCalls, CheckpointItem, ChildRun, DeclaredEffect,
-    Diverged, ResumeRun, SendSignal, Spend, StepError, StepRecord, WaitFor,
+    AwaitedEffect, AwaitedItem, CheckpointCall, CheckpointCalls, CheckpointItem, ChildRun,
+    DeclaredEffect, Diverged, ResumeRun, SendSignal, Spend, StepError, StepRecord, WaitFor,
 };
 pub use self::flow::Flow;
 pub use self::queries::{

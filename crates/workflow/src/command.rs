@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 use wire::approvals::ApprovalTerms;
-use wire::requests::SubmitRun;
+use wire::requests::{AwaitedEffect, SubmitRun};
 use wire::{Json, Time};
 
 use crate::effect::Effect;
@@ -141,6 +141,7 @@ pub enum Awaited {
     Signal { key: String, signal: String },
     Child { key: String, child: String },
     Approval { key: String, approval: Box<ApprovalTerms> },
+    Effect { key: String, effect: AwaitedEffect },
 }
 
 impl Awaited {
@@ -149,7 +150,8 @@ impl Awaited {
             Awaited::Timer { key, .. }
             | Awaited::Signal { key, .. }
             | Awaited::Child { key, .. }
-            | Awaited::Approval { key, .. } => key,
+            | Awaited::Approval { key, .. }
+            | Awaited::Effect { key, .. } => key,
         }
     }
 
@@ -158,7 +160,7 @@ impl Awaited {
         match self {
             Awaited::Timer { until, .. } => Some(*until),
             Awaited::Approval { approval, .. } => approval.expires_at,
-            Awaited::Signal { .. } | Awaited::Child { .. } => None,
+            Awaited::Signal { .. } | Awaited::Child { .. } | Awaited::Effect { .. } => None,
         }
     }
 }

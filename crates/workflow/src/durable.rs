@@ -4,7 +4,6 @@
 //! numbers in every attempt. It does no I/O; only the work of a step does.
 
 use std::panic::Location;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use crate::approval::ApprovalCall;
 use crate::branch::BranchGuard;
 use crate::children::{ChildCall, ChildRun, ChildrenCall};
 use crate::command::StepRecord;
-use crate::effect::Effect;
+use crate::effect::{Effect, EffectCall};
 use crate::key::{self, Branch, Kind};
 use crate::operation::Operation;
 use crate::run::encode;
@@ -72,21 +71,11 @@ impl Durable {
     }
 
     /// Sends something to a registered endpoint, once: it is recorded as a step of this name, and the coordinator delivers it
-    /// afterwards, in order. It does not wait for the delivery.
+    /// afterwards, in order. Awaited as it is, it does not wait for the delivery;
+    /// [`delivered`](EffectCall::delivered) does.
     #[track_caller]
-    pub fn effect(
-        &self,
-        name: impl Into<String>,
-        effect: Effect,
-    ) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>> {
-        let asked = effect.clone();
-        let work = move |step: Step| {
-            step.effect(asked.clone());
-            std::future::ready(Ok::<(), Failure>(()))
-        };
-        StepCall::new(self.clone(), name.into(), work, Location::caller())
-            .input(&effect)
-            .into_future()
+    pub fn effect(&self, name: impl Into<String>, effect: Effect) -> EffectCall {
+        EffectCall::new(self.clone(), name.into(), effect, Location::caller())
     }
 
     /// Asks people, and waits without a worker until they have decided. A rejection is a value, like an approval.

@@ -2,7 +2,7 @@
 //!
 //! The branch is a path of branch names, empty for the function's own branch. The count numbers the operations of one
 //! name in one branch, so that a key does not depend on what other branches do. Kinds other than steps are part of the
-//! name (`signal:go#1`, `approval:ship#1`, `child:resize#2`, `sleep#1`), so two operations with equal keys are of the same kind.
+//! name (`signal:go#1`, `approval:ship#1`, `delivery:mail#1`, `child:resize#2`, `sleep#1`), so two operations with equal keys are of the same kind.
 //!
 //! A key may have a part after the count: `charge#1.2` is the second failed try of `charge#1`, and `signal:go#1.timeout`
 //! the timer beside a signal.
@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     Sleep,
     Signal,
     Approval,
+    /// What becomes of an effect.
+    Delivery,
     Child,
     Patched,
     Savepoint,
@@ -51,6 +53,7 @@ impl Kind {
             Kind::Sleep => SLEEP.to_owned(),
             Kind::Signal => format!("signal:{name}"),
             Kind::Approval => format!("{APPROVAL}{name}"),
+            Kind::Delivery => format!("delivery:{name}"),
             Kind::Child => format!("child:{name}"),
             Kind::Patched => format!("{PATCHED}{name}"),
             Kind::Savepoint => SAVEPOINT.to_owned(),

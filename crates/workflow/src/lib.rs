@@ -42,7 +42,7 @@ pub use command::{
 };
 pub use digest::{Digest, NotADigest};
 pub use durable::Durable;
-pub use effect::Effect;
+pub use effect::{Delivery, DeliveryOutcome, Effect, EffectCall};
 pub use failure::Failure;
 pub use run::{Body, Function, Run, function};
 pub use step::{OnError, Retry, Step, StepCall};

@@ -30,7 +30,10 @@ pub(crate) struct Operation {
 impl Operation {
     /// Begins, if the branch is free. Otherwise the run stops, and this never returns.
     pub(crate) async fn begin(ctx: &Durable, kind: Kind, name: &str, at: SourceLine) -> Operation {
-        let is_named = matches!(kind, Kind::Step | Kind::Signal | Kind::Approval | Kind::Child);
+        let is_named = matches!(
+            kind,
+            Kind::Step | Kind::Signal | Kind::Approval | Kind::Delivery | Kind::Child
+        );
         let begun = ctx.shared.with(|core| {
             if is_named && !key::is_name(name) {
                 return Err(Misuse::BadName { name: name.to_owned(), at });

@@ -183,6 +183,22 @@ impl<'w, W> StepCall<'w, W> {
     }
 }
 
+impl<'w, W> StepCall<'w, W> {
+    /// The result, and the key that it is recorded under.
+    pub(crate) async fn keyed<Fut, T, E>(self) -> Result<(T, String), Failure>
+    where
+        W: FnMut(Step) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        T: Serialize + DeserializeOwned,
+        E: Into<Failure>,
+    {
+        let StepCall { ctx, name, mut work, input, settings, borrows: _ } = self;
+        let execution = Execution::begin(&ctx, &name, input?, settings).await;
+        let key = execution.key().to_owned();
+        execution.result(&mut work).await.map(|result| (result, key))
+    }
+}
+
 impl<'w, W, Fut, T, E> IntoFuture for StepCall<'w, W>
 where
     W: FnMut(Step) -> Fut + Send + 'w,

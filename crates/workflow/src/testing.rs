@@ -36,6 +36,7 @@ use wire::{ApprovalDecision, Json, Time};
 pub use self::coordinator::{ConflictingStep, MemoryCoordinator};
 use crate::approval::Vote;
 use crate::command::{Checkpoint, Command, Outcome, Report};
+use crate::effect::DeliveryOutcome;
 use crate::run::{Function, Run};
 use crate::stop::Stop;
 use crate::{Digest, Failure};
@@ -220,6 +221,13 @@ impl<'f> TestRun<'f> {
         result: impl Fn(&Json) -> Result<Json, Failure> + Send + 'static,
     ) -> Self {
         self.coordinator.define_child(kind, takes, result);
+        self
+    }
+
+    /// What becomes of effects of this type, and how long it takes. Others are delivered at once.
+    #[must_use]
+    pub fn delivery(mut self, r#type: &str, takes: Duration, outcome: DeliveryOutcome) -> Self {
+        self.coordinator.define_delivery(r#type, takes, outcome);
         self
     }
 

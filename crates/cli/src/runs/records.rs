@@ -17,6 +17,9 @@ const RESULT_CHARS_MAX: usize = 40;
 /// Begins the name of the signal that tells what came of an approval.
 const APPROVAL: &str = "#approval:";
 
+/// Begins the name of the signal that tells what became of an effect.
+const EFFECT: &str = "#effect:";
+
 /// One line of the drawing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RecordLine {
@@ -117,7 +120,7 @@ fn wait(record: &Checkpoint, began: &BTreeMap<String, Time>) -> RecordLine {
     }
 }
 
-/// A signal by its name; of an approval what came of it, and by whose word.
+/// A signal by its name; of an approval what came of it, and by whose word; of an effect what became of it.
 fn taken(signal: &TakenSignal) -> String {
     let told = signal.payload.as_ref().and_then(|it| it.read::<serde_json::Value>().ok());
     match (signal.name.starts_with(APPROVAL), told) {
@@ -126,6 +129,11 @@ fn taken(signal: &TakenSignal) -> String {
             let by = votes.iter().filter_map(|vote| vote["key"].as_str()).collect::<Vec<_>>();
             let by = if by.is_empty() { "nobody".to_owned() } else { by.join(" and ") };
             format!("{} by {by}", told["outcome"].as_str().unwrap_or("decided"))
+        }
+        (false, Some(told)) if signal.name.starts_with(EFFECT) => {
+            let outcome = told["outcome"].as_str().unwrap_or("told");
+            let reason = told["reason"].as_str().map_or_else(String::new, |it| format!(" ({it})"));
+            format!("effect {outcome}{reason}")
         }
         _ => format!("signal {}", signal.name),
     }
@@ -160,13 +168,18 @@ pub(crate) fn awaited(wait: &OpenWait) -> String {
     /// How many items are named: the rest is counted.
     const NAMED: usize = 3;
     let named = wait.items.iter().take(NAMED).map(|item| {
-        match (item.until, &item.signal, &item.approval) {
-            (Some(until), _, _) => format!("until {until}"),
-            (None, Some(signal), _) => format!("signal {signal}"),
-            (None, None, Some(_)) => {
+        match (item.until, &item.signal, &item.approval, &item.effect) {
+            (Some(until), _, _, _) => format!("until {until}"),
+            (None, Some(signal), _, _) => format!("signal {signal}"),
+            (None, None, Some(_), _) => {
                 format!("approval {}", item.key.trim_start_matches("approval:"))
             }
-            (None, None, None) => format!("child {}", item.child.as_deref().unwrap_or(&item.key)),
+            (None, None, None, Some(_)) => {
+                format!("the delivery of {}", item.key.trim_start_matches("delivery:"))
+            }
+            (None, None, None, None) => {
+                format!("child {}", item.child.as_deref().unwrap_or(&item.key))
+            }
         }
     });
     let between = if wait.mode == wire::WaitMode::Any { " or " } else { " and " };

@@ -21,8 +21,8 @@ use verdict::fork::RECORDS_PER_REQUEST_MAX;
 use verdict::request::{Extend, Submit};
 use verdict::run::{CheckpointCall, ChildCall, Inherit, Inherited, RunRequest};
 use verdict::{
-    Answer, ClosedAttempt, Digest, Moment, Object, ObjectKey, ObjectType, Reason, Request, Subject,
-    TaskId, Time,
+    Answer, ClosedAttempt, Digest, Moment, Object, ObjectKey, Reason, Request, Subject, TaskId,
+    Time,
 };
 
 use super::load::key_of;
@@ -35,7 +35,7 @@ use crate::allowances::{self, Allowances, Moved};
 use crate::batch_metrics::BatchMetrics;
 use crate::ids::Ids;
 use crate::item::{Answered, Fork, ForkItem, Item, Submission};
-use crate::outbox::EndpointDirectory;
+use crate::outbox::{EndpointDirectory, is_of_feed};
 use crate::trace::TraceEvent;
 
 /// Tasks swept in one batch. The rest is swept by the next batch, which follows at once.
@@ -284,7 +284,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         }
         let result = &mut self.result;
         result.is_written = true;
-        let effects = objects.iter().filter(|it| it.after.key.object_type == ObjectType::Effect);
+        let effects = objects.iter().filter(|it| is_of_feed(&it.after));
         result.effects.extend(effects.map(|change| change.after.clone()));
         result.changed.extend(changes.iter().filter_map(|change| task_id(&change.after)));
         changes.iter().for_each(|change| allowances::note(&mut result.moved, change));
@@ -341,11 +341,13 @@ fn decide_item(
     let answer = match item {
         Item::Submit { submission, input } => submit(work, ids, submission, *input, at, allowances),
         Item::About { key, request } => work.decide(key, Cow::Borrowed(request), at),
-        Item::WithChildren { key, request, children, effects } => {
+        Item::WithChildren { key, request, children, effects, watched } => {
             let request = with_child_ids(request, children, ids, at);
             work.declared = effects.to_vec();
+            work.watched = watched.to_vec();
             let answer = work.decide_with_children(key, request, children, at, allowances);
             work.declared.clear();
+            work.watched.clear();
             answer
         }
         Item::Schedule(item) => {

@@ -4,21 +4,52 @@
 //! is decided again, as after a lost race for any other row. That is rare: a task's own effects have a line of their own,
 //! which only its deliverer locks.
 //!
+//! A wait for an effect is saved beside the effect, in the commit of the wait ([`verdict::effect::watch`]).
+//!
 //! Invariant: an effect is saved exactly if the decision that asked for it is (D1), under the next number of its line (D6).
 
 use std::collections::{BTreeMap, HashMap};
 
-use store::effects::{StoredEffect, StoredLine, line_key};
+use store::effects::{
+    NEWS, OPEN, StoredEffect, StoredLine, StoredWatch, line_key, unique_key, watch_key,
+};
+use store::objects::UniqueKey;
 use store::{Batch, Failure, FailureKind, LoadedObject, Lookup, ObjectChange};
-use verdict::effect::{Intent, Line, append};
-use verdict::{Name, Object, ObjectKey, TaskId, Time};
+use verdict::effect::{EffectId, Intent, Line, Watch, append};
+use verdict::{Name, Object, ObjectKey, ObjectType, Scope, TaskId, Time};
 
 use super::batch::{Aborted, OpenBatch};
+use crate::item::Watched;
 
 /// An intent of a decision, with the run that it belongs to.
 pub(super) struct Asked {
     pub(super) intent: Intent,
     pub(super) run: TaskId,
+}
+
+/// A wait of a task for one of its effects, that a decision opened.
+pub(super) struct AwaitedEffect {
+    scope: Scope,
+    task: TaskId,
+    run: TaskId,
+    effect: EffectId,
+    item: Name,
+    at: Time,
+}
+
+impl AwaitedEffect {
+    pub(super) fn new(
+        (scope, task, run, at): (&Scope, TaskId, TaskId, Time),
+        watched: &Watched,
+    ) -> Self {
+        let Watched { effect, item } = watched.clone();
+        Self { scope: scope.clone(), task, run, effect, item, at }
+    }
+
+    fn unique_key(&self) -> UniqueKey {
+        let (scope, unique_key) = (self.scope.clone(), unique_key(self.effect));
+        UniqueKey { scope, object_type: ObjectType::Effect, unique_key }
+    }
 }
 
 /// A line as this batch has left it.
@@ -34,9 +65,14 @@ impl<B: Batch> OpenBatch<'_, B> {
     /// Numbers what decisions asked for since the last call, and adds it to what is saved next.
     pub(super) async fn append_effects(&mut self) -> Result<(), Aborted> {
         let asked = std::mem::take(&mut self.work.asked);
-        if asked.is_empty() {
-            return Ok(());
-        }
+        let new = if asked.is_empty() { HashMap::new() } else { self.append(asked).await? };
+        let awaiting = std::mem::take(&mut self.work.awaiting);
+        if awaiting.is_empty() { Ok(()) } else { self.watch(awaiting, &new).await }
+    }
+
+    /// Numbers effects, and returns where each of them stands.
+    async fn append(&mut self, asked: Vec<Asked>) -> Result<HashMap<EffectId, ObjectKey>, Aborted> {
+        let mut new = HashMap::new();
         let with_key = |asked: Asked| (line_key(&asked.intent.scope, asked.intent.line()), asked);
         let asked: Vec<(ObjectKey, Asked)> = asked.into_iter().map(with_key).collect();
         let mut lines = self.load_lines(&asked).await?;
@@ -48,6 +84,7 @@ impl<B: Batch> OpenBatch<'_, B> {
             let (line, effect) = append(open.line.line, intent, at);
             open.line.line = line;
             let (effect, payload) = StoredEffect::new(effect, run);
+            new.insert(effect.effect.intent.id, effect.key());
             changes.push(change(effect.object(1), at));
             changes.push(change(payload, at));
         }
@@ -59,7 +96,58 @@ impl<B: Batch> OpenBatch<'_, B> {
             changes.push(change(Object { parent, ..object }, at));
         }
         self.work.objects.extend(changes);
+        Ok(new)
+    }
+
+    /// Notes who waits for effects. One that is new has no outcome yet; whether another one has is looked at after the
+    /// commit.
+    async fn watch(
+        &mut self,
+        awaiting: Vec<AwaitedEffect>,
+        new: &HashMap<EffectId, ObjectKey>,
+    ) -> Result<(), Aborted> {
+        let places = self.places(&awaiting, new).await?;
+        let keys: Vec<ObjectKey> = places.values().map(watch_key).collect();
+        let found = self.batch.look_up(Lookup::objects(&keys)).await?.objects;
+        let mut watches: BTreeMap<ObjectKey, LoadedObject> = keys.into_iter().zip(found).collect();
+        for waiting in awaiting {
+            let Some(place) = places.get(&waiting.effect) else { continue };
+            let loaded = watches.get_mut(&watch_key(place)).expect("every watch was loaded");
+            let status = if new.contains_key(&waiting.effect) { OPEN } else { NEWS };
+            let object =
+                watched(std::mem::replace(loaded, LoadedObject::Absent), &waiting, place, status)?;
+            *loaded = LoadedObject::Object(object.clone());
+            self.work.objects.push(change(object, waiting.at));
+        }
         Ok(())
+    }
+
+    /// Where the awaited effects stand. One that does not exist is left out: callers are told before.
+    async fn places(
+        &mut self,
+        awaiting: &[AwaitedEffect],
+        new: &HashMap<EffectId, ObjectKey>,
+    ) -> Result<BTreeMap<EffectId, ObjectKey>, Aborted> {
+        let (known, others): (Vec<&AwaitedEffect>, Vec<&AwaitedEffect>) =
+            awaiting.iter().partition(|waiting| new.contains_key(&waiting.effect));
+        let known = known.into_iter().map(|waiting| (waiting.effect, new[&waiting.effect].clone()));
+        let mut places: BTreeMap<EffectId, ObjectKey> = known.collect();
+        if others.is_empty() {
+            return Ok(places);
+        }
+        let names: Vec<UniqueKey> = others.iter().map(|waiting| waiting.unique_key()).collect();
+        let lookup = Lookup { unique_objects: &names, ..Lookup::default() };
+        let found = self.batch.look_up(lookup).await?.unique_objects;
+        for (waiting, found) in others.into_iter().zip(found) {
+            match found {
+                LoadedObject::Object(effect) => {
+                    places.insert(waiting.effect, effect.key);
+                }
+                LoadedObject::Absent => {}
+                LoadedObject::Locked => return Err(locked(waiting.task).into()),
+            }
+        }
+        Ok(places)
     }
 
     /// Each line, as it was stored or as its first intent opens it.
@@ -97,11 +185,36 @@ fn open_line(loaded: LoadedObject, intent: &Intent, run: TaskId) -> Result<OpenL
             let (revision, parent) = (object.revision, object.parent);
             Ok(OpenLine { line, revision, run: None, parent })
         }
-        LoadedObject::Locked => {
-            let what = "another writer has the line of an effect";
-            Err(Failure::new(FailureKind::Conflict(*task), what))
-        }
+        LoadedObject::Locked => Err(locked(*task)),
     }
+}
+
+fn locked(task: TaskId) -> Failure {
+    Failure::new(FailureKind::Conflict(task), "another writer has the line or watch of an effect")
+}
+
+/// The watch of an effect with one more waiter.
+fn watched(
+    loaded: LoadedObject,
+    waiting: &AwaitedEffect,
+    place: &ObjectKey,
+    status: &str,
+) -> Result<Object, Failure> {
+    let AwaitedEffect { task, run, effect, item, .. } = waiting;
+    let (stored, revision) = match loaded {
+        LoadedObject::Locked => return Err(locked(*task)),
+        LoadedObject::Absent => (StoredWatch { watch: Watch::new(*effect, *task), run: *run }, 0),
+        LoadedObject::Object(object) => {
+            let unreadable = || {
+                Failure::new(FailureKind::Invalid, "a stored watch of an effect cannot be read")
+                    .about(*task)
+            };
+            (StoredWatch::of(&object).ok_or_else(unreadable)?, object.revision)
+        }
+    };
+    let StoredWatch { watch, run } = stored;
+    let stored = StoredWatch { watch: watch.with(item.clone()), run };
+    Ok(stored.object(place, status, revision + 1))
 }
 
 fn change(after: Object, at: Time) -> ObjectChange {

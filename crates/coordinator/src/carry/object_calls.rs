@@ -15,10 +15,11 @@ use store::{
     Store, Writer,
 };
 use tokio::sync::oneshot;
-use verdict::{Moment, Name, Object, ObjectKey, ObjectType};
+use verdict::{Moment, Name, Object, ObjectKey};
 
 use super::{Carrier, Fatal};
 use crate::item::{RequestError, UnavailableReason};
+use crate::outbox::is_of_feed;
 
 /// How many times a call that is carried alone is decided again because another writer was first.
 const CONFLICTS_MAX: usize = 16;
@@ -198,10 +199,10 @@ impl<S: Store> Carrier<S> {
     }
 }
 
-/// Each effect among the changes once, as it is now.
+/// Each effect and watch among the changes once, as it is now.
 fn last_of_each(changes: &[ObjectChange]) -> impl Iterator<Item = &Object> {
-    let is_effect = |change: &&ObjectChange| change.after.key.object_type == ObjectType::Effect;
+    let is_wanted = |change: &&ObjectChange| is_of_feed(&change.after);
     let last: HashMap<&ObjectKey, &Object> =
-        changes.iter().filter(is_effect).map(|change| (&change.after.key, &change.after)).collect();
+        changes.iter().filter(is_wanted).map(|change| (&change.after.key, &change.after)).collect();
     last.into_values()
 }

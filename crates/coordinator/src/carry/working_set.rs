@@ -18,19 +18,19 @@ use verdict::effect::Declared;
 use verdict::plan::limits::STEPS_PER_DECISION;
 use verdict::plan::{PlanForm, PlanRequest, PlanSubmit};
 use verdict::request::{Extend, Submit};
-use verdict::run::{Loaded, Message, Records, RunRequest};
+use verdict::run::{Loaded, Message, Records, RunRequest, Waiting};
 use verdict::{
     Answer, Balance, ClosedAttempt, Context, Event, FlowUses, KeyHolder, KeyUse, LeaseId, Moment,
-    Name, Next, Quota, ReadSet, Request, Scope, Subject, Task, TaskId, Time, Verdict,
+    Name, Next, Phase, Quota, ReadSet, Request, Scope, Subject, Task, TaskId, Time, Verdict,
     apply_verdict, closed_attempts, decide, stall,
 };
 
-use super::effects::Asked;
+use super::effects::{Asked, AwaitedEffect};
 use super::messages::Letter;
 use super::schedules::Schedules;
 use crate::allowances::Allowances;
 use crate::batch_metrics::BatchMetrics;
-use crate::item::Submission;
+use crate::item::{Submission, Watched};
 use crate::outbox::{Endpoints, of_end};
 use crate::spend_metrics;
 use crate::trace::TraceEvent;
@@ -61,6 +61,10 @@ pub(super) struct WorkingSet {
     pub(super) declared: Vec<Declared>,
     /// Effects that decisions asked for, not numbered yet, in order.
     pub(super) asked: Vec<Asked>,
+    /// The effects that the wait of the call being decided is for.
+    pub(super) watched: Vec<Watched>,
+    /// Waits for effects that decisions opened, not saved yet.
+    pub(super) awaiting: Vec<AwaitedEffect>,
     /// The schedules of the batch.
     pub(super) schedules: Schedules,
     /// Tasks accepted in this batch, by tenant with a quota: the store's count does not include them yet.
@@ -415,6 +419,11 @@ impl WorkingSet {
             let asked = Declared::intents(&self.declared, &settled.events, place, now);
             self.asked.extend(asked.into_iter().map(|intent| Asked { intent, run }));
         }
+        if !self.watched.is_empty() && slot.subject.live().is_some_and(is_suspended) {
+            let place = (&key.scope, key.id, run, applied.at.now);
+            let opened = self.watched.iter().map(|watched| AwaitedEffect::new(place, watched));
+            self.awaiting.extend(opened);
+        }
         if let Subject::Done(done) = &slot.subject
             && !has_ended
             && !self.endpoints.is_empty()
@@ -506,6 +515,11 @@ fn child_ids(request: &Request) -> Vec<TaskId> {
 
 fn late_grant(task: Option<&Task>, since: Time, at: Moment) -> Option<Extend> {
     stall::of_late_grant(task?, since, at.now)
+}
+
+/// Whether the task waits without a worker.
+fn is_suspended(task: &Task) -> bool {
+    matches!(&task.phase, Phase::Waiting(waiting) if matches!(**waiting, Waiting::For(_)))
 }
 
 fn note_trace_events(trace_events: &mut Vec<TraceEvent>, task: &Task, event: &Event, now: Time) {

@@ -8,10 +8,12 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
-use store::{Browse, RecordsOf, TaskKey};
+use store::effects::unique_key;
+use store::{Browse, ObjectFilter, RecordsOf, TaskKey};
+use verdict::effect::{Declared, EffectId};
 use verdict::request::Caller;
 use verdict::run::{AwaitedEvent, CheckpointCall, Checkpointed, RunAnswer, RunRequest, Then};
-use verdict::{Answer, Name, Request};
+use verdict::{Answer, Name, ObjectType, Request};
 use wire::Code;
 use wire::answers::{CheckpointAck, Checkpoints, StartedChild};
 use wire::limits::{PAGE_ITEMS_DEFAULT, RECORDED_BYTES_MAX};
@@ -27,7 +29,7 @@ use super::records::{Page, read_page, within_bytes};
 use super::submit::unexpected;
 use super::translate::{query, state, time};
 use crate::admit::TaskPrincipal;
-use crate::item::{Item, Reply};
+use crate::item::{Item, Reply, Watched};
 use crate::requests::checked_checkpoint;
 
 /// How many awaited children an answer may carry the ends of. A wait for more is read in pages: an answer has room for
@@ -49,6 +51,7 @@ pub(super) async fn checkpoint(
     let call: wire::requests::CheckpointCall = wire::parse(&body)?;
     let (key, caller) = caller(&principal, &task, call.attempt, &call.worker_id)?;
     let (item, awaited) = request(&app, key.clone(), caller, call)?;
+    check_watched(&app, &item).await?;
     let item = item.asked_by(principal.token().key.as_ref());
     let mut replies = app.decided(app.coordinator.ask(vec![item])).await?;
     let reply = replies.pop().expect("one request has one reply");
@@ -66,6 +69,28 @@ pub(super) fn request(
     let item = request.into_item(key);
     let awaited = awaited_keys(&item);
     Ok((item, awaited))
+}
+
+/// A wait names effects that the task has declared, in this call or before.
+pub(super) async fn check_watched(app: &AppState, item: &Item) -> Result<(), ApiError> {
+    let Item::WithChildren { key, effects, watched, .. } = item else { return Ok(()) };
+    let of = |declared: &Declared| EffectId::of_step(key.id, &declared.step, &declared.key);
+    let before = watched.iter().filter(|it| !effects.iter().any(|other| of(other) == it.effect));
+    for Watched { effect, item } in before {
+        let filter = ObjectFilter {
+            scope: Some(key.scope.clone()),
+            object_type: Some(ObjectType::Effect),
+            unique_key: Some(unique_key(*effect)),
+            limit: 1,
+            ..ObjectFilter::default()
+        };
+        if app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?.is_empty() {
+            let message =
+                format!("waits in `{item}` for an effect that this task has not declared");
+            return Err(ApiError::field("wait.for", &message));
+        }
+    }
+    Ok(())
 }
 
 fn awaited_keys(item: &Item) -> AwaitedKeys {

@@ -49,8 +49,8 @@ pub(super) fn request(
     let call = checked_last_call(caller, &key.scope, completed, defaults)?;
     Ok(match call.into_item(key) {
         Item::About { key, request } => Item::About { key, request: metered(spend, request) },
-        Item::WithChildren { key, request, children, effects } => {
-            Item::WithChildren { key, request: metered(spend, request), children, effects }
+        Item::WithChildren { key, request, children, effects, watched } => {
+            Item::WithChildren { key, request: metered(spend, request), children, effects, watched }
         }
         submit => submit,
     })

@@ -1,6 +1,7 @@
 //! What a durable run has, and what it waits for, as the API shows it.
 
 use verdict::approval::signal_name;
+use verdict::effect::watch;
 use verdict::run::{
     Awaited, AwaitedEvent, Closing, Divergence, Lineage, RunState, Spend, Wait, WaitMode, Waiting,
 };
@@ -107,6 +108,9 @@ fn named(task: &Task, item: &Awaited) -> String {
     }
     match &item.event {
         AwaitedEvent::Time(at) => format!("the time {}", time(*at)),
+        AwaitedEvent::Signal(name) if *name == watch::signal_name(&item.key) => {
+            format!("what becomes of the effect of `{}`", item.key)
+        }
         AwaitedEvent::Signal(name) => format!("the signal `{name}`"),
         AwaitedEvent::Child(key) => format!("the child `{key}`"),
     }
@@ -118,6 +122,9 @@ fn awaited(item: &Awaited) -> AwaitedView {
         AwaitedEvent::Time(at) => AwaitedView { until: Some(time(*at)), ..view },
         AwaitedEvent::Signal(name) if *name == signal_name(&item.key) => {
             AwaitedView { approval: Some(item.key.to_string()), ..view }
+        }
+        AwaitedEvent::Signal(name) if *name == watch::signal_name(&item.key) => {
+            AwaitedView { effect: Some(item.key.to_string()), ..view }
         }
         AwaitedEvent::Signal(name) => AwaitedView { signal: Some(name.to_string()), ..view },
         AwaitedEvent::Child(key) => AwaitedView { child: Some(key.to_string()), ..view },

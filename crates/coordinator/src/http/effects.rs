@@ -10,7 +10,7 @@ use store::effects::{
     endpoint_of, payload_key, unique_key,
 };
 use store::{Browse, ObjectChange, ObjectFilter, ObjectLogFilter};
-use verdict::effect::{DeadReason, EffectId, EffectRequest, EffectState, Intent, Reconciled};
+use verdict::effect::{EffectId, EffectRequest, EffectState, Intent, Reconciled};
 use verdict::{Name, Object, ObjectKey, ObjectType, Scope, TaskId, Text, Time};
 use wire::Code;
 use wire::effects::{
@@ -291,12 +291,7 @@ fn view(stored: &StoredEffect) -> EffectView {
     let Intent { id, task, endpoint, aggregate, kind, decided_at, .. } = &effect.intent;
     let (reason, blocks) = match effect.state {
         EffectState::Dead { reason, is_passed, .. } => {
-            let reason = match reason {
-                DeadReason::TriesExhausted => "tries_exhausted",
-                DeadReason::Gone => "gone",
-                DeadReason::EndpointDeleted => "endpoint_deleted",
-            };
-            (Some(reason.to_owned()), Some(!is_passed))
+            (Some(reason.name().to_owned()), Some(!is_passed))
         }
         EffectState::Unknown { .. } => (None, Some(true)),
         _ => (None, None),

@@ -11,6 +11,7 @@ use wire::{BatchItem, Verdict, parse_batch};
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::{caller, verify};
+use super::checkpoint::check_watched;
 use super::token_grace::TokenGrace;
 use crate::admit::{LeaseHolderPrincipal, TaskPrincipal};
 use crate::item::{Item, Reply};
@@ -128,6 +129,7 @@ async fn prepare<C: BatchedCall>(
         let (key, caller) = caller(&token, &task_id, attempt, &worker_id)?;
         check_scope(principal, &key)?;
         let (request, memo) = C::translate(app, key.clone(), caller, rest)?;
+        check_watched(app, &request).await?;
         let request = request.asked_by(token.token().key.as_ref());
         Ok((request, Sent { task_id, token, key, memo }))
     };

@@ -1,11 +1,15 @@
 //! Decisions about effects: each loads an effect with its line, the effect behind it and its endpoint, lets the rules
-//! decide, and saves what they changed.
+//! decide, and saves what they changed. Where somebody waits for the effect and it has an outcome now, the watch beside it is
+//! marked.
 //!
 //! A row that another writer has locked is passed over, and tried again later (S2-72, S2-81).
 
 use std::sync::Arc;
 
-use store::effects::{LastTry, StoredEffect, StoredEndpoint, StoredLine, endpoint_key};
+use store::effects::{
+    LastTry, NEWS, StoredEffect, StoredEndpoint, StoredLine, StoredWatch, endpoint_key, watch_key,
+};
+use verdict::effect::watch::Outcome;
 use verdict::effect::{
     EffectEvent, EffectRefusal, EffectRequest, EffectState, EffectTerms, EffectVerdict,
     EndpointStatus, Standing, decide,
@@ -46,6 +50,7 @@ struct Keys {
     line: ObjectKey,
     next: ObjectKey,
     endpoint: ObjectKey,
+    watch: ObjectKey,
 }
 
 impl Keys {
@@ -64,11 +69,13 @@ impl Keys {
             line: key(ObjectType::Line, line.to_owned()),
             next: key(ObjectType::Effect, format!("{endpoint}/{line}/{:020}", number + 1)),
             endpoint: endpoint_key(&effect.scope, &Name::from(endpoint)),
+            watch: watch_key(effect),
         })
     }
 
-    fn list(&self) -> [ObjectKey; 4] {
-        [&self.effect, &self.line, &self.next, &self.endpoint].map(Clone::clone)
+    fn list(&self) -> [ObjectKey; 5] {
+        let Self { effect, line, next, endpoint, watch } = self;
+        [effect, line, next, endpoint, watch].map(Clone::clone)
     }
 }
 
@@ -136,6 +143,7 @@ struct Found {
     line: StoredLine,
     next: Option<StoredEffect>,
     endpoint: Option<StoredEndpoint>,
+    watch: Option<StoredWatch>,
 }
 
 impl Found {
@@ -151,6 +159,7 @@ impl Found {
             line,
             next: objects.get(&keys.next).and_then(StoredEffect::of),
             endpoint: objects.get(&keys.endpoint).and_then(StoredEndpoint::of),
+            watch: objects.get(&keys.watch).and_then(StoredWatch::of),
         })
     }
 
@@ -162,7 +171,7 @@ impl Found {
         by: Option<Name>,
         at: Moment,
     ) -> Result<StoredEffect, Undecided> {
-        let Self { effect, line, next, endpoint } = self;
+        let Self { effect, line, next, endpoint, watch } = self;
         // Nothing is sent where the endpoint cannot be read.
         let nothing = || EffectTerms { is_enabled: false, ..EffectTerms::default() };
         let terms = endpoint.as_ref().map_or_else(nothing, |it| it.endpoint.terms());
@@ -188,6 +197,11 @@ impl Found {
             && next.effect != after
         {
             objects.put(StoredEffect { effect: after, ..next }.object(1), by);
+        }
+        if let Some(watch) = watch.filter(|it| it.watch.is_waiting())
+            && Outcome::of(&changed.effect.state).is_some()
+        {
+            objects.put(watch.object(&changed.key(), NEWS, 1), None);
         }
         if events.contains(&EffectEvent::EndpointGone)
             && let Some(endpoint) = endpoint

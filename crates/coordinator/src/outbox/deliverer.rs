@@ -33,8 +33,8 @@ use crate::coordinator::Coordinator;
 use crate::item::RequestError;
 
 /// How often the store is scanned where other coordinators deliver too, and where none does.
-const SCAN_SHARED: Duration = Duration::from_secs(1);
-const SCAN_ALONE: Duration = Duration::from_secs(15);
+pub(super) const SCAN_SHARED: Duration = Duration::from_secs(1);
+pub(super) const SCAN_ALONE: Duration = Duration::from_secs(15);
 
 /// Effects read at once by a scan.
 const PAGE: usize = 1_000;

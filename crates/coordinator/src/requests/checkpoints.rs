@@ -3,7 +3,7 @@
 use edge::digests::{self, ItemDigests};
 use store::TaskKey;
 use verdict::approval::{ApprovalCall, Decision, Terms, signal_name};
-use verdict::effect::Declared;
+use verdict::effect::{Declared, EffectId, watch};
 use verdict::request::{Caller, Submit};
 use verdict::run::{
     Awaited, AwaitedEvent, CheckpointCall, ChildCall, Divergence, RunRequest, SignalCall, Spend,
@@ -13,13 +13,13 @@ use verdict::{Digest, Fault, Name, Request, Scope, Span, TaskId, Text};
 use wire::FieldError;
 use wire::approvals::ApprovalTerms;
 use wire::requests::{
-    AwaitedItem, ChildRun, Completed, DeclaredEffect, Diverged, SendSignal, StepError, StepRecord,
-    WaitFor,
+    AwaitedEffect, AwaitedItem, ChildRun, Completed, DeclaredEffect, Diverged, SendSignal,
+    StepError, StepRecord, WaitFor,
 };
 
 use super::budgets::spent;
 use super::{checked_outcome, claims, instant, known_submission, raw, reported_category};
-use crate::item::{Item, Submission};
+use crate::item::{Item, Submission, Watched};
 use crate::submit_defaults::SubmitDefaults;
 
 /// A checkpoint call, with the submissions of the children that it wants, in their order.
@@ -29,17 +29,21 @@ pub struct CheckpointRequest {
     pub children: Vec<Submission>,
     /// What its steps ask for.
     pub effects: Vec<Declared>,
+    /// The effects that its wait is for, each with the key of its item.
+    awaited: Vec<(AwaitedEffect, Name)>,
 }
 
 impl CheckpointRequest {
     pub(crate) fn into_item(self, key: TaskKey) -> Item {
-        let Self { call, children, effects } = self;
+        let Self { call, children, effects, awaited } = self;
+        let watched: Box<[Watched]> =
+            awaited.iter().map(|(effect, item)| watched(key.id, effect, item)).collect();
         let request = Request::Run(Box::new(RunRequest::Checkpoint(call)));
-        if children.is_empty() && effects.is_empty() {
+        if children.is_empty() && effects.is_empty() && watched.is_empty() {
             return Item::About { key, request };
         }
         let (children, effects) = (children.into(), effects.into());
-        Item::WithChildren { key, request, children, effects }
+        Item::WithChildren { key, request, children, effects, watched }
     }
 }
 
@@ -50,6 +54,7 @@ pub(crate) fn checked_checkpoint(
     call: wire::requests::CheckpointCall,
     defaults: &SubmitDefaults,
 ) -> Result<CheckpointRequest, FieldError> {
+    let awaited = call.wait.as_ref().map_or_else(Vec::new, awaited_effects);
     let items =
         ItemDigests::of(&call.steps, &call.children).with_effects(&call.steps, &call.effects);
     let digest = digests::checkpoint(&call, &items);
@@ -70,7 +75,7 @@ pub(crate) fn checked_checkpoint(
     let (children, submissions) = children(scope, wanted, &items.children, defaults);
     let steps = steps(done, &items.steps)?;
     let call = CheckpointCall { caller, digest, steps, children, then };
-    Ok(CheckpointRequest { call, children: submissions, effects: effects(declared) })
+    Ok(CheckpointRequest { call, children: submissions, effects: effects(declared), awaited })
 }
 
 /// Translates a report with which steps or children ride along.
@@ -91,7 +96,8 @@ pub(crate) fn checked_last_call(
     let (children, submissions) = children(scope, wanted, &items.children, defaults);
     let steps = steps(done, &items.steps)?;
     let call = CheckpointCall { caller, digest, steps, children, then };
-    Ok(CheckpointRequest { call, children: submissions, effects: effects(declared) })
+    let (effects, awaited) = (effects(declared), Vec::new());
+    Ok(CheckpointRequest { call, children: submissions, effects, awaited })
 }
 
 /// A signal. Without an idempotency key it is a new signal each time it arrives.
@@ -203,16 +209,29 @@ fn wait_call(wait: WaitFor) -> WaitCall {
 }
 
 fn awaited(item: AwaitedItem) -> Awaited {
-    let AwaitedItem { key, until, signal, child, approval: _, effect: _ } = item;
+    let AwaitedItem { key, until, signal, child, approval: _, effect } = item;
     let key = Name::from(key);
-    let event = match (until, signal, child) {
-        (Some(until), _, _) => AwaitedEvent::Time(instant(until)),
-        (None, Some(signal), _) => AwaitedEvent::Signal(signal.into()),
-        (None, None, Some(child)) => AwaitedEvent::Child(child.into()),
-        // What comes of an approval is a signal.
-        (None, None, None) => AwaitedEvent::Signal(signal_name(&key)),
+    let event = match (until, signal, child, effect) {
+        (Some(until), _, _, _) => AwaitedEvent::Time(instant(until)),
+        (None, Some(signal), _, _) => AwaitedEvent::Signal(signal.into()),
+        (None, None, Some(child), _) => AwaitedEvent::Child(child.into()),
+        // What becomes of an effect is a signal, and what comes of an approval too.
+        (None, None, None, Some(_)) => AwaitedEvent::Signal(watch::signal_name(&key)),
+        (None, None, None, None) => AwaitedEvent::Signal(signal_name(&key)),
     };
     Awaited { key, event }
+}
+
+fn awaited_effects(wait: &WaitFor) -> Vec<(AwaitedEffect, Name)> {
+    let awaited = |item: &AwaitedItem| Some((item.effect.clone()?, item.key.as_str().into()));
+    wait.items.iter().filter_map(awaited).collect()
+}
+
+/// A task can name only its own effects: the id of an effect is made of its task.
+fn watched(task: TaskId, effect: &AwaitedEffect, item: &Name) -> Watched {
+    let AwaitedEffect { step, key } = effect;
+    let (step, key) = (Name::from(step.as_str()), Name::from(key.as_str()));
+    Watched { effect: EffectId::of_step(task, &step, &key), item: item.clone() }
 }
 
 /// An item that asks for an approval.

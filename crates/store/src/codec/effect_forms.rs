@@ -1,8 +1,9 @@
-//! The stored form of effects, lines and endpoints, as the bodies of their objects.
+//! The stored form of effects, lines, watches and endpoints, as the bodies of their objects.
 //!
 //! What the object says itself (scope, status of an endpoint) is not repeated.
 
 use serde::{Deserialize, Serialize};
+use verdict::effect::watch::{Waiter, Watch};
 use verdict::effect::{
     Claim, DeadReason, Effect, EffectId, EffectState, Endpoint, EndpointStatus, Intent, Line,
     OnDead,
@@ -10,7 +11,9 @@ use verdict::effect::{
 use verdict::{Digest, Json, Name, Scope, Span, TaskId, Text, Time};
 
 use super::{Stored, Unreadable};
-use crate::effects::{LastTry, SealedSecret, StoredEffect, StoredEndpoint, StoredLine};
+use crate::effects::{
+    LastTry, SealedSecret, StoredEffect, StoredEndpoint, StoredLine, StoredWatch,
+};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,6 +73,17 @@ struct LineForm {
     last: u64,
     settled: u64,
     delivered: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WatchForm {
+    effect: String,
+    task: String,
+    run: String,
+    /// Items that are to be told.
+    waiting: Vec<String>,
+    told: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -234,6 +248,37 @@ impl Stored for StoredLine {
         let LineForm { endpoint, aggregate, last, settled, delivered } = read(text, "line")?;
         let line = Line { last, settled, delivered };
         Ok(Self { endpoint: endpoint.into(), aggregate: aggregate.into(), line })
+    }
+}
+
+impl Stored for StoredWatch {
+    fn write(&self) -> String {
+        let Self { watch: Watch { effect, task, waiters }, run } = self;
+        let items = |is_told: bool| {
+            let items = waiters.iter().filter(|waiter| waiter.is_told == is_told);
+            items.map(|waiter| waiter.item.to_string()).collect()
+        };
+        write(&WatchForm {
+            effect: effect.to_string(),
+            task: task.to_string(),
+            run: run.to_string(),
+            waiting: items(false),
+            told: items(true),
+        })
+    }
+
+    fn read(text: &str) -> Result<Self, Unreadable> {
+        let WatchForm { effect, task, run, waiting, told } = read(text, "watch")?;
+        let wrong = || misspelt("watch");
+        let waiters = |items: Vec<String>, is_told: bool| {
+            items.into_iter().map(move |item| Waiter { item: item.into(), is_told })
+        };
+        // Those who were told are older than those who wait: a wait names an effect once.
+        let waiters = waiters(told, true).chain(waiters(waiting, false)).collect();
+        let (effect, task) = (EffectId::parse(&effect), TaskId::parse(&task));
+        let watch =
+            Watch { effect: effect.ok_or_else(wrong)?, task: task.ok_or_else(wrong)?, waiters };
+        Ok(Self { watch, run: TaskId::parse(&run).ok_or_else(wrong)? })
     }
 }
 

@@ -56,6 +56,17 @@ pub enum DeadReason {
     EndpointDeleted,
 }
 
+impl DeadReason {
+    /// The word for it, for receivers of answers and for functions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DeadReason::TriesExhausted => "tries_exhausted",
+            DeadReason::Gone => "gone",
+            DeadReason::EndpointDeleted => "endpoint_deleted",
+        }
+    }
+}
+
 impl EffectState {
     /// When time changes it.
     pub const fn due(&self) -> Option<Time> {

@@ -5,9 +5,10 @@
 use verdict::effect::claim::CLAIM;
 use verdict::effect::decide::append;
 use verdict::effect::terms::RETRY_AFTER_MAX;
+use verdict::effect::watch::WAITERS_MAX;
 use verdict::effect::{
     DeadReason, Effect, EffectEvent, EffectId, EffectRefusal, EffectRequest, EffectState,
-    EffectTerms, EffectVerdict, Intent, Line, OnDead, Reconciled, Sent, Standing, decide,
+    EffectTerms, EffectVerdict, Intent, Line, OnDead, Reconciled, Sent, Standing, Watch, decide,
 };
 use verdict::{Json, Name, Scope, Span, TaskId, Time};
 
@@ -299,4 +300,38 @@ fn ids_are_made_of_what_asked_for_the_effect() {
         ids[0],
         "a repeated decision asks for the same effect"
     );
+}
+
+#[test]
+fn who_waits_for_an_effect_is_told_once_what_became_of_it() {
+    let mut effect = two().effect;
+    let id = effect.intent.id;
+    let watch = Watch::new(id, effect.intent.task).with("a".into()).with("a".into());
+    assert!(watch.is_waiting() && watch.news(&effect).is_empty(), "tries are left");
+    for (state, told) in [
+        (EffectState::Delivered { at: NOW }, r#""outcome":"DELIVERED""#),
+        (EffectState::Unknown { since: NOW }, r#""outcome":"UNKNOWN""#),
+        (
+            EffectState::Dead { at: NOW, reason: DeadReason::Gone, is_passed: true },
+            r#""reason":"gone""#,
+        ),
+    ] {
+        effect.state = state;
+        let [(item, signal)] = &watch.news(&effect)[..] else { panic!("one waits") };
+        assert_eq!(item.as_str(), "a");
+        // No client can send it: names of signals have no `#`.
+        assert_eq!(signal.name.as_str(), "#effect:a");
+        assert_eq!(signal.key, Some(signal.name.clone()), "told again, it is the same signal");
+        let payload = signal.payload.as_ref().unwrap().as_str();
+        assert!(payload.contains(told) && payload.contains(&id.to_string()), "{payload}");
+    }
+    let told = watch.told(&["a".into()]);
+    assert!(!told.is_waiting() && told.news(&effect).is_empty());
+    // A later wait has another item, and is told by itself.
+    let again = told.with("b".into());
+    let items: Vec<Name> = again.news(&effect).into_iter().map(|(item, _)| item).collect();
+    assert_eq!(items, ["b".into()]);
+    let many = (0..200).fold(again, |watch, n| watch.with(format!("c{n}").into()));
+    assert_eq!(many.waiters.len(), WAITERS_MAX);
+    assert_eq!(many.waiters.last().unwrap().item.as_str(), "c199");
 }

@@ -23,8 +23,8 @@ const EFFECTS_MAX: usize = 100;
 /// Maximum bytes of what an effect says. Receivers limit bodies.
 const EFFECT_BYTES_MAX: usize = 64 * 1024;
 
-const AWAITED: &str =
-    "is not supported by this server yet; wait for `until`, `signal`, `child` or `approval`";
+/// Maximum effects that one wait is for: each is looked up.
+const AWAITED_EFFECTS_MAX: usize = 100;
 
 impl Check for CheckpointCall {
     fn check(&self) -> Checked {
@@ -184,20 +184,35 @@ fn then(wait: Option<&WaitFor>, diverged: Option<&Diverged>) -> Checked {
 fn wait_for(wait: &WaitFor) -> Checked {
     step_key("key", &wait.key)?;
     within("maxMs", wait.max_ms, WAIT_MAX_MS)?;
-    each("for", &wait.items, awaited)
+    each("for", &wait.items, awaited)?;
+    let effects = || wait.items.iter().filter_map(|item| item.effect.as_ref());
+    if effects().count() > AWAITED_EFFECTS_MAX {
+        return refuse(
+            "for",
+            format!("may name {AWAITED_EFFECTS_MAX} effects; wait for more later"),
+        );
+    }
+    if effects().collect::<BTreeSet<_>>().len() < effects().count() {
+        return refuse("for", "names an effect twice; one item is enough");
+    }
+    Ok(())
 }
 
 fn awaited(item: &AwaitedItem) -> Checked {
     step_key("key", &item.key)?;
-    if item.effect.is_some() {
-        return refuse("effect", AWAITED);
-    }
-    match (item.until, item.signal.as_deref(), item.child.as_deref(), &item.approval) {
-        (Some(_), None, None, None) => Ok(()),
-        (None, Some(signal), None, None) => name("signal", signal),
-        (None, None, Some(child), None) => step_key("child", child),
-        (None, None, None, Some(terms)) => terms.check().map_err(|fault| fault.under("approval")),
-        _ => refuse("", "must have exactly one of until, signal, child and approval"),
+    let AwaitedItem { key: _, until, signal, child, approval, effect } = item;
+    match (until, signal.as_deref(), child.as_deref(), approval, effect) {
+        (Some(_), None, None, None, None) => Ok(()),
+        (None, Some(signal), None, None, None) => name("signal", signal),
+        (None, None, Some(child), None, None) => step_key("child", child),
+        (None, None, None, Some(terms), None) => {
+            terms.check().map_err(|fault| fault.under("approval"))
+        }
+        (None, None, None, None, Some(effect)) => {
+            step_key("effect.step", &effect.step)?;
+            name("effect.key", &effect.key)
+        }
+        _ => refuse("", "must have exactly one of until, signal, child, approval and effect"),
     }
 }
 
@@ -252,8 +267,26 @@ mod tests {
     fn what_does_not_exist_yet_is_refused_in_words() {
         let budget = r#""children":[{"key":"c","kind":"k","queue":"q","budget":{}}]"#;
         assert!(fault_of(budget).starts_with("`children[0].budget` has no limit"));
-        let effect = r#""wait":{"key":"w","mode":"all","for":[{"key":"a","effect":{}}]}"#;
-        assert!(fault_of(effect).starts_with("`wait.for[0].effect` is not supported"));
+    }
+
+    #[test]
+    fn a_wait_names_an_effect_by_its_step_and_key_and_once() {
+        let of = |items: &str| format!(r#""wait":{{"key":"w","mode":"all","for":[{items}]}}"#);
+        let item = |key: &str, effect: &str| format!(r#"{{"key":"{key}","effect":{effect}}}"#);
+        let mail = r#"{"step":"charge#1","key":"mail"}"#;
+        for (effect, field) in [
+            (r#"{"step":"charge 1","key":"mail"}"#, "wait.for[0].effect.step"),
+            (r#"{"step":"charge#1","key":""}"#, "wait.for[0].effect.key"),
+        ] {
+            let fault = fault_of(&of(&item("a", effect)));
+            assert!(fault.contains(field), "{fault}");
+        }
+        let twice = of(&format!("{},{}", item("a", mail), item("b", mail)));
+        assert!(fault_of(&twice).contains("`wait.for` names an effect twice"));
+        let both = of(&format!(r#"{{"key":"a","signal":"go","effect":{mail}}}"#));
+        assert!(fault_of(&both).contains("exactly one of"));
+        let body = format!(r#"{{"attempt":1,"workerId":"w",{}}}"#, of(&item("a", mail)));
+        assert!(parse::<CheckpointCall>(body.as_bytes()).is_ok());
     }
 
     #[test]

@@ -147,11 +147,16 @@ fn wait_for() -> Value {
 fn awaited_item() -> Value {
     let mut item = awaited();
     item["approval"] = json!({"quorum": 1, "digest": "0".repeat(64)});
+    item["effect"] = awaited_effect();
     item
 }
 
+fn awaited_effect() -> Value {
+    json!({"step": "s", "key": "k"})
+}
+
 fn awaited() -> Value {
-    json!({"key": "i", "until": AT, "signal": "s", "child": "c", "approval": "i"})
+    json!({"key": "i", "until": AT, "signal": "s", "child": "c", "approval": "i", "effect": "i"})
 }
 
 fn diverged() -> Value {
@@ -472,6 +477,7 @@ fn check_durable(shapes: &mut Shapes) {
     shapes.check_strict::<requests::ChildRun>("ChildRun", child_run());
     shapes.check_strict::<requests::WaitFor>("WaitFor", wait_for());
     shapes.check_strict::<requests::AwaitedItem>("AwaitedItem", awaited_item());
+    shapes.check_strict::<requests::AwaitedEffect>("AwaitedEffect", awaited_effect());
     shapes.check_strict::<requests::Diverged>("Diverged", diverged());
     let signal = json!({"name": "n", "payload": 1});
     shapes.check_strict::<requests::SendSignal>("SendSignal", signal);

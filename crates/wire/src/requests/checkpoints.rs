@@ -406,7 +406,7 @@ pub struct WaitFor {
     pub max_ms: Option<u64>,
 }
 
-/// One item of a wait: exactly one of `until`, `signal`, `child` and `approval`.
+/// One item of a wait: exactly one of `until`, `signal`, `child`, `approval` and `effect`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AwaitedItem {
@@ -425,10 +425,24 @@ pub struct AwaitedItem {
     /// A decision of people. Its outcome comes as the value of a signal.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub approval: Option<ApprovalTerms>,
-    /// Not supported yet; refused with a clear text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(ignore)]
-    pub effect: Option<Json>,
+    /// What becomes of an effect that this task declared, in this call or before: delivered, failed or unknown. Its outcome
+    /// comes as the value of a signal.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub effect: Option<AwaitedEffect>,
+}
+
+/// An effect of the task itself, by the names with which it was declared.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AwaitedEffect {
+    /// The key of the step that it was declared with.
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/#-]{1,128}$")]
+    pub step: String,
+    /// Its own key.
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub key: String,
 }
 
 /// Where code and checkpoints differ, for people. Texts are repaired and cut, never refused.

@@ -39,6 +39,10 @@ impl Execution {
         Execution { operation, key, input_digest, settings }
     }
 
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// What the code gets: the recorded result, now or in every replay.
     pub(super) async fn result<W, Fut, T, E>(self, work: &mut W) -> Result<T, Failure>
     where

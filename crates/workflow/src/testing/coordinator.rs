@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use wire::requests::AwaitedEffect;
 use wire::{Json, Time};
 
 use super::TestError;
@@ -16,6 +17,7 @@ use crate::command::{
     Answer, Awaited, Call, Checkpoint, ChildRecord, Mode, Outcome, Report, Start, State,
     StepRecord, Wait,
 };
+use crate::effect::{self, DeliveryOutcome};
 use crate::operation::later;
 
 /// 2026-01-01T00:00:00.000Z.
@@ -56,6 +58,10 @@ pub struct MemoryCoordinator {
     children: BTreeMap<String, Child>,
     kinds: BTreeMap<String, (Duration, ChildCode)>,
     people: People,
+    /// What becomes of effects of these types, and after which time; others are delivered at once.
+    deliveries: BTreeMap<String, (Duration, DeliveryOutcome)>,
+    /// The effects that were declared, by step and key, with their types and times.
+    effects: BTreeMap<AwaitedEffect, (String, Time)>,
     wait: Option<Wait>,
 }
 
@@ -72,6 +78,8 @@ impl MemoryCoordinator {
             children: BTreeMap::new(),
             kinds: BTreeMap::new(),
             people: People::default(),
+            deliveries: BTreeMap::new(),
+            effects: BTreeMap::new(),
             wait: None,
         }
     }
@@ -96,6 +104,11 @@ impl MemoryCoordinator {
     /// Lets somebody decide the approval of this name: at that time, or as soon as it is open.
     pub fn decide(&mut self, after: Duration, name: &str, word: Vote) {
         self.people.say(name, Vote { at: later(BEGINNING, after), ..word });
+    }
+
+    /// What becomes of effects of a type, and when.
+    pub fn define_delivery(&mut self, r#type: &str, takes: Duration, outcome: DeliveryOutcome) {
+        self.deliveries.insert(r#type.to_owned(), (takes, outcome));
     }
 
     pub fn define_child(
@@ -133,6 +146,7 @@ impl MemoryCoordinator {
         }
         let mut recorded_at = self.now;
         for step in steps {
+            self.declare(&step);
             recorded_at = self.keep(step.recorded_at(self.now));
         }
         for child in children {
@@ -181,6 +195,22 @@ impl MemoryCoordinator {
             }
         }
         Ok(())
+    }
+
+    /// Remembers the effects of a step, the first time it comes.
+    fn declare(&mut self, step: &StepRecord) {
+        for effect in &step.effects {
+            let name = AwaitedEffect { step: step.key.clone(), key: effect.key.clone() };
+            self.effects.entry(name).or_insert_with(|| (effect.r#type.clone(), self.now));
+        }
+    }
+
+    /// What became of an effect, and when.
+    fn delivery(&self, effect: &AwaitedEffect) -> Option<(DeliveryOutcome, Time)> {
+        let (r#type, declared_at) = self.effects.get(effect)?;
+        let now = (Duration::ZERO, DeliveryOutcome::Delivered);
+        let (takes, outcome) = self.deliveries.get(r#type).copied().unwrap_or(now);
+        Some((outcome, later(*declared_at, takes)))
     }
 
     /// Keeps a checkpoint, unless it is known. Returns when it was recorded.
@@ -248,6 +278,9 @@ impl MemoryCoordinator {
                 Awaited::Approval { key, approval } => {
                     self.people.outcome(key, approval, self.now).is_some()
                 }
+                Awaited::Effect { effect, .. } => {
+                    self.delivery(effect).is_some_and(|(_, at)| at <= self.now)
+                }
                 Awaited::Child { .. } => false,
             }
     }
@@ -279,6 +312,14 @@ impl MemoryCoordinator {
                 let about = terms.digest.as_deref().and_then(|digest| digest.parse().ok());
                 (Told::of(&approval, about), about)
             }
+            Awaited::Effect { effect, .. } => {
+                let (outcome, at) = self.delivery(effect)?;
+                let reason =
+                    (outcome == DeliveryOutcome::Failed).then(|| "tries_exhausted".to_owned());
+                let effect_id = format!("eff_{}/{}", effect.step, effect.key);
+                let told = effect::Told { outcome, effect_id, at_ms: at.as_ms(), reason };
+                (Json::from_value(&told).expect("texts have a JSON form"), None)
+            }
             Awaited::Timer { .. } | Awaited::Child { .. } => (Json::null(), None),
         };
         self.keep(StepRecord::succeeded(key, payload, about).recorded_at(self.now));
@@ -288,6 +329,7 @@ impl MemoryCoordinator {
     fn next_instant(&self, wait: &Wait) -> Option<Time> {
         let timers = wait.items.iter().filter_map(|item| match item {
             Awaited::Approval { key, approval } => self.people.next(key, approval, self.now),
+            Awaited::Effect { effect, .. } => self.delivery(effect).map(|(_, at)| at),
             item => item.until(),
         });
         let signals = self.signals.iter().map(|signal| signal.at);

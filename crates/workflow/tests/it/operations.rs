@@ -7,10 +7,12 @@ use std::time::Duration;
 use futures_util::join;
 use serde_json::{Value, json};
 use workflow::testing::{Crash, Ended, TestRun};
-use workflow::{Durable, Effect, Failure, Json, OnError, Retry, function};
+use workflow::{DeliveryOutcome, Durable, Effect, Failure, Json, OnError, Retry, function};
 
 use super::crashes::world;
 use super::program::{ops, program};
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn run(program: Value) -> Ended {
     world(ops(program)).finish().unwrap()
@@ -74,6 +76,43 @@ fn an_effect_goes_out_with_the_step_that_asked_for_it() {
     let expected = json!({"key": "first", "endpoint": "crm", "type": "order.paid",
         "aggregate": "order-7", "body": {"order": 7}});
     assert_eq!(effect, expected);
+}
+
+#[test]
+fn a_function_waits_for_what_becomes_of_its_effect_and_every_replay_reads_the_same() {
+    let code = || {
+        function(async |ctx: Durable, _: Value| {
+            let paid = Effect::to("crm", "order.paid", &7)?;
+            let told = ctx.effect("tell", paid).delivered().await?;
+            let lost = Effect::to("crm", "order.lost", &7)?;
+            let late = ctx.effect("lose", lost.clone()).delivered_within(MINUTE).await?;
+            let failed = ctx.effect("lose", lost.key("again")).delivered().await?;
+            Ok::<_, Failure>((told.is_delivered(), late.is_none(), failed.outcome, failed.reason))
+        })
+    };
+    let run = || {
+        let failing = DeliveryOutcome::Failed;
+        TestRun::new(code(), &Value::Null).delivery("order.lost", 5 * MINUTE, failing)
+    };
+    let ended = run().with_transcript().finish().unwrap();
+    assert_eq!(ended.output::<Value>(), json!([true, true, "FAILED", "tries_exhausted"]));
+    let keys = [
+        "tell#1",
+        "delivery:tell#1",
+        "lose#1",
+        "delivery:lose#1.timeout",
+        "lose#2",
+        "delivery:lose#2",
+    ];
+    assert_eq!(ended.keys(), keys);
+    // The step, its effect and the wait are one call.
+    let call: Value = serde_json::from_str(&ended.transcript[1]).unwrap();
+    let wait = &call["checkpoint"]["wait"]["for"][0];
+    let expected =
+        json!({"key": "delivery:tell#1", "effect": {"step": "tell#1", "key": "order.paid"}});
+    assert_eq!((wait, &call["checkpoint"]["steps"][0]["key"]), (&expected, &json!("tell#1")));
+    let replayed = run().recorded(ended.history.clone()).finish().unwrap();
+    assert_eq!(replayed.output::<Value>(), ended.output::<Value>());
 }
 
 #[test]

@@ -212,7 +212,7 @@ async fn what_is_too_large_or_does_not_exist_is_refused_with_its_name() {
         got.has("verdict", "REJECTED");
         let effect = wait(json!([{"key": "a", "effect": {"key": "mail"}}]));
         let got = api.checkpoint(&lease, effect).await;
-        got.problem(400, "invalid_argument").has("field", "wait.for[0].effect");
+        got.problem(400, "invalid_argument").has("field", "wait.for[0].effect.step");
         assert!(api.steps(&lease.run).await.is_empty());
     }
 }

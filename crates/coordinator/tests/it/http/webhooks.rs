@@ -1,5 +1,6 @@
 //! Effects from the commit that decided them to a receiver, over real sockets, on both engines.
 
+mod awaited;
 mod crashes;
 mod database;
 mod receiver;
@@ -183,6 +184,39 @@ async fn what_fails_for_good_is_dead_until_somebody_redrives_it() {
         some.has("redriven", 1).has("more", false);
         receiver.next().await;
         api.effect_in(&other, "delivered").await;
+    }
+}
+
+#[tokio::test]
+async fn whatever_becomes_of_its_deliveries_nothing_of_a_run_changes() {
+    // S2-14, S2-77, S2-78: tried, given up, redriven and delivered, and the run is byte for byte what it was.
+    for api in both().await {
+        let mut receiver = Receiver::start().await;
+        receiver.answers(&[DOWN, DOWN]);
+        api.endpoint("crm", &receiver.url, json!({"maxTries": 2})).await;
+        let run = api.end_run().await;
+        receiver.next().await;
+        let shown = async || {
+            let all = ["", "/history", "/record"].map(|part| format!("/v1/runs/{run}{part}"));
+            let mut texts = Vec::new();
+            for path in all {
+                let mut shown = api.get(&path).await.ok();
+                shown.as_object_mut().unwrap().remove("serverTime");
+                texts.push(shown.to_string());
+            }
+            texts
+        };
+        let before = shown().await;
+        api.effect_in(&run, "pending").await;
+        assert_eq!(shown().await, before);
+        api.pass(seconds(2)).await;
+        receiver.next().await;
+        let dead = api.effect_in(&run, "dead").await;
+        assert_eq!(shown().await, before);
+        api.about_effect(&dead, "redrive", json!({})).await;
+        receiver.next().await;
+        api.effect_in(&run, "delivered").await;
+        assert_eq!(shown().await, before);
     }
 }
 

@@ -126,7 +126,8 @@ fn wait_bytes(wait: &WaitFor) -> usize {
     let items = wait.items.iter().map(|item| {
         let name = item.signal.as_ref().or(item.child.as_ref()).map_or(0, String::len);
         let terms = item.approval.as_ref().map_or(0, approval_bytes);
-        item.key.len() + name + terms + MEMBERS
+        let effect = item.effect.as_ref().map_or(0, |it| it.step.len() + it.key.len() + MEMBERS);
+        item.key.len() + name + terms + effect + MEMBERS
     });
     items.sum::<usize>() + ITEM_BYTES
 }

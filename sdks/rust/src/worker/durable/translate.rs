@@ -79,6 +79,7 @@ fn awaited(item: Awaited) -> AwaitedItem {
         Awaited::Timer { key, until } => AwaitedItem { key, until: Some(until), ..none },
         Awaited::Signal { key, signal } => AwaitedItem { key, signal: Some(signal), ..none },
         Awaited::Child { key, child } => AwaitedItem { key, child: Some(child), ..none },
+        Awaited::Effect { key, effect } => AwaitedItem { key, effect: Some(effect), ..none },
         Awaited::Approval { key, approval } => {
             AwaitedItem { key, approval: Some(*approval), ..none }
         }

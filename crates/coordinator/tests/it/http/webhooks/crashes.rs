@@ -88,6 +88,53 @@ impl Life {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_waits_for_its_effect_is_told_by_the_next_life() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::default());
+    let mut receiver = Receiver::start().await;
+    let first = tokio::task::block_in_place(|| Life::begin(folder.path(), &clock));
+    let endpoint = json!({"name": "crm", "url": receiver.url, "types": []});
+    first.post("/v1/endpoints", &first.key, endpoint).await;
+    let run = json!({"kind": "k", "queue": "q", "leaseMs": 600_000});
+    first.post("/v1/runs", &first.key, run).await;
+    let poll = json!({"workerId": "w", "queues": ["q"], "max": 1});
+    let lease = first.post("/v1/leases", &first.key, poll.clone()).await["leases"][0].clone();
+    receiver.answers(&[HANGS]);
+    first.declare(&lease, 1).await;
+    let path = format!("/v1/tasks/{}/checkpoints", lease["taskId"].as_str().unwrap());
+    let wait = json!({"attempt": 1, "workerId": "w", "wait": {"key": "w#1", "mode": "all",
+        "for": [{"key": "told#1", "effect": {"step": "s#1", "key": "e"}}]}});
+    let waiting = first.post(&path, lease["taskToken"].as_str().unwrap(), wait).await;
+    assert_eq!(waiting["state"], "waiting");
+    // The receiver has the request; nobody has said yet what became of it.
+    receiver.next().await;
+    first.die();
+    let second = tokio::task::block_in_place(|| Life::begin(folder.path(), &clock));
+    let ticking = tokio::spawn({
+        let clock = clock.clone();
+        async move {
+            loop {
+                clock.advance(Span::from_millis(400));
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+    });
+    receiver.next().await;
+    let next = loop {
+        let leases = second.post("/v1/leases", &second.key, poll.clone()).await["leases"].clone();
+        if !leases[0].is_null() {
+            break leases[0].clone();
+        }
+        tokio::time::sleep(BETWEEN).await;
+    };
+    ticking.abort();
+    let records = next["checkpoints"].as_array().unwrap();
+    let told = records.iter().find(|it| it["key"] == "w#1").unwrap();
+    assert_eq!(told["wait"]["signals"][0]["payload"]["outcome"], "DELIVERED");
+    second.die();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f05_killed_between_call_and_record_the_effect_is_sent_again_unchanged_and_in_order() {
     // D1, D2, D3, D4, R-20, W-8: one intent, byte-equal tries, the order of the aggregate.
     let folder = tempfile::tempdir().unwrap();

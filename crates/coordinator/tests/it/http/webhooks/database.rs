@@ -35,6 +35,44 @@ impl Served {
 }
 
 #[tokio::test]
+async fn a_run_waits_at_one_coordinator_and_goes_on_at_another() {
+    // Whichever of them delivers, and whichever tells: each run goes on once.
+    let database = pgserver::Server::builder().without_fsync().start().unwrap();
+    let address = database.conninfo("postgres");
+    let one = Served::at(&address, UNHURRIED).await;
+    let two = one.beside(&address).await;
+    let mut receiver = Receiver::start().await;
+    let endpoint = json!({"name": "crm", "url": receiver.url, "types": []});
+    assert_eq!(one.post("/v1/endpoints", endpoint).await.status, 201);
+    for n in 0..EACH {
+        let submitted = one.post("/v1/runs", run(&format!("run-{n}"), json!({}))).await;
+        assert_eq!(submitted.status, 201, "{:?}", submitted.body);
+        let lease = one.lease().await;
+        let text = |member: &str| lease[member].as_str().unwrap().to_owned();
+        let body = json!({
+            "attempt": 1, "workerId": "w", "steps": [{"key": "s#1", "outcome": "SUCCEEDED"}],
+            "effects": [{"key": "e", "step": "s#1", "endpoint": "crm", "type": "t", "body": n}],
+            "wait": {"key": "w#1", "mode": "all",
+                "for": [{"key": "told#1", "effect": {"step": "s#1", "key": "e"}}]},
+        });
+        let path = format!("/v1/tasks/{}/checkpoints", text("taskId"));
+        let (got, _) = one.at_last(&path, &text("taskToken"), &body).await;
+        assert_eq!((got.status, &got.body["state"]), (200, &json!("waiting")), "{:?}", got.body);
+        receiver.next().await;
+        let next = two.lease().await;
+        let records = next["checkpoints"].as_array().unwrap();
+        let told = records.iter().find(|it| it["key"] == "w#1").unwrap();
+        assert_eq!(told["wait"]["signals"][0]["payload"]["outcome"], "DELIVERED");
+        let body = json!({"attempt": 2, "workerId": "w", "outcome": "SUCCEEDED"});
+        let path = format!("/v1/tasks/{}/completed", next["taskId"].as_str().unwrap());
+        let (got, _) = two.at_last(&path, next["taskToken"].as_str().unwrap(), &body).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+    }
+    receiver.assert_quiet();
+    one.verify().await;
+}
+
+#[tokio::test]
 async fn coordinators_of_one_database_deliver_each_effect_once_and_in_order() {
     // S2-72, S2-75, S2-76, S2-81, D4, D7: claims under row locks, numbers under the lock of their line.
     let database = pgserver::Server::builder().without_fsync().start().unwrap();
