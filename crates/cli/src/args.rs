@@ -3,9 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    approvals, audit, backup, bench, completions, config, coordinators, dev, doctor, effects,
-    endpoints, epoch, explain, export, flow, keys, limits, migrate, plan, prove, queues, replay,
-    restore, retention, runs, schedules, serve, submit, topology, tour, verify, work,
+    approvals, audit, backup, bench, budgets, completions, config, coordinators, dev, doctor,
+    effects, endpoints, epoch, explain, export, flow, keys, limits, migrate, plan, prove, queues,
+    replay, restore, retention, runs, schedules, serve, submit, topology, tour, verify, work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -123,6 +123,9 @@ pub(crate) enum Command {
     /// Set request rates and quotas of tenants
     #[command(subcommand)]
     Limits(limits::Verb),
+    /// Set what the runs of workspaces and tenants may use together
+    #[command(subcommand)]
+    Budgets(budgets::Verb),
     /// Show administrative changes and refused calls
     Audit(audit::Arguments),
     /// Run a program for each task of a queue

@@ -10,6 +10,7 @@ mod audit;
 mod backup;
 mod bench;
 mod budget;
+mod budgets;
 mod bulk;
 mod completions;
 mod config;
@@ -144,6 +145,7 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Schedules(verb) => schedules::run(connect()?, format, verb).await,
         Command::Keys(verb) => keys::run(connect()?, format, verb).await,
         Command::Limits(verb) => limits::run(connect()?, format, verb).await,
+        Command::Budgets(verb) => budgets::run(connect()?, format, verb).await,
         Command::Audit(arguments) => audit::run(connect, format, arguments).await,
         Command::Work(arguments) => work::run(connect()?, format, arguments).await,
         Command::Bench(arguments) => bench::run(format, global_args, arguments).await,

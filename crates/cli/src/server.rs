@@ -148,6 +148,7 @@ fn remedy(code: Code) -> Option<&'static str> {
             "`tenure queues` shows what waits; `tenure limits list` shows the limit"
         }
         Code::FlowLimitConflict => "`tenure flow list` shows the limit in force",
+        Code::BudgetSpent => "`tenure budgets list` shows what is used and when it begins anew",
         Code::LastAdminKey => {
             "create another with `tenure keys create --role admin`, or rotate this one with --overlap 0s"
         }

@@ -4,6 +4,7 @@
 //! tenant's unfinished runs is read once at the start and updated by every commit, which is exact while one coordinator
 //! writes; with several, the store counts inside the batch instead. The spent part of a rate may be lost: it recovers
 //! within seconds anyway. Several coordinators share each rate. The rules themselves are in [`verdict::allowance`].
+//! Budgets of tenants and workspaces are beside them ([`crate::scope_budgets`]).
 
 use std::collections::HashMap;
 #[cfg(feature = "http")]
@@ -15,6 +16,8 @@ use store::{Browse, Change, DynBrowse, Failure, TenantLimits};
 use verdict::{Name, Subject};
 #[cfg(feature = "http")]
 use verdict::{Rate, RateUsage, Span, Time};
+
+use crate::scope_budgets::BudgetDirectory;
 
 /// Shared by the HTTP API and the carrier; cheap to clone.
 #[derive(Clone, Default)]
@@ -31,6 +34,7 @@ struct Inner {
     rates: Rates,
     /// At most one entry per tenant with unfinished runs.
     unfinished: Mutex<HashMap<Name, u64>>,
+    budgets: BudgetDirectory,
 }
 
 /// How much of each rate is spent.
@@ -64,6 +68,7 @@ impl Allowances {
     pub(crate) async fn load(browse: &DynBrowse) -> Result<Self, Failure> {
         let allowances = Self::default();
         allowances.reload(browse).await?;
+        allowances.budgets().reload(browse).await?;
         let mut unfinished = HashMap::new();
         for depth in browse.queues(None).await? {
             *unfinished.entry(depth.scope.tenant).or_default() += depth.runs;
@@ -91,6 +96,11 @@ impl Allowances {
         }
         let limits = self.inner.limits.read().expect("no code panics while it holds the limits");
         limits.get(tenant).cloned()
+    }
+
+    /// What the runs of workspaces and tenants may use.
+    pub(crate) fn budgets(&self) -> &BudgetDirectory {
+        &self.inner.budgets
     }
 
     /// How many unfinished runs the tenant may have.

@@ -19,6 +19,8 @@ pub(crate) struct BatchMetrics {
     pub(crate) cancel_timeouts: u64,
     /// Submissions refused because their tenant reached its quota of unfinished runs.
     pub(crate) quota_refusals: u64,
+    /// Submissions refused because the budget of their workspace or tenant is used up.
+    pub(crate) budget_refusals: u64,
     /// Messages between tasks: decided, saved for a later batch, and parked because they cannot be decided.
     pub(crate) messages_decided: u64,
     pub(crate) messages_saved: u64,
@@ -142,10 +144,12 @@ impl BatchMetrics {
         self.cancel_timeouts += u64::from(end.reason == Some(Reason::CancelTimeout));
     }
 
-    /// Counts a submission that its tenant's quota refused.
+    /// Counts a submission that its tenant's quota or a budget refused.
     pub(crate) fn note_submission(&mut self, answer: &Answer) {
         let is_refused = matches!(answer, Answer::Refused(Refusal::QuotaReached { .. }));
         self.quota_refusals += u64::from(is_refused);
+        let is_refused = matches!(answer, Answer::Refused(Refusal::BudgetSpent(_)));
+        self.budget_refusals += u64::from(is_refused);
     }
 
     /// Counts the verdict that a worker got. Answers to clients, and to requests of the coordinator, are no verdicts.

@@ -15,6 +15,7 @@ mod audit;
 mod authenticate;
 mod body;
 mod budget_view;
+mod budgets;
 mod caller;
 mod cancel;
 mod checkpoint;

@@ -299,14 +299,14 @@ impl Item {
         self
     }
 
-    /// The tenant whose quota the request may use up.
-    pub(crate) fn tenant(&self) -> Option<&Name> {
+    /// The scope in which the request may start a run: its tenant's quota and its budgets hold for it.
+    pub(crate) fn starts_in(&self) -> Option<&Scope> {
         match self {
-            Item::Submit { submission, .. } => Some(&submission.scope.tenant),
+            Item::Submit { submission, .. } => Some(&submission.scope),
             Item::WithChildren { key, request, .. } => {
-                has_detached_child(request).then_some(&key.scope.tenant)
+                has_detached_child(request).then_some(&key.scope)
             }
-            Item::Schedule(item) => Some(&item.scope.tenant),
+            Item::Schedule(item) => Some(&item.scope),
             Item::About { .. } => None,
         }
     }

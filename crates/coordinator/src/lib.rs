@@ -20,6 +20,8 @@
 pub mod admit;
 mod allowances;
 mod batch_metrics;
+#[cfg(feature = "http")]
+mod budget_alerts;
 pub mod carry;
 mod coordinator;
 mod ended_feed;
@@ -35,6 +37,7 @@ mod outbox;
 pub mod requests;
 pub mod retries;
 pub mod schedules;
+mod scope_budgets;
 #[cfg(feature = "http")]
 pub mod server;
 mod set_aside;

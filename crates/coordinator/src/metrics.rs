@@ -47,6 +47,7 @@ pub struct VerdictLabels {
 pub enum LimitKind {
     Requests,
     UnfinishedRuns,
+    Budgets,
     /// Not a configurable limit: expired task tokens that were presented too often to be looked up.
     ExpiredTokens,
 }
@@ -344,6 +345,7 @@ impl Metrics {
         let limit = match limited {
             LimitKind::Requests => "requests",
             LimitKind::UnfinishedRuns => "unfinished_runs",
+            LimitKind::Budgets => "budgets",
             LimitKind::ExpiredTokens => "expired_tokens",
         };
         self.limited.get_or_create(&LimitLabel { limit }).inc_by(times);
@@ -373,6 +375,9 @@ impl Metrics {
         self.cancel_timeouts.inc_by(batch_metrics.cancel_timeouts);
         if batch_metrics.quota_refusals > 0 {
             self.count_limited(LimitKind::UnfinishedRuns, batch_metrics.quota_refusals);
+        }
+        if batch_metrics.budget_refusals > 0 {
+            self.count_limited(LimitKind::Budgets, batch_metrics.budget_refusals);
         }
         let messages = [
             ("decided", batch_metrics.messages_decided),

@@ -29,6 +29,7 @@ use crate::admit::administer;
 use crate::admit::record_seals::{self, RecordSealer};
 use crate::admit::seal::{self, Sealer};
 use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey};
+use crate::budget_alerts;
 use crate::coordinator::{Coordinator, Options, StopReason};
 use crate::http::{AppState, Timeouts, router, router_of_metrics};
 use crate::ids::OsEntropy;
@@ -246,6 +247,8 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
     .with_open_metrics(is_loopback(local_addr))
     .with_anchor(seal::anchor_path(&keyring_path));
     let background = app.inner.background.clone();
+    let closing = CancellationToken::new();
+    background.spawn(budget_alerts::run(coordinator.clone(), closing.clone()));
     let sealing = seal_records.then(|| start_sealing(&coordinator, &keyring, &keyring_path));
     let delivering = start_delivering(Courier {
         coordinator: coordinator.clone(),
@@ -259,7 +262,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
         keys,
         keyring,
         certificates,
-        closing: CancellationToken::new(),
+        closing,
         aborting: CancellationToken::new(),
         connections: TaskTracker::new(),
         background,
@@ -351,6 +354,9 @@ async fn follow_peers(coordinator: Coordinator, keys: ApiKeys, keyring: Keyring)
                 "cannot follow the signing keys in the database; the old ones stay"
             );
         }
+        if let Err(failure) = allowances.budgets().reload(browse).await {
+            tracing::warn!(error = %failure, "cannot read the budgets again; the old ones stay");
+        }
         if let Err(failure) = coordinator.endpoints().reload(browse).await {
             tracing::warn!(error = %failure, "cannot read the endpoints again; the old ones stay");
         }
@@ -428,7 +434,8 @@ impl Server {
     /// Reads API keys and limits again, after another process has changed them.
     pub async fn reload_api_keys(&self) -> Result<(), Failure> {
         self.keys.reload(self.coordinator.browse()).await?;
-        self.coordinator.allowances().reload(self.coordinator.browse()).await
+        self.coordinator.allowances().reload(self.coordinator.browse()).await?;
+        self.coordinator.allowances().budgets().reload(self.coordinator.browse()).await
     }
 
     /// Reads the certificate again. If the new one is unusable, the one in use stays.

@@ -12,6 +12,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use verdict::budget::{Amounts, BudgetEvent, Unit};
+#[cfg(feature = "http")]
+use verdict::scope_budget::Level;
 use verdict::{Event, RunEvent, Scope, Subject};
 
 /// Workspaces with series of their own: four each, which a scrape of a large installation bears.
@@ -27,6 +29,11 @@ struct SpendLabels {
     unit: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LevelLabel {
+    level: &'static str,
+}
+
 /// What one batch used and met, by workspace.
 #[derive(Debug, Default)]
 pub(crate) struct BatchSpend {
@@ -36,7 +43,8 @@ pub(crate) struct BatchSpend {
 
 impl BatchSpend {
     /// Counts what a decision used. What children used came with their own decisions.
-    pub(crate) fn note(&mut self, before: Amounts, after: &Subject, events: &[Event]) {
+    /// Returns it.
+    pub(crate) fn note(&mut self, before: Amounts, after: &Subject, events: &[Event]) -> Amounts {
         let mut of_children = Amounts::default();
         for event in events.iter().filter_map(budget_event) {
             match event {
@@ -50,6 +58,7 @@ impl BatchSpend {
             let sum = self.used.entry(scope.clone()).or_default();
             *sum = sum.plus(more);
         }
+        more
     }
 }
 
@@ -81,6 +90,7 @@ pub(crate) fn used(subject: &Subject) -> Amounts {
 pub(crate) struct SpendMetrics {
     spend: Family<SpendLabels, Counter>,
     warnings: Counter,
+    alerts: Family<LevelLabel, Counter>,
     /// The workspaces with series of their own.
     known: Arc<Mutex<Vec<Scope>>>,
 }
@@ -91,6 +101,13 @@ impl SpendMetrics {
         registry.register("tenure_spend", help, self.spend);
         let help = "Soft limits of budgets that were crossed";
         registry.register("tenure_budget_warnings", help, self.warnings);
+        let help = "Budgets of tenants and workspaces that reached a soft limit or were used up, once in each period";
+        registry.register("tenure_budget_alerts", help, self.alerts);
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn count_alert(&self, level: Level) {
+        self.alerts.get_or_create(&LevelLabel { level: level.name() }).inc();
     }
 
     pub(crate) fn add(&self, batch: &BatchSpend) {

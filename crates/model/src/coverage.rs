@@ -233,8 +233,10 @@ fn refusal_index(refusal: &Refusal) -> usize {
         Refusal::KeyReused { .. } => 9,
         Refusal::RunAlreadyTerminal { .. } => 10,
         Refusal::HistoryFull { .. } => 11,
-        Refusal::QuotaReached { .. } => {
-            unreachable!("a quota is looked at beside the rules that are explored here")
+        Refusal::QuotaReached { .. } | Refusal::BudgetSpent(_) => {
+            unreachable!(
+                "quotas and budgets of scopes are looked at beside the rules that are explored here"
+            )
         }
         Refusal::FlowLimitConflict { .. } => {
             unreachable!("no task of these worlds has a flow key")

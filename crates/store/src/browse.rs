@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::future::Future;
 
-use verdict::{ClosedAttempt, Name, Object, Scope, TaskId};
+use verdict::scope_budget::Day;
+use verdict::{Amounts, ClosedAttempt, Name, Object, Scope, TaskId};
 
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::codec::payload_digest;
@@ -18,6 +19,7 @@ use crate::row::{
 };
 use crate::row_size::{self, ByteBudget};
 use crate::runs::{MessageKey, RecordsOf, RunRecord, SavedMessage, records};
+use crate::spend::{SpendQuery, SpendRow};
 
 pub trait Browse: Clone + Send + Sync + 'static {
     /// One task as readers see it.
@@ -148,6 +150,19 @@ pub trait Browse: Clone + Send + Sync + 'static {
         &self,
         filter: &ObjectLogFilter,
     ) -> impl Future<Output = Result<Vec<ObjectChange>, Failure>> + Send;
+
+    /// What was used, by each of these.
+    fn spend(
+        &self,
+        wanted: &[SpendQuery],
+    ) -> impl Future<Output = Result<Vec<Amounts>, Failure>> + Send;
+
+    /// The sums of all scopes and days after this one, in their order, at most `limit`.
+    fn spend_rows(
+        &self,
+        after: Option<&(Scope, Day)>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<SpendRow>, Failure>> + Send;
 
     /// Records of administration and of refusals, newest first, at most `filter.limit`.
     fn audit(

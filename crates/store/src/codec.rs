@@ -27,6 +27,7 @@ mod run_pack;
 mod run_payloads;
 mod scalars;
 mod schedule_forms;
+mod scope_budget_forms;
 mod spec_form;
 mod step_forms;
 
@@ -34,6 +35,7 @@ use serde::{Deserialize, Serialize};
 use verdict::plan::{Blame, PlanStep};
 use verdict::run::{Awaited, Body, Recorded, RunState, Waiting};
 use verdict::schedule::Schedule;
+use verdict::scope_budget::ScopeBudget;
 use verdict::{CancelRequest, Event, Fault, Name, Policy, Progress, Request};
 
 use self::approval_forms::ApprovalBodyForm;
@@ -43,6 +45,7 @@ use self::forms::{
 };
 use self::run_forms::{AwaitedForm, BodyForm, RecordedForm, RunStateForm, WaitingForm};
 use self::schedule_forms::ScheduleForm;
+use self::scope_budget_forms::ScopeBudgetForm;
 use self::spec_form::SpecForm;
 use self::step_forms::{BlameForm, PlanStepForm, names};
 use crate::objects::ApprovalBody;
@@ -100,6 +103,7 @@ stored!(PlanStep, "PlanStepForm", "step of a plan");
 stored!(Blame, "BlameForm", "cause of a skip");
 stored!(ApprovalBody, "ApprovalBodyForm", "approval");
 stored!(Schedule, "ScheduleForm", "schedule");
+stored!(ScopeBudget, "ScopeBudgetForm", "budget");
 
 /// The items of a wait.
 impl Stored for Vec<Awaited> {

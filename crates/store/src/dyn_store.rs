@@ -8,7 +8,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use verdict::{Name, Object, Scope, TaskId, Time};
+use verdict::scope_budget::Day;
+use verdict::{Amounts, Name, Object, Scope, TaskId, Time};
 
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{Browse, RowsAfter, ScanDepth};
@@ -23,6 +24,7 @@ use crate::row::{
 };
 use crate::runs::{MessageKey, RecordsOf, RunRecord, SavedMessage};
 use crate::seam::{PeerHint, RemoteChange, Store, StoreStatus};
+use crate::spend::{SpendQuery, SpendRow};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 type Read<'a, T> = Boxed<'a, Result<T, Failure>>;
@@ -140,6 +142,8 @@ erase! {
     saved_messages(after: Option<&'a MessageKey>, limit: usize) -> Vec<SavedMessage>;
     objects(filter: &'a ObjectFilter) -> Vec<Object>;
     object_log(filter: &'a ObjectLogFilter) -> Vec<ObjectChange>;
+    spend(wanted: &'a [SpendQuery]) -> Vec<Amounts>;
+    spend_rows(after: Option<&'a (Scope, Day)>, limit: usize) -> Vec<SpendRow>;
     audit(filter: &'a AuditFilter) -> Vec<Audited>;
     record_seals(filter: &'a SealFilter) -> Vec<RecordSeal>;
     ended_records(of: &'a EndedRecords) -> Vec<EndedRecord>;
@@ -235,6 +239,18 @@ impl Browse for DynBrowse {
 
     async fn object_log(&self, filter: &ObjectLogFilter) -> Result<Vec<ObjectChange>, Failure> {
         self.0.object_log(filter).await
+    }
+
+    async fn spend(&self, wanted: &[SpendQuery]) -> Result<Vec<Amounts>, Failure> {
+        self.0.spend(wanted).await
+    }
+
+    async fn spend_rows(
+        &self,
+        after: Option<&(Scope, Day)>,
+        limit: usize,
+    ) -> Result<Vec<SpendRow>, Failure> {
+        self.0.spend_rows(after, limit).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

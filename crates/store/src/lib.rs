@@ -31,6 +31,7 @@ mod rules;
 mod run_columns;
 pub mod runs;
 pub mod seam;
+pub mod spend;
 pub mod sqlite;
 mod tables;
 pub mod verify;
@@ -64,4 +65,5 @@ pub use seam::{
     Batch, CancelHint, Claimable, Decided, PeerHint, Plan, PolledQueues, RemoteChange, RunsOn,
     Selection, Store, StoreStatus, Writer,
 };
+pub use spend::{SpendQuery, SpendRow};
 pub use sqlite::SqliteStore;

@@ -5,11 +5,12 @@
 
 use std::borrow::Cow;
 
-use verdict::{ClosedAttempt, KeyUse, LeaseId, ObjectKey, Span, Subject, TaskId};
+use verdict::{Amounts, ClosedAttempt, KeyUse, LeaseId, ObjectKey, Span, Subject, TaskId};
 
 use crate::objects::{LoadedObject, UniqueKey};
 use crate::row::{FlowRef, IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, TaskWithSpec};
 use crate::runs::{RunLookup, SavedMessage};
+use crate::spend::SpendQuery;
 
 /// The names to look up. What is left empty costs nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,6 +38,8 @@ pub struct Lookup<'a> {
     pub unique_objects: &'a [UniqueKey],
     /// Flow keys. Nothing is locked for them: only [`crate::seam::Batch::ready`] locks the keys of the tasks it returns.
     pub flows: &'a [FlowRef],
+    /// What was used. Locks nothing, and has what was committed before, not what this batch saved.
+    pub spend: &'a [SpendQuery],
 }
 
 /// What to do about a task that another writer has locked.
@@ -82,6 +85,7 @@ pub struct Found {
     pub unique_objects: Vec<LoadedObject>,
     /// How each flow key is used, with what the batch saved; `None` if no live task has it.
     pub flows: Vec<Option<KeyUse>>,
+    pub spend: Vec<Amounts>,
 }
 
 impl<'a> Lookup<'a> {
@@ -115,6 +119,10 @@ impl<'a> Lookup<'a> {
 
     pub fn flows(flows: &'a [FlowRef]) -> Self {
         Self { flows, ..Self::default() }
+    }
+
+    pub fn spend(spend: &'a [SpendQuery]) -> Self {
+        Self { spend, ..Self::default() }
     }
 
     pub fn shortest_lease() -> Self {

@@ -11,7 +11,7 @@
 //! Futures are `Send`. An engine that works synchronously returns ready futures and asks for a thread
 //! ([`Store::RUNS_ON`]).
 //!
-//! The seam has thirty-nine methods: six of [`Store`], four of [`Writer`], eleven of [`Batch`], eighteen of [`Browse`]. Each
+//! The seam has forty-one methods: six of [`Store`], four of [`Writer`], eleven of [`Batch`], twenty of [`Browse`]. Each
 //! says what it is for. Some look alike and stay apart for a reason:
 //! - [`Writer::shortest_lease`] is known without a query and asked between batches. [`Lookup::shortest_lease`] reads the
 //!   leases of all coordinators, in the transaction of a batch that may have to roll back because of them.
@@ -36,6 +36,7 @@ use crate::objects::ObjectChange;
 use crate::pauses::PausedQueues;
 use crate::row::{Backlog, Change, EndedPosition, EndedTask, Refused, TaskKey, TaskWithSpec, Want};
 use crate::runs::MessageChanges;
+use crate::spend::SpendRow;
 
 pub trait Store: Clone + Send + Sync + 'static {
     type Writer: Writer;
@@ -280,6 +281,8 @@ pub struct Decided {
     pub messages: MessageChanges,
     /// Objects that were created or changed, in order: one object may change twice.
     pub objects: Vec<ObjectChange>,
+    /// What was used, to be added to the sums.
+    pub spend: Vec<SpendRow>,
     /// Whether the commit is durable even if nothing changed: an empty commit records liveness.
     pub keep_alive: bool,
 }

@@ -41,6 +41,7 @@ mod run_reads;
 mod run_rows;
 mod running;
 mod saving;
+mod spend;
 mod statements;
 mod steps;
 mod tables;

@@ -40,6 +40,7 @@ pub mod retention;
 pub mod rules;
 pub mod run;
 pub mod schedule;
+pub mod scope_budget;
 pub mod stall;
 pub mod task;
 pub mod time;

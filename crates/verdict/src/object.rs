@@ -1,4 +1,5 @@
-//! Objects: typed, versioned rows for what is rare: approvals, webhook endpoints and what is sent to them, schedules.
+//! Objects: typed, versioned rows for what is rare: approvals, webhook endpoints and what is sent to them, schedules,
+//! budgets of tenants and workspaces.
 //!
 //! One drawer for all of them, because a table of its own costs three engines, conformance, moving, verification and row
 //! security. A store keeps an object without understanding it: it guards the revision, keeps the unique key unique and
@@ -36,10 +37,12 @@ pub enum ObjectType {
     ScheduleTemplate,
     /// Who waits for what becomes of an effect ([`crate::effect::watch`]).
     Watch,
+    /// What the runs of a workspace or tenant may use ([`crate::scope_budget`]).
+    Budget,
 }
 
 impl ObjectType {
-    pub const ALL: [ObjectType; 9] = [
+    pub const ALL: [ObjectType; 10] = [
         ObjectType::Approval,
         ObjectType::Effect,
         ObjectType::Endpoint,
@@ -49,6 +52,7 @@ impl ObjectType {
         ObjectType::Fork,
         ObjectType::ScheduleTemplate,
         ObjectType::Watch,
+        ObjectType::Budget,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -62,6 +66,7 @@ impl ObjectType {
             ObjectType::Fork => "fork",
             ObjectType::ScheduleTemplate => "schedule_template",
             ObjectType::Watch => "watch",
+            ObjectType::Budget => "budget",
         }
     }
 

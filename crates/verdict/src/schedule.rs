@@ -11,7 +11,7 @@
 //! Invariants:
 //! - `next` only grows while the terms stay the same: an instant is considered once, also when a clock jumps.
 //! - An instant that waits fires before a later one that waits, and only once the run before it has ended; where runs may overlap
-//!   it waits for nothing but room in the quota.
+//!   it waits for nothing but room in the quota and in the budgets of its workspace and tenant.
 //! - Everything is bounded: [`DUE_MAX`], [`WAITING_MAX`].
 
 mod round;

@@ -7,6 +7,7 @@ use crate::flow::FlowUses;
 use crate::id::{Digest, Name, TaskId, Text};
 use crate::run::{Loaded, RunAnswer, RunRefusal};
 use crate::schedule::{ScheduleAnswer, ScheduleRefusal};
+use crate::scope_budget::{BudgetUse, Spent};
 use crate::task::State;
 use crate::time::Time;
 
@@ -26,6 +27,8 @@ pub struct Context<'a> {
     pub holder: Option<KeyHolder<'a>>,
     /// The quota of the submitting tenant and its usage; `None` without a limit.
     pub quota: Option<Quota>,
+    /// The budgets of the submitting workspace and tenant, and what is used of them.
+    pub budgets: &'a [BudgetUse],
     /// Whether an administrator paused the queue of the task to be granted.
     pub is_queue_paused: bool,
     /// The flow keys of the task's scope that the request is about; `None` where none is.
@@ -180,6 +183,8 @@ pub enum Refusal {
         limit: u32,
         asked: u32,
     },
+    /// The budget of the workspace or tenant is used up.
+    BudgetSpent(Spent),
     /// The rules in force do not know releases: a coordinator of an earlier version is running.
     ReleaseUnsupported {
         state: State,
@@ -209,6 +214,7 @@ impl Refusal {
             Refusal::HistoryFull { .. } => "history_full",
             Refusal::QuotaReached { .. } => "quota_reached",
             Refusal::FlowLimitConflict { .. } => "flow_limit_conflict",
+            Refusal::BudgetSpent(_) => "budget_spent",
             Refusal::ReleaseUnsupported { .. } => "release_unsupported",
             Refusal::Run(refusal) => refusal.name(),
             Refusal::Schedule(refusal) => refusal.name(),
@@ -232,6 +238,7 @@ impl Refusal {
             | Refusal::HistoryFull { .. }
             | Refusal::QuotaReached { .. }
             | Refusal::FlowLimitConflict { .. }
+            | Refusal::BudgetSpent(_)
             | Refusal::ReleaseUnsupported { .. }
             | Refusal::Run(_)
             | Refusal::Schedule(_) => WorkerVerdict::Rejected,

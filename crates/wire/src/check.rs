@@ -1,7 +1,7 @@
 //! Checks the values of a request that has the right shape. Reports the first fault: the member,
 //! what is wrong with it, and what is allowed.
 
-mod budgets;
+pub(crate) mod budgets;
 mod checkpoints;
 mod flow;
 

@@ -29,6 +29,7 @@ pub mod pausing;
 pub mod plan;
 pub mod requests;
 pub mod schedules;
+pub mod scope_budgets;
 mod time;
 mod trace_context;
 mod words;
@@ -41,7 +42,8 @@ pub use parse::{BatchItem, Body, Submit, parse, parse_batch, parse_submit};
 pub use time::{Time, TimeError};
 pub use trace_context::TraceContext;
 pub use words::{
-    ApprovalDecision, ApprovalOutcome, ApprovalState, AttemptOutcome, CatchUp, CheckpointKind,
-    CheckpointOutcome, EffectState, EndpointState, ErrorCategory, OnDead, OnError, Outcome,
-    Overlap, Role, ScheduleState, State, StepOutcome, UnknownWord, Verdict, WaitMode,
+    ApprovalDecision, ApprovalOutcome, ApprovalState, AttemptOutcome, BudgetPeriod, BudgetState,
+    CatchUp, CheckpointKind, CheckpointOutcome, EffectState, EndpointState, ErrorCategory, OnDead,
+    OnError, Outcome, Overlap, Role, ScheduleState, State, StepOutcome, UnknownWord, Verdict,
+    WaitMode,
 };

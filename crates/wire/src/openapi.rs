@@ -16,7 +16,9 @@ use utoipa::openapi::{
     ResponseBuilder, Schema, path::ParameterIn,
 };
 
-use crate::{Code, admin, answers, approvals, effects, pausing, requests, schedules};
+use crate::{
+    Code, admin, answers, approvals, effects, pausing, requests, schedules, scope_budgets,
+};
 use routes::approvals::APPROVAL_ROUTES;
 use routes::effects::EFFECT_ROUTES;
 use routes::schedules::SCHEDULE_ROUTES;
@@ -288,6 +290,9 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<admin::SetLimits>(&mut all);
     add::<admin::TenantLimits>(&mut all);
     add::<admin::Limits>(&mut all);
+    add::<scope_budgets::SetBudget>(&mut all);
+    add::<scope_budgets::ScopeBudget>(&mut all);
+    add::<scope_budgets::ScopeBudgets>(&mut all);
     add::<admin::TaskSetAside>(&mut all);
     add::<admin::ParkedMessage>(&mut all);
     add::<admin::SetAside>(&mut all);

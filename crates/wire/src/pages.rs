@@ -45,6 +45,7 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::LastAdminKey => page!("last-admin-key"),
         Code::TooManyKeys => page!("too-many-keys"),
         Code::QuotaReached => page!("quota-reached"),
+        Code::BudgetSpent => page!("budget-spent"),
         Code::HistoryFull => page!("history-full"),
         Code::TaskSetAside => page!("task-set-aside"),
         Code::ReleaseUnsupported => page!("release-unsupported"),

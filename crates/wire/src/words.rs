@@ -304,6 +304,29 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// When the budget of a tenant or workspace begins anew.
+    BudgetPeriod {
+        /// Never.
+        Total = "total",
+        /// Every day, at midnight in UTC.
+        Day = "day",
+        /// With the first day of every month, in UTC.
+        Month = "month",
+    }
+}
+
+vocabulary! {
+    /// How far the budget of a tenant or workspace is used up.
+    BudgetState {
+        Open = "open",
+        /// A soft limit is reached.
+        Soft = "soft",
+        /// A limit is reached: no new run is accepted.
+        Spent = "spent",
+    }
+}
+
+vocabulary! {
     EndpointState {
         Enabled = "enabled",
         /// Its effects wait.

@@ -116,6 +116,6 @@ impl Refused {
 
 /// Whether a refusal says something about one run, so that another one may be accepted.
 pub(super) fn is_about_the_run(problem: &Problem) -> bool {
-    let is_quota = problem.code() == Some(Code::QuotaReached);
-    matches!(problem.status, 404 | 409 | 422) && !is_quota
+    let is_about_all = matches!(problem.code(), Some(Code::QuotaReached | Code::BudgetSpent));
+    matches!(problem.status, 404 | 409 | 422) && !is_about_all
 }

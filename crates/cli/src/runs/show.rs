@@ -142,7 +142,7 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
         ("retry of", run.retry_of.clone()),
         ("continues", run.fork_of.clone()),
         ("continued", (!run.forks.is_empty()).then(|| format!("by {}", run.forks.join(", ")))),
-        ("budget", run.budget.as_ref().map(budget_line)),
+        ("budget", run.budget.as_ref().map(budget_line).filter(|line| !line.is_empty())),
         ("key", key),
         ("labels", (!labels.is_empty()).then(|| labels.join(" "))),
         ("goal", run.goal.clone()),
@@ -166,7 +166,10 @@ fn budget_line(budget: &BudgetView) -> String {
     ];
     let counted = units.into_iter().filter_map(|(name, limit, used, held)| {
         let held = if held > 0 { format!(", {held} held for children") } else { String::new() };
-        Some(format!("{name} {used} of {}{held}", limit?))
+        match limit {
+            Some(limit) => Some(format!("{name} {used} of {limit}{held}")),
+            None => (used > 0).then(|| format!("{name} {used}")),
+        }
     });
     let active = budget.left.active_ms.zip(budget.active_ms).map(|(left, most)| {
         let span = duration::format_exact;

@@ -103,7 +103,7 @@ async fn the_guide_to_budgets_is_true() {
     let home = Home::new();
     let _dev = guides::dev(&home);
     let blocks = guides::blocks(BUDGETS);
-    let [submit, go_on] = blocks[..] else {
+    let [submit, go_on, workspace] = blocks[..] else {
         panic!("the guide has {} blocks: each has its own check here", blocks.len());
     };
     let follow = || {
@@ -115,6 +115,11 @@ async fn the_guide_to_budgets_is_true() {
         let ended = reader.follow(go_on);
         for part in ["after 5 thoughts", "think#5", "succeeded"] {
             assert!(ended.contains(part), "{part} in {ended}");
+        }
+        // What the two runs used before the budget was set is counted: five thoughts.
+        let listed = reader.follow(workspace);
+        for part in ["month", "open", "2000", "800000", "998000"] {
+            assert!(listed.contains(part), "{part} in {listed}");
         }
     };
     with_examples(&home, follow).await;

@@ -16,10 +16,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use store::{
     Batch, CancelHint, Change, CommitFailure, Decided, Failure, FailureKind, LockWait, Selection,
+    SpendRow,
 };
 use verdict::fork::RECORDS_PER_REQUEST_MAX;
 use verdict::request::{Extend, Submit};
 use verdict::run::{CheckpointCall, ChildCall, Inherit, Inherited, RunRequest};
+use verdict::scope_budget::Day;
 use verdict::{
     Answer, ClosedAttempt, Digest, Moment, Object, ObjectKey, Reason, Request, Subject, TaskId,
     Time,
@@ -59,6 +61,8 @@ pub(super) struct BatchResult {
     /// Effects that were asked for.
     pub(super) effects: Vec<Object>,
     pub(super) moved: Moved,
+    /// What was used.
+    pub(super) spend: Vec<SpendRow>,
     pub(super) now: Time,
     /// Whether anything was written.
     pub(super) is_written: bool,
@@ -171,6 +175,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         faultpoint::point!("batch.loaded");
         let at = self.begin_deciding().await?;
         self.load_schedules(items, at).await?;
+        self.load_spend(items, at).await?;
         self.decide(items, at)?;
         faultpoint::point!("batch.decided");
         self.deliver_messages(at).await?;
@@ -279,6 +284,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         let (changes, refused) = self.work.take();
         let messages = std::mem::take(&mut self.work.messages);
         let objects = std::mem::take(&mut self.work.objects);
+        let spend = self.work.take_spend(Day::of(self.result.now));
         if changes.is_empty() && refused.is_empty() && messages.is_empty() && objects.is_empty() {
             return Ok(());
         }
@@ -290,9 +296,10 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         changes.iter().for_each(|change| allowances::note(&mut result.moved, change));
         result.signals.extend(changes.iter().filter_map(cancel_hint));
         result.ended.extend(changes.iter().filter_map(ended_id));
+        result.spend.extend(spend.iter().cloned());
         faultpoint::point!("save.begun");
         self.batch
-            .save(Decided { changes, refused, messages, objects, ..Decided::default() })
+            .save(Decided { changes, refused, messages, objects, spend, ..Decided::default() })
             .await?;
         faultpoint::point!("save.done");
         Ok(())
@@ -401,7 +408,7 @@ fn inherit(fork: &Fork, ids: &mut Ids, at: Moment) -> ForkRequests {
     ForkRequests { from, requests, specs }
 }
 
-fn checkpoint_call(request: &mut Request) -> Option<&mut CheckpointCall> {
+pub(super) fn checkpoint_call(request: &mut Request) -> Option<&mut CheckpointCall> {
     let Request::Run(run) = request else { return None };
     match &mut **run {
         RunRequest::Checkpoint(call) => Some(call),

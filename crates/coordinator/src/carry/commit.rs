@@ -177,6 +177,7 @@ impl<S: Store> Carrier<S> {
     /// After the commit: updates what the coordinator knows of quotas, the store and the time.
     fn note_commit(&mut self, result: &mut BatchResult, items: usize, begun: Instant) {
         self.allowances.settle(std::mem::take(&mut result.moved));
+        self.allowances.budgets().used(&result.spend);
         if result.is_written {
             self.metrics.commit_seconds.observe(begun.elapsed().as_secs_f64());
             self.metrics.batch_items.observe(items as f64);

@@ -3,10 +3,11 @@
 //!
 //! A task that is set aside is not read at all, and counts as locked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use store::{Batch, FlowRef, IdempotencyKey, Loaded, Lookup, Plan, RunLookup, TaskKey};
-use verdict::{LeaseId, Name, TaskId};
+use store::{Batch, FlowRef, IdempotencyKey, Loaded, Lookup, Plan, RunLookup, SpendQuery, TaskKey};
+use verdict::scope_budget::{BudgetUse, ScopeBudget};
+use verdict::{LeaseId, Moment, Name, Scope, TaskId};
 
 use super::batch::{Aborted, OpenBatch};
 use crate::item::{Item, Submission};
@@ -68,11 +69,37 @@ impl<B: Batch> OpenBatch<'_, B> {
 
     fn limited_tenants(&self, items: &[Item]) -> Vec<Name> {
         let limited = |item: &Item| {
-            let tenant = item.tenant()?;
+            let tenant = &item.starts_in()?.tenant;
             self.options.allowances.quota(tenant).map(|_| tenant.clone())
         };
         let tenants: BTreeSet<Name> = items.iter().filter_map(limited).collect();
         tenants.into_iter().collect()
+    }
+
+    /// Learns what is used of the budgets that hold for new runs of this batch. Asked after the clock was read, which says what period
+    /// this is.
+    pub(super) async fn load_spend(&mut self, items: &[Item], at: Moment) -> Result<(), Aborted> {
+        let budgets = self.options.allowances.budgets();
+        if budgets.is_empty() {
+            return Ok(());
+        }
+        let scopes: BTreeSet<&Scope> = items.iter().filter_map(Item::starts_in).collect();
+        let found: BTreeMap<Scope, ScopeBudget> =
+            scopes.into_iter().flat_map(|scope| budgets.of(scope)).collect();
+        if found.is_empty() {
+            return Ok(());
+        }
+        let query = |(scope, budget): (&Scope, &ScopeBudget)| SpendQuery {
+            scope: scope.clone(),
+            since: budget.period.first_day(at.now),
+        };
+        let wanted: Vec<SpendQuery> = found.iter().map(query).collect();
+        let sums = self.batch.look_up(Lookup::spend(&wanted)).await?.spend;
+        let uses = found.into_iter().zip(sums);
+        self.work.budgets = uses
+            .map(|((scope, budget), used)| (scope.clone(), BudgetUse { scope, budget, used }))
+            .collect();
+        Ok(())
     }
 
     /// Loads what the requests name.

@@ -194,6 +194,7 @@ impl<S: Store> Carrier<S> {
         faultpoint::point!("objects.committed");
         self.stall.written(at.now);
         self.endpoints.note(changes.iter().map(|change| &change.after));
+        self.allowances.budgets().note(changes.iter().map(|change| &change.after));
         self.effect_feed.note(last_of_each(&changes));
         Ok(())
     }

@@ -467,7 +467,7 @@ fn task_key(key: &ObjectKey, run: TaskId) -> TaskKey {
 fn outcome(answer: Answer) -> Fired {
     match answer {
         Answer::Accepted { task, .. } => Fired::Started(task),
-        Answer::Refused(Refusal::QuotaReached { .. }) => Fired::NoRoom,
+        Answer::Refused(Refusal::QuotaReached { .. } | Refusal::BudgetSpent(_)) => Fired::NoRoom,
         Answer::Refused(refusal) => Fired::Refused(refusal.name().into()),
         // The template cannot be read by this program.
         _ => Fired::Refused(wire::Code::InvalidArgument.as_str().into()),

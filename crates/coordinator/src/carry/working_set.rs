@@ -4,14 +4,15 @@
 //! request had come alone. Only the result is written.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use store::objects::{approval_change, fork_change};
 use store::runs::StoredStep;
+use store::spend::spend_rows;
 use store::{
     Change, Entry, FlowRef, IdempotencyKey, KeyOwner, MessageChanges, ObjectChange, PausedQueues,
-    Refused, Spec, TaskKey,
+    Refused, Spec, SpendRow, TaskKey,
 };
 use verdict::approval::{self, Approval};
 use verdict::effect::Declared;
@@ -19,12 +20,14 @@ use verdict::plan::limits::STEPS_PER_DECISION;
 use verdict::plan::{PlanForm, PlanRequest, PlanSubmit};
 use verdict::request::{Extend, Submit};
 use verdict::run::{Loaded, Message, Records, RunRequest, Waiting};
+use verdict::scope_budget::{BudgetUse, Day, budget_scopes, count_all};
 use verdict::{
-    Answer, Balance, ClosedAttempt, Context, Event, FlowUses, KeyHolder, KeyUse, LeaseId, Moment,
-    Name, Next, Phase, Quota, ReadSet, Request, Scope, Subject, Task, TaskId, Time, Verdict,
-    apply_verdict, closed_attempts, decide, stall,
+    Amounts, Answer, Balance, ClosedAttempt, Context, Event, FlowUses, KeyHolder, KeyUse, LeaseId,
+    Moment, Name, Next, Phase, Quota, ReadSet, Request, Scope, Subject, Task, TaskId, Time,
+    Verdict, apply_verdict, closed_attempts, decide, stall,
 };
 
+use super::batch::checkpoint_call;
 use super::effects::{Asked, AwaitedEffect};
 use super::messages::Letter;
 use super::schedules::Schedules;
@@ -71,6 +74,10 @@ pub(super) struct WorkingSet {
     accepted: HashMap<Name, u64>,
     /// The flow keys that were looked up, after what was decided.
     flows: HashMap<Scope, FlowUses>,
+    /// The budgets that hold for new runs of this batch, with what was used of them before it.
+    pub(super) budgets: BTreeMap<Scope, BudgetUse>,
+    /// What decisions used, not saved yet.
+    spend: BTreeMap<Scope, Amounts>,
     /// Queues from which nothing may be granted.
     pub(super) paused: PausedQueues,
     /// Unfinished runs by tenant, for tenants whose runs the store counted for this batch.
@@ -212,13 +219,18 @@ impl WorkingSet {
     ) -> Answer {
         let SubmissionPayload { steps, inherited } = payload;
         let (spec, id, fingerprint) = (&submission.spec, submit.id, submit.fingerprint);
-        let (scope, request) = (submit.scope.clone(), submitting(submit, submission, &steps));
+        let (scope, budgets) = (submit.scope.clone(), self.budgets_of(&submit.scope));
+        let mut submit = submit;
+        if !budgets.is_empty() {
+            count_all(&mut submit, at.rules);
+        }
+        let request = submitting(submit, submission, &steps);
         let key = spec.key.clone().map(|text| IdempotencyKey { scope: scope.clone(), text });
         let holder = key.as_ref().and_then(|key| self.holder(key));
         let quota = self.quota(&scope.tenant, allowances);
         let is_limited = quota.is_some();
-        let flows = self.flows.get(&scope);
-        let context = Context { holder, quota, flows, ..Context::default() };
+        let (flows, budgets) = (self.flows.get(&scope), &budgets);
+        let context = Context { holder, quota, flows, budgets, ..Context::default() };
         let verdict = decide(ReadSet { subject: &Subject::Absent, context }, &request, at);
         let refused = inherited.as_ref().and_then(|fork| fork.refusal(&verdict, at));
         let answer = refused.as_ref().unwrap_or(&verdict.answer);
@@ -249,7 +261,7 @@ impl WorkingSet {
     fn inherit(&mut self, task: &TaskKey, fork: ForkRequests, at: Moment) {
         self.specs = fork.specs;
         for request in fork.requests {
-            let extra = Extra { loaded: None, quota: None };
+            let extra = Extra::default();
             self.decide_on(task, Cow::Owned(request), extra, at);
         }
         self.specs.clear();
@@ -263,6 +275,15 @@ impl WorkingSet {
         let stored = counted.unwrap_or_else(|| allowances.unfinished(tenant));
         let accepted = self.accepted.get(tenant).copied().unwrap_or(0);
         Some(Quota { max, unfinished: stored + accepted })
+    }
+
+    /// The budgets that hold for runs of this scope.
+    fn budgets_of(&self, scope: &Scope) -> Vec<BudgetUse> {
+        if self.budgets.is_empty() {
+            return Vec::new();
+        }
+        let found = |scope: &Scope| self.budgets.get(scope).cloned();
+        budget_scopes(scope).iter().filter_map(found).collect()
     }
 
     fn holder(&self, key: &IdempotencyKey) -> Option<KeyHolder<'_>> {
@@ -280,19 +301,20 @@ impl WorkingSet {
         at: Moment,
     ) -> Answer {
         let loaded = self.loaded_for(key, &request);
-        self.decide_on(key, request, Extra { loaded, quota: None }, at)
+        self.decide_on(key, request, Extra { loaded, ..Extra::default() }, at)
     }
 
     /// Decides that time has changed something, with what was loaded for that.
     pub(super) fn sweep(&mut self, key: &TaskKey, loaded: Option<Loaded>, at: Moment) -> Answer {
-        self.decide_on(key, Cow::Owned(Request::Sweep), Extra { loaded, quota: None }, at)
+        let extra = Extra { loaded, ..Extra::default() };
+        self.decide_on(key, Cow::Owned(Request::Sweep), extra, at)
     }
 
-    /// Decides a checkpoint call that wants children. Detached ones use up the tenant's quota.
+    /// Decides a checkpoint call that wants children. Detached ones are runs: they use up the tenant's quota, and need room in budgets.
     pub(super) fn decide_with_children(
         &mut self,
         key: &TaskKey,
-        request: Request,
+        mut request: Request,
         children: &[Submission],
         at: Moment,
         allowances: &Allowances,
@@ -300,9 +322,14 @@ impl WorkingSet {
         let ids = child_ids(&request);
         self.specs = ids.into_iter().zip(children.iter().map(|it| it.spec.clone())).collect();
         let quota = self.quota(&key.scope.tenant, allowances);
+        let budgets = self.budgets_of(&key.scope);
+        if !budgets.is_empty() {
+            count_detached(&mut request, at);
+        }
         let loaded = self.loaded_for(key, &request);
         let sent = self.outbox.len();
-        let answer = self.decide_on(key, Cow::Owned(request), Extra { loaded, quota }, at);
+        let extra = Extra { loaded, quota, budgets };
+        let answer = self.decide_on(key, Cow::Owned(request), extra, at);
         let detached = self.outbox[sent..].iter().filter(|letter| letter.starts_run()).count();
         if quota.is_some() && detached > 0 {
             *self.accepted.entry(key.scope.tenant.clone()).or_default() += detached as u64;
@@ -336,10 +363,11 @@ impl WorkingSet {
         });
         let is_queue_paused = matches!(*request, Request::Grant(_))
             && slot.subject.live().is_some_and(|it| self.paused.contains(&it.scope, &it.queue));
-        let Extra { loaded, quota } = &extra;
+        let Extra { loaded, quota, budgets } = &extra;
         let (run, quota) = (loaded.as_ref(), *quota);
         let flows = self.flows.get(&key.scope);
-        let context = Context { closed, is_queue_paused, run, quota, flows, ..Context::default() };
+        let context =
+            Context { closed, is_queue_paused, run, quota, flows, budgets, ..Context::default() };
         let read_set = ReadSet { subject: &slot.subject, context };
         let verdict = decide(read_set, &request, at);
         if let Answer::Refused(refusal) = &verdict.answer {
@@ -403,7 +431,11 @@ impl WorkingSet {
             flows.follow(was_leased, &slot.subject);
         }
         let Some(settled) = applied.settled else { return applied.answer };
-        self.batch_metrics.spend.note(used, &slot.subject, &settled.events);
+        let more = self.batch_metrics.spend.note(used, &slot.subject, &settled.events);
+        if more != Amounts::default() {
+            let sum = self.spend.entry(key.scope.clone()).or_default();
+            *sum = sum.plus(more);
+        }
         if let Some(records) = self.records.get_mut(key) {
             records.note(&settled.events);
         }
@@ -437,6 +469,12 @@ impl WorkingSet {
             self.changed.push(key.clone());
         }
         applied.answer
+    }
+
+    /// What was used since the last call, on this day.
+    pub(super) fn take_spend(&mut self, day: Day) -> Vec<SpendRow> {
+        let used = std::mem::take(&mut self.spend);
+        used.iter().flat_map(|(scope, amounts)| spend_rows(scope, day, *amounts)).collect()
     }
 
     /// The changes and refusals to be saved since the last call.
@@ -495,9 +533,18 @@ impl ForkRequests {
 }
 
 /// What a decision needs besides the task and its attempts.
+#[derive(Default)]
 struct Extra {
     loaded: Option<Loaded>,
     quota: Option<Quota>,
+    budgets: Vec<BudgetUse>,
+}
+
+/// Everything that detached children use is counted, as for any other run.
+fn count_detached(request: &mut Request, at: Moment) {
+    let Some(call) = checkpoint_call(request) else { return };
+    let detached = call.children.iter_mut().filter(|child| child.is_detached);
+    detached.for_each(|child| count_all(&mut child.submit, at.rules));
 }
 
 /// The ids that a call's children would have.

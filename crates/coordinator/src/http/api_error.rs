@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use store::{Failure, FailureKind};
 use verdict::run::RunRefusal;
+use verdict::scope_budget::Spent;
 use verdict::{Name, Refusal, Scope};
 use wire::answers::Problem;
 use wire::{Code, FieldError};
@@ -224,6 +225,7 @@ fn from_refusal(refusal: Refusal) -> ApiError {
                 "runs that have not ended use the flow key `{key}` with limit {limit}, and this one asks for {asked}"
             ),
         ),
+        Refusal::BudgetSpent(spent) => ApiError::new(Code::BudgetSpent, spent_message(&spent)),
         Refusal::HistoryFull { state } => with_state(
             Code::HistoryFull,
             "the task reached its limit of lease renewals; report before the lease expires",
@@ -240,6 +242,18 @@ fn from_refusal(refusal: Refusal) -> ApiError {
             with_state(Code::RunAlreadyTerminal, "the run has already ended in another way", state)
         }
     }
+}
+
+fn spent_message(spent: &Spent) -> String {
+    let Spent { is_whole_tenant, unit, limit, used, ends_at } = spent;
+    let (whose, unit) = (if *is_whole_tenant { "tenant" } else { "workspace" }, unit.name());
+    let until = ends_at.map_or_else(
+        || "it does not begin anew".to_owned(),
+        |at| format!("it begins anew at {}", super::translate::time(at)),
+    );
+    format!(
+        "the budget of the {whose} allows {limit} {unit}, and {used} are used; {until}; raise it with `tenure budgets set`"
+    )
 }
 
 fn from_run_refusal(refusal: RunRefusal) -> ApiError {

@@ -6,7 +6,12 @@ use wire::answers::{BudgetAmounts, BudgetLeft, BudgetView};
 
 use super::translate::time;
 
-pub(super) fn left(balance: &Balance) -> BudgetLeft {
+/// What is left for whoever uses it; `None` for a task that is only counted.
+pub(super) fn left_of(balance: &Balance) -> Option<BudgetLeft> {
+    (!balance.budget.is_empty()).then(|| left(balance))
+}
+
+fn left(balance: &Balance) -> BudgetLeft {
     let active = balance.budget.active.map(|active| active.minus(balance.active));
     BudgetLeft {
         cost_micros: balance.left(Unit::CostMicros),

@@ -22,7 +22,7 @@ use wire::requests::RecordsQuery;
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::body::{CHECKPOINT_BYTES_MAX, JsonBody};
-use super::budget_view::left;
+use super::budget_view::left_of;
 use super::caller::{caller, task_id};
 use super::endpoints::check_endpoints;
 use super::records::{Page, read_page, within_bytes};
@@ -131,7 +131,7 @@ pub(super) async fn acknowledge(
 ) -> Result<CheckpointAck, ApiError> {
     let answered = reply?;
     let (at, recorded_at) = (answered.at, answered.recorded_at);
-    let left = answered.balance.as_deref().map(left);
+    let left = answered.balance.as_deref().and_then(left_of);
     let done = match answered.answer {
         Answer::Run(answer) => match *answer {
             RunAnswer::Checkpointed(done) => done,

@@ -9,7 +9,7 @@ use wire::requests::Heartbeat;
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::body::{HEARTBEAT_BYTES_MAX, JsonBody};
-use super::budget_view::left;
+use super::budget_view::left_of;
 use super::caller::caller;
 use super::submit::unexpected;
 use super::translate::time;
@@ -54,7 +54,7 @@ pub(super) fn acknowledge(
         Answer::Refused(refusal) => return Err(refusal.into()),
         other => return Err(unexpected(&other)),
     };
-    let left = answered.balance.as_deref().map(left);
+    let left = answered.balance.as_deref().and_then(left_of);
     let fresh = principal.refresh(&app.inner.keyring, answered.at);
     let reason = cancel.as_ref().and_then(|cancel| cancel.reason.as_ref());
     Ok(HeartbeatAck {

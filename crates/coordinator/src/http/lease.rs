@@ -15,7 +15,7 @@ use wire::requests::LeaseRequest;
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::body::{API_BYTES_MAX, JsonBody};
-use super::budget_view::left;
+use super::budget_view::left_of;
 use super::delivery::Delivery;
 use super::queue_limit::check_queue;
 use super::records::{Page, envelope_page, has_records};
@@ -185,7 +185,7 @@ fn envelope(app: &AppState, held_by: &Name, granted: &Granted) -> Envelope {
         stage: None,
         checkpoints: Vec::new(),
         checkpoints_after: None,
-        budget_left: task.balance().map(left),
+        budget_left: task.balance().and_then(left_of),
     }
 }
 

@@ -19,10 +19,10 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::app_state::AppState;
 use super::{
-    approvals, audit, cancel, checkpoint, checkpoints, children, completed, effects, endpoints,
-    errors, explain, flow_keys, fork, health, heartbeat, heartbeats, history, keys, lease, limits,
-    metrics, middleware, openapi, pauses, queues, record, records, reports, retry, runs, schedules,
-    set_aside, signals, signing, started, starts, steps, submit, workers,
+    approvals, audit, budgets, cancel, checkpoint, checkpoints, children, completed, effects,
+    endpoints, errors, explain, flow_keys, fork, health, heartbeat, heartbeats, history, keys,
+    lease, limits, metrics, middleware, openapi, pauses, queues, record, records, reports, retry,
+    runs, schedules, set_aside, signals, signing, started, starts, steps, submit, workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -165,6 +165,8 @@ fn table() -> Vec<ServedRoute> {
         post("/v1/signing-keys/rotate", Admin, Exempt, Some(NewWork), signing::rotate),
         post("/v1/limits", Admin, Exempt, Some(NewWork), limits::set),
         get("/v1/limits", Auditor, Exempt, None, limits::list),
+        post("/v1/budgets", Admin, Exempt, Some(NewWork), budgets::set),
+        get("/v1/budgets", Auditor, Exempt, None, budgets::list),
         get("/v1/set-aside", Auditor, Exempt, None, set_aside::list),
         get("/v1/audit", Auditor, Exempt, None, audit::audit),
         get("/v1/audit/verify", Auditor, Exempt, None, audit::verify),

@@ -39,6 +39,7 @@ mod retries;
 mod routes;
 mod scenarios;
 mod schedules;
+mod scope_budgets;
 mod scraping;
 mod seats;
 mod secure;

@@ -11,7 +11,7 @@ use super::forms::RequestForm;
 use super::run_forms::SpendForm;
 use super::scalars::as_number;
 
-fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
@@ -30,7 +30,7 @@ struct AmountsForm {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Limits")]
-struct LimitsForm {
+pub(super) struct LimitsForm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cost_micros: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

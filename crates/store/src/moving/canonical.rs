@@ -3,7 +3,7 @@
 //! administrative row does not compile until it is added here.
 
 use verdict::run::Checkpoint;
-use verdict::{ClosedAttempt, Digest, Done, Json, Name, Scope, Subject, Task, Time};
+use verdict::{ClosedAttempt, Digest, Done, Json, Name, Scope, Subject, Task, Time, Unit};
 
 use crate::administration::{ApiKey, Audit, Audited, Seal, TenantLimits};
 use crate::cells::{Cells, TaskIdentity};
@@ -13,6 +13,7 @@ use crate::objects::ObjectChange;
 use crate::record_seals::RecordSeal;
 use crate::row::{Entry, Refused, Spec, StoredTask};
 use crate::runs::{MessageKey, SavedMessage, StoredChild, StoredSignal, StoredStep};
+use crate::spend::SpendRow;
 use crate::tables::{
     Attempt, CheckpointColumns, ChildColumns, CountColumns, Created, DoneRun, DoneState,
     HistoryEntry, LiveLease, LiveRun, LiveState, LiveWake, MessageColumns, MessageKeyColumns,
@@ -59,6 +60,15 @@ impl CanonicalBytes {
         ObjectKeyColumns::write(&mut canonical, &change.after.key);
         ObjectColumns::write(&mut canonical, &change.after);
         ObjectLogColumns::write(&mut canonical, change);
+        canonical
+    }
+
+    pub(super) fn of_spend(row: &SpendRow) -> Self {
+        let SpendRow { scope, day, amounts } = row;
+        let mut canonical = Self::default();
+        canonical.scope(scope);
+        canonical.number(day.0);
+        Unit::ALL.into_iter().for_each(|unit| canonical.number(amounts.get(unit)));
         canonical
     }
 

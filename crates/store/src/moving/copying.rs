@@ -17,6 +17,7 @@ use crate::row::{
 };
 use crate::runs::{MessageChanges, SavedMessage};
 use crate::seam::{Batch, Decided, Loaded, Lookup, Store, Writer};
+use crate::spend::SpendRow;
 
 /// Copies everything. Returns a summary of what was sent, and the source's time.
 pub(super) async fn copy<S: Store, D: Store>(
@@ -45,6 +46,7 @@ pub(super) async fn copy<S: Store, D: Store>(
     }
     copy_messages(from.browse(), &mut writer, &mut summary).await?;
     copy_objects(from.browse(), &mut writer, &mut summary).await?;
+    copy_spend(from.browse(), &mut writer, &mut summary).await?;
     copy_record_seals(from.browse(), &mut writer, &mut summary).await?;
     copy_administration(from.browse(), &mut writer, &mut summary).await?;
     Ok((summary.done(), at))
@@ -156,6 +158,28 @@ async fn write_objects<W: Writer>(
     let mut batch = writer.begin().await?;
     batch.moment().await?;
     batch.save(Decided { objects, ..Decided::default() }).await?;
+    commit(batch).await
+}
+
+async fn copy_spend<B: Browse, W: Writer>(
+    from: &B,
+    writer: &mut W,
+    summary: &mut SummaryBuilder,
+) -> Result<(), MoveFailure> {
+    let mut after = None;
+    loop {
+        let page = from.spend_rows(after.as_ref(), RECORDS).await.map_err(MoveFailure::Source)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some((last.scope.clone(), last.day));
+        page.iter().for_each(|row| summary.spend(row));
+        write_spend(writer, page).await.map_err(MoveFailure::Destination)?;
+    }
+}
+
+async fn write_spend<W: Writer>(writer: &mut W, spend: Vec<SpendRow>) -> Result<(), Failure> {
+    let mut batch = writer.begin().await?;
+    batch.moment().await?;
+    batch.save(Decided { spend, ..Decided::default() }).await?;
     commit(batch).await
 }
 

@@ -8,7 +8,7 @@ use verdict::{Digest, Subject, Time};
 
 use super::canonical::CanonicalBytes;
 use super::copying::{check_key_owners, key_of, object_log, record_seals, records};
-use super::{DIFFERENCES_MAX, MoveFailure, PAGE, Stage};
+use super::{DIFFERENCES_MAX, MoveFailure, PAGE, RECORDS, Stage};
 use crate::administration::{ApiKey, Audited, TenantLimits};
 use crate::browse::{self, Browse, ScanDepth};
 use crate::failure::Failure;
@@ -18,6 +18,7 @@ use crate::record_seals::RecordSeal;
 use crate::row::{IdempotencyKey, KeyOwner, StoredTask, TaskBundle, TaskRows};
 use crate::runs::SavedMessage;
 use crate::seam::Store;
+use crate::spend::SpendRow;
 
 /// Counts of rows, and their digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct StoreSummary {
     pub record_seals: u64,
     /// Changes of objects, the first of each included.
     pub object_changes: u64,
+    /// Sums of what was used, by scope and day.
+    pub spend: u64,
     pub digest: Digest,
 }
 
@@ -66,6 +69,7 @@ impl StoreSummary {
             ("records of the audit", self.records, other.records),
             ("seals of records", self.record_seals, other.record_seals),
             ("changes of objects", self.object_changes, other.object_changes),
+            ("sums of what was used", self.spend, other.spend),
         ];
         let mut differences: Vec<String> = counts
             .iter()
@@ -107,6 +111,7 @@ impl SummaryBuilder {
             records: 0,
             record_seals: 0,
             object_changes: 0,
+            spend: 0,
             digest: Digest::of(&[]),
         };
         Self { summary, at }
@@ -160,6 +165,11 @@ impl SummaryBuilder {
     pub(super) fn object_change(&mut self, change: &ObjectChange) {
         self.summary.object_changes += 1;
         self.add(CanonicalBytes::of_object_change(change));
+    }
+
+    pub(super) fn spend(&mut self, row: &SpendRow) {
+        self.summary.spend += 1;
+        self.add(CanonicalBytes::of_spend(row));
     }
 
     pub(super) fn record_seal(&mut self, seal: &RecordSeal) {
@@ -258,6 +268,7 @@ pub async fn summarize<B: Browse>(browse: &B, at: Time) -> Result<StoreSummary, 
     }
     add_messages(browse, &mut summary).await?;
     add_objects(browse, &mut summary).await?;
+    add_spend(browse, &mut summary).await?;
     add_record_seals(browse, &mut summary).await?;
     add_administration(browse, &mut summary).await?;
     Ok(summary.done())
@@ -302,6 +313,16 @@ async fn add_objects<B: Browse>(browse: &B, summary: &mut SummaryBuilder) -> Res
         let Some(last) = page.last() else { return Ok(()) };
         after = Some((last.after.key.clone(), last.after.revision));
         page.iter().for_each(|change| summary.object_change(change));
+    }
+}
+
+async fn add_spend<B: Browse>(browse: &B, summary: &mut SummaryBuilder) -> Result<(), Failure> {
+    let mut after = None;
+    loop {
+        let page = browse.spend_rows(after.as_ref(), RECORDS).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some((last.scope.clone(), last.day));
+        page.iter().for_each(|row| summary.spend(row));
     }
 }
 
@@ -361,6 +382,7 @@ pub(super) async fn summarize_copy<D: Store>(
     }
     add_messages(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     add_objects(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
+    add_spend(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     add_record_seals(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     add_administration(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     Ok(summary.done())

@@ -5,7 +5,8 @@
 //! is submitted and granted in the same batch is written once.
 //!
 //! In this folder: the writer that begins batches, what a batch looks up by name, the rows that it has pending, the
-//! statements that write them, messages between tasks, the commit with its marker, and the quota that a batch locks.
+//! statements that write them, messages between tasks, the commit with its marker, the quota that a batch locks, and what
+//! its decisions used.
 
 pub(super) mod column_batch;
 pub(super) mod commit;
@@ -16,6 +17,7 @@ pub(super) mod pending_writes;
 pub(super) mod quota;
 mod run_lookup;
 pub(super) mod run_writes;
+pub(super) mod spend;
 pub(super) mod writer;
 pub(super) mod writes;
 
@@ -40,6 +42,7 @@ use crate::row::{Backlog, EndedPosition, EndedTask, Spec, TaskKey, TaskWithSpec,
 use crate::seam::{
     Batch, Claimable, Decided, Found, Loaded, Lookup, Plan, PolledQueues, Selection,
 };
+use crate::spend::SpendRow;
 
 pub struct PostgresBatch<'w> {
     pub(super) writer: &'w mut PostgresWriter,
@@ -67,6 +70,8 @@ pub struct PostgresBatch<'w> {
     pub(super) has_changed_messages: bool,
     /// Whether objects were written.
     pub(super) has_changed_objects: bool,
+    /// What its decisions used.
+    pub(super) spend: Vec<SpendRow>,
     /// Ended tasks that the commit deletes.
     pub(super) forgotten: HashSet<TaskId>,
     /// No alarm fires before this time, since everything due was found.
@@ -106,6 +111,7 @@ impl<'w> PostgresBatch<'w> {
             has_postponed_alarms: false,
             has_changed_messages: false,
             has_changed_objects: false,
+            spend: Vec::new(),
             forgotten: HashSet::new(),
             no_alarm_until: None,
             has_looked_for_ready: false,
@@ -322,6 +328,7 @@ impl Batch for PostgresBatch<'_> {
         found.messages = self.saved_messages(lookup.messages, &locked_out).await?;
         found.objects = self.load_objects(lookup.objects).await?;
         found.unique_objects = self.load_unique_objects(lookup.unique_objects).await?;
+        found.spend = self.load_spend(lookup.spend).await?;
         found.closed = self.closed_attempts(lookup.leases).await?;
         found.flows = self.flow_uses(lookup.flows).await?;
         found.leased = self.leased_to_polls(lookup.polls).await?;
@@ -338,7 +345,9 @@ impl Batch for PostgresBatch<'_> {
     }
 
     async fn save(&mut self, decided: Decided) -> Result<(), Failure> {
-        let Decided { changes, refused, forgotten, messages, objects, keep_alive } = decided;
+        let Decided { changes, refused, forgotten, messages, objects, mut spend, keep_alive } =
+            decided;
+        self.spend.append(&mut spend);
         changes.into_iter().try_for_each(|change| self.pending.save(change))?;
         self.pending.refuse(refused);
         self.keep_alive |= keep_alive;

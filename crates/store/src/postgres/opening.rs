@@ -51,6 +51,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("stages", include_str!("migrations/V10__stages.sql")),
     ("steps", include_str!("migrations/V11__steps.sql")),
     ("flow_keys", include_str!("migrations/V12__flow_keys.sql")),
+    ("spend", include_str!("migrations/V13__spend.sql")),
 ];
 
 /// Sixteen random bytes from the database: this process generates no random values.

@@ -56,7 +56,7 @@ pub(super) fn setting(scope: &Scope) -> String {
 }
 
 /// Every table with rows of tasks or keys.
-const SCOPED: [&str; 20] = [
+const SCOPED: [&str; 21] = [
     "inputs",
     "live",
     "done",
@@ -77,6 +77,7 @@ const SCOPED: [&str; 20] = [
     "steps",
     "edges",
     "missing_upstreams",
+    "spend",
 ];
 
 /// Checks that scopes are isolated: by the catalogue's entries for each table and for the role, and by a trial that

@@ -184,14 +184,16 @@ impl Batch for SqliteBatch<'_> {
         if decided != Decided::default() {
             self.writes = Writes::Some;
         }
-        let Decided { changes, refused, forgotten, messages, objects, keep_alive: _ } = decided;
+        let Decided { changes, refused, forgotten, messages, objects, spend, keep_alive: _ } =
+            decided;
         let now = self.read_clock();
         self.step("saving decisions", |work| {
             work.known.reserve(changes.len());
             changes.into_iter().try_for_each(|change| work.save_one(change, now))?;
             refused.iter().try_for_each(|refused| work.save_refused(refused))?;
             work.save_messages(&messages)?;
-            work.save_objects(&objects)
+            work.save_objects(&objects)?;
+            work.save_spend(&spend)
         })?;
         if forgotten.is_empty() {
             return Ok(());

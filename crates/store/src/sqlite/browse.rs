@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension};
-use verdict::{ClosedAttempt, End, Name, Object, Scope, Subject, TaskId, Time};
+use verdict::scope_budget::Day;
+use verdict::{Amounts, ClosedAttempt, End, Name, Object, Scope, Subject, TaskId, Time};
 
 use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
 use super::run_reads::{self, RunRowsAfter, Signals};
 use super::{
     Shared, administration, flow_keys, integrity, listing, messages, objects, overview, pauses,
-    reads, record_seals,
+    reads, record_seals, spend,
 };
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{self, Browse, RowsAfter, ScanDepth};
@@ -27,6 +28,7 @@ use crate::row::{
 };
 use crate::row_size::{self, ByteBudget};
 use crate::runs::{MessageKey, SavedMessage};
+use crate::spend::{SpendQuery, SpendRow};
 
 #[derive(Clone)]
 pub struct SqliteBrowse {
@@ -544,6 +546,24 @@ impl Browse for SqliteBrowse {
         let filter = filter.clone();
         self.read("reading the log of objects", move |connection| objects::log(connection, &filter))
             .await
+    }
+
+    async fn spend(&self, wanted: &[SpendQuery]) -> Result<Vec<Amounts>, Failure> {
+        let wanted = wanted.to_vec();
+        self.read("adding up what was used", move |connection| spend::sums(connection, &wanted))
+            .await
+    }
+
+    async fn spend_rows(
+        &self,
+        after: Option<&(Scope, Day)>,
+        limit: usize,
+    ) -> Result<Vec<SpendRow>, Failure> {
+        let after = after.cloned();
+        self.read("reading what was used", move |connection| {
+            spend::rows(connection, after.as_ref(), limit)
+        })
+        .await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

@@ -24,6 +24,7 @@ impl SqliteBatch<'_> {
         found.objects = self.load_objects(lookup.objects)?;
         found.unique_objects = self.load_unique_objects(lookup.unique_objects)?;
         found.flows = self.flow_uses(lookup.flows)?;
+        found.spend = self.load_spend(lookup.spend)?;
         Ok(found)
     }
 

@@ -7,12 +7,14 @@ use store::{
     AdministrationRows, AuditFilter, Audited, Batch, Browse, EndedRecord, EndedRecords, Failure,
     Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, MessageKey, ObjectChange, ObjectFilter,
     ObjectLogFilter, PausedQueues, QueueDepth, RecordSeal, RowsAfter, SavedMessage, ScanDepth,
-    SealFilter, Store, StoredTask, TaskBundle, TaskKey, TaskRows, Writer, verify,
+    SealFilter, SpendQuery, SpendRow, Store, StoredTask, TaskBundle, TaskKey, TaskRows, Writer,
+    verify,
 };
 use storetest::ManualClock;
 use storetest::conformance::{Call, Fixture, Submission, carry::carry};
 use tokio::sync::Mutex;
-use verdict::{Name, Object, Scope, TaskId};
+use verdict::scope_budget::Day;
+use verdict::{Amounts, Name, Object, Scope, TaskId};
 
 use crate::conformance::Sqlite;
 use crate::postgres::Postgres;
@@ -72,6 +74,18 @@ impl<S: Store> Browse for Growing<S> {
         assert!(reads < READS_MAX, "there is no end to it");
         self.grow(MEANWHILE).await;
         self.store.browse().scan(after, limit, depth).await
+    }
+
+    async fn spend(&self, wanted: &[SpendQuery]) -> Result<Vec<Amounts>, Failure> {
+        self.store.browse().spend(wanted).await
+    }
+
+    async fn spend_rows(
+        &self,
+        after: Option<&(Scope, Day)>,
+        limit: usize,
+    ) -> Result<Vec<SpendRow>, Failure> {
+        self.store.browse().spend_rows(after, limit).await
     }
 
     async fn latest(&self) -> Result<Option<TaskId>, Failure> {

@@ -13,6 +13,7 @@ use store::runs::{MessageChanges, MessageKey, RunLookup, RunRows, SavedMessage};
 use store::seam::{
     Batch, Claimable, Decided, Found, Loaded, Lookup, Plan, PolledQueues, Selection,
 };
+use store::spend::{SpendRow, add};
 use verdict::{
     ClosedAttempt, Done, LeaseId, Moment, Name, Object, ObjectKey, Retention, Rules, Scope,
     Subject, Task, TaskId, Time,
@@ -469,6 +470,7 @@ impl Batch for MemoryBatch<'_> {
                 lookup.unique_objects.iter().map(|key| batch.unique_object(shared, key)).collect();
             let flow_use = |flow: &FlowRef| flows::in_use(batch.live(shared), flow);
             found.flows = lookup.flows.iter().map(flow_use).collect();
+            found.spend = lookup.spend.iter().map(|query| shared.tables.spent(query)).collect();
             Ok(found)
         })
     }
@@ -520,8 +522,12 @@ impl Batch for MemoryBatch<'_> {
     }
 
     async fn save(&mut self, decided: Decided) -> Result<(), Failure> {
-        let Decided { changes, refused, forgotten, messages, objects, keep_alive } = decided;
+        let Decided { changes, refused, forgotten, messages, objects, spend, keep_alive } = decided;
         self.keep_alive |= keep_alive;
+        for SpendRow { scope, day, amounts } in spend {
+            let sum = self.mine.spend.entry((scope, day)).or_default();
+            *sum = add(*sum, amounts);
+        }
         self.with(|batch, shared| {
             changes.into_iter().try_for_each(|change| batch.save_one(shared, change))?;
             for refused in refused {

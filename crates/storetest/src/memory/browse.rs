@@ -18,9 +18,11 @@ use store::row::{
 };
 use store::row_size::{self, ByteBudget};
 use store::runs::{MessageKey, SavedMessage};
+use store::spend::{SpendQuery, SpendRow};
 use verdict::event::{Event, Submitted};
+use verdict::scope_budget::Day;
 use verdict::{
-    Category, ClosedAttempt, Json, Lease, Name, Object, Scope, Subject, Task, TaskId, Time,
+    Amounts, Category, ClosedAttempt, Json, Lease, Name, Object, Scope, Subject, Task, TaskId, Time,
 };
 
 use super::tables::{Shared, Tables};
@@ -203,6 +205,18 @@ impl Browse for MemoryBrowse {
 
     async fn object_log(&self, filter: &ObjectLogFilter) -> Result<Vec<ObjectChange>, Failure> {
         Ok(self.read(|tables| tables.objects.read_log(filter)))
+    }
+
+    async fn spend(&self, wanted: &[SpendQuery]) -> Result<Vec<Amounts>, Failure> {
+        Ok(self.read(|tables| wanted.iter().map(|query| tables.spent(query)).collect()))
+    }
+
+    async fn spend_rows(
+        &self,
+        after: Option<&(Scope, Day)>,
+        limit: usize,
+    ) -> Result<Vec<SpendRow>, Failure> {
+        Ok(self.read(|tables| tables.spend_rows(after, limit)))
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

@@ -11,9 +11,12 @@ use store::record_seals::{
 };
 use store::row::{Entry, FlowRef, IdempotencyKey, KeyOwner, Refused, Spec, StoredTask, TaskKey};
 use store::runs::{MessageKey, SavedMessage};
+use store::spend::{SpendQuery, SpendRow, add};
 use verdict::rules::{to_activate, to_join};
+use verdict::scope_budget::Day;
 use verdict::{
-    ClosedAttempt, Done, Name, ObjectKey, Rules, Subject, SupportedRules, Task, TaskId, Time,
+    Amounts, ClosedAttempt, Done, Name, ObjectKey, Rules, Scope, Subject, SupportedRules, Task,
+    TaskId, Time,
 };
 
 use super::objects::Objects;
@@ -44,6 +47,8 @@ pub(super) struct Tables {
     pub(super) runs: BTreeMap<TaskId, RunTables>,
     pub(super) messages: BTreeMap<MessageKey, SavedMessage>,
     pub(super) objects: Objects,
+    /// What was used. A batch has what it adds.
+    pub(super) spend: BTreeMap<(Scope, Day), Amounts>,
     /// What a batch did to messages.
     pub(super) message_changes: Messages,
 }
@@ -171,12 +176,32 @@ impl Tables {
             && self.forgotten.is_empty()
             && self.message_changes.is_empty()
             && self.objects.log.is_empty()
+            && self.spend.is_empty()
     }
 
     pub(super) fn found(&self, id: TaskId) -> StoredTask {
         let subject = self.subject(id).expect("only known tasks are asked for");
         let spec = self.specs.get(&id).expect("a task is submitted with its spec").clone();
         StoredTask { subject, spec }
+    }
+
+    /// The sum of a scope from a day on.
+    pub(super) fn spent(&self, query: &SpendQuery) -> Amounts {
+        let places = self.spend.iter();
+        let wanted = places
+            .filter(|((scope, day), _)| *scope == query.scope && *day >= query.since)
+            .map(|(_, amounts)| *amounts);
+        wanted.fold(Amounts::default(), add)
+    }
+
+    pub(super) fn spend_rows(&self, after: Option<&(Scope, Day)>, limit: usize) -> Vec<SpendRow> {
+        let later = self.spend.iter().filter(|(place, _)| after.is_none_or(|after| *place > after));
+        let row = |((scope, day), amounts): (&(Scope, Day), &Amounts)| SpendRow {
+            scope: scope.clone(),
+            day: *day,
+            amounts: *amounts,
+        };
+        later.take(limit).map(row).collect()
     }
 
     /// Every task, live or done, in order of id.
@@ -208,6 +233,10 @@ impl Tables {
             }
         }
         self.objects.absorb(saved.objects);
+        for (place, more) in saved.spend {
+            let sum = self.spend.entry(place).or_default();
+            *sum = add(*sum, more);
+        }
         self.last_commit_at = self.last_commit_at.max(Some(at));
         if !saved.forgotten.is_empty() {
             self.forget(&saved.forgotten);

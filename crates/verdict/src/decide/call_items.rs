@@ -24,9 +24,10 @@ use crate::run::{
     AwaitedEvent, CheckpointCall, ChildCall, Loaded, Recorded, RunEvent, RunRefusal, StepCall,
     WaitCall, WaitRecord,
 };
+use crate::scope_budget::{self, BudgetUse};
 use crate::task::Task;
 use crate::time::Time;
-use crate::verdict::Refusal;
+use crate::verdict::{Context, Refusal};
 
 /// What a key means.
 #[derive(Clone, Copy)]
@@ -41,6 +42,7 @@ pub(super) struct Items<'a> {
     task: &'a Task,
     loaded: &'a Loaded,
     quota: Option<Quota>,
+    budgets: &'a [BudgetUse],
     now: Time,
     meanings: BTreeMap<&'a Name, Meaning<'a>>,
     next_number: u32,
@@ -74,13 +76,7 @@ pub(super) enum WaitOutcome {
 }
 
 impl<'a> Items<'a> {
-    pub(super) fn new(
-        task: &'a Task,
-        loaded: &'a Loaded,
-        quota: Option<Quota>,
-        flows: Option<&FlowUses>,
-        now: Time,
-    ) -> Self {
+    pub(super) fn new(task: &'a Task, loaded: &'a Loaded, context: Context<'a>, now: Time) -> Self {
         let own = loaded.checkpoints.iter().filter_map(|found| match &found.recorded {
             Recorded::Step(_) => Some((&found.key, Meaning::Step(found.digest))),
             Recorded::Wait(wait) => Some((&found.key, Meaning::Wait(found.digest, wait))),
@@ -95,8 +91,9 @@ impl<'a> Items<'a> {
         let meanings = own.chain(children).collect();
         let (next_number, resolved) = (waiting::next_number(task), Resolved::default());
         let balance = task.balance().cloned();
-        let flows = flows.cloned().unwrap_or_default();
-        Self { task, loaded, quota, now, meanings, next_number, balance, flows, resolved }
+        let Context { quota, budgets, .. } = context;
+        let flows = context.flows.cloned().unwrap_or_default();
+        Self { task, loaded, quota, budgets, now, meanings, next_number, balance, flows, resolved }
     }
 
     pub(super) fn resolve(mut self, call: &'a CheckpointCall) -> Result<Resolved, Refusal> {
@@ -169,9 +166,14 @@ impl<'a> Items<'a> {
         Ok(())
     }
 
-    /// A detached child is a run like any other, and needs room in the tenant's quota. Its message must not be refused
-    /// later, because no caller would learn of the refusal.
+    /// A detached child is a run like any other, and needs room in the tenant's quota and in the budgets of its workspace and
+    /// tenant. Its message must not be refused later, because no caller would learn of the refusal.
     fn check_quota(&mut self, is_detached: bool) -> Result<(), Refusal> {
+        if let Some(spent) =
+            scope_budget::first_spent(self.budgets, self.now).filter(|_| is_detached)
+        {
+            return Err(Refusal::BudgetSpent(spent));
+        }
         let Some(quota) = self.quota.as_mut().filter(|_| is_detached) else { return Ok(()) };
         if quota.is_reached() {
             return Err(Refusal::QuotaReached { quota: quota.max });
@@ -271,7 +273,8 @@ pub(super) fn fund(
         return Err(RunRefusal::BudgetInsufficient { key: key.clone(), unit, asked, left });
     }
     balance.hold(&ceiling.limits);
-    submit.budget = Some(ceiling).filter(|it| !it.is_empty()).map(Box::new);
+    // Without limits, too: what a child of a counted run uses is counted.
+    submit.budget = Some(Box::new(ceiling));
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use crate::run::limits::WAIT_DEFAULT;
 use crate::run::{CheckpointCall, Checkpointed, RunAnswer, Then, Wait, WaitCall, WaitRecord};
 use crate::task::{Lease, State, Task};
 use crate::time::{Moment, Time};
-use crate::verdict::{CancelSignal, ReadSet, Refusal, Verdict};
+use crate::verdict::{CancelSignal, Context, ReadSet, Refusal, Verdict};
 
 pub(super) fn decide(read_set: ReadSet<'_>, call: &CheckpointCall, at: Moment) -> Verdict {
     if let Err(refusal) = caller::recognise(read_set, &call.caller, at) {
@@ -72,9 +72,10 @@ fn resolve(
     at: Moment,
 ) -> Result<Resolved, Refusal> {
     plan::check_call(task, call).map_err(Refusal::Run)?;
-    let (quota, flows) = (read_set.context.quota, read_set.context.flows);
-    let flows = flows.filter(|_| call.children.iter().any(|child| child.submit.flow.is_some()));
-    let resolved = Items::new(task, loaded(read_set), quota, flows, at.now).resolve(call)?;
+    let has_flow = call.children.iter().any(|child| child.submit.flow.is_some());
+    let flows = read_set.context.flows.filter(|_| has_flow);
+    let context = Context { flows, ..read_set.context };
+    let resolved = Items::new(task, loaded(read_set), context, at.now).resolve(call)?;
     // A report ends what has begun, and needs no more room than one without steps.
     let is_report = matches!(call.then, Then::Report { .. }) && resolved.new_children == 0;
     if !is_report && !bounds::has_room_for_call(task, resolved.new_children) {

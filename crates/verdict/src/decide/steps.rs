@@ -24,7 +24,8 @@ use crate::verdict::{Answer, ReadSet, Verdict};
 /// The first steps, in the decision that accepts the plan.
 pub(super) fn first_slice(root: &Submit, steps: &[PlanStep], now: Time) -> Event {
     let (scope, deadline) = (&root.scope, root.policy.deadline);
-    let terms = RootTerms { scope, start: root.run_at.unwrap_or(now).max(now), deadline };
+    let (start, is_counted) = (root.run_at.unwrap_or(now).max(now), root.budget.is_some());
+    let terms = RootTerms { scope, start, deadline, is_counted };
     let rows = steps.iter().take(STEPS_PER_DECISION).map(StepRow::of);
     let spawned = rows.map(|row| spawned(&row, &terms, now)).collect();
     plan_event(PlanEvent::StepsSpawned(spawned))
@@ -39,7 +40,8 @@ pub(super) fn next_slice(read_set: ReadSet<'_>, task: &Task, now: Time) -> Optio
     let rows = rows(read_set);
     if !root.is_all_spawned() {
         let (scope, deadline) = (&task.scope, task.policy.deadline);
-        let terms = RootTerms { scope, start: root.start, deadline };
+        let is_counted = task.balance().is_some();
+        let terms = RootTerms { scope, start: root.start, deadline, is_counted };
         let steps = rows.unspawned.iter().map(|row| spawned(row, &terms, now)).collect();
         return Some(plan_event(PlanEvent::StepsSpawned(steps)));
     }
@@ -56,6 +58,8 @@ struct RootTerms<'a> {
     scope: &'a Scope,
     start: Time,
     deadline: Option<Time>,
+    /// Whether everything that the run uses is counted.
+    is_counted: bool,
 }
 
 fn spawned(row: &StepRow, root: &RootTerms<'_>, now: Time) -> SpawnedStep {
@@ -68,6 +72,9 @@ fn spawned(row: &StepRow, root: &RootTerms<'_>, now: Time) -> SpawnedStep {
         ToldTo::Wait | ToldTo::Skip => root.deadline.filter(|_| !terms.is_always),
     };
     submit.run_at = submit.run_at.max(Some(root.start));
+    if root.is_counted {
+        submit.budget.get_or_insert_default();
+    }
     let child = ChildCall { submit, is_detached: false, ..row.step.child.clone() };
     SpawnedStep { step: PlanStep { child, ..row.step.clone() }, to, blame: row.blame.clone() }
 }

@@ -5,6 +5,7 @@ use crate::event::{Event, Subject};
 use crate::plan::StepTerms;
 use crate::request::Submit;
 use crate::run::Lineage;
+use crate::scope_budget;
 use crate::task::State;
 use crate::time::{Moment, Span, Time};
 use crate::transition;
@@ -45,10 +46,13 @@ fn recall(holder: KeyHolder<'_>, submit: &Submit) -> Verdict {
     Verdict::new(Answer::Accepted { task, state, created_at, replayed: true }, Vec::new())
 }
 
-/// An existing run is found whatever the quota says; a new run needs room in the quota, and the limit of its flow key.
+/// An existing run is found whatever quota and budgets say; a new run needs room in all of them, and the limit of its flow key.
 fn admit(context: &Context<'_>, submit: &Submit, now: Time) -> Verdict {
     if let Some(quota) = context.quota.filter(|quota| quota.is_reached()) {
         return Verdict::refuse(Refusal::QuotaReached { quota: quota.max });
+    }
+    if let Some(spent) = scope_budget::first_spent(context.budgets, now) {
+        return Verdict::refuse(Refusal::BudgetSpent(spent));
     }
     match flow::check(context.flows, submit.flow.as_deref()) {
         Err(refusal) => Verdict::refuse(refusal),

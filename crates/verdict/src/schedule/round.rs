@@ -25,7 +25,7 @@ pub struct Round {
 pub enum Fired {
     /// It is a run now, or was one before.
     Started(TaskId),
-    /// There is no room in the quota now.
+    /// There is no room in the quota or in a budget now.
     NoRoom,
     /// It was refused, and would be again.
     Refused(Name),

@@ -35,6 +35,7 @@ mod report;
 mod rules;
 mod schedule_properties;
 mod schedules;
+mod scope_budgets;
 mod stages;
 mod stall;
 mod started;

@@ -160,6 +160,7 @@ fn describe(answer: &Answer) -> &'static str {
             Refusal::HistoryFull { .. } => "full",
             Refusal::QuotaReached { .. } => "quota",
             Refusal::FlowLimitConflict { .. } => "another limit",
+            Refusal::BudgetSpent(_) => "budget spent",
             Refusal::ReleaseUnsupported { .. } => "unsupported",
             Refusal::Run(_) => "of a durable run",
             Refusal::Schedule(_) => "of a schedule",

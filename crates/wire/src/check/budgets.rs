@@ -25,10 +25,7 @@ fn content(budget: &Budget) -> Checked {
     within("wallMs", *wall_ms, BUDGET_MS)?;
     within("activeMs", *active_ms, BUDGET_MS)?;
     super::checkpoints::amounts_of("reserve", reserve.as_ref())?;
-    if let Some(SoftLimits { cost_micros, tokens, steps, tool_calls }) = soft {
-        let soft = amounts([*cost_micros, *tokens, *steps, *tool_calls]);
-        soft.map_err(|fault| fault.under("soft"))?;
-    }
+    self::soft(soft.as_ref())?;
     if on_soft.is_some() && soft.is_none() {
         return refuse("onSoft", "needs a limit in `soft`");
     }
@@ -41,7 +38,14 @@ fn content(budget: &Budget) -> Checked {
     }
 }
 
-fn amounts(limits: [Option<u64>; 4]) -> Checked {
+pub(crate) fn soft(limits: Option<&SoftLimits>) -> Checked {
+    let Some(SoftLimits { cost_micros, tokens, steps, tool_calls }) = limits else { return Ok(()) };
+    let checked = amounts([*cost_micros, *tokens, *steps, *tool_calls]);
+    checked.map_err(|fault| fault.under("soft"))
+}
+
+/// Limits of every unit.
+pub(crate) fn amounts(limits: [Option<u64>; 4]) -> Checked {
     let names = ["costMicros", "tokens", "steps", "toolCalls"];
     let mut checked =
         names.into_iter().zip(limits).map(|(name, limit)| within(name, limit, 0..=INTEGER_MAX));

@@ -75,7 +75,7 @@ macro_rules! with_checkpoint_codes {
     ($($code:ident),*) => {
         with_task_codes![
             ConflictingStep, ResultTooLarge, CallTooLong, StepsExhausted, TooManyChildren, BudgetInsufficient, HistoryFull,
-            QuotaReached, RunsUnsupported $(, $code)*
+            QuotaReached, BudgetSpent, RunsUnsupported $(, $code)*
         ]
     };
 }
@@ -165,6 +165,7 @@ pub(super) const ROUTES: &[Route] = &[
             UnsupportedMediaType,
             IdempotencyKeyReused,
             QuotaReached,
+            BudgetSpent,
             UnknownOutcome
         ],
     },
@@ -231,6 +232,7 @@ pub(super) const ROUTES: &[Route] = &[
             UnsupportedMediaType,
             IdempotencyKeyReused,
             QuotaReached,
+            BudgetSpent,
             UnknownOutcome
         ],
     },
@@ -256,6 +258,7 @@ pub(super) const ROUTES: &[Route] = &[
             UnsupportedMediaType,
             IdempotencyKeyReused,
             QuotaReached,
+            BudgetSpent,
             UnknownOutcome
         ],
     },
@@ -650,6 +653,30 @@ pub(super) const ROUTES: &[Route] = &[
         body: None,
         answers: &[(200, "Every tenant with limits that the key may see.", Body::Json("Limits"))],
         codes: with_key_codes![],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/budgets",
+        id: "listBudgets",
+        tag: "administration",
+        summary: "Show the budgets of tenants and workspaces, and what is used of them",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "Every budget that the key may see.", Body::Json("ScopeBudgets"))],
+        codes: with_key_codes![],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/budgets",
+        id: "setBudget",
+        tag: "administration",
+        summary: "Set the budget of a tenant or workspace, effective at once",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::Json("SetBudget")),
+        answers: &[(200, "The budget is in force.", Body::Json("ScopeBudget"))],
+        codes: with_key_codes![BodyTooLarge, UnsupportedMediaType, UnknownOutcome],
     },
     Route {
         method: HttpMethod::Get,

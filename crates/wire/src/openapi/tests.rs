@@ -454,6 +454,8 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
         "CatchUp",
         "Overlap",
         "ScheduleState",
+        "BudgetPeriod",
+        "BudgetState",
     ];
     let plain = ["Time", "Json"];
     let named: BTreeSet<String> = names_of(&shapes.schemas)
@@ -628,6 +630,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/approvals/{approvalId}/decide", "post"),
         ("/v1/audit", "get"),
         ("/v1/audit/verify", "get"),
+        ("/v1/budgets", "get post"),
         ("/v1/checkpoints", "post"),
         ("/v1/effects", "get"),
         ("/v1/effects/redrive", "post"),

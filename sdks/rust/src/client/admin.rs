@@ -1,10 +1,11 @@
-//! Administration: API keys, limits, pauses of queues and the audit. Changes need a key with the role admin.
+//! Administration: API keys, limits, budgets, pauses of queues and the audit. Changes need a key with the role admin.
 
 use wire::admin::{
     AuditLog, AuditQuery, AuditVerified, CreateKey, Key, Keys, Limits, NewKey, RotateKey,
     RotateSigning, SetAside, SetLimits, SigningRotated, TenantLimits,
 };
 use wire::pausing::{PauseQueue, QueueStatus, ResumeQueue};
+use wire::scope_budgets::{ScopeBudget, ScopeBudgets, SetBudget};
 
 use super::Client;
 use crate::Error;
@@ -57,6 +58,16 @@ impl Client {
     /// Sets the limits of a tenant, from now on.
     pub async fn set_limits(&self, wanted: &SetLimits) -> Result<TenantLimits, Error> {
         self.transport.call(&self.post(&["v1", "limits"], wanted)?).await
+    }
+
+    /// The budgets of the tenants and workspaces that this client's key may see, and what is used of them.
+    pub async fn budgets(&self) -> Result<ScopeBudgets, Error> {
+        self.transport.call(&self.get(&["v1", "budgets"], &())?).await
+    }
+
+    /// Sets the budget of a tenant or workspace, from now on. Without a limit it removes the budget.
+    pub async fn set_budget(&self, wanted: &SetBudget) -> Result<ScopeBudget, Error> {
+        self.transport.call(&self.post(&["v1", "budgets"], wanted)?).await
     }
 
     /// Tasks that the answering server cannot continue, and why.

@@ -140,6 +140,8 @@ pub(super) const ROWS: &[Row] = &[
     row("GET", "/v1/limits", Wants::Audit),
     row("GET", "/v1/set-aside", Wants::RootAudit),
     post("/v1/limits", Wants::RootAdmin, r#"{"tenantId": "acme", "unfinishedRuns": 0}"#),
+    row("GET", "/v1/budgets", Wants::Audit),
+    post("/v1/budgets", Wants::RootAdmin, r#"{"tenantId": "acme", "tokens": 5}"#),
 ];
 
 impl Row {

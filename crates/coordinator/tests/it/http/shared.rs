@@ -209,6 +209,60 @@ async fn a_quota_is_exact_whoever_is_asked() {
 }
 
 #[tokio::test]
+async fn a_budget_is_counted_through_both_and_people_are_told_once() {
+    // S2-67: what workers say to one coordinator refuses submissions at the other.
+    let (database, folder) = (Database::create(), tempfile::tempdir().unwrap());
+    let (both, key) = two(&database, &folder.path().join("tenure.key")).await;
+    let wanted = json!({"workspaceId": "default", "tokens": 100, "soft": {"tokens": 40}});
+    assert_eq!(post(&both[0], "/v1/budgets", &key, wanted).await.0, 200);
+    both[1].reload_api_keys().await.unwrap();
+    let run = json!({"kind": "k", "queue": "q", "input": {}});
+    let poll = json!({"workerId": "w", "queues": ["q"], "max": 1, "waitMs": 20_000});
+    for n in 0..10 {
+        let (one, other) = (&both[n % 2], &both[(n + 1) % 2]);
+        let submitted = post(one, "/v1/runs", &key, run.clone()).await;
+        assert_eq!(submitted.0, 201, "{n}: {submitted:?}");
+        let (_, leased) = post(other, "/v1/leases", &key, poll.clone()).await;
+        let lease = &leased["leases"][0];
+        let path = format!("/v1/tasks/{}/completed", lease["taskId"].as_str().unwrap());
+        let report = json!({"attempt": 1, "workerId": "w", "outcome": "SUCCEEDED",
+            "spend": {"tokens": 10}});
+        let answer = post(one, &path, lease["taskToken"].as_str().unwrap(), report).await;
+        assert_eq!(answer.1["verdict"], "COMMITTED", "{answer:?}");
+    }
+    for server in &both {
+        let refused = post(server, "/v1/runs", &key, run.clone()).await;
+        assert_eq!((refused.0, &refused.1["error"]), (409, &json!("budget_spent")), "{refused:?}");
+        let listed = get(server, "/v1/budgets", &key).await;
+        assert_eq!(listed["budgets"][0]["used"]["tokens"], 100, "{listed}");
+    }
+    // Whoever was second to look wrote nothing: the log has the budget and one entry for each level.
+    let (client, connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let entries =
+        "SELECT body FROM tenure.object_log WHERE object_type = 'budget' ORDER BY revision";
+    let told = loop {
+        let rows = client.query(entries, &[]).await.unwrap();
+        let told: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        if told.last().is_some_and(|body| body.contains("\"spent\"")) {
+            break told;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[1].contains("\"soft\"}"), "{told:?}");
+    let mut alerts = 0;
+    for server in &both {
+        let url = format!("http://{}/metrics", server.local_addr());
+        let text = browser().build().unwrap().get(url).bearer_auth(&key).send().await.unwrap();
+        let text = text.text().await.unwrap();
+        alerts +=
+            text.lines().filter(|line| line.starts_with("tenure_budget_alerts_total{")).count();
+    }
+    assert!(alerts >= 1, "somebody counted them");
+}
+
+#[tokio::test]
 async fn a_repeated_pause_waits_for_batches_under_way_and_writes_nothing() {
     // If it wrote the pause again, a queue that a peer resumed meanwhile would be paused without a record.
     let database = Database::create();

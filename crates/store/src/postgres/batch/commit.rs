@@ -24,6 +24,7 @@ use verdict::{Rules, Subject, TaskId, Time};
 use super::PostgresBatch;
 use super::column_batch::{ColumnBatch, Statement};
 use super::pending_writes::LockedRow;
+use super::spend::Additions;
 use super::writes::{self, ColumnBatches};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::postgres::Shared;
@@ -68,6 +69,7 @@ pub(in crate::postgres) async fn commit(
         || batch.has_changed_messages
         || batch.has_changed_objects
         || batch.flows.has_moved
+        || !batch.spend.is_empty()
         || !batch.pending.is_empty();
     if !is_marked {
         // No caller relies on this batch: it only read, and found nothing. Its locks end with the batch.
@@ -155,12 +157,14 @@ async fn write_and_commit(
         return Ok(Err(BatchError::Step(invalid("a number is larger than its column").into())));
     }
     let scopes = batch.pending.subjects().filter_map(|subject| subject.scope());
-    let setting = batch.scopes.add(scopes);
+    let setting = batch.scopes.add(scopes.chain(batch.spend.iter().map(|row| &row.scope)));
+    let additions = Additions::of(&batch.spend, &batch.writer.committer);
     let given = (batch.rules, batch.pauses.version);
     let transaction = batch.transaction.take().expect("a batch commits once");
     let work = move |client: Client| async move {
         let sending = Sending::default();
-        let written = write_all(&client, &sending, setting, &column_batches, (marker, given), now);
+        let rows = (&column_batches, &additions);
+        let written = write_all(&client, &sending, setting, rows, (marker, given), now);
         let commit = if faultpoint::mutant(19) { NOTIFY_AND_COMMIT } else { COMMIT };
         let commit = sending.then(client.commit(commit));
         match futures_util::join!(written, commit) {
@@ -239,7 +243,7 @@ async fn lock_unlocked(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
     gone.map_or(Ok(()), |id| Err(conflict(id)))
 }
 
-/// Sends all statements in one round trip. The keys come last: only they may wait for another transaction. A
+/// Sends all statements in one round trip. What was used and the keys come last: only they may wait for another transaction. A
 /// statement that finds a change by another writer fails, and every later statement of the transaction fails with it,
 /// COMMIT too. The marker comes after the locks of all tasks: it fails if the rules that decided are no longer in
 /// force, or other queues are paused.
@@ -247,7 +251,7 @@ async fn write_all(
     client: &Client,
     sending: &Sending,
     setting: Option<String>,
-    column_batches: &ColumnBatches,
+    (column_batches, additions): (&ColumnBatches, &Additions),
     (marker, given): (Marker, Given),
     now: Time,
 ) -> Result<(), BatchError> {
@@ -256,7 +260,21 @@ async fn write_all(
     let runs = column_batches.runs.statements();
     let runs = runs.map(|(statement, rows)| write(statement, rows));
     let runs = futures_util::future::join_all(runs);
-    let (set, inputs, new_live, changed, ended, done, attempts, history, refused, runs, mark, keys) = futures_util::join!(
+    let (
+        set,
+        inputs,
+        new_live,
+        changed,
+        ended,
+        done,
+        attempts,
+        history,
+        refused,
+        runs,
+        mark,
+        spent,
+        keys,
+    ) = futures_util::join!(
         sending.send(set_scopes(client, setting)),
         write(&writes::INPUTS_INSERT, &column_batches.inputs),
         write(&writes::LIVE_INSERT, &column_batches.new_live),
@@ -268,6 +286,7 @@ async fn write_all(
         write(&writes::REFUSED_INSERT, &column_batches.refused),
         runs,
         sending.send(mark_by(client, marker, given, now)),
+        sending.send(additions.write(client)),
         write(&writes::KEYS_WRITE, &column_batches.keys),
     );
     // The first failed statement is the cause; the later ones fail because of it.
@@ -279,6 +298,7 @@ async fn write_all(
         Err(error) if error.is_guard_failure() => return Err(BatchError::Superseded),
         mark => mark?,
     }
+    spent?;
     Ok(keys?)
 }
 

@@ -4,7 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{ClosedAttempt, End, Name, Object, Scope, TaskId, Time};
+use verdict::scope_budget::Day;
+use verdict::{Amounts, ClosedAttempt, End, Name, Object, Scope, TaskId, Time};
 
 use super::replay::{self, Wanted};
 use super::run_rows::{self, RunRowsAfter};
@@ -17,7 +18,7 @@ use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
 use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
 use crate::postgres::administration::pauses;
-use crate::postgres::batch::quota;
+use crate::postgres::batch::{quota, spend};
 use crate::postgres::connection::session;
 use crate::postgres::flows::keys;
 use crate::postgres::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
@@ -29,6 +30,7 @@ use crate::row::{
 };
 use crate::row_size::{self, ByteBudget};
 use crate::runs::{MessageKey, RecordsOf, RunRecord, SavedMessage};
+use crate::spend::{SpendQuery, SpendRow};
 
 #[derive(Clone)]
 pub struct PostgresBrowse {
@@ -588,6 +590,23 @@ impl Browse for PostgresBrowse {
             Some(key) => self.in_scope("reading the log of objects", &key.scope, read).await,
             None => self.in_all("reading the log of objects", read).await,
         }
+    }
+
+    async fn spend(&self, wanted: &[SpendQuery]) -> Result<Vec<Amounts>, Failure> {
+        let wanted = wanted.to_vec();
+        let read = move |client: Client| async move { spend::sums(&client, &wanted).await };
+        self.in_all("adding up what was used", read).await
+    }
+
+    async fn spend_rows(
+        &self,
+        after: Option<&(Scope, Day)>,
+        limit: usize,
+    ) -> Result<Vec<SpendRow>, Failure> {
+        let after = after.cloned();
+        let read =
+            move |client: Client| async move { spend::rows(&client, after.as_ref(), limit).await };
+        self.in_all("reading what was used", read).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

@@ -143,6 +143,7 @@ pub(in crate::openapi) const SCHEDULE_ROUTES: &[Route] = &[
         codes: with_key_codes![
             ScheduleNotFound,
             QuotaReached,
+            BudgetSpent,
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,

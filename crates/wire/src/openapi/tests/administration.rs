@@ -117,6 +117,20 @@ fn check_pauses(shapes: &mut Shapes) {
     shapes.check_open::<pausing::QueueStatus>("QueueStatus", status);
 }
 
+fn check_budgets(shapes: &mut Shapes) {
+    let amounts = json!({"costMicros": 1, "tokens": 2, "steps": 3, "toolCalls": 4});
+    let mut wanted = amounts.clone();
+    (wanted["tenantId"], wanted["workspaceId"]) = (json!("acme"), json!("w"));
+    (wanted["period"], wanted["soft"]) = (json!("month"), amounts.clone());
+    shapes.check_strict::<scope_budgets::SetBudget>("SetBudget", wanted);
+    let budget = json!({"tenantId": "acme", "workspaceId": "w", "period": "month", "state": "soft",
+        "limits": budget_left(), "soft": budget_left(), "used": amounts, "left": budget_left(),
+        "since": AT, "resetsAt": AT, "alerted": "soft"});
+    shapes.check_open::<scope_budgets::ScopeBudget>("ScopeBudget", budget.clone());
+    let all = json!({"budgets": [budget]});
+    shapes.check_open::<scope_budgets::ScopeBudgets>("ScopeBudgets", all);
+}
+
 pub(super) fn check_administration(shapes: &mut Shapes) {
     check_pauses(shapes);
     let create = json!({"name": "n", "roles": ["worker"], "tenantId": "t", "workspaceId": "w",
@@ -144,6 +158,7 @@ pub(super) fn check_administration(shapes: &mut Shapes) {
     limits["changedAt"] = json!(AT);
     shapes.check_open::<admin::TenantLimits>("TenantLimits", limits.clone());
     shapes.check_open::<admin::Limits>("Limits", json!({"limits": [limits]}));
+    check_budgets(shapes);
     let task = json!({"taskId": "t", "why": "w", "since": AT, "tries": 1, "retryAfterMs": 5000});
     shapes.check_open::<admin::TaskSetAside>("TaskSetAside", task.clone());
     let parked = json!({"fromTaskId": "t", "toTaskId": "u", "why": "w"});

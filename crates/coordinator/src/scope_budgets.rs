@@ -1,0 +1,159 @@
+//! Which budgets of tenants and workspaces there are, in memory, and which of them were used since somebody looked.
+//!
+//! A store without such budgets pays one load of an atomic per batch. A carrier notes the budgets that it saves before their callers
+//! are answered; changes through other coordinators are read again every second ([`crate::server`]). What is used is never kept
+//! here: a batch that accepts runs reads it from the store, where all coordinators add it up.
+//!
+//! The rules are in [`verdict::scope_budget`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+use store::spend::budget_of;
+use store::{Browse, DynBrowse, Failure, ObjectFilter, SpendRow};
+use tokio::sync::Notify;
+use verdict::scope_budget::{ScopeBudget, budget_scopes};
+use verdict::{Object, ObjectType, Scope};
+
+/// Budgets read at once.
+const PAGE: usize = 500;
+
+/// The budgets by scope, as they were at one time.
+pub(crate) type Budgets = BTreeMap<Scope, ScopeBudget>;
+
+/// Shared by carriers, the API and whoever tells people; cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct BudgetDirectory(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    is_any: AtomicBool,
+    known: RwLock<Known>,
+    /// Scopes with a budget of which something was used.
+    used: Mutex<BTreeSet<Scope>>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Known {
+    budgets: Arc<Budgets>,
+    /// Grows with every budget that is noted: a read that began before is out of date.
+    notes: u64,
+}
+
+impl BudgetDirectory {
+    /// Reads all budgets again.
+    pub(crate) async fn reload(&self, browse: &DynBrowse) -> Result<(), Failure> {
+        let notes = self.0.known.read().expect("no code panics while it holds the budgets").notes;
+        let (mut budgets, mut after) = (Budgets::new(), None);
+        loop {
+            let filter = ObjectFilter {
+                object_type: Some(ObjectType::Budget),
+                is_pending: true,
+                after,
+                limit: PAGE,
+                ..ObjectFilter::default()
+            };
+            let page = browse.objects(&filter).await?;
+            page.iter().for_each(|object| put(&mut budgets, object));
+            after = page.last().map(|last| last.key.clone());
+            if page.len() < PAGE {
+                break;
+            }
+        }
+        let mut known = self.0.known.write().expect("no code panics while it holds the budgets");
+        if known.notes == notes {
+            self.0.is_any.store(!budgets.is_empty(), Ordering::Release);
+            known.budgets = Arc::new(budgets);
+        }
+        Ok(())
+    }
+
+    /// Notes budgets that were saved. Call it once they are durable.
+    pub(crate) fn note<'a>(&self, saved: impl Iterator<Item = &'a Object>) {
+        let mut saved =
+            saved.filter(|object| object.key.object_type == ObjectType::Budget).peekable();
+        if saved.peek().is_none() {
+            return;
+        }
+        let mut known = self.0.known.write().expect("no code panics while it holds the budgets");
+        known.notes += 1;
+        let budgets = Arc::make_mut(&mut known.budgets);
+        for object in saved {
+            put(budgets, object);
+            self.mark(object.key.scope.clone());
+        }
+        self.0.is_any.store(!budgets.is_empty(), Ordering::Release);
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Budgets> {
+        let known = self.0.known.read().expect("no code panics while it holds the budgets");
+        known.budgets.clone()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.0.is_any.load(Ordering::Acquire)
+    }
+
+    /// The budgets that hold for runs of this scope.
+    pub(crate) fn of(&self, scope: &Scope) -> Vec<(Scope, ScopeBudget)> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let known = self.snapshot();
+        let found = |scope: Scope| known.get(&scope).cloned().map(|budget| (scope, budget));
+        budget_scopes(scope).into_iter().filter_map(found).collect()
+    }
+
+    /// Notes what a commit used.
+    pub(crate) fn used(&self, rows: &[SpendRow]) {
+        if rows.is_empty() || self.is_empty() {
+            return;
+        }
+        let known = self.snapshot();
+        let with_budget = rows.iter().filter(|row| known.contains_key(&row.scope));
+        with_budget.for_each(|row| self.mark(row.scope.clone()));
+    }
+
+    /// At most one entry for each budget.
+    fn mark(&self, scope: Scope) {
+        self.0.used.lock().expect("no code panics while it holds the scopes").insert(scope);
+        self.0.changed.notify_one();
+    }
+}
+
+/// For whoever tells people.
+#[cfg(feature = "http")]
+impl BudgetDirectory {
+    /// Marks every budget: what was used before this process began may not have been told.
+    pub(crate) fn mark_all(&self) {
+        self.snapshot().keys().for_each(|scope| self.mark(scope.clone()));
+    }
+
+    pub(crate) fn mark_again(&self, scopes: impl IntoIterator<Item = Scope>) {
+        scopes.into_iter().for_each(|scope| self.mark(scope));
+    }
+
+    /// Waits until something was used.
+    pub(crate) async fn changed(&self) {
+        self.0.changed.notified().await;
+    }
+
+    /// The budgets of which something was used since the last call.
+    pub(crate) fn take_used(&self) -> Vec<(Scope, ScopeBudget)> {
+        let mut used = self.0.used.lock().expect("no code panics while it holds the scopes");
+        let used = std::mem::take(&mut *used);
+        let known = self.snapshot();
+        let found = |scope: Scope| known.get(&scope).cloned().map(|budget| (scope, budget));
+        used.into_iter().filter_map(found).collect()
+    }
+}
+
+/// Notes one budget. One that was removed is not pending.
+fn put(budgets: &mut Budgets, object: &Object) {
+    match budget_of(object) {
+        Some(budget) => drop(budgets.insert(object.key.scope.clone(), budget)),
+        None => drop(budgets.remove(&object.key.scope)),
+    }
+}
