@@ -104,10 +104,11 @@ fn print(plan: &Plan, compiled: &Compiled, summary: &Summary) -> Result<(), CliE
             compiled.upstreams[*place].iter().map(|it| plan.steps[*it].key.as_str()).collect();
         let after =
             if names.is_empty() { String::new() } else { format!(" after {}", names.join(", ")) };
-        output::line(format_args!(
-            "  {}  {FAINT}{} in {}{after}{FAINT:#}",
-            step.key, step.kind, step.queue
-        ))?;
+        let what = match &step.approval {
+            None => format!("{} in {}", step.kind, step.queue),
+            Some(terms) => format!("asks people, {} must approve", terms.quorum.unwrap_or(1)),
+        };
+        output::line(format_args!("  {}  {FAINT}{what}{after}{FAINT:#}", step.key))?;
     }
     if compiled.order.len() > STEPS_SHOWN {
         output::line(format_args!("  … and {} more", compiled.order.len() - STEPS_SHOWN))?;

@@ -306,6 +306,7 @@ fn acceptable(output: Option<Json>) -> Result<Option<Json>, String> {
         steps: Vec::new(),
         children: Vec::new(),
         effects: Vec::new(),
+        next: false,
     };
     let body = serde_json::to_vec(&report).map_err(|error| error.to_string())?;
     match wire::parse::<Completed>(&body) {

@@ -27,6 +27,7 @@ mod grant;
 mod isolate;
 mod load;
 mod messages;
+mod next_stage;
 mod object_calls;
 mod polls;
 mod retention;

@@ -40,6 +40,7 @@ mod lease;
 mod limits;
 mod metrics;
 mod middleware;
+mod next_stage;
 mod openapi;
 mod pauses;
 mod queue_counts;

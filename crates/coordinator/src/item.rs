@@ -161,7 +161,7 @@ impl StepSubmission {
             fingerprint: self.fingerprint,
         };
         let child = ChildCall { key: self.key.clone(), is_detached: false, submit };
-        let step = PlanStep { child, upstreams: self.upstreams.clone(), terms: self.terms };
+        let step = PlanStep { child, upstreams: self.upstreams.clone(), terms: self.terms.clone() };
         StoredStep::new(place, step, spec)
     }
 }

@@ -261,6 +261,7 @@ fn checked_outcome(completed: Completed) -> Result<Outcome, FieldError> {
         children: _,
         spend: _,
         effects: _,
+        next: _,
     } = completed;
     Ok(match outcome {
         wire::Outcome::Succeeded => Outcome::Succeeded { output: output.as_ref().map(raw) },

@@ -285,5 +285,6 @@ pub(crate) fn report(worker: &str, lease: &Envelope, outcome: Outcome) -> Comple
         steps: Vec::new(),
         children: Vec::new(),
         effects: Vec::new(),
+        next: false,
     }
 }

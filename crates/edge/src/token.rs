@@ -57,6 +57,9 @@ pub struct TokenScope {
     /// The API key that leased the task: it may not decide what this attempt asks for. Absent while coordinators that do
     /// not know the claim share the store.
     pub key: Option<Name>,
+    /// The last stage of the task that the poll of this lease takes, if it takes any after the present one: as far as that, a
+    /// report may ask for the next stage.
+    pub until: Option<u32>,
 }
 
 /// A caller with a token that we issued. Only [`verify`] creates one.
@@ -110,6 +113,8 @@ struct Claims<'a> {
     ep: u32,
     #[serde(borrow, default)]
     key: Option<Cow<'a, str>>,
+    #[serde(default)]
+    until: Option<u32>,
 }
 
 /// The lifetime of a token issued now: long enough for the task's deadline and the grace after it,
@@ -123,7 +128,7 @@ pub fn lifetime(deadline: Option<Time>, grace: Span, now: Time) -> Span {
 pub fn issue(keyring: &impl Keys, token: &TokenScope, lifetime: Span, now: Time) -> Issued {
     let iat = seconds(now);
     let exp = iat + lifetime.min(LIFETIME_MAX).millis() / 1000;
-    let TokenScope { scope, task, attempt, lease, epoch, key: held_by } = token;
+    let TokenScope { scope, task, attempt, lease, epoch, key: held_by, until } = token;
     let (id, run) = (token_id(*lease, now), task.run_name());
     let signing = keyring.current();
     let key = scope_key(&signing, scope);
@@ -137,6 +142,9 @@ pub fn issue(keyring: &impl Keys, token: &TokenScope, lifetime: Span, now: Time)
     if let Some(held_by) = held_by {
         // Ids of keys are hexadecimal.
         write!(claims, r#","key":"{held_by}""#).expect("text can be appended to");
+    }
+    if let Some(until) = until {
+        write!(claims, r#","until":{until}"#).expect("text can be appended to");
     }
     claims.push('}');
     let token = sign(signing.token_keys().header(), &key, claims.as_bytes());
@@ -276,6 +284,7 @@ fn token_scope(claims: &Claims<'_>, key: &ScopeKey) -> Option<TokenScope> {
         lease,
         ep,
         key: held_by,
+        until,
     } = claims;
     let is_ours = iss == ISSUER && aud == AUDIENCE && !jti.is_empty();
     let task = TaskId::parse(task).filter(|_| is_ours && task.starts_with("task_"))?;
@@ -287,6 +296,7 @@ fn token_scope(claims: &Claims<'_>, key: &ScopeKey) -> Option<TokenScope> {
         lease: LeaseId::parse(lease)?,
         epoch: *ep,
         key: held_by.as_deref().map(Name::from),
+        until: *until,
     })
 }
 

@@ -28,6 +28,7 @@ fn issued(keyring: &impl Keys, source: &mut Unstructured<'_>) -> Result<()> {
         lease: LeaseId::from_u128(source.arbitrary()?),
         epoch: source.arbitrary()?,
         key: None,
+        until: None,
     };
     let issued = token::issue(keyring, &granted, LIFETIME_DEFAULT, NOW);
     let principal = token::verify(keyring, &issued.token, NOW).expect("what we issue, we believe");

@@ -426,6 +426,7 @@ impl Lease {
                     final_state,
                     state,
                     replayed: replayed.unwrap_or(false),
+                    next: None,
                     server_time: answers.server_time,
                 })
             }

@@ -13,7 +13,7 @@ use store::{
 };
 use storetest::MemoryStore;
 use storetest::memory::{Disk, MemoryBrowse, Synced};
-use verdict::{Moment, Object, Rules, Span, Subject, Task, Time};
+use verdict::{Moment, Name, Object, Rules, Scope, Span, Subject, Task, Time};
 
 use crate::committer_faults::{CommitterFaults, CommitterId};
 use crate::coverage::CoverageGoal;
@@ -480,6 +480,15 @@ impl Batch for SimBatch<'_> {
         };
         self.store_faults.database.skip_candidates(&mut found);
         Ok(found)
+    }
+
+    async fn most_urgent(
+        &mut self,
+        queues: &[(Scope, Name)],
+        now: Time,
+    ) -> Result<Vec<Option<i32>>, Failure> {
+        self.call("most_urgent").await?;
+        self.inner.most_urgent(queues, now).await
     }
 
     async fn select(&mut self, selection: Selection, limit: usize) -> Result<Vec<Task>, Failure> {

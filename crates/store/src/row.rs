@@ -188,9 +188,8 @@ impl Refused {
             Request::Report(report) => ("report", Some(report.digest)),
             Request::Run(request) => match &**request {
                 RunRequest::Checkpoint(call) => ("checkpoint", Some(call.digest)),
-                // The same call without what it used: nothing of that counts.
-                RunRequest::Metered(metered) => return Self::of(key, &metered.call, refusal, at),
-                _ => return None,
+                // The same call without what it adds: nothing of that counts.
+                other => return Self::of(key, other.wrapped()?, refusal, at),
             },
             _ => return None,
         };

@@ -126,16 +126,13 @@ fn run_request(request: &RunRequest) -> usize {
             steps + call.children.len() * PART_BYTES
         }
         RunRequest::Signal(call) => json(call.payload.as_ref()),
-        RunRequest::Metered(metered) => match &*metered.call {
-            Request::Report(asked) => report(asked),
-            Request::Run(asked) => run_request(asked),
+        RunRequest::Metered(_) | RunRequest::Plan(_) => match request.wrapped() {
+            Some(Request::Report(asked)) => report(asked),
+            Some(Request::Run(asked)) => run_request(asked),
             _ => PART_BYTES,
         },
         RunRequest::Inherit(asked) => asked.items.iter().map(inherited).sum(),
-        RunRequest::Message(_)
-        | RunRequest::Resume
-        | RunRequest::Decide(_)
-        | RunRequest::Plan(_) => PART_BYTES,
+        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Decide(_) => PART_BYTES,
     }
 }
 

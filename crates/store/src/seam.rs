@@ -215,6 +215,14 @@ pub trait Batch: Send {
         now: Time,
     ) -> impl Future<Output = Result<Vec<Vec<TaskWithSpec>>, Failure>> + Send;
 
+    /// The highest priority among the claimable tasks of each queue, which are not locked; `None` where there is none. A store
+    /// may overlook tasks that became claimable with time, if there are many of them.
+    fn most_urgent(
+        &mut self,
+        queues: &[(Scope, Name)],
+        now: Time,
+    ) -> impl Future<Output = Result<Vec<Option<i32>>, Failure>> + Send;
+
     /// Live tasks that no request names, locked, for decisions that time or a stall asks for.
     fn select(
         &mut self,

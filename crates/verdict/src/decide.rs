@@ -2,9 +2,11 @@
 //!
 //! Each request has its own file. The checks that all calls under a lease share are in [`caller`],
 //! in the order that the contract gives. What is used up is judged
-//! after all of them, in [`budget`], and then what an end means for a task with stages, in [`stages`].
+//! after all of them, in [`budget`], then what an end means for a task with stages, in [`stages`], and whether a step of a
+//! plan now asks people, in [`asking`].
 
 mod approvals;
+mod asking;
 pub(crate) mod budget;
 mod call_items;
 pub mod caller;
@@ -50,7 +52,8 @@ pub fn decide(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     }
     let verdict = by_request(read_set, request, at);
     let verdict = budget::judge(read_set.subject, request, verdict, at);
-    stages::turn(read_set.subject, verdict, at)
+    let verdict = stages::turn(read_set.subject, verdict, at);
+    asking::open(read_set.subject, verdict, at)
 }
 
 fn by_request(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {

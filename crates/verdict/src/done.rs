@@ -138,10 +138,12 @@ pub enum Reason {
     Stalled,
     /// No worker took the task within its time to live.
     TtlExpired,
+    /// A step asked people, and they did not approve.
+    NotApproved,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 24] = [
+    pub const ALL: [Reason; 25] = [
         Reason::NotRetryable,
         Reason::AttemptsExhausted,
         Reason::HeartbeatTimeout,
@@ -166,6 +168,7 @@ impl Reason {
         Reason::BudgetTimeExhausted,
         Reason::Stalled,
         Reason::TtlExpired,
+        Reason::NotApproved,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -194,6 +197,7 @@ impl Reason {
             Reason::BudgetTimeExhausted => "BUDGET_TIME_EXHAUSTED",
             Reason::Stalled => "STALLED",
             Reason::TtlExpired => "TTL_EXPIRED",
+            Reason::NotApproved => "NOT_APPROVED",
         }
     }
 

@@ -321,7 +321,7 @@ fn spawn(event: &RunEvent, now: Time) -> Task {
         RunEvent::Spawned { submitted, lineage } => (submitted, lineage, None),
         RunEvent::Plan(event) => match &**event {
             PlanEvent::StepSpawned { submitted, lineage, terms, is_blocked } => {
-                (submitted, lineage, Some((*terms, *is_blocked)))
+                (submitted, lineage, Some((terms.clone(), *is_blocked)))
             }
             event => unreachable!("{} of a task that does not exist", event.name()),
         },

@@ -23,6 +23,8 @@
 //! digest; [`PlanEvent`]s change `missing` and `blame` of their rows and say which of them were spawned. Stages are part of the
 //! task's own state, never change, and may be stored once.
 //!
+//! A step may ask people instead of a worker: see `asking`.
+//!
 //! The output of a plan is the map of step key to output (S2-84). It is composed when it is read, from the checkpoints of stages
 //! or the ends of children, so no end of a run copies what its steps returned.
 //!
@@ -32,6 +34,7 @@
 //! - a step is skipped exactly if an upstream did not succeed and neither `continue` nor `always` lets it run;
 //! - what a plan is cannot change after its submission.
 
+pub(crate) mod asking;
 pub mod event;
 pub(crate) mod fold;
 pub mod limits;

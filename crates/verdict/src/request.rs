@@ -36,8 +36,8 @@ impl Request {
             Request::Report(report) => Some(&report.caller),
             Request::Run(request) => match &**request {
                 RunRequest::Checkpoint(call) => Some(&call.caller),
-                RunRequest::Plan(PlanRequest::Advance(advance)) => Some(&advance.report.caller),
                 RunRequest::Metered(metered) => metered.call.caller(),
+                RunRequest::Plan(PlanRequest::Advance(advance)) => advance.report.caller(),
                 RunRequest::Signal(_)
                 | RunRequest::Message(_)
                 | RunRequest::Resume
@@ -51,6 +51,23 @@ impl Request {
             | Request::Sweep
             | Request::Undelivered(_)
             | Request::Extend(_) => None,
+        }
+    }
+
+    /// The plain report that this request is or has in it.
+    pub fn report(&self) -> Option<&Report> {
+        match self {
+            Request::Report(report) => Some(report),
+            Request::Run(request) => request.wrapped()?.report(),
+            _ => None,
+        }
+    }
+
+    pub fn report_mut(&mut self) -> Option<&mut Report> {
+        match self {
+            Request::Report(report) => Some(report),
+            Request::Run(request) => request.wrapped_mut()?.report_mut(),
+            _ => None,
         }
     }
 }

@@ -129,7 +129,7 @@ pub const TABLE: [Transition; PLAIN_ROWS + 15] = [
 ];
 
 /// The changes that only plans make.
-pub const PLAN_TABLE: [Transition; 19] = [
+pub const PLAN_TABLE: [Transition; 24] = [
     row(None, State::Blocked, "planned", Authority::Submitter),
     row(None, State::Waiting, "planned", Authority::Submitter),
     row(Some(State::Blocked), State::Running, "granted", Authority::Pool),
@@ -149,6 +149,11 @@ pub const PLAN_TABLE: [Transition; 19] = [
     row(Some(State::Queued), State::Failed, "history full", Authority::Sweeper),
     row(Some(State::Retry), State::Waiting, "input unresolved, has children", Authority::Engine),
     row(Some(State::Waiting), State::Halted, "children ended", Authority::Engine),
+    row(Some(State::Queued), State::Waiting, "asks people", Authority::Engine),
+    row(Some(State::Retry), State::Waiting, "asks people", Authority::Engine),
+    row(Some(State::Blocked), State::Waiting, "asks people", Authority::Engine),
+    row(Some(State::Waiting), State::Succeeded, "people approved", Authority::Engine),
+    row(Some(State::Waiting), State::Failed, "people did not approve", Authority::Engine),
 ];
 
 /// The changes that only budgets make.
@@ -261,10 +266,10 @@ pub(crate) fn end_plan(_: &Engine, task: &Task, end: End) -> Event {
 }
 
 /// A task that has not ended enters another stage.
-pub(crate) fn next_stage(_: &Engine, task: &Task, turn: Turn) -> Turn {
+pub(crate) fn next_stage(_: &Engine, task: &Task, turn: Turn, to: State) -> Turn {
     let from = task.state();
-    let stays = from == State::Queued;
-    let is_listed = stays || is_listed(Some(from), State::Queued, Authority::Engine);
+    let stays = from == to;
+    let is_listed = stays || is_listed(Some(from), to, Authority::Engine);
     assert!(is_listed, "no stage follows {from:?}");
     turn
 }

@@ -38,6 +38,7 @@ use utoipa::ToSchema;
 pub use self::compile::{Compiled, PlanForm};
 pub use self::problem::{PROBLEMS_MAX, PlanProblem};
 pub use self::references::{Reference, Unresolved, resolve};
+use crate::approvals::ApprovalTerms;
 use crate::requests::{Retry, SubmitRun};
 use crate::{Json, OnError};
 
@@ -50,6 +51,11 @@ pub const STEPS_MAX: usize = 10_000;
 pub const EDGES_MAX: usize = 100_000;
 /// Maximum steps on the longest path. A failure at its beginning is passed on step by step.
 pub const PATH_MAX: usize = 1_000;
+
+/// The kind of a step that asks people.
+pub const APPROVAL_KIND: &str = "approval";
+/// The queue of a step that asks people, in a plan of nothing but such steps.
+const APPROVAL_QUEUE: &str = "approvals";
 
 /// The steps of a run, fixed when it is submitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -65,12 +71,17 @@ pub struct PlanStep {
     /// Names the step in this plan, in references and in the output of the run.
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub key: String,
-    /// What a worker must be able to do.
+    /// What a worker must be able to do. Required, unless the step asks people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub kind: String,
-    /// Where the step waits for a worker.
+    /// Where the step waits for a worker. Required, unless the step asks people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub queue: String,
+    /// The step asks people instead of a worker: it succeeds when they approve, and fails when they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalTerms>,
     /// Passed to the worker, with every reference `{"$from": …}` replaced by what it refers to; null when absent.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub input: Json,
@@ -133,7 +144,19 @@ pub struct Ceiling {
     pub tool_calls: Option<u64>,
 }
 
+impl Plan {
+    /// The queue of a step. One that asks people is found where the plan's first worker is.
+    pub fn queue_of<'a>(&'a self, step: &'a PlanStep) -> &'a str {
+        let mut queues = [step].into_iter().chain(&self.steps).map(|step| step.queue.as_str());
+        queues.find(|queue| !queue.is_empty()).unwrap_or(APPROVAL_QUEUE)
+    }
+}
+
 impl PlanStep {
+    pub fn kind(&self) -> &str {
+        if self.approval.is_some() { APPROVAL_KIND } else { &self.kind }
+    }
+
     /// The step as a run of its own: what both have is checked and filled in the same way.
     pub fn as_run(&self) -> SubmitRun {
         SubmitRun {

@@ -372,6 +372,10 @@ pub struct Completed {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub effects: Vec<DeclaredEffect>,
+    /// Asks for the next stage of the task, leased in the same decision. A wish: the answer has `next` if it is granted. Not
+    /// granted with steps, children or effects.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub next: bool,
 }
 
 /// Why an attempt failed. The text is repaired where needed and never a reason to refuse the report.
@@ -454,6 +458,14 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub effects: Vec<DeclaredEffect>,
+    /// Asks for the next stage of the task, leased in the same decision. A wish: the answer has `next` if it is granted. Not
+    /// granted with steps, children or effects.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub next: bool,
+}
+
+fn is_false(wish: &bool) -> bool {
+    !*wish
 }
 
 /// `POST /v1/heartbeats`: many heartbeats at once, one answer each.

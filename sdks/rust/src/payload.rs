@@ -40,6 +40,7 @@ fn report_with(output: Json) -> Completed {
         steps: Vec::new(),
         children: Vec::new(),
         effects: Vec::new(),
+        next: false,
     }
 }
 

@@ -287,7 +287,7 @@ impl Worker {
         let pending = Pending { reports: pending_reports, calls: pending_calls };
         let heartbeat_thread =
             HeartbeatThread::start(&self.client, self.retries, Arc::clone(&lease_table), pending)?;
-        let drain_expired = CancellationToken::new();
+        let (draining, drain_expired) = (CancellationToken::new(), CancellationToken::new());
         let shared = Arc::new(SharedState {
             client: self.client.clone().with_retries(self.retries),
             task_client: self.client,
@@ -300,6 +300,7 @@ impl Worker {
             clock: self.clock,
             awaits_starts: self.awaits_starts,
             cleanup_timeout: self.cleanup_timeout,
+            draining: draining.clone(),
             drain_expired: drain_expired.clone(),
             running_leases: Mutex::default(),
         });
@@ -313,6 +314,7 @@ impl Worker {
             () = shutdown => Ok(()),
             refusal = poller.run(&mut running) => Err(refusal),
         };
+        draining.cancel();
         let is_drained = tokio::select! {
             drained = timeout(self.shutdown_timeout, join_all(&mut running)) => drained.is_ok(),
             () = cut => running.is_empty(),

@@ -239,6 +239,7 @@ async fn completed(Shared(app): Shared<App>, headers: HeaderMap, body: Bytes) ->
             final_state: report.outcome,
             state: state_after(report.outcome),
             replayed: false,
+            next: None,
             server_time: duration::now(),
         }))
     }))
@@ -285,6 +286,7 @@ fn single(report: Report) -> (String, String, Completed) {
         steps: report.steps,
         children: report.children,
         effects: report.effects,
+        next: false,
     };
     (report.task_id, report.task_token, completed)
 }

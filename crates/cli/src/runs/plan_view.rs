@@ -97,7 +97,8 @@ fn line(group: &[PlanStage], name: &str, width: usize, from: Time, to: Time) -> 
     });
     let why = step.message.clone().or_else(|| step.reason.clone());
     let waits = step.waits_for.map(|missing| format!("waits for {missing}"));
-    let notes = [after(&step.depends_on), waits, why].into_iter().flatten();
+    let asks = step.approval_id.as_ref().map(|approval| format!("asks people: {approval}"));
+    let notes = [after(&step.depends_on), waits, asks, why].into_iter().flatten();
     let notes: Vec<String> = notes.collect();
     let word = step.state.to_string();
     format!(
@@ -135,6 +136,7 @@ mod tests {
             depends_on: upstreams.iter().map(|it| (*it).to_owned()).collect(),
             waits_for: None,
             task_id: None,
+            approval_id: None,
             started_at: None,
             completed_at: None,
         }

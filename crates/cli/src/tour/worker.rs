@@ -183,6 +183,7 @@ pub(crate) fn report(envelope: &Envelope, worker: &str, outcome: Outcome) -> Com
         steps: Vec::new(),
         children: Vec::new(),
         effects: Vec::new(),
+        next: false,
     }
 }
 

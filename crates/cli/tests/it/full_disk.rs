@@ -159,6 +159,7 @@ async fn work_off(client: &Client, runs: usize) {
                 steps: Vec::new(),
                 children: Vec::new(),
                 effects: Vec::new(),
+                next: false,
             };
             let ack = client.completed(&lease.task_id, &lease.task_token, &report).await.unwrap();
             assert_eq!((ack.verdict, ack.state), (Verdict::Committed, State::Succeeded));

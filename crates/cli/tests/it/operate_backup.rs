@@ -50,6 +50,7 @@ pub(crate) fn success(envelope: &Envelope) -> Completed {
         steps: Vec::new(),
         children: Vec::new(),
         effects: Vec::new(),
+        next: false,
     }
 }
 

@@ -28,6 +28,7 @@ use verdict::{
 };
 
 use super::load::key_of;
+use super::next_stage::with_next_lease;
 use super::polls::{Polls, RoundResult};
 use super::role::CarrierRole;
 use super::schedules::Deciding;
@@ -176,6 +177,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         let at = self.begin_deciding().await?;
         self.load_schedules(items, at).await?;
         self.load_spend(items, at).await?;
+        self.load_urgency(items, at).await?;
         self.decide(items, at)?;
         faultpoint::point!("batch.decided");
         self.deliver_messages(at).await?;
@@ -347,7 +349,10 @@ fn decide_item(
     }
     let answer = match item {
         Item::Submit { submission, input } => submit(work, ids, submission, *input, at, allowances),
-        Item::About { key, request } => work.decide(key, Cow::Borrowed(request), at),
+        Item::About { key, request } => {
+            let filled = with_next_lease(work, ids, key, request, at);
+            work.decide(key, filled.map_or(Cow::Borrowed(request), Cow::Owned), at)
+        }
         Item::WithChildren { key, request, children, effects, watched } => {
             let request = with_child_ids(request, children, ids, at);
             work.declared = effects.to_vec();

@@ -30,6 +30,7 @@ use verdict::{
 use super::batch::checkpoint_call;
 use super::effects::{Asked, AwaitedEffect};
 use super::messages::Letter;
+use super::next_stage::Urgency;
 use super::schedules::Schedules;
 use crate::allowances::Allowances;
 use crate::batch_metrics::BatchMetrics;
@@ -80,6 +81,8 @@ pub(super) struct WorkingSet {
     spend: BTreeMap<Scope, Amounts>,
     /// Queues from which nothing may be granted.
     pub(super) paused: PausedQueues,
+    /// How urgent the tasks are that wait in some queues: see [`super::next_stage`].
+    pub(super) urgency: Urgency,
     /// Unfinished runs by tenant, for tenants whose runs the store counted for this batch.
     pub(super) unfinished: HashMap<Name, u64>,
     /// Counts of everything that happened, for the metrics.
@@ -179,8 +182,7 @@ impl WorkingSet {
         let Request::Run(request) = request else { return None };
         let call = match &**request {
             RunRequest::Checkpoint(call) => call,
-            RunRequest::Metered(metered) => return self.recorded_at(key, &metered.call),
-            _ => return None,
+            other => return self.recorded_at(key, other.wrapped()?),
         };
         let first = &call.steps.first()?.key;
         self.records.get(key)?.checkpoint(first).map(|checkpoint| checkpoint.at)

@@ -315,7 +315,7 @@ fn from_run_refusal(refusal: RunRefusal) -> ApiError {
             Code::CallTooLong,
             format!("the wait asks for more than {max} approvals; wait for some of them first"),
         ),
-        RunRefusal::Plan(_) => unreachable!("no route takes plans yet"),
+        RunRefusal::Plan(_) => unreachable!("plans are checked when they are parsed"),
         RunRefusal::MessageEarly => {
             unreachable!("only messages are early, and no caller sends one")
         }

@@ -12,7 +12,7 @@ use super::app_state::AppState;
 use super::body::{CHECKPOINT_BYTES_MAX, JsonBody};
 use super::checkpoint::{AwaitedKeys, acknowledge, request};
 use super::item_batch::{BatchedCall, Identity, OK, RefusedItem, Sent, answer_all};
-use crate::admit::LeaseHolderPrincipal;
+use crate::admit::{LeaseHolderPrincipal, TokenScope};
 use crate::item::{Item, Reply};
 
 pub(super) async fn checkpoints(
@@ -40,6 +40,7 @@ impl BatchedCall for Checkpointing {
 
     fn translate(
         app: &AppState,
+        _: &TokenScope,
         key: TaskKey,
         caller: Caller,
         call: CheckpointCall,

@@ -3,7 +3,9 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use store::TaskKey;
+use verdict::plan::PlanAnswer;
 use verdict::request::Caller;
+use verdict::run::RunAnswer;
 use verdict::{Answer, AttemptOutcome, Request};
 use wire::answers::CompletedAck;
 use wire::requests::Completed;
@@ -13,9 +15,10 @@ use super::app_state::AppState;
 use super::body::{CHECKPOINT_BYTES_MAX, JsonBody};
 use super::caller::caller;
 use super::endpoints::check_endpoints;
+use super::next_stage;
 use super::submit::unexpected;
 use super::translate::{state, time};
-use crate::admit::TaskPrincipal;
+use crate::admit::{TaskPrincipal, TokenScope};
 use crate::item::{Item, Reply};
 use crate::requests::{checked_last_call, checked_report, metered};
 
@@ -27,22 +30,27 @@ pub(super) async fn completed(
 ) -> Result<Json<CompletedAck>, ApiError> {
     let completed: Completed = wire::parse(&body)?;
     let (key, caller) = caller(&principal, &task, completed.attempt, &completed.worker_id)?;
-    let asked = app.coordinator.ask(vec![request(&app, key, caller, completed)?]);
-    let reply = app.decided(asked).await?.pop().expect("one request has one reply");
-    acknowledge(reply).map(Json)
+    let asked = vec![request(&app, principal.token(), key.clone(), caller, completed)?];
+    let replies = app.decided(app.coordinator.ask(asked)).await?;
+    let reply = replies.into_iter().next().expect("one request has one reply");
+    acknowledge(&app, principal.token(), &key, reply).await.map(Json)
 }
 
-/// A plain report, or the last call of a durable run: a report with which steps or children ride along.
+/// A plain report, or the last call of a durable run: a report with which steps or children ride along. Only a plain one may
+/// ask for the next stage.
 pub(super) fn request(
     app: &AppState,
+    token: &TokenScope,
     key: TaskKey,
     caller: Caller,
     completed: Completed,
 ) -> Result<Item, ApiError> {
-    let spend = completed.spend;
+    let (spend, wants_next) = (completed.spend, completed.next);
     if completed.steps.is_empty() && completed.children.is_empty() {
         let report = checked_report(caller, completed)?;
-        return Ok(Item::About { key, request: metered(spend, Request::Report(report)) });
+        let report = metered(spend, Request::Report(report));
+        let request = if wants_next { next_stage::asking(app, token, report) } else { report };
+        return Ok(Item::About { key, request });
     }
     check_endpoints(app, &key.scope, &completed.effects)?;
     let defaults = &app.inner.submit_defaults;
@@ -56,20 +64,37 @@ pub(super) fn request(
     })
 }
 
-pub(super) fn acknowledge(reply: Reply) -> Result<CompletedAck, ApiError> {
+pub(super) async fn acknowledge(
+    app: &AppState,
+    token: &TokenScope,
+    key: &TaskKey,
+    reply: Reply,
+) -> Result<CompletedAck, ApiError> {
     let answered = reply?;
-    match answered.answer {
-        Answer::Committed { outcome, state: now, replayed } => Ok(CompletedAck {
-            acknowledged: true,
-            verdict: wire::Verdict::Committed,
-            final_state: final_state(outcome),
-            state: state(now),
-            replayed,
-            server_time: time(answered.at),
-        }),
-        Answer::Refused(refusal) => Err(refusal.into()),
-        other => Err(unexpected(&other)),
-    }
+    let (outcome, now, replayed, lease) = match answered.answer {
+        Answer::Committed { outcome, state, replayed } => (outcome, state, replayed, None),
+        Answer::Run(answer) => match *answer {
+            RunAnswer::Plan(PlanAnswer::Advanced { outcome, state, replayed, lease }) => {
+                (outcome, state, replayed, lease)
+            }
+            other => return Err(unexpected(&Answer::Run(Box::new(other)))),
+        },
+        Answer::Refused(refusal) => return Err(refusal.into()),
+        other => return Err(unexpected(&other)),
+    };
+    let (next, now) = match lease {
+        Some(lease) => next_stage::envelope(app, token, key, lease).await,
+        None => (None, now),
+    };
+    Ok(CompletedAck {
+        acknowledged: true,
+        verdict: wire::Verdict::Committed,
+        final_state: final_state(outcome),
+        state: state(now),
+        replayed,
+        next: next.map(Box::new),
+        server_time: time(answered.at),
+    })
 }
 
 fn final_state(outcome: AttemptOutcome) -> wire::Outcome {

@@ -13,7 +13,7 @@ use super::app_state::AppState;
 use super::body::{JsonBody, LARGE_BYTES_MAX};
 use super::heartbeat::{acknowledge, progress};
 use super::item_batch::{BatchedCall, Identity, OK, RefusedItem, Sent, answer_all};
-use crate::admit::LeaseHolderPrincipal;
+use crate::admit::{LeaseHolderPrincipal, TokenScope};
 use crate::item::{Item, Reply};
 use crate::requests::metered;
 
@@ -51,6 +51,7 @@ impl BatchedCall for HeartbeatCall {
 
     fn translate(
         _: &AppState,
+        _: &TokenScope,
         key: TaskKey,
         caller: Caller,
         (progress, spend): Self::Rest,

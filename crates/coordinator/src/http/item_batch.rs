@@ -13,7 +13,7 @@ use super::app_state::AppState;
 use super::caller::{caller, verify};
 use super::checkpoint::check_watched;
 use super::token_grace::TokenGrace;
-use crate::admit::{LeaseHolderPrincipal, TaskPrincipal};
+use crate::admit::{LeaseHolderPrincipal, TaskPrincipal, TokenScope};
 use crate::item::{Item, Reply};
 
 /// The status of an item that was granted.
@@ -41,6 +41,7 @@ pub(super) trait BatchedCall {
     /// The request that the rules decide.
     fn translate(
         app: &AppState,
+        token: &TokenScope,
         key: TaskKey,
         caller: Caller,
         rest: Self::Rest,
@@ -128,7 +129,7 @@ async fn prepare<C: BatchedCall>(
         let token = verify(app, &task_token, token_grace).await?;
         let (key, caller) = caller(&token, &task_id, attempt, &worker_id)?;
         check_scope(principal, &key)?;
-        let (request, memo) = C::translate(app, key.clone(), caller, rest)?;
+        let (request, memo) = C::translate(app, token.token(), key.clone(), caller, rest)?;
         check_watched(app, &request).await?;
         let request = request.asked_by(token.token().key.as_ref());
         Ok((request, Sent { task_id, token, key, memo }))

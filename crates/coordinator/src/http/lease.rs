@@ -33,6 +33,9 @@ pub(super) async fn lease(
     let request: LeaseRequest = wire::parse(&body)?;
     check_queues(&principal, &request)?;
     let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
+    let names = |texts: &[String]| texts.iter().map(|text| Name::from(text.as_str())).collect();
+    let (queues, kinds): (Vec<Name>, Option<Vec<Name>>) =
+        (names(&request.queues), request.kinds.as_deref().map(names));
     let asked = app.coordinator.lease_or_signal(poll(principal.scope(), request, wait));
     let (granted, signalled) = app.decided_after(wait, asked).await??;
     if !app.inner.keys.is_usable(principal.key().as_str(), app.coordinator.now()) {
@@ -43,7 +46,8 @@ pub(super) async fn lease(
             "the API key became invalid while this call waited",
         ));
     }
-    let leases = envelopes(&app, principal.key(), &granted).await?;
+    let reach = |granted: &Granted| Reach::of(granted, &queues, kinds.as_deref());
+    let leases = envelopes(&app, principal.key(), &granted, reach).await?;
     let signals = signalled.iter().map(|task| Signal { task_id: task.to_string() }).collect();
     let answer = Leases { leases, signals, server_time: app.server_time() };
     if granted.is_empty() {
@@ -72,16 +76,29 @@ fn poll(scope: &Scope, request: LeaseRequest, wait: Duration) -> Poll {
     }
 }
 
+/// The last stage of a task that the poll which leased it takes, if it takes any after the present one. Its token says so,
+/// because a report that asks for the next stage comes with the token alone.
+#[derive(Clone, Copy)]
+pub(super) struct Reach(pub(super) Option<u32>);
+
+impl Reach {
+    fn of(granted: &Granted, queues: &[Name], kinds: Option<&[Name]>) -> Self {
+        let stages = stages_of(granted.task.run.as_deref());
+        Self(stages.and_then(|stages| stages.taken_until(queues, kinds)))
+    }
+}
+
 /// The envelopes of the grants. Where what a task recorded cannot be read, all grants are handed back: a worker without
 /// it would do recorded steps again.
 async fn envelopes(
     app: &AppState,
     held_by: &Name,
     granted: &[Granted],
+    reach: impl Fn(&Granted) -> Reach,
 ) -> Result<Vec<Envelope>, ApiError> {
     let mut envelopes = Vec::with_capacity(granted.len());
     for grant in granted {
-        match complete_envelope(app, held_by, grant).await {
+        match complete_envelope(app, held_by, grant, reach(grant)).await {
             Ok(envelope) => envelopes.extend(envelope),
             Err(error) => {
                 app.coordinator.release(granted.iter().map(|it| (it.key(), it.lease())).collect());
@@ -93,12 +110,14 @@ async fn envelopes(
 }
 
 /// The envelope of one grant; `None` if its stage or step ended instead, because its input cannot be resolved.
-async fn complete_envelope(
+pub(super) async fn complete_envelope(
     app: &AppState,
     held_by: &Name,
     granted: &Granted,
+    reach: Reach,
 ) -> Result<Option<Envelope>, ApiError> {
-    let envelope = with_recorded(envelope(app, held_by, granted), recorded(app, granted).await?);
+    let envelope = envelope(app, held_by, granted, reach);
+    let envelope = with_recorded(envelope, recorded(app, granted).await?);
     let input = match stages::input(app, granted).await? {
         Some(input) => Some(input),
         None => steps::input(app, granted).await?,
@@ -135,12 +154,12 @@ fn with_recorded(envelope: Envelope, page: Option<Page>) -> Envelope {
     Envelope { checkpoints, checkpoints_after: next_after, ..envelope }
 }
 
-fn envelope(app: &AppState, held_by: &Name, granted: &Granted) -> Envelope {
+fn envelope(app: &AppState, held_by: &Name, granted: &Granted, reach: Reach) -> Envelope {
     let Granted { task, spec, at } = granted;
     let lease = task.lease().expect("a granted task has a lease");
     let issued = token::issue(
         &app.inner.keyring,
-        &token_scope(task, key_claim(app, held_by)),
+        &token_scope(task, key_claim(app, held_by), reach),
         token::lifetime(task.policy.deadline, task.policy.cancel_grace, *at),
         *at,
     );
@@ -204,7 +223,7 @@ fn key_claim(app: &AppState, held_by: &Name) -> Option<Name> {
     (app.coordinator.store().status().rules >= verdict::Rules::V6.number()).then(|| held_by.clone())
 }
 
-fn token_scope(task: &Task, key: Option<Name>) -> TokenScope {
+fn token_scope(task: &Task, key: Option<Name>, Reach(until): Reach) -> TokenScope {
     let lease = task.lease().expect("a granted task has a lease");
     TokenScope {
         scope: task.scope.clone(),
@@ -213,6 +232,7 @@ fn token_scope(task: &Task, key: Option<Name>) -> TokenScope {
         lease: lease.id,
         epoch: lease.fence.epoch(),
         key,
+        until,
     }
 }
 

@@ -12,7 +12,7 @@ use super::app_state::AppState;
 use super::body::{CHECKPOINT_BYTES_MAX, JsonBody};
 use super::completed::{acknowledge, request};
 use super::item_batch::{BatchedCall, Identity, OK, RefusedItem, Sent, answer_all};
-use crate::admit::LeaseHolderPrincipal;
+use crate::admit::{LeaseHolderPrincipal, TokenScope};
 use crate::item::{Item, Reply};
 
 pub(super) async fn reports(
@@ -50,6 +50,7 @@ impl BatchedCall for ReportCall {
             children,
             spend,
             effects,
+            next,
         } = item;
         let completed = Completed {
             attempt,
@@ -66,22 +67,35 @@ impl BatchedCall for ReportCall {
             children,
             spend,
             effects,
+            next,
         };
         (Identity { task_id, task_token, attempt, worker_id }, completed)
     }
 
     fn translate(
         app: &AppState,
+        token: &TokenScope,
         key: TaskKey,
         caller: Caller,
         completed: Completed,
     ) -> Result<(Item, ()), ApiError> {
-        Ok((request(app, key, caller, completed)?, ()))
+        Ok((request(app, token, key, caller, completed)?, ()))
     }
 
-    async fn answer(_: &AppState, sent: &Sent<()>, reply: Reply) -> Result<ReportAnswer, ApiError> {
-        let CompletedAck { acknowledged: _, verdict, final_state, state, replayed, server_time: _ } =
-            acknowledge(reply)?;
+    async fn answer(
+        app: &AppState,
+        sent: &Sent<()>,
+        reply: Reply,
+    ) -> Result<ReportAnswer, ApiError> {
+        let CompletedAck {
+            acknowledged: _,
+            verdict,
+            final_state,
+            state,
+            replayed,
+            next,
+            server_time: _,
+        } = acknowledge(app, sent.token.token(), &sent.key, reply).await?;
         Ok(ReportAnswer {
             task_id: sent.task_id.clone(),
             status: OK,
@@ -89,6 +103,7 @@ impl BatchedCall for ReportCall {
             state: Some(state),
             final_state: Some(final_state),
             replayed: Some(replayed),
+            next,
             ..ReportAnswer::default()
         })
     }

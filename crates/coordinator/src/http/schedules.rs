@@ -285,7 +285,8 @@ async fn by_name(app: &AppState, scope: &Scope, name: &str) -> Result<Option<Obj
 fn check_queues<P: Principal>(principal: &P, run: &SubmitRun) -> Result<(), ApiError> {
     match &run.plan {
         Some(plan) => {
-            plan.steps.iter().try_for_each(|step| check_queue(principal, "submit to", &step.queue))
+            let mut steps = plan.steps.iter();
+            steps.try_for_each(|step| check_queue(principal, "submit to", plan.queue_of(step)))
         }
         None => check_queue(principal, "submit to", &run.queue),
     }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use store::{Browse, Failure, RecordsOf, RunRecord, TaskKey};
 use verdict::plan::{PlanState, StagesState};
 use verdict::run::{Recorded, StepOutcome};
-use verdict::{Name, RunState, Subject, Text};
+use verdict::{Name, RunState, Subject, Task, Text};
 use wire::answers::{PlanStage, Run};
 use wire::plan;
 
@@ -121,6 +121,7 @@ pub(super) async fn with_stages<B: Browse>(
     let Some(stages) = stages_of(of_run) else { return Ok(run) };
     let ends = ends(browse, key, stages).await?;
     let current = is_live.then_some(stages.current as usize);
+    let asked = subject.live().and_then(asked);
     let view = |(place, stage): (usize, &verdict::plan::Stage)| {
         let end = ends.get(&stage.key);
         let state = match end {
@@ -140,6 +141,7 @@ pub(super) async fn with_stages<B: Browse>(
             depends_on: Vec::new(),
             waits_for: None,
             task_id: None,
+            approval_id: asked.clone().filter(|_| current == Some(place)),
             started_at: None,
             completed_at: None,
         }
@@ -151,4 +153,12 @@ pub(super) async fn with_stages<B: Browse>(
     });
     let output = (!is_live).then(|| plan::output(outputs));
     Ok(Run { plan, output, ..run })
+}
+
+/// What people are asked by the step that a task is in.
+pub(super) fn asked(task: &Task) -> Option<String> {
+    let (key, _) = task.asking()?;
+    let open = &task.run.as_ref()?.approvals.open;
+    let approval = open.iter().find(|approval| approval.key == *key)?;
+    Some(approval.id(task.id).to_string())
 }

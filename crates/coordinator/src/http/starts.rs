@@ -14,7 +14,7 @@ use super::body::{JsonBody, LARGE_BYTES_MAX};
 use super::item_batch::{BatchedCall, Identity, OK, RefusedItem, Sent, answer_all};
 use super::started::acknowledge;
 use super::translate::instant;
-use crate::admit::LeaseHolderPrincipal;
+use crate::admit::{LeaseHolderPrincipal, TokenScope};
 use crate::item::{Item, Reply};
 
 pub(super) async fn starts(
@@ -41,6 +41,7 @@ impl BatchedCall for StartCall {
 
     fn translate(
         _: &AppState,
+        _: &TokenScope,
         key: TaskKey,
         caller: Caller,
         started_at: Option<wire::Time>,

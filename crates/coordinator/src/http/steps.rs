@@ -23,7 +23,7 @@ use wire::requests::RecordsQuery;
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
-use super::stages::StageInput;
+use super::stages::{StageInput, asked};
 use super::translate::{json, query, state, time};
 use crate::admit::ReaderPrincipal;
 use crate::item::Granted;
@@ -167,6 +167,7 @@ fn view(stored: &StoredStep, subject: &Subject) -> PlanStage {
         depends_on: stored.step.upstreams.iter().map(Name::to_string).collect(),
         waits_for: missing,
         task_id: Some(submit.id.to_string()),
+        approval_id: subject.live().and_then(asked),
         started_at: started_at.map(time),
         completed_at: completed_at.map(time),
     }

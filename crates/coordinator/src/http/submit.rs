@@ -91,7 +91,7 @@ impl CallContext<'_> {
             Some(plan) => plan
                 .steps
                 .iter()
-                .try_for_each(|step| check_queue(self.principal, "submit to", &step.queue))?,
+                .try_for_each(|it| check_queue(self.principal, "submit to", plan.queue_of(it)))?,
             None => check_queue(self.principal, "submit to", &run.queue)?,
         }
         let own = run.traceparent.filter(|text| TraceContext::parse(text).is_some());

@@ -236,10 +236,15 @@ fn watched(task: TaskId, effect: &AwaitedEffect, item: &Name) -> Watched {
 
 /// An item that asks for an approval.
 fn approval_call(item: &AwaitedItem) -> Option<ApprovalCall> {
+    let terms = approval_terms(item.approval.clone()?);
+    Some(ApprovalCall { item: item.key.as_str().into(), terms, asked_by: None })
+}
+
+pub(super) fn approval_terms(terms: ApprovalTerms) -> Terms {
     let ApprovalTerms { roles, keys, quorum, expires_at, expires_in_ms, default, subject, digest } =
-        item.approval.clone()?;
+        terms;
     let names = |names: Vec<String>| names.into_iter().map(Name::from).collect();
-    let terms = Terms {
+    Terms {
         roles: names(roles),
         keys: names(keys),
         quorum: quorum.unwrap_or(1),
@@ -248,8 +253,7 @@ fn approval_call(item: &AwaitedItem) -> Option<ApprovalCall> {
         default: default.map(approval_decision),
         subject: subject.map(Text::from),
         digest: digest.as_deref().and_then(Digest::parse),
-    };
-    Some(ApprovalCall { item: item.key.as_str().into(), terms, asked_by: None })
+    }
 }
 
 pub(crate) fn approval_decision(decision: wire::ApprovalDecision) -> Decision {

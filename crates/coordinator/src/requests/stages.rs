@@ -10,14 +10,16 @@ use wire::OnError;
 use wire::plan::{Plan, PlanStep, references};
 use wire::requests::SubmitRun;
 
+use super::checkpoints::approval_terms;
 use super::policy;
 use crate::submit_defaults::SubmitDefaults;
 
 pub(super) fn of(plan: &Plan, seed: Option<u64>, defaults: &SubmitDefaults) -> Arc<[Stage]> {
-    plan.steps.iter().map(|step| stage(step, seed, defaults)).collect()
+    let stage = |step| stage(step, plan.queue_of(step), seed, defaults);
+    plan.steps.iter().map(stage).collect()
 }
 
-fn stage(step: &PlanStep, seed: Option<u64>, defaults: &SubmitDefaults) -> Stage {
+fn stage(step: &PlanStep, queue: &str, seed: Option<u64>, defaults: &SubmitDefaults) -> Stage {
     let mut run = SubmitRun { seed, ..step.as_run() };
     defaults.fill(&mut run);
     let mut policy = Policy { deadline: None, ..policy(&run) };
@@ -26,8 +28,8 @@ fn stage(step: &PlanStep, seed: Option<u64>, defaults: &SubmitDefaults) -> Stage
     }
     Stage {
         key: step.key.as_str().into(),
-        kind: step.kind.as_str().into(),
-        queue: step.queue.as_str().into(),
+        kind: step.kind().into(),
+        queue: queue.into(),
         policy,
         time_limit: step.deadline_ms.map(Span::from_millis),
         input: Digest::of(&[step.input.text().as_bytes()]),
@@ -36,6 +38,7 @@ fn stage(step: &PlanStep, seed: Option<u64>, defaults: &SubmitDefaults) -> Stage
         is_always: step.always,
         is_gate: step.gate,
         may: Capabilities::ALL,
+        asks: step.approval.clone().map(approval_terms).map(Arc::new),
     }
 }
 
@@ -44,7 +47,7 @@ pub(super) fn begin(run: &mut SubmitRun, plan: &Plan) {
     let text = serde_json::to_string(plan).expect("what was parsed can be written again");
     run.input = wire::Json::from_text(text).expect("a plan is valid JSON");
     let Some(first) = plan.steps.first() else { return };
-    (run.kind, run.queue) = (first.kind.clone(), first.queue.clone());
+    (run.kind, run.queue) = (first.kind().to_owned(), plan.queue_of(first).to_owned());
     (run.max_attempts, run.lost_max) = (first.max_attempts, first.lost_max);
     (run.lease_ms, run.heartbeat_interval_ms) = (first.lease_ms, first.heartbeat_interval_ms);
     (run.cancel_grace_ms, run.retry) = (first.cancel_grace_ms, first.retry.clone());

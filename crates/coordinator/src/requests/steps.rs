@@ -11,6 +11,7 @@ use wire::OnError;
 use wire::plan::{Compiled, Plan, PlanForm, PlanStep, references};
 use wire::requests::SubmitRun;
 
+use super::checkpoints::approval_terms;
 use super::{policy, raw};
 use crate::item::{PlannedSteps, StepSubmission};
 use crate::submit_defaults::SubmitDefaults;
@@ -39,7 +40,8 @@ pub(super) fn of(
     let key = |place: &usize| Name::from(plan.steps[*place].key.as_str());
     let steps = compiled.order.iter().map(|place| {
         let upstreams = compiled.upstreams[*place].iter().map(key).collect();
-        step(&plan.steps[*place], upstreams, run, defaults)
+        let declared = &plan.steps[*place];
+        step(declared, plan.queue_of(declared), upstreams, run, defaults)
     });
     let text = serde_json::to_string(plan).expect("what was parsed can be written again");
     let digest = Digest::of(&[text.as_bytes()]);
@@ -48,6 +50,7 @@ pub(super) fn of(
 
 fn step(
     step: &PlanStep,
+    queue: &str,
     upstreams: Arc<[Name]>,
     of_run: &OfRun<'_>,
     defaults: &SubmitDefaults,
@@ -64,12 +67,13 @@ fn step(
         is_always: step.always,
         time_limit: step.deadline_ms.map(Span::from_millis),
         has_references: references::has_any(&step.input),
+        asks: step.approval.clone().map(approval_terms).map(Arc::new),
     };
     let input = raw(&step.input);
     StepSubmission {
         key: step.key.as_str().into(),
-        kind: step.kind.as_str().into(),
-        queue: step.queue.as_str().into(),
+        kind: step.kind().into(),
+        queue: queue.into(),
         priority: of_run.priority,
         policy,
         upstreams,
@@ -84,5 +88,6 @@ fn step(
 /// The run itself: it waits in the queue of its first step, for whoever may read that queue.
 pub(super) fn begin(run: &mut SubmitRun, plan: &Plan) {
     run.kind = ROOT_KIND.to_owned();
-    run.queue = plan.steps.first().map_or_else(String::new, |first| first.queue.clone());
+    let first = plan.steps.first();
+    run.queue = first.map_or_else(String::new, |first| plan.queue_of(first).to_owned());
 }

@@ -13,7 +13,7 @@ use storetest::memory::MemoryBrowse;
 use storetest::{ManualClock, MemoryStore};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use verdict::{Moment, Object, Span, Subject, Task, Time};
+use verdict::{Moment, Name, Object, Scope, Span, Subject, Task, Time};
 
 /// The faults to inject.
 #[derive(Default)]
@@ -291,6 +291,14 @@ impl Batch for FaultyBatch<'_> {
             });
         }
         Ok(ready)
+    }
+
+    async fn most_urgent(
+        &mut self,
+        queues: &[(Scope, Name)],
+        now: Time,
+    ) -> Result<Vec<Option<i32>>, Failure> {
+        self.inner.most_urgent(queues, now).await
     }
 
     async fn select(&mut self, selection: Selection, limit: usize) -> Result<Vec<Task>, Failure> {

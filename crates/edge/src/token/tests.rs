@@ -16,6 +16,7 @@ fn scope() -> TokenScope {
         lease: LeaseId::from_u128(0x018b_cfe5_6800_0000_0000_0000_0000_0002),
         epoch: 1,
         key: None,
+        until: None,
     }
 }
 
@@ -57,6 +58,8 @@ fn the_longest_names_still_fit() {
     let wide = TokenScope {
         scope: Scope::new(name.as_str(), name.as_str()),
         attempt: u32::MAX,
+        key: Some(Name::from("f".repeat(32))),
+        until: Some(u32::MAX),
         ..scope()
     };
     let issued = issue(&ring(), &wide, LIFETIME_MAX, NOW);

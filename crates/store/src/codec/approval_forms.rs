@@ -126,14 +126,19 @@ pub(super) struct ApprovalBodyForm {
     outcome: Option<Outcome>,
 }
 
-mod names {
+pub(super) mod names {
     use super::*;
 
-    pub(super) fn serialize<S: Serializer>(names: &[Name], to: S) -> Result<S::Ok, S::Error> {
+    pub(in super::super) fn serialize<S: Serializer>(
+        names: &[Name],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         to.collect_seq(names.iter().map(Name::as_str))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Name>, D::Error> {
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<Name>, D::Error> {
         Ok(Vec::<String>::deserialize(from)?.into_iter().map(Name::from).collect())
     }
 }
@@ -145,3 +150,40 @@ super::forms::optional!(optional_decision, Decision, "DecisionForm");
 super::forms::optional!(optional_outcome, Outcome, "OutcomeForm");
 super::forms::boxed!(boxed_approval, Approval, ApprovalForm);
 super::forms::boxed!(boxed_vote, Vote, VoteForm);
+
+/// Terms that a step of a plan may have.
+pub(super) mod shared_terms {
+    use std::sync::Arc;
+
+    use super::*;
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        terms: &Option<Arc<Terms>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Form<'a>(#[serde(with = "TermsForm")] &'a Terms);
+        terms.as_deref().map(Form).serialize(to)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Arc<Terms>>, D::Error> {
+        #[derive(Deserialize)]
+        struct Form(#[serde(with = "TermsForm")] Terms);
+        Ok(Option::<Form>::deserialize(from)?.map(|form| Arc::new(form.0)))
+    }
+}
+
+/// The same as a text of its own, for packed forms.
+pub(super) fn terms_text(terms: &Terms) -> String {
+    #[derive(Serialize)]
+    struct Form<'a>(#[serde(with = "TermsForm")] &'a Terms);
+    serde_json::to_string(&Form(terms)).expect("terms are plain JSON")
+}
+
+pub(super) fn read_terms(text: &str) -> Option<Terms> {
+    #[derive(Deserialize)]
+    struct Form(#[serde(with = "TermsForm")] Terms);
+    serde_json::from_str::<Form>(text).ok().map(|form| form.0)
+}

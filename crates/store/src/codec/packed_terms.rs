@@ -9,6 +9,7 @@ use verdict::plan::{Capabilities, PlanState, Stage};
 use verdict::{Policy, RunState, Task};
 
 use super::Unreadable;
+use super::approval_forms::{read_terms, terms_text};
 use super::pack::{PackReader, PackWriter};
 
 /// Define what the bytes after them mean. A different encoding gets a new form.
@@ -23,6 +24,7 @@ const GATE: u8 = 8;
 const MAY_STEP: u8 = 16;
 const MAY_WAIT: u8 = 32;
 const MAY_SPAWN: u8 = 64;
+const ASKS: u8 = 128;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
@@ -101,6 +103,7 @@ fn pack_stage(to: &mut PackWriter<'_>, stage: &Stage, other_policy: Option<&Poli
         is_always,
         is_gate,
         may: Capabilities { steps, waits, children },
+        asks,
     } = stage;
     for name in [key, kind, queue] {
         to.text(name.as_str());
@@ -116,8 +119,12 @@ fn pack_stage(to: &mut PackWriter<'_>, stage: &Stage, other_policy: Option<&Poli
         (*steps, MAY_STEP),
         (*waits, MAY_WAIT),
         (*children, MAY_SPAWN),
+        (asks.is_some(), ASKS),
     ];
     to.byte(bits.into_iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum());
+    if let Some(terms) = asks {
+        to.text(&terms_text(terms));
+    }
 }
 
 pub(super) fn unpack_stages(from: &mut PackReader<'_>) -> Option<Arc<[Stage]>> {
@@ -136,8 +143,12 @@ fn unpack_stage(from: &mut PackReader<'_>, before: Option<&Policy>) -> Option<St
     let policy = from.optional(PackReader::policy)?.or_else(|| before.cloned())?;
     let time_limit = from.optional(PackReader::span)?;
     let input = from.digest()?;
-    let bits = from.byte().filter(|bits| *bits < 128)?;
+    let bits = from.byte()?;
     let has = |bit| bits & bit != 0;
+    let asks = match has(ASKS) {
+        true => Some(Arc::new(read_terms(from.text()?)?)),
+        false => None,
+    };
     let may = Capabilities { steps: has(MAY_STEP), waits: has(MAY_WAIT), children: has(MAY_SPAWN) };
     Some(Stage {
         key,
@@ -151,5 +162,6 @@ fn unpack_stage(from: &mut PackReader<'_>, before: Option<&Policy>) -> Option<St
         is_always: has(ALWAYS),
         is_gate: has(GATE),
         may,
+        asks,
     })
 }

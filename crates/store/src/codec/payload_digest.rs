@@ -153,22 +153,28 @@ pub fn restore(mut entry: Entry, payloads: Payloads<'_>) -> Entry {
         }
     }
     match &mut entry.request {
-        Request::Report(report) => {
-            let claims = attempt.and_then(|attempt| attempt.claims.as_ref());
-            restore_if_same(&mut report.claims, claims, json_digest);
-            restore_outcome(&mut report.outcome, attempt, payloads.end);
-            // What the report of a stage says is in the stage's checkpoint.
-            if let Outcome::Succeeded { output } = &mut report.outcome {
-                let result = run_payloads::stage_result(&entry.events);
-                restore_if_same(output, result, json_digest);
-            }
-        }
+        Request::Report(report) => restore_report(report, attempt, &entry.events, payloads.end),
         Request::Run(request) => {
             run_payloads::restore_request(request, attempt, &entry.events, payloads);
         }
         _ => {}
     }
     entry
+}
+
+pub(super) fn restore_report(
+    report: &mut Report,
+    attempt: Option<&ClosedAttempt>,
+    events: &[Event],
+    end: Option<&End>,
+) {
+    let claims = attempt.and_then(|attempt| attempt.claims.as_ref());
+    restore_if_same(&mut report.claims, claims, json_digest);
+    restore_outcome(&mut report.outcome, attempt, end);
+    // What the report of a stage says is in the stage's checkpoint.
+    if let Outcome::Succeeded { output } = &mut report.outcome {
+        restore_if_same(output, run_payloads::stage_result(events), json_digest);
+    }
 }
 
 pub(super) fn restore_outcome(

@@ -4,15 +4,19 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use verdict::approval::Terms;
 use verdict::event::Submitted;
 use verdict::plan::{
-    Advance, Blame, Capabilities, EndedStep, Ending, PlanEvent, PlanForm, PlanRequest, PlanState,
-    PlanStep, PlanSubmit, RootState, SpawnedStep, Stage, StagesState, StepTerms, Told, Turn,
+    Advance, Blame, Capabilities, EndedStep, Ending, NextLease, PlanEvent, PlanForm, PlanRequest,
+    PlanState, PlanStep, PlanSubmit, RootState, SpawnedStep, Stage, StagesState, StepTerms, Told,
+    Turn,
 };
 use verdict::request::Submit;
 use verdict::run::Lineage;
-use verdict::{CancelRequest, Digest, End, Name, Policy, Span, Text, Time};
+use verdict::{CancelRequest, Digest, End, LeaseId, Name, Policy, Request, Span, Text, Time};
 
+use super::approval_forms::{names, shared_terms};
+use super::budget_forms::boxed_request;
 use super::forms::{CancelRequestForm, EndForm, PolicyForm, SubmitForm, boxed_submitted};
 use super::run_forms::LineageForm;
 use super::scalars::{as_number, as_text};
@@ -40,13 +44,30 @@ fn no_steps() -> Arc<[PlanStep]> {
 #[serde(remote = "PlanRequest", rename_all = "snake_case")]
 pub(super) enum PlanRequestForm {
     Submit(#[serde(with = "PlanSubmitForm")] PlanSubmit),
-    /// No route asks for the next stage with a report yet: writing it is an error.
-    #[serde(skip)]
-    Advance(Advance),
+    Advance(#[serde(with = "AdvanceForm")] Advance),
     InputUnresolved {
         #[serde(with = "as_text")]
         message: Text,
     },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Advance")]
+struct AdvanceForm {
+    #[serde(with = "boxed_request")]
+    report: Box<Request>,
+    #[serde(with = "NextLeaseForm")]
+    next: NextLease,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "NextLease")]
+struct NextLeaseForm {
+    #[serde(with = "as_text")]
+    lease: LeaseId,
+    until: u32,
+    #[serde(with = "names", default, skip_serializing_if = "Vec::is_empty")]
+    closed_queues: Vec<Name>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -102,6 +123,8 @@ struct StageForm {
     is_gate: bool,
     #[serde(with = "CapabilitiesForm")]
     may: Capabilities,
+    #[serde(with = "shared_terms", default, skip_serializing_if = "Option::is_none")]
+    asks: Option<Arc<Terms>>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -8,10 +8,14 @@
 
 use std::sync::Arc;
 
-use verdict::plan::{PlanEvent, PlanForm, PlanRequest, PlanSubmit, Stage, Turn};
+use verdict::plan::{
+    Advance, NextLease, PlanEvent, PlanForm, PlanRequest, PlanSubmit, Stage, Turn,
+};
 use verdict::request::{Outcome, Report, Submit};
 use verdict::run::{Checkpoint, Recorded, RunEvent, RunRequest, Spend, Step, StepOutcome};
-use verdict::{ClosedAttempt, Digest, End, Event, Json, Next, Request, State, TaskId, Time};
+use verdict::{
+    ClosedAttempt, Digest, End, Event, Fence, Json, LeaseId, Next, Request, State, TaskId, Time,
+};
 
 use super::delta::{Reported, is_submission, is_success, submitted};
 use super::inline_history::{
@@ -24,11 +28,27 @@ use super::packed_terms::{pack_stages, unpack_stages};
 pub(super) const PLANNED: u8 = 9;
 pub(super) const STAGE_SUCCEEDED: u8 = 10;
 pub(super) const LAST_STAGE_SUCCEEDED: u8 = 11;
+/// The same for reports that ask for the next stage: it was leased, it waits in its queue, or there is none.
+pub(super) const STAGE_ADVANCED: u8 = 13;
+pub(super) const STAGE_LEFT: u8 = 14;
+pub(super) const LAST_STAGE_LEFT: u8 = 15;
 
 /// An entry that has a packed form.
 pub(super) enum PackedPlan<'a> {
-    Planned { submit: &'a Submit, digest: &'a Digest, stages: &'a [Stage], due: Time },
+    Planned {
+        submit: &'a Submit,
+        digest: &'a Digest,
+        stages: &'a [Stage],
+        due: Time,
+    },
     Succeeded(StageSuccess<'a>),
+    /// What a report that asks for the next stage has besides: the lease that it may get, and what was granted.
+    Advanced {
+        success: StageSuccess<'a>,
+        lease: LeaseId,
+        until: u32,
+        granted: Option<(Fence, Time)>,
+    },
 }
 
 /// The success of a stage, its checkpoint, and the stage that follows; `None` after the last one.
@@ -57,8 +77,34 @@ impl<'a> PackedPlan<'a> {
                 let RunEvent::Checkpointed(checkpoint) = &**event else { return None };
                 StageSuccess::of(task, report, checkpoint, closed, next).map(Self::Succeeded)
             }
+            (
+                Request::Run(request),
+                [Event::Run(event), Event::AttemptClosed { closed, next }, granted @ ..],
+            ) => {
+                let RunRequest::Plan(PlanRequest::Advance(asked)) = &**request else { return None };
+                let RunEvent::Checkpointed(checkpoint) = &**event else { return None };
+                let Request::Report(report) = &*asked.report else { return None };
+                let success = StageSuccess::of(task, report, checkpoint, closed, next)?;
+                Self::advanced(success, &asked.next, granted)
+            }
             _ => None,
         }
+    }
+
+    fn advanced(success: StageSuccess<'a>, next: &NextLease, granted: &[Event]) -> Option<Self> {
+        let NextLease { lease, until, closed_queues } = next;
+        let granted = match granted {
+            [] => None,
+            [Event::Granted { lease: got, owner, poll, fence, expires_at }] => {
+                let caller = &success.report.caller;
+                let mark = NextLease::mark(caller.lease);
+                let is_it = got == lease && *owner == caller.worker && *poll == Some(mark);
+                is_it.then_some(Some((*fence, *expires_at)))?
+            }
+            _ => return None,
+        };
+        let is_it = closed_queues.is_empty() && (granted.is_none() || success.turn.is_some());
+        is_it.then_some(Self::Advanced { success, lease: *lease, until: *until, granted })
     }
 
     pub(super) fn form(&self) -> u8 {
@@ -66,6 +112,9 @@ impl<'a> PackedPlan<'a> {
             Self::Planned { .. } => PLANNED,
             Self::Succeeded(StageSuccess { turn: Some(_), .. }) => STAGE_SUCCEEDED,
             Self::Succeeded(StageSuccess { turn: None, .. }) => LAST_STAGE_SUCCEEDED,
+            Self::Advanced { granted: Some(_), .. } => STAGE_ADVANCED,
+            Self::Advanced { success: StageSuccess { turn: Some(_), .. }, .. } => STAGE_LEFT,
+            Self::Advanced { success: StageSuccess { turn: None, .. }, .. } => LAST_STAGE_LEFT,
         }
     }
 
@@ -78,6 +127,15 @@ impl<'a> PackedPlan<'a> {
                 to.time(*due);
             }
             Self::Succeeded(success) => success.pack(to),
+            Self::Advanced { success, lease, until, granted } => {
+                success.pack(to);
+                to.lease(*lease);
+                to.number(u64::from(*until));
+                if let Some((fence, expires_at)) = granted {
+                    to.number(fence.as_u64());
+                    to.time(*expires_at);
+                }
+            }
         }
     }
 }
@@ -151,6 +209,7 @@ pub(super) fn unpack(
         PLANNED => unpack_planned(from, task),
         STAGE_SUCCEEDED => unpack_succeeded(from, task, true),
         LAST_STAGE_SUCCEEDED => unpack_succeeded(from, task, false),
+        STAGE_ADVANCED | STAGE_LEFT | LAST_STAGE_LEFT => unpack_advanced(from, form, task),
         _ => None,
     }
 }
@@ -187,4 +246,22 @@ fn unpack_succeeded(
     let recorded = Event::Run(Box::new(RunEvent::Checkpointed(Box::new(checkpoint))));
     let closed = Event::AttemptClosed { closed: Box::new(closed), next };
     Some((Request::Report(report), vec![recorded, closed]))
+}
+
+fn unpack_advanced(
+    from: &mut PackReader<'_>,
+    form: u8,
+    task: TaskId,
+) -> Option<(Request, Vec<Event>)> {
+    let (report, mut events) = unpack_succeeded(from, task, form != LAST_STAGE_LEFT)?;
+    let (lease, until) = (from.lease()?, from.small()?);
+    let caller = report.caller()?.clone();
+    if form == STAGE_ADVANCED {
+        let (fence, expires_at) = (Fence::from_u64(from.number()?), from.time()?);
+        let (owner, poll) = (caller.worker, Some(NextLease::mark(caller.lease)));
+        events.push(Event::Granted { lease, owner, poll, fence, expires_at });
+    }
+    let next = NextLease { lease, until, closed_queues: Vec::new() };
+    let asked = PlanRequest::Advance(Advance { report: Box::new(report), next });
+    Some((Request::Run(Box::new(RunRequest::Plan(asked))), events))
 }

@@ -110,7 +110,7 @@ fn step_spawned(message: &Message, due: Time) -> Option<PlanEvent> {
         return None;
     };
     let submitted = Box::new(super::delta::submitted(submit, due));
-    let (lineage, terms, is_blocked) = (lineage.clone(), *terms, *is_blocked);
+    let (lineage, terms, is_blocked) = (lineage.clone(), terms.clone(), *is_blocked);
     Some(PlanEvent::StepSpawned { submitted, lineage, terms, is_blocked })
 }
 

@@ -10,7 +10,7 @@ use verdict::{ClosedAttempt, Event, Name, Request};
 use super::payload_digest::{
     Payloads, digest_end, digest_long_json, digest_long_trace, digest_outcome, has_long_end,
     has_long_outcome, has_long_trace, is_digest, is_long, is_trace_digest, json_digest,
-    restore_end, restore_if_same, restore_outcome,
+    restore_end, restore_if_same, restore_outcome, restore_report,
 };
 use crate::row::Entry;
 
@@ -20,18 +20,15 @@ pub(super) fn has_long_request(request: &RunRequest) -> bool {
             call.steps.iter().any(|it| has_long_step(&it.step)) || has_long_then(&call.then)
         }
         RunRequest::Signal(call) => is_long(call.payload.as_ref()),
-        RunRequest::Metered(metered) => match &*metered.call {
-            Request::Run(call) => has_long_request(call),
-            Request::Report(report) => {
+        RunRequest::Metered(_) | RunRequest::Plan(_) => match request.wrapped() {
+            Some(Request::Run(call)) => has_long_request(call),
+            Some(Request::Report(report)) => {
                 is_long(report.claims.as_ref()) || has_long_outcome(&report.outcome)
             }
             _ => false,
         },
         RunRequest::Inherit(asked) => asked.items.iter().any(has_long_item),
-        RunRequest::Message(_)
-        | RunRequest::Resume
-        | RunRequest::Decide(_)
-        | RunRequest::Plan(_) => false,
+        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Decide(_) => false,
     }
 }
 
@@ -74,9 +71,9 @@ pub(super) fn digest_request(request: &mut RunRequest) {
             }
         }
         RunRequest::Signal(call) => digest_long_json(&mut call.payload),
-        RunRequest::Metered(metered) => match &mut *metered.call {
-            Request::Run(call) => digest_request(call),
-            Request::Report(report) => {
+        RunRequest::Metered(_) | RunRequest::Plan(_) => match request.wrapped_mut() {
+            Some(Request::Run(call)) => digest_request(call),
+            Some(Request::Report(report)) => {
                 digest_long_json(&mut report.claims);
                 digest_outcome(&mut report.outcome);
             }
@@ -86,10 +83,7 @@ pub(super) fn digest_request(request: &mut RunRequest) {
             let checkpoints = asked.items.iter_mut().filter_map(checkpoint_of);
             checkpoints.for_each(digest_checkpoint);
         }
-        RunRequest::Message(_)
-        | RunRequest::Resume
-        | RunRequest::Decide(_)
-        | RunRequest::Plan(_) => {}
+        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Decide(_) => {}
     }
 }
 
@@ -123,7 +117,7 @@ fn digest_step(step: &mut Step) {
 
 /// The keys of steps in an entry whose results are in their checkpoints.
 pub(crate) fn digested_steps(entry: &Entry) -> Vec<&Name> {
-    if let verdict::Request::Report(_) = &entry.request {
+    if entry.request.report().is_some() {
         let steps = entry.events.iter().filter_map(recorded_step);
         return steps.filter(|(_, step)| is_digested(step)).map(|(key, _)| key).collect();
     }
@@ -142,8 +136,7 @@ fn call_of(request: &Request) -> Option<&CheckpointCall> {
     let Request::Run(request) = request else { return None };
     match &**request {
         RunRequest::Checkpoint(call) => Some(call),
-        RunRequest::Metered(metered) => call_of(&metered.call),
-        _ => None,
+        other => call_of(other.wrapped()?),
     }
 }
 
@@ -207,20 +200,13 @@ pub(super) fn restore_request(
         RunRequest::Signal(call) => {
             restore_if_same(&mut call.payload, payload_of(events), json_digest);
         }
-        RunRequest::Metered(metered) => match &mut *metered.call {
-            Request::Run(call) => restore_request(call, attempt, events, payloads),
-            Request::Report(report) => {
-                let claims = attempt.and_then(|it| it.claims.as_ref());
-                restore_if_same(&mut report.claims, claims, json_digest);
-                restore_outcome(&mut report.outcome, attempt, payloads.end);
-            }
+        RunRequest::Metered(_) | RunRequest::Plan(_) => match request.wrapped_mut() {
+            Some(Request::Run(call)) => restore_request(call, attempt, events, payloads),
+            Some(Request::Report(report)) => restore_report(report, attempt, events, payloads.end),
             _ => {}
         },
         RunRequest::Inherit(asked) => restore_inherited(asked, payloads.checkpoints),
-        RunRequest::Message(_)
-        | RunRequest::Resume
-        | RunRequest::Decide(_)
-        | RunRequest::Plan(_) => {}
+        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Decide(_) => {}
     }
 }
 

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use verdict::approval::Terms;
 use verdict::plan::{
     Backlog, Blame, EndedStep, PlanMessage, PlanStep, RootState, SpawnedStep, StepTerms, Told,
     ToldTo,
@@ -13,6 +14,7 @@ use verdict::request::Submit;
 use verdict::run::{ChildCall, Lineage};
 use verdict::{Name, Span, State, TaskId, Time};
 
+use super::approval_forms::shared_terms;
 use super::run_forms::{ChildCallForm, LineageForm, boxed_submit, list};
 use super::scalars::{as_number, as_text};
 
@@ -51,6 +53,8 @@ pub(super) struct StepTermsForm {
     time_limit: Option<Span>,
     #[serde(rename = "references", default, skip_serializing_if = "is_false")]
     has_references: bool,
+    #[serde(with = "shared_terms", default, skip_serializing_if = "Option::is_none")]
+    asks: Option<Arc<Terms>>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -18,13 +18,14 @@ pub(super) mod quota;
 mod run_lookup;
 pub(super) mod run_writes;
 pub(super) mod spend;
+mod urgency;
 pub(super) mod writer;
 pub(super) mod writes;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use verdict::{Moment, Object, Rules, Task, TaskId, Time};
+use verdict::{Moment, Name, Object, Rules, Scope, Task, TaskId, Time};
 
 use self::pending_writes::{LockedRow, PendingWrites};
 use self::writer::PostgresWriter;
@@ -386,6 +387,14 @@ impl Batch for PostgresBatch<'_> {
         self.has_looked_for_ready = true;
         self.tend_flows().await?;
         self.take_ready(wants, now).await
+    }
+
+    async fn most_urgent(
+        &mut self,
+        queues: &[(Scope, Name)],
+        now: Time,
+    ) -> Result<Vec<Option<i32>>, Failure> {
+        self.read_most_urgent(queues, now).await
     }
 
     async fn select(&mut self, selection: Selection, limit: usize) -> Result<Vec<Task>, Failure> {

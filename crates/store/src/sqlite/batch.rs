@@ -4,7 +4,7 @@
 //! state before the batch, and every later call fails. Only COMMIT can leave the outcome unknown; then
 //! the whole store is unusable until it is reopened.
 
-use verdict::{Moment, Object, Task, TaskId, Time};
+use verdict::{Moment, Name, Object, Scope, Task, TaskId, Time};
 
 use super::ids::Ids;
 use super::work::{BatchCache, StepError, Work};
@@ -223,6 +223,18 @@ impl Batch for SqliteBatch<'_> {
         self.step("taking ready tasks", |work| {
             work.memory.index.promote(now);
             wants.iter().map(|want| work.ready_one(want, now, &mut taken)).collect()
+        })
+    }
+
+    async fn most_urgent(
+        &mut self,
+        queues: &[(Scope, Name)],
+        now: Time,
+    ) -> Result<Vec<Option<i32>>, Failure> {
+        self.step("looking for urgent tasks", |work| {
+            let index = &mut work.memory.index;
+            index.promote(now);
+            Ok(queues.iter().map(|(scope, queue)| index.ready.most_urgent(scope, queue)).collect())
         })
     }
 

@@ -268,6 +268,11 @@ impl ReadyIndex {
         backlogs
     }
 
+    /// The highest priority among the ready tasks of a queue.
+    pub(super) fn most_urgent(&self, scope: &Scope, queue: &Name) -> Option<i32> {
+        self.queue(scope, queue)?.heads.first().map(|(head, _)| head.priority())
+    }
+
     /// The tasks for a want: the heads of its kind queues, merged by priority and age, without those already taken.
     pub(super) fn pick(&self, want: &Want, taken: &Ids) -> Vec<TaskId> {
         self.merge(want, taken).0

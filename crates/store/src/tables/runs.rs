@@ -198,7 +198,7 @@ pub(crate) fn present_policy(
 }
 
 fn without_upstreams(step: &PlanStep) -> PlanStep {
-    let (child, terms) = (step.child.clone(), step.terms);
+    let (child, terms) = (step.child.clone(), step.terms.clone());
     PlanStep { child, upstreams: [].into(), terms }
 }
 

@@ -194,7 +194,7 @@ impl Replay {
 /// A report may be stored without its payloads. No rule reads them, so the recorded ones will do.
 fn with_payloads(entry: &Entry) -> Request {
     let mut request = entry.request.clone();
-    let Request::Report(report) = &mut request else { return request };
+    let Some(report) = request.report_mut() else { return request };
     for event in &entry.events {
         let Event::AttemptClosed { closed, next } = event else { continue };
         report.claims.clone_from(&closed.claims);

@@ -12,4 +12,5 @@ pub mod life;
 pub mod messages;
 pub mod plans;
 pub mod sample;
+pub mod stages;
 pub mod waits;

@@ -595,6 +595,22 @@ impl Batch for MemoryBatch<'_> {
         })
     }
 
+    async fn most_urgent(
+        &mut self,
+        queues: &[(Scope, Name)],
+        now: Time,
+    ) -> Result<Vec<Option<i32>>, Failure> {
+        self.with(|batch, shared| {
+            let is_ready = |task: &&Task| task.claimable_at().is_some_and(|at| at.has_come(now));
+            let ready: Vec<&Task> = batch.free(shared).filter(is_ready).collect();
+            let most_urgent = |(scope, queue): &(Scope, Name)| {
+                let here = ready.iter().filter(|it| it.scope == *scope && it.queue == *queue);
+                here.map(|task| task.priority).max()
+            };
+            Ok(queues.iter().map(most_urgent).collect())
+        })
+    }
+
     async fn select(&mut self, selection: Selection, limit: usize) -> Result<Vec<Task>, Failure> {
         self.with(|batch, shared| {
             let tasks = match selection {

@@ -1,7 +1,7 @@
 //! The life of an approval: a wait asks for it, people decide it, or its time ends. See [`crate::approval`].
 
 use super::run::{answered, event, loaded};
-use super::waiting;
+use super::{asking, waiting};
 use crate::approval::{self, Approval, ApprovalCall, DecideCall, Outcome, Vote, VoteRefusal};
 use crate::bounds;
 use crate::event::{Event, Subject};
@@ -74,6 +74,10 @@ fn close(
     votes: &[Vote],
     now: Time,
 ) -> Vec<Event> {
+    if let Some(end) = asking::end(task, approval, outcome, votes) {
+        let number = approval.number;
+        return vec![event(RunEvent::ApprovalClosed { number, outcome }), end];
+    }
     let payload = approval::told(outcome, approval.terms.digest.as_ref(), votes);
     let received = task.run.as_ref().map_or(0, |run| run.signals.received);
     let signal = Signal {

@@ -199,8 +199,7 @@ pub(super) fn digest_of(request: &Request) -> Option<Digest> {
     let Request::Run(request) = request else { return None };
     match &**request {
         RunRequest::Checkpoint(call) => Some(call.digest),
-        RunRequest::Metered(metered) => digest_of(&metered.call),
-        _ => None,
+        other => digest_of(other.wrapped()?),
     }
 }
 

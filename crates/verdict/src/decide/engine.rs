@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::id::Digest;
 use crate::plan::Turn;
 use crate::run::{Divergence, Wait, Waiting};
-use crate::task::Task;
+use crate::task::{State, Task};
 use crate::time::Time;
 use crate::transition::{self, Closing};
 
@@ -43,14 +43,19 @@ pub(super) fn refuse_input(task: &Task, end: End) -> Event {
     transition::end_step(&Engine(()), task, end)
 }
 
+/// People have decided what the step asks them.
+pub(super) fn end_asking(task: &Task, end: End) -> Event {
+    transition::end_step(&Engine(()), task, end)
+}
+
 /// All steps of a plan have ended.
 pub(super) fn end_plan(task: &Task, end: End) -> Event {
     transition::end_plan(&Engine(()), task, end)
 }
 
 /// The end that another owner decided is the end of a stage: the task enters the next one. `from` is its state before.
-pub(super) fn next_stage(task: &Task, turn: Turn) -> Turn {
-    transition::next_stage(&Engine(()), task, turn)
+pub(super) fn next_stage(task: &Task, turn: Turn, to: State) -> Turn {
+    transition::next_stage(&Engine(()), task, turn, to)
 }
 
 /// How an attempt closes whose code diverged.

@@ -24,7 +24,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, message: &Message, at: Moment) -> Ve
             Body::Plan(PlanMessage::Spawn { submit, lineage, terms, is_blocked }),
             Subject::Absent,
         ) => {
-            let event = submit::spawn_step(submit, lineage, *terms, *is_blocked, at.now);
+            let event = submit::spawn_step(submit, lineage, terms.clone(), *is_blocked, at.now);
             Verdict::new(Answer::Done, vec![event])
         }
         (_, Subject::Absent) => Verdict::refuse(Refusal::Run(RunRefusal::MessageEarly)),

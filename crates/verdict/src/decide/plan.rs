@@ -41,8 +41,8 @@ fn submit_plan(read_set: ReadSet<'_>, asked: &PlanSubmit, at: Moment) -> Verdict
 
 fn with_state(answer: Answer, asked: &PlanSubmit) -> Answer {
     let state = match asked.form {
-        PlanForm::Stages { .. } => State::Queued,
-        PlanForm::Steps { .. } => State::Waiting,
+        PlanForm::Stages { ref stages, .. } if stages[0].asks.is_none() => State::Queued,
+        PlanForm::Stages { .. } | PlanForm::Steps { .. } => State::Waiting,
     };
     match answer {
         Answer::Accepted { task, created_at, replayed, .. } => {

@@ -9,14 +9,14 @@
 //! a later stage may wait for them.
 
 use super::waiting::{self, Recording};
-use super::{budget, cancel, engine, grant, report};
+use super::{budget, cancel, engine, grant};
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::{Event, Next, Subject};
 use crate::id::{Digest, LeaseId, Name, Text};
 use crate::plan::{
     Advance, Ending, NextLease, PlanAnswer, PlanEvent, Stage, StagesState, Turn, fold,
 };
-use crate::request::{CancelMode, Grant, Request};
+use crate::request::{Caller, CancelMode, Grant};
 use crate::run::{Recorded, RunAnswer, RunEvent, Spend, Step, StepOutcome, Waiting};
 use crate::task::{State, Task};
 use crate::time::{Moment, Time};
@@ -80,15 +80,20 @@ fn replace_end(
     let end = end_in(&events[place]).expect("the event decides an end").clone();
     let is_cancelled = task.cancel.is_some()
         || events.iter().any(|event| matches!(event, Event::CancelRequested { .. }));
-    let replaced = match after(task, &end, is_cancelled, now) {
+    let (replaced, state) = match after(task, &end, is_cancelled, now) {
         After::Stage { place: stage, ending } => {
-            let turn = engine::next_stage(task, Turn { stage, due: now, ending });
-            with_turn(events[place].clone(), turn)
+            let asks = stages.stages[stage as usize].asks.is_some();
+            let state = if asks { State::Waiting } else { State::Queued };
+            let turn = engine::next_stage(task, Turn { stage, due: now, ending }, state);
+            (with_turn(events[place].clone(), turn), state)
         }
-        After::End(end) => with_end(events[place].clone(), end),
+        After::End(end) => {
+            let event = with_end(events[place].clone(), end);
+            let state = state_after(&event);
+            (event, state)
+        }
     };
     let checkpoint = checkpoint(task, stages.stage(), &events[..place], &end, now);
-    let state = state_after(&replaced);
     events[place] = replaced;
     events.insert(place, checkpoint);
     Verdict::new(with_state(answer, state), events)
@@ -243,18 +248,19 @@ pub(super) fn forced_end(task: &Task, mode: CancelMode) -> Option<End> {
 
 /// A report, and the lease of the next stage if the rules allow it.
 pub(super) fn advance(read_set: ReadSet<'_>, call: &Advance, at: Moment) -> Verdict {
-    let verdict = report::decide(read_set, &call.report, at);
-    let report = Request::Report(call.report.clone());
-    let verdict = budget::judge(read_set.subject, &report, verdict, at);
+    let verdict = super::by_request(read_set, &call.report, at);
+    let verdict = budget::judge(read_set.subject, &call.report, verdict, at);
     let Verdict { answer, mut events } = turn(read_set.subject, verdict, at);
-    let Answer::Committed { outcome, state, replayed } = answer else {
+    let (Answer::Committed { outcome, state, replayed }, Some(caller)) =
+        (answer.clone(), call.report.caller())
+    else {
         return Verdict::new(answer, events);
     };
-    let mark = mark(call.report.caller.lease);
+    let mark = NextLease::mark(caller.lease);
     let lease = if replayed {
         current_lease(read_set.subject, &mark)
     } else {
-        lease_next(read_set, call, &mark, &mut events, at)
+        lease_next(read_set, &call.next, (caller, &mark), &mut events, at)
     };
     let state = if lease.is_some() { State::Running } else { state };
     let answer = RunAnswer::Plan(PlanAnswer::Advanced { outcome, state, replayed, lease });
@@ -264,19 +270,20 @@ pub(super) fn advance(read_set: ReadSet<'_>, call: &Advance, at: Moment) -> Verd
 /// The next stage is leased like any other ready task: the same checks, a new attempt and a new fence.
 fn lease_next(
     read_set: ReadSet<'_>,
-    call: &Advance,
-    mark: &Name,
+    next: &NextLease,
+    (caller, mark): (&Caller, &Name),
     events: &mut Vec<Event>,
     at: Moment,
 ) -> Option<LeaseId> {
-    let after = read_set.subject.clone().settle(events, at.now);
-    let has_turned = events.iter().any(is_turn);
-    let stages = after.live().and_then(Task::stages);
-    let is_allowed = stages.is_some_and(|stages| call.next.allows(stages.stage()));
-    if !has_turned || !is_allowed {
+    if !events.iter().any(is_turn) {
         return None;
     }
-    let (lease, owner) = (call.next.lease, call.report.caller.worker.clone());
+    let after = read_set.subject.clone().settle(events, at.now);
+    let stages = after.live().and_then(Task::stages);
+    if !stages.is_some_and(|stages| next.allows(stages)) {
+        return None;
+    }
+    let (lease, owner) = (next.lease, caller.worker.clone());
     let grant = Grant { lease, owner, poll: Some(mark.clone()) };
     let read_set = ReadSet { subject: &after, ..read_set };
     let granted = grant::decide(read_set, &grant, at);
@@ -290,18 +297,13 @@ fn is_turn(event: &Event) -> bool {
 }
 
 impl NextLease {
-    /// Whether the worker may have this stage. A gate goes through the queue: nobody judges their own work.
-    fn allows(&self, stage: &Stage) -> bool {
-        let takes_kind = self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&stage.kind));
-        let takes_queue = self.queues.contains(&stage.queue);
-        let has_input = self.is_input_resolved || !stage.has_references;
-        takes_kind && takes_queue && has_input && !stage.is_gate && !self.has_more_urgent
+    /// Whether the worker may have the stage that the task has entered. A gate goes through the queue: nobody judges their
+    /// own work.
+    fn allows(&self, stages: &StagesState) -> bool {
+        let stage = stages.stage();
+        let is_open = !self.closed_queues.contains(&stage.queue);
+        stages.current <= self.until && is_open && !stage.is_gate
     }
-}
-
-/// Marks the lease that came with the answer to a report, so that a repeated report finds it again.
-fn mark(reported: LeaseId) -> Name {
-    Name::from(format!("next/{reported}"))
 }
 
 fn current_lease(subject: &Subject, mark: &Name) -> Option<LeaseId> {

@@ -63,7 +63,7 @@ struct RootTerms<'a> {
 }
 
 fn spawned(row: &StepRow, root: &RootTerms<'_>, now: Time) -> SpawnedStep {
-    let terms = row.step.terms;
+    let terms = &row.step.terms;
     let to = if row.missing == 0 { to_tell(row) } else { ToldTo::Wait };
     let mut submit = row.step.child.submit.clone();
     submit.scope.clone_from(root.scope);

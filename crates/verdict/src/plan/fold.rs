@@ -9,6 +9,7 @@ use crate::run::{RunState, Waiting};
 use crate::task::{CancelRequest, Phase, State, Task};
 use crate::time::Time;
 
+use super::asking;
 use super::event::{PlanEvent, SpawnedStep, Turn};
 use super::request::PlanForm;
 use super::state::{Backlog, EndedStep, Ending, PlanState, RootState, StagesState};
@@ -28,7 +29,7 @@ pub(crate) fn change(task: &mut Task, event: &PlanEvent, now: Time) {
         }
         PlanEvent::Released { deadline } => {
             task.policy.deadline = *deadline;
-            task.phase = blocked(Some(now));
+            task.phase = asking(task, now).unwrap_or_else(|| blocked(Some(now)));
         }
     }
 }
@@ -38,7 +39,16 @@ pub(crate) fn begin_step(task: Task, terms: StepTerms, is_blocked: bool) -> Task
     let phase = if is_blocked { blocked(None) } else { task.phase };
     let mut run = task.run.unwrap_or_default();
     run.plan = Some(Box::new(PlanState::Step(terms)));
-    Task { phase, run: Some(run), ..task }
+    let mut task = Task { phase, run: Some(run), ..task };
+    if let Some(phase) = task.claimable_at().and_then(|due| asking(&task, due)) {
+        task.phase = phase;
+    }
+    task
+}
+
+/// The phase of a task whose step asks people.
+fn asking(task: &Task, from: Time) -> Option<Phase> {
+    task.asking().map(|(key, terms)| asking::phase(key, terms, from))
 }
 
 fn blocked(due: Option<Time>) -> Phase {
@@ -82,7 +92,9 @@ pub(crate) fn enter(task: &mut Task, turn: &Turn) {
     let (stage, run_deadline) = (stages.stage().clone(), stages.run_deadline);
     task.policy = stage.policy_from(turn.due, run_deadline);
     (task.kind, task.queue) = (stage.kind, stage.queue);
-    task.phase = Phase::Queued { due: turn.due };
+    task.phase = asking(task, turn.due).unwrap_or(Phase::Queued { due: turn.due });
+    // What the stage before asked people is of no use any more.
+    run_of(task).approvals.open.clear();
 }
 
 fn stages_of(task: &mut Task) -> &mut StagesState {

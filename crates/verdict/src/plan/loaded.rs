@@ -67,7 +67,7 @@ impl StepRow {
 
     pub(crate) fn without_upstreams(&self) -> Self {
         let Self { step, is_spawned, missing, blame } = self;
-        let (child, terms) = (step.child.clone(), step.terms);
+        let (child, terms) = (step.child.clone(), step.terms.clone());
         let step = PlanStep { child, upstreams: [].into(), terms };
         Self { step, is_spawned: *is_spawned, missing: *missing, blame: blame.clone() }
     }

@@ -45,7 +45,7 @@ fn spawn(after: &Subject, from: TaskId, spawned: &SpawnedStep) -> Vec<(TaskId, B
     let lineage = Lineage::Child { run: after.run_id().unwrap_or(from), parent: from, key };
     let submit = Box::new(step.child.submit.clone());
     let is_blocked = *to != ToldTo::Run;
-    let message = PlanMessage::Spawn { submit, lineage, terms: step.terms, is_blocked };
+    let message = PlanMessage::Spawn { submit, lineage, terms: step.terms.clone(), is_blocked };
     let blame = blame.clone().filter(|_| *to == ToldTo::Skip);
     let skip = blame.map(|blame| PlanMessage::Skip { blame });
     [message].into_iter().chain(skip).map(|message| (id, Body::Plan(message))).collect()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::attempt::AttemptOutcome;
 use crate::id::{Digest, LeaseId, Name, Text};
-use crate::request::{Report, Submit};
+use crate::request::{Request, Submit};
 use crate::task::State;
 
 use super::stage::Stage;
@@ -40,7 +40,8 @@ pub enum PlanForm {
 /// A report and what the same worker could do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advance {
-    pub report: Report,
+    /// A report, alone or with what the attempt used.
+    pub report: Box<Request>,
     pub next: NextLease,
 }
 
@@ -48,14 +49,18 @@ pub struct Advance {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextLease {
     pub lease: LeaseId,
-    /// What the worker's poll and its key allow.
-    pub queues: Vec<Name>,
-    /// `None` if the poll took every kind.
-    pub kinds: Option<Vec<Name>>,
-    /// Whether a ready task that the poll could get instead is more urgent.
-    pub has_more_urgent: bool,
-    /// Whether the references in the next stage's input were resolved, with the output of this report.
-    pub is_input_resolved: bool,
+    /// The last stage that the worker's poll and its key allow: see [`super::StagesState::taken_until`].
+    pub until: u32,
+    /// Queues from which nothing is leased this way now: they are paused, or a more urgent task is ready in them.
+    pub closed_queues: Vec<Name>,
+}
+
+impl NextLease {
+    /// Marks the lease that came with the answer to the report of this one, so that a repeated report finds it again.
+    #[must_use]
+    pub fn mark(reported: LeaseId) -> Name {
+        Name::from(format!("next/{reported}"))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,8 @@
 //! A stage: one leg of a task that passes through several kinds or queues in turn.
 
+use std::sync::Arc;
+
+use crate::approval::Terms;
 use crate::id::{Digest, Name};
 use crate::policy::Policy;
 use crate::time::{Span, Time};
@@ -25,6 +28,8 @@ pub struct Stage {
     /// The stage judges the one before it, so a worker never gets it together with the answer to its own report.
     pub is_gate: bool,
     pub may: Capabilities,
+    /// The stage asks people instead of a worker: no worker ever gets it.
+    pub asks: Option<Arc<Terms>>,
 }
 
 /// What the token of a stage may ask for.

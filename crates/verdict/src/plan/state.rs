@@ -84,6 +84,17 @@ impl StagesState {
         ((next as usize) < self.stages.len()).then_some(next)
     }
 
+    /// How far a poll for these queues and kinds takes the stages that follow: the place of the last one before the first
+    /// that it does not take. `None` if it does not take the next one.
+    pub fn taken_until(&self, queues: &[Name], kinds: Option<&[Name]>) -> Option<u32> {
+        let takes = |stage: &Stage| {
+            queues.contains(&stage.queue) && kinds.is_none_or(|kinds| kinds.contains(&stage.kind))
+        };
+        let rest = self.stages.iter().skip(self.current as usize + 1);
+        let taken = rest.take_while(|stage| takes(stage)).count() as u32;
+        (taken > 0).then_some(self.current + taken)
+    }
+
     /// The place of the next stage that runs whatever happened.
     pub(crate) fn next_always(&self) -> Option<u32> {
         let rest = self.stages.iter().enumerate().skip(self.current as usize + 1);
@@ -120,9 +131,9 @@ impl Task {
         }
     }
 
-    pub fn step_terms(&self) -> Option<StepTerms> {
+    pub fn step_terms(&self) -> Option<&StepTerms> {
         match self.plan()? {
-            PlanState::Step(terms) => Some(*terms),
+            PlanState::Step(terms) => Some(terms),
             PlanState::Stages(_) | PlanState::Root(_) => None,
         }
     }

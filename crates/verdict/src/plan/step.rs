@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::approval::Terms;
 use crate::id::Name;
 use crate::run::ChildCall;
 use crate::task::State;
@@ -18,7 +19,7 @@ pub struct PlanStep {
 }
 
 /// What the rules know of a step besides its task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StepTerms {
     /// A failure of the step does not keep its downstreams from running (S2-91).
     pub continues_on_error: bool,
@@ -29,6 +30,8 @@ pub struct StepTerms {
     pub time_limit: Option<Span>,
     /// Whether the input refers to outputs of upstreams, which a grant must resolve first.
     pub has_references: bool,
+    /// The step asks people instead of a worker: no worker ever gets it.
+    pub asks: Option<Arc<Terms>>,
 }
 
 /// The first upstream that keeps a step from running, and how it ended.
@@ -41,7 +44,7 @@ pub struct Blame {
 impl StepTerms {
     /// Whether this end of the step keeps its downstreams from running. A step that was skipped passes the skip on, because
     /// nothing of it ran that it could go on without.
-    pub(crate) fn blocks(self, end: State) -> bool {
+    pub(crate) fn blocks(&self, end: State) -> bool {
         match end {
             State::Succeeded => false,
             State::Skipped => true,
@@ -50,7 +53,7 @@ impl StepTerms {
     }
 
     /// The deadline of the step once it may be leased. The run's is `outer`, and does not bind a step that must run after it.
-    pub(crate) fn deadline(self, outer: Option<Time>, now: Time) -> Option<Time> {
+    pub(crate) fn deadline(&self, outer: Option<Time>, now: Time) -> Option<Time> {
         let own = self.time_limit.map(|limit| now.plus(limit));
         let outer = outer.filter(|_| !self.is_always);
         [own, outer].into_iter().flatten().min()

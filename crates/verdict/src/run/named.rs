@@ -38,8 +38,8 @@ pub enum SignalNeed {
 impl Named {
     pub fn by(request: &Request) -> Self {
         match request {
-            Request::Run(request) if matches!(**request, RunRequest::Metered(_)) => {
-                metered(request)
+            Request::Run(request) if request.wrapped().is_some() => {
+                request.wrapped().map(Self::by).unwrap_or_default()
             }
             Request::Run(request) => Self {
                 keys: request.keys().into_iter().cloned().collect(),
@@ -72,14 +72,6 @@ impl Named {
     pub fn slice_of<'a>(&self, subject: &'a Subject) -> Option<&'a Slice> {
         let closing = subject.live().filter(|_| self.slice).and_then(Task::closing)?;
         closing.slice.as_ref()
-    }
-}
-
-/// The same as the call alone.
-fn metered(request: &RunRequest) -> Named {
-    match request {
-        RunRequest::Metered(metered) => Named::by(&metered.call),
-        _ => Named::default(),
     }
 }
 

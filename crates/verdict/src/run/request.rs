@@ -101,16 +101,32 @@ impl RunRequest {
         match self {
             RunRequest::Checkpoint(call) => call.keys(),
             RunRequest::Message(Message { body: Body::ChildEnded { key, .. }, .. }) => vec![key],
-            RunRequest::Metered(Metered { call, .. }) => match &**call {
-                Request::Run(inner) => inner.keys(),
+            RunRequest::Metered(_) | RunRequest::Plan(_) => match self.wrapped() {
+                Some(Request::Run(inner)) => inner.keys(),
                 _ => Vec::new(),
             },
             RunRequest::Signal(_)
             | RunRequest::Message(_)
             | RunRequest::Resume
             | RunRequest::Decide(_)
-            | RunRequest::Inherit(_)
-            | RunRequest::Plan(_) => Vec::new(),
+            | RunRequest::Inherit(_) => Vec::new(),
+        }
+    }
+
+    /// The call that this request only adds something to.
+    pub fn wrapped(&self) -> Option<&Request> {
+        match self {
+            RunRequest::Metered(metered) => Some(&metered.call),
+            RunRequest::Plan(PlanRequest::Advance(advance)) => Some(&advance.report),
+            _ => None,
+        }
+    }
+
+    pub fn wrapped_mut(&mut self) -> Option<&mut Request> {
+        match self {
+            RunRequest::Metered(metered) => Some(&mut metered.call),
+            RunRequest::Plan(PlanRequest::Advance(advance)) => Some(&mut advance.report),
+            _ => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod allowance;
 mod approvals;
+mod asking;
 mod backoff;
 mod bounds;
 mod budget_properties;

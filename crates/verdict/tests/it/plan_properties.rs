@@ -64,7 +64,9 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             let steps = steps
                 .iter()
                 .enumerate()
-                .map(|(place, (chosen, terms, fate))| (upstreams(place, chosen), *terms, *fate))
+                .map(|(place, (chosen, terms, fate))| {
+                    (upstreams(place, chosen), terms.clone(), *fate)
+                })
                 .collect();
             Plan { steps, cancel, slice, picks }
         },
@@ -77,7 +79,7 @@ impl Plan {
         let mut declared = Vec::new();
         for (place, (upstreams, terms, fate)) in self.steps.iter().enumerate() {
             let upstreams: Vec<usize> = upstreams.iter().copied().collect();
-            let mut step = step(place, &upstreams, *terms);
+            let mut step = step(place, &upstreams, terms.clone());
             let lease = if *fate == Fate::Lose { secs(10) } else { secs(1_000_000) };
             step.child.submit.policy.lease = lease;
             declared.push(step);

@@ -25,6 +25,7 @@ pub(crate) fn stage(key: &str) -> Stage {
         is_always: false,
         is_gate: false,
         may: Capabilities::ALL,
+        asks: None,
     }
 }
 
@@ -46,12 +47,12 @@ pub(crate) fn submit_stages(stages: Vec<Stage>, policy: Policy) -> Request {
     plan(PlanRequest::Submit(PlanSubmit { submit, form, steps: [].into() }))
 }
 
-pub(crate) const PLAIN: StepTerms = StepTerms {
-    continues_on_error: false,
-    is_always: false,
-    time_limit: None,
-    has_references: false,
-};
+pub(crate) const PLAIN: StepTerms = terms(false, false);
+
+pub(crate) const fn terms(continues_on_error: bool, is_always: bool) -> StepTerms {
+    let (time_limit, has_references, asks) = (None, false, None);
+    StepTerms { continues_on_error, is_always, time_limit, has_references, asks }
+}
 
 /// The step in this place; its task's id follows from the place.
 pub(crate) fn step(place: usize, upstreams: &[usize], terms: StepTerms) -> PlanStep {
@@ -87,22 +88,21 @@ pub(crate) fn plan(request: PlanRequest) -> Request {
     run(RunRequest::Plan(request))
 }
 
-/// What a poll of the queue `work` allows.
+/// What a poll allows that takes every stage.
 pub(crate) fn next_lease(lease: u128) -> NextLease {
-    NextLease {
-        lease: LeaseId::from_u128(lease),
-        queues: vec!["work".into()],
-        kinds: None,
-        has_more_urgent: false,
-        is_input_resolved: false,
-    }
+    NextLease { lease: LeaseId::from_u128(lease), until: u32::MAX, closed_queues: Vec::new() }
 }
 
 /// A report that asks for the next stage.
 pub(crate) fn advance(caller: &Caller, outcome: Outcome, next: NextLease) -> Request {
     let digest = Digest::of(&[format!("{outcome:?}").as_bytes()]);
     let report = Report { caller: caller.clone(), outcome, digest, claims: None };
-    plan(PlanRequest::Advance(Advance { report, next }))
+    advance_with(Request::Report(report), next)
+}
+
+/// The same with a report that says more.
+pub(crate) fn advance_with(report: Request, next: NextLease) -> Request {
+    plan(PlanRequest::Advance(Advance { report: Box::new(report), next }))
 }
 
 pub(crate) fn advanced(answer: Answer) -> Option<LeaseId> {

@@ -2,14 +2,15 @@
 
 use verdict::plan::{Capabilities, NextLease, PlanRequest, Stage};
 use verdict::request::{Caller, CancelMode, Outcome};
-use verdict::run::{Recorded, StepOutcome};
+use verdict::run::{Recorded, RunRequest, StepOutcome};
 use verdict::{
     Answer, Category, Context, Done, Json, Policy, Reason, Request, State, Subject, Time, apply,
 };
 
+use crate::budgets::{metered, tokens};
 use crate::family::{Call, Family, ROOT, refused};
 use crate::planned::{
-    LATER, advance, advanced, always, next_lease, plan, stage, staged, submit_stages,
+    LATER, advance, advance_with, advanced, always, next_lease, plan, stage, staged, submit_stages,
 };
 use crate::world::{failed, report, secs, start, succeeded};
 
@@ -305,13 +306,11 @@ fn a_report_leases_the_next_stage_in_the_same_decision() {
 fn the_next_stage_goes_through_the_queue_where_the_poll_does_not_allow_it() {
     let free = next_lease(90);
     let gate = Stage { is_gate: true, ..stage("b") };
-    let referring = Stage { has_references: true, ..stage("b") };
-    let cases: [(Stage, NextLease); 5] = [
+    let queue = stage("b").queue;
+    let cases: [(Stage, NextLease); 3] = [
         (gate, free.clone()),
-        (stage("b"), NextLease { queues: vec!["other".into()], ..free.clone() }),
-        (stage("b"), NextLease { kinds: Some(vec!["a".into()]), ..free.clone() }),
-        (stage("b"), NextLease { has_more_urgent: true, ..free.clone() }),
-        (referring.clone(), free.clone()),
+        (stage("b"), NextLease { until: 0, ..free.clone() }),
+        (stage("b"), NextLease { closed_queues: vec![queue], ..free.clone() }),
     ];
     for (second, next) in cases {
         let mut family = staged(vec![stage("a"), second], Policy::default());
@@ -320,10 +319,47 @@ fn the_next_stage_goes_through_the_queue_where_the_poll_does_not_allow_it() {
         assert_eq!(advanced(answer), None, "{next:?}");
         assert_eq!(family.state(ROOT), Some(State::Queued));
     }
+    // Other queues may be closed as they like, and references are replaced after the lease, as for every poll.
+    let referring = Stage { has_references: true, ..stage("b") };
     let mut family = staged(vec![stage("a"), referring], Policy::default());
     let caller = family.grant(ROOT);
-    let resolved = NextLease { is_input_resolved: true, ..free };
-    assert!(advanced(family.ask(ROOT, advance(&caller, succeeded(), resolved))).is_some());
+    let next = NextLease { until: 1, closed_queues: vec!["other".into()], ..free };
+    assert!(advanced(family.ask(ROOT, advance(&caller, succeeded(), next))).is_some());
+}
+
+#[test]
+fn a_poll_takes_the_stages_before_the_first_that_it_does_not_take() {
+    let elsewhere = Stage { queue: "other".into(), ..stage("c") };
+    let family = staged(vec![stage("a"), stage("b"), elsewhere, stage("d")], Policy::default());
+    let stages = family.task(ROOT).stages().cloned().expect("it has stages");
+    let (here, both) = ([stage("a").queue], [stage("a").queue, "other".into()]);
+    let kinds = |names: &[&str]| names.iter().map(|name| (*name).into()).collect::<Vec<_>>();
+    assert_eq!(stages.taken_until(&here, None), Some(1));
+    assert_eq!(stages.taken_until(&both, None), Some(3));
+    assert_eq!(stages.taken_until(&both, Some(&kinds(&["b", "c"]))), Some(2));
+    assert_eq!(stages.taken_until(&both, Some(&kinds(&["a", "d"]))), None);
+    assert_eq!(stages.taken_until(&[], None), None);
+}
+
+#[test]
+fn what_the_report_used_is_judged_before_the_next_stage_is_leased() {
+    // S2-62: a report that crosses the limit halts, whatever it asks for.
+    let after = |used: u64| {
+        let mut family = Family::empty();
+        let mut request = submit_stages(vec![stage("a"), stage("b")], Policy::default());
+        if let Request::Run(run) = &mut request
+            && let RunRequest::Plan(PlanRequest::Submit(asked)) = &mut **run
+        {
+            asked.submit.budget = Some(Box::new(tokens(100)));
+        }
+        family.ask(ROOT, request);
+        let caller = family.grant(ROOT);
+        let said = metered(used, report(&caller, succeeded()));
+        let lease = advanced(family.ask(ROOT, advance_with(said, next_lease(90))));
+        (lease, family.state(ROOT))
+    };
+    assert_eq!(after(101), (None, Some(State::Halted)));
+    assert_eq!(after(100), (Some(next_lease(90).lease), Some(State::Running)));
 }
 
 #[test]

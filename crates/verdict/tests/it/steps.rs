@@ -7,12 +7,12 @@ use verdict::{Answer, Category, LeaseId, Policy, Reason, Request, Rules, State, 
 
 use crate::family::{Family, ROOT, refused, run};
 use crate::planned::{
-    PLAIN, key_of, plan, planned, stage, step, submit_stages, submit_steps, task_of,
+    PLAIN, key_of, plan, planned, stage, step, submit_stages, submit_steps, task_of, terms,
 };
 use crate::world::{failed, report, secs, start, succeeded};
 
-const CONTINUE: StepTerms = StepTerms { continues_on_error: true, ..PLAIN };
-const ALWAYS: StepTerms = StepTerms { is_always: true, ..PLAIN };
+const CONTINUE: StepTerms = terms(true, false);
+const ALWAYS: StepTerms = terms(false, true);
 
 fn fail(family: &mut Family, place: usize) {
     let caller = family.grant(task_of(place));
@@ -149,7 +149,7 @@ fn an_always_step_runs_after_a_failure_and_after_a_cancel() {
 fn the_deadline_of_the_run_binds_every_step_but_those_that_must_run() {
     let deadline = Time::from_millis(1_000_000).plus(secs(60));
     let limited = StepTerms { time_limit: Some(secs(10)), ..PLAIN };
-    let steps = vec![step(0, &[], limited), step(1, &[0], limited), step(2, &[0], ALWAYS)];
+    let steps = vec![step(0, &[], limited.clone()), step(1, &[0], limited), step(2, &[0], ALWAYS)];
     let policy = Policy { deadline: Some(deadline), ..Policy::default() };
     let mut family = Family::empty();
     family.ask(ROOT, submit_steps(steps, policy));

@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::leasing::Envelope;
 use crate::{Outcome, State, Time, Verdict};
 
 /// The answer to `completed`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CompletedAck {
     pub acknowledged: bool,
@@ -17,11 +18,15 @@ pub struct CompletedAck {
     pub state: State,
     /// The same report was answered before; this is that answer.
     pub replayed: bool,
+    /// The lease of the task's next stage, if the report asked for it and the worker got it. Repeated with the report while it
+    /// is current.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Box<Envelope>>,
     pub server_time: Time,
 }
 
 /// Answers to a batch of reports, in the order of the request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReportAnswers {
     pub answers: Vec<ReportAnswer>,
@@ -29,7 +34,7 @@ pub struct ReportAnswers {
 }
 
 /// What a single `completed` call would have been answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReportAnswer {
     pub task_id: String,
@@ -44,6 +49,9 @@ pub struct ReportAnswer {
     pub final_state: Option<Outcome>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed: Option<bool>,
+    /// The lease of the task's next stage, if the report asked for it and the worker got it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Box<Envelope>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -247,6 +247,9 @@ pub struct PlanStage {
     /// The task of the step, if it has one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
+    /// What people are asked, while they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_id: Option<String>,
     /// When a worker first got it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,

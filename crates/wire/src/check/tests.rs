@@ -32,6 +32,7 @@ fn completed(outcome: Outcome) -> Completed {
         steps: Vec::new(),
         children: Vec::new(),
         effects: Vec::new(),
+        next: false,
     }
 }
 

@@ -97,7 +97,7 @@ fn plan_step() -> Value {
     json!({"key": "s", "kind": "k", "queue": "q", "input": 1, "dependsOn": ["r"], "onError": "continue",
         "maxAttempts": 2, "lostMax": 3, "retry": {"baseMs": 1, "capMs": 2}, "leaseMs": 4,
         "heartbeatIntervalMs": 5, "cancelGraceMs": 6, "deadlineMs": 7, "ceiling": ceiling(),
-        "always": true, "gate": true})
+        "always": true, "gate": true, "approval": {"quorum": 1}})
 }
 
 fn ceiling() -> Value {
@@ -113,7 +113,7 @@ fn completed() -> Value {
         "attempt": 1, "workerId": "w", "outcome": "FAILED", "completedAt": AT, "output": {"o": 1},
         "error": reported_error(), "metrics": metrics(), "cancelledDuringPhase": "p",
         "partialProgress": [1], "traceparent": "p", "spend": spend(), "steps": [step()], "children": [child_run()],
-        "effects": [effect()],
+        "effects": [effect()], "next": true,
     })
 }
 
@@ -299,7 +299,7 @@ fn run() -> Value {
 
 fn plan_stage() -> Value {
     json!({"key": "s", "kind": "k", "queue": "q", "state": "blocked", "reason": "R", "message": "m",
-        "dependsOn": ["a"], "waitsFor": 1, "taskId": "t", "startedAt": AT, "completedAt": AT})
+        "dependsOn": ["a"], "waitsFor": 1, "taskId": "t", "approvalId": "a", "startedAt": AT, "completedAt": AT})
 }
 
 fn envelope() -> Value {
@@ -318,7 +318,7 @@ fn report_answer() -> Value {
     json!({
         "taskId": "t", "status": 200, "verdict": "COMMITTED", "state": "retry", "finalState": "FAILED",
         "replayed": false, "error": "e", "message": "m", "field": "f", "expectedAttempt": 2,
-        "receivedAttempt": 1,
+        "receivedAttempt": 1, "next": envelope(),
     })
 }
 
@@ -554,7 +554,7 @@ fn check_answers(shapes: &mut Shapes) {
         "serverTime": AT});
     shapes.check_open::<answers::HeartbeatAck>("HeartbeatAck", beat);
     let done = json!({"acknowledged": true, "verdict": "COMMITTED", "finalState": "SUCCEEDED",
-        "state": "succeeded", "replayed": false, "serverTime": AT});
+        "state": "succeeded", "replayed": false, "next": envelope(), "serverTime": AT});
     shapes.check_open::<answers::CompletedAck>("CompletedAck", done);
     let reports = json!({"answers": [report_answer()], "serverTime": AT});
     shapes.check_open::<answers::ReportAnswers>("ReportAnswers", reports);

@@ -130,8 +130,18 @@ impl<'a> PlanCheck<'a> {
             if let Err(wrong) = crate::check_name("key", &step.key) {
                 self.wrong(Some(place), "key", wrong.message);
             }
-            if let Err(wrong) = step.as_run().check() {
-                self.wrong(Some(place), &wrong.field, wrong.message);
+            match &step.approval {
+                None => {
+                    if let Err(wrong) = step.as_run().check() {
+                        self.wrong(Some(place), &wrong.field, wrong.message);
+                    }
+                }
+                Some(terms) => {
+                    if let Err(wrong) = terms.check() {
+                        let field = format!("approval.{}", wrong.field);
+                        self.wrong(Some(place), &field, wrong.message);
+                    }
+                }
             }
             for (member, message) in step_problems(step) {
                 self.wrong(Some(place), member, message);
@@ -262,6 +272,11 @@ fn step_problems(step: &PlanStep) -> Vec<(&'static str, String)> {
             problems.push((member, message.to_owned()));
         }
     }
+    let refused = asking_problems(step);
+    problems.extend(refused.into_iter().map(|member| {
+        let message = "is for workers, and a step with `approval` has none; remove one of them";
+        (member, message.to_owned())
+    }));
     if references::depth(step.input.text()) > PAYLOAD_DEPTH_MAX {
         problems.push(("input", format!("must have at most {PAYLOAD_DEPTH_MAX} levels")));
     }
@@ -277,4 +292,26 @@ fn step_problems(step: &PlanStep) -> Vec<(&'static str, String)> {
         }
     }
     problems
+}
+
+/// The members of a step with `approval` that only mean something to a worker. `onError` may say whether the plan goes on.
+fn asking_problems(step: &PlanStep) -> Vec<&'static str> {
+    if step.approval.is_none() {
+        return Vec::new();
+    }
+    let members = [
+        ("kind", !step.kind.is_empty()),
+        ("queue", !step.queue.is_empty()),
+        ("input", !step.input.is_null()),
+        ("onError", step.on_error == Some(OnError::Retry)),
+        ("maxAttempts", step.max_attempts.is_some()),
+        ("lostMax", step.lost_max.is_some()),
+        ("retry", step.retry.is_some()),
+        ("leaseMs", step.lease_ms.is_some()),
+        ("heartbeatIntervalMs", step.heartbeat_interval_ms.is_some()),
+        ("cancelGraceMs", step.cancel_grace_ms.is_some()),
+        ("ceiling", step.ceiling.is_some()),
+        ("gate", step.gate),
+    ];
+    members.into_iter().filter(|(_, is_given)| *is_given).map(|(member, _)| member).collect()
 }

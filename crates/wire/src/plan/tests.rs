@@ -250,3 +250,29 @@ fn every_plan_that_is_accepted_can_end_and_every_other_has_a_cycle() {
     }
     assert!(accepted > 300 && refused > 300, "{accepted} accepted, {refused} refused");
 }
+
+#[test]
+fn a_step_that_asks_people_has_nothing_that_is_for_workers() {
+    let asking = r#"{"key": "ask", "approval": {"quorum": 2, "expiresInMs": 1000}}"#;
+    let worker = r#"{"key": "a", "kind": "k", "queue": "q"}"#;
+    let right = plan(&format!(r#"{{"steps": [{asking}, {worker}]}}"#));
+    assert_eq!(right.compile().unwrap().form, PlanForm::Stages);
+    let (ask, work) = (&right.steps[0], &right.steps[1]);
+    assert_eq!((ask.kind(), right.queue_of(ask)), ("approval", "q"));
+    assert_eq!((work.kind(), right.queue_of(work)), ("k", "q"));
+    let alone = plan(&format!(r#"{{"steps": [{asking}]}}"#));
+    assert_eq!(alone.queue_of(&alone.steps[0]), "approvals");
+    assert!(alone.compile().is_ok());
+    let wrong = plan(
+        r#"{"steps": [{"key": "ask", "kind": "k", "leaseMs": 5000, "input": 1, "gate": true, "onError": "retry",
+            "approval": {"quorum": 0}}, {"key": "b", "queue": "q"}]}"#,
+    );
+    let wrong = problems(&wrong);
+    let fields = ["approval.quorum", "kind", "input", "onError", "leaseMs", "gate"];
+    for field in fields {
+        let named = format!("step `ask`: `steps[0].{field}`");
+        assert!(wrong.iter().any(|problem| problem.starts_with(&named)), "{field}: {wrong:?}");
+    }
+    assert!(wrong[fields.len()].starts_with("step `b`: `steps[1].kind`"), "{wrong:?}");
+    assert_eq!(wrong.len(), fields.len() + 1, "{wrong:?}");
+}

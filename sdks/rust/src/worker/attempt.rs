@@ -48,6 +48,8 @@ pub(crate) struct SharedState {
     pub(crate) awaits_starts: bool,
     /// How long a task that must stop may take to clean up before it is dropped.
     pub(crate) cleanup_timeout: Duration,
+    /// Fires when a shutdown begins: from then on nothing more is leased.
+    pub(crate) draining: CancellationToken,
     /// Fires when a shutdown stops waiting for tasks.
     pub(crate) drain_expired: CancellationToken,
     /// Leases in progress, so that a repeated answer starts no attempt twice.
@@ -58,9 +60,11 @@ pub(crate) struct SharedState {
 pub(crate) struct GrantedAttempt {
     shared: Arc<SharedState>,
     envelope: Envelope,
-    /// Read before the poll that returned the grant was sent.
+    /// Read before the call that returned the grant was sent.
     polled: Moment,
     permit: OwnedSemaphorePermit,
+    /// Whether it came with the answer to a report: the attempt before it ended well, in this process.
+    is_next_stage: bool,
 }
 
 impl GrantedAttempt {
@@ -72,22 +76,37 @@ impl GrantedAttempt {
         permit: OwnedSemaphorePermit,
     ) -> Option<GrantedAttempt> {
         let is_new = locked(&shared.running_leases).insert(envelope.lease_id.clone());
-        is_new.then(|| GrantedAttempt { shared: Arc::clone(shared), envelope, polled, permit })
+        let shared = Arc::clone(shared);
+        let is_next_stage = false;
+        is_new.then(|| GrantedAttempt { shared, envelope, polled, permit, is_next_stage })
     }
 }
 
-/// Runs one granted attempt to its end.
+/// Runs one granted attempt to its end, and the next stages of its task that come with the answers to its reports.
 pub(crate) async fn run_attempt(granted: GrantedAttempt) {
-    let GrantedAttempt { shared, envelope, polled, permit } = granted;
+    let mut granted = Some(granted);
+    while let Some(next) = granted {
+        granted = run_stage(next).await;
+    }
+}
+
+/// Runs one attempt; returns the next stage if the answer to its report brought it.
+async fn run_stage(granted: GrantedAttempt) -> Option<GrantedAttempt> {
+    let GrantedAttempt { shared, envelope, polled, permit, is_next_stage } = granted;
     let attempt = Attempt {
         trace: work_trace(&envelope),
         lease_state: Arc::new(LeaseState::new(envelope.task_token.clone(), shared.clock.clone())),
         envelope: Arc::new(envelope),
+        is_next_stage,
         shared,
     };
     attempt.lease_state.set_left(attempt.envelope.budget_left.clone());
     let end = attempt.execute(polled).await;
-    let Some(report) = end.and_then(|end| attempt.report(end)) else { return };
+    let mut report = attempt.report(end?)?;
+    report.next = attempt.wants_next(&report);
+    if report.next {
+        return attempt.report_for_next(report, permit).await;
+    }
     let said = Said::of(&report);
     let instead = failed_instead(&report);
     let has_riders = !report.steps.is_empty() || !report.children.is_empty();
@@ -105,6 +124,7 @@ pub(crate) async fn run_attempt(granted: GrantedAttempt) {
         }
         (delivery, _) => attempt.handle_delivery(said, delivery),
     }
+    None
 }
 
 /// What the operator is told of a report.
@@ -154,6 +174,7 @@ struct Attempt {
     shared: Arc<SharedState>,
     envelope: Arc<Envelope>,
     lease_state: Arc<LeaseState>,
+    is_next_stage: bool,
     /// The span of the work, if the lease came with a trace.
     trace: Option<TraceContext>,
 }
@@ -226,7 +247,8 @@ impl Attempt {
     /// that did not end in success may have killed its process: from the second on, the coordinator
     /// knows of the start before the code runs, so that such an attempt counts as lost.
     fn precondition(&self) -> Precondition {
-        if self.shared.awaits_starts || self.envelope.attempt > 1 {
+        let may_follow_a_crash = self.envelope.attempt > 1 && !self.is_next_stage;
+        if self.shared.awaits_starts || may_follow_a_crash {
             Precondition::LeaseAndStart
         } else {
             Precondition::Lease
@@ -271,6 +293,33 @@ impl Attempt {
         }
     }
 
+    /// Whether the report asks for the next stage of the task: one that ends a stage, says nothing more, and comes while the
+    /// worker still takes work. A coordinator that sends stages knows the wish.
+    fn wants_next(&self, report: &Report) -> bool {
+        let ends_stage = matches!(report.outcome, Outcome::Succeeded | Outcome::Failed);
+        let is_plain = report.steps.is_empty() && report.children.is_empty();
+        let takes_work = !self.shared.draining.is_cancelled();
+        self.envelope.stage.is_some() && ends_stage && is_plain && takes_work
+    }
+
+    /// Reports, and keeps the slot for the stage that may come with the answer.
+    async fn report_for_next(
+        self,
+        report: Report,
+        permit: OwnedSemaphorePermit,
+    ) -> Option<GrantedAttempt> {
+        let (said, polled) = (Said::of(&report), self.shared.clock.now());
+        let filed = self.file(report).await;
+        let mut delivery = answer_of(filed).await;
+        let next = match &mut delivery {
+            Some(Delivery::Answered(answer)) => answer.next.take(),
+            _ => None,
+        };
+        self.handle_delivery(said, delivery);
+        let granted = GrantedAttempt::new(&self.shared, *next?, polled, permit)?;
+        Some(GrantedAttempt { is_next_stage: true, ..granted })
+    }
+
     /// Files a report for delivery; `None` if the worker has ended.
     async fn file(&self, report: Report) -> Option<oneshot::Receiver<Delivery>> {
         let (delivery, delivered) = oneshot::channel();
@@ -308,6 +357,7 @@ impl Attempt {
             steps: Vec::new(),
             children: Vec::new(),
             effects: Vec::new(),
+            next: false,
         }
     }
 

@@ -45,6 +45,7 @@ fn completed() -> Completed {
         steps: Vec::new(),
         children: Vec::new(),
         effects: Vec::new(),
+        next: false,
     }
 }
 

@@ -15,6 +15,7 @@ mod failing;
 mod heartbeats;
 mod log;
 mod runs;
+mod stages;
 mod starts;
 mod submissions;
 mod suspending;

@@ -20,12 +20,12 @@ impl TestServer {
         self.checkpoint(lease, json!({ "wait": wait })).await
     }
 
-    async fn pending(&self, bearer: &str) -> Vec<Value> {
+    pub(super) async fn pending(&self, bearer: &str) -> Vec<Value> {
         let page = self.get_as("/v1/approvals?state=pending", bearer).await.ok();
         page["approvals"].as_array().unwrap().clone()
     }
 
-    async fn decide(&self, id: &str, bearer: &str, body: Value) -> Response {
+    pub(super) async fn decide(&self, id: &str, bearer: &str, body: Value) -> Response {
         self.post(&format!("/v1/approvals/{id}/decide"), bearer, body).await
     }
 }

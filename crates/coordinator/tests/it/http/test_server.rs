@@ -200,7 +200,7 @@ impl TestServer {
         (self.drain)();
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 

@@ -18,6 +18,7 @@ fn scope_of(lease: &Lease) -> TokenScope {
         lease: LeaseId::parse(text("leaseId")).unwrap(),
         epoch: (lease.envelope["fence"].as_u64().unwrap() >> 32) as u32,
         key: None,
+        until: None,
     }
 }
 

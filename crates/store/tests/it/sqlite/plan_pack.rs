@@ -7,7 +7,9 @@ use store::Entry;
 use store::codec::inline_history::InlineHistory;
 use store::codec::packed_terms::Terms;
 use verdict::event::Submitted;
-use verdict::plan::{Capabilities, PlanEvent, PlanForm, PlanRequest, PlanSubmit, Stage, Turn};
+use verdict::plan::{
+    Advance, Capabilities, NextLease, PlanEvent, PlanForm, PlanRequest, PlanSubmit, Stage, Turn,
+};
 use verdict::request::{Caller, Outcome, Report, Submit};
 use verdict::run::{Checkpoint, Recorded, RunEvent, RunRequest, Spend, Step, StepOutcome};
 use verdict::{
@@ -19,9 +21,25 @@ const TASK: TaskId = TaskId::from_u128(9);
 const PLANNED: u8 = 9;
 const STAGE_SUCCEEDED: u8 = 10;
 const LAST_STAGE_SUCCEEDED: u8 = 11;
+const STAGE_ADVANCED: u8 = 13;
+const STAGE_LEFT: u8 = 14;
+const LAST_STAGE_LEFT: u8 = 15;
 
 fn digest(of: &str) -> Digest {
     Digest::of(&[of.as_bytes()])
+}
+
+fn asked() -> verdict::approval::Terms {
+    verdict::approval::Terms {
+        roles: vec!["ops".into()],
+        keys: vec![],
+        quorum: 2,
+        expires_at: None,
+        expires_in: Some(Span::from_secs(60)),
+        default: Some(verdict::approval::Decision::Rejected),
+        subject: Some("ship it".into()),
+        digest: Some(digest("what")),
+    }
 }
 
 fn stage(key: &str) -> Stage {
@@ -37,6 +55,7 @@ fn stage(key: &str) -> Stage {
         is_always: false,
         is_gate: false,
         may: Capabilities::ALL,
+        asks: None,
     }
 }
 
@@ -53,6 +72,7 @@ fn stages() -> Vec<Stage> {
         Stage { may: Capabilities::STEPS_ONLY, ..stage("steps") },
         Stage { may: Capabilities { waits: true, ..none }, ..stage("waits") },
         Stage { may: Capabilities { children: true, ..none }, ..stage("children") },
+        Stage { asks: Some(Arc::new(asked())), ..stage("asks") },
     ]
 }
 
@@ -130,6 +150,31 @@ fn succeeded(next: Next) -> Entry {
     entry(Request::Report(report), vec![recorded, closed])
 }
 
+/// The same with a report that asks for the next stage, and gets it or not.
+fn advanced(next: Next, is_granted: bool) -> Entry {
+    let Entry { request, mut events, .. } = succeeded(next);
+    let lease = LeaseId::from_u128(6);
+    if is_granted {
+        let (owner, poll) = ("w".into(), Some(NextLease::mark(LeaseId::from_u128(5))));
+        let (fence, expires_at) = (Fence::from_u64(12), Time::from_millis(90));
+        events.push(Event::Granted { lease, owner, poll, fence, expires_at });
+    }
+    let next = NextLease { lease, until: 3, closed_queues: Vec::new() };
+    let asked = PlanRequest::Advance(Advance { report: Box::new(request), next });
+    entry(Request::Run(Box::new(RunRequest::Plan(asked))), events)
+}
+
+/// One that was asked for something else, or got something else.
+fn advanced_otherwise(change: impl FnOnce(&mut NextLease, &mut Vec<Event>)) -> Entry {
+    let mut entry = advanced(turn(None), true);
+    let Request::Run(run) = &mut entry.request else { unreachable!("a request of a plan") };
+    let RunRequest::Plan(PlanRequest::Advance(asked)) = &mut **run else {
+        unreachable!("a report that asks")
+    };
+    change(&mut asked.next, &mut entry.events);
+    entry
+}
+
 fn turn(ending: Option<End>) -> Next {
     Next::Stage(Box::new(Turn { stage: 1, due: Time::from_millis(8), ending }))
 }
@@ -150,6 +195,9 @@ fn entries_of_stages_are_packed_and_read_back() {
         (planned(stages()), PLANNED),
         (succeeded(turn(None)), STAGE_SUCCEEDED),
         (succeeded(Next::End(end(None))), LAST_STAGE_SUCCEEDED),
+        (advanced(turn(None), true), STAGE_ADVANCED),
+        (advanced(turn(None), false), STAGE_LEFT),
+        (advanced(Next::End(end(None)), false), LAST_STAGE_LEFT),
     ];
     for (entry, packed_as) in expected {
         let history = InlineHistory::of(TASK, &entry);
@@ -194,6 +242,9 @@ fn an_entry_that_says_anything_else_is_not_packed_and_reads_back_too() {
         changed(|checkpoint, _| checkpoint.at = Time::from_millis(9)),
         changed(|_, closed| closed.owner = "other".into()),
         changed(|_, closed| closed.task = TaskId::from_u128(1)),
+        advanced_otherwise(|next, _| next.closed_queues.push("other".into())),
+        advanced_otherwise(|next, _| next.lease = LeaseId::from_u128(7)),
+        advanced_otherwise(|_, events| events.push(Event::Started)),
     ];
     for entry in entries {
         let history = InlineHistory::of(TASK, &entry);

@@ -18,15 +18,14 @@ use crate::conformance::carry::Submission;
 use crate::conformance::driver::Driver;
 use crate::conformance::fixture::Fixture;
 
-pub const PLAIN: StepTerms = StepTerms {
-    continues_on_error: false,
-    is_always: false,
-    time_limit: Some(Span::from_secs(3_600)),
-    has_references: false,
-};
+pub const PLAIN: StepTerms = terms(false, false);
+const CONTINUES: StepTerms = terms(true, false);
+const ALWAYS: StepTerms = terms(false, true);
 
-const CONTINUES: StepTerms = StepTerms { continues_on_error: true, ..PLAIN };
-const ALWAYS: StepTerms = StepTerms { is_always: true, ..PLAIN };
+const fn terms(continues_on_error: bool, is_always: bool) -> StepTerms {
+    let (time_limit, has_references) = (Some(Span::from_secs(3_600)), false);
+    StepTerms { continues_on_error, is_always, time_limit, has_references, asks: None }
+}
 
 /// A plan whose root has the id `base`; the tasks of its steps have the next ones, in order.
 pub struct Plan {

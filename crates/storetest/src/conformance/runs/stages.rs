@@ -1,0 +1,139 @@
+//! Plans whose steps are stages of one task: the next one is leased with the report of the one before it, unless something
+//! more urgent waits in its queue.
+
+use store::row::TaskKey;
+use store::seam::{Batch, Writer};
+use verdict::plan::{
+    Advance, Capabilities, NextLease, PlanAnswer, PlanForm, PlanRequest, PlanSubmit, Stage,
+};
+use verdict::request::{Caller, Outcome, Report};
+use verdict::run::{RunAnswer, RunRequest};
+use verdict::{
+    Answer, Digest, Json, LeaseId, Name, Policy, Request, Scope, Span, State, Task, TaskId,
+};
+
+use super::family::{Delivery, Family, lease};
+use crate::conformance::carry::Submission;
+use crate::conformance::driver::Driver;
+use crate::conformance::fixture::Fixture;
+
+const NEXT: LeaseId = LeaseId::from_u128(77 << 64);
+
+/// A stage that waits in a queue of its own name.
+fn stage(key: &str) -> Stage {
+    Stage {
+        key: key.into(),
+        kind: key.into(),
+        queue: key.into(),
+        policy: Policy::default(),
+        time_limit: None,
+        input: Digest::of(&[key.as_bytes()]),
+        has_references: false,
+        continues_on_error: false,
+        is_always: false,
+        is_gate: false,
+        may: Capabilities::ALL,
+        asks: None,
+    }
+}
+
+async fn submit<F: Fixture>(driver: &mut Driver<F>, family: &mut Family, keys: &[&str]) -> TaskKey {
+    let task = TaskKey { scope: Scope::default(), id: TaskId::from_u128(1 << 64) };
+    let mut submission = Submission::new(task.id, &task.scope, keys[0]);
+    submission.submit.kind = keys[0].into();
+    let stages = keys.iter().map(|key| stage(key)).collect();
+    let form = PlanForm::Stages { digest: Digest::of(&[b"plan"]), stages };
+    let plan = PlanSubmit { submit: submission.submit, form, steps: [].into() };
+    let request = RunRequest::Plan(PlanRequest::Submit(plan));
+    family.submit(driver, &task, request, submission.spec).await;
+    task
+}
+
+/// A report that asks for the next stage. Its output is too long for the history.
+fn report(caller: &Caller, lease: LeaseId, closed_queues: Vec<Name>) -> RunRequest {
+    let output = Some(Json::from(format!("\"{}\"", "x".repeat(500))));
+    let (outcome, digest) = (Outcome::Succeeded { output }, Digest::of(&[b"report"]));
+    let report = Report { caller: caller.clone(), outcome, digest, claims: None };
+    let next = NextLease { lease, until: u32::MAX, closed_queues };
+    let report = Box::new(Request::Report(report));
+    RunRequest::Plan(PlanRequest::Advance(Advance { report, next }))
+}
+
+fn leased(answer: Answer) -> Option<LeaseId> {
+    match answer {
+        Answer::Run(answer) => match *answer {
+            RunAnswer::Plan(PlanAnswer::Advanced { lease, .. }) => lease,
+            other => panic!("not advanced but {other:?}"),
+        },
+        other => panic!("not advanced but {other:?}"),
+    }
+}
+
+async fn live<F: Fixture>(driver: &mut Driver<F>, task: &TaskKey) -> Task {
+    driver.load(task).await.live().expect("the task is live").clone()
+}
+
+pub async fn are_leased_with_the_report_before<F: Fixture>(driver: &mut Driver<F>) {
+    let mut family = Family::new(Delivery::AtOnce);
+    let task = submit(driver, &mut family, &["a", "b", "c"]).await;
+    let first = lease(driver, "a").await;
+    let next = family.ask(driver, &task, report(&first, NEXT, Vec::new())).await;
+    assert_eq!(leased(next), Some(NEXT));
+    let second = live(driver, &task).await;
+    assert_eq!((second.queue.as_str(), second.attempt), ("b", 2));
+    assert_eq!(second.lease().map(|lease| lease.id), Some(NEXT));
+    for queue in ["a", "b", "c"] {
+        assert_eq!(driver.lease(&Scope::default(), queue, 1).await, [], "it is leased");
+    }
+    // The same report again, after the store forgot everything that it had in memory.
+    let other = LeaseId::from_u128(78 << 64);
+    let again = family.ask(driver, &task, report(&first, other, Vec::new())).await;
+    assert_eq!(leased(again), Some(NEXT));
+    family.check(driver).await;
+    // Nobody was heard of under it: the stage waits in its queue again.
+    driver.wait(Span::from_secs(3_600));
+    while family.sweep(driver).await > 0 {}
+    driver.wait(Span::from_secs(3_600));
+    let third = lease(driver, "b").await;
+    assert_eq!(third.attempt, 3);
+    let late = family.ask(driver, &task, report(&first, other, Vec::new())).await;
+    assert_eq!(leased(late), None);
+    family.check(driver).await;
+}
+
+pub async fn wait_in_their_queue_otherwise<F: Fixture>(driver: &mut Driver<F>) {
+    let mut family = Family::new(Delivery::AtOnce);
+    let task = submit(driver, &mut family, &["a", "b"]).await;
+    let first = lease(driver, "a").await;
+    let next = family.ask(driver, &task, report(&first, NEXT, vec!["b".into()])).await;
+    assert_eq!(leased(next), None);
+    assert_eq!(live(driver, &task).await.state(), State::Queued);
+    assert_eq!(lease(driver, "b").await.attempt, 2);
+    family.check(driver).await;
+}
+
+pub async fn give_way_to_what_is_more_urgent<F: Fixture>(driver: &mut Driver<F>) {
+    let (here, elsewhere) = (Scope::default(), Scope::new("other", "default"));
+    let queues =
+        [(here.clone(), Name::from("q")), (here.clone(), "none".into()), (elsewhere, "q".into())];
+    let most_urgent = async |driver: &mut Driver<F>| {
+        driver.pause().await;
+        let mut batch = driver.writer().begin().await.expect("a batch can be begun");
+        let at = batch.moment().await.expect("the clock can be read");
+        let found = batch.most_urgent(&queues, at.now).await.expect("queues can be looked at");
+        batch.commit().await.expect("the batch commits");
+        found
+    };
+    assert_eq!(most_urgent(driver).await, [None; 3]);
+    let later = driver.now().plus(Span::from_secs(60));
+    for (priority, run_at) in [(-3, None), (5, None), (9, Some(later)), (1, None)] {
+        let mut submission = driver.submission(&here, "q");
+        (submission.submit.priority, submission.submit.run_at) = (priority, run_at);
+        driver.submit(submission).await;
+    }
+    assert_eq!(most_urgent(driver).await, [Some(5), None, None]);
+    assert_eq!(driver.lease(&here, "q", 1).await.len(), 1);
+    assert_eq!(most_urgent(driver).await, [Some(1), None, None]);
+    driver.wait(Span::from_secs(60));
+    assert_eq!(most_urgent(driver).await, [Some(9), None, None]);
+}

@@ -1,0 +1,86 @@
+//! Steps of a plan that ask people: opens their approvals, and ends them with what was decided. See [`crate::plan`].
+
+use super::engine;
+use super::waiting::open_wait;
+use crate::approval::{self, Approval, ApprovalCall, Outcome, Vote};
+use crate::done::{Category, End, Fault, Reason};
+use crate::event::{Event, Next, Subject};
+use crate::id::Text;
+use crate::plan::PlanEvent;
+use crate::run::RunEvent;
+use crate::task::{State, Task};
+use crate::time::Moment;
+use crate::verdict::Verdict;
+
+/// The verdict, with the approval of the step that it lets a task enter.
+pub(super) fn open(subject: &Subject, verdict: Verdict, at: Moment) -> Verdict {
+    if !verdict.events.iter().any(enters) {
+        return verdict;
+    }
+    let after = subject.clone().settle(&verdict.events, at.now);
+    let Some(event) = after.live().and_then(|task| opening(task, at)) else { return verdict };
+    let Verdict { answer, mut events } = verdict;
+    events.push(event);
+    Verdict::new(answer, events)
+}
+
+/// Whether a task may be in another step after this event.
+fn enters(event: &Event) -> bool {
+    match event {
+        Event::AttemptClosed { next, .. } => matches!(next, Next::Stage(_)),
+        Event::Run(event) => match &**event {
+            RunEvent::Plan(event) => matches!(
+                **event,
+                PlanEvent::Planned(_)
+                    | PlanEvent::StageEntered(_)
+                    | PlanEvent::StepSpawned { .. }
+                    | PlanEvent::Released { .. }
+            ),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn opening(task: &Task, at: Moment) -> Option<Event> {
+    let (key, terms) = task.asking().filter(|_| open_wait(task).is_some())?;
+    let call = ApprovalCall { item: key.clone(), terms: terms.clone(), asked_by: None };
+    Some(approval::open(task, &call, Some(key), 0, at.now))
+}
+
+/// How the step ends that this approval was opened for; `None` if a worker waits for it.
+pub(super) fn end(
+    task: &Task,
+    approval: &Approval,
+    outcome: Outcome,
+    votes: &[Vote],
+) -> Option<Event> {
+    let (key, _) = task.asking()?;
+    if *key != approval.key || open_wait(task).is_none() {
+        return None;
+    }
+    let output = approval::told(outcome, approval.terms.digest.as_ref(), votes);
+    let end = match outcome {
+        Outcome::Approved => {
+            End { state: State::Succeeded, reason: None, output: Some(output), fault: None }
+        }
+        Outcome::Rejected | Outcome::Expired | Outcome::Withdrawn => not_approved(outcome, votes),
+    };
+    Some(engine::end_asking(task, end))
+}
+
+fn not_approved(outcome: Outcome, votes: &[Vote]) -> End {
+    let message = match votes.last() {
+        Some(vote) if outcome == Outcome::Rejected => format!("the key {} rejected it", vote.key),
+        _ if outcome == Outcome::Rejected => "nobody decided in time, which rejects it".to_owned(),
+        _ => "nobody decided in time".to_owned(),
+    };
+    let fault = Fault {
+        category: Category::UserCode,
+        message: Text::from(message.as_str()),
+        stack_trace: None,
+        retryable: Some(false),
+    };
+    let reason = Some(Reason::NotApproved);
+    End { state: State::Failed, reason, output: None, fault: Some(fault) }
+}
