@@ -12,6 +12,7 @@ use crate::error::BenchError;
 use crate::load::{Loops, Tally};
 use crate::load_client::{LoadClient, LoadTarget};
 use crate::measurement::{Measurement, Mode};
+use crate::parallel;
 use crate::plan::Options;
 use crate::remote::{Leased, Remote, RemoteClient, body_of};
 use crate::server::Servers;
@@ -46,35 +47,54 @@ pub(crate) async fn measure(
     let numbers = if several > 1 { vec![1, several] } else { vec![1] };
     let mut rows = Vec::new();
     for coordinators in numbers {
-        for is_joined in [false, true] {
-            progress(if is_joined { "a parent with children" } else { "plain tasks" }, 0.5);
-            let row = measure_once(options, stores, coordinators, (is_joined, count)).await?;
-            rows.push(row);
+        for what in [Executed::Plain, Executed::Children] {
+            progress(what.name(), 0.5);
+            rows.push(measure_once(options, stores, coordinators, (what, count)).await?);
         }
     }
     Ok(rows)
 }
 
-async fn measure_once(
+/// What workers execute.
+#[derive(Clone, Copy)]
+pub(crate) enum Executed {
+    Plain,
+    /// The children of one parent.
+    Children,
+    /// The steps of one plan.
+    Steps,
+}
+
+impl Executed {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Executed::Plain => PLAIN,
+            Executed::Children => JOINED,
+            Executed::Steps => parallel::STEPS,
+        }
+    }
+}
+
+pub(crate) async fn measure_once(
     options: &Options,
     stores: &StoreFactory,
     coordinators: usize,
-    (is_joined, count): (bool, usize),
+    (executed, count): (Executed, usize),
 ) -> Result<Measurement, BenchError> {
     let (servers, _) = Servers::on_new_store(&options.program, stores, coordinators).await?;
     let remote = servers.remote.with(Mode::Batch, CHILDREN);
     let meter = servers.monitored.begin().await?;
     let (mut workers, tally) = work(&remote).await?;
-    if is_joined {
-        parent(&remote, count).await?;
-    } else {
-        plain(&remote, count, &tally).await?;
+    match executed {
+        Executed::Plain => plain(&remote, count, &tally).await?,
+        Executed::Children => parent(&remote, count).await?,
+        Executed::Steps => parallel::run_plan(&remote, count).await?,
     }
     let (elapsed, used) = meter.end().await?;
     workers.shutdown().await;
     let rss_mib = servers.monitored.rss_mib();
     servers.kill().await?;
-    let what = if is_joined { JOINED } else { PLAIN };
+    let what = executed.name();
     let by =
         if coordinators > 1 { format!(", {coordinators} coordinators") } else { String::new() };
     let row = Measurement {
@@ -87,7 +107,7 @@ async fn measure_once(
 }
 
 /// Workers that lease and complete what is in the queue until they are stopped.
-pub(crate) async fn work(remote: &Remote) -> Result<(Loops, Tally), BenchError> {
+async fn work(remote: &Remote) -> Result<(Loops, Tally), BenchError> {
     let (mut workers, tally): (Loops, Tally) = (JoinSet::new(), Tally::default());
     for _ in 0..WORKERS {
         let (mut client, tally) = (remote.open().await?, tally.clone());
@@ -104,7 +124,7 @@ pub(crate) async fn work(remote: &Remote) -> Result<(Loops, Tally), BenchError> 
     Ok((workers, tally))
 }
 
-pub(crate) async fn plain(remote: &Remote, count: usize, tally: &Tally) -> Result<(), BenchError> {
+async fn plain(remote: &Remote, count: usize, tally: &Tally) -> Result<(), BenchError> {
     let mut client = remote.open().await?;
     for begun in (0..count).step_by(PER_CALL) {
         client.submit(PER_CALL.min(count - begun)).await?;

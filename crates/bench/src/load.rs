@@ -129,13 +129,27 @@ async fn single<E: LoadTarget>(
                 let mut ended = 0;
                 while ended == 0 {
                     let leased = client.lease(1).await?;
-                    client.complete(&leased).await?;
-                    ended = tally.ended(&leased);
+                    ended = complete_all(&mut client, leased, &tally).await?;
                 }
             }
         });
     }
     Ok(loops)
+}
+
+/// Completes tasks and what comes with the answers; returns how many lifecycles ended.
+async fn complete_all<D: LoadClient>(
+    client: &mut D,
+    mut leased: Vec<D::Leased>,
+    tally: &Tally,
+) -> Result<usize, BenchError> {
+    let mut ended = 0;
+    while !leased.is_empty() {
+        let next = client.complete_and_go_on(&leased).await?;
+        ended += tally.ended(&leased);
+        leased = next;
+    }
+    Ok(ended)
 }
 
 /// Lifecycles that may start.
@@ -223,8 +237,7 @@ async fn reporter<D: LoadClient>(
         if ended.is_empty() {
             continue;
         }
-        client.complete(&ended).await?;
-        tickets.give(tally.ended(&ended));
+        tickets.give(complete_all(&mut client, ended, &tally).await?);
     }
     Ok(())
 }

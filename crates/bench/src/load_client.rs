@@ -13,7 +13,7 @@ pub(crate) const WAIT_MS: u64 = 10_000;
 
 /// One caller. The steps are those of the contract: submit, lease, complete.
 pub(crate) trait LoadClient: Send + 'static {
-    type Leased: SubmitTime + Send;
+    type Leased: SubmitTime + Send + Sync;
 
     fn submit(&mut self, count: usize) -> impl Future<Output = Result<(), BenchError>> + Send;
 
@@ -27,6 +27,14 @@ pub(crate) trait LoadClient: Send + 'static {
         &mut self,
         leased: &[Self::Leased],
     ) -> impl Future<Output = Result<(), BenchError>> + Send;
+
+    /// The same; returns what came with the answers, to be completed next.
+    fn complete_and_go_on(
+        &mut self,
+        leased: &[Self::Leased],
+    ) -> impl Future<Output = Result<Vec<Self::Leased>, BenchError>> + Send {
+        async { self.complete(leased).await.map(|()| Vec::new()) }
+    }
 }
 
 /// Creates clients of the same target.

@@ -4,16 +4,15 @@
 //! measurement ends when the step that joins them is acknowledged.
 
 use crate::error::BenchError;
-use crate::fanout::{CHILDREN, PARENTS, PLAIN, next, plain, work};
+use crate::fanout::{CHILDREN, Executed, PARENTS, measure_once, next};
 use crate::load_client::{LoadClient, LoadTarget};
 use crate::measurement::{Measurement, Mode};
 use crate::plan::Options;
 use crate::remote::Remote;
-use crate::server::Servers;
 use crate::store_factory::StoreFactory;
 
 /// What a row measures.
-const STEPS: &str = "parallel steps, joined";
+pub(crate) const STEPS: &str = "parallel steps, joined";
 
 /// Plain tasks and steps in turn, each on a new store.
 pub(crate) async fn measure(
@@ -23,44 +22,15 @@ pub(crate) async fn measure(
     progress: &mut impl FnMut(&str, f64),
 ) -> Result<Vec<Measurement>, BenchError> {
     let mut rows = Vec::new();
-    for is_plan in [false, true] {
-        progress(if is_plan { "a plan with parallel steps" } else { "plain tasks" }, 0.5);
-        rows.push(measure_once(options, stores, is_plan, count).await?);
+    for executed in [Executed::Plain, Executed::Steps] {
+        progress(executed.name(), 0.5);
+        rows.push(measure_once(options, stores, 1, (executed, count)).await?);
     }
     Ok(rows)
 }
 
-async fn measure_once(
-    options: &Options,
-    stores: &StoreFactory,
-    is_plan: bool,
-    count: usize,
-) -> Result<Measurement, BenchError> {
-    let (servers, _) = Servers::on_new_store(&options.program, stores, 1).await?;
-    let remote = servers.remote.with(Mode::Batch, CHILDREN);
-    let meter = servers.monitored.begin().await?;
-    let (mut workers, tally) = work(&remote).await?;
-    if is_plan {
-        run_plan(&remote, count).await?;
-    } else {
-        plain(&remote, count, &tally).await?;
-    }
-    let (elapsed, used) = meter.end().await?;
-    workers.shutdown().await;
-    let rss_mib = servers.monitored.rss_mib();
-    servers.kill().await?;
-    let what = if is_plan { STEPS } else { PLAIN };
-    let row = Measurement {
-        mode: Some(Mode::Batch),
-        lifecycles_per_second: Some(count as f64 / elapsed.as_secs_f64()),
-        rss_mib,
-        ..Measurement::named(&format!("{count} {what}"))
-    };
-    Ok(used.put(row, count as u64))
-}
-
 /// From the submission until the end of the step that joins all others is acknowledged.
-async fn run_plan(remote: &Remote, count: usize) -> Result<(), BenchError> {
+pub(crate) async fn run_plan(remote: &Remote, count: usize) -> Result<(), BenchError> {
     let mut client = remote.with(Mode::Single, PARENTS).open().await?;
     client.connection.post("/v1/runs", &remote.key, &submission(count)).await?;
     let join = next(&mut client).await?;

@@ -23,19 +23,29 @@ pub(crate) struct Remote {
     pub(crate) mode: Mode,
     /// Steps of each run. The last one rides with the report, the others are a call each; a plain task has none.
     pub(crate) steps: usize,
-    /// Stages of each run's plan, which are leased and reported one by one; 0 for runs without a plan.
-    pub(crate) stages: usize,
+    /// What each run's plan is like.
+    pub(crate) plan: PlanShape,
     /// How many flow keys the runs share, one after the other; 0 for runs without a key.
     pub(crate) flow_keys: usize,
     /// Runs with a key so far.
     keyed: Arc<AtomicUsize>,
 }
 
+/// The plan of a run of the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlanShape {
+    None,
+    /// So many stages, each leased with the report of the one before it.
+    Stages(usize),
+    /// So many steps side by side, and one that joins them.
+    Joined(usize),
+}
+
 impl Remote {
     pub(crate) fn new(addresses: Vec<SocketAddr>, key: String, mode: Mode) -> Self {
         let (opened, queue) = (Arc::default(), "bench".to_owned());
-        let keyed = Arc::default();
-        Self { addresses, opened, key, queue, mode, steps: 0, stages: 0, flow_keys: 0, keyed }
+        let (keyed, plan) = (Arc::default(), PlanShape::None);
+        Self { addresses, opened, key, queue, mode, steps: 0, plan, flow_keys: 0, keyed }
     }
 
     /// Each server in turn, starting one further with each round: callers create their clients in a
@@ -50,8 +60,8 @@ impl Remote {
         Self { mode, queue: queue.to_owned(), ..self.clone() }
     }
 
-    pub(crate) fn with_stages(&self, stages: usize) -> Self {
-        Self { stages, ..self.clone() }
+    pub(crate) fn with_plan(&self, plan: PlanShape) -> Self {
+        Self { plan, ..self.clone() }
     }
 
     pub(crate) fn with_flow_keys(&self, flow_keys: usize) -> Self {
@@ -97,8 +107,7 @@ pub(crate) struct Leased {
     pub(crate) task_id: String,
     pub(crate) task_token: String,
     pub(crate) attempt: u32,
-    #[serde(default)]
-    stage: Option<String>,
+    task_key: String,
     input: Box<RawValue>,
 }
 
@@ -108,7 +117,7 @@ impl SubmitTime for Leased {
     }
 
     fn ends_run(&self) -> bool {
-        self.stage.as_deref().is_none_or(|stage| stage == LAST_STAGE)
+        matches!(self.task_key.as_str(), KIND | LAST_STEP)
     }
 }
 
@@ -117,10 +126,11 @@ struct Leases {
     leases: Vec<Leased>,
 }
 
-/// A batch answer, reduced to what shows a refused item.
+/// A batch answer, reduced to what shows a refused item and what comes with it.
 #[derive(Deserialize)]
 struct Item {
     error: Option<String>,
+    next: Option<Leased>,
 }
 
 #[derive(Deserialize)]
@@ -132,11 +142,14 @@ struct Items {
 impl RemoteClient {
     fn run(&self) -> String {
         let (queue, input) = (&self.remote.queue, load_client::input());
-        if self.remote.stages > 0 {
-            return planned(self.remote.stages, queue, &input);
+        match self.remote.plan {
+            PlanShape::None => {
+                let flow = self.remote.next_flow();
+                format!(r#"{{"kind":"{KIND}","queue":"{queue}","input":{input}{flow}}}"#)
+            }
+            PlanShape::Stages(stages) => staged(stages, queue, &input),
+            PlanShape::Joined(steps) => joined(steps, queue, &input),
         }
-        let flow = self.remote.next_flow();
-        format!(r#"{{"kind":"{KIND}","queue":"{queue}","input":{input}{flow}}}"#)
     }
 
     /// Submits one run and returns its id.
@@ -151,10 +164,24 @@ impl RemoteClient {
         Ok(serde_json::from_slice::<Accepted>(body)?.run_id)
     }
 
-    async fn complete_one(&mut self, leased: &Leased) -> Result<(), BenchError> {
+    /// Whether reports ask for the next stage.
+    fn goes_on(&self) -> bool {
+        matches!(self.remote.plan, PlanShape::Stages(_))
+    }
+
+    async fn complete_one(&mut self, leased: &Leased) -> Result<Vec<Leased>, BenchError> {
+        #[derive(Deserialize)]
+        struct Completed {
+            next: Option<Leased>,
+        }
         let path = format!("/v1/tasks/{}/completed", leased.task_id);
-        let body = format!("{{{}}}", report(leased, self.remote.steps));
-        self.connection.post(&path, &leased.task_token, &body).await.map(drop)
+        let goes_on = self.goes_on();
+        let body = format!("{{{}}}", report(leased, self.remote.steps, goes_on));
+        let answer = self.connection.post(&path, &leased.task_token, &body).await?;
+        if !goes_on {
+            return Ok(Vec::new());
+        }
+        Ok(serde_json::from_slice::<Completed>(answer)?.next.into_iter().collect())
     }
 
     /// Records one step of one run.
@@ -189,36 +216,48 @@ impl RemoteClient {
         check_items(self.connection.post("/v1/checkpoints", &self.remote.key, &body).await?)
     }
 
-    async fn complete_all(&mut self, leased: &[Leased]) -> Result<(), BenchError> {
+    async fn complete_all(&mut self, leased: &[Leased]) -> Result<Vec<Leased>, BenchError> {
+        let mut next = Vec::new();
         for leased in leased.chunks(REPORTS_MAX) {
             for step in 1..self.remote.steps {
                 self.checkpoint_together(leased, step).await?;
             }
-            self.complete_together(leased).await?;
+            next.extend(self.complete_together(leased).await?);
         }
-        Ok(())
+        Ok(next)
     }
 
-    async fn complete_together(&mut self, leased: &[Leased]) -> Result<(), BenchError> {
-        let steps = self.remote.steps;
-        let reports = leased.iter().map(|leased| item(leased, &report(leased, steps)));
+    async fn complete_together(&mut self, leased: &[Leased]) -> Result<Vec<Leased>, BenchError> {
+        let (steps, goes_on) = (self.remote.steps, self.goes_on());
+        let reports = leased.iter().map(|leased| item(leased, &report(leased, steps, goes_on)));
         let reports = reports.collect::<Vec<String>>().join(",");
         let body = format!(r#"{{"reports":[{reports}]}}"#);
-        check_items(self.connection.post("/v1/reports", &self.remote.key, &body).await?)
+        let answer = self.connection.post("/v1/reports", &self.remote.key, &body).await?;
+        Ok(items(answer)?.into_iter().filter_map(|item| item.next).collect())
     }
 }
 
-/// The key of the stage with which a plan ends.
-const LAST_STAGE: &str = "last";
+/// The key of the step with which a plan ends.
+const LAST_STEP: &str = "last";
 
-/// A run whose plan has so many stages, all with the input of a plain task.
-fn planned(stages: usize, queue: &str, input: &str) -> String {
-    let stage = |key: &str| {
-        format!(r#"{{"key":"{key}","kind":"{KIND}","queue":"{queue}","input":{input}}}"#)
-    };
-    let before = (1..stages).map(|number| stage(&format!("stage-{number}")));
-    let stages: Vec<String> = before.chain([stage(LAST_STAGE)]).collect();
+/// A step with the input of a plain task, and what it has besides.
+fn planned(key: &str, queue: &str, input: &str, more: &str) -> String {
+    format!(r#"{{"key":"{key}","kind":"{KIND}","queue":"{queue}","input":{input}{more}}}"#)
+}
+
+fn staged(stages: usize, queue: &str, input: &str) -> String {
+    let keys = (1..stages).map(|number| format!("stage-{number}")).chain([LAST_STEP.to_owned()]);
+    let stages: Vec<String> = keys.map(|key| planned(&key, queue, input, "")).collect();
     format!(r#"{{"plan":{{"steps":[{}]}}}}"#, stages.join(","))
+}
+
+fn joined(steps: usize, queue: &str, input: &str) -> String {
+    let keys: Vec<String> = (0..steps).map(|number| format!("s{number}")).collect();
+    let names: Vec<String> = keys.iter().map(|key| format!(r#""{key}""#)).collect();
+    let all = format!(r#","dependsOn":[{}]"#, names.join(","));
+    let steps = keys.iter().map(|key| planned(key, queue, input, ""));
+    let steps: Vec<String> = steps.chain([planned(LAST_STEP, queue, input, &all)]).collect();
+    format!(r#"{{"plan":{{"steps":[{}]}}}}"#, steps.join(","))
 }
 
 /// The maximum per call. A worker that is slower than its grants may have more to report.
@@ -230,11 +269,12 @@ fn item(leased: &Leased, call: &str) -> String {
     format!(r#"{{"taskId":"{task}","taskToken":"{token}",{call}}}"#)
 }
 
-fn report(leased: &Leased, steps: usize) -> String {
+fn report(leased: &Leased, steps: usize, goes_on: bool) -> String {
     let attempt = leased.attempt;
+    let next = if goes_on { r#","next":true"# } else { "" };
     let last = if steps == 0 { String::new() } else { format!(r#","steps":[{}]"#, record(steps)) };
     format!(
-        r#""attempt":{attempt},"workerId":"{WORKER}","outcome":"SUCCEEDED","output":{{"ok":true}}{last}"#
+        r#""attempt":{attempt},"workerId":"{WORKER}","outcome":"SUCCEEDED","output":{{"ok":true}}{last}{next}"#
     )
 }
 
@@ -258,10 +298,14 @@ fn record(step: usize) -> String {
 }
 
 pub(crate) fn check_items(body: &[u8]) -> Result<(), BenchError> {
+    items(body).map(drop)
+}
+
+fn items(body: &[u8]) -> Result<Vec<Item>, BenchError> {
     let items: Items = serde_json::from_slice(body)?;
-    match items.results.into_iter().find_map(|item| item.error) {
+    match items.results.iter().find_map(|item| item.error.clone()) {
         Some(error) => Err(BenchError::Answer { status: 200, body: error }),
-        None => Ok(()),
+        None => Ok(items.results),
     }
 }
 
@@ -287,6 +331,10 @@ impl LoadClient for RemoteClient {
     }
 
     async fn complete(&mut self, leased: &[Leased]) -> Result<(), BenchError> {
+        self.complete_and_go_on(leased).await.map(drop)
+    }
+
+    async fn complete_and_go_on(&mut self, leased: &[Leased]) -> Result<Vec<Leased>, BenchError> {
         match (self.remote.mode, leased) {
             (Mode::Single, [leased]) => {
                 for step in 1..self.remote.steps {

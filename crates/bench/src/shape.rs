@@ -16,7 +16,7 @@ use crate::load::Observed;
 use crate::load_client::{LoadClient, LoadTarget, micros_now};
 use crate::measurement::{Measurement, Mode};
 use crate::plan::{COMPARABLE, Options, PROMISED, Target, median_row, row_of, serve};
-use crate::remote::Remote;
+use crate::remote::{PlanShape, Remote};
 use crate::server::Servers;
 use crate::store_factory::StoreFactory;
 use crate::{fanout, limited, parallel, savepoints, sdk, sleepers, staged, tails};
@@ -51,8 +51,10 @@ pub enum Shape {
     Savepoints(usize),
     /// A plan of so many stages.
     Plan(usize),
-    /// A plan of so many steps side by side, and one that joins them.
+    /// One plan of so many steps side by side, and one that joins them.
     Parallel(usize),
+    /// Such plans at a steady rate.
+    Joined(usize),
     /// Lifecycles that share so many flow keys.
     Flow(usize),
 }
@@ -62,7 +64,7 @@ impl FromStr for Shape {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let strange = || {
-            "a shape is steps:COUNT, fanout:COUNT, sleepers:COUNT, savepoints:COUNT, plan:COUNT, parallel:COUNT or flow:COUNT, such as steps:5"
+            "a shape is steps:COUNT, fanout:COUNT, sleepers:COUNT, savepoints:COUNT, plan:COUNT, parallel:COUNT, joined:COUNT or flow:COUNT, such as steps:5"
                 .to_owned()
         };
         let (name, count) = text.split_once(':').ok_or_else(strange)?;
@@ -74,6 +76,7 @@ impl FromStr for Shape {
             "savepoints" => (MANY, Shape::Savepoints(count)),
             "plan" => (STAGES_MAX, Shape::Plan(count)),
             "parallel" => (CHILDREN_MAX - 1, Shape::Parallel(count)),
+            "joined" => (STAGES_MAX, Shape::Joined(count)),
             "flow" => (MANY, Shape::Flow(count)),
             _ => return Err(strange()),
         };
@@ -95,7 +98,12 @@ pub(crate) async fn measure(
         Shape::Fanout(children) => fanout::measure(options, stores, children, progress).await,
         Shape::Sleepers(runs) => sleepers::measure(options, stores, runs, progress).await,
         Shape::Savepoints(steps) => savepoints::measure(options, stores, steps, progress).await,
-        Shape::Plan(stages) => staged::measure(options, stores, stages, progress).await,
+        Shape::Plan(stages) => {
+            staged::measure(options, stores, PlanShape::Stages(stages), progress).await
+        }
+        Shape::Joined(steps) => {
+            staged::measure(options, stores, PlanShape::Joined(steps), progress).await
+        }
         Shape::Parallel(steps) => parallel::measure(options, stores, steps, progress).await,
         Shape::Flow(keys) => limited::measure(options, stores, keys, progress).await,
     }
@@ -240,6 +248,7 @@ mod tests {
         assert_eq!("sleepers:1000000".parse(), Ok(Shape::Sleepers(1_000_000)));
         assert_eq!("savepoints:1".parse(), Ok(Shape::Savepoints(1)));
         assert_eq!("plan:5".parse(), Ok(Shape::Plan(5)));
+        assert_eq!("joined:5".parse(), Ok(Shape::Joined(5)));
         for bad in [
             "steps",
             "steps:0",

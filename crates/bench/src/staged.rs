@@ -1,13 +1,15 @@
-//! Plans in sequence: runs of many stages, beside as many plain tasks.
+//! Plans at a steady rate: runs of many stages, or of steps side by side with a join, beside plain tasks.
 //!
-//! Each stage is leased and reported by itself. The comparison is the same number of plain tasks, each submitted, leased and reported:
-//! a plan saves the submissions, the rows and the records.
+//! Each stage is leased with the report of the one before it, as the SDK does; each step side by side is a task. Stages are compared
+//! with the same number of plain tasks, each submitted, leased and reported: they save the submissions, the rows, the records
+//! and the polls.
 
 use crate::error::BenchError;
 use crate::goal::{Goal, Side, Unit};
 use crate::load;
 use crate::measurement::{Measurement, Mode};
 use crate::plan::{Options, PROMISED, median_row, row_of};
+use crate::remote::PlanShape;
 use crate::server::Servers;
 use crate::shape::rounds;
 use crate::store_factory::StoreFactory;
@@ -15,23 +17,25 @@ use crate::store_factory::StoreFactory;
 /// The most that a plan of five stages may cost, as a share of five plain tasks.
 const SHARE_MAX: f64 = 65.0;
 
-/// Plans of five stages per second, in batches.
+/// Plans of five stages, and of five joined steps, per second, in batches.
 const BATCHED: f64 = 7_000.0;
+const JOINED: f64 = 3_000.0;
 
 pub(crate) async fn measure(
     options: &Options,
     stores: &StoreFactory,
-    stages: usize,
+    plan: PlanShape,
     progress: &mut impl FnMut(&str, f64),
 ) -> Result<Vec<Measurement>, BenchError> {
+    let none = PlanShape::None;
     let loads =
-        [(0, Mode::Batch), (stages, Mode::Batch), (0, Mode::Single), (stages, Mode::Single)];
+        [(none, Mode::Batch), (plan, Mode::Batch), (none, Mode::Single), (plan, Mode::Single)];
     let rounds = rounds(options.span);
     let mut seen: [Vec<Measurement>; 4] = Default::default();
     for round in 0..rounds {
         progress("plans", round as f64 / rounds as f64);
-        for ((stages, mode), seen) in loads.iter().zip(&mut seen) {
-            seen.push(served(options, stores, *stages, *mode).await?);
+        for ((plan, mode), seen) in loads.iter().zip(&mut seen) {
+            seen.push(served(options, stores, *plan, *mode).await?);
         }
     }
     Ok(seen.into_iter().filter_map(median_row).collect())
@@ -40,37 +44,38 @@ pub(crate) async fn measure(
 async fn served(
     options: &Options,
     stores: &StoreFactory,
-    stages: usize,
+    plan: PlanShape,
     mode: Mode,
 ) -> Result<Measurement, BenchError> {
     let (servers, _) = Servers::on_new_store(&options.program, stores, 1).await?;
-    let remote = servers.remote.with(mode, "bench").with_stages(stages);
+    let remote = servers.remote.with(mode, "bench").with_plan(plan);
     let seen = load::observe(&remote, mode, PROMISED, options.span, &servers.monitored).await?;
     let rss_mib = servers.monitored.rss_mib();
     servers.kill().await?;
-    Ok(Measurement { rss_mib, ..row_of(&name(stages), mode, PROMISED, &seen) })
+    Ok(Measurement { rss_mib, ..row_of(&name(plan), mode, PROMISED, &seen) })
 }
 
-fn name(stages: usize) -> String {
-    match stages {
-        0 => "lifecycles".to_owned(),
-        stages => format!("plans of {stages} stages"),
+fn name(plan: PlanShape) -> String {
+    match plan {
+        PlanShape::None => "lifecycles".to_owned(),
+        PlanShape::Stages(stages) => format!("plans of {stages} stages"),
+        PlanShape::Joined(steps) => format!("plans of {steps} joined steps"),
     }
 }
 
-/// The goals of plans of five stages.
+/// The goals of plans of five stages, or of five steps with a join.
 pub(crate) fn goals(rows: &[Measurement]) -> Vec<Goal> {
     let find =
-        |stages, mode| rows.iter().find(|row| row.name == name(stages) && row.mode == Some(mode));
-    let Some(plans) = find(5, Mode::Batch) else { return Vec::new() };
-    let rate = plans.lifecycles_per_second.map(|measured| Goal {
-        figure: "plans of 5 stages, batch".to_owned(),
-        side: Side::AtLeast,
-        limit: BATCHED,
-        unit: Unit::PerSecond,
-        measured,
-    });
-    let plain = find(0, Mode::Batch).and_then(|row| row.cpu_micros_per_lifecycle);
+        |plan| rows.iter().find(|row| row.name == name(plan) && row.mode == Some(Mode::Batch));
+    let rate = |plan, limit| {
+        let measured = find(plan)?.lifecycles_per_second?;
+        let figure = format!("{}, batch", name(plan));
+        Some(Goal { figure, side: Side::AtLeast, limit, unit: Unit::PerSecond, measured })
+    };
+    let joined = rate(PlanShape::Joined(5), JOINED);
+    let Some(plans) = find(PlanShape::Stages(5)) else { return joined.into_iter().collect() };
+    let rate = rate(PlanShape::Stages(5), BATCHED);
+    let plain = find(PlanShape::None).and_then(|row| row.cpu_micros_per_lifecycle);
     let share = plans.cpu_micros_per_lifecycle.zip(plain).map(|(plan, plain)| Goal {
         figure: "processor time of a plan of 5 stages, of five plain tasks".to_owned(),
         side: Side::AtMost,
@@ -78,7 +83,7 @@ pub(crate) fn goals(rows: &[Measurement]) -> Vec<Goal> {
         unit: Unit::Percent,
         measured: plan / (5.0 * plain) * 100.0,
     });
-    [rate, share].into_iter().flatten().collect()
+    [rate, share, joined].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -87,14 +92,17 @@ mod tests {
 
     #[test]
     fn a_plan_is_compared_with_as_many_plain_tasks_as_it_has_stages() {
-        let row = |stages, rate, micros| Measurement {
+        let row = |plan, rate, micros| Measurement {
             mode: Some(Mode::Batch),
             lifecycles_per_second: Some(rate),
             cpu_micros_per_lifecycle: Some(micros),
-            ..Measurement::named(&name(stages))
+            ..Measurement::named(&name(plan))
         };
-        let goals = goals(&[row(0, 20_000.0, 100.0), row(5, 6_999.0, 325.0)]);
-        assert_eq!(goals.iter().map(Goal::is_met).collect::<Vec<_>>(), [false, true]);
-        assert_eq!(goals[1].measured, 65.0);
+        let (plain, staged) = (PlanShape::None, PlanShape::Stages(5));
+        let judged = goals(&[row(plain, 20_000.0, 100.0), row(staged, 6_999.0, 325.0)]);
+        assert_eq!(judged.iter().map(Goal::is_met).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(judged[1].measured, 65.0);
+        let judged = goals(&[row(PlanShape::Joined(5), 3_000.0, 500.0)]);
+        assert_eq!(judged.iter().map(Goal::is_met).collect::<Vec<_>>(), [true]);
     }
 }

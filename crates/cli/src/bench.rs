@@ -38,8 +38,9 @@ pub(crate) struct Arguments {
     old_snapshot: Option<f64>,
     /// Measure only durable runs: steps:5 is runs of five steps beside plain tasks, fanout:10000 one parent that joins
     /// so many children beside as many plain tasks, sleepers:100000 what so many runs cost that only wait, and
-    /// savepoints:100000 one run of so many steps and its resumption; also plan:5, plans of five stages, and flow:1000,
-    /// plain tasks that share so many flow keys
+    /// savepoints:100000 one run of so many steps and its resumption; also plan:5, plans of five stages, joined:5, plans of
+    /// five steps side by side with a join, parallel:1000, one such plan, and flow:1000, plain tasks that share so many flow
+    /// keys
     #[arg(long, value_name = "SHAPE:COUNT", conflicts_with_all = ["long", "old_snapshot"])]
     shape: Option<Shape>,
 }
