@@ -75,6 +75,12 @@ pub(crate) struct EndpointSettings {
     /// Tell it of no end: only what workers declare for it is sent
     #[arg(long, conflicts_with = "types")]
     no_types: bool,
+    /// Push the tasks of this queue to it; may be repeated. Without --type it is then told of no end
+    #[arg(long = "queue", value_name = "QUEUE")]
+    queues: Vec<String>,
+    /// Push it no more tasks
+    #[arg(long, conflicts_with = "queues")]
+    no_queues: bool,
     /// Whether the receiver recognises a repeated webhook-id [default: true]
     #[arg(long, value_name = "BOOL")]
     idempotent: Option<bool>,
@@ -90,7 +96,7 @@ pub(crate) struct EndpointSettings {
     /// What becomes of an aggregate whose oldest effect is dead: block or skip [default: block]
     #[arg(long, value_name = "WORD")]
     on_dead: Option<OnDead>,
-    /// Calls in flight from one coordinator [default: 16]
+    /// Effects in flight from one coordinator, and pushed tasks that are not done [default: 16]
     #[arg(long, value_name = "COUNT")]
     concurrency: Option<u32>,
     /// Calls per second from one coordinator [default: no limit]
@@ -116,9 +122,11 @@ impl EndpointSettings {
         let (base, cap) = (self.retry_base.map(millis), self.retry_cap.map(millis));
         let is_retry = base.is_some() || cap.is_some();
         let types = (self.no_types || !self.types.is_empty()).then_some(self.types);
+        let queues = (self.no_queues || !self.queues.is_empty()).then_some(self.queues);
         UpdateEndpoint {
             url,
             types,
+            queues,
             idempotent: self.idempotent,
             max_tries: self.max_tries,
             retry: is_retry.then_some(Retry { base_ms: base, cap_ms: cap }),
@@ -162,11 +170,12 @@ fn wanted(create: Create) -> CreateEndpoint {
     let Create { name: Name { name }, receiver: url, settings } = create;
     let update = settings.into_update(None);
     let UpdateEndpoint { types, idempotent, max_tries, retry, on_dead, .. } = update;
-    let UpdateEndpoint { concurrency, rate_per_second, .. } = update;
+    let UpdateEndpoint { concurrency, rate_per_second, queues, .. } = update;
     CreateEndpoint {
         name,
         url,
         types,
+        queues,
         idempotent,
         max_tries,
         retry,
@@ -226,6 +235,9 @@ fn describe(endpoint: &EndpointView) -> Result<(), CliError> {
     output::line(format_args!("{BOLD}{}{BOLD:#}  {}", endpoint.name, state(endpoint)))?;
     field("url", endpoint.url.clone())?;
     field("types", endpoint.types.join(" "))?;
+    if !endpoint.queues.is_empty() {
+        field("queues", endpoint.queues.join(" "))?;
+    }
     field("idempotent", endpoint.idempotent.to_string())?;
     let retry = endpoint.retry;
     let pauses =

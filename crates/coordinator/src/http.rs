@@ -70,5 +70,7 @@ mod workers;
 pub use api_error::ApiError;
 pub use app_state::{AppState, Timeouts};
 pub use body::SlowBodyLimits;
+pub(crate) use completed::report_item;
+pub(crate) use lease::push_envelope;
 pub(crate) use routes::router_of_metrics;
 pub use routes::{Audience, PriorityClass, RateClass, Route, router, routes};

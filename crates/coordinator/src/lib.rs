@@ -34,6 +34,8 @@ mod intake;
 pub mod item;
 pub mod metrics;
 mod outbox;
+#[cfg(feature = "http")]
+mod push;
 pub mod requests;
 pub mod retries;
 pub mod schedules;

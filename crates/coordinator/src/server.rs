@@ -35,6 +35,7 @@ use crate::http::{AppState, Timeouts, router, router_of_metrics};
 use crate::ids::OsEntropy;
 use crate::outbox::deliverer::{Courier, Deliverer};
 use crate::outbox::teller::Teller;
+use crate::push::dispatcher::Dispatcher;
 use crate::submit_defaults::SubmitDefaults;
 
 pub use answer::SlowReaderLimits;
@@ -250,11 +251,8 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
     let closing = CancellationToken::new();
     background.spawn(budget_alerts::run(coordinator.clone(), closing.clone()));
     let sealing = seal_records.then(|| start_sealing(&coordinator, &keyring, &keyring_path));
-    let delivering = start_delivering(Courier {
-        coordinator: coordinator.clone(),
-        keyring: keyring.clone(),
-        sender,
-    });
+    let courier = Courier { coordinator: coordinator.clone(), keyring: keyring.clone(), sender };
+    let delivering = start_delivering(courier, Dispatcher::new(app.clone()));
     let mut server = Server {
         coordinator,
         local_addr,
@@ -292,15 +290,19 @@ fn start_sealing(
     (closing.clone(), tokio::spawn(sealer.run(closing)))
 }
 
-/// Delivers effects, and tells those who wait for them, beside everything else.
-fn start_delivering(courier: Courier) -> (CancellationToken, JoinHandle<()>) {
+/// Delivers effects, tells those who wait for them, and pushes work, beside everything else.
+fn start_delivering(
+    courier: Courier,
+    dispatcher: Dispatcher,
+) -> (CancellationToken, JoinHandle<()>) {
     let (closing, teller) = (CancellationToken::new(), Teller::new(courier.coordinator.clone()));
-    let (telling, delivering) = (closing.clone(), closing.clone());
+    let (telling, delivering, pushing) = (closing.clone(), closing.clone(), closing.clone());
     let deliverer = Deliverer::new(courier);
-    let both = async move {
-        tokio::join!(deliverer.run(delivering), teller.run(telling));
+    let all = async move {
+        let pushed = dispatcher.run(pushing);
+        tokio::join!(deliverer.run(delivering), teller.run(telling), pushed);
     };
-    (closing, tokio::spawn(both))
+    (closing, tokio::spawn(all))
 }
 
 /// Ranges that effects may be sent to, each an address with the length of its prefix. The error is the text that is none.

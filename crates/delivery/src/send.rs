@@ -70,6 +70,8 @@ pub struct Answered {
     pub retry_after: Option<String>,
     /// The beginning of the answer's body, printable.
     pub excerpt: String,
+    /// The body, as far as the caller wanted it.
+    pub body: Vec<u8>,
 }
 
 /// Sends calls. Cheap to clone.
@@ -117,11 +119,16 @@ impl Sender {
     }
 
     pub async fn send(&self, outgoing: &Outgoing) -> SendOutcome {
+        self.call(outgoing, self.total, EXCERPT_MAX).await
+    }
+
+    /// A call whose answer is wanted: it may take this long, and so much of the body is kept.
+    pub async fn call(&self, outgoing: &Outgoing, total: Duration, kept_max: usize) -> SendOutcome {
         let target = match Target::parse(&outgoing.url, &self.egress) {
             Ok(target) => target,
             Err(refused) => return SendOutcome::Refused(refused),
         };
-        let deadline = Instant::now() + self.total;
+        let deadline = Instant::now() + total;
         let connected = timeout_at(deadline, self.connect(&target)).await;
         let stream = match connected {
             Ok(Ok(stream)) => stream,
@@ -131,7 +138,7 @@ impl Sender {
         let Some(request) = request(&target, outgoing) else {
             return SendOutcome::NotSent("the request has a header that cannot be sent");
         };
-        exchange(stream, request, deadline).await
+        exchange(stream, request, deadline, kept_max).await
     }
 
     async fn connect(&self, target: &Target) -> Result<Box<dyn Stream>, SendOutcome> {
@@ -192,6 +199,7 @@ async fn exchange(
     stream: Box<dyn Stream>,
     request: Request<Full<Bytes>>,
     deadline: Instant,
+    kept_max: usize,
 ) -> SendOutcome {
     let handshake = http1::Builder::new()
         .max_headers(HEADERS_MAX)
@@ -203,27 +211,28 @@ async fn exchange(
     // The connection is driven beside the call and ends with it.
     let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
     match timeout_at(deadline, sender.send_request(request)).await {
-        Ok(Ok(response)) => SendOutcome::Answered(read(response, deadline).await),
+        Ok(Ok(response)) => SendOutcome::Answered(read(response, deadline, kept_max).await),
         Ok(Err(_)) => SendOutcome::Unanswered("the connection ended before a status"),
         Err(_) => SendOutcome::Unanswered("no status in time"),
     }
 }
 
 /// The status counts even if the rest of the answer does not come.
-async fn read(response: Response<Incoming>, deadline: Instant) -> Answered {
+async fn read(response: Response<Incoming>, deadline: Instant, kept_max: usize) -> Answered {
     let status = response.status().as_u16();
     let retry_after = response.headers().get(header::RETRY_AFTER);
     let retry_after = retry_after.and_then(|value| value.to_str().ok()).map(str::to_owned);
     let mut body = response.into_body();
     let (mut kept, mut length) = (Vec::new(), 0);
-    while length < ANSWER_MAX {
+    while length < ANSWER_MAX.max(kept_max) {
         let Ok(Some(Ok(frame))) = timeout_at(deadline, body.frame()).await else { break };
         let Ok(data) = frame.into_data() else { break };
         length += data.len();
-        let room = EXCERPT_MAX - kept.len();
+        let room = kept_max - kept.len();
         kept.extend_from_slice(&data[..data.len().min(room)]);
     }
-    Answered { status, retry_after, excerpt: printable(&kept) }
+    let excerpt = printable(&kept[..kept.len().min(EXCERPT_MAX)]);
+    Answered { status, retry_after, excerpt, body: kept }
 }
 
 fn printable(bytes: &[u8]) -> String {

@@ -7,6 +7,7 @@
 //! | effect | endpoint, line and number | the digest of its id | the run |
 //! | payload | the digest of the effect's id | | the run |
 //! | watch | the id of the effect's object | | the run |
+//! | push claim | the endpoint's name | | |
 //!
 //! The id of an effect names its place, so that its successor is found without a search, and the effects of one endpoint
 //! stand together in the order of keys. The unique key makes a second effect of the same intent impossible. What an effect
@@ -18,6 +19,7 @@
 use verdict::effect::{
     Effect, EffectId, EffectState, Endpoint, EndpointStatus, Intent, Line, LineId, Watch,
 };
+use verdict::push::PushClaim;
 use verdict::{Digest, Json, Name, Object, ObjectKey, ObjectType, Scope, TaskId, Text, Time};
 
 use crate::codec::Stored;
@@ -72,6 +74,10 @@ pub struct StoredEndpoint {
     pub created_at: Time,
 }
 
+/// Who pushes work to an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredPushClaim(pub PushClaim);
+
 /// A watch with the run that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredWatch {
@@ -125,6 +131,10 @@ pub fn watch_key(effect: &ObjectKey) -> ObjectKey {
 /// The key of the effect that a watch is for.
 pub fn watched_key(watch: &ObjectKey) -> ObjectKey {
     key(&watch.scope, ObjectType::Effect, watch.id.clone())
+}
+
+pub fn push_claim_key(scope: &Scope, endpoint: &Name) -> ObjectKey {
+    key(scope, ObjectType::PushClaim, endpoint.clone())
 }
 
 /// The unique key of an effect.
@@ -257,6 +267,26 @@ impl StoredWatch {
             unique_key: None,
             parent: Some(self.run.run_name().into()),
             is_pending: status != TOLD,
+            body: self.write().into(),
+        }
+    }
+}
+
+impl StoredPushClaim {
+    pub fn of(object: &Object) -> Option<Self> {
+        let is_it = object.key.object_type == ObjectType::PushClaim;
+        is_it.then(|| Self::read(object.body.as_str()).ok()).flatten()
+    }
+
+    pub fn object(&self, key: &ObjectKey, revision: u32) -> Object {
+        Object {
+            key: key.clone(),
+            revision,
+            status: "held".into(),
+            due: None,
+            unique_key: None,
+            parent: None,
+            is_pending: false,
             body: self.write().into(),
         }
     }

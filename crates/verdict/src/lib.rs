@@ -32,6 +32,7 @@ pub mod plan;
 mod planted;
 pub mod policy;
 pub mod progress_clock;
+pub mod push;
 pub mod record;
 pub mod redrive;
 pub mod renewals;

@@ -39,10 +39,12 @@ pub enum ObjectType {
     Watch,
     /// What the runs of a workspace or tenant may use ([`crate::scope_budget`]).
     Budget,
+    /// Which coordinator pushes work to an endpoint ([`crate::push`]).
+    PushClaim,
 }
 
 impl ObjectType {
-    pub const ALL: [ObjectType; 10] = [
+    pub const ALL: [ObjectType; 11] = [
         ObjectType::Approval,
         ObjectType::Effect,
         ObjectType::Endpoint,
@@ -53,6 +55,7 @@ impl ObjectType {
         ObjectType::ScheduleTemplate,
         ObjectType::Watch,
         ObjectType::Budget,
+        ObjectType::PushClaim,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -67,6 +70,7 @@ impl ObjectType {
             ObjectType::ScheduleTemplate => "schedule_template",
             ObjectType::Watch => "watch",
             ObjectType::Budget => "budget",
+            ObjectType::PushClaim => "push_claim",
         }
     }
 

@@ -30,6 +30,8 @@ pub enum VerifyError {
     TooNew,
     #[error("no signature fits")]
     Signature,
+    #[error("no token binds the message to this URL")]
+    Audience,
 }
 
 /// Verifies the messages of one endpoint.
@@ -68,6 +70,10 @@ impl Verifier {
         let mut candidates = signatures.split(' ').take(SIGNATURES_MAX);
         let fits = |candidate| self.fits(candidate, id, timestamp, body);
         if candidates.any(fits) { Ok(()) } else { Err(VerifyError::Signature) }
+    }
+
+    pub(crate) fn secrets(&self) -> &[Secret] {
+        &self.secrets
     }
 
     fn check_time(&self, timestamp: &str, now: i64) -> Result<(), VerifyError> {

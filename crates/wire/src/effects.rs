@@ -15,6 +15,9 @@ const ENDPOINT_NAME_MAX: usize = 64;
 /// Maximum words that an endpoint subscribes to.
 const TYPES_MAX: usize = 64;
 
+/// Maximum queues that work is pushed from to one endpoint.
+const QUEUES_MAX: usize = 16;
+
 /// Maximum characters of a URL.
 const URL_MAX: usize = 2_048;
 
@@ -30,6 +33,11 @@ pub struct UpdateEndpoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 64)]
     pub types: Option<Vec<String>>,
+    /// Queues whose tasks are pushed to it: each task is leased for it and sent as the envelope that a poll would get. Without
+    /// `types` it is told of no ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 16)]
+    pub queues: Option<Vec<String>>,
     /// Whether the receiver recognises a repeated `webhook-id`; true when absent. If not, a call without an answer is not
     /// repeated: the effect becomes unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +52,7 @@ pub struct UpdateEndpoint {
     /// What becomes of an aggregate whose oldest effect is dead; block when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_dead: Option<OnDead>,
-    /// Calls in flight from one coordinator; 16 when absent.
+    /// Effects in flight from one coordinator, and tasks that are pushed and not done; 16 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 256)]
     pub concurrency: Option<u32>,
@@ -71,6 +79,11 @@ pub struct CreateEndpoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 64)]
     pub types: Option<Vec<String>>,
+    /// Queues whose tasks are pushed to it: each task is leased for it and sent as the envelope that a poll would get. Without
+    /// `types` it is told of no ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 16)]
+    pub queues: Option<Vec<String>>,
     /// Whether the receiver recognises a repeated `webhook-id`; true when absent. If not, a call without an answer is not
     /// repeated: the effect becomes unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,7 +98,7 @@ pub struct CreateEndpoint {
     /// What becomes of an aggregate whose oldest effect is dead; block when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_dead: Option<OnDead>,
-    /// Calls in flight from one coordinator; 16 when absent.
+    /// Effects in flight from one coordinator, and tasks that are pushed and not done; 16 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 256)]
     pub concurrency: Option<u32>,
@@ -99,10 +112,11 @@ impl CreateEndpoint {
     /// The same as a change of an endpoint with default settings.
     pub fn into_update(self) -> (String, UpdateEndpoint) {
         let CreateEndpoint { name, url, types, idempotent, max_tries, .. } = self;
-        let CreateEndpoint { retry, on_dead, concurrency, rate_per_second, .. } = self;
+        let CreateEndpoint { retry, on_dead, concurrency, rate_per_second, queues, .. } = self;
         let update = UpdateEndpoint {
             url: Some(url),
             types,
+            queues,
             idempotent,
             max_tries,
             retry,
@@ -141,6 +155,9 @@ pub struct EndpointView {
     pub name: String,
     pub url: String,
     pub types: Vec<String>,
+    /// Queues whose tasks are pushed to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<String>,
     pub idempotent: bool,
     pub max_tries: u32,
     pub retry: RetryPolicy,
@@ -328,6 +345,13 @@ impl Check for UpdateEndpoint {
             if !beginning.is_empty() || word.is_empty() {
                 name(&format!("types[{at}]"), beginning)?;
             }
+        }
+        let queues = self.queues.as_deref().unwrap_or_default();
+        if queues.len() > QUEUES_MAX {
+            return refuse("queues", format!("may have {QUEUES_MAX} names"));
+        }
+        for (at, queue) in queues.iter().enumerate() {
+            name(&format!("queues[{at}]"), queue)?;
         }
         within("maxTries", self.max_tries.map(u64::from), 1..=100)?;
         if let Some(Retry { base_ms, cap_ms }) = &self.retry {

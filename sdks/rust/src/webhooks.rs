@@ -19,6 +19,6 @@
 //! While a secret is rotated, [`Verifier::or`] accepts the old one beside the new one.
 
 pub use webhook::{
-    HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, RecentIds, Secret, SecretError, Seen,
-    TOLERANCE_SECONDS, Verifier, VerifyError,
+    HEADER_ID, HEADER_PUSH_TOKEN, HEADER_SIGNATURE, HEADER_TIMESTAMP, PushVerifier, RecentIds,
+    Secret, SecretError, Seen, TOLERANCE_SECONDS, Verifier, VerifyError,
 };

@@ -245,6 +245,11 @@ impl AppState {
         });
     }
 
+    /// A name for this process, among those that share a database.
+    pub(crate) fn process_name(&self) -> verdict::Name {
+        verdict::Name::from(format!("{:08x}", self.inner.process))
+    }
+
     /// Calls `make` with the source of randomness.
     pub(super) fn with_entropy<T>(&self, make: impl FnOnce(&mut dyn Entropy) -> T) -> T {
         make(self.inner.entropy.lock().expect("no code panics while it draws").as_mut())

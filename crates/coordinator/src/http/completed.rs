@@ -45,12 +45,27 @@ pub(super) fn request(
     caller: Caller,
     completed: Completed,
 ) -> Result<Item, ApiError> {
-    let (spend, wants_next) = (completed.spend, completed.next);
+    let is_plain = completed.steps.is_empty() && completed.children.is_empty();
+    let wants_next = completed.next && is_plain;
+    Ok(match item(app, key, caller, completed)? {
+        Item::About { key, request } if wants_next => {
+            Item::About { key, request: next_stage::asking(app, token, request) }
+        }
+        item => item,
+    })
+}
+
+/// The report itself.
+fn item(
+    app: &AppState,
+    key: TaskKey,
+    caller: Caller,
+    completed: Completed,
+) -> Result<Item, ApiError> {
+    let spend = completed.spend;
     if completed.steps.is_empty() && completed.children.is_empty() {
         let report = checked_report(caller, completed)?;
-        let report = metered(spend, Request::Report(report));
-        let request = if wants_next { next_stage::asking(app, token, report) } else { report };
-        return Ok(Item::About { key, request });
+        return Ok(Item::About { key, request: metered(spend, Request::Report(report)) });
     }
     check_endpoints(app, &key.scope, &completed.effects)?;
     let defaults = &app.inner.submit_defaults;
@@ -62,6 +77,17 @@ pub(super) fn request(
         }
         submit => submit,
     })
+}
+
+/// The report of a pushed attempt: its answer goes to nobody, so it asks for no next stage. The error says what is wrong with
+/// it.
+pub(crate) fn report_item(
+    app: &AppState,
+    key: TaskKey,
+    caller: Caller,
+    completed: Completed,
+) -> Result<Item, String> {
+    item(app, key, caller, completed).map_err(|error| error.message)
 }
 
 pub(super) async fn acknowledge(

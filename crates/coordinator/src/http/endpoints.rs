@@ -43,7 +43,11 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let wanted: CreateEndpoint = wire::parse(&body)?;
     app.coordinator.refuse_if_draining()?;
-    let (name, settings) = wanted.into_update();
+    let (name, mut settings) = wanted.into_update();
+    // Who is registered for work hears of ends only if that is said.
+    if settings.queues.as_ref().is_some_and(|queues| !queues.is_empty()) {
+        settings.types.get_or_insert_default();
+    }
     let url = settings.url.clone().unwrap_or_default();
     let endpoint = Endpoint::new(name.into(), url.into());
     let endpoint = with_settings(&app, endpoint, settings)?;
@@ -209,7 +213,7 @@ fn with_settings(
     settings: UpdateEndpoint,
 ) -> Result<Endpoint, ApiError> {
     let UpdateEndpoint { url, types, idempotent, max_tries, retry, on_dead, .. } = settings;
-    let UpdateEndpoint { concurrency, rate_per_second, .. } = settings;
+    let UpdateEndpoint { concurrency, rate_per_second, queues, .. } = settings;
     let url = url.map_or_else(|| before.url.clone(), Text::from);
     if let Err(refused) = Target::parse(url.as_str(), app.inner.sender.egress()) {
         return Err(ApiError::field("url", format!("is not allowed: {refused}")));
@@ -220,6 +224,7 @@ fn with_settings(
     Ok(Endpoint {
         url,
         types: types.map_or_else(|| before.types.clone(), names),
+        queues: queues.map_or_else(|| before.queues.clone(), names),
         is_idempotent: idempotent.unwrap_or(before.is_idempotent),
         tries_max: max_tries.unwrap_or(before.tries_max),
         retry_base,
@@ -240,13 +245,14 @@ fn with_secret(stored: &StoredEndpoint, secret: &Secret) -> EndpointSecret {
 }
 
 fn view(stored: &StoredEndpoint) -> EndpointView {
-    let Endpoint { name, url, types, is_idempotent, tries_max, .. } = &stored.endpoint;
+    let Endpoint { name, url, types, queues, is_idempotent, tries_max, .. } = &stored.endpoint;
     let Endpoint { retry_base, retry_cap, on_dead, concurrency, rate, .. } = &stored.endpoint;
     let Endpoint { status, disabled_because, .. } = &stored.endpoint;
     EndpointView {
         name: name.to_string(),
         url: url.to_string(),
         types: types.iter().map(Name::to_string).collect(),
+        queues: queues.iter().map(Name::to_string).collect(),
         idempotent: *is_idempotent,
         max_tries: *tries_max,
         retry: RetryPolicy { base_ms: retry_base.millis(), cap_ms: retry_cap.millis() },

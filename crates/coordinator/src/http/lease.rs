@@ -88,6 +88,14 @@ impl Reach {
     }
 }
 
+/// The envelope of a grant whose worker is an endpoint: it is nobody's API key that holds the lease.
+pub(crate) async fn push_envelope(
+    app: &AppState,
+    granted: &Granted,
+) -> Result<Option<Envelope>, ApiError> {
+    complete_envelope(app, None, granted, Reach(None)).await
+}
+
 /// The envelopes of the grants. Where what a task recorded cannot be read, all grants are handed back: a worker without
 /// it would do recorded steps again.
 async fn envelopes(
@@ -98,7 +106,7 @@ async fn envelopes(
 ) -> Result<Vec<Envelope>, ApiError> {
     let mut envelopes = Vec::with_capacity(granted.len());
     for grant in granted {
-        match complete_envelope(app, held_by, grant, reach(grant)).await {
+        match complete_envelope(app, Some(held_by), grant, reach(grant)).await {
             Ok(envelope) => envelopes.extend(envelope),
             Err(error) => {
                 app.coordinator.release(granted.iter().map(|it| (it.key(), it.lease())).collect());
@@ -112,7 +120,7 @@ async fn envelopes(
 /// The envelope of one grant; `None` if its stage or step ended instead, because its input cannot be resolved.
 pub(super) async fn complete_envelope(
     app: &AppState,
-    held_by: &Name,
+    held_by: Option<&Name>,
     granted: &Granted,
     reach: Reach,
 ) -> Result<Option<Envelope>, ApiError> {
@@ -154,7 +162,7 @@ fn with_recorded(envelope: Envelope, page: Option<Page>) -> Envelope {
     Envelope { checkpoints, checkpoints_after: next_after, ..envelope }
 }
 
-fn envelope(app: &AppState, held_by: &Name, granted: &Granted, reach: Reach) -> Envelope {
+fn envelope(app: &AppState, held_by: Option<&Name>, granted: &Granted, reach: Reach) -> Envelope {
     let Granted { task, spec, at } = granted;
     let lease = task.lease().expect("a granted task has a lease");
     let issued = token::issue(
@@ -219,8 +227,9 @@ fn parent_of(task: &Task) -> Option<TaskId> {
 }
 
 /// Coordinators that decide by an earlier version of the rules refuse tokens with this claim.
-fn key_claim(app: &AppState, held_by: &Name) -> Option<Name> {
-    (app.coordinator.store().status().rules >= verdict::Rules::V6.number()).then(|| held_by.clone())
+fn key_claim(app: &AppState, held_by: Option<&Name>) -> Option<Name> {
+    let is_known = app.coordinator.store().status().rules >= verdict::Rules::V6.number();
+    held_by.filter(|_| is_known).cloned()
 }
 
 fn token_scope(task: &Task, key: Option<Name>, Reach(until): Reach) -> TokenScope {

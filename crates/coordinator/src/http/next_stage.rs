@@ -66,7 +66,7 @@ async fn made(
     let current = stages_of(task.run.as_deref()).map_or(0, |stages| stages.current);
     let until = token.until.filter(|until| *until > current);
     let granted = Granted { task, spec, at: app.coordinator.now() };
-    complete_envelope(app, held_by, &granted, Reach(until)).await
+    complete_envelope(app, Some(held_by), &granted, Reach(until)).await
 }
 
 fn is_leased(task: &Task, lease: LeaseId) -> bool {

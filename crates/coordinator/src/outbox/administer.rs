@@ -8,6 +8,7 @@ use verdict::effect::endpoint::ENDPOINTS_MAX;
 use verdict::effect::{Endpoint, EndpointStatus};
 use verdict::{Moment, Name, Object, Scope, Span};
 
+use super::claims::GONE;
 use crate::carry::ObjectSet;
 use crate::coordinator::Coordinator;
 use crate::item::RequestError;
@@ -45,6 +46,8 @@ pub(crate) enum EndpointChange {
     },
     Enable,
     Disable,
+    /// Its receiver said that it is gone for ever.
+    Gone,
     Delete,
 }
 
@@ -108,6 +111,10 @@ fn after(
             stored.endpoint.disabled_because = None;
         }
         EndpointChange::Disable => stored.endpoint.status = EndpointStatus::Disabled,
+        EndpointChange::Gone => {
+            stored.endpoint.status = EndpointStatus::Disabled;
+            stored.endpoint.disabled_because = Some(GONE.into());
+        }
         EndpointChange::Delete => {
             stored.endpoint.status = EndpointStatus::Deleted;
             stored.secrets.clear();

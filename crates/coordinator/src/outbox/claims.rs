@@ -21,7 +21,7 @@ use crate::coordinator::Coordinator;
 use crate::item::RequestError;
 
 /// Why an endpoint is disabled that nobody disabled.
-const GONE: &str = "the receiver answered 410";
+pub(super) const GONE: &str = "the receiver answered 410";
 
 /// An effect that this coordinator may send, under a fence.
 #[derive(Clone, Debug)]

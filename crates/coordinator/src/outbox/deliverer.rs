@@ -363,7 +363,7 @@ fn outcome(sent: SendOutcome, now: Time) -> Outcome {
         SendOutcome::Unanswered(why) => {
             Outcome { sent: Sent::Unanswered, status: None, note: Some(why.to_owned()) }
         }
-        SendOutcome::Answered(Answered { status, retry_after, excerpt }) => {
+        SendOutcome::Answered(Answered { status, retry_after, excerpt, body: _ }) => {
             let retry_after = retry_after.as_deref().and_then(parse_retry_after);
             let retry_after = retry_after.map(|asked| match asked {
                 RetryAfter::Seconds(seconds) => Span::from_secs(seconds.min(u64::from(u32::MAX))),

@@ -35,6 +35,7 @@ mod plan_approvals;
 mod plan_steps;
 mod plans;
 mod principals;
+mod push;
 mod queue_limits;
 mod reads;
 mod retries;

@@ -58,8 +58,12 @@ async fn a_request_arrives_byte_for_byte() {
         receiver(b"HTTP/1.1 202 Accepted\r\nretry-after: 7\r\n\r\nfine\n".to_vec()).await;
     let url = format!("http://{address}/in?x=1");
     let outcome = sender(&Roots::Pem(Vec::new())).send(&outgoing(url)).await;
-    let answered =
-        Answered { status: 202, retry_after: Some("7".to_owned()), excerpt: "fine.".to_owned() };
+    let answered = Answered {
+        status: 202,
+        retry_after: Some("7".to_owned()),
+        excerpt: "fine.".to_owned(),
+        body: b"fine\n".to_vec(),
+    };
     assert_eq!(outcome, SendOutcome::Answered(answered));
     let request = requests.recv().await.unwrap();
     assert!(request.starts_with("POST /in?x=1 HTTP/1.1\r\n"), "{request}");

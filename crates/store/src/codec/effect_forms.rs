@@ -8,11 +8,12 @@ use verdict::effect::{
     Claim, DeadReason, Effect, EffectId, EffectState, Endpoint, EndpointStatus, Intent, Line,
     OnDead,
 };
+use verdict::push::PushClaim;
 use verdict::{Digest, Json, Name, Scope, Span, TaskId, Text, Time};
 
 use super::{Stored, Unreadable};
 use crate::effects::{
-    LastTry, SealedSecret, StoredEffect, StoredEndpoint, StoredLine, StoredWatch,
+    LastTry, SealedSecret, StoredEffect, StoredEndpoint, StoredLine, StoredPushClaim, StoredWatch,
 };
 
 #[derive(Serialize, Deserialize)]
@@ -88,9 +89,18 @@ struct WatchForm {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct PushClaimForm {
+    holder: String,
+    until: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct EndpointForm {
     url: String,
     types: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    queues: Vec<String>,
     idempotent: bool,
     tries_max: u32,
     retry_base: u64,
@@ -282,10 +292,22 @@ impl Stored for StoredWatch {
     }
 }
 
+impl Stored for StoredPushClaim {
+    fn write(&self) -> String {
+        let Self(PushClaim { holder, until }) = self;
+        write(&PushClaimForm { holder: holder.to_string(), until: until.millis() })
+    }
+
+    fn read(text: &str) -> Result<Self, Unreadable> {
+        let PushClaimForm { holder, until } = read(text, "push claim")?;
+        Ok(Self(PushClaim { holder: holder.into(), until: Time::from_millis(until) }))
+    }
+}
+
 impl Stored for StoredEndpoint {
     fn write(&self) -> String {
         let Self { endpoint, secrets, created_at } = self;
-        let Endpoint { name: _, url, types, is_idempotent, tries_max, .. } = endpoint;
+        let Endpoint { name: _, url, types, queues, is_idempotent, tries_max, .. } = endpoint;
         let Endpoint { retry_base, retry_cap, on_dead, concurrency, rate, .. } = endpoint;
         let Endpoint { status: _, disabled_because, .. } = endpoint;
         let secret = |SealedSecret { sealed, key, until }: &SealedSecret| SecretForm {
@@ -296,6 +318,7 @@ impl Stored for StoredEndpoint {
         write(&EndpointForm {
             url: url.to_string(),
             types: types.iter().map(Name::to_string).collect(),
+            queues: queues.iter().map(Name::to_string).collect(),
             idempotent: *is_idempotent,
             tries_max: *tries_max,
             retry_base: retry_base.millis(),
@@ -320,6 +343,7 @@ impl Stored for StoredEndpoint {
             name: Name::from(""),
             url: form.url.into(),
             types: form.types.into_iter().map(Name::from).collect(),
+            queues: form.queues.into_iter().map(Name::from).collect(),
             is_idempotent: form.idempotent,
             tries_max: form.tries_max,
             retry_base: Span::from_millis(form.retry_base),

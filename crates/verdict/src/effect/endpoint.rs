@@ -21,6 +21,9 @@ pub const RATE_MAX: u32 = 100_000;
 /// Maximum words that an endpoint subscribes to.
 pub const TYPES_MAX: usize = 64;
 
+/// Maximum queues that an endpoint is registered for.
+pub const QUEUES_MAX: usize = 16;
+
 /// Maximum endpoints of one scope: every end of a task asks each of them.
 pub const ENDPOINTS_MAX: usize = 100;
 
@@ -55,12 +58,14 @@ pub struct Endpoint {
     pub url: Text,
     /// What it subscribes to.
     pub types: Vec<Name>,
+    /// Queues whose tasks are pushed to it ([`crate::push`]).
+    pub queues: Vec<Name>,
     pub is_idempotent: bool,
     pub tries_max: u32,
     pub retry_base: Span,
     pub retry_cap: Span,
     pub on_dead: OnDead,
-    /// Calls in flight of one coordinator.
+    /// Effects in flight of one coordinator, and leases that it holds of pushed work through all of them.
     pub concurrency: u32,
     /// Calls per second of one coordinator; `None` for no limit.
     pub rate: Option<u32>,
@@ -77,6 +82,7 @@ impl Endpoint {
             name,
             url,
             types: vec!["run.*".into()],
+            queues: Vec::new(),
             is_idempotent: terms.is_idempotent,
             tries_max: TRIES_DEFAULT,
             retry_base: terms.retry_base,

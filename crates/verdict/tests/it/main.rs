@@ -30,6 +30,7 @@ mod plan_properties;
 mod planned;
 mod progress_clock;
 mod properties;
+mod push;
 mod record;
 mod release;
 mod report;

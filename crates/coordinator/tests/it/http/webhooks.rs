@@ -3,7 +3,7 @@
 mod awaited;
 mod crashes;
 mod database;
-mod receiver;
+pub(crate) mod receiver;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

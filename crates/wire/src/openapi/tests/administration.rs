@@ -25,7 +25,7 @@ pub(super) fn check_approvals(shapes: &mut Shapes) {
 pub(super) fn check_effects(shapes: &mut Shapes) {
     let settings = json!({"url": "https://example.com/in", "types": ["run.*"], "idempotent": true,
         "maxTries": 5, "retry": {"baseMs": 5000, "capMs": 6000}, "onDead": "skip",
-        "concurrency": 2, "ratePerSecond": 3});
+        "concurrency": 2, "ratePerSecond": 3, "queues": ["q"]});
     let with = |member: &str, value| {
         let mut settings = settings.clone();
         settings[member] = value;

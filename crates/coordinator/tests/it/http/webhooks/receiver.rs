@@ -13,23 +13,23 @@ use super::super::test_server::PATIENCE;
 
 /// What arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Delivery {
-    pub(super) head: Vec<(String, String)>,
-    pub(super) body: String,
+pub(crate) struct Delivery {
+    pub(crate) head: Vec<(String, String)>,
+    pub(crate) body: String,
 }
 
 impl Delivery {
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         let found = self.head.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value)
     }
 
-    pub(super) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         self.header("webhook-id")
     }
 
     /// As a receiver with this secret judges it, at the time that the sender names.
-    pub(super) fn verify(&self, secret: &str) -> Result<(), VerifyError> {
+    pub(crate) fn verify(&self, secret: &str) -> Result<(), VerifyError> {
         let (id, timestamp) = (self.id(), self.header("webhook-timestamp"));
         let verifier = Verifier::new(Secret::parse(secret).unwrap());
         let now = timestamp.parse().unwrap();
@@ -40,7 +40,7 @@ impl Delivery {
 
 /// What it answers with.
 #[derive(Clone, Copy)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Text(&'static str),
     /// Nothing: it ends the connection.
     HangsUp,
@@ -48,23 +48,23 @@ pub(super) enum Answer {
     Hangs,
 }
 
-pub(super) const OK: Answer = Answer::Text("HTTP/1.1 204 No Content\r\n\r\n");
-pub(super) const DOWN: Answer =
+pub(crate) const OK: Answer = Answer::Text("HTTP/1.1 204 No Content\r\n\r\n");
+pub(crate) const DOWN: Answer =
     Answer::Text("HTTP/1.1 500 Broken\r\ncontent-length: 4\r\n\r\noops");
-pub(super) const GONE: Answer = Answer::Text("HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n");
-pub(super) const HANGS_UP: Answer = Answer::HangsUp;
-pub(super) const HANGS: Answer = Answer::Hangs;
+pub(crate) const GONE: Answer = Answer::Text("HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n");
+pub(crate) const HANGS_UP: Answer = Answer::HangsUp;
+pub(crate) const HANGS: Answer = Answer::Hangs;
 
-pub(super) struct Receiver {
-    pub(super) url: String,
+pub(crate) struct Receiver {
+    pub(crate) url: String,
     /// The answers to the next deliveries; afterwards [`OK`].
-    pub(super) answers: Arc<Mutex<VecDeque<Answer>>>,
+    pub(crate) answers: Arc<Mutex<VecDeque<Answer>>>,
     arrived: mpsc::UnboundedReceiver<Delivery>,
 }
 
 impl Receiver {
     #[expect(clippy::disallowed_methods, reason = "a test delivers as much as it asked for")]
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hooks", listener.local_addr().unwrap());
         let (note, arrived) = mpsc::unbounded_channel();
@@ -78,18 +78,18 @@ impl Receiver {
         Self { url, answers, arrived }
     }
 
-    pub(super) fn answers(&self, answers: &[Answer]) {
+    pub(crate) fn answers(&self, answers: &[Answer]) {
         self.answers.lock().unwrap().extend(answers);
     }
 
     /// The next delivery.
-    pub(super) async fn next(&mut self) -> Delivery {
+    pub(crate) async fn next(&mut self) -> Delivery {
         let arrived = tokio::time::timeout(PATIENCE, self.arrived.recv()).await;
         arrived.expect("it arrives in time").expect("the receiver runs")
     }
 
     /// So many deliveries.
-    pub(super) async fn take(&mut self, count: usize) -> Vec<Delivery> {
+    pub(crate) async fn take(&mut self, count: usize) -> Vec<Delivery> {
         let mut taken = Vec::new();
         while taken.len() < count {
             taken.push(self.next().await);
@@ -98,7 +98,7 @@ impl Receiver {
     }
 
     /// Asserts that nothing more has arrived by now.
-    pub(super) fn assert_quiet(&mut self) {
+    pub(crate) fn assert_quiet(&mut self) {
         assert_eq!(self.arrived.try_recv().ok(), None, "nothing more was to arrive");
     }
 }
