@@ -29,6 +29,18 @@ impl ObjectChange {
     pub fn before(&self) -> Option<u32> {
         self.after.revision.checked_sub(1).filter(|before| *before > 0)
     }
+
+    /// Whether the change follows the stored revision. An object whose log is bounded may begin with a later revision,
+    /// where its store was copied.
+    pub fn follows(&self, stored: Option<u32>) -> bool {
+        stored == self.before()
+            || (stored.is_none() && self.after.key.object_type.has_bounded_log())
+    }
+
+    /// All entries of the object's log before this revision leave with the change.
+    pub fn forgets_before(&self) -> Option<u32> {
+        self.after.key.object_type.forgets_before(self.after.revision)
+    }
 }
 
 /// A unique key of a type in a scope.

@@ -9,7 +9,8 @@
 //!
 //! Invariants:
 //! - the revision is 1 at first and grows by one with each change;
-//! - the log has one entry for each revision, and the last one is the object;
+//! - the log has one entry for each revision, and the last one is the object; of a schedule, which time changes for ever, it
+//!   keeps the newest ([`ObjectType::first_kept`]);
 //! - an object is never deleted, except with the run that is its parent: a type that can be removed has a status for it
 //!   and gives its unique key back.
 
@@ -77,7 +78,38 @@ impl ObjectType {
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
+
+    /// Whether the log of such an object keeps only its newest entries.
+    pub const fn has_bounded_log(self) -> bool {
+        matches!(self, ObjectType::Schedule)
+    }
+
+    /// The oldest revision in the log of such an object that has this revision now. Entries leave in blocks, so that most
+    /// changes delete nothing.
+    pub const fn first_kept(self, revision: u32) -> u32 {
+        let block = revision - revision % LOG_BLOCK;
+        match self.has_bounded_log() {
+            true if block > LOG_KEPT => block - LOG_KEPT + 1,
+            true | false => 1,
+        }
+    }
+
+    /// With the change to this revision, all entries before the one that is returned leave the log.
+    pub const fn forgets_before(self, revision: u32) -> Option<u32> {
+        match self.first_kept(revision) {
+            1 => None,
+            first if revision.is_multiple_of(LOG_BLOCK) => Some(first),
+            _ => None,
+        }
+    }
 }
+
+/// How many entries of a bounded log are kept at least: weeks of an hourly schedule, and the whole of a schedule that people
+/// look at.
+pub const LOG_KEPT: u32 = 1_000;
+
+/// How many entries leave a bounded log at once.
+const LOG_BLOCK: u32 = 100;
 
 /// The key of an object. Keys are ordered by the bytes of their names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -123,4 +155,22 @@ pub struct Object {
     pub is_pending: bool,
     /// The rest, in the form of its type.
     pub body: Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_of_a_schedule_keeps_its_newest_entries_and_others_keep_all() {
+        let schedule = ObjectType::Schedule;
+        for (revision, first) in
+            [(1, 1), (1_000, 1), (1_099, 1), (1_100, 101), (1_199, 101), (1_200, 201)]
+        {
+            assert_eq!(schedule.first_kept(revision), first, "{revision}");
+            assert_eq!(ObjectType::Endpoint.first_kept(revision), 1);
+        }
+        let forgets: Vec<u32> = (1..=1_300).filter_map(|it| schedule.forgets_before(it)).collect();
+        assert_eq!(forgets, [101, 201, 301]);
+    }
 }

@@ -123,7 +123,8 @@ pub(super) async fn history(
     let ScheduleHistoryQuery { before, limit } = query(&uri)?;
     let found = find(&app, &principal, principal.scope(), &named).await?;
     let before = before.unwrap_or(u32::MAX).min(found.revision.saturating_add(1));
-    let first = before.saturating_sub(limit.unwrap_or(PAGE_ITEMS_DEFAULT)).max(1);
+    let oldest = ObjectType::Schedule.first_kept(found.revision);
+    let first = before.saturating_sub(limit.unwrap_or(PAGE_ITEMS_DEFAULT)).max(oldest);
     let key = schedule_key(principal.scope(), found.id.as_str());
     let filter = ObjectLogFilter {
         key: Some(key.clone()),
@@ -132,7 +133,7 @@ pub(super) async fn history(
     };
     let log = app.read(Duration::ZERO, app.coordinator.browse().object_log(&filter)).await?;
     let entries = log.into_iter().rev().filter_map(entry).collect();
-    Ok(Json(ScheduleHistory { entries, next_before: (first > 1).then_some(first) }))
+    Ok(Json(ScheduleHistory { entries, next_before: (first > oldest).then_some(first) }))
 }
 
 fn entry(change: ObjectChange) -> Option<ScheduleEntry> {

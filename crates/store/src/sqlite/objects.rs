@@ -72,7 +72,7 @@ impl Work<'_> {
         let mut is_due_changed = false;
         for change in changes {
             let stored = one(self.connection, &change.after.key)?;
-            if stored.as_ref().map(|object| object.revision) != change.before() {
+            if !change.follows(stored.as_ref().map(|object| object.revision)) {
                 return Err(conflict(NO_TASK));
             }
             if change.after.revision == 0 {
@@ -109,6 +109,19 @@ fn write(connection: &Connection, change: &ObjectChange) -> Read<()> {
     ObjectColumns::write(&mut cells, &change.after);
     ObjectLogColumns::write(&mut cells, change);
     cells.execute()?;
+    match change.forgets_before() {
+        Some(first) => shorten_log(connection, &change.after.key, first),
+        None => Ok(()),
+    }
+}
+
+/// Deletes the entries of an object's log before this revision.
+fn shorten_log(connection: &Connection, key: &ObjectKey, first: u32) -> Read<()> {
+    let sql = "DELETE FROM object_log WHERE tenant = ?1 AND workspace = ?2 AND object_type = ?3
+        AND id = ?4 AND revision < ?5";
+    let [tenant, workspace, object_type, id] = names(key);
+    let parameters = params![tenant, workspace, object_type, id, first];
+    connection.prepare_cached(sql)?.execute(parameters)?;
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! The log of each object must lead to the object, revision by revision.
+//! The log of each object must lead to the object, revision by revision, from its first one or, where the log is bounded, from
+//! the oldest that is kept.
 //!
 //! An object that changes between the two reads is read again with its log before a difference counts.
 
@@ -58,6 +59,8 @@ async fn check_one<B: Browse>(
 /// What is wrong with the log of an object, read a page at a time.
 async fn flaw_of<B: Browse>(browse: &B, object: &Object) -> Result<Option<String>, Failure> {
     let named = || format!("the {} {}", object.key.object_type.name(), object.key.id);
+    let first = object.key.object_type.first_kept(object.revision);
+    let forgotten = first.checked_sub(1).filter(|revision| *revision > 0);
     let mut last: Option<ObjectChange> = None;
     loop {
         let after = last.as_ref().map(|change| (object.key.clone(), change.after.revision));
@@ -67,7 +70,7 @@ async fn flaw_of<B: Browse>(browse: &B, object: &Object) -> Result<Option<String
             break;
         }
         for change in page {
-            let before = last.as_ref().map(|last| last.after.revision);
+            let before = last.as_ref().map(|last| last.after.revision).or(forgotten);
             if change.before() != before {
                 return Ok(Some(format!("{} has a gap in its log", named())));
             }

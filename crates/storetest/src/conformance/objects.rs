@@ -243,3 +243,32 @@ pub async fn are_verified_against_their_log<F: Fixture>(driver: &mut Driver<F>) 
     driver.pause().await;
     assert_eq!(verify(driver.browse()).await.unwrap().findings, []);
 }
+
+/// A schedule that has changed so often that its log has lost its oldest entries.
+async fn busy_schedule<F: Fixture>(driver: &mut Driver<F>) -> Object {
+    const CHANGES: usize = 1_150;
+    let schedule = ObjectKey { object_type: ObjectType::Schedule, ..object("s").key };
+    let mut changes = vec![Object { key: schedule, ..object("s") }];
+    while changes.len() < CHANGES {
+        let after = next(changes.last().unwrap(), "active");
+        changes.push(after);
+    }
+    for some in changes.chunks(50) {
+        save(driver, &some.iter().collect::<Vec<_>>()).await;
+    }
+    changes.pop().unwrap()
+}
+
+pub async fn keep_the_newest_entries_of_a_schedule<F: Fixture>(driver: &mut Driver<F>) {
+    // Time changes a schedule for ever, and its log stays as long as people look at it.
+    let last = busy_schedule(driver).await;
+    let other = object("e");
+    save(driver, &[&other]).await;
+    driver.pause().await;
+    let filter = ObjectLogFilter { key: Some(last.key.clone()), after: None, limit: 5_000 };
+    let log = driver.browse().object_log(&filter).await.unwrap();
+    assert_eq!(log.first().unwrap().after.revision, 101);
+    assert_eq!(log.len(), 1_050);
+    assert_eq!(log.last().unwrap().after, last);
+    assert_eq!(verify(driver.browse()).await.unwrap().findings, []);
+}

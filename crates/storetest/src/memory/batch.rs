@@ -421,7 +421,7 @@ impl<'w> MemoryBatch<'w> {
         if holder.is_some_and(|holder| holder.key != *key) {
             return Err(invalid("another object has this unique key"));
         }
-        if stored != change.before() || shared.is_object_locked_by_another(key, self.number) {
+        if !change.follows(stored) || shared.is_object_locked_by_another(key, self.number) {
             return Err(conflict(TaskId::from_u128(0)));
         }
         let committed = shared.tables.objects.current.get(key).map(|object| object.revision);

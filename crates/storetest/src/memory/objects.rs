@@ -21,8 +21,15 @@ impl Objects {
     }
 
     pub(super) fn absorb(&mut self, saved: Objects) {
+        let bounded = saved.current.values().filter(|it| it.key.object_type.has_bounded_log());
+        let bounded: Vec<(ObjectKey, u32)> = bounded
+            .map(|it| (it.key.clone(), it.key.object_type.first_kept(it.revision)))
+            .collect();
         self.current.extend(saved.current);
         self.log.extend(saved.log);
+        for (key, first) in bounded {
+            self.log.retain(|(of, revision), _| *of != key || *revision >= first);
+        }
     }
 
     pub(super) fn forget(&mut self, is_gone: impl Fn(&Object) -> bool) {

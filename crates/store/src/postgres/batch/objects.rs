@@ -15,7 +15,7 @@ use super::PostgresBatch;
 use super::column_batch::{ColumnBatch, Statement};
 use super::writes::inserting;
 use crate::failure::Failure;
-use crate::objects::{LoadedObject, ObjectChange, UniqueKey};
+use crate::objects::{LoadedObject, ObjectChange, UniqueKey, names};
 use crate::postgres::errors::{conflict, invalid};
 use crate::postgres::reads::{Client, Read, as_limit, set_scopes};
 use crate::postgres::rows::Columns;
@@ -46,6 +46,26 @@ static OBJECTS_UPDATE: LazyLock<Statement> = LazyLock::new(|| {
         )
     })
 });
+
+/// Where an object begins with a later revision, because its store was copied, it is inserted.
+static OBJECTS_UPSERT: LazyLock<Statement> = LazyLock::new(|| {
+    let is_changing = |name: &&str| *name != "parent";
+    let names = ObjectColumns::COLUMNS.iter().map(|column| column.name).filter(is_changing);
+    let set: Vec<String> = names.map(|name| format!("{name} = excluded.{name}")).collect();
+    Statement::over(OBJECTS.written, |rows| {
+        format!(
+            "INSERT INTO tenure.objects AS o ({0}) SELECT {0} FROM {1} \
+             ON CONFLICT (tenant, workspace, object_type, id) DO UPDATE SET {2} \
+             WHERE o.revision = excluded.revision - 1",
+            tables::names(OBJECTS.written, ""),
+            rows.table("u"),
+            set.join(", ")
+        )
+    })
+});
+
+const SHORTEN_LOG: &str = "DELETE FROM tenure.object_log WHERE tenant = $1 AND workspace = $2 \
+    AND object_type = $3 AND id = $4 AND revision < $5";
 
 fn selecting(list: tables::ColumnList, same: &str, lock: &str) -> Statement {
     let columns = tables::OBJECT.join(", ");
@@ -207,14 +227,21 @@ fn distinct(changes: &[ObjectChange]) -> usize {
     changes.iter().take_while(|change| seen.insert(&change.after.key)).count()
 }
 
-/// Writes changes of different objects, in three statements at most. Whether all of them were as expected.
+/// Writes changes of different objects, in four statements at most, and shortens bounded logs. Whether all of them were as
+/// expected.
 async fn write(client: &Client, changes: &[ObjectChange]) -> Read<bool> {
-    let mut inserted = ColumnBatch::new(OBJECTS.written);
-    let mut updated = ColumnBatch::new(OBJECTS.written);
+    let [mut inserted, mut updated, mut upserted] =
+        [(); 3].map(|()| ColumnBatch::new(OBJECTS.written));
     let mut log = ColumnBatch::new(OBJECT_LOG.written);
-    let updates = changes.iter().filter(|change| change.before().is_some()).count();
+    let [mut inserts, mut updates, mut upserts] = [0_u64; 3];
     for change in changes {
-        let rows = if change.before().is_some() { &mut updated } else { &mut inserted };
+        let is_bounded = change.after.key.object_type.has_bounded_log();
+        let (rows, count) = match change.before() {
+            None => (&mut inserted, &mut inserts),
+            Some(_) if is_bounded => (&mut upserted, &mut upserts),
+            Some(_) => (&mut updated, &mut updates),
+        };
+        *count += 1;
         let cells = rows.row();
         ObjectKeyColumns::write(cells, &change.after.key);
         ObjectColumns::write(cells, &change.after);
@@ -223,19 +250,41 @@ async fn write(client: &Client, changes: &[ObjectChange]) -> Read<bool> {
         ObjectColumns::write(cells, &change.after);
         ObjectLogColumns::write(cells, change);
     }
-    let inserts = changes.len() - updates;
-    for (count, rows, statement) in
-        [(inserts, &inserted, &OBJECTS_INSERT), (updates, &updated, &OBJECTS_UPDATE)]
-    {
+    for (count, rows, statement) in [
+        (inserts, &inserted, &OBJECTS_INSERT),
+        (updates, &updated, &OBJECTS_UPDATE),
+        (upserts, &upserted, &OBJECTS_UPSERT),
+    ] {
         if count > 0
-            && client.execute_typed(statement.text_for(rows), &rows.parameters()).await?
-                != count as u64
+            && client.execute_typed(statement.text_for(rows), &rows.parameters()).await? != count
         {
             return Ok(false);
         }
     }
     client.execute_typed(LOG_INSERT.text_for(&log), &log.parameters()).await?;
+    for change in changes {
+        if let Some(first) = change.forgets_before() {
+            shorten_log(client, &change.after.key, first).await?;
+        }
+    }
     Ok(true)
+}
+
+/// Deletes the entries of an object's log before this revision. The trigger that keeps logs is told so, and told again.
+async fn shorten_log(client: &Client, key: &ObjectKey, first: u32) -> Read<()> {
+    let [tenant, workspace, object_type, id] = names(key);
+    let first = i32::try_from(first).unwrap_or(i32::MAX);
+    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
+        (&tenant, Type::TEXT),
+        (&workspace, Type::TEXT),
+        (&object_type, Type::TEXT),
+        (&id, Type::TEXT),
+        (&first, Type::INT4),
+    ];
+    client.query_typed("SELECT set_config('tenure.forgetting', 'on', true)", &[]).await?;
+    client.execute_typed(SHORTEN_LOG, &parameters).await?;
+    client.query_typed("SELECT set_config('tenure.forgetting', 'off', true)", &[]).await?;
+    Ok(())
 }
 
 fn read(rows: &[Row]) -> Read<Vec<Object>> {
