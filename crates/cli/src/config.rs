@@ -105,8 +105,8 @@ fn server_settings(parsed: &Parsed) -> Result<Vec<Setting>, CliError> {
             origin: key_origin.to_owned(),
         });
     }
-    if let Some((queues, origin)) = parsed.queue_defaults() {
-        for (setting, value) in submit_defaults::rows(queues) {
+    if let Some((tables, origin)) = parsed.table_defaults() {
+        for (setting, value) in submit_defaults::rows(tables) {
             settings.push(Setting { setting, value: Some(value), origin: origin.clone() });
         }
     }

@@ -17,7 +17,7 @@ use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches}
 
 use crate::args::Arguments;
 use crate::exit::{CliError, Exit};
-use crate::submit_defaults::{self, DefaultSettings, QueueDefaults};
+use crate::submit_defaults::{self, DefaultSettings, TableDefaults};
 use crate::{duration, unknown_command};
 
 /// The config file if none is named.
@@ -184,16 +184,16 @@ impl Parsed {
         if let (Some(crate::args::Command::Serve(serve)), Some(file)) =
             (&mut arguments.command, &file)
         {
-            serve.settings_mut().defaults.queues = file.queues.clone();
+            serve.settings_mut().defaults.tables = file.tables.clone();
         }
         arguments.global_args.drop_empty();
         Ok(Parsed { arguments, matches, file })
     }
 
-    /// The defaults of queues, with the file that they come from.
-    pub(crate) fn queue_defaults(&self) -> Option<(&QueueDefaults, String)> {
+    /// The defaults of queues and kinds, with the file that they come from.
+    pub(crate) fn table_defaults(&self) -> Option<(&TableDefaults, String)> {
         let file = self.file.as_ref()?;
-        Some((&file.queues, format!("the file {}", file.path.display())))
+        Some((&file.tables, format!("the file {}", file.path.display())))
     }
 
     /// Every setting with its value and origin, for a command that takes settings.
@@ -247,7 +247,7 @@ struct ConfigFile {
     path: PathBuf,
     /// The values as they would be typed after the flag.
     values: BTreeMap<String, String>,
-    queues: QueueDefaults,
+    tables: TableDefaults,
 }
 
 impl ConfigFile {
@@ -280,16 +280,20 @@ impl ConfigFile {
             let message = format!("{} is not TOML: {}", path.display(), error.message());
             CliError::usage("config_syntax", with_line(message, text, error.span()))
         })?;
-        let (mut values, mut queues) = (BTreeMap::new(), QueueDefaults::new());
+        let (mut values, mut tables) = (BTreeMap::new(), TableDefaults::default());
         for (key, value) in table {
             if key == submit_defaults::QUEUES {
-                queues = submit_defaults::read_queues(path, &value)?;
+                tables.queues = submit_defaults::read_queues(path, &value)?;
+                continue;
+            }
+            if key == submit_defaults::KINDS {
+                tables.kinds = submit_defaults::read_kinds(path, &value)?;
                 continue;
             }
             let value = check(path, &key, &value)?;
             values.extend(value.map(|value| (key, value)));
         }
-        Ok(ConfigFile { path: path.to_owned(), values, queues })
+        Ok(ConfigFile { path: path.to_owned(), values, tables })
     }
 
     /// Sets the file's values as defaults: below flags and variables.
@@ -410,7 +414,7 @@ mod tests {
         assert_eq!(refused.code, "unknown_setting");
         assert!(refused.message.contains("`retain-fro`"), "{refused:?}");
         assert!(refused.hint.unwrap().contains("`retain-for`"));
-        // The file cannot name itself, and has no table but that of the queues.
+        // The file cannot name itself, and has no tables but those of queues and kinds.
         assert_eq!(read("config = \"x\"").unwrap_err().code, "unknown_setting");
         assert_eq!(read("[server]\nlisten = \"x\"").unwrap_err().code, "unknown_setting");
     }

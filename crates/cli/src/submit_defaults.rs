@@ -1,4 +1,4 @@
-//! The operator's defaults of submissions: settings of the server, and a table for each queue in the
+//! The operator's defaults of submissions: settings of the server, and a table for each queue and kind in the
 //! config file.
 //!
 //! The values are checked as those of a submission are, by the code that checks submissions.
@@ -15,8 +15,15 @@ use crate::exit::CliError;
 /// The table of the config file that has one table for each queue.
 pub(crate) const QUEUES: &str = "queues";
 
-/// The keys of a queue's table: the settings below without `default-`.
-const KEYS: [&str; 5] = ["lease", "heartbeat", "cancel-grace", "max-attempts", "lost-max"];
+/// The table of the config file that has one table for each kind.
+pub(crate) const KINDS: &str = "kinds";
+
+/// How many runs may be active at once: of a queue, or of a kind.
+const FLOW_LIMIT: &str = "flow-limit";
+
+/// The keys of a queue's table: the settings below without `default-`, and the limit.
+const KEYS: [&str; 6] =
+    ["lease", "heartbeat", "cancel-grace", "max-attempts", "lost-max", FLOW_LIMIT];
 
 /// More queues than anyone configures by hand; a file with more is something else.
 const QUEUES_MAX: usize = 1_000;
@@ -40,11 +47,19 @@ pub(crate) struct DefaultSettings {
     default_lost_max: Option<u32>,
     /// From the config file alone.
     #[arg(skip)]
-    pub(crate) queues: QueueDefaults,
+    pub(crate) tables: TableDefaults,
 }
 
 /// The defaults of single queues.
 pub(crate) type QueueDefaults = BTreeMap<String, PolicyDefaults>;
+
+/// What the tables of the config file say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TableDefaults {
+    pub(crate) queues: QueueDefaults,
+    /// How many runs of each kind may be active at once.
+    pub(crate) kinds: BTreeMap<String, u32>,
+}
 
 impl DefaultSettings {
     /// The defaults of a server; an error for values that no submission may have.
@@ -55,12 +70,16 @@ impl DefaultSettings {
             cancel_grace_ms: self.default_cancel_grace.map(millis),
             max_attempts: self.default_max_attempts,
             lost_max: self.default_lost_max,
+            flow_limit: None,
         };
-        let defaults = SubmitDefaults { server, queues: self.queues.clone() };
+        let TableDefaults { queues, kinds } = self.tables.clone();
+        let defaults = SubmitDefaults { server, queues, kinds };
         match defaults.check() {
             Ok(()) => Ok(defaults),
             Err((queue, error)) => {
-                let of = queue.map_or("the server".to_owned(), |queue| format!("queue {queue}"));
+                let is_kind = queue.as_ref().is_some_and(|name| defaults.kinds.contains_key(name));
+                let what = if is_kind { "kind" } else { "queue" };
+                let of = queue.map_or("the server".to_owned(), |name| format!("{what} {name}"));
                 let message = format!("the defaults of {of} cannot be used: {error}");
                 Err(CliError::usage("unusable_default", message)
                     .hint("`tenure config` shows where each setting comes from"))
@@ -100,6 +119,37 @@ pub(crate) fn read_queues(path: &Path, value: &toml::Value) -> Result<QueueDefau
     Ok(queues)
 }
 
+/// Reads the table of kinds, which have one default.
+pub(crate) fn read_kinds(
+    path: &Path,
+    value: &toml::Value,
+) -> Result<BTreeMap<String, u32>, CliError> {
+    let wrong = |why: String| {
+        CliError::usage("config_value", format!("{}: {why}", path.display()))
+            .hint(format!("write a table [{KINDS}.NAME] with the key {FLOW_LIMIT}"))
+    };
+    let table = value.as_table().ok_or_else(|| wrong(format!("`{KINDS}` is not a table")))?;
+    if table.len() > QUEUES_MAX {
+        return Err(wrong(format!("`{KINDS}` has more than {QUEUES_MAX} kinds")));
+    }
+    let mut kinds = BTreeMap::new();
+    for (kind, value) in table {
+        if !wire::names::is_name(kind) {
+            return Err(wrong(format!("`{KINDS}.{kind}` cannot be the name of a kind")));
+        }
+        let members = value.as_table();
+        let members = members.ok_or_else(|| wrong(format!("`{KINDS}.{kind}` is not a table")))?;
+        if let Some(key) = members.keys().find(|key| *key != FLOW_LIMIT) {
+            return Err(wrong(format!("`{KINDS}.{kind}.{key}` is no default of a kind")));
+        }
+        let Some(limit) = members.get(FLOW_LIMIT) else { continue };
+        let limit =
+            number(limit).map_err(|why| wrong(format!("`{KINDS}.{kind}.{FLOW_LIMIT}` {why}")))?;
+        kinds.insert(kind.clone(), limit);
+    }
+    Ok(kinds)
+}
+
 fn set(own: &mut PolicyDefaults, key: &str, value: &toml::Value) -> Result<(), String> {
     match key {
         "lease" => own.lease_ms = Some(span(value)?),
@@ -107,6 +157,7 @@ fn set(own: &mut PolicyDefaults, key: &str, value: &toml::Value) -> Result<(), S
         "cancel-grace" => own.cancel_grace_ms = Some(span(value)?),
         "max-attempts" => own.max_attempts = Some(number(value)?),
         "lost-max" => own.lost_max = Some(number(value)?),
+        FLOW_LIMIT => own.flow_limit = Some(number(value)?),
         _ => return Err("is no default of a queue".to_owned()),
     }
     Ok(())
@@ -122,22 +173,26 @@ fn number(value: &toml::Value) -> Result<u32, String> {
     number.ok_or_else(|| "takes a number".to_owned())
 }
 
-/// The rows of `tenure config` for the defaults of queues: name and value.
-pub(crate) fn rows(queues: &QueueDefaults) -> Vec<(String, String)> {
+/// The rows of `tenure config` for the defaults of queues and kinds: name and value.
+pub(crate) fn rows(tables: &TableDefaults) -> Vec<(String, String)> {
     let span = duration::format_exact;
     let row = |queue: &str, key: &str, value: String| (format!("{QUEUES}.{queue}.{key}"), value);
     let of = |(queue, own): (&String, &PolicyDefaults)| {
-        let [lease, heartbeat, grace, attempts, lost] = KEYS;
+        let [lease, heartbeat, grace, attempts, lost, flow] = KEYS;
         let rows = [
             own.lease_ms.map(|ms| row(queue, lease, span(ms))),
             own.heartbeat_interval_ms.map(|ms| row(queue, heartbeat, span(ms))),
             own.cancel_grace_ms.map(|ms| row(queue, grace, span(ms))),
             own.max_attempts.map(|count| row(queue, attempts, count.to_string())),
             own.lost_max.map(|count| row(queue, lost, count.to_string())),
+            own.flow_limit.map(|limit| row(queue, flow, limit.to_string())),
         ];
         rows.into_iter().flatten().collect::<Vec<_>>()
     };
-    queues.iter().flat_map(of).collect()
+    let of_kind = |(kind, limit): (&String, &u32)| {
+        (format!("{KINDS}.{kind}.{FLOW_LIMIT}"), limit.to_string())
+    };
+    tables.queues.iter().flat_map(of).chain(tables.kinds.iter().map(of_kind)).collect()
 }
 
 #[cfg(test)]
@@ -159,9 +214,32 @@ mod tests {
         assert_eq!((images.lease_ms, images.heartbeat_interval_ms), (Some(20_000), Some(5_000)));
         assert_eq!((images.lost_max, images.max_attempts), (Some(5), None));
         assert_eq!(queues["video"].cancel_grace_ms, Some(120_000));
-        let shown: Vec<String> = rows(&queues).into_iter().map(|(name, _)| name).collect();
+        let tables = TableDefaults { queues, ..TableDefaults::default() };
+        let shown: Vec<String> = rows(&tables).into_iter().map(|(name, _)| name).collect();
         assert_eq!(shown.len(), 5);
         assert_eq!(shown[0], "queues.images.lease");
+    }
+
+    #[test]
+    fn queues_and_kinds_have_limits() {
+        let text = "[queues.images]\nflow-limit = 4\n[kinds.import]\nflow-limit = 2";
+        let kinds = read_kinds_of(text).unwrap();
+        let tables = TableDefaults { queues: read(text).unwrap(), kinds };
+        let shown = [("queues.images.flow-limit", "4"), ("kinds.import.flow-limit", "2")];
+        let shown = shown.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(rows(&tables), shown);
+        let refused = read_kinds_of("[kinds.import]\nlease = \"1s\"").unwrap_err();
+        assert!(refused.message.contains("`kinds.import.lease` is no default"), "{refused}");
+        let kinds = read_kinds_of("[kinds.import]\nflow-limit = 0").unwrap();
+        let tables = TableDefaults { kinds, ..TableDefaults::default() };
+        let refused = DefaultSettings { tables, ..DefaultSettings::default() }.checked();
+        let refused = refused.unwrap_err();
+        assert!(refused.message.contains("kind import"), "{refused}");
+    }
+
+    fn read_kinds_of(text: &str) -> Result<BTreeMap<String, u32>, CliError> {
+        let table: toml::Table = text.parse().unwrap();
+        read_kinds(Path::new("tenure.toml"), &table[KINDS])
     }
 
     #[test]
@@ -192,7 +270,8 @@ mod tests {
             "{refused}"
         );
         let queues = read("[queues.a]\nheartbeat = \"5m\"").unwrap();
-        let settings = DefaultSettings { queues, ..DefaultSettings::default() };
+        let tables = TableDefaults { queues, ..TableDefaults::default() };
+        let settings = DefaultSettings { tables, ..DefaultSettings::default() };
         let refused = settings.checked().unwrap_err();
         assert!(refused.message.contains("queue a"), "{refused}");
     }

@@ -123,6 +123,10 @@ fn known_submission(
         (None, _) => {}
     }
     defaults.fill(&mut run);
+    if plan.is_none() {
+        // A run with a plan holds no lease of its own.
+        defaults.fill_flow(&mut run);
+    }
     let seed = run.seed;
     let policy = policy(&run);
     let SubmitRun {

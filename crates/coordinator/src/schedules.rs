@@ -13,7 +13,7 @@ use verdict::{Json, Name, Scope, Span, Text, Time};
 use wire::names::SCHEDULE_LABEL;
 use wire::requests::SubmitRun;
 use wire::schedules::{CreateSchedule, UpdateSchedule};
-use wire::{Code, FieldError};
+use wire::{Check as _, Code, FieldError};
 
 use crate::item::{ScheduleCall, ScheduleItem, ScheduleTarget, Submission};
 use crate::requests::checked_submission;
@@ -121,13 +121,19 @@ fn catch_up_of(catch_up: wire::CatchUp) -> CatchUp {
 fn template(mut run: SubmitRun, defaults: &SubmitDefaults) -> Json {
     if run.plan.is_none() {
         defaults.fill(&mut run);
+        defaults.fill_flow(&mut run);
     }
     Json::from(serde_json::to_string(&run).expect("what was parsed can be written again"))
 }
 
 /// What a template submits; `None` if it cannot be read.
 pub fn template_run(template: &Json) -> Option<SubmitRun> {
-    wire::parse(template.as_str().as_bytes()).ok()
+    let mut run: SubmitRun = serde_json::from_str(template.as_str()).ok()?;
+    // A key that an operator gave is none that a client could have named.
+    let given = run.flow.take_if(|flow| wire::names::is_operator_flow(&flow.key));
+    run.check().ok()?;
+    run.flow = run.flow.or(given);
+    Some(run)
 }
 
 /// The submission for an instant, or the code of its refusal.

@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use verdict::FlowKey;
 use wire::limits::LEASE_PER_INTERVAL_MIN;
-use wire::requests::SubmitRun;
+use wire::requests::{Flow, SubmitRun};
 use wire::{Check, FieldError};
 
 /// The defaults of a server.
@@ -17,6 +18,8 @@ pub struct SubmitDefaults {
     pub server: PolicyDefaults,
     /// For single queues, in every scope; they win over those of the server.
     pub queues: BTreeMap<String, PolicyDefaults>,
+    /// For single kinds, in every scope and queue: how many of their runs may be active at once.
+    pub kinds: BTreeMap<String, u32>,
 }
 
 /// Defaults of the members of a submission; `None` leaves the documented default.
@@ -27,6 +30,8 @@ pub struct PolicyDefaults {
     pub cancel_grace_ms: Option<u64>,
     pub max_attempts: Option<u32>,
     pub lost_max: Option<u32>,
+    /// How many runs may be active at once, of those that have no flow key of their own.
+    pub flow_limit: Option<u32>,
 }
 
 impl SubmitDefaults {
@@ -37,7 +42,27 @@ impl SubmitDefaults {
             let named = |error| (Some(queue.clone()), error);
             own.over(self.server).check().map_err(named)?;
         }
+        let limits = self.kinds.iter().map(|(kind, limit)| (kind, *limit));
+        let queues = self.queues.iter().filter_map(|(queue, own)| Some((queue, own.flow_limit?)));
+        for (name, limit) in limits.chain(queues) {
+            check_flow_limit(limit).map_err(|error| (Some(name.clone()), error))?;
+        }
         Ok(())
+    }
+
+    /// Gives a run without a flow key that of its kind or queue.
+    pub(crate) fn fill_flow(&self, run: &mut SubmitRun) {
+        if run.flow.is_none() {
+            let flow = self.flow(&run.kind, &run.queue);
+            run.flow = flow.map(|FlowKey { name, limit }| Flow { key: name.to_string(), limit });
+        }
+    }
+
+    /// The flow key of a run that names none: that of its kind, else that of its queue.
+    fn flow(&self, kind: &str, queue: &str) -> Option<FlowKey> {
+        let of_kind = || Some(FlowKey::of_kind(kind, *self.kinds.get(kind)?));
+        let of_queue = || Some(FlowKey::of_queue(queue, self.queues.get(queue)?.flow_limit?));
+        of_kind().or_else(of_queue)
     }
 
     /// Completes a valid submission.
@@ -64,6 +89,7 @@ impl PolicyDefaults {
             cancel_grace_ms: self.cancel_grace_ms.or(others.cancel_grace_ms),
             max_attempts: self.max_attempts.or(others.max_attempts),
             lost_max: self.lost_max.or(others.lost_max),
+            flow_limit: self.flow_limit,
         }
     }
 
@@ -99,6 +125,13 @@ impl PolicyDefaults {
     }
 }
 
+/// Valid are the limits that a submission may have.
+fn check_flow_limit(limit: u32) -> Result<(), FieldError> {
+    let (kind, queue) = ("kind".to_owned(), "queue".to_owned());
+    let flow = Some(Flow { key: "key".to_owned(), limit });
+    SubmitRun { kind, queue, flow, ..SubmitRun::default() }.check()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,7 +148,46 @@ mod tests {
             max_attempts: Some(1),
             ..PolicyDefaults::default()
         };
-        SubmitDefaults { server, queues: [("video".to_owned(), video)].into() }
+        let kinds = [("import".to_owned(), 2)].into();
+        SubmitDefaults { server, queues: [("video".to_owned(), video)].into(), kinds }
+    }
+
+    #[test]
+    fn runs_without_a_key_get_that_of_their_kind_or_queue() {
+        let mut defaults = defaults();
+        defaults.queues.get_mut("video").unwrap().flow_limit = Some(4);
+        assert_eq!(defaults.check(), Ok(()));
+        assert_eq!(defaults.flow("import", "video"), Some(FlowKey::of_kind("import", 2)));
+        assert_eq!(defaults.flow("cut", "video"), Some(FlowKey::of_queue("video", 4)));
+        assert_eq!(defaults.flow("cut", "images"), None);
+        defaults.kinds.insert("export".to_owned(), 0);
+        assert_eq!(defaults.check().unwrap_err().0.as_deref(), Some("export"));
+    }
+
+    #[test]
+    fn a_key_of_its_own_wins() {
+        let mut run: SubmitRun =
+            wire::parse(br#"{"kind":"import","queue":"q","flow":{"key":"own","limit":1}}"#)
+                .unwrap();
+        defaults().fill_flow(&mut run);
+        assert_eq!(run.flow, Some(Flow { key: "own".to_owned(), limit: 1 }));
+        run.flow = None;
+        defaults().fill_flow(&mut run);
+        assert_eq!(run.flow, Some(Flow { key: "kind:import".to_owned(), limit: 2 }));
+    }
+
+    #[test]
+    fn clients_cannot_use_the_keys_that_an_operator_gives() {
+        for flow in [FlowKey::of_queue("video", 1), FlowKey::of_kind("import", 1)] {
+            let key = flow.name.to_string();
+            let run = SubmitRun {
+                kind: "k".to_owned(),
+                queue: "q".to_owned(),
+                flow: Some(Flow { key, limit: 1 }),
+                ..SubmitRun::default()
+            };
+            assert!(flow.is_configured() && run.check().is_err(), "{flow:?}");
+        }
     }
 
     fn filled(text: &str) -> SubmitRun {

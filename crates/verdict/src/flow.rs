@@ -11,8 +11,8 @@
 //! that comes takes the slot; what no longer fits is parked again.
 //!
 //! A key has one limit while a task with it lives, and another one is refused where it is submitted. Only a child that was
-//! asked for before, or a coordinator that did not see the other task yet, can bring a second limit; then the smallest one
-//! that lives counts, so that nothing depends on an order.
+//! asked for before, a coordinator that did not see the other task yet, or an operator who changed the limit of a queue or
+//! kind can bring a second limit; then the smallest one that lives counts, so that nothing depends on an order.
 //!
 //! Nothing here reads a clock or a store. Whether a task is claimable at all (due, not cancelled, its queue not paused)
 //! is decided elsewhere; only claimable tasks join a line.
@@ -37,6 +37,29 @@ pub struct FlowKey {
     pub name: Name,
     /// How many tasks with this key may be leased at once. From 1 to [`LIMIT_MAX`].
     pub limit: u32,
+}
+
+/// What the key of a queue begins with whose runs the operator limits, and that of a kind. Clients cannot use such keys.
+pub const OF_QUEUE: &str = "queue:";
+pub const OF_KIND: &str = "kind:";
+
+impl FlowKey {
+    /// The key of all runs of a queue that name none of their own.
+    pub fn of_queue(queue: &str, limit: u32) -> Self {
+        Self { name: Name::from(format!("{OF_QUEUE}{queue}")), limit }
+    }
+
+    /// The same for a kind.
+    pub fn of_kind(kind: &str, limit: u32) -> Self {
+        Self { name: Name::from(format!("{OF_KIND}{kind}")), limit }
+    }
+
+    /// Whether an operator gave the task its key. Then another limit is a change of the configuration and no mistake of
+    /// a client, who could not avoid it.
+    pub fn is_configured(&self) -> bool {
+        let name = self.name.as_str();
+        name.starts_with(OF_QUEUE) || name.starts_with(OF_KIND)
+    }
 }
 
 /// What a decision needs to know of a key.
@@ -142,7 +165,7 @@ pub struct Move<L> {
 }
 
 /// The slots of one key, and the tasks that want one. `L` names a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Slots<L> {
     /// How many tasks that have not ended name each limit: one limit, but for the cases above.
     limits: BTreeMap<u32, usize>,
@@ -150,7 +173,7 @@ pub struct Slots<L> {
     lines: BTreeMap<L, Line>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Line {
     offered: BTreeSet<Position>,
     parked: BTreeSet<Position>,

@@ -35,6 +35,14 @@ pub const SCHEDULE_LABEL: &str = "tenure.schedule";
 /// What ids of schedules begin with, and their names do not.
 pub const SCHEDULE_ID_PREFIX: &str = "sched_";
 
+/// What the flow keys begin with that an operator's configuration gives to the runs of a queue or kind.
+pub const OPERATOR_FLOW_PREFIXES: [&str; 2] = ["queue:", "kind:"];
+
+/// Whether a flow key is one of those.
+pub fn is_operator_flow(key: &str) -> bool {
+    OPERATOR_FLOW_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
+}
+
 /// What the idempotency keys of scheduled runs begin with, and those of clients do not.
 pub const FIRING_KEY_PREFIX: &str = "sched/";
 

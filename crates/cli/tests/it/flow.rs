@@ -37,3 +37,37 @@ fn a_key_lets_one_run_go_on_and_shows_who_waits() {
     assert_eq!(home.run(&["runs", "cancel", &first, "--force"]).code, 0);
     home.until(&second, "the slot", |run| run["state"] == "running");
 }
+
+#[test]
+fn an_operator_limits_a_queue_and_a_kind() {
+    // The tables of the guide are the ones that are read here.
+    let tables = GUIDE.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let home = Home::new();
+    std::fs::write(home.path().join("tenure.toml"), tables.unwrap()).unwrap();
+    let serve = ["serve", "--json", "--listen", "127.0.0.1:0", "--write-profile"];
+    let serve = [&serve[..], &["--config", "tenure.toml"]].concat();
+    let mut server = Process::start(home.tenure(&serve));
+    server.line();
+    home.submit(&["import", "--queue", "imports"]);
+    home.submit(&["export", "--queue", "imports"]);
+    home.submit(&["export", "--queue", "imports", "--flow", "own=1"]);
+    home.submit(&["export", "--queue", "other"]);
+    let keys = home.json(&["flow", "list", "--json"]);
+    let listed: Vec<(&str, u64)> = keys
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|key| (key["key"].as_str().unwrap(), key["limit"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(listed, [("kind:import", 2), ("own", 1), ("queue:imports", 8)]);
+    // What a schedule submits belongs to its queue too.
+    let nightly = ["schedules", "create", "nightly", "--every", "1h", "--kind", "export"];
+    assert_eq!(home.run(&[&nightly[..], &["--queue", "imports"]].concat()).code, 0);
+    assert_eq!(home.run(&["schedules", "trigger", "nightly"]).code, 0);
+    let keys = home.json(&["flow", "list", "--json"]);
+    assert!(keys[2]["key"] == "queue:imports" && keys[2]["live"] == 2, "{keys}");
+    let taken = home.run(&["submit", "import", "--queue", "imports", "--flow", "queue:imports=9"]);
+    assert!(taken.code != 0 && taken.stderr.contains("operator configured"), "{taken:?}");
+    let shown = home.run(&["config", "--config", "tenure.toml"]).stdout;
+    assert!(shown.contains("kinds.import.flow-limit"), "{shown}");
+}

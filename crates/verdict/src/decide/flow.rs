@@ -38,7 +38,9 @@ fn has_flow(request: &Request) -> bool {
 
 /// Whether a task with this key may join it.
 pub(super) fn check(flows: Option<&FlowUses>, flow: Option<&FlowKey>) -> Result<(), Refusal> {
-    let Some(FlowKey { name, limit }) = flow else { return Ok(()) };
+    let Some(FlowKey { name, limit }) = flow.filter(|flow| !flow.is_configured()) else {
+        return Ok(());
+    };
     match flows.and_then(|flows| flows.get(name)) {
         Some(in_use) if !in_use.accepts(*limit) => Err(Refusal::FlowLimitConflict {
             key: name.clone(),
