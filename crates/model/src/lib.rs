@@ -10,6 +10,8 @@
 pub mod action;
 pub mod coverage;
 pub mod explore;
+pub mod firing;
+pub mod flow;
 pub mod ledger;
 pub mod network;
 pub mod normalise;

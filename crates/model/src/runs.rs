@@ -18,6 +18,8 @@ mod space;
 mod step;
 mod world;
 
+pub(crate) use normalise::normalise_subject;
+
 pub use bounds::{RunBounds, all, cancelled, fan_in, first_wins};
 pub use property::{GOALS, RunProperty};
 pub use space::{RunOutcome, explore, find};

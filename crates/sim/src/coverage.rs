@@ -66,12 +66,24 @@ named_enum! {
         DivergedRunResumed => "a diverged run was resumed",
         MessageSaved => "a message was saved because its addressee was locked",
         TaskParked => "a run waited for a slot of its flow key",
+        ScheduleFired => "a schedule fired",
+        InstantSkipped => "an instant was left out because the run before had not ended",
+        InstantMissed => "an instant passed while nothing ran",
+        InstantWaited => "an instant waited for the run before",
     }
 }
 
 impl CoverageGoal {
     /// Goals that only worlds with flow keys reach.
     pub const OF_FLOW_KEYS: &[CoverageGoal] = &[CoverageGoal::TaskParked];
+
+    /// Goals that only worlds with schedules reach.
+    pub const OF_SCHEDULES: &[CoverageGoal] = &[
+        CoverageGoal::ScheduleFired,
+        CoverageGoal::InstantSkipped,
+        CoverageGoal::InstantMissed,
+        CoverageGoal::InstantWaited,
+    ];
 
     /// Goals that only worlds with durable runs reach.
     pub const OF_DURABLE_RUNS: &[CoverageGoal] = &[

@@ -4,6 +4,7 @@ use historyck::event::{Cause, Decision, Outcome, Record, Snapshot, State, TaskSn
 use store::{Entry, StoredTask};
 use verdict::event::Submitted;
 use verdict::run::{Lineage, RunEvent, RunRequest, Then};
+use verdict::schedule::FIRING_KEY_PREFIX;
 use verdict::{AttemptOutcome, Done, Event, Next, Request, Subject};
 
 pub(crate) fn snapshot(found: &[StoredTask], now: u64) -> Snapshot {
@@ -131,6 +132,8 @@ fn tell_of_submission(decision: &mut Decision, submitted: &Submitted, found: &St
     decision.after = State::Queued;
     decision.scope = Some(format!("{}/{}", submitted.scope.tenant, submitted.scope.workspace));
     decision.key = found.spec.key.as_ref().map(|key| key.as_str().to_owned());
+    // A schedule asked for it: no two runs may have the same instant.
+    decision.parent = decision.key.clone().filter(|key| key.starts_with(FIRING_KEY_PREFIX));
     decision.due = Some(submitted.due.millis());
     decision.deadline = submitted.policy.deadline.map(verdict::Time::millis);
     decision.failures_max = Some(submitted.policy.failures_max);

@@ -16,6 +16,7 @@ use crate::decisions::{decisions, id, record, snapshot};
 use crate::durable;
 use crate::lateness;
 use crate::scenario::Scenario;
+use crate::schedules;
 
 /// More rows than any simulated task has.
 const ALL: usize = 100_000;
@@ -76,6 +77,10 @@ pub(crate) async fn judge(ctx: &ActorContext, store: &MemoryStore) {
     if ctx.options.durable.is_some() {
         let found: Vec<&StoredTask> = all_task_rows.iter().map(|rows| &rows.found).collect();
         durable::judge::check(ctx, store, &found).await;
+    }
+    if ctx.options.schedules > 0 {
+        let found: Vec<&StoredTask> = all_task_rows.iter().map(|rows| &rows.found).collect();
+        schedules::check(ctx, store, &found).await;
     }
     record_audit(ctx, store).await;
     ctx.history.borrow_mut().record(now, "judge", EventKind::Settled(Settled {}));

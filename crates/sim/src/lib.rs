@@ -43,6 +43,7 @@ mod program;
 mod rng;
 mod run_spec;
 pub mod scenario;
+mod schedules;
 mod scopes;
 mod store_faults;
 mod worker;

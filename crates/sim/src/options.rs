@@ -51,6 +51,8 @@ pub(crate) struct Options {
     pub(crate) intruders: u32,
     /// Durable runs, where the world has them.
     pub(crate) durable: Option<DurableOptions>,
+    /// Number of schedules.
+    pub(crate) schedules: u32,
 }
 
 /// How many runs are programs, how large they are, and how workers misbehave with them.
@@ -337,6 +339,7 @@ impl Options {
             flood: 0,
             intruders: 0,
             durable: None,
+            schedules: 0,
         };
         scenario.shape(seed, drawn)
     }

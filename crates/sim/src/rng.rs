@@ -23,6 +23,7 @@ pub(crate) enum Stream {
     Client(u32),
     Worker(u32),
     Releases(u32),
+    Planner(u32),
 }
 
 impl Stream {
@@ -44,6 +45,7 @@ impl Stream {
             Stream::IdleWorker(n) => 3 << 32 | u64::from(n),
             Stream::Intruder(n) => 4 << 32 | u64::from(n),
             Stream::Releases(n) => 5 << 32 | u64::from(n),
+            Stream::Planner(n) => 6 << 32 | u64::from(n),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Seeds below 1,000,000 draw everything at random. Each further million is one scenario that chance alone produces
 //! too rarely: an idle system, one of two committers failing, slow batches, failover between coordinators, many
-//! tenants on one coordinator, durable runs, durable runs asleep, flow keys. This module fixes the options that define a scenario; the rest is drawn as usual.
+//! tenants on one coordinator, durable runs, durable runs asleep, flow keys, schedules. This module fixes the options that define a scenario; the rest is drawn as usual.
 
 use crate::options::{
     BehaviourOptions, ClockOptions, CommitterFaultOptions, DatabaseOptions, DurableOptions,
@@ -33,6 +33,8 @@ pub enum Scenario {
     Asleep,
     /// Runs that share a few flow keys, under everything that can fail.
     FlowKeys,
+    /// Schedules, under everything that can fail.
+    Schedules,
 }
 
 impl Scenario {
@@ -46,6 +48,7 @@ impl Scenario {
         Scenario::Durable,
         Scenario::Asleep,
         Scenario::FlowKeys,
+        Scenario::Schedules,
     ];
 
     pub fn of(seed: u64) -> Self {
@@ -71,6 +74,7 @@ impl Scenario {
             Scenario::Durable => durable(&mut rng, options),
             Scenario::Asleep => asleep(&mut rng, options),
             Scenario::FlowKeys => flow_keys(&mut rng, options),
+            Scenario::Schedules => schedules(&mut rng, options),
         }
     }
 }
@@ -383,6 +387,27 @@ fn flow_keys(rng: &mut SimRng, options: Options) -> Options {
         older: 0,
         runs,
         behaviour,
+        ..options
+    }
+}
+
+/// Every fault of a drawn world but a restore, which may take back what fired: then an instant fires again, and should.
+fn schedules(rng: &mut SimRng, options: Options) -> Options {
+    let runs = RunOptions { work_ms: (0, 3_000), deadline: 0, attempt_limit: 0, ..options.runs };
+    let nemesis = NemesisOptions {
+        crashes: rng.between(2, 8),
+        blackouts: rng.between(0, 2),
+        restores: 0,
+        ..options.nemesis
+    };
+    Options {
+        workers: rng.between(3, 6) as u32,
+        runs_per_client: rng.between(1, 3),
+        schedules: rng.between(1, 4) as u32,
+        // Rules before the newest know no schedules.
+        older: 0,
+        runs,
+        nemesis,
         ..options
     }
 }

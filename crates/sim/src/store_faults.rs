@@ -25,6 +25,7 @@ use crate::log::Log;
 use crate::options::{Options, StoreOptions};
 use crate::planted_bug::PlantedBug;
 use crate::rng::{SimRng, Stream};
+use crate::schedules;
 
 struct FaultState {
     rng: SimRng,
@@ -333,7 +334,11 @@ impl SimBatch<'_> {
         let owner = |found: Option<(KeyOwner, Loaded)>| {
             found.filter(|_| !is_forgetful).map(|(owner, _)| owner)
         };
-        Ok(found.owners.into_iter().map(owner).collect())
+        let mut owners: Vec<_> = found.owners.into_iter().map(owner).collect();
+        if self.store_faults.bug == PlantedBug::TearsFirings {
+            schedules::forget_firings(keys, &mut owners);
+        }
+        Ok(owners)
     }
 
     async fn load(
@@ -422,14 +427,16 @@ impl Batch for SimBatch<'_> {
         let loaded = self.load(&tasks, lookup.lock_wait).await?;
         let found = Found::of(&lookup, owners, loaded);
         self.call("closed").await?;
-        let Lookup { leases, runs, messages, flows, .. } = lookup;
-        let rest = Lookup { leases, runs, messages, flows, ..Lookup::default() };
-        let Found { closed, mut runs, messages, mut flows, .. } = self.inner.look_up(rest).await?;
+        let Lookup { leases, runs, messages, flows, objects, unique_objects, .. } = lookup;
+        let rest =
+            Lookup { leases, runs, messages, flows, objects, unique_objects, ..Lookup::default() };
+        let Found { closed, mut runs, messages, mut flows, objects, unique_objects, .. } =
+            self.inner.look_up(rest).await?;
         if self.store_faults.bug == PlantedBug::ForgetsHolders {
             flows.fill(None);
         }
         runs.iter_mut().for_each(|loaded| durable_bugs::forget(self.store_faults.bug, loaded));
-        Ok(Found { closed, runs, messages, flows, ..found })
+        Ok(Found { closed, runs, messages, flows, objects, unique_objects, ..found })
     }
 
     async fn moment(&mut self) -> Result<Moment, Failure> {
@@ -448,6 +455,9 @@ impl Batch for SimBatch<'_> {
         }
         if self.store_faults.bug == PlantedBug::LosesMessages {
             durable_bugs::lose_messages(&mut decided.messages);
+        }
+        if self.store_faults.bug == PlantedBug::TearsFirings {
+            schedules::tear(&mut decided, self.inner.number());
         }
         if !decided.forgotten.is_empty() {
             self.call("forget").await?;

@@ -37,6 +37,7 @@ use crate::options::{Options, Topology};
 use crate::planted_bug::PlantedBug;
 use crate::rng::{SimRng, Stream};
 use crate::scenario::Scenario;
+use crate::schedules::planner;
 use crate::scopes::Scopes;
 use crate::store_faults::StoreFaults;
 use crate::worker::worker;
@@ -223,6 +224,9 @@ impl World {
         }
         for n in 0..ctx.options.intruders {
             ctx.spawn(intruder(ctx.clone(), n));
+        }
+        for n in 0..ctx.options.schedules {
+            ctx.spawn(planner(ctx.clone(), n));
         }
         ctx.spawn(administrator(ctx.clone()));
     }

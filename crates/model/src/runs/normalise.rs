@@ -38,12 +38,17 @@ fn order(message: &Message) -> (TaskId, TaskId, u8) {
     (message.to, message.from, kind)
 }
 
-fn normalise_row(row: &mut RunRow) {
-    match &mut row.subject {
+/// The same for one task.
+pub(crate) fn normalise_subject(subject: &mut Subject) {
+    match subject {
         Subject::Absent => {}
         Subject::Live(task) => normalise_task(task),
         Subject::Done(done) => normalise_done(done),
     }
+}
+
+fn normalise_row(row: &mut RunRow) {
+    normalise_subject(&mut row.subject);
     row.closed.iter_mut().for_each(normalise_closed);
 }
 

@@ -2,5 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where it is surprised")]
 
 mod exploration;
+mod firing;
+mod flow;
 mod planted;
 mod runs;

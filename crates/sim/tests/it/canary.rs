@@ -104,6 +104,12 @@ fn a_slot_that_is_given_twice_is_found() {
 }
 
 #[test]
+fn an_instant_that_fires_twice_is_found() {
+    let what = finds_in(PlantedBug::TearsFirings, Scenario::Schedules);
+    assert!(!what.is_empty());
+}
+
+#[test]
 fn ended_runs_that_are_never_forgotten_are_found() {
     let what = finds_in(PlantedBug::NeverForgets, Scenario::Idle);
     assert!(!what.is_empty());

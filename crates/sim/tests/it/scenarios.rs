@@ -117,3 +117,14 @@ fn flow_keys_are_never_too_full_and_leak_no_slot() {
     must_have_struck(&totals, &[Fault::HostCrashed, Fault::CommitRolledBack]);
     assert!(totals.tally.goals.contains_key(&CoverageGoal::TaskParked), "no task ever waited");
 }
+
+#[test]
+fn every_instant_of_a_schedule_is_one_run_or_accounted_for() {
+    // Coordinators are killed around firings: no instant fires twice, none is forgotten, runs do not overlap where they may
+    // not, and long after the last fault every schedule is up to date.
+    let totals = hold(Scenario::Schedules, 60);
+    must_have_struck(&totals, &[Fault::HostCrashed, Fault::CommitRolledBack, Fault::Blackout]);
+    for goal in CoverageGoal::OF_SCHEDULES {
+        assert!(totals.tally.goals.contains_key(goal), "never: {}", goal.name());
+    }
+}

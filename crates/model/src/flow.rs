@@ -1,0 +1,17 @@
+//! Worlds of one flow key: a few tasks in a few lines want its slots, and leases end in every way that they can end.
+//!
+//! `verdict::decide` decides every grant with what [`verdict::flow::Slots`] says of the key, as a store with one writer does, and
+//! the ready order is nothing but the moves that `Slots` returned. The judge asks neither of them: it counts leases in the
+//! tasks. A poll may also try a task that is not offered, because between coordinators a mark on a row decides nothing.
+//!
+//! What keeps `Slots` true is the seam [`SlotIndex`], so that a planted bug there must be found too.
+
+mod space;
+mod step;
+mod world;
+
+pub use space::{FlowOutcome, explore, find};
+pub use step::{Following, Placed, SlotIndex};
+pub use world::{
+    FlowBounds, FlowProperty, FlowWorld, GOALS, Indexed, Line, all, one_slot, two_limits, two_slots,
+};

@@ -1,0 +1,221 @@
+//! The state space of a flow key's world, as the explorer sees it, and the result of an exploration.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use stateright::{Checker, HasDiscoveries, Model, Property as Checked};
+
+use super::step::{Following, SlotIndex, first};
+use super::world::{FlowBounds, FlowProperty, FlowWorld, GOALS, Indexed, Line, START};
+use crate::explore::Violation;
+use crate::space::{Production, Rules};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// One unit of time passes.
+    Tick,
+    Submit(usize),
+    /// A worker polls this line, and is granted the first task that it offers.
+    Poll(Line),
+    /// A coordinator tries a task, offered or not.
+    Try(usize),
+    /// A report under the lease with this index.
+    Report(usize, ReportKind),
+    /// The grant with this index is handed back.
+    Undelivered(usize),
+    Cancel(usize),
+    Sweep(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReportKind {
+    Succeeded,
+    Failed,
+    Released,
+}
+
+pub(super) struct FlowSpace {
+    pub(super) bounds: FlowBounds,
+    pub(super) rules: Box<dyn Rules>,
+    pub(super) index: Box<dyn SlotIndex>,
+    reached: [AtomicBool; GOALS.len()],
+}
+
+fn goal(name: &str) -> usize {
+    GOALS.iter().position(|goal| *goal == name).expect("every goal is listed")
+}
+
+impl FlowSpace {
+    fn new(bounds: FlowBounds, rules: impl Rules, index: impl SlotIndex) -> Self {
+        let reached = [const { AtomicBool::new(false) }; GOALS.len()];
+        Self { bounds, rules: Box::new(rules), index: Box::new(index), reached }
+    }
+
+    pub(super) fn reach(&self, name: &str) {
+        self.reached[goal(name)].store(true, Ordering::Relaxed);
+    }
+
+    fn polls(&self, world: &FlowWorld, actions: &mut Vec<Action>) {
+        let lines: BTreeSet<Line> = world.ready.iter().map(|(line, _)| *line).collect();
+        actions.extend(lines.into_iter().map(Action::Poll));
+        let is_full = world.leased().len() >= world.slots.in_use().limit as usize;
+        for at in 0..world.tasks.len() {
+            if world.indexed[at] == Indexed::Claimable {
+                actions.push(Action::Try(at));
+                if is_full {
+                    self.reach("a full key refuses a grant");
+                }
+            }
+        }
+    }
+
+    /// Whether the task that the action is about may be granted once more within the bounds.
+    fn may_grant(&self, world: &FlowWorld, action: Action) -> bool {
+        let task = match action {
+            Action::Poll(line) => first(&world.ready, line),
+            Action::Try(at) => Some(at),
+            _ => None,
+        };
+        let live = task.and_then(|at| world.tasks[at].live());
+        live.is_none_or(|task| task.attempt < self.bounds.attempts)
+    }
+}
+
+impl Model for FlowSpace {
+    type State = FlowWorld;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<FlowWorld> {
+        vec![FlowWorld::new(self.bounds.tasks.len())]
+    }
+
+    fn actions(&self, world: &FlowWorld, actions: &mut Vec<Action>) {
+        if !world.broken.is_empty() {
+            return;
+        }
+        if world.now.millis() < START.millis() + self.bounds.ticks {
+            actions.push(Action::Tick);
+        }
+        self.polls(world, actions);
+        actions.retain(|action| self.may_grant(world, *action));
+        for at in 0..world.tasks.len() {
+            match world.tasks[at] {
+                verdict::Subject::Absent => actions.push(Action::Submit(at)),
+                verdict::Subject::Live(_) => {
+                    actions.extend([Action::Cancel(at), Action::Sweep(at)]);
+                }
+                verdict::Subject::Done(_) => {}
+            }
+        }
+        for at in 0..world.issued.len() {
+            let kinds = [ReportKind::Succeeded, ReportKind::Failed, ReportKind::Released];
+            actions.extend(kinds.into_iter().map(|kind| Action::Report(at, kind)));
+            actions.push(Action::Undelivered(at));
+        }
+    }
+
+    fn next_state(&self, world: &FlowWorld, action: Action) -> Option<FlowWorld> {
+        self.step(world, action)
+    }
+
+    fn properties(&self) -> Vec<Checked<Self>> {
+        macro_rules! always {
+            ($($property:ident)*) => {
+                vec![$(Checked::always(FlowProperty::$property.name(), |_, world: &FlowWorld| {
+                    !world.broken.contains(&FlowProperty::$property)
+                })),*]
+            };
+        }
+        always![Held NoLeak NoneForgotten Rebuilt]
+    }
+}
+
+/// The result of one exploration.
+#[derive(Clone, Debug)]
+pub struct FlowOutcome {
+    pub name: &'static str,
+    pub unique: usize,
+    pub generated: usize,
+    pub depth: usize,
+    pub violations: Vec<Violation>,
+    /// Goals that had to be reached and were not.
+    pub missed: Vec<&'static str>,
+    /// Goals that were declared impossible here and were reached.
+    pub unexpected: Vec<&'static str>,
+}
+
+/// Visits every state within the bounds, with the production rules.
+pub fn explore(bounds: FlowBounds, threads: usize) -> FlowOutcome {
+    let never: BTreeSet<&str> = bounds.never.iter().copied().collect();
+    let name = bounds.name;
+    let checker = FlowSpace::new(bounds, Production, Following)
+        .checker()
+        .threads(threads)
+        .finish_when(HasDiscoveries::AnyFailures)
+        .spawn_bfs()
+        .join();
+    let reached = &checker.model().reached;
+    let is_reached = |goal: &&str| reached[self::goal(goal)].load(Ordering::Relaxed);
+    let goals = || GOALS.into_iter();
+    FlowOutcome {
+        name,
+        unique: checker.unique_state_count(),
+        generated: checker.state_count(),
+        depth: checker.max_depth(),
+        violations: violations(&checker),
+        missed: goals().filter(|goal| !is_reached(goal) && !never.contains(goal)).collect(),
+        unexpected: goals().filter(|goal| is_reached(goal) && never.contains(goal)).collect(),
+    }
+}
+
+/// Searches for one sequence of steps in which these rules, or this index, break `property`.
+pub fn find(
+    bounds: FlowBounds,
+    rules: impl Rules,
+    index: impl SlotIndex,
+    property: FlowProperty,
+) -> Option<Violation> {
+    let wanted = BTreeSet::from([property.name()]);
+    let checker = FlowSpace::new(bounds, rules, index)
+        .checker()
+        .finish_when(HasDiscoveries::AnyOf(wanted))
+        .spawn_bfs()
+        .join();
+    violations(&checker).into_iter().find(|found| found.property == property.name())
+}
+
+fn violations(checker: &impl Checker<FlowSpace>) -> Vec<Violation> {
+    let describe = |path: stateright::Path<FlowWorld, Action>| {
+        path.into_actions().iter().map(|action| format!("{action:?}")).collect()
+    };
+    let found = checker.discoveries().into_iter();
+    found.map(|(property, path)| Violation { property, steps: describe(path) }).collect()
+}
+
+impl FlowOutcome {
+    /// Whether every property held and every possible goal was reached.
+    pub fn is_proof(&self) -> bool {
+        self.violations.is_empty() && self.missed.is_empty() && self.unexpected.is_empty()
+    }
+}
+
+impl fmt::Display for FlowOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:<26} {:>11} states (all of them), {} steps taken, depth {}",
+            self.name, self.unique, self.generated, self.depth
+        )?;
+        for found in &self.violations {
+            write!(f, "\n  BROKEN {}", found.property)?;
+            for step in &found.steps {
+                write!(f, "\n    {step}")?;
+            }
+        }
+        for goal in self.missed.iter().chain(&self.unexpected) {
+            write!(f, "\n  not as expected: {goal}")?;
+        }
+        Ok(())
+    }
+}
