@@ -231,6 +231,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         let (work, ids, allowances) = (&mut self.work, &mut *self.ids, self.options.allowances);
         let decide = |item| decide_item(work, ids, item, at, allowances);
         self.result.answers = catch_panic(|| items.iter().map(decide).collect())?;
+        self.work.schedules.note_missed(items, &self.result.answers);
         Ok(())
     }
 

@@ -8,7 +8,7 @@
 //! each, so that what a submission needs (the quota of its tenant, the owner of its key) is loaded as for any other.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use store::objects::{
     LoadedObject, UniqueKey, schedule_change, schedule_of, template_change, template_key,
@@ -28,7 +28,7 @@ use super::batch::{Aborted, OpenBatch, submit};
 use super::working_set::WorkingSet;
 use crate::allowances::Allowances;
 use crate::ids::Ids;
-use crate::item::{Item, ScheduleCall, ScheduleItem, ScheduleTarget};
+use crate::item::{Answered, Item, ScheduleCall, ScheduleItem, ScheduleTarget};
 use crate::schedules;
 
 /// Schedules that one batch finds due. The rest is found by the next, which follows at once.
@@ -40,6 +40,8 @@ pub(super) struct Schedules {
     slots: HashMap<ObjectKey, Slot>,
     /// The schedules that have these names; `None` if no schedule has it.
     names: HashMap<UniqueKey, Option<ObjectKey>>,
+    /// Schedules that could not fire, because another writer has a row that they need.
+    missed: HashSet<ObjectKey>,
 }
 
 enum Slot {
@@ -109,6 +111,19 @@ impl Schedules {
             ScheduleTarget::New => None,
             ScheduleTarget::Id(id) => Some(schedule_key(&item.scope, id)),
             ScheduleTarget::Name(name) => self.names.get(&unique(&item.scope, name))?.clone(),
+        }
+    }
+
+    /// Records which items could not be decided. Their schedules are not named again by this batch: they are still due, so
+    /// the carrier would try them without a pause until the other writer is done.
+    pub(super) fn note_missed(&mut self, items: &[Item], answers: &[Option<Answered>]) {
+        let missed = items.iter().zip(answers).filter(|(_, answer)| answer.is_none());
+        for (item, _) in missed {
+            if let Item::Schedule(item) = item
+                && let Some(key) = self.key_of(item)
+            {
+                self.missed.insert(key);
+            }
         }
     }
 
@@ -233,7 +248,10 @@ impl<B: Batch> OpenBatch<'_, B> {
         // What this batch decided about schedules must not be found again.
         self.save().await?;
         let due = self.batch.due_objects(now, background_max.min(FIRINGS_MAX)).await?;
-        let is_schedule = |object: &Object| object.key.object_type == ObjectType::Schedule;
+        let missed = &self.work.schedules.missed;
+        let is_schedule = |object: &Object| {
+            object.key.object_type == ObjectType::Schedule && !missed.contains(&object.key)
+        };
         let due = due.into_iter().filter(is_schedule).map(|object| object.key);
         self.result.due_schedules.extend(due);
         Ok(())

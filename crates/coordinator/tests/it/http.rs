@@ -18,6 +18,7 @@ mod durable_waits;
 mod embedding;
 mod explains;
 mod filters;
+mod flow_ends;
 mod flow_keys;
 mod forks;
 mod hostile_input;

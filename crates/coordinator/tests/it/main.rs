@@ -7,6 +7,7 @@ mod crowds;
 mod durable_peers;
 mod faults;
 mod faulty;
+mod flow_attacks;
 mod flow_keys;
 mod harness;
 mod http;

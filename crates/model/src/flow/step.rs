@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use verdict::flow::{Move, Place, Position, Slots};
 use verdict::request::{Caller, Cancel, CancelMode, Grant, Outcome, Report, Submit, Undelivered};
 use verdict::{
-    Category, Context, Digest, Fault, FlowKey, FlowUses, LeaseId, Moment, Name, ReadSet, Request,
-    Rules, Scope, Span, Subject, TaskId, apply_verdict,
+    Category, Context, Digest, End, Fault, FlowKey, FlowUses, LeaseId, Moment, Name, ReadSet,
+    Request, Rules, Scope, Span, State, Subject, TaskId, apply_verdict,
 };
 
 use super::space::{Action, FlowSpace, ReportKind};
@@ -100,7 +100,8 @@ impl FlowSpace {
             self.follow_all(&mut next);
             self.note_goals(world, &next, action);
             self.judge(&mut next);
-            next.tasks.iter_mut().for_each(normalise_subject);
+            forget_old_leases(&mut next);
+            next.tasks.iter_mut().for_each(merge);
             next
         })
     }
@@ -240,6 +241,33 @@ impl FlowSpace {
             Action::Cancel(_) => self.reach("a cancel frees a slot"),
             Action::Undelivered(_) => self.reach("an undelivered grant frees a slot"),
             Action::Tick | Action::Submit(_) | Action::Poll(_) | Action::Try(_) => {}
+        }
+    }
+}
+
+/// Late calls are refused whatever the key says; other worlds try them.
+fn forget_old_leases(world: &mut FlowWorld) {
+    let FlowWorld { tasks, issued, .. } = world;
+    issued.retain(|it| {
+        let lease = tasks[it.task].live().and_then(|task| task.lease());
+        lease.is_some_and(|lease| lease.id == it.lease)
+    });
+    issued.sort_by_key(|it| it.task);
+}
+
+/// Merges states that a key cannot tell apart: how a task ended, and how often it was tried in which way.
+fn merge(subject: &mut Subject) {
+    normalise_subject(subject);
+    match subject {
+        Subject::Absent => {}
+        Subject::Live(task) => {
+            (task.failures, task.lost, task.undelivered) = (0, 0, 0);
+            task.started_at = None;
+        }
+        Subject::Done(done) => {
+            let state = State::Succeeded;
+            done.end = End { state, reason: None, output: None, fault: None };
+            (done.attempt, done.cancel) = (0, None);
         }
     }
 }

@@ -53,7 +53,7 @@ pub fn one_slot() -> FlowBounds {
     FlowBounds {
         name: "one slot for three tasks",
         tasks: &[(0, 0, 1), (0, 5, 1), (1, 0, 1)],
-        ticks: 3,
+        ticks: 2,
         attempts: 2,
         policy: policy(),
         never: &["two limits met"],
@@ -141,7 +141,7 @@ pub enum Indexed {
     Leased,
 }
 
-/// A lease whose grant reached a worker.
+/// A lease that is current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Issued {
     pub task: usize,

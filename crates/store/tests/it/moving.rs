@@ -1,5 +1,7 @@
 //! A store moves from one engine to another unchanged; an incomplete copy is not a store.
 
+mod limits;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

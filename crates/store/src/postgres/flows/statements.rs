@@ -131,16 +131,16 @@ const CHOOSE: &str = "WITH RECURSIVE room AS ( \
             AND (l.queue, l.kind) > (p.queue, p.kind) \
             ORDER BY l.queue, l.kind LIMIT 1) n) \
     SELECT c.id FROM lines s CROSS JOIN LATERAL \
-        (SELECT p.id, p.place, row_number() OVER (ORDER BY p.place) AS rank FROM \
-            (SELECT l.id, l.place FROM tenure.live l WHERE l.tenant = s.tenant \
+        (SELECT q.id, q.is_parked, row_number() OVER (ORDER BY q.place) AS rank FROM \
+            (SELECT p.id, p.place, true AS is_parked FROM \
+                (SELECT l.id, l.place FROM tenure.live l WHERE l.tenant = s.tenant \
                 AND l.workspace = s.workspace AND l.flow_key = s.flow_key AND l.queue = s.queue \
                 AND l.kind = s.kind AND l.parked ORDER BY l.place \
-                LIMIT s.free FOR UPDATE SKIP LOCKED) p) c \
-    CROSS JOIN LATERAL (SELECT count(*) AS before FROM tenure.live l WHERE l.tenant = s.tenant \
-        AND l.workspace = s.workspace AND l.flow_key = s.flow_key AND l.queue = s.queue \
-        AND l.kind = s.kind AND l.claimable_at IS NOT NULL AND NOT l.delayed \
-        AND l.place < c.place) o \
-    WHERE c.rank + o.before <= s.free";
+                LIMIT s.free FOR UPDATE SKIP LOCKED) p \
+            UNION ALL SELECT l.id, l.place, false FROM tenure.live l WHERE l.tenant = s.tenant \
+                AND l.workspace = s.workspace AND l.flow_key = s.flow_key AND l.queue = s.queue \
+                AND l.kind = s.kind AND l.claimable_at IS NOT NULL AND NOT l.delayed) q) c \
+    WHERE c.is_parked AND c.rank <= s.free";
 
 const UNPARK: &str = "UPDATE tenure.live SET parked = false, delayed = false \
     WHERE id = ANY ($1) AND parked RETURNING tenant, workspace, queue, kind, place";
