@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Retention, TaskId, Time};
+use verdict::{ObjectKey, Retention, TaskId, Time};
 
 use crate::failure::Failure;
+use crate::objects::names;
 use crate::postgres::batch::PostgresBatch;
 use crate::postgres::errors::invalid;
 use crate::postgres::reads::{Client, Read, as_limit, set_scopes};
@@ -161,6 +162,30 @@ async fn with_descendants(client: &Client, ids: &[TaskId]) -> Read<Vec<Vec<u8>>>
         ids.push(Columns::of(row).take()?);
     }
     Ok(ids)
+}
+
+const SHORTEN_LOG: &str = "DELETE FROM tenure.object_log WHERE tenant = $1 AND workspace = $2 \
+    AND object_type = $3 AND id = $4 AND revision < $5";
+
+/// Deletes the entries of an object's log before this revision. The trigger that keeps logs is told so, and told again.
+pub(in crate::postgres) async fn shorten_log(
+    client: &Client,
+    key: &ObjectKey,
+    first: u32,
+) -> Read<()> {
+    let [tenant, workspace, object_type, id] = names(key);
+    let first = i32::try_from(first).unwrap_or(i32::MAX);
+    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
+        (&tenant, Type::TEXT),
+        (&workspace, Type::TEXT),
+        (&object_type, Type::TEXT),
+        (&id, Type::TEXT),
+        (&first, Type::INT4),
+    ];
+    client.query_typed("SELECT set_config('tenure.forgetting', 'on', true)", &[]).await?;
+    client.execute_typed(SHORTEN_LOG, &parameters).await?;
+    client.query_typed("SELECT set_config('tenure.forgetting', 'off', true)", &[]).await?;
+    Ok(())
 }
 
 pub(in crate::postgres) async fn delete(

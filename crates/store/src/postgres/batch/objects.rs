@@ -15,7 +15,8 @@ use super::PostgresBatch;
 use super::column_batch::{ColumnBatch, Statement};
 use super::writes::inserting;
 use crate::failure::Failure;
-use crate::objects::{LoadedObject, ObjectChange, UniqueKey, names};
+use crate::objects::{LoadedObject, ObjectChange, UniqueKey};
+use crate::postgres::administration::pruning;
 use crate::postgres::errors::{conflict, invalid};
 use crate::postgres::reads::{Client, Read, as_limit, set_scopes};
 use crate::postgres::rows::Columns;
@@ -63,9 +64,6 @@ static OBJECTS_UPSERT: LazyLock<Statement> = LazyLock::new(|| {
         )
     })
 });
-
-const SHORTEN_LOG: &str = "DELETE FROM tenure.object_log WHERE tenant = $1 AND workspace = $2 \
-    AND object_type = $3 AND id = $4 AND revision < $5";
 
 fn selecting(list: tables::ColumnList, same: &str, lock: &str) -> Statement {
     let columns = tables::OBJECT.join(", ");
@@ -264,27 +262,10 @@ async fn write(client: &Client, changes: &[ObjectChange]) -> Read<bool> {
     client.execute_typed(LOG_INSERT.text_for(&log), &log.parameters()).await?;
     for change in changes {
         if let Some(first) = change.forgets_before() {
-            shorten_log(client, &change.after.key, first).await?;
+            pruning::shorten_log(client, &change.after.key, first).await?;
         }
     }
     Ok(true)
-}
-
-/// Deletes the entries of an object's log before this revision. The trigger that keeps logs is told so, and told again.
-async fn shorten_log(client: &Client, key: &ObjectKey, first: u32) -> Read<()> {
-    let [tenant, workspace, object_type, id] = names(key);
-    let first = i32::try_from(first).unwrap_or(i32::MAX);
-    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
-        (&tenant, Type::TEXT),
-        (&workspace, Type::TEXT),
-        (&object_type, Type::TEXT),
-        (&id, Type::TEXT),
-        (&first, Type::INT4),
-    ];
-    client.query_typed("SELECT set_config('tenure.forgetting', 'on', true)", &[]).await?;
-    client.execute_typed(SHORTEN_LOG, &parameters).await?;
-    client.query_typed("SELECT set_config('tenure.forgetting', 'off', true)", &[]).await?;
-    Ok(())
 }
 
 fn read(rows: &[Row]) -> Read<Vec<Object>> {

@@ -39,7 +39,7 @@ async fn slots_and_those_who_wait_for_them_move() {
 /// A schedule that time has changed this often.
 async fn busy_schedule(path: &Path, changes: u32) -> ObjectKey {
     let store = open(path);
-    let mut writer = store.writer().await.unwrap();
+    let mut writer = store.writer().await.expect("it can be written");
     let (scope, object_type) = (Scope::default(), ObjectType::Schedule);
     let key = ObjectKey { scope, object_type, id: "sched_1".into() };
     for from in (1..=changes).step_by(100) {
@@ -58,10 +58,10 @@ async fn busy_schedule(path: &Path, changes: u32) -> ObjectKey {
             by: None,
         };
         let objects = (from..changes.min(from + 99) + 1).map(change).collect();
-        let mut batch = writer.begin().await.unwrap();
-        batch.moment().await.unwrap();
-        batch.save(Decided { objects, ..Decided::default() }).await.unwrap();
-        batch.commit().await.unwrap();
+        let mut batch = writer.begin().await.expect("a batch can be begun");
+        batch.moment().await.expect("there is a clock");
+        batch.save(Decided { objects, ..Decided::default() }).await.expect("it is saved");
+        batch.commit().await.expect("it is committed");
     }
     key
 }
