@@ -21,6 +21,7 @@ use crate::{
 };
 use routes::approvals::APPROVAL_ROUTES;
 use routes::effects::EFFECT_ROUTES;
+use routes::flow::FLOW_ROUTES;
 use routes::schedules::SCHEDULE_ROUTES;
 use routes::{Body, LINKS, ROUTES, Route};
 
@@ -64,7 +65,9 @@ fn document() -> OpenApi {
 
 fn paths() -> Paths {
     let mut paths = Paths::new();
-    for route in ROUTES.iter().chain(APPROVAL_ROUTES).chain(EFFECT_ROUTES).chain(SCHEDULE_ROUTES) {
+    let rest =
+        APPROVAL_ROUTES.iter().chain(EFFECT_ROUTES).chain(FLOW_ROUTES).chain(SCHEDULE_ROUTES);
+    for route in ROUTES.iter().chain(rest) {
         paths.add_path_operation(route.path, vec![route.method.clone()], operation(route));
     }
     paths

@@ -7,9 +7,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use super::{Caller, HttpMethod, text_parameter};
 use crate::Code;
 use crate::admin::AuditQuery;
-use crate::requests::{
-    GetRun, HistoryQuery, ListFlowKeys, ListRuns, ListWorkers, RecordQuery, RecordsQuery,
-};
+use crate::requests::{GetRun, HistoryQuery, ListRuns, ListWorkers, RecordQuery, RecordsQuery};
 
 pub(super) struct Route {
     pub(super) method: HttpMethod,
@@ -140,6 +138,7 @@ pub(super) const LINKS: &[NextCall] = &[
 
 pub(super) mod approvals;
 pub(super) mod effects;
+pub(super) mod flow;
 pub(super) mod schedules;
 
 pub(super) const ROUTES: &[Route] = &[
@@ -405,18 +404,6 @@ pub(super) const ROUTES: &[Route] = &[
         parameters: query::<ListWorkers>,
         body: None,
         answers: &[(200, "A page of workers, by name.", Body::Json("Workers"))],
-        codes: with_key_codes![],
-    },
-    Route {
-        method: HttpMethod::Get,
-        path: "/v1/flow-keys",
-        id: "listFlowKeys",
-        tag: "runs",
-        summary: "Show flow keys: how many tasks hold a slot, which ones, and how many wait for one",
-        caller: Caller::ApiKey,
-        parameters: query::<ListFlowKeys>,
-        body: None,
-        answers: &[(200, "A page of flow keys, by name.", Body::Json("FlowKeys"))],
         codes: with_key_codes![],
     },
     Route {
