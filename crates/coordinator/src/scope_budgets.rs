@@ -152,8 +152,8 @@ impl BudgetDirectory {
 
 /// Notes one budget. One that was removed is not pending.
 fn put(budgets: &mut Budgets, object: &Object) {
-    match budget_of(object) {
-        Some(budget) => drop(budgets.insert(object.key.scope.clone(), budget)),
-        None => drop(budgets.remove(&object.key.scope)),
+    budgets.remove(&object.key.scope);
+    if let Some(budget) = budget_of(object) {
+        budgets.insert(object.key.scope.clone(), budget);
     }
 }

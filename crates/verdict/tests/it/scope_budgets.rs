@@ -25,10 +25,10 @@ fn monthly(limit: u64, soft: u64) -> ScopeBudget {
 }
 
 fn day(text: &str) -> Day {
-    let parts: Vec<i64> = text.split('-').map(|part| part.parse().unwrap()).collect();
+    let parts: Vec<i64> = text.split('-').map(|part| part.parse().expect("a number")).collect();
     let days = (0..40_000).map(Day);
     let mut days = days.skip((parts[0] as usize - 1970) * 365);
-    days.find(|day| civil(*day) == (parts[0], parts[1], parts[2])).unwrap()
+    days.find(|day| civil(*day) == (parts[0], parts[1], parts[2])).expect("a day")
 }
 
 /// A second way to compute a date: count from 1970, month by month.
