@@ -5,7 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::{
     approvals, audit, backup, bench, budgets, completions, config, coordinators, dev, doctor,
     effects, endpoints, epoch, explain, export, flow, keys, limits, migrate, plan, prove, queues,
-    replay, restore, retention, runs, schedules, serve, submit, topology, tour, verify, work,
+    recovery, replay, restore, retention, runs, schedules, serve, submit, topology, tour, verify,
+    work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -117,6 +118,9 @@ pub(crate) enum Command {
     /// Submit runs again and again, by a cron expression or at an interval
     #[command(subcommand)]
     Schedules(schedules::Verb),
+    /// Say what may be done about runs that failed alike, look at it, and decide
+    #[command(subcommand)]
+    Recovery(recovery::Verb),
     /// Create, list, rotate and revoke API keys
     #[command(subcommand)]
     Keys(keys::Verb),

@@ -36,6 +36,7 @@ mod plan;
 mod profile;
 mod prove;
 mod queues;
+mod recovery;
 mod replay;
 mod restore;
 mod retention;
@@ -143,6 +144,7 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Endpoints(arguments) => endpoints::run(connect()?, format, arguments).await,
         Command::Effects(arguments) => effects::run(connect()?, format, arguments).await,
         Command::Schedules(verb) => schedules::run(connect()?, format, verb).await,
+        Command::Recovery(verb) => recovery::run(connect()?, format, verb).await,
         Command::Keys(verb) => keys::run(connect()?, format, verb).await,
         Command::Limits(verb) => limits::run(connect()?, format, verb).await,
         Command::Budgets(verb) => budgets::run(connect()?, format, verb).await,

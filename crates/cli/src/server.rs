@@ -166,6 +166,11 @@ fn remedy(code: Code) -> Option<&'static str> {
         Code::ApprovalForbidden => {
             "use another key; an administrator makes one with `tenure keys create --role approver`"
         }
+        Code::RecoveryNotFound => {
+            "`tenure recovery list` and `tenure recovery policies` show the existing ones"
+        }
+        Code::RecoveryClosed => "`tenure recovery history` shows who decided",
+        Code::RecoveryOutOfScope => "`tenure recovery policies` shows what is allowed",
         Code::ScheduleNotFound => "`tenure schedules list` shows the existing ones",
         Code::ScheduleExists => "change it with `tenure schedules update`, or choose another name",
         Code::NotDiverged => "`tenure explain` says what it waits for",

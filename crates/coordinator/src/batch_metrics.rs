@@ -169,7 +169,8 @@ impl BatchMetrics {
             | Answer::CancelAccepted { .. }
             | Answer::Done
             | Answer::Nothing
-            | Answer::Schedule(_) => return,
+            | Answer::Schedule(_)
+            | Answer::Recovery(_) => return,
         };
         self.verdicts.note(label);
     }

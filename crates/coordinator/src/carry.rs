@@ -30,6 +30,7 @@ mod messages;
 mod next_stage;
 mod object_calls;
 mod polls;
+mod recovery;
 mod retention;
 mod role;
 mod schedules;
@@ -62,6 +63,7 @@ use crate::intake::{IntakeReceiver, NewWorkSender};
 use crate::item::{Item, Outage};
 use crate::metrics::Metrics;
 use crate::outbox::{EffectFeed, EndpointDirectory};
+use crate::recovery::RecoveryDirectory;
 use crate::set_aside::SetAsideList;
 use crate::task_watch::TaskWatchers;
 use crate::trace::TraceSender;
@@ -91,6 +93,8 @@ pub(crate) struct Carrier<S: Store> {
     /// Who is told of ends, and who delivers what they are told.
     endpoints: EndpointDirectory,
     effect_feed: EffectFeed,
+    /// For which runs recovery is wanted.
+    recovery: RecoveryDirectory,
     polls: Polls,
     stall: StallDetector,
     retention_state: RetentionState,
@@ -128,6 +132,7 @@ pub(crate) struct CarrierOptions {
     pub(crate) ended_feed: EndedFeed,
     pub(crate) endpoints: EndpointDirectory,
     pub(crate) effect_feed: EffectFeed,
+    pub(crate) recovery: RecoveryDirectory,
     /// `None` where no spans are exported.
     pub(crate) trace_sender: Option<TraceSender>,
     /// The carrier that creates tasks, where this one does not.
@@ -164,7 +169,7 @@ impl<S: Store> Carrier<S> {
         let CarrierOptions { role, retention, watch, signals, metrics, outage, .. } = options;
         let CarrierOptions { set_aside, allowances, sealer, ended_feed, trace_sender, .. } =
             options;
-        let CarrierOptions { endpoints, effect_feed, .. } = options;
+        let CarrierOptions { endpoints, effect_feed, recovery, .. } = options;
         let firings = options.firings;
         let now = store.now();
         // The carrier of new work reads the stall detector of the one that handles leases.
@@ -189,6 +194,7 @@ impl<S: Store> Carrier<S> {
             ended_feed,
             endpoints,
             effect_feed,
+            recovery,
             stall,
             retention_state: RetentionState::new(retention),
             trace_sender,

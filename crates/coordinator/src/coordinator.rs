@@ -31,11 +31,12 @@ use crate::ended_feed::EndedFeed;
 use crate::ids::{BufferedEntropy, Entropy, Ids};
 use crate::intake::{self, Intake, IntakeReceiver};
 use crate::item::{
-    Granted, Item, Outage, Poll, Reply, RequestError, ScheduleItem, Submission, UnavailableReason,
-    WaitingWorker,
+    Granted, Item, Outage, Poll, RecoveryItem, Reply, RequestError, ScheduleItem, Submission,
+    UnavailableReason, WaitingWorker,
 };
 use crate::metrics::{Metrics, PromiseLabel, WaitingPollGuard};
 use crate::outbox::{EffectFeed, EndpointDirectory};
+use crate::recovery::RecoveryDirectory;
 use crate::requests::CheckpointRequest;
 use crate::set_aside::{SetAsideList, SetAsideTask};
 use crate::task_watch::{Awaited, Occasion, TaskWatchers};
@@ -80,6 +81,7 @@ pub struct Coordinator {
     ended_feed: EndedFeed,
     endpoints: EndpointDirectory,
     effect_feed: EffectFeed,
+    recovery: RecoveryDirectory,
     registry: Arc<Registry>,
     ready: Arc<AtomicBool>,
     ended: channel::Receiver<Option<StopReason>>,
@@ -119,6 +121,7 @@ impl Coordinator {
         let shared = DynStore::new(store.clone());
         let allowances = Allowances::load(shared.browse()).await?;
         let endpoints = EndpointDirectory::load(shared.browse()).await?;
+        let recovery = RecoveryDirectory::load(shared.browse()).await?;
         let mut coordinator = Self {
             store: shared,
             intake,
@@ -131,6 +134,7 @@ impl Coordinator {
             ended_feed: EndedFeed::default(),
             endpoints,
             effect_feed: EffectFeed::default(),
+            recovery,
             registry: Arc::new(registry),
             ready: Arc::new(AtomicBool::new(false)),
             ended,
@@ -200,6 +204,7 @@ impl Coordinator {
             ended_feed: self.ended_feed.clone(),
             endpoints: self.endpoints.clone(),
             effect_feed: self.effect_feed.clone(),
+            recovery: self.recovery.clone(),
             trace_sender: trace_sender.clone(),
             firings: None,
         }
@@ -357,13 +362,19 @@ impl Coordinator {
         self.about(key, Request::Run(Box::new(RunRequest::Decide(call)))).await
     }
 
-    /// Lets a diverged run continue.
+    /// A request about recovery.
+    pub async fn recover(&self, item: RecoveryItem) -> Reply {
+        let mut replies = self.intake.ask(vec![Item::Recovery(Box::new(item))]).await;
+        replies.pop().expect("one request has one reply")
+    }
+
     /// A request about a schedule.
     pub async fn schedule(&self, item: ScheduleItem) -> Reply {
         let mut replies = self.intake.ask(vec![Item::Schedule(Box::new(item))]).await;
         replies.pop().expect("one request has one reply")
     }
 
+    /// Lets a diverged run continue.
     pub async fn resume(&self, key: TaskKey) -> Reply {
         self.about(key, Request::Run(Box::new(RunRequest::Resume))).await
     }
@@ -484,6 +495,12 @@ impl Coordinator {
     #[cfg(feature = "http")]
     pub(crate) fn endpoints(&self) -> &EndpointDirectory {
         &self.endpoints
+    }
+
+    /// For which runs recovery is wanted.
+    #[cfg(feature = "http")]
+    pub(crate) fn recovery(&self) -> &RecoveryDirectory {
+        &self.recovery
     }
 
     /// Which effects become ready in the commits of this coordinator.

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use verdict::effect::{Declared, EffectId};
 use verdict::plan::limits::STEPS_PER_DECISION;
 use verdict::plan::{PlanStep, Stage, StepTerms};
+use verdict::recovery::{Action, ForkOutcome};
 use verdict::request::{Caller, Submit, Undelivered};
 use verdict::run::{ChildCall, Inherited, RunRequest, Then};
 use verdict::schedule::{Terms, TermsChange};
@@ -203,6 +204,8 @@ pub(crate) enum Item {
     },
     /// A request about a schedule.
     Schedule(Box<ScheduleItem>),
+    /// A request about recovery.
+    Recovery(Box<RecoveryItem>),
 }
 
 /// An effect of the calling task, and the item of its wait that is for it.
@@ -257,7 +260,39 @@ pub enum ScheduleCall {
     Fire,
 }
 
+/// A request about recovery, of a person, of time, or of the one who carries out what was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveryItem {
+    pub scope: Scope,
+    pub call: RecoveryCall,
+    /// The API key of the caller; `None` if no person asks.
+    pub by: Option<Name>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecoveryCall {
+    /// Count failures for the candidates of their signatures.
+    Match { notes: Vec<ObjectKey> },
+    /// The time of a candidate may be over.
+    Expire { candidate: Name },
+    /// A person names an action.
+    Decide { candidate: Name, action: Action, comment: Option<Text> },
+    /// What came of some failed runs of a round.
+    Executed {
+        candidate: Name,
+        /// The evaluation of the round.
+        round: TaskId,
+        outcomes: Vec<(TaskId, ForkOutcome)>,
+        /// No more runs of the round are left.
+        is_last: bool,
+    },
+}
+
 impl Item {
+    pub(crate) fn recovery(scope: &Scope, call: RecoveryCall) -> Self {
+        Item::Recovery(Box::new(RecoveryItem { scope: scope.clone(), call, by: None }))
+    }
+
     pub(crate) fn submit(submission: Submission) -> Self {
         let input = Digest::of(&[submission.spec.input.as_str().as_bytes()]);
         Item::Submit { submission, input }
@@ -281,7 +316,7 @@ impl Item {
             Item::About { key, request } | Item::WithChildren { key, request, .. } => {
                 Some((key, request))
             }
-            Item::Submit { .. } | Item::Schedule(_) => None,
+            Item::Submit { .. } | Item::Schedule(_) | Item::Recovery(_) => None,
         }
     }
 
@@ -307,7 +342,7 @@ impl Item {
                 has_detached_child(request).then_some(&key.scope)
             }
             Item::Schedule(item) => Some(&item.scope),
-            Item::About { .. } => None,
+            Item::About { .. } | Item::Recovery(_) => None,
         }
     }
 
@@ -320,6 +355,11 @@ impl Item {
                 1 + steps.min(STEPS_PER_DECISION) + inherited
             }
             Item::About { .. } | Item::Schedule(_) => 1,
+            Item::Recovery(item) => match &item.call {
+                RecoveryCall::Match { notes } => 1 + notes.len(),
+                RecoveryCall::Executed { outcomes, .. } => 1 + outcomes.len(),
+                RecoveryCall::Expire { .. } | RecoveryCall::Decide { .. } => 1,
+            },
             Item::WithChildren { children, effects, watched, .. } => {
                 1 + children.len() + effects.len() + watched.len()
             }
@@ -339,7 +379,8 @@ impl Item {
             Item::About { .. }
             | Item::WithChildren { .. }
             | Item::Submit { .. }
-            | Item::Schedule(_) => PriorityClass::NewWork,
+            | Item::Schedule(_)
+            | Item::Recovery(_) => PriorityClass::NewWork,
         }
     }
 }

@@ -36,6 +36,7 @@ pub mod metrics;
 mod outbox;
 #[cfg(feature = "http")]
 mod push;
+mod recovery;
 pub mod requests;
 pub mod retries;
 pub mod schedules;

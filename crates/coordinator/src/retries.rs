@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use edge::digests;
 use store::runs::StoredStep;
-use store::{Spec, StoredTask};
+use store::{Browse, Failure, RowsAfter, Spec, StoredTask, TaskKey};
 use verdict::event::Submitted;
 use verdict::plan::{PlanState, Stage};
 use verdict::redrive::{self, NotRetryable};
@@ -17,6 +17,35 @@ use verdict::{State, Subject, Text, Time};
 use wire::names::{FORK_OF_LABEL, RETRY_OF_LABEL};
 
 use crate::item::{PlannedSteps, Submission};
+
+/// Steps read at once.
+const STEPS_PER_READ: usize = 500;
+
+/// A run with everything that it was submitted with.
+pub struct RunSource {
+    pub found: StoredTask,
+    pub submitted: Submitted,
+    /// The steps of a plan with edges.
+    pub steps: Vec<StoredStep>,
+}
+
+/// The run with its submission. A run whose history is missing cannot be submitted again: its settings are unknown.
+pub async fn find<B: Browse>(browse: &B, key: &TaskKey) -> Result<Option<RunSource>, Failure> {
+    let Some(found) = browse.find(key).await? else { return Ok(None) };
+    let mut steps: Vec<StoredStep> = Vec::new();
+    while (steps.len() as u32) < found.step_count() {
+        let from = RowsAfter::Step(steps.len() as u32);
+        let page = browse.rows(key, from, STEPS_PER_READ).await?.steps;
+        if page.is_empty() {
+            break;
+        }
+        steps.extend(page);
+    }
+    let first = browse.rows(key, RowsAfter::Entry(0), 1).await?.history;
+    let events = first.into_iter().flat_map(|entry| entry.events);
+    let submitted = { events }.find_map(|event| event.submitted().cloned());
+    Ok(submitted.map(|submitted| RunSource { found, submitted, steps }))
+}
 
 /// How the call that asks for a retry identifies itself.
 #[derive(Clone, Debug, Default)]

@@ -36,6 +36,7 @@ use crate::ids::OsEntropy;
 use crate::outbox::deliverer::{Courier, Deliverer};
 use crate::outbox::teller::Teller;
 use crate::push::dispatcher::Dispatcher;
+use crate::recovery::recoverer::Recoverer;
 use crate::submit_defaults::SubmitDefaults;
 
 pub use answer::SlowReaderLimits;
@@ -196,6 +197,8 @@ pub struct Server {
     sealing: Option<(CancellationToken, JoinHandle<()>)>,
     /// Delivers effects, and ends when its token is cancelled and what it sent is settled.
     delivering: (CancellationToken, JoinHandle<()>),
+    /// Evaluates and carries out recovery, and ends when its token is cancelled.
+    recovering: (CancellationToken, JoinHandle<()>),
     accepting: Vec<JoinHandle<()>>,
 }
 
@@ -253,6 +256,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
     let sealing = seal_records.then(|| start_sealing(&coordinator, &keyring, &keyring_path));
     let courier = Courier { coordinator: coordinator.clone(), keyring: keyring.clone(), sender };
     let delivering = start_delivering(courier, Dispatcher::new(app.clone()));
+    let recovering = start_recovering(coordinator.clone());
     let mut server = Server {
         coordinator,
         local_addr,
@@ -266,6 +270,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
         background,
         sealing,
         delivering,
+        recovering,
         accepting: Vec::new(),
     };
     server.follow();
@@ -303,6 +308,12 @@ fn start_delivering(
         tokio::join!(deliverer.run(delivering), teller.run(telling), pushed);
     };
     (closing, tokio::spawn(all))
+}
+
+/// Evaluates and carries out recovery beside everything else.
+fn start_recovering(coordinator: Coordinator) -> (CancellationToken, JoinHandle<()>) {
+    let (closing, recoverer) = (CancellationToken::new(), Recoverer::new(coordinator));
+    (closing.clone(), tokio::spawn(recoverer.run(closing)))
 }
 
 /// Ranges that effects may be sent to, each an address with the length of its prefix. The error is the text that is none.
@@ -361,6 +372,9 @@ async fn follow_peers(coordinator: Coordinator, keys: ApiKeys, keyring: Keyring)
         }
         if let Err(failure) = coordinator.endpoints().reload(browse).await {
             tracing::warn!(error = %failure, "cannot read the endpoints again; the old ones stay");
+        }
+        if let Err(failure) = coordinator.recovery().reload(browse).await {
+            tracing::warn!(error = %failure, "cannot read the recovery policies again; the old ones stay");
         }
         // Reading them also tells the store's writers, and wakes them when a queue was resumed.
         if let Err(failure) = browse.paused_queues().await {
@@ -466,6 +480,10 @@ impl Server {
             self.connections.wait().await;
         }
         faultpoint::point!("stop.drained");
+        let (closing, recovering) = self.recovering;
+        closing.cancel();
+        // It gives up what it does at once; only a panic could make this an error.
+        let _ = recovering.await;
         let (closing, mut delivering) = self.delivering;
         closing.cancel();
         if tokio::time::timeout(DRAIN_WITHIN, &mut delivering).await.is_err() {

@@ -21,6 +21,7 @@ pub mod packed_terms;
 pub mod payload_digest;
 mod plan_forms;
 mod plan_pack;
+mod recovery_forms;
 mod run_delta;
 mod run_forms;
 mod run_pack;
@@ -33,6 +34,7 @@ mod step_forms;
 
 use serde::{Deserialize, Serialize};
 use verdict::plan::{Blame, PlanStep};
+use verdict::recovery::{Candidate, FailedRun, RecoveryPolicy};
 use verdict::run::{Awaited, Body, Recorded, RunState, Waiting};
 use verdict::schedule::Schedule;
 use verdict::scope_budget::ScopeBudget;
@@ -43,6 +45,7 @@ use self::forms::{
     CancelRequestForm, EventForm, FaultForm, PolicyForm, ProgressForm, RenewalsForm, RequestForm,
     ResourcesForm,
 };
+use self::recovery_forms::{CandidateForm, FailedRunForm, RecoveryPolicyForm};
 use self::run_forms::{AwaitedForm, BodyForm, RecordedForm, RunStateForm, WaitingForm};
 use self::schedule_forms::ScheduleForm;
 use self::scope_budget_forms::ScopeBudgetForm;
@@ -104,6 +107,9 @@ stored!(Blame, "BlameForm", "cause of a skip");
 stored!(ApprovalBody, "ApprovalBodyForm", "approval");
 stored!(Schedule, "ScheduleForm", "schedule");
 stored!(ScopeBudget, "ScopeBudgetForm", "budget");
+stored!(RecoveryPolicy, "RecoveryPolicyForm", "recovery policy");
+stored!(Candidate, "CandidateForm", "recovery candidate");
+stored!(FailedRun, "FailedRunForm", "failed run");
 
 /// The items of a wait.
 impl Stored for Vec<Awaited> {

@@ -25,6 +25,7 @@ pub mod pauses;
 pub mod postgres;
 pub mod prove;
 pub mod record_seals;
+pub mod recovery;
 pub mod row;
 pub mod row_size;
 mod rules;

@@ -34,6 +34,7 @@ pub mod policy;
 pub mod progress_clock;
 pub mod push;
 pub mod record;
+pub mod recovery;
 pub mod redrive;
 pub mod renewals;
 pub mod request;

@@ -42,10 +42,16 @@ pub enum ObjectType {
     Budget,
     /// Which coordinator pushes work to an endpoint ([`crate::push`]).
     PushClaim,
+    /// What recovery may do for which runs.
+    RecoveryPolicy,
+    /// A recovery candidate ([`crate::recovery`]).
+    RecoveryCandidate,
+    /// That a run failed so that recovery looks at it.
+    FailedRun,
 }
 
 impl ObjectType {
-    pub const ALL: [ObjectType; 11] = [
+    pub const ALL: [ObjectType; 14] = [
         ObjectType::Approval,
         ObjectType::Effect,
         ObjectType::Endpoint,
@@ -57,6 +63,9 @@ impl ObjectType {
         ObjectType::Watch,
         ObjectType::Budget,
         ObjectType::PushClaim,
+        ObjectType::RecoveryPolicy,
+        ObjectType::RecoveryCandidate,
+        ObjectType::FailedRun,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -72,6 +81,9 @@ impl ObjectType {
             ObjectType::Watch => "watch",
             ObjectType::Budget => "budget",
             ObjectType::PushClaim => "push_claim",
+            ObjectType::RecoveryPolicy => "recovery_policy",
+            ObjectType::RecoveryCandidate => "recovery_candidate",
+            ObjectType::FailedRun => "failed_run",
         }
     }
 

@@ -5,6 +5,7 @@ use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::event::{Event, Subject};
 use crate::flow::FlowUses;
 use crate::id::{Digest, Name, TaskId, Text};
+use crate::recovery::{RecoveryAnswer, RecoveryRefusal};
 use crate::run::{Loaded, RunAnswer, RunRefusal};
 use crate::schedule::{ScheduleAnswer, ScheduleRefusal};
 use crate::scope_budget::{BudgetUse, Spent};
@@ -110,6 +111,8 @@ pub enum Answer {
     Run(Box<RunAnswer>),
     /// The answer to a request about a schedule.
     Schedule(Box<ScheduleAnswer>),
+    /// The answer to a request about a recovery candidate.
+    Recovery(Box<RecoveryAnswer>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,6 +196,8 @@ pub enum Refusal {
     Run(RunRefusal),
     /// A request about a schedule.
     Schedule(ScheduleRefusal),
+    /// A request about recovery.
+    Recovery(RecoveryRefusal),
 }
 
 impl Refusal {
@@ -218,6 +223,7 @@ impl Refusal {
             Refusal::ReleaseUnsupported { .. } => "release_unsupported",
             Refusal::Run(refusal) => refusal.name(),
             Refusal::Schedule(refusal) => refusal.name(),
+            Refusal::Recovery(refusal) => refusal.name(),
         }
     }
 
@@ -241,7 +247,8 @@ impl Refusal {
             | Refusal::BudgetSpent(_)
             | Refusal::ReleaseUnsupported { .. }
             | Refusal::Run(_)
-            | Refusal::Schedule(_) => WorkerVerdict::Rejected,
+            | Refusal::Schedule(_)
+            | Refusal::Recovery(_) => WorkerVerdict::Rejected,
         }
     }
 }

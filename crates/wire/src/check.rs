@@ -11,8 +11,8 @@ use std::ops::RangeInclusive;
 
 use crate::limits::*;
 use crate::names::{
-    FIRING_KEY_PREFIX, RESERVED_LABEL_PREFIX, is_idempotency_key, is_label_value, is_name,
-    repair_text,
+    FIRING_KEY_PREFIX, RECOVERY_KEY_PREFIX, RECOVERY_NAME_PREFIX, RESERVED_LABEL_PREFIX,
+    is_idempotency_key, is_label_value, is_name, repair_text,
 };
 use crate::plan::{Plan, PlanForm};
 use crate::requests::*;
@@ -97,6 +97,12 @@ impl Check for SubmitRun {
 fn given(field: &str, value: &str) -> Checked {
     if value.is_empty() {
         return Err(FieldError::new(field, "is missing"));
+    }
+    if value.starts_with(RECOVERY_NAME_PREFIX) {
+        let message = format!(
+            "begins with {RECOVERY_NAME_PREFIX}, which is reserved for recovery; choose another name"
+        );
+        return Err(FieldError::new(field, message));
     }
     name(field, value)
 }
@@ -366,6 +372,12 @@ pub fn idempotency_key(field: &str, key: Option<&str>) -> Checked {
             field,
             format!(
                 "begins with {FIRING_KEY_PREFIX}, which is reserved for schedules; choose another key"
+            ),
+        ),
+        Some(key) if key.starts_with(RECOVERY_KEY_PREFIX) => refuse(
+            field,
+            format!(
+                "begins with {RECOVERY_KEY_PREFIX}, which is reserved for recovery; choose another key"
             ),
         ),
         _ => Ok(()),

@@ -77,6 +77,9 @@ pub enum Code {
     EffectStateMismatch,
     ScheduleNotFound,
     ScheduleExists,
+    RecoveryNotFound,
+    RecoveryClosed,
+    RecoveryOutOfScope,
 }
 
 /// Verdicts for lost authority and for an invalid call. A code for which nothing was decided has no
@@ -152,6 +155,9 @@ const fn row(code: Code) -> Row {
         Code::EffectStateMismatch     => ("effect_state_mismatch",     409, None,      "The state of the effect does not allow this"),
         Code::ScheduleNotFound        => ("schedule_not_found",        404, None,      "The schedule does not exist"),
         Code::ScheduleExists          => ("schedule_exists",           409, None,      "Another schedule has this name"),
+        Code::RecoveryNotFound        => ("recovery_not_found",        404, None,      "The recovery policy or candidate does not exist"),
+        Code::RecoveryClosed          => ("recovery_closed",           409, None,      "The recovery candidate is not open"),
+        Code::RecoveryOutOfScope      => ("recovery_out_of_scope",     409, REJECTED,  "The recovery policy does not allow the action"),
     }
 }
 
@@ -171,6 +177,7 @@ impl Code {
         Code::ApprovalNotFound, Code::ApprovalClosed, Code::ApprovalDigestMismatch, Code::AlreadyVoted, Code::ApprovalForbidden,
         Code::EndpointNotFound, Code::EndpointExists, Code::EffectNotFound, Code::EffectStateMismatch,
         Code::ScheduleNotFound, Code::ScheduleExists,
+        Code::RecoveryNotFound, Code::RecoveryClosed, Code::RecoveryOutOfScope,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -344,6 +351,8 @@ mod tests {
             Code::EffectStateMismatch,
             Code::ScheduleNotFound,
             Code::ScheduleExists,
+            Code::RecoveryNotFound,
+            Code::RecoveryClosed,
         ];
         for code in Code::ALL.iter().filter(|code| !client_only.contains(code)) {
             assert_eq!(code.worker_may_retry(), code.verdict().is_none(), "{code}");

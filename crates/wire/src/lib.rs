@@ -27,6 +27,7 @@ mod pages;
 mod parse;
 pub mod pausing;
 pub mod plan;
+pub mod recovery;
 pub mod requests;
 pub mod schedules;
 pub mod scope_budgets;
@@ -43,7 +44,7 @@ pub use time::{Time, TimeError};
 pub use trace_context::TraceContext;
 pub use words::{
     ApprovalDecision, ApprovalOutcome, ApprovalState, AttemptOutcome, BudgetPeriod, BudgetState,
-    CatchUp, CheckpointKind, CheckpointOutcome, EffectState, EndpointState, ErrorCategory, OnDead,
-    OnError, Outcome, Overlap, Role, ScheduleState, State, StepOutcome, UnknownWord, Verdict,
-    WaitMode,
+    CandidateState, CatchUp, CheckpointKind, CheckpointOutcome, EffectState, EndpointState,
+    ErrorCategory, OnDead, OnError, Outcome, Overlap, RecoveryAction, RecoveryEvaluator, Role,
+    ScheduleState, State, StepOutcome, UnknownWord, Verdict, WaitMode,
 };

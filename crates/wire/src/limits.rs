@@ -65,6 +65,12 @@ pub const FLOW_LIMIT: RangeInclusive<u32> = 1..=10_000;
 pub const DELAY_MS: RangeInclusive<u64> = 0..=315_576_000_000;
 /// The interval of a schedule: more often than once a second is a loop, and beyond ten years a mistyped number.
 pub const SCHEDULE_EVERY_MS: RangeInclusive<u64> = 1_000..=316_224_000_000;
+/// How many candidates one failure signature may have: beyond ten it is no recovery any more.
+pub const RECOVERY_ATTEMPTS: RangeInclusive<u64> = 1..=10;
+/// How many runs a candidate may submit: the work of minutes.
+pub const RECOVERY_RUNS: RangeInclusive<u64> = 1..=10_000;
+/// How long a candidate may be acted on: people need days, and after a month nobody expects it.
+pub const RECOVERY_EXPIRES_MS: RangeInclusive<u64> = 10_000..=2_592_000_000;
 /// How late an instant of a schedule may fire: at least what a restart takes, at most a year.
 pub const SCHEDULE_WINDOW_MS: RangeInclusive<u64> = 10_000..=31_622_400_000;
 /// How many instants of a schedule are previewed at once: a screen or two.

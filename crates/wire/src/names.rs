@@ -46,6 +46,15 @@ pub fn is_operator_flow(key: &str) -> bool {
 /// What the idempotency keys of scheduled runs begin with, and those of clients do not.
 pub const FIRING_KEY_PREFIX: &str = "sched/";
 
+/// What the idempotency keys of runs that recovery submits begin with, and those of clients do not.
+pub const RECOVERY_KEY_PREFIX: &str = "recovery/";
+
+/// What the queue and the kinds of evaluations begin with, and those of clients do not.
+pub const RECOVERY_NAME_PREFIX: &str = "tenure.recovery";
+
+/// The label of a run that recovery submitted: its value says how often that was done to its line.
+pub const RECOVERED_LABEL: &str = "tenure.recovered";
+
 /// Labels that begin with this are set by the server alone: what they say can be relied on.
 pub const RESERVED_LABEL_PREFIX: &str = "tenure.";
 

@@ -17,11 +17,12 @@ use utoipa::openapi::{
 };
 
 use crate::{
-    Code, admin, answers, approvals, effects, pausing, requests, schedules, scope_budgets,
+    Code, admin, answers, approvals, effects, pausing, recovery, requests, schedules, scope_budgets,
 };
 use routes::approvals::APPROVAL_ROUTES;
 use routes::effects::EFFECT_ROUTES;
 use routes::flow::FLOW_ROUTES;
+use routes::recovery::RECOVERY_ROUTES;
 use routes::schedules::SCHEDULE_ROUTES;
 use routes::{Body, LINKS, ROUTES, Route};
 
@@ -67,7 +68,7 @@ fn paths() -> Paths {
     let mut paths = Paths::new();
     let rest =
         APPROVAL_ROUTES.iter().chain(EFFECT_ROUTES).chain(FLOW_ROUTES).chain(SCHEDULE_ROUTES);
-    for route in ROUTES.iter().chain(rest) {
+    for route in ROUTES.iter().chain(rest).chain(RECOVERY_ROUTES) {
         paths.add_path_operation(route.path, vec![route.method.clone()], operation(route));
     }
     paths
@@ -272,6 +273,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<schedules::ScheduleTriggered>(&mut all);
     add::<schedules::SchedulePreview>(&mut all);
     add::<schedules::ScheduleHistory>(&mut all);
+    add_recovery(&mut all);
     add::<answers::History>(&mut all);
     add::<answers::Record>(&mut all);
     add::<answers::Explanation>(&mut all);
@@ -304,6 +306,17 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<pausing::QueueStatus>(&mut all);
     add::<answers::Problem>(&mut all);
     all
+}
+
+fn add_recovery(all: &mut Vec<(String, RefOr<Schema>)>) {
+    add::<recovery::SetRecoveryPolicy>(all);
+    add::<recovery::DeleteRecoveryPolicy>(all);
+    add::<recovery::RecoveryPolicyView>(all);
+    add::<recovery::RecoveryPolicyList>(all);
+    add::<recovery::CandidateView>(all);
+    add::<recovery::CandidateList>(all);
+    add::<recovery::CandidateHistory>(all);
+    add::<recovery::DecideCandidate>(all);
 }
 
 fn add<T: ToSchema>(all: &mut Vec<(String, RefOr<Schema>)>) {

@@ -74,5 +74,8 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::EffectStateMismatch => page!("effect-state-mismatch"),
         Code::ScheduleNotFound => page!("schedule-not-found"),
         Code::ScheduleExists => page!("schedule-exists"),
+        Code::RecoveryNotFound => page!("recovery-not-found"),
+        Code::RecoveryClosed => page!("recovery-closed"),
+        Code::RecoveryOutOfScope => page!("recovery-out-of-scope"),
     }
 }

@@ -289,6 +289,49 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// What may be done about runs that failed alike.
+    RecoveryAction {
+        /// Submit them once more, from the beginning.
+        Retry = "retry",
+        /// Fork them from what they recorded.
+        Continue = "continue",
+        /// Tell the endpoints that subscribed to `recovery.notified`.
+        Notify = "notify",
+        /// Let people decide.
+        Escalate = "escalate",
+        /// Do nothing.
+        Skip = "skip",
+    }
+}
+
+vocabulary! {
+    /// Who evaluates recovery candidates.
+    RecoveryEvaluator {
+        /// The server.
+        BuiltIn = "builtIn",
+        /// Workers that lease from the queue `tenure.recovery`.
+        Workers = "workers",
+    }
+}
+
+vocabulary! {
+    CandidateState {
+        /// Waits for its evaluation.
+        Pending = "pending",
+        /// Waits for people.
+        Escalated = "escalated",
+        /// Runs are being submitted.
+        Executing = "executing",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        Skipped = "skipped",
+        Expired = "expired",
+        /// No attempts are left.
+        Exhausted = "exhausted",
+    }
+}
+
+vocabulary! {
     ScheduleState {
         Active = "active",
         Paused = "paused",

@@ -8,6 +8,7 @@ mod admin;
 mod approvals;
 mod effects;
 mod list;
+mod recovery;
 mod schedules;
 mod submissions;
 mod worker_protocol;
@@ -28,6 +29,7 @@ use wire::requests::{ForkRun, ListFlowKeys, ListWorkers, RetryRun, SendSignal, S
 pub use self::approvals::Approvals;
 pub use self::effects::{Effects, WebhookEndpoints};
 pub use self::list::ListRequest;
+pub use self::recovery::Recovery;
 pub use self::schedules::Schedules;
 use self::submissions::Submissions;
 use crate::endpoints::Endpoints;

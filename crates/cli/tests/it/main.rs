@@ -40,6 +40,7 @@ mod pages;
 mod plan;
 mod provenance;
 mod queues;
+mod recovery;
 mod replay;
 mod runs;
 mod rust_client;

@@ -15,21 +15,22 @@ use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use store::{
-    Batch, CancelHint, Change, CommitFailure, Decided, Failure, FailureKind, LockWait, Selection,
-    SpendRow,
+    Batch, CancelHint, Change, CommitFailure, Decided, Failure, FailureKind, LockWait,
+    ObjectChange, Selection, SpendRow,
 };
 use verdict::fork::RECORDS_PER_REQUEST_MAX;
 use verdict::request::{Extend, Submit};
 use verdict::run::{CheckpointCall, ChildCall, Inherit, Inherited, RunRequest};
 use verdict::scope_budget::Day;
 use verdict::{
-    Answer, ClosedAttempt, Digest, Moment, Object, ObjectKey, Reason, Request, Subject, TaskId,
-    Time,
+    Answer, ClosedAttempt, Digest, Moment, Object, ObjectKey, ObjectType, Reason, Request, Subject,
+    TaskId, Time,
 };
 
 use super::load::key_of;
 use super::next_stage::with_next_lease;
 use super::polls::{Polls, RoundResult};
+use super::recovery::Recovering;
 use super::role::CarrierRole;
 use super::schedules::Deciding;
 use super::stall::{self, StallAction, StallDetector, StallStatus};
@@ -39,6 +40,7 @@ use crate::batch_metrics::BatchMetrics;
 use crate::ids::Ids;
 use crate::item::{Answered, Fork, ForkItem, Item, Submission};
 use crate::outbox::{EndpointDirectory, is_of_feed};
+use crate::recovery::RecoveryDirectory;
 use crate::trace::TraceEvent;
 
 /// Tasks swept in one batch. The rest is swept by the next batch, which follows at once.
@@ -70,6 +72,10 @@ pub(super) struct BatchResult {
     pub(super) more_due: bool,
     /// Schedules whose time has come.
     pub(super) due_schedules: Vec<ObjectKey>,
+    /// What recovery has to look at, because time has come for it.
+    pub(super) due_recovery: Vec<Item>,
+    /// Recovery candidates have changed.
+    pub(super) is_recovery_changed: bool,
 }
 
 /// Why a batch was not committed.
@@ -119,6 +125,7 @@ pub(super) struct BatchOptions<'a> {
     pub(super) stall: &'a StallDetector,
     pub(super) allowances: &'a Allowances,
     pub(super) endpoints: &'a EndpointDirectory,
+    pub(super) recovery: &'a RecoveryDirectory,
     /// Whether to collect events for spans.
     pub(super) is_tracing: bool,
     pub(super) role: &'a CarrierRole,
@@ -164,6 +171,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         work.trace_events = options.is_tracing.then(Vec::new);
         work.paused = batch.paused().clone();
         work.endpoints = options.endpoints.snapshot();
+        work.policies = options.recovery.snapshot();
         let result = BatchResult { is_written: options.is_stalled(), ..BatchResult::default() };
         Self { batch, work, options, ids, polls, background_done, messages_tried: 0, result }
     }
@@ -178,6 +186,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         self.load_schedules(items, at).await?;
         self.load_spend(items, at).await?;
         self.load_urgency(items, at).await?;
+        self.load_recovery(items).await?;
         self.decide(items, at)?;
         faultpoint::point!("batch.decided");
         self.deliver_messages(at).await?;
@@ -245,7 +254,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
             self.sweep(at, background_max).await?;
             self.find_saved_messages(at).await?;
             self.deliver_messages(at).await?;
-            self.find_due_schedules(at.now, background_max).await?;
+            self.find_due_objects(at.now, background_max).await?;
             faultpoint::point!("batch.swept");
         }
         if self.options.role.grants() {
@@ -295,6 +304,9 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         result.is_written = true;
         let effects = objects.iter().filter(|it| is_of_feed(&it.after));
         result.effects.extend(effects.map(|change| change.after.clone()));
+        let is_candidate =
+            |it: &ObjectChange| it.after.key.object_type == ObjectType::RecoveryCandidate;
+        result.is_recovery_changed |= objects.iter().any(is_candidate);
         result.changed.extend(changes.iter().filter_map(|change| task_id(&change.after)));
         changes.iter().for_each(|change| allowances::note(&mut result.moved, change));
         result.signals.extend(changes.iter().filter_map(cancel_hint));
@@ -351,8 +363,12 @@ fn decide_item(
     let answer = match item {
         Item::Submit { submission, input } => submit(work, ids, submission, *input, at, allowances),
         Item::About { key, request } => {
-            let filled = with_next_lease(work, ids, key, request, at);
-            work.decide(key, filled.map_or(Cow::Borrowed(request), Cow::Owned), at)
+            let evaluated =
+                Recovering { work: &mut *work, ids: &mut *ids, at }.report(key, request);
+            evaluated.unwrap_or_else(|| {
+                let filled = with_next_lease(work, ids, key, request, at);
+                work.decide(key, filled.map_or(Cow::Borrowed(request), Cow::Owned), at)
+            })
         }
         Item::WithChildren { key, request, children, effects, watched } => {
             let request = with_child_ids(request, children, ids, at);
@@ -367,6 +383,7 @@ fn decide_item(
             let (work, ids) = (&mut *work, &mut *ids);
             Deciding { work, ids, allowances, at }.decide(item)?
         }
+        Item::Recovery(item) => Recovering { work: &mut *work, ids: &mut *ids, at }.decide(item),
     };
     let recorded_at = item.about().and_then(|(key, request)| work.recorded_at(key, request));
     let balance = item.about().and_then(|(key, _)| work.balance(key));
@@ -426,11 +443,14 @@ pub(super) fn checkpoint_call(request: &mut Request) -> Option<&mut CheckpointCa
 /// Whether another writer has a lock on the item's task, or on the task that owns its idempotency key.
 fn is_locked(work: &WorkingSet, item: &Item) -> bool {
     match item {
-        Item::About { key, .. } | Item::WithChildren { key, .. } => work.is_locked(key),
+        Item::About { key, .. } | Item::WithChildren { key, .. } => {
+            work.is_locked(key) || work.recoveries.is_evaluation_locked(key)
+        }
         Item::Submit { submission, .. } => {
             key_of(submission).is_some_and(|key| work.is_key_holder_locked(&key))
         }
         Item::Schedule(item) => work.schedules.is_locked(item),
+        Item::Recovery(item) => work.recoveries.is_item_locked(item, work),
     }
 }
 

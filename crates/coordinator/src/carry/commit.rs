@@ -15,7 +15,7 @@ use std::time::Duration;
 use store::{Store, Writer};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use verdict::{ObjectKey, TaskId};
+use verdict::TaskId;
 
 use super::abort::Retries;
 use super::batch::{Aborted, BackgroundWork, BatchOptions, BatchResult, OpenBatch};
@@ -148,6 +148,7 @@ impl<S: Store> Carrier<S> {
             stall: &stall,
             allowances: &self.allowances,
             endpoints: &self.endpoints,
+            recovery: &self.recovery,
             is_tracing: self.trace_sender.is_some(),
             role: &self.role,
             set_aside: &set_aside,
@@ -195,7 +196,11 @@ impl<S: Store> Carrier<S> {
         if background != BackgroundWork::None {
             self.answer_polls(&mut result);
         }
-        self.fire(std::mem::take(&mut result.due_schedules));
+        let due = std::mem::take(&mut result.due_schedules).into_iter().map(Item::fire);
+        self.fire(due.chain(std::mem::take(&mut result.due_recovery)).collect());
+        if result.is_recovery_changed {
+            self.recovery.nudge();
+        }
         self.metrics.add(&result.batch_metrics);
         self.note_ends(std::mem::take(&mut result.batch_metrics.ended_created), result.now);
         self.watch.changed(&result.changed);
@@ -208,15 +213,14 @@ impl<S: Store> Carrier<S> {
         result.answers.into_iter().map(|answered| answered.map(Ok)).collect()
     }
 
-    /// Schedules that are due go into the next batch of the carrier that creates tasks.
-    fn fire(&mut self, due: Vec<ObjectKey>) {
+    /// Schedules and notes that are due go into the next batch of the carrier that creates tasks.
+    fn fire(&mut self, due: Vec<Item>) {
         if due.is_empty() || self.receiver.draining.is_cancelled() {
             return;
         }
-        let items = due.into_iter().map(Item::fire);
         match &self.firings {
-            Some(firings) => firings.send(items.collect()),
-            None => self.unclaimed.extend(items),
+            Some(firings) => firings.send(due),
+            None => self.unclaimed.extend(due),
         }
     }
 

@@ -195,6 +195,7 @@ impl<S: Store> Carrier<S> {
         self.stall.written(at.now);
         self.endpoints.note(changes.iter().map(|change| &change.after));
         self.allowances.budgets().note(changes.iter().map(|change| &change.after));
+        self.recovery.note(changes.iter().map(|change| &change.after));
         self.effect_feed.note(last_of_each(&changes));
         Ok(())
     }

@@ -25,6 +25,7 @@ use verdict::{
 };
 
 use super::batch::{Aborted, OpenBatch, submit};
+use super::recovery::due_items;
 use super::working_set::WorkingSet;
 use crate::allowances::Allowances;
 use crate::ids::Ids;
@@ -239,15 +240,16 @@ impl<B: Batch> OpenBatch<'_, B> {
         Ok(())
     }
 
-    /// Names the schedules that are due, for the next batch.
-    pub(super) async fn find_due_schedules(
+    /// Names the schedules that are due, and what recovery has to look at, for the next batch.
+    pub(super) async fn find_due_objects(
         &mut self,
         now: Time,
         background_max: usize,
     ) -> Result<(), Aborted> {
-        // What this batch decided about schedules must not be found again.
+        // What this batch decided about them must not be found again.
         self.save().await?;
         let due = self.batch.due_objects(now, background_max.min(FIRINGS_MAX)).await?;
+        self.result.due_recovery.extend(due_items(&due));
         let missed = &self.work.schedules.missed;
         let is_schedule = |object: &Object| {
             object.key.object_type == ObjectType::Schedule && !missed.contains(&object.key)

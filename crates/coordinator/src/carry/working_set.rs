@@ -23,19 +23,21 @@ use verdict::run::{Loaded, Message, Records, RunRequest, Waiting};
 use verdict::scope_budget::{BudgetUse, Day, budget_scopes, count_all};
 use verdict::{
     Amounts, Answer, Balance, ClosedAttempt, Context, Event, FlowUses, KeyHolder, KeyUse, LeaseId,
-    Moment, Name, Next, Phase, Quota, ReadSet, Request, Scope, Subject, Task, TaskId, Time,
-    Verdict, apply_verdict, closed_attempts, decide, stall,
+    Moment, Name, Next, Phase, Quota, ReadSet, Refusal, Request, Scope, Subject, Task, TaskId,
+    Time, Verdict, apply_verdict, closed_attempts, decide, stall,
 };
 
 use super::batch::checkpoint_call;
 use super::effects::{Asked, AwaitedEffect};
 use super::messages::Letter;
 use super::next_stage::Urgency;
+use super::recovery::Recoveries;
 use super::schedules::Schedules;
 use crate::allowances::Allowances;
 use crate::batch_metrics::BatchMetrics;
 use crate::item::{Submission, Watched};
 use crate::outbox::{Endpoints, of_end};
+use crate::recovery::{self, Policies};
 use crate::spend_metrics;
 use crate::trace::TraceEvent;
 
@@ -69,6 +71,12 @@ pub(super) struct WorkingSet {
     pub(super) watched: Vec<Watched>,
     /// Waits for effects that decisions opened, not saved yet.
     pub(super) awaiting: Vec<AwaitedEffect>,
+    /// For which runs recovery is wanted.
+    pub(super) policies: Arc<Policies>,
+    /// What the batch knows of recovery.
+    pub(super) recoveries: Recoveries,
+    /// What is decided now about an evaluation is part of what its candidate becomes in this batch.
+    pub(super) is_evaluated: bool,
     /// The schedules of the batch.
     pub(super) schedules: Schedules,
     /// Tasks accepted in this batch, by tenant with a quota: the store's count does not include them yet.
@@ -379,6 +387,18 @@ impl WorkingSet {
         self.settle(key, request, verdict, at)
     }
 
+    /// Notes a refusal that no decision about the task made.
+    pub(super) fn note_refusal(
+        &mut self,
+        key: &TaskKey,
+        request: &Request,
+        refusal: &Refusal,
+        at: Moment,
+    ) {
+        self.refused.extend(Refused::of(key, request, refusal, at.now));
+        self.batch_metrics.note_answer(request, &Answer::Refused(refusal.clone()));
+    }
+
     /// Extends leases that were acquired since `since` and have expired.
     pub(super) fn extend_late_grants(&mut self, since: Time, at: Moment) {
         let is_late = |slot: &Slot| late_grant(slot.subject.live(), since, at).is_some();
@@ -457,6 +477,12 @@ impl WorkingSet {
             let place = (&key.scope, key.id, run, applied.at.now);
             let opened = self.watched.iter().map(|watched| AwaitedEffect::new(place, watched));
             self.awaiting.extend(opened);
+        }
+        if let Subject::Done(done) = &slot.subject
+            && !has_ended
+        {
+            let is_evaluated = self.is_evaluated;
+            self.objects.extend(recovery::of_end(&self.policies, done, run, is_evaluated));
         }
         if let Subject::Done(done) = &slot.subject
             && !has_ended

@@ -217,7 +217,7 @@ fn envelope(app: &AppState, held_by: Option<&Name>, granted: &Granted, reach: Re
 }
 
 /// A seed for a task that was submitted without one: the random part of its id, as far as every JSON parser keeps it.
-pub(super) fn seed_of(id: TaskId) -> u64 {
+pub(crate) fn seed_of(id: TaskId) -> u64 {
     id.as_u128() as u64 & INTEGER_MAX
 }
 

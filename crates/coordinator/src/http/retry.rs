@@ -5,9 +5,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use store::runs::StoredStep;
-use store::{Browse, Failure, RowsAfter, StoredTask, TaskKey};
-use verdict::event::Submitted;
+use store::{StoredTask, TaskKey};
 use verdict::plan::PlanState;
 use verdict::redrive::NotRetryable;
 use verdict::{Subject, Text};
@@ -18,14 +16,10 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::body::{API_BYTES_MAX, JsonBody};
 use super::caller::RunPath;
-use super::run_view::submitted;
 use super::submit::{answer_one, key_header, trace_header};
 use super::translate::state;
 use crate::admit::ClientPrincipal;
-use crate::retries::{self, RetryCall, RetryRefused};
-
-/// Steps of a plan that are read at once.
-const STEPS_PER_READ: usize = 500;
+use crate::retries::{self, RetryCall, RetryRefused, RunSource};
 
 pub(super) async fn retry(
     State(app): State<AppState>,
@@ -37,8 +31,9 @@ pub(super) async fn retry(
     let RetryRun {} = wire::parse(&body)?;
     let call = call(&headers)?;
     let key = TaskKey { scope: principal.scope().clone(), id: run };
-    let found = app.read(Duration::ZERO, find(&app, &key)).await?;
-    let (found, submitted, steps) = found.ok_or_else(ApiError::run_not_found)?;
+    let reading = retries::find(app.coordinator.browse(), &key);
+    let source = app.read(Duration::ZERO, reading).await?.ok_or_else(ApiError::run_not_found)?;
+    let RunSource { found, submitted, steps } = source;
     refuse_step(&found)?;
     let retry = retries::retry(found, &submitted, steps, call, app.coordinator.now());
     answer_one(&app, retry.ok_or_else(ApiError::run_not_found)??).await
@@ -50,25 +45,6 @@ fn call(headers: &HeaderMap) -> Result<RetryCall, ApiError> {
         key: key_header(headers)?.map(Text::from),
         traceparent: trace.map(|trace| Text::from(trace.to_string())),
     })
-}
-
-/// The run with its submission. A run whose history is missing cannot be submitted again: its settings are unknown.
-async fn find(
-    app: &AppState,
-    key: &TaskKey,
-) -> Result<Option<(StoredTask, Submitted, Vec<StoredStep>)>, Failure> {
-    let browse = app.coordinator.browse();
-    let Some(found) = browse.find(key).await? else { return Ok(None) };
-    let mut steps: Vec<StoredStep> = Vec::new();
-    while (steps.len() as u32) < found.step_count() {
-        let from = RowsAfter::Step(steps.len() as u32);
-        let page = browse.rows(key, from, STEPS_PER_READ).await?.steps;
-        if page.is_empty() {
-            break;
-        }
-        steps.extend(page);
-    }
-    Ok(submitted(app, key).await?.map(|submitted| (found, submitted, steps)))
 }
 
 /// A step has what it refers to only in its own run.

@@ -21,8 +21,9 @@ use super::app_state::AppState;
 use super::{
     approvals, audit, budgets, cancel, checkpoint, checkpoints, children, completed, effects,
     endpoints, errors, explain, flow_keys, fork, health, heartbeat, heartbeats, history, keys,
-    lease, limits, metrics, middleware, openapi, pauses, queues, record, records, reports, retry,
-    runs, schedules, set_aside, signals, signing, started, starts, steps, submit, workers,
+    lease, limits, metrics, middleware, openapi, pauses, queues, record, records, recovery,
+    reports, retry, runs, schedules, set_aside, signals, signing, started, starts, steps, submit,
+    workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -179,19 +180,52 @@ fn table() -> Vec<ServedRoute> {
     ]
 }
 
+/// The routes of recovery.
+fn recovery_table() -> Vec<ServedRoute> {
+    use Audience::{Admin, Approver, Reader};
+    use PriorityClass::NewWork;
+    use RateClass::{Exempt, Tenant};
+    vec![
+        get("/v1/recovery/policies", Reader, Tenant, None, recovery::list_policies),
+        post("/v1/recovery/policies/{policy}", Admin, Exempt, Some(NewWork), recovery::set_policy),
+        post(
+            "/v1/recovery/policies/{policy}/delete",
+            Admin,
+            Exempt,
+            Some(NewWork),
+            recovery::delete_policy,
+        ),
+        get("/v1/recovery/candidates", Reader, Tenant, None, recovery::list),
+        get("/v1/recovery/candidates/{candidate}", Reader, Tenant, None, recovery::show),
+        get("/v1/recovery/candidates/{candidate}/history", Reader, Tenant, None, recovery::history),
+        post(
+            "/v1/recovery/candidates/{candidate}/decide",
+            Approver,
+            Tenant,
+            Some(NewWork),
+            recovery::decide,
+        ),
+    ]
+}
+
+/// Both tables.
+fn all() -> Vec<ServedRoute> {
+    table().into_iter().chain(recovery_table()).collect()
+}
+
 /// What is known about every route.
 pub fn routes() -> Vec<Route> {
-    table().into_iter().map(|served| served.route).collect()
+    all().into_iter().map(|served| served.route).collect()
 }
 
 /// Every route, ready to be served.
 pub fn router(app: AppState) -> Router {
-    serve(table(), middleware::not_found, app)
+    serve(all(), middleware::not_found, app)
 }
 
 /// `/metrics` and nothing else, for a listener that the operator opened to scrapers.
 pub(crate) fn router_of_metrics(app: AppState) -> Router {
-    let mut table = table();
+    let mut table = all();
     table.retain(|served| served.route.audience == Audience::Scraper);
     serve(table, metrics::only_metrics, app)
 }

@@ -39,6 +39,8 @@ mod principals;
 mod push;
 mod queue_limits;
 mod reads;
+mod recovery;
+mod recovery_peers;
 mod retries;
 mod routes;
 mod scenarios;

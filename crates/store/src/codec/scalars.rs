@@ -3,6 +3,7 @@
 use verdict::{
     AttemptOutcome, Category, Digest, Fence, Json, LeaseId, Name, OnStall, Reason, Span, State,
     TaskId, Text, Time,
+    recovery::{Action, Because, CandidateState, Evaluator},
     schedule::{CatchUp, Overlap},
 };
 
@@ -62,6 +63,7 @@ macro_rules! by_as_str {
 
 by_display!(TaskId, LeaseId, Digest);
 by_name!(State, Reason, Category, AttemptOutcome, OnStall, Overlap, CatchUp);
+by_name!(Action, Because, CandidateState, Evaluator);
 by_as_str!(Name, Text, Json);
 
 impl NumberScalar for Time {

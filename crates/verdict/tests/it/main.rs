@@ -32,6 +32,7 @@ mod progress_clock;
 mod properties;
 mod push;
 mod record;
+mod recovery;
 mod release;
 mod report;
 mod rules;

@@ -145,6 +145,7 @@ fn describe(answer: &Answer) -> &'static str {
         Answer::Accepted { .. } => "accepted",
         Answer::Run(_) => "of a durable run",
         Answer::Schedule(_) => "of a schedule",
+        Answer::Recovery(_) => "of recovery",
         Answer::Refused(refusal) => match refusal {
             Refusal::TaskNotFound => "not found",
             Refusal::UnknownLease => "unknown",
@@ -164,6 +165,7 @@ fn describe(answer: &Answer) -> &'static str {
             Refusal::ReleaseUnsupported { .. } => "unsupported",
             Refusal::Run(_) => "of a durable run",
             Refusal::Schedule(_) => "of a schedule",
+            Refusal::Recovery(_) => "of recovery",
         },
     }
 }

@@ -139,6 +139,7 @@ pub(super) const LINKS: &[NextCall] = &[
 pub(super) mod approvals;
 pub(super) mod effects;
 pub(super) mod flow;
+pub(super) mod recovery;
 pub(super) mod schedules;
 
 pub(super) const ROUTES: &[Route] = &[

@@ -456,6 +456,9 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
         "ScheduleState",
         "BudgetPeriod",
         "BudgetState",
+        "RecoveryAction",
+        "RecoveryEvaluator",
+        "CandidateState",
     ];
     let plain = ["Time", "Json"];
     let named: BTreeSet<String> = names_of(&shapes.schemas)
@@ -580,6 +583,7 @@ fn check_answers(shapes: &mut Shapes) {
     administration::check_approvals(shapes);
     administration::check_effects(shapes);
     administration::check_schedules(shapes);
+    administration::check_recovery(shapes);
     shapes.check_open::<answers::Queues>("Queues", json!({"queues": [queue_view()]}));
     shapes.check_open::<answers::QueueView>("QueueView", queue_view());
     let check = json!({"name": "store", "ok": true, "detail": "d"});
@@ -679,6 +683,7 @@ fn the_routes_are_those_of_the_interface() {
     let expected: BTreeMap<String, BTreeSet<String>> = expected
         .into_iter()
         .chain(administration::SCHEDULE_PATHS)
+        .chain(administration::RECOVERY_PATHS)
         .map(|(path, words)| (path.to_owned(), words.split(' ').map(str::to_owned).collect()))
         .collect();
     assert_eq!(methods, expected);

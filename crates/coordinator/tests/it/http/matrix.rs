@@ -120,6 +120,13 @@ pub(super) const ROWS: &[Row] = &[
         r#"{"from": "2026-01-01T00:00:00.000Z", "to": "2026-01-01T00:00:00.000Z"}"#,
     ),
     post("/v1/schedules/{schedule}/delete", CLIENT, "{}"),
+    row("GET", "/v1/recovery/policies", Wants::Read),
+    post("/v1/recovery/policies/{policy}", ADMIN, "{}"),
+    post("/v1/recovery/policies/{policy}/delete", ADMIN, "{}"),
+    row("GET", "/v1/recovery/candidates", Wants::Read),
+    row("GET", "/v1/recovery/candidates/{candidate}", Wants::Read),
+    row("GET", "/v1/recovery/candidates/{candidate}/history", Wants::Read),
+    post("/v1/recovery/candidates/{candidate}/decide", Wants::Decide, r#"{"action": "skip"}"#),
     post("/v1/leases", WORKER, r#"{"workerId": "w9", "queues": ["nothing"], "max": 1}"#),
     post("/v1/reports", Wants::Holder, r#"{"reports": []}"#),
     post("/v1/checkpoints", Wants::Holder, r#"{"checkpoints": []}"#),
@@ -335,6 +342,10 @@ fn expected(row: &Row, is: Is, whose: Whose) -> Expected {
             Expected::Problem(403, "forbidden")
         }
         (_, Is::Limited(_)) if row.object().is_some() => Expected::Problem(404, "run_not_found"),
+        // No candidate is looked up by queue.
+        (Wants::Read, Is::Limited(_)) if row.path.starts_with("/v1/recovery/candidates") => {
+            Expected::Problem(403, "forbidden")
+        }
         // No list of schedules is by queue; the schedule that the path names does not exist.
         (_, Is::Limited(_)) if row.path == "/v1/schedules" => Expected::Problem(403, "forbidden"),
         (_, Is::Limited(_)) if row.path.contains("{schedule}") => Expected::Admitted,
@@ -389,6 +400,7 @@ impl Scene {
         };
         let path = row.path.replace("{runId}", &run).replace("{taskId}", &task);
         let path = path.replace("{queue}", "nothing").replace("{schedule}", "nothing");
+        let path = path.replace("{policy}", "nothing").replace("{candidate}", "rec_0");
         let path = path.replace("{approvalId}", &format!("appr_{none}-1"));
         let path = path.replace("{endpoint}", "nothing").replace("{effectId}", &no_effect());
         path.replace("{keyId}", &key).replace("{page}", "task-expired")

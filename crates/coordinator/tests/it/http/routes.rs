@@ -125,6 +125,8 @@ impl Calls {
         let nightly =
             json!({"name": "nightly", "cron": "@daily", "run": {"kind": "k", "queue": "q"}});
         assert_eq!(api.post("/v1/schedules", &api.key, nightly).await.status, 201);
+        let spare = json!({"queue": "spare"});
+        api.post("/v1/recovery/policies/spare", &api.admin_key, spare).await.ok();
         Self { lease, cancelled, key: made["key"]["keyId"].as_str().unwrap().to_owned() }
     }
 
@@ -139,6 +141,7 @@ impl Calls {
         let effect = super::matrix::no_effect();
         let path = path.replace("{endpoint}", "nothing").replace("{effectId}", &effect);
         let path = path.replace("{schedule}", "nightly");
+        let path = path.replace("{policy}", "spare").replace("{candidate}", "rec_0");
         path.replace("{keyId}", &self.key).replace("{page}", "forbidden")
     }
 

@@ -107,6 +107,49 @@ pub(super) fn check_schedules(shapes: &mut Shapes) {
     shapes.check_open::<schedules::SchedulePreview>("SchedulePreview", json!({"instants": [AT]}));
 }
 
+/// The paths of recovery with their methods.
+pub(super) const RECOVERY_PATHS: [(&str, &str); 7] = [
+    ("/v1/recovery/candidates", "get"),
+    ("/v1/recovery/candidates/{candidate}", "get"),
+    ("/v1/recovery/candidates/{candidate}/decide", "post"),
+    ("/v1/recovery/candidates/{candidate}/history", "get"),
+    ("/v1/recovery/policies", "get"),
+    ("/v1/recovery/policies/{policy}", "post"),
+    ("/v1/recovery/policies/{policy}/delete", "post"),
+];
+
+pub(super) fn check_recovery(shapes: &mut Shapes) {
+    let terms = json!({"queue": "q", "kind": "k", "actions": ["retry"], "attempts": 1,
+        "runsMax": 1, "costMicros": 1, "expiresMs": 10000, "evaluator": "workers"});
+    shapes.check_strict::<recovery::SetRecoveryPolicy>("SetRecoveryPolicy", terms.clone());
+    shapes.check_strict::<recovery::DeleteRecoveryPolicy>("DeleteRecoveryPolicy", json!({}));
+    let mut policy = terms;
+    policy["name"] = json!("n");
+    shapes.check_open::<recovery::RecoveryPolicyView>("RecoveryPolicyView", policy.clone());
+    let list = json!({"policies": [policy]});
+    shapes.check_open::<recovery::RecoveryPolicyList>("RecoveryPolicyList", list);
+    let decide = json!({"action": "skip", "comment": "c"});
+    shapes.check_strict::<recovery::DecideCandidate>("DecideCandidate", decide);
+    let suggestion = json!({"action": "retry", "confidence": 0.9, "because": "transient"});
+    shapes.check_open::<recovery::SuggestionView>("SuggestionView", suggestion.clone());
+    let chosen = json!({"action": "retry", "at": AT, "keyId": "k", "comment": "c"});
+    shapes.check_open::<recovery::ChosenView>("ChosenView", chosen.clone());
+    let sample = json!({"runId": "r", "at": AT, "message": "m"});
+    shapes.check_open::<recovery::SampleView>("SampleView", sample.clone());
+    let view = json!({"candidateId": "c", "state": "pending", "policy": "p", "kind": "k",
+        "queue": "q", "reason": "r", "category": "c", "pattern": "p", "firstAt": AT, "lastAt": AT,
+        "count": 1, "forked": 1, "attempts": 1, "taskId": "t", "openedAt": AT, "expiresAt": AT,
+        "runs": 1, "suggestion": suggestion, "chosen": chosen, "refused": 1, "lastRefusal": "e",
+        "samples": [sample]});
+    shapes.check_open::<recovery::CandidateView>("CandidateView", view.clone());
+    let entry = json!({"revision": 1, "at": AT, "keyId": "k", "candidate": view});
+    shapes.check_open::<recovery::CandidateEntry>("CandidateEntry", entry.clone());
+    let history = json!({"entries": [entry], "nextBefore": 1});
+    shapes.check_open::<recovery::CandidateHistory>("CandidateHistory", history);
+    let list = json!({"candidates": [view], "cursor": "c"});
+    shapes.check_open::<recovery::CandidateList>("CandidateList", list);
+}
+
 fn check_pauses(shapes: &mut Shapes) {
     let wanted = json!({"reason": "r", "tenantId": "t", "workspaceId": "w"});
     shapes.check_strict::<pausing::PauseQueue>("PauseQueue", wanted);

@@ -1,0 +1,108 @@
+//! The routes of recovery.
+
+use super::{Body, Route, no_parameters, query};
+use crate::Code;
+use crate::openapi::{Caller, HttpMethod};
+use crate::recovery::{CandidateHistoryQuery, ListCandidates};
+
+pub(in crate::openapi) const RECOVERY_ROUTES: &[Route] = &[
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/recovery/policies",
+        id: "listRecoveryPolicies",
+        tag: "recovery",
+        summary: "List what recovery may do",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "All policies of the workspace.", Body::Json("RecoveryPolicyList"))],
+        codes: with_key_codes![],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/recovery/policies/{policy}",
+        id: "setRecoveryPolicy",
+        tag: "recovery",
+        summary: "Say what recovery may do for which runs",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::Json("SetRecoveryPolicy")),
+        answers: &[(200, "The policy is in force.", Body::Json("RecoveryPolicyView"))],
+        codes: with_key_codes![BodyTooLarge, UnsupportedMediaType, UnknownOutcome, RunsUnsupported],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/recovery/policies/{policy}/delete",
+        id: "deleteRecoveryPolicy",
+        tag: "recovery",
+        summary: "Let recovery do nothing more under a policy",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::Json("DeleteRecoveryPolicy")),
+        answers: &[(200, "The policy as it was.", Body::Json("RecoveryPolicyView"))],
+        codes: with_key_codes![
+            RecoveryNotFound,
+            BodyTooLarge,
+            UnsupportedMediaType,
+            UnknownOutcome,
+            RunsUnsupported
+        ],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/recovery/candidates",
+        id: "listRecoveryCandidates",
+        tag: "recovery",
+        summary: "List what failed alike",
+        caller: Caller::ApiKey,
+        parameters: query::<ListCandidates>,
+        body: None,
+        answers: &[(200, "A page of candidates.", Body::Json("CandidateList"))],
+        codes: with_key_codes![],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/recovery/candidates/{candidate}",
+        id: "getRecoveryCandidate",
+        tag: "recovery",
+        summary: "Show a candidate with its evidence",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "The candidate.", Body::Json("CandidateView"))],
+        codes: with_key_codes![RecoveryNotFound],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/recovery/candidates/{candidate}/history",
+        id: "getRecoveryCandidateHistory",
+        tag: "recovery",
+        summary: "Show what became of a candidate",
+        caller: Caller::ApiKey,
+        parameters: query::<CandidateHistoryQuery>,
+        body: None,
+        answers: &[(200, "A page of changes.", Body::Json("CandidateHistory"))],
+        codes: with_key_codes![RecoveryNotFound],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/recovery/candidates/{candidate}/decide",
+        id: "decideRecoveryCandidate",
+        tag: "recovery",
+        summary: "Decide what is done about a candidate",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::Json("DecideCandidate")),
+        answers: &[(200, "The candidate as it is now.", Body::Json("CandidateView"))],
+        codes: with_key_codes![
+            RecoveryNotFound,
+            RecoveryClosed,
+            RecoveryOutOfScope,
+            BodyTooLarge,
+            UnsupportedMediaType,
+            UnknownOutcome,
+            TaskSetAside,
+            RunsUnsupported
+        ],
+    },
+];

@@ -1,0 +1,99 @@
+//! Recovery: what may be done about runs that failed alike, and what was done.
+
+use wire::recovery::{
+    CandidateHistory, CandidateHistoryQuery, CandidateList, CandidateView, DecideCandidate,
+    DeleteRecoveryPolicy, ListCandidates, RecoveryPolicyList, RecoveryPolicyView,
+    SetRecoveryPolicy,
+};
+
+use super::Client;
+use crate::Error;
+
+/// The recovery of the client's workspace. See [`Client::recovery`].
+#[derive(Clone, Copy, Debug)]
+pub struct Recovery<'a> {
+    client: &'a Client,
+}
+
+impl Client {
+    /// Recovery: policies, and candidates with their evidence.
+    ///
+    /// ```no_run
+    /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
+    /// use tenure::wire::RecoveryAction;
+    /// use tenure::wire::recovery::SetRecoveryPolicy;
+    ///
+    /// let policy = SetRecoveryPolicy {
+    ///     queue: Some("mail".into()),
+    ///     actions: Some(vec![RecoveryAction::Retry, RecoveryAction::Escalate]),
+    ///     ..SetRecoveryPolicy::default()
+    /// };
+    /// client.recovery().set_policy("mail", &policy).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// A worker that evaluates candidates itself (`evaluator: workers`) is a worker of the queue `tenure.recovery`: its input is
+    /// a [`wire::recovery::EvaluationInput`], its output a [`wire::recovery::EvaluationOutput`].
+    pub fn recovery(&self) -> Recovery<'_> {
+        Recovery { client: self }
+    }
+}
+
+impl Recovery<'_> {
+    /// All policies, by name.
+    pub async fn policies(&self) -> Result<RecoveryPolicyList, Error> {
+        let request = self.client.get(&["v1", "recovery", "policies"], &())?;
+        self.client.transport.call(&request).await
+    }
+
+    /// Makes a policy, or replaces it.
+    pub async fn set_policy(
+        &self,
+        name: &str,
+        policy: &SetRecoveryPolicy,
+    ) -> Result<RecoveryPolicyView, Error> {
+        let request = self.client.post(&["v1", "recovery", "policies", name], policy)?;
+        self.client.transport.call(&request).await
+    }
+
+    /// Deletes a policy. Nothing more is done under it.
+    pub async fn delete_policy(&self, name: &str) -> Result<RecoveryPolicyView, Error> {
+        let path = ["v1", "recovery", "policies", name, "delete"];
+        let request = self.client.post(&path, &DeleteRecoveryPolicy {})?;
+        self.client.without_retries().call(&request).await
+    }
+
+    /// A page of candidates.
+    pub async fn candidates(&self, page: &ListCandidates) -> Result<CandidateList, Error> {
+        let request = self.client.get(&["v1", "recovery", "candidates"], page)?;
+        self.client.transport.call(&request).await
+    }
+
+    /// A candidate with its evidence.
+    pub async fn candidate(&self, id: &str) -> Result<CandidateView, Error> {
+        let request = self.client.get(&["v1", "recovery", "candidates", id], &())?;
+        self.client.transport.call(&request).await
+    }
+
+    /// What became of a candidate, the newest first.
+    pub async fn history(
+        &self,
+        id: &str,
+        page: &CandidateHistoryQuery,
+    ) -> Result<CandidateHistory, Error> {
+        let request = self.client.get(&["v1", "recovery", "candidates", id, "history"], page)?;
+        self.client.transport.call(&request).await
+    }
+
+    /// Decides what is done about a candidate. Tried once: a repetition after a lost answer is refused, because the candidate is
+    /// closed.
+    pub async fn decide(
+        &self,
+        id: &str,
+        decision: &DecideCandidate,
+    ) -> Result<CandidateView, Error> {
+        let path = ["v1", "recovery", "candidates", id, "decide"];
+        let request = self.client.post(&path, decision)?;
+        self.client.without_retries().call(&request).await
+    }
+}
