@@ -48,8 +48,57 @@ pub enum EventKind {
     Usage(Usage),
     /// What an attempt of a durable run was shown before it began.
     Replay(Replay),
+    /// A person was told that a vote on an approval counts.
+    Vote(Vote),
+    /// What a reader was shown of a plan whose run has ended.
+    Plan(EndedPlan),
     /// Faults have stopped, and everything accepted had time to end.
     Settled(Settled),
+}
+
+/// The steps of a plan after the end of its run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndedPlan {
+    pub run: Task,
+    pub state: State,
+    /// Whether anybody asked to cancel the run.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cancelled: bool,
+    pub steps: Vec<EndedStep>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndedStep {
+    pub key: String,
+    /// What it depends on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    pub state: State,
+    /// A failure of it does not keep others from running.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub tolerated: bool,
+    /// By the coordinator's clock, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed: Option<i64>,
+}
+
+/// A vote that was acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vote {
+    pub approval: String,
+    /// Whose vote it is.
+    pub key: String,
+    pub approves: bool,
+    /// How many must approve.
+    pub quorum: u32,
+    /// What the vote decided, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -98,6 +147,9 @@ pub struct Invoke {
     /// The outcome in a report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
+    /// The submission has a plan whose steps are tasks: no worker leases the run itself.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub plan: bool,
     /// An immediate cancel: the worker is not asked.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force: bool,
@@ -156,6 +208,7 @@ impl Invoke {
             attempt: None,
             poll: None,
             outcome: None,
+            plan: false,
             force: false,
             max: None,
             now: None,
@@ -351,11 +404,16 @@ pub enum State {
     Failed,
     Halted,
     Cancelled,
+    /// A step of a plan that waits for other steps.
+    Blocked,
+    /// A step of a plan that did not run, because of another one.
+    Skipped,
 }
 
 impl State {
     pub fn is_terminal(self) -> bool {
-        matches!(self, State::Succeeded | State::Failed | State::Halted | State::Cancelled)
+        let is_end = matches!(self, State::Succeeded | State::Failed | State::Halted);
+        is_end || matches!(self, State::Cancelled | State::Skipped)
     }
 }
 

@@ -64,6 +64,8 @@ invariants! {
     E4 "a run whose code diverged is parked until somebody resumes it"
     E5 "a replay begins at the beginning or at the last savepoint"
     E6 "code that recorded a run never diverges from it"
+    E7 "a key votes once on an approval, no vote counts beyond the quorum, and one of them decides"
+    E8 "a step of a plan starts after those that it depends on, is skipped exactly because of one of them, and the run ends as its steps say"
     G1 "everything that was accepted ends once faults stop"
     G2 "a tenant with one task and a waiting worker starts it within ten rounds of grants to others"
     G4 "nothing that has a limit is used beyond it"

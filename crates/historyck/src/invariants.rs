@@ -3,6 +3,7 @@
 //! External observations (calls and answers) and the coordinators' records (decisions) are checked separately, so a
 //! history with only one of them is still checked as far as possible.
 
+mod approvals;
 mod durability;
 mod durable;
 mod fairness;
@@ -11,6 +12,7 @@ mod isolation;
 mod leases;
 mod lifetime;
 mod liveness;
+mod plans;
 mod states;
 
 use crate::finding::{Finding, Invariant};
@@ -53,6 +55,8 @@ pub(crate) const CHECKS: &[(Invariant, Check)] = &[
     (Invariant::E4, durable::a_diverged_run_is_parked),
     (Invariant::E5, durable::replay_begins_at_a_savepoint),
     (Invariant::E6, durable::unchanged_code_replays),
+    (Invariant::E7, approvals::one_decision),
+    (Invariant::E8, plans::steps_follow_their_plan),
     (Invariant::G1, liveness::everything_ends),
     (Invariant::G2, fairness::one_task_is_started_soon),
     (Invariant::G4, fairness::limits_are_kept),

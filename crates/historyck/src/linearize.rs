@@ -144,6 +144,7 @@ fn of_call(history: &History<'_>, call: &Call<'_>) -> Option<Timed> {
         is_forced: call.invoke.force,
         signals: answer.is_some_and(|answer| answer.cancel),
         suspends,
+        has_plan: call.invoke.plan,
     };
     Some(timed(history, call, step))
 }
@@ -163,6 +164,7 @@ fn of_grant(history: &History<'_>, call: &Call<'_>, granted: &Granted) -> Timed 
         is_forced: false,
         signals: false,
         suspends: false,
+        has_plan: false,
     };
     timed(history, call, step)
 }

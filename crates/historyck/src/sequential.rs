@@ -20,6 +20,8 @@ pub(crate) struct Model {
     pub(crate) output: Option<String>,
     /// Another task asked for this one, and may call it off without a call about it.
     pub(crate) has_parent: bool,
+    /// It has a plan, and ends with its steps.
+    pub(crate) has_plan: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -55,6 +57,8 @@ pub(crate) struct Step {
     pub(crate) signals: bool,
     /// Whether the call may end its attempt: it waits or gives the run up to an operator.
     pub(crate) suspends: bool,
+    /// Whether a submission has a plan.
+    pub(crate) has_plan: bool,
 }
 
 impl Model {
@@ -65,7 +69,9 @@ impl Model {
             Phase::Absent | Phase::Ended(_) => {}
             Phase::Closing(state) => next.push(self.with(Phase::Ended(state))),
             Phase::Waiting | Phase::Suspended => {
-                if self.attempt < attempts_max && !self.is_cancelled {
+                if self.has_plan {
+                    next.push(self.with(Phase::Ended(State::Succeeded)));
+                } else if self.attempt < attempts_max && !self.is_cancelled {
                     next.push(Model { attempt: self.attempt + 1, ..self.with(Phase::Running) });
                 }
                 next.push(self.with(Phase::Ended(State::Failed)));
@@ -126,7 +132,9 @@ impl Model {
         match step.op {
             Operation::Get | Operation::Administer => vec![self.clone()],
             Operation::Submit if self.phase == Phase::Absent => {
-                vec![Model { submitted: step.digest.clone(), ..self.with(Phase::Waiting) }]
+                let has_plan = step.has_plan;
+                let phase = if has_plan { Phase::Suspended } else { Phase::Waiting };
+                vec![Model { submitted: step.digest.clone(), has_plan, ..self.with(phase) }]
             }
             Operation::Submit => Vec::new(),
             Operation::Lease => self.grant(step),
@@ -249,7 +257,8 @@ impl Model {
 
     fn is_read_as(&self, step: &Step) -> Vec<Model> {
         let attempt = step.attempt.is_none_or(|attempt| attempt == self.attempt);
-        let output = step.output.is_none() || step.output == self.output;
+        // The output of a plan is made of those of its steps.
+        let output = step.output.is_none() || step.output == self.output || self.has_plan;
         self.stay(self.phase != Phase::Absent && attempt && output)
     }
 

@@ -1,6 +1,7 @@
 //! Clients: they submit, retry calls that got no answer, cancel, and watch their runs until the end.
 
 mod durable;
+mod plans;
 
 use std::rc::Rc;
 
@@ -70,6 +71,10 @@ pub(crate) async fn client(ctx: Rc<ActorContext>, number: u32) {
         };
         if ctx.options.durable.is_some_and(|durable| rng.chance(durable.share)) {
             ctx.spawn(client.submit_program(format!("{number}-{n}")));
+            continue;
+        }
+        if ctx.options.plans > 0 && rng.chance(ctx.options.plans) {
+            ctx.spawn(client.submit_plan(format!("{number}-{n}")));
             continue;
         }
         let is_batch = rng.chance(ctx.options.runs.batch);
@@ -397,6 +402,7 @@ impl Client {
         Invoke {
             key: spec.key.clone(),
             digest: Some(spec.digest()),
+            plan: spec.body.get("plan").is_some(),
             ..self.invoke(Operation::Submit)
         }
     }

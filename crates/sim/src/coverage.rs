@@ -64,7 +64,14 @@ named_enum! {
         ChildrenJoined => "a durable run joined its children",
         EndWaitedForChildren => "the end of a durable run waited for its children",
         DivergedRunResumed => "a diverged run was resumed",
+        ApprovalDecided => "a durable run was told what people decided",
+        VoteRefusedAsSecond => "a second vote of a key was refused",
+        VoteRefusedAsLate => "a vote after the decision was refused",
         MessageSaved => "a message was saved because its addressee was locked",
+        WedgedWorkerCaught => "a worker that was alive and got nowhere lost its task",
+        StepSkipped => "a step of a plan was skipped",
+        PlanCancelledInTheMiddle => "a plan was cancelled while some of its steps had ended",
+        LargePlanClosed => "a plan of more steps than one decision tells was closed",
         TaskParked => "a run waited for a slot of its flow key",
         ScheduleFired => "a schedule fired",
         InstantSkipped => "an instant was left out because the run before had not ended",
@@ -74,6 +81,16 @@ named_enum! {
 }
 
 impl CoverageGoal {
+    /// Goals that only worlds with progress clocks reach.
+    pub const OF_STALLS: &[CoverageGoal] = &[CoverageGoal::WedgedWorkerCaught];
+
+    /// Goals that only worlds with plans reach.
+    pub const OF_PLANS: &[CoverageGoal] = &[
+        CoverageGoal::StepSkipped,
+        CoverageGoal::PlanCancelledInTheMiddle,
+        CoverageGoal::LargePlanClosed,
+    ];
+
     /// Goals that only worlds with flow keys reach.
     pub const OF_FLOW_KEYS: &[CoverageGoal] = &[CoverageGoal::TaskParked];
 
@@ -83,6 +100,13 @@ impl CoverageGoal {
         CoverageGoal::InstantSkipped,
         CoverageGoal::InstantMissed,
         CoverageGoal::InstantWaited,
+    ];
+
+    /// Goals that only worlds with people reach.
+    pub const OF_PEOPLE: &[CoverageGoal] = &[
+        CoverageGoal::ApprovalDecided,
+        CoverageGoal::VoteRefusedAsSecond,
+        CoverageGoal::VoteRefusedAsLate,
     ];
 
     /// Goals that only worlds with durable runs reach.

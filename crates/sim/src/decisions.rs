@@ -3,6 +3,7 @@
 use historyck::event::{Cause, Decision, Outcome, Record, Snapshot, State, TaskSnapshot};
 use store::{Entry, StoredTask};
 use verdict::event::Submitted;
+use verdict::plan::{PlanEvent, PlanForm, PlanRequest};
 use verdict::run::{Lineage, RunEvent, RunRequest, Then};
 use verdict::schedule::FIRING_KEY_PREFIX;
 use verdict::{AttemptOutcome, Done, Event, Next, Request, Subject};
@@ -151,6 +152,7 @@ fn tell_of_run(decision: &mut Decision, event: &RunEvent, found: &StoredTask) {
             decision.parent = Some(format!("{}/{key}", crate::history::name(&parent.to_string())));
         }
         RunEvent::Closing(..) => decision.after = State::Waiting,
+        RunEvent::Plan(event) => tell_of_plan(decision, event, found),
         RunEvent::Checkpointed(_)
         | RunEvent::ChildSpawned(_)
         | RunEvent::ChildInherited(_)
@@ -163,8 +165,28 @@ fn tell_of_run(decision: &mut Decision, event: &RunEvent, found: &StoredTask) {
         | RunEvent::ApprovalOpened(_)
         | RunEvent::ApprovalVoted { .. }
         | RunEvent::ApprovalClosed { .. }
-        | RunEvent::Budget(_)
-        | RunEvent::Plan(_) => {}
+        | RunEvent::Budget(_) => {}
+    }
+}
+
+fn tell_of_plan(decision: &mut Decision, event: &PlanEvent, found: &StoredTask) {
+    match event {
+        PlanEvent::Planned(PlanForm::Steps { .. }) => decision.after = State::Waiting,
+        PlanEvent::StepSpawned { submitted, lineage, is_blocked, .. } => {
+            tell_of_submission(decision, submitted, found);
+            decision.after = if *is_blocked { State::Blocked } else { State::Queued };
+            let parent = lineage.parent();
+            decision.parent = parent.map(|(parent, key)| {
+                format!("{}/{key}", crate::history::name(&parent.to_string()))
+            });
+        }
+        PlanEvent::Planned(PlanForm::Stages { .. }) | PlanEvent::StageEntered(_) => {
+            decision.after = State::Queued;
+        }
+        PlanEvent::StepsSpawned(_)
+        | PlanEvent::StepBlamed(_)
+        | PlanEvent::DownstreamsTold { .. }
+        | PlanEvent::Released { .. } => {}
     }
 }
 
@@ -188,9 +210,14 @@ fn cause(request: &Request) -> Cause {
             RunRequest::Signal(_) => Cause::Signal,
             RunRequest::Message(_) => Cause::Message,
             RunRequest::Resume => Cause::Resume,
-            RunRequest::Decide(_) => unreachable!("no client here decides approvals"),
+            // What people decide reaches its task as a signal.
+            RunRequest::Decide(_) => Cause::Signal,
             RunRequest::Inherit(_) => unreachable!("no client here forks runs"),
-            RunRequest::Plan(_) => unreachable!("no client here submits plans"),
+            RunRequest::Plan(request) => match request {
+                PlanRequest::Submit(_) => Cause::Submit,
+                PlanRequest::Advance(_) => Cause::Report,
+                PlanRequest::InputUnresolved { .. } => Cause::Sweep,
+            },
             RunRequest::Metered(_) => unreachable!("no worker here says what it used"),
         },
     }
@@ -220,8 +247,7 @@ fn state(state: verdict::State) -> State {
         verdict::State::Halted => State::Halted,
         verdict::State::Cancelled => State::Cancelled,
         verdict::State::Waiting => State::Waiting,
-        verdict::State::Blocked | verdict::State::Skipped => {
-            unreachable!("no client here submits plans")
-        }
+        verdict::State::Blocked => State::Blocked,
+        verdict::State::Skipped => State::Skipped,
     }
 }

@@ -1,6 +1,7 @@
-//! Planted bugs that only durable runs can show.
+//! Planted bugs that only durable runs, plans and progress clocks can show.
 
-use store::MessageChanges;
+use store::{Loaded, MessageChanges};
+use verdict::{Subject, Task};
 
 use crate::planted_bug::PlantedBug;
 
@@ -10,7 +11,22 @@ pub(crate) fn forget(bug: PlantedBug, loaded: &mut verdict::run::Loaded) {
         PlantedBug::LosesWakeUps => loaded.signals.clear(),
         PlantedBug::DoublesChildren => loaded.children.clear(),
         PlantedBug::ForgetsSteps => loaded.checkpoints.clear(),
+        PlantedBug::ForgetsBlame => {
+            let rows = loaded.plan.iter_mut().flat_map(|plan| &mut plan.downstreams);
+            rows.for_each(|row| row.blame = None);
+        }
+        PlantedBug::ForgetsDownstreams => {
+            loaded.plan.iter_mut().for_each(|plan| plan.downstreams.clear());
+        }
         _ => {}
+    }
+}
+
+/// Leaves out the votes of open approvals.
+pub(crate) fn forget_votes(loaded: &mut Loaded) {
+    let Loaded::Subject(Subject::Live(task)) = loaded else { return };
+    for approval in task.run.iter_mut().flat_map(|run| &mut run.approvals.open) {
+        approval.votes.clear();
     }
 }
 
@@ -20,4 +36,11 @@ pub(crate) fn lose_messages(messages: &mut MessageChanges) {
     let is_saved_now = |key: &store::MessageKey| messages.saved.iter().any(|it| it.key() == *key);
     messages.decided = decided.into_iter().filter(|key| !is_saved_now(key)).collect();
     messages.saved.clear();
+}
+
+/// Leaves out the progress clock of a task.
+pub(crate) fn forget_progress_clock(bug: PlantedBug, task: &mut Task) {
+    if bug == PlantedBug::ForgetsProgressClock {
+        task.policy.progress_clock = None;
+    }
 }

@@ -188,6 +188,8 @@ fn check_fairness(ctx: &ActorContext, task_rows: &TaskRows) {
         let place = (id(&task_rows.found.subject), closed.attempt);
         let is_lost = matches!(closed.outcome, AttemptOutcome::Lost | AttemptOutcome::Undelivered)
             && closed.reason == Some(Reason::HeartbeatTimeout);
+        // One that says how far it is with each heartbeat is not stuck either.
+        let is_lost = is_lost || closed.reason == Some(Reason::Stalled);
         if let Some(held) = observations.held.get(&place).filter(|held| held.is_obedient && is_lost)
         {
             ctx.log.violate(

@@ -104,6 +104,7 @@ impl Lease {
         match self.behaviour {
             WorkerBehaviour::Vanishes => return,
             WorkerBehaviour::Sleeps => return self.sleep_and_report().await,
+            WorkerBehaviour::Wedges => return self.beat_for_ever().await,
             _ => {}
         }
         match self.execute().await {
@@ -210,6 +211,16 @@ impl Lease {
         self.report(report, outcome).await;
     }
 
+    /// Only the progress clock takes such a lease away.
+    async fn beat_for_ever(&mut self) {
+        while self.heartbeat().await != LeaseStatus::Over {
+            self.ctx.sleep(self.interval_ms).await;
+        }
+        if !self.is_world_over() {
+            self.ctx.log.reach_goal(CoverageGoal::WedgedWorkerCaught);
+        }
+    }
+
     async fn use_foreign_token(&mut self) {
         let other = {
             let observations = self.ctx.observations.borrow();
@@ -278,6 +289,9 @@ impl Lease {
 
     async fn send_heartbeat(&mut self, is_batch: bool) -> FinishedCall {
         let mut body = json!({ "attempt": self.attempt, "workerId": self.who });
+        if self.ctx.options.runs.stall && self.behaviour != WorkerBehaviour::Wedges {
+            body["message"] = json!(format!("at work at {}", self.ctx.now()));
+        }
         if !is_batch {
             return self.ask("heartbeat", Operation::Heartbeat, body, |_| {}).await;
         }

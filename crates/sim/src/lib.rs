@@ -38,6 +38,7 @@ pub mod log;
 mod nemesis;
 mod network;
 mod options;
+mod people;
 mod planted_bug;
 mod program;
 mod rng;

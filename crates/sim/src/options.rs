@@ -49,10 +49,15 @@ pub(crate) struct Options {
     pub(crate) flood: u64,
     /// Callers that try to reach other scopes' tasks.
     pub(crate) intruders: u32,
+    /// People who decide what runs ask.
+    pub(crate) people: u32,
     /// Durable runs, where the world has them.
     pub(crate) durable: Option<DurableOptions>,
     /// Number of schedules.
     pub(crate) schedules: u32,
+    /// How many of the runs are plans, and how many of the plans are larger than one decision spawns or tells.
+    pub(crate) plans: PerMille,
+    pub(crate) wide_plans: PerMille,
 }
 
 /// How many runs are programs, how large they are, and how workers misbehave with them.
@@ -67,6 +72,8 @@ pub(crate) struct DurableOptions {
     pub(crate) diverge: PerMille,
     /// How many rounds a loop has at most that some programs end with; 0 if none does.
     pub(crate) rounds_max: u64,
+    /// How many operations of a run ask people.
+    pub(crate) approvals: PerMille,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -236,6 +243,8 @@ pub(crate) struct RunOptions {
     pub(crate) fail: PerMille,
     /// How many flow keys runs have; none without any.
     pub(crate) flow_keys: u64,
+    /// Whether runs have a progress clock, and workers say how far they are.
+    pub(crate) stall: bool,
 }
 
 /// How often a worker misbehaves, and in which way.
@@ -248,6 +257,7 @@ pub(crate) struct BehaviourOptions {
     pub(crate) continue_after_loss: PerMille,
     pub(crate) foreign_token: PerMille,
     pub(crate) lie: PerMille,
+    pub(crate) wedge: PerMille,
     pub(crate) ignore_cancel: PerMille,
     /// Idles for a while before it starts. This is no fault, but it lets others interleave.
     pub(crate) dawdle: PerMille,
@@ -276,6 +286,7 @@ impl BehaviourOptions {
         continue_after_loss: 0,
         foreign_token: 0,
         lie: 0,
+        wedge: 0,
         ignore_cancel: 0,
         dawdle: 0,
         named_polls: 0,
@@ -338,8 +349,11 @@ impl Options {
             idle_workers: 0,
             flood: 0,
             intruders: 0,
+            people: 0,
             durable: None,
             schedules: 0,
+            plans: 0,
+            wide_plans: 0,
         };
         scenario.shape(seed, drawn)
     }
@@ -444,6 +458,7 @@ fn runs(rng: &mut SimRng) -> RunOptions {
         batch: rng.sometimes(50, 300) as PerMille,
         fail: rng.sometimes(50, 600) as PerMille,
         flow_keys: 0,
+        stall: false,
     }
 }
 

@@ -48,4 +48,12 @@ pub enum PlantedBug {
     TearsFirings,
     /// A step that was recorded is not found again.
     ForgetsSteps,
+    /// Votes on an approval that was loaded are not there.
+    ForgetsVotes,
+    /// A step of a plan does not know that an upstream did not succeed.
+    ForgetsBlame,
+    /// Nobody waits for a step of a plan that has ended.
+    ForgetsDownstreams,
+    /// No task that is due has a progress clock.
+    ForgetsProgressClock,
 }

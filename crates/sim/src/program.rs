@@ -15,6 +15,10 @@ const OPERATIONS_MAX: u64 = 6;
 const STEP_MS: (u64, u64) = (0, 300);
 const SLEEP_MS: (u64, u64) = (0, 6_000);
 
+/// How long people may take, where they may not take for ever, and how many must agree: no more than there are.
+const EXPIRY_MS: (u64, u64) = (500, 8_000);
+const QUORUM_MAX: u64 = 3;
+
 /// How many programs in a thousand end with a loop, where programs have loops.
 const LOOPS: u32 = 300;
 
@@ -35,6 +39,12 @@ pub(crate) enum Operation {
     /// Waits for a signal or for time, whichever is first.
     SignalOrSleep {
         millis: u64,
+    },
+    /// Asks people, with an expiry or without, and alone or beside a sleep.
+    Approval {
+        quorum: u32,
+        expires_ms: Option<u64>,
+        or_sleep_ms: Option<u64>,
     },
     /// Starts children and waits for all of them, in the same call or in the next one.
     Fan {
@@ -98,6 +108,9 @@ fn round() -> [Operation; 2] {
 
 fn operation(rng: &mut SimRng, options: &DurableOptions, name: &str, depth: u32) -> Operation {
     let is_root = depth == 0;
+    if is_root && options.approvals > 0 && rng.chance(options.approvals) {
+        return approval(rng);
+    }
     match rng.between(0, 11) {
         0..=3 => {
             let count = if rng.chance(300) { rng.between(2, 4) } else { 1 };
@@ -122,6 +135,17 @@ fn operation(rng: &mut SimRng, options: &DurableOptions, name: &str, depth: u32)
         }
         _ => Operation::Steps { count: 1, millis: 0 },
     }
+}
+
+fn approval(rng: &mut SimRng) -> Operation {
+    let span = |rng: &mut SimRng| rng.chance(300).then(|| rng.between(EXPIRY_MS.0, EXPIRY_MS.1));
+    let quorum = rng.between(1, QUORUM_MAX) as u32;
+    Operation::Approval { quorum, expires_ms: span(rng), or_sleep_ms: span(rng) }
+}
+
+/// What an approval is about: the digest that people decide about.
+pub(crate) fn question(program: &str, place: usize) -> String {
+    verdict::Digest::of(&[program.as_bytes(), &place.to_be_bytes()]).to_string()
 }
 
 /// The name of the signal that an operation takes.

@@ -24,6 +24,7 @@ pub(crate) enum Stream {
     Worker(u32),
     Releases(u32),
     Planner(u32),
+    Person(u32),
 }
 
 impl Stream {
@@ -46,6 +47,7 @@ impl Stream {
             Stream::Intruder(n) => 4 << 32 | u64::from(n),
             Stream::Releases(n) => 5 << 32 | u64::from(n),
             Stream::Planner(n) => 6 << 32 | u64::from(n),
+            Stream::Person(n) => 7 << 32 | u64::from(n),
         }
     }
 }

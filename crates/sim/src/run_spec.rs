@@ -11,6 +11,10 @@ use crate::rng::SimRng;
 const DEADLINE_MS: (u64, u64) = (1_000, 25_000);
 const ATTEMPT_LIMIT_MS: (u64, u64) = (1_000, 6_000);
 
+/// An attempt may go without progress for as long as this many of the longest leases: a worker that says how far it is with
+/// each heartbeat is never suspected.
+const STALL_LEASES: u64 = 2;
+
 /// Starts the tag of a scope; a semicolon ends it.
 const SCOPE_TAG: &str = "mark-of:";
 
@@ -57,6 +61,11 @@ impl RunSpec {
         if options.flow_keys > 0 {
             let number = rng.between(0, options.flow_keys - 1);
             put("flow", json!({ "key": format!("flow-{number}"), "limit": 1 + number % 3 }));
+        }
+        if options.stall {
+            // A cancel that no client asked for would surprise the model of a task.
+            let after = STALL_LEASES * options.lease_ms.1;
+            put("stall", json!({ "afterMs": after, "action": "requeue" }));
         }
         let key = (!rng.chance(options.without_key)).then(|| format!("key-{name}"));
         Self { key, body: Value::Object(body) }

@@ -2,7 +2,8 @@
 //!
 //! Seeds below 1,000,000 draw everything at random. Each further million is one scenario that chance alone produces
 //! too rarely: an idle system, one of two committers failing, slow batches, failover between coordinators, many
-//! tenants on one coordinator, durable runs, durable runs asleep, flow keys, schedules. This module fixes the options that define a scenario; the rest is drawn as usual.
+//! tenants on one coordinator, durable runs, durable runs asleep, flow keys, schedules, durable runs that ask people, plans, stalls.
+//! This module fixes the options that define a scenario; the rest is drawn as usual.
 
 use crate::options::{
     BehaviourOptions, ClockOptions, CommitterFaultOptions, DatabaseOptions, DurableOptions,
@@ -35,6 +36,12 @@ pub enum Scenario {
     FlowKeys,
     /// Schedules, under everything that can fail.
     Schedules,
+    /// Durable runs that ask people, under everything that can fail.
+    People,
+    /// Plans with edges, some of them large, under everything that can fail.
+    Plans,
+    /// Runs with a progress clock, and workers that live and get nowhere, while coordinators and stores fail.
+    Stalls,
 }
 
 impl Scenario {
@@ -49,6 +56,9 @@ impl Scenario {
         Scenario::Asleep,
         Scenario::FlowKeys,
         Scenario::Schedules,
+        Scenario::People,
+        Scenario::Plans,
+        Scenario::Stalls,
     ];
 
     pub fn of(seed: u64) -> Self {
@@ -75,6 +85,9 @@ impl Scenario {
             Scenario::Asleep => asleep(&mut rng, options),
             Scenario::FlowKeys => flow_keys(&mut rng, options),
             Scenario::Schedules => schedules(&mut rng, options),
+            Scenario::People => people(&mut rng, options),
+            Scenario::Plans => plans(&mut rng, options),
+            Scenario::Stalls => stalls(&mut rng, options),
         }
     }
 }
@@ -323,6 +336,7 @@ fn durable(rng: &mut SimRng, options: Options) -> Options {
         repeat: rng.sometimes(100, 500) as PerMille,
         diverge: rng.sometimes(20, 100) as PerMille,
         rounds_max: 0,
+        approvals: 0,
     };
     let runs = RunOptions { deadline: 0, attempt_limit: 0, delayed: 0, ..options.runs };
     let behaviour = BehaviourOptions {
@@ -342,6 +356,18 @@ fn durable(rng: &mut SimRng, options: Options) -> Options {
     }
 }
 
+/// Durable worlds in which many operations wait for people. Votes are judged after the end, so nothing may go back in time.
+fn people(rng: &mut SimRng, options: Options) -> Options {
+    let options = durable(rng, options);
+    let durable = options.durable.map(|durable| DurableOptions { approvals: 400, ..durable });
+    Options {
+        people: rng.between(3, 5) as u32,
+        nemesis: NemesisOptions { restores: 0, ..options.nemesis },
+        durable,
+        ..options
+    }
+}
+
 /// An idle world in which all runs are durable: what wakes them is time, a signal or a child, and never the call of another
 /// client. Some are loops that go on for long.
 fn asleep(rng: &mut SimRng, options: Options) -> Options {
@@ -354,6 +380,7 @@ fn asleep(rng: &mut SimRng, options: Options) -> Options {
         repeat: 0,
         diverge: 0,
         rounds_max: rng.sometimes(20, 80),
+        approvals: 0,
     };
     let idle = idle(rng, options);
     Options {
@@ -408,6 +435,60 @@ fn schedules(rng: &mut SimRng, options: Options) -> Options {
         older: 0,
         runs,
         nemesis,
+        ..options
+    }
+}
+
+/// Every fault of a drawn world, with plans among plain runs. Deadlines and limits would end steps early, and what a reader
+/// was shown must stay true.
+fn plans(rng: &mut SimRng, options: Options) -> Options {
+    let runs = RunOptions {
+        work_ms: (0, 1_500),
+        deadline: 0,
+        attempt_limit: 0,
+        delayed: 0,
+        cancel: 300,
+        ..options.runs
+    };
+    let behaviour = BehaviourOptions {
+        at_once_max: 8,
+        poll_wait_ms: options.behaviour.poll_wait_ms,
+        ..options.behaviour
+    };
+    Options {
+        workers: rng.between(3, 6) as u32,
+        runs_per_client: rng.between(2, 4),
+        // Rules before the newest know no plans.
+        older: 0,
+        nemesis: NemesisOptions { restores: 0, ..options.nemesis },
+        a_day_later: false,
+        runs,
+        behaviour,
+        plans: 800,
+        wide_plans: if rng.chance(150) { 300 } else { 0 },
+        ..options
+    }
+}
+
+/// One coordinator that crashes, stops and stalls over a network that loses nothing, so that a worker which says how far it is
+/// can be judged. Nothing but the progress clock ends an attempt early.
+fn stalls(rng: &mut SimRng, options: Options) -> Options {
+    let runs = RunOptions {
+        work_ms: (0, 12_000),
+        deadline: 0,
+        attempt_limit: 0,
+        stall: true,
+        ..options.runs
+    };
+    Options {
+        network: reliable_network(&options),
+        database: None,
+        older: 0,
+        nemesis: NemesisOptions { partitions: 0, restores: 0, ..options.nemesis },
+        workers: rng.between(2, 5) as u32,
+        runs,
+        behaviour: BehaviourOptions { wedge: 250, at_once_max: 8, ..honest(rng) },
+        a_day_later: false,
         ..options
     }
 }

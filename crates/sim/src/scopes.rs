@@ -14,6 +14,8 @@ pub(crate) struct Access {
     pub(crate) scope: String,
     pub(crate) client_key: String,
     pub(crate) worker_key: String,
+    /// Keys that may decide approvals, one for each person.
+    pub(crate) approver_keys: Vec<String>,
 }
 
 /// The admin key, and the keys that the administrator may revoke.
@@ -56,8 +58,18 @@ impl Scopes {
             scope: format!("{}/{}", scope.tenant, scope.workspace),
             client_key: client.text().to_owned(),
             worker_key: worker.text().to_owned(),
+            approver_keys: Vec::new(),
         });
         self.keys.extend([client, worker]);
+    }
+
+    /// Adds people to the first scope.
+    pub(crate) fn add_people(&mut self, entropy: &mut SeededEntropy, count: u32) {
+        for _ in 0..count {
+            let person = NewKey::generate(entropy, Scope::default(), &[Role::Approver]);
+            self.accesses[0].approver_keys.push(person.text().to_owned());
+            self.keys.push(person);
+        }
     }
 
     fn administer(&mut self, entropy: &mut SeededEntropy) {

@@ -367,6 +367,9 @@ impl SimBatch<'_> {
         if loaded.contains(&Loaded::Locked) {
             self.store_faults.log.reach_goal(CoverageGoal::RowHeldByAnother);
         }
+        if self.store_faults.bug == PlantedBug::ForgetsVotes {
+            loaded.iter_mut().for_each(durable_bugs::forget_votes);
+        }
         if self.store_faults.bug == PlantedBug::TreatsLockedAsMissing {
             let gone = Loaded::Subject(Subject::Absent);
             loaded.iter_mut().filter(|it| **it == Loaded::Locked).for_each(|it| *it = gone.clone());
@@ -430,13 +433,21 @@ impl Batch for SimBatch<'_> {
         let Lookup { leases, runs, messages, flows, objects, unique_objects, .. } = lookup;
         let rest =
             Lookup { leases, runs, messages, flows, objects, unique_objects, ..Lookup::default() };
-        let Found { closed, mut runs, messages, mut flows, objects, unique_objects, .. } =
-            self.inner.look_up(rest).await?;
+        let Found {
+            closed,
+            mut runs,
+            messages,
+            mut flows,
+            objects,
+            unique_objects,
+            step_specs,
+            ..
+        } = self.inner.look_up(rest).await?;
         if self.store_faults.bug == PlantedBug::ForgetsHolders {
             flows.fill(None);
         }
         runs.iter_mut().for_each(|loaded| durable_bugs::forget(self.store_faults.bug, loaded));
-        Ok(Found { closed, runs, messages, flows, objects, unique_objects, ..found })
+        Ok(Found { closed, runs, messages, flows, objects, unique_objects, step_specs, ..found })
     }
 
     async fn moment(&mut self) -> Result<Moment, Failure> {
@@ -509,7 +520,10 @@ impl Batch for SimBatch<'_> {
         if self.store_faults.bug == PlantedBug::NeverSweeps {
             return Ok(Vec::new());
         }
-        self.inner.select(selection, limit).await
+        let mut due = self.inner.select(selection, limit).await?;
+        let bug = self.store_faults.bug;
+        due.iter_mut().for_each(|task| durable_bugs::forget_progress_clock(bug, task));
+        Ok(due)
     }
 
     async fn addressees(&mut self, now: Time, limit: usize) -> Result<Vec<TaskKey>, Failure> {

@@ -23,6 +23,8 @@ pub(crate) enum WorkerBehaviour {
     UsesForeignToken,
     /// Sends a wrong attempt or another worker's name first.
     Lies,
+    /// Sends heartbeats for ever, without any progress.
+    Wedges,
 }
 
 impl WorkerBehaviour {
@@ -43,9 +45,11 @@ impl WorkerBehaviour {
                 Fault::WorkerUsesForeignToken,
             ),
             (options.lie, WorkerBehaviour::Lies, Fault::WorkerLies),
+            (options.wedge, WorkerBehaviour::Wedges, Fault::WorkerWedges),
         ];
         for (per_mille, behaviour, fault) in ways {
-            if rng.chance(per_mille) {
+            // Worlds without a fault draw nothing for it.
+            if (per_mille > 0 || fault != Fault::WorkerWedges) && rng.chance(per_mille) {
                 log.fault(fault);
                 return behaviour;
             }

@@ -34,6 +34,7 @@ use crate::log::{Keep, Log, Tally};
 use crate::nemesis::{NemesisAction, schedule};
 use crate::network::{Arrival, CallEnd, CallId, HttpRequest, Network};
 use crate::options::{Options, Topology};
+use crate::people::person;
 use crate::planted_bug::PlantedBug;
 use crate::rng::{SimRng, Stream};
 use crate::scenario::Scenario;
@@ -149,6 +150,7 @@ impl World {
         let mut signing_key = [0; 32];
         entropy.fill(&mut signing_key);
         scopes.extend(&mut entropy, options.scopes);
+        scopes.add_people(&mut entropy, options.people);
         let network_dice = SimRng::new(seed, Stream::Network);
         let network = Network::new(options.network, network_dice, log.clone(), options.hosts());
         let store_faults = StoreFaults::new(seed, &options, log.clone(), bug);
@@ -227,6 +229,9 @@ impl World {
         }
         for n in 0..ctx.options.schedules {
             ctx.spawn(planner(ctx.clone(), n));
+        }
+        for n in 0..ctx.options.people {
+            ctx.spawn(person(ctx.clone(), n));
         }
         ctx.spawn(administrator(ctx.clone()));
     }

@@ -31,7 +31,7 @@ pub(super) fn decided_on_what_was(history: &History<'_>, findings: &mut Vec<Find
     }
 }
 
-use State::{Cancelled, Failed, Queued, Retry, Running, Succeeded, Waiting};
+use State::{Blocked, Cancelled, Failed, Queued, Retry, Running, Skipped, Succeeded, Waiting};
 
 /// The published table: from, to, and cause. A decision that changes no state is always allowed while a task runs.
 const TABLE: [(Option<State>, State, Cause); 18] = [
@@ -60,8 +60,18 @@ const TABLE: [(Option<State>, State, Cause); 18] = [
 /// The transitions that only tasks of durable runs make: they wait, their children's ends reach them, and their own end
 /// waits for their children.
 fn is_of_durable_run((from, to, cause): (Option<State>, State, Cause)) -> bool {
-    let Some(from) = from else { return (to, cause) == (Queued, Cause::Message) };
+    let Some(from) = from else {
+        return matches!(
+            (to, cause),
+            (Queued | Blocked, Cause::Message) | (Waiting, Cause::Submit)
+        );
+    };
     match (from, to) {
+        // Steps of a plan.
+        (Blocked, Running) => cause == Cause::Grant,
+        (Blocked, Skipped) => cause == Cause::Message,
+        (Blocked, Cancelled) => matches!(cause, Cause::Message | Cause::Cancel),
+        (Blocked, Failed) => cause == Cause::Sweep,
         (Running, Waiting) => !matches!(cause, Cause::Grant | Cause::Signal | Cause::Submit),
         (Queued | Retry, Waiting) => {
             matches!(cause, Cause::Cancel | Cause::Message | Cause::Sweep)

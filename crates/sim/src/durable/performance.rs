@@ -3,15 +3,18 @@
 use historyck::durable::{Command, DurableCall};
 use historyck::event::Outcome;
 use serde_json::{Value, json};
-use wire::answers::Checkpoint;
+use wire::answers::{Checkpoint, TakenSignal};
 use wire::{Time, WaitMode};
 
 use super::{Attempt, Conduct};
 use crate::coverage::CoverageGoal;
-use crate::program::{KIND, Operation, Program, payload, signal};
+use crate::program::{KIND, Operation, Program, payload, question, signal};
 
 /// Limits of a child that no world reaches: every run is to end by its program.
 const ATTEMPTS_MAX: u32 = 100;
+
+/// Begins the name of the signal that tells what came of an approval.
+const APPROVAL: &str = "#approval:";
 
 /// The version of the code of every worker, and of one whose code diverges.
 const CODE: &str = "1";
@@ -137,6 +140,20 @@ impl Attempt {
                 ];
                 self.wait(place, WaitMode::Any, &items, Recording::new()).await
             }
+            Operation::Approval { quorum, expires_ms, or_sleep_ms } => {
+                let about = question(&self.program.name, place);
+                let mut terms = json!({ "quorum": quorum, "digest": about });
+                if let Some(expires_ms) = expires_ms {
+                    terms["expiresInMs"] = json!(expires_ms);
+                    terms["default"] = json!("REJECTED");
+                }
+                let mut items = vec![json!({ "key": format!("ask-{place}"), "approval": terms })];
+                items.extend(or_sleep_ms.map(|millis| {
+                    let until = Time::from_ms(self.server_ms + millis as i64);
+                    json!({ "key": "time", "until": until })
+                }));
+                self.wait(place, WaitMode::Any, &items, Recording::new()).await
+            }
             Operation::Fan { children, is_one_call } => {
                 self.fan(place, children, *is_one_call).await
             }
@@ -203,6 +220,10 @@ impl Attempt {
             return None;
         };
         for taken in &wait.signals {
+            if taken.name.starts_with(APPROVAL) {
+                self.check_decision(place, taken);
+                continue;
+            }
             self.ctx.log.reach_goal(CoverageGoal::SignalTaken);
             let sent = payload(&self.program.name, place).to_string();
             let got = taken.payload.as_ref().map(|payload| payload.text().to_owned());
@@ -212,6 +233,36 @@ impl Attempt {
             }
         }
         Some(json!(wait.winner))
+    }
+
+    /// What people decided must be about what was asked, and follow from their votes.
+    fn check_decision(&self, place: usize, taken: &TakenSignal) {
+        self.ctx.log.reach_goal(CoverageGoal::ApprovalDecided);
+        let told = taken.payload.as_ref().and_then(|it| it.read::<Value>().ok());
+        let told = told.unwrap_or_default();
+        let Some(Operation::Approval { quorum, expires_ms, .. }) =
+            self.program.operations.get(place)
+        else {
+            return self.ctx.log.violate("E3", format_args!("{} asked nobody", self.task));
+        };
+        let votes = told["votes"].as_array().cloned().unwrap_or_default();
+        let said = |word: &str| votes.iter().filter(|vote| vote["decision"] == word).count();
+        let (approved, rejected) = (said("APPROVED"), said("REJECTED"));
+        let quorum = *quorum as usize;
+        let mut keys: Vec<String> = votes.iter().map(|vote| vote["key"].to_string()).collect();
+        keys.sort();
+        keys.dedup();
+        let follows = match told["outcome"].as_str() {
+            Some("APPROVED") => approved == quorum && rejected == 0,
+            Some("REJECTED") if rejected == 0 => expires_ms.is_some() && approved < quorum,
+            Some("REJECTED") => rejected == 1 && approved < quorum,
+            _ => false,
+        };
+        let is_asked = told["digest"] == question(&self.program.name, place);
+        if !follows || !is_asked || keys.len() != votes.len() {
+            let task = &self.task;
+            self.ctx.log.violate("E7", format_args!("{task} at {place} of {quorum} got {told}"));
+        }
     }
 
     async fn fan(

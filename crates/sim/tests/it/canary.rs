@@ -169,3 +169,34 @@ fn a_sleeping_run_that_is_woken_too_late_is_found() {
     let what = finds_in(PlantedBug::NamesLateWakes, Scenario::Asleep);
     assert!(what.starts_with("late"), "{what}");
 }
+
+#[test]
+fn votes_that_are_forgotten_are_found() {
+    // E7: a key votes twice, or a quorum is never reached.
+    let what = finds_in(PlantedBug::ForgetsVotes, Scenario::People);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn people_who_are_told_of_a_commit_that_was_not_made_are_found() {
+    let what = finds_in(PlantedBug::LosesCommits, Scenario::People);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn a_step_that_runs_although_an_upstream_failed_is_found() {
+    let what = finds_in(PlantedBug::ForgetsBlame, Scenario::Plans);
+    assert!(what.starts_with("E8") || what.starts_with("verify"), "{what}");
+}
+
+#[test]
+fn a_step_that_is_never_told_is_found() {
+    let what = finds_in(PlantedBug::ForgetsDownstreams, Scenario::Plans);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn a_progress_clock_that_never_strikes_is_found() {
+    let what = finds_in(PlantedBug::ForgetsProgressClock, Scenario::Stalls);
+    assert!(!what.is_empty());
+}

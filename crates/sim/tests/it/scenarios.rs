@@ -128,3 +128,34 @@ fn every_instant_of_a_schedule_is_one_run_or_accounted_for() {
         assert!(totals.tally.goals.contains_key(goal), "never: {}", goal.name());
     }
 }
+
+#[test]
+fn people_decide_once_whatever_fails_and_the_run_learns_what_they_decided() {
+    // E7, A2-11: coordinators crash, answers are lost and votes repeated; each key votes once, the quorum is exact, and
+    // every run that asks goes on.
+    let totals = hold(Scenario::People, 60);
+    must_have_struck(&totals, &[Fault::HostCrashed, Fault::CommitRolledBack]);
+    for goal in CoverageGoal::OF_PEOPLE {
+        assert!(totals.tally.goals.contains_key(goal), "never: {}", goal.name());
+    }
+}
+
+#[test]
+fn plans_skip_exactly_what_they_must_and_end_whole_whatever_fails() {
+    // E8, S2-5, S2-59, S2-60: graphs of steps, some larger than one decision tells, some cancelled in the middle.
+    let totals = hold(Scenario::Plans, 60);
+    must_have_struck(&totals, &[Fault::HostCrashed, Fault::CommitRolledBack]);
+    for goal in CoverageGoal::OF_PLANS {
+        assert!(totals.tally.goals.contains_key(goal), "never: {}", goal.name());
+    }
+}
+
+#[test]
+fn a_worker_that_gets_nowhere_is_caught_and_a_busy_one_is_spared() {
+    // Coordinators crash and the store stalls: no time in which nobody could be heard counts as lack of progress.
+    let totals = hold(Scenario::Stalls, 60);
+    must_have_struck(&totals, &[Fault::WorkerWedges, Fault::HostCrashed, Fault::DiskStalled]);
+    for goal in CoverageGoal::OF_STALLS {
+        assert!(totals.tally.goals.contains_key(goal), "never: {}", goal.name());
+    }
+}
