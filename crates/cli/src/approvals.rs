@@ -18,15 +18,23 @@ const PAGE: u32 = *limits::PAGE_ITEMS.end() as u32;
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
-    /// List closed approvals instead of pending ones
-    #[arg(long)]
-    closed: bool,
+    #[command(flatten)]
+    listing: Listing,
     #[command(subcommand)]
     verb: Option<Verb>,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct Listing {
+    /// List closed approvals instead of pending ones
+    #[arg(long)]
+    closed: bool,
+}
+
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Verb {
+    /// List approvals; so does the command alone
+    List(Listing),
     /// Show one approval: what it is about, its digest, who may decide, and the votes
     Show {
         #[arg(value_name = "APPROVAL")]
@@ -51,13 +59,11 @@ pub(crate) struct Word {
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
-    match arguments.verb {
-        None => list(&client, format, arguments.closed).await,
-        Some(Verb::Show { id }) => show(&client, format, &id).await,
-        Some(Verb::Approve(word)) => {
-            decide(&client, format, ApprovalDecision::Approved, word).await
-        }
-        Some(Verb::Reject(word)) => decide(&client, format, ApprovalDecision::Rejected, word).await,
+    match arguments.verb.unwrap_or(Verb::List(arguments.listing)) {
+        Verb::List(listing) => list(&client, format, listing.closed).await,
+        Verb::Show { id } => show(&client, format, &id).await,
+        Verb::Approve(word) => decide(&client, format, ApprovalDecision::Approved, word).await,
+        Verb::Reject(word) => decide(&client, format, ApprovalDecision::Rejected, word).await,
     }
 }
 

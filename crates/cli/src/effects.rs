@@ -19,12 +19,18 @@ const PAGE: u32 = *limits::PAGE_ITEMS.end() as u32;
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
     #[command(flatten)]
+    listing: Listing,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Listing {
+    #[command(flatten)]
     filter: Filter,
     /// Only effects in this state: queued, pending, in_flight, delivered, unknown or dead
     #[arg(long, value_name = "STATE")]
     state: Option<EffectState>,
-    #[command(subcommand)]
-    verb: Option<Verb>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -39,6 +45,8 @@ pub(crate) struct Filter {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Verb {
+    /// List effects; so does the command alone
+    List(Listing),
     /// Show one effect: what is sent, and everything that happened to it
     Show(Id),
     /// Give new tries to dead effects: to one, or to all of a run, an endpoint or a time
@@ -80,17 +88,16 @@ pub(crate) struct Reconcile {
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
-    let Arguments { filter, state, verb } = arguments;
     let effects = client.effects();
-    let shown = match verb {
-        None => return list(&client, format, filter, state).await,
-        Some(Verb::Redrive(Redrive { id: None, filter, since })) => {
+    let shown = match arguments.verb.unwrap_or(Verb::List(arguments.listing)) {
+        Verb::List(listing) => return list(&client, format, listing).await,
+        Verb::Redrive(Redrive { id: None, filter, since }) => {
             return redrive_many(&client, format, filter, since).await;
         }
-        Some(Verb::Show(Id { id })) => effects.show(&id).await,
-        Some(Verb::Redrive(Redrive { id: Some(id), .. })) => effects.redrive(&id).await,
-        Some(Verb::Release(Id { id })) => effects.release(&id).await,
-        Some(Verb::Reconcile(Reconcile { id: Id { id }, arrived, .. })) => {
+        Verb::Show(Id { id }) => effects.show(&id).await,
+        Verb::Redrive(Redrive { id: Some(id), .. }) => effects.redrive(&id).await,
+        Verb::Release(Id { id }) => effects.release(&id).await,
+        Verb::Reconcile(Reconcile { id: Id { id }, arrived, .. }) => {
             effects.reconcile(&id, &ReconcileEffect { arrived }).await
         }
     };
@@ -102,12 +109,8 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     Ok(Exit::Done)
 }
 
-async fn list(
-    client: &Client,
-    format: Format,
-    filter: Filter,
-    state: Option<EffectState>,
-) -> CommandResult {
+async fn list(client: &Client, format: Format, listing: Listing) -> CommandResult {
+    let Listing { filter, state } = listing;
     let Filter { run, endpoint } = filter;
     let mut page = ListEffects { run_id: run, endpoint, state, cursor: None, limit: Some(PAGE) };
     let mut effects = Vec::new();

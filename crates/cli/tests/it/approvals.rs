@@ -123,7 +123,7 @@ async fn a_rejection_is_a_value_and_time_takes_the_default(world: &World) {
     let run = world.submit("payout", &json!([900, 20])).await;
     let output = run.output::<Value>().await.unwrap();
     assert_eq!((&output["outcome"], &output["votes"]), (&json!("REJECTED"), &json!([])));
-    let closed = ann.run(&["approvals", "--closed"]);
+    let closed = ann.run(&["approvals", "list", "--closed"]);
     assert_eq!(closed.stdout.matches("REJECTED").count(), 2, "{closed:?}");
     working.end().await;
 }

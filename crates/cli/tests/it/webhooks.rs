@@ -114,7 +114,7 @@ fn people_see_and_repair_what_did_not_arrive() {
     let (first, body) = receive(&listener, DOWN);
     let mut dead = Value::Null;
     wait_until("the dead letter", || {
-        dead = home.json(&["effects", "--json", "--run", &run, "--state", "dead"]);
+        dead = home.json(&["effects", "list", "--json", "--run", &run, "--state", "dead"]);
         !dead.as_array().unwrap().is_empty()
     });
     let id = dead[0]["effectId"].as_str().unwrap();

@@ -75,7 +75,7 @@ fn by_person(action: Action) -> Decision {
 }
 
 fn decided(candidate: &Candidate, action: Action, policy: &RecoveryPolicy) -> Candidate {
-    candidate.clone().decided(by_evaluation(action), Some(policy), START).unwrap()
+    candidate.clone().decided(by_evaluation(action), Some(policy), START).expect("within the scope")
 }
 
 #[test]
