@@ -12,7 +12,6 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use verdict::budget::{Amounts, BudgetEvent, Unit};
-#[cfg(feature = "http")]
 use verdict::scope_budget::Level;
 use verdict::{Event, RunEvent, Scope, Subject};
 
@@ -101,6 +100,10 @@ impl SpendMetrics {
         registry.register("tenure_spend", help, self.spend);
         let help = "Soft limits of budgets that were crossed";
         registry.register("tenure_budget_warnings", help, self.warnings);
+        // Both exist from the start, so that a first alert shows as an increase.
+        for level in [Level::Soft, Level::Spent] {
+            self.alerts.get_or_create(&LevelLabel { level: level.name() }).inc_by(0);
+        }
         let help = "Budgets of tenants and workspaces that reached a soft limit or were used up, once in each period";
         registry.register("tenure_budget_alerts", help, self.alerts);
     }

@@ -97,7 +97,7 @@ fn the_plans_of_the_guide_are_right() {
     let guide = std::fs::read_to_string(guide).unwrap();
     let plans: Vec<&str> =
         guide.split("```yaml\n").skip(1).filter_map(|part| part.split("```").next()).collect();
-    assert_eq!(plans.len(), 2);
+    assert_eq!(plans.len(), 3);
     for plan in plans {
         let (code, stdout, _) = check(plan, &[]);
         assert_eq!(code, 0, "{plan}: {stdout}");
