@@ -87,6 +87,8 @@ pub struct StepSubmission {
     pub policy: Policy,
     pub upstreams: Arc<[Name]>,
     pub terms: StepTerms,
+    /// Its ceiling.
+    pub budget: Option<Box<Budget>>,
     /// As it was written, references included.
     pub input: Json,
     pub input_digest: Digest,
@@ -119,7 +121,8 @@ impl StepSubmission {
     fn again(stored: StoredStep) -> Self {
         let StoredStep { place: _, step, spec, missing: _, blame: _ } = stored;
         let PlanStep { child, upstreams, terms } = step;
-        let Submit { kind, queue, priority, policy, input: input_digest, .. } = child.submit;
+        let Submit { kind, queue, priority, policy, input: input_digest, budget, .. } =
+            child.submit;
         let Spec { input, traceparent, fingerprint, .. } = spec;
         Self {
             key: child.key,
@@ -129,6 +132,7 @@ impl StepSubmission {
             policy,
             upstreams,
             terms,
+            budget,
             input,
             input_digest,
             traceparent,
@@ -146,7 +150,7 @@ impl StepSubmission {
             policy: self.policy.clone(),
             run_at: None,
             input: self.input_digest,
-            budget: None,
+            budget: self.budget.clone(),
             flow: None,
             fingerprint: self.fingerprint,
         };

@@ -14,7 +14,7 @@ use crate::names::{
     FIRING_KEY_PREFIX, RECOVERY_KEY_PREFIX, RECOVERY_NAME_PREFIX, RESERVED_LABEL_PREFIX,
     is_idempotency_key, is_label_value, is_name, repair_text,
 };
-use crate::plan::{Plan, PlanForm};
+use crate::plan::{Plan, PlanForm, PlanStep};
 use crate::requests::*;
 use crate::{ErrorCategory, Json, Outcome};
 
@@ -147,14 +147,18 @@ fn planned(run: &SubmitRun, plan: &Plan) -> Checked {
             |it| FieldError::new(format!("plan.{}", it.field), it.message),
         )
     })?;
-    if compiled.form == PlanForm::Steps && run.budget.is_some() {
-        let message = "is not supported for a plan with `dependsOn`: its steps would share one balance; without it, steps run one after the other";
-        return Err(FieldError::new("budget", message));
+    match compiled.form {
+        PlanForm::Steps => budgets::plan(run.budget.as_ref(), &plan.steps),
+        PlanForm::Stages => no_ceilings(&plan.steps),
     }
-    match plan.steps.iter().position(|step| step.ceiling.is_some()) {
+}
+
+/// Steps that run one after the other are one task, with one balance.
+fn no_ceilings(steps: &[PlanStep]) -> Checked {
+    match steps.iter().position(|step| step.ceiling.is_some()) {
         Some(place) => Err(FieldError::new(
             format!("plan.steps[{place}].ceiling"),
-            "is not supported yet: this version keeps budgets of runs and children, not of steps",
+            "needs a plan with `dependsOn`: steps that run one after the other share the run's `budget`",
         )),
         None => Ok(()),
     }

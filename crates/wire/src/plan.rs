@@ -117,7 +117,8 @@ pub struct PlanStep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 315576000000u64)]
     pub deadline_ms: Option<u64>,
-    /// What the step may spend at most. It is reserved when the plan is submitted.
+    /// What the step may use at most of the run's budget, in a plan with `dependsOn`. It is promised when the plan is submitted, and
+    /// what was not used comes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
     /// The step runs whatever happened before it: after failures, at the end of the run's deadline, after a cancel.
@@ -142,6 +143,10 @@ pub struct Ceiling {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 9007199254740991u64)]
     pub tool_calls: Option<u64>,
+    /// Recorded steps of a durable function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 9007199254740991u64)]
+    pub steps: Option<u64>,
 }
 
 impl Plan {

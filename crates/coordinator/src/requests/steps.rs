@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use verdict::plan::StepTerms;
-use verdict::{Digest, Name, Policy, Span, Text};
+use verdict::{Budget, Digest, Limits, Name, Policy, Span, Text};
 use wire::OnError;
-use wire::plan::{Compiled, Plan, PlanForm, PlanStep, references};
+use wire::plan::{Ceiling, Compiled, Plan, PlanForm, PlanStep, references};
 use wire::requests::SubmitRun;
 
 use super::checkpoints::approval_terms;
@@ -78,11 +78,18 @@ fn step(
         policy,
         upstreams,
         terms,
+        budget: step.ceiling.map(|ceiling| Box::new(of_ceiling(ceiling))),
         input_digest: Digest::of(&[input.as_str().as_bytes()]),
         input,
         traceparent: of_run.traceparent.cloned(),
         fingerprint: Digest::of(&[b"step", text.as_bytes()]),
     }
+}
+
+fn of_ceiling(ceiling: Ceiling) -> Budget {
+    let Ceiling { cost_micros, tokens, tool_calls, steps } = ceiling;
+    let limits = Limits { cost_micros, tokens, steps, tool_calls };
+    Budget { limits, ..Budget::default() }
 }
 
 /// The run itself: it waits in the queue of its first step, for whoever may read that queue.

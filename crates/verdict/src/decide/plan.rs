@@ -32,6 +32,9 @@ fn submit_plan(read_set: ReadSet<'_>, asked: &PlanSubmit, at: Moment) -> Verdict
     if events.is_empty() {
         return Verdict::new(answer, events);
     }
+    if let Err(refusal) = steps::check_ceilings(asked, at.now) {
+        return Verdict::refuse(Refusal::Run(refusal));
+    }
     events.push(plan_event(PlanEvent::Planned(asked.form.clone())));
     if let PlanForm::Steps { .. } = asked.form {
         events.push(steps::first_slice(&asked.submit, &asked.steps, at.now));

@@ -4,28 +4,42 @@
 //! tells the step, once. Everything that may be long goes in slices: what the decision about an ended step does not
 //! finish is left to the next sweep of the root, which is due at once.
 
+use super::call_items::fund;
 use super::engine;
 use super::run::loaded;
+use crate::budget::Balance;
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::Event;
 use crate::id::{Scope, Text};
 use crate::plan::limits::STEPS_PER_DECISION;
 use crate::plan::{
-    Blame, EndedStep, PlanEvent, PlanLoaded, PlanMessage, PlanStep, RootState, SpawnedStep,
-    StepRow, Told, ToldTo, fold,
+    Blame, EndedStep, PlanEvent, PlanLoaded, PlanMessage, PlanStep, PlanSubmit, RootState,
+    SpawnedStep, StepRow, Told, ToldTo, fold,
 };
 use crate::request::{Cancel, CancelMode, Submit};
-use crate::run::{ChildCall, Waiting};
+use crate::run::{ChildCall, RunRefusal, Waiting};
 use crate::task::{Phase, State, Task};
 use crate::time::Time;
 use crate::transition::plan_event;
 use crate::verdict::{Answer, ReadSet, Verdict};
 
+/// Whether the budget of the run can promise every step its ceiling. What was promised is held as steps are spawned; nothing but steps
+/// uses the balance of a root, so it is still there then.
+pub(super) fn check_ceilings(asked: &PlanSubmit, now: Time) -> Result<(), RunRefusal> {
+    let Some(budget) = asked.submit.budget.as_deref() else { return Ok(()) };
+    let mut balance = Balance::open(budget.clone(), now);
+    asked.steps.iter().try_for_each(|step| {
+        let mut submit = step.child.submit.clone();
+        fund(&mut balance, &step.child.key, &mut submit)
+    })
+}
+
 /// The first steps, in the decision that accepts the plan.
 pub(super) fn first_slice(root: &Submit, steps: &[PlanStep], now: Time) -> Event {
     let (scope, deadline) = (&root.scope, root.policy.deadline);
-    let (start, is_counted) = (root.run_at.unwrap_or(now).max(now), root.budget.is_some());
-    let terms = RootTerms { scope, start, deadline, is_counted };
+    let balance = root.budget.as_deref().map(|budget| Balance::open(budget.clone(), now));
+    let (start, balance) = (root.run_at.unwrap_or(now).max(now), balance.as_ref());
+    let terms = RootTerms { scope, start, deadline, balance };
     let rows = steps.iter().take(STEPS_PER_DECISION).map(StepRow::of);
     let spawned = rows.map(|row| spawned(&row, &terms, now)).collect();
     plan_event(PlanEvent::StepsSpawned(spawned))
@@ -40,8 +54,7 @@ pub(super) fn next_slice(read_set: ReadSet<'_>, task: &Task, now: Time) -> Optio
     let rows = rows(read_set);
     if !root.is_all_spawned() {
         let (scope, deadline) = (&task.scope, task.policy.deadline);
-        let is_counted = task.balance().is_some();
-        let terms = RootTerms { scope, start: root.start, deadline, is_counted };
+        let terms = RootTerms { scope, start: root.start, deadline, balance: task.balance() };
         let steps = rows.unspawned.iter().map(|row| spawned(row, &terms, now)).collect();
         return Some(plan_event(PlanEvent::StepsSpawned(steps)));
     }
@@ -53,13 +66,13 @@ fn rows<'a>(read_set: ReadSet<'a>) -> &'a PlanLoaded {
     rows.expect("what the root of a plan needs is loaded with its request")
 }
 
-/// What a step takes from its root: the scope, the start and, unless it must run after it, the deadline.
+/// What a step takes from its root: the scope, the start, its ceiling and, unless it must run after it, the deadline.
 struct RootTerms<'a> {
     scope: &'a Scope,
     start: Time,
     deadline: Option<Time>,
-    /// Whether everything that the run uses is counted.
-    is_counted: bool,
+    /// What the run may use: a step takes its ceiling from it.
+    balance: Option<&'a Balance>,
 }
 
 fn spawned(row: &StepRow, root: &RootTerms<'_>, now: Time) -> SpawnedStep {
@@ -72,8 +85,8 @@ fn spawned(row: &StepRow, root: &RootTerms<'_>, now: Time) -> SpawnedStep {
         ToldTo::Wait | ToldTo::Skip => root.deadline.filter(|_| !terms.is_always),
     };
     submit.run_at = submit.run_at.max(Some(root.start));
-    if root.is_counted {
-        submit.budget.get_or_insert_default();
+    if let Some(balance) = root.balance {
+        submit.budget = Some(Box::new(balance.ceiling(submit.budget.as_deref())));
     }
     let child = ChildCall { submit, is_detached: false, ..row.step.child.clone() };
     SpawnedStep { step: PlanStep { child, ..row.step.clone() }, to, blame: row.blame.clone() }

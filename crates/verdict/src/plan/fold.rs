@@ -117,10 +117,14 @@ fn spawn(task: &mut Task, steps: &[SpawnedStep], now: Time) {
         |chain, spawned: &SpawnedStep| record::extend_with_child(chain, &spawned.step.child);
     task.chain = steps.iter().fold(chain, extend);
     let run = run_of(task);
-    for _ in steps {
+    for spawned in steps {
         run.checkpoints = next(run.checkpoints);
         run.children = next(run.children);
         run.live_children = next(run.live_children);
+        let ceiling = spawned.step.child.submit.budget.as_ref();
+        if let (Some(balance), Some(ceiling)) = (&mut run.balance, ceiling) {
+            balance.hold(&ceiling.limits);
+        }
     }
     let root = root_of(task);
     root.spawned = root.spawned.saturating_add(steps.len() as u32);

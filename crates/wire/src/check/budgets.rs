@@ -2,6 +2,7 @@
 
 use super::{Checked, refuse, within};
 use crate::limits::{BUDGET_MS, INTEGER_MAX};
+use crate::plan::{Ceiling, PlanStep};
 use crate::requests::{Budget, SoftLimits};
 
 pub(super) fn budget(budget: Option<&Budget>) -> Checked {
@@ -35,6 +36,31 @@ fn content(budget: &Budget) -> Checked {
             "has no limit; leave it out, or name one of costMicros, tokens, steps, toolCalls, wallMs, activeMs",
         ),
         false => Ok(()),
+    }
+}
+
+/// The ceiling of one unit.
+type CeilingOf = fn(&Ceiling) -> Option<u64>;
+
+/// A step may use nothing that the budget limits and its ceiling does not name, so a limit that no step names would stop them all.
+pub(super) fn plan(budget: Option<&Budget>, steps: &[PlanStep]) -> Checked {
+    let Some(budget) = budget else { return Ok(()) };
+    let units: [(&str, Option<u64>, CeilingOf); 4] = [
+        ("costMicros", budget.cost_micros, |it| it.cost_micros),
+        ("tokens", budget.tokens, |it| it.tokens),
+        ("steps", budget.steps, |it| it.steps),
+        ("toolCalls", budget.tool_calls, |it| it.tool_calls),
+    ];
+    let is_named =
+        |of: CeilingOf| steps.iter().any(|step| step.ceiling.and_then(|it| of(&it)).is_some());
+    match units.into_iter().find(|(_, limit, of)| limit.is_some() && !is_named(*of)) {
+        Some((unit, ..)) => refuse(
+            &format!("budget.{unit}"),
+            format!(
+                "no step could use any: give steps of a plan with `dependsOn` a `ceiling` with `{unit}`"
+            ),
+        ),
+        None => Ok(()),
     }
 }
 

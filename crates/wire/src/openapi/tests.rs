@@ -101,7 +101,7 @@ fn plan_step() -> Value {
 }
 
 fn ceiling() -> Value {
-    json!({"costMicros": 1, "tokens": 2, "toolCalls": 3})
+    json!({"costMicros": 1, "tokens": 2, "toolCalls": 3, "steps": 4})
 }
 
 fn reported_error() -> Value {

@@ -285,6 +285,7 @@ fn step_problems(step: &PlanStep) -> Vec<(&'static str, String)> {
         ("ceiling.costMicros", ceiling.cost_micros),
         ("ceiling.tokens", ceiling.tokens),
         ("ceiling.toolCalls", ceiling.tool_calls),
+        ("ceiling.steps", ceiling.steps),
     ];
     for (member, value) in parts {
         if value.is_some_and(|value| value > INTEGER_MAX) {

@@ -272,3 +272,108 @@ async fn work(served: &Served, count: usize) {
         assert_eq!(got.status, 200, "{:?}", got.body);
     }
 }
+
+fn with_tokens(key: &str, upstreams: &[&str], tokens: u64) -> Value {
+    step(key, upstreams, json!({"ceiling": {"tokens": tokens}}))
+}
+
+#[tokio::test]
+async fn steps_take_their_ceilings_from_the_budget_of_the_run_and_give_back_the_rest() {
+    for api in both().await {
+        let steps = json!([with_tokens("a", &[], 60), with_tokens("b", &["a"], 40)]);
+        let submit = async |tokens: u64| {
+            let body = json!({"plan": {"steps": steps}, "budget": {"tokens": tokens}});
+            api.post("/v1/runs", &api.key, body).await
+        };
+        // S2-62: promised to all of them at submit, or to none.
+        let refused = submit(99).await;
+        refused.problem(409, "budget_insufficient");
+        assert!(refused.text("message").contains("`b`"), "{refused:?}");
+        let run = submit(100).await.text("runId");
+        let budget = async || api.run(&run).await["budget"].take();
+        let shown = budget().await;
+        assert_eq!((&shown["held"]["tokens"], &shown["left"]["tokens"]), (&json!(100), &json!(0)));
+        let first = api.ready().await.remove("a").unwrap();
+        assert_eq!(first.envelope["budgetLeft"], json!({"tokens": 60}));
+        let report = json!({"outcome": "SUCCEEDED", "output": 1, "spend": {"tokens": 10}});
+        api.call(&first, "completed", first.said(report)).await.has("verdict", "COMMITTED");
+        let shown = budget().await;
+        assert_eq!((&shown["used"]["tokens"], &shown["held"]["tokens"]), (&json!(10), &json!(40)));
+        assert_eq!(shown["left"]["tokens"], 50);
+        // S2-70: a step that crosses its ceiling halts, and so does the run, although the run had more.
+        let second = api.ready().await.remove("b").unwrap();
+        let report = json!({"outcome": "SUCCEEDED", "output": 2, "spend": {"tokens": 41}});
+        api.call(&second, "completed", second.said(report)).await.has("state", "halted");
+        assert_eq!(api.plan_of(&run).await["b"]["state"], "halted");
+        assert_eq!(api.state(&run).await, "halted");
+        let shown = budget().await;
+        assert_eq!((&shown["used"]["tokens"], &shown["held"]["tokens"]), (&json!(51), &json!(0)));
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_is_skipped_gives_its_ceiling_back_and_one_without_may_use_nothing() {
+    for api in both().await {
+        let steps = json!([
+            step("a", &[], json!({"onError": "abort"})),
+            with_tokens("b", &["a"], 70),
+            step("c", &[], json!({"always": true, "ceiling": {"tokens": 5}})),
+        ]);
+        let body = json!({"plan": {"steps": steps}, "budget": {"tokens": 80, "wallMs": 600_000}});
+        let run = api.post("/v1/runs", &api.key, body).await.text("runId");
+        let mut ready = api.ready().await;
+        let (a, c) = (ready.remove("a").unwrap(), ready.remove("c").unwrap());
+        // W-10: what was promised to nobody is used by nobody.
+        assert_eq!(a.envelope["budgetLeft"]["tokens"], 0);
+        assert!(a.envelope["budgetLeft"]["wallEndsAt"].is_string(), "{}", a.envelope);
+        let beat = a.said(json!({"spend": {"tokens": 1}}));
+        api.call(&a, "heartbeat", beat).await.has("shouldCancel", true);
+        assert_eq!(api.plan_of(&run).await["b"]["state"], "skipped");
+        let report = json!({"outcome": "SUCCEEDED", "spend": {"tokens": 5}});
+        api.call(&c, "completed", c.said(report)).await.has("state", "succeeded");
+        let shown = api.run(&run).await;
+        assert_eq!(shown["state"], "halted");
+        assert_eq!(shown["budget"]["used"]["tokens"], 6);
+        assert_eq!(shown["budget"]["held"]["tokens"], 0);
+        // A limit that no step names would stop them all.
+        let steps = json!([step("a", &[], json!({})), with_tokens("b", &["a"], 7)]);
+        let body = json!({"plan": {"steps": steps}, "budget": {"tokens": 7, "toolCalls": 1}});
+        let refused = api.post("/v1/runs", &api.key, body).await;
+        refused.problem(400, "invalid_argument").has("field", "budget.toolCalls");
+    }
+}
+
+#[tokio::test]
+async fn a_budget_of_thousands_of_parallel_steps_is_held_to_the_last_token() {
+    for api in both().await {
+        let count = 2_000;
+        let steps: Vec<Value> = (0..count)
+            .map(|n| with_tokens(&format!("s{n}"), &[], 2))
+            .chain([with_tokens("end", &["s0"], 2)])
+            .collect();
+        let body = json!({"plan": {"steps": steps}, "budget": {"tokens": 2 * (count + 1)}});
+        let run = api.post("/v1/runs", &api.key, body).await.text("runId");
+        let mut done = 0;
+        while done <= count {
+            let poll = json!({"workerId": "w1", "queues": ["q"], "max": 100});
+            let leases = api.post("/v1/leases", &api.worker_key, poll).await.leases();
+            let report = |lease: &Lease| {
+                lease.said(json!({"taskId": lease.task, "taskToken": lease.token,
+                    "outcome": "SUCCEEDED", "spend": {"tokens": 1}}))
+            };
+            let reports: Vec<Value> = leases.iter().map(report).collect();
+            done += reports.len() as u64;
+            if !reports.is_empty() {
+                api.post("/v1/reports", &api.worker_key, json!({"reports": reports})).await.ok();
+            }
+            let budget = api.run(&run).await["budget"].take();
+            let committed = budget["used"]["tokens"].as_u64().unwrap()
+                + budget["held"]["tokens"].as_u64().unwrap();
+            assert!(committed <= 2 * (count + 1), "{budget}");
+        }
+        let shown = api.run(&run).await;
+        assert_eq!(shown["state"], "succeeded");
+        assert_eq!(shown["budget"]["used"]["tokens"], count + 1);
+        assert_eq!(shown["budget"]["held"]["tokens"], 0);
+    }
+}
