@@ -16,6 +16,7 @@ pub(crate) mod order;
 mod plan;
 mod processes;
 mod prove;
+mod webhooks;
 pub(crate) mod worker;
 
 use std::path::PathBuf;
@@ -54,6 +55,8 @@ enum Chapter {
     Approval,
     /// A run that is proved from its store, and a forgery that is found
     Prove,
+    /// A receiver that is away, a server that is killed, and calls that arrive in order
+    Webhooks,
 }
 
 /// The shortest lease: a dead worker is detected after two seconds.
@@ -91,6 +94,7 @@ async fn run_tour(format: Format, arguments: Arguments) -> CommandResult {
         Some(Chapter::Budget) => tour.budget().await?,
         Some(Chapter::Approval) => tour.approval().await?,
         Some(Chapter::Prove) => tour.prove().await?,
+        Some(Chapter::Webhooks) => tour.webhooks().await?,
         None => tour.in_short().await?,
     }
     tour.verify_store().await?;
@@ -105,12 +109,13 @@ struct Tour {
 
 impl Tour {
     /// The best of each chapter.
-    async fn in_short(&self) -> Result<(), CliError> {
+    async fn in_short(&mut self) -> Result<(), CliError> {
         self.leases().await?;
         self.durable_in_short().await?;
         self.approval_in_short().await?;
         self.budget_in_short().await?;
-        self.plan_in_short().await
+        self.plan_in_short().await?;
+        self.webhooks().await
     }
 
     fn welcome(&self) -> Result<(), CliError> {

@@ -19,6 +19,7 @@ impl Tour {
             Some(Chapter::Budget) => budget_by_hand(&me),
             Some(Chapter::Approval) => approval_by_hand(&me),
             Some(Chapter::Prove) => prove_by_hand(&me, &self.server.store().display().to_string()),
+            Some(Chapter::Webhooks) => webhooks_by_hand(&me),
         };
         let steps = std::iter::once(first)
             .chain(steps)
@@ -57,6 +58,19 @@ fn leases_by_hand(me: &str) -> Vec<(String, &'static str)> {
 /// The worker of this tour, in a second terminal.
 fn worker(me: &str, why: &'static str) -> (String, &'static str) {
     (format!("{me} tour-orders --queue {QUEUE} --name dora"), why)
+}
+
+fn webhooks_by_hand(me: &str) -> Vec<(String, &'static str)> {
+    vec![
+        (format!("{me} endpoints"), "terminal 2: where calls go"),
+        (format!("{me} effects"), "what was sent; `effects show EFFECT` has every try"),
+        (
+            format!("{me} endpoints create mine http://127.0.0.1:8098/ --retry-base 1s"),
+            "a receiver of your own, which hears of the ends of runs",
+        ),
+        (format!("{me} submit nap --queue demo"), "something to do"),
+        (format!("{me} work --queue demo --exec true"), "and a worker; then `effects` again"),
+    ]
 }
 
 fn durable_by_hand(me: &str) -> Vec<(String, &'static str)> {

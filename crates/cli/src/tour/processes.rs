@@ -44,18 +44,7 @@ impl TourServer {
     /// Starts a server on a free port, with an empty store.
     pub(crate) async fn start(folder: PathBuf) -> Result<TourServer, CliError> {
         crate::profile::make_folder(&folder)?;
-        let store = format!("sqlite:{}", store(&folder).display());
-        let mut server = this_program()?
-            .args(["serve", "--json", "--listen", "127.0.0.1:0", "--seal-records"])
-            .args(["--store", &store])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(no_process)?;
-        let mut lines = lines_of(&mut server);
-        let ready: ReadyMessage = read(&mut lines, "the server's address").await?;
-        // Keeps the pipe open: a server that cannot write would fail.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        let (server, ready) = serve(&folder).await?;
         let key = ready.api_key.ok_or_else(|| unexpected("a fresh store got no key"))?;
         let connection = Connection { url: ready.url, key };
         Ok(TourServer { client: server::client(&connection, None)?, folder, connection, server })
@@ -63,6 +52,16 @@ impl TourServer {
 
     pub(crate) fn store(&self) -> PathBuf {
         store(&self.folder)
+    }
+
+    /// Kills the server with SIGKILL and starts another one with the same store, at another port.
+    pub(crate) async fn kill_and_restart(&mut self) -> Result<(), CliError> {
+        self.server.kill().await.map_err(no_process)?;
+        let (server, ready) = serve(&self.folder).await?;
+        self.server = server;
+        self.connection.url = ready.url;
+        self.client = server::client(&self.connection, None)?;
+        Ok(())
     }
 
     /// Stops the server so that its store can be inspected from outside.
@@ -232,6 +231,23 @@ impl WorkerProcess {
     pub(crate) async fn kill(mut self) -> Result<(), CliError> {
         self.process.kill().await.map_err(no_process)
     }
+}
+
+/// Starts a server on a free port, which may call receivers on this machine.
+async fn serve(folder: &Path) -> Result<(Child, ReadyMessage), CliError> {
+    let store = format!("sqlite:{}", store(folder).display());
+    let mut server = this_program()?
+        .args(["serve", "--json", "--listen", "127.0.0.1:0", "--seal-records"])
+        .args(["--allow-private-receivers", "127.0.0.0/8", "--store", &store])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(no_process)?;
+    let mut lines = lines_of(&mut server);
+    let ready: ReadyMessage = read(&mut lines, "the server's address").await?;
+    // Keeps the pipe open: a server that cannot write would fail.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    Ok((server, ready))
 }
 
 fn store(folder: &Path) -> PathBuf {

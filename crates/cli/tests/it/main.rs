@@ -18,6 +18,7 @@ mod full_disk;
 mod guide;
 mod guide_workers;
 mod guides;
+mod guides_to_calls;
 mod guides_to_runs;
 mod help;
 mod home;

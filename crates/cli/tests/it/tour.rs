@@ -30,6 +30,11 @@ fn the_tour_keeps_every_promise() {
     }
     assert!(act("An agent may use 1000 tokens").contains("1200 of 1000 tokens were used"));
     assert!(act("A plan declares three steps").contains("draft, review, publish"));
+    let shop = act("A shop hears of an order");
+    assert_eq!(shop.matches("signature verified").count(), 4, "{shop}");
+    let places = ["killed     the server", "number 1", "number 2", "number 3", "number 4"];
+    let places: Vec<usize> = places.iter().map(|part| shop.find(part).expect(part)).collect();
+    assert!(places.is_sorted(), "in order, although the server was killed: {shop}");
     assert!(act("The store is verified").contains("no findings"));
     assert!(act("Now by hand").contains("KILL"));
     assert!(!ran.stdout.contains('\u{1b}'), "no colour but on a terminal");
