@@ -78,7 +78,6 @@ pub const SCENARIOS: &[(&str, ScenarioFn)] = &[
     ("outage", |options| Box::pin(outages::down_for_longer_than_a_lease(options))),
     ("full-disk", |options| Box::pin(full_disk::on_a_disk_that_is_full(options))),
     ("effects", |options| Box::pin(effects::killed_while_delivering(options))),
-    ("pg-effects", |options| Box::pin(effects::killed_on_a_database(options))),
     ("durable", |options| Box::pin(durable::killed_at_every_place(options))),
     ("pg-durable", |options| Box::pin(durable::one_of_three_killed_at_every_place(options))),
     ("pg-points", |options| Box::pin(database::one_of_three_killed_at_every_place(options))),

@@ -2,8 +2,7 @@
 //! the answer, and after its record. The receiver's own log is judged: each effect of an aggregate is first seen in the
 //! order of its decision (D4), and all deliveries of one id have the same bytes (D3).
 //!
-//! A claim holds for a minute. Where a dead server left one, the clock of the next server is ahead by more than that. A database
-//! has its own clock: there all deaths come first, and two servers then wait for the claims of the dead together.
+//! A claim holds for a minute. Where a dead server left one, the clock of the next server is ahead by more than that.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -31,9 +30,6 @@ const EFFECTS: usize = 3;
 /// At each fault point the server dies when it is reached for the first time, and for the second.
 const TIMES: u64 = 2;
 
-/// Servers that take over on a database.
-const HEIRS: usize = 2;
-
 /// Longer than a claim, and the pause after a try.
 const CLAIM_OVER_MS: i64 = 90_000;
 
@@ -44,59 +40,6 @@ pub(crate) async fn killed_while_delivering(options: &LabOptions) -> Result<Tall
     let mut rng = SeededRng::new(options.seed ^ 0xeffe);
     let cluster = TestCluster::new(&options.binary, options.mutant, &mut rng)?.with_clocks()?;
     let (url, seen) = receiver()?;
-    let client = registered(&cluster, &url).await?;
-    let mut tally = Tally { points: points().count(), ..Tally::default() };
-    for fault_spec in deaths() {
-        let ahead = CLAIM_OVER_MS * (tally.kills as i64 + 1);
-        die(&cluster, &client, &fault_spec).await.with_context(|| fault_spec)?;
-        cluster.set_clock(0, ahead)?;
-        let mut server = tokio::task::block_in_place(|| cluster.start(0, None))?;
-        settle(&client).await?;
-        server.kill()?;
-        tally.kills += 1;
-        tally.verified += 1;
-    }
-    tally.runs = tally.kills;
-    tally.events = judge(&seen.lock().expect("the receiver does not panic"), tally.runs)?;
-    Ok(tally)
-}
-
-/// The same on a database, where two servers take over from the dead.
-pub(crate) async fn killed_on_a_database(options: &LabOptions) -> Result<Tally> {
-    let mut rng = SeededRng::new(options.seed ^ 0xeff0);
-    let cluster = TestCluster::new(&options.binary, options.mutant, &mut rng)?;
-    let cluster = cluster.on_a_database(HEIRS, &mut rng)?;
-    let (url, seen) = receiver()?;
-    let client = registered(&cluster, &url).await?;
-    let mut tally = Tally { points: points().count(), ..Tally::default() };
-    for fault_spec in deaths() {
-        die(&cluster, &client, &fault_spec).await.with_context(|| fault_spec)?;
-        tally.kills += 1;
-        tally.verified += 1;
-    }
-    let heirs = |at: usize| cluster.start(at, None);
-    let heirs: Result<Vec<_>> = tokio::task::block_in_place(|| (0..HEIRS).map(heirs).collect());
-    settle(&client).await?;
-    for mut heir in heirs? {
-        heir.kill()?;
-    }
-    tokio::task::block_in_place(|| cluster.verify())?;
-    tally.runs = tally.kills;
-    tally.events = judge(&seen.lock().expect("the receiver does not panic"), tally.runs)?;
-    Ok(tally)
-}
-
-fn points() -> impl Iterator<Item = &'static Point> {
-    POINTS.iter().filter(|point| point.trigger == Trigger::Delivering)
-}
-
-/// Where and when the server dies.
-fn deaths() -> impl Iterator<Item = String> {
-    points().flat_map(|point| (1..=TIMES).map(|time| format!("kill@{}#{time}", point.name)))
-}
-
-/// A client of the first server, which has registered the receiver and is dead again.
-async fn registered(cluster: &TestCluster, url: &str) -> Result<Client> {
     let mut server = tokio::task::block_in_place(|| cluster.start(0, None))?;
     let client = Client::new(&format!("http://{}", cluster.listen[0]), &server.api_key()?)?;
     let endpoint: CreateEndpoint = serde_json::from_value(
@@ -104,11 +47,30 @@ async fn registered(cluster: &TestCluster, url: &str) -> Result<Client> {
     )?;
     client.endpoints().create(&endpoint).await?;
     server.kill()?;
-    Ok(client)
+    let points: Vec<&Point> =
+        POINTS.iter().filter(|point| point.trigger == Trigger::Delivering).collect();
+    let mut tally = Tally { points: points.len(), ..Tally::default() };
+    for point in &points {
+        for time in 1..=TIMES {
+            let fault_spec = format!("kill@{}#{time}", point.name);
+            let ahead = CLAIM_OVER_MS * (tally.kills as i64 + 1);
+            deliver(&cluster, &client, &fault_spec, ahead).await.with_context(|| fault_spec)?;
+            tally.kills += 1;
+            tally.verified += 1;
+        }
+    }
+    tally.runs = tally.kills;
+    tally.events = judge(&seen.lock().expect("the receiver does not panic"), tally.runs)?;
+    Ok(tally)
 }
 
 /// A run with effects, whose delivery a death interrupts.
-async fn die(cluster: &TestCluster, client: &Client, fault_spec: &str) -> Result<()> {
+async fn deliver(
+    cluster: &TestCluster,
+    client: &Client,
+    fault_spec: &str,
+    ahead: i64,
+) -> Result<()> {
     let mut server = tokio::task::block_in_place(|| cluster.start(0, Some(fault_spec)))?;
     // Whether the call is answered before the server dies does not matter: its commit is what the server dies after. The
     // queue is new, since an older run may be ready again by now.
@@ -120,17 +82,16 @@ async fn die(cluster: &TestCluster, client: &Client, fault_spec: &str) -> Result
     declaring.abort();
     ensure!(died.signal() == Some(Signal::KILL.as_raw()), "the server ended by itself");
     tokio::task::block_in_place(|| cluster.verify())?;
-    Ok(())
-}
-
-async fn settle(client: &Client) -> Result<()> {
+    cluster.set_clock(0, ahead)?;
+    let mut server = tokio::task::block_in_place(|| cluster.start(0, None))?;
     let settled = waits::within("all effects are delivered", async {
         while !is_settled(client).await? {
             tokio::time::sleep(crate::load::RETRY_DELAY).await;
         }
         anyhow::Ok(())
     });
-    settled.await?
+    settled.await??;
+    server.kill()
 }
 
 /// Records steps with effects of one aggregate, in one call.
