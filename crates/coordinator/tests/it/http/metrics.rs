@@ -27,9 +27,9 @@ const CONTRACT: [(&str, &str); 13] = [
 ];
 
 /// All labels; a new one must be added here, and comes from a bounded set.
-const LABELS: [&str; 10] = [
+const LABELS: [&str; 11] = [
     "outcome", "state", "category", "verdict", "code", "limit", "reason", "version", "promise",
-    "le",
+    "level", "le",
 ];
 
 /// More series than this mean an unbounded label.
