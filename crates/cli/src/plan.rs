@@ -8,7 +8,7 @@ mod reading;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use wire::plan::{Compiled, Plan, PlanForm, PlanProblem};
+use wire::plan::{Ceiling, Compiled, Plan, PlanForm, PlanProblem};
 
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BAD, BOLD, FAINT, Format};
@@ -108,12 +108,28 @@ fn print(plan: &Plan, compiled: &Compiled, summary: &Summary) -> Result<(), CliE
             None => format!("{} in {}", step.kind, step.queue),
             Some(terms) => format!("asks people, {} must approve", terms.quorum.unwrap_or(1)),
         };
-        output::line(format_args!("  {}  {FAINT}{what}{after}{FAINT:#}", step.key))?;
+        let most = step.ceiling.as_ref().map_or_else(String::new, at_most);
+        output::line(format_args!("  {}  {FAINT}{what}{after}{most}{FAINT:#}", step.key))?;
     }
     if compiled.order.len() > STEPS_SHOWN {
         output::line(format_args!("  … and {} more", compiled.order.len() - STEPS_SHOWN))?;
     }
     Ok(())
+}
+
+/// What a step may use, as people read it.
+fn at_most(ceiling: &Ceiling) -> String {
+    let Ceiling { cost_micros, tokens, tool_calls, steps } = ceiling;
+    let units = [
+        ("costMicros", cost_micros),
+        ("tokens", tokens),
+        ("toolCalls", tool_calls),
+        ("steps", steps),
+    ];
+    let limits =
+        units.into_iter().filter_map(|(unit, limit)| Some(format!("{} {unit}", (*limit)?)));
+    let limits: Vec<String> = limits.collect();
+    if limits.is_empty() { String::new() } else { format!(", at most {}", limits.join(", ")) }
 }
 
 /// About as many steps as fit on a screen.

@@ -315,7 +315,7 @@ fn as_asked(budget: Budget) -> Budget {
     for unit in Unit::ALL {
         limits.set(unit, budget.limits.get(unit).filter(|limit| *limit > 0));
     }
-    Budget { limits, until: None, ..budget }
+    Budget { limits, until: None, paid_by: None, ..budget }
 }
 
 fn bytes_of(checkpoint: &Checkpoint) -> usize {

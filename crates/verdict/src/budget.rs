@@ -16,9 +16,11 @@
 
 mod balance;
 mod event;
+mod stage_share;
 
 pub use balance::{Balance, Charge};
 pub use event::BudgetEvent;
+pub use stage_share::StageShare;
 
 use crate::run::Spend;
 use crate::time::{Span, Time};
@@ -139,6 +141,11 @@ impl Limits {
     pub fn is_empty(&self) -> bool {
         *self == Limits::default()
     }
+
+    /// What of these limits is held by whoever is limited so: nothing of what it does not limit.
+    pub(crate) fn shared_with(&self, holder: &Limits) -> Amounts {
+        Amounts::default().map(|unit, _| holder.get(unit).and(self.get(unit)).unwrap_or(0))
+    }
 }
 
 /// What follows when a soft limit is crossed.
@@ -179,6 +186,8 @@ pub struct Budget {
     pub until: Option<Time>,
     /// How long leases of the task may last together, without the coordinator's own gaps.
     pub active: Option<Span>,
+    /// The stage of the parent whose ceiling pays for the task, too; `None` if none does.
+    pub paid_by: Option<u32>,
 }
 
 impl Budget {

@@ -54,7 +54,7 @@ pub mod verdict;
 pub use allowance::{Headroom, Quota, Rate, RateUsage};
 pub use apply::{Applied, Settled, apply, apply_verdict, closed_attempts};
 pub use attempt::{AttemptOutcome, ClosedAttempt};
-pub use budget::{Amounts, Balance, Budget, BudgetEvent, Charge, Limits, OnSoft, Unit};
+pub use budget::{Amounts, Balance, Budget, BudgetEvent, Charge, Limits, OnSoft, StageShare, Unit};
 pub use done::{Category, Done, End, Fault, Reason};
 pub use event::{Event, Next, Subject};
 pub use flow::{FlowKey, FlowUses, KeyUse};

@@ -14,7 +14,7 @@ use crate::names::{
     FIRING_KEY_PREFIX, RECOVERY_KEY_PREFIX, RECOVERY_NAME_PREFIX, RESERVED_LABEL_PREFIX,
     is_idempotency_key, is_label_value, is_name, repair_text,
 };
-use crate::plan::{Plan, PlanForm, PlanStep};
+use crate::plan::{Plan, PlanForm};
 use crate::requests::*;
 use crate::{ErrorCategory, Json, Outcome};
 
@@ -149,18 +149,8 @@ fn planned(run: &SubmitRun, plan: &Plan) -> Checked {
     })?;
     match compiled.form {
         PlanForm::Steps => budgets::plan(run.budget.as_ref(), &plan.steps),
-        PlanForm::Stages => no_ceilings(&plan.steps),
-    }
-}
-
-/// Steps that run one after the other are one task, with one balance.
-fn no_ceilings(steps: &[PlanStep]) -> Checked {
-    match steps.iter().position(|step| step.ceiling.is_some()) {
-        Some(place) => Err(FieldError::new(
-            format!("plan.steps[{place}].ceiling"),
-            "needs a plan with `dependsOn`: steps that run one after the other share the run's `budget`",
-        )),
-        None => Ok(()),
+        // Steps that run one after the other share the budget: a ceiling only bounds what one of them takes of it.
+        PlanForm::Stages => Ok(()),
     }
 }
 

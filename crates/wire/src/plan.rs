@@ -117,8 +117,8 @@ pub struct PlanStep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 315576000000u64)]
     pub deadline_ms: Option<u64>,
-    /// What the step may use at most of the run's budget, in a plan with `dependsOn`. It is promised when the plan is submitted, and
-    /// what was not used comes back.
+    /// What the step may use at most of the run's budget. In a plan with `dependsOn` it is promised when the plan is submitted, and
+    /// what was not used comes back; without `dependsOn` it only bounds the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
     /// The step runs whatever happened before it: after failures, at the end of the run's deadline, after a cancel.

@@ -44,6 +44,21 @@ fn a_plan_that_is_right_is_shown_in_the_order_in_which_it_runs() {
 }
 
 #[test]
+fn ceilings_are_right_with_and_without_edges_and_are_shown() {
+    let limited = "ceiling: { tokens: 500, toolCalls: 3 }";
+    let stages = format!("steps: [{{ key: a, kind: k, queue: q, {limited} }}]");
+    let (code, stdout, stderr) = check(&stages, &[]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains("k in q, at most 500 tokens, 3 toolCalls"), "{stdout}");
+    let edges = format!(
+        "steps: [{{ key: a, kind: k, queue: q }}, {{ key: b, kind: k, queue: q, dependsOn: [a], {limited} }}]"
+    );
+    let (code, stdout, _) = check(&edges, &[]);
+    assert_eq!(code, 0);
+    assert!(stdout.contains("after a, at most 500 tokens"), "{stdout}");
+}
+
+#[test]
 fn every_problem_has_its_line_its_step_and_its_member() {
     let wrong =
         DIAMOND.replace("[left, right]", "[left, rihgt]").replace("$from: fetch", "$from: right");

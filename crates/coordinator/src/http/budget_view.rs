@@ -6,18 +6,18 @@ use wire::answers::{BudgetAmounts, BudgetLeft, BudgetView};
 
 use super::translate::time;
 
-/// What is left for whoever uses it; `None` for a task that is only counted.
+/// What is left for whoever uses it, in the stage that the task is in; `None` for a task that is only counted.
 pub(super) fn left_of(balance: &Balance) -> Option<BudgetLeft> {
-    (!balance.budget.is_empty()).then(|| left(balance))
+    balance.is_limited().then(|| left(balance, |unit| balance.left(unit)))
 }
 
-fn left(balance: &Balance) -> BudgetLeft {
+fn left(balance: &Balance, of: impl Fn(Unit) -> Option<u64>) -> BudgetLeft {
     let active = balance.budget.active.map(|active| active.minus(balance.active));
     BudgetLeft {
-        cost_micros: balance.left(Unit::CostMicros),
-        tokens: balance.left(Unit::Tokens),
-        steps: balance.left(Unit::Steps),
-        tool_calls: balance.left(Unit::ToolCalls),
+        cost_micros: of(Unit::CostMicros),
+        tokens: of(Unit::Tokens),
+        steps: of(Unit::Steps),
+        tool_calls: of(Unit::ToolCalls),
         wall_ends_at: balance.until.map(time),
         active_ms: active.map(Span::millis),
     }
@@ -30,7 +30,7 @@ pub(super) fn budget_view(run: Option<&RunState>) -> Option<BudgetView> {
     Some(BudgetView {
         used: amounts(balance.used),
         held: amounts(balance.held),
-        left: left(balance),
+        left: left(balance, |unit| balance.left_in_budget(unit)),
         wall_ms: balance.budget.wall.map(Span::millis),
         active_ms: balance.budget.active.map(Span::millis),
         limits: BudgetLeft { cost_micros, tokens, steps, tool_calls, ..BudgetLeft::default() },

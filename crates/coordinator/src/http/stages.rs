@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use store::{Browse, Failure, RecordsOf, RunRecord, TaskKey};
 use verdict::plan::{PlanState, StagesState};
 use verdict::run::{Recorded, StepOutcome};
-use verdict::{Name, RunState, Subject, Task, Text};
+use verdict::{Name, Reason, RunState, Subject, Task, Text};
 use wire::answers::{PlanStage, Run};
 use wire::plan;
 
@@ -126,6 +126,7 @@ pub(super) async fn with_stages<B: Browse>(
         let end = ends.get(&stage.key);
         let state = match end {
             Some(Ok(_)) => verdict::State::Succeeded,
+            Some(Err(reason)) if is_halt(reason.as_ref()) => verdict::State::Halted,
             Some(Err(_)) => verdict::State::Failed,
             None if current == Some(place) => subject.state().unwrap_or(verdict::State::Queued),
             None if is_live && Some(place) > current => verdict::State::Blocked,
@@ -153,6 +154,12 @@ pub(super) async fn with_stages<B: Browse>(
     });
     let output = (!is_live).then(|| plan::output(outputs));
     Ok(Run { plan, output, ..run })
+}
+
+/// Whether a stage ended because it, or its run, had used what it may use.
+fn is_halt(reason: Option<&Text>) -> bool {
+    let halts = [Reason::BudgetExhausted, Reason::BudgetTimeExhausted];
+    reason.is_some_and(|reason| halts.iter().any(|it| it.name() == reason.as_str()))
 }
 
 /// What people are asked by the step that a task is in.

@@ -38,6 +38,7 @@ pub(crate) fn budget(budget: wire::requests::Budget) -> Budget {
         wall: wall_ms.map(Span::from_millis),
         until: None,
         active: active_ms.map(Span::from_millis),
+        paid_by: None,
     }
 }
 

@@ -12,6 +12,7 @@ use wire::requests::SubmitRun;
 
 use super::checkpoints::approval_terms;
 use super::policy;
+use super::steps::limits_of;
 use crate::submit_defaults::SubmitDefaults;
 
 pub(super) fn of(plan: &Plan, seed: Option<u64>, defaults: &SubmitDefaults) -> Arc<[Stage]> {
@@ -31,6 +32,7 @@ fn stage(step: &PlanStep, queue: &str, seed: Option<u64>, defaults: &SubmitDefau
         kind: step.kind().into(),
         queue: queue.into(),
         policy,
+        ceiling: step.ceiling.map(limits_of).unwrap_or_default(),
         time_limit: step.deadline_ms.map(Span::from_millis),
         input: Digest::of(&[step.input.text().as_bytes()]),
         has_references: references::has_any(&step.input),

@@ -78,7 +78,7 @@ fn step(
         policy,
         upstreams,
         terms,
-        budget: step.ceiling.map(|ceiling| Box::new(of_ceiling(ceiling))),
+        budget: step.ceiling.map(limits_of).map(|limits| Box::new(of_limits(limits))),
         input_digest: Digest::of(&[input.as_str().as_bytes()]),
         input,
         traceparent: of_run.traceparent.cloned(),
@@ -86,9 +86,12 @@ fn step(
     }
 }
 
-fn of_ceiling(ceiling: Ceiling) -> Budget {
+pub(super) const fn limits_of(ceiling: Ceiling) -> Limits {
     let Ceiling { cost_micros, tokens, tool_calls, steps } = ceiling;
-    let limits = Limits { cost_micros, tokens, steps, tool_calls };
+    Limits { cost_micros, tokens, steps, tool_calls }
+}
+
+fn of_limits(limits: Limits) -> Budget {
     Budget { limits, ..Budget::default() }
 }
 

@@ -3,7 +3,9 @@
 //! As in [`super::forms`], members that are absent or zero are left out: most are.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use verdict::budget::{Amounts, Balance, Budget, BudgetEvent, Charge, Limits, OnSoft, Unit};
+use verdict::budget::{
+    Amounts, Balance, Budget, BudgetEvent, Charge, Limits, OnSoft, StageShare, Unit,
+};
 use verdict::run::{Metered, Spend};
 use verdict::{Request, Span, Time};
 
@@ -65,6 +67,8 @@ pub(super) struct BudgetForm {
     until: Option<Time>,
     #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     active: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    paid_by: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -90,6 +94,22 @@ pub(super) struct BalanceForm {
     is_warned: bool,
     #[serde(rename = "asked", default, skip_serializing_if = "is_zero")]
     is_asked: bool,
+    #[serde(with = "optional_stage_share", default, skip_serializing_if = "Option::is_none")]
+    stage: Option<Box<StageShare>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "StageShare")]
+struct StageShareForm {
+    place: u32,
+    #[serde(with = "LimitsForm", default, skip_serializing_if = "is_zero")]
+    ceiling: Limits,
+    #[serde(with = "AmountsForm", default, skip_serializing_if = "is_zero")]
+    used: Amounts,
+    #[serde(with = "AmountsForm", default, skip_serializing_if = "is_zero")]
+    held: Amounts,
+    #[serde(rename = "apart", default, skip_serializing_if = "is_zero")]
+    is_apart: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -99,6 +119,8 @@ pub(super) struct ChargeForm {
     ceiling: Limits,
     #[serde(with = "AmountsForm", default, skip_serializing_if = "is_zero")]
     used: Amounts,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    paid_by: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -162,3 +184,4 @@ pub(super) use optional_box;
 optional_box!(optional_budget, Budget, "BudgetForm");
 optional_box!(optional_balance, Balance, "BalanceForm");
 optional_box!(optional_charge, Charge, "ChargeForm");
+optional_box!(optional_stage_share, StageShare, "StageShareForm");

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use verdict::plan::{Capabilities, PlanState, Stage};
-use verdict::{Policy, RunState, Task};
+use verdict::{Limits, Policy, RunState, Task, Unit};
 
 use super::Unreadable;
 use super::approval_forms::{read_terms, terms_text};
@@ -15,6 +15,8 @@ use super::pack::{PackReader, PackWriter};
 /// Define what the bytes after them mean. A different encoding gets a new form.
 const POLICY: u8 = 1;
 const POLICY_AND_STAGES: u8 = 2;
+/// Stages as before, and then the ceiling of each.
+const POLICY_STAGES_AND_CEILINGS: u8 = 3;
 
 /// What a stage has or may do: one bit each.
 const REFERENCES: u8 = 1;
@@ -44,12 +46,24 @@ impl Terms {
     pub fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(32);
         let mut writer = PackWriter(&mut bytes);
-        writer.byte(if self.stages.is_empty() { POLICY } else { POLICY_AND_STAGES });
+        let form = self.form();
+        writer.byte(form);
         writer.policy(&self.policy);
-        if !self.stages.is_empty() {
+        if form != POLICY {
             pack_stages(&mut writer, &self.stages);
         }
+        if form == POLICY_STAGES_AND_CEILINGS {
+            self.stages.iter().for_each(|stage| pack_ceiling(&mut writer, &stage.ceiling));
+        }
         bytes
+    }
+
+    fn form(&self) -> u8 {
+        match (self.stages.is_empty(), has_ceilings(&self.stages)) {
+            (true, _) => POLICY,
+            (false, false) => POLICY_AND_STAGES,
+            (false, true) => POLICY_STAGES_AND_CEILINGS,
+        }
     }
 
     pub fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
@@ -74,12 +88,41 @@ fn unpack(from: &mut PackReader<'_>) -> Option<Terms> {
     let stages = match form {
         POLICY => Arc::default(),
         POLICY_AND_STAGES => unpack_stages(from)?,
+        POLICY_STAGES_AND_CEILINGS => unpack_with_ceilings(from)?,
         _ => return None,
     };
     Some(Terms { policy, stages })
 }
 
-/// Most stages of a plan have the policy of the one before.
+/// Whether the stages are more than [`pack_stages`] packs.
+pub(super) fn has_ceilings(stages: &[Stage]) -> bool {
+    stages.iter().any(|stage| !stage.ceiling.is_empty())
+}
+
+fn pack_ceiling(to: &mut PackWriter<'_>, ceiling: &Limits) {
+    for unit in Unit::ALL {
+        to.optional(ceiling.get(unit), PackWriter::number);
+    }
+}
+
+fn unpack_ceiling(from: &mut PackReader<'_>) -> Option<Limits> {
+    let mut ceiling = Limits::default();
+    for unit in Unit::ALL {
+        ceiling.set(unit, from.optional(PackReader::number)?);
+    }
+    Some(ceiling)
+}
+
+fn unpack_with_ceilings(from: &mut PackReader<'_>) -> Option<Arc<[Stage]>> {
+    let stages = unpack_stages(from)?;
+    let with_ceiling = |stage: &Stage| {
+        let ceiling = unpack_ceiling(from)?;
+        Some(Stage { ceiling, ..stage.clone() })
+    };
+    stages.iter().map(with_ceiling).collect()
+}
+
+/// Everything but ceilings. Most stages of a plan have the policy of the one before.
 pub(super) fn pack_stages(to: &mut PackWriter<'_>, stages: &[Stage]) {
     to.number(stages.len() as u64);
     let mut before = None;
@@ -96,6 +139,7 @@ fn pack_stage(to: &mut PackWriter<'_>, stage: &Stage, other_policy: Option<&Poli
         kind,
         queue,
         policy: _,
+        ceiling: _,
         time_limit,
         input,
         has_references,
@@ -155,6 +199,7 @@ fn unpack_stage(from: &mut PackReader<'_>, before: Option<&Policy>) -> Option<St
         kind,
         queue,
         policy,
+        ceiling: Limits::default(),
         time_limit,
         input,
         has_references: has(REFERENCES),

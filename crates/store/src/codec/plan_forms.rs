@@ -13,10 +13,12 @@ use verdict::plan::{
 };
 use verdict::request::Submit;
 use verdict::run::Lineage;
-use verdict::{CancelRequest, Digest, End, LeaseId, Name, Policy, Request, Span, Text, Time};
+use verdict::{
+    CancelRequest, Digest, End, LeaseId, Limits, Name, Policy, Request, Span, Text, Time,
+};
 
 use super::approval_forms::{names, shared_terms};
-use super::budget_forms::boxed_request;
+use super::budget_forms::{LimitsForm, boxed_request};
 use super::forms::{CancelRequestForm, EndForm, PolicyForm, SubmitForm, boxed_submitted};
 use super::run_forms::LineageForm;
 use super::scalars::{as_number, as_text};
@@ -109,6 +111,8 @@ struct StageForm {
     queue: Name,
     #[serde(with = "PolicyForm")]
     policy: Policy,
+    #[serde(with = "LimitsForm", default, skip_serializing_if = "Limits::is_empty")]
+    ceiling: Limits,
     #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     time_limit: Option<Span>,
     #[serde(with = "as_text")]

@@ -23,7 +23,7 @@ use super::inline_history::{
     unpack_success,
 };
 use super::pack::{PackReader, PackWriter};
-use super::packed_terms::{pack_stages, unpack_stages};
+use super::packed_terms::{has_ceilings, pack_stages, unpack_stages};
 
 pub(super) const PLANNED: u8 = 9;
 pub(super) const STAGE_SUCCEEDED: u8 = 10;
@@ -67,7 +67,8 @@ impl<'a> PackedPlan<'a> {
             (Request::Run(request), [Event::Submitted(said), Event::Run(event)]) => {
                 let (submit, form) = planned(request, event)?;
                 let PlanForm::Stages { digest, stages } = form else { return None };
-                let is_it = submit.id == task && is_packed(said) && is_submission(submit, said);
+                let is_plain = is_packed(said) && !has_ceilings(stages);
+                let is_it = submit.id == task && is_plain && is_submission(submit, said);
                 is_it.then_some(Self::Planned { submit, digest, stages, due: said.due })
             }
             (

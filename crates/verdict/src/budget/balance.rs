@@ -1,11 +1,13 @@
 //! The balance of a task: its budget, what is used, and what is held for live children.
+//!
+//! A task in a stage with a ceiling has two limits, and may use what both of them allow.
 
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::done::Reason;
 use crate::run::Spend;
 use crate::time::{Span, Time};
 
-use super::{Amounts, Budget, BudgetEvent, Limits, OnSoft, Unit};
+use super::{Amounts, Budget, BudgetEvent, Limits, OnSoft, StageShare, Unit};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Balance {
@@ -27,6 +29,8 @@ pub struct Balance {
     pub is_warned: bool,
     /// Whether people were asked about the soft limit. They are asked once.
     pub is_asked: bool,
+    /// What binds the stage that the task is in, besides the budget.
+    pub stage: Option<Box<StageShare>>,
 }
 
 /// What the end of a child means for its parent's balance.
@@ -35,6 +39,8 @@ pub struct Charge {
     /// What the child was given.
     pub ceiling: Limits,
     pub used: Amounts,
+    /// The stage of the parent that paid for it.
+    pub paid_by: Option<u32>,
 }
 
 impl Balance {
@@ -50,25 +56,53 @@ impl Balance {
         self.used.plus(self.held)
     }
 
-    /// How much of a unit may still be used or promised; `None` without a limit.
+    /// How much of a unit may still be used or promised, by the budget and in the stage; `None` without a limit.
     pub fn left(&self, unit: Unit) -> Option<u64> {
+        let own = self.left_in_budget(unit).filter(|_| !self.is_apart());
+        let in_stage = self.stage.as_ref().and_then(|stage| stage.left(unit));
+        [own, in_stage].into_iter().flatten().min()
+    }
+
+    /// How much of a unit the budget leaves, whatever stage the task is in.
+    pub fn left_in_budget(&self, unit: Unit) -> Option<u64> {
         let limit = self.budget.limits.get(unit)?;
         Some(limit.saturating_sub(self.committed().get(unit)))
     }
 
-    /// The first unit of which more is used or promised than its limit.
+    /// Whether the task only does what it does whatever happened, funded apart.
+    fn is_apart(&self) -> bool {
+        self.stage.as_ref().is_some_and(|stage| stage.is_apart)
+    }
+
+    /// Whether anything limits what is used, and is not only counted.
+    pub fn is_limited(&self) -> bool {
+        !self.budget.is_empty() || self.stage.as_ref().is_some_and(|it| !it.ceiling.is_empty())
+    }
+
+    /// The first unit of which more is used or promised than the budget allows.
     pub fn crossed(&self) -> Option<Unit> {
-        self.budget.limits.crossed(self.committed())
+        self.budget.limits.crossed(self.committed()).filter(|_| !self.is_apart())
+    }
+
+    /// The first unit of which more is used or promised than the stage may use.
+    pub fn crossed_in_stage(&self) -> Option<Unit> {
+        self.stage.as_ref()?.crossed()
+    }
+
+    /// Whether the task, or the stage that it is in, may use nothing more.
+    pub fn is_crossed(&self) -> bool {
+        self.crossed().is_some() || self.crossed_in_stage().is_some()
     }
 
     /// The soft limit that is crossed and was not noted.
     pub fn to_warn(&self) -> Option<Unit> {
-        self.budget.soft.crossed(self.committed()).filter(|_| !self.is_warned)
+        let warns = !self.is_warned && !self.is_apart();
+        self.budget.soft.crossed(self.committed()).filter(|_| warns)
     }
 
     /// The soft limit that is crossed, if people are to be asked and were not.
     pub fn to_ask(&self) -> Option<Unit> {
-        let asks = self.budget.on_soft == OnSoft::Ask && !self.is_asked;
+        let asks = self.budget.on_soft == OnSoft::Ask && !self.is_asked && !self.is_apart();
         self.budget.soft.crossed(self.committed()).filter(|_| asks)
     }
 
@@ -98,10 +132,11 @@ impl Balance {
     pub fn ceiling(&self, asked: Option<&Budget>) -> Budget {
         let mut ceiling = asked.cloned().unwrap_or_default();
         for unit in Unit::ALL {
-            if self.budget.limits.get(unit).is_some() && ceiling.limits.get(unit).is_none() {
+            if self.left(unit).is_some() && ceiling.limits.get(unit).is_none() {
                 ceiling.limits.set(unit, Some(0));
             }
         }
+        ceiling.paid_by = self.stage.as_ref().map(|stage| stage.place);
         ceiling.active = [ceiling.active, self.budget.active].into_iter().flatten().min();
         ceiling.until = [ceiling.until, self.until].into_iter().flatten().min();
         ceiling
@@ -117,14 +152,27 @@ impl Balance {
 
     /// What of a child's ceiling is held here: only what this balance limits.
     fn share(&self, ceiling: &Limits) -> Amounts {
-        Amounts::default().map(|unit, _| {
-            let limit = self.budget.limits.get(unit);
-            limit.and(ceiling.get(unit)).unwrap_or(0)
-        })
+        ceiling.shared_with(&self.budget.limits)
     }
 
     pub(crate) fn hold(&mut self, ceiling: &Limits) {
         self.held = self.held.plus(self.share(ceiling));
+        if let Some(stage) = &mut self.stage {
+            stage.hold(ceiling);
+        }
+    }
+
+    /// The task itself uses so much more.
+    fn take(&mut self, amounts: Amounts) {
+        self.used = self.used.plus(amounts);
+        if let Some(stage) = &mut self.stage {
+            stage.used = stage.used.plus(amounts);
+        }
+    }
+
+    /// The task is in another stage. What it may use there is counted anew.
+    pub(crate) fn enter_stage(&mut self, place: u32, ceiling: Limits, is_apart: bool) {
+        self.stage = StageShare::enter(place, ceiling, is_apart);
     }
 
     /// A step is recorded.
@@ -132,7 +180,7 @@ impl Balance {
         let before = self.counted();
         self.attempt_steps = self.attempt_steps.plus(spend);
         let step = Amounts { steps: 1, ..Amounts::default() };
-        self.used = self.used.plus(step).plus(self.counted().minus(before));
+        self.take(step.plus(self.counted().minus(before)));
     }
 
     /// What counts of the open attempt: its steps, or what its worker said in all if that is more.
@@ -148,6 +196,9 @@ impl Balance {
             BudgetEvent::Refunded(charge) => {
                 self.held = self.held.minus(self.share(&charge.ceiling));
                 self.used = self.used.plus(charge.used);
+                if let Some(stage) = &mut self.stage {
+                    stage.refund(charge);
+                }
             }
             BudgetEvent::Warned(_) => self.is_warned = true,
             BudgetEvent::Asked(_) => self.is_asked = true,
@@ -158,7 +209,7 @@ impl Balance {
     fn meter(&mut self, total: Spend) {
         let before = self.counted();
         self.attempt_total = self.attempt_total.max(total);
-        self.used = self.used.plus(self.counted().minus(before));
+        self.take(self.counted().minus(before));
     }
 
     /// Whether this total says more than is counted.
@@ -177,7 +228,7 @@ impl Balance {
             _ => false,
         };
         if is_silent {
-            self.used = self.used.plus(self.reservation());
+            self.take(self.reservation());
         }
         if closed.outcome != AttemptOutcome::Undelivered {
             let lasted = closed.closed_at.since(closed.granted_at).minus(self.gap);
@@ -193,6 +244,7 @@ impl Balance {
 
     /// What the end of this task means for its parent.
     pub fn charge(&self) -> Charge {
-        Charge { ceiling: self.budget.limits, used: self.used }
+        let Budget { limits: ceiling, paid_by, .. } = self.budget;
+        Charge { ceiling, used: self.used, paid_by }
     }
 }

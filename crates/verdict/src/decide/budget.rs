@@ -5,12 +5,14 @@
 //! (S2-62, S2-70). What the decision recorded stays: a halted run keeps its partial results (S2-39). So no path around budgets
 //! exists (S2-67).
 //!
+//! A stage that uses more than its ceiling halts in the same way; what that means for the task is read in [`super::stages`].
+//!
 //! An end that was decided anyway stays if it is a failure or a cancel. A success that crosses the limit halts, with its output
 //! kept: whether the last step came before the report or with it makes no difference.
 
-use super::{report, soft_limit, stages};
+use super::{report, soft_limit};
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
-use crate::budget::{Balance, BudgetEvent, Unit};
+use crate::budget::{Amounts, Balance, BudgetEvent, Limits, Unit};
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::{Event, Next, Subject};
 use crate::id::{Digest, Text};
@@ -72,19 +74,18 @@ pub(super) fn judge(subject: &Subject, request: &Request, verdict: Verdict, at: 
     let after = subject.clone().settle(&verdict.events, at.now);
     let Some(balance) = balance_of(&after) else { return verdict };
     let refused = soft_limit::refused(task, &verdict.events);
-    let verdict = match (balance.crossed(), refused) {
-        (Some(unit), _) => halt(task, &after, request, verdict, exhausted(balance, unit), at),
-        (None, Some(end)) => halt(task, &after, request, verdict, end, at),
-        (None, None) => soft_limit::ask(task, &after, request, verdict, at),
+    let end = exhausted(balance).or_else(|| exhausted_in_stage(task, balance)).or(refused);
+    let verdict = match end {
+        Some(end) => halt(task, &after, request, verdict, end, at),
+        None => soft_limit::ask(task, &after, request, verdict, at),
     };
     warn(balance, verdict)
 }
 
-/// A task whose end is decided is funded apart: what remains of it (children that stop, stages that always run) is not judged.
-/// The next stage of a report is leased in the report's own decision, which judges before.
+/// A task whose end is decided is funded apart: children that stop are not judged, and stages that always run have their own
+/// ceilings alone. The next stage of a report is leased in the report's own decision, which judges before.
 fn is_judged(task: &Task, request: &Request) -> bool {
-    let is_ending = task.closing().is_some() || stages::ending(task).is_some();
-    task.balance().is_some() && !is_ending && !is_advance(request)
+    task.balance().is_some() && task.closing().is_none() && !is_advance(request)
 }
 
 fn is_advance(request: &Request) -> bool {
@@ -97,7 +98,7 @@ fn is_advance(request: &Request) -> bool {
     }
 }
 
-fn balance_of(subject: &Subject) -> Option<&Balance> {
+pub(super) fn balance_of(subject: &Subject) -> Option<&Balance> {
     match subject {
         Subject::Absent => None,
         Subject::Live(task) => task.balance(),
@@ -233,10 +234,23 @@ pub(super) fn stopped_call(closed: &ClosedAttempt, call: Digest) -> bool {
 }
 
 /// How a task ends whose budget is used up. The message names the limit (S2-99).
-fn exhausted(balance: &Balance, unit: Unit) -> End {
-    let (name, used) = (unit.name(), balance.committed().get(unit));
-    let limit = balance.budget.limits.get(unit).unwrap_or_default();
-    let message = format!("the budget allows {limit} {name}, and {used} are used");
+fn exhausted(balance: &Balance) -> Option<End> {
+    let unit = balance.crossed()?;
+    Some(beyond("the budget", &balance.budget.limits, balance.committed(), unit))
+}
+
+/// How a stage ends that has used more than its ceiling.
+fn exhausted_in_stage(task: &Task, balance: &Balance) -> Option<End> {
+    let (stage, unit) = (balance.stage.as_ref()?, balance.crossed_in_stage()?);
+    let key = task.stages().map_or("", |stages| stages.stage().key.as_str());
+    let whose = format!("the ceiling of the step `{key}`");
+    Some(beyond(&whose, &stage.ceiling, stage.committed(), unit))
+}
+
+fn beyond(whose: &str, limits: &Limits, used: Amounts, unit: Unit) -> End {
+    let (name, used) = (unit.name(), used.get(unit));
+    let limit = limits.get(unit).unwrap_or_default();
+    let message = format!("{whose} allows {limit} {name}, and {used} are used");
     end(Reason::BudgetExhausted, Category::Configuration, &message)
 }
 

@@ -153,7 +153,7 @@ impl<'a> Items<'a> {
             }
             Some(_) => return Err(Refusal::Run(RunRefusal::ConflictingStep { key })),
             // The task halts with this call, and nothing new of it starts.
-            None if self.balance.as_ref().is_some_and(|it| it.crossed().is_some()) => {}
+            None if self.balance.as_ref().is_some_and(Balance::is_crossed) => {}
             None => {
                 self.check_quota(is_detached)?;
                 self.check_flow(asked)?;

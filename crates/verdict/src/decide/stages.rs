@@ -10,6 +10,7 @@
 
 use super::waiting::{self, Recording};
 use super::{budget, cancel, engine, grant};
+use crate::budget::Balance;
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::{Event, Next, Subject};
 use crate::id::{Digest, LeaseId, Name, Text};
@@ -80,7 +81,8 @@ fn replace_end(
     let end = end_in(&events[place]).expect("the event decides an end").clone();
     let is_cancelled = task.cancel.is_some()
         || events.iter().any(|event| matches!(event, Event::CancelRequested { .. }));
-    let (replaced, state) = match after(task, &end, is_cancelled, now) {
+    let is_own = is_halt_of_stage(task, &end, &events, now);
+    let (replaced, state) = match after(task, &end, is_own, is_cancelled, now) {
         After::Stage { place: stage, ending } => {
             let asks = stages.stages[stage as usize].asks.is_some();
             let state = if asks { State::Waiting } else { State::Queued };
@@ -99,9 +101,11 @@ fn replace_end(
     Verdict::new(with_state(answer, state), events)
 }
 
-fn after(task: &Task, end: &End, is_cancelled: bool, now: Time) -> After {
+fn after(task: &Task, end: &End, is_halt_of_stage: bool, is_cancelled: bool, now: Time) -> After {
     let stages = task.stages().expect("only a task with stages has ends of stages");
-    let goes_on = end.state == State::Succeeded || is_tolerated(stages, end, now);
+    let goes_on = end.state == State::Succeeded
+        || is_tolerated(stages, end, now)
+        || (is_halt_of_stage && stages.stage().continues_on_error);
     let is_final = matches!(end.reason, Some(Reason::HistoryFull));
     match (&stages.ending, stages.next()) {
         (Some(ending), _) => last_stages(stages, ending.end.clone(), is_final || is_forced(end)),
@@ -132,6 +136,16 @@ fn is_tolerated(stages: &StagesState, end: &End, now: Time) -> bool {
         _ => true,
     };
     stages.stage().continues_on_error && end.state == State::Failed && is_own
+}
+
+/// Whether the stage halted at its own ceiling, and not the task at its budget.
+fn is_halt_of_stage(task: &Task, end: &End, events: &[Event], now: Time) -> bool {
+    if end.reason != Some(Reason::BudgetExhausted) {
+        return false;
+    }
+    let after = Subject::Live(task.clone()).settle(events, now);
+    let is_own = |balance: &Balance| balance.crossed().is_none() && balance.is_crossed();
+    budget::balance_of(&after).is_some_and(is_own)
 }
 
 fn is_forced(end: &End) -> bool {

@@ -66,7 +66,11 @@ fn plan(task: &mut Task, form: &PlanForm) {
             let (stages, run_deadline) = (stages.clone(), task.policy.deadline);
             let due = task.claimable_at().expect("a task that was just submitted is queued");
             let state = StagesState { stages, current: 0, since: 0, run_deadline, ending: None };
-            run_of(task).plan = Some(Box::new(PlanState::Stages(state)));
+            let run = run_of(task);
+            if run.balance.is_none() && state.has_ceilings() {
+                run.balance = Some(Box::default());
+            }
+            run.plan = Some(Box::new(PlanState::Stages(state)));
             enter(task, &Turn { stage: 0, due, ending: None });
         }
         PlanForm::Steps { digest, count } => {
@@ -90,6 +94,10 @@ pub(crate) fn enter(task: &mut Task, turn: &Turn) {
         stages.ending = Some(Ending { end: end.clone(), cancel });
     }
     let (stage, run_deadline) = (stages.stage().clone(), stages.run_deadline);
+    let is_apart = stages.ending.is_some();
+    if let Some(balance) = task.balance_mut() {
+        balance.enter_stage(turn.stage, stage.ceiling, is_apart);
+    }
     task.policy = stage.policy_from(turn.due, run_deadline);
     (task.kind, task.queue) = (stage.kind, stage.queue);
     task.phase = asking(task, turn.due).unwrap_or(Phase::Queued { due: turn.due });

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::approval::Terms;
+use crate::budget::Limits;
 use crate::id::{Digest, Name};
 use crate::policy::Policy;
 use crate::time::{Span, Time};
@@ -15,6 +16,8 @@ pub struct Stage {
     pub queue: Name,
     /// Failures, backoff and leases of this stage. Its deadline is unused: see `time_limit`.
     pub policy: Policy,
+    /// What the stage may use at most of what the task may use; empty without a ceiling.
+    pub ceiling: Limits,
     /// How long the stage may take, counted from the moment at which it may first be leased.
     pub time_limit: Option<Span>,
     /// Digest of the input as it was written, references included.

@@ -78,6 +78,11 @@ impl StagesState {
         &self.stages[self.current as usize]
     }
 
+    /// Whether what stages use is counted, even if the task has no budget.
+    pub(crate) fn has_ceilings(&self) -> bool {
+        self.stages.iter().any(|stage| !stage.ceiling.is_empty())
+    }
+
     /// The place of the next stage.
     pub(crate) fn next(&self) -> Option<u32> {
         let next = self.current + 1;

@@ -39,6 +39,7 @@ mod rules;
 mod schedule_properties;
 mod schedules;
 mod scope_budgets;
+mod stage_ceilings;
 mod stages;
 mod stall;
 mod started;

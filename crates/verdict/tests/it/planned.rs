@@ -6,7 +6,7 @@ use verdict::plan::{
 };
 use verdict::request::{Caller, Outcome, Report, Submit};
 use verdict::run::{ChildCall, RunAnswer, RunRequest};
-use verdict::{Answer, Digest, LeaseId, Name, Policy, Request, Span, TaskId};
+use verdict::{Answer, Digest, LeaseId, Limits, Name, Policy, Request, Span, TaskId};
 
 use crate::family::{Family, ROOT, run};
 use crate::world::submission;
@@ -18,6 +18,7 @@ pub(crate) fn stage(key: &str) -> Stage {
         kind: key.into(),
         queue: "work".into(),
         policy: Policy::default(),
+        ceiling: Limits::default(),
         time_limit: None,
         input: Digest::of(&[key.as_bytes()]),
         has_references: false,

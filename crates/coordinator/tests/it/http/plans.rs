@@ -186,8 +186,8 @@ async fn a_plan_that_cannot_run_is_refused_with_the_place_of_what_is_wrong() {
             (field.as_str(), message.contains("leads back")),
             ("plan.steps[0].dependsOn", true)
         );
-        let ceiling = json!([step("a", json!({"ceiling": {"tokens": 5}}))]);
-        assert_eq!(api.refused_plan(ceiling).await.0, "plan.steps[0].ceiling");
+        let ceiling = json!([step("a", json!({"ceiling": {"tokens": 9_007_199_254_740_992u64}}))]);
+        assert_eq!(api.refused_plan(ceiling).await.0, "plan.steps[0].ceiling.tokens");
         let later = json!([step("a", json!({"input": {"$from": "b"}})), step("b", json!({}))]);
         assert_eq!(api.refused_plan(later).await.0, "plan.steps[0].input");
         let both_forms =
@@ -234,4 +234,62 @@ async fn a_plan_runs_on_a_database_too_and_its_history_verifies() {
     let ended = served.get(&format!("/v1/runs/{run}")).await.body;
     assert_eq!((&ended["state"], &ended["output"]["c"]), (&json!("succeeded"), &long));
     served.verify().await;
+}
+
+#[tokio::test]
+async fn the_ceiling_of_a_step_bounds_what_it_uses_of_the_budget() {
+    for api in both().await {
+        let limited = |key: &str, tokens: u64, more: Value| {
+            step(key, merged(json!({"ceiling": {"tokens": tokens}}), more))
+        };
+        let steps = json!([
+            limited("draft", 60, json!({"onError": "continue"})),
+            limited("review", 80, json!({})),
+            limited("clean", 5, json!({"always": true})),
+        ]);
+        let body = json!({"plan": {"steps": steps}, "budget": {"tokens": 100}});
+        let run = api.post("/v1/runs", &api.key, body).await.text("runId");
+        let budget = async || api.run(&run).await["budget"].take();
+        // The smaller of both is what is left.
+        let draft = api.lease("w1").await;
+        assert_eq!(draft.envelope["budgetLeft"], json!({"tokens": 60}));
+        assert_eq!(budget().await["left"], json!({"tokens": 100}));
+        let beat = draft.said(json!({"spend": {"tokens": 40}}));
+        assert_eq!(api.call(&draft, "heartbeat", beat).await.ok()["left"], json!({"tokens": 20}));
+        // S2-70: the step halts at its ceiling, and the plan goes on as the step says.
+        let spent = json!({"outcome": "SUCCEEDED", "spend": {"tokens": 61}});
+        api.call(&draft, "completed", draft.said(spent)).await.has("state", "queued");
+        let review = api.lease("w1").await;
+        assert_eq!(review.envelope["budgetLeft"], json!({"tokens": 39}));
+        let spent = json!({"outcome": "SUCCEEDED", "spend": {"tokens": 40}});
+        api.call(&review, "completed", review.said(spent)).await.has("state", "queued");
+        // The budget of the run is used up: a step that always runs has its ceiling alone.
+        let clean = api.lease("w1").await;
+        assert_eq!(clean.envelope["budgetLeft"], json!({"tokens": 5}));
+        let spent = json!({"outcome": "SUCCEEDED", "spend": {"tokens": 5}});
+        api.call(&clean, "completed", clean.said(spent)).await.has("state", "halted");
+        let ended = api.run(&run).await;
+        assert_eq!(states(&ended), ["halted", "halted", "succeeded"]);
+        assert_eq!(ended["error"]["message"], "the budget allows 100 tokens, and 101 are used");
+        assert_eq!(ended["budget"]["used"]["tokens"], 106);
+    }
+}
+
+#[tokio::test]
+async fn ceilings_of_steps_need_no_budget_of_the_run() {
+    for api in both().await {
+        let steps = json!([step("a", json!({"ceiling": {"toolCalls": 2}})), step("b", json!({}))]);
+        let run = api.planned(steps).await;
+        let lease = api.lease("w1").await;
+        assert_eq!(lease.envelope["budgetLeft"], json!({"toolCalls": 2}));
+        let beat = lease.said(json!({"spend": {"toolCalls": 3}}));
+        api.call(&lease, "heartbeat", beat).await.has("shouldCancel", true);
+        let ended = api.run(&run).await;
+        assert_eq!(
+            (&ended["state"], states(&ended)),
+            (&json!("halted"), vec!["halted", "skipped"])
+        );
+        let message = "the ceiling of the step `a` allows 2 toolCalls, and 3 are used";
+        assert_eq!(ended["error"]["message"], message);
+    }
 }

@@ -13,8 +13,8 @@ use verdict::plan::{
 use verdict::request::{Caller, Outcome, Report, Submit};
 use verdict::run::{Checkpoint, Recorded, RunEvent, RunRequest, Spend, Step, StepOutcome};
 use verdict::{
-    AttemptOutcome, ClosedAttempt, Digest, End, Event, Fence, Json, LeaseId, Next, Policy, Request,
-    Scope, Span, State, TaskId, Time,
+    AttemptOutcome, ClosedAttempt, Digest, End, Event, Fence, Json, LeaseId, Limits, Next, Policy,
+    Request, Scope, Span, State, TaskId, Time,
 };
 
 const TASK: TaskId = TaskId::from_u128(9);
@@ -48,6 +48,7 @@ fn stage(key: &str) -> Stage {
         kind: "resize".into(),
         queue: "images".into(),
         policy: Policy::default(),
+        ceiling: Limits::default(),
         time_limit: None,
         input: digest(key),
         has_references: false,
@@ -57,6 +58,10 @@ fn stage(key: &str) -> Stage {
         may: Capabilities::ALL,
         asks: None,
     }
+}
+
+fn ceiling() -> Limits {
+    Limits { tokens: Some(70_000), tool_calls: Some(0), ..Limits::default() }
 }
 
 /// Stages with equal and other policies, and one for each thing that a stage can have.
@@ -230,7 +235,10 @@ fn an_entry_that_says_anything_else_is_not_packed_and_reads_back_too() {
             of(step);
         })
     };
+    let mut limited = stages();
+    limited[1].ceiling = ceiling();
     let entries = [
+        planned(limited),
         succeeded(turn(Some(end(None)))),
         succeeded(Next::End(end(Some(verdict::Reason::CancelRequested)))),
         succeeded(Next::Retry { due: Time::from_millis(1) }),
@@ -255,11 +263,15 @@ fn an_entry_that_says_anything_else_is_not_packed_and_reads_back_too() {
 
 #[test]
 fn terms_hold_stages_in_a_fraction_of_their_text() {
-    let terms = Terms { policy: Policy::default(), stages: stages().into() };
-    let bytes = terms.write();
-    assert_eq!(Terms::read(&bytes).unwrap(), terms);
-    for length in 0..bytes.len() {
-        assert!(Terms::read(&bytes[..length]).is_err(), "{length} bytes are no terms");
+    let mut limited = stages();
+    (limited[0].ceiling, limited[8].ceiling) = (ceiling(), ceiling());
+    for stages in [stages(), limited] {
+        let terms = Terms { policy: Policy::default(), stages: stages.into() };
+        let bytes = terms.write();
+        assert_eq!(Terms::read(&bytes).unwrap(), terms);
+        for length in 0..bytes.len() {
+            assert!(Terms::read(&bytes[..length]).is_err(), "{length} bytes are no terms");
+        }
     }
     let alike = ["a", "b", "c", "d", "e"].map(stage).to_vec();
     let five = Terms { policy: Policy::default(), stages: alike.into() };

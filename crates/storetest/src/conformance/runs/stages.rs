@@ -6,13 +6,14 @@ use store::seam::{Batch, Writer};
 use verdict::plan::{
     Advance, Capabilities, NextLease, PlanAnswer, PlanForm, PlanRequest, PlanSubmit, Stage,
 };
-use verdict::request::{Caller, Outcome, Report};
-use verdict::run::{RunAnswer, RunRequest};
+use verdict::request::{Caller, Outcome, Report, Submit};
+use verdict::run::{ChildCall, RunAnswer, RunRequest, Then};
 use verdict::{
-    Answer, Digest, Json, LeaseId, Name, Policy, Request, Scope, Span, State, Task, TaskId,
+    Answer, Budget, Digest, Json, LeaseId, Limits, Name, Policy, Request, Scope, Span, State, Task,
+    TaskId, Unit,
 };
 
-use super::family::{Delivery, Family, lease};
+use super::family::{Delivery, Family, call, child, finish, lease, step, with_children};
 use crate::conformance::carry::Submission;
 use crate::conformance::driver::Driver;
 use crate::conformance::fixture::Fixture;
@@ -26,6 +27,7 @@ fn stage(key: &str) -> Stage {
         kind: key.into(),
         queue: key.into(),
         policy: Policy::default(),
+        ceiling: Limits::default(),
         time_limit: None,
         input: Digest::of(&[key.as_bytes()]),
         has_references: false,
@@ -38,10 +40,18 @@ fn stage(key: &str) -> Stage {
 }
 
 async fn submit<F: Fixture>(driver: &mut Driver<F>, family: &mut Family, keys: &[&str]) -> TaskKey {
+    submit_stages(driver, family, keys.iter().map(|key| stage(key)).collect()).await
+}
+
+async fn submit_stages<F: Fixture>(
+    driver: &mut Driver<F>,
+    family: &mut Family,
+    stages: Vec<Stage>,
+) -> TaskKey {
     let task = TaskKey { scope: Scope::default(), id: TaskId::from_u128(1 << 64) };
-    let mut submission = Submission::new(task.id, &task.scope, keys[0]);
-    submission.submit.kind = keys[0].into();
-    let stages = keys.iter().map(|key| stage(key)).collect();
+    let mut submission = Submission::new(task.id, &task.scope, stages[0].queue.as_str());
+    submission.submit.kind = stages[0].kind.clone();
+    let stages = stages.into();
     let form = PlanForm::Stages { digest: Digest::of(&[b"plan"]), stages };
     let plan = PlanSubmit { submit: submission.submit, form, steps: [].into() };
     let request = RunRequest::Plan(PlanRequest::Submit(plan));
@@ -136,4 +146,51 @@ pub async fn give_way_to_what_is_more_urgent<F: Fixture>(driver: &mut Driver<F>)
     assert_eq!(most_urgent(driver).await, [Some(1), None, None]);
     driver.wait(Span::from_secs(60));
     assert_eq!(most_urgent(driver).await, [Some(9), None, None]);
+}
+
+fn up_to(key: &str, tokens: u64) -> Stage {
+    Stage { ceiling: limits(tokens), continues_on_error: true, ..stage(key) }
+}
+
+fn limits(tokens: u64) -> Limits {
+    Limits { tokens: Some(tokens), ..Limits::default() }
+}
+
+/// Ceilings are read back with their stages, what a stage used is counted through every opening, and a child gives back to
+/// the stage that paid for it.
+pub async fn keep_their_ceilings<F: Fixture>(driver: &mut Driver<F>) {
+    let mut family = Family::new(Delivery::AtOnce);
+    let stages = vec![up_to("a", 60), up_to("b", 10), stage("c")];
+    let task = submit_stages(driver, &mut family, stages).await;
+    let left = async |driver: &mut Driver<F>| {
+        let task = live(driver, &task).await;
+        (task.queue.to_string(), task.balance().and_then(|it| it.left(Unit::Tokens)))
+    };
+    let worker = lease(driver, "a").await;
+    assert_eq!(left(driver).await, ("a".to_owned(), Some(60)));
+    // Each step uses 7, and the child takes its ceiling.
+    let budget = Some(Box::new(Budget { limits: limits(50), ..Budget::default() }));
+    let asked = child("kid", 2 << 64);
+    let kid = ChildCall { submit: Submit { budget, ..asked.submit }, ..asked };
+    let asked = call(&worker, vec![step("one", "1")], Then::Continue);
+    family.ask(driver, &task, with_children(asked, vec![kid])).await;
+    assert_eq!(left(driver).await, ("a".to_owned(), Some(3)));
+    // Over its ceiling: the stage ends, and the task goes on.
+    let asked = call(&worker, vec![step("two", "2")], Then::Continue);
+    family.ask(driver, &task, RunRequest::Checkpoint(asked)).await;
+    assert_eq!(left(driver).await, ("b".to_owned(), Some(10)));
+    family.check(driver).await;
+    let kid = TaskKey { scope: Scope::default(), id: TaskId::from_u128(2 << 64) };
+    let worker = lease(driver, "kid").await;
+    family.ask(driver, &kid, finish(&worker)).await;
+    assert_eq!(left(driver).await, ("b".to_owned(), Some(10)), "the stage before paid");
+    let worker = lease(driver, "b").await;
+    let asked = call(&worker, vec![step("three", "3"), step("four", "4")], Then::Continue);
+    family.ask(driver, &task, RunRequest::Checkpoint(asked)).await;
+    assert_eq!(left(driver).await, ("c".to_owned(), None));
+    family.check(driver).await;
+    let worker = lease(driver, "c").await;
+    family.ask(driver, &task, finish(&worker)).await;
+    assert_eq!(driver.load(&task).await.state(), Some(State::Succeeded));
+    family.check(driver).await;
 }
