@@ -331,9 +331,11 @@ impl Item {
         if let Item::About { request, .. } | Item::WithChildren { request, .. } = &mut self
             && let Request::Run(run) = request
             && let RunRequest::Checkpoint(call) = &mut **run
-            && let Then::Wait(wait) = &mut call.then
         {
-            wait.approvals.iter_mut().for_each(|call| call.asked_by = key.cloned());
+            if let Then::Wait(wait) = &mut call.then {
+                wait.approvals.iter_mut().for_each(|call| call.asked_by = key.cloned());
+            }
+            call.asked_by = key.cloned();
         }
         self
     }

@@ -147,12 +147,17 @@ impl Entry {
     pub fn of(settled: Settled, at: Moment, request: Cow<'_, Request>) -> Option<Self> {
         // Messages follow from the events, so an entry holds none: they are decided or saved beside it.
         let Settled { events, loaded, entry, messages: _ } = settled;
+        let n = entry?;
+        let mut request = request.into_owned();
+        if let Request::Run(request) = &mut request {
+            request.forget_asker(&events);
+        }
         Some(Self {
-            n: entry?,
+            n,
             at: at.now,
             epoch: at.epoch,
             rules: at.rules.number(),
-            request: request.into_owned(),
+            request,
             loaded,
             events,
         })

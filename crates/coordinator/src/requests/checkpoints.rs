@@ -74,7 +74,7 @@ pub(crate) fn checked_checkpoint(
     };
     let (children, submissions) = children(scope, wanted, &items.children, defaults);
     let steps = steps(done, &items.steps)?;
-    let call = CheckpointCall { caller, digest, steps, children, then };
+    let call = CheckpointCall { caller, digest, steps, children, then, asked_by: None };
     Ok(CheckpointRequest { call, children: submissions, effects: effects(declared), awaited })
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn checked_last_call(
     let then = Then::Report { outcome: checked_outcome(completed)?, claims };
     let (children, submissions) = children(scope, wanted, &items.children, defaults);
     let steps = steps(done, &items.steps)?;
-    let call = CheckpointCall { caller, digest, steps, children, then };
+    let call = CheckpointCall { caller, digest, steps, children, then, asked_by: None };
     let (effects, awaited) = (effects(declared), Vec::new());
     Ok(CheckpointRequest { call, children: submissions, effects, awaited })
 }

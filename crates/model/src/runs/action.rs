@@ -66,7 +66,14 @@ impl RunCall {
             RunCall::Succeed => (vec![], vec![], report(succeeded())),
             RunCall::Fail => (vec![], vec![], report(failed())),
         };
-        CheckpointCall { caller, digest: digest(self as u8 + 10), steps, children, then }
+        CheckpointCall {
+            caller,
+            digest: digest(self as u8 + 10),
+            steps,
+            children,
+            then,
+            asked_by: None,
+        }
     }
 }
 

@@ -61,6 +61,8 @@ struct CheckpointCallForm {
     children: Vec<ChildCall>,
     #[serde(with = "ThenForm")]
     then: Then,
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
+    asked_by: Option<Name>,
 }
 
 #[derive(Serialize, Deserialize)]

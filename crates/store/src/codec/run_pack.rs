@@ -55,6 +55,9 @@ impl<'a> PackedRun<'a> {
     }
 
     fn of_call(task: TaskId, call: &'a CheckpointCall, events: &'a [Event]) -> Option<Self> {
+        if call.asked_by.is_some() {
+            return None;
+        }
         if call.children.is_empty() && call.then == Then::Continue {
             let (is_started, rest) = match events {
                 [Event::Started, rest @ ..] => (true, rest),
@@ -164,7 +167,7 @@ fn is_recorded(call: &CheckpointCall, step: &StepCall, place: Place, found: &Che
 }
 
 fn pack_call(to: &mut PackWriter<'_>, call: &CheckpointCall, first: Place) {
-    let CheckpointCall { caller, digest, steps, children: _, then: _ } = call;
+    let CheckpointCall { caller, digest, steps, children: _, then: _, asked_by: _ } = call;
     pack_caller(to, caller);
     to.digest(digest);
     to.number(u64::from(first.number));
@@ -264,7 +267,8 @@ impl Steps {
 
     fn into_request(self, then: Then) -> Request {
         let Self { caller, digest, first: _, steps } = self;
-        let call = CheckpointCall { caller, digest, steps, children: Vec::new(), then };
+        let (children, asked_by) = (Vec::new(), None);
+        let call = CheckpointCall { caller, digest, steps, children, then, asked_by };
         Request::Run(Box::new(RunRequest::Checkpoint(call)))
     }
 }

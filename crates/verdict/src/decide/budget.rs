@@ -19,7 +19,7 @@ use crate::id::{Digest, Text};
 use crate::request::Request;
 use crate::rules::Rules;
 use crate::run::message::BUDGET_EXHAUSTED;
-use crate::run::{Metered, RunAnswer, RunEvent, RunRefusal, RunRequest, Waiting};
+use crate::run::{CheckpointCall, Metered, RunAnswer, RunEvent, RunRefusal, RunRequest, Waiting};
 use crate::task::{State, Task};
 use crate::time::Moment;
 use crate::transition::Closing;
@@ -191,16 +191,15 @@ fn stopped(closed: ClosedAttempt) -> ClosedAttempt {
 /// How the attempt of a call that crosses the limit closes. The digest of a checkpoint call is kept, so that a repetition gets
 /// its answer again.
 fn closing(request: &Request) -> Closing {
-    let report = digest_of(request);
+    let report = call_of(request).map(|call| call.digest);
     Closing { report, ..Closing::unreported(AttemptOutcome::Revoked, Reason::BudgetExhausted) }
 }
 
-/// The digest of a checkpoint call.
-pub(super) fn digest_of(request: &Request) -> Option<Digest> {
-    let Request::Run(request) = request else { return None };
-    match &**request {
-        RunRequest::Checkpoint(call) => Some(call.digest),
-        other => digest_of(other.wrapped()?),
+/// The checkpoint call that a request is or has in it.
+pub(super) fn call_of(request: &Request) -> Option<&CheckpointCall> {
+    match request {
+        Request::Run(request) => request.checkpoint_call(),
+        _ => None,
     }
 }
 

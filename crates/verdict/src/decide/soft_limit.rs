@@ -10,10 +10,10 @@ use crate::approval::{self, ApprovalCall, Outcome, Terms};
 use crate::budget::{Balance, BudgetEvent, Unit};
 use crate::done::End;
 use crate::event::{Event, Subject};
-use crate::id::{Digest, Name, Text};
+use crate::id::{Name, Text};
 use crate::request::Request;
 use crate::run::limits::WAIT_DEFAULT;
-use crate::run::{Awaited, AwaitedEvent, RunAnswer, RunEvent, Wait, WaitMode};
+use crate::run::{Awaited, AwaitedEvent, CheckpointCall, RunAnswer, RunEvent, Wait, WaitMode};
 use crate::task::{State, Task};
 use crate::time::Moment;
 use crate::verdict::{Answer, Verdict};
@@ -34,7 +34,7 @@ pub(super) fn ask(
         return verdict;
     };
     let asks = task.cancel.is_none();
-    match (budget::digest_of(request), goes_on(&verdict.answer)) {
+    match (budget::call_of(request), goes_on(&verdict.answer)) {
         (Some(call), true) if asks => suspend(task, balance, unit, call, verdict, at),
         _ => verdict,
     }
@@ -50,7 +50,7 @@ fn suspend(
     task: &Task,
     balance: &Balance,
     unit: Unit,
-    call: Digest,
+    call: &CheckpointCall,
     verdict: Verdict,
     at: Moment,
 ) -> Verdict {
@@ -59,23 +59,24 @@ fn suspend(
     let mut events: Vec<Event> = events.into_iter().filter(is_kept).collect();
     events.push(budget::event(BudgetEvent::Asked(unit)));
     let key = Name::from(KEY);
-    let asked = ApprovalCall { item: key.clone(), terms: terms(balance, unit), asked_by: None };
+    let (terms, asked_by) = (terms(balance, unit), call.asked_by.clone());
+    let asked = ApprovalCall { item: key.clone(), terms, asked_by };
     events.push(approval::open(task, &asked, Some(&key), 0, at.now));
     let item =
         Awaited { key: key.clone(), event: AwaitedEvent::Signal(approval::signal_name(&key)) };
     let wait = Wait {
         key,
-        digest: call,
+        digest: call.digest,
         mode: WaitMode::All,
         items: [item].into_iter().collect(),
         missing: 1,
         gives_up_at: at.now.plus(WAIT_DEFAULT),
     };
-    events.push(engine::suspend(task, call, wait, at.now));
+    events.push(engine::suspend(task, call.digest, wait, at.now));
     Verdict::new(waiting(answer), events)
 }
 
-/// Anybody with the role of approvers decides, once.
+/// Anybody with the role of approvers decides, once, except for the key that holds the lease.
 fn terms(balance: &Balance, unit: Unit) -> Terms {
     let (name, used) = (unit.name(), balance.committed().get(unit));
     let limit = balance.budget.soft.get(unit).unwrap_or_default();

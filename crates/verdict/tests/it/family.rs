@@ -209,6 +209,7 @@ pub(crate) struct Call {
     steps: Vec<StepCall>,
     pub(crate) children: Vec<ChildCall>,
     then: Option<Then>,
+    asked_by: Option<Name>,
 }
 
 impl Call {
@@ -285,11 +286,24 @@ impl Call {
         self
     }
 
+    /// Under a lease of this API key.
+    pub(crate) fn asked_by(mut self, key: &str) -> Self {
+        self.asked_by = Some(key.into());
+        self
+    }
+
     pub(crate) fn request(self, caller: &Caller) -> Request {
         let then = self.then.unwrap_or(Then::Continue);
         let digest = digest_of(&(&self.steps, &self.children, &then));
         let (caller, steps, children) = (caller.clone(), self.steps, self.children);
-        run(RunRequest::Checkpoint(CheckpointCall { caller, digest, steps, children, then }))
+        run(RunRequest::Checkpoint(CheckpointCall {
+            caller,
+            digest,
+            steps,
+            children,
+            then,
+            asked_by: self.asked_by,
+        }))
     }
 }
 

@@ -39,6 +39,7 @@ mod rules;
 mod schedule_properties;
 mod schedules;
 mod scope_budgets;
+mod soft_limits;
 mod stage_ceilings;
 mod stages;
 mod stall;

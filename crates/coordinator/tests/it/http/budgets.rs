@@ -229,6 +229,43 @@ async fn a_soft_limit_that_asks_lets_people_decide() {
 }
 
 #[tokio::test]
+async fn a_key_that_works_and_approves_may_not_let_its_own_run_go_on() {
+    for api in both().await {
+        let (_, ann) = api.key_with(json!(["approver"])).await;
+        let (_, own) = api.key_with(json!(["worker", "approver"])).await;
+        let budget = json!({"tokens": 100, "soft": {"tokens": 50}, "onSoft": "ask"});
+        // Alone, with a child, and among many calls: S2-67 holds however the call is sent.
+        for place in 0..3 {
+            let run = api.submit(json!({"budget": budget})).await;
+            let poll = json!({"workerId": "w1", "queues": ["q"], "max": 1});
+            let lease = api.post("/v1/leases", &own, poll).await.leases().remove(0);
+            let child = json!({"key": "kid", "kind": "k", "queue": "kids"});
+            let call = merged(
+                lease.said(json!({"steps": [spending("a#1", 60)]})),
+                if place == 1 { json!({"children": [child]}) } else { json!({}) },
+            );
+            if place == 2 {
+                let named = json!({"taskId": lease.task, "taskToken": lease.token});
+                let calls = json!({"checkpoints": [merged(call, named)]});
+                api.post("/v1/checkpoints", &own, calls).await.ok();
+            } else {
+                api.call(&lease, "checkpoints", call).await.has("state", "waiting");
+            }
+            assert_eq!(api.state(&run).await, "waiting");
+            let pending = api.pending(&ann).await;
+            let asked = pending.iter().find(|it| it["runId"] == json!(run)).unwrap();
+            let path = format!("/v1/approvals/{}/decide", asked["approvalId"].as_str().unwrap());
+            let approve = json!({"decision": "APPROVED"});
+            api.post(&path, &own, approve.clone()).await.problem(403, "approval_forbidden");
+            assert_eq!(api.state(&run).await, "waiting");
+            api.post(&path, &ann, approve).await.ok();
+            let next = api.lease("w1").await;
+            api.succeed(&next).await.ok();
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_budget_without_limits_is_refused() {
     for api in both().await {
         let got =

@@ -170,6 +170,7 @@ fn fan_out(caller: Caller) -> Request {
         steps: Vec::new(),
         children: (0..CHILDREN).map(child).collect(),
         then: Then::Wait(wait),
+        asked_by: None,
     })))
 }
 

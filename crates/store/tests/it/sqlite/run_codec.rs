@@ -117,9 +117,11 @@ fn calls() -> Vec<CheckpointCall> {
         steps: steps(),
         children: vec![child(false), child(true)],
         then,
+        asked_by: None,
     };
     let empty = CheckpointCall { steps: vec![], children: vec![], ..call(Then::Continue) };
-    thens.into_iter().map(call).chain([empty]).collect()
+    let asked = CheckpointCall { asked_by: Some("k".into()), ..empty.clone() };
+    thens.into_iter().map(call).chain([empty, asked]).collect()
 }
 
 fn signal_call(key: Option<&str>, payload: Option<&str>) -> SignalCall {

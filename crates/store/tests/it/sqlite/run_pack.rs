@@ -39,7 +39,14 @@ fn steps() -> Vec<StepCall> {
 
 fn call(then: Then) -> CheckpointCall {
     let caller = Caller { worker: "w".into(), attempt: 2, lease: LeaseId::from_u128(5), epoch: 3 };
-    CheckpointCall { caller, digest: digest("call"), steps: steps(), children: vec![], then }
+    CheckpointCall {
+        caller,
+        digest: digest("call"),
+        steps: steps(),
+        children: vec![],
+        then,
+        asked_by: None,
+    }
 }
 
 fn checkpoint(call: &CheckpointCall, place: usize) -> Checkpoint {

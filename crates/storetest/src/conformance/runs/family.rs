@@ -340,7 +340,14 @@ pub async fn lease<F: Fixture>(driver: &mut Driver<F>, queue: &str) -> Caller {
 pub fn call(caller: &Caller, steps: Vec<StepCall>, then: Then) -> CheckpointCall {
     let said = format!("{steps:?} {then:?}");
     let digest = Digest::of(&[said.as_bytes()]);
-    CheckpointCall { caller: caller.clone(), digest, steps, children: Vec::new(), then }
+    CheckpointCall {
+        caller: caller.clone(),
+        digest,
+        steps,
+        children: Vec::new(),
+        then,
+        asked_by: None,
+    }
 }
 
 pub fn with_children(call: CheckpointCall, children: Vec<ChildCall>) -> RunRequest {
