@@ -324,6 +324,16 @@ impl Item {
         }
     }
 
+    /// The same with this in place of its request about a task.
+    #[must_use]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "said in calls over HTTP only"))]
+    pub(crate) fn map_request(mut self, change: impl FnOnce(Request) -> Request) -> Self {
+        if let Item::About { request, .. } | Item::WithChildren { request, .. } = &mut self {
+            *request = change(std::mem::replace(request, Request::Sweep));
+        }
+        self
+    }
+
     /// Notes the API key under which the asking attempt was leased: it may not decide what the attempt asks for.
     #[must_use]
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "said in calls over HTTP only"))]
@@ -393,17 +403,8 @@ impl Item {
 
 /// Children of the parent's own run use up no quota.
 fn has_detached_child(request: &Request) -> bool {
-    let Request::Run(request) = request else { return false };
-    match &**request {
-        RunRequest::Checkpoint(call) => call.children.iter().any(|child| child.is_detached),
-        RunRequest::Metered(metered) => has_detached_child(&metered.call),
-        RunRequest::Signal(_)
-        | RunRequest::Message(_)
-        | RunRequest::Resume
-        | RunRequest::Inherit(_)
-        | RunRequest::Decide(_)
-        | RunRequest::Plan(_) => false,
-    }
+    let call = request.checkpoint_call();
+    call.is_some_and(|call| call.children.iter().any(|child| child.is_detached))
 }
 
 /// Requests that arrived together and are answered together; each is decided separately.

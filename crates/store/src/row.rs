@@ -149,9 +149,7 @@ impl Entry {
         let Settled { events, loaded, entry, messages: _ } = settled;
         let n = entry?;
         let mut request = request.into_owned();
-        if let Request::Run(request) = &mut request {
-            request.forget_asker(&events);
-        }
+        request.forget_asker(&events);
         Some(Self {
             n,
             at: at.now,

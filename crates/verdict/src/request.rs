@@ -1,13 +1,14 @@
 //! The requests that the rules decide. Ids and digests are created outside and come in with the
 //! request.
 
-use crate::budget::Budget;
+use crate::budget::{Budget, BudgetEvent};
 use crate::done::Fault;
+use crate::event::Event;
 use crate::flow::FlowKey;
 use crate::id::{Digest, Json, LeaseId, Name, Scope, TaskId, Text};
 use crate::plan::PlanRequest;
 use crate::policy::Policy;
-use crate::run::RunRequest;
+use crate::run::{CheckpointCall, RunEvent, RunRequest};
 use crate::task::Progress;
 use crate::time::{Span, Time};
 
@@ -59,6 +60,41 @@ impl Request {
         match self {
             Request::Report(report) => Some(report),
             Request::Run(request) => request.wrapped()?.report(),
+            _ => None,
+        }
+    }
+
+    /// Leaves out who made the call unless people were asked because of it: nothing else follows from it, and a history that
+    /// says it of every step would be much longer.
+    pub fn forget_asker(&mut self, events: &[Event]) {
+        let is_asked = |event: &Event| match event {
+            Event::Run(event) => {
+                matches!(&**event, RunEvent::Budget(it) if matches!(**it, BudgetEvent::Asked(_)))
+            }
+            _ => false,
+        };
+        if let Some(call) = self.checkpoint_call_mut().filter(|_| !events.iter().any(is_asked)) {
+            call.asked_by = None;
+        }
+    }
+
+    /// The checkpoint call that this request is or has in it.
+    pub fn checkpoint_call(&self) -> Option<&CheckpointCall> {
+        match self {
+            Request::Run(request) => match &**request {
+                RunRequest::Checkpoint(call) => Some(call),
+                other => other.wrapped()?.checkpoint_call(),
+            },
+            _ => None,
+        }
+    }
+
+    pub fn checkpoint_call_mut(&mut self) -> Option<&mut CheckpointCall> {
+        match self {
+            Request::Run(request) => match &mut **request {
+                RunRequest::Checkpoint(call) => Some(call),
+                other => other.wrapped_mut()?.checkpoint_call_mut(),
+            },
             _ => None,
         }
     }

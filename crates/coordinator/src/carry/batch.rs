@@ -20,7 +20,7 @@ use store::{
 };
 use verdict::fork::RECORDS_PER_REQUEST_MAX;
 use verdict::request::{Extend, Submit};
-use verdict::run::{CheckpointCall, ChildCall, Inherit, Inherited, RunRequest};
+use verdict::run::{ChildCall, Inherit, Inherited, RunRequest};
 use verdict::scope_budget::Day;
 use verdict::{
     Answer, ClosedAttempt, Digest, Moment, Object, ObjectKey, ObjectType, Reason, Request, Subject,
@@ -372,6 +372,8 @@ fn decide_item(
         }
         Item::WithChildren { key, request, children, effects, watched } => {
             let request = with_child_ids(request, children, ids, at);
+            let filled = with_next_lease(work, ids, key, &request, at);
+            let request = filled.unwrap_or(request);
             work.declared = effects.to_vec();
             work.watched = watched.to_vec();
             let answer = work.decide_with_children(key, request, children, at, allowances);
@@ -398,7 +400,7 @@ fn with_child_ids(
     at: Moment,
 ) -> Request {
     let mut request = request.clone();
-    let call = checkpoint_call(&mut request).expect("only a checkpoint has children");
+    let call = request.checkpoint_call_mut().expect("only a checkpoint has children");
     for (child, submission) in call.children.iter_mut().zip(children) {
         child.submit = submit_request(ids.task(at.now), submission, child.submit.input, at);
     }
@@ -429,15 +431,6 @@ fn inherit(fork: &Fork, ids: &mut Ids, at: Moment) -> ForkRequests {
         requests.push(request(&[]));
     }
     ForkRequests { from, requests, specs }
-}
-
-pub(super) fn checkpoint_call(request: &mut Request) -> Option<&mut CheckpointCall> {
-    let Request::Run(run) = request else { return None };
-    match &mut **run {
-        RunRequest::Checkpoint(call) => Some(call),
-        RunRequest::Metered(metered) => checkpoint_call(&mut metered.call),
-        _ => None,
-    }
 }
 
 /// Whether another writer has a lock on the item's task, or on the task that owns its idempotency key.

@@ -27,7 +27,6 @@ use verdict::{
     Time, Verdict, apply_verdict, closed_attempts, decide, stall,
 };
 
-use super::batch::checkpoint_call;
 use super::effects::{Asked, AwaitedEffect};
 use super::messages::Letter;
 use super::next_stage::Urgency;
@@ -187,12 +186,7 @@ impl WorkingSet {
 
     /// When the first step of a checkpoint call was recorded, in this batch or before.
     pub(super) fn recorded_at(&self, key: &TaskKey, request: &Request) -> Option<Time> {
-        let Request::Run(request) = request else { return None };
-        let call = match &**request {
-            RunRequest::Checkpoint(call) => call,
-            other => return self.recorded_at(key, other.wrapped()?),
-        };
-        let first = &call.steps.first()?.key;
+        let first = &request.checkpoint_call()?.steps.first()?.key;
         self.records.get(key)?.checkpoint(first).map(|checkpoint| checkpoint.at)
     }
 
@@ -570,22 +564,15 @@ struct Extra {
 
 /// Everything that detached children use is counted, as for any other run.
 fn count_detached(request: &mut Request, at: Moment) {
-    let Some(call) = checkpoint_call(request) else { return };
+    let Some(call) = request.checkpoint_call_mut() else { return };
     let detached = call.children.iter_mut().filter(|child| child.is_detached);
     detached.for_each(|child| count_all(&mut child.submit, at.rules));
 }
 
 /// The ids that a call's children would have.
 fn child_ids(request: &Request) -> Vec<TaskId> {
-    match request {
-        Request::Run(run) => match &**run {
-            RunRequest::Checkpoint(call) => {
-                call.children.iter().map(|child| child.submit.id).collect()
-            }
-            _ => Vec::new(),
-        },
-        _ => Vec::new(),
-    }
+    let call = request.checkpoint_call();
+    call.map_or_else(Vec::new, |call| call.children.iter().map(|it| it.submit.id).collect())
 }
 
 fn late_grant(task: Option<&Task>, since: Time, at: Moment) -> Option<Extend> {

@@ -12,8 +12,8 @@ use store::effects::unique_key;
 use store::{Browse, ObjectFilter, RecordsOf, TaskKey};
 use verdict::effect::{Declared, EffectId};
 use verdict::request::Caller;
-use verdict::run::{AwaitedEvent, CheckpointCall, Checkpointed, RunAnswer, RunRequest, Then};
-use verdict::{Answer, Name, ObjectType, Request};
+use verdict::run::{AwaitedEvent, Checkpointed, RunAnswer, Then};
+use verdict::{Answer, Name, ObjectType};
 use wire::Code;
 use wire::answers::{CheckpointAck, Checkpoints, StartedChild};
 use wire::limits::{PAGE_ITEMS_DEFAULT, RECORDED_BYTES_MAX};
@@ -94,7 +94,7 @@ pub(super) async fn check_watched(app: &AppState, item: &Item) -> Result<(), Api
 }
 
 fn awaited_keys(item: &Item) -> AwaitedKeys {
-    let call = item.about().and_then(|(_, request)| checkpoint_call(request));
+    let call = item.about().and_then(|(_, request)| request.checkpoint_call());
     let Some(Then::Wait(wait)) = call.map(|call| &call.then) else {
         return AwaitedKeys { wait: None, children: Vec::new() };
     };
@@ -105,20 +105,6 @@ fn awaited_keys(item: &Item) -> AwaitedKeys {
     AwaitedKeys {
         wait: Some(wait.key.clone()),
         children: wait.items.iter().filter_map(child).collect(),
-    }
-}
-
-fn checkpoint_call(request: &Request) -> Option<&CheckpointCall> {
-    let Request::Run(request) = request else { return None };
-    match &**request {
-        RunRequest::Checkpoint(call) => Some(call),
-        RunRequest::Metered(metered) => checkpoint_call(&metered.call),
-        RunRequest::Signal(_)
-        | RunRequest::Message(_)
-        | RunRequest::Resume
-        | RunRequest::Inherit(_)
-        | RunRequest::Decide(_)
-        | RunRequest::Plan(_) => None,
     }
 }
 

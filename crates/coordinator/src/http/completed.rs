@@ -36,8 +36,8 @@ pub(super) async fn completed(
     acknowledge(&app, principal.token(), &key, reply).await.map(Json)
 }
 
-/// A plain report, or the last call of a durable run: a report with which steps or children ride along. Only a plain one may
-/// ask for the next stage.
+/// A plain report, or the last call of a durable run: a report with which steps or children ride along. Either may ask for
+/// the next stage.
 pub(super) fn request(
     app: &AppState,
     token: &TokenScope,
@@ -45,14 +45,10 @@ pub(super) fn request(
     caller: Caller,
     completed: Completed,
 ) -> Result<Item, ApiError> {
-    let is_plain = completed.steps.is_empty() && completed.children.is_empty();
-    let wants_next = completed.next && is_plain;
-    Ok(match item(app, key, caller, completed)? {
-        Item::About { key, request } if wants_next => {
-            Item::About { key, request: next_stage::asking(app, token, request) }
-        }
-        item => item,
-    })
+    let wants_next = completed.next;
+    let item = item(app, key, caller, completed)?;
+    let asking = |request| next_stage::asking(app, token, request);
+    Ok(if wants_next { item.map_request(asking) } else { item })
 }
 
 /// The report itself.
@@ -70,13 +66,7 @@ fn item(
     check_endpoints(app, &key.scope, &completed.effects)?;
     let defaults = &app.inner.submit_defaults;
     let call = checked_last_call(caller, &key.scope, completed, defaults)?;
-    Ok(match call.into_item(key) {
-        Item::About { key, request } => Item::About { key, request: metered(spend, request) },
-        Item::WithChildren { key, request, children, effects, watched } => {
-            Item::WithChildren { key, request: metered(spend, request), children, effects, watched }
-        }
-        submit => submit,
-    })
+    Ok(call.into_item(key).map_request(|request| metered(spend, request)))
 }
 
 /// The report of a pushed attempt: its answer goes to nobody, so it asks for no next stage. The error says what is wrong with

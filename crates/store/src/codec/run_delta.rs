@@ -50,7 +50,9 @@ pub(super) enum RunDelta {
 
 /// `None` for an event that says anything else than its request.
 pub(super) fn delta_of(request: &Request, event: &Event) -> Option<RunDelta> {
-    let (Request::Run(request), Event::Run(event)) = (request, event) else { return None };
+    let (Request::Run(request), Event::Run(event)) = (innermost(request), event) else {
+        return None;
+    };
     match (&**request, &**event) {
         (RunRequest::Checkpoint(call), RunEvent::Checkpointed(checkpoint)) => {
             let place = call.steps.iter().position(|step| step.key == checkpoint.key)?;
@@ -80,7 +82,7 @@ pub(super) fn delta_of(request: &Request, event: &Event) -> Option<RunDelta> {
 }
 
 pub(super) fn rebuild(request: &Request, delta: &RunDelta) -> Option<Event> {
-    let Request::Run(request) = request else { return None };
+    let Request::Run(request) = innermost(request) else { return None };
     let event = match (&**request, delta) {
         (RunRequest::Checkpoint(call), RunDelta::Stepped { place, number, at }) => {
             let checkpoint = recorded(call, call.steps.get(*place)?, *number, *at);
@@ -101,6 +103,14 @@ pub(super) fn rebuild(request: &Request, delta: &RunDelta) -> Option<Event> {
         _ => return None,
     };
     Some(Event::Run(Box::new(event)))
+}
+
+/// The request without what it only adds to another.
+fn innermost(request: &Request) -> &Request {
+    match request {
+        Request::Run(run) => run.wrapped().map_or(request, innermost),
+        _ => request,
+    }
 }
 
 /// The first event of a step, as the message of its root asks for it.

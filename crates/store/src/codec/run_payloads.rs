@@ -1,6 +1,7 @@
 //! Payloads of durable runs in a history: results of steps are in `checkpoints`, and a signal's payload is in the event
 //! that records it. See [`super::payload_digest`].
 
+use verdict::request::Outcome;
 use verdict::run::{
     Checkpoint, CheckpointCall, Inherit, Inherited, Recorded, RunEvent, RunRequest, Step, StepCall,
     StepOutcome, Then,
@@ -127,17 +128,13 @@ pub(crate) fn digested_steps(entry: &Entry) -> Vec<&Name> {
         let steps = entry.events.iter().filter_map(recorded_step);
         return steps.filter(|(_, step)| is_digested(step)).map(|(key, _)| key).collect();
     }
-    let Some(call) = call_of(&entry.request) else { return Vec::new() };
-    let digested = call.steps.iter().filter(|it| is_digested(&it.step));
-    digested.map(|it| &it.key).collect()
-}
-
-fn call_of(request: &Request) -> Option<&CheckpointCall> {
-    let Request::Run(request) = request else { return None };
-    match &**request {
-        RunRequest::Checkpoint(call) => Some(call),
-        other => call_of(other.wrapped()?),
-    }
+    let Some(call) = entry.request.checkpoint_call() else { return Vec::new() };
+    let digested = call.steps.iter().filter(|it| is_digested(&it.step)).map(|it| &it.key);
+    // The end of a stage is recorded with the last call of its worker.
+    let is_asked = |key: &Name| call.steps.iter().any(|it| it.key == *key);
+    let others = entry.events.iter().filter_map(recorded_step);
+    let others = others.filter(|(key, step)| is_digested(step) && !is_asked(key));
+    digested.chain(others.map(|(key, _)| key)).collect()
 }
 
 /// The step that an event records: that of a report is the end of a stage.
@@ -150,9 +147,9 @@ fn recorded_step(event: &Event) -> Option<(&Name, &Step)> {
     }
 }
 
-/// The result of the stage that a report ended.
+/// The result of the stage that a report ended: the last that it recorded.
 pub(super) fn stage_result(events: &[Event]) -> Option<&verdict::Json> {
-    let (_, step) = events.iter().find_map(recorded_step)?;
+    let (_, step) = events.iter().rev().find_map(recorded_step)?;
     match &step.outcome {
         StepOutcome::Succeeded { result } => result.as_ref(),
         StepOutcome::Failed { .. } => None,
@@ -196,7 +193,7 @@ pub(super) fn restore_request(
     payloads: Payloads<'_>,
 ) {
     match request {
-        RunRequest::Checkpoint(call) => restore_call(call, attempt, payloads),
+        RunRequest::Checkpoint(call) => restore_call(call, attempt, events, payloads),
         RunRequest::Signal(call) => {
             restore_if_same(&mut call.payload, payload_of(events), json_digest);
         }
@@ -237,12 +234,17 @@ fn payload_of(events: &[Event]) -> Option<&verdict::Json> {
 fn restore_call(
     call: &mut CheckpointCall,
     attempt: Option<&ClosedAttempt>,
+    events: &[Event],
     payloads: Payloads<'_>,
 ) {
     call.steps.iter_mut().for_each(|step| restore_step(step, payloads.checkpoints));
     if let Then::Report { outcome, claims } = &mut call.then {
         restore_if_same(claims, attempt.and_then(|it| it.claims.as_ref()), json_digest);
         restore_outcome(outcome, attempt, payloads.end);
+        // What the report of a stage says is in the stage's checkpoint.
+        if let Outcome::Succeeded { output } = outcome {
+            restore_if_same(output, stage_result(events), json_digest);
+        }
     }
 }
 

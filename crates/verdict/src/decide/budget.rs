@@ -19,7 +19,7 @@ use crate::id::{Digest, Text};
 use crate::request::Request;
 use crate::rules::Rules;
 use crate::run::message::BUDGET_EXHAUSTED;
-use crate::run::{CheckpointCall, Metered, RunAnswer, RunEvent, RunRefusal, RunRequest, Waiting};
+use crate::run::{Metered, RunAnswer, RunEvent, RunRefusal, RunRequest, Waiting};
 use crate::task::{State, Task};
 use crate::time::Moment;
 use crate::transition::Closing;
@@ -191,16 +191,8 @@ fn stopped(closed: ClosedAttempt) -> ClosedAttempt {
 /// How the attempt of a call that crosses the limit closes. The digest of a checkpoint call is kept, so that a repetition gets
 /// its answer again.
 fn closing(request: &Request) -> Closing {
-    let report = call_of(request).map(|call| call.digest);
+    let report = request.checkpoint_call().map(|call| call.digest);
     Closing { report, ..Closing::unreported(AttemptOutcome::Revoked, Reason::BudgetExhausted) }
-}
-
-/// The checkpoint call that a request is or has in it.
-pub(super) fn call_of(request: &Request) -> Option<&CheckpointCall> {
-    match request {
-        Request::Run(request) => request.checkpoint_call(),
-        _ => None,
-    }
 }
 
 /// The caller learns that its task halted. A worker that is told so stops, whether or not children are still to end.

@@ -34,7 +34,7 @@ pub(super) fn ask(
         return verdict;
     };
     let asks = task.cancel.is_none();
-    match (budget::call_of(request), goes_on(&verdict.answer)) {
+    match (request.checkpoint_call(), goes_on(&verdict.answer)) {
         (Some(call), true) if asks => suspend(task, balance, unit, call, verdict, at),
         _ => verdict,
     }

@@ -1,15 +1,12 @@
 //! The requests about durable runs.
 
 use crate::approval::{ApprovalCall, DecideCall};
-use crate::budget::BudgetEvent;
-use crate::event::Event;
 use crate::id::{Digest, Json, Name};
 use crate::plan::PlanRequest;
 use crate::request::{Caller, Outcome, Request, Submit};
 use crate::time::Span;
 
 use super::checkpoint::{Spend, Step};
-use super::event::RunEvent;
 use super::inherit::Inherit;
 use super::items::Items;
 use super::message::{Body, Message};
@@ -53,7 +50,7 @@ pub struct CheckpointCall {
     pub children: Vec<ChildCall>,
     pub then: Then,
     /// The API key under which the attempt was leased: it may not decide what a soft limit asks because of this call. Kept only
-    /// with a call that made one ask ([`RunRequest::forget_asker`]).
+    /// with a call that made one ask ([`Request::forget_asker`]).
     pub asked_by: Option<Name>,
 }
 
@@ -125,39 +122,6 @@ impl RunRequest {
             RunRequest::Metered(metered) => Some(&metered.call),
             RunRequest::Plan(PlanRequest::Advance(advance)) => Some(&advance.report),
             _ => None,
-        }
-    }
-
-    /// The checkpoint call in this request.
-    pub fn checkpoint_call(&self) -> Option<&CheckpointCall> {
-        match (self, self.wrapped()) {
-            (RunRequest::Checkpoint(call), _) => Some(call),
-            (_, Some(Request::Run(inner))) => inner.checkpoint_call(),
-            _ => None,
-        }
-    }
-
-    pub fn checkpoint_call_mut(&mut self) -> Option<&mut CheckpointCall> {
-        match self {
-            RunRequest::Checkpoint(call) => Some(call),
-            other => match other.wrapped_mut()? {
-                Request::Run(inner) => inner.checkpoint_call_mut(),
-                _ => None,
-            },
-        }
-    }
-
-    /// Leaves out who made the call unless people were asked because of it: nothing else follows from it, and a history that
-    /// says it of every step would be much longer.
-    pub fn forget_asker(&mut self, events: &[Event]) {
-        let is_asked = |event: &Event| match event {
-            Event::Run(event) => {
-                matches!(&**event, RunEvent::Budget(it) if matches!(**it, BudgetEvent::Asked(_)))
-            }
-            _ => false,
-        };
-        if let Some(call) = self.checkpoint_call_mut().filter(|_| !events.iter().any(is_asked)) {
-            call.asked_by = None;
         }
     }
 

@@ -82,7 +82,6 @@ fn who_made_a_call_is_kept_only_if_people_were_asked_because_of_it() {
     family.checkpoint(&caller, Call::default().step_of("a#1", spending(10)).asked_by(WORKER));
     family.checkpoint(&caller, Call::default().step_of("b#1", spending(50)).asked_by(WORKER));
     let kept = family.members[&ROOT].entries.iter().filter_map(|(request, _, events)| {
-        let Request::Run(request) = request else { return None };
         let mut request = request.clone();
         request.forget_asker(events);
         Some(request.checkpoint_call()?.asked_by.clone())

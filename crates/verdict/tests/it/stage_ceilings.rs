@@ -107,7 +107,7 @@ fn a_stage_that_tolerates_errors_halts_alone_unless_the_run_is_at_its_limit() {
         }
         // The worker of the stage that halted has lost its authority.
         let late = Call::default().step("late", "1").request(&caller);
-        assert_eq!(refused(family.ask_in_vain(ROOT, late)), "stale_lease");
+        assert_eq!(refused(family.ask_in_vain(ROOT, late)), "task_expired");
         let caller = family.grant(ROOT);
         assert_eq!((current(&family), left(&family)), ("b", Some(39)));
         succeed(&mut family, &caller);

@@ -363,6 +363,28 @@ fn what_the_report_used_is_judged_before_the_next_stage_is_leased() {
 }
 
 #[test]
+fn what_rides_along_with_a_report_does_not_keep_the_next_stage() {
+    let mut family = staged(vec![stage("a"), stage("b")], Policy::default());
+    let caller = family.grant(ROOT);
+    let last = || Call::default().step("one", "1").child("kid", 50).report(succeeded());
+    let asked = |lease| advance_with(last().request(&caller), next_lease(lease));
+    assert_eq!(advanced(family.ask(ROOT, asked(90))), Some(next_lease(90).lease));
+    let task = family.task(ROOT);
+    assert_eq!((task.kind.as_str(), task.live_children()), ("b", 1));
+    let records = &family.members[&ROOT].records;
+    let numbers = ["one", "a"].map(|key| records.checkpoint(&key.into()).map(|it| it.number));
+    assert_eq!(numbers, [Some(1), Some(3)], "the child is between them");
+    // The same report again gets the same lease, and spawns nothing.
+    assert_eq!(advanced(family.ask_in_vain(ROOT, asked(91))), Some(next_lease(90).lease));
+    // A refused rider refuses the report, and no stage is left.
+    let mut family = staged(vec![stage("a"), stage("b")], Policy::default());
+    let caller = family.grant(ROOT);
+    let taken = Call::default().step("b", "1").report(succeeded()).request(&caller);
+    let answer = family.ask_in_vain(ROOT, advance_with(taken, next_lease(90)));
+    assert_eq!(refused(answer), "conflicting_step");
+}
+
+#[test]
 fn the_next_stage_is_not_leased_from_a_paused_queue_or_after_a_failure() {
     let mut family = staged(vec![stage("a"), stage("b")], Policy::default());
     let caller = family.grant(ROOT);

@@ -109,7 +109,7 @@ async fn run_stage(granted: GrantedAttempt) -> Option<GrantedAttempt> {
     }
     let said = Said::of(&report);
     let instead = failed_instead(&report);
-    let has_riders = !report.steps.is_empty() || !report.children.is_empty();
+    let has_riders = has_riders(&report);
     let filed = attempt.file(report).await;
     // Nothing executes from here on, so another attempt may use the slot.
     drop(permit);
@@ -293,13 +293,12 @@ impl Attempt {
         }
     }
 
-    /// Whether the report asks for the next stage of the task: one that ends a stage, says nothing more, and comes while the
-    /// worker still takes work. A coordinator that sends stages knows the wish.
+    /// Whether the report asks for the next stage of the task: one that ends a stage, and comes while the worker still takes
+    /// work. A coordinator that sends stages knows the wish.
     fn wants_next(&self, report: &Report) -> bool {
         let ends_stage = matches!(report.outcome, Outcome::Succeeded | Outcome::Failed);
-        let is_plain = report.steps.is_empty() && report.children.is_empty();
         let takes_work = !self.shared.draining.is_cancelled();
-        self.envelope.stage.is_some() && ends_stage && is_plain && takes_work
+        self.envelope.stage.is_some() && ends_stage && takes_work
     }
 
     /// Reports, and keeps the slot for the stage that may come with the answer.
@@ -309,13 +308,19 @@ impl Attempt {
         permit: OwnedSemaphorePermit,
     ) -> Option<GrantedAttempt> {
         let (said, polled) = (Said::of(&report), self.shared.clock.now());
+        let has_riders = has_riders(&report);
         let filed = self.file(report).await;
         let mut delivery = answer_of(filed).await;
         let next = match &mut delivery {
             Some(Delivery::Answered(answer)) => answer.next.take(),
             _ => None,
         };
-        self.handle_delivery(said, delivery);
+        match delivery {
+            Some(delivery) if has_riders && refusal_of(&delivery).is_some() => {
+                self.file_refused(&delivery).await;
+            }
+            delivery => self.handle_delivery(said, delivery),
+        }
         let granted = GrantedAttempt::new(&self.shared, *next?, polled, permit)?;
         Some(GrantedAttempt { is_next_stage: true, ..granted })
     }
@@ -477,6 +482,11 @@ fn attribute_error(error: TaskError, stopped: Option<StopReason>) -> TaskError {
         Some(StopReason::TimedOut) => TaskError::timeout(format!("its time limit passed: {error}")),
         _ => error,
     }
+}
+
+/// Whether steps or children ride along with the report.
+fn has_riders(report: &Report) -> bool {
+    !report.steps.is_empty() || !report.children.is_empty()
 }
 
 /// The code and message of a report that was refused as invalid, and may be followed by another one.

@@ -7,6 +7,7 @@ use tenure::Ctx;
 use tokio_util::sync::CancellationToken;
 
 use crate::coordinator::{Coordinator, Reply, envelope_with};
+use crate::durable::three_steps;
 use crate::log::Log;
 use crate::worker::{Running, echo, worker};
 
@@ -72,4 +73,26 @@ async fn a_task_without_stages_asks_for_nothing() {
     running.until_committed(1).await;
     assert!(coordinator.reports()[0].get("next").is_none());
     running.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_last_steps_of_a_durable_function_ride_along_with_the_wish_for_the_next_stage() {
+    let coordinator = Coordinator::start().await;
+    let executed = Arc::new(Log::new());
+    let running = Running::start(three_steps(worker(&coordinator).concurrency(1), &executed));
+    let durable = |n: u32| {
+        let members = json!({ "stage": "s", "attempt": n, "leaseId": format!("lease-{n}"),
+            "heartbeatIntervalMs": 60_000, "seed": 7 });
+        envelope_with(n, members)
+    };
+    coordinator.once("/reports", Reply::Each(json!({ "next": durable(2) })));
+    coordinator.offer([durable(1)]);
+    running.until_committed(2).await;
+    running.end().await.unwrap();
+    assert_eq!(executed.all().len(), 6);
+    let reports = coordinator.reports();
+    assert_eq!(
+        (&reports[0]["next"], &reports[0]["steps"][0]["key"]),
+        (&json!(true), &json!("c#1"))
+    );
 }

@@ -63,6 +63,34 @@ async fn a_report_leases_the_next_stage_and_its_repetition_gets_the_same_lease()
 }
 
 #[tokio::test]
+async fn what_rides_along_with_a_report_does_not_keep_the_next_stage() {
+    for api in both().await {
+        let steps = [stage("a", json!({})), stage("b", json!({})), stage("c", json!({}))];
+        let first = api.first_stage(&steps, json!({})).await;
+        let long = "x".repeat(1_000);
+        let kid = json!({"key": "kid", "kind": "k", "queue": "kids", "input": {"of": "a"}});
+        let step = |key: &str| json!({"key": key, "outcome": "SUCCEEDED", "result": long});
+        let wish = |riders: Value| merged(going_on(&json!(long)), riders);
+        let riders = json!({"steps": [step("one")], "children": [kid], "spend": {"tokens": 3}});
+        let said = api.complete(&first, wish(riders.clone())).await;
+        let second = Lease::from(&said.has("state", "running").body["next"]);
+        assert_eq!(second.envelope["stage"], json!("b"));
+        let again = api.complete(&first, wish(riders)).await;
+        let same = Lease::from(&again.has("replayed", true).body["next"]);
+        assert_eq!(same.envelope["leaseId"], second.envelope["leaseId"]);
+        // The child is there, once, with its input.
+        let poll = json!({"workerId": "w1", "queues": ["kids"], "max": 9});
+        let kids = api.post("/v1/leases", &api.key, poll).await.leases();
+        assert_eq!(kids.len(), 1);
+        assert_eq!(kids[0].envelope["input"], json!({"of": "a"}));
+        let said = api.complete(&second, wish(json!({"steps": [step("two")]}))).await;
+        let third = Lease::from(&said.body["next"]);
+        api.complete(&kids[0], json!({"outcome": "SUCCEEDED"})).await.ok();
+        api.complete(&third, json!({"outcome": "SUCCEEDED"})).await.has("state", "succeeded");
+    }
+}
+
+#[tokio::test]
 async fn many_reports_in_one_call_lease_their_next_stages() {
     for api in both().await {
         let steps = [stage("a", json!({})), stage("b", json!({}))];

@@ -194,3 +194,32 @@ pub async fn keep_their_ceilings<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(driver.load(&task).await.state(), Some(State::Succeeded));
     family.check(driver).await;
 }
+
+/// Steps and children that ride along with a report do not keep its worker from the next stage.
+pub async fn are_leased_with_the_last_call<F: Fixture>(driver: &mut Driver<F>) {
+    let mut family = Family::new(Delivery::AtOnce);
+    let task = submit(driver, &mut family, &["a", "b"]).await;
+    let first = lease(driver, "a").await;
+    // Both are too long for the history.
+    let long = format!("\"{}\"", "y".repeat(500));
+    let output = Some(Json::from(format!("\"{}\"", "x".repeat(500))));
+    let outcome = Outcome::Succeeded { output: output.clone() };
+    let last = call(&first, vec![step("one", &long)], Then::Report { outcome, claims: None });
+    let last = with_children(last, vec![child("kid", 2 << 64)]);
+    let advance = |lease| {
+        let report = Box::new(Request::Run(Box::new(last.clone())));
+        let next = NextLease { lease, until: u32::MAX, closed_queues: Vec::new() };
+        RunRequest::Plan(PlanRequest::Advance(Advance { report, next }))
+    };
+    assert_eq!(leased(family.ask(driver, &task, advance(NEXT)).await), Some(NEXT));
+    let second = live(driver, &task).await;
+    assert_eq!((second.queue.as_str(), second.live_children()), ("b", 1));
+    let again = family.ask(driver, &task, advance(LeaseId::from_u128(78 << 64))).await;
+    assert_eq!(leased(again), Some(NEXT));
+    // What is read back decides again as it did, its long texts included.
+    family.check(driver).await;
+    let kid = lease(driver, "kid").await;
+    let kid_key = TaskKey { scope: Scope::default(), id: TaskId::from_u128(2 << 64) };
+    family.ask(driver, &kid_key, finish(&kid)).await;
+    family.check(driver).await;
+}
