@@ -73,7 +73,7 @@ macro_rules! conformance_checks {
             progress_clocks::{stall_at_their_instant, are_kept_with_what_heartbeats_say, take_back_what_is_stuck, cancel_what_is_stuck, stand_still_while_nobody_could_be_heard};
             record_seals::{append_only_behind_the_newest, cover_what_has_ended};
             reports::{records_a_report_once, keeps_a_second_attempt_apart, keeps_a_release_apart_from_failures, remembers_refused_reports, carries_payloads_unchanged};
-            retention::{forgets_ended_tasks_whole, keeps_what_may_still_be_asked_about, keeps_everything_when_a_batch_is_dropped};
+            retention::{forgets_ended_tasks_whole, keeps_what_may_still_be_asked_about, keeps_everything_when_a_batch_is_dropped, keeps_what_was_used};
             rollback::{leaves_nothing_of_a_dropped_batch, shows_nothing_before_the_commit, pulses_without_changes};
             rules::{are_the_newest_for_whoever_is_alone};
             run_checkpoints::{record_a_step_once, keep_long_results_out_of_the_history, are_read_from_the_savepoint};

@@ -4,9 +4,11 @@ use store::browse::{Browse, RowsAfter};
 use store::failure::FailureKind;
 use store::row::{EndedTask, TaskKey};
 use store::seam::{Batch, Decided, Store, Writer};
+use store::spend::{SpendQuery, spend_rows};
 use store::verify::verify;
 use verdict::request::{Cancel, CancelMode};
-use verdict::{Answer, Request, Scope, Span, Subject};
+use verdict::scope_budget::{Day, whole_tenant};
+use verdict::{Amounts, Answer, Request, Scope, Span, Subject};
 
 use super::carry::Submission;
 use super::driver::{Driver, caller};
@@ -150,4 +152,27 @@ pub async fn keeps_everything_when_a_batch_is_dropped<F: Fixture>(driver: &mut D
         1
     );
     assert_eq!(ended(driver).await, ends);
+}
+
+/// What was used is a sum of its workspace and day, and belongs to no run: a budget in force counts it after the runs that used it are
+/// forgotten (W-10).
+pub async fn keeps_what_was_used<F: Fixture>(driver: &mut Driver<F>) {
+    let scope = Scope::default();
+    let submission = driver.submission(&scope, "first");
+    let run = run(driver, submission).await;
+    driver.pause().await;
+    let used = Amounts { tokens: 9, ..Amounts::default() };
+    let spend = spend_rows(&scope, Day(3), used).to_vec();
+    let mut batch = driver.writer().begin().await.expect("a batch can be begun");
+    batch.moment().await.expect("the clock can be read");
+    batch.save(Decided { spend, ..Decided::default() }).await.expect("sums can be saved");
+    batch.commit().await.expect("the batch commits");
+    driver.wait(DAY);
+    let ends = ended(driver).await;
+    forget(driver, &ends).await.expect("it ended a day ago");
+    assert_eq!(driver.load(&run).await, Subject::Absent);
+    let wanted = [scope.clone(), whole_tenant(&scope.tenant)]
+        .map(|scope| SpendQuery { scope, since: Day(0) });
+    let found = driver.browse().spend(&wanted).await.expect("browsing works");
+    assert_eq!(found, [used, used]);
 }
