@@ -1,12 +1,14 @@
-//! `tenure flow list`: the flow keys of which only so many runs are active at once; and `--flow KEY=N` of `tenure submit`.
+//! `tenure flow list`: the flow keys of which only so many runs are active at once or start in a while; and `--flow KEY=N` and
+//! `--flow-rate 10/1s` of `tenure submit`.
 
 use clap::Subcommand;
 use comfy_table::Cell;
 use tenure::Client;
 use wire::answers::{FlowKeyView, FlowKeys};
 use wire::limits;
-use wire::requests::{Flow, ListFlowKeys};
+use wire::requests::{Flow, FlowRate, ListFlowKeys};
 
+use crate::duration;
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
 use crate::server;
@@ -62,13 +64,24 @@ async fn all(client: &Client) -> Result<FlowKeys, CliError> {
 }
 
 fn print(keys: &[FlowKeyView]) -> Result<(), CliError> {
-    let mut table = output::table(&["KEY", "HELD", "LIMIT", "PARKED", "UNFINISHED", "HOLDERS"]);
-    for FlowKeyView { key, limit, held, parked, live, holders } in keys {
+    let mut table = output::table(&[
+        "KEY",
+        "HELD",
+        "LIMIT",
+        "RATE",
+        "NEXT START",
+        "PARKED",
+        "UNFINISHED",
+        "HOLDERS",
+    ]);
+    for FlowKeyView { key, limit, rate, opens_at, held, parked, live, holders } in keys {
         let more = if *held > holders.len() as u64 { ",…" } else { "" };
         table.add_row([
             Cell::new(key),
             Cell::new(held),
-            Cell::new(limit),
+            Cell::new(limit.map_or_else(|| "-".to_owned(), |limit| limit.to_string())),
+            Cell::new(rate.map_or_else(|| "-".to_owned(), format_rate)),
+            Cell::new(opens_at.map_or_else(|| "now".to_owned(), |at| at.to_string())),
             Cell::new(parked),
             Cell::new(live),
             Cell::new(format!("{}{more}", holders.join(","))),
@@ -77,23 +90,66 @@ fn print(keys: &[FlowKeyView]) -> Result<(), CliError> {
     output::print_table(&table)
 }
 
-/// Reads `KEY=N`.
+/// Reads `KEY=N`, or `KEY` for a key with a rate alone.
 pub(crate) fn parse(text: &str) -> Result<Flow, String> {
-    let (key, limit) = text.rsplit_once('=').ok_or("write it as KEY=N, such as customer-7=1")?;
+    let Some((key, limit)) = text.rsplit_once('=') else {
+        return Ok(Flow { key: text.to_owned(), limit: None, rate: None });
+    };
     let limit = limit.parse().map_err(|_| format!("`{limit}` is no whole number"))?;
-    Ok(Flow { key: key.to_owned(), limit })
+    Ok(Flow { key: key.to_owned(), limit: Some(limit), rate: None })
+}
+
+/// Reads `10/1s`: so many starts in any window of so long.
+pub(crate) fn parse_rate(text: &str) -> Result<FlowRate, String> {
+    let (count, per) = text.split_once('/').ok_or("write it as COUNT/SPAN, such as 10/1s")?;
+    let count = count.parse().map_err(|_| format!("`{count}` is no whole number"))?;
+    let per = duration::parse(per)?;
+    Ok(FlowRate { count, per_ms: u64::try_from(per.as_millis()).unwrap_or(u64::MAX) })
+}
+
+/// A rate as [`parse_rate`] reads it, but for the space in its span.
+pub(crate) fn format_rate(FlowRate { count, per_ms }: FlowRate) -> String {
+    format!("{count}/{}", duration::format_exact(per_ms))
+}
+
+/// The key of a submission, with its rate.
+pub(crate) fn with_rate(
+    flow: Option<Flow>,
+    rate: Option<FlowRate>,
+) -> Result<Option<Flow>, CliError> {
+    let Some(flow) = flow else { return Ok(None) };
+    if flow.limit.is_none() && rate.is_none() {
+        let message = format!("`--flow {}` limits nothing", flow.key);
+        return Err(CliError::usage("flow_without_limit", message)
+            .hint("write --flow KEY=N, or add --flow-rate COUNT/SPAN"));
+    }
+    Ok(Some(Flow { rate, ..flow }))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::*;
 
     #[test]
     fn a_key_and_its_limit_are_read() {
         let flow = parse("customer/7=3").unwrap();
-        assert_eq!((flow.key.as_str(), flow.limit), ("customer/7", 3));
-        for wrong in ["customer", "customer=", "customer=many", "customer=-1"] {
+        assert_eq!((flow.key.as_str(), flow.limit), ("customer/7", Some(3)));
+        for wrong in ["customer=", "customer=many", "customer=-1"] {
             assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        let alone = parse("customer").unwrap();
+        assert_eq!(with_rate(Some(alone.clone()), None).unwrap_err().code, "flow_without_limit");
+        let rate = parse_rate("10/1s").unwrap();
+        assert_eq!(with_rate(Some(alone), Some(rate)).unwrap().unwrap().rate, Some(rate));
+    }
+
+    #[test]
+    fn a_rate_is_read_as_it_is_written() {
+        let rate = parse_rate("10/90s").unwrap();
+        assert_eq!(rate, FlowRate { count: 10, per_ms: 90_000 });
+        assert_eq!(format_rate(FlowRate { count: 5, per_ms: 3_600_000 }), "5/1 h");
+        for wrong in ["10", "10/", "/1s", "ten/1s", "10/second", "-1/1s"] {
+            assert!(parse_rate(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -90,6 +90,9 @@ pub(crate) struct Arguments {
     /// At most so many runs with this key are active at once, such as customer-7=1
     #[arg(long, value_name = "KEY=N", value_parser = crate::flow::parse)]
     flow: Option<wire::requests::Flow>,
+    /// Runs with the key of --flow start at most so often, such as 10/1s; then N is optional
+    #[arg(long, value_name = "COUNT/SPAN", requires = "flow", value_parser = crate::flow::parse_rate)]
+    flow_rate: Option<wire::requests::FlowRate>,
     /// A label to find the run by; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
@@ -188,7 +191,7 @@ impl Arguments {
             goal: self.goal,
             labels: unique(self.labels)?,
             budget: self.budget,
-            flow: self.flow,
+            flow: crate::flow::with_rate(self.flow, self.flow_rate)?,
             retry: (retry != Retry::default()).then_some(retry),
             idempotency_key: self.idempotency_key,
             resources: (resources != Resources::default()).then_some(resources),

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use coordinator::{PolicyDefaults, SubmitDefaults};
+use coordinator::{FlowDefaults, PolicyDefaults, SubmitDefaults};
+use wire::requests::FlowRate;
 
-use crate::duration;
 use crate::exit::CliError;
+use crate::{duration, flow};
 
 /// The table of the config file that has one table for each queue.
 pub(crate) const QUEUES: &str = "queues";
@@ -21,9 +22,12 @@ pub(crate) const KINDS: &str = "kinds";
 /// How many runs may be active at once: of a queue, or of a kind.
 const FLOW_LIMIT: &str = "flow-limit";
 
-/// The keys of a queue's table: the settings below without `default-`, and the limit.
-const KEYS: [&str; 6] =
-    ["lease", "heartbeat", "cancel-grace", "max-attempts", "lost-max", FLOW_LIMIT];
+/// How often runs may start: of a queue, or of a kind.
+const FLOW_RATE: &str = "flow-rate";
+
+/// The keys of a queue's table: the settings below without `default-`, the limit and the rate.
+const KEYS: [&str; 7] =
+    ["lease", "heartbeat", "cancel-grace", "max-attempts", "lost-max", FLOW_LIMIT, FLOW_RATE];
 
 /// More queues than anyone configures by hand; a file with more is something else.
 const QUEUES_MAX: usize = 1_000;
@@ -57,9 +61,12 @@ pub(crate) type QueueDefaults = BTreeMap<String, PolicyDefaults>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableDefaults {
     pub(crate) queues: QueueDefaults,
-    /// How many runs of each kind may be active at once.
-    pub(crate) kinds: BTreeMap<String, u32>,
+    /// How many runs of each kind may be active at once, and how often they may start.
+    pub(crate) kinds: KindDefaults,
 }
+
+/// The flow keys of single kinds.
+pub(crate) type KindDefaults = BTreeMap<String, FlowDefaults>;
 
 impl DefaultSettings {
     /// The defaults of a server; an error for values that no submission may have.
@@ -70,7 +77,7 @@ impl DefaultSettings {
             cancel_grace_ms: self.default_cancel_grace.map(millis),
             max_attempts: self.default_max_attempts,
             lost_max: self.default_lost_max,
-            flow_limit: None,
+            flow: FlowDefaults::default(),
         };
         let TableDefaults { queues, kinds } = self.tables.clone();
         let defaults = SubmitDefaults { server, queues, kinds };
@@ -119,35 +126,45 @@ pub(crate) fn read_queues(path: &Path, value: &toml::Value) -> Result<QueueDefau
     Ok(queues)
 }
 
-/// Reads the table of kinds, which have one default.
-pub(crate) fn read_kinds(
-    path: &Path,
-    value: &toml::Value,
-) -> Result<BTreeMap<String, u32>, CliError> {
+/// Reads the table of kinds, which have a limit and a rate.
+pub(crate) fn read_kinds(path: &Path, value: &toml::Value) -> Result<KindDefaults, CliError> {
     let wrong = |why: String| {
         CliError::usage("config_value", format!("{}: {why}", path.display()))
-            .hint(format!("write a table [{KINDS}.NAME] with the key {FLOW_LIMIT}"))
+            .hint(format!("write a table [{KINDS}.NAME] with the keys {FLOW_LIMIT}, {FLOW_RATE}"))
     };
     let table = value.as_table().ok_or_else(|| wrong(format!("`{KINDS}` is not a table")))?;
     if table.len() > QUEUES_MAX {
         return Err(wrong(format!("`{KINDS}` has more than {QUEUES_MAX} kinds")));
     }
-    let mut kinds = BTreeMap::new();
+    let mut kinds = KindDefaults::new();
     for (kind, value) in table {
         if !wire::names::is_name(kind) {
             return Err(wrong(format!("`{KINDS}.{kind}` cannot be the name of a kind")));
         }
         let members = value.as_table();
         let members = members.ok_or_else(|| wrong(format!("`{KINDS}.{kind}` is not a table")))?;
-        if let Some(key) = members.keys().find(|key| *key != FLOW_LIMIT) {
-            return Err(wrong(format!("`{KINDS}.{kind}.{key}` is no default of a kind")));
+        let mut own = FlowDefaults::default();
+        for (key, value) in members {
+            let set = set_flow(&mut own, key, value);
+            let set = set.unwrap_or_else(|| Err("is no default of a kind".to_owned()));
+            set.map_err(|why| wrong(format!("`{KINDS}.{kind}.{key}` {why}")))?;
         }
-        let Some(limit) = members.get(FLOW_LIMIT) else { continue };
-        let limit =
-            number(limit).map_err(|why| wrong(format!("`{KINDS}.{kind}.{FLOW_LIMIT}` {why}")))?;
-        kinds.insert(kind.clone(), limit);
+        kinds.insert(kind.clone(), own);
     }
     Ok(kinds)
+}
+
+/// Reads a key of flow control; `None` if it is none.
+fn set_flow(own: &mut FlowDefaults, key: &str, value: &toml::Value) -> Option<Result<(), String>> {
+    match key {
+        FLOW_LIMIT => Some(number(value).map(|limit| own.limit = Some(limit))),
+        FLOW_RATE => Some(rate(value).map(|rate| own.rate = Some(rate))),
+        _ => None,
+    }
+}
+
+fn rate(value: &toml::Value) -> Result<FlowRate, String> {
+    flow::parse_rate(value.as_str().ok_or("takes a rate in quotes, such as \"10/1s\"")?)
 }
 
 fn set(own: &mut PolicyDefaults, key: &str, value: &toml::Value) -> Result<(), String> {
@@ -157,8 +174,10 @@ fn set(own: &mut PolicyDefaults, key: &str, value: &toml::Value) -> Result<(), S
         "cancel-grace" => own.cancel_grace_ms = Some(span(value)?),
         "max-attempts" => own.max_attempts = Some(number(value)?),
         "lost-max" => own.lost_max = Some(number(value)?),
-        FLOW_LIMIT => own.flow_limit = Some(number(value)?),
-        _ => return Err("is no default of a queue".to_owned()),
+        _ => {
+            let set = set_flow(&mut own.flow, key, value);
+            return set.unwrap_or_else(|| Err("is no default of a queue".to_owned()));
+        }
     }
     Ok(())
 }
@@ -178,21 +197,26 @@ pub(crate) fn rows(tables: &TableDefaults) -> Vec<(String, String)> {
     let span = duration::format_exact;
     let row = |queue: &str, key: &str, value: String| (format!("{QUEUES}.{queue}.{key}"), value);
     let of = |(queue, own): (&String, &PolicyDefaults)| {
-        let [lease, heartbeat, grace, attempts, lost, flow] = KEYS;
+        let [lease, heartbeat, grace, attempts, lost, ..] = KEYS;
         let rows = [
             own.lease_ms.map(|ms| row(queue, lease, span(ms))),
             own.heartbeat_interval_ms.map(|ms| row(queue, heartbeat, span(ms))),
             own.cancel_grace_ms.map(|ms| row(queue, grace, span(ms))),
             own.max_attempts.map(|count| row(queue, attempts, count.to_string())),
             own.lost_max.map(|count| row(queue, lost, count.to_string())),
-            own.flow_limit.map(|limit| row(queue, flow, limit.to_string())),
         ];
-        rows.into_iter().flatten().collect::<Vec<_>>()
+        let flow = flow_rows(&format!("{QUEUES}.{queue}"), own.flow);
+        rows.into_iter().flatten().chain(flow).collect::<Vec<_>>()
     };
-    let of_kind = |(kind, limit): (&String, &u32)| {
-        (format!("{KINDS}.{kind}.{FLOW_LIMIT}"), limit.to_string())
-    };
-    tables.queues.iter().flat_map(of).chain(tables.kinds.iter().map(of_kind)).collect()
+    let of_kind =
+        |(kind, own): (&String, &FlowDefaults)| flow_rows(&format!("{KINDS}.{kind}"), *own);
+    tables.queues.iter().flat_map(of).chain(tables.kinds.iter().flat_map(of_kind)).collect()
+}
+
+fn flow_rows(table: &str, own: FlowDefaults) -> Vec<(String, String)> {
+    let limit = own.limit.map(|limit| (format!("{table}.{FLOW_LIMIT}"), limit.to_string()));
+    let rate = own.rate.map(|rate| (format!("{table}.{FLOW_RATE}"), flow::format_rate(rate)));
+    [limit, rate].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -222,10 +246,14 @@ mod tests {
 
     #[test]
     fn queues_and_kinds_have_limits() {
-        let text = "[queues.images]\nflow-limit = 4\n[kinds.import]\nflow-limit = 2";
+        let text = "[queues.images]\nflow-limit = 4\n[kinds.import]\nflow-limit = 2\nflow-rate = \"10/1s\"";
         let kinds = read_kinds_of(text).unwrap();
         let tables = TableDefaults { queues: read(text).unwrap(), kinds };
-        let shown = [("queues.images.flow-limit", "4"), ("kinds.import.flow-limit", "2")];
+        let shown = [
+            ("queues.images.flow-limit", "4"),
+            ("kinds.import.flow-limit", "2"),
+            ("kinds.import.flow-rate", "10/1 s"),
+        ];
         let shown = shown.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(rows(&tables), shown);
         let refused = read_kinds_of("[kinds.import]\nlease = \"1s\"").unwrap_err();
@@ -235,9 +263,11 @@ mod tests {
         let refused = DefaultSettings { tables, ..DefaultSettings::default() }.checked();
         let refused = refused.unwrap_err();
         assert!(refused.message.contains("kind import"), "{refused}");
+        let refused = read_kinds_of("[kinds.import]\nflow-rate = \"often\"").unwrap_err();
+        assert!(refused.message.contains("`kinds.import.flow-rate`"), "{refused}");
     }
 
-    fn read_kinds_of(text: &str) -> Result<BTreeMap<String, u32>, CliError> {
+    fn read_kinds_of(text: &str) -> Result<KindDefaults, CliError> {
         let table: toml::Table = text.parse().unwrap();
         read_kinds(Path::new("tenure.toml"), &table[KINDS])
     }

@@ -64,7 +64,7 @@ pub use item::{
 #[cfg(feature = "http")]
 pub use server::{Plaintext, ServeError, ServeOptions, Server, TlsFiles, serve};
 pub use set_aside::SetAsideTask;
-pub use submit_defaults::{PolicyDefaults, SubmitDefaults};
+pub use submit_defaults::{FlowDefaults, PolicyDefaults, SubmitDefaults};
 pub use task_watch::{Awaited, Occasion};
 #[cfg(not(feature = "http"))]
 pub(crate) use unsealed::Sealer;

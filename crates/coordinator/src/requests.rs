@@ -27,7 +27,7 @@ pub(crate) use self::checkpoints::{
     approval_decision, checked_checkpoint, checked_last_call, checked_signal,
 };
 use crate::item::Submission;
-use crate::submit_defaults::SubmitDefaults;
+use crate::submit_defaults::{SubmitDefaults, terms_of};
 
 /// A run to submit, with the documented defaults. Its idempotency key is the member `idempotency_key`.
 pub fn submission(scope: &Scope, run: SubmitRun) -> Result<Submission, FieldError> {
@@ -195,8 +195,8 @@ fn known_submission(
 }
 
 fn flow_key(flow: Flow) -> FlowKey {
-    let Flow { key, limit } = flow;
-    FlowKey { name: key.into(), limit }
+    let Flow { key, limit, rate } = flow;
+    FlowKey::new(key, terms_of(limit, rate))
 }
 
 fn policy(run: &SubmitRun) -> Policy {

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use verdict::FlowKey;
+use verdict::flow::{Rate, Terms, UNLIMITED};
+use verdict::{FlowKey, Span};
 use wire::limits::LEASE_PER_INTERVAL_MIN;
-use wire::requests::{Flow, SubmitRun};
+use wire::requests::{Flow, FlowRate, SubmitRun};
 use wire::{Check, FieldError};
 
 /// The defaults of a server.
@@ -18,8 +19,8 @@ pub struct SubmitDefaults {
     pub server: PolicyDefaults,
     /// For single queues, in every scope; they win over those of the server.
     pub queues: BTreeMap<String, PolicyDefaults>,
-    /// For single kinds, in every scope and queue: how many of their runs may be active at once.
-    pub kinds: BTreeMap<String, u32>,
+    /// For single kinds, in every scope and queue: how many of their runs may be active at once, and how often they may start.
+    pub kinds: BTreeMap<String, FlowDefaults>,
 }
 
 /// Defaults of the members of a submission; `None` leaves the documented default.
@@ -30,8 +31,41 @@ pub struct PolicyDefaults {
     pub cancel_grace_ms: Option<u64>,
     pub max_attempts: Option<u32>,
     pub lost_max: Option<u32>,
-    /// How many runs may be active at once, of those that have no flow key of their own.
-    pub flow_limit: Option<u32>,
+    /// For runs that have no flow key of their own.
+    pub flow: FlowDefaults,
+}
+
+/// The flow key of a queue or kind, if it has either.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowDefaults {
+    /// How many runs may be active at once.
+    pub limit: Option<u32>,
+    /// How often runs may start.
+    pub rate: Option<FlowRate>,
+}
+
+impl FlowDefaults {
+    fn terms(self) -> Option<Terms> {
+        let Self { limit, rate } = self;
+        (limit.is_some() || rate.is_some()).then(|| terms_of(limit, rate))
+    }
+}
+
+/// What a key with this limit and rate asks for.
+pub(crate) fn terms_of(limit: Option<u32>, rate: Option<FlowRate>) -> Terms {
+    let rate =
+        rate.map(|FlowRate { count, per_ms }| Rate { count, per: Span::from_millis(per_ms) });
+    Terms { limit: limit.unwrap_or(UNLIMITED), rate }
+}
+
+/// A flow key as clients see it.
+pub(crate) fn flow_view(flow: &FlowKey) -> Flow {
+    let limit = (flow.limit != UNLIMITED).then_some(flow.limit);
+    Flow { key: flow.name.to_string(), limit, rate: flow.rate.map(rate_view) }
+}
+
+pub(crate) fn rate_view(rate: Rate) -> FlowRate {
+    FlowRate { count: rate.count, per_ms: rate.per.millis() }
 }
 
 impl SubmitDefaults {
@@ -42,10 +76,10 @@ impl SubmitDefaults {
             let named = |error| (Some(queue.clone()), error);
             own.over(self.server).check().map_err(named)?;
         }
-        let limits = self.kinds.iter().map(|(kind, limit)| (kind, *limit));
-        let queues = self.queues.iter().filter_map(|(queue, own)| Some((queue, own.flow_limit?)));
-        for (name, limit) in limits.chain(queues) {
-            check_flow_limit(limit).map_err(|error| (Some(name.clone()), error))?;
+        let kinds = self.kinds.iter().map(|(kind, flow)| (kind, *flow));
+        let queues = self.queues.iter().map(|(queue, own)| (queue, own.flow));
+        for (name, flow) in kinds.chain(queues) {
+            check_flow(flow).map_err(|error| (Some(name.clone()), error))?;
         }
         Ok(())
     }
@@ -54,14 +88,14 @@ impl SubmitDefaults {
     pub(crate) fn fill_flow(&self, run: &mut SubmitRun) {
         if run.flow.is_none() {
             let flow = self.flow(&run.kind, &run.queue);
-            run.flow = flow.map(|FlowKey { name, limit }| Flow { key: name.to_string(), limit });
+            run.flow = flow.as_ref().map(flow_view);
         }
     }
 
     /// The flow key of a run that names none: that of its kind, else that of its queue.
     fn flow(&self, kind: &str, queue: &str) -> Option<FlowKey> {
-        let of_kind = || Some(FlowKey::of_kind(kind, *self.kinds.get(kind)?));
-        let of_queue = || Some(FlowKey::of_queue(queue, self.queues.get(queue)?.flow_limit?));
+        let of_kind = || Some(FlowKey::of_kind(kind, self.kinds.get(kind)?.terms()?));
+        let of_queue = || Some(FlowKey::of_queue(queue, self.queues.get(queue)?.flow.terms()?));
         of_kind().or_else(of_queue)
     }
 
@@ -89,7 +123,7 @@ impl PolicyDefaults {
             cancel_grace_ms: self.cancel_grace_ms.or(others.cancel_grace_ms),
             max_attempts: self.max_attempts.or(others.max_attempts),
             lost_max: self.lost_max.or(others.lost_max),
-            flow_limit: self.flow_limit,
+            flow: self.flow,
         }
     }
 
@@ -125,10 +159,11 @@ impl PolicyDefaults {
     }
 }
 
-/// Valid are the limits that a submission may have.
-fn check_flow_limit(limit: u32) -> Result<(), FieldError> {
+/// Valid are the limits and rates that a submission may have.
+fn check_flow(FlowDefaults { limit, rate }: FlowDefaults) -> Result<(), FieldError> {
     let (kind, queue) = ("kind".to_owned(), "queue".to_owned());
-    let flow = Some(Flow { key: "key".to_owned(), limit });
+    let is_any = limit.is_some() || rate.is_some();
+    let flow = is_any.then(|| Flow { key: "key".to_owned(), limit, rate });
     SubmitRun { kind, queue, flow, ..SubmitRun::default() }.check()
 }
 
@@ -148,19 +183,21 @@ mod tests {
             max_attempts: Some(1),
             ..PolicyDefaults::default()
         };
-        let kinds = [("import".to_owned(), 2)].into();
+        let two = FlowDefaults { limit: Some(2), rate: None };
+        let kinds = [("import".to_owned(), two)].into();
         SubmitDefaults { server, queues: [("video".to_owned(), video)].into(), kinds }
     }
 
     #[test]
     fn runs_without_a_key_get_that_of_their_kind_or_queue() {
         let mut defaults = defaults();
-        defaults.queues.get_mut("video").unwrap().flow_limit = Some(4);
+        defaults.queues.get_mut("video").unwrap().flow.limit = Some(4);
         assert_eq!(defaults.check(), Ok(()));
         assert_eq!(defaults.flow("import", "video"), Some(FlowKey::of_kind("import", 2)));
         assert_eq!(defaults.flow("cut", "video"), Some(FlowKey::of_queue("video", 4)));
         assert_eq!(defaults.flow("cut", "images"), None);
-        defaults.kinds.insert("export".to_owned(), 0);
+        let none = FlowDefaults { limit: Some(0), rate: None };
+        defaults.kinds.insert("export".to_owned(), none);
         assert_eq!(defaults.check().unwrap_err().0.as_deref(), Some("export"));
     }
 
@@ -170,10 +207,13 @@ mod tests {
             wire::parse(br#"{"kind":"import","queue":"q","flow":{"key":"own","limit":1}}"#)
                 .unwrap();
         defaults().fill_flow(&mut run);
-        assert_eq!(run.flow, Some(Flow { key: "own".to_owned(), limit: 1 }));
+        assert_eq!(run.flow, Some(Flow { key: "own".to_owned(), limit: Some(1), rate: None }));
         run.flow = None;
         defaults().fill_flow(&mut run);
-        assert_eq!(run.flow, Some(Flow { key: "kind:import".to_owned(), limit: 2 }));
+        assert_eq!(
+            run.flow,
+            Some(Flow { key: "kind:import".to_owned(), limit: Some(2), rate: None })
+        );
     }
 
     #[test]
@@ -183,7 +223,7 @@ mod tests {
             let run = SubmitRun {
                 kind: "k".to_owned(),
                 queue: "q".to_owned(),
-                flow: Some(Flow { key, limit: 1 }),
+                flow: Some(Flow { key, limit: Some(1), rate: None }),
                 ..SubmitRun::default()
             };
             assert!(flow.is_configured() && run.check().is_err(), "{flow:?}");

@@ -16,6 +16,7 @@ pub mod effects;
 pub mod engine;
 mod epoch;
 pub mod failure;
+mod flow_starts;
 pub mod lookup;
 pub mod moving;
 pub mod objects;

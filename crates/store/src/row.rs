@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 
 pub use verdict::Renewals;
 use verdict::event::Submitted;
+use verdict::flow::{Rate, RateUse, Starts};
 use verdict::plan::PlanState;
 use verdict::run::Checkpoint;
 use verdict::{
@@ -235,18 +236,32 @@ pub struct FlowKeyRow {
     pub limit: u32,
     /// How many of its tasks are leased.
     pub held: u64,
-    /// How many of its tasks could be leased now, if the key had slots for all of them.
+    /// How many of its tasks could be leased now, if the key had slots and starts for all of them.
     pub ready: u64,
     /// All of its tasks that have not ended.
     pub live: u64,
     /// The oldest tasks that hold a slot, at most as many as were asked for.
     pub holders: Vec<TaskId>,
+    /// The rate in force, and how many more tasks may start now.
+    pub rate: Option<RateUse>,
+    /// When one more may, if the rate allows none now.
+    pub opens_at: Option<Time>,
 }
 
 impl FlowKeyRow {
-    /// How many tasks wait for a slot of the key.
+    /// How many tasks wait for a slot or a start of the key.
     pub fn parked(&self) -> u64 {
-        self.ready.saturating_sub(u64::from(self.limit).saturating_sub(self.held))
+        let slots = u64::from(self.limit).saturating_sub(self.held);
+        let free = self.rate.map_or(slots, |rate| slots.min(u64::from(rate.left)));
+        self.ready.saturating_sub(free)
+    }
+
+    /// The same row with its rate, after these starts.
+    #[must_use]
+    pub fn with_rate(mut self, rate: Option<Rate>, starts: &Starts, now: Time) -> Self {
+        self.rate = rate.map(|rate| RateUse::of(rate, starts, now));
+        self.opens_at = rate.and_then(|rate| starts.opens_at(rate, now));
+        self
     }
 }
 

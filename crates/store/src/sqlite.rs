@@ -16,6 +16,7 @@ mod created_tasks;
 mod errors;
 mod flow_index;
 mod flow_keys;
+mod flow_starts;
 mod ids;
 mod in_place;
 mod integrity;

@@ -20,6 +20,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
+use verdict::flow::Rate;
 use verdict::{
     AttemptOutcome, CancelRequest, ClosedAttempt, Digest, Done, Fault, Fence, Json, LeaseId, Name,
     Progress, ProgressMark, Reason, Request, Span, State, Task, Text, Time, WorkerVerdict,
@@ -262,6 +263,7 @@ columns! {
     LiveFlow(task: &Task) {
         flow_key: Option<Name> = task.flow().map(|flow| &flow.name),
         flow_limit: Option<u32> = task.flow().map(|flow| &flow.limit),
+        flow_rate: Option<Rate> = task.flow().and_then(|flow| flow.rate.as_ref()),
     }
 }
 

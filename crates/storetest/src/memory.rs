@@ -225,7 +225,11 @@ impl Writer for MemoryWriter {
         });
         let messages = runs::unblocked(&shared.tables.messages).map(|(_, message)| message.due);
         let objects = shared.tables.objects.current.values().filter_map(|object| object.due);
-        Ok(wakes.chain(messages).chain(objects).min())
+        let starts = shared.tables.flow_starts();
+        // A key that opened since the last batch counts for the same reason.
+        let looked_at = self.looked_at.unwrap_or_else(|| self.reading.now());
+        let openings = flows::openings(shared.tables.live.values(), &starts, looked_at);
+        Ok(wakes.chain(messages).chain(objects).chain(openings).min())
     }
 
     fn shortest_lease(&self) -> Option<Span> {

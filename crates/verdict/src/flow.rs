@@ -14,29 +14,54 @@
 //! asked for before, a coordinator that did not see the other task yet, or an operator who changed the limit of a queue or
 //! kind can bring a second limit; then the smallest one that lives counts, so that nothing depends on an order.
 //!
+//! A key may have a *rate* beside its limit or instead of one ([`rate`]): then no more tasks are offered than may start now,
+//! and [`Slots::opens_at`] is when there will be more.
+//!
 //! Nothing here reads a clock or a store. Whether a task is claimable at all (due, not cancelled, its queue not paused)
 //! is decided elsewhere; only claimable tasks join a line.
 //!
 //! Invariants:
-//! - a grant never makes more holders than the limit;
+//! - a grant never makes more holders than the limit, nor more starts than the rate;
 //! - with `free` slots, the first `free` tasks of each line, by priority and then age, are offered, and no others;
 //! - every task that joined and did not leave is in exactly one place.
+
+pub mod rate;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use self::rate::{Rate, Starts};
 use crate::event::Subject;
 use crate::id::{Name, TaskId};
+use crate::time::{Span, Time};
 
 /// The largest limit of a key. Each line offers up to this many tasks, and each holder is kept in memory.
 pub const LIMIT_MAX: u32 = 10_000;
+
+/// The limit of a key that has a rate alone: more than can be leased. It fits into a signed column.
+pub const UNLIMITED: u32 = i32::MAX as u32;
 
 /// The key that a task was submitted with, in the scope of the task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     pub name: Name,
-    /// How many tasks with this key may be leased at once. From 1 to [`LIMIT_MAX`].
+    /// How many tasks with this key may be leased at once. From 1 to [`LIMIT_MAX`], or [`UNLIMITED`].
     pub limit: u32,
+    /// How often tasks with this key may start.
+    pub rate: Option<Rate>,
+}
+
+/// What a key asks for. All tasks of a key that have not ended have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Terms {
+    pub limit: u32,
+    pub rate: Option<Rate>,
+}
+
+impl From<u32> for Terms {
+    fn from(limit: u32) -> Self {
+        Self { limit, rate: None }
+    }
 }
 
 /// What the key of a queue begins with whose runs the operator limits, and that of a kind. Clients cannot use such keys.
@@ -44,14 +69,23 @@ pub const OF_QUEUE: &str = "queue:";
 pub const OF_KIND: &str = "kind:";
 
 impl FlowKey {
+    pub fn new(name: impl Into<Name>, terms: impl Into<Terms>) -> Self {
+        let Terms { limit, rate } = terms.into();
+        Self { name: name.into(), limit, rate }
+    }
+
     /// The key of all runs of a queue that name none of their own.
-    pub fn of_queue(queue: &str, limit: u32) -> Self {
-        Self { name: Name::from(format!("{OF_QUEUE}{queue}")), limit }
+    pub fn of_queue(queue: &str, terms: impl Into<Terms>) -> Self {
+        Self::new(format!("{OF_QUEUE}{queue}"), terms)
     }
 
     /// The same for a kind.
-    pub fn of_kind(kind: &str, limit: u32) -> Self {
-        Self { name: Name::from(format!("{OF_KIND}{kind}")), limit }
+    pub fn of_kind(kind: &str, terms: impl Into<Terms>) -> Self {
+        Self::new(format!("{OF_KIND}{kind}"), terms)
+    }
+
+    pub const fn terms(&self) -> Terms {
+        Terms { limit: self.limit, rate: self.rate }
     }
 
     /// Whether an operator gave the task its key. Then another limit is a change of the configuration and no mistake of
@@ -69,17 +103,73 @@ pub struct KeyUse {
     pub limit: u32,
     /// How many of them are leased.
     pub held: u32,
+    pub rate: Option<RateUse>,
+}
+
+/// How the rate of a key is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateUse {
+    /// The rate that counts, of the tasks that have not ended.
+    pub rate: Rate,
+    /// How many more may start now.
+    pub left: u32,
+}
+
+impl RateUse {
+    /// The rate after these starts.
+    pub fn of(rate: Rate, starts: &Starts, now: Time) -> Self {
+        Self { rate, left: starts.left(rate, now) }
+    }
 }
 
 impl KeyUse {
-    /// Whether one more task may be leased.
-    pub const fn has_room(self) -> bool {
-        self.held < self.limit
+    /// A key without a rate.
+    pub const fn new(limit: u32, held: u32) -> Self {
+        Self { limit, held, rate: None }
     }
 
-    /// Whether a task with this limit may join the key. A key whose tasks have all ended takes any limit.
-    pub const fn accepts(self, limit: u32) -> bool {
-        self.limit == limit
+    /// How many more tasks may be leased now.
+    pub fn free(self) -> u32 {
+        let slots = self.limit.saturating_sub(self.held);
+        self.rate.map_or(slots, |rate| slots.min(rate.left))
+    }
+
+    /// Whether one more task may be leased.
+    pub fn has_room(self) -> bool {
+        self.free() > 0
+    }
+
+    /// Whether a task with these terms may join the key. A key whose tasks have all ended takes any.
+    pub fn accepts(self, terms: Terms) -> bool {
+        self.terms() == terms
+    }
+
+    pub fn terms(self) -> Terms {
+        Terms { limit: self.limit, rate: self.rate.map(|it| it.rate) }
+    }
+
+    /// A key that had no living task, when one has joined it. How many of its tasks started before, only the store knows: until
+    /// it is asked again, none may start.
+    pub fn joined(terms: Terms) -> Self {
+        let rate = terms.rate.map(|rate| RateUse { rate, left: 0 });
+        Self { limit: terms.limit, held: 0, rate }
+    }
+
+    /// A task with these terms lives, too: the stricter ones count.
+    fn meets(&mut self, terms: Terms) {
+        self.limit = self.limit.min(terms.limit);
+        let other = terms.rate.map(|rate| RateUse { rate, left: 0 });
+        self.rate = match (self.rate, other) {
+            (Some(own), Some(other)) if other.rate > own.rate => Some(other),
+            (own, other) => own.or(other),
+        };
+    }
+
+    fn start(&mut self) {
+        self.held = self.held.saturating_add(1);
+        if let Some(rate) = &mut self.rate {
+            rate.left = rate.left.saturating_sub(1);
+        }
     }
 }
 
@@ -101,15 +191,15 @@ impl FlowUses {
     /// Follows a decision about a task: its slot is taken or free, or its key has one more task. That the last task of a
     /// key has ended is not seen here: the store knows it after the commit.
     pub fn follow(&mut self, was_leased: bool, after: &Subject) {
-        let Some(FlowKey { name, limit }) = flow_of(after) else { return };
-        let Some(known) = self.0.get_mut(name) else { return };
+        let Some(flow) = flow_of(after) else { return };
+        let Some(known) = self.0.get_mut(&flow.name) else { return };
         let is_leased = after.live().is_some_and(|task| task.lease().is_some());
-        let in_use = known.get_or_insert(KeyUse { limit: *limit, held: 0 });
+        let in_use = known.get_or_insert(KeyUse::joined(flow.terms()));
         if after.live().is_some() {
-            in_use.limit = in_use.limit.min(*limit);
+            in_use.meets(flow.terms());
         }
         match (was_leased, is_leased) {
-            (false, true) => in_use.held = in_use.held.saturating_add(1),
+            (false, true) => in_use.start(),
             (true, false) => in_use.held = in_use.held.saturating_sub(1),
             (true, true) | (false, false) => {}
         }
@@ -169,6 +259,11 @@ pub struct Move<L> {
 pub struct Slots<L> {
     /// How many tasks that have not ended name each limit: one limit, but for the cases above.
     limits: BTreeMap<u32, usize>,
+    /// The same for rates.
+    rates: BTreeMap<Rate, usize>,
+    starts: Starts,
+    /// The last instant that was told.
+    now: Time,
     holders: BTreeSet<TaskId>,
     lines: BTreeMap<L, Line>,
 }
@@ -181,38 +276,89 @@ struct Line {
 
 impl<L> Default for Slots<L> {
     fn default() -> Self {
-        Self { limits: BTreeMap::new(), holders: BTreeSet::new(), lines: BTreeMap::new() }
+        Self {
+            limits: BTreeMap::new(),
+            rates: BTreeMap::new(),
+            starts: Starts::default(),
+            now: Time::from_millis(i64::MIN),
+            holders: BTreeSet::new(),
+            lines: BTreeMap::new(),
+        }
     }
 }
 
 impl<L: Copy + Ord> Slots<L> {
-    /// A task with the key begins to live, with its limit.
-    pub fn enter(&mut self, limit: u32) -> Vec<Move<L>> {
-        let before = self.limit();
+    /// A task with the key begins to live, with its terms.
+    pub fn enter(&mut self, terms: impl Into<Terms>) -> Vec<Move<L>> {
+        let (before, Terms { limit, rate }) = (self.terms(), terms.into());
         *self.limits.entry(limit).or_default() += 1;
-        if self.limit() == before { Vec::new() } else { self.refill() }
+        if let Some(rate) = rate {
+            *self.rates.entry(rate).or_default() += 1;
+        }
+        if self.terms() == before { Vec::new() } else { self.refill() }
     }
 
     /// A task with the key has ended. It holds no slot and is in no line any more.
-    pub fn exit(&mut self, limit: u32) -> Vec<Move<L>> {
-        if let Some(count) = self.limits.get_mut(&limit) {
-            *count -= 1;
-            if *count == 0 {
-                self.limits.remove(&limit);
-                return self.refill();
-            }
+    pub fn exit(&mut self, terms: impl Into<Terms>) -> Vec<Move<L>> {
+        let (before, Terms { limit, rate }) = (self.terms(), terms.into());
+        count_down(&mut self.limits, limit);
+        if let Some(rate) = rate {
+            count_down(&mut self.rates, rate);
         }
-        Vec::new()
+        if self.terms() == before { Vec::new() } else { self.refill() }
     }
 
-    fn limit(&self) -> u32 {
-        self.limits.first_key_value().map_or(0, |(limit, _)| *limit)
+    fn terms(&self) -> Terms {
+        let limit = self.limits.first_key_value().map_or(0, |(limit, _)| *limit);
+        Terms { limit, rate: self.rates.last_key_value().map(|(rate, _)| *rate) }
+    }
+
+    /// Time has passed: starts may be allowed that were not before.
+    pub fn advance(&mut self, now: Time) -> Vec<Move<L>> {
+        if now <= self.now {
+            return Vec::new();
+        }
+        self.now = now;
+        let Some(rate) = self.terms().rate else { return Vec::new() };
+        self.starts.forget(rate.per, now);
+        self.refill()
+    }
+
+    /// A task was granted at this instant. It is remembered however the task goes on.
+    pub fn start(&mut self, at: Time) -> Vec<Move<L>> {
+        self.starts.add(at);
+        self.refill()
+    }
+
+    /// A start was not committed.
+    pub fn take_back(&mut self, at: Time) -> Vec<Move<L>> {
+        self.starts.take_back(at);
+        self.refill()
+    }
+
+    /// Forgets starts that matter to no rate any more.
+    pub fn forget_starts(&mut self, per: Span) {
+        self.starts.forget(per, self.now);
+    }
+
+    /// When more tasks may start, if only the rate keeps parked ones from it.
+    pub fn opens_at(&self) -> Option<Time> {
+        let rate = self.terms().rate.filter(|_| self.parked() > 0)?;
+        let has_slots = self.holders.len() < self.terms().limit as usize;
+        self.starts.opens_at(rate, self.now).filter(|_| has_slots)
     }
 
     /// What decisions need of it. The number of holders cannot exceed a `u32`, since each has a task id of its own
     /// and grants stop at the limit.
     pub fn in_use(&self) -> KeyUse {
-        KeyUse { limit: self.limit(), held: u32::try_from(self.holders.len()).unwrap_or(u32::MAX) }
+        self.in_use_at(self.now)
+    }
+
+    /// The same at a later instant.
+    pub fn in_use_at(&self, now: Time) -> KeyUse {
+        let Terms { limit, rate } = self.terms();
+        let held = u32::try_from(self.holders.len()).unwrap_or(u32::MAX);
+        KeyUse { limit, held, rate: rate.map(|rate| RateUse::of(rate, &self.starts, now)) }
     }
 
     /// The tasks that hold a slot, the oldest first.
@@ -225,8 +371,13 @@ impl<L: Copy + Ord> Slots<L> {
         self.lines.values().map(|line| line.parked.len()).sum()
     }
 
-    /// Whether every task with the key has ended: the key can be forgotten.
+    /// Whether every task with the key has ended, and no start is remembered: the key can be forgotten.
     pub fn is_unused(&self) -> bool {
+        self.has_no_task() && self.starts.is_empty()
+    }
+
+    /// Whether every task with the key has ended. Its starts may still count for the next one.
+    pub fn has_no_task(&self) -> bool {
         self.limits.is_empty() && self.holders.is_empty() && self.lines.is_empty()
     }
 
@@ -282,12 +433,21 @@ impl<L: Copy + Ord> Slots<L> {
     }
 
     fn free(&self) -> usize {
-        (self.limit() as usize).saturating_sub(self.holders.len())
+        self.in_use().free() as usize
     }
 
     fn refill(&mut self) -> Vec<Move<L>> {
         let free = self.free();
         self.lines.iter_mut().flat_map(|(line, tasks)| tasks.fill(*line, free)).collect()
+    }
+}
+
+fn count_down<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
+    if let Some(count) = counts.get_mut(&key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&key);
+        }
     }
 }
 

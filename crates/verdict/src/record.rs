@@ -8,7 +8,7 @@ use crate::attempt::ClosedAttempt;
 use crate::budget::{Budget, Limits, OnSoft, Unit};
 use crate::done::{End, Fault};
 use crate::event::Submitted;
-use crate::flow::FlowKey;
+use crate::flow::{FlowKey, Rate};
 use crate::id::{Digest, TaskId};
 use crate::run::{Checkpoint, Child, ChildCall, Lineage, Recorded, Spend, WaitRecord};
 use crate::task::Task;
@@ -33,8 +33,12 @@ pub(crate) fn begin(submitted: &Submitted) -> Digest {
 
 /// Adds the key of the task. A task without one has the record that it always had.
 fn extend_with_flow(chain: Digest, flow: &FlowKey) -> Digest {
-    let FlowKey { name, limit } = flow;
-    Digest::of(&[chain.bytes(), b"flow", name.as_str().as_bytes(), &limit.to_be_bytes()])
+    let FlowKey { name, limit, rate } = flow;
+    let limited =
+        Digest::of(&[chain.bytes(), b"flow", name.as_str().as_bytes(), &limit.to_be_bytes()]);
+    let with_rate =
+        |rate: &Rate| Digest::of(&[limited.bytes(), b"rate", &rate.rank().to_be_bytes()]);
+    rate.as_ref().map_or(limited, with_rate)
 }
 
 /// Adds what the task may use. A task without a budget has the record that it always had.

@@ -3,7 +3,7 @@
 use crate::allowance::Quota;
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::event::{Event, Subject};
-use crate::flow::FlowUses;
+use crate::flow::{FlowUses, Terms};
 use crate::id::{Digest, Name, TaskId, Text};
 use crate::recovery::{RecoveryAnswer, RecoveryRefusal};
 use crate::run::{Loaded, RunAnswer, RunRefusal};
@@ -179,12 +179,11 @@ pub enum Refusal {
     QuotaReached {
         quota: u64,
     },
-    /// Tasks that have not ended use the flow key with another limit.
+    /// Tasks that have not ended use the flow key with another limit or rate.
     FlowLimitConflict {
         key: Name,
-        /// The limit in force.
-        limit: u32,
-        asked: u32,
+        in_force: Terms,
+        asked: Terms,
     },
     /// The budget of the workspace or tenant is used up.
     BudgetSpent(Spent),

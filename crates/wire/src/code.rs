@@ -137,7 +137,7 @@ const fn row(code: Code) -> Row {
         Code::CallTooLong             => ("call_too_long",            422, REJECTED,  "The call has more items than one call may have"),
         Code::StepsExhausted          => ("steps_exhausted",          409, REJECTED,  "The task has recorded as many steps as one task may"),
         Code::BudgetInsufficient      => ("budget_insufficient",      409, REJECTED,  "A child asks for more than its parent's budget has left"),
-        Code::FlowLimitConflict       => ("flow_limit_conflict",      409, REJECTED,  "The flow key is in use with another limit"),
+        Code::FlowLimitConflict       => ("flow_limit_conflict",      409, REJECTED,  "The flow key is in use with another limit or rate"),
         Code::TooManyChildren         => ("too_many_children",        409, REJECTED,  "The task has as many live children as one task may"),
         Code::UnknownChild            => ("unknown_child",            422, REJECTED,  "The wait names a child that cannot be awaited"),
         Code::EmptyWait               => ("empty_wait",               422, REJECTED,  "The wait has no items"),

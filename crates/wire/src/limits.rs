@@ -60,6 +60,10 @@ pub const RETRY_CAP_MS_DEFAULT: u64 = 300_000;
 
 /// How many runs with one flow key may be leased at once. Each is kept in memory, and more are no limit.
 pub const FLOW_LIMIT: RangeInclusive<u32> = 1..=10_000;
+/// How many starts a flow key may have in its window. Each is remembered that long.
+pub const FLOW_RATE_COUNT: RangeInclusive<u32> = 1..=1_000;
+/// Thirty days: what happens less often is a schedule.
+pub const FLOW_RATE_PER_MS: RangeInclusive<u64> = 1..=2_592_000_000;
 
 /// Ten years: a longer delay is a typing mistake, and instants stay far from the last one that can be written.
 pub const DELAY_MS: RangeInclusive<u64> = 0..=315_576_000_000;

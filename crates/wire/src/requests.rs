@@ -31,7 +31,7 @@ pub use self::checkpoints::{
     AwaitedEffect, AwaitedItem, CheckpointCall, CheckpointCalls, CheckpointItem, ChildRun,
     DeclaredEffect, Diverged, ResumeRun, SendSignal, Spend, StepError, StepRecord, WaitFor,
 };
-pub use self::flow::Flow;
+pub use self::flow::{Flow, FlowRate};
 pub use self::queries::{
     GetRun, HistoryQuery, Included, LabelQuery, ListFlowKeys, ListRuns, ListWorkers, RecordQuery,
     RecordsQuery, WaitMs,
@@ -132,7 +132,7 @@ pub struct SubmitRun {
     /// What the run and its descendants may use; no limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub budget: Option<Budget>,
-    /// Limits how many runs with the same key are active at once; no limit when absent.
+    /// Limits how many runs with the same key are active at once or start in a while; no limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub flow: Option<Flow>,
     /// W3C trace context, continued by the worker; the call may have it as a header instead. Ignored

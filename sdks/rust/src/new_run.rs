@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use wire::answers::RunAccepted;
 use wire::plan::Plan;
-use wire::requests::{Budget, Flow, Resources, Retry, Stall, StallAction, SubmitRun};
+use wire::requests::{Budget, Flow, FlowRate, Resources, Retry, Stall, StallAction, SubmitRun};
 use wire::{Json, Time};
 
 use crate::{Client, Error, RunHandle};
@@ -135,8 +135,23 @@ impl<C> NewRun<C> {
     /// At most `limit` runs with this key are active at once, in all queues; the others wait and keep nobody from a worker.
     /// A run that waits, for a child for example, is not active. A key has one limit while a run with it lives.
     pub fn flow(mut self, key: impl Into<String>, limit: u32) -> NewRun<C> {
-        self.request.flow = Some(Flow { key: key.into(), limit });
+        self.flow_of(key.into()).limit = Some(limit);
         self
+    }
+
+    /// Runs with this key start at most `count` times in any `per`, in all queues; the others wait and keep nobody from a worker.
+    /// Every lease is a start: a retry too, and a run that goes on after a wait. A key may have a limit as well: see
+    /// [`NewRun::flow`].
+    pub fn flow_rate(mut self, key: impl Into<String>, count: u32, per: Duration) -> NewRun<C> {
+        let per_ms = u64::try_from(per.as_millis()).unwrap_or(u64::MAX);
+        self.flow_of(key.into()).rate = Some(FlowRate { count, per_ms });
+        self
+    }
+
+    /// The flow key of the run: a run has one, and the last word counts.
+    fn flow_of(&mut self, key: String) -> &mut Flow {
+        let named = self.request.flow.take().filter(|flow| flow.key == key);
+        self.request.flow.insert(named.unwrap_or(Flow { key, limit: None, rate: None }))
     }
 
     /// Higher goes first, from -1000 to 1000; 0 by default.
@@ -346,7 +361,9 @@ mod tests {
             .asset("asset")
             .traceparent("trace")
             .budget(Budget { tokens: Some(14), ..Budget::default() })
-            .flow("customer", 16);
+            .flow("other", 3)
+            .flow("customer", 16)
+            .flow_rate("customer", 10, Duration::from_secs(1));
         // Destructured without `..`: a new member needs a method before this compiles again.
         let SubmitRun {
             kind,
@@ -393,7 +410,9 @@ mod tests {
         assert_eq!(retry, Some(Retry { base_ms: Some(5), cap_ms: Some(6) }));
         assert_eq!((seed, labels.len()), (Some(7), 3));
         assert_eq!(budget.and_then(|budget| budget.tokens), Some(14));
-        assert_eq!(flow.map(|flow| (flow.key, flow.limit)), Some(("customer".to_owned(), 16)));
+        let rate = Some(FlowRate { count: 10, per_ms: 1_000 });
+        let expected = Flow { key: "customer".to_owned(), limit: Some(16), rate };
+        assert_eq!(flow, Some(expected));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use store::{Failure, FailureKind};
+use verdict::flow::{Terms, UNLIMITED};
 use verdict::run::RunRefusal;
 use verdict::scope_budget::Spent;
 use verdict::{Name, Refusal, Scope};
@@ -219,10 +220,12 @@ fn from_refusal(refusal: Refusal) -> ApiError {
                 "the tenant reached its quota of {quota} unfinished runs; wait, or raise it with `tenure limits set`"
             ),
         ),
-        Refusal::FlowLimitConflict { key, limit, asked } => ApiError::new(
+        Refusal::FlowLimitConflict { key, in_force, asked } => ApiError::new(
             Code::FlowLimitConflict,
             format!(
-                "runs that have not ended use the flow key `{key}` with limit {limit}, and this one asks for {asked}"
+                "runs that have not ended use the flow key `{key}` with {}, and this one asks for {}",
+                spell_terms(in_force),
+                spell_terms(asked)
             ),
         ),
         Refusal::BudgetSpent(spent) => ApiError::new(Code::BudgetSpent, spent_message(&spent)),
@@ -243,6 +246,14 @@ fn from_refusal(refusal: Refusal) -> ApiError {
             with_state(Code::RunAlreadyTerminal, "the run has already ended in another way", state)
         }
     }
+}
+
+/// The limit and the rate of a flow key, as an error names them.
+fn spell_terms(Terms { limit, rate }: Terms) -> String {
+    let limit = (limit != UNLIMITED).then(|| format!("limit {limit}"));
+    let rate = rate.map(|rate| format!("{} starts per {} ms", rate.count, rate.per.millis()));
+    let terms: Vec<String> = [limit, rate].into_iter().flatten().collect();
+    terms.join(" and ")
 }
 
 fn spent_message(spent: &Spent) -> String {

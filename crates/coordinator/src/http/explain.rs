@@ -108,7 +108,7 @@ fn paused(pause: &QueuePause) -> Gate {
     gate("queue_paused", now, format!("`tenure queues resume {queue}`"), None)
 }
 
-/// The flow key of the task has no free slot: nothing else keeps the task now.
+/// The flow key of the task has no free slot, or as many started as its rate allows: nothing else keeps the task now.
 async fn flow_gate(
     app: &AppState,
     task: &Task,
@@ -123,8 +123,10 @@ async fn flow_gate(
         holders: HOLDERS_MAX,
     };
     let rows = app.read(Duration::ZERO, app.coordinator.browse().flow_keys(&filter)).await?;
-    let is_full = |row: &&FlowKeyRow| row.held >= u64::from(row.limit);
-    let Some(row) = rows.iter().find(is_full) else { return Ok(None) };
+    let Some(row) = rows.first() else { return Ok(None) };
+    if row.held < u64::from(row.limit) {
+        return Ok(flow_rate_gate(row));
+    }
     let mut holders: Vec<String> =
         row.holders.iter().filter(|_| sees_holders).map(ToString::to_string).collect();
     if row.held > holders.len() as u64 && sees_holders {
@@ -139,6 +141,19 @@ async fn flow_gate(
     );
     let change = "the end of one of these leases, then priority and age";
     Ok(Some(gate("flow_key", now, change, None)))
+}
+
+/// As many tasks of the key started as its rate allows.
+fn flow_rate_gate(row: &FlowKeyRow) -> Option<Gate> {
+    let (rate, opens_at) = (row.rate?.rate, row.opens_at?);
+    let now = format!(
+        "the flow key `{}` starts at most {} tasks per {} ms, and that many have started; tasks that wait: {}",
+        row.key,
+        rate.count,
+        rate.per.millis(),
+        row.parked()
+    );
+    Some(gate("flow_key", now, "the next start, then by priority and age", Some(opens_at)))
 }
 
 /// The rules allow a grant: does a worker poll for it, and what is ahead of it?

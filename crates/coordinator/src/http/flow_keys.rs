@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
 use store::{Browse, FlowFilter, FlowKeyRow};
+use verdict::flow::UNLIMITED;
 use verdict::{Name, TaskId};
 use wire::Code;
 use wire::answers::{FlowKeyView, FlowKeys};
@@ -14,9 +15,10 @@ use wire::requests::ListFlowKeys;
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
-use super::translate::query;
+use super::translate::{query, time};
 use crate::admit::ReaderPrincipal;
 use crate::admit::principals::Principal as _;
+use crate::submit_defaults::rate_view;
 
 /// How many holders an answer names. The list of runs finds the others.
 pub(super) const HOLDERS_MAX: usize = 10;
@@ -51,7 +53,15 @@ pub(super) async fn flow_keys(
 
 fn view(row: FlowKeyRow) -> FlowKeyView {
     let parked = row.parked();
-    let FlowKeyRow { key, limit, held, ready: _, live, holders } = row;
-    let holders = holders.iter().map(TaskId::to_string).collect();
-    FlowKeyView { key: key.to_string(), limit, held, parked, live, holders }
+    let FlowKeyRow { key, limit, held, ready: _, live, holders, rate, opens_at } = row;
+    FlowKeyView {
+        key: key.to_string(),
+        limit: (limit != UNLIMITED).then_some(limit),
+        rate: rate.map(|it| rate_view(it.rate)),
+        opens_at: opens_at.map(time),
+        held,
+        parked,
+        live,
+        holders: holders.iter().map(TaskId::to_string).collect(),
+    }
 }

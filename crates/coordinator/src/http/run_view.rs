@@ -20,6 +20,7 @@ use super::durable_view::{durable_view, parent_view};
 use super::lease::seed_of;
 use super::stages::stages_of;
 use super::translate::{category, json, state, time, worker_verdict};
+use crate::submit_defaults;
 
 /// Reads a run's submission from its first history entry: an ended task keeps no policy.
 pub(super) async fn submitted(app: &AppState, key: &TaskKey) -> Result<Option<Submitted>, Failure> {
@@ -144,8 +145,7 @@ fn live(task: &Task, now: wire::Time) -> Run {
 }
 
 fn flow_view(run: Option<&RunState>) -> Option<Flow> {
-    let flow = run?.flow.as_ref()?;
-    Some(Flow { key: flow.name.to_string(), limit: flow.limit })
+    run?.flow.as_deref().map(submit_defaults::flow_view)
 }
 
 fn lease_view(task: &Task, lease: &verdict::Lease) -> Lease {

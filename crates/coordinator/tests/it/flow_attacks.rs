@@ -16,7 +16,7 @@ use verdict::{Category, Fault, FlowKey, Policy, Scope, Span};
 use crate::harness::{PATIENCE, accepted, patient, poll, report_of, submission, succeeded};
 
 fn limited(key: &str, limit: u32) -> Submission {
-    let flow = Some(Box::new(FlowKey { name: key.into(), limit }));
+    let flow = Some(Box::new(FlowKey::new(key, limit)));
     // No lease of these tests expires, however slow the machine is.
     Submission { flow, policy: Policy::default(), ..submission("k") }
 }

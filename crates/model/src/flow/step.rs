@@ -118,7 +118,7 @@ impl FlowSpace {
             run_at: None,
             input: Digest::of(&[]),
             budget: None,
-            flow: Some(Box::new(FlowKey { name: KEY.into(), limit })),
+            flow: Some(Box::new(FlowKey::new(KEY, limit))),
             fingerprint: Digest::of(&[]),
         }
     }

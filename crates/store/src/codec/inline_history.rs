@@ -189,7 +189,7 @@ fn form(task: TaskId, entry: &Entry) -> u8 {
         (Request::Run(_), _) => DELTA,
         (request, [event]) if delta::is_derivable(request, event) => match event {
             Event::Submitted(said) if said.id == task && is_packed(said) => SUBMITTED,
-            Event::Submitted(said) if said.id == task && said.budget.is_none() => LIMITED,
+            Event::Submitted(said) if said.id == task && is_limited(said) => LIMITED,
             Event::Granted { .. } => GRANTED,
             Event::AttemptClosed { closed, .. } if closed.task == task => SUCCEEDED,
             _ => WHOLE,
@@ -201,6 +201,12 @@ fn form(task: TaskId, entry: &Entry) -> u8 {
 /// Whether a submission has the plain packed form: most have neither a budget nor a flow key.
 pub(super) fn is_packed(said: &Submitted) -> bool {
     said.budget.is_none() && said.flow.is_none()
+}
+
+/// Whether it has the packed form of a submission with a flow key: one with a rate has none.
+fn is_limited(said: &Submitted) -> bool {
+    let has_rate = said.flow.as_ref().is_none_or(|flow| flow.rate.is_some());
+    said.budget.is_none() && !has_rate
 }
 
 fn unpack(mut from: PackReader<'_>, task: TaskId) -> Result<Entry, Unreadable> {
@@ -345,7 +351,7 @@ fn unpack_submitted(from: &mut PackReader<'_>, id: TaskId) -> Option<(Request, E
 }
 
 fn unpack_limited(from: &mut PackReader<'_>, id: TaskId) -> Option<(Request, Event)> {
-    let flow = FlowKey { name: from.name()?, limit: from.small()? };
+    let flow = FlowKey { name: from.name()?, limit: from.small()?, rate: None };
     let asked = Submit { flow: Some(Box::new(flow)), ..unpack_submission(from, id)? };
     let said = delta::submitted(&asked, from.time()?);
     Some((Request::Submit(asked), Event::Submitted(Box::new(said))))

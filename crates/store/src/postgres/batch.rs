@@ -38,6 +38,7 @@ use super::ready::Prefetched;
 use super::ready::read_throttle::ReadThrottle;
 use super::scopes::Scopes;
 use crate::failure::{CommitFailure, Failure};
+use crate::flow_starts::starts_of;
 use crate::pauses::PausedQueues;
 use crate::row::{Backlog, EndedPosition, EndedTask, Spec, TaskKey, TaskWithSpec, Want};
 use crate::seam::{
@@ -349,7 +350,11 @@ impl Batch for PostgresBatch<'_> {
         let Decided { changes, refused, forgotten, messages, objects, mut spend, keep_alive } =
             decided;
         self.spend.append(&mut spend);
-        changes.into_iter().try_for_each(|change| self.pending.save(change))?;
+        let now = self.now.unwrap_or_else(|| self.writer.shared.clock.now());
+        for change in changes {
+            self.flows.add_starts(starts_of(&change, now));
+            self.pending.save(change)?;
+        }
         self.pending.refuse(refused);
         self.keep_alive |= keep_alive;
         if !messages.is_empty() {

@@ -10,20 +10,23 @@
 //!   commit ([`FlowMemory::to_tend`]). Of a parker and a releaser, the one that commits last sees both, so no task stays
 //!   parked beside a free slot. A coordinator that dies in between leaves that to the others, which look at all keys
 //!   with parked tasks every few seconds.
+//! - *A rate counts starts*, which are rows of their own, written with the grants. A task that may not start yet is parked like
+//!   one without a slot. Who granted or parked knows when the key opens, and looks at it then ([`FlowMemory::next_wake`]).
 //!
 //! Invariant: a lease of a task with a key is granted only by a transaction that holds the key's lock and has counted
-//! the leases since.
+//! the leases and starts since.
 
 pub(super) mod keys;
+pub(super) mod starts;
 pub(super) mod statements;
 mod tending;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use verdict::flow::flow_of;
-use verdict::{KeyUse, Subject, Task, TaskId, Time};
+use verdict::flow::{Rate, RateUse, Starts, flow_of};
+use verdict::{FlowKey, KeyUse, Subject, Task, TaskId, Time};
 
 use self::statements::KeyCounts;
 use super::batch::PostgresBatch;
@@ -31,6 +34,7 @@ use super::reads;
 use super::ready::candidates::{BufferKey, Candidate};
 use super::ready::queue_position::QueuePosition;
 use crate::failure::Failure;
+use crate::flow_starts::FlowStart;
 use crate::row::FlowRef;
 
 /// How often a coordinator looks at all keys with parked tasks. Only a coordinator that died leaves work for this.
@@ -44,11 +48,38 @@ pub(super) struct FlowMemory {
     swept_at: Option<Instant>,
     /// Where the next sweep continues.
     swept_to: Option<FlowRef>,
+    /// When the rates of keys open that have parked tasks.
+    wakes: BTreeSet<(Time, FlowRef)>,
 }
+
+/// How many openings of keys a process remembers. The sweep finds the parked tasks of the others.
+const WAKES_MAX: usize = 100_000;
 
 impl FlowMemory {
     pub(super) fn add(&mut self, keys: impl IntoIterator<Item = FlowRef>) {
         self.to_tend.extend(keys);
+    }
+
+    /// Looks at keys when they open.
+    pub(super) fn wake(&mut self, opening: impl IntoIterator<Item = (Time, FlowRef)>) {
+        self.wakes.extend(opening);
+        while self.wakes.len() > WAKES_MAX {
+            self.wakes.pop_last();
+        }
+    }
+
+    /// When the next key opens.
+    pub(super) fn next_wake(&self) -> Option<Time> {
+        self.wakes.first().map(|(at, _)| *at)
+    }
+
+    /// Keys that opened by now are looked at.
+    fn open(&mut self, now: Time) {
+        while self.wakes.first().is_some_and(|(at, _)| at.has_come(now))
+            && let Some((_, flow)) = self.wakes.pop_first()
+        {
+            self.to_tend.insert(flow);
+        }
     }
 
     /// Where to begin with the next sweep, if one is due.
@@ -78,11 +109,21 @@ pub(super) struct FlowState {
     unparked: Vec<Candidate>,
     /// Whether marks were written that should be kept.
     pub(super) has_moved: bool,
+    /// Grants of this batch whose keys have a rate.
+    starts: Vec<FlowStart>,
 }
 
 impl FlowState {
     pub(super) fn has_lock(&self, flow: &FlowRef) -> bool {
         self.locks.get(flow).copied().unwrap_or(false)
+    }
+
+    pub(super) fn add_starts(&mut self, starts: Vec<FlowStart>) {
+        self.starts.extend(starts);
+    }
+
+    pub(super) fn starts(&self) -> &[FlowStart] {
+        &self.starts
     }
 
     /// Whether a task is written as parked.
@@ -135,6 +176,8 @@ pub(super) struct KeyChange {
     held: i64,
     /// The smallest limit of its live tasks.
     limit: Option<u32>,
+    /// The rate that counts, of its live tasks.
+    rate: Option<Rate>,
 }
 
 /// The key of a task with its scope, whether or not the task has ended.
@@ -214,8 +257,10 @@ impl PostgresBatch<'_> {
             let is_leased = subject.live().is_some_and(|task| task.lease().is_some());
             let change = changes.entry(flow).or_default();
             change.held += i64::from(is_leased) - i64::from(was_leased);
-            let limit = subject.live().and_then(Task::flow).map(|flow| flow.limit);
-            change.limit = [change.limit, limit].into_iter().flatten().min();
+            let terms = subject.live().and_then(Task::flow).map(FlowKey::terms);
+            let limits = [change.limit, terms.map(|terms| terms.limit)];
+            change.limit = limits.into_iter().flatten().min();
+            change.rate = change.rate.max(terms.and_then(|terms| terms.rate));
         }
         changes
     }
@@ -225,21 +270,59 @@ impl PostgresBatch<'_> {
     }
 
     fn key_use(&self, flow: &FlowRef, changes: &HashMap<FlowRef, KeyChange>) -> Option<KeyUse> {
-        let counts = self.flows.counts.get(flow).copied().unwrap_or_default();
+        let counts = self.flows.counts.get(flow);
         let change = changes.get(flow).copied().unwrap_or_default();
-        let limit = [counts.limit, change.limit].into_iter().flatten().min()?;
-        let held = (i64::from(counts.held) + change.held).max(0);
-        Some(KeyUse { limit, held: u32::try_from(held).unwrap_or(u32::MAX) })
+        let limits = [counts.and_then(|counts| counts.limit), change.limit];
+        let limit = limits.into_iter().flatten().min()?;
+        let held = (i64::from(counts.map_or(0, |counts| counts.held)) + change.held).max(0);
+        let rate = self.rate_of(flow, change).map(|(rate, starts)| {
+            let now = self.now.unwrap_or_else(|| self.writer.shared.clock.now());
+            RateUse::of(rate, &starts, now)
+        });
+        Some(KeyUse { limit, held: u32::try_from(held).unwrap_or(u32::MAX), rate })
     }
 
-    /// How many slots of a key are free.
+    /// The rate of a key, and its starts with those of this batch.
+    fn rate_of(&self, flow: &FlowRef, change: KeyChange) -> Option<(Rate, Starts)> {
+        let counts = self.flows.counts.get(flow);
+        let counted = counts.and_then(|counts| counts.rate);
+        let rate = counted.max(change.rate)?;
+        let mut starts = counts.map(|counts| counts.starts.clone()).unwrap_or_default();
+        let own = self.flows.starts.iter().filter(|start| start.flow == *flow);
+        own.for_each(|start| starts.add(start.at));
+        Some((rate, starts))
+    }
+
+    /// The keys that this batch touched and whose rate is used up, with the instants at which they open.
+    pub(super) fn openings(&self, now: Time) -> Vec<(Time, FlowRef)> {
+        if !self.knows_rates() {
+            return Vec::new();
+        }
+        let started = self.flows.starts.iter().map(|start| &start.flow);
+        let keys: HashSet<&FlowRef> = self.flows.touched.iter().chain(started).collect();
+        let changes = self.key_changes();
+        let opening = |flow: &&FlowRef| {
+            let change = changes.get(*flow).copied().unwrap_or_default();
+            let (rate, starts) = self.rate_of(flow, change)?;
+            Some((starts.opens_at(rate, now)?, (*flow).clone()))
+        };
+        keys.iter().filter_map(opening).collect()
+    }
+
+    /// Whether a key of this batch has a rate. Most have none, and need no second look.
+    fn knows_rates(&self) -> bool {
+        let has_rate = |task: &Task| task.flow().is_some_and(|flow| flow.rate.is_some());
+        self.flows.counts.values().any(|counts| counts.rate.is_some())
+            || self.pending.live().any(has_rate)
+    }
+
+    /// How many slots of a key are free for tasks that may start.
     pub(super) fn free_slots(
         &self,
         flow: &FlowRef,
         changes: &HashMap<FlowRef, KeyChange>,
     ) -> usize {
-        let in_use = self.key_use(flow, changes);
-        in_use.map_or(0, |it| it.limit.saturating_sub(it.held)) as usize
+        self.key_use(flow, changes).map_or(0, KeyUse::free) as usize
     }
 
     /// Takes locked tasks that this batch does not change out of the ready order.

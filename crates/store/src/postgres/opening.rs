@@ -52,6 +52,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("steps", include_str!("migrations/V11__steps.sql")),
     ("flow_keys", include_str!("migrations/V12__flow_keys.sql")),
     ("spend", include_str!("migrations/V13__spend.sql")),
+    ("flow_rates", include_str!("migrations/V14__flow_rates.sql")),
 ];
 
 /// Sixteen random bytes from the database: this process generates no random values.

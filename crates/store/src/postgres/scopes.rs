@@ -56,7 +56,7 @@ pub(super) fn setting(scope: &Scope) -> String {
 }
 
 /// Every table with rows of tasks or keys.
-const SCOPED: [&str; 21] = [
+const SCOPED: [&str; 22] = [
     "inputs",
     "live",
     "done",
@@ -78,6 +78,7 @@ const SCOPED: [&str; 21] = [
     "edges",
     "missing_upstreams",
     "spend",
+    "flow_starts",
 ];
 
 /// Checks that scopes are isolated: by the catalogue's entries for each table and for the role, and by a trial that

@@ -1,10 +1,12 @@
 //! Lists of flow keys for people. The writer decides by its own order in memory ([`super::flow_index`]).
 
 use rusqlite::Connection;
+use verdict::flow::Rate;
 use verdict::{Name, Scope, Time};
 
+use super::flow_starts;
 use super::rows::Columns;
-use crate::row::{FlowFilter, FlowKeyRow};
+use crate::row::{FlowFilter, FlowKeyRow, FlowRef};
 
 type Read<T> = rusqlite::Result<T>;
 
@@ -20,7 +22,7 @@ pub(super) fn list(
     let FlowFilter { scope, key, after, limit, holders } = filter;
     let mut statement = connection.prepare_cached(&format!(
         "SELECT l.flow_key, min(l.flow_limit), count(*) FILTER (WHERE l.state = 'running'),
-            count(*) FILTER (WHERE l.claimable_at <= ?5), count(*) {OF_SCOPE}
+            count(*) FILTER (WHERE l.claimable_at <= ?5), count(*), max(l.flow_rate) {OF_SCOPE}
             AND (?3 IS NULL OR l.flow_key = ?3) AND (?4 IS NULL OR l.flow_key > ?4)
          GROUP BY 1 ORDER BY 1 LIMIT ?6"
     ))?;
@@ -39,8 +41,15 @@ pub(super) fn list(
             ready: columns.take::<i64>()?.unsigned_abs(),
             live: columns.take::<i64>()?.unsigned_abs(),
             holders: Vec::new(),
+            rate: None,
+            opens_at: None,
         };
         found.holders = holders_of(connection, scope, &found.key, *holders)?;
+        let rate: Option<i64> = columns.take()?;
+        if let Some(rate) = rate.map(|rank| Rate::of_rank(rank.unsigned_abs())) {
+            let flow = FlowRef { scope: scope.clone(), key: found.key.clone() };
+            found = found.with_rate(Some(rate), &flow_starts::of_key(connection, &flow)?, now);
+        }
         keys.push(found);
     }
     Ok(keys)

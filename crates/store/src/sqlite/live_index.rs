@@ -14,7 +14,7 @@ use verdict::{Name, Scope, Span, Task, TaskId, Time};
 
 use super::flow_index::{FlowIndex, IndexedFlow};
 use super::ready_index::{KindQueueId, QueuePosition, ReadyIndex};
-use crate::row::PollRef;
+use crate::row::{FlowRef, PollRef};
 
 /// What the index needs to know of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,6 +202,18 @@ impl LiveIndex {
         }
     }
 
+    /// A task with a flow key that has a rate was granted, and its start counts until then.
+    pub(super) fn start(&mut self, flow: &FlowRef, at: Time, until: Time) {
+        let moves = self.flows.start(flow, at, until);
+        self.apply(moves);
+    }
+
+    /// A start was rolled back.
+    pub(super) fn take_back(&mut self, flow: &FlowRef, at: Time) {
+        let moves = self.flows.take_back(flow, at);
+        self.apply(moves);
+    }
+
     /// What decisions need of a flow key; `None` if no live task has it.
     pub(super) fn flow_use(&self, scope: &Scope, key: &Name) -> Option<KeyUse> {
         self.flows.in_use(scope, key)
@@ -225,6 +237,11 @@ impl LiveIndex {
 
     /// Moves tasks that are ready by `now` into their kind queues.
     pub(super) fn promote(&mut self, now: Time) {
+        self.flows.advance(now);
+        while let Some((at, moves)) = self.flows.next_opened() {
+            self.apply(moves);
+            self.unseen = Some(self.unseen.map_or(at, |unseen| unseen.min(at)));
+        }
         while let Some(first) = self.delayed.first().filter(|first| first.due <= now).copied() {
             self.delayed.remove(&first);
             let flow = self.delayed_flows.remove(&first.position.id());
@@ -251,7 +268,7 @@ impl LiveIndex {
     pub(super) fn next_wake(&self) -> Option<Time> {
         let alarm = self.alarms.first().map(|(at, _)| *at);
         let due = self.delayed.first().map(|delayed| delayed.due);
-        [alarm, due, self.unseen].into_iter().flatten().min()
+        [alarm, due, self.flows.next_wake(), self.unseen].into_iter().flatten().min()
     }
 
     pub(super) fn shortest_lease(&self) -> Option<Span> {

@@ -1,6 +1,7 @@
 //! Rows to values: the part that is specific to SQLite. The rest is in [`crate::columns`].
 
 use rusqlite::types::{FromSql, FromSqlError, ValueRef};
+use verdict::flow::Rate;
 use verdict::{Name, Policy, Span, State, Task, TaskId, Time};
 
 use super::flow_index::IndexedFlow;
@@ -14,7 +15,7 @@ use crate::columns::{self, Row, TaskHead};
 pub(super) use crate::columns::{
     CLOSED, ENTRY, QueueAndKind, REFUSED, SPEC, closed, done, entry, id_bytes, refused, spec,
 };
-use crate::row::PollRef;
+use crate::row::{FlowRef, PollRef};
 use crate::tables::{Names, Priority, PriorityRow, Terms, TermsRow, columns, select};
 
 /// Reads a row's columns one after the other.
@@ -142,6 +143,7 @@ columns! {
         poll: Option<Name>,
         flow_key: Option<Name>,
         flow_limit: Option<u32>,
+        flow_rate: Option<Rate>,
     }
 }
 
@@ -171,7 +173,10 @@ pub(super) fn indexed(columns: &mut Columns<'_>, kind_queues: &ReadyIndex) -> Re
     };
     let flow = match row.flow_key.zip(row.flow_limit) {
         None => None,
-        Some((key, limit)) => Some(Box::new(IndexedFlow { scope: scope()?, key, limit })),
+        Some((key, limit)) => {
+            let terms = verdict::flow::Terms { limit, rate: row.flow_rate };
+            Some(Box::new(IndexedFlow { flow: FlowRef { scope: scope()?, key }, terms }))
+        }
     };
     let lease = is_running.then_some(lease_ms);
     Ok(IndexedTask { id, kind_queue, priority, claimable_at, wakes_at, lease, poll, flow })

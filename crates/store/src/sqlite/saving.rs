@@ -15,6 +15,7 @@ use super::writes::{self, TaskIdentity};
 use crate::codec::inline_history::{Appended, InlineHistory};
 use crate::codec::packed_terms::Terms;
 use crate::failure::FailureKind;
+use crate::flow_starts::starts_of;
 use crate::row::{Change, Entry, IdempotencyKey, Refused, Spec};
 use crate::runs::RunRows;
 
@@ -37,6 +38,7 @@ impl Work<'_> {
     }
 
     fn save_checked(&mut self, id: TaskId, change: Change, now: Time) -> Result<(), StepError> {
+        let starts = starts_of(&change, now);
         let Change { before, after, spec, closed, entries, steps } = change;
         let durable = RunRows::are_of(&after).then(|| after.clone());
         let row = match (before, spec) {
@@ -45,6 +47,7 @@ impl Work<'_> {
             _ => return Err(invalid("a spec comes with a new task and only then")),
         };
         self.save_attempts(id, row, &closed)?;
+        self.save_starts(&starts, now)?;
         match durable {
             Some(after) => {
                 self.save_steps(row, &steps)?;

@@ -16,12 +16,14 @@ use super::ready_index::KindQueueId;
 use super::rows::{self, Columns, QueueAndKind};
 use super::running::RunningTasks;
 use super::{
-    Durability, Options, Shared, administration, errors, listing, messages, objects, opening,
-    pauses, reads, writes,
+    Durability, Options, Shared, administration, errors, flow_starts, listing, messages, objects,
+    opening, pauses, reads, writes,
 };
 use crate::administration::Administration;
 use crate::failure::{CommitFailure, Failure, FailureKind};
+use crate::flow_starts::FlowStart;
 use crate::pauses::PausedQueues;
+use crate::row::FlowRef;
 use crate::seam::Writer;
 
 pub struct SqliteWriter {
@@ -66,12 +68,14 @@ enum Undo {
     KindQueueGone(KindQueueId, QueueAndKind),
     KeyAdded { hash: u64, row: i64 },
     KeyDropped { hash: u64, row: i64 },
+    Started { flow: FlowRef, at: Time },
 }
 
 impl Memory {
     fn rebuild(connection: &Connection, now: Time) -> rusqlite::Result<Self> {
         let mut index = LiveIndex::new();
         index.promote(now);
+        flow_starts::all(connection, now, |flow, at, until| index.start(flow, at, until))?;
         let mut statement = connection.prepare(&reads::select(&rows::index_columns(), "live l"))?;
         let mut live = statement.query([])?;
         while let Some(row) = live.next()? {
@@ -120,6 +124,7 @@ impl Memory {
                 }
                 Undo::KeyAdded { hash, row } => self.keys.remove(hash, row),
                 Undo::KeyDropped { hash, row } => self.keys.insert(hash, row),
+                Undo::Started { flow, at } => self.index.take_back(&flow, at),
             }
         }
         self.keys.restore_cleared(self.batch_start.keys_cleared);
@@ -174,6 +179,13 @@ impl Memory {
         before.iter().for_each(|indexed| self.index.remove(indexed));
         after.iter().for_each(|indexed| self.index.insert(indexed));
         self.undo.push(Undo::Moved { before, after });
+    }
+
+    /// A task whose flow key has a rate was granted.
+    pub(super) fn started(&mut self, start: &FlowStart) {
+        let FlowStart { flow, at, until, .. } = start;
+        self.index.start(flow, *at, *until);
+        self.undo.push(Undo::Started { flow: flow.clone(), at: *at });
     }
 
     pub(super) fn key_added(&mut self, hash: u64, row: i64) {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use verdict::flow::Rate;
 use verdict::plan::{Blame, PlanStep};
 use verdict::run::{Awaited, Body, Recorded, RunState, Waiting};
 use verdict::{
@@ -138,6 +139,7 @@ cells! {
     bool: Bool, flag(|value| *value), optional_flag(|value| value);
     Time: Long, long(|value| value.millis()), optional_long(Self::from_millis);
     Span: Long, long(|value| value.millis() as i64), optional_long(|value| Self::from_millis(value as u64));
+    Rate: Long, long(|value| value.rank() as i64), optional_long(|value| Self::of_rank(value as u64));
     Fence: Long, long(|value| value.as_u64() as i64), optional_long(|value| Self::from_u64(value as u64));
     Digest: Bytes, bytes(|value| &value.bytes()[..]), optional_fixed(Self::from_bytes);
 }

@@ -16,7 +16,7 @@ use super::fixture::Fixture;
 const LONG: Span = Span::from_secs(300);
 
 fn limited(mut submission: Submission, key: &str, limit: u32) -> Submission {
-    submission.submit.flow = Some(Box::new(FlowKey { name: key.into(), limit }));
+    submission.submit.flow = Some(Box::new(FlowKey::new(key, limit)));
     submission
 }
 
@@ -151,7 +151,8 @@ pub async fn forget_no_parked_task<F: Fixture>(driver: &mut Driver<F>) {
 pub async fn refuse_another_limit_while_a_task_lives<F: Fixture>(driver: &mut Driver<F>) {
     add(driver, "images", "acme", 2).await;
     let other = limited(driver.submission(&Scope::default(), "mails"), "acme", 3);
-    let refusal = Refusal::FlowLimitConflict { key: "acme".into(), limit: 2, asked: 3 };
+    let refusal =
+        Refusal::FlowLimitConflict { key: "acme".into(), in_force: 2.into(), asked: 3.into() };
     assert_eq!(driver.submit(other).await, Answer::Refused(refusal));
     let leased = lease(driver, "images", 1).await;
     report(driver, &leased[0], success()).await;

@@ -19,7 +19,7 @@ use verdict::{
     Subject, Task, TaskId, Time,
 };
 
-use super::flows;
+use super::flows::{self, AllStarts, has_rate};
 use super::objects::{self, Objects, Seen};
 use super::runs;
 use super::tables::{Shared, Tables};
@@ -105,6 +105,17 @@ impl<'w> MemoryBatch<'w> {
             !mine.live.contains_key(&task.id) && !mine.done.contains_key(&task.id)
         };
         shared.tables.live.values().filter(untouched).chain(mine.live.values())
+    }
+
+    /// The starts of flow keys with a rate, as this batch sees them.
+    fn flow_starts(&self, shared: &Shared) -> AllStarts {
+        let mut starts = AllStarts::default();
+        if self.live(shared).any(has_rate) {
+            let subject = |id| self.subject(shared, id);
+            shared.tables.add_starts(&mut starts, subject);
+            self.mine.add_starts(&mut starts, subject);
+        }
+        starts
     }
 
     /// Every live task that no other batch has locked.
@@ -451,6 +462,7 @@ impl Batch for MemoryBatch<'_> {
 
     /// Never waits for a lock: a test says when another writer releases it.
     async fn look_up(&mut self, lookup: Lookup<'_>) -> Result<Found, Failure> {
+        let now = self.now.unwrap_or_else(|| self.writer.reading.now());
         self.with(|batch, shared| {
             let owners: Vec<Option<KeyOwner>> =
                 lookup.keys.iter().map(|key| batch.key_owner(shared, key)).collect();
@@ -468,7 +480,8 @@ impl Batch for MemoryBatch<'_> {
             found.objects = lookup.objects.iter().map(|key| batch.object(shared, key)).collect();
             found.unique_objects =
                 lookup.unique_objects.iter().map(|key| batch.unique_object(shared, key)).collect();
-            let flow_use = |flow: &FlowRef| flows::in_use(batch.live(shared), flow);
+            let starts = batch.flow_starts(shared);
+            let flow_use = |flow: &FlowRef| flows::in_use(batch.live(shared), &starts, flow, now);
             found.flows = lookup.flows.iter().map(flow_use).collect();
             found.spend = lookup.spend.iter().map(|query| shared.tables.spent(query)).collect();
             Ok(found)
@@ -556,7 +569,8 @@ impl Batch for MemoryBatch<'_> {
         self.with(|batch, shared| {
             let mut counts: BTreeMap<(&Scope, &Name), usize> = BTreeMap::new();
             let is_ready = |task: &&Task| task.claimable_at().is_some_and(|at| at.has_come(now));
-            let parked = flows::parked(batch.live(shared), now);
+            let starts = batch.flow_starts(shared);
+            let parked = flows::parked(batch.live(shared), &starts, now);
             let offered = batch.free(shared).filter(|task| !parked.contains(&task.id));
             for task in offered.filter(is_ready) {
                 *counts.entry((&task.scope, &task.queue)).or_default() += 1;
@@ -578,7 +592,8 @@ impl Batch for MemoryBatch<'_> {
         now: Time,
     ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
         self.with(|batch, shared| {
-            let mut gone = flows::parked(batch.live(shared), now);
+            let starts = batch.flow_starts(shared);
+            let mut gone = flows::parked(batch.live(shared), &starts, now);
             let others = batch.of_others_keys(shared);
             gone.extend(others);
             let mut answers = Vec::new();

@@ -130,7 +130,10 @@ impl Browse for MemoryBrowse {
 
     async fn flow_keys(&self, filter: &FlowFilter) -> Result<Vec<FlowKeyRow>, Failure> {
         let now = self.reading.now();
-        Ok(self.read(|tables| flows::list(tables.live.values(), filter, now)))
+        Ok(self.read(|tables| {
+            let starts = tables.flow_starts();
+            flows::list(tables.live.values(), &starts, filter, now)
+        }))
     }
 
     async fn held_leases(

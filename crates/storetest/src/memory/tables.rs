@@ -19,6 +19,7 @@ use verdict::{
     TaskId, Time,
 };
 
+use super::flows::{AllStarts, has_rate};
 use super::objects::Objects;
 use super::runs::{Messages, RunTables};
 use crate::memory::CommitOutcome;
@@ -57,6 +58,26 @@ impl Tables {
     pub(super) fn subject(&self, id: TaskId) -> Option<Subject> {
         let done = self.done.get(&id).cloned().map(Subject::Done);
         done.or_else(|| self.live.get(&id).cloned().map(Subject::Live))
+    }
+
+    /// The starts of flow keys with a rate, if a live task has one.
+    pub(super) fn flow_starts(&self) -> AllStarts {
+        let mut starts = AllStarts::default();
+        if self.live.values().any(has_rate) {
+            self.add_starts(&mut starts, |id| self.subject(id));
+        }
+        starts
+    }
+
+    /// Adds the starts in these histories.
+    pub(super) fn add_starts(
+        &self,
+        starts: &mut AllStarts,
+        subject: impl Fn(TaskId) -> Option<Subject>,
+    ) {
+        for ((id, _), entry) in &self.history {
+            subject(*id).iter().for_each(|subject| starts.add(subject, entry));
+        }
     }
 
     /// The task, if it belongs to this scope.

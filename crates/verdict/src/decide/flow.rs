@@ -38,14 +38,12 @@ fn has_flow(request: &Request) -> bool {
 
 /// Whether a task with this key may join it.
 pub(super) fn check(flows: Option<&FlowUses>, flow: Option<&FlowKey>) -> Result<(), Refusal> {
-    let Some(FlowKey { name, limit }) = flow.filter(|flow| !flow.is_configured()) else {
-        return Ok(());
-    };
-    match flows.and_then(|flows| flows.get(name)) {
-        Some(in_use) if !in_use.accepts(*limit) => Err(Refusal::FlowLimitConflict {
-            key: name.clone(),
-            limit: in_use.limit,
-            asked: *limit,
+    let Some(flow) = flow.filter(|flow| !flow.is_configured()) else { return Ok(()) };
+    match flows.and_then(|flows| flows.get(&flow.name)) {
+        Some(in_use) if !in_use.accepts(flow.terms()) => Err(Refusal::FlowLimitConflict {
+            key: flow.name.clone(),
+            in_force: in_use.terms(),
+            asked: flow.terms(),
         }),
         Some(_) | None => Ok(()),
     }
@@ -59,9 +57,9 @@ pub(super) fn has_room(flows: Option<&FlowUses>, task: &Task) -> bool {
 
 /// The uses after a child of the same call has joined its key.
 pub(super) fn joined(flows: &mut FlowUses, submit: &Submit) {
-    if let Some(FlowKey { name, limit }) = submit.flow.as_deref()
-        && flows.get(name).is_none()
+    if let Some(flow) = submit.flow.as_deref()
+        && flows.get(&flow.name).is_none()
     {
-        flows.put(name.clone(), Some(KeyUse { limit: *limit, held: 0 }));
+        flows.put(flow.name.clone(), Some(KeyUse::joined(flow.terms())));
     }
 }

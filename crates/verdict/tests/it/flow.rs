@@ -150,7 +150,7 @@ impl World {
         let held = u32::try_from(self.running.len()).expect("few");
         let is_living = !self.waiting.is_empty() || !self.running.is_empty();
         let limit = if is_living { self.limit as u32 } else { 0 };
-        assert_eq!(self.slots.in_use(), KeyUse { limit, held }, "a slot leaked");
+        assert_eq!(self.slots.in_use(), KeyUse::new(limit, held), "a slot leaked");
         assert!(self.slots.holders().eq(self.running.keys().copied()));
         let free = self.limit - self.running.len();
         for line in 0..LINES {
@@ -256,8 +256,8 @@ fn a_parent_that_waits_leaves_its_slot_to_the_child() {
 
 #[test]
 fn one_key_has_one_limit() {
-    let key = KeyUse { limit: 2, held: 0 };
-    assert!(key.accepts(2) && !key.accepts(3));
+    let key = KeyUse::new(2, 0);
+    assert!(key.accepts(2.into()) && !key.accepts(3.into()));
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn of_two_limits_that_met_the_smaller_counts_until_its_task_has_ended() {
     }
     let parked = slots.enter(1);
     assert_eq!(parked.iter().map(|it| it.to).collect::<Vec<_>>(), [Place::Parked]);
-    assert_eq!(slots.in_use(), KeyUse { limit: 1, held: 0 });
+    assert_eq!(slots.in_use(), KeyUse::new(1, 0));
     let offered = slots.exit(1);
     assert_eq!(offered.iter().map(|it| it.to).collect::<Vec<_>>(), [Place::Offered]);
     assert_eq!(slots.in_use().limit, 2);

@@ -10,7 +10,7 @@ use crate::family::{Call, Family, refused};
 use crate::world::{START, World, report, submission, succeeded};
 
 fn flow(name: &str, limit: u32) -> Option<Box<FlowKey>> {
-    Some(Box::new(FlowKey { name: name.into(), limit }))
+    Some(Box::new(FlowKey::new(name, limit)))
 }
 
 fn limited(name: &str, limit: u32) -> Submit {
@@ -31,11 +31,12 @@ fn submitted(flows: &FlowUses, submit: Submit, rules: Rules) -> Verdict {
 
 #[test]
 fn a_task_joins_a_key_with_its_limit_and_no_other() {
-    let flows = uses("acme", Some(KeyUse { limit: 4, held: 1 }));
+    let flows = uses("acme", Some(KeyUse::new(4, 1)));
     let same = submitted(&flows, limited("acme", 4), Rules::NEWEST);
     assert!(matches!(same.answer, Answer::Accepted { .. }), "{same:?}");
     let other = submitted(&flows, limited("acme", 5), Rules::NEWEST);
-    let refusal = Refusal::FlowLimitConflict { key: "acme".into(), limit: 4, asked: 5 };
+    let refusal =
+        Refusal::FlowLimitConflict { key: "acme".into(), in_force: 4.into(), asked: 5.into() };
     assert_eq!(other, Verdict::refuse(refusal));
     // Once all its tasks have ended, a key takes any limit.
     let unused = submitted(&uses("acme", None), limited("acme", 5), Rules::NEWEST);
@@ -57,7 +58,7 @@ fn a_full_key_grants_nothing_and_a_free_slot_does() {
     let grant = world.grant_request("ann");
     let at = Moment { now: START, epoch: 1, rules: Rules::NEWEST };
     let decided = |held| {
-        let flows = uses("acme", Some(KeyUse { limit: 1, held }));
+        let flows = uses("acme", Some(KeyUse::new(1, held)));
         let context = Context { flows: Some(&flows), ..Context::default() };
         decide(ReadSet { subject: &world.subject, context }, &grant, at)
     };
@@ -71,14 +72,14 @@ fn uses_follow_what_a_batch_decides() {
     let mut world = World::empty();
     world.ask(Request::Submit(limited("acme", 2)));
     flows.follow(false, &world.subject);
-    assert_eq!(flows.get(&"acme".into()), Some(KeyUse { limit: 2, held: 0 }));
+    assert_eq!(flows.get(&"acme".into()), Some(KeyUse::new(2, 0)));
     world.grant("ann");
     flows.follow(false, &world.subject);
-    assert_eq!(flows.get(&"acme".into()), Some(KeyUse { limit: 2, held: 1 }));
+    assert_eq!(flows.get(&"acme".into()), Some(KeyUse::new(2, 1)));
     let caller = world.caller();
     world.ask(report(&caller, succeeded()));
     flows.follow(true, &world.subject);
-    assert_eq!(flows.get(&"acme".into()), Some(KeyUse { limit: 2, held: 0 }));
+    assert_eq!(flows.get(&"acme".into()), Some(KeyUse::new(2, 0)));
     // What was not looked up is not known, whatever is decided about its tasks.
     let mut others = uses("other", None);
     others.follow(true, &world.subject);

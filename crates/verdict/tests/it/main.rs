@@ -19,6 +19,7 @@ mod extend;
 mod family;
 mod flow;
 mod flow_decisions;
+mod flow_rate;
 mod grant;
 mod hand_backs;
 mod heartbeat;

@@ -85,7 +85,7 @@ fn submit_run() -> Value {
         "deadlineMs": 2, "seed": 7,
         "labels": {"l": "v"}, "retry": {"baseMs": 1, "capMs": 2}, "traceparent": "p", "budget": budget(),
         "idempotencyKey": "i", "plan": plan(), "stall": {"afterMs": 1, "action": "warn"}, "ttlMs": 1,
-        "flow": {"key": "f", "limit": 1},
+        "flow": {"key": "f", "limit": 1, "rate": {"count": 10, "perMs": 1000}},
     })
 }
 
@@ -292,7 +292,7 @@ fn run() -> Value {
     run["planSteps"] = json!(1);
     run["stall"] = json!({"afterMs": 1, "action": "warn"});
     run["ttlMs"] = json!(1);
-    run["flow"] = json!({"key": "f", "limit": 1});
+    run["flow"] = json!({"key": "f", "limit": 1, "rate": {"count": 10, "perMs": 1000}});
     run["children"] = json!([child_view()]);
     run
 }
@@ -605,8 +605,12 @@ fn check_workers(shapes: &mut Shapes) {
     let workers =
         json!({"workers": [worker], "nextAfter": "w", "coordinators": 1, "serverTime": AT});
     shapes.check_open::<answers::Workers>("Workers", workers);
-    shapes.check_strict::<requests::Flow>("Flow", json!({"key": "f", "limit": 1}));
-    let key = json!({"key": "f", "limit": 1, "held": 1, "parked": 2, "live": 3, "holders": ["t"]});
+    let rate = json!({"count": 10, "perMs": 1000});
+    shapes.check_strict::<requests::FlowRate>("FlowRate", rate.clone());
+    let flow = json!({"key": "f", "limit": 1, "rate": rate});
+    shapes.check_strict::<requests::Flow>("Flow", flow);
+    let key = json!({"key": "f", "limit": 1, "rate": rate, "opensAt": AT, "held": 1, "parked": 2,
+        "live": 3, "holders": ["t"]});
     shapes.check_open::<answers::FlowKeyView>("FlowKeyView", key.clone());
     let keys = json!({"flowKeys": [key], "nextAfter": "f", "serverTime": AT});
     shapes.check_open::<answers::FlowKeys>("FlowKeys", keys);

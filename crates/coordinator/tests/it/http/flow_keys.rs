@@ -132,6 +132,13 @@ async fn what_a_key_cannot_be_is_refused_and_what_is_not_built_too() {
             json!({"key": "a", "limit": 10_001}),
             json!({"key": "a"}),
             json!({"key": "a", "limit": 1, "rate": 5}),
+            json!({"key": "a", "limit": 1, "rate": null}),
+            json!({"key": "a", "rate": {"count": 1}}),
+            json!({"key": "a", "rate": {"count": 0, "perMs": 1000}}),
+            json!({"key": "a", "rate": {"count": 1001, "perMs": 1000}}),
+            json!({"key": "a", "rate": {"count": 1, "perMs": 0}}),
+            json!({"key": "a", "rate": {"count": 1, "perMs": 2_592_000_001_u64}}),
+            json!({"key": "a", "rate": {"count": 1, "perMs": 1000, "burst": 2}}),
             json!({"key": "a", "limit": 1, "debounceMs": 5}),
             json!({"key": "a", "limit": 1, "hold": "life"}),
         ];
@@ -157,5 +164,73 @@ async fn keys_are_listed_in_pages_by_scope() {
         assert_eq!((&rest["flowKeys"][0]["key"], &rest["nextAfter"]), (&json!("c"), &Value::Null));
         let theirs = api.get_as("/v1/flow-keys", &api.foreign_key).await.ok();
         assert_eq!(theirs["flowKeys"], json!([]));
+    }
+}
+
+fn rated(count: u64, per_ms: u64) -> Value {
+    json!({"flow": {"key": "acme", "rate": {"count": count, "perMs": per_ms}}})
+}
+
+#[tokio::test]
+async fn no_more_runs_start_than_the_rate_allows_and_all_of_them_do() {
+    for api in both().await {
+        for _ in 0..5 {
+            api.submit(rated(2, 1_000)).await;
+        }
+        let plain = api.submit(json!({})).await;
+        let leases = api.poll("w1").await;
+        assert_eq!(leases.len(), 3, "two of the key, and the run behind them that has none");
+        assert_eq!(leases[2].run, plain);
+        for lease in &leases {
+            api.succeed(lease).await.ok();
+        }
+        assert_eq!(api.poll("w2").await.len(), 0, "an end is no start");
+        let shown = key(&api, "acme").await;
+        assert_eq!(shown["rate"], json!({"count": 2, "perMs": 1000}), "{shown}");
+        assert_eq!((&shown["limit"], &shown["parked"]), (&Value::Null, &json!(3)), "{shown}");
+        assert!(shown["opensAt"].is_string(), "{shown}");
+        let mut started = 0;
+        while started < 3 {
+            api.pass(seconds(1)).await;
+            let leases = api.poll("w1").await;
+            assert!(leases.len() <= 2, "{}", leases.len());
+            started += leases.len();
+            for lease in &leases {
+                api.succeed(lease).await.ok();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn explain_says_when_the_next_run_may_start() {
+    for api in both().await {
+        let first = api.leased(rated(1, 60_000)).await;
+        let parked = api.submit(rated(1, 60_000)).await;
+        api.succeed(&first).await.ok();
+        let explained = api.get(&format!("/v1/runs/{parked}/explain")).await.ok();
+        let gate = &explained["gates"][0];
+        assert_eq!(gate["gate"], "flow_key", "{explained}");
+        let now = gate["now"].as_str().unwrap();
+        assert!(now.contains("`acme` starts at most 1 tasks per 60000 ms"), "{now}");
+        assert_eq!(gate["at"], key(&api, "acme").await["opensAt"], "{explained}");
+        assert!(gate["at"].is_string(), "{explained}");
+        assert_eq!(
+            api.run(&parked).await["flow"],
+            json!({"key": "acme", "rate": {"count": 1, "perMs": 60_000}})
+        );
+    }
+}
+
+#[tokio::test]
+async fn another_rate_is_refused_while_a_run_with_the_key_lives() {
+    for api in both().await {
+        api.submit(rated(2, 1_000)).await;
+        for other in [rated(3, 1_000), rated(2, 2_000), limited("acme", 2)] {
+            let other = api.post("/v1/runs", &api.key, run(other)).await;
+            other.problem(409, "flow_limit_conflict");
+            let message = other.text("message");
+            assert!(message.contains("`acme` with 2 starts per 1000 ms"), "{message}");
+        }
     }
 }

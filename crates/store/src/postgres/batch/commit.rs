@@ -31,6 +31,7 @@ use crate::postgres::Shared;
 use crate::postgres::administration::pruning;
 use crate::postgres::connection::session::COMMIT;
 use crate::postgres::errors::{StepError, conflict, invalid};
+use crate::postgres::flows::starts::StartRows;
 use crate::postgres::peers::hints::Hint;
 use crate::postgres::peers::rules;
 use crate::postgres::reads::{self, Client, Read, set_scopes};
@@ -102,12 +103,14 @@ pub(in crate::postgres) async fn commit(
 /// Updates this process's memory after a commit.
 fn finish(batch: &mut PostgresBatch<'_>) {
     let now = batch.now.unwrap_or_else(|| batch.writer.shared.clock.now());
+    let openings = batch.openings(now);
     let mut touched = batch.freed_keys();
     touched.extend(batch.flows.take_touched());
     let (has_touched, unparked) = (!touched.is_empty(), batch.flows.take_unparked());
     let has_unparked = !unparked.is_empty();
     let mut memory = batch.writer.shared.memory();
     memory.flows.add(touched);
+    memory.flows.wake(openings);
     memory.candidates.apply_hint(&unparked, &HashSet::new());
     for subject in batch.pending.subjects() {
         match subject.live().filter(|task| batch.flows.is_parked(task)) {
@@ -159,11 +162,12 @@ async fn write_and_commit(
     let scopes = batch.pending.subjects().filter_map(|subject| subject.scope());
     let setting = batch.scopes.add(scopes.chain(batch.spend.iter().map(|row| &row.scope)));
     let additions = Additions::of(&batch.spend, &batch.writer.committer);
+    let starts = StartRows::of(batch.flows.starts());
     let given = (batch.rules, batch.pauses.version);
     let transaction = batch.transaction.take().expect("a batch commits once");
     let work = move |client: Client| async move {
         let sending = Sending::default();
-        let rows = (&column_batches, &additions);
+        let rows = (&column_batches, &additions, &starts);
         let written = write_all(&client, &sending, setting, rows, (marker, given), now);
         let commit = if faultpoint::mutant(19) { NOTIFY_AND_COMMIT } else { COMMIT };
         let commit = sending.then(client.commit(commit));
@@ -251,7 +255,7 @@ async fn write_all(
     client: &Client,
     sending: &Sending,
     setting: Option<String>,
-    (column_batches, additions): (&ColumnBatches, &Additions),
+    (column_batches, additions, starts): (&ColumnBatches, &Additions, &StartRows),
     (marker, given): (Marker, Given),
     now: Time,
 ) -> Result<(), BatchError> {
@@ -271,6 +275,8 @@ async fn write_all(
         history,
         refused,
         runs,
+        started,
+        pruned,
         mark,
         spent,
         keys,
@@ -285,6 +291,8 @@ async fn write_all(
         write(&writes::HISTORY_INSERT, &column_batches.history),
         write(&writes::REFUSED_INSERT, &column_batches.refused),
         runs,
+        sending.send(starts.insert(client)),
+        sending.send(starts.prune(client, now)),
         sending.send(mark_by(client, marker, given, now)),
         sending.send(additions.write(client)),
         write(&writes::KEYS_WRITE, &column_batches.keys),
@@ -294,6 +302,8 @@ async fn write_all(
         written?;
     }
     runs.into_iter().try_for_each(|written| written.map_err(BatchError::from))?;
+    started?;
+    pruned?;
     match mark {
         Err(error) if error.is_guard_failure() => return Err(BatchError::Superseded),
         mark => mark?,

@@ -75,7 +75,7 @@ impl Writer for PostgresWriter {
         memory.note_message(wake_times.message_due);
         memory.note_due_object(wake_times.object_due);
         let WakeTimes { wakes_at, due, message_due, object_due, .. } = wake_times;
-        let times = [wakes_at, due, message_due, object_due];
+        let times = [wakes_at, due, message_due, object_due, memory.flows.next_wake()];
         Ok(times.into_iter().flatten().min())
     }
 

@@ -5,7 +5,9 @@
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Digest, Scope, TaskId};
+use verdict::flow::rate::RATE_COUNT_MAX;
+use verdict::flow::{Rate, Starts};
+use verdict::{Digest, Scope, TaskId, Time};
 
 use crate::postgres::reads::{Client, Read};
 use crate::postgres::ready::candidates::Candidate;
@@ -14,7 +16,7 @@ use crate::postgres::rows::{Columns, id_bytes};
 use crate::row::FlowRef;
 
 /// A key as the tables have it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::postgres) struct KeyCounts {
     /// The smallest limit of its live tasks; `None` without any.
     pub(super) limit: Option<u32>,
@@ -22,6 +24,10 @@ pub(in crate::postgres) struct KeyCounts {
     /// Tasks in the ready order.
     pub(super) offered: u32,
     pub(super) has_parked: bool,
+    /// The rate that counts, of its live tasks.
+    pub(super) rate: Option<Rate>,
+    /// The starts that may matter to it.
+    pub(super) starts: Starts,
 }
 
 /// Keys as three columns.
@@ -70,14 +76,21 @@ pub(super) async fn lock(client: &Client, flows: &[FlowRef]) -> Read<Vec<bool>> 
     rows.iter().map(|row| Ok(Columns::of(row).take()?)).collect()
 }
 
+/// Starts are read whatever the live tasks say: the first task with a rate may come with this batch. A key without one has none.
 const COUNT: &str = "SELECT m.flow_limit, h.held, o.offered, \
         EXISTS (SELECT 1 FROM tenure.live l WHERE l.tenant = u.tenant \
-            AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND l.parked) \
+            AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND l.parked), \
+        r.flow_rate, ARRAY(SELECT s.at FROM tenure.flow_starts s WHERE s.tenant = u.tenant \
+            AND s.workspace = u.workspace AND s.flow_key = u.flow_key \
+            ORDER BY s.at DESC LIMIT $4) \
     FROM unnest($1::text[], $2::text[], $3::text[]) \
         WITH ORDINALITY AS u(tenant, workspace, flow_key, n) \
     LEFT JOIN LATERAL (SELECT l.flow_limit FROM tenure.live l WHERE l.tenant = u.tenant \
         AND l.workspace = u.workspace AND l.flow_key = u.flow_key \
         ORDER BY l.flow_limit LIMIT 1) m ON true \
+    LEFT JOIN LATERAL (SELECT l.flow_rate FROM tenure.live l WHERE l.tenant = u.tenant \
+        AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND l.flow_rate IS NOT NULL \
+        ORDER BY l.flow_rate DESC LIMIT 1) r ON true \
     CROSS JOIN LATERAL (SELECT count(*) AS held FROM tenure.live l WHERE l.tenant = u.tenant \
         AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND l.lease IS NOT NULL) h \
     CROSS JOIN LATERAL (SELECT count(*) AS offered FROM tenure.live l WHERE l.tenant = u.tenant \
@@ -86,14 +99,21 @@ const COUNT: &str = "SELECT m.flow_limit, h.held, o.offered, \
 
 pub(super) async fn count(client: &Client, flows: &[FlowRef]) -> Read<Vec<KeyCounts>> {
     let columns = KeyColumns::of(flows);
-    let rows = client.query_typed(COUNT, &columns.parameters()).await?;
+    let [tenants, workspaces, keys] = columns.parameters();
+    let most = i64::from(RATE_COUNT_MAX);
+    let parameters = [tenants, workspaces, keys, (&most, Type::INT8)];
+    let rows = client.query_typed(COUNT, &parameters).await?;
     let read = |row: &Row| {
         let mut columns = Columns::of(row);
         let limit = columns.optional_count()?;
         let (held, offered): (i64, i64) = (columns.take()?, columns.take()?);
         let few = |count: i64| u32::try_from(count).unwrap_or(u32::MAX);
         let has_parked = columns.take()?;
-        Ok(KeyCounts { limit, held: few(held), offered: few(offered), has_parked })
+        let (rank, starts): (Option<i64>, Vec<i64>) = (columns.take()?, columns.take()?);
+        let rate = rank.map(|rank| Rate::of_rank(rank.unsigned_abs()));
+        let starts = starts.into_iter().map(Time::from_millis).collect();
+        let (held, offered) = (few(held), few(offered));
+        Ok(KeyCounts { limit, held, offered, has_parked, rate, starts })
     };
     rows.iter().map(read).collect()
 }
@@ -109,16 +129,24 @@ pub(super) async fn park(client: &Client, tasks: &[TaskId]) -> Read<()> {
 }
 
 /// The parked tasks that fit: those among the first of their line, offered or parked, by priority and then age, as many as
-/// slots of the key are free. Rows that another transaction has locked are left out.
+/// slots of the key are free and may start now (a rate is `per * 1024 + 1024 - count`). Rows that another transaction has
+/// locked are left out.
 const CHOOSE: &str = "WITH RECURSIVE room AS ( \
-        SELECT u.tenant, u.workspace, u.flow_key, m.flow_limit - h.held AS free \
+        SELECT u.tenant, u.workspace, u.flow_key, \
+            least(m.flow_limit - h.held, coalesce(r.starts, 2147483647)) AS free \
         FROM unnest($1::text[], $2::text[], $3::text[]) AS u(tenant, workspace, flow_key) \
         CROSS JOIN LATERAL (SELECT l.flow_limit FROM tenure.live l WHERE l.tenant = u.tenant \
             AND l.workspace = u.workspace AND l.flow_key = u.flow_key \
             ORDER BY l.flow_limit LIMIT 1) m \
         CROSS JOIN LATERAL (SELECT count(*) AS held FROM tenure.live l WHERE l.tenant = u.tenant \
             AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND l.lease IS NOT NULL) h \
-        WHERE m.flow_limit > h.held), \
+        LEFT JOIN LATERAL (SELECT 1024 - q.flow_rate % 1024 - (SELECT count(*) \
+                FROM tenure.flow_starts s WHERE s.tenant = u.tenant AND s.workspace = u.workspace \
+                AND s.flow_key = u.flow_key AND s.at > $4 - q.flow_rate / 1024) AS starts \
+            FROM (SELECT l.flow_rate FROM tenure.live l WHERE l.tenant = u.tenant \
+                AND l.workspace = u.workspace AND l.flow_key = u.flow_key \
+                AND l.flow_rate IS NOT NULL ORDER BY l.flow_rate DESC LIMIT 1) q) r ON true \
+        WHERE m.flow_limit > h.held AND coalesce(r.starts, 1) > 0), \
     lines AS ( \
         SELECT r.tenant, r.workspace, r.flow_key, r.free, n.queue, n.kind FROM room r \
         CROSS JOIN LATERAL (SELECT l.queue, l.kind FROM tenure.live l WHERE l.tenant = r.tenant \
@@ -146,9 +174,12 @@ const UNPARK: &str = "UPDATE tenure.live SET parked = false, delayed = false \
     WHERE id = ANY ($1) AND parked RETURNING tenant, workspace, queue, kind, place";
 
 /// Brings parked tasks of these keys back into the ready order, as many as fit.
-pub(super) async fn unpark(client: &Client, flows: &[FlowRef]) -> Read<Vec<Candidate>> {
+pub(super) async fn unpark(client: &Client, flows: &[FlowRef], now: Time) -> Read<Vec<Candidate>> {
     let columns = KeyColumns::of(flows);
-    let chosen = client.query_typed(CHOOSE, &columns.parameters()).await?;
+    let [tenants, workspaces, keys] = columns.parameters();
+    let now = now.millis();
+    let parameters = [tenants, workspaces, keys, (&now, Type::INT8)];
+    let chosen = client.query_typed(CHOOSE, &parameters).await?;
     if chosen.is_empty() {
         return Ok(Vec::new());
     }
@@ -162,6 +193,40 @@ pub(super) async fn unpark(client: &Client, flows: &[FlowRef]) -> Read<Vec<Candi
         Ok(Candidate { scope, queue, kind, position })
     };
     rows.iter().map(read).collect()
+}
+
+/// Keys with a rate, and their starts.
+const RATES: &str = "SELECT u.n, r.flow_rate, ARRAY(SELECT s.at FROM tenure.flow_starts s \
+        WHERE s.tenant = u.tenant AND s.workspace = u.workspace AND s.flow_key = u.flow_key \
+        ORDER BY s.at DESC LIMIT $4) \
+    FROM unnest($1::text[], $2::text[], $3::text[]) \
+        WITH ORDINALITY AS u(tenant, workspace, flow_key, n) \
+    JOIN LATERAL (SELECT l.flow_rate FROM tenure.live l WHERE l.tenant = u.tenant \
+        AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND l.flow_rate IS NOT NULL \
+        ORDER BY l.flow_rate DESC LIMIT 1) r ON true";
+
+/// When the keys among these open whose rate allows no start now.
+pub(super) async fn openings(
+    client: &Client,
+    flows: &[FlowRef],
+    now: Time,
+) -> Read<Vec<(Time, FlowRef)>> {
+    let columns = KeyColumns::of(flows);
+    let [tenants, workspaces, keys] = columns.parameters();
+    let most = i64::from(RATE_COUNT_MAX);
+    let parameters = [tenants, workspaces, keys, (&most, Type::INT8)];
+    let rows = client.query_typed(RATES, &parameters).await?;
+    let mut openings = Vec::new();
+    for row in &rows {
+        let mut columns = Columns::of(row);
+        let (n, rank): (i64, i64) = (columns.take()?, columns.take()?);
+        let starts: Vec<i64> = columns.take()?;
+        let starts: Starts = starts.into_iter().map(Time::from_millis).collect();
+        let opens_at = starts.opens_at(Rate::of_rank(rank.unsigned_abs()), now);
+        let flow = usize::try_from(n - 1).ok().and_then(|n| flows.get(n));
+        openings.extend(opens_at.zip(flow.cloned()));
+    }
+    Ok(openings)
 }
 
 /// Keys with parked tasks, of all scopes, after one, by skipping from one to the next.

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use verdict::Rules;
+use verdict::{Rules, Time};
 
 use super::statements;
 use crate::failure::Failure;
@@ -23,9 +23,11 @@ impl PostgresBatch<'_> {
         if self.rules < Rules::V6 {
             return Ok(());
         }
+        let now = self.now.unwrap_or_else(|| self.writer.shared.clock.now());
         let mut keys = self.sweep_flows().await?;
         let has_more = {
             let mut memory = self.writer.shared.memory();
+            memory.flows.open(now);
             let known = memory.flows.to_tend.iter().take(TEND_MAX).cloned();
             let known: HashSet<FlowRef> = known.collect();
             memory.flows.to_tend.retain(|key| !known.contains(key));
@@ -39,16 +41,22 @@ impl PostgresBatch<'_> {
             return Ok(());
         }
         self.flows.tended.extend(keys.iter().cloned());
-        self.unpark(keys.into_iter().collect()).await
+        self.unpark(keys.into_iter().collect(), now).await
     }
 
-    async fn unpark(&mut self, keys: Vec<FlowRef>) -> Result<(), Failure> {
+    async fn unpark(&mut self, keys: Vec<FlowRef>, now: Time) -> Result<(), Failure> {
         let setting = self.scopes.add(keys.iter().map(|flow| &flow.scope));
         let work = move |client| async move {
-            reads::set_scopes(&client, setting).await?;
-            statements::unpark(&client, &keys).await
+            let (set, openings, unparked) = futures_util::join!(
+                reads::set_scopes(&client, setting),
+                statements::openings(&client, &keys, now),
+                statements::unpark(&client, &keys, now),
+            );
+            set?;
+            Ok((openings?, unparked?))
         };
-        let unparked = self.transaction().run("offering parked tasks", work).await?;
+        let (openings, unparked) = self.transaction().run("offering parked tasks", work).await?;
+        self.writer.shared.memory().flows.wake(openings);
         if unparked.is_empty() {
             return Ok(());
         }

@@ -2,8 +2,9 @@
 
 use store::objects::{ObjectChange, ObjectLogFilter};
 use store::verify::verify;
-use store::{Batch, Decided, FlowFilter, FlowKeyRow};
-use verdict::{FlowKey, Object, ObjectKey, ObjectType, Time};
+use store::{Batch, Clock, Decided, FlowFilter, FlowKeyRow};
+use verdict::flow::{Rate, Terms, UNLIMITED};
+use verdict::{FlowKey, Object, ObjectKey, ObjectType, Span, Time};
 
 use super::*;
 
@@ -20,7 +21,7 @@ async fn slots_and_those_who_wait_for_them_move() {
     let mut driver = Driver::start(AtPath(path.clone()), Between::Nothing).await;
     for _ in 0..5 {
         let mut submission = driver.submission(&Scope::default(), "images");
-        submission.submit.flow = Some(Box::new(FlowKey { name: "acme".into(), limit: 2 }));
+        submission.submit.flow = Some(Box::new(FlowKey::new("acme", 2)));
         driver.submit(submission).await;
     }
     assert_eq!(driver.lease(&Scope::default(), "images", 9).await.len(), 2);
@@ -34,6 +35,34 @@ async fn slots_and_those_who_wait_for_them_move() {
     assert_eq!((moved[0].limit, moved[0].held, &moved[0].holders), (2, 2, &kept[0].holders));
     assert_eq!((moved[0].live, moved[0].parked()), (5, kept[0].parked()));
     assert_eq!(verify(to.browse()).await.unwrap().findings, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn starts_that_count_for_a_rate_move() {
+    // A move is no way to start more than the rate says.
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("first.db");
+    let mut driver = Driver::start(AtPath(path.clone()), Between::Nothing).await;
+    driver.wait(SystemClock::start().wall().since(driver.now()));
+    let rate = Some(Rate { count: 2, per: Span::from_secs(86_400) });
+    for _ in 0..3 {
+        let mut submission = driver.submission(&Scope::default(), "images");
+        let terms = Terms { limit: UNLIMITED, rate };
+        submission.submit.flow = Some(Box::new(FlowKey::new("acme", terms)));
+        driver.submit(submission).await;
+    }
+    let leased = driver.lease(&Scope::default(), "images", 9).await;
+    assert_eq!(leased.len(), 2);
+    driver.about(&key_of(&leased[0]), report(&caller(&leased[0]), succeeded())).await;
+    drop(driver);
+    let from = open(&path);
+    let there = Postgres::new();
+    into_database(&from, there.url()).await.unwrap();
+    let to = database(&there).await;
+    let (kept, moved) = (keys(from.browse()).await, keys(to.browse()).await);
+    assert_eq!(kept[0].rate.map(|it| it.left), Some(0));
+    assert!(kept[0].opens_at.is_some());
+    assert_eq!((moved[0].rate, moved[0].opens_at), (kept[0].rate, kept[0].opens_at));
 }
 
 /// A schedule that time has changed this often.

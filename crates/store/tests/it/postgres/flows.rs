@@ -16,7 +16,7 @@ const TASKS: u128 = 1_000;
 
 fn task(id: u128, queue: &str, key: Option<&str>) -> Submission {
     let mut submission = Submission::new(TaskId::from_u128(id), &Scope::default(), queue);
-    submission.submit.flow = key.map(|key| Box::new(FlowKey { name: key.into(), limit: 1 }));
+    submission.submit.flow = key.map(|key| Box::new(FlowKey::new(key, 1)));
     submission
 }
 

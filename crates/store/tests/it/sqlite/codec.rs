@@ -9,6 +9,8 @@ use store::codec::payload_digest::{self, Payloads};
 use store::codec::{Stored, Unreadable};
 use store::{Entry, Renewals, Resources};
 use verdict::event::Submitted;
+use verdict::flow::rate::RATE_PER_MAX;
+use verdict::flow::{Rate, UNLIMITED};
 use verdict::request::{
     Caller, Cancel, CancelMode, Extend, Grant, Heartbeat, Outcome, Report, Started, Submit,
     Undelivered,
@@ -98,9 +100,10 @@ fn requests() -> Vec<Request> {
     vec![
         Request::Submit(submit.clone()),
         Request::Submit(Submit {
-            flow: Some(Box::new(FlowKey { name: "customer".into(), limit: 8 })),
+            flow: Some(Box::new(FlowKey::new("customer", 8))),
             ..submit.clone()
         }),
+        Request::Submit(Submit { flow: Some(Box::new(rated())), ..submit.clone() }),
         Request::Submit(Submit { policy: Policy::default(), run_at: None, ..submit }),
         Request::Grant(Grant {
             lease: LeaseId::from_u128(2),
@@ -120,6 +123,11 @@ fn requests() -> Vec<Request> {
         Request::Undelivered(Undelivered { lease: LeaseId::from_u128(2) }),
         Request::Extend(Extend { stalled_since: Time::from_millis(1), gap: Span::from_millis(2) }),
     ]
+}
+
+fn rated() -> FlowKey {
+    let rate = Some(Rate { count: 1_000, per: RATE_PER_MAX });
+    FlowKey { rate, ..FlowKey::new("customer", UNLIMITED) }
 }
 
 fn events() -> Vec<Event> {

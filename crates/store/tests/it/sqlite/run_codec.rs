@@ -316,7 +316,7 @@ fn state() -> RunState {
         forgiven: 11,
         suspensions: 12,
         approvals: Approvals { opened: 3, open: vec![approval()] },
-        flow: Some(Box::new(FlowKey { name: "customer".into(), limit: 8 })),
+        flow: Some(Box::new(FlowKey::new("customer", 8))),
         plan: None,
     }
 }
