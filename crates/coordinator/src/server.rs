@@ -370,7 +370,7 @@ async fn follow_peers(coordinator: Coordinator, keys: ApiKeys, keyring: Keyring)
         if let Err(failure) = allowances.budgets().reload(browse).await {
             tracing::warn!(error = %failure, "cannot read the budgets again; the old ones stay");
         }
-        if let Err(failure) = coordinator.endpoints().reload(browse).await {
+        if let Err(failure) = coordinator.endpoints().reload().await {
             tracing::warn!(error = %failure, "cannot read the endpoints again; the old ones stay");
         }
         if let Err(failure) = coordinator.recovery().reload(browse).await {

@@ -552,6 +552,10 @@ impl Batch for SimBatch<'_> {
         self.inner.paused()
     }
 
+    fn settings_version(&self) -> i64 {
+        self.inner.settings_version()
+    }
+
     async fn commit(self) -> Result<(), CommitFailure> {
         let Self { inner, store, store_faults, session, has_saved } = self;
         store_faults.before_commit().map_err(CommitFailure::RolledBack)?;

@@ -114,9 +114,9 @@ pub trait Browse: Clone + Send + Sync + 'static {
     /// The queues that are paused, of all scopes.
     fn paused_queues(&self) -> impl Future<Output = Result<PausedQueues, Failure>> + Send;
 
-    /// Waits until every batch of any writer that was given other paused queues than those now stored has ended. Returns
-    /// at once where a batch cannot pass its check before a pause and commit after it.
-    fn pauses_in_force(&self) -> impl Future<Output = Result<(), Failure>> + Send {
+    /// Waits until every batch of any writer that was given other paused queues or endpoints than those now stored has ended.
+    /// Returns at once where a batch cannot pass its check before a change and commit after it.
+    fn settings_in_force(&self) -> impl Future<Output = Result<(), Failure>> + Send {
         std::future::ready(Ok(()))
     }
 

@@ -137,7 +137,7 @@ erase! {
     count_ahead(key: &'a TaskKey, limit: usize) -> usize;
     administration() -> AdministrationRows;
     paused_queues() -> PausedQueues;
-    pauses_in_force() -> ();
+    settings_in_force() -> ();
     records(key: &'a TaskKey, of: RecordsOf<'a>, limit: usize) -> Vec<RunRecord>;
     saved_messages(after: Option<&'a MessageKey>, limit: usize) -> Vec<SavedMessage>;
     objects(filter: &'a ObjectFilter) -> Vec<Object>;
@@ -212,8 +212,8 @@ impl Browse for DynBrowse {
         self.0.paused_queues().await
     }
 
-    async fn pauses_in_force(&self) -> Result<(), Failure> {
-        self.0.pauses_in_force().await
+    async fn settings_in_force(&self) -> Result<(), Failure> {
+        self.0.settings_in_force().await
     }
 
     async fn records(

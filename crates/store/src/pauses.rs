@@ -5,7 +5,7 @@
 //! is a rule and not decided here.
 //!
 //! Invariant: a batch commits only if the paused queues are still those that it was given. When a pause is written and
-//! [`crate::Browse::pauses_in_force`] has returned, every batch that was given older ones has ended. So nothing is granted
+//! [`crate::Browse::settings_in_force`] has returned, every batch that was given older ones has ended. So nothing is granted
 //! from the queue afterwards, by any writer.
 
 use std::collections::BTreeMap;

@@ -161,7 +161,7 @@ pub trait Writer: Send + 'static {
 
     /// Writes one administrative act with its audit record, in a separate transaction: administration is
     /// rare and shares nothing with batches. A key may not change its scope, nor become valid again once revoked. Batches
-    /// under way may still ignore a pause that this writes: see [`Browse::pauses_in_force`].
+    /// under way may still ignore a pause that this writes: see [`Browse::settings_in_force`].
     fn administer(
         &mut self,
         act: &Administration,
@@ -258,6 +258,13 @@ pub trait Batch: Send {
     /// The queues that are paused for this batch. If they have changed by commit time, the commit is a conflict: load
     /// and decide again.
     fn paused(&self) -> &PausedQueues;
+
+    /// The version of what coordinators keep in memory beside tasks and decide by: paused queues and endpoints. Every change
+    /// of one of them raises it. If it has changed by commit time, the commit is a conflict, as for pauses. Always the same
+    /// where the store has a single writer, which sees every change itself.
+    fn settings_version(&self) -> i64 {
+        0
+    }
 
     /// Makes all of the batch durable, or nothing of it.
     fn commit(self) -> impl Future<Output = Result<(), CommitFailure>> + Send;

@@ -205,13 +205,14 @@ impl Writer for MemoryWriter {
     type Batch<'w> = MemoryBatch<'w>;
 
     async fn begin(&mut self) -> Result<MemoryBatch<'_>, Failure> {
-        let (number, rules, paused) = {
+        let (number, rules, paused, version) = {
             let mut shared = lock(&self.shared);
             shared.check_opening(self.opening)?;
             let rules = engine::known_rules(shared.rules, self.known)?;
-            (shared.number_batch(), rules, shared.tables.paused.clone())
+            let version = shared.tables.objects.settings_version();
+            (shared.number_batch(), rules, shared.tables.paused.clone(), version)
         };
-        Ok(MemoryBatch::new(self, number, rules, paused))
+        Ok(MemoryBatch::new(self, number, rules, (paused, version)))
     }
 
     /// A task that became ready after the last batch read the clock still counts, even if its time is past:

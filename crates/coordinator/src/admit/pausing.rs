@@ -85,7 +85,7 @@ pub(crate) async fn change(
 }
 
 async fn wait_until_in_force(coordinator: &Coordinator) -> Result<(), PauseError> {
-    coordinator.browse().pauses_in_force().await.map_err(|failure| {
+    coordinator.browse().settings_in_force().await.map_err(|failure| {
         tracing::warn!(error = %failure, "a pause is stored but not in force yet");
         PauseError::NotInForce
     })

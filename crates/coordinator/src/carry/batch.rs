@@ -170,7 +170,6 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         let mut work = WorkingSet::default();
         work.trace_events = options.is_tracing.then(Vec::new);
         work.paused = batch.paused().clone();
-        work.endpoints = options.endpoints.snapshot();
         work.policies = options.recovery.snapshot();
         let result = BatchResult { is_written: options.is_stalled(), ..BatchResult::default() };
         Self { batch, work, options, ids, polls, background_done, messages_tried: 0, result }
@@ -178,6 +177,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
 
     /// Runs all steps up to the commit.
     pub(super) async fn carry(mut self, items: &[Item]) -> Result<BatchResult, Aborted> {
+        self.work.endpoints = self.options.endpoints.at(self.batch.settings_version()).await?;
         self.prepare(items).await?;
         self.extend_leases_after_stall().await?;
         self.load(items).await?;

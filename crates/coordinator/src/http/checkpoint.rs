@@ -51,6 +51,7 @@ pub(super) async fn checkpoint(
     let call: wire::requests::CheckpointCall = wire::parse(&body)?;
     let (key, caller) = caller(&principal, &task, call.attempt, &call.worker_id)?;
     let (item, awaited) = request(&app, key.clone(), caller, call)?;
+    check_endpoints(&app, &item).await?;
     check_watched(&app, &item).await?;
     let item = item.asked_by(principal.token().key.as_ref());
     let mut replies = app.decided(app.coordinator.ask(vec![item])).await?;
@@ -64,7 +65,6 @@ pub(super) fn request(
     caller: Caller,
     call: wire::requests::CheckpointCall,
 ) -> Result<(Item, AwaitedKeys), ApiError> {
-    check_endpoints(app, &key.scope, &call.effects)?;
     let request = checked_checkpoint(caller, &key.scope, call, &app.inner.submit_defaults)?;
     let item = request.into_item(key);
     let awaited = awaited_keys(&item);

@@ -30,8 +30,9 @@ pub(super) async fn completed(
 ) -> Result<Json<CompletedAck>, ApiError> {
     let completed: Completed = wire::parse(&body)?;
     let (key, caller) = caller(&principal, &task, completed.attempt, &completed.worker_id)?;
-    let asked = vec![request(&app, principal.token(), key.clone(), caller, completed)?];
-    let replies = app.decided(app.coordinator.ask(asked)).await?;
+    let asked = request(&app, principal.token(), key.clone(), caller, completed)?;
+    check_endpoints(&app, &asked).await?;
+    let replies = app.decided(app.coordinator.ask(vec![asked])).await?;
     let reply = replies.into_iter().next().expect("one request has one reply");
     acknowledge(&app, principal.token(), &key, reply).await.map(Json)
 }
@@ -63,7 +64,6 @@ fn item(
         let report = checked_report(caller, completed)?;
         return Ok(Item::About { key, request: metered(spend, Request::Report(report)) });
     }
-    check_endpoints(app, &key.scope, &completed.effects)?;
     let defaults = &app.inner.submit_defaults;
     let call = checked_last_call(caller, &key.scope, completed, defaults)?;
     Ok(call.into_item(key).map_request(|request| metered(spend, request)))
@@ -71,13 +71,15 @@ fn item(
 
 /// The report of a pushed attempt: its answer goes to nobody, so it asks for no next stage. The error says what is wrong with
 /// it.
-pub(crate) fn report_item(
+pub(crate) async fn report_item(
     app: &AppState,
     key: TaskKey,
     caller: Caller,
     completed: Completed,
 ) -> Result<Item, String> {
-    item(app, key, caller, completed).map_err(|error| error.message)
+    let item = item(app, key, caller, completed).map_err(|error| error.message)?;
+    check_endpoints(app, &item).await.map_err(|error| error.message)?;
+    Ok(item)
 }
 
 pub(super) async fn acknowledge(

@@ -2,6 +2,8 @@
 //!
 //! A secret is in the answer that made it and in no other. A URL is judged here and again at every call.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -9,14 +11,14 @@ use axum::response::{IntoResponse, Response};
 use delivery::Target;
 use store::effects::StoredEndpoint;
 use store::{Administration, Audit};
-use verdict::effect::{Endpoint, EndpointStatus, OnDead};
+use verdict::effect::{Declared, Endpoint, EndpointStatus, OnDead};
 use verdict::{Name, Scope, Span, Text};
 use webhook::Secret;
 use wire::answers::RetryPolicy;
 use wire::effects::{
     CreateEndpoint, EndpointList, EndpointSecret, EndpointView, RotateEndpoint, UpdateEndpoint,
 };
-use wire::requests::{DeclaredEffect, Retry};
+use wire::requests::Retry;
 use wire::{Code, EndpointState};
 
 use super::api_error::ApiError;
@@ -24,6 +26,7 @@ use super::app_state::{AppState, RequestId};
 use super::body::{API_BYTES_MAX, JsonBody};
 use super::translate::time;
 use crate::admit::{AdminPrincipal, AuditorPrincipal};
+use crate::item::Item;
 use crate::outbox::administer::{EndpointChange, EndpointRefusal, change};
 use crate::outbox::secrets;
 
@@ -137,19 +140,16 @@ fn known(app: &AppState, scope: &Scope, name: &str) -> Result<StoredEndpoint, Ap
 }
 
 /// Whether all endpoints that effects name are registered. A worker that names another learns it at once, and not from a
-/// dead letter.
-pub(super) fn check_endpoints(
-    app: &AppState,
-    scope: &Scope,
-    effects: &[DeclaredEffect],
-) -> Result<(), ApiError> {
-    for (n, effect) in effects.iter().enumerate() {
-        if known(app, scope, &effect.endpoint).is_err() {
-            let message = "is not the name of an endpoint that is registered in this workspace";
-            return Err(ApiError::field(&format!("effects[{n}].endpoint"), message));
-        }
+/// dead letter. One that is not known here may just have been registered through another coordinator.
+pub(super) async fn check_endpoints(app: &AppState, item: &Item) -> Result<(), ApiError> {
+    let Item::WithChildren { key, effects, .. } = item else { return Ok(()) };
+    let is_unknown = |effect: &Declared| known(app, &key.scope, effect.endpoint.as_str()).is_err();
+    if effects.iter().any(is_unknown) && app.coordinator.store().status().writers > 1 {
+        app.read(Duration::ZERO, app.coordinator.endpoints().reload()).await?;
     }
-    Ok(())
+    let Some(n) = effects.iter().position(is_unknown) else { return Ok(()) };
+    let message = "is not the name of an endpoint that is registered in this workspace";
+    Err(ApiError::field(&format!("effects[{n}].endpoint"), message))
 }
 
 /// Changes an endpoint, and writes who did it to the audit.

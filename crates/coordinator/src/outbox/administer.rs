@@ -1,8 +1,9 @@
 //! Changes of endpoints by administrators: what is stored, and what is refused.
 //!
-//! A change is decided under the lock of the endpoint, noted by every carrier of this coordinator before its caller is
+//! A change is decided under the lock of the endpoint, known to every later commit of any coordinator before its caller is
 //! answered, and an entry of the object's log that names the caller's key.
 
+use store::Browse;
 use store::effects::{SealedSecret, StoredEndpoint, endpoint_key};
 use verdict::effect::endpoint::ENDPOINTS_MAX;
 use verdict::effect::{Endpoint, EndpointStatus};
@@ -75,7 +76,19 @@ pub(crate) async fn change(
     };
     let changed = coordinator.decide_objects(vec![key], decide).await;
     coordinator.effect_feed().nudge();
+    if matches!(changed, Ok(Ok(_))) {
+        wait_until_in_force(coordinator).await;
+    }
     changed
+}
+
+/// Waits for commits of other coordinators that do not know the change: what is decided after the answer is decided by it.
+/// A coordinator that hangs in a commit for seconds is not waited for. The change is stored and cannot be asked for again, so
+/// its caller is answered all the same.
+async fn wait_until_in_force(coordinator: &Coordinator) {
+    if let Err(failure) = coordinator.browse().settings_in_force().await {
+        tracing::warn!(error = %failure, "an endpoint has changed, and a commit under way may not know it");
+    }
 }
 
 /// The endpoint after a change.

@@ -174,10 +174,13 @@ impl Call {
 
     /// Decides a report of the worker. One that makes no sense is a failure of the attempt.
     async fn report(&self, said: Vec<u8>) {
-        let item = self.item(&said).or_else(|fault| {
-            let message = format!("the answer of the endpoint is no report: {fault}");
-            self.item(&failure("DATA_QUALITY", &message))
-        });
+        let item = match self.item(&said).await {
+            Ok(item) => Ok(item),
+            Err(fault) => {
+                let message = format!("the answer of the endpoint is no report: {fault}");
+                self.item(&failure("DATA_QUALITY", &message)).await
+            }
+        };
         let Ok(item) = item else { return };
         let replies = self.app.coordinator.ask(vec![item]).await;
         let refused = replies.into_iter().find_map(|reply| match reply {
@@ -192,7 +195,7 @@ impl Call {
         }
     }
 
-    fn item(&self, said: &[u8]) -> Result<crate::item::Item, String> {
+    async fn item(&self, said: &[u8]) -> Result<crate::item::Item, String> {
         let caller = self.granted.caller();
         let completed: Completed = match wire::parse(said) {
             Ok(completed) => completed,
@@ -203,7 +206,7 @@ impl Call {
         if completed.attempt != caller.attempt {
             return Err(format!("it is about attempt {}", completed.attempt));
         }
-        report_item(&self.app, self.granted.key(), caller, completed)
+        report_item(&self.app, self.granted.key(), caller, completed).await
     }
 }
 

@@ -329,6 +329,10 @@ impl Batch for FaultyBatch<'_> {
         self.inner.paused()
     }
 
+    fn settings_version(&self) -> i64 {
+        self.inner.settings_version()
+    }
+
     async fn commit(self) -> Result<(), CommitFailure> {
         let Self { inner, faults, has_new_tasks, forgets } = self;
         let released = faults.released.notified();

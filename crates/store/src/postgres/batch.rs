@@ -72,6 +72,8 @@ pub struct PostgresBatch<'w> {
     pub(super) has_changed_messages: bool,
     /// Whether objects were written.
     pub(super) has_changed_objects: bool,
+    /// Whether it has raised the version of pauses and endpoints.
+    pub(super) has_raised_version: bool,
     /// What its decisions used.
     pub(super) spend: Vec<SpendRow>,
     /// Ended tasks that the commit deletes.
@@ -113,6 +115,7 @@ impl<'w> PostgresBatch<'w> {
             has_postponed_alarms: false,
             has_changed_messages: false,
             has_changed_objects: false,
+            has_raised_version: false,
             spend: Vec::new(),
             forgotten: HashSet::new(),
             no_alarm_until: None,
@@ -427,6 +430,10 @@ impl Batch for PostgresBatch<'_> {
 
     fn paused(&self) -> &PausedQueues {
         &self.pauses.paused
+    }
+
+    fn settings_version(&self) -> i64 {
+        self.pauses.version
     }
 
     async fn commit(mut self) -> Result<(), CommitFailure> {

@@ -205,6 +205,47 @@ pub async fn are_locked_by_one_batch<F: Fixture>(driver: &mut Driver<F>) {
     drop((batch, theirs));
 }
 
+/// A batch that was begun before an endpoint changed cannot commit after it: it may have decided an end that the endpoint
+/// wants to hear of.
+pub async fn of_endpoints_fence_batches_that_do_not_know_them<F: Fixture>(driver: &mut Driver<F>) {
+    if driver.store().status().writers < 2 {
+        // The only writer changes endpoints between its batches.
+        return;
+    }
+    let mut peer = driver.store().writer().await.unwrap();
+    let mut late = peer.begin().await.unwrap();
+    let given = late.settings_version();
+    late.moment().await.unwrap();
+    save(driver, &[&object("a")]).await;
+    let other = Object { key: line_key("b"), ..object("b") };
+    late.save(Decided { objects: vec![change(&other)], ..Decided::default() }).await.unwrap();
+    let refused = late.commit().await;
+    let is_conflict = |refused: &CommitFailure| {
+        matches!(refused, CommitFailure::RolledBack(failure)
+            if matches!(failure.kind, FailureKind::Conflict(_)))
+    };
+    assert!(refused.as_ref().is_err_and(is_conflict), "{refused:?}");
+    let batch = peer.begin().await.unwrap();
+    let taught = batch.settings_version();
+    assert_ne!(taught, given, "the conflict taught it");
+    drop(batch);
+    drop(peer);
+    // Other objects are no reason to decide again, and whoever changes an endpoint knows it.
+    save(driver, &[&other]).await;
+    let batch = driver.writer().begin().await.unwrap();
+    assert_eq!(batch.settings_version(), taught);
+    drop(batch);
+    save(driver, &[&next(&object("a"), "paused"), &next(&other, "paused")]).await;
+    let batch = driver.writer().begin().await.unwrap();
+    assert_ne!(batch.settings_version(), taught);
+    drop(batch);
+    save(driver, &[&next(&next(&object("a"), "paused"), "active")]).await;
+}
+
+fn line_key(id: &str) -> ObjectKey {
+    ObjectKey { object_type: ObjectType::Line, ..key(&Scope::default(), id) }
+}
+
 pub async fn leave_with_their_run<F: Fixture>(driver: &mut Driver<F>) {
     let scope = Scope::default();
     let task = driver.add(&scope, "q").await;

@@ -30,6 +30,8 @@ pub struct MemoryBatch<'w> {
     number: u64,
     rules: Rules,
     paused: PausedQueues,
+    /// The version of the endpoints that it was given.
+    settings_version: i64,
     /// What this batch saved; invisible to others.
     mine: Tables,
     /// The committed revision each saved task had; `None` for a new one.
@@ -51,13 +53,14 @@ impl<'w> MemoryBatch<'w> {
         writer: &'w mut MemoryWriter,
         number: u64,
         rules: Rules,
-        paused: PausedQueues,
+        (paused, settings_version): (PausedQueues, i64),
     ) -> Self {
         Self {
             writer,
             number,
             rules,
             paused,
+            settings_version,
             mine: Tables::default(),
             bases: BTreeMap::new(),
             key_bases: BTreeMap::new(),
@@ -641,6 +644,10 @@ impl Batch for MemoryBatch<'_> {
         &self.paused
     }
 
+    fn settings_version(&self) -> i64 {
+        self.settings_version
+    }
+
     async fn commit(mut self) -> Result<(), CommitFailure> {
         let at = self.read_clock();
         let written = self.with(|batch, shared| {
@@ -649,9 +656,10 @@ impl Batch for MemoryBatch<'_> {
                 let kind = FailureKind::Conflict(TaskId::from_u128(0));
                 return Err(Failure::new(kind, "another version of the rules came into force"));
             }
-            if shared.tables.paused != batch.paused {
+            let version = shared.tables.objects.settings_version();
+            if shared.tables.paused != batch.paused || version != batch.settings_version {
                 let kind = FailureKind::Conflict(TaskId::from_u128(0));
-                return Err(Failure::new(kind, "the paused queues have changed"));
+                return Err(Failure::new(kind, "the paused queues or the endpoints have changed"));
             }
             let saved = std::mem::take(&mut batch.mine);
             let has_news = batch.keep_alive || !saved.is_empty();

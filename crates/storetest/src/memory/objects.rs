@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use store::objects::{LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, UniqueKey};
-use verdict::{Name, Object, ObjectKey, Scope, Time};
+use verdict::{Name, Object, ObjectKey, ObjectType, Scope, Time};
 
 /// A batch has its own changes in one of these, over the committed ones.
 #[derive(Clone, Default)]
@@ -13,6 +13,12 @@ pub(super) struct Objects {
 }
 
 impl Objects {
+    /// Grows with every change of an endpoint.
+    pub(super) fn settings_version(&self) -> i64 {
+        let is_endpoint = |object: &&Object| object.key.object_type == ObjectType::Endpoint;
+        self.current.values().filter(is_endpoint).map(|object| i64::from(object.revision)).sum()
+    }
+
     pub(super) fn write(&mut self, change: ObjectChange) {
         let key = change.after.key.clone();
         self.current.insert(key.clone(), change.after.clone());

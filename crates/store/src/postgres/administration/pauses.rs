@@ -1,6 +1,7 @@
 //! Paused queues in the database, which coordinators share.
 //!
-//! Each process caches them with their version, a number that grows with every change. The marker of every batch names
+//! Each process caches them with their version, a number that grows with every change, of an endpoint too: what a
+//! coordinator knows of endpoints belongs to the same version ([`crate::Batch::settings_version`]). The marker of every batch names
 //! the version that the batch was given, and the batch commits only if it is the current one
 //! ([`crate::postgres::batch::commit`]). That costs a busy store nothing.
 //!
@@ -46,6 +47,14 @@ impl PauseCache {
         *known = read;
         is_new
     }
+
+    /// Records that a batch of this process has raised the version that it was given.
+    pub(in crate::postgres) fn raised(&self, given: i64) {
+        let mut known = self.known.write().expect("no code panics while it holds the pauses");
+        if known.version == given {
+            known.version += 1;
+        }
+    }
 }
 
 pub(super) async fn write(client: &Client, changes: &[PauseChange]) -> Read<()> {
@@ -65,6 +74,11 @@ pub(super) async fn write(client: &Client, changes: &[PauseChange]) -> Read<()> 
             }
         }
     }
+    raise(client).await
+}
+
+/// Raises the version, in the transaction of a change. Waits for another one that does the same.
+pub(in crate::postgres) async fn raise(client: &Client) -> Read<()> {
     client.execute_typed("UPDATE tenure.meta SET pauses = pauses + 1", &[]).await?;
     Ok(())
 }
@@ -136,7 +150,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// enough repeats the call, and waits again.
 const LOOKS_MAX: usize = 300;
 
-/// Waits until every batch that may have been given other pauses than those now stored has ended. No batch waits for this:
+/// Waits until every batch that may have been given another version than the one now stored has ended. No batch waits for this:
 /// the transactions under way are listed once, and only those are looked for again. A batch that is not among them takes
 /// its lock later, looks at the version after that, and so sees the new one.
 pub(in crate::postgres) async fn wait_for_batches(shared: &Shared) -> Result<(), Failure> {
@@ -150,7 +164,7 @@ pub(in crate::postgres) async fn wait_for_batches(shared: &Shared) -> Result<(),
         waited_for.retain(|batch| under_way.contains(batch));
     }
     let what =
-        format!("{} batches that began before the pause are still under way", waited_for.len());
+        format!("{} batches that began before the change are still under way", waited_for.len());
     Err(Failure::new(FailureKind::Unavailable, what))
 }
 

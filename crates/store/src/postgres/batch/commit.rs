@@ -52,8 +52,8 @@ pub(in crate::postgres) struct Marker {
 const MARK: &str = "INSERT INTO tenure.batches (committer, n, at) VALUES ($1, $2, $3) \
     ON CONFLICT (committer, n) DO NOTHING";
 
-/// Inserts a marker. Fails unless the rules that decided the batch are in force, the paused queues are those that the
-/// batch was given, and the committer has no later batch.
+/// Inserts a marker. Fails unless the rules that decided the batch are in force, the paused queues and endpoints are those
+/// that the batch was given or has changed itself, and the committer has no later batch.
 /// A committer sends one batch after the other, so a later marker means that this batch was abandoned. Its void
 /// marker may have been deleted by then, and yet the batch must never be committed.
 pub(in crate::postgres) const MARK_BY: &str = "INSERT INTO tenure.batches (committer, n, at) \
@@ -104,6 +104,9 @@ pub(in crate::postgres) async fn commit(
 fn finish(batch: &mut PostgresBatch<'_>) {
     let now = batch.now.unwrap_or_else(|| batch.writer.shared.clock.now());
     let openings = batch.openings(now);
+    if batch.has_raised_version {
+        batch.writer.shared.pauses.raised(batch.pauses.version);
+    }
     let mut touched = batch.freed_keys();
     touched.extend(batch.flows.take_touched());
     let (has_touched, unparked) = (!touched.is_empty(), batch.flows.take_unparked());
@@ -163,7 +166,7 @@ async fn write_and_commit(
     let setting = batch.scopes.add(scopes.chain(batch.spend.iter().map(|row| &row.scope)));
     let additions = Additions::of(&batch.spend, &batch.writer.committer);
     let starts = StartRows::of(batch.flows.starts());
-    let given = (batch.rules, batch.pauses.version);
+    let given = (batch.rules, batch.pauses.version + i64::from(batch.has_raised_version));
     let transaction = batch.transaction.take().expect("a batch commits once");
     let work = move |client: Client| async move {
         let sending = Sending::default();
@@ -214,7 +217,7 @@ const NOTIFY_AND_COMMIT: &str = "NOTIFY tenure; COMMIT";
 
 /// Why a batch that was sent failed, as far as is known.
 enum BatchError {
-    /// The rules in force or the paused queues have changed.
+    /// The rules in force, the paused queues or the endpoints have changed.
     Superseded,
     Step(StepError),
 }
@@ -320,7 +323,7 @@ async fn write(client: &Client, statement: &Statement, column_batch: &ColumnBatc
     Ok(())
 }
 
-/// What a batch was decided by: the rules, and the version of the pauses.
+/// What a batch was decided by: the rules, and the version of pauses and endpoints.
 type Given = (Rules, i64);
 
 /// Inserts the marker of a batch. Fails if what it was decided by has changed.

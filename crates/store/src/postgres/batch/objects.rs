@@ -2,21 +2,22 @@
 //! same batch see them. Most batches have none.
 //!
 //! Rows that another writer has locked are passed over and reported as locked, so no statement here waits for another
-//! transaction.
+//! transaction, except that of another change of an endpoint or a pause: each raises one version, which fences batches that
+//! do not know of it ([`crate::Batch::settings_version`]).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Object, ObjectKey, Span, TaskId, Time};
+use verdict::{Object, ObjectKey, ObjectType, Span, TaskId, Time};
 
 use super::PostgresBatch;
 use super::column_batch::{ColumnBatch, Statement};
 use super::writes::inserting;
 use crate::failure::Failure;
 use crate::objects::{LoadedObject, ObjectChange, UniqueKey};
-use crate::postgres::administration::pruning;
+use crate::postgres::administration::{pauses, pruning};
 use crate::postgres::errors::{conflict, invalid};
 use crate::postgres::reads::{Client, Read, as_limit, set_scopes};
 use crate::postgres::rows::Columns;
@@ -200,6 +201,10 @@ impl PostgresBatch<'_> {
         }
         self.has_changed_objects = true;
         self.writer.shared.memory().no_due_object_until = None;
+        let is_of_endpoint =
+            |change: &ObjectChange| change.after.key.object_type == ObjectType::Endpoint;
+        let is_raised = !self.has_raised_version && changes.iter().any(is_of_endpoint);
+        self.has_raised_version |= is_raised;
         let setting = self.scopes.add(changes.iter().map(|change| &change.after.key.scope));
         let work = move |client: Client| async move {
             set_scopes(&client, setting).await?;
@@ -210,6 +215,9 @@ impl PostgresBatch<'_> {
                     return Ok(false);
                 }
                 left = later;
+            }
+            if is_raised {
+                pauses::raise(&client).await?;
             }
             Ok(true)
         };

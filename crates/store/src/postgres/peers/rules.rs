@@ -58,7 +58,7 @@ impl InForce {
 }
 
 /// The failure of a batch whose marker was refused, because other rules are in force than those that decided it, or
-/// other queues are paused than those it was given. Reads both first.
+/// other queues are paused or endpoints known than those it was given. Reads rules and pauses first.
 pub(in crate::postgres) async fn superseded(shared: &Shared) -> Failure {
     let look = |client: Client| async move {
         let (number, pauses) = futures_util::join!(read(&client), pauses::read(&client));
@@ -69,7 +69,10 @@ pub(in crate::postgres) async fn superseded(shared: &Shared) -> Failure {
             shared.rules.observe(number);
             shared.pauses.observe(known);
             let kind = FailureKind::Conflict(TaskId::from_u128(0));
-            Failure::new(kind, "the rules in force or the paused queues have changed")
+            Failure::new(
+                kind,
+                "the rules in force, the paused queues or the endpoints have changed",
+            )
         }
         Err(failure) => failure,
     }

@@ -545,7 +545,7 @@ impl Browse for PostgresBrowse {
         pauses::refresh(&self.shared).await
     }
 
-    async fn pauses_in_force(&self) -> Result<(), Failure> {
+    async fn settings_in_force(&self) -> Result<(), Failure> {
         pauses::wait_for_batches(&self.shared).await
     }
 

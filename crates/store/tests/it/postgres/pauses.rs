@@ -41,7 +41,7 @@ async fn a_pause_is_in_force_when_the_batches_that_passed_their_check_have_ended
     let (before, mut later) = (connect(&fixture).await, connect(&fixture).await);
     before.batch_execute(&batch_under_way(1)).await.unwrap();
     writer.administer(&pause(&store)).await.expect("writing the pause waits for no batch");
-    let waiting = tokio::spawn(async move { store.browse().pauses_in_force().await });
+    let waiting = tokio::spawn(async move { store.browse().settings_in_force().await });
     // Later batches commit all the time, and one of them is always under way.
     let mut next = connect(&fixture).await;
     later.batch_execute(&batch_under_way(2)).await.unwrap();

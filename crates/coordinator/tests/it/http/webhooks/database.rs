@@ -11,11 +11,6 @@ use super::receiver::{Delivery, Receiver};
 const EACH: usize = 40;
 
 impl Served {
-    async fn knows_endpoint(&self) -> bool {
-        let listed = self.get("/v1/endpoints").await;
-        !listed.body["endpoints"].as_array().unwrap().is_empty()
-    }
-
     /// Ends a run with an effect of the aggregate that all runs share.
     async fn end_run(&self, name: &str) {
         let submitted = self.post("/v1/runs", run(name, json!({}))).await;
@@ -73,6 +68,37 @@ async fn a_run_waits_at_one_coordinator_and_goes_on_at_another() {
 }
 
 #[tokio::test]
+async fn an_end_is_told_to_an_endpoint_that_was_registered_elsewhere_just_before() {
+    // D1: what is decided after the answer is decided by it, whichever coordinator decides.
+    const ENDPOINTS: usize = 20;
+    let database = pgserver::Server::builder().without_fsync().start().unwrap();
+    let address = database.conninfo("postgres");
+    let one = Served::at(&address, UNHURRIED).await;
+    let two = one.beside(&address).await;
+    let receiver = Receiver::start().await;
+    for n in 1..=ENDPOINTS {
+        let submitted = two.post("/v1/runs", run(&format!("run-{n}"), json!({}))).await;
+        assert_eq!(submitted.status, 201, "{:?}", submitted.body);
+        let lease = two.lease().await;
+        let endpoint = json!({"name": format!("e{n}"), "url": receiver.url, "types": ["run.*"]});
+        assert_eq!(one.post("/v1/endpoints", endpoint).await.status, 201);
+        // It can be named in a call at once, too.
+        let body = json!({
+            "attempt": 1, "workerId": "w", "outcome": "SUCCEEDED",
+            "steps": [{"key": "s#1", "outcome": "SUCCEEDED"}],
+            "effects": [{"key": "e", "step": "s#1", "endpoint": format!("e{n}"), "type": "t", "body": n}],
+        });
+        let path = format!("/v1/tasks/{}/completed", lease["taskId"].as_str().unwrap());
+        let (got, _) = two.at_last(&path, lease["taskToken"].as_str().unwrap(), &body).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+        let run_id = submitted.body["runId"].as_str().unwrap();
+        let told = two.get(&format!("/v1/effects?runId={run_id}&limit=1000")).await;
+        assert_eq!(told.body["effects"].as_array().unwrap().len(), n + 1, "{:?}", told.body);
+    }
+    one.verify().await;
+}
+
+#[tokio::test]
 async fn coordinators_of_one_database_deliver_each_effect_once_and_in_order() {
     // S2-72, S2-75, S2-76, S2-81, D4, D7: claims under row locks, numbers under the lock of their line.
     let database = pgserver::Server::builder().without_fsync().start().unwrap();
@@ -82,12 +108,6 @@ async fn coordinators_of_one_database_deliver_each_effect_once_and_in_order() {
     let mut receiver = Receiver::start().await;
     let endpoint = json!({"name": "crm", "url": receiver.url, "types": ["run.*"]});
     assert_eq!(one.post("/v1/endpoints", endpoint).await.status, 201);
-    let mut tries = 0;
-    while !two.knows_endpoint().await {
-        tries += 1;
-        assert!(tries < TRIES_MAX, "a peer follows within a second");
-        tokio::time::sleep(BETWEEN_TRIES).await;
-    }
     let all = async |served: &Served, word: &str| {
         for n in 0..EACH {
             served.end_run(&format!("{word}-{n}")).await;
