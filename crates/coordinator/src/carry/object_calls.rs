@@ -9,17 +9,19 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
+use store::effects::{StoredEndpoint, endpoint_key};
 use store::{
     Batch, CommitFailure, Decided, Failure, FailureKind, LoadedObject, Lookup, ObjectChange, Plan,
     Store, Writer,
 };
 use tokio::sync::oneshot;
-use verdict::{Moment, Name, Object, ObjectKey};
+use verdict::{Moment, Name, Object, ObjectKey, Scope};
 
 use super::{Carrier, Fatal};
 use crate::item::{RequestError, UnavailableReason};
-use crate::outbox::is_of_feed;
+use crate::outbox::{Endpoints, is_of_feed};
 
 /// How many times a call that is carried alone is decided again because another writer was first.
 const CONFLICTS_MAX: usize = 16;
@@ -58,6 +60,8 @@ pub(crate) struct ObjectSet {
     loaded: HashMap<ObjectKey, LoadedObject>,
     changes: Vec<ObjectChange>,
     at: Option<Moment>,
+    /// The endpoints that the commit is held to.
+    endpoints: Arc<Endpoints>,
 }
 
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only calls over HTTP decide"))]
@@ -68,6 +72,15 @@ impl ObjectSet {
             Some(LoadedObject::Object(object)) => Some(object),
             Some(LoadedObject::Absent | LoadedObject::Locked) | None => None,
         }
+    }
+
+    /// The endpoint as it is now, without its lock: if another writer has changed it by the time of the commit, all of this is
+    /// decided again.
+    pub(crate) fn endpoint(&self, scope: &Scope, name: &Name) -> Option<Arc<StoredEndpoint>> {
+        if let Some(changed) = self.get(&endpoint_key(scope, name)) {
+            return StoredEndpoint::of(changed).map(Arc::new);
+        }
+        self.endpoints.get(scope)?.get(name).cloned()
     }
 
     /// Whether another writer has it.
@@ -176,8 +189,9 @@ impl<S: Store> Carrier<S> {
         batch.prepare(Plan::default()).await.map_err(definite)?;
         let found = batch.look_up(Lookup::objects(&keys)).await.map_err(definite)?.objects;
         let at = batch.moment().await.map_err(definite)?;
+        let endpoints = self.endpoints.at(batch.settings_version()).await.map_err(definite)?;
         let loaded = keys.into_iter().zip(found).collect();
-        let mut objects = ObjectSet { loaded, changes: Vec::new(), at: Some(at) };
+        let mut objects = ObjectSet { loaded, changes: Vec::new(), at: Some(at), endpoints };
         for call in calls.iter_mut() {
             let deciding = AssertUnwindSafe(|| (call.decide)(&mut objects, at));
             catch_unwind(deciding).map_err(|_| Undone::Defect)?;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use store::effects::endpoint_of;
-use verdict::effect::{Endpoint, EndpointStatus};
+use verdict::effect::{EffectId, Endpoint, EndpointStatus};
 use verdict::{Name, ObjectKey, Rate, RateUsage, Scope, Span, Time};
 
 use super::{Candidate, Endpoints};
@@ -31,7 +31,7 @@ pub(super) struct Agenda {
 #[derive(Default)]
 struct Waiting {
     by_time: BTreeSet<(Time, ObjectKey)>,
-    times: HashMap<ObjectKey, Time>,
+    times: HashMap<ObjectKey, (Time, EffectId)>,
     in_flight: usize,
     spent: RateUsage,
     /// Candidates were dropped.
@@ -40,16 +40,16 @@ struct Waiting {
 
 impl Agenda {
     pub(super) fn add(&mut self, candidate: Candidate) {
-        let Candidate { key, due } = candidate;
+        let Candidate { key, id, due } = candidate;
         let Some(endpoint) = endpoint_of(&key) else { return };
         let waiting = self.waiting.entry((key.scope.clone(), endpoint)).or_default();
-        if let Some(before) = waiting.times.get(&key) {
+        if let Some((before, _)) = waiting.times.get(&key) {
             waiting.by_time.remove(&(*before, key.clone()));
         } else if waiting.times.len() == CANDIDATES_MAX {
             waiting.is_partial = true;
             return;
         }
-        waiting.times.insert(key.clone(), due);
+        waiting.times.insert(key.clone(), (due, id));
         waiting.by_time.insert((due, key));
     }
 
@@ -70,19 +70,19 @@ impl Agenda {
     }
 
     /// Takes what is due and has room, and counts it as in flight. Endpoints take turns.
-    pub(super) fn take(&mut self, endpoints: &Endpoints, now: Time) -> Vec<(Place, ObjectKey)> {
+    pub(super) fn take(&mut self, endpoints: &Endpoints, now: Time) -> Vec<(Place, Candidate)> {
         let mut taken = Vec::new();
         for (place, waiting) in &mut self.waiting {
             let Some(endpoint) = endpoint(endpoints, place) else { continue };
             let mut room = CLAIMS_MAX.saturating_sub(taken.len());
             room = room.min(IN_FLIGHT_MAX.saturating_sub(self.in_flight));
             while room > 0 && waiting.may_send(endpoint, now) {
-                let Some(key) = waiting.pop_due(now) else { break };
+                let Some(candidate) = waiting.pop_due(now) else { break };
                 waiting.spend(endpoint, now);
                 waiting.in_flight += 1;
                 self.in_flight += 1;
                 room -= 1;
-                taken.push((place.clone(), key));
+                taken.push((place.clone(), candidate));
             }
         }
         taken
@@ -139,14 +139,14 @@ impl Waiting {
         }
     }
 
-    fn pop_due(&mut self, now: Time) -> Option<ObjectKey> {
+    fn pop_due(&mut self, now: Time) -> Option<Candidate> {
         let (due, _) = self.by_time.first()?;
         if !due.has_come(now) {
             return None;
         }
-        let (_, key) = self.by_time.pop_first()?;
-        self.times.remove(&key);
-        Some(key)
+        let (due, key) = self.by_time.pop_first()?;
+        let (_, id) = self.times.remove(&key)?;
+        Some(Candidate { key, id, due })
     }
 }
 
@@ -155,6 +155,7 @@ mod tests {
     use std::sync::Arc;
 
     use store::effects::{StoredEndpoint, effect_key};
+    use verdict::TaskId;
     use verdict::effect::LineId;
 
     use super::*;
@@ -181,7 +182,8 @@ mod tests {
     fn candidate(endpoint: &str, aggregate: &str, due: i64) -> Candidate {
         let (scope, endpoint) = (Scope::default(), Name::from(endpoint));
         let line = LineId::of(&scope, &endpoint, &aggregate.into());
-        Candidate { key: effect_key(&scope, &endpoint, line, 1), due: at(due) }
+        let id = EffectId::of_end(TaskId::from_u128(7), &endpoint);
+        Candidate { key: effect_key(&scope, &endpoint, line, 1), id, due: at(due) }
     }
 
     #[test]

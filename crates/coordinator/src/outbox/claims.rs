@@ -1,21 +1,26 @@
-//! Decisions about effects: each loads an effect with its line, the effect behind it and its endpoint, lets the rules
-//! decide, and saves what they changed. Where somebody waits for the effect and it has an outcome now, the watch beside it is
-//! marked.
+//! Decisions about effects: each loads an effect with its line and the effect behind it, lets the rules decide by the terms
+//! of its endpoint, and saves what they changed. Where somebody waits for the effect and it has an outcome now, the watch
+//! beside it is marked.
+//!
+//! The row of an endpoint is not loaded, so that those who deliver to one endpoint do not wait for each other: the commit is
+//! held to the endpoints that are known here ([`super::EndpointDirectory`]). Only what disables an endpoint locks it.
 //!
 //! A row that another writer has locked is passed over, and tried again later (S2-72, S2-81).
 
 use std::sync::Arc;
 
 use store::effects::{
-    LastTry, NEWS, StoredEffect, StoredEndpoint, StoredLine, StoredWatch, endpoint_key, watch_key,
+    LastTry, NEWS, StoredEffect, StoredEndpoint, StoredLine, StoredWatch, endpoint_key,
+    payload_key, watch_key,
 };
 use verdict::effect::watch::Outcome;
 use verdict::effect::{
     EffectEvent, EffectRefusal, EffectRequest, EffectState, EffectTerms, EffectVerdict,
-    EndpointStatus, Standing, decide,
+    EndpointStatus, Intent, Standing, decide,
 };
-use verdict::{Moment, Name, Object, ObjectKey, ObjectType, Time};
+use verdict::{Json, Moment, Name, Object, ObjectKey, ObjectType, Time};
 
+use super::Candidate;
 use crate::carry::ObjectSet;
 use crate::coordinator::Coordinator;
 use crate::item::RequestError;
@@ -27,6 +32,8 @@ pub(super) const GONE: &str = "the receiver answered 410";
 #[derive(Clone, Debug)]
 pub(crate) struct Claimed {
     pub(crate) stored: StoredEffect,
+    /// What is to be sent, if it can be read.
+    pub(crate) body: Option<Json>,
     pub(crate) endpoint: Arc<StoredEndpoint>,
     pub(crate) fence: u64,
     pub(crate) until: Time,
@@ -49,13 +56,14 @@ struct Keys {
     effect: ObjectKey,
     line: ObjectKey,
     next: ObjectKey,
-    endpoint: ObjectKey,
     watch: ObjectKey,
+    /// The row of the endpoint, where the decision may change it.
+    endpoint: Option<ObjectKey>,
 }
 
 impl Keys {
     /// The id of an effect names its endpoint, its line and its number.
-    fn of(effect: &ObjectKey) -> Option<Self> {
+    fn of(effect: &ObjectKey, request: Option<EffectRequest>) -> Option<Self> {
         let mut parts = effect.id.as_str().split('/');
         let (endpoint, line, number) = (parts.next()?, parts.next()?, parts.next()?);
         let number: u64 = number.parse().ok()?;
@@ -68,33 +76,48 @@ impl Keys {
             effect: effect.clone(),
             line: key(ObjectType::Line, line.to_owned()),
             next: key(ObjectType::Effect, format!("{endpoint}/{line}/{:020}", number + 1)),
-            endpoint: endpoint_key(&effect.scope, &Name::from(endpoint)),
             watch: watch_key(effect),
+            endpoint: is_gone(request).then(|| endpoint_key(&effect.scope, &endpoint.into())),
         })
     }
 
-    fn list(&self) -> [ObjectKey; 5] {
-        let Self { effect, line, next, endpoint, watch } = self;
-        [effect, line, next, endpoint, watch].map(Clone::clone)
+    fn list(&self) -> impl Iterator<Item = &ObjectKey> {
+        let Self { effect, line, next, watch, endpoint } = self;
+        [effect, line, next, watch].into_iter().chain(endpoint)
     }
+}
+
+/// Whether a receiver said that it is gone for ever: that disables the endpoint.
+fn is_gone(request: Option<EffectRequest>) -> bool {
+    matches!(request, Some(EffectRequest::Settle { sent, .. }) if sent.is_gone())
 }
 
 /// Claims those of these effects that may be sent now. Where a claim ran out, or the endpoint was deleted, that is decided
 /// instead.
 pub(crate) async fn claim(
     coordinator: &Coordinator,
-    effects: &[ObjectKey],
+    effects: &[Candidate],
 ) -> Result<Vec<Claimed>, RequestError> {
-    let keys: Vec<Keys> = effects.iter().filter_map(Keys::of).collect();
-    let loaded = keys.iter().flat_map(Keys::list).collect();
+    let with_payload = |candidate: &Candidate| {
+        let payload = payload_key(&candidate.key.scope, candidate.id);
+        Some((Keys::of(&candidate.key, None)?, payload))
+    };
+    let keys: Vec<(Keys, ObjectKey)> = effects.iter().filter_map(with_payload).collect();
+    let all = keys.iter().flat_map(|(keys, payload)| keys.list().chain([payload]));
+    let loaded = all.cloned().collect();
     let claim_all = move |objects: &mut ObjectSet, at: Moment| {
-        let claim = |keys: &Keys| claim_one(objects, keys, at);
+        let claim = |(keys, payload): &(Keys, ObjectKey)| claim_one(objects, keys, payload, at);
         keys.iter().filter_map(claim).collect()
     };
     coordinator.decide_objects(loaded, claim_all).await
 }
 
-fn claim_one(objects: &mut ObjectSet, keys: &Keys, at: Moment) -> Option<Claimed> {
+fn claim_one(
+    objects: &mut ObjectSet,
+    keys: &Keys,
+    payload: &ObjectKey,
+    at: Moment,
+) -> Option<Claimed> {
     let found = Found::load(objects, keys).ok()?;
     let is_deleted =
         found.endpoint.as_ref().is_none_or(|it| it.endpoint.status == EndpointStatus::Deleted);
@@ -111,7 +134,8 @@ fn claim_one(objects: &mut ObjectSet, keys: &Keys, at: Moment) -> Option<Claimed
     match stored.effect.state {
         EffectState::InFlight(claim) if request == EffectRequest::Claim => Some(Claimed {
             stored,
-            endpoint: Arc::new(endpoint?),
+            body: objects.get(payload).map(|payload| payload.body.clone()),
+            endpoint: endpoint?,
             fence: claim.fence,
             until: claim.until,
             gap,
@@ -128,8 +152,8 @@ pub(crate) async fn decide_one(
     last_try: Option<LastTry>,
     by: Option<Name>,
 ) -> Result<Result<StoredEffect, Undecided>, RequestError> {
-    let Some(keys) = Keys::of(effect) else { return Ok(Err(Undecided::Missing)) };
-    let loaded = keys.list().to_vec();
+    let Some(keys) = Keys::of(effect, Some(request)) else { return Ok(Err(Undecided::Missing)) };
+    let loaded = keys.list().cloned().collect();
     let decide = move |objects: &mut ObjectSet, at: Moment| {
         let found = Found::load(objects, &keys)?;
         found.decide(objects, request, last_try.clone(), by.clone(), at)
@@ -142,23 +166,24 @@ struct Found {
     effect: StoredEffect,
     line: StoredLine,
     next: Option<StoredEffect>,
-    endpoint: Option<StoredEndpoint>,
+    endpoint: Option<Arc<StoredEndpoint>>,
     watch: Option<StoredWatch>,
 }
 
 impl Found {
     fn load(objects: &ObjectSet, keys: &Keys) -> Result<Self, Undecided> {
-        if keys.list().iter().any(|key| objects.is_locked(key)) {
+        if keys.list().any(|key| objects.is_locked(key)) {
             return Err(Undecided::Locked);
         }
         let effect = objects.get(&keys.effect).and_then(StoredEffect::of);
         let line = objects.get(&keys.line).and_then(StoredLine::of);
         let (Some(effect), Some(line)) = (effect, line) else { return Err(Undecided::Missing) };
+        let Intent { scope, endpoint, .. } = &effect.effect.intent;
         Ok(Self {
+            endpoint: objects.endpoint(scope, endpoint),
             effect,
             line,
             next: objects.get(&keys.next).and_then(StoredEffect::of),
-            endpoint: objects.get(&keys.endpoint).and_then(StoredEndpoint::of),
             watch: objects.get(&keys.watch).and_then(StoredWatch::of),
         })
     }
@@ -206,7 +231,7 @@ impl Found {
         if events.contains(&EffectEvent::EndpointGone)
             && let Some(endpoint) = endpoint
         {
-            objects.put(gone(endpoint, &scope), None);
+            objects.put(gone(Arc::unwrap_or_clone(endpoint), &scope), None);
         }
         Ok(changed)
     }

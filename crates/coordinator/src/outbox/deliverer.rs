@@ -14,7 +14,7 @@ use bytes::Bytes;
 use delivery::{Answered, Outgoing, RetryAfter, SendOutcome, Sender, parse_retry_after};
 use store::effects::{
     DEAD, IN_FLIGHT, LastTry, PENDING, StoredEffect, StoredEndpoint, UNKNOWN, after_effects_of,
-    before_effects_of, endpoint_key, endpoint_of, payload_key,
+    before_effects_of, endpoint_key, endpoint_of,
 };
 use store::{Browse, Failure, ObjectFilter};
 use tokio::task::JoinSet;
@@ -131,23 +131,23 @@ impl Deliverer {
         if taken.is_empty() {
             return None;
         }
-        let keys: Vec<ObjectKey> = taken.iter().map(|(_, key)| key.clone()).collect();
-        let claimed = match claim(coordinator, &keys).await {
+        let wanted: Vec<Candidate> = taken.iter().map(|(_, wanted)| wanted.clone()).collect();
+        let claimed = match claim(coordinator, &wanted).await {
             Ok(claimed) => claimed,
             Err(error) => {
                 tracing::warn!(%error, "cannot claim effects");
-                let again = coordinator.now().plus(Span::from_millis(500));
-                for (place, key) in taken {
+                let due = coordinator.now().plus(Span::from_millis(500));
+                for (place, candidate) in taken {
                     self.agenda.finished(&place);
-                    self.agenda.add(Candidate { key, due: again });
+                    self.agenda.add(Candidate { due, ..candidate });
                 }
                 return Some(REFUSED_PAUSE);
             }
         };
         faultpoint::point!("outbox.claimed");
         let ours: HashSet<ObjectKey> = claimed.iter().map(|it| it.stored.key()).collect();
-        for (place, key) in taken {
-            if !ours.contains(&key) {
+        for (place, candidate) in taken {
+            if !ours.contains(&candidate.key) {
                 self.agenda.finished(&place);
             }
         }
@@ -235,8 +235,11 @@ impl Deliverer {
         let mut is_over = true;
         for object in of_it {
             is_over = false;
-            if matches!(object.status.as_str(), UNKNOWN | DEAD) {
-                self.agenda.add(Candidate { key: object.key.clone(), due: now });
+            let stored = StoredEffect::of(object);
+            let left = stored.filter(|_| matches!(object.status.as_str(), UNKNOWN | DEAD));
+            if let Some(stored) = left {
+                let (key, id) = (object.key.clone(), stored.effect.intent.id);
+                self.agenda.add(Candidate { key, id, due: now });
             }
         }
         if is_over {
@@ -284,7 +287,7 @@ impl Courier {
 
     async fn send(&self, claimed: &Claimed) -> Outcome {
         let intent = &claimed.stored.effect.intent;
-        let body = match self.payload(&claimed.stored).await {
+        let body = match payload(claimed) {
             Ok(body) => body,
             Err(why) => return Outcome::unreached(why),
         };
@@ -309,17 +312,6 @@ impl Courier {
         }
         let url = claimed.endpoint.endpoint.url.to_string();
         outcome(self.sender.send(&Outgoing { url, headers, body: Bytes::from(body) }).await, now)
-    }
-
-    /// The words of an effect, as they were decided.
-    async fn payload(&self, stored: &StoredEffect) -> Result<String, &'static str> {
-        let intent = &stored.effect.intent;
-        let filter = ObjectFilter::one(&payload_key(&intent.scope, intent.id));
-        let found = self.coordinator.browse().objects(&filter).await;
-        let body = found.ok().and_then(|mut found| found.pop()).map(|payload| payload.body);
-        let body = body.ok_or("what is to be sent cannot be read")?;
-        let is_it = Digest::of(&[body.as_str().as_bytes()]) == stored.digest;
-        is_it.then(|| body.to_string()).ok_or("what is to be sent is not what was decided")
     }
 
     /// Settles while the claim holds. After that, whoever finds the claim decides.
@@ -353,6 +345,13 @@ impl Courier {
         };
         self.coordinator.metrics().count_effect_try(outcome);
     }
+}
+
+/// The words of an effect, as they were decided.
+fn payload(claimed: &Claimed) -> Result<String, &'static str> {
+    let body = claimed.body.as_ref().ok_or("what is to be sent cannot be read")?;
+    let is_it = Digest::of(&[body.as_str().as_bytes()]) == claimed.stored.digest;
+    is_it.then(|| body.to_string()).ok_or("what is to be sent is not what was decided")
 }
 
 fn outcome(sent: SendOutcome, now: Time) -> Outcome {

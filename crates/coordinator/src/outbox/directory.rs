@@ -4,7 +4,8 @@
 //! A carrier notes the endpoints that it saves before their callers are answered. Changes through other coordinators are
 //! noticed in two ways. A batch knows the version of the endpoints that its commit will be held to: where that is another
 //! than the one known here, they are read again before it decides ([`EndpointDirectory::at`]). So every end that is
-//! committed after an endpoint was registered is told, whoever decides it. For everything else they are read again every
+//! committed after an endpoint was registered is told, whoever decides it, and claims and settlements of effects go by the
+//! endpoint as it is without its lock. For everything else they are read again every
 //! second ([`crate::server`]).
 //!
 //! Invariant: what is known is at least as new as its version. It may be newer.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use store::effects::{NEWS, PENDING, StoredEffect};
 use tokio::sync::Notify;
+use verdict::effect::EffectId;
 use verdict::{Object, ObjectKey, ObjectType, Time};
 
 /// How many candidates are kept between two looks of the deliverer.
@@ -16,14 +17,16 @@ const CANDIDATES_MAX: usize = 50_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) key: ObjectKey,
+    /// What its payload is found by.
+    pub(crate) id: EffectId,
     pub(crate) due: Time,
 }
 
 impl Candidate {
     /// `None` for an object that time does not change.
     pub(crate) fn of(object: &Object) -> Option<Self> {
-        let due = StoredEffect::of(object)?.effect.state.due()?;
-        Some(Self { key: object.key.clone(), due })
+        let effect = StoredEffect::of(object)?.effect;
+        Some(Self { key: object.key.clone(), id: effect.intent.id, due: effect.state.due()? })
     }
 }
 

@@ -31,7 +31,8 @@ impl Sent {
         matches!(self, Sent::Status { code: 200..=299 | 409, .. })
     }
 
-    pub(super) const fn is_gone(self) -> bool {
+    /// The receiver said that it is gone for ever.
+    pub const fn is_gone(self) -> bool {
         matches!(self, Sent::Status { code: 410, .. })
     }
 
