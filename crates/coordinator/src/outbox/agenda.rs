@@ -72,6 +72,9 @@ impl Agenda {
     /// Takes what is due and has room, and counts it as in flight. Endpoints take turns.
     pub(super) fn take(&mut self, endpoints: &Endpoints, now: Time) -> Vec<(Place, Candidate)> {
         let mut taken = Vec::new();
+        if faultpoint::mutant(23) && self.is_any_full(endpoints) {
+            return taken;
+        }
         for (place, waiting) in &mut self.waiting {
             let Some(endpoint) = endpoint(endpoints, place) else { continue };
             let mut room = CLAIMS_MAX.saturating_sub(taken.len());
@@ -86,6 +89,15 @@ impl Agenda {
             }
         }
         taken
+    }
+
+    /// Bug 23 of the museum asks whether any endpoint has no room.
+    fn is_any_full(&self, endpoints: &Endpoints) -> bool {
+        let is_full = |(place, waiting): (&Place, &Waiting)| {
+            endpoint(endpoints, place)
+                .is_some_and(|it| waiting.in_flight >= it.concurrency as usize)
+        };
+        self.waiting.iter().any(is_full)
     }
 
     /// A call has ended, or was not begun.

@@ -210,6 +210,7 @@ impl Found {
             EffectVerdict::Refused(refusal) => return Err(Undecided::Refused(refusal)),
         };
         let after = standing.clone().settle(&events);
+        let after = if faultpoint::mutant(22) { run_out(after, at.now) } else { after };
         let scope = effect.effect.intent.scope.clone();
         let last_try = last_try.or(effect.last_try.clone());
         let changed = StoredEffect { effect: after.effect, last_try, ..effect };
@@ -235,6 +236,14 @@ impl Found {
         }
         Ok(changed)
     }
+}
+
+/// Bug 22 of the museum: a claim that no delivery is short enough for.
+fn run_out(mut standing: Standing, now: Time) -> Standing {
+    if let EffectState::InFlight(claim) = &mut standing.effect.state {
+        claim.until = now;
+    }
+    standing
 }
 
 /// The endpoint after its receiver said that it is gone for ever (D10).

@@ -113,7 +113,7 @@ impl Deliverer {
         candidates.into_iter().for_each(|candidate| self.agenda.add(candidate));
         let is_due =
             is_overfull || self.agenda.wants_scan() || self.scan_at <= tokio::time::Instant::now();
-        if !is_due {
+        if !is_due || faultpoint::mutant(21) {
             return;
         }
         let is_shared = self.courier.coordinator.store().status().writers > 1;

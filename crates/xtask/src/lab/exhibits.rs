@@ -1,4 +1,4 @@
-//! The museum's table: bugs that other systems shipped, whether each is possible here, and the test that would catch
+//! The museum's table: bugs that other systems shipped, how each is played here, and the test that catches
 //! it. Bugs specific to two committers of one coordinator, and one of durable runs, follow at the end.
 //!
 //! To add one, add a row here, a number in `crates/faultpoint/src/tables.rs`, and one line `faultpoint::mutant(NN)`
@@ -11,14 +11,9 @@ pub(crate) struct Exhibit {
     pub(crate) number: u8,
     pub(crate) bug: &'static str,
     pub(crate) whose: &'static str,
-    pub(crate) here: Presence,
-}
-
-/// Whether a bug is possible in the current code.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Presence {
-    Mutant { how: &'static str, catcher: Catcher },
-    Not(&'static str),
+    /// How it is played here.
+    pub(crate) how: &'static str,
+    pub(crate) catcher: Catcher,
 }
 
 /// A test that catches a bug.
@@ -56,6 +51,16 @@ const fn carrier(test: &'static str) -> Catcher {
     }
 }
 
+const fn guard(test: &'static str) -> Catcher {
+    Catcher {
+        layer: "guard",
+        package: "tenure-delivery",
+        folder: "crates/delivery",
+        target: "it",
+        test,
+    }
+}
+
 const fn client(test: &'static str) -> Catcher {
     Catcher { layer: "client", package: "tenure-sdk", folder: "sdks/rust", target: "it", test }
 }
@@ -74,11 +79,7 @@ const fn played(
     how: &'static str,
     catcher: Catcher,
 ) -> Exhibit {
-    Exhibit { number, bug, whose, here: Presence::Mutant { how, catcher } }
-}
-
-const fn absent(number: u8, bug: &'static str, whose: &'static str, why: &'static str) -> Exhibit {
-    Exhibit { number, bug, whose, here: Presence::Not(why) }
+    Exhibit { number, bug, whose, how, catcher }
 }
 
 #[rustfmt::skip]
@@ -103,9 +104,9 @@ pub(crate) const EXHIBITS: &[Exhibit] = &[
     played(18, "bloat under a pinned horizon", "PgQue, Que, awa", "a queue is walked from its head for every grant", store("database", "postgres::manners::tasks_are_taken_by_their_key_and_not_by_walking_the_queue")),
     played(19, "NOTIFY locks the database at commit", "Recall.ai", "a batch notifies in its own transaction", store("database", "postgres::manners::a_batch_itself_notifies_nobody")),
     played(20, "a cancelled future returns a poisoned connection", "sqlx, Windmill", "what was dropped half-way is not rolled back", store("database", "postgres::manners::a_batch_that_is_dropped_half_way_leaves_no_transaction_open")),
-    absent(21, "the outbox skips what commits late", "Kamu, Eventuous", "tests of the outbox look for it; no line plays it"),
-    absent(22, "a batch's lease is shorter than its delivery", "Endatix", "tests of the outbox look for it; no line plays it"),
-    absent(23, "one endpoint blocks all behind it", "Sentry", "tests of the outbox look for it; no line plays it"),
+    played(21, "the outbox skips what commits late", "Kamu, Eventuous", "what this process has not seen committed is not looked for", carrier("http::webhooks::crashes::f05_killed_between_call_and_record_the_effect_is_sent_again_unchanged_and_in_order")),
+    played(22, "a batch's lease is shorter than its delivery", "Endatix", "a claim has run out before its call can begin", carrier("http::webhooks::the_end_of_a_run_arrives_signed_and_once")),
+    played(23, "one endpoint blocks all behind it", "Sentry", "nothing is sent while one endpoint has no room", carrier("http::webhooks::a_dead_endpoint_delays_no_other")),
     played(24, "lost on failover", "Sidekiq, RQ, Temporal", "a commit waits neither for the disk nor for a standby", store("database", "postgres::manners::what_was_acknowledged_outlives_the_death_of_the_database")),
     played(25, "a task is lost between two writes", "Temporal", "a batch commits what went in before what is to be done", store("power cut", "sqlite::power::every_acknowledged_commit_survives_a_power_cut")),
     played(26, "history grows until it cannot be replayed", "Temporal", "every heartbeat is kept for ever", rules("heartbeat::a_heartbeat_grants_nothing_and_leaves_no_history")),
@@ -114,7 +115,7 @@ pub(crate) const EXHIBITS: &[Exhibit] = &[
     played(29, "a step of the wall clock inflates a wait", "Quartz.NET", "the store's time is the wall's", store("clock", "memory::setting_the_wall_clock_moves_no_time")),
     played(30, "two leaders", "Kubernetes", "a second process opens the store", store("store", "sqlite::opening::a_second_opener_is_refused_with_the_owners_process")),
     played(31, "another tenant's row by its id", "Julep, Optio, n8n", "a task is loaded whoever's it is", store("conform", "conformance::sqlite::scopes::")),
-    absent(32, "the guard of outgoing calls is passed", "OneUptime, librefang", "tests of the guard look for it; no line plays it"),
+    played(32, "the guard of outgoing calls is passed", "OneUptime, librefang", "only the name of a target is looked at, not its addresses", guard("hostile_dns::one_answer_that_is_not_public_refuses_all")),
     played(33, "slow heads hold connections", "axum, vouch", "a head may take as long as it likes", carrier("http::hostile_transport::a_slow_head_is_cut_and_others_are_not_kept_waiting")),
     played(34, "a token's end is not looked at", "jsonwebtoken, jwt-simple", "an expired token is a token", carrier("http::tokens::an_expired_token_says_so")),
     played(35, "a completion is lost in memory", "awa", "commits are not synced before they are acknowledged", store("power cut", "sqlite::power::every_acknowledged_commit_survives_a_power_cut")),
@@ -143,9 +144,7 @@ mod tests {
 
     #[test]
     fn what_is_built_in_is_what_the_table_plays() {
-        let played =
-            EXHIBITS.iter().filter(|exhibit| matches!(exhibit.here, Presence::Mutant { .. }));
-        let played: Vec<u8> = played.map(|exhibit| exhibit.number).collect();
+        let played: Vec<u8> = EXHIBITS.iter().map(|exhibit| exhibit.number).collect();
         assert_eq!(played, faultpoint::MUTANTS);
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::Build;
-use super::exhibits::{Catcher, EXHIBITS, Exhibit, Presence};
+use super::exhibits::{Catcher, EXHIBITS, Exhibit};
 use crate::{parallel, step_times};
 
 /// The timeout as a multiple of the duration without a bug, so that it holds on a slow machine, too.
@@ -30,50 +30,29 @@ enum CatcherEnd {
     Hung,
 }
 
-/// An exhibit that can be played in this build.
-#[derive(Clone, Copy, Debug)]
-struct Played {
-    exhibit: &'static Exhibit,
-    how: &'static str,
-    catcher: Catcher,
-}
-
 pub(crate) fn run(root: &Path, build: &Build) -> Result<()> {
-    let played: Vec<Played> = EXHIBITS.iter().filter_map(playable).collect();
-    let catchers: BTreeSet<Catcher> = played.iter().map(|it| it.catcher).collect();
+    let catchers: BTreeSet<Catcher> = EXHIBITS.iter().map(|it| it.catcher).collect();
     let usual = parallel::for_each(catchers, |catcher| {
         usual_duration(root, build, catcher).map(|took| (catcher, took))
     })?;
     let usual: BTreeMap<Catcher, Duration> = usual.into_iter().collect();
     println!("{:>2}  {:9} {:28} {:>6}  bug", "no", "layer", "caught", "after");
-    let ends = parallel::for_each(&played, |it| play(root, build, it, usual[&it.catcher]))?;
-    for exhibit in EXHIBITS {
-        if let Presence::Not(why) = exhibit.here {
-            println!("{}", line(exhibit, "-", "not played", None, why));
-        }
-    }
-    let outcomes = played.iter().zip(ends);
+    let ends = parallel::for_each(EXHIBITS, |it| play(root, build, it, usual[&it.catcher]))?;
+    let outcomes = EXHIBITS.iter().zip(ends);
     let survivors: Vec<u8> = outcomes
         .filter(|(_, end)| *end == CatcherEnd::Passed)
-        .map(|(it, _)| it.exhibit.number)
+        .map(|(exhibit, _)| exhibit.number)
         .collect();
     if !survivors.is_empty() {
-        bail!("no test noticed {survivors:?} of {} bugs", played.len());
+        bail!("no test noticed {survivors:?} of {} bugs", EXHIBITS.len());
     }
-    println!("{} bugs, {} played, all of these caught", EXHIBITS.len(), played.len());
+    println!("{} bugs, all of them caught", EXHIBITS.len());
     Ok(())
 }
 
-fn playable(exhibit: &'static Exhibit) -> Option<Played> {
-    match exhibit.here {
-        Presence::Mutant { how, catcher } => Some(Played { exhibit, how, catcher }),
-        Presence::Not(_) => None,
-    }
-}
-
 /// Plays one bug, prints the result, and returns how its catcher ended.
-fn play(root: &Path, build: &Build, played: &Played, usual: Duration) -> Result<CatcherEnd> {
-    let Played { exhibit, how, catcher } = *played;
+fn play(root: &Path, build: &Build, exhibit: &Exhibit, usual: Duration) -> Result<CatcherEnd> {
+    let Exhibit { how, catcher, .. } = *exhibit;
     let timeout = (usual * TIMEOUT_TIMES).max(TIMEOUT_MIN);
     let (end, took) = run_with_mutant(root, build, catcher, Some(exhibit.number), timeout)?;
     let caught = match end {
@@ -82,7 +61,7 @@ fn play(root: &Path, build: &Build, played: &Played, usual: Duration) -> Result<
         CatcherEnd::Hung => "by a test that never ends",
     };
     let note = format!("played as: {how}; noticed by {}", catcher.test);
-    println!("{}", line(exhibit, catcher.layer, caught, Some(took), &note));
+    println!("{}", line(exhibit, catcher.layer, caught, took, &note));
     Ok(end)
 }
 
@@ -96,15 +75,9 @@ fn usual_duration(root: &Path, build: &Build, catcher: Catcher) -> Result<Durati
 }
 
 /// Two lines as one text, so that the output of concurrent exhibits does not interleave.
-fn line(
-    exhibit: &Exhibit,
-    layer: &str,
-    caught: &str,
-    took: Option<Duration>,
-    note: &str,
-) -> String {
+fn line(exhibit: &Exhibit, layer: &str, caught: &str, took: Duration, note: &str) -> String {
     let Exhibit { number, bug, whose, .. } = exhibit;
-    let after = took.map_or(String::new(), |took| format!("{:.1} s", took.as_secs_f64()));
+    let after = format!("{:.1} s", took.as_secs_f64());
     let first = format!("{number:>2}  {layer:9} {caught:28} {after:>6}  {bug} ({whose})");
     format!("{first}\n{:>51}{note}", "")
 }

@@ -84,7 +84,7 @@ const MEMBERS: &[Member] = &[
         folder: "crates/delivery",
         dependency: "delivery",
         // It calls addresses that others chose, and has nothing that they could ask it for.
-        may_know: &[],
+        may_know: &["faultpoint"],
         outside: None,
     },
     Member {
