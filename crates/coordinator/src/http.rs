@@ -43,6 +43,7 @@ mod middleware;
 mod next_stage;
 mod openapi;
 mod pauses;
+mod plans_at_hand;
 mod queue_counts;
 mod queue_limit;
 mod queue_metrics;

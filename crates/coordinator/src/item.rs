@@ -427,6 +427,8 @@ pub struct Answered {
     pub recorded_at: Option<Time>,
     /// What the task may use and has used, after this decision.
     pub balance: Option<Box<Balance>>,
+    /// The task as it was leased again, where the decision leased its next stage.
+    pub next: Option<Box<Task>>,
 }
 
 /// Why a request got no verdict. Never a refusal by the rules.

@@ -28,7 +28,7 @@ use verdict::{
 };
 
 use super::load::key_of;
-use super::next_stage::with_next_lease;
+use super::next_stage::{leased_next, with_next_lease};
 use super::polls::{Polls, RoundResult};
 use super::recovery::Recovering;
 use super::role::CarrierRole;
@@ -389,7 +389,8 @@ fn decide_item(
     };
     let recorded_at = item.about().and_then(|(key, request)| work.recorded_at(key, request));
     let balance = item.about().and_then(|(key, _)| work.balance(key));
-    Some(Answered { answer, at: at.now, recorded_at, balance })
+    let next = item.about().and_then(|(key, _)| leased_next(work, key, &answer));
+    Some(Answered { answer, at: at.now, recorded_at, balance, next })
 }
 
 /// The call with a new id and the submission of each child. Ids of children that exist already are not used.

@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use store::{Batch, TaskKey};
-use verdict::plan::{Advance, PlanRequest};
-use verdict::run::RunRequest;
-use verdict::{Moment, Name, Request, Scope, Task};
+use verdict::plan::{Advance, PlanAnswer, PlanRequest};
+use verdict::run::{RunAnswer, RunRequest};
+use verdict::{Answer, Moment, Name, Request, Scope, Task};
 
 use super::batch::{Aborted, OpenBatch};
 use super::working_set::WorkingSet;
@@ -58,6 +58,16 @@ pub(super) fn with_next_lease(
         asked.next.closed_queues = closed.map(|(_, queue)| queue).collect();
     }
     Some(Request::Run(Box::new(RunRequest::Plan(PlanRequest::Advance(asked)))))
+}
+
+/// The task with the lease of its next stage, if this answer gives one.
+pub(super) fn leased_next(work: &WorkingSet, key: &TaskKey, answer: &Answer) -> Option<Box<Task>> {
+    let Answer::Run(answer) = answer else { return None };
+    let RunAnswer::Plan(PlanAnswer::Advanced { lease: Some(lease), .. }) = **answer else {
+        return None;
+    };
+    let is_held = |task: &&Task| task.lease().is_some_and(|held| held.id == lease);
+    work.task(key).filter(is_held).cloned().map(Box::new)
 }
 
 fn advance_of(request: &Request) -> Option<&Advance> {

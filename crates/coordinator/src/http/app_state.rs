@@ -16,6 +16,7 @@ use wire::Code;
 use super::api_error::ApiError;
 use super::body::SlowBodyLimits;
 use super::health::Probes;
+use super::plans_at_hand::PlansAtHand;
 use super::queue_counts::QueueCountCache;
 use super::token_grace::GraceLookups;
 use super::translate::time;
@@ -105,6 +106,8 @@ pub(crate) struct Inner {
     pub(crate) sender: delivery::Sender,
     /// Rate limits of lookups for expired tokens, by tenant.
     pub(crate) grace_lookups: GraceLookups,
+    /// The plans whose next stages are likely to be asked for.
+    pub(crate) plans_at_hand: PlansAtHand,
     /// The source of randomness for new secrets.
     entropy: Mutex<Box<dyn Entropy>>,
     process: u32,
@@ -144,6 +147,7 @@ impl AppState {
             metrics_queues: 0,
             sender: no_receivers(),
             grace_lookups: GraceLookups::default(),
+            plans_at_hand: PlansAtHand::default(),
             entropy: Mutex::new(Box::new(entropy)),
             process: u32::from_be_bytes(process),
             requests: AtomicU64::new(0),

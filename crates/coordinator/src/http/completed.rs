@@ -101,7 +101,7 @@ pub(super) async fn acknowledge(
         other => return Err(unexpected(&other)),
     };
     let (next, now) = match lease {
-        Some(lease) => next_stage::envelope(app, token, key, lease).await,
+        Some(lease) => next_stage::envelope(app, token, key, lease, answered.next).await,
         None => (None, now),
     };
     Ok(CompletedAck {

@@ -124,6 +124,9 @@ pub(super) async fn complete_envelope(
     granted: &Granted,
     reach: Reach,
 ) -> Result<Option<Envelope>, ApiError> {
+    if reach.0.is_some() {
+        app.inner.plans_at_hand.keep(granted.key(), &granted.spec);
+    }
     let envelope = envelope(app, held_by, granted, reach);
     let envelope = with_recorded(envelope, recorded(app, granted).await?);
     let input = match stages::input(app, granted).await? {

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use store::{Browse, TaskKey};
+use store::{Browse, Spec, TaskKey};
 use verdict::plan::{Advance, NextLease, PlanRequest};
 use verdict::run::RunRequest;
 use verdict::{LeaseId, Request, State, Subject, Task};
@@ -39,8 +39,9 @@ pub(super) async fn envelope(
     token: &TokenScope,
     key: &TaskKey,
     lease: LeaseId,
+    leased: Option<Box<Task>>,
 ) -> (Option<Envelope>, State) {
-    let made = made(app, token, key, lease).await.unwrap_or_else(|_| {
+    let made = made(app, token, key, lease, leased).await.unwrap_or_else(|_| {
         app.coordinator.release(vec![(key.clone(), lease)]);
         None
     });
@@ -55,11 +56,14 @@ async fn made(
     token: &TokenScope,
     key: &TaskKey,
     lease: LeaseId,
+    leased: Option<Box<Task>>,
 ) -> Result<Option<Envelope>, ApiError> {
-    let found = app.read(Duration::ZERO, app.coordinator.browse().find(key)).await?;
-    let Some((Subject::Live(task), spec)) = found.map(|found| (found.subject, found.spec)) else {
-        return Ok(None);
+    let at_hand = leased.zip(app.inner.plans_at_hand.get(key));
+    let found = match at_hand {
+        Some((task, spec)) => Some((*task, spec)),
+        None => stored(app, key).await?,
     };
+    let Some((task, spec)) = found else { return Ok(None) };
     let Some(held_by) = token.key.as_ref().filter(|_| is_leased(&task, lease)) else {
         return Ok(None);
     };
@@ -67,6 +71,14 @@ async fn made(
     let until = token.until.filter(|until| *until > current);
     let granted = Granted { task, spec, at: app.coordinator.now() };
     complete_envelope(app, Some(held_by), &granted, Reach(until)).await
+}
+
+async fn stored(app: &AppState, key: &TaskKey) -> Result<Option<(Task, Spec)>, ApiError> {
+    let found = app.read(Duration::ZERO, app.coordinator.browse().find(key)).await?;
+    Ok(found.and_then(|found| match found.subject {
+        Subject::Live(task) => Some((task, found.spec)),
+        Subject::Absent | Subject::Done(_) => None,
+    }))
 }
 
 fn is_leased(task: &Task, lease: LeaseId) -> bool {
