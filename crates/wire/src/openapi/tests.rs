@@ -2,6 +2,7 @@
 //! resolved.
 
 mod administration;
+mod flow;
 mod references;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -605,15 +606,7 @@ fn check_workers(shapes: &mut Shapes) {
     let workers =
         json!({"workers": [worker], "nextAfter": "w", "coordinators": 1, "serverTime": AT});
     shapes.check_open::<answers::Workers>("Workers", workers);
-    let rate = json!({"count": 10, "perMs": 1000});
-    shapes.check_strict::<requests::FlowRate>("FlowRate", rate.clone());
-    let flow = json!({"key": "f", "limit": 1, "rate": rate});
-    shapes.check_strict::<requests::Flow>("Flow", flow);
-    let key = json!({"key": "f", "limit": 1, "rate": rate, "opensAt": AT, "held": 1, "parked": 2,
-        "live": 3, "holders": ["t"]});
-    shapes.check_open::<answers::FlowKeyView>("FlowKeyView", key.clone());
-    let keys = json!({"flowKeys": [key], "nextAfter": "f", "serverTime": AT});
-    shapes.check_open::<answers::FlowKeys>("FlowKeys", keys);
+    flow::check(shapes);
 }
 
 #[test]
