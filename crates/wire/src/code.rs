@@ -58,7 +58,7 @@ pub enum Code {
     TooManyChildren,
     /// A child asks for more than its parent's budget has left.
     BudgetInsufficient,
-    /// The flow key is in use with another limit.
+    /// The flow key is in use with another limit or rate.
     FlowLimitConflict,
     UnknownChild,
     EmptyWait,
