@@ -40,6 +40,7 @@ mod push;
 mod queue_limits;
 mod reads;
 mod recovery;
+mod recovery_actions;
 mod recovery_peers;
 mod retries;
 mod routes;

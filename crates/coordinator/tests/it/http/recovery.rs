@@ -9,26 +9,26 @@ const QUEUE: &str = "tenure.recovery";
 /// How often a condition is looked at before a test gives up.
 const LOOKS_MAX: usize = 3_000;
 
-async fn set(api: &TestServer, more: Value) -> Value {
+pub(super) async fn set(api: &TestServer, more: Value) -> Value {
     let policy = merged(json!({"evaluator": "workers"}), more);
     api.post("/v1/recovery/policies/p", &api.admin_key, policy).await.ok()
 }
 
 /// A run that spent its only attempt.
-async fn failed(api: &TestServer, category: &str, message: &str) -> String {
+pub(super) async fn failed(api: &TestServer, category: &str, message: &str) -> String {
     let lease = api.leased(json!({"maxAttempts": 1, "leaseMs": 60_000})).await;
     let error = json!({"category": category, "message": message});
     api.complete(&lease, json!({"outcome": "FAILED", "error": error})).await.ok();
     lease.run
 }
 
-async fn candidates(api: &TestServer) -> Vec<Value> {
+pub(super) async fn candidates(api: &TestServer) -> Vec<Value> {
     let found = api.get("/v1/recovery/candidates").await.ok();
     found["candidates"].as_array().unwrap().clone()
 }
 
 /// Waits until there is one candidate of which this is true.
-async fn until(api: &TestServer, is_it: impl Fn(&Value) -> bool) -> Value {
+pub(super) async fn until(api: &TestServer, is_it: impl Fn(&Value) -> bool) -> Value {
     let mut last = Vec::new();
     for _ in 0..LOOKS_MAX {
         last = candidates(api).await;
@@ -42,7 +42,7 @@ async fn until(api: &TestServer, is_it: impl Fn(&Value) -> bool) -> Value {
     panic!("it never came to that: {last:?}");
 }
 
-async fn until_state(api: &TestServer, state: &str) -> Value {
+pub(super) async fn until_state(api: &TestServer, state: &str) -> Value {
     until(api, |it| it["state"] == state).await
 }
 
@@ -52,18 +52,18 @@ async fn evaluations(api: &TestServer, worker: &str) -> Vec<Lease> {
     leases.into_iter().map(|lease| lease.by(worker)).collect()
 }
 
-async fn evaluation(api: &TestServer) -> Lease {
+pub(super) async fn evaluation(api: &TestServer) -> Lease {
     until_state(api, "pending").await;
     let mut leases = evaluations(api, "e1").await;
     assert_eq!(leases.len(), 1, "a candidate has one evaluation");
     leases.remove(0)
 }
 
-fn names(action: &str) -> Value {
+pub(super) fn names(action: &str) -> Value {
     json!({"outcome": "SUCCEEDED", "output": {"action": action, "confidence": 0.9}})
 }
 
-async fn runs(api: &TestServer, filter: &str) -> Vec<Value> {
+pub(super) async fn runs(api: &TestServer, filter: &str) -> Vec<Value> {
     let found = api.get(&format!("/v1/runs?{filter}")).await.ok();
     found["runs"].as_array().unwrap().clone()
 }

@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const LOOKS_MAX: usize = 3_000;
 
 impl TestServer {
-    async fn endpoint(&self, name: &str, url: &str, more: Value) -> Value {
+    pub(super) async fn endpoint(&self, name: &str, url: &str, more: Value) -> Value {
         let body = merged(json!({"name": name, "url": url, "retry": {"baseMs": 1000}}), more);
         self.post("/v1/endpoints", &self.admin_key, body).await.ok()
     }
@@ -31,7 +31,7 @@ impl TestServer {
         lease.run
     }
 
-    async fn effects(&self, filter: &str) -> Vec<Value> {
+    pub(super) async fn effects(&self, filter: &str) -> Vec<Value> {
         let page = self.get_as(&format!("/v1/effects?{filter}"), &self.admin_key).await.ok();
         page["effects"].as_array().unwrap().clone()
     }
