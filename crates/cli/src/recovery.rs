@@ -5,10 +5,10 @@ use std::time::Duration;
 use comfy_table::Cell;
 use tenure::Client;
 use wire::recovery::{
-    CandidateHistoryQuery, CandidateView, DecideCandidate, ListCandidates, RecoveryPolicyView,
-    SetRecoveryPolicy,
+    CandidateHistoryQuery, CandidateView, DecideCandidate, EscalationTerms, ListCandidates,
+    RecoveryPolicyView, SetRecoveryPolicy,
 };
-use wire::{CandidateState, RecoveryAction, RecoveryEvaluator, limits};
+use wire::{ApprovalDecision, CandidateState, RecoveryAction, RecoveryEvaluator, limits};
 
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
@@ -44,7 +44,8 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "N", default_value_t = HISTORY_DEFAULT)]
         limit: u32,
     },
-    /// Decide what is done about a candidate; needs a key with the role approver or admin
+    /// Decide what is done about a candidate: a vote about its approval, or another action; needs a key with the role approver
+    /// or admin
     Decide {
         #[arg(value_name = "CANDIDATE")]
         id: String,
@@ -95,6 +96,25 @@ pub(crate) struct Set {
     /// Who evaluates candidates: builtIn or workers [default: builtIn]
     #[arg(long, value_name = "WHO", value_parser = evaluator)]
     evaluator: Option<RecoveryEvaluator>,
+    /// Whose keys decide about what is escalated, by role [default: approver,admin]
+    #[arg(long, value_name = "ROLES", value_delimiter = ',')]
+    approver_roles: Vec<String>,
+    /// Which keys decide about what is escalated, by id
+    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    approver_keys: Vec<String>,
+    /// How many of them must agree [default: 1]
+    #[arg(long, value_name = "N")]
+    quorum: Option<u32>,
+    /// How long they may take, such as 4h [default: as long as the candidate may be acted on]
+    #[arg(long, value_name = "SPAN", value_parser = duration::parse)]
+    decide_within: Option<Duration>,
+    /// What counts when that time is over: approved or rejected [default: nothing is done]
+    #[arg(long, value_name = "DECISION", value_parser = decision)]
+    by_default: Option<ApprovalDecision>,
+}
+
+fn decision(text: &str) -> Result<ApprovalDecision, String> {
+    text.to_uppercase().parse().map_err(|_| "write approved or rejected".to_owned())
 }
 
 fn action(text: &str) -> Result<RecoveryAction, String> {
@@ -144,9 +164,18 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandRe
 impl Set {
     fn into_request(self) -> (String, SetRecoveryPolicy) {
         let Set { policy, queue, kind, actions, attempts, runs_max, cost_micros, .. } = self;
-        let Set { expires, evaluator, .. } = self;
+        let Set { expires, evaluator, approver_roles, approver_keys, quorum, .. } = self;
+        let Set { decide_within, by_default, .. } = self;
         let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         let expires_ms = expires.map(millis);
+        let terms = EscalationTerms {
+            roles: approver_roles,
+            keys: approver_keys,
+            quorum,
+            expires_ms: decide_within.map(millis),
+            default: by_default,
+        };
+        let approval = (terms != EscalationTerms::default()).then_some(terms);
         let request = SetRecoveryPolicy {
             queue,
             kind,
@@ -156,6 +185,7 @@ impl Set {
             cost_micros,
             expires_ms,
             evaluator,
+            approval,
         };
         (policy, request)
     }
@@ -177,7 +207,17 @@ fn print_policies(format: Format, policies: &[RecoveryPolicyView]) -> CommandRes
         output::json(&policies)?;
         return Ok(Exit::Done);
     }
-    let heads = ["POLICY", "QUEUE", "KIND", "ACTIONS", "ATTEMPTS", "RUNS", "EXPIRES", "EVALUATOR"];
+    let heads = [
+        "POLICY",
+        "QUEUE",
+        "KIND",
+        "ACTIONS",
+        "ATTEMPTS",
+        "RUNS",
+        "EXPIRES",
+        "EVALUATOR",
+        "APPROVAL",
+    ];
     let mut table = output::table(&heads);
     for policy in policies {
         let actions = policy.actions.iter().map(|action| action.as_str());
@@ -190,10 +230,17 @@ fn print_policies(format: Format, policies: &[RecoveryPolicyView]) -> CommandRes
             Cell::new(policy.runs_max),
             Cell::new(duration::format_exact(policy.expires_ms)),
             Cell::new(policy.evaluator.as_str()),
+            Cell::new(approval(&policy.approval)),
         ]);
     }
     output::print_table(&table)?;
     Ok(Exit::Done)
+}
+
+/// Who decides about what is escalated, in a cell.
+fn approval(terms: &EscalationTerms) -> String {
+    let who = [&terms.roles[..], &terms.keys[..]].concat().join(",");
+    format!("{} of {who}", terms.quorum.unwrap_or(1))
 }
 
 async fn list(client: &Client, format: Format, state: Option<CandidateState>) -> CommandResult {
@@ -263,8 +310,14 @@ fn describe(it: &CandidateView) -> Result<(), CliError> {
         "policy   {}, attempt {attempts}, until {}",
         it.policy, it.expires_at
     ))?;
+    if let Some(question) = &it.question {
+        let (approval, action) = (&question.approval_id, question.action.as_str());
+        output::line(format_args!("asked    {action}, approval {approval}"))?;
+        output::line(format_args!("about    {}", question.asked))?;
+        output::line(format_args!("digest   {}", question.digest))?;
+    }
     if let Some(chosen) = &it.chosen {
-        let by = chosen.key_id.as_deref().unwrap_or("its evaluation");
+        let by = chosen.key_id.as_deref().unwrap_or("recovery");
         let comment = chosen.comment.as_ref().map(|text| format!(": {text}"));
         let comment = comment.unwrap_or_default();
         output::line(format_args!("chosen   {} by {by}{comment}", chosen.action.as_str()))?;

@@ -23,6 +23,7 @@ mod backoff;
 mod batch;
 mod commit;
 mod effects;
+mod escalation;
 mod grant;
 mod isolate;
 mod load;

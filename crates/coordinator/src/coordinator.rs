@@ -368,6 +368,14 @@ impl Coordinator {
         replies.pop().expect("one request has one reply")
     }
 
+    /// Evaluates recovery candidates that policies leave to the coordinator, and submits the runs of what was decided, until it is
+    /// dropped. A served coordinator does so by itself.
+    #[cfg(feature = "http")]
+    pub async fn carry_out_recovery(&self) {
+        let recoverer = crate::recovery::recoverer::Recoverer::new(self.clone());
+        recoverer.run(tokio_util::sync::CancellationToken::new()).await;
+    }
+
     /// A request about a schedule.
     pub async fn schedule(&self, item: ScheduleItem) -> Reply {
         let mut replies = self.intake.ask(vec![Item::Schedule(Box::new(item))]).await;

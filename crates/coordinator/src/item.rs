@@ -280,7 +280,13 @@ pub enum RecoveryCall {
     /// The time of a candidate may be over.
     Expire { candidate: Name },
     /// A person names an action.
-    Decide { candidate: Name, action: Action, comment: Option<Text> },
+    Decide {
+        candidate: Name,
+        action: Action,
+        comment: Option<Text>,
+        /// The roles of the caller's key.
+        roles: Vec<Name>,
+    },
     /// What came of some failed runs of a round.
     Executed {
         candidate: Name,

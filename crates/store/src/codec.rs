@@ -34,7 +34,7 @@ mod step_forms;
 
 use serde::{Deserialize, Serialize};
 use verdict::plan::{Blame, PlanStep};
-use verdict::recovery::{Candidate, FailedRun, RecoveryPolicy};
+use verdict::recovery::{Candidate, FailedRun, RecoveryPolicy, Word};
 use verdict::run::{Awaited, Body, Recorded, RunState, Waiting};
 use verdict::schedule::Schedule;
 use verdict::scope_budget::ScopeBudget;
@@ -45,7 +45,7 @@ use self::forms::{
     CancelRequestForm, EventForm, FaultForm, PolicyForm, ProgressForm, RenewalsForm, RequestForm,
     ResourcesForm,
 };
-use self::recovery_forms::{CandidateForm, FailedRunForm, RecoveryPolicyForm};
+use self::recovery_forms::{CandidateForm, FailedRunForm, RecoveryPolicyForm, WordForm};
 use self::run_forms::{AwaitedForm, BodyForm, RecordedForm, RunStateForm, WaitingForm};
 use self::schedule_forms::ScheduleForm;
 use self::scope_budget_forms::ScopeBudgetForm;
@@ -110,6 +110,7 @@ stored!(ScopeBudget, "ScopeBudgetForm", "budget");
 stored!(RecoveryPolicy, "RecoveryPolicyForm", "recovery policy");
 stored!(Candidate, "CandidateForm", "recovery candidate");
 stored!(FailedRun, "FailedRunForm", "failed run");
+stored!(Word, "WordForm", "word of people");
 
 /// The items of a wait.
 impl Stored for Vec<Awaited> {

@@ -3,14 +3,14 @@
 //! | type | id | status | unique key | parent |
 //! |---|---|---|---|---|
 //! | recovery_policy | its name | active, deleted | | |
-//! | recovery_candidate | the digest of its signature | its state | the evaluation that may name an action | |
+//! | recovery_candidate | the digest of its signature | its state | the evaluation that may name an action, or the question to people | |
 //! | failed_run | the run | [`NEW`], the evaluation of its candidate, [`CLOSED`] | | the run |
 //!
 //! A failed run is written in the commit of its end, due at once. Whoever finds it due counts it for its candidate, and the change of
 //! its status in that commit is what keeps it from being counted twice. It is forgotten with its run. The log of a candidate is
 //! its provenance: it only grows (A2-15).
 
-use verdict::recovery::{Candidate, CandidateState, FailedRun, RecoveryPolicy};
+use verdict::recovery::{Candidate, CandidateState, FailedRun, RecoveryPolicy, Word};
 use verdict::{Done, Name, Object, ObjectKey, ObjectType, Scope, TaskId, Time};
 
 use crate::codec::Stored;
@@ -20,7 +20,7 @@ use crate::objects::{ObjectChange, ObjectFilter, UniqueKey};
 pub const NEW: &str = "new";
 pub const CLOSED: &str = "closed";
 
-/// The status of a note that an evaluation ended without an action.
+/// The status of a note that an evaluation ended without an action, or a question with the word of people.
 pub const EVALUATION: &str = "evaluation";
 
 /// Statuses of policies.
@@ -43,7 +43,7 @@ fn key(scope: &Scope, object_type: ObjectType, id: Name) -> ObjectKey {
     ObjectKey { scope: scope.clone(), object_type, id }
 }
 
-/// Finds the candidate whose evaluation may name an action.
+/// Finds the candidate that waits for the end of this evaluation or question.
 pub fn awaiting(scope: &Scope, evaluation: TaskId) -> UniqueKey {
     UniqueKey {
         scope: scope.clone(),
@@ -69,6 +69,13 @@ pub fn failed_run_of(object: &Object) -> Option<FailedRun> {
     let is_it =
         object.key.object_type == ObjectType::FailedRun && object.status.as_str() != EVALUATION;
     is_it.then(|| FailedRun::read(object.body.as_str()).ok()).flatten()
+}
+
+/// What people said, if a question was asked and has ended; `None` for every other note.
+pub fn word_of(object: &Object) -> Option<Word> {
+    let is_it =
+        object.key.object_type == ObjectType::FailedRun && object.status.as_str() == EVALUATION;
+    is_it.then(|| Word::read(object.body.as_str()).ok()).flatten()
 }
 
 /// A policy after a change. A deleted one stays as an object, so that its log has everything.
@@ -112,9 +119,11 @@ pub fn failed_run_change(scope: &Scope, failed: &FailedRun) -> ObjectChange {
     note(scope, failed.run, NEW, failed.write(), failed.failed_at)
 }
 
-/// The note that an evaluation ended otherwise than by naming an action, due at once.
-pub fn evaluation_change(done: &Done) -> ObjectChange {
-    note(&done.scope, done.id, EVALUATION, "{}".to_owned(), done.completed_at)
+/// The note that an evaluation ended otherwise than by naming an action, or that a question to people ended, with their word. It is
+/// due at once.
+pub fn evaluation_change(done: &Done, word: Option<&Word>) -> ObjectChange {
+    let body = word.map_or_else(|| "{}".to_owned(), Stored::write);
+    note(&done.scope, done.id, EVALUATION, body, done.completed_at)
 }
 
 fn note(scope: &Scope, run: TaskId, status: &str, body: String, at: Time) -> ObjectChange {
@@ -156,8 +165,9 @@ pub fn of_round(scope: &Scope, evaluation: TaskId, limit: usize) -> ObjectFilter
 
 #[cfg(test)]
 mod tests {
-    use verdict::recovery::{Action, Decider, Decision, Terms};
-    use verdict::{Category, Reason};
+    use verdict::approval;
+    use verdict::recovery::{Action, Decider, Deciders, Decision, Terms};
+    use verdict::{Category, Reason, Span};
 
     use super::*;
 
@@ -169,6 +179,13 @@ mod tests {
             terms: Terms {
                 actions: Action::ALL.to_vec(),
                 cost_micros: Some(7),
+                deciders: Deciders {
+                    roles: vec!["admin".into()],
+                    keys: vec!["key_1".into()],
+                    quorum: 2,
+                    within: Some(Span::from_secs(9)),
+                    default: Some(approval::Decision::Rejected),
+                },
                 ..Terms::default()
             },
             is_deleted: false,
@@ -196,9 +213,12 @@ mod tests {
         let (task, now) = (TaskId::from_u128(9), Time::from_millis(6));
         let open = Candidate::opened(None, &[failed], &policy, task, now);
         let decider = Decider::Person("key".into());
-        let decision = Decision { action: Action::Retry, decider, comment: Some("go".into()) };
+        let comment = Some("go".into());
+        let decision = Decision { action: Action::Retry, decider, propose: None, comment };
         let chosen = open.clone().decided(decision, Some(&policy), now).unwrap();
-        for candidate in [open, chosen] {
+        let question = Candidate::question(TaskId::from_u128(10), Action::Retry, &policy.terms);
+        let asked = open.clone().asked(question);
+        for candidate in [open, chosen, asked] {
             let object = candidate_change(&scope, &candidate, 1, now, None).after;
             assert_eq!(candidate_of(&object), Some(candidate));
         }
@@ -214,6 +234,7 @@ mod tests {
         let decision = Decision {
             action: Action::Skip,
             decider: Decider::Evaluation { confidence: None },
+            propose: None,
             comment: None,
         };
         let skipped = open.decided(decision, Some(&policy), now).unwrap();

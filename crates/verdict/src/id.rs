@@ -189,6 +189,11 @@ impl Digest {
         Self(hash.finalize().into())
     }
 
+    /// SHA-256 of these bytes and nothing else, as everybody's tools compute it.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
     /// Parses the 64 hexadecimal digits that `Display` writes.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.as_bytes();

@@ -16,6 +16,7 @@
 //!   changes its words each time ends as well.
 
 mod candidate;
+mod escalation;
 mod suggestion;
 
 use crate::done::{Category, Done, Reason};
@@ -27,6 +28,7 @@ use crate::time::{Span, Time};
 pub use candidate::{
     Candidate, CandidateState, Chosen, Decider, Decision, ForkOutcome, Round, Sample, Standing,
 };
+pub use escalation::{Deciders, QUESTION_KEY, QUESTION_NUMBER, Question, Word};
 pub use suggestion::{AUTOMATIC_MIN, Because, CONFIDENCE_MAX, Suggestion, automatic};
 
 /// The kind and the queue of the tasks that evaluate candidates. Clients cannot submit to them; workers may lease from the
@@ -36,6 +38,9 @@ pub const QUEUE: &str = "tenure.recovery";
 
 /// The kind of the evaluations that the coordinator makes itself, so that it takes none from workers.
 pub const KIND_BUILT_IN: &str = "tenure.recovery.builtin";
+
+/// The kind of the runs that ask people about what was escalated. They are in [`QUEUE`] too, and no worker ever gets them.
+pub const KIND_APPROVAL: &str = "tenure.recovery.approval";
 
 /// What the idempotency key of every run that recovery submits begins with. Clients cannot use such keys.
 pub const KEY_PREFIX: &str = "recovery/";
@@ -150,6 +155,8 @@ pub struct Terms {
     /// How long a candidate may be acted on.
     pub expires: Span,
     pub evaluator: Evaluator,
+    /// Who decides about what is escalated.
+    pub deciders: Deciders,
 }
 
 impl Default for Terms {
@@ -161,6 +168,7 @@ impl Default for Terms {
             cost_micros: None,
             expires: Span::from_secs(24 * 60 * 60),
             evaluator: Evaluator::BuiltIn,
+            deciders: Deciders::default(),
         }
     }
 }
@@ -208,7 +216,7 @@ impl FailedRun {
     /// had asked to stop.
     pub fn of(done: &Done) -> Option<Self> {
         let reason = done.end.reason.filter(|reason| is_recoverable(*reason))?;
-        if done.end.state != State::Failed || done.cancel.is_some() || is_evaluation(&done.kind) {
+        if done.end.state != State::Failed || done.cancel.is_some() || is_own(&done.kind) {
             return None;
         }
         let fault = done.end.fault.as_ref();
@@ -228,6 +236,11 @@ impl FailedRun {
 /// Whether tasks of this kind evaluate candidates.
 pub fn is_evaluation(kind: &Name) -> bool {
     Evaluator::ALL.iter().any(|evaluator| evaluator.kind() == kind.as_str())
+}
+
+/// Whether tasks of this kind are recovery's own: they evaluate candidates, or ask people about them.
+pub fn is_own(kind: &Name) -> bool {
+    is_evaluation(kind) || kind.as_str() == KIND_APPROVAL
 }
 
 /// Whether a run that failed for this reason lost its workers or spent its attempts. The others were stopped, came too late or

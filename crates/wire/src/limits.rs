@@ -75,6 +75,8 @@ pub const RECOVERY_ATTEMPTS: RangeInclusive<u64> = 1..=10;
 pub const RECOVERY_RUNS: RangeInclusive<u64> = 1..=10_000;
 /// How long a candidate may be acted on: people need days, and after a month nobody expects it.
 pub const RECOVERY_EXPIRES_MS: RangeInclusive<u64> = 10_000..=2_592_000_000;
+/// How long people may take about what was escalated: from a second to as long as the longest candidate.
+pub const ESCALATION_EXPIRES_MS: RangeInclusive<u64> = 1_000..=2_592_000_000;
 /// How late an instant of a schedule may fire: at least what a restart takes, at most a year.
 pub const SCHEDULE_WINDOW_MS: RangeInclusive<u64> = 10_000..=31_622_400_000;
 /// How many instants of a schedule are previewed at once: a screen or two.

@@ -311,6 +311,8 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
 fn add_recovery(all: &mut Vec<(String, RefOr<Schema>)>) {
     add::<recovery::SetRecoveryPolicy>(all);
     add::<recovery::DeleteRecoveryPolicy>(all);
+    add::<recovery::EscalationTerms>(all);
+    add::<recovery::QuestionView>(all);
     add::<recovery::RecoveryPolicyView>(all);
     add::<recovery::RecoveryPolicyList>(all);
     add::<recovery::CandidateView>(all);

@@ -3,12 +3,14 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::approvals::ApprovalTerms;
 use crate::check::{Check, Checked, optional_name, refuse, within};
 use crate::limits::{
-    INTEGER_MAX, PAGE_ITEMS, RECOVERY_ATTEMPTS, RECOVERY_EXPIRES_MS, RECOVERY_RUNS,
+    ESCALATION_EXPIRES_MS, INTEGER_MAX, PAGE_ITEMS, RECOVERY_ATTEMPTS, RECOVERY_EXPIRES_MS,
+    RECOVERY_RUNS,
 };
 use crate::parse::Body;
-use crate::{CandidateState, RecoveryAction, RecoveryEvaluator, Time};
+use crate::{ApprovalDecision, CandidateState, RecoveryAction, RecoveryEvaluator, Time};
 
 /// As long as any reason that people write for others.
 const COMMENT_CHARS_MAX: usize = 1_000;
@@ -48,6 +50,34 @@ pub struct SetRecoveryPolicy {
     /// Who evaluates candidates; the server when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluator: Option<RecoveryEvaluator>,
+    /// Who decides about what is escalated; any key with the role approver or admin when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<EscalationTerms>,
+}
+
+/// Who decides about what is escalated: the terms of its approval.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EscalationTerms {
+    /// Roles of API keys that may decide.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 16)]
+    pub roles: Vec<String>,
+    /// Ids of API keys that may decide.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 16)]
+    pub keys: Vec<String>,
+    /// How many must approve; 1 when absent. One rejection rejects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 32)]
+    pub quorum: Option<u32>,
+    /// How long they may take; as long as the candidate may be acted on when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1000, maximum = 2592000000u64)]
+    pub expires_ms: Option<u64>,
+    /// What counts when that time is over, as long as the candidate may still be acted on. Nothing is done without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<ApprovalDecision>,
 }
 
 /// The body of a call that says all with its path.
@@ -70,6 +100,7 @@ pub struct RecoveryPolicyView {
     pub cost_micros: Option<u64>,
     pub expires_ms: u64,
     pub evaluator: RecoveryEvaluator,
+    pub approval: EscalationTerms,
 }
 
 /// The policies of the workspace, by name.
@@ -136,6 +167,9 @@ pub struct CandidateView {
     pub suggestion: SuggestionView,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<ChosenView>,
+    /// What people were asked last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<QuestionView>,
     /// How many of `runs` could not be submitted again.
     pub refused: u32,
     /// The code of the last of these refusals.
@@ -160,11 +194,23 @@ pub struct SuggestionView {
 pub struct ChosenView {
     pub action: RecoveryAction,
     pub at: Time,
-    /// The API key of the person; absent if an evaluation chose.
+    /// The API key of the person; absent if an evaluation chose, or time did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+}
+
+/// A question to people: an approval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QuestionView {
+    pub approval_id: String,
+    /// What is done if they approve.
+    pub action: RecoveryAction,
+    /// What exactly is approved: the text whose SHA-256 is the digest.
+    pub asked: String,
+    pub digest: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -241,6 +287,9 @@ pub struct EvaluationOutput {
     pub confidence: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// With `escalate`: what people are asked about; what is suggested without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub propose: Option<RecoveryAction>,
 }
 
 impl Body for SetRecoveryPolicy {}
@@ -260,7 +309,25 @@ impl Check for SetRecoveryPolicy {
         within("attempts", self.attempts.map(u64::from), RECOVERY_ATTEMPTS)?;
         within("runsMax", self.runs_max.map(u64::from), RECOVERY_RUNS)?;
         within("costMicros", self.cost_micros, 1..=INTEGER_MAX)?;
-        within("expiresMs", self.expires_ms, RECOVERY_EXPIRES_MS)
+        within("expiresMs", self.expires_ms, RECOVERY_EXPIRES_MS)?;
+        self.approval.as_ref().map_or(Ok(()), EscalationTerms::check)
+    }
+}
+
+impl EscalationTerms {
+    /// As the terms of every approval, within the time of candidates.
+    fn check(&self) -> Checked {
+        within("approval.expiresMs", self.expires_ms, ESCALATION_EXPIRES_MS)?;
+        let Self { roles, keys, quorum, expires_ms, default } = self.clone();
+        let terms = ApprovalTerms {
+            roles,
+            keys,
+            quorum,
+            expires_in_ms: expires_ms,
+            default,
+            ..ApprovalTerms::default()
+        };
+        Check::check(&terms)
     }
 }
 

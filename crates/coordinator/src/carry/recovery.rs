@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use store::objects::{LoadedObject, UniqueKey};
 use store::recovery::{
     CLOSED, EVALUATION, NEW, awaiting, candidate_change, candidate_key, candidate_of,
-    failed_run_key, failed_run_of, looked_at, policy_key, policy_of,
+    failed_run_key, failed_run_of, looked_at, policy_key, policy_of, word_of,
 };
 use store::{Batch, Lookup, ObjectChange, RunLookup, Spec, TaskKey};
 use verdict::effect::{EffectId, EndpointStatus, Intent, wants};
@@ -31,6 +31,7 @@ use wire::recovery::{EvaluationInput, EvaluationOutput};
 
 use super::batch::{Aborted, OpenBatch, submit};
 use super::effects::Asked;
+use super::escalation::Said;
 use super::next_stage::with_next_lease;
 use super::working_set::WorkingSet;
 use crate::allowances::Allowances;
@@ -41,8 +42,8 @@ use crate::recovery::{action_of, action_view, candidate_view};
 /// How often an evaluation may fail or lose its worker: workers of recovery are restarted like all others.
 const EVALUATION_TRIES: u32 = 10;
 
-/// How much longer than its candidate an evaluation lives, so that the candidate ends first.
-const EVALUATION_GRACE: Span = Span::from_secs(60);
+/// How much longer than its candidate an evaluation lives, or a question, so that the candidate ends first.
+pub(super) const EVALUATION_GRACE: Span = Span::from_secs(60);
 
 /// How long notes wait whose evaluation could not be submitted.
 const REFUSED_PAUSE: Span = Span::from_secs(30);
@@ -66,7 +67,7 @@ impl Recoveries {
         matches!(self.objects.get(key), Some(LoadedObject::Locked))
     }
 
-    fn candidate(&self, key: &ObjectKey) -> Option<Candidate> {
+    pub(super) fn candidate(&self, key: &ObjectKey) -> Option<Candidate> {
         self.get(key).and_then(candidate_of)
     }
 
@@ -74,8 +75,8 @@ impl Recoveries {
         self.get(&policy_key(scope, name)).and_then(policy_of)
     }
 
-    /// The candidate that waits for an evaluation.
-    fn awaiting(&self, scope: &Scope, evaluation: TaskId) -> Option<ObjectKey> {
+    /// The candidate that waits for an evaluation or a question.
+    pub(super) fn awaiting(&self, scope: &Scope, evaluation: TaskId) -> Option<ObjectKey> {
         self.awaited.get(&awaiting(scope, evaluation))?.clone()
     }
 
@@ -117,7 +118,10 @@ impl Recoveries {
             if let Some(failed) = failed_run_of(note) {
                 keys.push(candidate_key(scope, &Signature::of(&failed).id()));
             } else if let Some(task) = evaluation_of(note) {
-                keys.extend(self.awaiting(scope, task));
+                let waiting = self.awaiting(scope, task);
+                let candidate = waiting.as_ref().and_then(|key| self.candidate(key));
+                keys.extend(waiting);
+                keys.extend(candidate.map(|it| policy_key(scope, &it.policy)));
             } else if let Some(candidate) = candidate_of(note) {
                 keys.push(policy_key(scope, &candidate.policy));
             }
@@ -125,7 +129,7 @@ impl Recoveries {
         keys
     }
 
-    /// The evaluation that an item would end.
+    /// The evaluation or question that an item would end.
     fn evaluation(&self, item: &RecoveryItem) -> Option<TaskKey> {
         let (RecoveryCall::Decide { candidate, .. } | RecoveryCall::Expire { candidate }) =
             &item.call
@@ -300,7 +304,7 @@ fn reported(request: &Request) -> Option<Option<&Json>> {
 fn named(output: Option<&Json>) -> Result<Decision, RecoveryRefusal> {
     let parse = |json: &Json| serde_json::from_str::<EvaluationOutput>(json.as_str()).ok();
     let named = output.and_then(parse).ok_or(RecoveryRefusal::NoAction)?;
-    let EvaluationOutput { action, confidence, comment } = named;
+    let EvaluationOutput { action, confidence, comment, propose } = named;
     let is_share = |confidence: &f64| (0.0..=1.0).contains(confidence);
     if confidence.as_ref().is_some_and(|it| !is_share(it)) {
         return Err(RecoveryRefusal::NoAction);
@@ -310,6 +314,7 @@ fn named(output: Option<&Json>) -> Result<Decision, RecoveryRefusal> {
         decider: Decider::Evaluation {
             confidence: confidence.map(|share| (share * 1_000.0).round() as u16),
         },
+        propose: propose.map(action_of),
         comment: comment.map(Text::from),
     })
 }
@@ -335,9 +340,11 @@ impl Recovering<'_> {
         let candidate_key = self.work.recoveries.awaiting(&key.scope, key.id)?;
         let candidate = self.work.recoveries.candidate(&candidate_key)?;
         let policy = self.work.recoveries.policy(&key.scope, &candidate.policy);
-        let after = named(output)
-            .and_then(|decision| candidate.decided(decision, policy.as_ref(), self.at.now));
-        let after = match after {
+        let after = named(output).and_then(|decision| {
+            let proposed = decision.propose;
+            Ok((candidate.decided(decision, policy.as_ref(), self.at.now)?, proposed))
+        });
+        let (after, proposed) = match after {
             Ok(after) => after,
             Err(refusal) => {
                 let refusal = Refusal::Recovery(refusal);
@@ -352,6 +359,7 @@ impl Recovering<'_> {
         self.work.is_evaluated = false;
         // It was live, and this report has ended it.
         if self.work.task(key).is_none() {
+            let after = self.asking(&key.scope, after, proposed, policy.as_ref());
             self.act(&key.scope, &after, None);
         }
         Some(answer)
@@ -365,35 +373,15 @@ impl Recovering<'_> {
         match call {
             RecoveryCall::Match { notes } => self.match_notes(scope, notes),
             RecoveryCall::Expire { candidate } => self.expire(scope, candidate),
-            RecoveryCall::Decide { candidate, action, comment } => {
-                let decider = Decider::Person(by.clone().unwrap_or_else(|| "".into()));
-                let decision = Decision { action: *action, decider, comment: comment.clone() };
-                self.decide_by_person(scope, candidate, decision, by.clone())
+            RecoveryCall::Decide { candidate, action, comment, roles } => {
+                let key = by.clone().unwrap_or_else(|| "".into());
+                let comment = comment.as_ref();
+                let said = Said { action: *action, comment, key: &key, roles };
+                self.decide_by_person(scope, candidate, &said)
             }
             RecoveryCall::Executed { candidate, round, outcomes, is_last } => {
                 self.executed(scope, candidate, *round, outcomes, *is_last)
             }
-        }
-    }
-
-    fn decide_by_person(
-        &mut self,
-        scope: &Scope,
-        id: &Name,
-        decision: Decision,
-        by: Option<Name>,
-    ) -> Answer {
-        let Some(candidate) = self.candidate(scope, id) else {
-            return refused(RecoveryRefusal::NotFound);
-        };
-        let (awaited, policy) = (candidate.awaited(), self.policy(scope, &candidate));
-        match candidate.decided(decision, policy.as_ref(), self.at.now) {
-            Ok(after) => {
-                self.act(scope, &after, by);
-                self.cancel(scope, awaited);
-                answered(id, after)
-            }
-            Err(refusal) => refused(refusal),
         }
     }
 
@@ -441,7 +429,11 @@ impl Recovering<'_> {
         for key in notes {
             let Some(note) = self.work.recoveries.get(key) else { continue };
             if let Some(task) = evaluation_of(note) {
-                self.evaluation_failed(scope, key, task);
+                match word_of(note) {
+                    Some(word) => self.people_said(scope, task, word),
+                    None => self.evaluation_failed(scope, task),
+                }
+                self.look(key, CLOSED.into(), None);
             } else if note.status.as_str() == NEW
                 && let Some(failed) = failed_run_of(note)
             {
@@ -457,13 +449,12 @@ impl Recovering<'_> {
         Answer::Done
     }
 
-    fn evaluation_failed(&mut self, scope: &Scope, note: &ObjectKey, task: TaskId) {
+    fn evaluation_failed(&mut self, scope: &Scope, task: TaskId) {
         let awaiting = self.work.recoveries.awaiting(scope, task);
         let candidate = awaiting.and_then(|key| self.work.recoveries.candidate(&key));
         if let Some(after) = candidate.and_then(|it| it.evaluation_failed(task)) {
             self.write(scope, &after, None);
         }
-        self.look(note, CLOSED.into(), None);
     }
 
     /// What becomes of failures that are alike: the status of their notes, and when they are looked at again.
@@ -515,7 +506,7 @@ impl Recovering<'_> {
     }
 
     /// Saves a candidate after a decision, and tells those who subscribed.
-    fn act(&mut self, scope: &Scope, after: &Candidate, by: Option<Name>) {
+    pub(super) fn act(&mut self, scope: &Scope, after: &Candidate, by: Option<Name>) {
         self.write(scope, after, by);
         let kind = match after.round.chosen.as_ref().map(|chosen| chosen.action) {
             Some(Action::Notify) => "recovery.notified",
@@ -526,7 +517,7 @@ impl Recovering<'_> {
         self.work.asked.extend(asked);
     }
 
-    fn cancel(&mut self, scope: &Scope, evaluation: Option<TaskId>) {
+    pub(super) fn cancel(&mut self, scope: &Scope, evaluation: Option<TaskId>) {
         let Some(id) = evaluation else { return };
         let key = TaskKey { scope: scope.clone(), id };
         if self.work.task(&key).is_some() {
@@ -536,11 +527,11 @@ impl Recovering<'_> {
         }
     }
 
-    fn candidate(&self, scope: &Scope, id: &Name) -> Option<Candidate> {
+    pub(super) fn candidate(&self, scope: &Scope, id: &Name) -> Option<Candidate> {
         self.work.recoveries.candidate(&candidate_key(scope, id))
     }
 
-    fn policy(&self, scope: &Scope, candidate: &Candidate) -> Option<RecoveryPolicy> {
+    pub(super) fn policy(&self, scope: &Scope, candidate: &Candidate) -> Option<RecoveryPolicy> {
         self.work.recoveries.policy(scope, &candidate.policy)
     }
 
@@ -650,10 +641,10 @@ fn told(
     told.map(|(name, _)| Asked { intent: intent(name), run: task }).collect()
 }
 
-fn answered(id: &Name, candidate: Candidate) -> Answer {
+pub(super) fn answered(id: &Name, candidate: Candidate) -> Answer {
     Answer::Recovery(Box::new(RecoveryAnswer { id: id.clone(), candidate }))
 }
 
-fn refused(refusal: RecoveryRefusal) -> Answer {
+pub(super) fn refused(refusal: RecoveryRefusal) -> Answer {
     Answer::Refused(Refusal::Recovery(refusal))
 }

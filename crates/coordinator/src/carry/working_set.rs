@@ -461,7 +461,7 @@ impl WorkingSet {
         let run = slot.subject.run_id().unwrap_or(key.id);
         let changes = approval::changes(&approvals, &slot.subject, &settled.events);
         let change = |change| approval_change(&key.scope, key.id, run, change, applied.at.now);
-        self.objects.extend(changes.into_iter().map(change));
+        self.objects.extend(changes.iter().cloned().map(change));
         if !self.declared.is_empty() {
             let (place, now) = ((&key.scope, key.id), applied.at.now);
             let asked = Declared::intents(&self.declared, &settled.events, place, now);
@@ -476,7 +476,8 @@ impl WorkingSet {
             && !has_ended
         {
             let is_evaluated = self.is_evaluated;
-            self.objects.extend(recovery::of_end(&self.policies, done, run, is_evaluated));
+            let note = recovery::of_end(&self.policies, done, run, is_evaluated, &changes);
+            self.objects.extend(note);
         }
         if let Subject::Done(done) = &slot.subject
             && !has_ended

@@ -12,14 +12,14 @@ use store::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
 use store::recovery::{candidate_key, candidate_of, policy_key, policy_object, policy_of};
 use store::{Administration, Audit, Browse};
 use verdict::recovery::{
-    Evaluator, OutOfScope, RecoveryPolicy, RecoveryRefusal, Terms, is_supported,
+    Deciders, Evaluator, OutOfScope, RecoveryPolicy, RecoveryRefusal, Terms, is_supported,
 };
 use verdict::{Answer, Moment, Name, Object, ObjectType, Scope, Span, Text};
 use wire::limits::PAGE_ITEMS_DEFAULT;
 use wire::recovery::{
     CandidateEntry, CandidateHistory, CandidateHistoryQuery, CandidateList, CandidateView,
-    DecideCandidate, DeleteRecoveryPolicy, ListCandidates, RecoveryPolicyList, RecoveryPolicyView,
-    SetRecoveryPolicy,
+    DecideCandidate, DeleteRecoveryPolicy, EscalationTerms, ListCandidates, RecoveryPolicyList,
+    RecoveryPolicyView, SetRecoveryPolicy,
 };
 use wire::{Code, RecoveryEvaluator};
 
@@ -33,6 +33,7 @@ use crate::admit::{AdminPrincipal, ApproverPrincipal, ReaderPrincipal};
 use crate::carry::ObjectSet;
 use crate::item::{RecoveryCall, RecoveryItem};
 use crate::recovery::{action_of, candidate_view, policy_view};
+use crate::requests::approval_decision;
 
 /// More policies than kinds and queues that anybody tells apart; all of them are in memory.
 const POLICIES_MAX: usize = 1_000;
@@ -105,6 +106,7 @@ fn policy(name: Name, asked: SetRecoveryPolicy) -> RecoveryPolicy {
         cost_micros,
         expires_ms,
         evaluator,
+        approval,
     } = asked;
     let default = Terms::default();
     let actions = actions.map(|actions| actions.into_iter().map(action_of).collect());
@@ -118,9 +120,22 @@ fn policy(name: Name, asked: SetRecoveryPolicy) -> RecoveryPolicy {
             RecoveryEvaluator::BuiltIn => Evaluator::BuiltIn,
             RecoveryEvaluator::Workers => Evaluator::Workers,
         }),
+        deciders: approval.map(deciders).unwrap_or_default(),
     };
     let (queue, kind) = (queue.map(Name::from), kind.map(Name::from));
     RecoveryPolicy { name, queue, kind, terms, is_deleted: false }
+}
+
+fn deciders(asked: EscalationTerms) -> Deciders {
+    let EscalationTerms { roles, keys, quorum, expires_ms, default } = asked;
+    let names = |names: Vec<String>| names.into_iter().map(Name::from).collect();
+    Deciders {
+        roles: names(roles),
+        keys: names(keys),
+        quorum: quorum.unwrap_or(1),
+        within: expires_ms.map(Span::from_millis),
+        default: default.map(approval_decision),
+    }
 }
 
 /// Saves a policy, and writes who did it to the audit.
@@ -253,7 +268,8 @@ pub(super) async fn decide(
 ) -> Result<Json<CandidateView>, ApiError> {
     let DecideCandidate { action, comment } = wire::parse(&body)?;
     let (action, comment) = (action_of(action), comment.map(Text::from));
-    let call = RecoveryCall::Decide { candidate: id.into(), action, comment };
+    let roles = principal.roles();
+    let call = RecoveryCall::Decide { candidate: id.into(), action, comment, roles };
     let (scope, by) = (principal.scope().clone(), Some(principal.key().clone()));
     let item = RecoveryItem { scope, call, by };
     let answered = app.decided(app.coordinator.recover(item)).await??;

@@ -13,7 +13,7 @@ use store::{Browse, Failure, ObjectFilter, TaskKey};
 use tokio_util::sync::CancellationToken;
 use verdict::recovery::{
     Action, Candidate, CandidateState, Evaluator, ForkOutcome, KIND_BUILT_IN, QUEUE,
-    RecoveryPolicy, automatic,
+    RecoveryPolicy, Terms, automatic,
 };
 use verdict::request::{Outcome, Report};
 use verdict::{Answer, Digest, Json, Name, Object, ObjectType, Refusal, Scope, TaskId};
@@ -239,7 +239,7 @@ impl Recoverer {
             let key = TaskKey { scope: slice.scope.clone(), id: run };
             let outcome = match slice.policy.filter(|_| room > 0 && action.forks()) {
                 None => ForkOutcome::Refused(Code::RecoveryOutOfScope.as_str().into()),
-                Some(policy) => match self.fork(&key, action, policy).await? {
+                Some(policy) => match self.fork(&key, action, &slice.terms(policy)).await? {
                     None => break,
                     Some(outcome) => outcome,
                 },
@@ -255,10 +255,10 @@ impl Recoverer {
         &self,
         key: &TaskKey,
         action: Action,
-        policy: &RecoveryPolicy,
+        terms: &Terms,
     ) -> Result<Option<ForkOutcome>, Interrupted> {
         let (browse, now) = (self.coordinator.browse(), self.coordinator.now());
-        let submission = forking::submission(browse, key, action, &policy.terms, now).await?;
+        let submission = forking::submission(browse, key, action, terms, now).await?;
         let submission = match submission {
             Ok(submission) => submission,
             Err(code) => return Ok(Some(ForkOutcome::Refused(code))),
@@ -282,8 +282,16 @@ struct Slice<'a> {
     policy: Option<&'a RecoveryPolicy>,
 }
 
+impl Slice<'_> {
+    /// Within which its runs are submitted.
+    fn terms(&self, policy: &RecoveryPolicy) -> Terms {
+        self.candidate.bounds(&policy.terms)
+    }
+}
+
 fn report(granted: &Granted, action: Action) -> Report {
-    let output = EvaluationOutput { action: action_view(action), confidence: None, comment: None };
+    let action = action_view(action);
+    let output = EvaluationOutput { action, confidence: None, comment: None, propose: None };
     let output = serde_json::to_string(&output).expect("an output has only text keys");
     Report {
         caller: granted.caller(),

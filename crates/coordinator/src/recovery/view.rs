@@ -1,14 +1,16 @@
 //! Candidates and policies as the API shows them. Evaluations get the same view as people.
 
 use verdict::recovery::{
-    Action, CONFIDENCE_MAX, Candidate, CandidateState, Chosen, Round, Sample, Signature, Suggestion,
+    Action, CONFIDENCE_MAX, Candidate, CandidateState, Chosen, Question, Round, Sample, Signature,
+    Suggestion,
 };
 use verdict::{Name, Text, Time};
 use wire::RecoveryAction;
-use wire::recovery::{CandidateView, ChosenView, SampleView, SuggestionView};
+use wire::recovery::{CandidateView, ChosenView, QuestionView, SampleView, SuggestionView};
 
 pub(crate) fn candidate_view(candidate: Candidate) -> CandidateView {
     let id = candidate.signature.id();
+    let asked = candidate.round.question.as_ref().map(|it| question_view(&candidate, it));
     let Candidate { signature, policy, state, first_at, last_at, count, attempts, .. } = candidate;
     let Candidate { forked, samples, round, .. } = candidate;
     let Signature { kind, queue, reason, category, pattern } = signature;
@@ -34,6 +36,7 @@ pub(crate) fn candidate_view(candidate: Candidate) -> CandidateView {
         runs,
         suggestion: suggestion_view(suggestion),
         chosen: chosen.map(chosen_view),
+        question: asked,
         refused,
         last_refusal: last_refusal.as_ref().map(Name::to_string),
         samples: samples.into_iter().map(sample_view).collect(),
@@ -56,6 +59,15 @@ fn chosen_view(chosen: Chosen) -> ChosenView {
         at: time(at),
         key_id: by.as_ref().map(Name::to_string),
         comment: comment.as_ref().map(Text::to_string),
+    }
+}
+
+fn question_view(candidate: &Candidate, question: &Question) -> QuestionView {
+    QuestionView {
+        approval_id: question.approval().to_string(),
+        action: action_view(question.action),
+        asked: candidate.asked_text(question).to_string(),
+        digest: candidate.asked_digest(question).to_string(),
     }
 }
 
@@ -121,5 +133,23 @@ pub(crate) fn policy_view(
             Evaluator::BuiltIn => wire::RecoveryEvaluator::BuiltIn,
             Evaluator::Workers => wire::RecoveryEvaluator::Workers,
         },
+        approval: escalation_view(&terms.deciders),
+    }
+}
+
+#[cfg(feature = "http")]
+fn escalation_view(deciders: &verdict::recovery::Deciders) -> wire::recovery::EscalationTerms {
+    use verdict::approval::Decision;
+
+    let texts = |names: Vec<Name>| names.iter().map(Name::to_string).collect();
+    wire::recovery::EscalationTerms {
+        roles: texts(deciders.named_roles()),
+        keys: texts(deciders.keys.clone()),
+        quorum: Some(deciders.quorum),
+        expires_ms: deciders.within.map(verdict::Span::millis),
+        default: deciders.default.map(|decision| match decision {
+            Decision::Approved => wire::ApprovalDecision::Approved,
+            Decision::Rejected => wire::ApprovalDecision::Rejected,
+        }),
     }
 }

@@ -41,6 +41,7 @@ mod queue_limits;
 mod reads;
 mod recovery;
 mod recovery_actions;
+mod recovery_approvals;
 mod recovery_peers;
 mod retries;
 mod routes;

@@ -1,12 +1,14 @@
 //! The stored form of recovery: the bodies of policies, candidates and failed runs.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use verdict::approval::{Decision, Outcome};
 use verdict::recovery::{
-    Action, Because, Candidate, CandidateState, Chosen, Evaluator, FailedRun, RecoveryPolicy,
-    Round, Sample, Signature, Suggestion, Terms,
+    Action, Because, Candidate, CandidateState, Chosen, Deciders, Evaluator, FailedRun, Question,
+    RecoveryPolicy, Round, Sample, Signature, Suggestion, Terms, Word,
 };
 use verdict::{Category, Name, Reason, Span, TaskId, Text, Time};
 
+use super::approval_forms::names;
 use super::scalars::{as_number, as_text};
 
 #[derive(Serialize, Deserialize)]
@@ -37,6 +39,45 @@ struct TermsForm {
     expires: Span,
     #[serde(with = "as_text")]
     evaluator: Evaluator,
+    #[serde(with = "DecidersForm", default, skip_serializing_if = "Deciders::is_default")]
+    deciders: Deciders,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Deciders")]
+struct DecidersForm {
+    #[serde(with = "names", default, skip_serializing_if = "Vec::is_empty")]
+    roles: Vec<Name>,
+    #[serde(with = "names", default, skip_serializing_if = "Vec::is_empty")]
+    keys: Vec<Name>,
+    quorum: u32,
+    #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
+    within: Option<Span>,
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
+    default: Option<Decision>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Question")]
+struct QuestionForm {
+    #[serde(with = "as_text")]
+    task: TaskId,
+    #[serde(with = "as_text")]
+    action: Action,
+    runs_max: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cost_micros: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Word")]
+pub(super) struct WordForm {
+    #[serde(with = "as_text")]
+    outcome: Outcome,
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
+    by: Option<Name>,
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
+    comment: Option<Text>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -119,6 +160,8 @@ struct RoundForm {
     suggestion: Suggestion,
     #[serde(with = "optional_chosen", default, skip_serializing_if = "Option::is_none")]
     chosen: Option<Chosen>,
+    #[serde(with = "optional_question", default, skip_serializing_if = "Option::is_none")]
+    question: Option<Question>,
     forked: u32,
     refused: u32,
     #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
@@ -162,3 +205,4 @@ struct SampleForm {
 super::run_forms::list!(actions, Vec<Action>, Action, "ActionForm");
 super::run_forms::list!(samples, Vec<Sample>, Sample, "SampleForm");
 super::forms::optional!(optional_chosen, Chosen, "ChosenForm");
+super::forms::optional!(optional_question, Question, "QuestionForm");

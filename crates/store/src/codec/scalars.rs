@@ -64,6 +64,7 @@ macro_rules! by_as_str {
 by_display!(TaskId, LeaseId, Digest);
 by_name!(State, Reason, Category, AttemptOutcome, OnStall, Overlap, CatchUp);
 by_name!(Action, Because, CandidateState, Evaluator);
+by_name!(verdict::approval::Decision, verdict::approval::Outcome);
 by_as_str!(Name, Text, Json);
 
 impl NumberScalar for Time {

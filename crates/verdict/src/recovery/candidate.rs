@@ -3,14 +3,14 @@
 //! ```text
 //!   pending ──► executing ──► succeeded, failed
 //!    │  │  └──► succeeded (notified), skipped
-//!    │  └─────► escalated ──► the same, by people
+//!    │  └─────► escalated ──► the same, by people (an approval)
 //!    └────────► failed (the evaluation ended without an action), expired
 //! ```
 //!
 //! The same object serves a signature for good: once it is closed, the next failure opens it again, as long as attempts are left.
 
 use super::{
-    AUTOMATIC_MIN, Action, FailedRun, OutOfScope, QUIET, RecoveryPolicy, RecoveryRefusal,
+    AUTOMATIC_MIN, Action, FailedRun, OutOfScope, QUIET, Question, RecoveryPolicy, RecoveryRefusal,
     Signature, Suggestion, Terms,
 };
 use crate::id::{Name, TaskId, Text};
@@ -114,6 +114,8 @@ pub struct Round {
     pub runs: u64,
     pub suggestion: Suggestion,
     pub chosen: Option<Chosen>,
+    /// What people were asked last.
+    pub question: Option<Question>,
     pub forked: u32,
     pub refused: u32,
     /// The code of the last refusal.
@@ -124,7 +126,7 @@ pub struct Round {
 pub struct Chosen {
     pub action: Action,
     pub at: Time,
-    /// The API key of the person; `None` if an evaluation chose.
+    /// The API key of the person; `None` if an evaluation chose, or time did.
     pub by: Option<Name>,
     pub comment: Option<Text>,
 }
@@ -162,6 +164,8 @@ pub enum Decider {
 pub struct Decision {
     pub action: Action,
     pub decider: Decider,
+    /// What people are asked about, where they are to decide.
+    pub propose: Option<Action>,
     pub comment: Option<Text>,
 }
 
@@ -213,6 +217,7 @@ impl Candidate {
             runs: 0,
             suggestion: Suggestion::of(&signature, 0, attempts, &policy.terms),
             chosen: None,
+            question: None,
             forked: 0,
             refused: 0,
             last_refusal: None,
@@ -261,25 +266,40 @@ impl Candidate {
 
     /// What was named becomes what is done, if the policy as it is now allows it.
     pub fn decided(
-        mut self,
+        self,
         decision: Decision,
         policy: Option<&RecoveryPolicy>,
         now: Time,
     ) -> Result<Self, RecoveryRefusal> {
-        self.check_open(&decision.decider)?;
-        self.check_scope(&decision, policy, now)?;
-        let Decision { action, decider, comment } = decision;
+        self.check(&decision, policy, now)?;
+        let Decision { action, decider, propose: _, comment } = decision;
         let by = match decider {
             Decider::Evaluation { .. } => None,
             Decider::Person(key) => Some(key),
         };
-        self.round.chosen = Some(Chosen { action, at: now, by, comment });
-        Ok(self.in_state(match action {
+        Ok(self.chosen(Chosen { action, at: now, by, comment }))
+    }
+
+    /// Whether what is named may be done: something is open to be decided, and the policy as it is now allows it.
+    pub fn check(
+        &self,
+        decision: &Decision,
+        policy: Option<&RecoveryPolicy>,
+        now: Time,
+    ) -> Result<(), RecoveryRefusal> {
+        self.check_open(&decision.decider)?;
+        self.check_scope(decision, policy, now)
+    }
+
+    pub(super) fn chosen(mut self, chosen: Chosen) -> Self {
+        let action = chosen.action;
+        self.round.chosen = Some(chosen);
+        self.in_state(match action {
             Action::Retry | Action::Continue => CandidateState::Executing,
             Action::Notify => CandidateState::Succeeded,
             Action::Escalate => CandidateState::Escalated,
             Action::Skip => CandidateState::Skipped,
-        }))
+        })
     }
 
     /// An evaluation decides what is pending; people also what waits for them.
@@ -313,6 +333,9 @@ impl Candidate {
         if self.round.expires_at.has_come(now) {
             return out(OutOfScope::Expired);
         }
+        if action == Action::Escalate {
+            self.proposal(decision.propose, &policy.terms)?;
+        }
         if action == Action::Escalate && self.state == CandidateState::Escalated {
             return Err(RecoveryRefusal::Closed { state: self.state });
         }
@@ -333,7 +356,8 @@ impl Candidate {
     pub fn room(&self, policy: Option<&RecoveryPolicy>, now: Time) -> u32 {
         let is_over = self.round.expires_at.has_come(now);
         let policy = policy.filter(|policy| !policy.is_deleted && !is_over);
-        policy.map_or(0, |policy| policy.terms.runs_max.saturating_sub(self.round.forked))
+        let runs_max = policy.map_or(0, |policy| self.bounds(&policy.terms).runs_max);
+        runs_max.saturating_sub(self.round.forked)
     }
 
     /// Some of its runs were submitted, or refused. With the last of them it is done.
@@ -370,7 +394,7 @@ impl Candidate {
         is_awaited.then(|| self.in_state(CandidateState::Failed))
     }
 
-    fn in_state(self, state: CandidateState) -> Self {
+    pub(super) fn in_state(self, state: CandidateState) -> Self {
         self.owned_by(Recovery(()), state)
     }
 
@@ -384,8 +408,11 @@ impl Candidate {
         self.state.is_live().then_some(self.round.expires_at)
     }
 
-    /// The evaluation that may still name an action.
+    /// The task whose end it waits for: the evaluation that may still name an action, or the question to people.
     pub fn awaited(&self) -> Option<TaskId> {
-        (self.state == CandidateState::Pending).then_some(self.round.task)
+        match self.state {
+            CandidateState::Pending => Some(self.round.task),
+            _ => self.open_question().map(|question| question.task),
+        }
     }
 }

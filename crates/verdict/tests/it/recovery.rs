@@ -1,9 +1,11 @@
 //! Recovery: which ends it is for, which failures are alike, and what may be done about them.
 
+use verdict::approval::Outcome;
 use verdict::recovery::{
-    Action, Because, Candidate, CandidateState, Decider, Decision, Evaluator, FailedRun,
-    ForkOutcome, KIND, KIND_BUILT_IN, OutOfScope, QUIET, RecoveryPolicy, RecoveryRefusal,
-    Signature, Standing, Suggestion, Terms, automatic, fork_key, may_fork_again,
+    Action, Because, Candidate, CandidateState, Decider, Deciders, Decision, Evaluator, FailedRun,
+    ForkOutcome, KIND, KIND_APPROVAL, KIND_BUILT_IN, OutOfScope, QUIET, Question, RecoveryPolicy,
+    RecoveryRefusal, Signature, Standing, Suggestion, Terms, Word, automatic, fork_key,
+    may_fork_again,
 };
 use verdict::{Category, Digest, Done, End, Fault, Name, Reason, Scope, State, TaskId, Text, Time};
 
@@ -67,11 +69,12 @@ fn opened(policy: &RecoveryPolicy) -> Candidate {
 }
 
 fn by_evaluation(action: Action) -> Decision {
-    Decision { action, decider: Decider::Evaluation { confidence: Some(1_000) }, comment: None }
+    let decider = Decider::Evaluation { confidence: Some(1_000) };
+    Decision { action, decider, propose: None, comment: None }
 }
 
 fn by_person(action: Action) -> Decision {
-    Decision { action, decider: Decider::Person("key_1".into()), comment: None }
+    Decision { action, decider: Decider::Person("key_1".into()), propose: None, comment: None }
 }
 
 fn decided(candidate: &Candidate, action: Action, policy: &RecoveryPolicy) -> Candidate {
@@ -108,7 +111,7 @@ fn only_lost_workers_and_spent_attempts_are_recovered() {
 
 #[test]
 fn an_evaluation_is_never_recovered() {
-    for kind in [KIND, KIND_BUILT_IN] {
+    for kind in [KIND, KIND_BUILT_IN, KIND_APPROVAL] {
         let lost = done(kind, State::Failed, Some(Reason::HeartbeatTimeout));
         assert_eq!(FailedRun::of(&lost), None, "{kind}");
     }
@@ -201,6 +204,7 @@ fn nobody_unsure_submits_runs_without_people() {
     let with = |confidence| Decision {
         action: Action::Retry,
         decider: Decider::Evaluation { confidence },
+        propose: None,
         comment: None,
     };
     let unsure = RecoveryRefusal::OutOfScope(OutOfScope::Unsure);
@@ -317,6 +321,114 @@ fn suggestions_are_allowed_and_as_sure_as_the_evidence() {
     let _: Text = fork_key(run(1));
 }
 
+fn word(outcome: Outcome) -> Word {
+    Word { outcome, by: Some("key_2".into()), comment: None }
+}
+
+/// A candidate about which people are asked, by the task 500.
+fn escalated(policy: &RecoveryPolicy) -> Candidate {
+    let candidate = decided(&opened(policy), Action::Escalate, policy);
+    let action = candidate.proposal(None, &policy.terms).expect("something can be proposed");
+    candidate.asked(Candidate::question(run(500), action, &policy.terms))
+}
+
+#[test]
+fn people_are_asked_about_something_that_the_policy_allows() {
+    let with = |actions: &[Action]| Terms { actions: actions.to_vec(), ..Terms::default() };
+    let candidate = opened(&policy(all(1)));
+    let ask = |proposed, actions: &[Action]| candidate.proposal(proposed, &with(actions));
+    assert_eq!(ask(None, &Action::ALL), Ok(Action::Retry), "what is suggested");
+    assert_eq!(ask(None, &[Action::Escalate, Action::Notify]), Ok(Action::Notify));
+    assert_eq!(ask(None, &[Action::Escalate]), Ok(Action::Skip));
+    assert_eq!(ask(Some(Action::Continue), &Action::ALL), Ok(Action::Continue));
+    let out = Err(RecoveryRefusal::OutOfScope(OutOfScope::Action));
+    assert_eq!(ask(Some(Action::Continue), &[Action::Retry]), out);
+    assert_eq!(ask(Some(Action::Escalate), &Action::ALL), out, "a question about a question");
+    // An evaluation cannot propose what it may not do.
+    let narrow = policy(with(&[Action::Escalate]));
+    let proposing = Decision { propose: Some(Action::Retry), ..by_evaluation(Action::Escalate) };
+    assert!(opened(&narrow).decided(proposing, Some(&narrow), START).is_err());
+}
+
+#[test]
+fn the_approval_binds_the_action_the_candidate_its_round_and_the_limits() {
+    // A2-11: a human approves or rejects, and nobody approves what he has not seen.
+    let policy = policy(Terms { cost_micros: Some(9), ..all(1) });
+    let candidate = escalated(&policy);
+    let question = candidate.round.question.clone().unwrap();
+    let digest = candidate.asked_digest(&question);
+    let text = candidate.asked_text(&question);
+    assert_eq!(
+        text.as_str(),
+        format!(
+            r#"{{"action":"retry","candidateId":"{}","costMicros":9,"runsMax":100,"taskId":"{}"}}"#,
+            candidate.signature.id(),
+            run(100)
+        )
+    );
+    for other in [
+        Question { action: Action::Continue, ..question.clone() },
+        Question { runs_max: 101, ..question.clone() },
+        Question { cost_micros: None, ..question.clone() },
+    ] {
+        assert_ne!(candidate.asked_digest(&other), digest);
+    }
+    let mut later = candidate.clone();
+    later.round.task = run(101);
+    assert_ne!(later.asked_digest(&question), digest, "another round is another question");
+    let terms = candidate.asked_terms(&question, &policy.terms.deciders, START);
+    assert_eq!((terms.digest, terms.quorum), (Some(digest), 1));
+    assert_eq!(terms.roles, ["approver", "admin"].map(Name::from));
+    assert_eq!(terms.expires_at, Some(candidate.round.expires_at), "not longer than the candidate");
+    let named = Deciders {
+        keys: vec!["key_9".into()],
+        quorum: 2,
+        within: Some(secs(60)),
+        default: Some(verdict::approval::Decision::Rejected),
+        ..Deciders::default()
+    };
+    let terms = candidate.asked_terms(&question, &named, START);
+    assert_eq!((terms.roles.len(), terms.keys.len(), terms.quorum), (0, 1, 2));
+    assert_eq!(terms.expires_at, Some(START.plus(secs(60))));
+    assert!(named.name(&"key_9".into(), &[]) && !named.name(&"key_1".into(), &["admin".into()]));
+}
+
+#[test]
+fn the_word_of_people_is_carried_out_once_and_within_what_they_saw() {
+    let wide = policy(Terms { runs_max: 3, cost_micros: Some(9), ..all(1) });
+    let candidate = escalated(&wide);
+    assert_eq!(candidate.awaited(), Some(run(500)));
+    let answer = |word: Word, policy: Option<&RecoveryPolicy>, now: Time| {
+        candidate.clone().answered(run(500), word, policy, now).expect("it waits for this")
+    };
+    let approved = answer(word(Outcome::Approved), Some(&wide), START);
+    assert_eq!(approved.state, CandidateState::Executing);
+    let chosen = approved.round.chosen.clone().unwrap();
+    assert_eq!((chosen.action, chosen.by), (Action::Retry, Some("key_2".into())));
+    let again = approved.clone().answered(run(500), word(Outcome::Approved), Some(&wide), START);
+    assert_eq!(again, None, "a word counts once");
+    assert_eq!(candidate.clone().answered(run(501), word(Outcome::Approved), None, START), None);
+    // A policy that became wider meanwhile does not widen what was approved; a narrower one narrows it.
+    let wider = policy(Terms { runs_max: 50, cost_micros: None, ..all(1) });
+    assert_eq!(approved.room(Some(&wider), START), 3);
+    assert_eq!(approved.bounds(&wider.terms).cost_micros, Some(9));
+    let narrower = policy(Terms { runs_max: 1, cost_micros: Some(4), ..all(1) });
+    assert_eq!(approved.room(Some(&narrower), START), 1);
+    assert_eq!(approved.bounds(&narrower.terms).cost_micros, Some(4));
+    // What the policy no longer allows is not done, whoever approved it.
+    let none = policy(Terms { actions: Vec::new(), ..all(1) });
+    let beyond = answer(word(Outcome::Approved), Some(&none), START);
+    assert_eq!(beyond.state, CandidateState::Failed);
+    assert_eq!(beyond.round.last_refusal, Some("recovery_out_of_scope".into()));
+    assert_eq!(answer(word(Outcome::Approved), None, START).state, CandidateState::Failed);
+    let late = START.plus(wide.terms.expires);
+    assert_eq!(answer(word(Outcome::Approved), Some(&wide), late).state, CandidateState::Expired);
+    let rejected = answer(word(Outcome::Rejected), Some(&wide), START);
+    assert_eq!(rejected.state, CandidateState::Skipped);
+    assert_eq!(answer(word(Outcome::Expired), Some(&wide), START).state, CandidateState::Expired);
+    assert_eq!(answer(word(Outcome::Withdrawn), Some(&wide), START).state, CandidateState::Failed);
+}
+
 #[test]
 fn recovery_is_the_fifth_authority_and_reaches_no_task() {
     // Proves: S2-8: each of the five holders is a type that only its own module can construct.
@@ -331,9 +443,10 @@ fn recovery_is_the_fifth_authority_and_reaches_no_task() {
     for (source, holder) in HOLDERS {
         assert!(source.contains(holder), "{holder}");
     }
-    const RULES: [&str; 3] = [
+    const RULES: [&str; 4] = [
         include_str!("../../src/recovery.rs"),
         include_str!("../../src/recovery/candidate.rs"),
+        include_str!("../../src/recovery/escalation.rs"),
         include_str!("../../src/recovery/suggestion.rs"),
     ];
     for line in RULES.iter().flat_map(|source| source.lines()) {

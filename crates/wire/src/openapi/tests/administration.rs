@@ -120,7 +120,9 @@ pub(super) const RECOVERY_PATHS: [(&str, &str); 7] = [
 
 pub(super) fn check_recovery(shapes: &mut Shapes) {
     let terms = json!({"queue": "q", "kind": "k", "actions": ["retry"], "attempts": 1,
-        "runsMax": 1, "costMicros": 1, "expiresMs": 10000, "evaluator": "workers"});
+        "runsMax": 1, "costMicros": 1, "expiresMs": 10000, "evaluator": "workers",
+        "approval": {"roles": ["admin"], "keys": ["k"], "quorum": 1, "expiresMs": 1000, "default": "REJECTED"}});
+    shapes.check_strict::<recovery::EscalationTerms>("EscalationTerms", terms["approval"].clone());
     shapes.check_strict::<recovery::SetRecoveryPolicy>("SetRecoveryPolicy", terms.clone());
     shapes.check_strict::<recovery::DeleteRecoveryPolicy>("DeleteRecoveryPolicy", json!({}));
     let mut policy = terms;
@@ -134,13 +136,15 @@ pub(super) fn check_recovery(shapes: &mut Shapes) {
     shapes.check_open::<recovery::SuggestionView>("SuggestionView", suggestion.clone());
     let chosen = json!({"action": "retry", "at": AT, "keyId": "k", "comment": "c"});
     shapes.check_open::<recovery::ChosenView>("ChosenView", chosen.clone());
+    let question = json!({"approvalId": "a", "action": "retry", "asked": "t", "digest": "d"});
+    shapes.check_open::<recovery::QuestionView>("QuestionView", question.clone());
     let sample = json!({"runId": "r", "at": AT, "message": "m"});
     shapes.check_open::<recovery::SampleView>("SampleView", sample.clone());
     let view = json!({"candidateId": "c", "state": "pending", "policy": "p", "kind": "k",
         "queue": "q", "reason": "r", "category": "c", "pattern": "p", "firstAt": AT, "lastAt": AT,
         "count": 1, "forked": 1, "attempts": 1, "taskId": "t", "openedAt": AT, "expiresAt": AT,
         "runs": 1, "suggestion": suggestion, "chosen": chosen, "refused": 1, "lastRefusal": "e",
-        "samples": [sample]});
+        "samples": [sample], "question": question});
     shapes.check_open::<recovery::CandidateView>("CandidateView", view.clone());
     let entry = json!({"revision": 1, "at": AT, "keyId": "k", "candidate": view});
     shapes.check_open::<recovery::CandidateEntry>("CandidateEntry", entry.clone());
