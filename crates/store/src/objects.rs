@@ -178,9 +178,21 @@ impl ApprovalBody {
 /// The status of the link between a run and its fork.
 pub const FORK_LINKED: &str = "linked";
 
+/// The same for a run that repeats another one.
+pub const RETRY_LINKED: &str = "retry";
+
 /// The link from a run that has ended to a run that was forked from it. It is written once and forgotten with the old run; the new
 /// one knows where it comes from.
 pub fn fork_change(scope: &Scope, from: TaskId, fork: TaskId, at: Time) -> ObjectChange {
+    link_change(scope, from, fork, FORK_LINKED, at)
+}
+
+/// The link from a run that has ended to a run that repeats it.
+pub fn retry_change(scope: &Scope, from: TaskId, retry: TaskId, at: Time) -> ObjectChange {
+    link_change(scope, from, retry, RETRY_LINKED, at)
+}
+
+fn link_change(scope: &Scope, from: TaskId, fork: TaskId, how: &str, at: Time) -> ObjectChange {
     let after = Object {
         key: ObjectKey {
             scope: scope.clone(),
@@ -188,7 +200,7 @@ pub fn fork_change(scope: &Scope, from: TaskId, fork: TaskId, at: Time) -> Objec
             id: fork.run_name().into(),
         },
         revision: 1,
-        status: FORK_LINKED.into(),
+        status: how.into(),
         due: None,
         unique_key: None,
         parent: Some(from.run_name().into()),

@@ -32,7 +32,7 @@ pub enum ObjectType {
     Payload,
     /// When runs are submitted.
     Schedule,
-    /// From a run that has ended to one that was forked from it.
+    /// From a run that has ended to one that was forked from it or repeats it.
     Fork,
     /// What a schedule submits, apart from it: each firing writes the schedule, and the template may be long.
     ScheduleTemplate,

@@ -140,6 +140,7 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
         ),
         ("stalled", stalled(run)),
         ("retry of", run.retry_of.clone()),
+        ("retried", (!run.retries.is_empty()).then(|| format!("by {}", run.retries.join(", ")))),
         ("continues", run.fork_of.clone()),
         ("continued", (!run.forks.is_empty()).then(|| format!("by {}", run.forks.join(", ")))),
         ("budget", run.budget.as_ref().map(budget_line).filter(|line| !line.is_empty())),

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use store::objects::{approval_change, fork_change};
+use store::objects::{approval_change, fork_change, retry_change};
 use store::runs::StoredStep;
 use store::spend::spend_rows;
 use store::{
@@ -26,6 +26,7 @@ use verdict::{
     Moment, Name, Next, Phase, Quota, ReadSet, Refusal, Request, Scope, Subject, Task, TaskId,
     Time, Verdict, apply_verdict, closed_attempts, decide, stall,
 };
+use wire::names::RETRY_OF_LABEL;
 
 use super::effects::{Asked, AwaitedEffect};
 use super::messages::Letter;
@@ -255,6 +256,9 @@ impl WorkingSet {
         self.slots.insert(task.clone(), slot);
         let answer = self.settle(&task, Cow::Owned(request), verdict, at);
         self.specs.clear();
+        if let Some(from) = spec.labels.get(RETRY_OF_LABEL).and_then(|it| TaskId::parse(it)) {
+            self.objects.push(retry_change(&task.scope, from, id, at.now));
+        }
         if let Some(fork) = inherited {
             self.inherit(&task, fork, at);
         }

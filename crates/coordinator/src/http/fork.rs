@@ -73,15 +73,17 @@ async fn find(app: &AppState, key: &TaskKey) -> Result<Option<ForkSource>, Failu
     }))
 }
 
-/// The runs that were forked from this one.
-pub(super) async fn forks_of<B: Browse>(
+/// The runs that were forked from this one, or repeat it.
+pub(super) async fn linked_to<B: Browse>(
     browse: &B,
     scope: &Scope,
     run: &str,
+    how: &str,
 ) -> Result<Vec<String>, Failure> {
     let filter = ObjectFilter {
         scope: Some(scope.clone()),
         object_type: Some(ObjectType::Fork),
+        status: Some(how.into()),
         parent: Some(run.into()),
         limit: SHOWN_MAX,
         ..ObjectFilter::default()

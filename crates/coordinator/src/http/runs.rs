@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
+use store::objects::{FORK_LINKED, RETRY_LINKED};
 use store::{Bodies, Browse, Failure, Filter, LabelFilter, StoredTask, TaskKey, TaskOverview};
 use verdict::State as TaskState;
 use wire::answers::{Run, RunList};
@@ -15,7 +16,7 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
 use super::children::tree;
-use super::fork::forks_of;
+use super::fork::linked_to;
 use super::queue_limit::check_queue;
 use super::run_view::{full_view, list_view};
 use super::stages::with_stages;
@@ -64,14 +65,16 @@ async fn find(app: &AppState, key: &TaskKey, wait: Duration) -> Result<Option<Ru
     with_forks(app, key, run).await.map(Some)
 }
 
-/// Only a run that ended without success may have been continued.
+/// Only a run that ended without success may have been continued or repeated.
 async fn with_forks(app: &AppState, key: &TaskKey, run: Run) -> Result<Run, Failure> {
     use wire::State::{Cancelled, Failed, Halted};
     if !matches!(run.state, Failed | Halted | Cancelled) {
         return Ok(run);
     }
-    let forks = forks_of(app.coordinator.browse(), &key.scope, &run.run_id).await?;
-    Ok(Run { forks, ..run })
+    let browse = app.coordinator.browse();
+    let forks = linked_to(browse, &key.scope, &run.run_id, FORK_LINKED).await?;
+    let retries = linked_to(browse, &key.scope, &run.run_id, RETRY_LINKED).await?;
+    Ok(Run { forks, retries, ..run })
 }
 
 /// The run once it has ended. A routine look is brief, because a run that a client waits for has rarely ended

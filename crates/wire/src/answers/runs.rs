@@ -62,6 +62,9 @@ pub struct Run {
     /// Runs that began with the recorded steps of this one, at most 100. Not in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forks: Vec<String>,
+    /// Runs that repeat this one, at most 100. Not in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retries: Vec<String>,
     /// The worker that holds the lease, or had the latest attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<String>,

@@ -285,7 +285,7 @@ fn run() -> Value {
         "nextAttemptAt": AT, "deadline": AT, "cancelRequestedAt": AT, "cancelReason": "c",
         "lease": lease(), "input": {}, "refused": [refused_call()], "serverTime": AT,
     });
-    (run["forkOf"], run["forks"]) = (json!("r"), json!(["r"]));
+    (run["forkOf"], run["forks"], run["retries"]) = (json!("r"), json!(["r"]), json!(["r"]));
     run["parent"] = parent();
     run["durable"] = durable_view();
     run["budget"] = budget_view();

@@ -88,6 +88,7 @@ async fn a_retry_begins_from_nothing_and_continue_from_what_was_recorded() {
                 assert_eq!(api.run(&old).await["forks"], json!([lease.run]));
             } else {
                 assert!(recorded(&lease).as_array().is_none_or(Vec::is_empty));
+                assert_eq!(api.run(&old).await["retries"], json!([lease.run]), "linked both ways");
             }
         }
     }
