@@ -9,6 +9,7 @@
 
 mod backlog;
 mod database;
+mod effects;
 mod embedded;
 mod error;
 mod fanout;

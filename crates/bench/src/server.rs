@@ -39,7 +39,9 @@ impl Server {
         key: Option<&str>,
     ) -> Result<Self, BenchError> {
         let mut child = Command::new(program)
-            .args(["serve", "--json", "--listen", "127.0.0.1:0", "--store"])
+            .args(["serve", "--json", "--listen", "127.0.0.1:0"])
+            // Receivers of effects are in the measuring process.
+            .args(["--allow-private-receivers", "127.0.0.0/8", "--store"])
             .arg(store.address())
             .env("RUST_LOG", "error")
             .env("XDG_STATE_HOME", state)

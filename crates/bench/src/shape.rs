@@ -19,7 +19,7 @@ use crate::plan::{COMPARABLE, Options, PROMISED, Target, median_row, row_of, ser
 use crate::remote::{PlanShape, Remote};
 use crate::server::Servers;
 use crate::store_factory::StoreFactory;
-use crate::{fanout, limited, parallel, savepoints, sdk, sleepers, staged, tails};
+use crate::{effects, fanout, limited, parallel, savepoints, sdk, sleepers, staged, tails};
 
 /// The row of a single step.
 const ONE_MORE: &str = "one more step";
@@ -35,6 +35,9 @@ const STAGES_MAX: usize = 100;
 
 /// The most children: as many as one parent may have.
 const CHILDREN_MAX: usize = 10_000;
+
+/// The most aggregates: ten effects of each are kept in memory.
+const AGGREGATES_MAX: usize = 10_000;
 
 /// The most runs asleep and the most steps of one run that have goals.
 const MANY: usize = 1_000_000;
@@ -57,6 +60,8 @@ pub enum Shape {
     Joined(usize),
     /// Lifecycles that share so many flow keys.
     Flow(usize),
+    /// Effects of so many aggregates, and work that is pushed.
+    Effects(usize),
 }
 
 impl FromStr for Shape {
@@ -64,7 +69,7 @@ impl FromStr for Shape {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let strange = || {
-            "a shape is steps:COUNT, fanout:COUNT, sleepers:COUNT, savepoints:COUNT, plan:COUNT, parallel:COUNT, joined:COUNT or flow:COUNT, such as steps:5"
+            "a shape is steps:COUNT, fanout:COUNT, sleepers:COUNT, savepoints:COUNT, plan:COUNT, parallel:COUNT, joined:COUNT, flow:COUNT or effects:COUNT, such as steps:5"
                 .to_owned()
         };
         let (name, count) = text.split_once(':').ok_or_else(strange)?;
@@ -78,6 +83,7 @@ impl FromStr for Shape {
             "parallel" => (CHILDREN_MAX - 1, Shape::Parallel(count)),
             "joined" => (STAGES_MAX, Shape::Joined(count)),
             "flow" => (MANY, Shape::Flow(count)),
+            "effects" => (AGGREGATES_MAX, Shape::Effects(count)),
             _ => return Err(strange()),
         };
         match (1..=max).contains(&count) {
@@ -106,6 +112,7 @@ pub(crate) async fn measure(
         }
         Shape::Parallel(steps) => parallel::measure(options, stores, steps, progress).await,
         Shape::Flow(keys) => limited::measure(options, stores, keys, progress).await,
+        Shape::Effects(count) => effects::measure(options, stores, count, progress).await,
     }
 }
 
@@ -180,7 +187,8 @@ pub(crate) fn goals(rows: &[Measurement]) -> Vec<Goal> {
     let of_many =
         [sleepers::goals(rows), savepoints::goals(rows), staged::goals(rows), limited::goals(rows)]
             .concat();
-    [step_goals(rows), step_latency_goal(rows), fanout_goals(rows), of_many].concat()
+    let of_calls = effects::goals(rows);
+    [step_goals(rows), step_latency_goal(rows), fanout_goals(rows), of_many, of_calls].concat()
 }
 
 fn find<'a>(rows: &'a [Measurement], name: &str, mode: Option<Mode>) -> Option<&'a Measurement> {
