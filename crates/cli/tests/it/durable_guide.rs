@@ -21,6 +21,11 @@ pub(crate) mod payout;
 #[path = "../../../../sdks/rust/examples/agent.rs"]
 pub(crate) mod agent;
 
+#[expect(unreachable_pub, reason = "the example stands for a module of a program")]
+#[expect(dead_code, reason = "it is a program, and its `main` is not called here")]
+#[path = "../../../../sdks/rust/examples/invoice.rs"]
+pub(crate) mod invoice;
+
 const BUDGETS: &str = include_str!("../../../../docs/guide/budgets.md");
 const DURABLE: &str = include_str!("../../../../docs/guide/durable.md");
 const APPROVALS: &str = include_str!("../../../../docs/guide/approvals.md");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tenure::{ChildRun, Client, Ctx, Durable, Failure, RunHandle, State, Worker};
 use tokio_util::sync::CancellationToken;
 
-use crate::durable_guide::{order, payout};
+use crate::durable_guide::{invoice, order, payout};
 use crate::home::{CommandOutput, Home};
 use crate::operate_backup::client;
 
@@ -67,6 +67,7 @@ fn worker(client: Client, code: String) -> Worker {
     match code.as_str() {
         "order" => return order::worker(client),
         "payout" => return payout::worker(client),
+        "invoice" => return invoice::worker(client),
         _ => {}
     }
     let kind = if code == "elsewhere" { "letter" } else { "parcel" };
@@ -239,9 +240,9 @@ fn the_golden_files_of_our_examples_replay() {
         .filter(|file| file.extension().is_some_and(|extension| extension == "jsonl"))
         .collect();
     files.sort();
-    assert!(files.len() >= 4, "{files:?}");
+    assert!(files.len() >= 6, "{files:?}");
     let mut replayed = 0;
-    for code in ["order", "payout"] {
+    for code in ["order", "payout", "invoice"] {
         let is_its = |file: &&PathBuf| {
             file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(code))
         };
