@@ -75,6 +75,8 @@ impl Model {
                     next.push(Model { attempt: self.attempt + 1, ..self.with(Phase::Running) });
                 }
                 next.push(self.with(Phase::Ended(State::Failed)));
+                // A child used more than it had.
+                next.extend(self.halts());
             }
             Phase::Running => next.push(self.with(Phase::Lapsed)),
             Phase::Lapsed => {
@@ -151,6 +153,10 @@ impl Model {
     fn repeats(&self, step: &Step) -> Vec<Model> {
         match step.state {
             Some(State::Running) => self.stay(self.holds(step)),
+            Some(State::Halted) => self.stay(matches!(
+                self.phase,
+                Phase::Ended(State::Halted) | Phase::Closing(State::Halted)
+            )),
             _ => self.stay(step.suspends && self.phase != Phase::Absent),
         }
     }
@@ -161,7 +167,12 @@ impl Model {
             return Vec::new();
         }
         let suspended = step.suspends.then(|| self.with(Phase::Suspended));
-        suspended.into_iter().chain([self.clone()]).collect()
+        suspended.into_iter().chain([self.clone()]).chain(self.halts()).collect()
+    }
+
+    /// What was used crosses a limit. Its worker is told so even if children are still to end.
+    fn halts(&self) -> [Model; 2] {
+        [Phase::Ended(State::Halted), Phase::Closing(State::Halted)].map(|phase| self.with(phase))
     }
 
     fn grant(&self, step: &Step) -> Vec<Model> {
@@ -186,12 +197,14 @@ impl Model {
         };
         let ended = |state| [phase(Phase::Ended(state)), phase(Phase::Closing(state))];
         match step.outcome {
-            Some(Outcome::Succeeded) | None => ended(State::Succeeded).to_vec(),
+            Some(Outcome::Succeeded) | None => {
+                ended(State::Succeeded).into_iter().chain(ended(State::Halted)).collect()
+            }
             Some(Outcome::Cancelled) => ended(State::Cancelled).to_vec(),
             // A release ends a task only after a cancel, or when there were too many of them.
             Some(_) => {
                 let again = Model { reports: reports.clone(), ..self.with(Phase::Waiting) };
-                let ends = [State::Failed, State::Cancelled].map(ended);
+                let ends = [State::Failed, State::Cancelled, State::Halted].map(ended);
                 let may_retry = !self.is_cancelled;
                 ends.into_iter().flatten().chain(may_retry.then_some(again)).collect()
             }
@@ -268,6 +281,7 @@ impl Model {
             Phase::Absent => false,
             Phase::Waiting => matches!(state, State::Queued | State::Retry),
             Phase::Running | Phase::Lapsed => state == State::Running,
+            Phase::Closing(State::Halted) => matches!(state, State::Waiting | State::Halted),
             Phase::Suspended | Phase::Closing(_) => state == State::Waiting,
             Phase::Ended(ended) => state == ended,
         }

@@ -69,6 +69,10 @@ named_enum! {
         VoteRefusedAsLate => "a vote after the decision was refused",
         MessageSaved => "a message was saved because its addressee was locked",
         WedgedWorkerCaught => "a worker that was alive and got nowhere lost its task",
+        BudgetHalted => "a run halted at its budget",
+        ShareGivenBack => "a child gave back what it did not use",
+        ReservationSettled => "a lost attempt settled its reservation",
+        ChildNotFunded => "a child was refused because too little was left",
         StepSkipped => "a step of a plan was skipped",
         PlanCancelledInTheMiddle => "a plan was cancelled while some of its steps had ended",
         LargePlanClosed => "a plan of more steps than one decision tells was closed",
@@ -83,6 +87,14 @@ named_enum! {
 impl CoverageGoal {
     /// Goals that only worlds with progress clocks reach.
     pub const OF_STALLS: &[CoverageGoal] = &[CoverageGoal::WedgedWorkerCaught];
+
+    /// Goals that only worlds with budgets reach.
+    pub const OF_ESCROW: &[CoverageGoal] = &[
+        CoverageGoal::BudgetHalted,
+        CoverageGoal::ShareGivenBack,
+        CoverageGoal::ReservationSettled,
+        CoverageGoal::ChildNotFunded,
+    ];
 
     /// Goals that only worlds with plans reach.
     pub const OF_PLANS: &[CoverageGoal] = &[

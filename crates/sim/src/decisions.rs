@@ -218,7 +218,8 @@ fn cause(request: &Request) -> Cause {
                 PlanRequest::Advance(_) => Cause::Report,
                 PlanRequest::InputUnresolved { .. } => Cause::Sweep,
             },
-            RunRequest::Metered(_) => unreachable!("no worker here says what it used"),
+            // What it used makes no difference to what it is.
+            RunRequest::Metered(metered) => cause(&metered.call),
         },
     }
 }

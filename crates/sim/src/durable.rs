@@ -87,6 +87,8 @@ pub(crate) struct Attempt {
     server_ms: i64,
     calls: u64,
     is_cancelled: bool,
+    /// What the steps of this attempt used.
+    spent: u64,
 }
 
 impl Attempt {
@@ -119,6 +121,7 @@ impl Attempt {
             server_ms: envelope.lease_expires_at.as_ms() - lease_ms as i64,
             calls: 0,
             is_cancelled: false,
+            spent: 0,
             ctx,
         }
     }

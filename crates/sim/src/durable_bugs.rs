@@ -1,8 +1,9 @@
 //! Planted bugs that only durable runs, plans and progress clocks can show.
 
-use store::{Loaded, MessageChanges};
-use verdict::{Subject, Task};
+use store::{Change, Loaded, MessageChanges};
+use verdict::{AttemptOutcome, ClosedAttempt, Subject, Task};
 
+use crate::escrow;
 use crate::planted_bug::PlantedBug;
 
 /// Leaves out a part of what a request needs.
@@ -36,6 +37,22 @@ pub(crate) fn lose_messages(messages: &mut MessageChanges) {
     let is_saved_now = |key: &store::MessageKey| messages.saved.iter().any(|it| it.key() == *key);
     messages.decided = decided.into_iter().filter(|key| !is_saved_now(key)).collect();
     messages.saved.clear();
+}
+
+/// Takes back what attempts settled that were lost.
+pub(crate) fn drop_lost_spend(changes: &mut [Change]) {
+    for change in changes {
+        let lost = |closed: &&ClosedAttempt| closed.outcome == AttemptOutcome::Lost;
+        let lost = change.closed.iter().filter(lost).count() as u64;
+        let run = match &mut change.after {
+            Subject::Live(task) => task.run.as_mut(),
+            Subject::Done(done) => done.run.as_mut(),
+            Subject::Absent => None,
+        };
+        if let Some(balance) = run.and_then(|run| run.balance.as_mut()) {
+            balance.used.tokens = balance.used.tokens.saturating_sub(lost * escrow::RESERVE);
+        }
+    }
 }
 
 /// Leaves out the progress clock of a task.

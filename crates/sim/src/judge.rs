@@ -8,12 +8,13 @@ use store::{
 use storetest::MemoryStore;
 use storetest::memory::MemoryBrowse;
 use verdict::policy::UNDELIVERED_MAX;
-use verdict::{AttemptOutcome, ClosedAttempt, Event, Reason, Request, Subject};
+use verdict::{AttemptOutcome, ClosedAttempt, Event, Reason, Request, State, Subject};
 
 use crate::actor_context::ActorContext;
 use crate::coverage::CoverageGoal;
 use crate::decisions::{decisions, id, record, snapshot};
 use crate::durable;
+use crate::escrow;
 use crate::lateness;
 use crate::scenario::Scenario;
 use crate::schedules;
@@ -77,6 +78,11 @@ pub(crate) async fn judge(ctx: &ActorContext, store: &MemoryStore) {
     if ctx.options.durable.is_some() {
         let found: Vec<&StoredTask> = all_task_rows.iter().map(|rows| &rows.found).collect();
         durable::judge::check(ctx, store, &found).await;
+    }
+    if ctx.options.durable.is_some_and(|durable| durable.escrow) {
+        let all: Vec<(&StoredTask, &[Entry])> =
+            all_task_rows.iter().map(|rows| (&rows.found, rows.history.as_slice())).collect();
+        escrow::account(ctx, &all);
     }
     if ctx.options.schedules > 0 {
         let found: Vec<&StoredTask> = all_task_rows.iter().map(|rows| &rows.found).collect();
@@ -282,6 +288,9 @@ fn note_closed_goal(ctx: &ActorContext, request: &Request, closed: &ClosedAttemp
 
 fn note_end_goal(ctx: &ActorContext, task_rows: &TaskRows, done: &verdict::Done) {
     let log = &ctx.log;
+    if done.end.state == State::Halted && done.run.as_ref().is_none_or(|it| it.balance.is_none()) {
+        log.violate("halt", format_args!("{} halted without a budget", done.id));
+    }
     let was_leased = !task_rows.attempts.is_empty();
     match done.end.reason {
         Some(Reason::HeartbeatTimeout) => log.reach_goal(CoverageGoal::LostTooOften),

@@ -27,6 +27,7 @@ mod database;
 mod decisions;
 mod durable;
 mod durable_bugs;
+mod escrow;
 pub mod fault;
 mod flows;
 mod history;

@@ -74,6 +74,8 @@ pub(crate) struct DurableOptions {
     pub(crate) rounds_max: u64,
     /// How many operations of a run ask people.
     pub(crate) approvals: PerMille,
+    /// Whether runs and their children have budgets, and their steps use something.
+    pub(crate) escrow: bool,
 }
 
 #[derive(Clone, Copy, Debug)]

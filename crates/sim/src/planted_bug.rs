@@ -54,6 +54,8 @@ pub enum PlantedBug {
     ForgetsBlame,
     /// Nobody waits for a step of a plan that has ended.
     ForgetsDownstreams,
+    /// What a lost attempt may have used is not counted.
+    DropsLostSpend,
     /// No task that is due has a progress clock.
     ForgetsProgressClock,
 }

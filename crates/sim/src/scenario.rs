@@ -2,7 +2,7 @@
 //!
 //! Seeds below 1,000,000 draw everything at random. Each further million is one scenario that chance alone produces
 //! too rarely: an idle system, one of two committers failing, slow batches, failover between coordinators, many
-//! tenants on one coordinator, durable runs, durable runs asleep, flow keys, schedules, durable runs that ask people, plans, stalls.
+//! tenants on one coordinator, durable runs, durable runs asleep, flow keys, schedules, durable runs that ask people, plans, stalls, budgets.
 //! This module fixes the options that define a scenario; the rest is drawn as usual.
 
 use crate::options::{
@@ -42,6 +42,8 @@ pub enum Scenario {
     Plans,
     /// Runs with a progress clock, and workers that live and get nowhere, while coordinators and stores fail.
     Stalls,
+    /// Durable runs and children with budgets, under everything that can fail.
+    Escrow,
 }
 
 impl Scenario {
@@ -59,6 +61,7 @@ impl Scenario {
         Scenario::People,
         Scenario::Plans,
         Scenario::Stalls,
+        Scenario::Escrow,
     ];
 
     pub fn of(seed: u64) -> Self {
@@ -88,6 +91,7 @@ impl Scenario {
             Scenario::People => people(&mut rng, options),
             Scenario::Plans => plans(&mut rng, options),
             Scenario::Stalls => stalls(&mut rng, options),
+            Scenario::Escrow => escrow(&mut rng, options),
         }
     }
 }
@@ -337,6 +341,7 @@ fn durable(rng: &mut SimRng, options: Options) -> Options {
         diverge: rng.sometimes(20, 100) as PerMille,
         rounds_max: 0,
         approvals: 0,
+        escrow: false,
     };
     let runs = RunOptions { deadline: 0, attempt_limit: 0, delayed: 0, ..options.runs };
     let behaviour = BehaviourOptions {
@@ -381,6 +386,7 @@ fn asleep(rng: &mut SimRng, options: Options) -> Options {
         diverge: 0,
         rounds_max: rng.sometimes(20, 80),
         approvals: 0,
+        escrow: false,
     };
     let idle = idle(rng, options);
     Options {
@@ -491,4 +497,12 @@ fn stalls(rng: &mut SimRng, options: Options) -> Options {
         a_day_later: false,
         ..options
     }
+}
+
+/// Durable worlds in which every run has a budget and gives parts of it to its children. Sums are compared after the end, so
+/// nothing may go back in time.
+fn escrow(rng: &mut SimRng, options: Options) -> Options {
+    let options = durable(rng, options);
+    let durable = options.durable.map(|durable| DurableOptions { escrow: true, ..durable });
+    Options { nemesis: NemesisOptions { restores: 0, ..options.nemesis }, durable, ..options }
 }

@@ -19,6 +19,7 @@ use crate::committer_faults::{CommitterFaults, CommitterId};
 use crate::coverage::CoverageGoal;
 use crate::database::{Database, Session};
 use crate::durable_bugs;
+use crate::escrow;
 use crate::fault::Fault;
 use crate::flows;
 use crate::log::Log;
@@ -56,6 +57,7 @@ pub(crate) struct StoreFaults {
     bug: PlantedBug,
     /// Whether runs have flow keys.
     has_flow_keys: bool,
+    has_budgets: bool,
 }
 
 impl StoreFaults {
@@ -74,8 +76,9 @@ impl StoreFaults {
         let database = Database::new(transactions, options.database, log.clone());
         let committer_faults = CommitterFaults::new(log.clone());
         let has_flow_keys = options.runs.flow_keys > 0;
+        let has_budgets = options.durable.is_some_and(|durable| durable.escrow);
         let state = Arc::new(Mutex::new(state));
-        Self { state, database, committer_faults, log, bug, has_flow_keys }
+        Self { state, database, committer_faults, log, bug, has_flow_keys, has_budgets }
     }
 
     fn state(&self) -> MutexGuard<'_, FaultState> {
@@ -467,6 +470,9 @@ impl Batch for SimBatch<'_> {
         if self.store_faults.bug == PlantedBug::LosesMessages {
             durable_bugs::lose_messages(&mut decided.messages);
         }
+        if self.store_faults.bug == PlantedBug::DropsLostSpend {
+            durable_bugs::drop_lost_spend(&mut decided.changes);
+        }
         if self.store_faults.bug == PlantedBug::TearsFirings {
             schedules::tear(&mut decided, self.inner.number());
         }
@@ -576,6 +582,9 @@ impl Batch for SimBatch<'_> {
             database.notify_commit();
             if store_faults.has_flow_keys {
                 flows::check(&store_faults.log, &store).await;
+            }
+            if store_faults.has_budgets {
+                escrow::check(&store_faults.log, &store).await;
             }
         }
         if let Err(CommitFailure::RolledBack(failure)) = &committed

@@ -6,6 +6,7 @@
 //! [`decide`] is the rules alone.
 
 use crate::decide::decide as by_the_rules;
+use crate::done::Reason;
 use crate::event::{Event, Next, Subject};
 use crate::request::{Caller, Request};
 use crate::run::{RunRequest, Then};
@@ -16,7 +17,7 @@ use crate::verdict::{Answer, ReadSet, Verdict};
 type Bug = fn(ReadSet<'_>, &Request, Moment) -> Verdict;
 
 /// The bugs, by their numbers in the museum.
-const BUGS: [(u8, Bug); 11] = [
+const BUGS: [(u8, Bug); 13] = [
     (2, rescue_by_age),
     (5, trust_the_name),
     (8, ignore_the_attempt_limit),
@@ -28,6 +29,8 @@ const BUGS: [(u8, Bug); 11] = [
     (27, draw_the_jitter),
     (36, believe_the_worker_clock),
     (46, record_for_a_former_attempt),
+    (47, refund_twice),
+    (48, go_on_after_a_halt),
 ];
 
 /// Decides `request`, given the `read_set`, at this moment.
@@ -102,6 +105,30 @@ fn record_for_a_former_attempt(read_set: ReadSet<'_>, request: &Request, at: Mom
         call.caller = Caller { attempt: task.attempt, lease: lease.id, epoch, worker };
     }
     by_the_rules(read_set, &request, at)
+}
+
+/// The end of a child is charged and refunded twice.
+fn refund_twice(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    let mut verdict = by_the_rules(read_set, request, at);
+    let is_refund = |event: &Event| event.name() == "budget_refunded";
+    if let Some(place) = verdict.events.iter().position(is_refund) {
+        let again = verdict.events[place].clone();
+        verdict.events.insert(place, again);
+    }
+    verdict
+}
+
+/// A task that has used up its budget is tried again.
+fn go_on_after_a_halt(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    let mut verdict = by_the_rules(read_set, request, at);
+    for event in &mut verdict.events {
+        if let Event::AttemptClosed { next, .. } = event
+            && matches!(next, Next::End(end) if end.reason == Some(Reason::BudgetExhausted))
+        {
+            *next = Next::Retry { due: at.now };
+        }
+    }
+    verdict
 }
 
 fn caller_of(request: &mut Request) -> Option<&mut Caller> {

@@ -31,7 +31,9 @@ pub(super) fn decided_on_what_was(history: &History<'_>, findings: &mut Vec<Find
     }
 }
 
-use State::{Blocked, Cancelled, Failed, Queued, Retry, Running, Skipped, Succeeded, Waiting};
+use State::{
+    Blocked, Cancelled, Failed, Halted, Queued, Retry, Running, Skipped, Succeeded, Waiting,
+};
 
 /// The published table: from, to, and cause. A decision that changes no state is always allowed while a task runs.
 const TABLE: [(Option<State>, State, Cause); 18] = [
@@ -81,6 +83,11 @@ fn is_of_durable_run((from, to, cause): (Option<State>, State, Cause)) -> bool {
             matches!(cause, Cause::Message | Cause::Cancel | Cause::Sweep)
         }
         (Queued | Retry | Running, Cancelled) => cause == Cause::Message,
+        // A limit of its budget is crossed: by a call of its worker, or by what its child used.
+        (Running, Halted) => {
+            matches!(cause, Cause::Checkpoint | Cause::Report | Cause::Heartbeat | Cause::Message)
+        }
+        (Queued | Retry | Waiting, Halted) => cause == Cause::Message,
         _ => false,
     }
 }

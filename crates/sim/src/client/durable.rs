@@ -1,12 +1,13 @@
 //! Clients of durable runs: they submit a program, send it its signals, sometimes cancel it, and read what it recorded.
 
 use historyck::event::{Answer, Invoke, Operation, Return};
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::answers::{SignalAccepted, Steps};
 
 use super::{Client, TIMEOUT_MS};
 use crate::actor_context::CallOutcome;
 use crate::durable::show;
+use crate::escrow;
 use crate::fault::Fault;
 use crate::history::{self, name, state};
 use crate::program::{KIND, Program, payload, signal};
@@ -40,7 +41,17 @@ impl Client {
             "cancelGraceMs": self.rng.between(options.grace_ms.0, options.grace_ms.1),
             "retry": { "baseMs": 0, "capMs": 500 },
         });
+        let body = self.funded(body, program);
         RunSpec { key: Some(format!("key-{}", program.name)), body }
+    }
+
+    /// With a budget, in worlds that have them: sometimes more than the program needs, sometimes less.
+    fn funded(&mut self, mut body: Value, program: &Program) -> Value {
+        if self.ctx.options.durable.is_some_and(|durable| durable.escrow) {
+            let funded = self.rng.between(escrow::FUNDED.0, escrow::FUNDED.1);
+            body["budget"] = escrow::budget(escrow::share(program) * funded / 1_000);
+        }
+        body
     }
 
     async fn follow_program(&mut self, run: &str, program: &Program) {

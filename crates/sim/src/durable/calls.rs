@@ -111,11 +111,22 @@ impl Attempt {
                 }
                 CallOutcome::Refused(problem) => {
                     self.check_refusal(&problem);
+                    if problem.error == "budget_insufficient" {
+                        self.give_up().await;
+                    }
                     return None;
                 }
                 CallOutcome::NotNow(_) | CallOutcome::Unknown => self.pause().await?,
             }
         }
+    }
+
+    /// There is too little left for the children of the program, and no later attempt would have more.
+    async fn give_up(&mut self) {
+        self.ctx.log.reach_goal(CoverageGoal::ChildNotFunded);
+        let error = json!({ "category": "CONFIGURATION", "message": "too little is left" });
+        let body = json!({ "outcome": "FAILED", "error": error });
+        self.report(Recording { body, ..Recording::new() }, Outcome::Failed).await;
     }
 
     fn acknowledged(&mut self, called: &FinishedCall, ack: &CheckpointAck) {

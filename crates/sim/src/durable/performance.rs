@@ -8,6 +8,7 @@ use wire::{Time, WaitMode};
 
 use super::{Attempt, Conduct};
 use crate::coverage::CoverageGoal;
+use crate::escrow;
 use crate::program::{KIND, Operation, Program, payload, question, signal};
 
 /// Limits of a child that no world reaches: every run is to end by its program.
@@ -27,7 +28,7 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let durable = DurableCall { code: Some(CODE.to_owned()), ..DurableCall::default() };
         Self { body: json!({}), durable }
     }
@@ -46,6 +47,15 @@ impl Recording {
         self.add("steps", step);
         let (input, result) = (Some(key.to_owned()), Some(result.to_string()));
         self.durable.steps.push(Command { key: key.to_owned(), input, result });
+        self
+    }
+
+    /// What the last step used.
+    fn spending(mut self, tokens: Option<u64>) -> Self {
+        let last = self.body["steps"].as_array_mut().and_then(|steps| steps.last_mut());
+        if let (Some(last), Some(tokens)) = (last, tokens) {
+            last["spend"] = json!({ "tokens": tokens });
+        }
         self
     }
 
@@ -101,11 +111,29 @@ impl Attempt {
         let mut recording = Recording::new();
         if self.rng.chance(300) && self.find("last").is_none() {
             // The last step rides with the report.
-            recording = recording.step("last", &self.result("last"), false);
+            recording = recording.step("last", &self.result("last"), false).spending(self.spend());
+        }
+        if self.has_budget() && self.rng.chance(500) {
+            let beside = self.rng.between(escrow::BESIDE.0, escrow::BESIDE.1);
+            recording.body["spend"] = json!({ "tokens": self.spent + beside });
         }
         recording.body["outcome"] = json!("SUCCEEDED");
         recording.body["output"] = json!(outputs);
         self.report(recording, Outcome::Succeeded).await;
+    }
+
+    pub(super) fn has_budget(&self) -> bool {
+        self.ctx.options.durable.is_some_and(|durable| durable.escrow)
+    }
+
+    /// What the next step uses, in worlds with budgets.
+    fn spend(&mut self) -> Option<u64> {
+        if !self.has_budget() {
+            return None;
+        }
+        let tokens = self.rng.between(escrow::SPEND.0, escrow::SPEND.1);
+        self.spent += tokens;
+        Some(tokens)
     }
 
     /// A result that no other attempt would have.
@@ -177,7 +205,7 @@ impl Attempt {
         let mut results = Vec::new();
         for key in &keys {
             let result = self.result(key);
-            recording = recording.step(key, &result, false);
+            recording = recording.step(key, &result, false).spending(self.spend());
             results.push(result);
         }
         self.record(recording).await?;
@@ -306,12 +334,16 @@ impl Attempt {
     }
 
     fn child(&self, key: &str, program: &Program, detached: bool) -> Value {
-        json!({
+        let mut child = json!({
             "key": key, "detached": detached, "kind": KIND, "queue": self.queue,
             "input": program.input(), "leaseMs": self.lease_ms, "cancelGraceMs": 1_000,
             "maxAttempts": ATTEMPTS_MAX, "lostMax": ATTEMPTS_MAX,
             "retry": { "baseMs": 0, "capMs": 500 },
-        })
+        });
+        if self.has_budget() {
+            child["budget"] = escrow::budget(escrow::share(program));
+        }
+        child
     }
 
     /// Whether the call that follows is the one at which the worker does something else.

@@ -200,3 +200,9 @@ fn a_progress_clock_that_never_strikes_is_found() {
     let what = finds_in(PlantedBug::ForgetsProgressClock, Scenario::Stalls);
     assert!(!what.is_empty());
 }
+
+#[test]
+fn what_a_lost_attempt_may_have_used_is_missed() {
+    let what = finds_in(PlantedBug::DropsLostSpend, Scenario::Escrow);
+    assert!(what.starts_with("escrow") || what.starts_with("verify"), "{what}");
+}

@@ -4,6 +4,7 @@ mod canary;
 mod corpus;
 mod determinism;
 mod durable;
+mod escrow;
 mod scenarios;
 mod two_committers;
 mod worlds;

@@ -159,3 +159,17 @@ fn a_worker_that_gets_nowhere_is_caught_and_a_busy_one_is_spared() {
         assert!(totals.tally.goals.contains_key(goal), "never: {}", goal.name());
     }
 }
+
+#[test]
+fn budgets_are_escrow_whatever_fails() {
+    // W-10, S2-62, S2-67, F86: parents with budgets, children with shares, lost attempts, crashes, refunds and halts. After every
+    // commit no task has promised more than it may use; at the end nothing is held, and every use is accounted for.
+    let totals = hold(Scenario::Escrow, 60);
+    must_have_struck(
+        &totals,
+        &[Fault::HostCrashed, Fault::CommitRolledBack, Fault::DurableWorkerCrashed],
+    );
+    for goal in CoverageGoal::OF_ESCROW {
+        assert!(totals.tally.goals.contains_key(goal), "never: {}", goal.name());
+    }
+}

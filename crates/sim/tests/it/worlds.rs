@@ -36,6 +36,7 @@ fn hold(range: u64) {
         CoverageGoal::OF_PLANS,
         CoverageGoal::OF_STALLS,
         CoverageGoal::OF_PEOPLE,
+        CoverageGoal::OF_ESCROW,
     ]
     .concat();
     let is_here = |goal: &&CoverageGoal| !elsewhere.contains(goal);

@@ -1,5 +1,5 @@
 //! The museum's table: bugs that other systems shipped, how each is played here, and the test that catches
-//! it. Bugs specific to two committers of one coordinator, and one of durable runs, follow at the end.
+//! it. Bugs specific to two committers of one coordinator, one of durable runs and two of budgets follow at the end.
 //!
 //! To add one, add a row here, a number in `crates/faultpoint/src/tables.rs`, and one line `faultpoint::mutant(NN)`
 //! where the bug would be. A bug of the rules is a function in `crates/verdict/src/planted.rs` instead, so that the
@@ -130,6 +130,8 @@ pub(crate) const EXHIBITS: &[Exhibit] = &[
     played(44, "what a cancel ended is kept for ever", OURS, "ends of new work are not passed to the carrier that prunes", worlds("two_committers::what_a_cancel_ended_is_forgotten")),
     played(45, "heartbeats wait behind submissions", OURS, "calls under a lease go the way of new work", worlds("two_committers::heartbeats_do_not_wait_behind_submissions")),
     played(46, "a paused worker comes back and its step is recorded", "durable runs", "a step counts under any attempt while one is under way", worlds("durable::a_paused_worker_that_comes_back_records_nothing")),
+    played(47, "what a child did not use comes back twice", "budgets", "the end of a child is charged and refunded twice", worlds("escrow::the_end_of_a_child_is_charged_once")),
+    played(48, "a run goes on beyond its budget", "budgets", "a halt is followed by another attempt", worlds("escrow::a_run_that_halted_starts_nothing_more")),
 ];
 
 #[cfg(test)]
@@ -139,7 +141,7 @@ mod tests {
     #[test]
     fn the_table_has_every_bug_once() {
         let numbers: Vec<u8> = EXHIBITS.iter().map(|exhibit| exhibit.number).collect();
-        assert_eq!(numbers, (1..=46).collect::<Vec<u8>>());
+        assert_eq!(numbers, (1..=48).collect::<Vec<u8>>());
     }
 
     #[test]
