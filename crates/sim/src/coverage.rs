@@ -81,6 +81,12 @@ named_enum! {
         InstantSkipped => "an instant was left out because the run before had not ended",
         InstantMissed => "an instant passed while nothing ran",
         InstantWaited => "an instant waited for the run before",
+        RunRecovered => "a failed run came back as a new one",
+        EvaluatorDied => "a worker died over the evaluation of a candidate",
+        EvaluationRefused => "an evaluation named what the policy does not allow",
+        CandidateEscalated => "a candidate waited for people",
+        CandidateExpired => "the time of a candidate was over",
+        CandidateExhausted => "a failure was counted after the attempts of its signature",
     }
 }
 
@@ -112,6 +118,16 @@ impl CoverageGoal {
         CoverageGoal::InstantSkipped,
         CoverageGoal::InstantMissed,
         CoverageGoal::InstantWaited,
+    ];
+
+    /// Goals that only worlds with recovery reach.
+    pub const OF_RECOVERY: &[CoverageGoal] = &[
+        CoverageGoal::RunRecovered,
+        CoverageGoal::EvaluatorDied,
+        CoverageGoal::EvaluationRefused,
+        CoverageGoal::CandidateEscalated,
+        CoverageGoal::CandidateExpired,
+        CoverageGoal::CandidateExhausted,
     ];
 
     /// Goals that only worlds with people reach.

@@ -247,6 +247,8 @@ async fn run_process(store: SimStore, boot: Boot, state: Arc<Mutex<ProcessState>
         Err(failure) => format!("did not start: {failure}"),
         Ok(serving) => {
             let coordinator = serving.coordinator.clone();
+            let recovering = coordinator.clone();
+            tokio::spawn(async move { recovering.carry_out_recovery().await });
             lock(&state).serving = Some(serving);
             match coordinator.stopped().await {
                 StopReason::Drained => "drained".to_owned(),

@@ -16,6 +16,7 @@ use crate::decisions::{decisions, id, record, snapshot};
 use crate::durable;
 use crate::escrow;
 use crate::lateness;
+use crate::recovery;
 use crate::scenario::Scenario;
 use crate::schedules;
 
@@ -36,9 +37,20 @@ pub(crate) async fn inspect(ctx: &ActorContext, store: &MemoryStore) {
     for finding in report.findings {
         ctx.log.violate("verify", format_args!("{finding}"));
     }
-    let found = all_tasks(store.browse()).await;
+    let mut found = all_tasks(store.browse()).await;
+    found.retain(|found| !is_own(found));
     let now = ctx.now();
     ctx.history.borrow_mut().record(now, "judge", EventKind::Snapshot(snapshot(&found, now)));
+}
+
+/// Whether a task is recovery's own: an evaluation, or a question to people.
+fn is_own(found: &StoredTask) -> bool {
+    let kind = match &found.subject {
+        Subject::Live(task) => &task.kind,
+        Subject::Done(done) => &done.kind,
+        Subject::Absent => return false,
+    };
+    verdict::recovery::is_own(kind)
 }
 
 /// A digest over every task.
@@ -56,6 +68,11 @@ pub(crate) async fn judge(ctx: &ActorContext, store: &MemoryStore) {
     let all_task_rows = read(store).await;
     let now = ctx.now();
     for task_rows in &all_task_rows {
+        if is_own(&task_rows.found) {
+            // Nobody whose calls are recorded has leased it.
+            check_ended(ctx, task_rows);
+            continue;
+        }
         for decision in decisions(&task_rows.found, &task_rows.history) {
             ctx.history.borrow_mut().record(now, "store", EventKind::Decision(decision));
         }
@@ -87,6 +104,10 @@ pub(crate) async fn judge(ctx: &ActorContext, store: &MemoryStore) {
     if ctx.options.schedules > 0 {
         let found: Vec<&StoredTask> = all_task_rows.iter().map(|rows| &rows.found).collect();
         schedules::check(ctx, store, &found).await;
+    }
+    if let Some(terms) = &ctx.options.recovery {
+        let found: Vec<&StoredTask> = all_task_rows.iter().map(|rows| &rows.found).collect();
+        recovery::check(ctx, store, terms, &found).await;
     }
     record_audit(ctx, store).await;
     ctx.history.borrow_mut().record(now, "judge", EventKind::Settled(Settled {}));

@@ -42,6 +42,7 @@ mod options;
 mod people;
 mod planted_bug;
 mod program;
+mod recovery;
 mod rng;
 mod run_spec;
 pub mod scenario;

@@ -55,6 +55,8 @@ pub(crate) struct Options {
     pub(crate) durable: Option<DurableOptions>,
     /// Number of schedules.
     pub(crate) schedules: u32,
+    /// What recovery may do, where the world has it.
+    pub(crate) recovery: Option<verdict::recovery::Terms>,
     /// How many of the runs are plans, and how many of the plans are larger than one decision spawns or tells.
     pub(crate) plans: PerMille,
     pub(crate) wide_plans: PerMille,
@@ -354,6 +356,7 @@ impl Options {
             people: 0,
             durable: None,
             schedules: 0,
+            recovery: None,
             plans: 0,
             wide_plans: 0,
         };

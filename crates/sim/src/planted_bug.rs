@@ -58,4 +58,10 @@ pub enum PlantedBug {
     DropsLostSpend,
     /// No task that is due has a progress clock.
     ForgetsProgressClock,
+    /// Some failed runs leave no note for recovery.
+    LosesFailures,
+    /// Some runs that were recovered stay open, and are not found by their keys.
+    RecoversTwice,
+    /// Some decisions about recovery candidates are not saved.
+    LosesRecoveryDecisions,
 }

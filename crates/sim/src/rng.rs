@@ -25,6 +25,7 @@ pub(crate) enum Stream {
     Releases(u32),
     Planner(u32),
     Person(u32),
+    Evaluator(u32),
 }
 
 impl Stream {
@@ -48,6 +49,7 @@ impl Stream {
             Stream::Releases(n) => 5 << 32 | u64::from(n),
             Stream::Planner(n) => 6 << 32 | u64::from(n),
             Stream::Person(n) => 7 << 32 | u64::from(n),
+            Stream::Evaluator(n) => 8 << 32 | u64::from(n),
         }
     }
 }

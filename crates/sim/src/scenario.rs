@@ -2,7 +2,8 @@
 //!
 //! Seeds below 1,000,000 draw everything at random. Each further million is one scenario that chance alone produces
 //! too rarely: an idle system, one of two committers failing, slow batches, failover between coordinators, many
-//! tenants on one coordinator, durable runs, durable runs asleep, flow keys, schedules, durable runs that ask people, plans, stalls, budgets.
+//! tenants on one coordinator, durable runs, durable runs asleep, flow keys, schedules, durable runs that ask people, plans, stalls,
+//! budgets, recovery.
 //! This module fixes the options that define a scenario; the rest is drawn as usual.
 
 use crate::options::{
@@ -44,6 +45,8 @@ pub enum Scenario {
     Stalls,
     /// Durable runs and children with budgets, under everything that can fail.
     Escrow,
+    /// Runs that fail and are recovered, under everything that can fail.
+    Recovery,
 }
 
 impl Scenario {
@@ -62,6 +65,7 @@ impl Scenario {
         Scenario::Plans,
         Scenario::Stalls,
         Scenario::Escrow,
+        Scenario::Recovery,
     ];
 
     pub fn of(seed: u64) -> Self {
@@ -92,6 +96,7 @@ impl Scenario {
             Scenario::Plans => plans(&mut rng, options),
             Scenario::Stalls => stalls(&mut rng, options),
             Scenario::Escrow => escrow(&mut rng, options),
+            Scenario::Recovery => recovery(&mut rng, options),
         }
     }
 }
@@ -505,4 +510,42 @@ fn escrow(rng: &mut SimRng, options: Options) -> Options {
     let options = durable(rng, options);
     let durable = options.durable.map(|durable| DurableOptions { escrow: true, ..durable });
     Options { nemesis: NemesisOptions { restores: 0, ..options.nemesis }, durable, ..options }
+}
+
+/// Every fault of a drawn world but a restore, which takes back what was recovered. Half of the attempts fail, and workers vanish.
+fn recovery(rng: &mut SimRng, options: Options) -> Options {
+    let runs = RunOptions {
+        work_ms: (0, 1_500),
+        deadline: 0,
+        attempt_limit: 0,
+        delayed: 0,
+        cancel: 50,
+        fail: 500,
+        ..options.runs
+    };
+    let behaviour = BehaviourOptions {
+        vanish: 150,
+        at_once_max: 8,
+        poll_wait_ms: options.behaviour.poll_wait_ms,
+        ..options.behaviour
+    };
+    let nemesis = NemesisOptions {
+        crashes: rng.between(2, 8),
+        blackouts: rng.between(0, 2),
+        restores: 0,
+        ..options.nemesis
+    };
+    Options {
+        workers: rng.between(3, 6) as u32,
+        runs_per_client: rng.between(4, 9),
+        people: rng.between(2, 4) as u32,
+        recovery: Some(crate::recovery::draw(rng)),
+        // Rules before the newest know no recovery.
+        older: 0,
+        a_day_later: false,
+        runs,
+        behaviour,
+        nemesis,
+        ..options
+    }
 }

@@ -25,6 +25,7 @@ use crate::flows;
 use crate::log::Log;
 use crate::options::{Options, StoreOptions};
 use crate::planted_bug::PlantedBug;
+use crate::recovery;
 use crate::rng::{SimRng, Stream};
 use crate::schedules;
 
@@ -341,6 +342,9 @@ impl SimBatch<'_> {
         if self.store_faults.bug == PlantedBug::TearsFirings {
             schedules::forget_firings(keys, &mut owners);
         }
+        if self.store_faults.bug == PlantedBug::RecoversTwice {
+            recovery::forget_forks(keys, &mut owners);
+        }
         Ok(owners)
     }
 
@@ -475,6 +479,14 @@ impl Batch for SimBatch<'_> {
         }
         if self.store_faults.bug == PlantedBug::TearsFirings {
             schedules::tear(&mut decided, self.inner.number());
+        }
+        match self.store_faults.bug {
+            PlantedBug::LosesFailures => recovery::lose_notes(&mut decided, self.inner.number()),
+            PlantedBug::RecoversTwice => recovery::lose_closed(&mut decided, self.inner.number()),
+            PlantedBug::LosesRecoveryDecisions => {
+                recovery::lose_decisions(&mut decided, self.inner.number());
+            }
+            _ => {}
         }
         if !decided.forgotten.is_empty() {
             self.call("forget").await?;

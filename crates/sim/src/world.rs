@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use coordinator::admit::NewKey;
 use coordinator::{Entropy, SeededEntropy};
-use store::{Administration, Browse, ScanDepth, Store, Writer};
+use store::{Administration, Batch, Browse, ScanDepth, Store, Writer};
 use storetest::MemoryStore;
 use storetest::Writers;
 use storetest::memory::CommitOutcome;
@@ -36,6 +36,7 @@ use crate::network::{Arrival, CallEnd, CallId, HttpRequest, Network};
 use crate::options::{Options, Topology};
 use crate::people::person;
 use crate::planted_bug::PlantedBug;
+use crate::recovery;
 use crate::rng::{SimRng, Stream};
 use crate::scenario::Scenario;
 use crate::schedules::planner;
@@ -60,6 +61,9 @@ const OLDER: SupportedRules = SupportedRules::only(Rules::V1, Rules::V1);
 const DOUBT_MS: (u64, u64) = (0, 2_000);
 /// The same where the doubt must not cost workers a lease of two seconds.
 const FAIR_DOUBT_MS: u64 = 200;
+
+/// Workers that evaluate, where candidates are evaluated by workers.
+const EVALUATORS: u32 = 2;
 
 /// How long a process takes to start.
 const BOOT_MS: (u64, u64) = (20, 800);
@@ -209,9 +213,16 @@ impl World {
         let act = Administration { keys, ..Administration::default() };
         // This happens before a host has run, while its writer is still free.
         let store = self.store.clone().expect("a host was booted").with_rules(OLDER);
+        let terms = self.ctx.options.recovery.clone();
         self.runtime.block_on(async move {
             let mut writer = store.writer().await.expect("nobody writes yet");
             writer.administer(&act).await.expect("memory takes it");
+            if let Some(terms) = terms {
+                let mut batch = writer.begin().await.expect("nobody writes yet");
+                let policy = recovery::in_force(&terms, Time::from_millis(EPOCH_MS));
+                batch.save(policy).await.expect("memory takes it");
+                batch.commit().await.expect("memory takes it");
+            }
         });
         let ctx = &self.ctx;
         let _inside = self.actors.enter();
@@ -232,6 +243,11 @@ impl World {
         }
         for n in 0..ctx.options.people {
             ctx.spawn(person(ctx.clone(), n));
+        }
+        if ctx.options.recovery.is_some() {
+            for n in 0..EVALUATORS {
+                ctx.spawn(recovery::evaluator(ctx.clone(), n));
+            }
         }
         ctx.spawn(administrator(ctx.clone()));
     }
@@ -290,6 +306,9 @@ impl World {
                 self.log.violate("G1", format_args!("{id} has not ended: {phase:?}"));
             }
         }
+        if self.ctx.options.recovery.is_some() {
+            self.runtime.block_on(recovery::report_unfinished(&self.ctx, &store));
+        }
         let open = self.ctx.observations.borrow().open;
         if open > 0 {
             self.log.violate("G1", format_args!("{open} clients still wait"));
@@ -306,6 +325,8 @@ impl World {
         let everything = everything.expect("memory can be read");
         everything.iter().all(|found| matches!(found.task.subject, Subject::Done(_)))
             && !self.has_messages(store)
+            && !(self.ctx.options.recovery.is_some()
+                && self.runtime.block_on(recovery::is_busy(store)))
     }
 
     /// Whether tasks of durable runs still have something to tell each other.

@@ -206,3 +206,22 @@ fn what_a_lost_attempt_may_have_used_is_missed() {
     let what = finds_in(PlantedBug::DropsLostSpend, Scenario::Escrow);
     assert!(what.starts_with("escrow") || what.starts_with("verify"), "{what}");
 }
+
+#[test]
+fn a_failure_that_recovery_never_hears_of_is_found() {
+    let what = finds_in(PlantedBug::LosesFailures, Scenario::Recovery);
+    assert!(what.starts_with("recovery"), "{what}");
+}
+
+#[test]
+fn a_run_that_is_recovered_twice_is_found() {
+    let what = finds_in(PlantedBug::RecoversTwice, Scenario::Recovery);
+    assert!(what.starts_with("recovery"), "{what}");
+}
+
+#[test]
+fn a_decision_about_a_candidate_that_is_lost_is_found() {
+    // Its evaluation has ended, and nobody decides any more: it waits until its time is over, or for ever.
+    let what = finds_in(PlantedBug::LosesRecoveryDecisions, Scenario::Recovery);
+    assert!(!what.is_empty());
+}

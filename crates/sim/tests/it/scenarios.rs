@@ -173,3 +173,14 @@ fn budgets_are_escrow_whatever_fails() {
         assert!(totals.tally.goals.contains_key(goal), "never: {}", goal.name());
     }
 }
+
+#[test]
+fn what_failed_comes_back_once_within_the_policy_and_nothing_is_forgotten() {
+    // S2-17, S2-18, S2-47, S2-103, A2-18: coordinators and evaluators die around evaluations and actions; every failure is counted
+    // once, each signature has one live candidate, an action is carried out at most once, and nothing goes beyond the policy.
+    let totals = hold(Scenario::Recovery, 60);
+    must_have_struck(&totals, &[Fault::HostCrashed, Fault::CommitRolledBack]);
+    for goal in CoverageGoal::OF_RECOVERY {
+        assert!(totals.tally.goals.contains_key(goal), "never: {}", goal.name());
+    }
+}

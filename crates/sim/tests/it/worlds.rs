@@ -37,6 +37,7 @@ fn hold(range: u64) {
         CoverageGoal::OF_STALLS,
         CoverageGoal::OF_PEOPLE,
         CoverageGoal::OF_ESCROW,
+        CoverageGoal::OF_RECOVERY,
     ]
     .concat();
     let is_here = |goal: &&CoverageGoal| !elsewhere.contains(goal);
