@@ -3,10 +3,10 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    approvals, audit, backup, bench, budgets, completions, config, coordinators, dev, doctor,
-    effects, endpoints, epoch, explain, export, flow, keys, limits, migrate, plan, prove, queues,
-    recovery, replay, restore, retention, runs, schedules, serve, submit, topology, tour, verify,
-    work,
+    approvals, artifacts, audit, backup, bench, budgets, completions, config, coordinators, dev,
+    doctor, effects, endpoints, epoch, explain, export, flow, inbox, keys, limits, migrate, plan,
+    prove, queues, recovery, replay, restore, retention, runs, schedules, serve, submit, topology,
+    tour, verify, work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -95,9 +95,16 @@ pub(crate) enum Command {
     /// Check plans
     #[command(subcommand)]
     Plan(plan::Verb),
-    /// Check, compare and simulate topologies
+    /// Check, compare and simulate topologies; put them in force
     #[command(subcommand)]
     Topology(topology::Verb),
+    /// Create, list, show and move the artifacts of a deployment
+    #[command(subcommand)]
+    Artifacts(artifacts::Verb),
+    /// Show what waits for a person, with what to do next
+    Inbox(inbox::Arguments),
+    /// Show who works on which event or work order
+    Claims(inbox::Wanted),
     /// Write a durable run to a golden file, for `tenure replay`
     Export(export::Arguments),
     /// Replay golden files with a worker, and show where its code differs from what they recorded

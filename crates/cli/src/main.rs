@@ -6,6 +6,7 @@
 
 mod approvals;
 mod args;
+mod artifacts;
 mod audit;
 mod backup;
 mod bench;
@@ -26,6 +27,7 @@ mod exit;
 mod explain;
 mod export;
 mod flow;
+mod inbox;
 mod keys;
 mod limits;
 mod lost_store;
@@ -134,7 +136,10 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Runs(verb) => runs::run(connect()?, format, verb).await,
         Command::Explain(arguments) => explain::run(connect()?, format, arguments).await,
         Command::Plan(verb) => plan::run(format, &verb),
-        Command::Topology(verb) => topology::run(format, &verb),
+        Command::Topology(verb) => topology::run(connect, format, &verb).await,
+        Command::Artifacts(verb) => artifacts::run(connect()?, format, verb).await,
+        Command::Inbox(arguments) => inbox::run(connect()?, format, arguments).await,
+        Command::Claims(wanted) => inbox::claims(connect()?, format, wanted).await,
         Command::Export(arguments) => export::run(connect()?, format, arguments).await,
         Command::Replay(arguments) => replay::run(format, arguments).await,
         Command::Queues(arguments) => queues::run(connect()?, format, arguments).await,

@@ -171,6 +171,12 @@ fn remedy(code: Code) -> Option<&'static str> {
         }
         Code::RecoveryClosed => "`tenure recovery history` shows who decided",
         Code::RecoveryOutOfScope => "`tenure recovery policies` shows what is allowed",
+        Code::DeploymentNotFound => "`tenure topology list` shows the existing ones",
+        Code::DeploymentConflict => "`tenure topology plan` shows what stands in the way",
+        Code::ArtifactNotFound => "`tenure artifacts list DEPLOYMENT TYPE` shows the existing ones",
+        Code::ArtifactExists => "look at it with `tenure artifacts show`, or choose another id",
+        Code::ArtifactChanged => "look at it again with `tenure artifacts show`",
+        Code::TransitionNotAllowed => "`tenure topology show DEPLOYMENT` shows who may move what",
         Code::ScheduleNotFound => "`tenure schedules list` shows the existing ones",
         Code::ScheduleExists => "change it with `tenure schedules update`, or choose another name",
         Code::NotDiverged => "`tenure explain` says what it waits for",

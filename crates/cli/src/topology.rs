@@ -1,8 +1,8 @@
-//! `tenure topology`: checks, compares and simulates topology files, without a server.
+//! `tenure topology`: checks, compares and simulates topology files without a server, and puts them in force on one.
 //!
-//! The check and the roles are those of `crates/topology`; this module reads files and shows what came of it. It puts
-//! nothing in force.
+//! The check and the roles are those of `crates/topology`; this module reads files and shows what came of it.
 
+mod deploy;
 mod simulate;
 
 use std::fs::File;
@@ -10,10 +10,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tenure::Client;
 use topology::diff::{self, Difference};
 use topology::reading::FILE_BYTES_MAX;
 use topology::{Problem, Topology};
 
+use self::deploy::Act;
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BAD, BOLD, FAINT, Format};
 
@@ -27,6 +29,20 @@ pub(crate) enum Verb {
     Simulate(simulate::Arguments),
     /// Print the JSON Schema of topology files
     Schema,
+    /// Show what a file would change on the server, and what stands in the way
+    Plan(deploy::Applied),
+    /// Put a topology in force; needs a key with the role admin
+    Apply(deploy::Applied),
+    /// List the topologies in force
+    List,
+    /// Show a deployment: who may move what, and its work orders
+    Show(deploy::Named),
+    /// Let the roles of a deployment do nothing; what executors have goes on
+    Pause(deploy::Named),
+    /// Let the roles of a deployment work again
+    Resume(deploy::Named),
+    /// Delete a deployment that has no active work order
+    Delete(deploy::Named),
 }
 
 #[derive(Debug, clap::Args)]
@@ -46,7 +62,11 @@ pub(crate) struct TwoFiles {
     after: PathBuf,
 }
 
-pub(crate) fn run(format: Format, verb: &Verb) -> CommandResult {
+pub(crate) async fn run(
+    connect: impl FnOnce() -> Result<Client, CliError>,
+    format: Format,
+    verb: &Verb,
+) -> CommandResult {
     match verb {
         Verb::Validate(arguments) => validate(format, &arguments.file),
         Verb::Diff(arguments) => show_diff(format, &arguments.before, &arguments.after),
@@ -55,6 +75,13 @@ pub(crate) fn run(format: Format, verb: &Verb) -> CommandResult {
             output::line(format_args!("{}", topology::SCHEMA.trim_end()))?;
             Ok(Exit::Done)
         }
+        Verb::Plan(applied) => deploy::plan(&connect()?, format, applied).await,
+        Verb::Apply(applied) => deploy::apply(&connect()?, format, applied).await,
+        Verb::List => deploy::list(&connect()?, format).await,
+        Verb::Show(named) => deploy::show(&connect()?, format, named).await,
+        Verb::Pause(named) => deploy::act(&connect()?, format, named, Act::Pause).await,
+        Verb::Resume(named) => deploy::act(&connect()?, format, named, Act::Resume).await,
+        Verb::Delete(named) => deploy::act(&connect()?, format, named, Act::Delete).await,
     }
 }
 

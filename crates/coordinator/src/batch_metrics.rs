@@ -170,7 +170,8 @@ impl BatchMetrics {
             | Answer::Done
             | Answer::Nothing
             | Answer::Schedule(_)
-            | Answer::Recovery(_) => return,
+            | Answer::Recovery(_)
+            | Answer::Object(_) => return,
         };
         self.verdicts.note(label);
     }

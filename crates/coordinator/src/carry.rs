@@ -22,6 +22,7 @@ mod administer;
 mod backoff;
 mod batch;
 mod commit;
+mod deploying;
 mod effects;
 mod escalation;
 mod grant;
@@ -36,6 +37,7 @@ mod retention;
 mod role;
 mod schedules;
 mod stall;
+mod topologies;
 mod wait;
 mod working_set;
 
@@ -67,6 +69,7 @@ use crate::outbox::{EffectFeed, EndpointDirectory};
 use crate::recovery::RecoveryDirectory;
 use crate::set_aside::SetAsideList;
 use crate::task_watch::TaskWatchers;
+use crate::topologies::TopologyDirectory;
 use crate::trace::TraceSender;
 use crate::worker_signals::WorkerSignals;
 
@@ -96,6 +99,8 @@ pub(crate) struct Carrier<S: Store> {
     effect_feed: EffectFeed,
     /// For which runs recovery is wanted.
     recovery: RecoveryDirectory,
+    /// Which deployments there are.
+    topologies: TopologyDirectory,
     polls: Polls,
     stall: StallDetector,
     retention_state: RetentionState,
@@ -134,6 +139,7 @@ pub(crate) struct CarrierOptions {
     pub(crate) endpoints: EndpointDirectory,
     pub(crate) effect_feed: EffectFeed,
     pub(crate) recovery: RecoveryDirectory,
+    pub(crate) topologies: TopologyDirectory,
     /// `None` where no spans are exported.
     pub(crate) trace_sender: Option<TraceSender>,
     /// The carrier that creates tasks, where this one does not.
@@ -170,7 +176,7 @@ impl<S: Store> Carrier<S> {
         let CarrierOptions { role, retention, watch, signals, metrics, outage, .. } = options;
         let CarrierOptions { set_aside, allowances, sealer, ended_feed, trace_sender, .. } =
             options;
-        let CarrierOptions { endpoints, effect_feed, recovery, .. } = options;
+        let CarrierOptions { endpoints, effect_feed, recovery, topologies, .. } = options;
         let firings = options.firings;
         let now = store.now();
         // The carrier of new work reads the stall detector of the one that handles leases.
@@ -196,6 +202,7 @@ impl<S: Store> Carrier<S> {
             endpoints,
             effect_feed,
             recovery,
+            topologies,
             stall,
             retention_state: RetentionState::new(retention),
             trace_sender,

@@ -30,6 +30,8 @@ use crate::carry::{Carrier, CarrierOptions, CarrierRole, LeasedCarrier};
 use crate::ended_feed::EndedFeed;
 use crate::ids::{BufferedEntropy, Entropy, Ids};
 use crate::intake::{self, Intake, IntakeReceiver};
+#[cfg(feature = "http")]
+use crate::item::TopologyItem;
 use crate::item::{
     Granted, Item, Outage, Poll, RecoveryItem, Reply, RequestError, ScheduleItem, Submission,
     UnavailableReason, WaitingWorker,
@@ -40,6 +42,7 @@ use crate::recovery::RecoveryDirectory;
 use crate::requests::CheckpointRequest;
 use crate::set_aside::{SetAsideList, SetAsideTask};
 use crate::task_watch::{Awaited, Occasion, TaskWatchers};
+use crate::topologies::TopologyDirectory;
 use crate::trace::{self, FINAL_EXPORT_TIMEOUT, SpanExport, TaskTrace};
 use crate::worker_signals::{SignalWatch, WorkerSignals};
 
@@ -82,6 +85,7 @@ pub struct Coordinator {
     endpoints: EndpointDirectory,
     effect_feed: EffectFeed,
     recovery: RecoveryDirectory,
+    topologies: TopologyDirectory,
     registry: Arc<Registry>,
     ready: Arc<AtomicBool>,
     ended: channel::Receiver<Option<StopReason>>,
@@ -122,6 +126,7 @@ impl Coordinator {
         let allowances = Allowances::load(shared.browse()).await?;
         let endpoints = EndpointDirectory::load(shared.browse()).await?;
         let recovery = RecoveryDirectory::load(shared.browse()).await?;
+        let topologies = TopologyDirectory::load(shared.browse()).await?;
         let mut coordinator = Self {
             store: shared,
             intake,
@@ -135,6 +140,7 @@ impl Coordinator {
             endpoints,
             effect_feed: EffectFeed::default(),
             recovery,
+            topologies,
             registry: Arc::new(registry),
             ready: Arc::new(AtomicBool::new(false)),
             ended,
@@ -205,6 +211,7 @@ impl Coordinator {
             endpoints: self.endpoints.clone(),
             effect_feed: self.effect_feed.clone(),
             recovery: self.recovery.clone(),
+            topologies: self.topologies.clone(),
             trace_sender: trace_sender.clone(),
             firings: None,
         }
@@ -376,6 +383,13 @@ impl Coordinator {
         recoverer.run(tokio_util::sync::CancellationToken::new()).await;
     }
 
+    /// A request about a deployment.
+    #[cfg(feature = "http")]
+    pub(crate) async fn deploy(&self, item: TopologyItem) -> Reply {
+        let mut replies = self.intake.ask(vec![Item::Topology(Box::new(item))]).await;
+        replies.pop().expect("one request has one reply")
+    }
+
     /// A request about a schedule.
     pub async fn schedule(&self, item: ScheduleItem) -> Reply {
         let mut replies = self.intake.ask(vec![Item::Schedule(Box::new(item))]).await;
@@ -509,6 +523,12 @@ impl Coordinator {
     #[cfg(feature = "http")]
     pub(crate) fn recovery(&self) -> &RecoveryDirectory {
         &self.recovery
+    }
+
+    /// Which deployments there are.
+    #[cfg(feature = "http")]
+    pub(crate) fn topologies(&self) -> &TopologyDirectory {
+        &self.topologies
     }
 
     /// Which effects become ready in the commits of this coordinator.

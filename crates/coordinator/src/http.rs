@@ -23,6 +23,7 @@ mod checkpoints;
 mod children;
 mod completed;
 mod delivery;
+mod deployments;
 mod durable_view;
 mod effects;
 mod endpoints;

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use store::runs::StoredStep;
 use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use topology::Topology;
+use topology::deployment::{ArtifactRef, Event};
 use verdict::effect::{Declared, EffectId};
 use verdict::plan::limits::STEPS_PER_DECISION;
 use verdict::plan::{PlanStep, Stage, StepTerms};
@@ -210,6 +213,8 @@ pub(crate) enum Item {
     Schedule(Box<ScheduleItem>),
     /// A request about recovery.
     Recovery(Box<RecoveryItem>),
+    /// A request about a deployment.
+    Topology(Box<TopologyItem>),
 }
 
 /// An effect of the calling task, and the item of its wait that is for it.
@@ -298,7 +303,94 @@ pub enum RecoveryCall {
     },
 }
 
+/// A request about a deployment, of a person, of time, or of a role.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TopologyItem {
+    pub(crate) scope: Scope,
+    pub(crate) deployment: Name,
+    /// The generation that the caller knows: rows of another one are not meant.
+    pub(crate) generation: u32,
+    pub(crate) call: TopologyCall,
+    /// The API key of the caller; `None` if no person asks.
+    pub(crate) by: Option<Name>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum TopologyCall {
+    /// Put a version in force.
+    Apply(ComparedTopology),
+    Pause,
+    Resume,
+    Delete,
+    Create {
+        artifact: ArtifactRef,
+        fields: Value,
+    },
+    Move {
+        artifact: ArtifactRef,
+        to: String,
+        /// The revision that the caller read.
+        expect: Option<u64>,
+        fields: Option<Value>,
+        /// Whether the caller may make approvals, or changes that any person may make.
+        is_approval: bool,
+    },
+    /// Emit an event that is made on request.
+    Emit {
+        event: String,
+        key: String,
+    },
+    /// Time or a poll asks what roles do about an artifact.
+    Advance {
+        artifact: ArtifactRef,
+    },
+    /// Time has come for events at intervals.
+    Tick,
+    /// Every artifact was looked at since this version is in force.
+    Scanned {
+        version: String,
+    },
+    ClosePause {
+        id: String,
+    },
+    /// A role ends its claim on an event or work order, with everything that follows from it.
+    Report(Box<RoleReport>),
+}
+
+/// A checked topology. Two are the same if they are the same version.
+#[derive(Clone, Debug)]
+pub(crate) struct ComparedTopology(pub(crate) Arc<Topology>);
+
+impl PartialEq for ComparedTopology {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.digest() == other.0.digest()
+    }
+}
+
+/// What a role proposes, and the report that ends its claim.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RoleReport {
+    /// The report that ends the claim; `None` where the task has ended already and only its rows are left.
+    pub(crate) claim: Option<(TaskKey, Request)>,
+    pub(crate) role: String,
+    /// The version by which the role proposed.
+    pub(crate) version: String,
+    /// The event that it processes, if it is one.
+    pub(crate) event: Option<Event>,
+    pub(crate) changes: Vec<topology::proposal::Change>,
+}
+
 impl Item {
+    pub(crate) fn topology(
+        scope: &Scope,
+        deployment: &Name,
+        generation: u32,
+        call: TopologyCall,
+    ) -> Self {
+        let (scope, deployment) = (scope.clone(), deployment.clone());
+        Item::Topology(Box::new(TopologyItem { scope, deployment, generation, call, by: None }))
+    }
+
     pub(crate) fn recovery(scope: &Scope, call: RecoveryCall) -> Self {
         Item::Recovery(Box::new(RecoveryItem { scope: scope.clone(), call, by: None }))
     }
@@ -320,12 +412,18 @@ impl Item {
         Item::Schedule(Box::new(ScheduleItem { scope, target, call: ScheduleCall::Fire, by: None }))
     }
 
-    /// The task that a request is about, and the request; `None` for a submission and for a schedule.
+    /// The task that a request is about, and the request; `None` for one that is about no task.
     pub(crate) fn about(&self) -> Option<(&TaskKey, &Request)> {
         match self {
             Item::About { key, request } | Item::WithChildren { key, request, .. } => {
                 Some((key, request))
             }
+            Item::Topology(item) => match &item.call {
+                TopologyCall::Report(report) => {
+                    report.claim.as_ref().map(|(key, request)| (key, request))
+                }
+                _ => None,
+            },
             Item::Submit { .. } | Item::Schedule(_) | Item::Recovery(_) => None,
         }
     }
@@ -364,6 +462,7 @@ impl Item {
                 has_detached_child(request).then_some(&key.scope)
             }
             Item::Schedule(item) => Some(&item.scope),
+            Item::Topology(item) => Some(&item.scope),
             Item::About { .. } | Item::Recovery(_) => None,
         }
     }
@@ -382,6 +481,10 @@ impl Item {
                 RecoveryCall::Executed { outcomes, .. } => 1 + outcomes.len(),
                 RecoveryCall::Expire { .. } | RecoveryCall::Decide { .. } => 1,
             },
+            Item::Topology(item) => match &item.call {
+                TopologyCall::Report(report) => 1 + report.changes.len(),
+                _ => 1,
+            },
             Item::WithChildren { children, effects, watched, .. } => {
                 1 + children.len() + effects.len() + watched.len()
             }
@@ -396,6 +499,8 @@ impl Item {
     /// The priority class in which it waits for a batch.
     pub(crate) fn class(&self) -> PriorityClass {
         match self {
+            // It makes tasks, as a submission does.
+            Item::Topology(_) => PriorityClass::NewWork,
             Item::About { request: Request::Undelivered(_), .. } => PriorityClass::Leased,
             _ if self.quoted_lease().is_some() => PriorityClass::Leased,
             Item::About { .. }

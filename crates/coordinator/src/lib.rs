@@ -47,6 +47,7 @@ mod set_aside;
 mod spend_metrics;
 mod submit_defaults;
 mod task_watch;
+mod topologies;
 pub mod trace;
 #[cfg(not(feature = "http"))]
 mod unsealed;

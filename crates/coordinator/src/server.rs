@@ -38,6 +38,7 @@ use crate::outbox::teller::Teller;
 use crate::push::dispatcher::Dispatcher;
 use crate::recovery::recoverer::Recoverer;
 use crate::submit_defaults::SubmitDefaults;
+use crate::topologies::roles::Roles;
 
 pub use answer::SlowReaderLimits;
 pub(crate) use monitor::ConnectionAuth;
@@ -197,7 +198,7 @@ pub struct Server {
     sealing: Option<(CancellationToken, JoinHandle<()>)>,
     /// Delivers effects, and ends when its token is cancelled and what it sent is settled.
     delivering: (CancellationToken, JoinHandle<()>),
-    /// Evaluates and carries out recovery, and ends when its token is cancelled.
+    /// Evaluates and carries out recovery, runs the roles of deployments, and ends when its token is cancelled.
     recovering: (CancellationToken, JoinHandle<()>),
     accepting: Vec<JoinHandle<()>>,
 }
@@ -310,10 +311,15 @@ fn start_delivering(
     (closing, tokio::spawn(all))
 }
 
-/// Evaluates and carries out recovery beside everything else.
+/// Evaluates and carries out recovery, and runs the roles of deployments, beside everything else.
 fn start_recovering(coordinator: Coordinator) -> (CancellationToken, JoinHandle<()>) {
-    let (closing, recoverer) = (CancellationToken::new(), Recoverer::new(coordinator));
-    (closing.clone(), tokio::spawn(recoverer.run(closing)))
+    let closing = CancellationToken::new();
+    let (roles, recoverer) = (Roles::new(coordinator.clone()), Recoverer::new(coordinator));
+    let (working, recovering) = (closing.clone(), closing.clone());
+    let both = async move {
+        tokio::join!(roles.run(working), recoverer.run(recovering));
+    };
+    (closing, tokio::spawn(both))
 }
 
 /// Ranges that effects may be sent to, each an address with the length of its prefix. The error is the text that is none.
@@ -375,6 +381,9 @@ async fn follow_peers(coordinator: Coordinator, keys: ApiKeys, keyring: Keyring)
         }
         if let Err(failure) = coordinator.recovery().reload(browse).await {
             tracing::warn!(error = %failure, "cannot read the recovery policies again; the old ones stay");
+        }
+        if let Err(failure) = coordinator.topologies().reload(browse).await {
+            tracing::warn!(error = %failure, "cannot read the deployments again; the old ones stay");
         }
         // Reading them also tells the store's writers, and wakes them when a queue was resumed.
         if let Err(failure) = browse.paused_queues().await {

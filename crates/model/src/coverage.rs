@@ -213,7 +213,7 @@ fn answer_index(answer: &Answer) -> usize {
         Answer::CancelAccepted { .. } => 10,
         Answer::Done => 12,
         Answer::Nothing | Answer::Refused(_) => 13,
-        Answer::Run(_) | Answer::Schedule(_) | Answer::Recovery(_) => {
+        Answer::Run(_) | Answer::Schedule(_) | Answer::Recovery(_) | Answer::Object(_) => {
             unreachable!("plain tasks get no such answer")
         }
     }
@@ -244,7 +244,7 @@ fn refusal_index(refusal: &Refusal) -> usize {
         Refusal::ReleaseUnsupported { .. } => {
             unreachable!("only the newest rules are explored here, and they know releases")
         }
-        Refusal::Run(_) | Refusal::Schedule(_) | Refusal::Recovery(_) => {
+        Refusal::Run(_) | Refusal::Schedule(_) | Refusal::Recovery(_) | Refusal::Topology(_) => {
             unreachable!("plain tasks get no such refusal")
         }
     }

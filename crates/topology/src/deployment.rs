@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The rows of a deployment, in memory.
@@ -23,7 +23,7 @@ pub struct Deployment {
 }
 
 /// The name of one artifact.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct ArtifactRef {
     #[serde(rename = "type")]
     pub kind: String,
@@ -36,7 +36,7 @@ impl fmt::Display for ArtifactRef {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Artifact {
     #[serde(flatten)]
@@ -62,7 +62,7 @@ pub struct Artifact {
     pub entered_at: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
     pub id: String,
@@ -80,7 +80,7 @@ pub struct Event {
 }
 
 /// Why an event ended, unless the topology has a name of its own for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum TerminalReason {
     Scheduled,
@@ -97,7 +97,7 @@ pub(crate) fn word(value: &impl Serialize) -> String {
 }
 
 /// The end of an event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Processed {
     pub terminal_reason: String,
@@ -133,7 +133,7 @@ impl Event {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkOrder {
     pub id: String,
@@ -148,6 +148,7 @@ pub struct WorkOrder {
     pub topology: String,
     pub artifacts: Vec<ArtifactRef>,
     /// Everything the executor is told. It never changes.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
     pub snapshot: Value,
     pub budget_ms: u64,
     pub created_at: u64,
@@ -158,11 +159,12 @@ pub struct WorkOrder {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<OutputBundle>,
     /// What the gate has asked workers and people, by check.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub asked: BTreeMap<String, Asked>,
 }
 
 /// A question of a gate.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Asked {
     pub at: u64,
@@ -171,7 +173,7 @@ pub struct Asked {
 }
 
 /// What an execution left: exactly one for each work order, never changed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OutputBundle {
     pub execution_status: ExecutionStatus,
@@ -181,7 +183,7 @@ pub struct OutputBundle {
     pub created_at: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ExecutionStatus {
     Completed,
@@ -193,7 +195,7 @@ pub enum ExecutionStatus {
 }
 
 /// The one terminal record of a work order.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunRecord {
     pub work_order: String,
@@ -207,21 +209,21 @@ pub struct RunRecord {
     pub created_at: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum GateResult {
     Pass,
     Fail,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct GateReason {
     pub check: String,
     pub message: String,
 }
 
 /// Something that waits for a person, with what to do next.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PauseState {
     /// Cause and instant: the same cause at the same instant is the same pause.
@@ -234,7 +236,7 @@ pub struct PauseState {
     pub created_at: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PauseReason {
     RunComplete,

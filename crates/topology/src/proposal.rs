@@ -78,6 +78,8 @@ pub struct ArtifactChange {
     pub cycles: Option<u32>,
     pub reserved_by: Option<Option<String>>,
     pub passed: Option<Option<String>>,
+    /// Its fields from now on. Only a person changes them.
+    pub fields: Option<Value>,
 }
 
 impl ArtifactChange {
@@ -91,6 +93,7 @@ impl ArtifactChange {
             cycles: None,
             reserved_by: None,
             passed: None,
+            fields: None,
         }
     }
 }
@@ -257,6 +260,14 @@ impl Commit<'_> {
         next.cycles = change.cycles.unwrap_or(next.cycles);
         next.reserved_by = change.reserved_by.clone().unwrap_or(next.reserved_by);
         next.passed = change.passed.clone().unwrap_or(next.passed);
+        if let Some(fields) = &change.fields {
+            if self.author != Author::Person {
+                let why = "a role changes no fields".to_owned();
+                return Err(Refusal::BadFields(why));
+            }
+            self.topology.test_fields(&name.kind, fields).map_err(Refusal::BadFields)?;
+            next.fields = fields.clone();
+        }
         if let Some(to) = &change.to {
             self.enter(&mut next, to)?;
         }

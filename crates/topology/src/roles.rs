@@ -8,3 +8,4 @@ pub mod readiness;
 pub mod review;
 pub mod runner;
 pub mod scheduler;
+pub mod unclaimed;

@@ -48,6 +48,7 @@ pub mod task;
 pub mod time;
 pub mod time_to_live;
 pub mod token_grace;
+pub mod topology;
 pub mod transition;
 pub mod verdict;
 

@@ -1,5 +1,5 @@
 //! Objects: typed, versioned rows for what is rare: approvals, webhook endpoints and what is sent to them, schedules,
-//! budgets of tenants and workspaces.
+//! budgets of tenants and workspaces, what deployments of topologies have.
 //!
 //! One drawer for all of them, because a table of its own costs three engines, conformance, moving, verification and row
 //! security. A store keeps an object without understanding it: it guards the revision, keeps the unique key unique and
@@ -48,10 +48,22 @@ pub enum ObjectType {
     RecoveryCandidate,
     /// That a run failed so that recovery looks at it.
     FailedRun,
+    /// One version of a topology, as it was declared. Written once.
+    Topology,
+    /// A topology in force.
+    Deployment,
+    /// An artifact of a deployment, with its status.
+    Artifact,
+    /// A work order of a deployment, and its run record once it has one.
+    WorkOrder,
+    /// Something in a deployment that waits for a person.
+    PauseState,
+    /// Which work order is active among those that go one after the other.
+    Track,
 }
 
 impl ObjectType {
-    pub const ALL: [ObjectType; 14] = [
+    pub const ALL: [ObjectType; 20] = [
         ObjectType::Approval,
         ObjectType::Effect,
         ObjectType::Endpoint,
@@ -66,6 +78,12 @@ impl ObjectType {
         ObjectType::RecoveryPolicy,
         ObjectType::RecoveryCandidate,
         ObjectType::FailedRun,
+        ObjectType::Topology,
+        ObjectType::Deployment,
+        ObjectType::Artifact,
+        ObjectType::WorkOrder,
+        ObjectType::PauseState,
+        ObjectType::Track,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -84,6 +102,12 @@ impl ObjectType {
             ObjectType::RecoveryPolicy => "recovery_policy",
             ObjectType::RecoveryCandidate => "recovery_candidate",
             ObjectType::FailedRun => "failed_run",
+            ObjectType::Topology => "topology",
+            ObjectType::Deployment => "deployment",
+            ObjectType::Artifact => "artifact",
+            ObjectType::WorkOrder => "work_order",
+            ObjectType::PauseState => "pause_state",
+            ObjectType::Track => "track",
         }
     }
 

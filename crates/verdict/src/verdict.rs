@@ -5,12 +5,14 @@ use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::event::{Event, Subject};
 use crate::flow::{FlowUses, Terms};
 use crate::id::{Digest, Name, TaskId, Text};
+use crate::object::Object;
 use crate::recovery::{RecoveryAnswer, RecoveryRefusal};
 use crate::run::{Loaded, RunAnswer, RunRefusal};
 use crate::schedule::{ScheduleAnswer, ScheduleRefusal};
 use crate::scope_budget::{BudgetUse, Spent};
 use crate::task::State;
 use crate::time::Time;
+use crate::topology::TopologyRefusal;
 
 /// The data that one request needs.
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +115,8 @@ pub enum Answer {
     Schedule(Box<ScheduleAnswer>),
     /// The answer to a request about a recovery candidate.
     Recovery(Box<RecoveryAnswer>),
+    /// The answer to a request about a deployment: what it was about, as it is now.
+    Object(Box<Object>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,6 +201,8 @@ pub enum Refusal {
     Schedule(ScheduleRefusal),
     /// A request about recovery.
     Recovery(RecoveryRefusal),
+    /// A request about a deployment.
+    Topology(TopologyRefusal),
 }
 
 impl Refusal {
@@ -223,6 +229,7 @@ impl Refusal {
             Refusal::Run(refusal) => refusal.name(),
             Refusal::Schedule(refusal) => refusal.name(),
             Refusal::Recovery(refusal) => refusal.name(),
+            Refusal::Topology(refusal) => refusal.name(),
         }
     }
 
@@ -247,7 +254,8 @@ impl Refusal {
             | Refusal::ReleaseUnsupported { .. }
             | Refusal::Run(_)
             | Refusal::Schedule(_)
-            | Refusal::Recovery(_) => WorkerVerdict::Rejected,
+            | Refusal::Recovery(_)
+            | Refusal::Topology(_) => WorkerVerdict::Rejected,
         }
     }
 }

@@ -12,7 +12,8 @@ use std::ops::RangeInclusive;
 use crate::limits::*;
 use crate::names::{
     FIRING_KEY_PREFIX, RECOVERY_KEY_PREFIX, RECOVERY_NAME_PREFIX, RESERVED_LABEL_PREFIX,
-    is_idempotency_key, is_label_value, is_name, repair_text,
+    TOPOLOGY_KEY_PREFIX, TOPOLOGY_NAME_PREFIX, is_idempotency_key, is_label_value, is_name,
+    repair_text,
 };
 use crate::plan::{Plan, PlanForm};
 use crate::requests::*;
@@ -104,6 +105,12 @@ fn given(field: &str, value: &str) -> Checked {
         );
         return Err(FieldError::new(field, message));
     }
+    if value.starts_with(TOPOLOGY_NAME_PREFIX) {
+        let message = format!(
+            "begins with {TOPOLOGY_NAME_PREFIX}, which is reserved for topologies; choose another name"
+        );
+        return Err(FieldError::new(field, message));
+    }
     name(field, value)
 }
 
@@ -178,6 +185,12 @@ impl Check for LeaseRequest {
     fn check(&self) -> Checked {
         name("workerId", &self.worker_id)?;
         names("queues", &self.queues, QUEUES_PER_POLL_MAX)?;
+        if self.queues.iter().any(|queue| queue.starts_with(TOPOLOGY_NAME_PREFIX)) {
+            let message = format!(
+                "names a queue of {TOPOLOGY_NAME_PREFIX}; events and gates of deployments are taken by the server"
+            );
+            return refuse("queues", message);
+        }
         if let Some(kinds) = &self.kinds {
             names("kinds", kinds, KINDS_PER_POLL_MAX)?;
         }
@@ -372,6 +385,12 @@ pub fn idempotency_key(field: &str, key: Option<&str>) -> Checked {
             field,
             format!(
                 "begins with {RECOVERY_KEY_PREFIX}, which is reserved for recovery; choose another key"
+            ),
+        ),
+        Some(key) if key.starts_with(TOPOLOGY_KEY_PREFIX) => refuse(
+            field,
+            format!(
+                "begins with {TOPOLOGY_KEY_PREFIX}, which is reserved for topologies; choose another key"
             ),
         ),
         _ => Ok(()),

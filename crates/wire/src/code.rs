@@ -80,6 +80,12 @@ pub enum Code {
     RecoveryNotFound,
     RecoveryClosed,
     RecoveryOutOfScope,
+    DeploymentNotFound,
+    DeploymentConflict,
+    ArtifactNotFound,
+    ArtifactExists,
+    ArtifactChanged,
+    TransitionNotAllowed,
 }
 
 /// Verdicts for lost authority and for an invalid call. A code for which nothing was decided has no
@@ -158,6 +164,12 @@ const fn row(code: Code) -> Row {
         Code::RecoveryNotFound        => ("recovery_not_found",        404, None,      "The recovery policy or candidate does not exist"),
         Code::RecoveryClosed          => ("recovery_closed",           409, None,      "The recovery candidate is not open"),
         Code::RecoveryOutOfScope      => ("recovery_out_of_scope",     409, REJECTED,  "The recovery policy does not allow the action"),
+        Code::DeploymentNotFound      => ("deployment_not_found",      404, None,      "The deployment does not exist"),
+        Code::DeploymentConflict      => ("deployment_conflict",       409, None,      "What the deployment has stands in the way"),
+        Code::ArtifactNotFound        => ("artifact_not_found",        404, None,      "The artifact does not exist"),
+        Code::ArtifactExists          => ("artifact_exists",           409, None,      "Another artifact has this id"),
+        Code::ArtifactChanged         => ("artifact_changed",          409, None,      "The artifact has changed since it was read"),
+        Code::TransitionNotAllowed    => ("transition_not_allowed",    409, None,      "The topology does not allow this change"),
     }
 }
 
@@ -178,6 +190,8 @@ impl Code {
         Code::EndpointNotFound, Code::EndpointExists, Code::EffectNotFound, Code::EffectStateMismatch,
         Code::ScheduleNotFound, Code::ScheduleExists,
         Code::RecoveryNotFound, Code::RecoveryClosed, Code::RecoveryOutOfScope,
+        Code::DeploymentNotFound, Code::DeploymentConflict, Code::ArtifactNotFound, Code::ArtifactExists,
+        Code::ArtifactChanged, Code::TransitionNotAllowed,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -353,6 +367,12 @@ mod tests {
             Code::ScheduleExists,
             Code::RecoveryNotFound,
             Code::RecoveryClosed,
+            Code::DeploymentNotFound,
+            Code::DeploymentConflict,
+            Code::ArtifactNotFound,
+            Code::ArtifactExists,
+            Code::ArtifactChanged,
+            Code::TransitionNotAllowed,
         ];
         for code in Code::ALL.iter().filter(|code| !client_only.contains(code)) {
             assert_eq!(code.worker_may_retry(), code.verdict().is_none(), "{code}");

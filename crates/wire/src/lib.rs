@@ -32,6 +32,7 @@ pub mod requests;
 pub mod schedules;
 pub mod scope_budgets;
 mod time;
+pub mod topologies;
 mod trace_context;
 mod words;
 
@@ -44,7 +45,8 @@ pub use time::{Time, TimeError};
 pub use trace_context::TraceContext;
 pub use words::{
     ApprovalDecision, ApprovalOutcome, ApprovalState, AttemptOutcome, BudgetPeriod, BudgetState,
-    CandidateState, CatchUp, CheckpointKind, CheckpointOutcome, EffectState, EndpointState,
-    ErrorCategory, OnDead, OnError, Outcome, Overlap, RecoveryAction, RecoveryEvaluator, Role,
-    ScheduleState, State, StepOutcome, UnknownWord, Verdict, WaitMode,
+    CandidateState, CatchUp, CheckpointKind, CheckpointOutcome, DeploymentState, EffectState,
+    EndpointState, ErrorCategory, OnDead, OnError, Outcome, Overlap, PauseStateState,
+    RecoveryAction, RecoveryEvaluator, Role, ScheduleState, State, StepOutcome, UnknownWord,
+    Verdict, WaitMode, WorkOrderState,
 };

@@ -52,6 +52,15 @@ pub const RECOVERY_KEY_PREFIX: &str = "recovery/";
 /// What the queue and the kinds of evaluations begin with, and those of clients do not.
 pub const RECOVERY_NAME_PREFIX: &str = "tenure.recovery";
 
+/// What the idempotency keys of events and work orders begin with, and those of clients do not.
+pub const TOPOLOGY_KEY_PREFIX: &str = "topology/";
+
+/// What the queues and kinds of events and gates begin with, and those of clients do not.
+pub const TOPOLOGY_NAME_PREFIX: &str = "tenure.topology";
+
+/// The label of the events and work orders of a deployment: its value is the name of the deployment.
+pub const DEPLOYMENT_LABEL: &str = "tenure.deployment";
+
 /// The label of a run that recovery submitted: its value says how often that was done to its line.
 pub const RECOVERED_LABEL: &str = "tenure.recovered";
 

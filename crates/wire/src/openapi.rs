@@ -17,13 +17,15 @@ use utoipa::openapi::{
 };
 
 use crate::{
-    Code, admin, answers, approvals, effects, pausing, recovery, requests, schedules, scope_budgets,
+    Code, admin, answers, approvals, effects, pausing, recovery, requests, schedules,
+    scope_budgets, topologies,
 };
 use routes::approvals::APPROVAL_ROUTES;
 use routes::effects::EFFECT_ROUTES;
 use routes::flow::FLOW_ROUTES;
 use routes::recovery::RECOVERY_ROUTES;
 use routes::schedules::SCHEDULE_ROUTES;
+use routes::topologies::TOPOLOGY_ROUTES;
 use routes::{Body, LINKS, ROUTES, Route};
 
 const JSON: &str = "application/json";
@@ -68,7 +70,7 @@ fn paths() -> Paths {
     let mut paths = Paths::new();
     let rest =
         APPROVAL_ROUTES.iter().chain(EFFECT_ROUTES).chain(FLOW_ROUTES).chain(SCHEDULE_ROUTES);
-    for route in ROUTES.iter().chain(rest).chain(RECOVERY_ROUTES) {
+    for route in ROUTES.iter().chain(rest).chain(RECOVERY_ROUTES).chain(TOPOLOGY_ROUTES) {
         paths.add_path_operation(route.path, vec![route.method.clone()], operation(route));
     }
     paths
@@ -274,6 +276,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<schedules::SchedulePreview>(&mut all);
     add::<schedules::ScheduleHistory>(&mut all);
     add_recovery(&mut all);
+    add_topologies(&mut all);
     add::<answers::History>(&mut all);
     add::<answers::Record>(&mut all);
     add::<answers::Explanation>(&mut all);
@@ -319,6 +322,25 @@ fn add_recovery(all: &mut Vec<(String, RefOr<Schema>)>) {
     add::<recovery::CandidateList>(all);
     add::<recovery::CandidateHistory>(all);
     add::<recovery::DecideCandidate>(all);
+}
+
+fn add_topologies(all: &mut Vec<(String, RefOr<Schema>)>) {
+    add::<topologies::ApplyTopology>(all);
+    add::<topologies::DeploymentCall>(all);
+    add::<topologies::DeploymentView>(all);
+    add::<topologies::DeploymentList>(all);
+    add::<topologies::TopologyPlan>(all);
+    add::<topologies::CreateArtifact>(all);
+    add::<topologies::MoveArtifact>(all);
+    add::<topologies::ArtifactView>(all);
+    add::<topologies::ArtifactList>(all);
+    add::<topologies::RequestEvent>(all);
+    add::<topologies::EventRequested>(all);
+    add::<topologies::WorkOrderList>(all);
+    add::<topologies::ClaimList>(all);
+    add::<topologies::PauseStateList>(all);
+    add::<topologies::PauseStateView>(all);
+    add::<topologies::ClosePauseState>(all);
 }
 
 fn add<T: ToSchema>(all: &mut Vec<(String, RefOr<Schema>)>) {

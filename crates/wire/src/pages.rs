@@ -77,5 +77,11 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::RecoveryNotFound => page!("recovery-not-found"),
         Code::RecoveryClosed => page!("recovery-closed"),
         Code::RecoveryOutOfScope => page!("recovery-out-of-scope"),
+        Code::DeploymentNotFound => page!("deployment-not-found"),
+        Code::DeploymentConflict => page!("deployment-conflict"),
+        Code::ArtifactNotFound => page!("artifact-not-found"),
+        Code::ArtifactExists => page!("artifact-exists"),
+        Code::ArtifactChanged => page!("artifact-changed"),
+        Code::TransitionNotAllowed => page!("transition-not-allowed"),
     }
 }

@@ -405,6 +405,35 @@ vocabulary! {
     }
 }
 
+vocabulary! {
+    /// The condition of a deployment.
+    DeploymentState {
+        Active = "active",
+        /// Its roles do nothing until it is resumed.
+        Paused = "paused",
+        Deleted = "deleted",
+    }
+}
+
+vocabulary! {
+    /// Whether a work order was judged, and how.
+    WorkOrderState {
+        /// It is executed or judged, or waits for either.
+        Active = "active",
+        Passed = "passed",
+        Failed = "failed",
+    }
+}
+
+vocabulary! {
+    /// Whether something waits for a person.
+    PauseStateState {
+        Open = "open",
+        /// Somebody has seen to it.
+        Closed = "closed",
+    }
+}
+
 impl State {
     /// Whether the state is final.
     pub const fn is_terminal(self) -> bool {

@@ -6,6 +6,7 @@
 
 mod admin;
 mod approvals;
+mod deployments;
 mod effects;
 mod list;
 mod recovery;
@@ -27,6 +28,7 @@ use wire::answers::{
 use wire::requests::{ForkRun, ListFlowKeys, ListWorkers, RetryRun, SendSignal, SubmitRun};
 
 pub use self::approvals::Approvals;
+pub use self::deployments::Deployments;
 pub use self::effects::{Effects, WebhookEndpoints};
 pub use self::list::ListRequest;
 pub use self::recovery::Recovery;

@@ -54,7 +54,8 @@ pub mod webhooks;
 mod worker;
 
 pub use client::{
-    Approvals, Client, DEFAULT_URL, Effects, ListRequest, Recovery, Schedules, WebhookEndpoints,
+    Approvals, Client, DEFAULT_URL, Deployments, Effects, ListRequest, Recovery, Schedules,
+    WebhookEndpoints,
 };
 pub use error::Error;
 pub use new_run::NewRun;

@@ -27,6 +27,8 @@ pub(crate) struct Arguments {
 #[serde(rename_all = "camelCase")]
 struct Shown<'r> {
     ended_at: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut_after: Option<u64>,
     artifacts: Vec<&'r Artifact>,
     events: Vec<&'r Event>,
     work_orders: Vec<&'r WorkOrder>,
@@ -55,13 +57,24 @@ pub(super) fn run(format: Format, arguments: &Arguments) -> CommandResult {
         Format::Json => output::json(&shown(&report))?,
         Format::People => print(&report)?,
     }
+    if let Some(turns) = report.cut_after {
+        return Err(cut(turns));
+    }
     expected(&report.unmet)
+}
+
+fn cut(turns: u64) -> CliError {
+    let message = format!("the simulation was stopped after {turns} turns, and more was to happen");
+    CliError::new(Exit::Failed, "simulation_cut", message).hint(
+        "read the last entries: what repeats has no end; a script that needs more says `turns`, or ends earlier with `until`",
+    )
 }
 
 fn shown(report: &Report) -> Shown<'_> {
     let deployment = &report.deployment;
     Shown {
         ended_at: report.ended_at,
+        cut_after: report.cut_after,
         artifacts: deployment.artifacts.values().collect(),
         events: deployment.events.values().collect(),
         work_orders: deployment.work_orders.values().collect(),

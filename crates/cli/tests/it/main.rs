@@ -6,6 +6,7 @@ mod approvals;
 mod bench;
 mod caller;
 mod crash;
+mod deployments;
 mod descriptors;
 mod durable;
 mod durable_guide;

@@ -27,6 +27,7 @@ use verdict::{
     TaskId, Time,
 };
 
+use super::deploying::Deploying;
 use super::load::key_of;
 use super::next_stage::{leased_next, with_next_lease};
 use super::polls::{Polls, RoundResult};
@@ -34,6 +35,7 @@ use super::recovery::Recovering;
 use super::role::CarrierRole;
 use super::schedules::Deciding;
 use super::stall::{self, StallAction, StallDetector, StallStatus};
+use super::topologies::interests_roles;
 use super::working_set::{ForkRequests, SubmissionPayload, WorkingSet};
 use crate::allowances::{self, Allowances, Moved};
 use crate::batch_metrics::BatchMetrics;
@@ -41,6 +43,7 @@ use crate::ids::Ids;
 use crate::item::{Answered, Fork, ForkItem, Item, Submission};
 use crate::outbox::{EndpointDirectory, is_of_feed};
 use crate::recovery::RecoveryDirectory;
+use crate::topologies::TopologyDirectory;
 use crate::trace::TraceEvent;
 
 /// Tasks swept in one batch. The rest is swept by the next batch, which follows at once.
@@ -72,10 +75,12 @@ pub(super) struct BatchResult {
     pub(super) more_due: bool,
     /// Schedules whose time has come.
     pub(super) due_schedules: Vec<ObjectKey>,
-    /// What recovery has to look at, because time has come for it.
-    pub(super) due_recovery: Vec<Item>,
+    /// What recovery and deployments have to look at, because time has come for it.
+    pub(super) due_objects: Vec<Item>,
     /// Recovery candidates have changed.
     pub(super) is_recovery_changed: bool,
+    /// Deployments and what roles look at, as saved.
+    pub(super) deployed: Vec<Object>,
 }
 
 /// Why a batch was not committed.
@@ -126,6 +131,7 @@ pub(super) struct BatchOptions<'a> {
     pub(super) allowances: &'a Allowances,
     pub(super) endpoints: &'a EndpointDirectory,
     pub(super) recovery: &'a RecoveryDirectory,
+    pub(super) topologies: &'a TopologyDirectory,
     /// Whether to collect events for spans.
     pub(super) is_tracing: bool,
     pub(super) role: &'a CarrierRole,
@@ -171,6 +177,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         work.trace_events = options.is_tracing.then(Vec::new);
         work.paused = batch.paused().clone();
         work.policies = options.recovery.snapshot();
+        work.topologies.versions = options.topologies.versions();
         let result = BatchResult { is_written: options.is_stalled(), ..BatchResult::default() };
         Self { batch, work, options, ids, polls, background_done, messages_tried: 0, result }
     }
@@ -187,6 +194,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         self.load_spend(items, at).await?;
         self.load_urgency(items, at).await?;
         self.load_recovery(items).await?;
+        self.load_topologies(items, at.now).await?;
         self.decide(items, at)?;
         faultpoint::point!("batch.decided");
         self.deliver_messages(at).await?;
@@ -307,6 +315,8 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         let is_candidate =
             |it: &ObjectChange| it.after.key.object_type == ObjectType::RecoveryCandidate;
         result.is_recovery_changed |= objects.iter().any(is_candidate);
+        let deployed = objects.iter().filter(|it| interests_roles(&it.after));
+        result.deployed.extend(deployed.map(|change| change.after.clone()));
         result.changed.extend(changes.iter().filter_map(|change| task_id(&change.after)));
         changes.iter().for_each(|change| allowances::note(&mut result.moved, change));
         result.signals.extend(changes.iter().filter_map(cancel_hint));
@@ -386,6 +396,10 @@ fn decide_item(
             Deciding { work, ids, allowances, at }.decide(item)?
         }
         Item::Recovery(item) => Recovering { work: &mut *work, ids: &mut *ids, at }.decide(item),
+        Item::Topology(item) => {
+            let (work, ids) = (&mut *work, &mut *ids);
+            Deploying { work, ids, allowances, at }.decide(item)
+        }
     };
     let recorded_at = item.about().and_then(|(key, request)| work.recorded_at(key, request));
     let balance = item.about().and_then(|(key, _)| work.balance(key));
@@ -445,6 +459,7 @@ fn is_locked(work: &WorkingSet, item: &Item) -> bool {
         }
         Item::Schedule(item) => work.schedules.is_locked(item),
         Item::Recovery(item) => work.recoveries.is_item_locked(item, work),
+        Item::Topology(item) => work.topologies.is_locked(item, work),
     }
 }
 

@@ -149,6 +149,7 @@ impl<S: Store> Carrier<S> {
             allowances: &self.allowances,
             endpoints: &self.endpoints,
             recovery: &self.recovery,
+            topologies: &self.topologies,
             is_tracing: self.trace_sender.is_some(),
             role: &self.role,
             set_aside: &set_aside,
@@ -197,7 +198,8 @@ impl<S: Store> Carrier<S> {
             self.answer_polls(&mut result);
         }
         let due = std::mem::take(&mut result.due_schedules).into_iter().map(Item::fire);
-        self.fire(due.chain(std::mem::take(&mut result.due_recovery)).collect());
+        self.fire(due.chain(std::mem::take(&mut result.due_objects)).collect());
+        self.topologies.note(&result.deployed);
         if result.is_recovery_changed {
             self.recovery.nudge();
         }

@@ -34,7 +34,7 @@ impl Named {
                 Item::WithChildren { children, .. } => {
                     named.flows.extend(children.iter().filter_map(flow_of));
                 }
-                Item::About { .. } | Item::Schedule(_) | Item::Recovery(_) => {}
+                Item::About { .. } | Item::Schedule(_) | Item::Recovery(_) | Item::Topology(_) => {}
             }
             let Some((key, request)) = item.about() else { continue };
             named.tasks.push(key.clone());

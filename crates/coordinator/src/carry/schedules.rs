@@ -26,6 +26,7 @@ use verdict::{
 
 use super::batch::{Aborted, OpenBatch, submit};
 use super::recovery::due_items;
+use super::topologies::due_deployed;
 use super::working_set::WorkingSet;
 use crate::allowances::Allowances;
 use crate::ids::Ids;
@@ -240,7 +241,7 @@ impl<B: Batch> OpenBatch<'_, B> {
         Ok(())
     }
 
-    /// Names the schedules that are due, and what recovery has to look at, for the next batch.
+    /// Names the schedules that are due, and what recovery and deployments have to look at, for the next batch.
     pub(super) async fn find_due_objects(
         &mut self,
         now: Time,
@@ -249,7 +250,8 @@ impl<B: Batch> OpenBatch<'_, B> {
         // What this batch decided about them must not be found again.
         self.save().await?;
         let due = self.batch.due_objects(now, background_max.min(FIRINGS_MAX)).await?;
-        self.result.due_recovery.extend(due_items(&due));
+        self.result.due_objects.extend(due_items(&due));
+        self.result.due_objects.extend(due_deployed(&due));
         let missed = &self.work.schedules.missed;
         let is_schedule = |object: &Object| {
             object.key.object_type == ObjectType::Schedule && !missed.contains(&object.key)

@@ -33,6 +33,7 @@ use super::messages::Letter;
 use super::next_stage::Urgency;
 use super::recovery::Recoveries;
 use super::schedules::Schedules;
+use super::topologies::Topologies;
 use crate::allowances::Allowances;
 use crate::batch_metrics::BatchMetrics;
 use crate::item::{Submission, Watched};
@@ -77,6 +78,8 @@ pub(super) struct WorkingSet {
     pub(super) recoveries: Recoveries,
     /// What is decided now about an evaluation is part of what its candidate becomes in this batch.
     pub(super) is_evaluated: bool,
+    /// What the batch knows of deployments.
+    pub(super) topologies: Topologies,
     /// The schedules of the batch.
     pub(super) schedules: Schedules,
     /// Tasks accepted in this batch, by tenant with a quota: the store's count does not include them yet.

@@ -242,6 +242,7 @@ fn from_refusal(refusal: Refusal) -> ApiError {
         Refusal::Run(refusal) => from_run_refusal(refusal),
         Refusal::Schedule(refusal) => refusal.into(),
         Refusal::Recovery(refusal) => refusal.into(),
+        Refusal::Topology(refusal) => refusal.into(),
         Refusal::RunAlreadyTerminal { state } => {
             with_state(Code::RunAlreadyTerminal, "the run has already ended in another way", state)
         }

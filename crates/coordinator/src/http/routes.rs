@@ -19,9 +19,9 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::app_state::AppState;
 use super::{
-    approvals, audit, budgets, cancel, checkpoint, checkpoints, children, completed, effects,
-    endpoints, errors, explain, flow_keys, fork, health, heartbeat, heartbeats, history, keys,
-    lease, limits, metrics, middleware, openapi, pauses, queues, record, records, recovery,
+    approvals, audit, budgets, cancel, checkpoint, checkpoints, children, completed, deployments,
+    effects, endpoints, errors, explain, flow_keys, fork, health, heartbeat, heartbeats, history,
+    keys, lease, limits, metrics, middleware, openapi, pauses, queues, record, records, recovery,
     reports, retry, runs, schedules, set_aside, signals, signing, started, starts, steps, submit,
     workers,
 };
@@ -208,9 +208,99 @@ fn recovery_table() -> Vec<ServedRoute> {
     ]
 }
 
-/// Both tables.
+/// The routes of deployments.
+fn topology_table() -> Vec<ServedRoute> {
+    use Audience::{Admin, Approver, Client, Reader};
+    use PriorityClass::NewWork;
+    use RateClass::{Exempt, Tenant};
+    vec![
+        get("/v1/deployments", Reader, Tenant, None, deployments::list),
+        get(DEPLOYMENT, Reader, Tenant, None, deployments::show),
+        post(DEPLOYMENT, Admin, Exempt, Some(NewWork), deployments::apply),
+        post("/v1/deployments/{deployment}/plan", Reader, Tenant, None, deployments::plan),
+        post(
+            "/v1/deployments/{deployment}/pause",
+            Admin,
+            Exempt,
+            Some(NewWork),
+            deployments::pause,
+        ),
+        post(
+            "/v1/deployments/{deployment}/resume",
+            Admin,
+            Exempt,
+            Some(NewWork),
+            deployments::resume,
+        ),
+        post(
+            "/v1/deployments/{deployment}/delete",
+            Admin,
+            Exempt,
+            Some(NewWork),
+            deployments::delete,
+        ),
+        get(ARTIFACTS, Reader, Tenant, None, deployments::artifacts::list),
+        post(ARTIFACTS, Client, Tenant, Some(NewWork), deployments::artifacts::create),
+        get(ARTIFACT, Reader, Tenant, None, deployments::artifacts::show),
+        post(
+            "/v1/deployments/{deployment}/artifacts/{type}/{artifact}/transition",
+            Client,
+            Tenant,
+            Some(NewWork),
+            deployments::artifacts::transition,
+        ),
+        post(
+            "/v1/deployments/{deployment}/artifacts/{type}/{artifact}/approve",
+            Approver,
+            Tenant,
+            Some(NewWork),
+            deployments::artifacts::approve,
+        ),
+        post(
+            "/v1/deployments/{deployment}/events",
+            Client,
+            Tenant,
+            Some(NewWork),
+            deployments::request_event,
+        ),
+        get(
+            "/v1/deployments/{deployment}/workorders",
+            Reader,
+            Tenant,
+            None,
+            deployments::orders::list,
+        ),
+        get(
+            "/v1/deployments/{deployment}/claims",
+            Reader,
+            Tenant,
+            None,
+            deployments::orders::claims,
+        ),
+        get(
+            "/v1/deployments/{deployment}/pause-states",
+            Reader,
+            Tenant,
+            None,
+            deployments::orders::pauses,
+        ),
+        post(
+            "/v1/deployments/{deployment}/pause-states/close",
+            Client,
+            Tenant,
+            Some(NewWork),
+            deployments::orders::close_pause,
+        ),
+    ]
+}
+
+const DEPLOYMENT: &str = "/v1/deployments/{deployment}";
+const ARTIFACTS: &str = "/v1/deployments/{deployment}/artifacts/{type}";
+const ARTIFACT: &str = "/v1/deployments/{deployment}/artifacts/{type}/{artifact}";
+
+/// All tables.
 fn all() -> Vec<ServedRoute> {
-    table().into_iter().chain(recovery_table()).collect()
+    table().into_iter().chain(recovery_table()).chain(topology_table()).collect()
 }
 
 /// What is known about every route.

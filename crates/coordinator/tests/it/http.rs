@@ -58,6 +58,8 @@ mod stalls;
 mod submits;
 mod test_server;
 mod tokens;
+mod topologies;
+mod topology_peers;
 mod traces;
 mod webhooks;
 mod worker_behaviour;

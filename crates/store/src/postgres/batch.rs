@@ -331,7 +331,7 @@ impl Batch for PostgresBatch<'_> {
         found.runs = self.run_records(lookup.runs, &runs, &plans, &locked_out);
         found.step_specs = plans.specs;
         found.messages = self.saved_messages(lookup.messages, &locked_out).await?;
-        found.objects = self.load_objects(lookup.objects).await?;
+        found.objects = self.load_objects(lookup.objects, lookup.lock_wait).await?;
         found.unique_objects = self.load_unique_objects(lookup.unique_objects).await?;
         found.spend = self.load_spend(lookup.spend).await?;
         found.closed = self.closed_attempts(lookup.leases).await?;

@@ -30,6 +30,7 @@ impl Checker<'_> {
             self.statuses(&path, name, artifact);
             self.transitions(&path, name, artifact);
             self.reachable(&path, artifact);
+            self.reviews_end(&path, artifact);
             if let Some(schema) = &artifact.schema {
                 self.schema(format!("{path}.schema"), schema);
             }
@@ -146,6 +147,38 @@ impl Checker<'_> {
         let source = declared.events.get(scheduler.event.as_ref()?)?;
         let status = scheduler.to.as_deref().or(source.status.as_deref())?;
         Some((source.artifact.as_deref()?, status))
+    }
+
+    /// Reviews look at fields, which no role changes: what they move in a circle would be moved for ever.
+    fn reviews_end(&mut self, path: &str, artifact: &ArtifactType) {
+        let declared = self.declared;
+        let is_review = |by: &str| {
+            let role = By::parse(by).and_then(|by| match by {
+                By::Role(role) => declared.roles.get(role),
+                By::Approval | By::Person => None,
+            });
+            role.is_some_and(|role| role.uses == Logic::Review)
+        };
+        let made: Vec<_> = artifact.transitions.iter().filter(|it| is_review(&it.by)).collect();
+        for (place, transition) in artifact.transitions.iter().enumerate() {
+            if !is_review(&transition.by) {
+                continue;
+            }
+            let mut reached = BTreeSet::from([transition.to.as_str()]);
+            let mut found = 0;
+            while found < reached.len() {
+                found = reached.len();
+                let next = made.iter().filter(|it| reached.contains(it.from.as_str()));
+                let next: Vec<&str> = next.map(|it| it.to.as_str()).collect();
+                reached.extend(next);
+            }
+            let path = format!("{path}.transitions.{place}");
+            let message = format!(
+                "reviews lead from `{0}` back to `{0}`, so nothing would ever stop them; let a person make one of these changes",
+                transition.from
+            );
+            self.require(!reached.contains(transition.from.as_str()), path, message);
+        }
     }
 
     /// Every status can be reached, and every status that is not final can be left.

@@ -92,6 +92,8 @@ pub struct Unmet {
 #[derive(Debug, Clone)]
 pub struct Report {
     pub ended_at: u64,
+    /// The number of turns after which it was stopped although more was to happen; `None` if it ended by itself.
+    pub cut_after: Option<u64>,
     pub deployment: Deployment,
     pub claims: Vec<Claim>,
     pub log: Vec<Entry>,
@@ -155,6 +157,7 @@ impl World<'_> {
         });
         Report {
             ended_at: self.now,
+            cut_after: self.is_cut.then_some(self.script.turns),
             unmet: unmet.collect(),
             inbox: inbox(self.topology, &self.deployment),
             claims: self.claims.into_values().collect(),

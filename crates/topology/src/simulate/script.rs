@@ -16,6 +16,9 @@ use crate::span::Span;
 const STEPS_MAX: usize = 100_000;
 const PROCESSES_MAX: u32 = 100;
 
+/// The most turns that a script may ask for: minutes of a processor.
+const TURNS_MAX: u64 = 20_000_000;
+
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Script {
@@ -31,6 +34,10 @@ pub struct Script {
     /// The end of the simulation, if something still happens by then.
     #[serde(default = "default_until")]
     pub until: Span,
+    /// How many things may happen at most: a poll, a step of a person, the end of an execution. A topology in an endless
+    /// cycle ends here.
+    #[serde(default = "default_turns")]
+    pub turns: u64,
     #[serde(default)]
     pub roles: BTreeMap<String, Polling>,
     /// Claims, counted from 1, whose holder dies before it commits anything.
@@ -66,6 +73,11 @@ fn default_poll() -> Span {
 
 fn default_lease() -> Span {
     Span::from_ms(60_000)
+}
+
+/// A thousand artifacts need fewer. A cycle without an end is seen within seconds.
+fn default_turns() -> u64 {
+    1_000_000
 }
 
 fn default_until() -> Span {
@@ -195,6 +207,9 @@ impl Script {
             if span.ms() == 0 {
                 found.push((path.to_owned(), "give a length of time above zero".to_owned()));
             }
+        }
+        if !(1..=TURNS_MAX).contains(&self.turns) {
+            found.push(("turns".to_owned(), format!("give a number from 1 to {TURNS_MAX}")));
         }
         if self.steps.len() > STEPS_MAX {
             found.push(("do".to_owned(), format!("at most {STEPS_MAX} steps are played")));

@@ -18,9 +18,6 @@ use crate::proposal::{self, Author, Change};
 use crate::roles::deadlines;
 use crate::roles::runner::Execution;
 
-/// A bound on what one simulation does, far above any script that a person writes.
-const TURNS_MAX: u64 = 20_000_000;
-
 /// Something that happens at its time.
 #[derive(Debug, Clone)]
 pub(super) enum Item {
@@ -88,6 +85,8 @@ pub(super) struct World<'w> {
     /// Work orders whose executor vanished, until the next holder of the claim counts it.
     pub(super) abandoned: BTreeSet<String>,
     pub(super) refused: Vec<String>,
+    /// The turns were used up.
+    pub(super) is_cut: bool,
     queue: BTreeMap<(u64, u64), Item>,
     items_made: u64,
     /// Grows with every commit and every claim.
@@ -109,6 +108,7 @@ impl<'w> World<'w> {
             armed: vec![false; script.steps.len()],
             abandoned: BTreeSet::new(),
             refused: Vec::new(),
+            is_cut: false,
             queue: BTreeMap::new(),
             items_made: 0,
             version: 0,
@@ -122,8 +122,9 @@ impl<'w> World<'w> {
         world
     }
 
+    /// Runs until nothing can happen any more, the time is over, or the turns of the script are used up.
     pub(super) fn run(&mut self) {
-        for _ in 0..TURNS_MAX {
+        for _ in 0..self.script.turns {
             let item = self.queue.first_key_value().map(|((at, _), _)| *at);
             let poll = self.next_poll();
             let next = [item, poll.map(|(at, _)| at)].into_iter().flatten().min();
@@ -141,6 +142,7 @@ impl<'w> World<'w> {
             }
             self.arm_steps();
         }
+        self.is_cut = true;
     }
 
     fn happen(&mut self, item: Item) {

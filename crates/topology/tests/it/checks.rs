@@ -260,3 +260,15 @@ fn all_problems_are_told_at_once_in_the_order_of_the_file() {
     assert!(found.len() >= 3, "{found:#?}");
     assert!(found.is_sorted_by_key(|problem| problem.place), "{found:#?}");
 }
+
+#[test]
+fn reviews_that_would_move_an_artifact_for_ever_are_refused() {
+    let automatic = EXECUTION.replace("to: TODO, by: approval", "to: TODO, by: \"role:review\"");
+    assert!(topology::read(&automatic).is_ok());
+    finds(
+        &automatic,
+        ("{from: TODO, to: NEW, by: person}", "{from: TODO, to: NEW, by: \"role:review\"}"),
+        "from: TODO, to: NEW",
+        "nothing would ever stop them",
+    );
+}

@@ -337,3 +337,24 @@ fn what_a_script_expects_is_compared() {
         ])
     );
 }
+
+#[test]
+fn a_cycle_without_an_end_is_stopped_by_the_turns_of_the_script() {
+    let ticking = "
+topology: ticking
+artifacts: {note: {statuses: [written], initial: written, final: [written]}}
+events: {tick: {on: schedule, every: 1s}}
+workOrders: {look: {kind: looker, queue: q, budget: {time: 1m}, gate: seen}}
+gates: {seen: {checks: [{name: any, require: {path: output, op: exists}}], pass: {actions: [Go on.]}, fail: {actions: [Look.]}}}
+roles:
+  clock: {uses: readiness, emits: [tick]}
+  scheduler: {uses: scheduler, event: tick, workOrder: look}
+  runner: {uses: runner, workOrders: [look]}
+  gate: {uses: gate, workOrders: [look]}
+";
+    let report = simulated(ticking, "turns: 2000\nexecutors: {looker: [{output: {}}]}");
+    assert_eq!(report.cut_after, Some(2_000));
+    assert!(!report.log.is_empty(), "what happened until then is told");
+    let short = "until: 1m\nexecutors: {looker: [{output: {}}]}";
+    assert_eq!(simulated(ticking, short).cut_after, None);
+}

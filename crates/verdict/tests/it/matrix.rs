@@ -146,6 +146,7 @@ fn describe(answer: &Answer) -> &'static str {
         Answer::Run(_) => "of a durable run",
         Answer::Schedule(_) => "of a schedule",
         Answer::Recovery(_) => "of recovery",
+        Answer::Object(_) => "of a deployment",
         Answer::Refused(refusal) => match refusal {
             Refusal::TaskNotFound => "not found",
             Refusal::UnknownLease => "unknown",
@@ -166,6 +167,7 @@ fn describe(answer: &Answer) -> &'static str {
             Refusal::Run(_) => "of a durable run",
             Refusal::Schedule(_) => "of a schedule",
             Refusal::Recovery(_) => "of recovery",
+            Refusal::Topology(_) => "of a deployment",
         },
     }
 }

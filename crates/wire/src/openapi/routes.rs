@@ -141,6 +141,7 @@ pub(super) mod effects;
 pub(super) mod flow;
 pub(super) mod recovery;
 pub(super) mod schedules;
+pub(super) mod topologies;
 
 pub(super) const ROUTES: &[Route] = &[
     Route {

@@ -2,6 +2,7 @@
 //! resolved.
 
 mod administration;
+mod deployments;
 mod flow;
 mod references;
 
@@ -460,6 +461,9 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
         "RecoveryAction",
         "RecoveryEvaluator",
         "CandidateState",
+        "DeploymentState",
+        "WorkOrderState",
+        "PauseStateState",
     ];
     let plain = ["Time", "Json"];
     let named: BTreeSet<String> = names_of(&shapes.schemas)
@@ -580,11 +584,12 @@ fn check_answers(shapes: &mut Shapes) {
     );
     shapes.check_open::<answers::AttemptView>("AttemptView", attempt_view());
     shapes.check_open::<answers::AttemptClaims>("AttemptClaims", claims());
-    check_workers(shapes);
+    administration::check_workers(shapes);
     administration::check_approvals(shapes);
     administration::check_effects(shapes);
     administration::check_schedules(shapes);
     administration::check_recovery(shapes);
+    deployments::check(shapes);
     shapes.check_open::<answers::Queues>("Queues", json!({"queues": [queue_view()]}));
     shapes.check_open::<answers::QueueView>("QueueView", queue_view());
     let check = json!({"name": "store", "ok": true, "detail": "d"});
@@ -593,20 +598,6 @@ fn check_answers(shapes: &mut Shapes) {
     shapes.check_open::<answers::Version>("Version", json!({"version": "0.1.0", "api": "v1"}));
     shapes.check_open::<answers::Problem>("Problem", problem_sample());
     administration::check_administration(shapes);
-}
-
-fn check_workers(shapes: &mut Shapes) {
-    let polls = json!({"queues": ["q"], "kinds": ["k"], "count": 1, "max": 2});
-    let leases = json!({"queue": "q", "count": 1, "oldestAcquiredAt": AT, "latestHeartbeatAt": AT,
-        "nextExpiresAt": AT});
-    let worker = json!({"workerId": "w", "polls": [polls], "leases": [leases]});
-    shapes.check_open::<answers::WorkerPolls>("WorkerPolls", polls);
-    shapes.check_open::<answers::WorkerLeases>("WorkerLeases", leases);
-    shapes.check_open::<answers::WorkerView>("WorkerView", worker.clone());
-    let workers =
-        json!({"workers": [worker], "nextAfter": "w", "coordinators": 1, "serverTime": AT});
-    shapes.check_open::<answers::Workers>("Workers", workers);
-    flow::check(shapes);
 }
 
 #[test]
@@ -681,6 +672,7 @@ fn the_routes_are_those_of_the_interface() {
         .into_iter()
         .chain(administration::SCHEDULE_PATHS)
         .chain(administration::RECOVERY_PATHS)
+        .chain(deployments::PATHS)
         .map(|(path, words)| (path.to_owned(), words.split(' ').map(str::to_owned).collect()))
         .collect();
     assert_eq!(methods, expected);

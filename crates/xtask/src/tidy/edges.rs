@@ -107,6 +107,7 @@ const MEMBERS: &[Member] = &[
         may_know: &[
             "faultpoint",
             "calendar",
+            "topology",
             "verdict",
             "edge",
             "store",

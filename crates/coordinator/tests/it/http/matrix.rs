@@ -60,6 +60,17 @@ const fn post(path: &'static str, wants: Wants, body: &'static str) -> Row {
 const REPORT: &str = r#"{"attempt": 1, "workerId": "w1", "outcome": "SUCCEEDED"}"#;
 const CALL: &str = r#"{"attempt": 1, "workerId": "w1"}"#;
 
+/// A small topology.
+pub(super) const TOPOLOGY: &str = r#"{"topology": {"topology": "tried", "artifacts": {"note": {"statuses": ["open", "done"], 
+    "initial": "open", "final": ["done"], 
+    "transitions": [{"from": "open", "to": "done", "by": "person"}]}},
+    "events": {"asked": {"on": "request"}},
+    "workOrders": {"look": {"kind": "k", "queue": "elsewhere", "budget": {"time": "1m"}, "gate": "seen"}},
+    "gates": {"seen": {"checks": [{"name": "any", "require": {"path": "output", "op": "exists"}}],
+    "pass": {"actions": ["Go on."]}, "fail": {"actions": ["Look."]}}},
+    "roles": {"scheduler": {"uses": "scheduler", "event": "asked", "workOrder": "look"},
+    "runner": {"uses": "runner", "workOrders": ["look"]}, "gate": {"uses": "gate", "workOrders": ["look"]}}}}"#;
+
 pub(super) const ROWS: &[Row] = &[
     row("GET", "/livez", Wants::Nobody),
     row("GET", "/readyz", Wants::Nobody),
@@ -127,6 +138,31 @@ pub(super) const ROWS: &[Row] = &[
     row("GET", "/v1/recovery/candidates/{candidate}", Wants::Read),
     row("GET", "/v1/recovery/candidates/{candidate}/history", Wants::Read),
     post("/v1/recovery/candidates/{candidate}/decide", Wants::Decide, r#"{"action": "skip"}"#),
+    row("GET", "/v1/deployments", Wants::ReadAll),
+    row("GET", "/v1/deployments/{deployment}", Wants::ReadAll),
+    post("/v1/deployments/{deployment}", ADMIN, TOPOLOGY),
+    post("/v1/deployments/{deployment}/plan", Wants::ReadAll, TOPOLOGY),
+    post("/v1/deployments/{deployment}/pause", ADMIN, "{}"),
+    post("/v1/deployments/{deployment}/resume", ADMIN, "{}"),
+    post("/v1/deployments/{deployment}/delete", ADMIN, "{}"),
+    row("GET", "/v1/deployments/{deployment}/artifacts/{type}", Wants::ReadAll),
+    post("/v1/deployments/{deployment}/artifacts/{type}", CLIENT, r#"{"id": "i"}"#),
+    row("GET", "/v1/deployments/{deployment}/artifacts/{type}/{artifact}", Wants::ReadAll),
+    post(
+        "/v1/deployments/{deployment}/artifacts/{type}/{artifact}/transition",
+        CLIENT,
+        r#"{"to": "s"}"#,
+    ),
+    post(
+        "/v1/deployments/{deployment}/artifacts/{type}/{artifact}/approve",
+        Wants::Decide,
+        r#"{"to": "s"}"#,
+    ),
+    post("/v1/deployments/{deployment}/events", CLIENT, r#"{"type": "asked", "key": "k"}"#),
+    row("GET", "/v1/deployments/{deployment}/workorders", Wants::ReadAll),
+    row("GET", "/v1/deployments/{deployment}/claims", Wants::ReadAll),
+    row("GET", "/v1/deployments/{deployment}/pause-states", Wants::ReadAll),
+    post("/v1/deployments/{deployment}/pause-states/close", CLIENT, r#"{"id": "p"}"#),
     post("/v1/leases", WORKER, r#"{"workerId": "w9", "queues": ["nothing"], "max": 1}"#),
     post("/v1/reports", Wants::Holder, r#"{"reports": []}"#),
     post("/v1/checkpoints", Wants::Holder, r#"{"checkpoints": []}"#),
@@ -401,6 +437,8 @@ impl Scene {
         let path = row.path.replace("{runId}", &run).replace("{taskId}", &task);
         let path = path.replace("{queue}", "nothing").replace("{schedule}", "nothing");
         let path = path.replace("{policy}", "nothing").replace("{candidate}", "rec_0");
+        let path = path.replace("{deployment}", "nothing").replace("{type}", "nothing");
+        let path = path.replace("{artifact}", "nothing");
         let path = path.replace("{approvalId}", &format!("appr_{none}-1"));
         let path = path.replace("{endpoint}", "nothing").replace("{effectId}", &no_effect());
         path.replace("{keyId}", &key).replace("{page}", "task-expired")

@@ -127,6 +127,8 @@ impl Calls {
         assert_eq!(api.post("/v1/schedules", &api.key, nightly).await.status, 201);
         let spare = json!({"queue": "spare"});
         api.post("/v1/recovery/policies/spare", &api.admin_key, spare).await.ok();
+        let topology: Value = serde_json::from_str(super::matrix::TOPOLOGY).unwrap();
+        api.post("/v1/deployments/tried", &api.admin_key, topology).await.ok();
         Self { lease, cancelled, key: made["key"]["keyId"].as_str().unwrap().to_owned() }
     }
 
@@ -142,6 +144,8 @@ impl Calls {
         let path = path.replace("{endpoint}", "nothing").replace("{effectId}", &effect);
         let path = path.replace("{schedule}", "nightly");
         let path = path.replace("{policy}", "spare").replace("{candidate}", "rec_0");
+        let path = path.replace("{deployment}", "tried").replace("{type}", "note");
+        let path = path.replace("{artifact}", "n");
         path.replace("{keyId}", &self.key).replace("{page}", "forbidden")
     }
 

@@ -1,9 +1,10 @@
 //! Objects: loaded and locked after the tasks of a batch, and written when they are saved, so that later reads of the
 //! same batch see them. Most batches have none.
 //!
-//! Rows that another writer has locked are passed over and reported as locked, so no statement here waits for another
-//! transaction, except that of another change of an endpoint or a pause: each raises one version, which fences batches that
-//! do not know of it ([`crate::Batch::settings_version`]).
+//! Rows that another writer has locked are passed over and reported as locked. Two things wait for another transaction: a
+//! batch that waits for a lock anyway, with a limit, waits for the objects that it names by their keys, too; and a change of an
+//! endpoint or a pause waits for another one, because each raises one version, which fences batches that do not know of it
+//! ([`crate::Batch::settings_version`]).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -16,6 +17,7 @@ use super::PostgresBatch;
 use super::column_batch::{ColumnBatch, Statement};
 use super::writes::inserting;
 use crate::failure::Failure;
+use crate::lookup::LockWait;
 use crate::objects::{LoadedObject, ObjectChange, UniqueKey};
 use crate::postgres::administration::{pauses, pruning};
 use crate::postgres::errors::{conflict, invalid};
@@ -78,11 +80,14 @@ fn selecting(list: tables::ColumnList, same: &str, lock: &str) -> Statement {
 }
 
 const SKIPPING: &str = "FOR UPDATE OF o SKIP LOCKED";
+const WAITING: &str = "FOR UPDATE OF o";
 const SAME_UNIQUE: &str = "o.tenant = u.tenant AND o.workspace = u.workspace AND o.object_type = u.object_type \
     AND o.unique_key = u.unique_key";
 
 static BY_KEY: LazyLock<[Statement; 2]> =
     LazyLock::new(|| ["", SKIPPING].map(|lock| selecting(OBJECT_KEYS, SAME_KEY, lock)));
+static BY_KEY_WAITING: LazyLock<[Statement; 2]> =
+    LazyLock::new(|| ["", WAITING].map(|lock| selecting(OBJECT_KEYS, SAME_KEY, lock)));
 static BY_UNIQUE_KEY: LazyLock<[Statement; 2]> =
     LazyLock::new(|| ["", SKIPPING].map(|lock| selecting(UNIQUE_KEYS, SAME_UNIQUE, lock)));
 
@@ -102,6 +107,7 @@ impl PostgresBatch<'_> {
     pub(super) async fn load_objects(
         &mut self,
         keys: &[ObjectKey],
+        lock_wait: LockWait,
     ) -> Result<Vec<LoadedObject>, Failure> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -109,7 +115,11 @@ impl PostgresBatch<'_> {
         let mut rows = ColumnBatch::new(OBJECT_KEYS);
         keys.iter().for_each(|key| ObjectKeyColumns::write(rows.row(), key));
         let setting = self.scopes.add(keys.iter().map(|key| &key.scope));
-        let found = self.lock_objects(setting, rows, &BY_KEY).await?;
+        let statements = match lock_wait {
+            LockWait::Wait => &BY_KEY_WAITING,
+            LockWait::Skip => &BY_KEY,
+        };
+        let found = self.lock_objects(setting, rows, statements).await?;
         let by_key: HashMap<ObjectKey, LoadedObject> =
             found.into_iter().map(|(object, loaded)| (object.key, loaded)).collect();
         Ok(keys

@@ -221,3 +221,17 @@ pub(super) fn check_administration(shapes: &mut Shapes) {
     shapes.check_open::<admin::SigningRotated>("SigningRotated", rotated);
     shapes.check_open::<admin::NewKey>("NewKey", json!({"key": key, "secret": "s"}));
 }
+
+pub(super) fn check_workers(shapes: &mut Shapes) {
+    let polls = json!({"queues": ["q"], "kinds": ["k"], "count": 1, "max": 2});
+    let leases = json!({"queue": "q", "count": 1, "oldestAcquiredAt": AT, "latestHeartbeatAt": AT,
+        "nextExpiresAt": AT});
+    let worker = json!({"workerId": "w", "polls": [polls], "leases": [leases]});
+    shapes.check_open::<answers::WorkerPolls>("WorkerPolls", polls);
+    shapes.check_open::<answers::WorkerLeases>("WorkerLeases", leases);
+    shapes.check_open::<answers::WorkerView>("WorkerView", worker.clone());
+    let workers =
+        json!({"workers": [worker], "nextAfter": "w", "coordinators": 1, "serverTime": AT});
+    shapes.check_open::<answers::Workers>("Workers", workers);
+    flow::check(shapes);
+}

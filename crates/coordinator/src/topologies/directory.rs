@@ -1,0 +1,165 @@
+//! Which deployments there are, in memory: roles poll for those that are active, and a store without deployments pays nothing.
+//!
+//! A carrier notes the deployments that it saves before their callers are answered. Changes through other coordinators are
+//! read again every second ([`crate::server`]). What is in force is read under the lock of the deployment's row; the
+//! directory only spares the reading and compiling of a version that is known.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, RwLock};
+
+use store::{Browse, DynBrowse, Failure, ObjectFilter};
+use tokio::sync::watch;
+use topology::Topology;
+use verdict::{Name, Object, ObjectType, Scope};
+
+use super::rows::{DeploymentRow, deployment_of, topology_of, version_key};
+
+/// Deployments read at once.
+const PAGE: usize = 500;
+
+/// The most compiled versions that are kept. The ones in force come back when they are needed.
+const COMPILED_MAX: usize = 1_000;
+
+/// The deployments of each scope by name, as they were at one time.
+pub(crate) type Deployments = BTreeMap<Scope, BTreeMap<Name, DeploymentRow>>;
+
+/// Compiled versions by digest: a digest is the same topology in every scope.
+pub(crate) type Versions = HashMap<String, Arc<Topology>>;
+
+/// Shared by carriers, roles and the API; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct TopologyDirectory {
+    known: Arc<RwLock<Arc<Deployments>>>,
+    versions: Arc<RwLock<Arc<Versions>>>,
+    /// Grows when something has changed that roles look at.
+    changes: Arc<watch::Sender<u64>>,
+}
+
+impl Default for TopologyDirectory {
+    fn default() -> Self {
+        Self {
+            known: Arc::default(),
+            versions: Arc::default(),
+            changes: Arc::new(watch::Sender::new(0)),
+        }
+    }
+}
+
+impl TopologyDirectory {
+    pub(crate) async fn load(browse: &DynBrowse) -> Result<Self, Failure> {
+        let directory = Self::default();
+        directory.reload(browse).await?;
+        Ok(directory)
+    }
+
+    /// Reads all deployments again.
+    pub(crate) async fn reload(&self, browse: &DynBrowse) -> Result<(), Failure> {
+        let (mut found, mut after) = (Deployments::new(), None);
+        loop {
+            let filter = ObjectFilter {
+                object_type: Some(ObjectType::Deployment),
+                is_pending: true,
+                after,
+                limit: PAGE,
+                ..ObjectFilter::default()
+            };
+            let page = browse.objects(&filter).await?;
+            page.iter().for_each(|object| put(&mut found, object));
+            after = page.last().map(|last| last.key.clone());
+            if page.len() < PAGE {
+                break;
+            }
+        }
+        let is_new = *self.snapshot() != found;
+        *self.known.write().expect("no code panics while it changes the directory") =
+            Arc::new(found);
+        if is_new {
+            self.nudge();
+        }
+        Ok(())
+    }
+
+    /// Notes deployments and versions that were saved. Call it once they are durable.
+    pub(crate) fn note(&self, saved: &[Object]) {
+        for object in saved {
+            match object.key.object_type {
+                ObjectType::Deployment => {
+                    let mut known = self.known.write().expect("no code panics while it changes it");
+                    put(Arc::make_mut(&mut known), object);
+                }
+                ObjectType::Topology => {
+                    if let Some(topology) = topology_of(object) {
+                        self.keep(Arc::new(topology));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !saved.is_empty() {
+            self.nudge();
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Deployments> {
+        self.known.read().expect("no code panics while it changes the directory").clone()
+    }
+
+    pub(crate) fn versions(&self) -> Arc<Versions> {
+        self.versions.read().expect("no code panics while it changes the directory").clone()
+    }
+
+    fn keep(&self, topology: Arc<Topology>) {
+        let mut versions = self.versions.write().expect("no code panics while it changes it");
+        let versions = Arc::make_mut(&mut versions);
+        if versions.len() >= COMPILED_MAX {
+            versions.clear();
+        }
+        versions.insert(topology.digest().to_owned(), topology);
+    }
+
+    /// The version with this digest, compiled; `None` if the scope has none, or this program cannot read it.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only roles and HTTP ask for it"))]
+    pub(crate) async fn version(
+        &self,
+        browse: &DynBrowse,
+        scope: &Scope,
+        digest: &str,
+    ) -> Result<Option<Arc<Topology>>, Failure> {
+        if let Some(known) = self.versions().get(digest) {
+            return Ok(Some(known.clone()));
+        }
+        let found = browse.objects(&ObjectFilter::one(&version_key(scope, digest))).await?;
+        let compiled = found.first().and_then(topology_of).map(Arc::new);
+        if let Some(compiled) = &compiled {
+            self.keep(compiled.clone());
+        }
+        Ok(compiled)
+    }
+
+    /// Says that roles may have something to do. A hint: what it misses is found by a scan.
+    pub(crate) fn nudge(&self) {
+        self.changes.send_modify(|changes| *changes += 1);
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+}
+
+fn put(found: &mut Deployments, object: &Object) {
+    let (scope, id) = (&object.key.scope, &object.key.id);
+    match deployment_of(object).filter(|row| !row.is_deleted) {
+        Some(row) => {
+            found.entry(scope.clone()).or_default().insert(id.clone(), row);
+        }
+        None => {
+            if let Some(of_scope) = found.get_mut(scope) {
+                of_scope.remove(id);
+                if of_scope.is_empty() {
+                    found.remove(scope);
+                }
+            }
+        }
+    }
+}

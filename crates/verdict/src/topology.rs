@@ -1,0 +1,86 @@
+//! Requests about deployments of topologies: why one is refused, and under which names their tasks wait.
+//!
+//! What a topology allows is decided by the crate `topology`, which knows nothing of tasks; whoever carries a decision saves
+//! what it changes together with the tasks that it makes. Here is what both sides call the same.
+
+use crate::id::{Name, Text};
+use crate::rules::Rules;
+
+/// What the queues begin with in which the events and gates of deployments wait. Clients cannot use such names.
+pub const NAME_PREFIX: &str = "tenure.topology";
+
+/// The kind of the stage that judges the output of a work order.
+pub const GATE_KIND: &str = "tenure.topology.gate";
+
+/// The key of the stage that executes a work order. Its checkpoint is the output.
+pub const EXECUTE: &str = "execute";
+
+/// The key of the stage that judges it. Its checkpoint is the run record.
+pub const GATE: &str = "gate";
+
+/// The key of the stage that judges it once judges and people have answered.
+pub const DECIDE: &str = "decide";
+
+/// The key of the stage between judges and people: an output that a judge refused is shown to nobody.
+pub const JUDGED: &str = "judged";
+
+/// What the keys of the stages begin with that ask judges and people; the name of the check follows.
+pub const JUDGE_PREFIX: &str = "judge/";
+pub const PEOPLE_PREFIX: &str = "people/";
+
+/// What the idempotency keys of events and work orders begin with, and those of clients do not.
+pub const KEY_PREFIX: &str = "topology/";
+
+/// The queue in which the gates of a deployment wait.
+pub fn gate_queue(deployment: &str) -> Name {
+    Name::from(format!("{NAME_PREFIX}.{deployment}/gates"))
+}
+
+/// The queue in which its events wait; those whose work orders go one after the other have one for their key.
+pub fn event_queue(deployment: &str, serial: Option<&str>) -> Name {
+    Name::from(match serial {
+        None => format!("{NAME_PREFIX}.{deployment}/events"),
+        Some(key) => format!("{NAME_PREFIX}.{deployment}/serial/{key}"),
+    })
+}
+
+/// Deployments submit runs with plans, which earlier versions of the rules do not know.
+pub fn is_supported(rules: Rules) -> bool {
+    match rules {
+        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => false,
+        Rules::V6 => true,
+    }
+}
+
+/// Why a request about a deployment was refused. The texts are for people.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TopologyRefusal {
+    /// The rules in force do not know deployments.
+    Unsupported,
+    DeploymentNotFound,
+    ArtifactNotFound,
+    ArtifactExists,
+    /// The declaration does not allow this, or does not allow this caller to do it.
+    NotAllowed(Text),
+    /// Something has changed since the caller read it.
+    Stale(Text),
+    /// The request does not fit the declaration.
+    Invalid(Text),
+    /// What is there stands in the way of the change.
+    Incompatible(Text),
+}
+
+impl TopologyRefusal {
+    pub const fn name(&self) -> &'static str {
+        match self {
+            TopologyRefusal::Unsupported => "runs_unsupported",
+            TopologyRefusal::DeploymentNotFound => "deployment_not_found",
+            TopologyRefusal::ArtifactNotFound => "artifact_not_found",
+            TopologyRefusal::ArtifactExists => "artifact_exists",
+            TopologyRefusal::NotAllowed(_) => "transition_not_allowed",
+            TopologyRefusal::Stale(_) => "artifact_changed",
+            TopologyRefusal::Invalid(_) => "invalid_argument",
+            TopologyRefusal::Incompatible(_) => "deployment_conflict",
+        }
+    }
+}
