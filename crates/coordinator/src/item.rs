@@ -316,6 +316,7 @@ pub(crate) struct TopologyItem {
 }
 
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "said in calls over HTTP only"))]
 pub(crate) enum TopologyCall {
     /// Put a version in force.
     Apply(ComparedTopology),

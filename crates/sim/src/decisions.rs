@@ -212,7 +212,8 @@ fn cause(request: &Request) -> Cause {
             RunRequest::Resume => Cause::Resume,
             // What people decide reaches its task as a signal.
             RunRequest::Decide(_) => Cause::Signal,
-            RunRequest::Inherit(_) => unreachable!("no client here forks runs"),
+            // What a fork takes over belongs to its submission.
+            RunRequest::Inherit(_) => Cause::Submit,
             RunRequest::Plan(request) => match request {
                 PlanRequest::Submit(_) => Cause::Submit,
                 PlanRequest::Advance(_) => Cause::Report,

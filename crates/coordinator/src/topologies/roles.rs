@@ -222,7 +222,7 @@ impl Roles {
                 queues: wanted.queues.clone(),
                 kinds: None,
                 max: wanted.max,
-                until: Instant::now() + POLL_WAIT,
+                until: tokio::time::Instant::now() + POLL_WAIT,
                 poll: None,
             };
             let granted = {
@@ -389,7 +389,7 @@ impl Roles {
         self.scan_versions().await?;
         if settled.is_none_or(|at| at.elapsed() >= SETTLE_PAUSE) {
             self.settle_orders().await?;
-            *settled = Some(Instant::now());
+            *settled = Some(tokio::time::Instant::now());
         }
         Ok(())
     }

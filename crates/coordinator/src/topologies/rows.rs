@@ -141,6 +141,7 @@ impl WorkOrderRow {
         read(object, ObjectType::WorkOrder)
     }
 
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only roles and HTTP ask for it"))]
     pub(crate) fn task(&self) -> Option<TaskId> {
         TaskId::parse(&self.task)
     }
