@@ -160,6 +160,8 @@ pub async fn keeps_what_was_used<F: Fixture>(driver: &mut Driver<F>) {
     let scope = Scope::default();
     let submission = driver.submission(&scope, "first");
     let run = run(driver, submission).await;
+    // The newest task is never forgotten.
+    driver.add(&scope, "waiting").await;
     driver.pause().await;
     let used = Amounts { tokens: 9, ..Amounts::default() };
     let spend = spend_rows(&scope, Day(3), used).to_vec();
