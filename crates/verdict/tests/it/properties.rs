@@ -6,7 +6,7 @@ use verdict::request::{Caller, CancelMode, Outcome, Undelivered};
 use verdict::transition::{EARLIER, TABLE};
 use verdict::{
     Answer, AttemptOutcome, Category, Context, Event, Fence, Moment, OnStall, Policy,
-    ProgressClock, ReadSet, Request, Rules, Span, State, Subject, Time, decide,
+    ProgressClock, ReadSet, Reason, Request, Rules, Span, State, Subject, Time, decide,
 };
 
 use crate::world::{START, World, beat, cancel, failed, report, secs, start, succeeded};
@@ -267,8 +267,10 @@ fn check_life(life: &Life) {
     assert!(life.fences.is_sorted_by(|earlier, later| earlier < later), "{:?}", life.fences);
     let counted = |outcome| life.world.closed.iter().filter(|row| row.outcome == outcome).count();
     let numbers = numbers(&life.world.subject);
-    // lost attempts and failures are counted separately, each as it happened.
-    assert_eq!(numbers.lost as usize, counted(AttemptOutcome::Lost));
+    let stalled =
+        life.world.closed.iter().filter(|row| row.reason == Some(Reason::Stalled)).count();
+    // R-11, W-19: failures are counted separately from lost attempts and those that got nowhere, each as it happened.
+    assert_eq!(numbers.lost as usize, counted(AttemptOutcome::Lost) + stalled);
     assert!(numbers.failures as usize >= counted(AttemptOutcome::Failed));
     // every attempt is closed once, except the one that is open.
     let open = life.world.subject.live().is_some_and(|task| task.lease().is_some());
