@@ -16,6 +16,7 @@ mod messages;
 mod peers;
 mod retention;
 mod rules;
+mod schedule_crowds;
 mod schedule_peers;
 mod schedule_waking;
 mod set_aside;

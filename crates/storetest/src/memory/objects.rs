@@ -10,6 +10,8 @@ use verdict::{Name, Object, ObjectKey, ObjectType, Scope, Time};
 pub(super) struct Objects {
     pub(super) current: BTreeMap<ObjectKey, Object>,
     pub(super) log: BTreeMap<(ObjectKey, u32), ObjectChange>,
+    /// Who has each unique key, of the current ones.
+    unique: BTreeMap<UniqueKey, ObjectKey>,
 }
 
 impl Objects {
@@ -21,9 +23,21 @@ impl Objects {
 
     pub(super) fn write(&mut self, change: ObjectChange) {
         let key = change.after.key.clone();
-        self.current.insert(key.clone(), change.after.clone());
+        self.put(change.after.clone());
         let entry = self.log.insert((key, change.after.revision), change);
         assert!(entry.is_none(), "a revision is written once");
+    }
+
+    fn put(&mut self, object: Object) {
+        let before = self.current.get(&object.key).and_then(unique_key);
+        // Another object of the same commit may have taken it over.
+        let mut own = before.into_iter().filter(|it| self.unique.get(it) == Some(&object.key));
+        if let Some(unique) = own.next() {
+            self.unique.remove(&unique);
+        }
+        let now = unique_key(&object).map(|unique| (unique, object.key.clone()));
+        self.unique.extend(now);
+        self.current.insert(object.key.clone(), object);
     }
 
     pub(super) fn absorb(&mut self, saved: Objects) {
@@ -31,15 +45,18 @@ impl Objects {
         let bounded: Vec<(ObjectKey, u32)> = bounded
             .map(|it| (it.key.clone(), it.key.object_type.first_kept(it.revision)))
             .collect();
-        self.current.extend(saved.current);
+        saved.current.into_values().for_each(|object| self.put(object));
         self.log.extend(saved.log);
         for (key, first) in bounded {
-            self.log.retain(|(of, revision), _| *of != key || *revision >= first);
+            let old = self.log.range((key.clone(), 0)..(key, first));
+            let old: Vec<(ObjectKey, u32)> = old.map(|(place, _)| place.clone()).collect();
+            old.iter().for_each(|place| drop(self.log.remove(place)));
         }
     }
 
     pub(super) fn forget(&mut self, is_gone: impl Fn(&Object) -> bool) {
         self.current.retain(|_, object| !is_gone(object));
+        self.unique.retain(|_, key| self.current.contains_key(key));
         self.log.retain(|_, change| !is_gone(&change.after));
     }
 
@@ -68,6 +85,11 @@ impl Objects {
     }
 }
 
+fn unique_key(object: &Object) -> Option<UniqueKey> {
+    let ObjectKey { scope, object_type, .. } = object.key.clone();
+    Some(UniqueKey { scope, object_type, unique_key: object.unique_key.clone()? })
+}
+
 /// What a batch sees: its own changes before the committed ones.
 pub(super) struct Seen<'a> {
     pub(super) committed: &'a Objects,
@@ -85,11 +107,13 @@ impl Seen<'_> {
     }
 
     pub(super) fn unique(&self, key: &UniqueKey) -> Option<&Object> {
-        self.all().find(|object| {
-            object.key.scope == key.scope
-                && object.key.object_type == key.object_type
-                && object.unique_key.as_ref() == Some(&key.unique_key)
-        })
+        if let Some(mine) = self.mine.unique.get(key) {
+            return self.mine.current.get(mine);
+        }
+        let committed = self.committed.unique.get(key)?;
+        // What this batch has changed has another unique key now, or none.
+        let is_mine = self.mine.current.contains_key(committed);
+        self.committed.current.get(committed).filter(|_| !is_mine)
     }
 
     pub(super) fn due(&self, now: Time) -> Vec<Object> {
