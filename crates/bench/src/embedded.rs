@@ -86,6 +86,7 @@ fn submission() -> Submission {
     Submission {
         budget: None,
         flow: None,
+        debounce: None,
         scope: Scope::default(),
         kind,
         queue,

@@ -1,5 +1,7 @@
 //! `tenure flow list`: the flow keys of which only so many runs are active at once or start in a while; and `--flow KEY=N` and
-//! `--flow-rate 10/1s` of `tenure submit`.
+//! `--flow-rate 10/1s`, `--debounce 5s` and `--debounce-max 1m` beside it, of `tenure submit`.
+
+use std::time::Duration;
 
 use clap::Subcommand;
 use comfy_table::Cell;
@@ -93,10 +95,10 @@ fn print(keys: &[FlowKeyView]) -> Result<(), CliError> {
 /// Reads `KEY=N`, or `KEY` for a key with a rate alone.
 pub(crate) fn parse(text: &str) -> Result<Flow, String> {
     let Some((key, limit)) = text.rsplit_once('=') else {
-        return Ok(Flow { key: text.to_owned(), limit: None, rate: None });
+        return Ok(Flow { key: text.to_owned(), ..Flow::default() });
     };
     let limit = limit.parse().map_err(|_| format!("`{limit}` is no whole number"))?;
-    Ok(Flow { key: key.to_owned(), limit: Some(limit), rate: None })
+    Ok(Flow { key: key.to_owned(), limit: Some(limit), ..Flow::default() })
 }
 
 /// Reads `10/1s`: so many starts in any window of so long.
@@ -112,18 +114,49 @@ pub(crate) fn format_rate(FlowRate { count, per_ms }: FlowRate) -> String {
     format!("{count}/{}", duration::format_exact(per_ms))
 }
 
-/// The key of a submission, with its rate.
-pub(crate) fn with_rate(
+/// The flow key of a run, in one line.
+pub(crate) fn line(flow: &Flow) -> String {
+    let Flow { key, limit, rate, debounce_ms, debounce_max_ms } = flow;
+    let span = |ms: &u64| duration::format_exact(*ms);
+    let limit = limit.map(|limit| format!(", {limit} at once"));
+    let rate = rate.map(|rate| format!(", {} starts", format_rate(rate)));
+    let waits = debounce_ms.as_ref().map(|ms| format!(", waits {} for a newer run", span(ms)));
+    let most = debounce_max_ms.as_ref().map(|ms| format!(", {} at most", span(ms)));
+    let parts = [limit, rate, waits, most].into_iter().flatten();
+    parts.fold(key.clone(), |line, part| line + &part)
+}
+
+/// What `tenure submit` says of a flow key.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct FlowArguments {
+    /// At most so many runs with this key are active at once, such as customer-7=1
+    #[arg(long, value_name = "KEY=N", value_parser = parse)]
     flow: Option<Flow>,
-    rate: Option<FlowRate>,
-) -> Result<Option<Flow>, CliError> {
-    let Some(flow) = flow else { return Ok(None) };
-    if flow.limit.is_none() && rate.is_none() {
-        let message = format!("`--flow {}` limits nothing", flow.key);
-        return Err(CliError::usage("flow_without_limit", message)
-            .hint("write --flow KEY=N, or add --flow-rate COUNT/SPAN"));
+    /// Runs with the key of --flow start at most so often, such as 10/1s; then N is optional
+    #[arg(long, value_name = "COUNT/SPAN", requires = "flow", value_parser = parse_rate)]
+    flow_rate: Option<FlowRate>,
+    /// Wait this long for a newer run with the key of --flow, which replaces this one; then N is optional
+    #[arg(long, value_name = "SPAN", requires = "flow", value_parser = duration::parse)]
+    debounce: Option<Duration>,
+    /// Wait no longer than this, however many runs replace each other [default: 1h]
+    #[arg(long, value_name = "SPAN", requires = "debounce", value_parser = duration::parse)]
+    debounce_max: Option<Duration>,
+}
+
+impl FlowArguments {
+    /// The key of the submission.
+    pub(crate) fn flow(self) -> Result<Option<Flow>, CliError> {
+        let Self { flow, flow_rate: rate, debounce, debounce_max } = self;
+        let Some(flow) = flow else { return Ok(None) };
+        if flow.limit.is_none() && rate.is_none() && debounce.is_none() {
+            let message = format!("`--flow {}` limits nothing", flow.key);
+            return Err(CliError::usage("flow_without_limit", message)
+                .hint("write --flow KEY=N, or add --flow-rate COUNT/SPAN or --debounce SPAN"));
+        }
+        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let (debounce_ms, debounce_max_ms) = (debounce.map(millis), debounce_max.map(millis));
+        Ok(Some(Flow { rate, debounce_ms, debounce_max_ms, ..flow }))
     }
-    Ok(Some(Flow { rate, ..flow }))
 }
 
 #[cfg(test)]
@@ -138,9 +171,17 @@ mod tests {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
         let alone = parse("customer").unwrap();
-        assert_eq!(with_rate(Some(alone.clone()), None).unwrap_err().code, "flow_without_limit");
+        let said = |flow_rate, debounce| FlowArguments {
+            flow: Some(alone.clone()),
+            flow_rate,
+            debounce,
+            debounce_max: None,
+        };
+        assert_eq!(said(None, None).flow().unwrap_err().code, "flow_without_limit");
         let rate = parse_rate("10/1s").unwrap();
-        assert_eq!(with_rate(Some(alone), Some(rate)).unwrap().unwrap().rate, Some(rate));
+        assert_eq!(said(Some(rate), None).flow().unwrap().unwrap().rate, Some(rate));
+        let waits = said(None, Some(Duration::from_secs(5))).flow().unwrap().unwrap();
+        assert_eq!((waits.debounce_ms, waits.debounce_max_ms), (Some(5_000), None));
     }
 
     #[test]

@@ -87,12 +87,8 @@ pub(crate) struct Arguments {
     /// What the run may use, such as cost=500000,tokens=20000,steps=50,tools=100,wall=10m,active=5m (cost in millionths)
     #[arg(long, value_name = "LIMITS", value_parser = crate::budget::limits)]
     budget: Option<wire::requests::Budget>,
-    /// At most so many runs with this key are active at once, such as customer-7=1
-    #[arg(long, value_name = "KEY=N", value_parser = crate::flow::parse)]
-    flow: Option<wire::requests::Flow>,
-    /// Runs with the key of --flow start at most so often, such as 10/1s; then N is optional
-    #[arg(long, value_name = "COUNT/SPAN", requires = "flow", value_parser = crate::flow::parse_rate)]
-    flow_rate: Option<wire::requests::FlowRate>,
+    #[command(flatten)]
+    flow: crate::flow::FlowArguments,
     /// A label to find the run by; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
@@ -191,7 +187,7 @@ impl Arguments {
             goal: self.goal,
             labels: unique(self.labels)?,
             budget: self.budget,
-            flow: crate::flow::with_rate(self.flow, self.flow_rate)?,
+            flow: self.flow.flow()?,
             retry: (retry != Retry::default()).then_some(retry),
             idempotency_key: self.idempotency_key,
             resources: (resources != Resources::default()).then_some(resources),

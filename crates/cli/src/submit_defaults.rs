@@ -25,9 +25,17 @@ const FLOW_LIMIT: &str = "flow-limit";
 /// How often runs may start: of a queue, or of a kind.
 const FLOW_RATE: &str = "flow-rate";
 
-/// The keys of a queue's table: the settings below without `default-`, the limit and the rate.
-const KEYS: [&str; 7] =
-    ["lease", "heartbeat", "cancel-grace", "max-attempts", "lost-max", FLOW_LIMIT, FLOW_RATE];
+/// How long submitted runs wait for a newer one, which replaces them: of a queue, or of a kind.
+const FLOW_DEBOUNCE: &str = "flow-debounce";
+
+/// How long runs that replace each other may wait together.
+const FLOW_DEBOUNCE_MAX: &str = "flow-debounce-max";
+
+/// The keys of flow control.
+const FLOW_KEYS: [&str; 4] = [FLOW_LIMIT, FLOW_RATE, FLOW_DEBOUNCE, FLOW_DEBOUNCE_MAX];
+
+/// The other keys of a queue's table: the settings below without `default-`.
+const KEYS: [&str; 5] = ["lease", "heartbeat", "cancel-grace", "max-attempts", "lost-max"];
 
 /// More queues than anyone configures by hand; a file with more is something else.
 const QUEUES_MAX: usize = 1_000;
@@ -102,8 +110,11 @@ fn millis(span: Duration) -> u64 {
 /// Reads the table of queues.
 pub(crate) fn read_queues(path: &Path, value: &toml::Value) -> Result<QueueDefaults, CliError> {
     let wrong = |why: String| {
-        CliError::usage("config_value", format!("{}: {why}", path.display()))
-            .hint(format!("write a table [{QUEUES}.NAME] with the keys {}", KEYS.join(", ")))
+        CliError::usage("config_value", format!("{}: {why}", path.display())).hint(format!(
+            "write a table [{QUEUES}.NAME] with the keys {}, {}",
+            KEYS.join(", "),
+            FLOW_KEYS.join(", ")
+        ))
     };
     let table = value.as_table().ok_or_else(|| wrong(format!("`{QUEUES}` is not a table")))?;
     if table.len() > QUEUES_MAX {
@@ -126,11 +137,11 @@ pub(crate) fn read_queues(path: &Path, value: &toml::Value) -> Result<QueueDefau
     Ok(queues)
 }
 
-/// Reads the table of kinds, which have a limit and a rate.
+/// Reads the table of kinds, which have the keys of flow control.
 pub(crate) fn read_kinds(path: &Path, value: &toml::Value) -> Result<KindDefaults, CliError> {
     let wrong = |why: String| {
         CliError::usage("config_value", format!("{}: {why}", path.display()))
-            .hint(format!("write a table [{KINDS}.NAME] with the keys {FLOW_LIMIT}, {FLOW_RATE}"))
+            .hint(format!("write a table [{KINDS}.NAME] with the keys {}", FLOW_KEYS.join(", ")))
     };
     let table = value.as_table().ok_or_else(|| wrong(format!("`{KINDS}` is not a table")))?;
     if table.len() > QUEUES_MAX {
@@ -159,6 +170,8 @@ fn set_flow(own: &mut FlowDefaults, key: &str, value: &toml::Value) -> Option<Re
     match key {
         FLOW_LIMIT => Some(number(value).map(|limit| own.limit = Some(limit))),
         FLOW_RATE => Some(rate(value).map(|rate| own.rate = Some(rate))),
+        FLOW_DEBOUNCE => Some(span(value).map(|ms| own.debounce_ms = Some(ms))),
+        FLOW_DEBOUNCE_MAX => Some(span(value).map(|ms| own.debounce_max_ms = Some(ms))),
         _ => None,
     }
 }
@@ -197,7 +210,7 @@ pub(crate) fn rows(tables: &TableDefaults) -> Vec<(String, String)> {
     let span = duration::format_exact;
     let row = |queue: &str, key: &str, value: String| (format!("{QUEUES}.{queue}.{key}"), value);
     let of = |(queue, own): (&String, &PolicyDefaults)| {
-        let [lease, heartbeat, grace, attempts, lost, ..] = KEYS;
+        let [lease, heartbeat, grace, attempts, lost] = KEYS;
         let rows = [
             own.lease_ms.map(|ms| row(queue, lease, span(ms))),
             own.heartbeat_interval_ms.map(|ms| row(queue, heartbeat, span(ms))),
@@ -216,7 +229,11 @@ pub(crate) fn rows(tables: &TableDefaults) -> Vec<(String, String)> {
 fn flow_rows(table: &str, own: FlowDefaults) -> Vec<(String, String)> {
     let limit = own.limit.map(|limit| (format!("{table}.{FLOW_LIMIT}"), limit.to_string()));
     let rate = own.rate.map(|rate| (format!("{table}.{FLOW_RATE}"), flow::format_rate(rate)));
-    [limit, rate].into_iter().flatten().collect()
+    let spans = [(FLOW_DEBOUNCE, own.debounce_ms), (FLOW_DEBOUNCE_MAX, own.debounce_max_ms)];
+    let spans = spans
+        .into_iter()
+        .filter_map(|(key, ms)| Some((format!("{table}.{key}"), duration::format_exact(ms?))));
+    limit.into_iter().chain(rate).chain(spans).collect()
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod administer;
 mod backoff;
 mod batch;
 mod commit;
+mod debounce;
 mod deploying;
 mod effects;
 mod escalation;

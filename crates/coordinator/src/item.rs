@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use topology::Topology;
 use topology::deployment::{ArtifactRef, Event};
 use verdict::effect::{Declared, EffectId};
+use verdict::flow::Debounce;
 use verdict::plan::limits::STEPS_PER_DECISION;
 use verdict::plan::{PlanStep, Stage, StepTerms};
 use verdict::recovery::{Action, ForkOutcome};
@@ -42,6 +43,8 @@ pub struct Submission {
     pub budget: Option<Box<Budget>>,
     /// The key of which only so many tasks are leased at once.
     pub flow: Option<Box<FlowKey>>,
+    /// That the run waits for a newer one with its key. Only for what clients submit.
+    pub debounce: Option<Debounce>,
     pub spec: Spec,
     /// The stages of a run with a plan. Kind, queue and policy are those of the first, except for the deadline.
     pub stages: Option<Arc<[Stage]>>,

@@ -12,6 +12,7 @@ mod steps;
 use edge::digests;
 use serde::Serialize;
 use store::{Resources, Spec};
+use verdict::flow::Debounce;
 use verdict::request::{Caller, Outcome, Report};
 use verdict::{
     Digest, Fault, FlowKey, Name, OnStall, Policy, ProgressClock, Scope, Span, Text, Time,
@@ -176,6 +177,9 @@ fn known_submission(
     let of_run = steps::OfRun { seed, priority, traceparent: spec.traceparent.as_ref() };
     let planned = plan.as_ref().zip(compiled.as_ref());
     let steps = planned.map(|(plan, compiled)| steps::of(plan, compiled, &of_run, defaults));
+    // One that says when it starts waits for nothing else.
+    let debounce =
+        flow.as_ref().and_then(debounce).filter(|_| run_at.is_none() && delay_ms.is_none());
     Submission {
         scope: scope.clone(),
         kind: kind.into(),
@@ -187,6 +191,7 @@ fn known_submission(
         deadline_in: deadline_ms.map(Span::from_millis),
         budget: budget.map(|budget| Box::new(budgets::budget(budget))),
         flow: flow.map(|flow| Box::new(flow_key(flow))),
+        debounce,
         spec,
         stages,
         fork: None,
@@ -195,8 +200,13 @@ fn known_submission(
 }
 
 fn flow_key(flow: Flow) -> FlowKey {
-    let Flow { key, limit, rate } = flow;
+    let Flow { key, limit, rate, debounce_ms: _, debounce_max_ms: _ } = flow;
     FlowKey::new(key, terms_of(limit, rate))
+}
+
+fn debounce(flow: &Flow) -> Option<Debounce> {
+    let span = Span::from_millis(flow.debounce_ms?);
+    Some(Debounce::new(span, flow.debounce_max_ms.map(Span::from_millis)))
 }
 
 fn policy(run: &SubmitRun) -> Policy {

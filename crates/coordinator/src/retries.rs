@@ -93,7 +93,8 @@ pub fn retry(
         delay: None,
         deadline_in: None,
         budget: submitted.budget.clone(),
-        flow: submitted.flow.clone(),
+        flow: submitted.flow.clone().map(|flow| Box::new(flow.again())),
+        debounce: None,
         spec: Spec {
             labels,
             traceparent: call.traceparent.or(found.spec.traceparent),

@@ -122,6 +122,10 @@ fn template(mut run: SubmitRun, defaults: &SubmitDefaults) -> Json {
     if run.plan.is_none() {
         defaults.fill(&mut run);
         defaults.fill_flow(&mut run);
+        if let Some(flow) = &mut run.flow {
+            // The schedule says when its runs start.
+            (flow.debounce_ms, flow.debounce_max_ms) = (None, None);
+        }
     }
     Json::from(serde_json::to_string(&run).expect("what was parsed can be written again"))
 }

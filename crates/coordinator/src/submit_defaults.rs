@@ -35,19 +35,26 @@ pub struct PolicyDefaults {
     pub flow: FlowDefaults,
 }
 
-/// The flow key of a queue or kind, if it has either.
+/// The flow key of a queue or kind, if it has any of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowDefaults {
     /// How many runs may be active at once.
     pub limit: Option<u32>,
     /// How often runs may start.
     pub rate: Option<FlowRate>,
+    /// How long a submitted run waits for a newer one, which replaces it.
+    pub debounce_ms: Option<u64>,
+    /// How long such runs may wait together.
+    pub debounce_max_ms: Option<u64>,
 }
 
 impl FlowDefaults {
-    fn terms(self) -> Option<Terms> {
-        let Self { limit, rate } = self;
-        (limit.is_some() || rate.is_some()).then(|| terms_of(limit, rate))
+    /// The flow key with this name; `None` if nothing is limited.
+    fn flow(self, key: &FlowKey) -> Option<Flow> {
+        let Self { limit, rate, debounce_ms, debounce_max_ms } = self;
+        let key = key.name.to_string();
+        let is_any = self != Self::default();
+        is_any.then_some(Flow { key, limit, rate, debounce_ms, debounce_max_ms })
     }
 }
 
@@ -61,7 +68,10 @@ pub(crate) fn terms_of(limit: Option<u32>, rate: Option<FlowRate>) -> Terms {
 /// A flow key as clients see it.
 pub(crate) fn flow_view(flow: &FlowKey) -> Flow {
     let limit = (flow.limit != UNLIMITED).then_some(flow.limit);
-    Flow { key: flow.name.to_string(), limit, rate: flow.rate.map(rate_view) }
+    let debounce_ms = flow.debounce.map(|it| it.span.millis());
+    let debounce_max_ms = flow.debounce.map(|it| it.max.millis());
+    let (key, rate) = (flow.name.to_string(), flow.rate.map(rate_view));
+    Flow { key, limit, rate, debounce_ms, debounce_max_ms }
 }
 
 pub(crate) fn rate_view(rate: Rate) -> FlowRate {
@@ -87,15 +97,14 @@ impl SubmitDefaults {
     /// Gives a run without a flow key that of its kind or queue.
     pub(crate) fn fill_flow(&self, run: &mut SubmitRun) {
         if run.flow.is_none() {
-            let flow = self.flow(&run.kind, &run.queue);
-            run.flow = flow.as_ref().map(flow_view);
+            run.flow = self.flow(&run.kind, &run.queue);
         }
     }
 
     /// The flow key of a run that names none: that of its kind, else that of its queue.
-    fn flow(&self, kind: &str, queue: &str) -> Option<FlowKey> {
-        let of_kind = || Some(FlowKey::of_kind(kind, self.kinds.get(kind)?.terms()?));
-        let of_queue = || Some(FlowKey::of_queue(queue, self.queues.get(queue)?.flow.terms()?));
+    fn flow(&self, kind: &str, queue: &str) -> Option<Flow> {
+        let of_kind = || self.kinds.get(kind)?.flow(&FlowKey::of_kind(kind, UNLIMITED));
+        let of_queue = || self.queues.get(queue)?.flow.flow(&FlowKey::of_queue(queue, UNLIMITED));
         of_kind().or_else(of_queue)
     }
 
@@ -159,11 +168,10 @@ impl PolicyDefaults {
     }
 }
 
-/// Valid are the limits and rates that a submission may have.
-fn check_flow(FlowDefaults { limit, rate }: FlowDefaults) -> Result<(), FieldError> {
+/// Valid is what a submission may have.
+fn check_flow(own: FlowDefaults) -> Result<(), FieldError> {
     let (kind, queue) = ("kind".to_owned(), "queue".to_owned());
-    let is_any = limit.is_some() || rate.is_some();
-    let flow = is_any.then(|| Flow { key: "key".to_owned(), limit, rate });
+    let flow = own.flow(&FlowKey::new("key", UNLIMITED));
     SubmitRun { kind, queue, flow, ..SubmitRun::default() }.check()
 }
 
@@ -183,7 +191,7 @@ mod tests {
             max_attempts: Some(1),
             ..PolicyDefaults::default()
         };
-        let two = FlowDefaults { limit: Some(2), rate: None };
+        let two = FlowDefaults { limit: Some(2), ..FlowDefaults::default() };
         let kinds = [("import".to_owned(), two)].into();
         SubmitDefaults { server, queues: [("video".to_owned(), video)].into(), kinds }
     }
@@ -193,12 +201,16 @@ mod tests {
         let mut defaults = defaults();
         defaults.queues.get_mut("video").unwrap().flow.limit = Some(4);
         assert_eq!(defaults.check(), Ok(()));
-        assert_eq!(defaults.flow("import", "video"), Some(FlowKey::of_kind("import", 2)));
-        assert_eq!(defaults.flow("cut", "video"), Some(FlowKey::of_queue("video", 4)));
+        assert_eq!(defaults.flow("import", "video"), Some(own("kind:import", 2)));
+        assert_eq!(defaults.flow("cut", "video"), Some(own("queue:video", 4)));
         assert_eq!(defaults.flow("cut", "images"), None);
-        let none = FlowDefaults { limit: Some(0), rate: None };
+        let none = FlowDefaults { limit: Some(0), ..FlowDefaults::default() };
         defaults.kinds.insert("export".to_owned(), none);
         assert_eq!(defaults.check().unwrap_err().0.as_deref(), Some("export"));
+    }
+
+    fn own(key: &str, limit: u32) -> Flow {
+        Flow { key: key.to_owned(), limit: Some(limit), ..Flow::default() }
     }
 
     #[test]
@@ -207,13 +219,10 @@ mod tests {
             wire::parse(br#"{"kind":"import","queue":"q","flow":{"key":"own","limit":1}}"#)
                 .unwrap();
         defaults().fill_flow(&mut run);
-        assert_eq!(run.flow, Some(Flow { key: "own".to_owned(), limit: Some(1), rate: None }));
+        assert_eq!(run.flow, Some(own("own", 1)));
         run.flow = None;
         defaults().fill_flow(&mut run);
-        assert_eq!(
-            run.flow,
-            Some(Flow { key: "kind:import".to_owned(), limit: Some(2), rate: None })
-        );
+        assert_eq!(run.flow, Some(own("kind:import", 2)));
     }
 
     #[test]
@@ -223,7 +232,7 @@ mod tests {
             let run = SubmitRun {
                 kind: "k".to_owned(),
                 queue: "q".to_owned(),
-                flow: Some(Flow { key, limit: Some(1), rate: None }),
+                flow: Some(own(&key, 1)),
                 ..SubmitRun::default()
             };
             assert!(flow.is_configured() && run.check().is_err(), "{flow:?}");

@@ -437,9 +437,14 @@ impl Batch for SimBatch<'_> {
         let loaded = self.load(&tasks, lookup.lock_wait).await?;
         let found = Found::of(&lookup, owners, loaded);
         self.call("closed").await?;
-        let Lookup { leases, runs, messages, flows, objects, unique_objects, .. } = lookup;
-        let rest =
-            Lookup { leases, runs, messages, flows, objects, unique_objects, ..Lookup::default() };
+        let rest = Lookup {
+            tasks: &[],
+            keys: &[],
+            polls: &[],
+            shortest_lease: false,
+            spend: &[],
+            ..lookup
+        };
         let Found {
             closed,
             mut runs,
@@ -448,13 +453,15 @@ impl Batch for SimBatch<'_> {
             objects,
             unique_objects,
             step_specs,
+            debounced,
             ..
         } = self.inner.look_up(rest).await?;
         if self.store_faults.bug == PlantedBug::ForgetsHolders {
             flows.fill(None);
         }
         runs.iter_mut().for_each(|loaded| durable_bugs::forget(self.store_faults.bug, loaded));
-        Ok(Found { closed, runs, messages, flows, objects, unique_objects, step_specs, ..found })
+        let loaded = Found { closed, runs, messages, flows, step_specs, debounced, ..found };
+        Ok(Found { objects, unique_objects, ..loaded })
     }
 
     async fn moment(&mut self) -> Result<Moment, Failure> {

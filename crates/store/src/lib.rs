@@ -46,7 +46,7 @@ pub use browse::{Browse, RowsAfter, ScanDepth};
 pub use clock::{Clock, ClockAhead, MonotonicClock, SystemClock};
 pub use dyn_store::{DynBrowse, DynStore};
 pub use failure::{CommitFailure, Failure, FailureKind};
-pub use lookup::{Found, Loaded, LockWait, Lookup};
+pub use lookup::{DebounceQuery, DebouncedKey, Found, Loaded, LockWait, Lookup};
 pub use objects::{LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, UniqueKey};
 pub use overview::TaskOverview;
 pub use pauses::{PauseChange, PausedQueues, QueuePause};

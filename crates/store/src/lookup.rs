@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use verdict::{Amounts, ClosedAttempt, KeyUse, LeaseId, ObjectKey, Span, Subject, TaskId};
+use verdict::{Amounts, ClosedAttempt, KeyUse, LeaseId, ObjectKey, Span, Subject, TaskId, Time};
 
 use crate::objects::{LoadedObject, UniqueKey};
 use crate::row::{FlowRef, IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, TaskWithSpec};
@@ -38,6 +38,9 @@ pub struct Lookup<'a> {
     pub unique_objects: &'a [UniqueKey],
     /// Flow keys. Nothing is locked for them: only [`crate::seam::Batch::ready`] locks the keys of the tasks it returns.
     pub flows: &'a [FlowRef],
+    /// Flow keys of submissions with a debounce. Each is locked against other such submissions until the batch ends, and the
+    /// task that waits is loaded and locked, too.
+    pub debounced: &'a [DebounceQuery],
     /// What was used. Locks nothing, and has what was committed before, not what this batch saved.
     pub spend: &'a [SpendQuery],
 }
@@ -51,6 +54,25 @@ pub enum LockWait {
     /// Wait for the lock, for a limited time. Only for a task that was missed repeatedly and is alone in its batch: two
     /// batches that wait could deadlock.
     Wait,
+}
+
+/// A flow key whose waiting task is looked for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DebounceQuery {
+    pub flow: FlowRef,
+    /// Tasks whose wait is over by then do not count.
+    pub now: Time,
+}
+
+/// What was found for a submission with a debounce.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DebouncedKey {
+    /// Another writer submits with this key: ask again in a later batch.
+    Locked,
+    /// No task with this key waits for a newer one.
+    Nobody,
+    /// The task that waits.
+    Waits(TaskId, Loaded),
 }
 
 /// A task as it was loaded.
@@ -85,6 +107,7 @@ pub struct Found {
     pub unique_objects: Vec<LoadedObject>,
     /// How each flow key is used, with what the batch saved; `None` if no live task has it.
     pub flows: Vec<Option<KeyUse>>,
+    pub debounced: Vec<DebouncedKey>,
     pub spend: Vec<Amounts>,
 }
 
@@ -119,6 +142,10 @@ impl<'a> Lookup<'a> {
 
     pub fn flows(flows: &'a [FlowRef]) -> Self {
         Self { flows, ..Self::default() }
+    }
+
+    pub fn debounced(debounced: &'a [DebounceQuery]) -> Self {
+        Self { debounced, ..Self::default() }
     }
 
     pub fn spend(spend: &'a [SpendQuery]) -> Self {

@@ -264,7 +264,13 @@ columns! {
         flow_key: Option<Name> = task.flow().map(|flow| &flow.name),
         flow_limit: Option<u32> = task.flow().map(|flow| &flow.limit),
         flow_rate: Option<Rate> = task.flow().and_then(|flow| flow.rate.as_ref()),
+        debounced_until: Option<Time> = debounced_until(task).as_ref(),
     }
+}
+
+/// Until when a newer submission may replace the task, as it was submitted.
+fn debounced_until(task: &Task) -> Option<Time> {
+    Some(task.flow()?.debounce?.until(task.created_at))
 }
 
 columns! {

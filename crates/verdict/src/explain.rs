@@ -19,6 +19,8 @@ use crate::time::{Moment, Time};
 pub enum Gate {
     /// The task was submitted with a start time in the future.
     RunAt { due: Time },
+    /// The task waits for a newer one with its flow key, which would replace it, but no longer than until `last`.
+    Debounced { key: Name, due: Time, last: Time },
     /// An attempt did not succeed, and the retry waits for its backoff.
     Backoff {
         due: Time,
@@ -113,8 +115,16 @@ fn waiting(task: &Task, due: Time, now: Time) -> Gate {
             uncounted: task.uncounted(),
             uncounted_max: RELEASES_MAX,
         },
-        _ => Gate::RunAt { due },
+        _ => debounced(task, due).unwrap_or(Gate::RunAt { due }),
     }
+}
+
+fn debounced(task: &Task, due: Time) -> Option<Gate> {
+    task.debounced_until()?;
+    let flow = task.flow()?;
+    let debounced = flow.debounce?;
+    let last = debounced.since.plus(debounced.max);
+    Some(Gate::Debounced { key: flow.name.clone(), due, last })
 }
 
 fn suspended(task: &Task, waiting: &Waiting) -> Gate {

@@ -15,7 +15,8 @@
 //! kind can bring a second limit; then the smallest one that lives counts, so that nothing depends on an order.
 //!
 //! A key may have a *rate* beside its limit or instead of one ([`rate`]): then no more tasks are offered than may start now,
-//! and [`Slots::opens_at`] is when there will be more.
+//! and [`Slots::opens_at`] is when there will be more. And it may have a *debounce* ([`debounce`]): then a task may be replaced by
+//! a newer one before it is claimable, which is of no concern to slots.
 //!
 //! Nothing here reads a clock or a store. Whether a task is claimable at all (due, not cancelled, its queue not paused)
 //! is decided elsewhere; only claimable tasks join a line.
@@ -25,11 +26,13 @@
 //! - with `free` slots, the first `free` tasks of each line, by priority and then age, are offered, and no others;
 //! - every task that joined and did not leave is in exactly one place.
 
+pub mod debounce;
 pub mod rate;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use self::debounce::{Debounce, Debounced};
 pub use self::rate::{Rate, Starts};
 use crate::event::Subject;
 use crate::id::{Name, TaskId};
@@ -49,6 +52,8 @@ pub struct FlowKey {
     pub limit: u32,
     /// How often tasks with this key may start.
     pub rate: Option<Rate>,
+    /// That the task was submitted to wait for a newer one. Tasks of a key may differ in it.
+    pub debounce: Option<Debounced>,
 }
 
 /// What a key asks for. All tasks of a key that have not ended have the same.
@@ -71,7 +76,7 @@ pub const OF_KIND: &str = "kind:";
 impl FlowKey {
     pub fn new(name: impl Into<Name>, terms: impl Into<Terms>) -> Self {
         let Terms { limit, rate } = terms.into();
-        Self { name: name.into(), limit, rate }
+        Self { name: name.into(), limit, rate, debounce: None }
     }
 
     /// The key of all runs of a queue that name none of their own.
@@ -82,6 +87,11 @@ impl FlowKey {
     /// The same for a kind.
     pub fn of_kind(kind: &str, terms: impl Into<Terms>) -> Self {
         Self::new(format!("{OF_KIND}{kind}"), terms)
+    }
+
+    /// The key of a run that repeats another one: it waits for no newer submission.
+    pub fn again(self) -> Self {
+        Self { debounce: None, ..self }
     }
 
     pub const fn terms(&self) -> Terms {

@@ -8,7 +8,7 @@ use crate::attempt::ClosedAttempt;
 use crate::budget::{Budget, Limits, OnSoft, Unit};
 use crate::done::{End, Fault};
 use crate::event::Submitted;
-use crate::flow::{FlowKey, Rate};
+use crate::flow::{Debounced, FlowKey, Rate};
 use crate::id::{Digest, TaskId};
 use crate::run::{Checkpoint, Child, ChildCall, Lineage, Recorded, Spend, WaitRecord};
 use crate::task::Task;
@@ -33,12 +33,18 @@ pub(crate) fn begin(submitted: &Submitted) -> Digest {
 
 /// Adds the key of the task. A task without one has the record that it always had.
 fn extend_with_flow(chain: Digest, flow: &FlowKey) -> Digest {
-    let FlowKey { name, limit, rate } = flow;
+    let FlowKey { name, limit, rate, debounce } = flow;
     let limited =
         Digest::of(&[chain.bytes(), b"flow", name.as_str().as_bytes(), &limit.to_be_bytes()]);
     let with_rate =
         |rate: &Rate| Digest::of(&[limited.bytes(), b"rate", &rate.rank().to_be_bytes()]);
-    rate.as_ref().map_or(limited, with_rate)
+    let rated = rate.as_ref().map_or(limited, with_rate);
+    let with_debounce = |it: &Debounced| {
+        let spans = [it.span, it.max].map(|span| span.millis().to_be_bytes());
+        let since = it.since.millis().to_be_bytes();
+        Digest::of(&[rated.bytes(), b"debounce", &spans[0], &spans[1], &since])
+    };
+    debounce.as_ref().map_or(rated, with_debounce)
 }
 
 /// Adds what the task may use. A task without a budget has the record that it always had.

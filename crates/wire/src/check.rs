@@ -3,7 +3,7 @@
 
 pub(crate) mod budgets;
 mod checkpoints;
-mod flow;
+pub(crate) mod flow;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -91,6 +91,7 @@ impl Check for SubmitRun {
         retry(self.retry.as_ref())?;
         budgets::budget(self.budget.as_ref())?;
         flow::flow(self.flow.as_ref())?;
+        flow::start(self)?;
         idempotency_key("idempotencyKey", self.idempotency_key.as_deref())
     }
 }

@@ -64,6 +64,10 @@ pub const FLOW_LIMIT: RangeInclusive<u32> = 1..=10_000;
 pub const FLOW_RATE_COUNT: RangeInclusive<u32> = 1..=1_000;
 /// Thirty days: what happens less often is a schedule.
 pub const FLOW_RATE_PER_MS: RangeInclusive<u64> = 1..=2_592_000_000;
+/// A week: what follows later is another piece of work.
+pub const FLOW_DEBOUNCE_MS: RangeInclusive<u64> = 1..=604_800_000;
+/// Thirty days: nobody waits longer for the end of a stream.
+pub const FLOW_DEBOUNCE_MAX_MS: RangeInclusive<u64> = 1..=2_592_000_000;
 
 /// Ten years: a longer delay is a typing mistake, and instants stay far from the last one that can be written.
 pub const DELAY_MS: RangeInclusive<u64> = 0..=315_576_000_000;

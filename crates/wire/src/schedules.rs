@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::check::flow::no_debounce;
 use crate::check::{Check, Checked, name, refuse, within};
 use crate::limits::{PAGE_ITEMS, SCHEDULE_EVERY_MS, SCHEDULE_PREVIEW, SCHEDULE_WINDOW_MS};
 use crate::names::SCHEDULE_ID_PREFIX;
@@ -288,7 +289,7 @@ fn template(run: &SubmitRun) -> Checked {
     if run.deadline.is_some() {
         return refuse("run.deadline", "would be the same for every run; use deadlineMs");
     }
-    run.check().map_err(|error| error.under("run"))
+    no_debounce(run).and_then(|()| run.check()).map_err(|error| error.under("run"))
 }
 
 impl Check for ScheduleCall {

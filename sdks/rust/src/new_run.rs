@@ -148,10 +148,24 @@ impl<C> NewRun<C> {
         self
     }
 
+    /// The run waits for `span`. A later submission with this key and a debounce replaces it while it waits: this run ends
+    /// `cancelled`, and its reason names the newer one. Runs that replace each other wait an hour together at most, unless
+    /// [`NewRun::debounce_max`] says otherwise. A run whose wait is over is not touched.
+    pub fn debounce(mut self, key: impl Into<String>, span: Duration) -> NewRun<C> {
+        self.flow_of(key.into()).debounce_ms = Some(millis(span));
+        self
+    }
+
+    /// How long runs with this key that replace each other may wait together: a steady stream postpones no longer.
+    pub fn debounce_max(mut self, key: impl Into<String>, max: Duration) -> NewRun<C> {
+        self.flow_of(key.into()).debounce_max_ms = Some(millis(max));
+        self
+    }
+
     /// The flow key of the run: a run has one, and the last word counts.
     fn flow_of(&mut self, key: String) -> &mut Flow {
         let named = self.request.flow.take().filter(|flow| flow.key == key);
-        self.request.flow.insert(named.unwrap_or(Flow { key, limit: None, rate: None }))
+        self.request.flow.insert(named.unwrap_or(Flow { key, ..Flow::default() }))
     }
 
     /// Higher goes first, from -1000 to 1000; 0 by default.
@@ -363,7 +377,9 @@ mod tests {
             .budget(Budget { tokens: Some(14), ..Budget::default() })
             .flow("other", 3)
             .flow("customer", 16)
-            .flow_rate("customer", 10, Duration::from_secs(1));
+            .flow_rate("customer", 10, Duration::from_secs(1))
+            .debounce("customer", Duration::from_secs(5))
+            .debounce_max("customer", Duration::from_secs(60));
         // Destructured without `..`: a new member needs a method before this compiles again.
         let SubmitRun {
             kind,
@@ -411,7 +427,9 @@ mod tests {
         assert_eq!((seed, labels.len()), (Some(7), 3));
         assert_eq!(budget.and_then(|budget| budget.tokens), Some(14));
         let rate = Some(FlowRate { count: 10, per_ms: 1_000 });
-        let expected = Flow { key: "customer".to_owned(), limit: Some(16), rate };
+        let (debounce_ms, debounce_max_ms) = (Some(5_000), Some(60_000));
+        let key = "customer".to_owned();
+        let expected = Flow { key, limit: Some(16), rate, debounce_ms, debounce_max_ms };
         assert_eq!(flow, Some(expected));
     }
 

@@ -144,6 +144,7 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
         ("continues", run.fork_of.clone()),
         ("continued", (!run.forks.is_empty()).then(|| format!("by {}", run.forks.join(", ")))),
         ("budget", run.budget.as_ref().map(budget_line).filter(|line| !line.is_empty())),
+        ("flow", run.flow.as_ref().map(crate::flow::line)),
         ("key", key),
         ("labels", (!labels.is_empty()).then(|| labels.join(" "))),
         ("goal", run.goal.clone()),

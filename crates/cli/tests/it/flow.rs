@@ -39,6 +39,37 @@ fn a_key_lets_one_run_go_on_and_shows_who_waits() {
 }
 
 #[test]
+fn the_last_of_those_that_follow_closely_runs() {
+    // The command of the guide is the one that is run here.
+    let command = "tenure submit reindex --queue search --flow document-7 --debounce 5s";
+    assert!(GUIDE.contains(command), "{command}");
+    let words: Vec<&str> = command.split(' ').skip(2).collect();
+    let home = Home::new();
+    let _server = home.serve();
+    let submit = || home.submit(&words);
+    let (first, second) = (submit(), submit());
+    let replaced = home.run_view(&first);
+    assert_eq!(replaced["state"], "cancelled", "{replaced}");
+    let shown = home.run(&["runs", "show", &first]).stdout;
+    assert!(shown.contains(&format!("replaced by {second}")), "{shown}");
+    assert!(shown.contains("document-7, waits 5 s for a newer run, 1 h at most"), "{shown}");
+    let explained = home.run(&["explain", &second]);
+    assert!(
+        explained.stdout.contains("debounce") && explained.stdout.contains("document-7"),
+        "{explained:?}"
+    );
+    let max = [&words[..], &["--debounce-max", "5s"]].concat();
+    let third = home.submit(&max);
+    assert_eq!(home.run_view(&third)["flow"]["debounceMaxMs"], 5_000);
+    let work = ["work", "--json", "--queue", "search", "--exec", "true"];
+    let _worker = Process::start(home.tenure(&work));
+    home.until(&third, "the end of its wait", |run| run["state"] == "succeeded");
+    assert_eq!(home.run_view(&second)["state"], "cancelled");
+    let wrong = home.run(&["submit", "reindex", "--queue", "search", "--debounce", "5s"]);
+    assert!(wrong.code != 0 && wrong.stderr.contains("--flow"), "{wrong:?}");
+}
+
+#[test]
 fn an_operator_limits_a_queue_and_a_kind() {
     // The tables of the guide are the ones that are read here.
     let tables = GUIDE.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
@@ -70,4 +101,9 @@ fn an_operator_limits_a_queue_and_a_kind() {
     assert!(taken.code != 0 && taken.stderr.contains("operator configured"), "{taken:?}");
     let shown = home.run(&["config", "--config", "tenure.toml"]).stdout;
     assert!(shown.contains("kinds.import.flow-limit"), "{shown}");
+    // The newest run of a kind that waits replaces the one before.
+    let (older, newer) =
+        (home.submit(&["reindex", "--queue", "q"]), home.submit(&["reindex", "--queue", "q"]));
+    assert_eq!(home.run_view(&older)["state"], "cancelled");
+    assert_eq!(home.run_view(&newer)["flow"]["key"], "kind:reindex");
 }

@@ -191,6 +191,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         faultpoint::point!("batch.loaded");
         let at = self.begin_deciding().await?;
         self.load_schedules(items, at).await?;
+        self.load_debounced(items, at.now).await?;
         self.load_spend(items, at).await?;
         self.load_urgency(items, at).await?;
         self.load_recovery(items).await?;
@@ -456,6 +457,7 @@ fn is_locked(work: &WorkingSet, item: &Item) -> bool {
         }
         Item::Submit { submission, .. } => {
             key_of(submission).is_some_and(|key| work.is_key_holder_locked(&key))
+                || work.is_debounce_locked(submission)
         }
         Item::Schedule(item) => work.schedules.is_locked(item),
         Item::Recovery(item) => work.recoveries.is_item_locked(item, work),

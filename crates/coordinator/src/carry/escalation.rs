@@ -255,6 +255,7 @@ fn question(
         deadline_in: None,
         budget: None,
         flow: None,
+        debounce: None,
         spec: Spec {
             fingerprint: Digest::of(&[input.as_str().as_bytes()]),
             input,

@@ -50,7 +50,7 @@ pub(super) fn key_of(submission: &Submission) -> Option<IdempotencyKey> {
     Some(IdempotencyKey { scope: submission.scope.clone(), text })
 }
 
-fn flow_of(submission: &Submission) -> Option<FlowRef> {
+pub(super) fn flow_of(submission: &Submission) -> Option<FlowRef> {
     let flow = submission.flow.as_ref()?;
     Some(FlowRef { scope: submission.scope.clone(), key: flow.name.clone() })
 }

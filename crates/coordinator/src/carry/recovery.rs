@@ -591,6 +591,7 @@ fn evaluation(scope: &Scope, candidate: Candidate, policy: &RecoveryPolicy) -> S
         deadline_in: None,
         budget: None,
         flow: None,
+        debounce: None,
         spec: Spec {
             fingerprint: Digest::of(&[input.as_bytes()]),
             input: Json::from(input),

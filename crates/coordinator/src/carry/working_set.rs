@@ -28,7 +28,9 @@ use verdict::{
 };
 use wire::names::RETRY_OF_LABEL;
 
+use super::debounce::{Debounces, with_wait};
 use super::effects::{Asked, AwaitedEffect};
+use super::load::flow_of;
 use super::messages::Letter;
 use super::next_stage::Urgency;
 use super::recovery::Recoveries;
@@ -80,6 +82,8 @@ pub(super) struct WorkingSet {
     pub(super) is_evaluated: bool,
     /// What the batch knows of deployments.
     pub(super) topologies: Topologies,
+    /// Who waits for newer runs with a flow key.
+    pub(super) debounces: Debounces,
     /// The schedules of the batch.
     pub(super) schedules: Schedules,
     /// Tasks accepted in this batch, by tenant with a quota: the store's count does not include them yet.
@@ -228,14 +232,17 @@ impl WorkingSet {
         let SubmissionPayload { steps, inherited } = payload;
         let (spec, id, fingerprint) = (&submission.spec, submit.id, submit.fingerprint);
         let (scope, budgets) = (submit.scope.clone(), self.budgets_of(&submit.scope));
-        let mut submit = submit;
+        let wait = self.replacement(submission, at.now);
+        let replaces = wait.as_ref().and_then(|wait| wait.replaces);
+        let mut submit = with_wait(submit, wait.as_ref());
         if !budgets.is_empty() {
             count_all(&mut submit, at.rules);
         }
         let request = submitting(submit, submission, &steps);
         let key = spec.key.clone().map(|text| IdempotencyKey { scope: scope.clone(), text });
         let holder = key.as_ref().and_then(|key| self.holder(key));
-        let quota = self.quota(&scope.tenant, allowances);
+        // One that takes the place of another needs no room.
+        let quota = self.quota(&scope.tenant, allowances).filter(|_| replaces.is_none());
         let is_limited = quota.is_some();
         let (flows, budgets) = (self.flows.get(&scope), &budgets);
         let context = Context { holder, quota, flows, budgets, ..Context::default() };
@@ -264,6 +271,9 @@ impl WorkingSet {
         }
         if let Some(fork) = inherited {
             self.inherit(&task, fork, at);
+        }
+        if let Some((wait, flow)) = wait.zip(flow_of(submission)) {
+            self.replace(&task, flow, &wait, at);
         }
         answer
     }

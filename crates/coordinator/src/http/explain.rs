@@ -253,6 +253,13 @@ fn spell(rule: Rule, pause: Option<&QueuePause>) -> Option<Gate> {
             let now = format!("was submitted to start at {}", time(due));
             gate("run_at", now, "its start time", Some(due))
         }
+        Rule::Debounced { key, due, last } => {
+            let now = format!(
+                "waits for a newer run with flow key `{key}`, which would replace it and wait until {} at most",
+                time(last)
+            );
+            gate("debounce", now, "the end of its wait, unless a newer run comes first", Some(due))
+        }
         Rule::Backoff {
             due,
             failures,

@@ -1,5 +1,6 @@
 //! Flow keys through whole coordinators: two of them over one database, and one with many keys.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -8,10 +9,10 @@ use store::postgres::{self, Notify};
 use store::verify::verify;
 use store::{Browse, DynBrowse, FlowFilter, PostgresStore, SqliteStore};
 use storetest::{Database, ManualClock};
-use verdict::flow::{Rate, Terms, UNLIMITED};
-use verdict::{FlowKey, Policy, Scope, Span, Time};
+use verdict::flow::{Debounce, Rate, Terms, UNLIMITED};
+use verdict::{FlowKey, Policy, Scope, Span, State, Subject, TaskId, Time};
 
-use crate::harness::{accepted, patient, poll, report_of, submission, succeeded};
+use crate::harness::{accepted, key, patient, poll, report_of, submission, succeeded};
 
 fn limited(key: &str, limit: u32) -> Submission {
     let flow = Some(Box::new(FlowKey::new(key, limit)));
@@ -145,6 +146,92 @@ async fn two_coordinators_share_the_rate_of_a_key() {
     for window in granted_at.windows(rate.count as usize + 1) {
         let (first, last) = (window[0], window[rate.count as usize]);
         assert!(last.since(first) >= rate.per, "{window:?}");
+    }
+    assert_eq!(verify(one.browse()).await.expect("it can be read").findings, []);
+}
+
+/// A submission that waits for a newer one with its key.
+fn waiting(key: &str, span_ms: u64) -> Submission {
+    let debounce = Some(Debounce::new(Span::from_millis(span_ms), None));
+    Submission { debounce, ..limited(key, UNLIMITED) }
+}
+
+/// How a run is: whom it was replaced by, if it was.
+async fn replaced_by(browse: &DynBrowse, id: TaskId) -> Option<String> {
+    let found = browse.find(&key(id)).await.expect("it can be read").expect("it is kept");
+    match found.subject {
+        Subject::Done(done) => {
+            assert_eq!(done.end.state, State::Cancelled);
+            assert_eq!(done.attempt, 0, "what started is not touched");
+            Some(done.cancel.and_then(|it| it.reason).expect("it says why").to_string())
+        }
+        _ => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_coordinators_leave_one_run_of_a_key_waiting() {
+    // Both take submissions with the same keys at the same moment: each run but the last of a key names the one that replaced it,
+    // no two the same, and nobody waits beside another.
+    const EACH: usize = 40;
+    let database = Database::create();
+    let (one, two) = (start(&database).await, start(&database).await);
+    let submit = async |at: &Coordinator| {
+        let mut runs = Vec::new();
+        for n in 0..EACH {
+            let key = ["a", "b"][n % 2];
+            let tasks = vec![waiting(key, 3_600_000), waiting(key, 3_600_000)];
+            runs.extend(at.submit(tasks).await.iter().map(|it| (key, accepted(it).0)));
+        }
+        runs
+    };
+    let (first, second) = tokio::join!(submit(&one), submit(&two));
+    let all: Vec<(&str, TaskId)> = [first, second].concat();
+    assert_eq!(all.len(), 4 * EACH);
+    let mut waits: Vec<&str> = Vec::new();
+    let mut named: BTreeSet<String> = BTreeSet::new();
+    for (key, id) in &all {
+        match replaced_by(one.browse(), *id).await {
+            None => waits.push(key),
+            Some(reason) => {
+                let newer = all.iter().find(|(_, it)| reason.contains(&it.run_name()));
+                assert_eq!(newer.map(|(it, _)| it), Some(key), "{reason}");
+                assert!(named.insert(reason), "each replaced one");
+            }
+        }
+    }
+    waits.sort_unstable();
+    assert_eq!(waits, ["a", "b"]);
+    assert_eq!(verify(one.browse()).await.expect("it can be read").findings, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_replaced_or_started_and_never_both() {
+    // Waits end while others submit: whoever started was replaced by nobody, whoever was replaced never started, and the last one
+    // of all runs.
+    const ALL: usize = 60;
+    let database = Database::create();
+    let (one, two) = (start(&database).await, start(&database).await);
+    let (mut runs, mut started) = (Vec::new(), BTreeSet::new());
+    for n in 0..ALL {
+        let at = if n % 2 == 0 { &one } else { &two };
+        let task = waiting("acme", 20);
+        let ((granted, more), replies) = tokio::join!(
+            async { tokio::join!(one.lease(poll("w1")), two.lease(poll("w2"))) },
+            at.submit(vec![task])
+        );
+        runs.push(accepted(&replies[0]).0);
+        let granted = [granted.expect("the store works"), more.expect("the store works")].concat();
+        started.extend(granted.iter().map(|it| it.task.id));
+    }
+    let last = *runs.last().expect("there are runs");
+    while !started.contains(&last) {
+        let granted = one.lease(patient("w1")).await.expect("the store works");
+        started.extend(granted.iter().map(|it| it.task.id));
+    }
+    for id in runs {
+        let is_replaced = replaced_by(one.browse(), id).await.is_some();
+        assert_ne!(is_replaced, started.contains(&id), "{id}");
     }
     assert_eq!(verify(one.browse()).await.expect("it can be read").findings, []);
 }

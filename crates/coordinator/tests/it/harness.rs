@@ -92,6 +92,7 @@ pub(crate) fn submission(kind: &str) -> Submission {
     Submission {
         budget: None,
         flow: None,
+        debounce: None,
         scope: Scope::default(),
         kind: Name::from(kind),
         queue: Name::from("q"),

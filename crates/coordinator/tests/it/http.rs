@@ -10,6 +10,7 @@ mod batches;
 mod budgets;
 mod cancels;
 mod database;
+mod debounces;
 mod delivery;
 mod documents;
 mod durable;

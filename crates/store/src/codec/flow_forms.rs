@@ -1,8 +1,8 @@
 //! The stored form of a flow key.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use verdict::flow::Rate;
-use verdict::{FlowKey, Name};
+use verdict::flow::{Debounced, Rate};
+use verdict::{FlowKey, Name, Span, Time};
 
 use super::scalars::as_text;
 
@@ -21,6 +21,30 @@ mod optional_rate {
     }
 }
 
+/// A debounce as its three numbers: its span and its maximum in milliseconds, and the instant since which its line waits.
+mod optional_debounce {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(
+        debounce: &Option<Debounced>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let numbers = |it: &Debounced| (it.span.millis(), it.max.millis(), it.since.millis());
+        debounce.as_ref().map(numbers).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Debounced>, D::Error> {
+        let read = |(span, max, since)| Debounced {
+            span: Span::from_millis(span),
+            max: Span::from_millis(max),
+            since: Time::from_millis(since),
+        };
+        Ok(Option::<(u64, u64, i64)>::deserialize(from)?.map(read))
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "FlowKey")]
 struct FlowKeyForm {
@@ -29,6 +53,8 @@ struct FlowKeyForm {
     limit: u32,
     #[serde(with = "optional_rate", default, skip_serializing_if = "Option::is_none")]
     rate: Option<Rate>,
+    #[serde(with = "optional_debounce", default, skip_serializing_if = "Option::is_none")]
+    debounce: Option<Debounced>,
 }
 
 super::budget_forms::optional_box!(optional_flow, FlowKey, "FlowKeyForm");

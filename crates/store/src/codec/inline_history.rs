@@ -203,10 +203,10 @@ pub(super) fn is_packed(said: &Submitted) -> bool {
     said.budget.is_none() && said.flow.is_none()
 }
 
-/// Whether it has the packed form of a submission with a flow key: one with a rate has none.
+/// Whether it has the packed form of a submission with a flow key: one with a rate or a debounce has none.
 fn is_limited(said: &Submitted) -> bool {
-    let has_rate = said.flow.as_ref().is_none_or(|flow| flow.rate.is_some());
-    said.budget.is_none() && !has_rate
+    let is_plain = |flow: &FlowKey| flow.rate.is_none() && flow.debounce.is_none();
+    said.budget.is_none() && said.flow.as_deref().is_some_and(is_plain)
 }
 
 fn unpack(mut from: PackReader<'_>, task: TaskId) -> Result<Entry, Unreadable> {
@@ -351,7 +351,8 @@ fn unpack_submitted(from: &mut PackReader<'_>, id: TaskId) -> Option<(Request, E
 }
 
 fn unpack_limited(from: &mut PackReader<'_>, id: TaskId) -> Option<(Request, Event)> {
-    let flow = FlowKey { name: from.name()?, limit: from.small()?, rate: None };
+    let (name, limit): (_, u32) = (from.name()?, from.small()?);
+    let flow = FlowKey::new(name, limit);
     let asked = Submit { flow: Some(Box::new(flow)), ..unpack_submission(from, id)? };
     let said = delta::submitted(&asked, from.time()?);
     Some((Request::Submit(asked), Event::Submitted(Box::new(said))))

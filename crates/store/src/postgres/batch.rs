@@ -10,6 +10,7 @@
 
 pub(super) mod column_batch;
 pub(super) mod commit;
+mod debounced;
 mod lookup;
 pub(super) mod messages;
 pub(super) mod objects;
@@ -336,6 +337,7 @@ impl Batch for PostgresBatch<'_> {
         found.spend = self.load_spend(lookup.spend).await?;
         found.closed = self.closed_attempts(lookup.leases).await?;
         found.flows = self.flow_uses(lookup.flows).await?;
+        found.debounced = self.load_debounced(lookup.debounced, lookup.lock_wait).await?;
         found.leased = self.leased_to_polls(lookup.polls).await?;
         if lookup.shortest_lease {
             found.shortest_lease = self.read_shortest_lease().await?;

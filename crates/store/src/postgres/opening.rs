@@ -53,6 +53,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("flow_keys", include_str!("migrations/V12__flow_keys.sql")),
     ("spend", include_str!("migrations/V13__spend.sql")),
     ("flow_rates", include_str!("migrations/V14__flow_rates.sql")),
+    ("debounce", include_str!("migrations/V15__debounce.sql")),
 ];
 
 /// Sixteen random bytes from the database: this process generates no random values.

@@ -2,6 +2,7 @@
 //!
 //! Excluded tasks are not read: their rows may be unreadable, and one of them would fail the whole batch.
 
+use rusqlite::OptionalExtension;
 use verdict::{ClosedAttempt, KeyUse, LeaseId, TaskId};
 
 use super::batch::SqliteBatch;
@@ -9,8 +10,24 @@ use super::ids::Ids;
 use super::reads;
 use super::work::{StepError, Work, of_task};
 use crate::failure::Failure;
+use crate::lookup::{DebounceQuery, DebouncedKey};
 use crate::row::{FlowRef, IdempotencyKey, KeyOwner, PollRef, TaskKey, TaskWithSpec};
 use crate::seam::{Found, Loaded, Lookup};
+
+/// The task of a key whose wait is not over. There is one at most; the order only makes the answer the same each time.
+fn waiting(
+    connection: &rusqlite::Connection,
+    query: &DebounceQuery,
+) -> rusqlite::Result<Option<TaskId>> {
+    let sql = "SELECT l.id FROM live l JOIN lanes n ON n.lane = l.lane
+        WHERE l.flow_key = ?3 AND l.debounced_until > ?4 AND n.tenant = ?1 AND n.workspace = ?2
+        ORDER BY l.debounced_until DESC, l.id DESC LIMIT 1";
+    let FlowRef { scope, key } = &query.flow;
+    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
+    let parameters = (tenant, workspace, key.as_str(), query.now.millis());
+    let id = connection.prepare_cached(sql)?.query_row(parameters, |row| row.get(0)).optional()?;
+    Ok(id.map(|bytes| TaskId::from_u128(u128::from_be_bytes(bytes))))
+}
 
 impl SqliteBatch<'_> {
     pub(super) fn find(&mut self, lookup: &Lookup<'_>, excluded: &Ids) -> Result<Found, Failure> {
@@ -24,6 +41,7 @@ impl SqliteBatch<'_> {
         found.objects = self.load_objects(lookup.objects)?;
         found.unique_objects = self.load_unique_objects(lookup.unique_objects)?;
         found.flows = self.flow_uses(lookup.flows)?;
+        found.debounced = self.debounced(lookup.debounced, excluded)?;
         found.spend = self.load_spend(lookup.spend)?;
         Ok(found)
     }
@@ -33,6 +51,26 @@ impl SqliteBatch<'_> {
         self.step("looking up flow keys", |work| {
             let index = &work.memory.index;
             Ok(flows.iter().map(|flow| index.flow_use(&flow.scope, &flow.key)).collect())
+        })
+    }
+
+    /// The tasks that wait for newer ones. The only writer needs no lock.
+    fn debounced(
+        &mut self,
+        queries: &[DebounceQuery],
+        excluded: &Ids,
+    ) -> Result<Vec<DebouncedKey>, Failure> {
+        self.step("looking up debounced runs", |work| {
+            let find = |query: &DebounceQuery| {
+                let Some(id) = waiting(work.connection, query)? else {
+                    return Ok(DebouncedKey::Nobody);
+                };
+                let key = TaskKey { scope: query.flow.scope.clone(), id };
+                let is_excluded = excluded.contains(&id);
+                let loaded = if is_excluded { Loaded::Locked } else { work.load_one(&key)? };
+                Ok(DebouncedKey::Waits(id, loaded))
+            };
+            queries.iter().map(find).collect()
         })
     }
 

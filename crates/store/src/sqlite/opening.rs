@@ -33,7 +33,7 @@ const BUSY_MS: u64 = 5_000;
 /// More prepared statements than the engine has.
 const STATEMENTS_MAX: usize = 96;
 
-const MIGRATIONS: [(&str, &str); 21] = [
+const MIGRATIONS: [(&str, &str); 22] = [
     ("V1__tasks", include_str!("../../migrations/V1__tasks.sql")),
     ("V2__administration", include_str!("../../migrations/V2__administration.sql")),
     ("V3__retention", include_str!("../../migrations/V3__retention.sql")),
@@ -55,6 +55,7 @@ const MIGRATIONS: [(&str, &str); 21] = [
     ("V19__spend", include_str!("../../migrations/V19__spend.sql")),
     ("V20__schedule_log", include_str!("../../migrations/V20__schedule_log.sql")),
     ("V21__flow_rates", include_str!("../../migrations/V21__flow_rates.sql")),
+    ("V22__debounce", include_str!("../../migrations/V22__debounce.sql")),
 ];
 
 /// What the database header says.

@@ -14,6 +14,7 @@ use store::seam::{
     Batch, Claimable, Decided, Found, Loaded, Lookup, Plan, PolledQueues, Selection,
 };
 use store::spend::{SpendRow, add};
+use store::{DebounceQuery, DebouncedKey};
 use verdict::{
     ClosedAttempt, Done, LeaseId, Moment, Name, Object, ObjectKey, Retention, Rules, Scope,
     Subject, Task, TaskId, Time,
@@ -146,6 +147,23 @@ impl<'w> MemoryBatch<'w> {
                 Loaded::Subject(subject)
             }
         }
+    }
+
+    /// The task of a key that waits for a newer one, and the lock against other submissions.
+    fn debounced(&self, shared: &mut Shared, query: &DebounceQuery) -> DebouncedKey {
+        let DebounceQuery { flow, now } = query;
+        if !shared.takes_debounce(flow, self.number) {
+            return DebouncedKey::Locked;
+        }
+        let waits = |task: &&Task| {
+            FlowRef::of(task).as_ref() == Some(flow)
+                && task.debounced_until().is_some_and(|until| until > *now)
+        };
+        let Some(id) = self.live(shared).find(waits).map(|task| task.id) else {
+            return DebouncedKey::Nobody;
+        };
+        let key = TaskKey { scope: flow.scope.clone(), id };
+        DebouncedKey::Waits(id, self.load_one(shared, &key))
     }
 
     fn key_owner(&mut self, shared: &Shared, key: &IdempotencyKey) -> Option<KeyOwner> {
@@ -486,6 +504,8 @@ impl Batch for MemoryBatch<'_> {
             let starts = batch.flow_starts(shared);
             let flow_use = |flow: &FlowRef| flows::in_use(batch.live(shared), &starts, flow, now);
             found.flows = lookup.flows.iter().map(flow_use).collect();
+            let waiting = lookup.debounced.iter().map(|query| batch.debounced(shared, query));
+            found.debounced = waiting.collect();
             found.spend = lookup.spend.iter().map(|query| shared.tables.spent(query)).collect();
             Ok(found)
         })

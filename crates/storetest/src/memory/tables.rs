@@ -309,6 +309,8 @@ pub(super) struct Shared {
     pub(super) object_locks: BTreeMap<ObjectKey, u64>,
     /// Which batch may grant tasks with a flow key.
     pub(super) flow_locks: BTreeMap<FlowRef, u64>,
+    /// Keys with which a batch submits a run that waits for a newer one.
+    debounce_locks: BTreeMap<FlowRef, u64>,
     pub(super) writers: usize,
     /// The version of the rules in force.
     pub(super) rules: u32,
@@ -330,6 +332,7 @@ impl Shared {
             locks: BTreeMap::new(),
             object_locks: BTreeMap::new(),
             flow_locks: BTreeMap::new(),
+            debounce_locks: BTreeMap::new(),
             writers: 0,
             rules: Rules::OLDEST.number(),
             writer_rules: BTreeMap::new(),
@@ -347,6 +350,7 @@ impl Shared {
         self.locks.clear();
         self.object_locks.clear();
         self.flow_locks.clear();
+        self.debounce_locks.clear();
         self.in_flight.clear();
         self.writers = 0;
         self.writer_rules.clear();
@@ -396,6 +400,11 @@ impl Shared {
         *self.flow_locks.entry(flow).or_insert(batch) == batch
     }
 
+    /// Locks a key for a batch that submits with a debounce.
+    pub(super) fn takes_debounce(&mut self, flow: &FlowRef, batch: u64) -> bool {
+        *self.debounce_locks.entry(flow.clone()).or_insert(batch) == batch
+    }
+
     pub(super) fn is_object_locked_by_another(&self, key: &ObjectKey, batch: u64) -> bool {
         self.object_locks.get(key).is_some_and(|holder| *holder != batch)
     }
@@ -412,6 +421,7 @@ impl Shared {
         self.locks.retain(|_, holder| *holder != batch);
         self.object_locks.retain(|_, holder| *holder != batch);
         self.flow_locks.retain(|_, holder| *holder != batch);
+        self.debounce_locks.retain(|_, holder| *holder != batch);
     }
 
     pub(super) fn write(&mut self, batch: u64, saved: Tables, at: Time) {

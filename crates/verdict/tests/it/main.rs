@@ -18,6 +18,7 @@ mod explain;
 mod extend;
 mod family;
 mod flow;
+mod flow_debounce;
 mod flow_decisions;
 mod flow_rate;
 mod grant;

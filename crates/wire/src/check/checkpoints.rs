@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Check, Checked, attempt, name, optional_name, refuse, repair_member, within};
+use super::{Check, Checked, attempt, flow, name, optional_name, refuse, repair_member, within};
 use crate::effects::endpoint_name;
 use crate::limits::{
     INTEGER_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, STACK_TRACE_BYTES_MAX, WAIT_MAX_MS,
@@ -170,7 +170,9 @@ pub(super) fn amounts_of(member: &str, spend: Option<&Spend>) -> Checked {
 fn child(child: &ChildRun) -> Checked {
     step_key("key", &child.key)?;
     digest(child.input_digest.as_deref())?;
-    child.clone().into_run().check()
+    let run = child.clone().into_run();
+    flow::no_debounce(&run)?;
+    run.check()
 }
 
 fn then(wait: Option<&WaitFor>, diverged: Option<&Diverged>) -> Checked {

@@ -139,7 +139,11 @@ async fn what_a_key_cannot_be_is_refused_and_what_is_not_built_too() {
             json!({"key": "a", "rate": {"count": 1, "perMs": 0}}),
             json!({"key": "a", "rate": {"count": 1, "perMs": 2_592_000_001_u64}}),
             json!({"key": "a", "rate": {"count": 1, "perMs": 1000, "burst": 2}}),
-            json!({"key": "a", "limit": 1, "debounceMs": 5}),
+            json!({"key": "a", "debounceMs": 0}),
+            json!({"key": "a", "debounceMs": 604_800_001_u64}),
+            json!({"key": "a", "debounceMs": 5, "debounceMaxMs": 4}),
+            json!({"key": "a", "limit": 1, "debounceMaxMs": 4}),
+            json!({"key": "a", "debounceMs": 5, "debounceMaxMs": 2_592_000_001_u64}),
             json!({"key": "a", "limit": 1, "hold": "life"}),
         ];
         for flow in wrong {

@@ -7,7 +7,7 @@ use verdict::Span;
 use super::test_server::{Response, TestServer, both, run, seconds};
 
 impl TestServer {
-    async fn limit(&self, limits: Value) -> Response {
+    pub(crate) async fn limit(&self, limits: Value) -> Response {
         self.post("/v1/limits", &self.admin_key, limits).await
     }
 }

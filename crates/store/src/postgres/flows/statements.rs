@@ -9,6 +9,7 @@ use verdict::flow::rate::RATE_COUNT_MAX;
 use verdict::flow::{Rate, Starts};
 use verdict::{Digest, Scope, TaskId, Time};
 
+use crate::lookup::LockWait;
 use crate::postgres::reads::{Client, Read};
 use crate::postgres::ready::candidates::Candidate;
 use crate::postgres::ready::queue_position::{POSITION_BYTES, QueuePosition};
@@ -31,22 +32,22 @@ pub(in crate::postgres) struct KeyCounts {
 }
 
 /// Keys as three columns.
-struct KeyColumns {
+pub(in crate::postgres) struct KeyColumns {
     tenants: Vec<String>,
     workspaces: Vec<String>,
     keys: Vec<String>,
 }
 
 impl KeyColumns {
-    fn of(flows: &[FlowRef]) -> Self {
+    pub(in crate::postgres) fn of<'a>(flows: impl Iterator<Item = &'a FlowRef> + Clone) -> Self {
         Self {
-            tenants: flows.iter().map(|it| it.scope.tenant.as_str().to_owned()).collect(),
-            workspaces: flows.iter().map(|it| it.scope.workspace.as_str().to_owned()).collect(),
-            keys: flows.iter().map(|it| it.key.as_str().to_owned()).collect(),
+            tenants: flows.clone().map(|it| it.scope.tenant.as_str().to_owned()).collect(),
+            workspaces: flows.clone().map(|it| it.scope.workspace.as_str().to_owned()).collect(),
+            keys: flows.map(|it| it.key.as_str().to_owned()).collect(),
         }
     }
 
-    fn parameters(&self) -> [(&(dyn ToSql + Sync), Type); 3] {
+    pub(in crate::postgres) fn parameters(&self) -> [(&(dyn ToSql + Sync), Type); 3] {
         [
             (&self.tenants, Type::TEXT_ARRAY),
             (&self.workspaces, Type::TEXT_ARRAY),
@@ -59,11 +60,20 @@ impl KeyColumns {
 const LOCK: &str = "SELECT pg_try_advisory_xact_lock(u.hash) \
     FROM unnest($1::int8[]) WITH ORDINALITY AS u(hash, n) ORDER BY u.n";
 
+/// Waits for locks, with the time limit of the session.
+const LOCK_WAITING: &str = "SELECT pg_advisory_xact_lock(u.hash) IS NOT NULL \
+    FROM unnest($1::int8[]) WITH ORDINALITY AS u(hash, n) ORDER BY u.n";
+
 /// Two keys with the same hash share a lock, which costs time and nothing else.
 fn hash(flow: &FlowRef) -> i64 {
+    hash_for(b"tenure flow key", flow)
+}
+
+/// The number of the lock of a key for one purpose.
+pub(in crate::postgres) fn hash_for(purpose: &[u8], flow: &FlowRef) -> i64 {
     let Scope { tenant, workspace } = &flow.scope;
     let names = [tenant.as_str(), workspace.as_str(), flow.key.as_str()].map(str::as_bytes);
-    let digest = Digest::of(&[b"tenure flow key", names[0], names[1], names[2]]);
+    let digest = Digest::of(&[purpose, names[0], names[1], names[2]]);
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&digest.bytes()[..8]);
     i64::from_be_bytes(bytes)
@@ -72,7 +82,20 @@ fn hash(flow: &FlowRef) -> i64 {
 /// Whether each lock was free.
 pub(super) async fn lock(client: &Client, flows: &[FlowRef]) -> Read<Vec<bool>> {
     let hashes: Vec<i64> = flows.iter().map(hash).collect();
-    let rows = client.query_typed(LOCK, &[(&hashes, Type::INT8_ARRAY)]).await?;
+    lock_all(client, &hashes, LockWait::Skip).await
+}
+
+/// Whether each of these locks is taken. One that is not free is waited for or left, as the batch does with its tasks.
+pub(in crate::postgres) async fn lock_all(
+    client: &Client,
+    hashes: &[i64],
+    wait: LockWait,
+) -> Read<Vec<bool>> {
+    let sql = match wait {
+        LockWait::Skip => LOCK,
+        LockWait::Wait => LOCK_WAITING,
+    };
+    let rows = client.query_typed(sql, &[(&hashes, Type::INT8_ARRAY)]).await?;
     rows.iter().map(|row| Ok(Columns::of(row).take()?)).collect()
 }
 
@@ -98,7 +121,7 @@ const COUNT: &str = "SELECT m.flow_limit, h.held, o.offered, \
         AND l.claimable_at IS NOT NULL AND NOT l.delayed) o ORDER BY u.n";
 
 pub(super) async fn count(client: &Client, flows: &[FlowRef]) -> Read<Vec<KeyCounts>> {
-    let columns = KeyColumns::of(flows);
+    let columns = KeyColumns::of(flows.iter());
     let [tenants, workspaces, keys] = columns.parameters();
     let most = i64::from(RATE_COUNT_MAX);
     let parameters = [tenants, workspaces, keys, (&most, Type::INT8)];
@@ -175,7 +198,7 @@ const UNPARK: &str = "UPDATE tenure.live SET parked = false, delayed = false \
 
 /// Brings parked tasks of these keys back into the ready order, as many as fit.
 pub(super) async fn unpark(client: &Client, flows: &[FlowRef], now: Time) -> Read<Vec<Candidate>> {
-    let columns = KeyColumns::of(flows);
+    let columns = KeyColumns::of(flows.iter());
     let [tenants, workspaces, keys] = columns.parameters();
     let now = now.millis();
     let parameters = [tenants, workspaces, keys, (&now, Type::INT8)];
@@ -211,7 +234,7 @@ pub(super) async fn openings(
     flows: &[FlowRef],
     now: Time,
 ) -> Read<Vec<(Time, FlowRef)>> {
-    let columns = KeyColumns::of(flows);
+    let columns = KeyColumns::of(flows.iter());
     let [tenants, workspaces, keys] = columns.parameters();
     let most = i64::from(RATE_COUNT_MAX);
     let parameters = [tenants, workspaces, keys, (&most, Type::INT8)];
