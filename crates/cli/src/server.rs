@@ -177,6 +177,10 @@ fn remedy(code: Code) -> Option<&'static str> {
         Code::ArtifactExists => "look at it with `tenure artifacts show`, or choose another id",
         Code::ArtifactChanged => "look at it again with `tenure artifacts show`",
         Code::TransitionNotAllowed => "`tenure topology show DEPLOYMENT` shows who may move what",
+        Code::RoleNotFound => "`tenure topology show DEPLOYMENT --json` shows its roles",
+        Code::RoleNotOutside => {
+            "add `outside: true` to the role, and put the file in force with `tenure topology apply`"
+        }
         Code::ScheduleNotFound => "`tenure schedules list` shows the existing ones",
         Code::ScheduleExists => "change it with `tenure schedules update`, or choose another name",
         Code::NotDiverged => "`tenure explain` says what it waits for",

@@ -3,6 +3,7 @@
 //! The check and the roles are those of `crates/topology`; this module reads files and shows what came of it.
 
 mod deploy;
+mod role;
 mod simulate;
 
 use std::fs::File;
@@ -43,6 +44,8 @@ pub(crate) enum Verb {
     Resume(deploy::Named),
     /// Delete a deployment that has no active work order
     Delete(deploy::Named),
+    /// Take the turns of a role that is declared with `outside: true`, until stopped
+    Role(role::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -82,6 +85,7 @@ pub(crate) async fn run(
         Verb::Pause(named) => deploy::act(&connect()?, format, named, Act::Pause).await,
         Verb::Resume(named) => deploy::act(&connect()?, format, named, Act::Resume).await,
         Verb::Delete(named) => deploy::act(&connect()?, format, named, Act::Delete).await,
+        Verb::Role(arguments) => role::run(&connect()?, format, arguments).await,
     }
 }
 

@@ -8,7 +8,7 @@ mod events;
 mod executable;
 mod group;
 mod mapping;
-mod program;
+pub(crate) mod program;
 mod progress;
 mod stopping;
 

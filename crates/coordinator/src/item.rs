@@ -19,6 +19,7 @@ use verdict::recovery::{Action, ForkOutcome};
 use verdict::request::{Caller, Submit, Undelivered};
 use verdict::run::{ChildCall, Inherited, RunRequest, Then};
 use verdict::schedule::{Terms, TermsChange};
+use verdict::topology::TopologyRefusal;
 use verdict::{
     Answer, Balance, Budget, Digest, FlowKey, Json, LeaseId, Name, ObjectKey, Policy, Request,
     Scope, Span, Task, TaskId, Text, Time,
@@ -348,6 +349,12 @@ pub(crate) enum TopologyCall {
     Advance {
         artifact: ArtifactRef,
     },
+    /// An outside process says that its role does what it has to about an artifact that it read.
+    Go {
+        role: String,
+        artifact: ArtifactRef,
+        revision: u64,
+    },
     /// Time has come for events at intervals.
     Tick,
     /// Every artifact was looked at since this version is in force.
@@ -382,6 +389,8 @@ pub(crate) struct RoleReport {
     /// The event that it processes, if it is one.
     pub(crate) event: Option<Event>,
     pub(crate) changes: Vec<topology::proposal::Change>,
+    /// Why nothing is to be changed although the claim may hold. Whoever has lost its claim learns that first.
+    pub(crate) objection: Option<TopologyRefusal>,
 }
 
 impl Item {

@@ -249,6 +249,13 @@ impl Topology {
         self.roles_using(Logic::Scheduler).find(|(_, role)| role.event.as_deref() == Some(event))
     }
 
+    /// The role that judges work orders of a template.
+    #[must_use]
+    pub fn judge_of(&self, template: &str) -> Option<(&str, &Role)> {
+        let mut gates = self.roles_using(Logic::Gate);
+        gates.find(|(_, role)| role.work_orders.iter().any(|it| it == template))
+    }
+
     pub fn roles_using(&self, logic: Logic) -> impl Iterator<Item = (&str, &Role)> {
         self.declaration
             .roles

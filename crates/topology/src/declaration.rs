@@ -259,6 +259,10 @@ fn is_yes(value: &bool) -> bool {
     *value
 }
 
+fn is_no(value: &bool) -> bool {
+    !*value
+}
+
 /// An artifact made from an output that passed.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -328,6 +332,12 @@ pub struct Role {
     /// `review`: what an artifact must fulfil to be moved; its fields are under `artifact`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<Predicate>,
+    /// `readiness`, `review`, `scheduler`, `gate`: whether processes outside of the server take this role's turns.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub outside: bool,
+    /// With `outside`: how long a process has an event or a work order unless it renews its turn. Standard: 30 seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Span>,
 }
 
 /// The logic of a role. Every topology shares these.

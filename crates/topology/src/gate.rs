@@ -6,12 +6,13 @@
 
 use serde_json::{Value, json};
 
-use crate::check::Topology;
+use crate::check::{ENTRIES_MAX, NAME_CHARS_MAX, Topology};
 use crate::declaration::{Check, Gate, Outcome};
 use crate::deployment::{
     Artifact, ArtifactRef, Asked, ExecutionStatus, GateReason, GateResult, OutputBundle,
     PauseReason, PauseState, RunRecord, WorkOrder,
 };
+use crate::outside::{Decision, Objection};
 use crate::predicate::look_up;
 use crate::proposal::{ArtifactChange, Author, Change, may_move};
 
@@ -19,6 +20,9 @@ use crate::proposal::{ArtifactChange, Author, Change, may_move};
 const EXECUTION: &str = "execution";
 /// The check that fails when an output cannot become the artifact it should.
 const CREATES: &str = "creates";
+
+/// The longest message of a reason that an outside process gives: people read it in a list.
+const MESSAGE_CHARS_MAX: usize = 1_000;
 
 /// What a gate role read about one work order.
 #[derive(Debug)]
@@ -65,12 +69,79 @@ pub fn propose(topology: &Topology, role: &str, read: &Read<'_>) -> Vec<Change> 
     };
     match judge(topology, gate, read, bundle) {
         Judgement::Wait => Vec::new(),
-        Judgement::Ask(checks) => checks
-            .into_iter()
-            .map(|check| Change::Ask { work_order: order.id.clone(), check })
-            .collect(),
+        Judgement::Ask(checks) => asks(order, checks),
         Judgement::Decided(reasons) => conclude(topology, role, gate, read, bundle, reasons),
     }
+}
+
+fn asks(order: &WorkOrder, checks: Vec<String>) -> Vec<Change> {
+    let ask = |check| Change::Ask { work_order: order.id.clone(), check };
+    checks.into_iter().map(ask).collect()
+}
+
+/// What the role decides about one work order; `None` while answers are awaited, and for one that is not executed or has its
+/// run record.
+#[must_use]
+pub fn decide(topology: &Topology, read: &Read<'_>) -> Option<Decision> {
+    let gate = topology.gate_of(&read.work_order.template).filter(|_| !read.recorded)?;
+    match judge(topology, gate, read, read.work_order.output.as_ref()?) {
+        Judgement::Wait => None,
+        Judgement::Ask(checks) => Some(Decision::Ask { checks }),
+        Judgement::Decided(reasons) if reasons.is_empty() => Some(Decision::Pass),
+        Judgement::Decided(reasons) => Some(Decision::Fail { reasons }),
+    }
+}
+
+/// What an outside process decided, as changes. It may refuse an output for reasons of its own, and never pass one that the
+/// declared checks refuse or have not been asked about.
+pub fn decided(
+    topology: &Topology,
+    role: &str,
+    read: &Read<'_>,
+    decision: &Decision,
+) -> Result<Vec<Change>, Objection> {
+    let order = read.work_order;
+    let own = decide(topology, read);
+    let (Some(own), Some(gate), Some(bundle)) =
+        (own, topology.gate_of(&order.template), &order.output)
+    else {
+        return Err(Objection::Stale(format!("{} has its run record", order.id)));
+    };
+    let reasons = match (own, decision) {
+        (_, Decision::Fail { reasons }) => {
+            check_reasons(reasons)?;
+            reasons.clone()
+        }
+        (Decision::Pass, Decision::Pass) => Vec::new(),
+        (Decision::Ask { checks }, Decision::Ask { checks: asked }) if checks == *asked => {
+            return Ok(asks(order, checks));
+        }
+        (Decision::Fail { reasons }, Decision::Pass | Decision::Ask { .. }) => {
+            let named: Vec<String> =
+                reasons.iter().map(|it| format!("{}: {}", it.check, it.message)).collect();
+            let why = format!("the declared checks refuse the output: {}", named.join("; "));
+            return Err(Objection::NotAllowed(why));
+        }
+        (own, _) => {
+            let why = format!("the work order is to {}", own.words());
+            return Err(Objection::NotAllowed(why));
+        }
+    };
+    Ok(conclude(topology, role, gate, read, bundle, reasons))
+}
+
+fn check_reasons(reasons: &[GateReason]) -> Result<(), Objection> {
+    let is_said = |reason: &GateReason| {
+        (1..=NAME_CHARS_MAX).contains(&reason.check.chars().count())
+            && (1..=MESSAGE_CHARS_MAX).contains(&reason.message.chars().count())
+    };
+    if (1..=ENTRIES_MAX).contains(&reasons.len()) && reasons.iter().all(is_said) {
+        return Ok(());
+    }
+    let why = format!(
+        "a fail has 1 to {ENTRIES_MAX} reasons, each with the name of a check and a message of at most {MESSAGE_CHARS_MAX} characters"
+    );
+    Err(Objection::Invalid(why))
 }
 
 fn judge(topology: &Topology, gate: &Gate, read: &Read<'_>, bundle: &OutputBundle) -> Judgement {

@@ -8,8 +8,8 @@
 //! It is pure: no I/O, no clock, no randomness. Times are milliseconds that the caller passes in. It knows no name of
 //! any topology: every artifact type, status, event, track and kind comes from the file.
 //!
-//! [`simulate`] runs the same role code in virtual time over a deployment in memory. A server does not run topologies
-//! yet.
+//! [`simulate`] runs the same role code in virtual time over a deployment in memory; a server runs it over stored rows, and a
+//! process outside of the server over what it was told ([`outside`]).
 
 pub mod check;
 pub mod claim;
@@ -18,6 +18,7 @@ pub mod deployment;
 pub mod diff;
 pub mod digest;
 pub mod gate;
+pub mod outside;
 pub mod plan;
 pub mod predicate;
 pub mod problem;

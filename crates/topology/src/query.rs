@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::check::Topology;
 
 /// What a deployment answered.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
     pub target: String,
@@ -20,7 +20,7 @@ pub struct Answer {
     pub results: Vec<Value>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum AnswerStatus {
     Ok,

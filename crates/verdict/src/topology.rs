@@ -36,6 +36,17 @@ pub fn gate_queue(deployment: &str) -> Name {
     Name::from(format!("{NAME_PREFIX}.{deployment}/gates"))
 }
 
+/// The queue in which the gates of a role wait whose turns processes outside of the coordinator take.
+pub fn outside_gate_queue(deployment: &str, role: &str) -> Name {
+    Name::from(format!("{NAME_PREFIX}.{deployment}/gates/{role}"))
+}
+
+/// The queue that a worker's key must name to take the turns of a role. No task waits there: it is the name of a right, which
+/// executors do not have.
+pub fn role_right(deployment: &str, role: &str) -> String {
+    format!("role:{deployment}/{role}")
+}
+
 /// The queue in which its events wait; those whose work orders go one after the other have one for their key.
 pub fn event_queue(deployment: &str, serial: Option<&str>) -> Name {
     Name::from(match serial {

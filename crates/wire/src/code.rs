@@ -86,6 +86,8 @@ pub enum Code {
     ArtifactExists,
     ArtifactChanged,
     TransitionNotAllowed,
+    RoleNotFound,
+    RoleNotOutside,
 }
 
 /// Verdicts for lost authority and for an invalid call. A code for which nothing was decided has no
@@ -170,6 +172,8 @@ const fn row(code: Code) -> Row {
         Code::ArtifactExists          => ("artifact_exists",           409, None,      "Another artifact has this id"),
         Code::ArtifactChanged         => ("artifact_changed",          409, None,      "The artifact has changed since it was read"),
         Code::TransitionNotAllowed    => ("transition_not_allowed",    409, None,      "The topology does not allow this change"),
+        Code::RoleNotFound            => ("role_not_found",            404, None,      "The deployment has no role with this name"),
+        Code::RoleNotOutside          => ("role_not_outside",          409, None,      "The server takes the turns of this role itself"),
     }
 }
 
@@ -191,7 +195,7 @@ impl Code {
         Code::ScheduleNotFound, Code::ScheduleExists,
         Code::RecoveryNotFound, Code::RecoveryClosed, Code::RecoveryOutOfScope,
         Code::DeploymentNotFound, Code::DeploymentConflict, Code::ArtifactNotFound, Code::ArtifactExists,
-        Code::ArtifactChanged, Code::TransitionNotAllowed,
+        Code::ArtifactChanged, Code::TransitionNotAllowed, Code::RoleNotFound, Code::RoleNotOutside,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -373,6 +377,8 @@ mod tests {
             Code::ArtifactExists,
             Code::ArtifactChanged,
             Code::TransitionNotAllowed,
+            Code::RoleNotFound,
+            Code::RoleNotOutside,
         ];
         for code in Code::ALL.iter().filter(|code| !client_only.contains(code)) {
             assert_eq!(code.worker_may_retry(), code.verdict().is_none(), "{code}");

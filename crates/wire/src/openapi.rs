@@ -341,6 +341,13 @@ fn add_topologies(all: &mut Vec<(String, RefOr<Schema>)>) {
     add::<topologies::PauseStateList>(all);
     add::<topologies::PauseStateView>(all);
     add::<topologies::ClosePauseState>(all);
+    add::<topologies::TakeTurns>(all);
+    add::<topologies::Turns>(all);
+    add::<topologies::Turn>(all);
+    add::<topologies::RenewTurn>(all);
+    add::<topologies::ReturnTurn>(all);
+    add::<topologies::Propose>(all);
+    add::<topologies::Proposed>(all);
 }
 
 fn add<T: ToSchema>(all: &mut Vec<(String, RefOr<Schema>)>) {

@@ -83,5 +83,7 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::ArtifactExists => page!("artifact-exists"),
         Code::ArtifactChanged => page!("artifact-changed"),
         Code::TransitionNotAllowed => page!("transition-not-allowed"),
+        Code::RoleNotFound => page!("role-not-found"),
+        Code::RoleNotOutside => page!("role-not-outside"),
     }
 }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::check::{Check, Checked, name, optional_name, refuse, within};
-use crate::limits::PAGE_ITEMS;
+use crate::check::{Check, Checked, name, names, optional_name, refuse, within};
+use crate::limits::{PAGE_ITEMS, QUEUES_PER_POLL_MAX, WAIT_MS};
 use crate::parse::Body;
 use crate::{DeploymentState, Json, PauseStateState, Time, WorkOrderState};
 
@@ -323,6 +323,122 @@ pub struct ClosePauseState {
     pub id: String,
 }
 
+/// The most turns that one call takes.
+pub const TURNS_MAX: u64 = 64;
+
+/// The longest reason of a turn that is given back, in characters.
+const RETURN_REASON_CHARS_MAX: usize = 1_000;
+
+/// `POST /v1/deployments/{deployment}/roles/{role}/turns`: a process takes turns of a role with `outside: true`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TakeTurns {
+    /// Unique for each process.
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub worker_id: String,
+    #[schema(minimum = 1, maximum = 64)]
+    pub max: u32,
+    /// How long to wait while there is nothing; 0 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 30000)]
+    pub wait_ms: Option<u64>,
+    /// Digests of versions that the process has: their declarations are not sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 32)]
+    pub known: Vec<String>,
+}
+
+/// Turns, and the declarations by which they are to be decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Turns {
+    pub turns: Vec<Turn>,
+    /// The versions of the turns that the process did not name.
+    pub versions: Vec<TurnVersion>,
+    pub server_time: Time,
+}
+
+/// One turn: what a role is told, for one decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Turn {
+    /// What a scheduler or gate holds; a readiness and a review hold nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<TurnClaim>,
+    /// When the claim ends unless it is renewed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_expires_at: Option<Time>,
+    /// The digest of the version by which it is decided.
+    pub version: String,
+    /// An event with what belongs to it, an executed work order with its output, or an artifact.
+    pub told: Json,
+}
+
+/// The declaration of a version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnVersion {
+    pub version: String,
+    pub declaration: Json,
+}
+
+/// The claim of a turn. It is lost when its lease ends, and no later process has the same one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TurnClaim {
+    #[schema(max_length = 128)]
+    pub task_id: String,
+    #[schema(minimum = 1)]
+    pub attempt: u32,
+    #[schema(max_length = 128)]
+    pub lease_id: String,
+    /// The fencing token of the lease.
+    pub fence: u64,
+}
+
+/// `POST /v1/deployments/{deployment}/roles/{role}/turns/renew`: keeps a turn, and tells it as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RenewTurn {
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub worker_id: String,
+    pub claim: TurnClaim,
+}
+
+/// `POST /v1/deployments/{deployment}/roles/{role}/turns/return`: gives a turn back, to be tried again after a pause.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReturnTurn {
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub worker_id: String,
+    pub claim: TurnClaim,
+    /// Why, for people.
+    #[schema(min_length = 1, max_length = 1000)]
+    pub reason: String,
+}
+
+/// `POST /v1/deployments/{deployment}/roles/{role}/proposals`: what a process decided in its turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Propose {
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub worker_id: String,
+    /// The claim of the turn, for a scheduler or gate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<TurnClaim>,
+    /// An object with the member `decision`: ORDER with `take` and `snapshot`, END with `reason`, BLOCK, ASK with `checks`, PASS,
+    /// FAIL with `reasons`, or GO with `artifact` and `revision`.
+    pub decision: Json,
+}
+
+/// A decision was carried out with everything that follows from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Proposed {
+    pub verdict: crate::Verdict,
+    pub server_time: Time,
+}
+
 /// Checks the name of a deployment.
 pub fn check_deployment(value: &str) -> Result<(), crate::FieldError> {
     let starts = value.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -344,6 +460,10 @@ impl Body for CreateArtifact {}
 impl Body for MoveArtifact {}
 impl Body for RequestEvent {}
 impl Body for ClosePauseState {}
+impl Body for TakeTurns {}
+impl Body for RenewTurn {}
+impl Body for ReturnTurn {}
+impl Body for Propose {}
 
 impl Check for ApplyTopology {
     fn check(&self) -> Checked {
@@ -386,6 +506,54 @@ impl Check for ClosePauseState {
             1..=PAUSE_ID_CHARS_MAX => Ok(()),
             _ => refuse("id", format!("must be 1 to {PAUSE_ID_CHARS_MAX} characters")),
         }
+    }
+}
+
+impl Check for TakeTurns {
+    fn check(&self) -> Checked {
+        name("workerId", &self.worker_id)?;
+        within("max", Some(u64::from(self.max)), 1..=TURNS_MAX)?;
+        within("waitMs", self.wait_ms, WAIT_MS)?;
+        match self.known.is_empty() {
+            true => Ok(()),
+            false => names("known", &self.known, QUEUES_PER_POLL_MAX),
+        }
+    }
+}
+
+impl Check for TurnClaim {
+    fn check(&self) -> Checked {
+        name("claim.taskId", &self.task_id)?;
+        within("claim.attempt", Some(u64::from(self.attempt)), 1..=u64::from(u32::MAX))?;
+        name("claim.leaseId", &self.lease_id)
+    }
+}
+
+impl Check for RenewTurn {
+    fn check(&self) -> Checked {
+        name("workerId", &self.worker_id)?;
+        self.claim.check()
+    }
+}
+
+impl Check for ReturnTurn {
+    fn check(&self) -> Checked {
+        name("workerId", &self.worker_id)?;
+        self.claim.check()?;
+        match self.reason.chars().count() {
+            1..=RETURN_REASON_CHARS_MAX => Ok(()),
+            _ => refuse("reason", format!("must be 1 to {RETURN_REASON_CHARS_MAX} characters")),
+        }
+    }
+}
+
+impl Check for Propose {
+    fn check(&self) -> Checked {
+        name("workerId", &self.worker_id)?;
+        if !self.decision.text().starts_with('{') {
+            return refuse("decision", "must be an object");
+        }
+        self.claim.as_ref().map_or(Ok(()), Check::check)
     }
 }
 

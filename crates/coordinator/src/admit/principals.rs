@@ -132,6 +132,13 @@ principal!(
     |_| None
 );
 
+impl WorkerPrincipal {
+    /// Whether the key is an administrator's as well.
+    pub(crate) fn is_admin(&self) -> bool {
+        has_role(&self.key, Role::Admin)
+    }
+}
+
 impl ApproverPrincipal {
     /// The roles of the key, by name.
     pub(crate) fn roles(&self) -> Vec<Name> {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use store::TaskKey;
 use topology::Topology;
+use topology::declaration::Logic;
 use topology::deployment::{ArtifactRef, Deployment, Event};
 use topology::proposal::{self, ArtifactChange, Author, Change};
 use topology::roles::unclaimed;
@@ -127,6 +128,9 @@ impl Deploying<'_> {
             }
             TopologyCall::ClosePause { id } => self.close_pause(&found, id),
             TopologyCall::Report(report) => self.report(&found, report),
+            TopologyCall::Go { role, artifact, revision } => {
+                self.go(&found, role, artifact, *revision)
+            }
         }
     }
 
@@ -175,12 +179,15 @@ impl Deploying<'_> {
                 scanned: topology.digest().to_owned(),
                 emitted: std::collections::BTreeMap::new(),
                 next_instant: None,
+                outside_gates: BTreeSet::new(),
             },
         };
         row.topology = topology.name().to_owned();
         row.version = topology.digest().to_owned();
         row.applied_at = now;
         row.next_instant = next_instant(topology, &row, now);
+        let outside = topology.roles_using(Logic::Gate).filter(|(_, role)| role.outside);
+        row.outside_gates.extend(outside.map(|(name, _)| name.to_owned()));
         if self.work.topologies.get(&version_key(scope, topology.digest())).is_none() {
             self.write(version_object(scope, topology), item.by.clone());
         }
@@ -328,6 +335,39 @@ impl Deploying<'_> {
         Answer::Nothing
     }
 
+    /// What a role does about an artifact because an outside process says so.
+    fn go(
+        &mut self,
+        found: &InForce<'_>,
+        role: &str,
+        name: &ArtifactRef,
+        revision: u64,
+    ) -> Decided<Answer> {
+        let row = self.artifact(found, name).ok_or(TopologyRefusal::ArtifactNotFound)?;
+        let changes = unclaimed::of_role(&found.topology, role, &row.artifact, self.now());
+        if row.artifact.revision != revision || changes.is_empty() {
+            let why = format!("{name} has changed since it was read");
+            return Err(TopologyRefusal::Stale(Text::from(why)));
+        }
+        if found.row.is_paused {
+            let why = format!("{} is paused; try again once it is resumed", found.row.name);
+            return Err(TopologyRefusal::Stale(Text::from(why)));
+        }
+        let mut desk = Desk::default();
+        desk.put(row);
+        for change in &changes {
+            let Change::Emit(event) = change else { continue };
+            match self.submit_event(found, event) {
+                Answer::Accepted { .. } => {}
+                // Nothing was changed yet.
+                refused => return Ok(refused),
+            }
+        }
+        desk.commit(&found.topology, Author::Role(role), &changes, self.now())?;
+        self.settle(found, desk);
+        self.answer_artifact(found, name)
+    }
+
     /// Whether the stored object says something else about what is to be done than the version in force.
     fn is_out_of_date(&self, found: &InForce<'_>, row: &ArtifactRow) -> bool {
         let key = found.artifact_key(&row.artifact.name);
@@ -376,6 +416,9 @@ impl Deploying<'_> {
         if let Some((key, request)) = report.claim.as_ref().filter(|claim| !self.holds(claim)) {
             // Whoever has no authority learns that, and the same report again gets its recorded answer.
             return Ok(self.work.decide(key, Cow::Borrowed(request), self.at));
+        }
+        if let Some(objection) = &report.objection {
+            return Err(objection.clone());
         }
         let Some(version) = self.work.topologies.version(&report.version) else {
             let why = "this program cannot read the version of the work order; upgrade it";
@@ -538,7 +581,7 @@ impl Deploying<'_> {
         for name in names {
             for _ in 1..ENTRIES_MAX {
                 let Some(artifact) = desk.rows.artifacts.get(&name) else { break };
-                let proposed = unclaimed::next(&found.topology, artifact, self.now());
+                let proposed = unclaimed::next_inside(&found.topology, artifact, self.now());
                 let Some((role, changes)) = proposed else { break };
                 // An event that cannot be submitted now is found by a poll.
                 if !self.emit_all(found, &changes) {

@@ -144,6 +144,7 @@ fn artifacts(call: &TopologyCall) -> Vec<ArtifactRef> {
     match call {
         TopologyCall::Create { artifact, .. }
         | TopologyCall::Move { artifact, .. }
+        | TopologyCall::Go { artifact, .. }
         | TopologyCall::Advance { artifact } => vec![artifact.clone()],
         TopologyCall::Report(report) => report.changes.iter().filter_map(artifact_of).collect(),
         TopologyCall::Apply(_)

@@ -6,6 +6,7 @@
 pub(super) mod artifacts;
 pub(super) mod orders;
 mod planning;
+pub(super) mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -210,8 +210,8 @@ fn recovery_table() -> Vec<ServedRoute> {
 
 /// The routes of deployments.
 fn topology_table() -> Vec<ServedRoute> {
-    use Audience::{Admin, Approver, Client, Reader};
-    use PriorityClass::NewWork;
+    use Audience::{Admin, Approver, Client, Reader, Worker};
+    use PriorityClass::{Leased, NewWork};
     use RateClass::{Exempt, Tenant};
     vec![
         get("/v1/deployments", Reader, Tenant, None, deployments::list),
@@ -291,10 +291,18 @@ fn topology_table() -> Vec<ServedRoute> {
             Some(NewWork),
             deployments::orders::close_pause,
         ),
+        post(TURNS, Worker, Tenant, Some(NewWork), deployments::turns::take),
+        post(RENEWALS, Worker, Exempt, Some(Leased), deployments::turns::renew),
+        post(RETURNS, Worker, Exempt, Some(Leased), deployments::turns::give_back),
+        post(PROPOSALS, Worker, Exempt, Some(NewWork), deployments::turns::propose),
     ]
 }
 
 const DEPLOYMENT: &str = "/v1/deployments/{deployment}";
+const TURNS: &str = "/v1/deployments/{deployment}/roles/{role}/turns";
+const RENEWALS: &str = "/v1/deployments/{deployment}/roles/{role}/turns/renew";
+const RETURNS: &str = "/v1/deployments/{deployment}/roles/{role}/turns/return";
+const PROPOSALS: &str = "/v1/deployments/{deployment}/roles/{role}/proposals";
 const ARTIFACTS: &str = "/v1/deployments/{deployment}/artifacts/{type}";
 const ARTIFACT: &str = "/v1/deployments/{deployment}/artifacts/{type}/{artifact}";
 

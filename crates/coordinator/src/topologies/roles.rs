@@ -6,28 +6,29 @@
 //! them early.
 
 mod judging;
+mod lines;
 mod reading;
 mod scheduling;
+pub(crate) mod turns;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use store::{Browse, Failure, ObjectFilter};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use verdict::request::{Outcome, Report};
-use verdict::topology::{GATE_KIND, TopologyRefusal, event_queue, gate_queue};
+use topology::roles::unclaimed;
+use verdict::request::{Caller, Outcome, Report};
+use verdict::topology::{GATE_KIND, TopologyRefusal};
 use verdict::{
     Answer, Category, Digest, Fault, Json, Name, ObjectType, Refusal, Request, Scope, Text,
 };
 
-use super::rows::{
-    ArtifactRow, DeploymentRow, EXECUTORS, TrackRow, artifact_named, millis, track_key,
-};
+use self::lines::Line;
+use super::rows::{ArtifactRow, DeploymentRow, artifact_named, millis};
 use crate::coordinator::Coordinator;
-use crate::item::{Granted, Item, Poll, RequestError, RoleReport, TopologyCall, TopologyItem};
+use crate::item::{Granted, Item, RequestError, RoleReport, TopologyCall, TopologyItem};
 
 /// How often the store is scanned where other coordinators work too, and where none does.
 const SCAN_SHARED: Duration = Duration::from_secs(2);
@@ -57,37 +58,9 @@ const PROPOSALS_MAX: usize = 8;
 /// The name under which the coordinator leases.
 const WORKER: &str = "tenure-roles";
 
-/// What is leased by one poll: the gates of all deployments of a scope, or events of one deployment, as many as there are free slots.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Line {
-    Gates(Scope),
-    Events {
-        scope: Scope,
-        deployment: Name,
-        generation: u32,
-        /// Of the events whose work orders go one after the other.
-        serial: Option<String>,
-    },
-}
-
-/// What a line polls for now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted {
-    queues: Vec<Name>,
-    max: usize,
-}
-
-impl Wanted {
-    /// Whether a poll that waits is given up for this one. One for fewer or more tasks goes on: what it gets too much is refused
-    /// where it is decided.
-    fn replaces(&self, waiting: &Wanted) -> bool {
-        self.queues != waiting.queues || self.max == 0
-    }
-}
-
 /// Why something was not done. It is tried again.
 #[derive(Debug)]
-enum Interrupted {
+pub(crate) enum Interrupted {
     Store(Failure),
     Refused(RequestError),
 }
@@ -166,30 +139,6 @@ impl Roles {
         }
     }
 
-    async fn lines(&self) -> Vec<Line> {
-        let known = self.coordinator.topologies().snapshot();
-        let mut lines = Vec::new();
-        for (scope, deployments) in known.iter() {
-            lines.push(Line::Gates(scope.clone()));
-            for (name, row) in deployments {
-                for serial in self.serial_keys(scope, row).await {
-                    let (scope, deployment) = (scope.clone(), name.clone());
-                    let generation = row.generation;
-                    lines.push(Line::Events { scope, deployment, generation, serial });
-                }
-            }
-        }
-        lines
-    }
-
-    /// The serial keys of a deployment, and none for the events without one.
-    async fn serial_keys(&self, scope: &Scope, row: &DeploymentRow) -> BTreeSet<Option<String>> {
-        let version = self.version(scope, &row.version).await.ok().flatten();
-        let tracks = version.iter().flat_map(|it| it.declaration().tracks.values());
-        let keys = tracks.map(|track| track.serial.clone());
-        keys.chain([None]).collect()
-    }
-
     async fn version(
         &self,
         scope: &Scope,
@@ -207,88 +156,20 @@ impl Roles {
 
     /// Leases for one line until its deployments are gone.
     async fn lease(self, line: Line) {
-        let mut changes = self.coordinator.topologies().changes();
+        let worker = Name::from(WORKER);
         loop {
-            changes.borrow_and_update();
-            let Some(wanted) = self.wanted(&line).await else { return };
-            if wanted.queues.is_empty() || wanted.max == 0 {
-                wait(&mut changes, SCAN_SHARED).await;
-                continue;
-            }
-            let (Line::Gates(scope) | Line::Events { scope, .. }) = &line;
-            let poll = Poll {
-                scope: scope.clone(),
-                worker: WORKER.into(),
-                queues: wanted.queues.clone(),
-                kinds: None,
-                max: wanted.max,
-                until: tokio::time::Instant::now() + POLL_WAIT,
-                poll: None,
-            };
-            let granted = {
-                let leasing = self.coordinator.lease(poll);
-                tokio::pin!(leasing);
-                loop {
-                    tokio::select! {
-                        // Grants first: a poll that is given up hands them back.
-                        biased;
-                        granted = &mut leasing => break granted,
-                        _ = changes.changed() => {
-                            if self.wanted(&line).await.is_none_or(|now| now.replaces(&wanted)) {
-                                break Ok(Vec::new());
-                            }
-                        }
-                    }
-                }
-            };
-            match granted {
+            let until = tokio::time::Instant::now() + POLL_WAIT;
+            match self.take(&line, &worker, LEASES_MAX, until).await {
+                None => return,
                 // A coordinator that drains answers at once.
-                Ok(granted) if granted.is_empty() => tokio::time::sleep(LOOK_PAUSE).await,
-                Ok(granted) => self.work(granted).await,
-                Err(error) => {
+                Some(Ok(granted)) if granted.is_empty() => tokio::time::sleep(LOOK_PAUSE).await,
+                Some(Ok(granted)) => self.work(granted).await,
+                Some(Err(error)) => {
                     tracing::debug!(%error, "roles cannot lease now");
                     tokio::time::sleep(REFUSED_PAUSE).await;
                 }
             }
         }
-    }
-
-    /// What a line polls for now; `None` if its deployments are gone.
-    async fn wanted(&self, line: &Line) -> Option<Wanted> {
-        let known = self.coordinator.topologies().snapshot();
-        match line {
-            Line::Gates(scope) => {
-                let active = known.get(scope)?.values().filter(|row| !row.is_paused);
-                let queues = active.map(|row| gate_queue(&row.name)).collect();
-                Some(Wanted { queues, max: LEASES_MAX })
-            }
-            Line::Events { scope, deployment, generation, serial } => {
-                let row = known.get(scope)?.get(deployment);
-                let row = row.filter(|row| row.generation == *generation)?;
-                let queues = vec![event_queue(deployment.as_str(), serial.as_deref())];
-                let max = match row.is_paused {
-                    true => 0,
-                    false => self.free_slots(scope, row, serial.as_deref()).await,
-                };
-                Some(Wanted { queues, max })
-            }
-        }
-    }
-
-    /// How many work orders may be made now. Nobody knows while the store does not answer.
-    async fn free_slots(&self, scope: &Scope, row: &DeploymentRow, serial: Option<&str>) -> usize {
-        let version = self.version(scope, &row.version).await.ok().flatten();
-        let Some(version) = version else { return 0 };
-        let all = version.declaration().limits.executors as usize;
-        let mut free = LEASES_MAX;
-        let serial = serial.map(|key| (key, 1));
-        for (key, limit) in [Some((EXECUTORS, all)), serial].into_iter().flatten() {
-            let filter = ObjectFilter::one(&track_key(scope, &row.prefix(), key));
-            let Ok(found) = self.coordinator.browse().objects(&filter).await else { return 0 };
-            let held = found.first().and_then(TrackRow::of).map_or(0, |row| row.holders.len());
-            free = free.min(limit.saturating_sub(held));
-        }
-        free
     }
 
     async fn work(&self, granted: Vec<Granted>) {
@@ -402,7 +283,20 @@ impl Roles {
             limit: PAGE,
             ..ObjectFilter::default()
         };
-        self.advance(filter, |_, _| true).await
+        // What only an outside process has to do is not asked about again and again.
+        self.advance(filter, |object, row| self.is_for_inside(object, row)).await
+    }
+
+    /// Whether a role that no outside process has would do something, as far as its version is known here.
+    fn is_for_inside(&self, object: &verdict::Object, row: &ArtifactRow) -> bool {
+        let topologies = self.coordinator.topologies();
+        let (known, versions) = (topologies.snapshot(), topologies.versions());
+        let version = artifact_named(&object.key.id).and_then(|(deployment, _, _)| {
+            let deployment = known.get(&object.key.scope)?.get(&deployment)?;
+            versions.get(&deployment.version)
+        });
+        let now = millis(self.coordinator.now());
+        version.is_none_or(|it| unclaimed::next_inside(it, &row.artifact, now).is_some())
     }
 
     /// Looks at all artifacts of a deployment whose version is new: what it says about them may be different.
@@ -489,19 +383,11 @@ fn said(refusal: &TopologyRefusal) -> String {
     }
 }
 
-async fn wait(changes: &mut watch::Receiver<u64>, at_most: Duration) {
-    tokio::select! {
-        biased;
-        changed = changes.changed() => if changed.is_err() { tokio::time::sleep(at_most).await },
-        () = tokio::time::sleep(at_most) => {}
-    }
-}
-
 /// The report that ends a claim with an output.
-fn succeeded(granted: &Granted, output: &serde_json::Value) -> Request {
+fn succeeded(caller: Caller, output: &serde_json::Value) -> Request {
     let output = output.to_string();
     Request::Report(Report {
-        caller: granted.caller(),
+        caller,
         digest: Digest::of(&[output.as_bytes()]),
         outcome: Outcome::Succeeded { output: Some(Json::from(output)) },
         claims: None,
@@ -509,11 +395,11 @@ fn succeeded(granted: &Granted, output: &serde_json::Value) -> Request {
 }
 
 /// The report that ends a claim with a failure that stays.
-fn failed(granted: &Granted, category: Category, message: &str) -> Request {
+fn failed(caller: Caller, category: Category, message: &str) -> Request {
     let fault =
         Fault { category, message: Text::from(message), stack_trace: None, retryable: Some(false) };
     Request::Report(Report {
-        caller: granted.caller(),
+        caller,
         digest: Digest::of(&[message.as_bytes()]),
         outcome: Outcome::Failed(fault),
         claims: None,

@@ -3,7 +3,7 @@
 //! A store keeps them without understanding them. Ids begin with the name of the deployment and its generation, so a
 //! deployment that was deleted and made again has none of the rows from before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,9 @@ pub(crate) struct DeploymentRow {
     /// The next instant of any of them.
     #[serde(default)]
     pub(crate) next_instant: Option<u64>,
+    /// The gate roles that any version gave to outside processes: work orders from that time wait in their queues.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) outside_gates: BTreeSet<String>,
 }
 
 impl DeploymentRow {

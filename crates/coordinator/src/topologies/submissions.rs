@@ -8,11 +8,11 @@ use std::sync::Arc;
 use edge::digests;
 use serde::{Deserialize, Serialize};
 use topology::Topology;
-use topology::declaration::{Budget as Declared, Check, Gate};
+use topology::declaration::{Budget as Declared, Check, Gate, Role};
 use topology::deployment::{Event, WorkOrder};
 use verdict::topology::{
     DECIDE, EXECUTE, GATE, GATE_KIND, JUDGE_PREFIX, JUDGED, KEY_PREFIX, PEOPLE_PREFIX, event_queue,
-    gate_queue,
+    gate_queue, outside_gate_queue,
 };
 use verdict::{Scope, Span};
 use wire::OnError;
@@ -74,7 +74,8 @@ impl Owner<'_> {
     /// The task of an event. Events whose work orders go one after the other wait in a queue of their own, the tracks
     /// that go first in front.
     pub(crate) fn event(self, topology: &Topology, event: &Event) -> Submission {
-        let track = topology.scheduler_of(&event.kind).and_then(|(_, role)| role.track.as_deref());
+        let role = topology.scheduler_of(&event.kind).map(|(_, role)| role);
+        let track = role.and_then(|role| role.track.as_deref());
         let queue = event_queue(self.deployment, topology.serial_key(track));
         let input = EventInput {
             deployment: self.deployment.to_owned(),
@@ -86,7 +87,7 @@ impl Owner<'_> {
             queue: queue.to_string(),
             input: json(&input),
             priority: Some(-i32::try_from(topology.rank(track)).unwrap_or(i32::MAX)),
-            lease_ms: Some(ROLE_LEASE_MS),
+            lease_ms: Some(role.map_or(ROLE_LEASE_MS, lease_ms)),
             max_attempts: Some(ROLE_TRIES),
             lost_max: Some(ROLE_TRIES),
             labels: self.labels(),
@@ -96,14 +97,18 @@ impl Owner<'_> {
     }
 
     /// A stage that judges, whatever happened before it.
-    fn gate(self, key: &str) -> PlanStep {
+    fn gate(self, key: &str, role: Option<(&str, &Role)>) -> PlanStep {
+        let queue = match role {
+            Some((name, role)) if role.outside => outside_gate_queue(self.deployment, name),
+            _ => gate_queue(self.deployment),
+        };
         PlanStep {
             key: key.to_owned(),
             kind: GATE_KIND.to_owned(),
-            queue: gate_queue(self.deployment).to_string(),
+            queue: queue.to_string(),
             max_attempts: Some(ROLE_TRIES),
             lost_max: Some(ROLE_TRIES),
-            lease_ms: Some(ROLE_LEASE_MS),
+            lease_ms: Some(role.map_or(ROLE_LEASE_MS, |(_, role)| lease_ms(role))),
             always: true,
             gate: true,
             ..PlanStep::default()
@@ -124,15 +129,16 @@ impl Owner<'_> {
             lost_max: Some(attempts),
             ..PlanStep::default()
         };
-        let mut steps = vec![execute, self.gate(GATE)];
+        let judge = topology.judge_of(&order.template);
+        let mut steps = vec![execute, self.gate(GATE, judge)];
         if let Some(gate) = topology.gate_of(&order.template) {
             let (judges, people) = (judges(gate, order), people(gate, order));
             let is_asking = !judges.is_empty() || !people.is_empty();
             let is_both = !judges.is_empty() && !people.is_empty();
             steps.extend(judges);
-            steps.extend(is_both.then(|| self.gate(JUDGED)));
+            steps.extend(is_both.then(|| self.gate(JUDGED, judge)));
             steps.extend(people);
-            steps.extend(is_asking.then(|| self.gate(DECIDE)));
+            steps.extend(is_asking.then(|| self.gate(DECIDE, judge)));
         }
         let run = SubmitRun {
             plan: Some(Plan { steps }),
@@ -194,6 +200,11 @@ fn people(gate: &Gate, order: &WorkOrder) -> Vec<PlanStep> {
         })
     };
     gate.checks.iter().filter_map(step).collect()
+}
+
+/// How long a role has an event or a work order.
+fn lease_ms(role: &Role) -> u64 {
+    role.lease.map_or(ROLE_LEASE_MS, |lease| lease.ms())
 }
 
 fn budget(declared: &Declared) -> Option<Budget> {

@@ -62,6 +62,7 @@ mod tokens;
 mod topologies;
 mod topology_peers;
 mod traces;
+mod turns;
 mod webhooks;
 mod worker_behaviour;
 mod workers;

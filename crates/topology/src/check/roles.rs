@@ -4,11 +4,15 @@ use super::Checker;
 use crate::declaration::{Logic, Role, Trigger};
 use crate::predicate::DEPTH_MAX;
 
+/// How long a turn of an outside process may last: from what a busy process can renew, up to a day.
+const LEASE_MS: std::ops::RangeInclusive<u64> = 2_000..=86_400_000;
+
 impl Checker<'_> {
     pub(super) fn roles(&mut self) {
         for (name, role) in &self.declared.roles {
             let path = format!("roles.{name}");
             self.members(&path, role);
+            self.outside(&path, role);
             match role.uses {
                 Logic::Readiness => self.readiness(&path, role),
                 Logic::Scheduler => self.scheduler(&path, name, role),
@@ -45,6 +49,48 @@ impl Checker<'_> {
             if present && !logics.contains(&role.uses) {
                 self.find(format!("{path}.{member}"), format!("this logic takes no `{member}`"));
             }
+        }
+    }
+
+    /// A role whose turns are taken over HTTP. The clock of deadlines and intervals is the server's, and executors are outside
+    /// in any case.
+    fn outside(&mut self, path: &str, role: &Role) {
+        let lease_path = format!("{path}.lease");
+        if let Some(lease) = role.lease {
+            let claims = matches!(role.uses, Logic::Scheduler | Logic::Gate) && role.outside;
+            let message = "`lease` belongs to a scheduler or gate with `outside: true`";
+            self.require(claims, lease_path.clone(), message);
+            let message = "give a length of time from 2s to 1d";
+            self.require(LEASE_MS.contains(&lease.ms()), lease_path, message);
+        }
+        if !role.outside {
+            return;
+        }
+        let path = format!("{path}.outside");
+        match role.uses {
+            Logic::Scheduler | Logic::Gate | Logic::Review => {}
+            Logic::Readiness => self.outside_readiness(&path, role),
+            Logic::Runner => self.find(
+                path,
+                "executors are outside already: they poll the queue of their work orders, so a runner takes no `outside`",
+            ),
+            Logic::DeadlineMonitor => self.find(
+                path,
+                "deadlines are watched by the server's clock, so a deadline monitor takes no `outside`",
+            ),
+        }
+    }
+
+    fn outside_readiness(&mut self, path: &str, role: &Role) {
+        let declared = self.declared;
+        let scheduled = role.emits.iter().find(|event| {
+            declared.events.get(*event).is_some_and(|source| source.on == Trigger::Schedule)
+        });
+        if let Some(event) = scheduled {
+            let message = format!(
+                "`{event}` comes at an interval, which is the server's clock; emit it by another role"
+            );
+            self.find(path, message);
         }
     }
 

@@ -10,6 +10,7 @@ use crate::declaration::{Role, WorkOrderTemplate};
 use crate::deployment::{
     Artifact, Deployment, Event, PauseReason, PauseState, TerminalReason, WorkOrder, word,
 };
+use crate::outside::{Decision, Objection, Taken};
 use crate::predicate::look_up;
 use crate::proposal::{ArtifactChange, Change};
 use crate::query::Answer;
@@ -26,6 +27,8 @@ pub struct Read<'r> {
     /// The artifacts of each declared list, in order.
     pub lists: Vec<Vec<&'r Artifact>>,
     pub answers: Vec<Answer>,
+    /// Whether its work order exists: then it was processed, whatever became of its claim.
+    pub is_ordered: bool,
     pub now: u64,
 }
 
@@ -59,35 +62,125 @@ pub fn must_wait(topology: &Topology, deployment: &Deployment, event: &Event) ->
 /// What the role proposes for one event. Nothing for a processed one.
 #[must_use]
 pub fn propose(topology: &Topology, role: &str, read: &Read<'_>) -> Vec<Change> {
-    let Some(role) = topology.role(role).filter(|_| read.event.processed.is_none()) else {
-        return Vec::new();
-    };
-    let template =
-        role.work_order.as_deref().and_then(|name| Some((name, topology.template(name)?)));
-    let Some((name, template)) = template else {
-        return Vec::new();
-    };
-    if read.event.subject.is_none() {
-        return order(topology, role, (name, template), read, &[]);
-    }
-    let Some(subject) = read.subject else {
-        return vec![end(read, role.reasons.missing.as_deref(), TerminalReason::MissingArtifact)];
+    let decision = decide(topology, role, read);
+    decision.map_or_else(Vec::new, |decision| changes(topology, role, read, &decision))
+}
+
+/// What the role decides about one event; `None` for a processed one.
+#[must_use]
+pub fn decide(topology: &Topology, role: &str, read: &Read<'_>) -> Option<Decision> {
+    let (role, _, template) =
+        declared(topology, role).filter(|_| read.event.processed.is_none())?;
+    let end = |reason| Some(Decision::End { reason });
+    let subject = match (read.is_ordered, &read.event.subject, read.subject) {
+        (true, _, _) => return end(TerminalReason::NothingPending),
+        (false, None, _) => {
+            return Some(Decision::order(&[], snapshot(role, template, read, &[])));
+        }
+        (false, Some(_), None) => return end(TerminalReason::MissingArtifact),
+        (false, Some(_), Some(subject)) => subject,
     };
     if !is_executable(topology, read.event, subject) {
-        let reason = role.reasons.not_executable.as_deref();
-        return vec![end(read, reason, TerminalReason::NonExecutableStatus)];
+        return end(TerminalReason::NonExecutableStatus);
     }
     if subject.reserved_by.is_some() {
-        return vec![end(
-            read,
-            role.reasons.nothing_pending.as_deref(),
-            TerminalReason::NothingPending,
-        )];
+        return end(TerminalReason::NothingPending);
     }
     if has_blockers(topology, subject) {
-        return block(role, read, subject);
+        return Some(Decision::Block);
     }
-    order(topology, role, (name, template), read, &taken(topology, role, read, subject))
+    let taken = taken(topology, role, read, subject);
+    Some(Decision::order(&taken, snapshot(role, template, read, &taken)))
+}
+
+/// What an outside process decided, as changes. It may choose what a work order takes along and what its executor is told, and
+/// never whether an event counts: where the rows say how the event ends, it ends so.
+pub fn decided(
+    topology: &Topology,
+    role: &str,
+    read: &Read<'_>,
+    decision: &Decision,
+) -> Result<Vec<Change>, Objection> {
+    let done = || Objection::Stale(format!("{} is processed", read.event.id));
+    match (decide(topology, role, read).ok_or_else(done)?, decision) {
+        (Decision::Order { .. }, Decision::Order { take, snapshot }) => {
+            check_order(topology, role, read, take, snapshot)?;
+        }
+        (Decision::Order { .. }, _) => {
+            let why = "the event asks for a work order; return the turn to have it tried later";
+            return Err(Objection::NotAllowed(why.to_owned()));
+        }
+        (own, decided) if own == *decided => {}
+        (own, _) => {
+            let why = format!("what the event is about has changed: it is to {}", own.words());
+            return Err(Objection::Stale(why));
+        }
+    }
+    Ok(changes(topology, role, read, decision))
+}
+
+fn check_order(
+    topology: &Topology,
+    role: &str,
+    read: &Read<'_>,
+    take: &[Taken],
+    snapshot: &Value,
+) -> Result<(), Objection> {
+    let Some((role, _, _)) = declared(topology, role) else { return Ok(()) };
+    let candidates: Vec<&Artifact> = match read.subject.filter(|_| read.event.subject.is_some()) {
+        Some(subject) => candidates(topology, role, read, subject).collect(),
+        None => Vec::new(),
+    };
+    let at_most = role.collect.as_ref().map_or(1, |collect| collect.at_most as usize);
+    if take.len() > at_most {
+        let why = format!("a work order of this role takes at most {at_most} artifacts");
+        return Err(Objection::NotAllowed(why));
+    }
+    if take.first().map(|it| &it.artifact) != candidates.first().map(|it| &it.name) {
+        let why = "the artifact of the event is taken first".to_owned();
+        return Err(Objection::NotAllowed(why));
+    }
+    for (place, taken) in take.iter().enumerate() {
+        let name = &taken.artifact;
+        if take[..place].iter().any(|before| before.artifact == *name) {
+            return Err(Objection::NotAllowed(format!("{name} is taken twice")));
+        }
+        let found = candidates.iter().find(|it| it.name == *name);
+        if found.is_none_or(|it| it.revision != taken.revision) {
+            return Err(Objection::Stale(format!("{name} has changed since it was read")));
+        }
+    }
+    match snapshot.is_object() {
+        true => Ok(()),
+        false => Err(Objection::Invalid("the snapshot must be an object".to_owned())),
+    }
+}
+
+/// The role with the template of its work orders.
+fn declared<'t>(
+    topology: &'t Topology,
+    role: &str,
+) -> Option<(&'t Role, &'t str, &'t WorkOrderTemplate)> {
+    let role = topology.role(role)?;
+    let name = role.work_order.as_deref()?;
+    Some((role, name, topology.template(name)?))
+}
+
+fn changes(topology: &Topology, role: &str, read: &Read<'_>, decision: &Decision) -> Vec<Change> {
+    let Some((role, name, template)) = declared(topology, role) else { return Vec::new() };
+    match (decision, read.subject) {
+        (Decision::Order { take, snapshot }, _) => {
+            let find = |taken: &Taken| {
+                let mut all = read.subject.into_iter().chain(read.pending.iter().copied());
+                all.find(|it| it.name == taken.artifact)
+            };
+            let taken: Vec<&Artifact> = take.iter().filter_map(find).collect();
+            order(topology, role, (name, template), read, &taken, snapshot.clone())
+        }
+        (Decision::Block, Some(subject)) => block(role, read, subject),
+        (Decision::End { reason }, _) => vec![end(role, read, *reason)],
+        _ => Vec::new(),
+    }
 }
 
 /// The artifact is still in the entry into the status that made the event.
@@ -106,8 +199,16 @@ fn has_blockers(topology: &Topology, subject: &Artifact) -> bool {
     blockers.is_some_and(|blockers| blockers.iter().any(open))
 }
 
-fn end(read: &Read<'_>, declared: Option<&str>, standard: TerminalReason) -> Change {
-    let reason = declared.map_or_else(|| word(&standard), str::to_owned);
+fn end(role: &Role, read: &Read<'_>, reason: TerminalReason) -> Change {
+    let names = &role.reasons;
+    let declared = match reason {
+        TerminalReason::Scheduled => &names.scheduled,
+        TerminalReason::MissingArtifact => &names.missing,
+        TerminalReason::NonExecutableStatus => &names.not_executable,
+        TerminalReason::Blocked => &names.blocked,
+        TerminalReason::NothingPending => &names.nothing_pending,
+    };
+    let reason = declared.clone().unwrap_or_else(|| word(&reason));
     Change::Process { event: read.event.id.clone(), reason }
 }
 
@@ -121,11 +222,11 @@ fn block(role: &Role, read: &Read<'_>, subject: &Artifact) -> Vec<Change> {
     vec![
         Change::Artifact(change),
         Change::Pause(pause.about(Some(&subject.name))),
-        end(read, role.reasons.blocked.as_deref(), TerminalReason::Blocked),
+        end(role, read, TerminalReason::Blocked),
     ]
 }
 
-/// The event's artifact, and with `collect` others that wait in the same status. Artifacts whose cycles are used up stay.
+/// The event's artifact, and with `collect` others, as many as one work order takes.
 fn taken<'r>(
     topology: &Topology,
     role: &Role,
@@ -133,15 +234,32 @@ fn taken<'r>(
     subject: &'r Artifact,
 ) -> Vec<&'r Artifact> {
     let at_most = role.collect.as_ref().map_or(1, |collect| collect.at_most as usize);
+    candidates(topology, role, read, subject).take(at_most).collect()
+}
+
+/// The event's artifact, and with `collect` those that wait in the same status. Artifacts whose cycles are used up stay.
+fn candidates<'r>(
+    topology: &Topology,
+    role: &Role,
+    read: &Read<'r>,
+    subject: &'r Artifact,
+) -> impl Iterator<Item = &'r Artifact> {
     let cycles = topology.declaration().limits.cycles;
-    let others = read.pending.iter().copied().filter(|other| {
-        other.name != subject.name
-            && other.name.kind == subject.name.kind
-            && other.status == subject.status
-            && other.reserved_by.is_none()
-            && other.cycles < cycles
-    });
-    std::iter::once(subject).chain(others).take(at_most).collect()
+    let is_collecting = role.collect.is_some();
+    let others: Vec<&'r Artifact> = read
+        .pending
+        .iter()
+        .copied()
+        .filter(|other| {
+            is_collecting
+                && other.name != subject.name
+                && other.name.kind == subject.name.kind
+                && other.status == subject.status
+                && other.reserved_by.is_none()
+                && other.cycles < cycles
+        })
+        .collect();
+    std::iter::once(subject).chain(others)
 }
 
 fn order(
@@ -150,6 +268,7 @@ fn order(
     (name, template): (&str, &WorkOrderTemplate),
     read: &Read<'_>,
     taken: &[&Artifact],
+    snapshot: Value,
 ) -> Vec<Change> {
     let id = read.event.work_order_id();
     let work_order = WorkOrder {
@@ -161,7 +280,7 @@ fn order(
         track: role.track.clone(),
         topology: topology.digest().to_owned(),
         artifacts: taken.iter().map(|artifact| artifact.name.clone()).collect(),
-        snapshot: snapshot(role, template, read, taken),
+        snapshot,
         budget_ms: template.budget.time.ms(),
         created_at: read.now,
         failures: 0,
@@ -178,7 +297,7 @@ fn order(
     };
     let mut changes = vec![Change::Order(Box::new(work_order))];
     changes.extend(taken.iter().map(take));
-    changes.push(end(read, role.reasons.scheduled.as_deref(), TerminalReason::Scheduled));
+    changes.push(end(role, read, TerminalReason::Scheduled));
     changes
 }
 

@@ -5,25 +5,51 @@
 
 use super::{deadlines, readiness, review};
 use crate::check::Topology;
-use crate::declaration::Logic;
+use crate::declaration::{Logic, Role};
 use crate::deployment::Artifact;
 use crate::proposal::Change;
 
-/// What the first role proposes that has something to propose, with its name.
+/// What the first role proposes that has something to propose, with its name: also one whose turns an outside process takes.
 #[must_use]
 pub fn next<'t>(
     topology: &'t Topology,
     artifact: &Artifact,
     now: u64,
 ) -> Option<(&'t str, Vec<Change>)> {
-    topology.declaration().roles.iter().find_map(|(name, role)| {
-        let proposed = match role.uses {
-            Logic::Readiness => readiness::propose(topology, name, artifact, now),
-            Logic::Review => review::propose(topology, name, artifact),
-            _ => Vec::new(),
-        };
+    first(topology, artifact, now, |_| true)
+}
+
+/// The same among roles that no outside process has.
+#[must_use]
+pub fn next_inside<'t>(
+    topology: &'t Topology,
+    artifact: &Artifact,
+    now: u64,
+) -> Option<(&'t str, Vec<Change>)> {
+    first(topology, artifact, now, |role| !role.outside)
+}
+
+fn first<'t>(
+    topology: &'t Topology,
+    artifact: &Artifact,
+    now: u64,
+    is_asked: impl Fn(&Role) -> bool,
+) -> Option<(&'t str, Vec<Change>)> {
+    let roles = topology.declaration().roles.iter().filter(|(_, role)| is_asked(role));
+    roles.into_iter().find_map(|(name, _)| {
+        let proposed = of_role(topology, name, artifact, now);
         (!proposed.is_empty()).then_some((name.as_str(), proposed))
     })
+}
+
+/// What one role proposes.
+#[must_use]
+pub fn of_role(topology: &Topology, role: &str, artifact: &Artifact, now: u64) -> Vec<Change> {
+    match topology.role(role).map(|declared| declared.uses) {
+        Some(Logic::Readiness) => readiness::propose(topology, role, artifact, now),
+        Some(Logic::Review) => review::propose(topology, role, artifact),
+        _ => Vec::new(),
+    }
 }
 
 /// The next deadline of the artifact after `since`, with the role that watches it.

@@ -144,6 +144,7 @@ impl World<'_> {
             pending,
             lists,
             answers: answers.collect(),
+            is_ordered: false,
             now: self.now,
         };
         scheduler::propose(self.topology, name, &read)

@@ -272,3 +272,42 @@ fn reviews_that_would_move_an_artifact_for_ever_are_refused() {
         "nothing would ever stop them",
     );
 }
+
+#[test]
+fn only_roles_that_decide_may_be_outside() {
+    let outside = |logic: &str| format!("uses: {logic}, outside: true,");
+    for logic in ["review", "readiness", "gate"] {
+        let file = EXECUTION.replacen(&format!("uses: {logic},"), &outside(logic), 1);
+        assert!(topology::read(&file).is_ok(), "{logic}");
+    }
+    finds(EXECUTION, ("uses: runner,", &outside("runner")), "uses: runner", "outside already");
+    finds(
+        TASK_MANAGEMENT,
+        ("    uses: deadline-monitor\n", "    uses: deadline-monitor\n    outside: true\n"),
+        "outside: true",
+        "server's clock",
+    );
+    let scheduled = EXECUTION.replace(
+        "    on: transition\n    artifact: objective\n    status: TODO",
+        "    on: schedule\n    every: 1h",
+    );
+    finds(&scheduled, ("uses: readiness,", &outside("readiness")), "uses: readiness", "interval");
+    let lease = "uses: gate, outside: true, lease: 10s,";
+    assert!(topology::read(&EXECUTION.replacen("uses: gate,", lease, 1)).is_ok());
+    finds(
+        EXECUTION,
+        ("uses: gate,", "uses: gate, outside: true, lease: 1s,"),
+        "uses: gate",
+        "from 2s to 1d",
+    );
+    finds(EXECUTION, ("uses: gate,", "uses: gate, lease: 10s,"), "uses: gate", "outside: true");
+}
+
+#[test]
+fn a_role_that_goes_outside_is_another_version() {
+    let inside = topology::read(EXECUTION).unwrap();
+    let said = EXECUTION.replacen("uses: gate,", "uses: gate, outside: false,", 1);
+    assert_eq!(topology::read(&said).unwrap().digest(), inside.digest());
+    let outside = EXECUTION.replacen("uses: gate,", "uses: gate, outside: true,", 1);
+    assert_ne!(topology::read(&outside).unwrap().digest(), inside.digest());
+}

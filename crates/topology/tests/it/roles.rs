@@ -58,6 +58,7 @@ impl World {
             pending: self.deployment.artifacts.values().collect(),
             lists: Vec::new(),
             answers: Vec::new(),
+            is_ordered: false,
             now: self.now,
         };
         scheduler::propose(&self.topology, role, &read)

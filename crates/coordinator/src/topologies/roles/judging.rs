@@ -4,14 +4,17 @@
 //! every work order has its run record and lets its artifacts go.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use store::{Browse, ObjectFilter, RecordsOf, RunRecord, TaskKey};
 use topology::Topology;
-use topology::declaration::{Gate, Logic};
+use topology::declaration::Gate;
 use topology::deployment::{Asked, ExecutionStatus, GateResult, OutputBundle};
 use topology::gate;
+use topology::outside::OrderTurn;
 use topology::proposal::Change;
+use verdict::request::Caller;
 use verdict::run::{Recorded, StepOutcome};
 use verdict::topology::{DECIDE, EXECUTE, JUDGE_PREFIX, JUDGED, KEY_PREFIX, PEOPLE_PREFIX};
 use verdict::{Category, Fault, Name, ObjectType, Reason, Request, Scope, Subject, Text};
@@ -40,11 +43,7 @@ impl Roles {
         let key = granted.key();
         let bundle = self.bundle(&key).await?;
         let stage = granted.task.stages().map(|it| it.stage().key.clone());
-        let asked: &[&str] = match stage.as_ref().map(Name::as_str) {
-            Some(DECIDE) => &[JUDGE_PREFIX, PEOPLE_PREFIX],
-            Some(JUDGED) => &[JUDGE_PREFIX],
-            _ => &[],
-        };
+        let asked = asked_before(stage.as_ref().map_or("", Name::as_str));
         for _ in 0..PROPOSALS_MAX {
             let judged =
                 self.judgement((&scope, row), &order, bundle.clone(), (&key, asked)).await?;
@@ -58,7 +57,7 @@ impl Roles {
                 self.pass_on(granted, &asks).await;
                 return Ok(());
             }
-            report.claim = Some((key.clone(), ending(granted, &report.changes)));
+            report.claim = Some((key.clone(), ending(granted.caller(), &report.changes)));
             match self.propose(&scope, row, report).await? {
                 Proposed::Done => return Ok(()),
                 Proposed::Stale(why) => tracing::debug!(order, %why, "read again"),
@@ -78,7 +77,7 @@ impl Roles {
 
     /// Ends a stage that decides nothing: what comes next is asked for, or was decided.
     async fn pass_on(&self, granted: &Granted, asks: &[&str]) {
-        if let Request::Report(report) = succeeded(granted, &json!({"asks": asks}))
+        if let Request::Report(report) = succeeded(granted.caller(), &json!({"asks": asks}))
             && let Err(error) = self.coordinator.report(granted.key(), report).await
         {
             tracing::debug!(%error, "a claim of a role ends with its lease");
@@ -89,11 +88,29 @@ impl Roles {
     /// run the answers are there.
     async fn judgement(
         &self,
+        place: (&Scope, &DeploymentRow),
+        id: &str,
+        bundle: OutputBundle,
+        run: (&TaskKey, &[&str]),
+    ) -> Result<Option<RoleReport>, Interrupted> {
+        let Some((turn, topology)) = self.read_order(place, id, bundle, run).await? else {
+            return Ok(None);
+        };
+        let role = topology.judge_of(&turn.work_order.template);
+        let role = role.map(|(name, _)| name.to_owned()).unwrap_or_default();
+        let changes = gate::propose(&topology, &role, &turn.read());
+        let version = topology.digest().to_owned();
+        Ok(Some(RoleReport { claim: None, role, version, event: None, changes, objection: None }))
+    }
+
+    /// What a gate reads of a work order, with the version that made it.
+    pub(super) async fn read_order(
+        &self,
         (scope, row): (&Scope, &DeploymentRow),
         id: &str,
         bundle: OutputBundle,
         (run, asked): (&TaskKey, &[&str]),
-    ) -> Result<Option<RoleReport>, Interrupted> {
+    ) -> Result<Option<(OrderTurn, Arc<Topology>)>, Interrupted> {
         let found = self.work_order(scope, row, id).await?;
         let Some(found) = found.filter(|found| found.record.is_none()) else { return Ok(None) };
         let mut order = found.order;
@@ -106,20 +123,12 @@ impl Roles {
         for name in &order.artifacts {
             artifacts.extend(self.artifact(scope, row, name).await?);
         }
-        let role = gate_of(&topology, &order.template).unwrap_or_default().to_owned();
-        let read = gate::Read {
-            work_order: &order,
-            recorded: false,
-            artifacts: artifacts.iter().collect(),
-            now: millis(self.coordinator.now()),
-        };
-        let changes = gate::propose(&topology, &role, &read);
-        let version = topology.digest().to_owned();
-        Ok(Some(RoleReport { claim: None, role, version, event: None, changes }))
+        let now = millis(self.coordinator.now());
+        Ok(Some((OrderTurn { work_order: order, artifacts, now }, topology)))
     }
 
     /// What the execution of a work order left: the checkpoint of its stage.
-    async fn bundle(&self, key: &TaskKey) -> Result<OutputBundle, Interrupted> {
+    pub(super) async fn bundle(&self, key: &TaskKey) -> Result<OutputBundle, Interrupted> {
         let created_at = millis(self.coordinator.now());
         let step = self.outcome(key, Name::from(EXECUTE)).await?;
         let (execution_status, output, notes) = match step {
@@ -244,8 +253,17 @@ impl Roles {
     }
 }
 
+/// The stages whose answers are there when this one judges.
+pub(super) fn asked_before(stage: &str) -> &'static [&'static str] {
+    match stage {
+        DECIDE => &[JUDGE_PREFIX, PEOPLE_PREFIX],
+        JUDGED => &[JUDGE_PREFIX],
+        _ => &[],
+    }
+}
+
 /// The deployment, generation and id of a work order, by the key of its run.
-fn named(key: &str) -> Option<(Name, u32, String)> {
+pub(super) fn named(key: &str) -> Option<(Name, u32, String)> {
     let rest = key.strip_prefix(KEY_PREFIX)?;
     let (deployment, generation) = deployment_of(rest)?;
     let (_, id) = rest.split_once('/')?;
@@ -259,18 +277,12 @@ fn deployment_of(id: &str) -> Option<(Name, u32)> {
 }
 
 /// The checks that a gate wants to ask about.
-fn asks(changes: &[Change]) -> Vec<&str> {
+pub(super) fn asks(changes: &[Change]) -> Vec<&str> {
     let asked = changes.iter().filter_map(|change| match change {
         Change::Ask { check, .. } => Some(check.as_str()),
         _ => None,
     });
     asked.collect()
-}
-
-/// The role that judges work orders of a template.
-fn gate_of<'t>(topology: &'t Topology, template: &str) -> Option<&'t str> {
-    let mut gates = topology.roles_using(Logic::Gate);
-    gates.find(|(_, role)| role.work_orders.iter().any(|it| it == template)).map(|(name, _)| name)
 }
 
 fn status_of(fault: &Fault, reason: Option<&Text>) -> ExecutionStatus {
@@ -295,18 +307,18 @@ fn notes(fault: &Fault, reason: Option<&Text>) -> String {
 }
 
 /// The report that ends the gate: the run record after a pass, a failure with the reasons otherwise.
-fn ending(granted: &Granted, changes: &[Change]) -> Request {
+pub(super) fn ending(caller: Caller, changes: &[Change]) -> Request {
     let record = changes.iter().find_map(|change| match change {
         Change::Record(record) => Some(record),
         _ => None,
     });
     let Some(record) = record else {
-        return failed(granted, Category::Configuration, "the gate has nothing to say");
+        return failed(caller, Category::Configuration, "the gate has nothing to say");
     };
     if record.gate_result == GateResult::Pass {
-        return succeeded(granted, &json!(record));
+        return succeeded(caller, &json!(record));
     }
     let reasons: Vec<String> =
         record.gate_reasons.iter().map(|it| format!("{}: {}", it.check, it.message)).collect();
-    failed(granted, Category::DataQuality, &format!("{GATE_FAILED}: {}", reasons.join("; ")))
+    failed(caller, Category::DataQuality, &format!("{GATE_FAILED}: {}", reasons.join("; ")))
 }

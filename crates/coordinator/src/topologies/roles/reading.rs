@@ -8,13 +8,14 @@ use topology::Topology;
 use topology::check::PAUSE_STATE;
 use topology::declaration::Role;
 use topology::deployment::{Artifact, ArtifactRef, Event};
+use topology::outside::EventTurn;
 use topology::query::{self, Answer, Target};
 use verdict::{Name, ObjectType, Scope};
 
 use super::Roles;
 use crate::topologies::rows::{
     ArtifactRow, DeploymentRow, OPEN, PauseRow, WorkOrderRow, artifact_key, artifact_parent,
-    work_order_key,
+    millis, work_order_key,
 };
 
 /// Artifacts among which a scheduler chooses the oldest. More wait for the next event.
@@ -22,16 +23,6 @@ const CHOSEN_FROM: usize = 1_000;
 
 /// The most rows of one answer of another deployment: the snapshot has all of them.
 const ANSWERED_MAX: usize = 100;
-
-/// What a scheduler read about one event, owned.
-pub(super) struct EventRead {
-    pub(super) subject: Option<Artifact>,
-    pub(super) pending: Vec<Artifact>,
-    pub(super) lists: Vec<Vec<Artifact>>,
-    pub(super) answers: Vec<Answer>,
-    /// Whether the event's work order exists.
-    pub(super) is_ordered: bool,
-}
 
 impl Roles {
     pub(super) async fn read_event(
@@ -41,7 +32,7 @@ impl Roles {
         topology: &Topology,
         role: &Role,
         event: &Event,
-    ) -> Result<EventRead, Failure> {
+    ) -> Result<EventTurn, Failure> {
         let subject = match &event.subject {
             Some(name) => self.artifact(scope, row, name).await?,
             None => None,
@@ -60,7 +51,16 @@ impl Roles {
         }
         let answers = self.ask_others(scope, row, topology, role).await?;
         let order = self.work_order(scope, row, &event.work_order_id()).await?;
-        Ok(EventRead { subject, pending, lists, answers, is_ordered: order.is_some() })
+        Ok(EventTurn {
+            deployment: row.name.clone(),
+            event: event.clone(),
+            subject,
+            pending,
+            lists,
+            answers,
+            is_ordered: order.is_some(),
+            now: millis(self.coordinator.now()),
+        })
     }
 
     pub(super) async fn artifact(

@@ -1,14 +1,11 @@
 //! Schedulers: an event that was leased becomes a work order, or ends with the reason why not.
 
 use serde_json::json;
-use topology::deployment::TerminalReason;
 use topology::proposal::Change;
 use topology::roles::scheduler;
 
-use super::reading::EventRead;
 use super::{Interrupted, PROPOSALS_MAX, Proposed, Roles, succeeded};
 use crate::item::{Granted, RoleReport};
-use crate::topologies::rows::millis;
 use crate::topologies::submissions::EventInput;
 
 impl Roles {
@@ -35,28 +32,16 @@ impl Roles {
             return Ok(());
         };
         for _ in 0..PROPOSALS_MAX {
-            let read = self.read_event(&scope, row, &topology, role, &event).await?;
-            let EventRead { subject, pending, lists, answers, is_ordered } = &read;
-            let proposed = scheduler::Read {
-                deployment: &row.name,
-                event: &event,
-                subject: subject.as_ref(),
-                pending: pending.iter().collect(),
-                lists: lists.iter().map(|list| list.iter().collect()).collect(),
-                answers: answers.clone(),
-                now: millis(self.coordinator.now()),
-            };
-            let changes = match is_ordered {
-                // The event was processed, whatever became of its task: a second work order is never made (S0-50).
-                true => vec![processed_before(&event.id, role.reasons.nothing_pending.as_deref())],
-                false => scheduler::propose(&topology, name, &proposed),
-            };
+            let turn = self.read_event(&scope, row, &topology, role, &event).await?;
+            // An event whose work order exists was processed: a second one is never made (S0-50).
+            let changes = scheduler::propose(&topology, name, &turn.read());
             let report = RoleReport {
-                claim: Some((granted.key(), succeeded(granted, &output(&changes)))),
+                claim: Some((granted.key(), succeeded(granted.caller(), &output(&changes)))),
                 role: name.to_owned(),
                 version: topology.digest().to_owned(),
                 event: Some(event.clone()),
                 changes,
+                objection: None,
             };
             match self.propose(&scope, row, report).await? {
                 Proposed::Done => return Ok(()),
@@ -76,14 +61,8 @@ impl Roles {
     }
 }
 
-fn processed_before(event: &str, declared: Option<&str>) -> Change {
-    let standard = serde_json::to_value(TerminalReason::NothingPending).unwrap_or_default();
-    let reason = declared.or(standard.as_str()).unwrap_or_default().to_owned();
-    Change::Process { event: event.to_owned(), reason }
-}
-
 /// What the task of the event ends with: its terminal reason, and the work order that it made (S0-17).
-fn output(changes: &[Change]) -> serde_json::Value {
+pub(super) fn output(changes: &[Change]) -> serde_json::Value {
     let reason = changes.iter().find_map(|change| match change {
         Change::Process { reason, .. } => Some(reason.as_str()),
         _ => None,

@@ -34,6 +34,8 @@ pub(super) enum Wants {
     Token,
     /// A worker's key, even an ended one: the items of the body carry task tokens.
     Holder,
+    /// A worker's key that names the role, or is an admin's as well: none of those here.
+    RoleKey,
 }
 
 const CLIENT: Wants = Wants::Key(Role::Client);
@@ -59,6 +61,13 @@ const fn post(path: &'static str, wants: Wants, body: &'static str) -> Row {
 
 const REPORT: &str = r#"{"attempt": 1, "workerId": "w1", "outcome": "SUCCEEDED"}"#;
 const CALL: &str = r#"{"attempt": 1, "workerId": "w1"}"#;
+
+const TAKE: &str = r#"{"workerId": "w1", "max": 1}"#;
+const TURN: &str = r#"{"workerId": "w1", "claim": {"taskId": "task_00000000000000000000000000", "attempt": 1,
+    "leaseId": "lease_00000000000000000000000000", "fence": 1}}"#;
+const RETURN: &str = r#"{"workerId": "w1", "claim": {"taskId": "task_00000000000000000000000000", "attempt": 1,
+    "leaseId": "lease_00000000000000000000000000", "fence": 1}, "reason": "r"}"#;
+const PROPOSAL: &str = r#"{"workerId": "w1", "decision": {"decision": "PASS"}}"#;
 
 /// A small topology.
 pub(super) const TOPOLOGY: &str = r#"{"topology": {"topology": "tried", "artifacts": {"note": {"statuses": ["open", "done"], 
@@ -163,6 +172,10 @@ pub(super) const ROWS: &[Row] = &[
     row("GET", "/v1/deployments/{deployment}/claims", Wants::ReadAll),
     row("GET", "/v1/deployments/{deployment}/pause-states", Wants::ReadAll),
     post("/v1/deployments/{deployment}/pause-states/close", CLIENT, r#"{"id": "p"}"#),
+    post("/v1/deployments/{deployment}/roles/{role}/turns", Wants::RoleKey, TAKE),
+    post("/v1/deployments/{deployment}/roles/{role}/turns/renew", Wants::RoleKey, TURN),
+    post("/v1/deployments/{deployment}/roles/{role}/turns/return", Wants::RoleKey, RETURN),
+    post("/v1/deployments/{deployment}/roles/{role}/proposals", Wants::RoleKey, PROPOSAL),
     post("/v1/leases", WORKER, r#"{"workerId": "w9", "queues": ["nothing"], "max": 1}"#),
     post("/v1/reports", Wants::Holder, r#"{"reports": []}"#),
     post("/v1/checkpoints", Wants::Holder, r#"{"checkpoints": []}"#),
@@ -401,7 +414,9 @@ impl Wants {
             Wants::Audit => matches!(role, Role::Admin | Role::Reader),
             Wants::Decide => matches!(role, Role::Approver | Role::Admin),
             Wants::Approvals => role != Role::Worker,
-            Wants::Nobody | Wants::RootAdmin | Wants::RootAudit | Wants::Token => false,
+            Wants::Nobody | Wants::RootAdmin | Wants::RootAudit | Wants::Token | Wants::RoleKey => {
+                false
+            }
         }
     }
 }
@@ -438,7 +453,7 @@ impl Scene {
         let path = path.replace("{queue}", "nothing").replace("{schedule}", "nothing");
         let path = path.replace("{policy}", "nothing").replace("{candidate}", "rec_0");
         let path = path.replace("{deployment}", "nothing").replace("{type}", "nothing");
-        let path = path.replace("{artifact}", "nothing");
+        let path = path.replace("{artifact}", "nothing").replace("{role}", "nothing");
         let path = path.replace("{approvalId}", &format!("appr_{none}-1"));
         let path = path.replace("{endpoint}", "nothing").replace("{effectId}", &no_effect());
         path.replace("{keyId}", &key).replace("{page}", "task-expired")

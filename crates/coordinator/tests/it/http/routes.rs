@@ -83,7 +83,7 @@ fn the_table_names_the_audience_that_the_matrix_tries() {
         let audiences: &[Audience] = match row.wants {
             Wants::Nobody => &[Audience::Anyone, Audience::Scraper],
             Wants::Key(coordinator::admit::Role::Client) => &[Audience::Client],
-            Wants::Key(coordinator::admit::Role::Worker) => &[Audience::Worker],
+            Wants::Key(coordinator::admit::Role::Worker) | Wants::RoleKey => &[Audience::Worker],
             Wants::Key(coordinator::admit::Role::Admin) | Wants::RootAdmin => &[Audience::Admin],
             Wants::Key(coordinator::admit::Role::Reader | coordinator::admit::Role::Approver) => {
                 &[]
@@ -145,7 +145,7 @@ impl Calls {
         let path = path.replace("{schedule}", "nightly");
         let path = path.replace("{policy}", "spare").replace("{candidate}", "rec_0");
         let path = path.replace("{deployment}", "tried").replace("{type}", "note");
-        let path = path.replace("{artifact}", "n");
+        let path = path.replace("{artifact}", "n").replace("{role}", "scheduler");
         path.replace("{keyId}", &self.key).replace("{page}", "forbidden")
     }
 

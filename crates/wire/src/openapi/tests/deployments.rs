@@ -3,7 +3,7 @@
 use super::*;
 
 /// The paths with their methods.
-pub(super) const PATHS: [(&str, &str); 15] = [
+pub(super) const PATHS: [(&str, &str); 19] = [
     ("/v1/deployments", "get"),
     ("/v1/deployments/{deployment}", "get post"),
     ("/v1/deployments/{deployment}/plan", "post"),
@@ -19,6 +19,10 @@ pub(super) const PATHS: [(&str, &str); 15] = [
     ("/v1/deployments/{deployment}/claims", "get"),
     ("/v1/deployments/{deployment}/pause-states", "get"),
     ("/v1/deployments/{deployment}/pause-states/close", "post"),
+    ("/v1/deployments/{deployment}/roles/{role}/turns", "post"),
+    ("/v1/deployments/{deployment}/roles/{role}/turns/renew", "post"),
+    ("/v1/deployments/{deployment}/roles/{role}/turns/return", "post"),
+    ("/v1/deployments/{deployment}/roles/{role}/proposals", "post"),
 ];
 
 pub(super) fn check(shapes: &mut Shapes) {
@@ -57,6 +61,28 @@ pub(super) fn check(shapes: &mut Shapes) {
     let list = json!({"pauseStates": [pause], "cursor": "c"});
     shapes.check_open::<topologies::PauseStateList>("PauseStateList", list);
     shapes.check_strict::<topologies::ClosePauseState>("ClosePauseState", json!({"id": "p"}));
+    check_turns(shapes);
+}
+
+fn check_turns(shapes: &mut Shapes) {
+    let take = json!({"workerId": "w", "max": 1, "waitMs": 1, "known": ["v"]});
+    shapes.check_strict::<topologies::TakeTurns>("TakeTurns", take);
+    let claim = json!({"taskId": "t", "attempt": 1, "leaseId": "l", "fence": 1});
+    shapes.check_strict::<topologies::TurnClaim>("TurnClaim", claim.clone());
+    let turn = json!({"claim": claim, "leaseExpiresAt": AT, "version": "v", "told": {}});
+    shapes.check_open::<topologies::Turn>("Turn", turn.clone());
+    let version = json!({"version": "v", "declaration": {}});
+    shapes.check_open::<topologies::TurnVersion>("TurnVersion", version.clone());
+    let turns = json!({"turns": [turn], "versions": [version], "serverTime": AT});
+    shapes.check_open::<topologies::Turns>("Turns", turns);
+    let renew = json!({"workerId": "w", "claim": claim});
+    shapes.check_strict::<topologies::RenewTurn>("RenewTurn", renew);
+    let back = json!({"workerId": "w", "claim": claim, "reason": "r"});
+    shapes.check_strict::<topologies::ReturnTurn>("ReturnTurn", back);
+    let propose = json!({"workerId": "w", "claim": claim, "decision": {"decision": "PASS"}});
+    shapes.check_strict::<topologies::Propose>("Propose", propose);
+    let proposed = json!({"verdict": "COMMITTED", "serverTime": AT});
+    shapes.check_open::<topologies::Proposed>("Proposed", proposed);
 }
 
 fn check_orders(shapes: &mut Shapes) {
