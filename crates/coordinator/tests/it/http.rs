@@ -60,6 +60,7 @@ mod submits;
 mod test_server;
 mod tokens;
 mod topologies;
+mod topology_bounds;
 mod topology_peers;
 mod traces;
 mod turns;

@@ -8,7 +8,7 @@ use super::test_server::{Lease, TestServer, both};
 /// How often a condition is looked at before a test gives up.
 const LOOKS_MAX: usize = 3_000;
 
-const EXECUTION: &str = include_str!("../../../../../topologies/execution.yaml");
+pub(super) const EXECUTION: &str = include_str!("../../../../../topologies/execution.yaml");
 
 /// Every name is invented, and nothing in it occurs in a shipped topology.
 const BAKERY: &str = "
@@ -57,16 +57,16 @@ fn declaration(yaml: &str) -> Value {
     serde_json::to_value(topology.declaration()).unwrap()
 }
 
-async fn apply(api: &TestServer, name: &str, yaml: &str) -> Value {
+pub(super) async fn apply(api: &TestServer, name: &str, yaml: &str) -> Value {
     let body = json!({"topology": declaration(yaml)});
     api.post(&format!("/v1/deployments/{name}"), &api.admin_key, body).await.ok()
 }
 
-async fn artifact(api: &TestServer, path: &str) -> Value {
+pub(super) async fn artifact(api: &TestServer, path: &str) -> Value {
     api.get(&format!("/v1/deployments/{path}")).await.ok()
 }
 
-async fn until(api: &TestServer, path: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+pub(super) async fn until(api: &TestServer, path: &str, is_it: impl Fn(&Value) -> bool) -> Value {
     let mut last = Value::Null;
     for _ in 0..LOOKS_MAX {
         last = artifact(api, path).await;
@@ -78,36 +78,36 @@ async fn until(api: &TestServer, path: &str, is_it: impl Fn(&Value) -> bool) -> 
     panic!("{path} never came to that: {last}");
 }
 
-async fn orders(api: &TestServer, name: &str) -> Vec<Value> {
+pub(super) async fn orders(api: &TestServer, name: &str) -> Vec<Value> {
     let found = api.get(&format!("/v1/deployments/{name}/workorders")).await.ok();
     found["workOrders"].as_array().unwrap().clone()
 }
 
 /// The lease of the next work order that an executor of this queue gets.
-async fn executor(api: &TestServer, queue: &str) -> Lease {
+pub(super) async fn executor(api: &TestServer, queue: &str) -> Lease {
     let poll = json!({"workerId": "w1", "queues": [queue], "max": 1, "waitMs": 20_000});
     let mut leases = api.post("/v1/leases", &api.key, poll).await.leases();
     assert_eq!(leases.len(), 1, "one work order is ready in {queue}");
     leases.remove(0)
 }
 
-async fn executed(api: &TestServer, queue: &str, output: Value) -> Lease {
+pub(super) async fn executed(api: &TestServer, queue: &str, output: Value) -> Lease {
     let lease = executor(api, queue).await;
     api.complete(&lease, json!({"outcome": "SUCCEEDED", "output": output})).await.ok();
     lease
 }
 
-fn ticket() -> Value {
+pub(super) fn ticket() -> Value {
     json!({"title": "t", "acceptance_criteria": ["c"], "objective_type": "TICKET",
         "importance": 1, "urgency": 1})
 }
 
-fn patch() -> Value {
+pub(super) fn patch() -> Value {
     json!({"title": "p", "content": "diff", "metadata": {"applies_cleanly": true,
         "branch_name": "b", "commit_sha": "s", "pr_description_draft": "d"}})
 }
 
-async fn approved_ticket(api: &TestServer, id: &str) {
+pub(super) async fn approved_ticket(api: &TestServer, id: &str) {
     let path = "/v1/deployments/execution/artifacts/objective";
     let made = api.post(path, &api.key, json!({"id": id, "fields": ticket()})).await;
     assert_eq!((made.status, &made.body["status"]), (201, &json!("NEW")), "{made:?}");
@@ -445,7 +445,7 @@ async fn thousands_of_artifacts_are_listed_page_by_page_and_by_status() {
 
 const TASK_MANAGEMENT: &str = include_str!("../../../../../topologies/task-management.yaml");
 
-async fn pauses(api: &TestServer, name: &str) -> Vec<Value> {
+pub(super) async fn pauses(api: &TestServer, name: &str) -> Vec<Value> {
     let found = api.get(&format!("/v1/deployments/{name}/pause-states")).await.ok();
     found["pauseStates"].as_array().unwrap().clone()
 }
