@@ -16,7 +16,7 @@ mod fleet;
 mod judge;
 pub mod load;
 mod recording_client;
-mod rng;
+pub mod rng;
 pub mod scenarios;
 pub mod single_database;
 pub mod small_disk;

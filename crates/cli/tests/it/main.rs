@@ -38,6 +38,7 @@ mod operate_migrate;
 mod operate_prune;
 mod operate_retry;
 mod operate_rules;
+mod outside_roles;
 mod pages;
 mod plan;
 mod provenance;
