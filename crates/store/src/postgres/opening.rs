@@ -54,6 +54,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("spend", include_str!("migrations/V13__spend.sql")),
     ("flow_rates", include_str!("migrations/V14__flow_rates.sql")),
     ("debounce", include_str!("migrations/V15__debounce.sql")),
+    ("object_lookups", include_str!("migrations/V16__object_lookups.sql")),
 ];
 
 /// Sixteen random bytes from the database: this process generates no random values.

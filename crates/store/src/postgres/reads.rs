@@ -432,6 +432,7 @@ pub(super) fn hot_statements() -> HotStatements {
         lock: &LOCK_SKIPPING,
         ended: &ENDED,
         refill: refill::REFILL,
+        objects: super::batch::objects::by_key(),
     }
 }
 
@@ -446,6 +447,8 @@ pub struct HotStatements {
     /// Parameters: tenants, workspaces, queues, kinds, the positions after which to read, whether from the head, and
     /// how many.
     pub refill: &'static str,
+    /// Parameters: tenants, workspaces, types and ids.
+    pub objects: &'static str,
 }
 
 pub(super) fn as_limit(limit: usize) -> i64 {

@@ -91,6 +91,12 @@ static BY_KEY_WAITING: LazyLock<[Statement; 2]> =
 static BY_UNIQUE_KEY: LazyLock<[Statement; 2]> =
     LazyLock::new(|| ["", SKIPPING].map(|lock| selecting(UNIQUE_KEYS, SAME_UNIQUE, lock)));
 
+/// The lookup of many objects by their keys, without a lock.
+#[cfg(feature = "testing")]
+pub(in crate::postgres) fn by_key() -> &'static str {
+    BY_KEY[0].texts()[1]
+}
+
 static DUE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {} FROM tenure.objects o WHERE o.due <= $1 \
