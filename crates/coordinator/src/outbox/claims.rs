@@ -18,7 +18,7 @@ use verdict::effect::{
     EffectEvent, EffectRefusal, EffectRequest, EffectState, EffectTerms, EffectVerdict,
     EndpointStatus, Intent, Standing, decide,
 };
-use verdict::{Json, Moment, Name, Object, ObjectKey, ObjectType, Time};
+use verdict::{Json, Moment, Name, Object, ObjectKey, ObjectType, Scope, Time};
 
 use super::Candidate;
 use crate::carry::ObjectSet;
@@ -92,24 +92,66 @@ fn is_gone(request: Option<EffectRequest>) -> bool {
     matches!(request, Some(EffectRequest::Settle { sent, .. }) if sent.is_gone())
 }
 
-/// Claims those of these effects that may be sent now. Where a claim ran out, or the endpoint was deleted, that is decided
-/// instead.
-pub(crate) async fn claim(
+/// What came of a call, to be decided.
+#[derive(Clone, Debug)]
+pub(crate) struct Settlement {
+    pub(crate) effect: ObjectKey,
+    pub(crate) request: EffectRequest,
+    pub(crate) last_try: Option<LastTry>,
+    /// Until when the claim holds: after that, whoever finds it decides.
+    pub(crate) until: Time,
+}
+
+/// What one commit decided: about each settlement, and which effects may be sent.
+pub(crate) struct Turn {
+    pub(crate) settled: Vec<Result<StoredEffect, Undecided>>,
+    pub(crate) claimed: Vec<Claimed>,
+}
+
+/// Settles these calls, and claims those of these effects that may be sent now, in one commit. Where a claim ran out, or the
+/// endpoint was deleted, that is decided instead. No two of them may be of one line: each row is changed once.
+pub(crate) async fn settle_and_claim(
     coordinator: &Coordinator,
+    settlements: &[Settlement],
     effects: &[Candidate],
-) -> Result<Vec<Claimed>, RequestError> {
+) -> Result<Turn, RequestError> {
+    let settling: Vec<(Option<Keys>, Settlement)> =
+        settlements.iter().map(|it| (Keys::of(&it.effect, Some(it.request)), it.clone())).collect();
     let with_payload = |candidate: &Candidate| {
         let payload = payload_key(&candidate.key.scope, candidate.id);
         Some((Keys::of(&candidate.key, None)?, payload))
     };
-    let keys: Vec<(Keys, ObjectKey)> = effects.iter().filter_map(with_payload).collect();
-    let all = keys.iter().flat_map(|(keys, payload)| keys.list().chain([payload]));
-    let loaded = all.cloned().collect();
-    let claim_all = move |objects: &mut ObjectSet, at: Moment| {
-        let claim = |(keys, payload): &(Keys, ObjectKey)| claim_one(objects, keys, payload, at);
-        keys.iter().filter_map(claim).collect()
+    let claiming: Vec<(Keys, ObjectKey)> = effects.iter().filter_map(with_payload).collect();
+    let of_claims = claiming.iter().flat_map(|(keys, payload)| keys.list().chain([payload]));
+    let of_calls = settling.iter().filter_map(|(keys, _)| keys.as_ref()).flat_map(Keys::list);
+    let loaded = of_claims.chain(of_calls).cloned().collect();
+    let decide_all = move |objects: &mut ObjectSet, at: Moment| Turn {
+        settled: settling
+            .iter()
+            .map(|(keys, it)| settle_one(objects, keys.as_ref(), it, at))
+            .collect(),
+        claimed: claiming
+            .iter()
+            .filter_map(|(keys, payload)| claim_one(objects, keys, payload, at))
+            .collect(),
     };
-    coordinator.decide_objects(loaded, claim_all).await
+    coordinator.decide_objects(loaded, decide_all).await
+}
+
+fn settle_one(
+    objects: &mut ObjectSet,
+    keys: Option<&Keys>,
+    settlement: &Settlement,
+    at: Moment,
+) -> Result<StoredEffect, Undecided> {
+    let found = Found::load(objects, keys.ok_or(Undecided::Missing)?)?;
+    found.decide(objects, settlement.request, settlement.last_try.clone(), None, at)
+}
+
+/// The line of an effect, by which it is delivered in turn.
+pub(crate) fn line_of(effect: &ObjectKey) -> Option<(Scope, String)> {
+    let line = effect.id.as_str().split('/').nth(1)?;
+    Some((effect.scope.clone(), line.to_owned()))
 }
 
 fn claim_one(
@@ -247,7 +289,7 @@ fn run_out(mut standing: Standing, now: Time) -> Standing {
 }
 
 /// The endpoint after its receiver said that it is gone for ever (D10).
-fn gone(mut stored: StoredEndpoint, scope: &verdict::Scope) -> Object {
+fn gone(mut stored: StoredEndpoint, scope: &Scope) -> Object {
     stored.endpoint.status = EndpointStatus::Disabled;
     stored.endpoint.disabled_because = Some(GONE.into());
     stored.object(scope, true, 1)

@@ -1,8 +1,9 @@
 //! The loop that delivers effects: it claims what is due, sends each in a task of its own, and settles what came of it.
 //!
-//! Claims and settlements are decisions, carried in commits; between them only the fence counts. Whoever dies in between
-//! leaves a claim that runs out: the effect is then sent again with the same id and bytes, or becomes unknown where the
-//! receiver does not recognise a repeated id. Any number of coordinators may do this at once (S2-75).
+//! Claims and settlements are decisions, carried in commits; between them only the fence counts. One commit settles all calls that
+//! have ended and claims what takes their places: while it is made, more calls end, so a busy deliverer makes few, large ones.
+//! Whoever dies in between leaves a claim that runs out: the effect is then sent again with the same id and bytes, or becomes
+//! unknown where the receiver does not recognise a repeated id. Any number of coordinators may do this at once (S2-75).
 //!
 //! What becomes ready in this coordinator's commits is known at once ([`super::EffectFeed`]). The rest (effects of a
 //! coordinator that died, claims that ran out) is found by scans of the store, by status.
@@ -25,7 +26,7 @@ use verdict::{Digest, Moment, Name, ObjectKey, ObjectType, Scope, Span, Text, Ti
 use webhook::{HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, signatures};
 
 use super::agenda::{Agenda, Place};
-use super::claims::{Claimed, Undecided, claim, decide_one};
+use super::claims::{Claimed, Settlement, Turn, Undecided, decide_one, line_of, settle_and_claim};
 use super::{Candidate, secrets};
 use crate::admit::Keyring;
 use crate::carry::ObjectSet;
@@ -70,41 +71,56 @@ pub(crate) struct Courier {
 pub(crate) struct Deliverer {
     courier: Courier,
     agenda: Agenda,
-    sending: JoinSet<Place>,
+    sending: JoinSet<Option<Call>>,
+    /// Calls that have ended and are not settled yet.
+    ended: Vec<Call>,
     scan_at: Instant,
+}
+
+/// A call that has ended.
+struct Call {
+    place: Place,
+    settlement: Settlement,
 }
 
 impl Deliverer {
     pub(crate) fn new(courier: Courier) -> Self {
         courier.coordinator.effect_feed().follow();
-        let (agenda, sending) = (Agenda::default(), JoinSet::new());
-        Self { courier, agenda, sending, scan_at: tokio::time::Instant::now() }
+        let (agenda, sending, ended) = (Agenda::default(), JoinSet::new(), Vec::new());
+        Self { courier, agenda, sending, ended, scan_at: tokio::time::Instant::now() }
     }
 
     /// Delivers until `closing` is cancelled, and then waits for what is in flight.
     pub(crate) async fn run(mut self, closing: CancellationToken) {
         while !closing.is_cancelled() {
             self.refill().await;
-            let pause = self.start_due().await;
+            let pause = self.settle_and_start().await;
             let wake = self.wake(pause);
             let feed = self.courier.coordinator.effect_feed().clone();
             tokio::select! {
                 biased;
                 () = closing.cancelled() => {}
-                Some(ended) = self.sending.join_next() => self.finished(ended.ok()),
+                Some(ended) = self.sending.join_next() => self.ended.extend(ended.ok().flatten()),
                 () = feed.changed() => {}
                 () = tokio::time::sleep_until(wake) => {}
             }
+            // A task that panicked leaves its place taken: its claim runs out, and the log says why.
             while let Some(ended) = self.sending.try_join_next() {
-                self.finished(ended.ok());
+                self.ended.extend(ended.ok().flatten());
             }
         }
-        while self.sending.join_next().await.is_some() {}
+        self.settle_last().await;
     }
 
-    /// A task that panicked leaves its place taken: its claim runs out, and the log says why.
-    fn finished(&mut self, place: Option<Place>) {
-        place.iter().for_each(|place| self.agenda.finished(place));
+    /// Waits for what is in flight, and settles it.
+    async fn settle_last(&mut self) {
+        loop {
+            for call in std::mem::take(&mut self.ended) {
+                self.settle_alone(call.settlement);
+            }
+            let Some(ended) = self.sending.join_next().await else { return };
+            self.ended.extend(ended.ok().flatten());
+        }
     }
 
     /// Takes what commits made ready, and scans the store if it is time.
@@ -124,27 +140,70 @@ impl Deliverer {
         }
     }
 
-    /// Claims what is due and starts to send it. Returns a pause if the store refused.
-    async fn start_due(&mut self) -> Option<Duration> {
-        let coordinator = &self.courier.coordinator;
-        let taken = self.agenda.take(&coordinator.endpoints().snapshot(), coordinator.now());
-        if taken.is_empty() {
+    /// Settles what has ended, claims what is due, and starts to send it. Returns a pause if the store refused.
+    async fn settle_and_start(&mut self) -> Option<Duration> {
+        let settlements = self.to_settle();
+        let taken = self.to_claim(&settlements);
+        if settlements.is_empty() && taken.is_empty() {
             return None;
         }
         let wanted: Vec<Candidate> = taken.iter().map(|(_, wanted)| wanted.clone()).collect();
-        let claimed = match claim(coordinator, &wanted).await {
-            Ok(claimed) => claimed,
+        let turn = settle_and_claim(&self.courier.coordinator, &settlements, &wanted).await;
+        let Turn { settled, claimed } = match turn {
+            Ok(turn) => turn,
             Err(error) => {
-                tracing::warn!(%error, "cannot claim effects");
-                let due = coordinator.now().plus(Span::from_millis(500));
+                tracing::warn!(%error, "cannot settle and claim effects");
+                settlements.into_iter().for_each(|it| self.settle_alone(it));
+                let due = self.courier.coordinator.now().plus(Span::from_millis(500));
                 for (place, candidate) in taken {
-                    self.agenda.finished(&place);
-                    self.agenda.add(Candidate { due, ..candidate });
+                    self.put_back(&place, Candidate { due, ..candidate });
                 }
                 return Some(REFUSED_PAUSE);
             }
         };
+        faultpoint::point!("outbox.settled");
+        for (settlement, settled) in settlements.into_iter().zip(settled) {
+            match settled {
+                Ok(settled) => self.courier.count(&settled, settlement.request),
+                Err(Undecided::Locked) => self.settle_alone(settlement),
+                Err(Undecided::Missing | Undecided::Refused(_)) => {}
+            }
+        }
         faultpoint::point!("outbox.claimed");
+        self.start(taken, claimed);
+        None
+    }
+
+    /// What has ended, at most one call of each line. The places are free: nothing of these calls is in flight any more.
+    fn to_settle(&mut self) -> Vec<Settlement> {
+        let (mut lines, mut settlements) = (HashSet::new(), Vec::new());
+        for Call { place, settlement } in std::mem::take(&mut self.ended) {
+            self.agenda.finished(&place);
+            match lines.insert(line_of(&settlement.effect)) {
+                true => settlements.push(settlement),
+                false => self.settle_alone(settlement),
+            }
+        }
+        settlements
+    }
+
+    /// What is due and has room, but for the lines that change with what is settled.
+    fn to_claim(&mut self, settlements: &[Settlement]) -> Vec<(Place, Candidate)> {
+        let coordinator = &self.courier.coordinator;
+        let taken = self.agenda.take(&coordinator.endpoints().snapshot(), coordinator.now());
+        let mut lines: HashSet<_> = settlements.iter().map(|it| line_of(&it.effect)).collect();
+        let is_apart = |(_, it): &(Place, Candidate)| lines.insert(line_of(&it.key));
+        let (apart, later): (Vec<_>, Vec<_>) = taken.into_iter().partition(is_apart);
+        later.into_iter().for_each(|(place, candidate)| self.put_back(&place, candidate));
+        apart
+    }
+
+    fn put_back(&mut self, place: &Place, candidate: Candidate) {
+        self.agenda.finished(place);
+        self.agenda.add(candidate);
+    }
+
+    fn start(&mut self, taken: Vec<(Place, Candidate)>, claimed: Vec<Claimed>) {
         let ours: HashSet<ObjectKey> = claimed.iter().map(|it| it.stored.key()).collect();
         for (place, candidate) in taken {
             if !ours.contains(&candidate.key) {
@@ -156,11 +215,19 @@ impl Deliverer {
             let place = (intent.scope.clone(), intent.endpoint.clone());
             let courier = self.courier.clone();
             self.sending.spawn(async move {
-                courier.deliver(claimed).await;
-                place
+                let settlement = courier.deliver(claimed).await;
+                Some(Call { place, settlement })
             });
         }
-        None
+    }
+
+    /// Settles one call beside the others, as often as it takes.
+    fn settle_alone(&mut self, settlement: Settlement) {
+        let courier = self.courier.clone();
+        self.sending.spawn(async move {
+            courier.settle(&settlement).await;
+            None
+        });
     }
 
     fn wake(&self, pause: Option<Duration>) -> Instant {
@@ -277,12 +344,18 @@ impl Outcome {
 }
 
 impl Courier {
-    /// Sends one effect and settles it.
-    async fn deliver(&self, claimed: Claimed) {
-        let outcome = self.send(&claimed).await;
+    /// Sends one effect, and says what came of it.
+    async fn deliver(&self, claimed: Claimed) -> Settlement {
+        let Outcome { sent, status, note } = self.send(&claimed).await;
         faultpoint::point!("outbox.sent");
-        self.settle(&claimed, outcome).await;
-        faultpoint::point!("outbox.settled");
+        let note = note.filter(|note| !note.is_empty()).map(Text::from);
+        let last_try = LastTry { at: self.coordinator.now(), status, note };
+        Settlement {
+            effect: claimed.stored.key(),
+            request: EffectRequest::Settle { fence: claimed.fence, sent },
+            last_try: (sent != Sent::Untried).then_some(last_try),
+            until: claimed.until,
+        }
     }
 
     async fn send(&self, claimed: &Claimed) -> Outcome {
@@ -315,19 +388,14 @@ impl Courier {
     }
 
     /// Settles while the claim holds. After that, whoever finds the claim decides.
-    async fn settle(&self, claimed: &Claimed, outcome: Outcome) {
-        let Outcome { sent, status, note } = outcome;
-        let request = EffectRequest::Settle { fence: claimed.fence, sent };
-        let note = note.filter(|note| !note.is_empty()).map(Text::from);
-        let last_try = LastTry { at: self.coordinator.now(), status, note };
-        let last_try = (sent != Sent::Untried).then_some(last_try);
-        let key = claimed.stored.key();
-        while !claimed.until.has_come(self.coordinator.now()) {
+    async fn settle(&self, settlement: &Settlement) {
+        let Settlement { effect, request, last_try, until } = settlement;
+        while !until.has_come(self.coordinator.now()) {
             let settled =
-                decide_one(&self.coordinator, &key, request, last_try.clone(), None).await;
+                decide_one(&self.coordinator, effect, *request, last_try.clone(), None).await;
             match settled {
                 Ok(Err(Undecided::Locked)) => {}
-                Ok(Ok(settled)) => return self.count(&settled, sent),
+                Ok(Ok(settled)) => return self.count(&settled, *request),
                 Ok(Err(_)) | Err(RequestError::ShuttingDown | RequestError::Defect) => return,
                 Err(error) => tracing::debug!(%error, "cannot settle an effect yet"),
             }
@@ -335,12 +403,13 @@ impl Courier {
         }
     }
 
-    fn count(&self, settled: &StoredEffect, sent: Sent) {
+    fn count(&self, settled: &StoredEffect, request: EffectRequest) {
+        let is_untried = matches!(request, EffectRequest::Settle { sent: Sent::Untried, .. });
         let outcome = match settled.effect.state {
             EffectState::Delivered { .. } => "delivered",
             EffectState::Unknown { .. } => "unknown",
             EffectState::Dead { .. } => "dead",
-            EffectState::Pending { .. } if sent != Sent::Untried => "retried",
+            EffectState::Pending { .. } if !is_untried => "retried",
             EffectState::Pending { .. } | EffectState::Queued | EffectState::InFlight(_) => return,
         };
         self.coordinator.metrics().count_effect_try(outcome);
