@@ -26,8 +26,9 @@ use crate::item::Submission;
 use crate::requests::checked_submission;
 use crate::submit_defaults::SubmitDefaults;
 
-/// How long a role of a coordinator that died keeps an event or a gate from the next one.
-const ROLE_LEASE_MS: u64 = 30_000;
+/// How long a role of a coordinator that died keeps an event or a gate from the next one. A role needs milliseconds, and one that
+/// takes longer loses no more than its turn.
+const ROLE_LEASE_MS: u64 = 5_000;
 
 /// How often an event or a gate may be lost with the coordinator that had it: coordinators are restarted.
 const ROLE_TRIES: u32 = 100;
