@@ -53,9 +53,9 @@ pub(crate) enum Verb {
         /// The event
         #[arg(value_name = "EVENT")]
         event: String,
-        /// Names the request: the same key is the same event
+        /// Key for safe repeats: the same key is the same event
         #[arg(long, value_name = "KEY")]
-        key: String,
+        idempotency_key: String,
     },
 }
 
@@ -108,8 +108,8 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandRe
         }
         Verb::Move(moved) => change(&client, format, moved, false).await,
         Verb::Approve(moved) => change(&client, format, moved, true).await,
-        Verb::Request { deployment, event, key } => {
-            let event = RequestEvent { event_type: event, key };
+        Verb::Request { deployment, event, idempotency_key } => {
+            let event = RequestEvent { event_type: event, key: idempotency_key };
             let made = client.deployments().request_event(&deployment, &event).await;
             let made = made.map_err(server::cli_error)?;
             match format {

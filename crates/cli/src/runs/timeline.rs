@@ -49,6 +49,8 @@ impl Timeline {
                 reason: String::new(),
             }),
             "attempt_closed" => self.close(entry),
+            // The stage that an attempt ended may lead to one that asks people.
+            "approval_opened" if member(entry, "owner").is_some() => self.close(entry),
             _ => {}
         }
     }
@@ -136,6 +138,18 @@ mod tests {
             attempt: Some(attempt),
             detail: Json::from_text(detail.to_owned()).unwrap(),
         }
+    }
+
+    #[test]
+    fn an_attempt_that_led_to_a_question_has_ended() {
+        let asked = r#"{"approval":1,"outcome":"SUCCEEDED","owner":"alice"}"#;
+        let entries = [
+            entry(2, 0, "granted", 1, r#"{"owner":"alice"}"#),
+            entry(3, 1000, "approval_opened", 1, asked),
+        ];
+        let timeline = Timeline::of(&entries, &[]);
+        let lines = timeline.lines(Time::from_ms(0), Time::from_ms(9000));
+        assert!(lines[1].contains("SUCCEEDED") && lines[1].contains("1.0 s"), "{lines:?}");
     }
 
     #[test]
