@@ -107,7 +107,7 @@ pub(crate) async fn measure_once(
 }
 
 /// Workers that lease and complete what is in the queue until they are stopped.
-async fn work(remote: &Remote) -> Result<(Loops, Tally), BenchError> {
+pub(crate) async fn work(remote: &Remote) -> Result<(Loops, Tally), BenchError> {
     let (mut workers, tally): (Loops, Tally) = (JoinSet::new(), Tally::default());
     for _ in 0..WORKERS {
         let (mut client, tally) = (remote.open().await?, tally.clone());

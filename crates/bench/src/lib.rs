@@ -23,6 +23,7 @@ mod load;
 mod load_client;
 mod measurement;
 mod old_snapshot;
+mod orders;
 mod parallel;
 mod plan;
 mod process;

@@ -19,7 +19,7 @@ use crate::plan::{COMPARABLE, Options, PROMISED, Target, median_row, row_of, ser
 use crate::remote::{PlanShape, Remote};
 use crate::server::Servers;
 use crate::store_factory::StoreFactory;
-use crate::{effects, fanout, limited, parallel, savepoints, sdk, sleepers, staged, tails};
+use crate::{effects, fanout, limited, orders, parallel, savepoints, sdk, sleepers, staged, tails};
 
 /// The row of a single step.
 const ONE_MORE: &str = "one more step";
@@ -38,6 +38,9 @@ const CHILDREN_MAX: usize = 10_000;
 
 /// The most aggregates: ten effects of each are kept in memory.
 const AGGREGATES_MAX: usize = 10_000;
+
+/// The most work orders: a hundred times as many artifacts are listed.
+const ORDERS_MAX: usize = 10_000;
 
 /// The most runs asleep and the most steps of one run that have goals.
 const MANY: usize = 1_000_000;
@@ -62,6 +65,8 @@ pub enum Shape {
     Flow(usize),
     /// Effects of so many aggregates, and work that is pushed.
     Effects(usize),
+    /// So many work orders of a deployment.
+    Orders(usize),
 }
 
 impl FromStr for Shape {
@@ -69,7 +74,7 @@ impl FromStr for Shape {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let strange = || {
-            "a shape is steps:COUNT, fanout:COUNT, sleepers:COUNT, savepoints:COUNT, plan:COUNT, parallel:COUNT, joined:COUNT, flow:COUNT or effects:COUNT, such as steps:5"
+            "a shape is steps:COUNT, fanout:COUNT, sleepers:COUNT, savepoints:COUNT, plan:COUNT, parallel:COUNT, joined:COUNT, flow:COUNT, effects:COUNT or orders:COUNT, such as steps:5"
                 .to_owned()
         };
         let (name, count) = text.split_once(':').ok_or_else(strange)?;
@@ -84,6 +89,7 @@ impl FromStr for Shape {
             "joined" => (STAGES_MAX, Shape::Joined(count)),
             "flow" => (MANY, Shape::Flow(count)),
             "effects" => (AGGREGATES_MAX, Shape::Effects(count)),
+            "orders" => (ORDERS_MAX, Shape::Orders(count)),
             _ => return Err(strange()),
         };
         match (1..=max).contains(&count) {
@@ -113,6 +119,7 @@ pub(crate) async fn measure(
         Shape::Parallel(steps) => parallel::measure(options, stores, steps, progress).await,
         Shape::Flow(keys) => limited::measure(options, stores, keys, progress).await,
         Shape::Effects(count) => effects::measure(options, stores, count, progress).await,
+        Shape::Orders(count) => orders::measure(options, stores, count, progress).await,
     }
 }
 
@@ -187,7 +194,7 @@ pub(crate) fn goals(rows: &[Measurement]) -> Vec<Goal> {
     let of_many =
         [sleepers::goals(rows), savepoints::goals(rows), staged::goals(rows), limited::goals(rows)]
             .concat();
-    let of_calls = effects::goals(rows);
+    let of_calls = [effects::goals(rows), orders::goals(rows)].concat();
     [step_goals(rows), step_latency_goal(rows), fanout_goals(rows), of_many, of_calls].concat()
 }
 

@@ -59,7 +59,8 @@ pub(crate) async fn measure(
     Ok(vec![before, fallen, asleep])
 }
 
-async fn quiet(
+/// What the servers use per second while nothing happens.
+pub(crate) async fn quiet(
     monitored: &Monitored,
     span: Duration,
     name: &str,

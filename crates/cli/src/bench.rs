@@ -39,8 +39,9 @@ pub(crate) struct Arguments {
     /// Measure only durable runs: steps:5 is runs of five steps beside plain tasks, fanout:10000 one parent that joins
     /// so many children beside as many plain tasks, sleepers:100000 what so many runs cost that only wait, and
     /// savepoints:100000 one run of so many steps and its resumption; also plan:5, plans of five stages, joined:5, plans of
-    /// five steps side by side with a join, parallel:1000, one such plan, and flow:1000, plain tasks that share so many flow
-    /// keys
+    /// five steps side by side with a join, parallel:1000, one such plan, flow:1000, plain tasks that share so many flow
+    /// keys, effects:1000, effects of so many aggregates and work that is pushed, and orders:1000, so many work orders of a
+    /// topology beside as many plain tasks
     #[arg(long, value_name = "SHAPE:COUNT", conflicts_with_all = ["long", "old_snapshot"])]
     shape: Option<Shape>,
 }

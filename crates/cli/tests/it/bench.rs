@@ -76,6 +76,26 @@ fn durable_runs_are_measured_beside_plain_tasks() {
 }
 
 #[test]
+fn work_orders_are_measured_beside_plain_tasks() {
+    let home = Home::new();
+    let folder = home.path().to_str().unwrap().to_owned();
+    let arguments = ["bench", "--json", "--seconds", BRIEF, "--store", &folder];
+    let orders = home.json(&[&arguments[..], &["--shape", "orders:20"]].concat());
+    let names = orders.as_array().unwrap().iter().map(|row| &row["name"]).collect::<Vec<_>>();
+    assert_eq!(
+        names,
+        [
+            "20 plain tasks",
+            "20 work orders",
+            "2 idle deployments, per second",
+            "2000 artifacts, a page of all",
+            "2000 artifacts, a page of a rare status",
+        ]
+    );
+    assert!(orders[1]["cpuMicrosPerLifecycle"].is_number(), "{orders}");
+}
+
+#[test]
 fn a_shape_that_cannot_be_measured_is_refused() {
     let home = Home::new();
     let running = ["bench", "--url", "http://127.0.0.1:1", "--key", "k", "--shape", "steps:5"];
