@@ -128,3 +128,24 @@ fn no_identifier_of_a_shipped_topology_is_in_the_code() {
         }
     }
 }
+
+#[test]
+fn no_distinct_identifier_of_a_shipped_topology_is_in_any_crate() {
+    // Words such as `DONE` are everybody's; these are not. Crates are searched whole, the tour of the binary too.
+    let names: Vec<String> =
+        identifiers().into_iter().filter(|it| it.contains(['_', '-']) && it.len() > 8).collect();
+    assert!(names.len() > 10, "{names:?}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = Vec::new();
+    for folder in ["crates", "sdks"] {
+        sources(&root.join(folder), &mut files);
+    }
+    assert!(files.len() > 500, "{} files", files.len());
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        for name in &names {
+            assert!(!code.contains(name.as_str()), "{} knows `{name}`", file.display());
+        }
+    }
+}
