@@ -16,6 +16,7 @@ pub(crate) mod order;
 mod plan;
 mod processes;
 mod prove;
+mod topology;
 mod webhooks;
 pub(crate) mod worker;
 
@@ -57,6 +58,8 @@ enum Chapter {
     Prove,
     /// A receiver that is away, a server that is killed, and calls that arrive in order
     Webhooks,
+    /// Declared roles: tickets, notes and an agent that a schema, a judge and a person judge
+    Topology,
 }
 
 /// The shortest lease: a dead worker is detected after two seconds.
@@ -95,6 +98,7 @@ async fn run_tour(format: Format, arguments: Arguments) -> CommandResult {
         Some(Chapter::Approval) => tour.approval().await?,
         Some(Chapter::Prove) => tour.prove().await?,
         Some(Chapter::Webhooks) => tour.webhooks().await?,
+        Some(Chapter::Topology) => tour.topology().await?,
         None => tour.in_short().await?,
     }
     tour.verify_store().await?;
@@ -115,6 +119,7 @@ impl Tour {
         self.approval_in_short().await?;
         self.budget_in_short().await?;
         self.plan_in_short().await?;
+        self.topology_in_short().await?;
         self.webhooks().await
     }
 

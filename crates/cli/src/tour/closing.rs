@@ -20,6 +20,9 @@ impl Tour {
             Some(Chapter::Approval) => approval_by_hand(&me),
             Some(Chapter::Prove) => prove_by_hand(&me, &self.server.store().display().to_string()),
             Some(Chapter::Webhooks) => webhooks_by_hand(&me),
+            Some(Chapter::Topology) => {
+                topology_by_hand(&me, &self.server.folder.display().to_string())
+            }
         };
         let steps = std::iter::once(first)
             .chain(steps)
@@ -70,6 +73,21 @@ fn webhooks_by_hand(me: &str) -> Vec<(String, &'static str)> {
         ),
         (format!("{me} submit nap --queue demo"), "something to do"),
         (format!("{me} work --queue demo --exec true"), "and a worker; then `effects` again"),
+    ]
+}
+
+fn topology_by_hand(me: &str, folder: &str) -> Vec<(String, &'static str)> {
+    vec![
+        (
+            format!("{me} topology list"),
+            "terminal 2: what is in force; `topology show NAME` has it",
+        ),
+        (format!("{me} inbox"), "what waits for you"),
+        (format!("{me} claims"), "who works on what"),
+        (
+            format!("{me} topology plan {folder}/agent-review.yaml"),
+            "change the file, see what would change, and `topology apply` it",
+        ),
     ]
 }
 

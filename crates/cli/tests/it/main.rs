@@ -21,6 +21,7 @@ mod guide_workers;
 mod guides;
 mod guides_to_calls;
 mod guides_to_runs;
+mod guides_to_topologies;
 mod help;
 mod home;
 mod keys;

@@ -30,6 +30,10 @@ fn the_tour_keeps_every_promise() {
     }
     assert!(act("An agent may use 1000 tokens").contains("1200 of 1000 tokens were used"));
     assert!(act("A plan declares three steps").contains("draft, review, publish"));
+    let agent = act("an agent works, and a schema");
+    for part in ["FAIL, changed-something", "\"All of them are polite.\"", "greeting accepted"] {
+        assert!(agent.contains(part), "{part} in {agent}");
+    }
     let shop = act("A shop hears of an order");
     assert_eq!(shop.matches("signature verified").count(), 4, "{shop}");
     let places = ["killed     the server", "number 1", "number 2", "number 3", "number 4"];
@@ -181,6 +185,34 @@ fn the_chapter_on_provenance_proves_a_run_and_finds_a_forgery() {
             "without the store",
             "forged",
             "found",
+        ],
+    );
+}
+
+#[test]
+fn the_chapter_on_topologies_plays_the_three_shipped_ones() {
+    // S0-27, S1-13, S1-24, A0-11: a declared deployment needs no code, and survives its server.
+    chapter(
+        "topology",
+        &[
+            "applied    agent-review.yaml: 5 roles, and no code",
+            "created    assignment/greeting requested",
+            "a person: \"Does the change do what was asked for?\"",
+            "approved   \"All of them are polite.\"",
+            "plan-assignment: PASS",
+            "build-assignment: FAIL, changed-something",
+            "build-assignment: PASS",
+            "ended      assignment/greeting accepted",
+            "applied    execution.yaml",
+            "approved   objective/T-1 TODO",
+            "killed     the server",
+            "moved      objective/T-1 DONE",
+            "PATCH_DIAZOTROPH: PASS",
+            "applied    task-management.yaml",
+            "requested",
+            "TRIAGE_DIAZOTROPH: PASS",
+            "MANIFEST_BUILDER_DIAZOTROPH: PASS",
+            "ended      capture_buffer/milk PROCESSED",
         ],
     );
 }
