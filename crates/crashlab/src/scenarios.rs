@@ -10,6 +10,7 @@ mod full_disk;
 mod moving;
 mod outages;
 mod points;
+mod topologies;
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -79,6 +80,7 @@ pub const SCENARIOS: &[(&str, ScenarioFn)] = &[
     ("full-disk", |options| Box::pin(full_disk::on_a_disk_that_is_full(options))),
     ("effects", |options| Box::pin(effects::killed_while_delivering(options))),
     ("durable", |options| Box::pin(durable::killed_at_every_place(options))),
+    ("topologies", |options| Box::pin(topologies::killed_at_every_place(options))),
     ("pg-durable", |options| Box::pin(durable::one_of_three_killed_at_every_place(options))),
     ("pg-points", |options| Box::pin(database::one_of_three_killed_at_every_place(options))),
     ("pg-random", |options| Box::pin(database::one_of_three_killed_at_any_time(options))),
