@@ -19,7 +19,7 @@ use crate::id::{Digest, Text};
 use crate::request::Request;
 use crate::rules::Rules;
 use crate::run::message::BUDGET_EXHAUSTED;
-use crate::run::{Metered, RunAnswer, RunEvent, RunRefusal, RunRequest, Waiting};
+use crate::run::{Metered, RunAnswer, RunEvent, RunRefusal, RunRequest, Spend, Waiting};
 use crate::task::{State, Task};
 use crate::time::Moment;
 use crate::transition::Closing;
@@ -49,9 +49,11 @@ fn has_budget(request: &Request) -> bool {
 
 /// A call that also says what its attempt has used. A refused call changes nothing: what it says stays with the refusal.
 pub(super) fn metered(read_set: ReadSet<'_>, asked: &Metered, at: Moment) -> Verdict {
-    let verdict = super::by_request(read_set, &asked.call, at);
     let balance = read_set.subject.live().and_then(Task::balance);
     let is_news = balance.is_some_and(|balance| balance.is_news(asked.total));
+    let noted = (is_news && spawns(&asked.call)).then(|| noted(read_set.subject, asked.total));
+    let subject = noted.as_ref().unwrap_or(read_set.subject);
+    let verdict = super::by_request(ReadSet { subject, ..read_set }, &asked.call, at);
     let is_taken = !verdict.events.is_empty() && !matches!(verdict.answer, Answer::Refused(_));
     if !is_news || !is_taken {
         return verdict;
@@ -59,6 +61,21 @@ pub(super) fn metered(read_set: ReadSet<'_>, asked: &Metered, at: Moment) -> Ver
     let mut events = vec![event(BudgetEvent::Metered(asked.total))];
     events.extend(verdict.events);
     Verdict { events, ..verdict }
+}
+
+fn spawns(call: &Request) -> bool {
+    call.checkpoint_call().is_some_and(|call| !call.children.is_empty())
+}
+
+/// The task with what its worker says that it used: only what is left may be promised to children of the same call.
+fn noted(subject: &Subject, total: Spend) -> Subject {
+    let mut subject = subject.clone();
+    if let Subject::Live(task) = &mut subject
+        && let Some(balance) = task.balance_mut()
+    {
+        balance.note(&BudgetEvent::Metered(total));
+    }
+    subject
 }
 
 pub(super) fn event(event: BudgetEvent) -> Event {

@@ -197,6 +197,22 @@ fn with_child(key: &str, id: u128, ceiling: u64) -> Call {
 }
 
 #[test]
+fn what_a_call_says_was_used_is_not_promised_to_its_children() {
+    // S2-67: the total of the call counts before its children get their shares.
+    let (mut family, caller) = funded(tokens(100));
+    let above = metered(40, with_child("kid", 20, 61).request(&caller));
+    assert_eq!(refused(family.ask_in_vain(ROOT, above)), "budget_insufficient");
+    family.ask(ROOT, metered(40, with_child("kid", 20, 60).request(&caller)));
+    let after = balance(&family, ROOT);
+    assert_eq!((after.used.tokens, after.held.tokens), (40, 60));
+    // A total beyond the limit halts, and no child of the same call starts.
+    let (mut family, caller) = funded(tokens(100));
+    family.ask(ROOT, metered(101, with_child("kid", 20, 10).request(&caller)));
+    assert_eq!(end_of(&family, ROOT).state, State::Halted);
+    assert_eq!(balance(&family, ROOT).held.tokens, 0);
+}
+
+#[test]
 fn a_child_without_a_ceiling_may_use_nothing_that_its_parent_limits() {
     let (mut family, caller) = funded(tokens(100));
     family.checkpoint(&caller, Call::default().child("kid", 20));
