@@ -9,12 +9,14 @@
 
 pub mod action;
 pub mod coverage;
+pub mod escrow;
 pub mod explore;
 pub mod firing;
 pub mod flow;
 pub mod ledger;
 pub mod network;
 pub mod normalise;
+pub mod plans;
 pub mod property;
 pub mod runs;
 pub mod worlds;

@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use tenure_model::{Extent, explore, firing, flow, runs, worlds};
+use tenure_model::{Extent, escrow, explore, firing, flow, plans, runs, worlds};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +31,24 @@ fn main() -> ExitCode {
         }
         let begun = now();
         let outcome = runs::explore(bounds, threads);
+        println!("{outcome}\n  in {:.1} s on {threads} threads", begun.elapsed().as_secs_f64());
+        proved &= outcome.is_proof();
+    }
+    for bounds in plans::all() {
+        if wanted.is_some_and(|part| !bounds.name.contains(part.as_str())) {
+            continue;
+        }
+        let begun = now();
+        let outcome = plans::explore(bounds, threads);
+        println!("{outcome}\n  in {:.1} s on {threads} threads", begun.elapsed().as_secs_f64());
+        proved &= outcome.is_proof();
+    }
+    for bounds in escrow::all() {
+        if wanted.is_some_and(|part| !bounds.name.contains(part.as_str())) {
+            continue;
+        }
+        let begun = now();
+        let outcome = escrow::explore(bounds, threads);
         println!("{outcome}\n  in {:.1} s on {threads} threads", begun.elapsed().as_secs_f64());
         proved &= outcome.is_proof();
     }

@@ -18,7 +18,8 @@ mod space;
 mod step;
 mod world;
 
-pub(crate) use normalise::normalise_subject;
+pub(crate) use normalise::{normalise_closed, normalise_messages, normalise_subject, stripped};
+pub(crate) use world::{Issued, RunRow};
 
 pub use bounds::{RunBounds, all, cancelled, fan_in, first_wins};
 pub use property::{GOALS, RunProperty};

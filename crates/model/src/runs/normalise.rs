@@ -1,5 +1,6 @@
 //! Merges states that no rule can tell apart: counters, digests and times that are only recorded are reset.
 
+use verdict::plan::PlanMessage;
 use verdict::run::{Body, Checkpoint, Message, MessageNumber, RunEvent};
 use verdict::{
     AttemptOutcome, ClosedAttempt, Digest, Done, Event, Fence, Lease, Phase, RunState, Subject,
@@ -13,16 +14,21 @@ const UNNUMBERED: MessageNumber = MessageNumber { entry: 0, index: 0 };
 
 pub(super) fn normalise(world: &mut RunWorld) {
     world.tasks.iter_mut().for_each(normalise_row);
-    for message in world.saved.iter_mut().chain(&mut world.decided) {
+    normalise_messages(&mut world.saved, &mut world.decided);
+}
+
+/// The same for the messages of a world that were not decided, and for those that were.
+pub(crate) fn normalise_messages(saved: &mut [Message], decided: &mut Vec<Message>) {
+    for message in saved.iter_mut().chain(&mut *decided) {
         message.number = UNNUMBERED;
         if let Body::ChildEnded { record, .. } = &mut message.body {
             *record = ZERO;
         }
     }
     // Any message may be decided next, so their order does not matter.
-    world.saved.sort_by_key(order);
-    world.decided.sort_by_key(order);
-    world.decided.dedup();
+    saved.sort_by_key(order);
+    decided.sort_by_key(order);
+    decided.dedup();
 }
 
 /// No two different messages of these worlds have the same place in this order.
@@ -32,8 +38,9 @@ fn order(message: &Message) -> (TaskId, TaskId, u8) {
         Body::ChildEnded { state, .. } => 10 + *state as u8,
         Body::Cancel(cancel) => 1 + cancel.mode as u8,
         Body::Signal(_) => 3,
-        // These worlds have no plans.
-        Body::Plan(_) => 4,
+        Body::Plan(PlanMessage::Spawn { .. }) => 4,
+        Body::Plan(PlanMessage::Release) => 5,
+        Body::Plan(PlanMessage::Skip { .. }) => 6,
     };
     (message.to, message.from, kind)
 }
@@ -84,7 +91,7 @@ fn normalise_done(done: &mut Done) {
     done.run.iter_mut().for_each(|run| normalise_run(run));
 }
 
-fn normalise_closed(closed: &mut ClosedAttempt) {
+pub(crate) fn normalise_closed(closed: &mut ClosedAttempt) {
     (closed.granted_at, closed.started_at, closed.closed_at) = (START, None, START);
     closed.fence = Fence::new(closed.fence.epoch(), 1);
     (closed.reason, closed.fault) = (None, None);
@@ -94,7 +101,7 @@ fn normalise_closed(closed: &mut ClosedAttempt) {
 }
 
 /// The events without what is only recorded.
-pub(super) fn stripped(events: &[Event]) -> Vec<Event> {
+pub(crate) fn stripped(events: &[Event]) -> Vec<Event> {
     let strip = |event: &Event| match event {
         Event::Run(event) => match &**event {
             RunEvent::Checkpointed(checkpoint) => {
