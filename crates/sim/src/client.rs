@@ -1,5 +1,6 @@
 //! Clients: they submit, retry calls that got no answer, cancel, and watch their runs until the end.
 
+mod continuation;
 mod durable;
 mod plans;
 

@@ -73,6 +73,9 @@ named_enum! {
         ShareGivenBack => "a child gave back what it did not use",
         ReservationSettled => "a lost attempt settled its reservation",
         ChildNotFunded => "a child was refused because too little was left",
+        RunContinued => "a run that halted was continued by another one",
+        ChildStartedAgain => "a child that ended with its run started again in the continuation",
+        ContinuationNotFunded => "a continuation was refused because its children would not fit",
         StepSkipped => "a step of a plan was skipped",
         PlanCancelledInTheMiddle => "a plan was cancelled while some of its steps had ended",
         LargePlanClosed => "a plan of more steps than one decision tells was closed",
@@ -100,6 +103,9 @@ impl CoverageGoal {
         CoverageGoal::ShareGivenBack,
         CoverageGoal::ReservationSettled,
         CoverageGoal::ChildNotFunded,
+        CoverageGoal::RunContinued,
+        CoverageGoal::ChildStartedAgain,
+        CoverageGoal::ContinuationNotFunded,
     ];
 
     /// Goals that only worlds with plans reach.

@@ -4,8 +4,11 @@
 //! Workers say what their steps used, within their reservation and now and then beyond it. They are lost in the middle of steps, and
 //! children end, halt and are called off while their parents wait, crash or halt themselves. What a task must have used is
 //! counted here anew from its history and its children, independently of the rules.
+//!
+//! Runs that halted are continued with another budget ([`crate::client`]). A continuation must pay for what it does itself and for nothing
+//! that it took over, must not repeat what was recorded, and leaves the run that it continues as it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use store::{Browse, Entry, ScanDepth, Store, StoredTask};
@@ -15,6 +18,8 @@ use verdict::{
     AttemptOutcome, Balance, BudgetEvent, ClosedAttempt, Done, Event, Reason, State, Subject,
     TaskId,
 };
+
+use wire::names::FORK_OF_LABEL;
 
 use crate::actor_context::ActorContext;
 use crate::coverage::CoverageGoal;
@@ -164,6 +169,67 @@ pub(crate) fn account(ctx: &ActorContext, all: &[(&StoredTask, &[Entry])]) {
             check_used(ctx, done, balance, &OwnUse::of(history), &children);
         }
     }
+}
+
+/// Looks at every continuation beside the run that it continues.
+pub(crate) fn check_continuations(ctx: &ActorContext, all: &[(&StoredTask, &[Entry])]) {
+    let by_id: BTreeMap<TaskId, (&StoredTask, &[Entry])> = all
+        .iter()
+        .filter_map(|(found, history)| Some((ended(found)?.0.id, (*found, *history))))
+        .collect();
+    let mut continued: BTreeSet<TaskId> = BTreeSet::new();
+    for (found, history) in all {
+        let Some((new, _)) = ended(found) else { continue };
+        let Some(from) = new.run.as_ref().and_then(|run| run.forked_from) else { continue };
+        let Some((old, before)) = by_id.get(&from).and_then(|(it, log)| Some((ended(it)?.0, log)))
+        else {
+            ctx.log.violate("continuation", format_args!("{} continues nothing", new.id));
+            continue;
+        };
+        ctx.log.reach_goal(CoverageGoal::RunContinued);
+        if !continued.insert(from) {
+            ctx.log.violate("continuation", format_args!("{from} is continued twice"));
+        }
+        let is_named = found.spec.labels.get(FORK_OF_LABEL) == Some(&from.run_name());
+        if old.end.state != State::Halted || new.created_at < old.completed_at || !is_named {
+            let told = format_args!("{} continues {from}, which ended {:?}", new.id, old.end);
+            ctx.log.violate("continuation", told);
+        }
+        check_taken_over(ctx, new.id, before, history);
+    }
+}
+
+/// What was recorded before is taken over, and recorded by nobody again.
+fn check_taken_over(ctx: &ActorContext, new: TaskId, before: &[Entry], history: &[Entry]) {
+    let (own, _) = steps_of(before);
+    let (again, taken) = steps_of(history);
+    let lost: Vec<&str> = own.iter().copied().filter(|key| !taken.contains(key)).collect();
+    let repeated: Vec<&str> = own.iter().copied().filter(|key| again.contains(key)).collect();
+    if !lost.is_empty() || !repeated.is_empty() {
+        let told = format_args!("{new} lost {lost:?} and repeated {repeated:?}");
+        ctx.log.violate("continuation", told);
+    }
+    // A fork spawns in the entry that takes over, before any worker asks for anything.
+    let is_inherit = |entry: &&Entry| entry.events.iter().any(|event| event.name() == "forked");
+    let mut spawned = history.iter().filter(is_inherit).flat_map(|entry| &entry.events);
+    if spawned.any(|event| event.name() == "child_spawned") {
+        ctx.log.reach_goal(CoverageGoal::ChildStartedAgain);
+    }
+}
+
+/// The keys of steps that workers of the task recorded, and of those that it took over.
+fn steps_of(history: &[Entry]) -> (BTreeSet<&str>, BTreeSet<&str>) {
+    let (mut own, mut taken) = (BTreeSet::new(), BTreeSet::new());
+    for event in history.iter().flat_map(|entry| &entry.events) {
+        let Event::Run(event) = event else { continue };
+        if let RunEvent::Checkpointed(checkpoint) = &**event
+            && matches!(checkpoint.recorded, Recorded::Step(_))
+        {
+            let keys = if checkpoint.attempt > 0 { &mut own } else { &mut taken };
+            keys.insert(checkpoint.key.as_str());
+        }
+    }
+    (own, taken)
 }
 
 fn ended(found: &StoredTask) -> Option<(&Done, &Balance)> {

@@ -100,6 +100,7 @@ pub(crate) async fn judge(ctx: &ActorContext, store: &MemoryStore) {
         let all: Vec<(&StoredTask, &[Entry])> =
             all_task_rows.iter().map(|rows| (&rows.found, rows.history.as_slice())).collect();
         escrow::account(ctx, &all);
+        escrow::check_continuations(ctx, &all);
     }
     if ctx.options.schedules > 0 {
         let found: Vec<&StoredTask> = all_task_rows.iter().map(|rows| &rows.found).collect();

@@ -27,6 +27,9 @@ impl Client {
         let spec = self.program_spec(&program);
         if let Some(run) = self.submit(&spec).await {
             self.follow_program(&run, &program).await;
+            if let Some(next) = self.continue_halted(&run, &program).await {
+                self.follow_program(&next, &program).await;
+            }
         }
         self.ctx.observations.borrow_mut().open -= 1;
     }

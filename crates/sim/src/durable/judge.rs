@@ -25,7 +25,7 @@ pub(crate) async fn check(ctx: &ActorContext, store: &MemoryStore, found: &[&Sto
         .collect();
     let families = families(&ended);
     for done in ended.iter().filter(|done| done.run.is_some()) {
-        check_records(ctx, store, done, families.get(&done.id)).await;
+        check_records(ctx, store, done, &families).await;
     }
     check_order(ctx, &ended);
     let left = store.browse().saved_messages(None, ALL).await.expect("memory can be read");
@@ -53,7 +53,7 @@ async fn check_records(
     ctx: &ActorContext,
     store: &MemoryStore,
     done: &Done,
-    family: Option<&BTreeMap<&str, Vec<&Done>>>,
+    families: &Families<'_>,
 ) {
     let key = TaskKey { scope: done.scope.clone(), id: done.id };
     let records = store.browse().records(&key, RecordsOf::After(0), ALL).await;
@@ -69,8 +69,14 @@ async fn check_records(
             RunRecord::Checkpoint { .. } => None,
         })
         .collect();
-    let made = family.cloned().unwrap_or_default();
-    for (child, id) in &started {
+    let made = families.get(&done.id).cloned().unwrap_or_default();
+    // A continuation names the children of the run that it continues, and starts none of them.
+    let before = done.run.as_ref().and_then(|run| families.get(&run.forked_from?));
+    let is_taken_over = |child: &str, id: TaskId| {
+        let known = before.and_then(|family| family.get(child)).into_iter().flatten();
+        !made.contains_key(child) && known.map(|done| done.id).eq([id])
+    };
+    for (child, id) in started.iter().filter(|(child, id)| !is_taken_over(child, **id)) {
         let ids: Vec<TaskId> = made.get(child).into_iter().flatten().map(|done| done.id).collect();
         if ids != [*id] {
             let told = format_args!("{} asked for {child} as {id}, and got {ids:?}", done.id);
