@@ -15,6 +15,7 @@ pub mod crash_scenario;
 mod fleet;
 mod judge;
 pub mod load;
+mod receiver;
 mod recording_client;
 pub mod rng;
 pub mod scenarios;

@@ -271,6 +271,11 @@ impl Server {
         Ok(())
     }
 
+    /// How the process has exited; `None` while it runs.
+    pub fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
     /// Waits until the process has exited.
     pub fn wait_for_death(&mut self, what: &str) -> Result<ExitStatus> {
         waits::death(&mut self.child, what)

@@ -11,6 +11,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::durable::{DurableCall, Replay};
+use crate::outbox::{Declared, Delivered};
 
 /// The name of a task or run; the ULID is sufficient.
 pub type Task = String;
@@ -52,6 +53,10 @@ pub enum EventKind {
     Vote(Vote),
     /// What a reader was shown of a plan whose run has ended.
     Plan(EndedPlan),
+    /// A caller asks for an effect.
+    Declared(Declared),
+    /// A receiver was called.
+    Delivered(Delivered),
     /// Faults have stopped, and everything accepted had time to end.
     Settled(Settled),
 }

@@ -12,6 +12,7 @@ mod isolation;
 mod leases;
 mod lifetime;
 mod liveness;
+mod outbox;
 mod plans;
 mod states;
 
@@ -49,6 +50,10 @@ pub(crate) const CHECKS: &[(Invariant, Check)] = &[
     (Invariant::C6, idempotence::repeated_reports),
     (Invariant::C7, durability::reads_go_forward),
     (Invariant::C8, durability::recovery_finds_what_was),
+    (Invariant::D1, outbox::one_effect_per_intent),
+    (Invariant::D2, outbox::every_effect_is_delivered),
+    (Invariant::D3, outbox::the_same_bytes),
+    (Invariant::D4, outbox::in_order),
     (Invariant::E1, durable::the_same_commands),
     (Invariant::E2, durable::one_chain),
     (Invariant::E3, durable::one_result),

@@ -13,6 +13,7 @@ mod finding;
 mod history;
 mod invariants;
 mod linearize;
+pub mod outbox;
 pub mod recorder;
 mod sequential;
 pub mod text;
