@@ -4,6 +4,9 @@
 //! is decided again, as after a lost race for any other row. That is rare: a task's own effects have a line of their own,
 //! which only its deliverer locks.
 //!
+//! The endpoint that a caller named may have been deleted since. The batch is held to the endpoints that it knows, so an effect
+//! is either there before the endpoint is given up with everything that it has, or is given up here.
+//!
 //! A wait for an effect is saved beside the effect, in the commit of the wait ([`verdict::effect::watch`]).
 //!
 //! Invariant: an effect is saved exactly if the decision that asked for it is (D1), under the next number of its line (D6).
@@ -15,7 +18,8 @@ use store::effects::{
 };
 use store::objects::UniqueKey;
 use store::{Batch, Failure, FailureKind, LoadedObject, Lookup, ObjectChange};
-use verdict::effect::{EffectId, Intent, Line, Watch, append};
+use verdict::effect::decide::{append, append_in_vain};
+use verdict::effect::{EffectId, EndpointStatus, Intent, Line, Watch};
 use verdict::{Name, Object, ObjectKey, ObjectType, Scope, TaskId, Time};
 
 use super::batch::{Aborted, OpenBatch};
@@ -52,6 +56,9 @@ impl AwaitedEffect {
     }
 }
 
+/// Where the effects of a batch stand, and what the watch of each says.
+type NewEffects = HashMap<EffectId, (ObjectKey, &'static str)>;
+
 /// A line as this batch has left it.
 struct OpenLine {
     line: StoredLine,
@@ -65,14 +72,14 @@ impl<B: Batch> OpenBatch<'_, B> {
     /// Numbers what decisions asked for since the last call, and adds it to what is saved next.
     pub(super) async fn append_effects(&mut self) -> Result<(), Aborted> {
         let asked = std::mem::take(&mut self.work.asked);
-        let new = if asked.is_empty() { HashMap::new() } else { self.append(asked).await? };
+        let new = if asked.is_empty() { NewEffects::new() } else { self.append(asked).await? };
         let awaiting = std::mem::take(&mut self.work.awaiting);
         if awaiting.is_empty() { Ok(()) } else { self.watch(awaiting, &new).await }
     }
 
     /// Numbers effects, and returns where each of them stands.
-    async fn append(&mut self, asked: Vec<Asked>) -> Result<HashMap<EffectId, ObjectKey>, Aborted> {
-        let mut new = HashMap::new();
+    async fn append(&mut self, asked: Vec<Asked>) -> Result<NewEffects, Aborted> {
+        let mut new = NewEffects::new();
         let with_key = |asked: Asked| (line_key(&asked.intent.scope, asked.intent.line()), asked);
         let asked: Vec<(ObjectKey, Asked)> = asked.into_iter().map(with_key).collect();
         let mut lines = self.load_lines(&asked).await?;
@@ -81,10 +88,14 @@ impl<B: Batch> OpenBatch<'_, B> {
         for (key, Asked { intent, run }) in asked {
             at = at.max(intent.decided_at);
             let open = lines.get_mut(&key).expect("every line was loaded");
-            let (line, effect) = append(open.line.line, intent, at);
+            let (line, effect) = match self.is_registered(&intent) {
+                true => append(open.line.line, intent, at),
+                false => append_in_vain(open.line.line, intent, at),
+            };
             open.line.line = line;
             let (effect, payload) = StoredEffect::new(effect, run);
-            new.insert(effect.effect.intent.id, effect.key());
+            let status = if effect.effect.state.is_settled() { NEWS } else { OPEN };
+            new.insert(effect.effect.intent.id, (effect.key(), status));
             changes.push(change(effect.object(1), at));
             changes.push(change(payload, at));
         }
@@ -99,12 +110,19 @@ impl<B: Batch> OpenBatch<'_, B> {
         Ok(new)
     }
 
-    /// Notes who waits for effects. One that is new has no outcome yet; whether another one has is looked at after the
-    /// commit.
+    /// Whether the endpoint exists by the settings that this commit is held to.
+    fn is_registered(&self, intent: &Intent) -> bool {
+        let of_scope = self.work.endpoints.get(&intent.scope);
+        let endpoint = of_scope.and_then(|it| it.get(&intent.endpoint));
+        endpoint.is_some_and(|it| it.endpoint.status != EndpointStatus::Deleted)
+    }
+
+    /// Notes who waits for effects. One that is new has no outcome yet, unless its endpoint is gone; whether another one has is
+    /// looked at after the commit.
     async fn watch(
         &mut self,
         awaiting: Vec<AwaitedEffect>,
-        new: &HashMap<EffectId, ObjectKey>,
+        new: &NewEffects,
     ) -> Result<(), Aborted> {
         let places = self.places(&awaiting, new).await?;
         let keys: Vec<ObjectKey> = places.values().map(watch_key).collect();
@@ -113,7 +131,7 @@ impl<B: Batch> OpenBatch<'_, B> {
         for waiting in awaiting {
             let Some(place) = places.get(&waiting.effect) else { continue };
             let loaded = watches.get_mut(&watch_key(place)).expect("every watch was loaded");
-            let status = if new.contains_key(&waiting.effect) { OPEN } else { NEWS };
+            let status = new.get(&waiting.effect).map_or(NEWS, |(_, status)| status);
             let object =
                 watched(std::mem::replace(loaded, LoadedObject::Absent), &waiting, place, status)?;
             *loaded = LoadedObject::Object(object.clone());
@@ -126,11 +144,12 @@ impl<B: Batch> OpenBatch<'_, B> {
     async fn places(
         &mut self,
         awaiting: &[AwaitedEffect],
-        new: &HashMap<EffectId, ObjectKey>,
+        new: &NewEffects,
     ) -> Result<BTreeMap<EffectId, ObjectKey>, Aborted> {
         let (known, others): (Vec<&AwaitedEffect>, Vec<&AwaitedEffect>) =
             awaiting.iter().partition(|waiting| new.contains_key(&waiting.effect));
-        let known = known.into_iter().map(|waiting| (waiting.effect, new[&waiting.effect].clone()));
+        let known =
+            known.into_iter().map(|waiting| (waiting.effect, new[&waiting.effect].0.clone()));
         let mut places: BTreeMap<EffectId, ObjectKey> = known.collect();
         if others.is_empty() {
             return Ok(places);

@@ -240,7 +240,8 @@ impl Found {
     ) -> Result<StoredEffect, Undecided> {
         let Self { effect, line, next, endpoint, watch } = self;
         // Nothing is sent where the endpoint cannot be read.
-        let nothing = || EffectTerms { is_enabled: false, ..EffectTerms::default() };
+        let nothing =
+            || EffectTerms { is_enabled: false, is_registered: false, ..EffectTerms::default() };
         let terms = endpoint.as_ref().map_or_else(nothing, |it| it.endpoint.terms());
         let standing = Standing {
             line: line.line,

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use verdict::effect::{EffectRequest, EffectState, EndpointStatus, Sent};
-use verdict::{Digest, Moment, Name, ObjectKey, ObjectType, Scope, Span, Text, Time};
+use verdict::{Digest, Moment, Name, Object, ObjectKey, ObjectType, Scope, Span, Text, Time};
 use webhook::{HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, signatures};
 
 use super::agenda::{Agenda, Place};
@@ -287,6 +287,9 @@ impl Deliverer {
 
     /// What is left of a deleted endpoint: effects that wait for a person are given up too. Once nothing is left, the
     /// endpoint itself is done.
+    ///
+    /// A commit that was under way when the endpoint was deleted may still bring an effect of it. Later ones give theirs up
+    /// themselves ([`crate::carry`]), so what is found after those under way have ended is everything there will be.
     async fn give_up(&mut self, scope: &Scope, endpoint: &Name) -> Result<(), Failure> {
         let (browse, now) = (self.courier.coordinator.browse(), self.courier.coordinator.now());
         let filter = ObjectFilter {
@@ -297,11 +300,18 @@ impl Deliverer {
             limit: PAGE,
             ..ObjectFilter::default()
         };
-        let page = browse.objects(&filter).await?;
-        let of_it = page.iter().filter(|it| endpoint_of(&it.key).as_ref() == Some(endpoint));
-        let mut is_over = true;
-        for object in of_it {
-            is_over = false;
+        let is_its = |it: &&Object| endpoint_of(&it.key).as_ref() == Some(endpoint);
+        let mut page = browse.objects(&filter).await?;
+        let mut is_over = !page.iter().any(|it| is_its(&it));
+        if is_over && let Err(failure) = browse.settings_in_force().await {
+            tracing::debug!(error = %failure, "a commit may not know that an endpoint is deleted");
+            return Ok(());
+        }
+        if is_over {
+            page = browse.objects(&filter).await?;
+            is_over = !page.iter().any(|it| is_its(&it));
+        }
+        for object in page.iter().filter(is_its) {
             let stored = StoredEffect::of(object);
             let left = stored.filter(|_| matches!(object.status.as_str(), UNKNOWN | DEAD));
             if let Some(stored) = left {

@@ -12,6 +12,7 @@ mod flow_keys;
 mod harness;
 mod http;
 mod idle_polls;
+mod late_effects;
 mod messages;
 mod peers;
 mod retention;

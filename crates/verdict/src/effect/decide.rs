@@ -57,6 +57,21 @@ pub fn append(line: Line, intent: Intent, now: Time) -> (Line, Effect) {
     (line, Effect { intent, number, tries: 0, fence: 0, state })
 }
 
+/// The same where the endpoint is not registered any more: the effect is given up as soon as it is asked for. One behind others is
+/// given up in its turn, as they are.
+pub fn append_in_vain(line: Line, intent: Intent, now: Time) -> (Line, Effect) {
+    let (line, effect) = append(line, intent, now);
+    let standing = Standing { line, effect, next: None };
+    let terms = EffectTerms { is_enabled: false, is_registered: false, ..EffectTerms::default() };
+    match decide(&standing, &terms, EffectRequest::Abandon, now) {
+        EffectVerdict::Decided(events) => {
+            let Standing { line, effect, .. } = standing.settle(&events);
+            (line, effect)
+        }
+        EffectVerdict::Refused(_) => (standing.line, standing.effect),
+    }
+}
+
 /// Decides about one effect. The standing stays as it is if the request is refused.
 pub fn decide(
     standing: &Standing,
@@ -171,7 +186,7 @@ impl Decision<'_> {
             (EffectState::Unknown { .. }, Reconciled::Arrived) => {
                 Ok(self.passing(EffectEvent::Delivered { sent: None, at: self.now }))
             }
-            (EffectState::Unknown { .. }, Reconciled::NotArrived) => {
+            (EffectState::Unknown { .. }, Reconciled::NotArrived) if self.terms.is_registered => {
                 Ok(vec![EffectEvent::Redriven { due: self.now }])
             }
             _ => Err(EffectRefusal::WrongState),
@@ -180,7 +195,9 @@ impl Decision<'_> {
 
     fn redrive(&self) -> Decided {
         match self.effect().state {
-            EffectState::Dead { .. } => Ok(vec![EffectEvent::Redriven { due: self.now }]),
+            EffectState::Dead { .. } if self.terms.is_registered => {
+                Ok(vec![EffectEvent::Redriven { due: self.now }])
+            }
             _ => Err(EffectRefusal::WrongState),
         }
     }

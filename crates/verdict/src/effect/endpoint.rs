@@ -99,6 +99,7 @@ impl Endpoint {
         EffectTerms {
             is_idempotent: self.is_idempotent,
             is_enabled: self.status == EndpointStatus::Enabled,
+            is_registered: self.status != EndpointStatus::Deleted,
             tries_max: self.tries_max,
             retry_base: self.retry_base,
             retry_cap: self.retry_cap,

@@ -35,6 +35,8 @@ pub struct EffectTerms {
     pub is_idempotent: bool,
     /// Whether it may be called. Effects wait while it is not.
     pub is_enabled: bool,
+    /// Whether the endpoint exists. Nothing waits for one that does not.
+    pub is_registered: bool,
     pub tries_max: u32,
     pub retry_base: Span,
     pub retry_cap: Span,
@@ -46,6 +48,7 @@ impl Default for EffectTerms {
         Self {
             is_idempotent: true,
             is_enabled: true,
+            is_registered: true,
             tries_max: TRIES_DEFAULT,
             retry_base: Span::from_secs(5),
             retry_cap: Span::from_secs(6 * 60 * 60),

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in what tests share, too, a panic is the report")]
 
 use verdict::effect::claim::CLAIM;
-use verdict::effect::decide::append;
+use verdict::effect::decide::{append, append_in_vain};
 use verdict::effect::terms::RETRY_AFTER_MAX;
 use verdict::effect::watch::WAITERS_MAX;
 use verdict::effect::{
@@ -334,4 +334,35 @@ fn who_waits_for_an_effect_is_told_once_what_became_of_it() {
     let many = (0..200).fold(again, |watch, n| watch.with(format!("c{n}").into()));
     assert_eq!(many.waiters.len(), WAITERS_MAX);
     assert_eq!(many.waiters.last().unwrap().item.as_str(), "c199");
+}
+
+#[test]
+fn an_effect_for_an_endpoint_that_is_gone_is_given_up_when_it_is_asked_for() {
+    // D2, D6: it keeps its number, and the line goes on behind it with a gap.
+    let (line, effect) = append_in_vain(Line::default(), intent(1), NOW);
+    let given_up =
+        EffectState::Dead { at: NOW, reason: DeadReason::EndpointDeleted, is_passed: true };
+    assert_eq!((effect.number, effect.state), (1, given_up));
+    assert_eq!((line.head(), line.gap()), (None, 1));
+    // Behind another that is still to be given up it waits for its turn, which comes with the other's end.
+    let (line, first) = append(Line::default(), intent(1), NOW);
+    let (line, second) = append_in_vain(line, intent(2), NOW);
+    assert_eq!(second.state, EffectState::Queued);
+    let standing = Standing { line, effect: first, next: Some(second) };
+    let gone = EffectTerms { is_enabled: false, is_registered: false, ..terms() };
+    let Standing { line, next, .. } = ask(&standing, &gone, EffectRequest::Abandon, NOW);
+    let standing = Standing { line, effect: next.unwrap(), next: None };
+    let after = ask(&standing, &gone, EffectRequest::Abandon, NOW);
+    assert_eq!((after.effect.state, after.line.head()), (given_up, None));
+}
+
+#[test]
+fn nothing_is_sent_again_to_an_endpoint_that_is_gone() {
+    let (line, effect) = append_in_vain(Line::default(), intent(1), NOW);
+    let standing = Standing { line, effect, next: None };
+    let gone = EffectTerms { is_enabled: false, is_registered: false, ..terms() };
+    assert_eq!(refusal(&standing, &gone, EffectRequest::Redrive), EffectRefusal::WrongState);
+    // Registered again, it may be.
+    let again = ask(&standing, &terms(), EffectRequest::Redrive, NOW);
+    assert!(matches!(again.effect.state, EffectState::Pending { .. }));
 }

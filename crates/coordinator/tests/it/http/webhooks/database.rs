@@ -99,6 +99,48 @@ async fn an_end_is_told_to_an_endpoint_that_was_registered_elsewhere_just_before
 }
 
 #[tokio::test]
+async fn an_effect_for_an_endpoint_that_was_deleted_elsewhere_just_before_has_an_outcome_at_once() {
+    // D2, D10: whichever coordinator decides, what is committed after the deletion was answered knows it.
+    const ENDPOINTS: usize = 20;
+    let database = pgserver::Server::builder().without_fsync().start().unwrap();
+    let address = database.conninfo("postgres");
+    let one = Served::at(&address, UNHURRIED).await;
+    let two = one.beside(&address).await;
+    let mut receiver = Receiver::start().await;
+    for n in 1..=ENDPOINTS {
+        let name = format!("e{n}");
+        let endpoint = json!({"name": name, "url": receiver.url, "types": []});
+        assert_eq!(two.post("/v1/endpoints", endpoint).await.status, 201);
+        let submitted = two.post("/v1/runs", run(&format!("run-{n}"), json!({}))).await;
+        assert_eq!(submitted.status, 201, "{:?}", submitted.body);
+        let lease = two.lease().await;
+        let path = format!("/v1/endpoints/{name}");
+        assert_eq!(one.ask("DELETE", &path, &one.key, None).await.status, 200);
+        let body = json!({
+            "attempt": 1, "workerId": "w", "outcome": "SUCCEEDED",
+            "steps": [{"key": "s#1", "outcome": "SUCCEEDED"}],
+            "effects": [{"key": "e", "step": "s#1", "endpoint": name, "type": "t", "body": n}],
+        });
+        let path = format!("/v1/tasks/{}/completed", lease["taskId"].as_str().unwrap());
+        let (got, _) = two.at_last(&path, lease["taskToken"].as_str().unwrap(), &body).await;
+        // The other coordinator may have read its endpoints again by now, and refuse the name.
+        if got.status == 400 {
+            continue;
+        }
+        assert_eq!(got.status, 200, "{:?}", got.body);
+        let run_id = submitted.body["runId"].as_str().unwrap();
+        let listed = two.get(&format!("/v1/effects?runId={run_id}")).await;
+        let id = listed.body["effects"][0]["effectId"].as_str().unwrap().to_owned();
+        let shown = two.get(&format!("/v1/effects/{id}")).await.body;
+        let log = shown["log"].as_array().unwrap().iter();
+        let states: Vec<&Value> = log.map(|change| &change["state"]).collect();
+        assert_eq!(states, ["dead"], "{shown:?}");
+    }
+    receiver.assert_quiet();
+    one.verify().await;
+}
+
+#[tokio::test]
 async fn coordinators_of_one_database_deliver_each_effect_once_and_in_order() {
     // S2-72, S2-75, S2-76, S2-81, D4, D7: claims under row locks, numbers under the lock of their line.
     let database = pgserver::Server::builder().without_fsync().start().unwrap();
