@@ -116,25 +116,19 @@ fn digest_step(step: &mut Step) {
     }
 }
 
-/// The keys of steps in an entry whose results are in their checkpoints.
+/// The keys of steps in an entry whose results are in their checkpoints. Whoever ends a stage records one: a worker's report, or
+/// the people who were asked.
 pub(crate) fn digested_steps(entry: &Entry) -> Vec<&Name> {
-    if entry.request.report().is_some() {
-        let steps = entry.events.iter().filter_map(recorded_step);
-        return steps.filter(|(_, step)| is_digested(step)).map(|(key, _)| key).collect();
-    }
-    if let verdict::Request::Run(request) = &entry.request
-        && let RunRequest::Inherit(_) = &**request
-    {
-        let steps = entry.events.iter().filter_map(recorded_step);
-        return steps.filter(|(_, step)| is_digested(step)).map(|(key, _)| key).collect();
-    }
-    let Some(call) = entry.request.checkpoint_call() else { return Vec::new() };
+    let recorded = entry.events.iter().filter_map(recorded_step);
+    let recorded = recorded.filter(|(_, step)| is_digested(step)).map(|(key, _)| key);
+    let is_report = entry.request.report().is_some();
+    let Some(call) = entry.request.checkpoint_call().filter(|_| !is_report) else {
+        return recorded.collect();
+    };
     let digested = call.steps.iter().filter(|it| is_digested(&it.step)).map(|it| &it.key);
     // The end of a stage is recorded with the last call of its worker.
     let is_asked = |key: &Name| call.steps.iter().any(|it| it.key == *key);
-    let others = entry.events.iter().filter_map(recorded_step);
-    let others = others.filter(|(key, step)| is_digested(step) && !is_asked(key));
-    digested.chain(others.map(|(key, _)| key)).collect()
+    digested.chain(recorded.filter(|key| !is_asked(key))).collect()
 }
 
 /// The step that an event records: that of a report is the end of a stage.
