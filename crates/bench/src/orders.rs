@@ -69,7 +69,8 @@ fn topology() -> Value {
     json!({
         "topology": NAME,
         "artifacts": {"part": {
-            "statuses": ["raw", "set-aside", "at-work", "done"], "initial": "raw", "final": ["done"],
+            "statuses": ["raw", "set-aside", "at-work", "done"], "initial": "raw",
+            "final": ["done", "set-aside"],
             "transitions": [
                 {"from": "raw", "to": "at-work", "by": "role:scheduler"},
                 {"from": "raw", "to": "set-aside", "by": "person"},
@@ -90,7 +91,7 @@ fn topology() -> Value {
             "runner": {"uses": "runner", "workOrders": ["make"]},
             "gate": {"uses": "gate", "workOrders": ["make"]},
         },
-        "limits": {"executors": 1000, "cycles": 3},
+        "limits": {"executors": 100, "cycles": 3},
     })
 }
 
