@@ -94,4 +94,7 @@ mod documents {
 
     #[doc = include_str!("../../../docs/guide/approvals.md")]
     struct ApprovalsGuide;
+
+    #[doc = include_str!("../../../docs/guide/recovery.md")]
+    struct RecoveryGuide;
 }

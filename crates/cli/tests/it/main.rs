@@ -37,6 +37,7 @@ mod operate_doctor;
 mod operate_explain;
 mod operate_migrate;
 mod operate_prune;
+mod operate_redrive;
 mod operate_retry;
 mod operate_rules;
 mod outside_roles;
