@@ -142,8 +142,8 @@ impl Deliverer {
 
     /// Settles what has ended, claims what is due, and starts to send it. Returns a pause if the store refused.
     async fn settle_and_start(&mut self) -> Option<Duration> {
-        let settlements = self.to_settle();
-        let taken = self.to_claim(&settlements);
+        let settlements = self.take_ended();
+        let taken = self.take_due(&settlements);
         if settlements.is_empty() && taken.is_empty() {
             return None;
         }
@@ -175,7 +175,7 @@ impl Deliverer {
     }
 
     /// What has ended, at most one call of each line. The places are free: nothing of these calls is in flight any more.
-    fn to_settle(&mut self) -> Vec<Settlement> {
+    fn take_ended(&mut self) -> Vec<Settlement> {
         let (mut lines, mut settlements) = (HashSet::new(), Vec::new());
         for Call { place, settlement } in std::mem::take(&mut self.ended) {
             self.agenda.finished(&place);
@@ -188,7 +188,7 @@ impl Deliverer {
     }
 
     /// What is due and has room, but for the lines that change with what is settled.
-    fn to_claim(&mut self, settlements: &[Settlement]) -> Vec<(Place, Candidate)> {
+    fn take_due(&mut self, settlements: &[Settlement]) -> Vec<(Place, Candidate)> {
         let coordinator = &self.courier.coordinator;
         let taken = self.agenda.take(&coordinator.endpoints().snapshot(), coordinator.now());
         let mut lines: HashSet<_> = settlements.iter().map(|it| line_of(&it.effect)).collect();

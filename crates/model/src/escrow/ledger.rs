@@ -148,7 +148,7 @@ impl Ledger {
                 // A grant of which nobody ever heard was used by nobody. One that is revoked by force may have been.
                 let is_unheard = !account.has_spoken && matches!(decided.request, Request::Sweep);
                 let is_cancelled = decided.before.live().is_some_and(|it| it.cancel.is_some());
-                account.close(!is_own && !(is_unheard && !is_cancelled));
+                account.close(!is_own && (!is_unheard || is_cancelled));
             }
             Event::Run(event) => self.enter_run(decided.task, event, broken),
             _ => {}
