@@ -65,19 +65,6 @@ pub(crate) fn terms_of(limit: Option<u32>, rate: Option<FlowRate>) -> Terms {
     Terms { limit: limit.unwrap_or(UNLIMITED), rate }
 }
 
-/// A flow key as clients see it.
-pub(crate) fn flow_view(flow: &FlowKey) -> Flow {
-    let limit = (flow.limit != UNLIMITED).then_some(flow.limit);
-    let debounce_ms = flow.debounce.map(|it| it.span.millis());
-    let debounce_max_ms = flow.debounce.map(|it| it.max.millis());
-    let (key, rate) = (flow.name.to_string(), flow.rate.map(rate_view));
-    Flow { key, limit, rate, debounce_ms, debounce_max_ms }
-}
-
-pub(crate) fn rate_view(rate: Rate) -> FlowRate {
-    FlowRate { count: rate.count, per_ms: rate.per.millis() }
-}
-
 impl SubmitDefaults {
     /// Refuses defaults that no submission could name. The error names the queue, if it is about one.
     pub fn check(&self) -> Result<(), (Option<String>, FieldError)> {

@@ -6,19 +6,18 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
 use store::{Browse, FlowFilter, FlowKeyRow};
-use verdict::flow::UNLIMITED;
-use verdict::{Name, TaskId};
+use verdict::flow::{Rate, UNLIMITED};
+use verdict::{FlowKey, Name, TaskId};
 use wire::Code;
 use wire::answers::{FlowKeyView, FlowKeys};
 use wire::limits::PAGE_ITEMS_DEFAULT;
-use wire::requests::ListFlowKeys;
+use wire::requests::{Flow, FlowRate, ListFlowKeys};
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::translate::{query, time};
 use crate::admit::ReaderPrincipal;
 use crate::admit::principals::Principal as _;
-use crate::submit_defaults::rate_view;
 
 /// How many holders an answer names. The list of runs finds the others.
 pub(super) const HOLDERS_MAX: usize = 10;
@@ -64,4 +63,17 @@ fn view(row: FlowKeyRow) -> FlowKeyView {
         live,
         holders: holders.iter().map(TaskId::to_string).collect(),
     }
+}
+
+/// A flow key as clients see it.
+pub(super) fn flow_view(flow: &FlowKey) -> Flow {
+    let limit = (flow.limit != UNLIMITED).then_some(flow.limit);
+    let debounce_ms = flow.debounce.map(|it| it.span.millis());
+    let debounce_max_ms = flow.debounce.map(|it| it.max.millis());
+    let (key, rate) = (flow.name.to_string(), flow.rate.map(rate_view));
+    Flow { key, limit, rate, debounce_ms, debounce_max_ms }
+}
+
+fn rate_view(rate: Rate) -> FlowRate {
+    FlowRate { count: rate.count, per_ms: rate.per.millis() }
 }

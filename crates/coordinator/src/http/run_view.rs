@@ -20,7 +20,6 @@ use super::durable_view::{durable_view, parent_view};
 use super::lease::seed_of;
 use super::stages::stages_of;
 use super::translate::{category, json, state, time, worker_verdict};
-use crate::submit_defaults;
 
 /// Reads a run's submission from its first history entry: an ended task keeps no policy.
 pub(super) async fn submitted(app: &AppState, key: &TaskKey) -> Result<Option<Submitted>, Failure> {
@@ -146,7 +145,7 @@ fn live(task: &Task, now: wire::Time) -> Run {
 }
 
 fn flow_view(run: Option<&RunState>) -> Option<Flow> {
-    run?.flow.as_deref().map(submit_defaults::flow_view)
+    run?.flow.as_deref().map(super::flow_keys::flow_view)
 }
 
 fn lease_view(task: &Task, lease: &verdict::Lease) -> Lease {
