@@ -75,7 +75,6 @@ named_enum! {
         ChildNotFunded => "a child was refused because too little was left",
         RunContinued => "a run that halted was continued by another one",
         ChildStartedAgain => "a child that ended with its run started again in the continuation",
-        ContinuationNotFunded => "a continuation was refused because its children would not fit",
         StepSkipped => "a step of a plan was skipped",
         PlanCancelledInTheMiddle => "a plan was cancelled while some of its steps had ended",
         LargePlanClosed => "a plan of more steps than one decision tells was closed",
@@ -105,7 +104,6 @@ impl CoverageGoal {
         CoverageGoal::ChildNotFunded,
         CoverageGoal::RunContinued,
         CoverageGoal::ChildStartedAgain,
-        CoverageGoal::ContinuationNotFunded,
     ];
 
     /// Goals that only worlds with plans reach.

@@ -30,6 +30,9 @@ use crate::submit_defaults::SubmitDefaults;
 /// takes longer loses no more than its turn.
 const ROLE_LEASE_MS: u64 = 5_000;
 
+/// The same for a process of somebody's, behind a network, which may ask a person or a model.
+const OUTSIDE_LEASE_MS: u64 = 30_000;
+
 /// How often an event or a gate may be lost with the coordinator that had it: coordinators are restarted.
 const ROLE_TRIES: u32 = 100;
 
@@ -205,7 +208,8 @@ fn people(gate: &Gate, order: &WorkOrder) -> Vec<PlanStep> {
 
 /// How long a role has an event or a work order.
 fn lease_ms(role: &Role) -> u64 {
-    role.lease.map_or(ROLE_LEASE_MS, |lease| lease.ms())
+    let usual = if role.outside { OUTSIDE_LEASE_MS } else { ROLE_LEASE_MS };
+    role.lease.map_or(usual, |lease| lease.ms())
 }
 
 fn budget(declared: &Declared) -> Option<Budget> {

@@ -8,7 +8,6 @@ use wire::answers::{Run, RunAccepted};
 
 use super::{Client, TIMEOUT_MS};
 use crate::actor_context::CallOutcome;
-use crate::coverage::CoverageGoal;
 use crate::escrow;
 use crate::program::Program;
 use crate::run_spec::RunSpec;
@@ -60,7 +59,6 @@ impl Client {
                     return Some(accepted.run_id);
                 }
                 CallOutcome::Refused(problem) if problem.error == "budget_insufficient" => {
-                    self.ctx.log.reach_goal(CoverageGoal::ContinuationNotFunded);
                     return None;
                 }
                 CallOutcome::Refused(problem) => {

@@ -114,8 +114,8 @@ async fn an_effect_for_an_endpoint_that_was_deleted_elsewhere_just_before_has_an
         let submitted = two.post("/v1/runs", run(&format!("run-{n}"), json!({}))).await;
         assert_eq!(submitted.status, 201, "{:?}", submitted.body);
         let lease = two.lease().await;
-        let path = format!("/v1/endpoints/{name}");
-        assert_eq!(one.ask("DELETE", &path, &one.key, None).await.status, 200);
+        let path = format!("/v1/endpoints/{name}/delete");
+        assert_eq!(one.post(&path, json!({})).await.status, 200);
         let body = json!({
             "attempt": 1, "workerId": "w", "outcome": "SUCCEEDED",
             "steps": [{"key": "s#1", "outcome": "SUCCEEDED"}],
