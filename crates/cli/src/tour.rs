@@ -72,8 +72,8 @@ const RETRY_INITIAL: Duration = Duration::from_millis(200);
 /// The coordinator's default: no run here fails often enough to reach it.
 const RETRY_MAX: Duration = Duration::from_millis(wire::limits::RETRY_CAP_MS_DEFAULT);
 const SEED: u64 = 7;
-/// Longer than anything here takes, so that only a defect reaches it.
-const END_WITHIN: Duration = Duration::from_secs(15);
+/// Longer than anything here takes, the longest lease too, so that only a defect reaches it.
+const END_WITHIN: Duration = Duration::from_millis(2 * LONG_LEASE_MS);
 
 pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     tokio::select! {

@@ -20,8 +20,9 @@ use crate::exit::{CliError, Exit};
 use crate::profile::Connection;
 use crate::server;
 
-/// Nothing the tour waits for takes more than a few seconds.
-const TIMEOUT: Duration = Duration::from_secs(15);
+/// Nothing the tour waits for takes more than a few seconds, unless work is granted to a worker of the chapter before in the
+/// moment in which it dies: then its lease has to expire first.
+const TIMEOUT: Duration = Duration::from_millis(2 * super::LONG_LEASE_MS);
 
 pub(crate) const QUEUE: &str = "tour";
 
