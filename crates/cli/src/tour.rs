@@ -66,7 +66,11 @@ enum Chapter {
 const SHORT_LEASE_MS: u64 = *wire::limits::LEASE_MS.start();
 /// Long enough that a slow disk does not let a lease expire where none should.
 const LONG_LEASE_MS: u64 = 20_000;
+/// Where no worker dies on purpose: long enough for a slow disk, and short enough to wait for where a worker of the chapter before
+/// got the work in the moment in which it was stopped.
+const CHAPTER_LEASE: Duration = Duration::from_secs(5);
 const HEARTBEAT_MS: u64 = *wire::limits::HEARTBEAT_INTERVAL_MS.start();
+const HEARTBEAT: Duration = Duration::from_millis(HEARTBEAT_MS);
 const GRACE_MS: u64 = 1_000;
 const RETRY_INITIAL: Duration = Duration::from_millis(200);
 /// The coordinator's default: no run here fails often enough to reach it.

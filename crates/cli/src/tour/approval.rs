@@ -5,9 +5,9 @@ use wire::State;
 use wire::admin::NewKey;
 use wire::approvals::ApprovalView;
 
-use super::Tour;
 use super::functions::{PAYOUT, Payout};
 use super::processes::{QUEUE, expect, unexpected};
+use super::{CHAPTER_LEASE, HEARTBEAT, Tour};
 use crate::exit::CliError;
 use crate::output::{BOLD, GOOD, WARN};
 use crate::server;
@@ -70,7 +70,13 @@ impl Tour {
 
     async fn submit_payout(&self, cents: u64) -> Result<(String, Payout), CliError> {
         let payout = Payout { to: "Ada".to_owned(), cents };
-        let run = self.server.client.submit(PAYOUT, &payout).queue(QUEUE);
+        let run = self
+            .server
+            .client
+            .submit(PAYOUT, &payout)
+            .queue(QUEUE)
+            .lease(CHAPTER_LEASE)
+            .heartbeat_interval(HEARTBEAT);
         let run = run.await.map_err(server::cli_error)?;
         self.say.tell("submitted", format_args!("{} payout: {}", run.id(), payout.subject()))?;
         Ok((run.id().to_owned(), payout))

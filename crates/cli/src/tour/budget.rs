@@ -4,9 +4,9 @@ use wire::State;
 use wire::answers::Run;
 use wire::requests::Budget;
 
-use super::Tour;
 use super::functions::{AGENT, THOUGHTS, TOKENS_PER_THOUGHT};
 use super::processes::{OrderWorker, QUEUE, expect};
+use super::{CHAPTER_LEASE, HEARTBEAT, Tour};
 use crate::exit::CliError;
 use crate::output::{GOOD, WARN};
 use crate::server;
@@ -36,7 +36,14 @@ impl Tour {
 
     async fn agent_halts(&self) -> Result<(Run, OrderWorker), CliError> {
         let budget = Budget { tokens: Some(TOKENS), ..Budget::default() };
-        let run = self.server.client.submit(AGENT, "leases").queue(QUEUE).budget(budget);
+        let run = self
+            .server
+            .client
+            .submit(AGENT, "leases")
+            .queue(QUEUE)
+            .budget(budget)
+            .lease(CHAPTER_LEASE)
+            .heartbeat_interval(HEARTBEAT);
         let run = run.await.map_err(server::cli_error)?;
         self.say.tell(
             "submitted",

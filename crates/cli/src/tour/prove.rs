@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Tour;
 use super::order::{KIND, Order};
 use super::processes::{Printed, QUEUE, expect, unexpected};
+use super::{CHAPTER_LEASE, HEARTBEAT, Tour};
 use crate::exit::CliError;
 use crate::output::{self, BAD, GOOD};
 use crate::server;
@@ -38,7 +38,12 @@ impl Tour {
     }
 
     async fn order_for_proof(&self) -> Result<String, CliError> {
-        let submission = self.server.client.submit(KIND, &Order { id: 7, cents: 500 });
+        let submission = self
+            .server
+            .client
+            .submit(KIND, &Order { id: 7, cents: 500 })
+            .lease(CHAPTER_LEASE)
+            .heartbeat_interval(HEARTBEAT);
         let run = submission.queue(QUEUE).goal("deliver order 7");
         let run = run.await.map_err(server::cli_error)?;
         self.say.tell("submitted", format_args!("{} order: 500 cents", run.id()))?;
