@@ -10,7 +10,7 @@ use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use topology::Topology;
-use topology::deployment::{ArtifactRef, Event};
+use topology::deployment::{ArtifactRef, Event, PauseState};
 use verdict::effect::{Declared, EffectId};
 use verdict::flow::Debounce;
 use verdict::plan::limits::STEPS_PER_DECISION;
@@ -363,6 +363,11 @@ pub(crate) enum TopologyCall {
     },
     ClosePause {
         id: String,
+    },
+    /// The task of an event ended otherwise than by its role: its pause state, and the end of the note that said so.
+    Unprocessed {
+        task: TaskId,
+        pause: Box<PauseState>,
     },
     /// A role ends its claim on an event or work order, with everything that follows from it.
     Report(Box<RoleReport>),

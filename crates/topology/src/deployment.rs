@@ -245,8 +245,10 @@ pub enum PauseReason {
     /// Unresolved blockers.
     Blocked,
     DeadlineOverdue,
-    /// The limit on cycles was reached.
+    /// Nothing goes on by itself: the limit on cycles was reached, or an event could not be processed.
     Halted,
+    /// Somebody cancelled an event before its role decided about it.
+    Cancelled,
 }
 
 impl PauseState {

@@ -20,6 +20,8 @@ use crate::proposal::{ArtifactChange, Author, Change, may_move};
 const EXECUTION: &str = "execution";
 /// The check that fails when an output cannot become the artifact it should.
 const CREATES: &str = "creates";
+/// The check that fails when what follows from the gate cannot be carried out.
+const CONSEQUENCES: &str = "consequences";
 
 /// The longest message of a reason that an outside process gives: people read it in a list.
 const MESSAGE_CHARS_MAX: usize = 1_000;
@@ -72,6 +74,19 @@ pub fn propose(topology: &Topology, role: &str, read: &Read<'_>) -> Vec<Change> 
         Judgement::Ask(checks) => asks(order, checks),
         Judgement::Decided(reasons) => conclude(topology, role, gate, read, bundle, reasons),
     }
+}
+
+/// What follows when a proposal of the role can never be committed: the work order fails for that reason, so that it has its run
+/// record and lets its artifacts go. Nothing for one that is not executed or has its run record.
+#[must_use]
+pub fn refused(topology: &Topology, role: &str, read: &Read<'_>, why: &str) -> Vec<Change> {
+    let order = read.work_order;
+    let gate = topology.gate_of(&order.template).filter(|_| !read.recorded);
+    let (Some(gate), Some(bundle)) = (gate, &order.output) else {
+        return Vec::new();
+    };
+    let reason = GateReason { check: CONSEQUENCES.to_owned(), message: why.to_owned() };
+    conclude(topology, role, gate, read, bundle, vec![reason])
 }
 
 fn asks(order: &WorkOrder, checks: Vec<String>) -> Vec<Change> {

@@ -9,3 +9,4 @@ pub mod review;
 pub mod runner;
 pub mod scheduler;
 pub mod unclaimed;
+pub mod unprocessed;

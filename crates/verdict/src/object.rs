@@ -60,10 +60,12 @@ pub enum ObjectType {
     PauseState,
     /// Which work order is active among those that go one after the other.
     Track,
+    /// That the task of a deployment's event ended otherwise than by its role ([`crate::topology::is_unprocessed`]).
+    UnprocessedEvent,
 }
 
 impl ObjectType {
-    pub const ALL: [ObjectType; 20] = [
+    pub const ALL: [ObjectType; 21] = [
         ObjectType::Approval,
         ObjectType::Effect,
         ObjectType::Endpoint,
@@ -84,6 +86,7 @@ impl ObjectType {
         ObjectType::WorkOrder,
         ObjectType::PauseState,
         ObjectType::Track,
+        ObjectType::UnprocessedEvent,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -108,6 +111,7 @@ impl ObjectType {
             ObjectType::WorkOrder => "work_order",
             ObjectType::PauseState => "pause_state",
             ObjectType::Track => "track",
+            ObjectType::UnprocessedEvent => "unprocessed_event",
         }
     }
 

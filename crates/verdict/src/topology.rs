@@ -3,8 +3,10 @@
 //! What a topology allows is decided by the crate `topology`, which knows nothing of tasks; whoever carries a decision saves
 //! what it changes together with the tasks that it makes. Here is what both sides call the same.
 
+use crate::done::Done;
 use crate::id::{Name, Text};
 use crate::rules::Rules;
+use crate::task::State;
 
 /// What the queues begin with in which the events and gates of deployments wait. Clients cannot use such names.
 pub const NAME_PREFIX: &str = "tenure.topology";
@@ -55,6 +57,19 @@ pub fn event_queue(deployment: &str, serial: Option<&str>) -> Name {
     })
 }
 
+/// The deployment whose events wait in this queue; `None` for every other queue.
+pub fn deployment_of_events(queue: &Name) -> Option<&str> {
+    let (deployment, rest) =
+        queue.as_str().strip_prefix(NAME_PREFIX)?.strip_prefix('.')?.split_once('/')?;
+    (rest == "events" || rest.starts_with("serial/")).then_some(deployment)
+}
+
+/// Whether this was the task of an event that ended otherwise than by its role deciding: it ran out of tries, was given up or
+/// cancelled. Whoever carries such an end notes it in the same commit, and the note becomes a pause state (A0-11).
+pub fn is_unprocessed(done: &Done) -> bool {
+    done.end.state != State::Succeeded && deployment_of_events(&done.queue).is_some()
+}
+
 /// Deployments submit runs with plans, which earlier versions of the rules do not know.
 pub fn is_supported(rules: Rules) -> bool {
     match rules {
@@ -92,6 +107,29 @@ impl TopologyRefusal {
             TopologyRefusal::Stale(_) => "artifact_changed",
             TopologyRefusal::Invalid(_) => "invalid_argument",
             TopologyRefusal::Incompatible(_) => "deployment_conflict",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_of_events_name_their_deployment_and_no_other_queue_does() {
+        for serial in [None, Some("saw"), Some("saw/left")] {
+            let queue = event_queue("joinery", serial);
+            assert_eq!(deployment_of_events(&queue), Some("joinery"), "{queue}");
+        }
+        let others = [
+            gate_queue("joinery"),
+            outside_gate_queue("joinery", "events"),
+            Name::from("joinery/events"),
+            Name::from("tenure.topology/events"),
+            Name::from("q"),
+        ];
+        for queue in others {
+            assert_eq!(deployment_of_events(&queue), None, "{queue}");
         }
     }
 }

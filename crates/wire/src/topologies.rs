@@ -280,7 +280,7 @@ pub struct PauseStateView {
     /// Reason, cause and instant: the same cause at the same instant is the same pause.
     pub id: String,
     pub state: PauseStateState,
-    /// RUN_COMPLETE, GATE_FAILED, BUDGET_EXHAUSTED, BLOCKED, DEADLINE_OVERDUE or HALTED.
+    /// RUN_COMPLETE, GATE_FAILED, BUDGET_EXHAUSTED, BLOCKED, DEADLINE_OVERDUE, HALTED or CANCELLED.
     pub reason: String,
     /// What it is about, as `TYPE/ID`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

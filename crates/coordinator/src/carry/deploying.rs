@@ -15,12 +15,12 @@ use serde_json::Value;
 use store::TaskKey;
 use topology::Topology;
 use topology::declaration::Logic;
-use topology::deployment::{ArtifactRef, Deployment, Event};
+use topology::deployment::{ArtifactRef, Deployment, Event, PauseState};
 use topology::proposal::{self, ArtifactChange, Author, Change};
 use topology::roles::unclaimed;
 use verdict::topology::{TopologyRefusal, is_supported};
 use verdict::{
-    Answer, Digest, Moment, Name, Object, ObjectKey, Refusal, Request, Scope, Span, Text,
+    Answer, Digest, Moment, Name, Object, ObjectKey, Refusal, Request, Scope, Span, TaskId, Text,
 };
 
 use super::batch::submit;
@@ -31,8 +31,8 @@ use crate::ids::Ids;
 use crate::item::{RoleReport, Submission, TopologyCall, TopologyItem};
 use crate::topologies::rows::{
     ArtifactRow, DeploymentRow, PauseRow, TrackRow, WorkOrderRow, artifact_key, change,
-    deployment_key, millis, pause_key, prefix, slots, track_key, version_key, version_object,
-    work_order_key,
+    closed_note, deployment_key, millis, note_key, pause_key, prefix, slots, track_key,
+    version_key, version_object, work_order_key,
 };
 
 /// When an artifact is looked at again whose deployment this program cannot read: a newer one may run beside it.
@@ -72,8 +72,15 @@ impl Deploying<'_> {
             TopologyCall::Apply(topology) => self.apply(item, &topology.0),
             _ => self.in_force(item).and_then(|found| self.decide_on(found, item)),
         };
-        if let (Err(refusal), TopologyCall::Advance { artifact }) = (&decided, &item.call) {
-            self.silence(item, artifact, refusal);
+        match (&decided, &item.call) {
+            (Err(refusal), TopologyCall::Advance { artifact }) => {
+                self.silence(item, artifact, refusal);
+            }
+            // Nobody looks at the pause states of a deployment that was deleted.
+            (Err(TopologyRefusal::DeploymentNotFound), TopologyCall::Unprocessed { task, .. }) => {
+                self.close_note(&item.scope, *task);
+            }
+            _ => {}
         }
         decided.unwrap_or_else(refused)
     }
@@ -127,6 +134,9 @@ impl Deploying<'_> {
                 Ok(self.change_deployment(found, |row| row.scanned.clone_from(version)))
             }
             TopologyCall::ClosePause { id } => self.close_pause(&found, id),
+            TopologyCall::Unprocessed { task, pause } => {
+                Ok(self.pause_unprocessed(&found, *task, pause))
+            }
             TopologyCall::Report(report) => self.report(&found, report),
             TopologyCall::Go { role, artifact, revision } => {
                 self.go(&found, role, artifact, *revision)
@@ -411,6 +421,32 @@ impl Deploying<'_> {
         Ok(answered(self.write(row.object(found.scope, &found.row.prefix(), 1), found.by.clone())))
     }
 
+    /// Tells people of an event that no role decided: once for each note.
+    fn pause_unprocessed(
+        &mut self,
+        found: &InForce<'_>,
+        task: TaskId,
+        pause: &PauseState,
+    ) -> Answer {
+        if !self.close_note(found.scope, task) {
+            return Answer::Nothing;
+        }
+        let prefix = found.row.prefix();
+        if self.work.topologies.get(&pause_key(found.scope, &prefix, &pause.id)).is_none() {
+            let row = PauseRow { pause: pause.clone(), is_closed: false };
+            self.write(row.object(found.scope, &prefix, 1), None);
+        }
+        Answer::Nothing
+    }
+
+    /// Whether the note was open.
+    fn close_note(&mut self, scope: &Scope, task: TaskId) -> bool {
+        let note = self.work.topologies.get(&note_key(scope, task)).cloned();
+        let Some(note) = note.filter(|note| note.is_pending) else { return false };
+        self.write(closed_note(note), None);
+        true
+    }
+
     /// A role ends its claim. All of its proposal takes effect with the end of the claim, or nothing does.
     fn report(&mut self, found: &InForce<'_>, report: &RoleReport) -> Decided<Answer> {
         if let Some((key, request)) = report.claim.as_ref().filter(|claim| !self.holds(claim)) {
@@ -450,16 +486,9 @@ impl Deploying<'_> {
         Ok(answer)
     }
 
-    /// Whether the claim is still that of the caller.
+    /// Whether the claim is still that of the caller, as the rules of leases see it.
     fn holds(&self, (key, request): &(TaskKey, Request)) -> bool {
-        let Some(task) = self.work.task(key) else { return false };
-        task.lease().zip(request.caller()).is_some_and(|(lease, caller)| {
-            lease.id == caller.lease
-                && lease.owner == caller.worker
-                && lease.fence.epoch() == caller.epoch
-                && task.attempt == caller.attempt
-                && !lease.expires_at.has_come(self.at.now)
-        })
+        request.caller().is_some_and(|caller| self.work.may_report(key, caller, self.at))
     }
 
     /// The rows that a proposal names, as they are now.

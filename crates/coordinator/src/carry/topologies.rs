@@ -21,7 +21,7 @@ use crate::item::{Item, TopologyCall, TopologyItem};
 use crate::topologies::Versions;
 use crate::topologies::rows::{
     ArtifactRow, DeploymentRow, WorkOrderRow, artifact_key, artifact_named, deployment_key,
-    deployment_of, millis, pause_key, prefix, slots, topology_of, track_key, version_key,
+    deployment_of, millis, note_key, pause_key, prefix, slots, topology_of, track_key, version_key,
     work_order_key,
 };
 use crate::topologies::submissions::Owner;
@@ -107,7 +107,7 @@ impl Topologies {
 pub(super) fn interests_roles(object: &Object) -> bool {
     match object.key.object_type {
         ObjectType::Deployment | ObjectType::Topology | ObjectType::Track => true,
-        ObjectType::Artifact => object.is_pending,
+        ObjectType::Artifact | ObjectType::UnprocessedEvent => object.is_pending,
         _ => false,
     }
 }
@@ -154,7 +154,8 @@ fn artifacts(call: &TopologyCall) -> Vec<ArtifactRef> {
         | TopologyCall::Emit { .. }
         | TopologyCall::Tick
         | TopologyCall::Scanned { .. }
-        | TopologyCall::ClosePause { .. } => Vec::new(),
+        | TopologyCall::ClosePause { .. }
+        | TopologyCall::Unprocessed { .. } => Vec::new(),
     }
 }
 
@@ -175,6 +176,9 @@ fn first_keys(item: &TopologyItem) -> Vec<ObjectKey> {
     match &item.call {
         TopologyCall::Apply(topology) => keys.push(version_key(scope, topology.0.digest())),
         TopologyCall::ClosePause { id } => keys.push(pause_key(scope, &prefix, id)),
+        TopologyCall::Unprocessed { task, pause } => {
+            keys.extend([note_key(scope, *task), pause_key(scope, &prefix, &pause.id)]);
+        }
         TopologyCall::Report(report) => {
             keys.extend(report.changes.iter().filter_map(|change| match change {
                 Change::Order(order) => Some(work_order_key(scope, &prefix, &order.id)),

@@ -15,10 +15,11 @@ use store::{
     Refused, Spec, SpendRow, TaskKey,
 };
 use verdict::approval::{self, Approval};
+use verdict::decide::caller::may_report;
 use verdict::effect::Declared;
 use verdict::plan::limits::STEPS_PER_DECISION;
 use verdict::plan::{PlanForm, PlanRequest, PlanSubmit};
-use verdict::request::{Extend, Submit};
+use verdict::request::{Caller, Extend, Submit};
 use verdict::run::{Loaded, Message, Records, RunRequest, Waiting};
 use verdict::scope_budget::{BudgetUse, Day, budget_scopes, count_all};
 use verdict::{
@@ -42,6 +43,7 @@ use crate::item::{Submission, Watched};
 use crate::outbox::{Endpoints, of_end};
 use crate::recovery::{self, Policies};
 use crate::spend_metrics;
+use crate::topologies::rows::note_of_end;
 use crate::trace::TraceEvent;
 
 #[derive(Default)]
@@ -325,6 +327,12 @@ impl WorkingSet {
         self.decide_on(key, request, Extra { loaded, ..Extra::default() }, at)
     }
 
+    /// Whether a report of this caller takes effect.
+    pub(super) fn may_report(&self, key: &TaskKey, caller: &Caller, at: Moment) -> bool {
+        let subject = self.slots.get(key).map(|slot| &slot.subject);
+        subject.is_some_and(|it| may_report(it, caller, it.dated(at)))
+    }
+
     /// Decides that time has changed something, with what was loaded for that.
     pub(super) fn sweep(&mut self, key: &TaskKey, loaded: Option<Loaded>, at: Moment) -> Answer {
         let extra = Extra { loaded, ..Extra::default() };
@@ -495,6 +503,7 @@ impl WorkingSet {
             let is_evaluated = self.is_evaluated;
             let note = recovery::of_end(&self.policies, done, run, is_evaluated, &changes);
             self.objects.extend(note);
+            self.objects.extend(note_of_end(done));
         }
         if let Subject::Done(done) = &slot.subject
             && !has_ended

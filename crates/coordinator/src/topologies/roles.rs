@@ -10,6 +10,7 @@ mod lines;
 mod reading;
 mod scheduling;
 pub(crate) mod turns;
+mod unprocessed;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -236,6 +237,9 @@ impl Roles {
         };
         Ok(match self.coordinator.deploy(item).await?.answer {
             Answer::Refused(Refusal::Topology(TopologyRefusal::Stale(why))) => Proposed::Stale(why),
+            Answer::Refused(Refusal::Topology(TopologyRefusal::Incompatible(why))) => {
+                Proposed::NotNow(why)
+            }
             Answer::Refused(Refusal::Topology(refusal)) => {
                 Proposed::Refused(Text::from(said(&refusal)))
             }
@@ -243,7 +247,7 @@ impl Roles {
                 refusal @ (Refusal::QuotaReached { .. }
                 | Refusal::BudgetSpent(_)
                 | Refusal::FlowLimitConflict { .. }),
-            ) => Proposed::NoRoom(Text::from(refusal.name())),
+            ) => Proposed::NotNow(Text::from(refusal.name())),
             // It took effect, or the claim was lost and somebody else does it.
             _ => Proposed::Done,
         })
@@ -267,6 +271,7 @@ impl Roles {
 
     async fn look_at_rows(&self, settled: &mut Option<Instant>) -> Result<(), Interrupted> {
         self.advance_pending().await?;
+        self.tell_unprocessed().await?;
         self.scan_versions().await?;
         if settled.is_none_or(|at| at.elapsed() >= SETTLE_PAUSE) {
             self.settle_orders().await?;
@@ -369,8 +374,8 @@ enum Proposed {
     Stale(Text),
     /// It can never take effect.
     Refused(Text),
-    /// A quota or budget has no room now.
-    NoRoom(Text),
+    /// A quota or budget has no room now, or a newer program must decide.
+    NotNow(Text),
 }
 
 fn said(refusal: &TopologyRefusal) -> String {
@@ -379,6 +384,7 @@ fn said(refusal: &TopologyRefusal) -> String {
         | TopologyRefusal::Stale(why)
         | TopologyRefusal::Invalid(why)
         | TopologyRefusal::Incompatible(why) => why.to_string(),
+        TopologyRefusal::ArtifactExists => "the artifact that it would create exists".to_owned(),
         other => other.name().to_owned(),
     }
 }

@@ -1,4 +1,5 @@
-//! What deployments have in a store, as objects: the version in force, artifacts, work orders, pause states, tracks.
+//! What deployments have in a store, as objects: the version in force, artifacts, work orders, pause states, tracks, and notes of
+//! events that no role decided.
 //!
 //! A store keeps them without understanding them. Ids begin with the name of the deployment and its generation, so a
 //! deployment that was deleted and made again has none of the rows from before.
@@ -11,7 +12,8 @@ use store::objects::ObjectChange;
 use topology::Topology;
 use topology::deployment::{Artifact, ArtifactRef, GateResult, PauseState, RunRecord, WorkOrder};
 use topology::roles::unclaimed;
-use verdict::{Json, Name, Object, ObjectKey, ObjectType, Scope, TaskId, Time};
+use verdict::topology::is_unprocessed;
+use verdict::{Done, Json, Name, Object, ObjectKey, ObjectType, Scope, TaskId, Time};
 
 /// The status of everything that something is still to be done about.
 pub(crate) const ACTIVE: &str = "active";
@@ -225,6 +227,33 @@ impl TrackRow {
             body: write(self),
         }
     }
+}
+
+/// The note of the end of a task, if it is that of an event that no role decided. It is pending until the pause state exists, and
+/// is forgotten with the run.
+pub(crate) fn note_of_end(done: &Done) -> Option<ObjectChange> {
+    is_unprocessed(done).then(|| {
+        let note = Object {
+            key: note_key(&done.scope, done.id),
+            revision: 1,
+            status: OPEN.into(),
+            due: None,
+            unique_key: None,
+            parent: Some(done.id.run_name().into()),
+            is_pending: true,
+            body: Json::from("{}"),
+        };
+        change(note, done.completed_at, None)
+    })
+}
+
+pub(crate) fn note_key(scope: &Scope, task: TaskId) -> ObjectKey {
+    key(scope, ObjectType::UnprocessedEvent, task.run_name())
+}
+
+/// The note once its pause state exists, or nobody needs one.
+pub(crate) fn closed_note(note: Object) -> Object {
+    Object { status: CLOSED.into(), is_pending: false, ..note }
 }
 
 /// The slots that an active work order of a track has: one among all executors, and that of its serial key. Each with how many

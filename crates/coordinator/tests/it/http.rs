@@ -61,6 +61,7 @@ mod test_server;
 mod tokens;
 mod topologies;
 mod topology_bounds;
+mod topology_ends;
 mod topology_peers;
 mod traces;
 mod turns;

@@ -7,7 +7,7 @@ use crate::event::Subject;
 use crate::request::Caller;
 use crate::task::{Lease, State, Task};
 use crate::time::Moment;
-use crate::verdict::{ReadSet, Refusal};
+use crate::verdict::{Context, ReadSet, Refusal};
 
 /// Which call is being checked: a lost lease is answered differently for some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,13 @@ pub(super) fn recognise(read_set: ReadSet<'_>, caller: &Caller, at: Moment) -> R
         (None, None) => return Err(Refusal::UnknownLease),
     };
     if *owner == caller.worker { Ok(()) } else { Err(Refusal::WorkerMismatch) }
+}
+
+/// Whether a report of this caller would be its first and under a lease that holds: whoever commits something together with a
+/// report asks before.
+pub fn may_report(subject: &Subject, caller: &Caller, at: Moment) -> bool {
+    let read_set = ReadSet { subject, context: Context::default() };
+    recognise(read_set, caller, at).is_ok() && authorise(read_set, caller, Call::Report, at).is_ok()
 }
 
 /// The task and its lease, if the caller has authority now.

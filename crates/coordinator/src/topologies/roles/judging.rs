@@ -44,10 +44,12 @@ impl Roles {
         let bundle = self.bundle(&key).await?;
         let stage = granted.task.stages().map(|it| it.stage().key.clone());
         let asked = asked_before(stage.as_ref().map_or("", Name::as_str));
+        let mut refused = None;
         for _ in 0..PROPOSALS_MAX {
+            let run = (&key, asked);
             let judged =
-                self.judgement((&scope, row), &order, bundle.clone(), (&key, asked)).await?;
-            let Some(mut report) = judged else {
+                self.judgement((&scope, row), &order, bundle.clone(), run, refused.as_ref());
+            let Some(mut report) = judged.await? else {
                 // The checks of data have decided, or this was done before.
                 self.pass_on(granted, &[]).await;
                 return Ok(());
@@ -61,11 +63,9 @@ impl Roles {
             match self.propose(&scope, row, report).await? {
                 Proposed::Done => return Ok(()),
                 Proposed::Stale(why) => tracing::debug!(order, %why, "read again"),
-                Proposed::Refused(why) => {
-                    self.later(granted, why.as_str()).await;
-                    return Ok(());
-                }
-                Proposed::NoRoom(why) => {
+                // It would be refused for ever: the work order fails with the reason.
+                Proposed::Refused(why) if refused.is_none() => refused = Some(why),
+                Proposed::Refused(why) | Proposed::NotNow(why) => {
                     self.later(granted, why.as_str()).await;
                     return Ok(());
                 }
@@ -85,20 +85,24 @@ impl Roles {
     }
 
     /// What the gate proposes for a work order that left this; `None` if it has its run record. `asked` says of which stages of its
-    /// run the answers are there.
+    /// run the answers are there, `refused` why what it proposed before can never be carried out.
     async fn judgement(
         &self,
         place: (&Scope, &DeploymentRow),
         id: &str,
         bundle: OutputBundle,
         run: (&TaskKey, &[&str]),
+        refused: Option<&Text>,
     ) -> Result<Option<RoleReport>, Interrupted> {
         let Some((turn, topology)) = self.read_order(place, id, bundle, run).await? else {
             return Ok(None);
         };
         let role = topology.judge_of(&turn.work_order.template);
         let role = role.map(|(name, _)| name.to_owned()).unwrap_or_default();
-        let changes = gate::propose(&topology, &role, &turn.read());
+        let changes = match refused {
+            None => gate::propose(&topology, &role, &turn.read()),
+            Some(why) => gate::refused(&topology, &role, &turn.read(), why.as_str()),
+        };
         let version = topology.digest().to_owned();
         Ok(Some(RoleReport { claim: None, role, version, event: None, changes, objection: None }))
     }
@@ -244,10 +248,16 @@ impl Roles {
         }
         let bundle = self.bundle(&key).await?;
         let asked = (&key, &[JUDGE_PREFIX, PEOPLE_PREFIX][..]);
-        let judged = self.judgement((scope, &row), &found.order.id, bundle, asked).await?;
-        if let Some(report) = judged {
-            // What has changed meanwhile is found by the next look.
-            self.propose(scope, &row, report).await?;
+        let mut refused = None;
+        // What has changed meanwhile is found by the next look.
+        for _ in 0..2 {
+            let (place, id) = ((scope, &row), found.order.id.as_str());
+            let judged = self.judgement(place, id, bundle.clone(), asked, refused.as_ref());
+            let Some(report) = judged.await? else { break };
+            match self.propose(scope, &row, report).await? {
+                Proposed::Refused(why) => refused = Some(why),
+                Proposed::Done | Proposed::Stale(_) | Proposed::NotNow(_) => break,
+            }
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ impl Roles {
                     self.give_up(granted, why.as_str()).await;
                     return Ok(());
                 }
-                Proposed::NoRoom(why) => {
+                Proposed::NotNow(why) => {
                     self.later(granted, why.as_str()).await;
                     return Ok(());
                 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use coordinator::admit::{Keyring, NewKey, Role};
 use coordinator::server::{Limits, parse_receivers};
-use coordinator::{Options, SeededEntropy, ServeOptions, serve};
+use coordinator::{Coordinator, Options, SeededEntropy, ServeOptions, serve};
 use serde_json::{Value, json};
 use store::Store;
 use store::sqlite::SqliteStore;
@@ -52,7 +52,8 @@ pub(crate) struct TestServer {
     /// All three roles of another tenant.
     pub(crate) foreign_key: String,
     http: reqwest::Client,
-    drain: Box<dyn Fn()>,
+    /// For what no call can ask for.
+    pub(crate) coordinator: Coordinator,
     _server: Box<dyn Any>,
     _folder: tempfile::TempDir,
 }
@@ -186,10 +187,7 @@ impl TestServer {
             admin_key,
             foreign_key,
             http: browser().build().unwrap(),
-            drain: {
-                let coordinator = server.coordinator().clone();
-                Box::new(move || coordinator.drain())
-            },
+            coordinator: server.coordinator().clone(),
             _server: Box::new(server),
             _folder: folder,
         }
@@ -197,7 +195,7 @@ impl TestServer {
 
     /// Refuses new work from now on, and keeps serving.
     pub(crate) fn drain(&self) {
-        (self.drain)();
+        self.coordinator.drain();
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

@@ -11,7 +11,7 @@ const LOOKS_MAX: usize = 3_000;
 pub(super) const EXECUTION: &str = include_str!("../../../../../topologies/execution.yaml");
 
 /// Every name is invented, and nothing in it occurs in a shipped topology.
-const BAKERY: &str = "
+pub(super) const BAKERY: &str = "
 topology: bakery
 artifacts:
   dough:
