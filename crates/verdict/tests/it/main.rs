@@ -4,6 +4,7 @@
 mod allowance;
 mod approvals;
 mod asking;
+mod authority;
 mod backoff;
 mod bounds;
 mod budget_properties;

@@ -18,6 +18,7 @@ pub(crate) const fn secs(seconds: u64) -> Span {
     Span::from_secs(seconds)
 }
 
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) subject: Subject,
     pub(crate) closed: Vec<ClosedAttempt>,

@@ -268,6 +268,11 @@ impl Roles {
             return Ok(None);
         }
         let Some(task) = subject.live() else { return Ok(Some(None)) };
+        let Caller { lease: claimed, epoch, .. } = claim.caller;
+        // Nobody was told this fence with this lease.
+        if task.lease().is_some_and(|it| it.id == claimed && it.fence.epoch() != epoch) {
+            return Ok(None);
+        }
         let stage = task.stages().map(|it| it.stage().key.clone());
         let key = spec.key.as_ref().map(Text::as_str);
         Ok(Some(self.told(place, &claim.key, key, spec.input.as_str(), stage).await?))

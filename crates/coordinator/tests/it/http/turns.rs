@@ -14,6 +14,9 @@ const LOOKS_MAX: usize = 3_000;
 /// Longer than the lease of a role that declares none.
 const ROLE_LEASE_SECONDS: u64 = 31;
 
+/// So many calls that the server's own roles had their chance meanwhile.
+const ROUNDS: usize = 100;
+
 /// Every name is invented, and nothing in it occurs in a shipped topology.
 const BAKERY: &str = "
 topology: bakery
@@ -282,6 +285,71 @@ async fn an_outside_role_cannot_decide_what_is_not_its_own() {
 }
 
 #[tokio::test]
+async fn a_claim_holds_only_as_it_was_given() {
+    // S0-44, S0-47, S0-48: lease, attempt, fence and owner all count.
+    for api in both().await {
+        apply(&api, BAKERY).await;
+        risen(&api, "a").await;
+        let turn = turn(&api, "oven-keeper", "w").await;
+        let claim = &turn["claim"];
+        let other = |member: &str, value: Value| {
+            let mut other = claim.clone();
+            other[member] = value;
+            other
+        };
+        let fence = claim["fence"].as_u64().unwrap();
+        let lease = claim["leaseId"].as_str().unwrap();
+        let last = if lease.ends_with('0') { '1' } else { '0' };
+        let wrong = [
+            // The claim of another epoch: the store was restored from a backup meanwhile.
+            other("fence", json!(fence + (1 << 32))),
+            other("attempt", json!(claim["attempt"].as_u64().unwrap() + 1)),
+            other("leaseId", json!(format!("{}{last}", &lease[..lease.len() - 1]))),
+        ];
+        for claim in &wrong {
+            let refused = propose(&api, "oven-keeper", "w", claim, ordered(&turn)).await;
+            assert!([404, 409, 410, 422].contains(&refused.status), "{claim}: {refused:?}");
+            let renew = json!({"workerId": "w", "claim": claim});
+            let refused = role(&api, "oven-keeper", "turns/renew", renew).await;
+            assert!([404, 409, 410, 422].contains(&refused.status), "{claim}: {refused:?}");
+        }
+        assert!(orders(&api).await.is_empty());
+        assert_eq!(dough(&api, "a").await["status"], "risen");
+        propose(&api, "oven-keeper", "w", claim, ordered(&turn)).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_takes_no_turn_of_another() {
+    // S2, S0-8: also where both have a deployment and a role of the same name.
+    for api in both().await {
+        apply(&api, BAKERY).await;
+        risen(&api, "a").await;
+        let path = |call: &str| format!("/v1/deployments/bakery/roles/oven-keeper/{call}");
+        let take = json!({"workerId": "w", "max": 1});
+        let none = api.post(&path("turns"), &api.foreign_key, take.clone()).await;
+        none.problem(404, "deployment_not_found");
+        let body = json!({"topology": bakery().declaration()});
+        api.post("/v1/deployments/bakery", &api.foreign_key, body).await.ok();
+        let none = api.post(&path("turns"), &api.foreign_key, take).await.ok();
+        assert!(none["turns"].as_array().unwrap().is_empty(), "{none}");
+        let turn = turn(&api, "oven-keeper", "w").await;
+        let mut said = json!({"workerId": "w", "claim": turn["claim"], "decision": ordered(&turn)});
+        let foreign = api.post(&path("proposals"), &api.foreign_key, said.clone()).await;
+        foreign.problem(404, "task_not_found");
+        said.as_object_mut().unwrap().remove("decision");
+        let foreign = api.post(&path("turns/renew"), &api.foreign_key, said.clone()).await;
+        foreign.problem(404, "task_not_found");
+        said["reason"] = json!("no");
+        let foreign = api.post(&path("turns/return"), &api.foreign_key, said).await;
+        foreign.problem(404, "task_not_found");
+        assert!(orders(&api).await.is_empty());
+        propose(&api, "oven-keeper", "w", &turn["claim"], ordered(&turn)).await.ok();
+        assert_eq!(orders(&api).await.len(), 1, "the claim was left alone");
+    }
+}
+
+#[tokio::test]
 async fn a_key_must_name_the_role() {
     // A0-2: executors are workers too, and their keys open no role.
     for api in both().await {
@@ -369,6 +437,9 @@ async fn tracks_take_turns_whoever_takes_their_events() {
         let request = json!({"type": "closing-time", "key": "today"});
         let asked = api.post("/v1/deployments/bakery/events", &api.key, request).await;
         assert_eq!(asked.status, 201, "{asked:?}");
+        for _ in 0..ROUNDS {
+            assert!(orders(&api).await.is_empty(), "the janitor waits for the oven-keeper");
+        }
         propose(&api, "oven-keeper", "w", &turn["claim"], ordered(&turn)).await.ok();
         let first = executor(&api).await;
         assert_eq!(first.envelope["kind"], "baker", "the track that goes first goes first");
