@@ -49,6 +49,10 @@ use crate::worker_signals::{SignalWatch, WorkerSignals};
 /// `Retry-After` while leases from before the start are being recovered: the time of one commit.
 const RECOVERY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// How often deployments that other coordinators made are read again.
+#[cfg(feature = "http")]
+const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
+
 /// How often a wait for a task polls the store for changes by other coordinators.
 const WATCH_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -381,6 +385,21 @@ impl Coordinator {
     pub async fn carry_out_recovery(&self) {
         let recoverer = crate::recovery::recoverer::Recoverer::new(self.clone());
         recoverer.run(tokio_util::sync::CancellationToken::new()).await;
+    }
+
+    /// Runs the roles of deployments, and learns of deployments that other coordinators made, until it is dropped. A served
+    /// coordinator does so by itself.
+    #[cfg(feature = "http")]
+    pub async fn run_roles(&self) {
+        let roles = crate::topologies::roles::Roles::new(self.clone());
+        let following = async {
+            loop {
+                tokio::time::sleep(FOLLOW_PAUSE).await;
+                // What could not be read is read the next time.
+                let _ = self.topologies().reload(self.browse()).await;
+            }
+        };
+        tokio::join!(roles.run(tokio_util::sync::CancellationToken::new()), following);
     }
 
     /// A request about a deployment.

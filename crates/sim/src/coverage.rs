@@ -89,6 +89,11 @@ named_enum! {
         CandidateEscalated => "a candidate waited for people",
         CandidateExpired => "the time of a candidate was over",
         CandidateExhausted => "a failure was counted after the attempts of its signature",
+        WorkOrdered => "an event of a deployment became a work order",
+        ExecutorDied => "an executor died over a work order",
+        RoleProcessDied => "a process died over the turn of a role",
+        EventUnprocessed => "an event of a deployment ended otherwise than by its role",
+        ArtifactOverdue => "an artifact rested for too long",
     }
 }
 
@@ -132,6 +137,15 @@ impl CoverageGoal {
         CoverageGoal::CandidateEscalated,
         CoverageGoal::CandidateExpired,
         CoverageGoal::CandidateExhausted,
+    ];
+
+    /// Goals that only worlds with a deployment reach.
+    pub const OF_DEPLOYMENTS: &[CoverageGoal] = &[
+        CoverageGoal::WorkOrdered,
+        CoverageGoal::ExecutorDied,
+        CoverageGoal::RoleProcessDied,
+        CoverageGoal::EventUnprocessed,
+        CoverageGoal::ArtifactOverdue,
     ];
 
     /// Goals that only worlds with people reach.

@@ -86,6 +86,8 @@ pub(crate) struct Boot {
     pub(crate) entropy: u64,
     pub(crate) signing_key: [u8; 32],
     pub(crate) database_ms: u64,
+    /// Whether there are deployments, whose roles coordinators run.
+    pub(crate) has_roles: bool,
 }
 
 impl Host {
@@ -243,12 +245,17 @@ impl Host {
 
 /// The whole life of a process.
 async fn run_process(store: SimStore, boot: Boot, state: Arc<Mutex<ProcessState>>) {
+    let has_roles = boot.has_roles;
     let ended = match start(store, boot).await {
         Err(failure) => format!("did not start: {failure}"),
         Ok(serving) => {
             let coordinator = serving.coordinator.clone();
             let recovering = coordinator.clone();
             tokio::spawn(async move { recovering.carry_out_recovery().await });
+            if has_roles {
+                let working = coordinator.clone();
+                tokio::spawn(async move { working.run_roles().await });
+            }
             lock(&state).serving = Some(serving);
             match coordinator.stopped().await {
                 StopReason::Drained => "drained".to_owned(),

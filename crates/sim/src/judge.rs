@@ -13,6 +13,7 @@ use verdict::{AttemptOutcome, ClosedAttempt, Event, Reason, Request, State, Subj
 use crate::actor_context::ActorContext;
 use crate::coverage::CoverageGoal;
 use crate::decisions::{decisions, id, record, snapshot};
+use crate::deployments;
 use crate::durable;
 use crate::escrow;
 use crate::lateness;
@@ -43,8 +44,11 @@ pub(crate) async fn inspect(ctx: &ActorContext, store: &MemoryStore) {
     ctx.history.borrow_mut().record(now, "judge", EventKind::Snapshot(snapshot(&found, now)));
 }
 
-/// Whether a task is recovery's own: an evaluation, or a question to people.
+/// Whether a task is recovery's own (an evaluation, or a question to people) or that of a deployment.
 fn is_own(found: &StoredTask) -> bool {
+    if deployments::judge::is_own(found) {
+        return true;
+    }
     let kind = match &found.subject {
         Subject::Live(task) => &task.kind,
         Subject::Done(done) => &done.kind,
@@ -109,6 +113,10 @@ pub(crate) async fn judge(ctx: &ActorContext, store: &MemoryStore) {
     if let Some(terms) = &ctx.options.recovery {
         let found: Vec<&StoredTask> = all_task_rows.iter().map(|rows| &rows.found).collect();
         recovery::check(ctx, store, terms, &found).await;
+    }
+    if let Some(options) = ctx.options.deployment {
+        let found: Vec<&StoredTask> = all_task_rows.iter().map(|rows| &rows.found).collect();
+        deployments::judge::check(ctx, store, options, &found).await;
     }
     record_audit(ctx, store).await;
     ctx.history.borrow_mut().record(now, "judge", EventKind::Settled(Settled {}));

@@ -25,6 +25,7 @@ mod committer_faults;
 pub mod coverage;
 mod database;
 mod decisions;
+mod deployments;
 mod durable;
 mod durable_bugs;
 mod escrow;

@@ -57,6 +57,8 @@ pub(crate) struct Options {
     pub(crate) schedules: u32,
     /// What recovery may do, where the world has it.
     pub(crate) recovery: Option<verdict::recovery::Terms>,
+    /// What the deployment is like, where the world has one.
+    pub(crate) deployment: Option<crate::deployments::DeploymentOptions>,
     /// How many of the runs are plans, and how many of the plans are larger than one decision spawns or tells.
     pub(crate) plans: PerMille,
     pub(crate) wide_plans: PerMille,
@@ -357,6 +359,7 @@ impl Options {
             durable: None,
             schedules: 0,
             recovery: None,
+            deployment: None,
             plans: 0,
             wide_plans: 0,
         };

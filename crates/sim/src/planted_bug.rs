@@ -64,4 +64,14 @@ pub enum PlantedBug {
     RecoversTwice,
     /// Some decisions about recovery candidates are not saved.
     LosesRecoveryDecisions,
+    /// The run of a work order has no key.
+    OrdersWithoutKeys,
+    /// Some events of a deployment end without the work order that they made.
+    EndsEventsFirst,
+    /// Some pause states are written twice.
+    PausesTwice,
+    /// Some answers of gates are saved with their pause state, and the run record afterwards.
+    JudgesAfterPause,
+    /// Ends of events that no role made leave no note.
+    LosesEventEnds,
 }

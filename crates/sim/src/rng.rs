@@ -26,6 +26,9 @@ pub(crate) enum Stream {
     Planner(u32),
     Person(u32),
     Evaluator(u32),
+    Owner,
+    Executor(u32),
+    Inspector(u32),
 }
 
 impl Stream {
@@ -50,6 +53,9 @@ impl Stream {
             Stream::Planner(n) => 6 << 32 | u64::from(n),
             Stream::Person(n) => 7 << 32 | u64::from(n),
             Stream::Evaluator(n) => 8 << 32 | u64::from(n),
+            Stream::Owner => 11,
+            Stream::Executor(n) => 9 << 32 | u64::from(n),
+            Stream::Inspector(n) => 10 << 32 | u64::from(n),
         }
     }
 }

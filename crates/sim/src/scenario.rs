@@ -3,7 +3,7 @@
 //! Seeds below 1,000,000 draw everything at random. Each further million is one scenario that chance alone produces
 //! too rarely: an idle system, one of two committers failing, slow batches, failover between coordinators, many
 //! tenants on one coordinator, durable runs, durable runs asleep, flow keys, schedules, durable runs that ask people, plans, stalls,
-//! budgets, recovery.
+//! budgets, recovery, deployments.
 //! This module fixes the options that define a scenario; the rest is drawn as usual.
 
 use crate::options::{
@@ -47,6 +47,8 @@ pub enum Scenario {
     Escrow,
     /// Runs that fail and are recovered, under everything that can fail.
     Recovery,
+    /// A deployment of a topology, under everything that can fail.
+    Deployments,
 }
 
 impl Scenario {
@@ -66,6 +68,7 @@ impl Scenario {
         Scenario::Stalls,
         Scenario::Escrow,
         Scenario::Recovery,
+        Scenario::Deployments,
     ];
 
     pub fn of(seed: u64) -> Self {
@@ -97,6 +100,7 @@ impl Scenario {
             Scenario::Stalls => stalls(&mut rng, options),
             Scenario::Escrow => escrow(&mut rng, options),
             Scenario::Recovery => recovery(&mut rng, options),
+            Scenario::Deployments => deployments(&mut rng, options),
         }
     }
 }
@@ -545,6 +549,26 @@ fn recovery(rng: &mut SimRng, options: Options) -> Options {
         a_day_later: false,
         runs,
         behaviour,
+        nemesis,
+        ..options
+    }
+}
+
+/// Every fault of a drawn world but a restore, which takes back what people were told.
+fn deployments(rng: &mut SimRng, options: Options) -> Options {
+    let nemesis = NemesisOptions {
+        crashes: rng.between(2, 10),
+        blackouts: rng.between(0, 2),
+        restores: 0,
+        ..options.nemesis
+    };
+    Options {
+        clients: 1,
+        runs_per_client: rng.between(2, 4),
+        deployment: Some(crate::deployments::DeploymentOptions::draw(rng)),
+        // Rules before the newest know no deployments.
+        older: 0,
+        a_day_later: false,
         nemesis,
         ..options
     }

@@ -16,6 +16,8 @@ pub(crate) struct Access {
     pub(crate) worker_key: String,
     /// Keys that may decide approvals, one for each person.
     pub(crate) approver_keys: Vec<String>,
+    /// The key of whoever has a deployment; empty where nobody does.
+    pub(crate) owner_key: String,
 }
 
 /// The admin key, and the keys that the administrator may revoke.
@@ -59,6 +61,7 @@ impl Scopes {
             client_key: client.text().to_owned(),
             worker_key: worker.text().to_owned(),
             approver_keys: Vec::new(),
+            owner_key: String::new(),
         });
         self.keys.extend([client, worker]);
     }
@@ -70,6 +73,13 @@ impl Scopes {
             self.accesses[0].approver_keys.push(person.text().to_owned());
             self.keys.push(person);
         }
+    }
+
+    /// Adds somebody to the first scope who may do everything.
+    pub(crate) fn add_owner(&mut self, entropy: &mut SeededEntropy) {
+        let owner = NewKey::generate(entropy, Scope::default(), &Role::ALL);
+        self.accesses[0].owner_key = owner.text().to_owned();
+        self.keys.push(owner);
     }
 
     fn administer(&mut self, entropy: &mut SeededEntropy) {

@@ -18,6 +18,7 @@ use verdict::{Moment, Name, Object, Rules, Scope, Span, Subject, Task, Time};
 use crate::committer_faults::{CommitterFaults, CommitterId};
 use crate::coverage::CoverageGoal;
 use crate::database::{Database, Session};
+use crate::deployments::bugs;
 use crate::durable_bugs;
 use crate::escrow;
 use crate::fault::Fault;
@@ -493,6 +494,11 @@ impl Batch for SimBatch<'_> {
             PlantedBug::LosesRecoveryDecisions => {
                 recovery::lose_decisions(&mut decided, self.inner.number());
             }
+            PlantedBug::OrdersWithoutKeys => bugs::drop_keys(&mut decided),
+            PlantedBug::EndsEventsFirst => bugs::lose_orders(&mut decided, self.inner.number()),
+            PlantedBug::PausesTwice => bugs::double_pauses(&mut decided, self.inner.number()),
+            PlantedBug::JudgesAfterPause => bugs::lose_records(&mut decided, self.inner.number()),
+            PlantedBug::LosesEventEnds => bugs::lose_notes(&mut decided),
             _ => {}
         }
         if !decided.forgotten.is_empty() {

@@ -26,6 +26,7 @@ use crate::client::client;
 use crate::clock::{EPOCH_MS, HostClock};
 use crate::committer_faults::CommitterFault;
 use crate::coverage::CoverageGoal;
+use crate::deployments;
 use crate::fault::Fault;
 use crate::history::History;
 use crate::host::{Boot, Host, virtual_now};
@@ -155,6 +156,9 @@ impl World {
         entropy.fill(&mut signing_key);
         scopes.extend(&mut entropy, options.scopes);
         scopes.add_people(&mut entropy, options.people);
+        if options.deployment.is_some() {
+            scopes.add_owner(&mut entropy);
+        }
         let network_dice = SimRng::new(seed, Stream::Network);
         let network = Network::new(options.network, network_dice, log.clone(), options.hosts());
         let store_faults = StoreFaults::new(seed, &options, log.clone(), bug);
@@ -249,6 +253,15 @@ impl World {
                 ctx.spawn(recovery::evaluator(ctx.clone(), n));
             }
         }
+        if let Some(options) = ctx.options.deployment {
+            ctx.spawn(deployments::owner(ctx.clone(), options));
+            for n in 0..deployments::EXECUTORS {
+                ctx.spawn(deployments::executor(ctx.clone(), n));
+            }
+            for n in (0..deployments::INSPECTORS).filter(|_| options.is_gate_outside) {
+                ctx.spawn(deployments::inspector(ctx.clone(), options, n));
+            }
+        }
         ctx.spawn(administrator(ctx.clone()));
     }
 
@@ -309,6 +322,9 @@ impl World {
         if self.ctx.options.recovery.is_some() {
             self.runtime.block_on(recovery::report_unfinished(&self.ctx, &store));
         }
+        if self.ctx.options.deployment.is_some() {
+            self.runtime.block_on(deployments::judge::report_unfinished(&self.ctx, &store));
+        }
         let open = self.ctx.observations.borrow().open;
         if open > 0 {
             self.log.violate("G1", format_args!("{open} clients still wait"));
@@ -325,8 +341,15 @@ impl World {
         let everything = everything.expect("memory can be read");
         everything.iter().all(|found| matches!(found.task.subject, Subject::Done(_)))
             && !self.has_messages(store)
-            && !(self.ctx.options.recovery.is_some()
-                && self.runtime.block_on(recovery::is_busy(store)))
+            && !self.is_busy(store)
+    }
+
+    /// Whether recovery or roles still have something to do.
+    fn is_busy(&self, store: &MemoryStore) -> bool {
+        let options = &self.ctx.options;
+        (options.recovery.is_some() && self.runtime.block_on(recovery::is_busy(store)))
+            || (options.deployment.is_some()
+                && self.runtime.block_on(deployments::judge::is_busy(store)))
     }
 
     /// Whether tasks of durable runs still have something to tell each other.
@@ -547,6 +570,7 @@ impl World {
             entropy: self.rng.number(),
             signing_key: self.signing_key,
             database_ms: self.database_ms(),
+            has_roles: self.ctx.options.deployment.is_some(),
         };
         let (topology, hosts) = (self.ctx.options.topology, self.ctx.options.hosts());
         let reopening = std::mem::replace(&mut self.reopening, Reopening::AsItIs);

@@ -233,3 +233,33 @@ fn a_decision_about_a_candidate_that_is_lost_is_found() {
     let what = finds_in(PlantedBug::LosesRecoveryDecisions, Scenario::Recovery);
     assert!(!what.is_empty());
 }
+
+#[test]
+fn a_work_order_without_the_key_of_its_event_is_found() {
+    let what = finds_in(PlantedBug::OrdersWithoutKeys, Scenario::Deployments);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn an_event_that_ends_without_the_work_order_it_made_is_found() {
+    let what = finds_in(PlantedBug::EndsEventsFirst, Scenario::Deployments);
+    assert!(what.starts_with("deployment") || what.starts_with("G1"), "{what}");
+}
+
+#[test]
+fn a_pause_state_that_is_written_twice_is_found() {
+    let what = finds_in(PlantedBug::PausesTwice, Scenario::Deployments);
+    assert!(what.starts_with("deployment"), "{what}");
+}
+
+#[test]
+fn an_answer_of_a_gate_that_is_recorded_after_its_pause_state_is_found() {
+    let what = finds_in(PlantedBug::JudgesAfterPause, Scenario::Deployments);
+    assert!(what.starts_with("deployment"), "{what}");
+}
+
+#[test]
+fn an_event_that_ends_and_tells_nobody_is_found() {
+    let what = finds_in(PlantedBug::LosesEventEnds, Scenario::Deployments);
+    assert!(what.starts_with("deployment"), "{what}");
+}

@@ -184,3 +184,15 @@ fn what_failed_comes_back_once_within_the_policy_and_nothing_is_forgotten() {
         assert!(totals.tally.goals.contains_key(goal), "never: {}", goal.name());
     }
 }
+
+#[test]
+fn a_deployment_forgets_nothing_and_does_nothing_twice_whatever_fails() {
+    // A0-11, S0-8, S0-17, S0-50, S0-52, W-28: coordinators, executors and the processes of a role die between any two writes; events,
+    // work orders and the deployment itself are cancelled and paused. Every event ends once and says why, each work order has one
+    // run record, artifacts move as declared, and each cause has one pause state.
+    let totals = hold(Scenario::Deployments, 60);
+    must_have_struck(&totals, &[Fault::HostCrashed, Fault::CommitRolledBack]);
+    for goal in CoverageGoal::OF_DEPLOYMENTS {
+        assert!(totals.tally.goals.contains_key(goal), "never: {}", goal.name());
+    }
+}

@@ -38,6 +38,7 @@ fn hold(range: u64) {
         CoverageGoal::OF_PEOPLE,
         CoverageGoal::OF_ESCROW,
         CoverageGoal::OF_RECOVERY,
+        CoverageGoal::OF_DEPLOYMENTS,
     ]
     .concat();
     let is_here = |goal: &&CoverageGoal| !elsewhere.contains(goal);
