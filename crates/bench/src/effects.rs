@@ -19,13 +19,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::error::BenchError;
+use crate::error::{BenchError, failed};
 use crate::goal::{Goal, Side, Unit};
 use crate::latency::PAUSE;
 use crate::load_client::micros_now;
 use crate::measurement::Measurement;
 use crate::plan::{Options, Target};
-use crate::remote::Remote;
 use crate::server::Servers;
 use crate::store_factory::StoreFactory;
 
@@ -119,7 +118,7 @@ pub(crate) async fn measure(
     let coordinators = if matches!(options.target, Target::Own { .. }) { 1 } else { 3 };
     progress("deliveries", 0.0);
     let (servers, _) = Servers::on_new_store(&options.program, stores, coordinators).await?;
-    let client = client(&servers.remote)?;
+    let client = servers.remote.sdk()?;
     let mut rows = vec![deliveries(&client, &servers, aggregates).await?];
     progress("one at a time", 0.4);
     rows.push(received(&client, "idle", options.span, RECEIVED).await?);
@@ -131,14 +130,6 @@ pub(crate) async fn measure(
     rows.push(pushed(&client, options.span).await?);
     servers.kill().await?;
     Ok(rows)
-}
-
-fn client(remote: &Remote) -> Result<Client, BenchError> {
-    Client::new(&format!("http://{}", remote.addresses[0]), &remote.key).map_err(failed)
-}
-
-fn failed(error: impl std::fmt::Display) -> BenchError {
-    BenchError::Engine(error.to_string())
 }
 
 fn of<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, BenchError> {

@@ -29,3 +29,8 @@ pub enum BenchError {
     #[error("the engine refused: {0}")]
     Engine(String),
 }
+
+/// An error of the client or of what is measured, with its text.
+pub(crate) fn failed(error: impl std::fmt::Display) -> BenchError {
+    BenchError::Engine(error.to_string())
+}

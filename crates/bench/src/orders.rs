@@ -13,13 +13,12 @@ use tenure::wire::Json;
 use tenure::wire::topologies::{CreateArtifact, ListArtifacts, MoveArtifact};
 use tokio::task::JoinSet;
 
-use crate::error::BenchError;
+use crate::error::{BenchError, failed};
 use crate::fanout::{self, Executed, PLAIN};
 use crate::goal::{Goal, Side, Unit};
 use crate::load_client::micros_now;
 use crate::measurement::{Measurement, Mode};
 use crate::plan::Options;
-use crate::remote::Remote;
 use crate::server::Servers;
 use crate::shape::rounds;
 use crate::sleepers::quiet;
@@ -51,14 +50,6 @@ const PAGE: u32 = 100;
 const RARE: usize = 1_000;
 /// Pages of each list that are timed.
 const PAGES: usize = 200;
-
-fn failed(error: impl std::fmt::Display) -> BenchError {
-    BenchError::Engine(error.to_string())
-}
-
-fn client(remote: &Remote) -> Result<Client, BenchError> {
-    Client::new(&format!("http://{}", remote.addresses[0]), &remote.key).map_err(failed)
-}
 
 fn json(value: &Value) -> Result<Json, BenchError> {
     Json::from_text(value.to_string()).map_err(failed)
@@ -160,7 +151,7 @@ async fn orders(
     count: usize,
 ) -> Result<Measurement, BenchError> {
     let (servers, _) = Servers::on_new_store(&options.program, stores, 1).await?;
-    let client = client(&servers.remote)?;
+    let client = servers.remote.sdk()?;
     deployed(&client, NAME).await?;
     client.deployments().pause(NAME).await.map_err(failed)?;
     create(&client, count).await?;
@@ -195,7 +186,7 @@ async fn idle(
     count: usize,
 ) -> Result<Measurement, BenchError> {
     let (servers, _) = Servers::on_new_store(&options.program, stores, 1).await?;
-    let client = client(&servers.remote)?;
+    let client = servers.remote.sdk()?;
     for number in 0..count {
         deployed(&client, &format!("idle-{number}")).await?;
     }
@@ -210,7 +201,7 @@ async fn pages(
     count: usize,
 ) -> Result<Vec<Measurement>, BenchError> {
     let (servers, _) = Servers::on_new_store(&options.program, stores, 1).await?;
-    let client = client(&servers.remote)?;
+    let client = servers.remote.sdk()?;
     deployed(&client, NAME).await?;
     client.deployments().pause(NAME).await.map_err(failed)?;
     create(&client, count).await?;

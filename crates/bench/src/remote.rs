@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::error::BenchError;
+use crate::error::{BenchError, failed};
 use crate::http::Connection;
 use crate::load_client::{self, KIND, LoadClient, LoadTarget, SubmitTime, WAIT_MS, WORKER};
 use crate::measurement::Mode;
@@ -46,6 +46,11 @@ impl Remote {
         let (opened, queue) = (Arc::default(), "bench".to_owned());
         let (keyed, plan) = (Arc::default(), PlanShape::None);
         Self { addresses, opened, key, queue, mode, steps: 0, plan, flow_keys: 0, keyed }
+    }
+
+    /// A client as users have it, of the first server.
+    pub(crate) fn sdk(&self) -> Result<tenure::Client, BenchError> {
+        tenure::Client::new(&format!("http://{}", self.addresses[0]), &self.key).map_err(failed)
     }
 
     /// Each server in turn, starting one further with each round: callers create their clients in a

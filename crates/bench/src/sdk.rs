@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use self::greet::{greet, greeter};
-use crate::error::BenchError;
+use crate::error::{BenchError, failed};
 use crate::latency::PAUSE;
 use crate::load_client::micros_now;
 use crate::measurement::{Measurement, Mode};
@@ -55,14 +55,6 @@ pub(crate) async fn measure(
     Ok(vec![one, many, drained])
 }
 
-fn client(remote: &Remote) -> Result<Client, BenchError> {
-    Client::new(&format!("http://{}", remote.addresses[0]), &remote.key).map_err(failed)
-}
-
-fn failed(error: tenure::Error) -> BenchError {
-    BenchError::Engine(error.to_string())
-}
-
 /// A worker that runs beside the measurement until it is told to stop.
 struct Running {
     stop: Arc<Notify>,
@@ -91,8 +83,8 @@ async fn submit_and_wait(
     callers: usize,
     span: Duration,
 ) -> Result<Measurement, BenchError> {
-    let worker = Running::start(greeter(client(remote)?));
-    let client = client(remote)?;
+    let worker = Running::start(greeter(remote.sdk()?));
+    let client = remote.sdk()?;
     greet(&client, NAME).await.map_err(failed)?;
     let meter = monitored.begin().await?;
     let until = Instant::now() + span;
@@ -170,7 +162,7 @@ pub(crate) async fn measure_steps(
 
 /// Submits runs of this kind, and returns how many.
 async fn fill(remote: &Remote, count: usize, kind: &str) -> Result<usize, BenchError> {
-    let filling = client(remote)?;
+    let filling = remote.sdk()?;
     for _ in 0..count / RUNS_PER_CALL {
         let runs = (0..RUNS_PER_CALL).map(|_| NewRun::new(kind, NAME).queue("default"));
         for submitted in filling.submit_many(runs).await.map_err(failed)? {
@@ -191,7 +183,7 @@ async fn execute(
     let (done, finished) = (AtomicUsize::new(0), Arc::new(Notify::new()));
     let finish = Arc::clone(&finished);
     let meter = monitored.begin().await?;
-    let worker = Running::start(worker(client(remote)?).on_event(move |event| {
+    let worker = Running::start(worker(remote.sdk()?).on_event(move |event| {
         let is_commit = matches!(event, WorkerEvent::Committed { .. });
         if is_commit && done.fetch_add(1, Ordering::Relaxed) + 1 == count {
             finish.notify_one();
