@@ -67,6 +67,8 @@ pub struct ObjectFilter {
     pub scope: Option<Scope>,
     pub object_type: Option<ObjectType>,
     pub id: Option<Name>,
+    /// Only those with one of these ids; any without it.
+    pub ids: Option<Vec<Name>>,
     pub status: Option<Name>,
     pub parent: Option<Name>,
     pub unique_key: Option<Name>,
@@ -94,6 +96,7 @@ impl ObjectFilter {
         self.scope.as_ref().is_none_or(|it| it == scope)
             && self.object_type.is_none_or(|it| it == *object_type)
             && self.id.as_ref().is_none_or(|it| it == id)
+            && self.ids.as_ref().is_none_or(|it| it.contains(id))
             && self.status.as_ref().is_none_or(|it| *it == object.status)
             && self.parent.as_ref().is_none_or(|it| Some(it) == object.parent.as_ref())
             && self.unique_key.as_ref().is_none_or(|it| Some(it) == object.unique_key.as_ref())
@@ -102,8 +105,9 @@ impl ObjectFilter {
     }
 
     /// The condition of a statement that reads a page, with its parameters. Each wanted column is compared with a parameter, so
-    /// that an index is used. `sign` begins a parameter and `pending` is the test of that column in the engine's dialect.
-    pub(crate) fn condition(&self, sign: char, pending: &str) -> (String, Vec<String>) {
+    /// that an index is used.
+    pub(crate) fn condition(&self, dialect: &Dialect) -> (String, Vec<String>) {
+        let Dialect { sign, pending, is_among } = dialect;
         let mut conditions = vec!["true".to_owned()];
         let mut values: Vec<String> = Vec::new();
         let mut compare = |column: &str, value: Option<&str>| {
@@ -119,8 +123,13 @@ impl ObjectFilter {
         compare("status", self.status.as_ref().map(Name::as_str));
         compare("parent", self.parent.as_ref().map(Name::as_str));
         compare("unique_key", self.unique_key.as_ref().map(Name::as_str));
+        if let Some(ids) = &self.ids {
+            let ids: Vec<&str> = ids.iter().map(Name::as_str).collect();
+            values.push(serde_json::to_string(&ids).expect("names are text"));
+            conditions.push(format!("o.id {}", is_among.replace('#', &values.len().to_string())));
+        }
         if self.is_pending {
-            conditions.push(pending.to_owned());
+            conditions.push((*pending).to_owned());
         }
         if let Some(after) = &self.after {
             values.extend(names(after).map(str::to_owned));
@@ -135,6 +144,16 @@ impl ObjectFilter {
         }
         (conditions.join(" AND "), values)
     }
+}
+
+/// What differs between the engines in the condition of a list.
+pub(crate) struct Dialect {
+    /// Begins a parameter.
+    pub(crate) sign: char,
+    /// The test of the pending column.
+    pub(crate) pending: &'static str,
+    /// Whether a text is in the JSON array that is parameter `#`.
+    pub(crate) is_among: &'static str,
 }
 
 /// The names of a key, as a statement compares them.

@@ -13,7 +13,9 @@ use super::tables::{OBJECT_LOG, OBJECTS};
 use super::work::{StepError, Work, conflict, invalid};
 use super::writes::{Binding, insert};
 use crate::failure::Failure;
-use crate::objects::{LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, UniqueKey, names};
+use crate::objects::{
+    Dialect, LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, UniqueKey, names,
+};
 use crate::tables::{self, ObjectColumns, ObjectKeyColumns, ObjectLogColumns};
 
 /// Stands for a task where an object was changed by another writer.
@@ -71,14 +73,14 @@ impl Work<'_> {
     pub(super) fn save_objects(&mut self, changes: &[ObjectChange]) -> Result<(), StepError> {
         let mut is_due_changed = false;
         for change in changes {
-            let stored = one(self.connection, &change.after.key)?;
-            if !change.follows(stored.as_ref().map(|object| object.revision)) {
+            let stored = revision(self.connection, &change.after.key)?;
+            if !change.follows(stored.map(|(revision, _)| revision)) {
                 return Err(conflict(NO_TASK));
             }
             if change.after.revision == 0 {
                 return Err(invalid("the first revision of an object is 1"));
             }
-            is_due_changed |= change.after.due != stored.and_then(|object| object.due);
+            is_due_changed |= change.after.due != stored.and_then(|(_, due)| due);
             write(self.connection, change)?;
         }
         if is_due_changed {
@@ -86,6 +88,19 @@ impl Work<'_> {
         }
         Ok(())
     }
+}
+
+/// The stored revision of an object, and when it is due.
+fn revision(connection: &Connection, key: &ObjectKey) -> Read<Option<(u32, Option<Time>)>> {
+    let sql = "SELECT revision, due FROM objects
+        WHERE tenant = ?1 AND workspace = ?2 AND object_type = ?3 AND id = ?4";
+    let [tenant, workspace, object_type, id] = names(key);
+    let read = |row: &rusqlite::Row<'_>| {
+        let due: Option<i64> = row.get(1)?;
+        Ok((row.get(0)?, due.map(Time::from_millis)))
+    };
+    let parameters = params![tenant, workspace, object_type, id];
+    connection.prepare_cached(sql)?.query_row(parameters, read).optional()
 }
 
 fn write(connection: &Connection, change: &ObjectChange) -> Read<()> {
@@ -169,8 +184,14 @@ pub(super) fn list(connection: &Connection, filter: &ObjectFilter) -> Read<Vec<O
     read(connection, &from, &parameters)
 }
 
+const DIALECT: Dialect = Dialect {
+    sign: '?',
+    pending: "o.pending = 1",
+    is_among: "IN (SELECT value FROM json_each(?#))",
+};
+
 fn page(filter: &ObjectFilter) -> (String, Vec<String>) {
-    let (condition, values) = filter.condition('?', "o.pending = 1");
+    let (condition, values) = filter.condition(&DIALECT);
     let from = format!(
         "WHERE {} ORDER BY o.tenant, o.workspace, o.object_type, o.id LIMIT {}",
         condition,

@@ -138,6 +138,15 @@ pub async fn are_listed_in_pages_by_scope<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(list(driver, &ObjectFilter { is_pending: true, ..all() }).await, names(&["o2"]));
     let parent = Some("d1".into());
     assert_eq!(list(driver, &ObjectFilter { parent, ..all() }).await, names(&["o3"]));
+    // Several at once, some of which there are; an id is no pattern and no part of a statement.
+    let ids = |ids: &[&str]| ObjectFilter {
+        object_type: Some(ObjectType::Endpoint),
+        ids: Some(ids.iter().copied().map(Name::from).collect()),
+        ..all()
+    };
+    let some = ids(&["o4", "o1", "o%", "'; --", "\"o2\"", "o1"]);
+    assert_eq!(list(driver, &some).await, names(&["o1", "o4"]));
+    assert!(list(driver, &ids(&[])).await.is_empty());
     let none = ObjectFilter { object_type: Some(ObjectType::Schedule), ..all() };
     assert!(list(driver, &none).await.is_empty());
     let strange = ObjectFilter { scope: Some(Scope::new("acme", "test")), ..all() };

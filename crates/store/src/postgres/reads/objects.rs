@@ -4,12 +4,18 @@ use tokio_postgres::types::{ToSql, Type};
 use verdict::Object;
 
 use super::{Client, Read, as_limit};
-use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter, names};
+use crate::objects::{Dialect, ObjectChange, ObjectFilter, ObjectLogFilter, names};
 use crate::postgres::rows::Columns;
 use crate::tables;
 
+const DIALECT: Dialect = Dialect {
+    sign: '$',
+    pending: "o.pending",
+    is_among: "= ANY (ARRAY(SELECT json_array_elements_text($#::json)))",
+};
+
 pub(super) async fn list(client: &Client, filter: &ObjectFilter) -> Read<Vec<Object>> {
-    let (condition, values) = filter.condition('$', "o.pending");
+    let (condition, values) = filter.condition(&DIALECT);
     let sql = format!(
         "SELECT {} FROM tenure.objects o WHERE {} \
          ORDER BY o.tenant, o.workspace, o.object_type, o.id LIMIT {}",
