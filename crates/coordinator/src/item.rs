@@ -357,9 +357,9 @@ pub(crate) enum TopologyCall {
     },
     /// Time has come for events at intervals.
     Tick,
-    /// Every artifact was looked at since this version is in force.
+    /// Every artifact was looked at since the deployment has this mark.
     Scanned {
-        version: String,
+        mark: String,
     },
     ClosePause {
         id: String,

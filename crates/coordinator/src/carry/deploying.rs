@@ -113,11 +113,11 @@ impl Deploying<'_> {
     fn decide_on(&mut self, found: InForce<'_>, item: &TopologyItem) -> Decided<Answer> {
         match &item.call {
             TopologyCall::Apply(_) => Ok(Answer::Nothing),
-            TopologyCall::Pause => Ok(self.change_deployment(found, |row| row.is_paused = true)),
+            TopologyCall::Pause => Ok(self.change_deployment(found, |row| row.pause(true))),
             TopologyCall::Resume => {
                 let (topology, now) = (found.topology.clone(), self.now());
                 Ok(self.change_deployment(found, |row| {
-                    row.is_paused = false;
+                    row.pause(false);
                     row.next_instant = next_instant(&topology, row, now);
                 }))
             }
@@ -130,8 +130,8 @@ impl Deploying<'_> {
             TopologyCall::Emit { event, key } => self.emit(&found, event, key),
             TopologyCall::Advance { artifact } => Ok(self.advance(&found, artifact)),
             TopologyCall::Tick => Ok(self.tick(found)),
-            TopologyCall::Scanned { version } => {
-                Ok(self.change_deployment(found, |row| row.scanned.clone_from(version)))
+            TopologyCall::Scanned { mark } => {
+                Ok(self.change_deployment(found, |row| row.scanned.clone_from(mark)))
             }
             TopologyCall::ClosePause { id } => self.close_pause(&found, id),
             TopologyCall::Unprocessed { task, pause } => {
@@ -185,6 +185,7 @@ impl Deploying<'_> {
                 is_deleted: false,
                 created_at: now,
                 applied_at: now,
+                pauses: 0,
                 // It has no artifacts yet.
                 scanned: topology.digest().to_owned(),
                 emitted: std::collections::BTreeMap::new(),
@@ -225,7 +226,7 @@ impl Deploying<'_> {
 
     fn write_artifact(&mut self, found: &InForce<'_>, row: &ArtifactRow) -> Object {
         let now = self.now();
-        let object = row.object(found.scope, &found.row.prefix(), &found.topology, 1, now);
+        let object = row.object(found.scope, &found.row, &found.topology, 1, now);
         self.write(object, found.by.clone())
     }
 
@@ -382,8 +383,8 @@ impl Deploying<'_> {
     fn is_out_of_date(&self, found: &InForce<'_>, row: &ArtifactRow) -> bool {
         let key = found.artifact_key(&row.artifact.name);
         let Some(stored) = self.work.topologies.get(&key) else { return false };
-        let (prefix, now) = (found.row.prefix(), self.now());
-        let fresh = row.object(found.scope, &prefix, &found.topology, stored.revision, now);
+        let now = self.now();
+        let fresh = row.object(found.scope, &found.row, &found.topology, stored.revision, now);
         (stored.due, stored.is_pending) != (fresh.due, fresh.is_pending)
     }
 

@@ -289,7 +289,15 @@ impl Roles {
             ..ObjectFilter::default()
         };
         // What only an outside process has to do is not asked about again and again.
-        self.advance(filter, |object, row| self.is_for_inside(object, row)).await
+        let is_wanted = |object: &verdict::Object, row: &ArtifactRow| {
+            self.is_active(object) && self.is_for_inside(object, row)
+        };
+        self.advance(filter, is_wanted).await
+    }
+
+    fn is_active(&self, artifact: &verdict::Object) -> bool {
+        let named = artifact_named(&artifact.key.id);
+        named.is_some_and(|(name, ..)| self.active(&artifact.key.scope, &name).is_some())
     }
 
     /// Whether a role that no outside process has would do something, as far as its version is known here.
@@ -304,11 +312,12 @@ impl Roles {
         version.is_none_or(|it| unclaimed::next_inside(it, &row.artifact, now).is_some())
     }
 
-    /// Looks at all artifacts of a deployment whose version is new: what it says about them may be different.
+    /// Looks at all artifacts of a deployment whose version is new, or that was paused or resumed: what there is to do about them
+    /// may be different.
     async fn scan_versions(&self) -> Result<(), Interrupted> {
         let known = self.coordinator.topologies().snapshot();
         for (scope, deployments) in known.iter() {
-            let fresh = deployments.iter().filter(|(_, row)| row.scanned != row.version);
+            let fresh = deployments.iter().filter(|(_, row)| row.scanned != row.mark());
             for (name, row) in fresh {
                 let Some(version) = self.version(scope, &row.version).await? else { continue };
                 for kind in version.declaration().artifacts.keys() {
@@ -322,12 +331,12 @@ impl Roles {
                     let now = millis(self.coordinator.now());
                     self.advance(filter, |object, artifact| {
                         let revision = object.revision;
-                        let fresh = artifact.object(scope, &row.prefix(), &version, revision, now);
+                        let fresh = artifact.object(scope, row, &version, revision, now);
                         (fresh.due, fresh.is_pending) != (object.due, object.is_pending)
                     })
                     .await?;
                 }
-                let call = TopologyCall::Scanned { version: row.version.clone() };
+                let call = TopologyCall::Scanned { mark: row.mark() };
                 self.ask(vec![Item::topology(scope, name, row.generation, call)]).await?;
             }
         }
@@ -346,7 +355,6 @@ impl Roles {
                 let row = ArtifactRow::of(object)?;
                 let (deployment, generation, artifact) = artifact_named(&object.key.id)?;
                 let scope = &object.key.scope;
-                self.active(scope, &deployment)?;
                 let call = TopologyCall::Advance { artifact };
                 is_wanted(object, &row)
                     .then(|| Item::topology(scope, &deployment, generation, call))

@@ -41,7 +41,10 @@ pub(crate) struct DeploymentRow {
     pub(crate) is_deleted: bool,
     pub(crate) created_at: u64,
     pub(crate) applied_at: u64,
-    /// The version under which every artifact was looked at last.
+    /// How often it was paused or resumed.
+    #[serde(default)]
+    pub(crate) pauses: u32,
+    /// What was in force when every artifact was looked at last: a [`DeploymentRow::mark`].
     #[serde(default)]
     pub(crate) scanned: String,
     /// The last instant of each event at an interval that was emitted.
@@ -61,6 +64,21 @@ impl DeploymentRow {
             (true, _) => DELETED,
             (false, true) => PAUSED,
             (false, false) => ACTIVE,
+        }
+    }
+
+    /// What decides which artifacts are pending. It changes with the version and with every pause, and never comes back.
+    pub(crate) fn mark(&self) -> String {
+        match self.pauses {
+            0 => self.version.clone(),
+            pauses => format!("{}#{pauses}", self.version),
+        }
+    }
+
+    pub(crate) fn pause(&mut self, is_paused: bool) {
+        if self.is_paused != is_paused {
+            self.is_paused = is_paused;
+            self.pauses += 1;
         }
     }
 
@@ -106,16 +124,19 @@ impl ArtifactRow {
         Some(row)
     }
 
-    /// The object at its revision. It is pending while a role would do something about it, and due at its next deadline.
+    /// The object at its revision. It is pending while a role would do something about it, and due at its next deadline. In a
+    /// paused deployment no role does anything, and nobody looks at thousands of artifacts again and again.
     pub(crate) fn object(
         &self,
         scope: &Scope,
-        prefix: &str,
+        deployment: &DeploymentRow,
         topology: &Topology,
         revision: u32,
         now: u64,
     ) -> Object {
         let Artifact { name, status, .. } = &self.artifact;
+        let prefix = &deployment.prefix();
+        let is_wanted = || unclaimed::next(topology, &self.artifact, now).is_some();
         let due = unclaimed::next_deadline(topology, &self.artifact, self.overdue_at);
         Object {
             key: artifact_key(scope, prefix, name),
@@ -124,7 +145,7 @@ impl ArtifactRow {
             due: due.map(|(at, _)| instant(at)),
             unique_key: None,
             parent: Some(artifact_parent(prefix, &name.kind)),
-            is_pending: unclaimed::next(topology, &self.artifact, now).is_some(),
+            is_pending: !deployment.is_paused && is_wanted(),
             body: write(self),
         }
     }
@@ -351,4 +372,39 @@ fn read<T: DeserializeOwned>(object: &Object, object_type: ObjectType) -> Option
 
 fn write(row: &impl Serialize) -> Json {
     Json::from(serde_json::to_string(row).expect("rows have only text keys"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pause_and_every_version_has_a_mark_of_its_own() {
+        // An artifact that was made between two pauses is looked at after the second, whatever scan ends in between.
+        let mut row = DeploymentRow {
+            name: "bakery".to_owned(),
+            topology: "bakery".to_owned(),
+            version: "v1".to_owned(),
+            generation: 1,
+            is_paused: false,
+            is_deleted: false,
+            created_at: 0,
+            applied_at: 0,
+            pauses: 0,
+            scanned: "v1".to_owned(),
+            emitted: BTreeMap::new(),
+            next_instant: None,
+            outside_gates: BTreeSet::new(),
+        };
+        assert_eq!(row.mark(), row.scanned, "a new deployment has nothing to look at");
+        let mut marks = BTreeSet::from([row.mark()]);
+        for is_paused in [true, false, true, false] {
+            row.pause(is_paused);
+            assert!(marks.insert(row.mark()), "{} again", row.mark());
+        }
+        row.pause(false);
+        assert!(!marks.insert(row.mark()), "what is resumed twice was resumed once");
+        row.version = "v2".to_owned();
+        assert!(marks.insert(row.mark()));
+    }
 }
