@@ -121,7 +121,7 @@ impl ObjectType {
 
     /// Whether the log of such an object keeps only its newest entries.
     pub const fn has_bounded_log(self) -> bool {
-        matches!(self, ObjectType::Schedule)
+        matches!(self, ObjectType::Schedule | ObjectType::Track)
     }
 
     /// The oldest revision in the log of such an object that has this revision now. Entries leave in blocks, so that most
@@ -144,8 +144,8 @@ impl ObjectType {
     }
 }
 
-/// How many entries of a bounded log are kept at least: weeks of an hourly schedule, and the whole of a schedule that people
-/// look at.
+/// How many entries of a bounded log are kept at least: weeks of an hourly schedule, the whole of a schedule that people look
+/// at, and the last hours of a track.
 pub const LOG_KEPT: u32 = 1_000;
 
 /// How many entries leave a bounded log at once.

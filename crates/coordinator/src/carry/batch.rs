@@ -304,7 +304,8 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         self.append_effects().await?;
         let (changes, refused) = self.work.take();
         let messages = std::mem::take(&mut self.work.messages);
-        let objects = std::mem::take(&mut self.work.objects);
+        let mut objects = std::mem::take(&mut self.work.objects);
+        objects.extend(self.work.topologies.take_tracks(self.result.now));
         let spend = self.work.take_spend(Day::of(self.result.now));
         if changes.is_empty() && refused.is_empty() && messages.is_empty() && objects.is_empty() {
             return Ok(());

@@ -30,9 +30,9 @@ use crate::allowances::Allowances;
 use crate::ids::Ids;
 use crate::item::{RoleReport, Submission, TopologyCall, TopologyItem};
 use crate::topologies::rows::{
-    ArtifactRow, DeploymentRow, PauseRow, TrackRow, WorkOrderRow, artifact_key, change,
-    closed_note, deployment_key, millis, note_key, pause_key, prefix, slots, track_key,
-    version_key, version_object, work_order_key,
+    ArtifactRow, DeploymentRow, PauseRow, WorkOrderRow, artifact_key, change, closed_note,
+    deployment_key, millis, note_key, pause_key, prefix, slots, track_key, version_key,
+    version_object, work_order_key,
 };
 
 /// When an artifact is looked at again whose deployment this program cannot read: a newer one may run beside it.
@@ -537,25 +537,20 @@ impl Deploying<'_> {
 
     /// Whether a new work order has room among those that are active.
     fn check_slots(
-        &self,
+        &mut self,
         found: &InForce<'_>,
         version: &Topology,
         track: Option<&str>,
     ) -> Decided<()> {
         for (key, limit) in slots(version, track) {
-            let holders = self.holders(found, &key);
+            let key = track_key(found.scope, &found.row.prefix(), &key);
+            let holders = self.work.topologies.holders(&key);
             if holders.len() >= limit {
                 let why = format!("{} are active, and only {limit} may be", holders.join(", "));
                 return Err(TopologyRefusal::Stale(Text::from(why)));
             }
         }
         Ok(())
-    }
-
-    fn holders(&self, found: &InForce<'_>, key: &str) -> Vec<String> {
-        let key = track_key(found.scope, &found.row.prefix(), key);
-        let row = self.work.topologies.get(&key).and_then(TrackRow::of);
-        row.map(|row| row.holders).unwrap_or_default()
     }
 
     /// Saves work orders that were made or judged, and who has their tracks.
@@ -585,13 +580,9 @@ impl Deploying<'_> {
                 _ => continue,
             };
             for (key, _) in slots(version, row.order.track.as_deref()) {
-                let mut holders = self.holders(found, &key);
-                holders.retain(|holder| *holder != row.order.id);
-                if row.record.is_none() {
-                    holders.push(row.order.id.clone());
-                }
                 let key = track_key(scope, &prefix, &key);
-                self.write(TrackRow { holders }.object(key, &prefix, 1), None);
+                let is_active = row.record.is_none();
+                self.work.topologies.change_holder(&key, &row.order.id, is_active);
             }
             self.write(row.object(scope, &prefix, 1), None);
         }

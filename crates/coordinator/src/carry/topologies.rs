@@ -4,10 +4,10 @@
 //! derived from those: the version in force, pause states of deadlines, the owners of the keys of events. [`super::deploying`]
 //! decides.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use store::objects::LoadedObject;
+use store::objects::{LoadedObject, ObjectChange};
 use store::{Batch, IdempotencyKey, Lookup, TaskKey};
 use topology::Topology;
 use topology::deployment::{ArtifactRef, Event, PauseState};
@@ -20,9 +20,9 @@ use super::working_set::WorkingSet;
 use crate::item::{Item, TopologyCall, TopologyItem};
 use crate::topologies::Versions;
 use crate::topologies::rows::{
-    ArtifactRow, DeploymentRow, WorkOrderRow, artifact_key, artifact_named, deployment_key,
-    deployment_of, millis, note_key, pause_key, prefix, slots, topology_of, track_key, version_key,
-    work_order_key,
+    ArtifactRow, DeploymentRow, TrackRow, WorkOrderRow, artifact_key, artifact_named, change,
+    deployment_key, deployment_of, millis, note_key, pause_key, prefix, slots, topology_of,
+    track_key, version_key, work_order_key,
 };
 use crate::topologies::submissions::Owner;
 
@@ -40,6 +40,14 @@ pub(super) struct Topologies {
     read: HashMap<String, Arc<Topology>>,
     /// What was looked up for the requests about each deployment beside what they name.
     derived: HashMap<ObjectKey, Derived>,
+    /// Who has the slots of tracks, as far as the batch has asked. What it changes is written once, with the batch: hundreds of
+    /// work orders may take and leave the slots of one deployment in one commit.
+    tracks: BTreeMap<ObjectKey, Holders>,
+}
+
+struct Holders {
+    row: TrackRow,
+    is_changed: bool,
 }
 
 impl Topologies {
@@ -53,6 +61,45 @@ impl Topologies {
     /// Keeps an object as it was decided: the next request of the batch sees it.
     pub(super) fn put(&mut self, object: Object) {
         self.objects.insert(object.key.clone(), LoadedObject::Object(object));
+    }
+
+    /// The work orders that have the slots of a track.
+    pub(super) fn holders(&mut self, key: &ObjectKey) -> &[String] {
+        &self.track(key).row.holders
+    }
+
+    /// Lets a work order have a slot of a track, or leave it.
+    pub(super) fn change_holder(&mut self, key: &ObjectKey, order: &str, has_it: bool) {
+        let track = self.track(key);
+        track.is_changed = true;
+        track.row.holders.retain(|holder| holder != order);
+        if has_it {
+            track.row.holders.push(order.to_owned());
+        }
+    }
+
+    fn track(&mut self, key: &ObjectKey) -> &mut Holders {
+        if !self.tracks.contains_key(key) {
+            let row = self.get(key).and_then(TrackRow::of).unwrap_or_default();
+            self.tracks.insert(key.clone(), Holders { row, is_changed: false });
+        }
+        self.tracks.get_mut(key).expect("it was just put there")
+    }
+
+    /// The tracks that changed since the last call, to be saved.
+    pub(super) fn take_tracks(&mut self, at: Time) -> Vec<ObjectChange> {
+        let mut changes = Vec::new();
+        for (key, track) in self.tracks.iter_mut().filter(|(_, track)| track.is_changed) {
+            track.is_changed = false;
+            let before = match self.objects.get(key) {
+                Some(LoadedObject::Object(object)) => object.revision,
+                _ => 0,
+            };
+            let object = track.row.object(key.clone(), before + 1);
+            self.objects.insert(key.clone(), LoadedObject::Object(object.clone()));
+            changes.push(change(object, at, None));
+        }
+        changes
     }
 
     fn is_missing(&self, key: &ObjectKey) -> bool {
@@ -82,13 +129,9 @@ impl Topologies {
             _ => false,
         };
         let deployment = deployment_key(&item.scope, item.deployment.as_str());
-        let derived = self.derived.get(&deployment);
-        let mut owned = derived.into_iter().flat_map(|derived| &derived.keys);
-        let mut objects = derived.into_iter().flat_map(|derived| &derived.objects);
         is_task_locked
             || first_keys(item).iter().any(|key| self.is_missing(key))
-            || objects.any(|key| self.is_missing(key))
-            || owned.any(|key| work.is_key_holder_locked(key))
+            || self.derived.get(&deployment).is_some_and(|derived| derived.is_locked)
             || self.is_version_locked(item)
     }
 
@@ -197,6 +240,8 @@ fn first_keys(item: &TopologyItem) -> Vec<ObjectKey> {
 struct Derived {
     objects: BTreeSet<ObjectKey>,
     keys: BTreeSet<IdempotencyKey>,
+    /// Whether another writer has any of it. Found once for all requests about the deployment: each of them asks.
+    is_locked: bool,
 }
 
 impl<B: Batch> OpenBatch<'_, B> {
@@ -312,16 +357,30 @@ impl<B: Batch> OpenBatch<'_, B> {
         let keys: BTreeSet<IdempotencyKey> = all().flat_map(|it| it.keys.iter().cloned()).collect();
         self.load_deployed(objects).await?;
         let keys = Vec::from_iter(keys);
-        if keys.is_empty() {
-            return Ok(());
+        if !keys.is_empty() {
+            let found = self.batch.look_up(Lookup { keys: &keys, ..Lookup::default() }).await?;
+            for (key, owner) in keys.into_iter().zip(found.owners) {
+                let Some((owner, loaded)) = owner else { continue };
+                self.put(TaskKey { scope: key.scope.clone(), id: owner.task }, loaded);
+                self.work.put_holder(key, owner);
+            }
         }
-        let found = self.batch.look_up(Lookup { keys: &keys, ..Lookup::default() }).await?;
-        for (key, owner) in keys.into_iter().zip(found.owners) {
-            let Some((owner, loaded)) = owner else { continue };
-            self.put(TaskKey { scope: key.scope.clone(), id: owner.task }, loaded);
-            self.work.put_holder(key, owner);
-        }
+        self.find_locked();
         Ok(())
+    }
+
+    fn find_locked(&mut self) {
+        let topologies = &self.work.topologies;
+        let is_locked = |derived: &Derived| {
+            derived.objects.iter().any(|key| topologies.is_missing(key))
+                || derived.keys.iter().any(|key| self.work.is_key_holder_locked(key))
+        };
+        let locked = topologies.derived.iter().filter(|(_, derived)| is_locked(derived));
+        let locked: Vec<ObjectKey> = locked.map(|(key, _)| key.clone()).collect();
+        for key in locked {
+            let derived = self.work.topologies.derived.get_mut(&key);
+            derived.expect("it was just seen").is_locked = true;
+        }
     }
 }
 
@@ -403,4 +462,30 @@ pub(super) fn next_instant(topology: &Topology, row: &DeploymentRow, now: u64) -
 /// The scope and name of a deployment's row.
 pub(super) fn owner<'a>(scope: &'a Scope, row: &'a DeploymentRow) -> Owner<'a> {
     Owner { scope, deployment: &row.name, generation: row.generation }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_track_is_written_once_for_all_work_orders_of_a_commit() {
+        // S0-50: however many take and leave a slot together, its revision moves by one, and the last of them is what is kept.
+        let (scope, at) = (Scope::default(), Time::from_millis(1));
+        let key = track_key(&scope, "bakery~1", "oven");
+        let mut topologies = Topologies::default();
+        for order in ["a", "b", "c"] {
+            topologies.change_holder(&key, order, true);
+        }
+        topologies.change_holder(&key, "a", false);
+        let written = topologies.take_tracks(at);
+        assert_eq!(written.iter().map(|it| it.after.revision).collect::<Vec<_>>(), [1]);
+        assert_eq!(written[0].after.parent, Some("bakery~1".into()));
+        assert_eq!(TrackRow::of(&written[0].after).unwrap().holders, ["b", "c"]);
+        assert_eq!(topologies.take_tracks(at), [], "what was saved is not saved again");
+        topologies.change_holder(&key, "b", false);
+        let written = topologies.take_tracks(at);
+        assert_eq!(written.iter().map(|it| it.after.revision).collect::<Vec<_>>(), [2]);
+        assert_eq!(topologies.holders(&key), ["c"]);
+    }
 }

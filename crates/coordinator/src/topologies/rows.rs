@@ -235,7 +235,8 @@ impl TrackRow {
         read(object, ObjectType::Track)
     }
 
-    pub(crate) fn object(&self, key: ObjectKey, prefix: &str, revision: u32) -> Object {
+    pub(crate) fn object(&self, key: ObjectKey, revision: u32) -> Object {
+        let parent = key.id.as_str().split_once('/').map(|(prefix, _)| prefix.into());
         let status = if self.holders.is_empty() { "free" } else { "taken" };
         Object {
             key,
@@ -243,7 +244,7 @@ impl TrackRow {
             status: status.into(),
             due: None,
             unique_key: None,
-            parent: Some(prefix.into()),
+            parent,
             is_pending: false,
             body: write(self),
         }
