@@ -174,10 +174,12 @@ impl Roles {
     }
 
     async fn work(&self, granted: Vec<Granted>) {
+        // What cannot be read together is read by each, which knows what to do about a failure.
+        let seen = &self.look_ahead(&granted).await.unwrap_or_default();
         let works = granted.into_iter().map(|granted| async move {
             let worked = match granted.task.kind.as_str() {
-                GATE_KIND => self.judge(&granted).await,
-                _ => self.schedule(&granted).await,
+                GATE_KIND => self.judge(&granted, seen).await,
+                _ => self.schedule(&granted, seen).await,
             };
             if let Err(interrupted) = worked {
                 tracing::warn!(task = %granted.task.id, error = %interrupted, "a role could not work");

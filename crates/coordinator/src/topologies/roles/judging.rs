@@ -4,6 +4,7 @@
 //! every work order has its run record and lets its artifacts go.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -19,6 +20,7 @@ use verdict::run::{Recorded, StepOutcome};
 use verdict::topology::{DECIDE, EXECUTE, JUDGE_PREFIX, JUDGED, KEY_PREFIX, PEOPLE_PREFIX};
 use verdict::{Category, Fault, Name, ObjectType, Reason, Request, Scope, Subject, Text};
 
+use super::reading::Seen;
 use super::{Interrupted, PAGE, PROPOSALS_MAX, Proposed, Roles, failed, succeeded};
 use crate::item::{Granted, RoleReport};
 use crate::topologies::rows::{DeploymentRow, WorkOrderRow, millis};
@@ -27,7 +29,8 @@ use crate::topologies::rows::{DeploymentRow, WorkOrderRow, millis};
 const GATE_FAILED: &str = "GATE_FAILED";
 
 impl Roles {
-    pub(super) async fn judge(&self, granted: &Granted) -> Result<(), Interrupted> {
+    /// `seen` is what was read for the claims that were granted with this one.
+    pub(super) async fn judge(&self, granted: &Granted, seen: &Seen) -> Result<(), Interrupted> {
         let scope = granted.task.scope.clone();
         let named = granted.spec.key.as_ref().and_then(|key| named(key.as_str()));
         let Some((deployment, generation, order)) = named else {
@@ -45,10 +48,10 @@ impl Roles {
         let stage = granted.task.stages().map(|it| it.stage().key.clone());
         let asked = asked_before(stage.as_ref().map_or("", Name::as_str));
         let mut refused = None;
-        for _ in 0..PROPOSALS_MAX {
-            let run = (&key, asked);
-            let judged =
-                self.judgement((&scope, row), &order, bundle.clone(), run, refused.as_ref());
+        let fresh = Seen::default();
+        for seen in iter::once(seen).chain(iter::repeat_n(&fresh, PROPOSALS_MAX - 1)) {
+            let (place, run) = ((&scope, row), (&key, asked));
+            let judged = self.judgement(place, &order, bundle.clone(), run, refused.as_ref(), seen);
             let Some(mut report) = judged.await? else {
                 // The checks of data have decided, or this was done before.
                 self.pass_on(granted, &[]).await;
@@ -93,8 +96,9 @@ impl Roles {
         bundle: OutputBundle,
         run: (&TaskKey, &[&str]),
         refused: Option<&Text>,
+        seen: &Seen,
     ) -> Result<Option<RoleReport>, Interrupted> {
-        let Some((turn, topology)) = self.read_order(place, id, bundle, run).await? else {
+        let Some((turn, topology)) = self.read_order(place, id, bundle, run, seen).await? else {
             return Ok(None);
         };
         let role = topology.judge_of(&turn.work_order.template);
@@ -114,8 +118,9 @@ impl Roles {
         id: &str,
         bundle: OutputBundle,
         (run, asked): (&TaskKey, &[&str]),
+        seen: &Seen,
     ) -> Result<Option<(OrderTurn, Arc<Topology>)>, Interrupted> {
-        let found = self.work_order(scope, row, id).await?;
+        let found = self.work_order(scope, row, id, seen).await?;
         let Some(found) = found.filter(|found| found.record.is_none()) else { return Ok(None) };
         let mut order = found.order;
         let Some(topology) = self.version(scope, &order.topology).await? else { return Ok(None) };
@@ -125,7 +130,7 @@ impl Roles {
         }
         let mut artifacts = Vec::new();
         for name in &order.artifacts {
-            artifacts.extend(self.artifact(scope, row, name).await?);
+            artifacts.extend(self.artifact(scope, row, name, seen).await?);
         }
         let now = millis(self.coordinator.now());
         Ok(Some((OrderTurn { work_order: order, artifacts, now }, topology)))
@@ -249,10 +254,11 @@ impl Roles {
         let bundle = self.bundle(&key).await?;
         let asked = (&key, &[JUDGE_PREFIX, PEOPLE_PREFIX][..]);
         let mut refused = None;
+        let fresh = Seen::default();
         // What has changed meanwhile is found by the next look.
         for _ in 0..2 {
             let (place, id) = ((scope, &row), found.order.id.as_str());
-            let judged = self.judgement(place, id, bundle.clone(), asked, refused.as_ref());
+            let judged = self.judgement(place, id, bundle.clone(), asked, refused.as_ref(), &fresh);
             let Some(report) = judged.await? else { break };
             match self.propose(scope, &row, report).await? {
                 Proposed::Refused(why) => refused = Some(why),

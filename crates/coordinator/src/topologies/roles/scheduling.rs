@@ -1,15 +1,19 @@
 //! Schedulers: an event that was leased becomes a work order, or ends with the reason why not.
 
+use std::iter;
+
 use serde_json::json;
 use topology::proposal::Change;
 use topology::roles::scheduler;
 
+use super::reading::Seen;
 use super::{Interrupted, PROPOSALS_MAX, Proposed, Roles, succeeded};
 use crate::item::{Granted, RoleReport};
 use crate::topologies::submissions::EventInput;
 
 impl Roles {
-    pub(super) async fn schedule(&self, granted: &Granted) -> Result<(), Interrupted> {
+    /// `seen` is what was read for the claims that were granted with this one.
+    pub(super) async fn schedule(&self, granted: &Granted, seen: &Seen) -> Result<(), Interrupted> {
         let scope = granted.task.scope.clone();
         let Ok(input) = serde_json::from_str::<EventInput>(granted.spec.input.as_str()) else {
             self.give_up(granted, "this is no event of a deployment").await;
@@ -31,8 +35,9 @@ impl Roles {
             self.give_up(granted, "no role of the version in force takes this event").await;
             return Ok(());
         };
-        for _ in 0..PROPOSALS_MAX {
-            let turn = self.read_event(&scope, row, &topology, role, &event).await?;
+        let fresh = Seen::default();
+        for seen in iter::once(seen).chain(iter::repeat_n(&fresh, PROPOSALS_MAX - 1)) {
+            let turn = self.read_event((&scope, row), &topology, role, &event, seen).await?;
             // An event whose work order exists was processed: a second one is never made (S0-50).
             let changes = scheduler::propose(&topology, name, &turn.read());
             let report = RoleReport {

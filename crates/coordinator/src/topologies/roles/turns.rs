@@ -22,6 +22,7 @@ use verdict::{
 
 use super::judging::{asked_before, asks, ending, named};
 use super::lines::Line;
+use super::reading::Seen;
 use super::scheduling::output;
 use super::{Interrupted, PAGE, Roles, SCAN_SHARED, succeeded};
 use crate::item::{Granted, RoleReport, TopologyCall, TopologyItem};
@@ -231,7 +232,9 @@ impl Roles {
             return Ok(None);
         };
         let (scope, version) = (&place.scope, &place.topology);
-        let turn = self.read_event(scope, &place.row, version, role, &input.event).await?;
+        let turn = self
+            .read_event((scope, &place.row), version, role, &input.event, &Seen::default())
+            .await?;
         Ok(Some(Told { version: version.clone(), turn: TurnOf::Event(Box::new(turn)) }))
     }
 
@@ -248,7 +251,8 @@ impl Roles {
         }
         let bundle = self.bundle(task).await?;
         let run = (task, asked_before(stage));
-        let read = self.read_order((&place.scope, &place.row), &order, bundle, run).await?;
+        let fresh = Seen::default();
+        let read = self.read_order((&place.scope, &place.row), &order, bundle, run, &fresh).await?;
         Ok(read.and_then(|(turn, version)| {
             let judge = version.judge_of(&turn.work_order.template).map(|(name, _)| name);
             let is_it = judge == Some(place.role.as_str());
@@ -294,7 +298,7 @@ impl Roles {
         if deployment.as_str() != row.name || generation != row.generation {
             return Ok(false);
         }
-        let order = self.work_order(&place.scope, row, &order).await?;
+        let order = self.work_order(&place.scope, row, &order, &Seen::default()).await?;
         let Some(order) = order.map(|found| found.order) else { return Ok(false) };
         let version = self.version(&place.scope, &order.topology).await?;
         let judge = version.as_deref().and_then(|it| Some(it.judge_of(&order.template)?.0));
