@@ -8,7 +8,7 @@ use comfy_table::Cell;
 use tenure::Client;
 use wire::answers::{FlowKeyView, FlowKeys};
 use wire::limits;
-use wire::requests::{Flow, FlowRate, ListFlowKeys};
+use wire::requests::{Flow, FlowHold, FlowRate, ListFlowKeys};
 
 use crate::duration;
 use crate::exit::{CliError, CommandResult, Exit};
@@ -116,13 +116,15 @@ pub(crate) fn format_rate(FlowRate { count, per_ms }: FlowRate) -> String {
 
 /// The flow key of a run, in one line.
 pub(crate) fn line(flow: &Flow) -> String {
-    let Flow { key, limit, rate, debounce_ms, debounce_max_ms } = flow;
+    let Flow { key, limit, rate, debounce_ms, debounce_max_ms, hold } = flow;
     let span = |ms: &u64| duration::format_exact(*ms);
     let limit = limit.map(|limit| format!(", {limit} at once"));
     let rate = rate.map(|rate| format!(", {} starts", format_rate(rate)));
     let waits = debounce_ms.as_ref().map(|ms| format!(", waits {} for a newer run", span(ms)));
     let most = debounce_max_ms.as_ref().map(|ms| format!(", {} at most", span(ms)));
-    let parts = [limit, rate, waits, most].into_iter().flatten();
+    let is_life = *hold == Some(FlowHold::Life);
+    let life = is_life.then(|| ", held until its end".to_owned());
+    let parts = [limit, life, rate, waits, most].into_iter().flatten();
     parts.fold(key.clone(), |line, part| line + &part)
 }
 
@@ -141,12 +143,15 @@ pub(crate) struct FlowArguments {
     /// Wait no longer than this, however many runs replace each other [default: 1h]
     #[arg(long, value_name = "SPAN", requires = "debounce", value_parser = duration::parse)]
     debounce_max: Option<Duration>,
+    /// Hold the slot of --flow until the run has ended, also while it waits; its children share it
+    #[arg(long, requires = "flow")]
+    flow_life: bool,
 }
 
 impl FlowArguments {
     /// The key of the submission.
     pub(crate) fn flow(self) -> Result<Option<Flow>, CliError> {
-        let Self { flow, flow_rate: rate, debounce, debounce_max } = self;
+        let Self { flow, flow_rate: rate, debounce, debounce_max, flow_life } = self;
         let Some(flow) = flow else { return Ok(None) };
         if flow.limit.is_none() && rate.is_none() && debounce.is_none() {
             let message = format!("`--flow {}` limits nothing", flow.key);
@@ -155,7 +160,8 @@ impl FlowArguments {
         }
         let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         let (debounce_ms, debounce_max_ms) = (debounce.map(millis), debounce_max.map(millis));
-        Ok(Some(Flow { rate, debounce_ms, debounce_max_ms, ..flow }))
+        let hold = flow_life.then_some(FlowHold::Life);
+        Ok(Some(Flow { rate, debounce_ms, debounce_max_ms, hold, ..flow }))
     }
 }
 
@@ -176,6 +182,7 @@ mod tests {
             flow_rate,
             debounce,
             debounce_max: None,
+            flow_life: false,
         };
         assert_eq!(said(None, None).flow().unwrap_err().code, "flow_without_limit");
         let rate = parse_rate("10/1s").unwrap();

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use coordinator::{FlowDefaults, PolicyDefaults, SubmitDefaults};
-use wire::requests::FlowRate;
+use wire::requests::{FlowHold, FlowRate};
 
 use crate::exit::CliError;
 use crate::{duration, flow};
@@ -31,8 +31,11 @@ const FLOW_DEBOUNCE: &str = "flow-debounce";
 /// How long runs that replace each other may wait together.
 const FLOW_DEBOUNCE_MAX: &str = "flow-debounce-max";
 
+/// How long runs hold their slots: `"lease"` or `"life"`.
+const FLOW_HOLD: &str = "flow-hold";
+
 /// The keys of flow control.
-const FLOW_KEYS: [&str; 4] = [FLOW_LIMIT, FLOW_RATE, FLOW_DEBOUNCE, FLOW_DEBOUNCE_MAX];
+const FLOW_KEYS: [&str; 5] = [FLOW_LIMIT, FLOW_RATE, FLOW_DEBOUNCE, FLOW_DEBOUNCE_MAX, FLOW_HOLD];
 
 /// The other keys of a queue's table: the settings below without `default-`.
 const KEYS: [&str; 5] = ["lease", "heartbeat", "cancel-grace", "max-attempts", "lost-max"];
@@ -172,7 +175,23 @@ fn set_flow(own: &mut FlowDefaults, key: &str, value: &toml::Value) -> Option<Re
         FLOW_RATE => Some(rate(value).map(|rate| own.rate = Some(rate))),
         FLOW_DEBOUNCE => Some(span(value).map(|ms| own.debounce_ms = Some(ms))),
         FLOW_DEBOUNCE_MAX => Some(span(value).map(|ms| own.debounce_max_ms = Some(ms))),
+        FLOW_HOLD => Some(hold(value).map(|hold| own.hold = Some(hold))),
         _ => None,
+    }
+}
+
+fn hold(value: &toml::Value) -> Result<FlowHold, String> {
+    match value.as_str() {
+        Some("lease") => Ok(FlowHold::Lease),
+        Some("life") => Ok(FlowHold::Life),
+        _ => Err("takes \"lease\" or \"life\"".to_owned()),
+    }
+}
+
+const fn hold_name(hold: FlowHold) -> &'static str {
+    match hold {
+        FlowHold::Lease => "lease",
+        FlowHold::Life => "life",
     }
 }
 
@@ -233,7 +252,8 @@ fn flow_rows(table: &str, own: FlowDefaults) -> Vec<(String, String)> {
     let spans = spans
         .into_iter()
         .filter_map(|(key, ms)| Some((format!("{table}.{key}"), duration::format_exact(ms?))));
-    limit.into_iter().chain(rate).chain(spans).collect()
+    let hold = own.hold.map(|hold| (format!("{table}.{FLOW_HOLD}"), hold_name(hold).to_owned()));
+    limit.into_iter().chain(rate).chain(spans).chain(hold).collect()
 }
 
 #[cfg(test)]
@@ -280,6 +300,16 @@ mod tests {
         let refused = DefaultSettings { tables, ..DefaultSettings::default() }.checked();
         let refused = refused.unwrap_err();
         assert!(refused.message.contains("kind import"), "{refused}");
+        let kinds = read_kinds_of("[kinds.order]\nflow-limit = 1\nflow-hold = \"life\"").unwrap();
+        let tables = TableDefaults { kinds, ..TableDefaults::default() };
+        assert_eq!(rows(&tables)[1], ("kinds.order.flow-hold".to_owned(), "life".to_owned()));
+        assert!(DefaultSettings { tables, ..DefaultSettings::default() }.checked().is_ok());
+        let refused = read_kinds_of("[kinds.order]\nflow-hold = \"ever\"").unwrap_err();
+        assert!(refused.message.contains("takes \"lease\" or \"life\""), "{refused}");
+        let kinds = read_kinds_of("[kinds.order]\nflow-hold = \"life\"").unwrap();
+        let tables = TableDefaults { kinds, ..TableDefaults::default() };
+        let refused = DefaultSettings { tables, ..DefaultSettings::default() }.checked();
+        assert!(refused.unwrap_err().message.contains("kind order"));
         let refused = read_kinds_of("[kinds.import]\nflow-rate = \"often\"").unwrap_err();
         assert!(refused.message.contains("`kinds.import.flow-rate`"), "{refused}");
     }

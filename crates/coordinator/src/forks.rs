@@ -88,8 +88,9 @@ fn run_of(subject: &Subject) -> Option<&verdict::RunState> {
     }
 }
 
-fn submission(source: ForkSource, call: ForkCall, fork: Fork, now: Time) -> Submission {
+fn submission(source: ForkSource, call: ForkCall, taken: Fork, now: Time) -> Submission {
     let ForkSource { found, submitted, seed } = source;
+    let starts_again = taken.items.iter().any(|item| matches!(item, ForkItem::Again { .. }));
     let mut labels = found.spec.labels;
     labels.remove(RETRY_OF_LABEL);
     labels.insert(FORK_OF_LABEL.to_owned(), submitted.id.run_name());
@@ -103,7 +104,7 @@ fn submission(source: ForkSource, call: ForkCall, fork: Fork, now: Time) -> Subm
         delay: None,
         deadline_in: None,
         budget: call.budget.or(submitted.budget),
-        flow: submitted.flow.map(|flow| Box::new(flow.again())),
+        flow: submitted.flow.map(|flow| Box::new(fork::flow(*flow, starts_again))),
         debounce: None,
         spec: Spec {
             labels,
@@ -118,7 +119,7 @@ fn submission(source: ForkSource, call: ForkCall, fork: Fork, now: Time) -> Subm
         },
         stages: None,
         steps: None,
-        fork: Some(Arc::new(fork)),
+        fork: Some(Arc::new(taken)),
     }
 }
 

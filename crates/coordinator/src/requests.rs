@@ -12,12 +12,14 @@ mod steps;
 use edge::digests;
 use serde::Serialize;
 use store::{Resources, Spec};
-use verdict::flow::Debounce;
+use verdict::flow::{Debounce, Hold};
 use verdict::request::{Caller, Outcome, Report};
 use verdict::{
     Digest, Fault, FlowKey, Name, OnStall, Policy, ProgressClock, Scope, Span, Text, Time,
 };
-use wire::requests::{Completed, Flow, Metrics, ReportedError, Stall, StallAction, SubmitRun};
+use wire::requests::{
+    Completed, Flow, FlowHold, Metrics, ReportedError, Stall, StallAction, SubmitRun,
+};
 use wire::{Check, FieldError, TraceContext, limits};
 
 #[cfg(feature = "http")]
@@ -200,8 +202,12 @@ fn known_submission(
 }
 
 fn flow_key(flow: Flow) -> FlowKey {
-    let Flow { key, limit, rate, debounce_ms: _, debounce_max_ms: _ } = flow;
-    FlowKey::new(key, terms_of(limit, rate))
+    let Flow { key, limit, rate, debounce_ms: _, debounce_max_ms: _, hold } = flow;
+    let hold = match hold.unwrap_or_default() {
+        FlowHold::Lease => Hold::Lease,
+        FlowHold::Life => Hold::Life,
+    };
+    FlowKey { hold, ..FlowKey::new(key, terms_of(limit, rate)) }
 }
 
 fn debounce(flow: &Flow) -> Option<Debounce> {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use verdict::flow::{Rate, Terms, UNLIMITED};
 use verdict::{FlowKey, Span};
 use wire::limits::LEASE_PER_INTERVAL_MIN;
-use wire::requests::{Flow, FlowRate, SubmitRun};
+use wire::requests::{Flow, FlowHold, FlowRate, SubmitRun};
 use wire::{Check, FieldError};
 
 /// The defaults of a server.
@@ -46,15 +46,17 @@ pub struct FlowDefaults {
     pub debounce_ms: Option<u64>,
     /// How long such runs may wait together.
     pub debounce_max_ms: Option<u64>,
+    /// How long a run holds its slot.
+    pub hold: Option<FlowHold>,
 }
 
 impl FlowDefaults {
     /// The flow key with this name; `None` if nothing is limited.
     fn flow(self, key: &FlowKey) -> Option<Flow> {
-        let Self { limit, rate, debounce_ms, debounce_max_ms } = self;
+        let Self { limit, rate, debounce_ms, debounce_max_ms, hold } = self;
         let key = key.name.to_string();
         let is_any = self != Self::default();
-        is_any.then_some(Flow { key, limit, rate, debounce_ms, debounce_max_ms })
+        is_any.then_some(Flow { key, limit, rate, debounce_ms, debounce_max_ms, hold })
     }
 }
 

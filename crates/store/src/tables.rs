@@ -20,7 +20,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
-use verdict::flow::Rate;
+use verdict::flow::{Hold, Rate};
 use verdict::{
     AttemptOutcome, CancelRequest, ClosedAttempt, Digest, Done, Fault, Fence, Json, LeaseId, Name,
     Progress, ProgressMark, Reason, Request, Span, State, Task, Text, Time, WorkerVerdict,
@@ -265,7 +265,13 @@ columns! {
         flow_limit: Option<u32> = task.flow().map(|flow| &flow.limit),
         flow_rate: Option<Rate> = task.flow().and_then(|flow| flow.rate.as_ref()),
         debounced_until: Option<Time> = debounced_until(task).as_ref(),
+        flow_life: Option<bool> = is_held_for_life(task).as_ref(),
     }
+}
+
+/// Whether the task holds its slot until it has ended; `None` if it does not.
+fn is_held_for_life(task: &Task) -> Option<bool> {
+    task.flow().filter(|flow| flow.hold == Hold::Life).map(|_| true)
 }
 
 /// Until when a newer submission may replace the task, as it was submitted.

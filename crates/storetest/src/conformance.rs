@@ -21,6 +21,7 @@ pub mod debounces;
 pub mod driver;
 pub mod filters;
 pub mod fixture;
+pub mod flow_life;
 pub mod flow_rates;
 pub mod flows;
 pub mod grants;
@@ -65,6 +66,7 @@ macro_rules! conformance_checks {
             conflicts::{holds_rows_of_another_batch, passes_over_what_another_batch_took, loses_the_race_for_a_key, refuses_a_stale_revision, releases_what_a_batch_locked, limits_its_writers};
             flows::{hold_no_more_than_their_limit, free_a_slot_however_a_lease_ends, forget_no_parked_task, refuse_another_limit_while_a_task_lives, keep_no_slot_for_a_line_without_workers, hold_nothing_of_a_dropped_batch, are_granted_by_one_batch_at_a_time, wait_for_their_time_before_they_want_a_slot, are_listed_with_their_holders};
             debounces::{are_found_while_they_wait, leave_their_place_to_newer_ones, are_replaced_by_one_batch_at_a_time};
+            flow_life::{keep_their_slot_through_retries_and_lost_workers, give_their_slot_back_however_they_end, leave_the_other_slots_to_others};
             flow_rates::{start_no_more_than_their_rate, wake_when_their_rate_opens, remember_starts_over_restarts_and_ends, have_a_limit_beside_the_rate, count_no_start_of_a_dropped_batch, start_thousands_without_losing_one};
             grants::{gives_by_priority_then_age, gives_only_wanted_kinds_and_queues, gives_no_task_twice, gives_nothing_before_its_time, gives_back_old_places, gives_what_the_same_batch_made_ready};
             insert_only::{refuses_to_change_what_ended, refuses_numbers_that_no_column_holds, refuses_a_second_row_for_an_attempt, refuses_gaps_in_history};

@@ -2,8 +2,10 @@
 //!
 //! A task may name one key with a limit. A *slot* of the key belongs to the task's lease: it is taken by the grant and
 //! free again with the lease, however that ends (report, suspension, release, expiry, an undelivered grant). So a task
-//! that waits for its child holds no slot that the child could need. [`Slots`] is one key as a value: who holds a slot,
-//! which tasks are *offered* to polls, and which are *parked* until a slot is free.
+//! that waits for its child holds no slot that the child could need. A key may be held for life instead ([`hold`]).
+//!
+//! [`Slots`] is one key as a value: who holds a slot, which tasks are *offered* to polls, and which are *parked* until a
+//! slot is free.
 //!
 //! Parked tasks are outside the ready order, so that a full key costs others nothing. Tasks of one key may wait in
 //! several lines (a line is what a poll can take as a whole: one kind of one queue), and a line that nobody polls must
@@ -27,15 +29,18 @@
 //! - every task that joined and did not leave is in exactly one place.
 
 pub mod debounce;
+pub mod hold;
 pub mod rate;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::debounce::{Debounce, Debounced};
+pub use self::hold::Hold;
 pub use self::rate::{Rate, Starts};
 use crate::event::Subject;
 use crate::id::{Name, TaskId};
+use crate::task::Task;
 use crate::time::{Span, Time};
 
 /// The largest limit of a key. Each line offers up to this many tasks, and each holder is kept in memory.
@@ -54,6 +59,10 @@ pub struct FlowKey {
     pub rate: Option<Rate>,
     /// That the task was submitted to wait for a newer one. Tasks of a key may differ in it.
     pub debounce: Option<Debounced>,
+    /// How long the task holds its slot. Tasks of a key may differ in it.
+    pub hold: Hold,
+    /// The keys that ancestors of the task hold for life: it shares their slots.
+    pub above: Vec<Name>,
 }
 
 /// What a key asks for. All tasks of a key that have not ended have the same.
@@ -76,7 +85,14 @@ pub const OF_KIND: &str = "kind:";
 impl FlowKey {
     pub fn new(name: impl Into<Name>, terms: impl Into<Terms>) -> Self {
         let Terms { limit, rate } = terms.into();
-        Self { name: name.into(), limit, rate, debounce: None }
+        Self {
+            name: name.into(),
+            limit,
+            rate,
+            debounce: None,
+            hold: Hold::Lease,
+            above: Vec::new(),
+        }
     }
 
     /// The key of all runs of a queue that name none of their own.
@@ -89,9 +105,11 @@ impl FlowKey {
         Self::new(format!("{OF_KIND}{kind}"), terms)
     }
 
-    /// The key of a run that repeats another one: it waits for no newer submission.
+    /// The key of a task that repeats another one: it waits for no newer submission, and has other ancestors. Where the other
+    /// one shared a slot, this one needs one, and holds it by lease: its new parent may want it in between.
     pub fn again(self) -> Self {
-        Self { debounce: None, ..self }
+        let hold = if self.is_shared() { Hold::Lease } else { self.hold };
+        Self { debounce: None, hold, above: Vec::new(), ..self }
     }
 
     pub const fn terms(&self) -> Terms {
@@ -111,7 +129,7 @@ impl FlowKey {
 pub struct KeyUse {
     /// The smallest limit of the tasks that have not ended; usually all of them have the same.
     pub limit: u32,
-    /// How many of them are leased.
+    /// How many of them hold a slot.
     pub held: u32,
     pub rate: Option<RateUse>,
 }
@@ -176,7 +194,6 @@ impl KeyUse {
     }
 
     fn start(&mut self) {
-        self.held = self.held.saturating_add(1);
         if let Some(rate) = &mut self.rate {
             rate.left = rate.left.saturating_sub(1);
         }
@@ -200,30 +217,47 @@ impl FlowUses {
 
     /// Follows a decision about a task: its slot is taken or free, or its key has one more task. That the last task of a
     /// key has ended is not seen here: the store knows it after the commit.
-    pub fn follow(&mut self, was_leased: bool, after: &Subject) {
+    pub fn follow(&mut self, before: Standing, after: &Subject) {
         let Some(flow) = flow_of(after) else { return };
         let Some(known) = self.0.get_mut(&flow.name) else { return };
-        let is_leased = after.live().is_some_and(|task| task.lease().is_some());
+        let now = Standing::of(after.live());
         let in_use = known.get_or_insert(KeyUse::joined(flow.terms()));
         if after.live().is_some() {
             in_use.meets(flow.terms());
         }
-        match (was_leased, is_leased) {
-            (false, true) => in_use.start(),
+        if now.is_leased && !before.is_leased {
+            in_use.start();
+        }
+        match (before.holds, now.holds) {
+            (false, true) => in_use.held = in_use.held.saturating_add(1),
             (true, false) => in_use.held = in_use.held.saturating_sub(1),
             (true, true) | (false, false) => {}
         }
     }
 }
 
-/// The key of a task, whether or not it has ended.
+/// What a key counts of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    pub is_leased: bool,
+    pub holds: bool,
+}
+
+impl Standing {
+    pub fn of(task: Option<&Task>) -> Self {
+        let is_leased = task.is_some_and(|task| task.lease().is_some());
+        Self { is_leased, holds: task.is_some_and(Task::holds_slot) }
+    }
+}
+
+/// The key whose slots a task needs, whether or not it has ended.
 pub fn flow_of(subject: &Subject) -> Option<&FlowKey> {
     let run = match subject {
         Subject::Absent => return None,
         Subject::Live(task) => &task.run,
         Subject::Done(done) => &done.run,
     };
-    run.as_ref()?.flow.as_deref()
+    run.as_ref()?.flow.as_deref().filter(|flow| !flow.is_shared())
 }
 
 /// The order in a line: priority, larger first, then age.

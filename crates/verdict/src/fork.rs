@@ -7,6 +7,7 @@
 
 use crate::done::{Category, Done, End, Fault};
 use crate::event::Submitted;
+use crate::flow::{FlowKey, Hold};
 use crate::id::{Name, Text};
 use crate::policy::Policy;
 use crate::redrive::{self, NotRetryable};
@@ -60,6 +61,13 @@ pub fn may_fork(submitted: &Submitted, state: State, has_plan: bool) -> Result<(
 /// The policy of the new run: that of a retry, with the seed that the old run had, so that replay draws the same numbers.
 pub fn policy(submitted: &Submitted, seed: u64, now: Time) -> Policy {
     Policy { seed: Some(seed), ..redrive::policy(submitted, now) }
+}
+
+/// The flow key of the new run. Children that start again may be leased before it is, and need slots of their own; it must not
+/// wait for them with the slot that they need, so it holds one while it is leased, and not for life.
+pub fn flow(flow: FlowKey, starts_again: bool) -> FlowKey {
+    let hold = if starts_again { Hold::Lease } else { flow.hold };
+    FlowKey { hold, ..flow.again() }
 }
 
 /// The number from which on records are left out: steps and waits, and children that were started there.

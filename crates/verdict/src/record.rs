@@ -8,8 +8,8 @@ use crate::attempt::ClosedAttempt;
 use crate::budget::{Budget, Limits, OnSoft, Unit};
 use crate::done::{End, Fault};
 use crate::event::Submitted;
-use crate::flow::{Debounced, FlowKey, Rate};
-use crate::id::{Digest, TaskId};
+use crate::flow::{Debounced, FlowKey, Hold, Rate};
+use crate::id::{Digest, Name, TaskId};
 use crate::run::{Checkpoint, Child, ChildCall, Lineage, Recorded, Spend, WaitRecord};
 use crate::task::Task;
 use crate::time::{Span, Time};
@@ -33,7 +33,7 @@ pub(crate) fn begin(submitted: &Submitted) -> Digest {
 
 /// Adds the key of the task. A task without one has the record that it always had.
 fn extend_with_flow(chain: Digest, flow: &FlowKey) -> Digest {
-    let FlowKey { name, limit, rate, debounce } = flow;
+    let FlowKey { name, limit, rate, debounce, hold, above } = flow;
     let limited =
         Digest::of(&[chain.bytes(), b"flow", name.as_str().as_bytes(), &limit.to_be_bytes()]);
     let with_rate =
@@ -44,7 +44,14 @@ fn extend_with_flow(chain: Digest, flow: &FlowKey) -> Digest {
         let since = it.since.millis().to_be_bytes();
         Digest::of(&[rated.bytes(), b"debounce", &spans[0], &spans[1], &since])
     };
-    debounce.as_ref().map_or(rated, with_debounce)
+    let debounced = debounce.as_ref().map_or(rated, with_debounce);
+    let held = match hold {
+        Hold::Lease => debounced,
+        Hold::Life => Digest::of(&[debounced.bytes(), b"life"]),
+    };
+    let share =
+        |chain: Digest, key: &Name| Digest::of(&[chain.bytes(), b"under", key.as_str().as_bytes()]);
+    above.iter().fold(held, share)
 }
 
 /// Adds what the task may use. A task without a budget has the record that it always had.

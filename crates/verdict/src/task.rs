@@ -240,9 +240,9 @@ impl Task {
         self.run.as_mut()?.balance.as_deref_mut()
     }
 
-    /// The key whose slots the task needs for its leases.
+    /// The key whose slots the task needs; `None` also if an ancestor holds what it would need.
     pub fn flow(&self) -> Option<&FlowKey> {
-        self.run.as_ref()?.flow.as_deref()
+        self.run.as_ref()?.flow.as_deref().filter(|flow| !flow.is_shared())
     }
 
     /// When the wall clock of the budget stops the task.

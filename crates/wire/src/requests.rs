@@ -31,7 +31,7 @@ pub use self::checkpoints::{
     AwaitedEffect, AwaitedItem, CheckpointCall, CheckpointCalls, CheckpointItem, ChildRun,
     DeclaredEffect, Diverged, ResumeRun, SendSignal, Spend, StepError, StepRecord, WaitFor,
 };
-pub use self::flow::{Flow, FlowRate};
+pub use self::flow::{Flow, FlowHold, FlowRate};
 pub use self::queries::{
     GetRun, HistoryQuery, Included, LabelQuery, ListFlowKeys, ListRuns, ListWorkers, RecordQuery,
     RecordsQuery, WaitMs,

@@ -12,7 +12,9 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use wire::answers::RunAccepted;
 use wire::plan::Plan;
-use wire::requests::{Budget, Flow, FlowRate, Resources, Retry, Stall, StallAction, SubmitRun};
+use wire::requests::{
+    Budget, Flow, FlowHold, FlowRate, Resources, Retry, Stall, StallAction, SubmitRun,
+};
 use wire::{Json, Time};
 
 use crate::{Client, Error, RunHandle};
@@ -159,6 +161,14 @@ impl<C> NewRun<C> {
     /// How long runs with this key that replace each other may wait together: a steady stream postpones no longer.
     pub fn debounce_max(mut self, key: impl Into<String>, max: Duration) -> NewRun<C> {
         self.flow_of(key.into()).debounce_max_ms = Some(millis(max));
+        self
+    }
+
+    /// The same as [`NewRun::flow`], but the run holds its slot from its first lease until it has ended, through waits and retries.
+    /// Its children share the slot.
+    pub fn flow_for_life(mut self, key: impl Into<String>, limit: u32) -> NewRun<C> {
+        let flow = self.flow_of(key.into());
+        (flow.limit, flow.hold) = (Some(limit), Some(FlowHold::Life));
         self
     }
 
@@ -429,7 +439,8 @@ mod tests {
         let rate = Some(FlowRate { count: 10, per_ms: 1_000 });
         let (debounce_ms, debounce_max_ms) = (Some(5_000), Some(60_000));
         let key = "customer".to_owned();
-        let expected = Flow { key, limit: Some(16), rate, debounce_ms, debounce_max_ms };
+        let expected =
+            Flow { key, limit: Some(16), rate, debounce_ms, debounce_max_ms, hold: None };
         assert_eq!(flow, Some(expected));
     }
 

@@ -70,6 +70,32 @@ fn the_last_of_those_that_follow_closely_runs() {
 }
 
 #[test]
+fn a_run_holds_its_slot_for_life() {
+    let command = "tenure submit order --queue orders --flow track-7=1 --flow-life";
+    assert!(GUIDE.contains(command), "{command}");
+    let words: Vec<&str> = command.split(' ').skip(2).collect();
+    let home = Home::new();
+    let _server = home.serve();
+    // The first one fails, and waits for its retry with its slot.
+    let retried = ["--max-attempts", "2", "--retry-base-ms", "600000", "--retry-cap-ms", "600000"];
+    let first = home.submit(&[&words[..], &retried[..]].concat());
+    let second = home.submit(&words);
+    let work = ["work", "--json", "--queue", "orders", "--exec", "false"];
+    let _worker = Process::start(home.tenure(&work));
+    home.until(&first, "its retry", |run| run["state"] == "retry");
+    let task = first.replace("run_", "task_");
+    let explained = home.run(&["explain", &second]).stdout;
+    assert!(explained.contains(&task) && explained.contains("track-7"), "{explained}");
+    let keys = home.json(&["flow", "list", "--json"]);
+    assert_eq!((&keys[0]["held"], &keys[0]["holders"][0]), (&1.into(), &task.into()), "{keys}");
+    let shown = home.run(&["runs", "show", &first]).stdout;
+    assert!(shown.contains("track-7, 1 at once, held until its end"), "{shown}");
+    assert_eq!(home.run_view(&second)["state"], "queued");
+    assert_eq!(home.run(&["runs", "cancel", &first]).code, 0);
+    home.until(&second, "its turn", |run| run["state"] != "queued");
+}
+
+#[test]
 fn an_operator_limits_a_queue_and_a_kind() {
     // The tables of the guide are the ones that are read here.
     let tables = GUIDE.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
@@ -106,4 +132,6 @@ fn an_operator_limits_a_queue_and_a_kind() {
         (home.submit(&["reindex", "--queue", "q"]), home.submit(&["reindex", "--queue", "q"]));
     assert_eq!(home.run_view(&older)["state"], "cancelled");
     assert_eq!(home.run_view(&newer)["flow"]["key"], "kind:reindex");
+    let order = home.submit(&["order", "--queue", "q"]);
+    assert_eq!(home.run_view(&order)["flow"]["hold"], "life");
 }

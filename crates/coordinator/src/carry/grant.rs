@@ -64,7 +64,8 @@ impl<B: Batch> OpenBatch<'_, B> {
     /// saved, and the store knows it.
     async fn look_up_flows(&mut self, ready: &[Vec<TaskWithSpec>]) -> Result<(), Aborted> {
         let tasks = ready.iter().flatten();
-        let flows: BTreeSet<FlowRef> = tasks.filter_map(|it| FlowRef::of(&it.task)).collect();
+        let flows = tasks.filter(|it| !it.task.holds_for_life());
+        let flows: BTreeSet<FlowRef> = flows.filter_map(|it| FlowRef::of(&it.task)).collect();
         if flows.is_empty() {
             return Ok(());
         }

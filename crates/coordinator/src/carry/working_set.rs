@@ -17,6 +17,7 @@ use store::{
 use verdict::approval::{self, Approval};
 use verdict::decide::caller::may_report;
 use verdict::effect::Declared;
+use verdict::flow::Standing;
 use verdict::plan::limits::STEPS_PER_DECISION;
 use verdict::plan::{PlanForm, PlanRequest, PlanSubmit};
 use verdict::request::{Caller, Extend, Submit};
@@ -466,10 +467,10 @@ impl WorkingSet {
             }
         }
         let used = spend_metrics::used(&slot.subject);
-        let was_leased = before.is_some_and(|task| task.lease().is_some());
+        let was = Standing::of(before);
         let applied = apply_verdict(&mut slot.subject, verdict, at);
         if let Some(flows) = self.flows.get_mut(&key.scope) {
-            flows.follow(was_leased, &slot.subject);
+            flows.follow(was, &slot.subject);
         }
         let Some(settled) = applied.settled else { return applied.answer };
         let more = self.batch_metrics.spend.note(used, &slot.subject, &settled.events);

@@ -328,6 +328,12 @@ fn from_run_refusal(refusal: RunRefusal) -> ApiError {
             Code::CallTooLong,
             format!("the wait asks for more than {max} approvals; wait for some of them first"),
         ),
+        RunRefusal::TooManyHeldKeys { key, max } => ApiError::new(
+            Code::CallTooLong,
+            format!(
+                "`{key}` would be held for life below {max} other keys; hold it by lease, or detach the child"
+            ),
+        ),
         RunRefusal::Plan(_) => unreachable!("plans are checked when they are parsed"),
         RunRefusal::MessageEarly => {
             unreachable!("only messages are early, and no caller sends one")

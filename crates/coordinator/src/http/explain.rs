@@ -114,7 +114,7 @@ async fn flow_gate(
     task: &Task,
     sees_holders: bool,
 ) -> Result<Option<Gate>, ApiError> {
-    let Some(flow) = task.flow() else { return Ok(None) };
+    let Some(flow) = task.flow().filter(|_| !task.holds_for_life()) else { return Ok(None) };
     let filter = FlowFilter {
         scope: task.scope.clone(),
         key: Some(flow.name.clone()),
@@ -139,7 +139,7 @@ async fn flow_gate(
         holders.join(", "),
         row.parked()
     );
-    let change = "the end of one of these leases, then priority and age";
+    let change = "one of these giving its slot back, then priority and age";
     Ok(Some(gate("flow_key", now, change, None)))
 }
 

@@ -6,12 +6,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
 use store::{Browse, FlowFilter, FlowKeyRow};
-use verdict::flow::{Rate, UNLIMITED};
+use verdict::flow::{Hold, Rate, UNLIMITED};
 use verdict::{FlowKey, Name, TaskId};
 use wire::Code;
 use wire::answers::{FlowKeyView, FlowKeys};
 use wire::limits::PAGE_ITEMS_DEFAULT;
-use wire::requests::{Flow, FlowRate, ListFlowKeys};
+use wire::requests::{Flow, FlowHold, FlowRate, ListFlowKeys};
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
@@ -71,7 +71,8 @@ pub(super) fn flow_view(flow: &FlowKey) -> Flow {
     let debounce_ms = flow.debounce.map(|it| it.span.millis());
     let debounce_max_ms = flow.debounce.map(|it| it.max.millis());
     let (key, rate) = (flow.name.to_string(), flow.rate.map(rate_view));
-    Flow { key, limit, rate, debounce_ms, debounce_max_ms }
+    let hold = (flow.hold == Hold::Life).then_some(FlowHold::Life);
+    Flow { key, limit, rate, debounce_ms, debounce_max_ms, hold }
 }
 
 fn rate_view(rate: Rate) -> FlowRate {

@@ -21,6 +21,7 @@ mod explains;
 mod filters;
 mod flow_ends;
 mod flow_keys;
+mod flow_life;
 mod forks;
 mod hostile_input;
 mod hostile_transport;

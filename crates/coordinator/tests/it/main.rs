@@ -9,6 +9,7 @@ mod faults;
 mod faulty;
 mod flow_attacks;
 mod flow_keys;
+mod flow_life;
 mod harness;
 mod http;
 mod idle_polls;

@@ -1,7 +1,7 @@
 //! The stored form of a flow key.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use verdict::flow::{Debounced, Rate};
+use verdict::flow::{Debounced, Hold, Rate};
 use verdict::{FlowKey, Name, Span, Time};
 
 use super::scalars::as_text;
@@ -45,6 +45,36 @@ mod optional_debounce {
     }
 }
 
+fn is_lease(hold: &Hold) -> bool {
+    *hold == Hold::Lease
+}
+
+/// How long a slot is held: `true` for life.
+mod hold_word {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(hold: &Hold, to: S) -> Result<S::Ok, S::Error> {
+        (*hold == Hold::Life).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Hold, D::Error> {
+        let is_life = bool::deserialize(from)?;
+        Ok(if is_life { Hold::Life } else { Hold::Lease })
+    }
+}
+
+mod names {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(names: &[Name], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(names.iter().map(Name::as_str))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Name>, D::Error> {
+        Ok(Vec::<String>::deserialize(from)?.into_iter().map(Name::from).collect())
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "FlowKey")]
 struct FlowKeyForm {
@@ -55,6 +85,10 @@ struct FlowKeyForm {
     rate: Option<Rate>,
     #[serde(with = "optional_debounce", default, skip_serializing_if = "Option::is_none")]
     debounce: Option<Debounced>,
+    #[serde(with = "hold_word", default, skip_serializing_if = "is_lease")]
+    hold: Hold,
+    #[serde(with = "names", default, skip_serializing_if = "Vec::is_empty")]
+    above: Vec<Name>,
 }
 
 super::budget_forms::optional_box!(optional_flow, FlowKey, "FlowKeyForm");

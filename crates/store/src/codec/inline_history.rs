@@ -203,9 +203,9 @@ pub(super) fn is_packed(said: &Submitted) -> bool {
     said.budget.is_none() && said.flow.is_none()
 }
 
-/// Whether it has the packed form of a submission with a flow key: one with a rate or a debounce has none.
+/// Whether it has the packed form of a submission with a flow key, which says its name and limit and nothing else.
 fn is_limited(said: &Submitted) -> bool {
-    let is_plain = |flow: &FlowKey| flow.rate.is_none() && flow.debounce.is_none();
+    let is_plain = |flow: &FlowKey| *flow == FlowKey::new(flow.name.clone(), flow.limit);
     said.budget.is_none() && said.flow.as_deref().is_some_and(is_plain)
 }
 

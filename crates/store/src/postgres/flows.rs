@@ -2,19 +2,21 @@
 //! back.
 //!
 //! - *Grants need the key's lock*, an advisory lock of the transaction, taken after the locks of the tasks and without
-//!   waiting. Leases are counted after it, so the count has every lease that another coordinator granted. If the lock is
-//!   not free, the tasks of the key are passed over in this batch.
-//! - *A lease that ends needs no lock*: nothing is counted but leases, and one less can only leave room unused.
+//!   waiting. Holders are counted after it, so the count has every lease that another coordinator granted. If the lock is
+//!   not free, the tasks of the key are passed over in this batch. A task that comes back to the slot that it holds for
+//!   life needs no lock: the number of holders stays.
+//! - *A slot that is given back needs no lock*: nothing is counted but who holds one (a lease, or a task that was leased and keeps
+//!   its slot for life), and one less can only leave room unused. A task that keeps its slot is never parked.
 //! - *Parking is a mark of the row*, so that reads of ready tasks do not walk over parked ones. It decides nothing: a
-//!   parked task that is tried and fits is granted. Who marks a task, or ends a lease, looks at the key again after the
+//!   parked task that is tried and fits is granted. Who marks a task, or gives a slot back, looks at the key again after the
 //!   commit ([`FlowMemory::to_tend`]). Of a parker and a releaser, the one that commits last sees both, so no task stays
 //!   parked beside a free slot. A coordinator that dies in between leaves that to the others, which look at all keys
 //!   with parked tasks every few seconds.
 //! - *A rate counts starts*, which are rows of their own, written with the grants. A task that may not start yet is parked like
 //!   one without a slot. Who granted or parked knows when the key opens, and looks at it then ([`FlowMemory::next_wake`]).
 //!
-//! Invariant: a lease of a task with a key is granted only by a transaction that holds the key's lock and has counted
-//! the leases and starts since.
+//! Invariant: a slot is taken only by a transaction that holds the key's lock and has counted the holders and starts
+//! since.
 
 pub(super) mod keys;
 pub(super) mod starts;
@@ -253,10 +255,10 @@ impl PostgresBatch<'_> {
         let mut changes: HashMap<FlowRef, KeyChange> = HashMap::new();
         for subject in self.pending.subjects() {
             let (Some(flow), Some(id)) = (key_of(subject), id_of(subject)) else { continue };
-            let was_leased = self.was_leased(id);
-            let is_leased = subject.live().is_some_and(|task| task.lease().is_some());
+            let held_before = self.held_slot(id);
+            let holds = subject.live().is_some_and(Task::holds_slot);
             let change = changes.entry(flow).or_default();
-            change.held += i64::from(is_leased) - i64::from(was_leased);
+            change.held += i64::from(holds) - i64::from(held_before);
             let terms = subject.live().and_then(Task::flow).map(FlowKey::terms);
             let limits = [change.limit, terms.map(|terms| terms.limit)];
             change.limit = limits.into_iter().flatten().min();
@@ -265,8 +267,9 @@ impl PostgresBatch<'_> {
         changes
     }
 
-    fn was_leased(&self, id: TaskId) -> bool {
-        self.locked.get(&id).is_some_and(|row| row.lease.is_some())
+    /// Whether the task held a slot of its key before this batch.
+    fn held_slot(&self, id: TaskId) -> bool {
+        self.locked.get(&id).is_some_and(|row| row.holds_slot)
     }
 
     fn key_use(&self, flow: &FlowRef, changes: &HashMap<FlowRef, KeyChange>) -> Option<KeyUse> {
@@ -342,7 +345,8 @@ impl PostgresBatch<'_> {
         let mut room: HashMap<FlowRef, usize> = HashMap::new();
         let mut parked = Vec::new();
         let is_due = |task: &&Task| task.claimable_at().is_some_and(|due| due.has_come(now));
-        for task in self.pending.live().filter(is_due) {
+        let wants_slot = |task: &&Task| !task.holds_for_life();
+        for task in self.pending.live().filter(is_due).filter(wants_slot) {
             let Some(flow) = FlowRef::of(task) else { continue };
             let Some(counts) = self.flows.counts.get(&flow) else { continue };
             if self.flows.parked.contains(&task.id) {
@@ -363,12 +367,12 @@ impl PostgresBatch<'_> {
         }
     }
 
-    /// Keys whose leases ended in this batch, or whose limit may have changed with the end of a task.
+    /// Keys of which slots were given back in this batch, or whose limit may have changed with the end of a task.
     pub(super) fn freed_keys(&self) -> HashSet<FlowRef> {
         let freed = self.pending.subjects().filter(|subject| {
-            let is_leased = subject.live().is_some_and(|task| task.lease().is_some());
-            let was_leased = id_of(subject).is_some_and(|id| self.was_leased(id));
-            !is_leased && (was_leased || subject.live().is_none())
+            let holds = subject.live().is_some_and(Task::holds_slot);
+            let held_before = id_of(subject).is_some_and(|id| self.held_slot(id));
+            !holds && (held_before || subject.live().is_none())
         });
         freed.filter_map(key_of).collect()
     }

@@ -55,6 +55,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("flow_rates", include_str!("migrations/V14__flow_rates.sql")),
     ("debounce", include_str!("migrations/V15__debounce.sql")),
     ("object_lookups", include_str!("migrations/V16__object_lookups.sql")),
+    ("flow_life", include_str!("migrations/V17__flow_life.sql")),
 ];
 
 /// Sixteen random bytes from the database: this process generates no random values.

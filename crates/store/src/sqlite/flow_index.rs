@@ -18,12 +18,17 @@ use crate::row::FlowRef;
 pub(super) struct IndexedFlow {
     pub(super) flow: FlowRef,
     pub(super) terms: Terms,
+    /// Whether the task holds a slot.
+    pub(super) holds: bool,
+    /// Whether it keeps that slot for life: then it needs no other, and is in no line of the key.
+    pub(super) keeps: bool,
 }
 
 impl IndexedFlow {
     pub(super) fn of(task: &Task) -> Option<Box<Self>> {
         let terms = task.flow()?.terms();
-        Some(Box::new(Self { flow: FlowRef::of(task)?, terms }))
+        let (holds, keeps) = (task.holds_slot(), task.holds_for_life());
+        Some(Box::new(Self { flow: FlowRef::of(task)?, terms, holds, keeps }))
     }
 }
 

@@ -14,6 +14,9 @@ type Read<T> = rusqlite::Result<T>;
 const OF_SCOPE: &str = "FROM live l JOIN lanes n ON n.lane = l.lane
     WHERE n.tenant = ?1 AND n.workspace = ?2 AND l.flow_key IS NOT NULL";
 
+/// The tasks that hold a slot: leased, or leased before and held for life.
+const HOLDS: &str = "(l.state = 'running' OR (l.flow_life IS NOT NULL AND l.attempt > 0))";
+
 pub(super) fn list(
     connection: &Connection,
     filter: &FlowFilter,
@@ -21,8 +24,8 @@ pub(super) fn list(
 ) -> Read<Vec<FlowKeyRow>> {
     let FlowFilter { scope, key, after, limit, holders } = filter;
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT l.flow_key, min(l.flow_limit), count(*) FILTER (WHERE l.state = 'running'),
-            count(*) FILTER (WHERE l.claimable_at <= ?5), count(*), max(l.flow_rate) {OF_SCOPE}
+        "SELECT l.flow_key, min(l.flow_limit), count(*) FILTER (WHERE {HOLDS}),
+            count(*) FILTER (WHERE l.claimable_at <= ?5 AND NOT {HOLDS}), count(*), max(l.flow_rate) {OF_SCOPE}
             AND (?3 IS NULL OR l.flow_key = ?3) AND (?4 IS NULL OR l.flow_key > ?4)
          GROUP BY 1 ORDER BY 1 LIMIT ?6"
     ))?;
@@ -62,7 +65,7 @@ fn holders_of(
     limit: usize,
 ) -> Read<Vec<verdict::TaskId>> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT l.id {OF_SCOPE} AND l.flow_key = ?3 AND l.state = 'running'
+        "SELECT l.id {OF_SCOPE} AND l.flow_key = ?3 AND {HOLDS}
          ORDER BY l.id LIMIT ?4"
     ))?;
     let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());

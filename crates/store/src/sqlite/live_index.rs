@@ -118,10 +118,10 @@ impl LiveIndex {
         if let Some(length) = indexed.lease {
             self.running.insert(indexed.id);
             *self.leases.entry(length).or_default() += 1;
-            if let Some(flow) = &indexed.flow {
-                let moves = self.flows.hold(flow, indexed.id);
-                self.apply(moves);
-            }
+        }
+        if let Some(flow) = indexed.flow.as_ref().filter(|flow| flow.holds) {
+            let moves = self.flows.hold(flow, indexed.id);
+            self.apply(moves);
         }
         if let Some(poll) = &indexed.poll {
             self.polls.entry(poll.clone()).or_default().insert(indexed.id);
@@ -148,10 +148,10 @@ impl LiveIndex {
         if let Some(length) = indexed.lease {
             self.running.remove(&indexed.id);
             self.forget_lease(length);
-            if let Some(flow) = &indexed.flow {
-                let moves = self.flows.release(flow, indexed.id);
-                self.apply(moves);
-            }
+        }
+        if let Some(flow) = indexed.flow.as_ref().filter(|flow| flow.holds) {
+            let moves = self.flows.release(flow, indexed.id);
+            self.apply(moves);
         }
         if let Some(poll) = &indexed.poll {
             self.forget_poll(poll, indexed.id);
@@ -165,7 +165,9 @@ impl LiveIndex {
 
     /// Puts a task that is claimable now into the ready order, unless it does not fit into its key.
     fn offer(&mut self, line: KindQueueId, at: QueuePosition, flow: Option<&IndexedFlow>) {
-        let Some(flow) = flow else { return self.ready.insert(line, at) };
+        let Some(flow) = flow.filter(|flow| !flow.keeps) else {
+            return self.ready.insert(line, at);
+        };
         let moves = self.flows.join(flow, line, in_line(at));
         self.apply(moves);
     }
@@ -177,7 +179,9 @@ impl LiveIndex {
         at: QueuePosition,
         flow: Option<&IndexedFlow>,
     ) -> bool {
-        let Some(flow) = flow else { return self.ready.remove(line, at) };
+        let Some(flow) = flow.filter(|flow| !flow.keeps) else {
+            return self.ready.remove(line, at);
+        };
         let (was, moves) = self.flows.leave(flow, line, in_line(at));
         let gone = match was {
             Some(Place::Offered) => self.ready.remove(line, at),

@@ -33,7 +33,7 @@ const BUSY_MS: u64 = 5_000;
 /// More prepared statements than the engine has.
 const STATEMENTS_MAX: usize = 96;
 
-const MIGRATIONS: [(&str, &str); 22] = [
+const MIGRATIONS: [(&str, &str); 23] = [
     ("V1__tasks", include_str!("../../migrations/V1__tasks.sql")),
     ("V2__administration", include_str!("../../migrations/V2__administration.sql")),
     ("V3__retention", include_str!("../../migrations/V3__retention.sql")),
@@ -56,6 +56,7 @@ const MIGRATIONS: [(&str, &str); 22] = [
     ("V20__schedule_log", include_str!("../../migrations/V20__schedule_log.sql")),
     ("V21__flow_rates", include_str!("../../migrations/V21__flow_rates.sql")),
     ("V22__debounce", include_str!("../../migrations/V22__debounce.sql")),
+    ("V23__flow_life", include_str!("../../migrations/V23__flow_life.sql")),
 ];
 
 /// What the database header says.

@@ -144,6 +144,8 @@ columns! {
         flow_key: Option<Name>,
         flow_limit: Option<u32>,
         flow_rate: Option<Rate>,
+        attempt: u32,
+        flow_life: Option<bool>,
     }
 }
 
@@ -175,7 +177,10 @@ pub(super) fn indexed(columns: &mut Columns<'_>, kind_queues: &ReadyIndex) -> Re
         None => None,
         Some((key, limit)) => {
             let terms = verdict::flow::Terms { limit, rate: row.flow_rate };
-            Some(Box::new(IndexedFlow { flow: FlowRef { scope: scope()?, key }, terms }))
+            let keeps = row.flow_life == Some(true) && row.attempt > 0;
+            let holds = keeps || is_running;
+            let flow = FlowRef { scope: scope()?, key };
+            Some(Box::new(IndexedFlow { flow, terms, holds, keeps }))
         }
     };
     let lease = is_running.then_some(lease_ms);

@@ -1,4 +1,4 @@
-//! Checks that no flow key has more leases than its limit.
+//! Checks that no flow key has more holders of slots than its limit.
 //!
 //! Tasks are read one after the other beside a writer, so that a slot which changed its owner may be seen twice. A key
 //! that seems too full is therefore counted again in one snapshot. If two limits met, the larger one counts: a task with
@@ -11,7 +11,7 @@ use crate::browse::Browse;
 use crate::failure::Failure;
 use crate::row::{FlowFilter, FlowRef, StoredTask};
 
-/// The leases of each key that were seen, and its largest limit.
+/// How many slots of each key were seen to be held, and its largest limit.
 #[derive(Default)]
 pub(super) struct SeenKeys(HashMap<FlowRef, (u64, u32)>);
 
@@ -20,7 +20,7 @@ impl SeenKeys {
         let Some(task) = found.subject.live() else { return };
         let (Some(flow), Some(key)) = (FlowRef::of(task), task.flow()) else { return };
         let (held, limit) = self.0.entry(flow).or_default();
-        *held += u64::from(task.lease().is_some());
+        *held += u64::from(task.holds_slot());
         *limit = (*limit).max(key.limit);
     }
 
@@ -36,7 +36,7 @@ impl SeenKeys {
             let held = browse.flow_keys(&filter).await?.first().map_or(0, |row| row.held);
             if held > u64::from(limit) {
                 let what =
-                    format!("the flow key `{key}` has {held} leases, and its limit is {limit}");
+                    format!("the flow key `{key}` has {held} slots held, and its limit is {limit}");
                 report.findings.push(Finding { task: None, code: FlawCode::Impossible, what });
             }
         }

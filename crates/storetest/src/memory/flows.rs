@@ -48,7 +48,7 @@ pub(super) fn in_use<'a>(
     let has_it = |task: &&Task| FlowRef::of(task).as_ref() == Some(flow);
     let tasks: Vec<&Task> = live.filter(has_it).collect();
     let Terms { limit, rate } = terms(&tasks)?;
-    let held = tasks.iter().filter(|task| task.lease().is_some()).count() as u32;
+    let held = tasks.iter().filter(|task| task.holds_slot()).count() as u32;
     let rate = rate.map(|rate| RateUse::of(rate, &starts.of(flow), now));
     Some(KeyUse { limit, held, rate })
 }
@@ -80,7 +80,8 @@ pub(super) fn parked<'a>(
     let mut lines: BTreeMap<(FlowRef, &Name, &Name), Vec<&Task>> = BTreeMap::new();
     for task in &tasks {
         let is_claimable = task.claimable_at().is_some_and(|at| at.has_come(now));
-        if let Some(flow) = FlowRef::of(task).filter(|_| is_claimable) {
+        let wants_slot = is_claimable && !task.holds_for_life();
+        if let Some(flow) = FlowRef::of(task).filter(|_| wants_slot) {
             lines.entry((flow, &task.queue, &task.kind)).or_default().push(task);
         }
     }
@@ -112,9 +113,10 @@ pub(super) fn list<'a>(
         }
     }
     let row = |(key, tasks): (Name, Vec<&Task>)| {
-        let is_ready = |task: &&&Task| task.claimable_at().is_some_and(|at| at.has_come(now));
+        let is_due = |task: &Task| task.claimable_at().is_some_and(|at| at.has_come(now));
+        let is_ready = |task: &&&Task| is_due(task) && !task.holds_for_life();
         let held: Vec<TaskId> =
-            tasks.iter().filter(|task| task.lease().is_some()).map(|task| task.id).collect();
+            tasks.iter().filter(|task| task.holds_slot()).map(|task| task.id).collect();
         let terms = terms(&tasks).unwrap_or(Terms { limit: 0, rate: None });
         let flow = FlowRef { scope: filter.scope.clone(), key: key.clone() };
         let row = FlowKeyRow {

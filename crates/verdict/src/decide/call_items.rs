@@ -13,7 +13,7 @@ use crate::allowance::Quota;
 use crate::approval::OPEN_MAX;
 use crate::budget::Balance;
 use crate::event::Event;
-use crate::flow::FlowUses;
+use crate::flow::{FlowUses, hold};
 use crate::id::{Digest, Name, TaskId};
 use crate::request::Submit;
 use crate::run::limits::{
@@ -190,12 +190,13 @@ impl<'a> Items<'a> {
         Ok(())
     }
 
-    /// A child shares its parent's scope and, unless it is detached, its deadline.
+    /// A child shares its parent's scope and, unless it is detached, its deadline and the slots that it holds for life.
     /// What it may use leaves its parent's balance.
     fn spawn(&mut self, asked: &ChildCall) -> Result<(), RunRefusal> {
         self.next_number += 1;
         let mut submit = Submit { scope: self.task.scope.clone(), ..asked.submit.clone() };
         if !asked.is_detached {
+            submit.flow = hold::of_child(self.task, submit.flow)?;
             let deadlines = [self.task.policy.deadline, submit.policy.deadline];
             submit.policy.deadline = deadlines.into_iter().flatten().min();
             self.resolved.new_children += 1;

@@ -49,8 +49,11 @@ pub(super) fn check(flows: Option<&FlowUses>, flow: Option<&FlowKey>) -> Result<
     }
 }
 
-/// Whether the key of the task has a free slot. A task without a key needs none.
+/// Whether the key of the task has a free slot. A task without a key needs none, nor does one that holds its own for life.
 pub(super) fn has_room(flows: Option<&FlowUses>, task: &Task) -> bool {
+    if task.holds_for_life() {
+        return true;
+    }
     let in_use = task.flow().and_then(|flow| flows?.get(&flow.name));
     in_use.is_none_or(KeyUse::has_room)
 }

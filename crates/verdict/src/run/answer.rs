@@ -81,6 +81,8 @@ pub enum RunRefusal {
     Approval(VoteRefusal),
     /// The wait asks for more approvals than one task may have open.
     TooManyApprovals { max: u64 },
+    /// A child would hold a flow key for life below as many others as a task may.
+    TooManyHeldKeys { key: Name, max: u64 },
     /// A request about a plan.
     Plan(PlanRefusal),
 }
@@ -102,7 +104,9 @@ impl RunRefusal {
             RunRefusal::MessageEarly => "message_early",
             RunRefusal::Unsupported => "runs_unsupported",
             RunRefusal::Approval(refusal) => refusal.name(),
-            RunRefusal::TooManyApprovals { .. } => "call_too_long",
+            RunRefusal::TooManyApprovals { .. } | RunRefusal::TooManyHeldKeys { .. } => {
+                "call_too_long"
+            }
             RunRefusal::Plan(refusal) => refusal.name(),
         }
     }

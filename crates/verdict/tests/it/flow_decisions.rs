@@ -1,5 +1,6 @@
 //! Flow keys in decisions: who may join a key, and who is granted a slot.
 
+use verdict::flow::Standing;
 use verdict::request::Submit;
 use verdict::{
     Answer, Context, FlowKey, FlowUses, KeyUse, Moment, Policy, ReadSet, Refusal, Request, Rules,
@@ -16,6 +17,9 @@ fn flow(name: &str, limit: u32) -> Option<Box<FlowKey>> {
 fn limited(name: &str, limit: u32) -> Submit {
     Submit { flow: flow(name, limit), ..submission(Policy::default()) }
 }
+
+/// Of a task that holds a slot with its lease.
+const LEASED: Standing = Standing { is_leased: true, holds: true };
 
 fn uses(name: &str, in_use: Option<KeyUse>) -> FlowUses {
     let mut flows = FlowUses::default();
@@ -71,18 +75,18 @@ fn uses_follow_what_a_batch_decides() {
     let mut flows = uses("acme", None);
     let mut world = World::empty();
     world.ask(Request::Submit(limited("acme", 2)));
-    flows.follow(false, &world.subject);
+    flows.follow(Standing::default(), &world.subject);
     assert_eq!(flows.get(&"acme".into()), Some(KeyUse::new(2, 0)));
     world.grant("ann");
-    flows.follow(false, &world.subject);
+    flows.follow(Standing::default(), &world.subject);
     assert_eq!(flows.get(&"acme".into()), Some(KeyUse::new(2, 1)));
     let caller = world.caller();
     world.ask(report(&caller, succeeded()));
-    flows.follow(true, &world.subject);
+    flows.follow(LEASED, &world.subject);
     assert_eq!(flows.get(&"acme".into()), Some(KeyUse::new(2, 0)));
     // What was not looked up is not known, whatever is decided about its tasks.
     let mut others = uses("other", None);
-    others.follow(true, &world.subject);
+    others.follow(LEASED, &world.subject);
     assert_eq!(others.get(&"acme".into()), None);
 }
 

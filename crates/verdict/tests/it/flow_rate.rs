@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use verdict::flow::{Move, Place, Position, Rate, RateUse, Slots, Starts, Terms, UNLIMITED};
+use verdict::flow::{
+    Move, Place, Position, Rate, RateUse, Slots, Standing, Starts, Terms, UNLIMITED,
+};
 use verdict::{
     Answer, Context, FlowKey, FlowUses, KeyUse, Moment, Policy, ReadSet, Refusal, Request, Rules,
     Span, Subject, TaskId, Time, Verdict, decide,
@@ -231,14 +233,14 @@ fn uses_follow_the_starts_of_a_batch() {
     flows.put("acme".into(), Some(fresh));
     let mut world = World::empty();
     world.ask(limited(terms(UNLIMITED, rate)));
-    flows.follow(false, &world.subject);
+    flows.follow(Standing::default(), &world.subject);
     world.grant("ann");
-    flows.follow(false, &world.subject);
+    flows.follow(Standing::default(), &world.subject);
     let in_use = flows.get(&"acme".into()).expect("it is known");
     assert_eq!((in_use.held, in_use.free()), (1, 1));
     // What nobody counted yet may not start.
     let mut unknown = FlowUses::default();
     unknown.put("acme".into(), None);
-    unknown.follow(true, &world.subject);
+    unknown.follow(Standing { is_leased: true, holds: true }, &world.subject);
     assert_eq!(unknown.get(&"acme".into()).map(KeyUse::free), Some(0));
 }

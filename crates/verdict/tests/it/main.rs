@@ -21,6 +21,7 @@ mod family;
 mod flow;
 mod flow_debounce;
 mod flow_decisions;
+mod flow_hold;
 mod flow_rate;
 mod grant;
 mod hand_backs;

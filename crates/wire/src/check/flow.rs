@@ -5,11 +5,11 @@ use crate::limits::{
     FLOW_DEBOUNCE_MAX_MS, FLOW_DEBOUNCE_MS, FLOW_LIMIT, FLOW_RATE_COUNT, FLOW_RATE_PER_MS,
 };
 use crate::names::{OPERATOR_FLOW_PREFIXES, is_operator_flow};
-use crate::requests::{Flow, SubmitRun};
+use crate::requests::{Flow, FlowHold, SubmitRun};
 
 pub(super) fn flow(flow: Option<&Flow>) -> Checked {
     let Some(flow) = flow else { return Ok(()) };
-    let Flow { key, limit, rate, debounce_ms, debounce_max_ms: _ } = flow;
+    let Flow { key, limit, rate, debounce_ms, debounce_max_ms: _, hold } = flow;
     name("flow.key", key)?;
     if is_operator_flow(key) {
         let [queue, kind] = OPERATOR_FLOW_PREFIXES;
@@ -25,6 +25,10 @@ pub(super) fn flow(flow: Option<&Flow>) -> Checked {
     within("flow.limit", *limit, FLOW_LIMIT)?;
     within("flow.rate.count", rate.map(|rate| rate.count), FLOW_RATE_COUNT)?;
     within("flow.rate.perMs", rate.map(|rate| rate.per_ms), FLOW_RATE_PER_MS)?;
+    let is_life = *hold == Some(FlowHold::Life);
+    if is_life && (limit.is_none() || rate.is_some()) {
+        return refuse("flow.hold", "`life` is for keys with a `limit` and without a `rate`");
+    }
     debounce(flow)
 }
 

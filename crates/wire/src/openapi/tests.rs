@@ -87,7 +87,7 @@ fn submit_run() -> Value {
         "deadlineMs": 2, "seed": 7,
         "labels": {"l": "v"}, "retry": {"baseMs": 1, "capMs": 2}, "traceparent": "p", "budget": budget(),
         "idempotencyKey": "i", "plan": plan(), "stall": {"afterMs": 1, "action": "warn"}, "ttlMs": 1,
-        "flow": {"key": "f", "limit": 1, "rate": {"count": 10, "perMs": 1000}, "debounceMs": 5, "debounceMaxMs": 9},
+        "flow": {"key": "f", "limit": 1, "rate": {"count": 10, "perMs": 1000}, "debounceMs": 5, "debounceMaxMs": 9, "hold": "life"},
     })
 }
 
@@ -294,7 +294,7 @@ fn run() -> Value {
     run["planSteps"] = json!(1);
     run["stall"] = json!({"afterMs": 1, "action": "warn"});
     run["ttlMs"] = json!(1);
-    run["flow"] = json!({"key": "f", "limit": 1, "rate": {"count": 10, "perMs": 1000}, "debounceMs": 5, "debounceMaxMs": 9});
+    run["flow"] = json!({"key": "f", "limit": 1, "rate": {"count": 10, "perMs": 1000}, "debounceMs": 5, "debounceMaxMs": 9, "hold": "life"});
     run["children"] = json!([child_view()]);
     run
 }
@@ -452,6 +452,7 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
         "OnDead",
         "OnError",
         "StallAction",
+        "FlowHold",
         "OnSoft",
         "CatchUp",
         "Overlap",

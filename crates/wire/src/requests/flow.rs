@@ -5,8 +5,8 @@ use utoipa::ToSchema;
 
 /// At most `limit` runs with this `key` are leased at once, and they start no more often than `rate` says, in all queues of the
 /// tenant's workspace and over all coordinators. A run that does not fit waits without keeping others from their workers. A slot
-/// belongs to the lease, so a run that waits, for a child for example, holds none. With `debounceMs`, the run waits that long for a newer
-/// one with the same key, which replaces it. A limit, a rate or a debounce is required.
+/// belongs to the lease, so a run that waits, for a child for example, holds none, unless `hold` says otherwise. With `debounceMs`,
+/// the run waits that long for a newer one with the same key, which replaces it. A limit, a rate or a debounce is required.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Flow {
@@ -30,6 +30,21 @@ pub struct Flow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 2592000000_i64)]
     pub debounce_max_ms: Option<u64>,
+    /// How long a slot is held: for each lease, or from the first lease until the run has ended, through its waits and retries.
+    /// Children of such a run share its slot. Needs a limit, and is not for keys with a rate. `lease` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<FlowHold>,
+}
+
+/// How long a run holds a slot of its flow key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum FlowHold {
+    /// While it is leased.
+    #[default]
+    Lease,
+    /// From its first lease until it has ended.
+    Life,
 }
 
 /// At most `count` starts in any window of `perMs`, wherever it begins. Every lease is a start: a retry too, and a run that goes

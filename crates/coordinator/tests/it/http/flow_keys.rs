@@ -144,7 +144,7 @@ async fn what_a_key_cannot_be_is_refused_and_what_is_not_built_too() {
             json!({"key": "a", "debounceMs": 5, "debounceMaxMs": 4}),
             json!({"key": "a", "limit": 1, "debounceMaxMs": 4}),
             json!({"key": "a", "debounceMs": 5, "debounceMaxMs": 2_592_000_001_u64}),
-            json!({"key": "a", "limit": 1, "hold": "life"}),
+            json!({"key": "a", "limit": 1, "hold": "ever"}),
         ];
         for flow in wrong {
             let got = api.post("/v1/runs", &api.key, run(json!({"flow": flow}))).await;

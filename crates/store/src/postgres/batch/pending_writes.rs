@@ -249,6 +249,8 @@ pub(in crate::postgres) struct LockedRow {
     pub(in crate::postgres) alarm_at: Option<Time>,
     pub(in crate::postgres) inline_history: InlineHistory,
     pub(in crate::postgres) lease: Option<LeaseId>,
+    /// Whether it held a slot of its flow key.
+    pub(in crate::postgres) holds_slot: bool,
     /// Whether the items of its wait have a row of their own.
     pub(in crate::postgres) has_long_wait: bool,
     /// The task, if it belongs to a durable run: what is loaded for it depends on its phase.
@@ -261,7 +263,8 @@ impl LockedRow {
         let has_long_wait = row.incomplete_wait().is_some() || long_wait(&row.task).is_some();
         let run = row.task.run.is_some().then(|| Box::new(Subject::Live(row.task.clone())));
         let (alarm_at, inline_history) = (row.alarm_at, row.inline_history.clone());
-        Self { alarm_at, inline_history, lease, has_long_wait, run }
+        let holds_slot = row.task.holds_slot();
+        Self { alarm_at, inline_history, lease, holds_slot, has_long_wait, run }
     }
 }
 

@@ -6,22 +6,33 @@ use verdict::flow::rate::RATE_COUNT_MAX;
 use verdict::flow::{Rate, Starts};
 use verdict::{Name, TaskId, Time};
 
+use super::statements::{holds, wants};
 use crate::postgres::connection::session;
 use crate::postgres::reads::{Client, Read, as_limit};
 use crate::postgres::rows::Columns;
 use crate::row::{FlowFilter, FlowKeyRow};
 
-const LIST: &str = "SELECT k.*, \
+const LIST: &str = concat!(
+    "SELECT k.*, \
         ARRAY(SELECT s.at FROM tenure.flow_starts s WHERE s.tenant = $1 AND s.workspace = $2 \
         AND s.flow_key = k.flow_key AND k.flow_rate IS NOT NULL ORDER BY s.at DESC LIMIT $8), \
         ARRAY(SELECT l.id FROM tenure.live l WHERE l.tenant = $1 \
-        AND l.workspace = $2 AND l.flow_key = k.flow_key AND l.lease IS NOT NULL \
+        AND l.workspace = $2 AND l.flow_key = k.flow_key \
+        AND ",
+    holds!(),
+    " \
         ORDER BY l.id LIMIT $7) \
-    FROM (SELECT l.flow_key, min(l.flow_limit), count(*) FILTER (WHERE l.lease IS NOT NULL), \
-            count(*) FILTER (WHERE l.claimable_at <= $5), count(*), max(l.flow_rate) AS flow_rate \
+    FROM (SELECT l.flow_key, min(l.flow_limit), count(*) FILTER (WHERE ",
+    holds!(),
+    "), \
+            count(*) FILTER (WHERE l.claimable_at <= $5 AND ",
+    wants!(),
+    "), \
+            count(*), max(l.flow_rate) AS flow_rate \
         FROM tenure.live l WHERE l.tenant = $1 AND l.workspace = $2 AND l.flow_key IS NOT NULL \
             AND ($3::text IS NULL OR l.flow_key = $3) AND ($4::text IS NULL OR l.flow_key > $4) \
-        GROUP BY l.flow_key ORDER BY l.flow_key LIMIT $6) k ORDER BY k.flow_key";
+        GROUP BY l.flow_key ORDER BY l.flow_key LIMIT $6) k ORDER BY k.flow_key"
+);
 
 pub(in crate::postgres) async fn list(
     client: &Client,

@@ -16,6 +16,22 @@ use crate::postgres::ready::queue_position::{POSITION_BYTES, QueuePosition};
 use crate::postgres::rows::{Columns, id_bytes};
 use crate::row::FlowRef;
 
+/// That the row `l` holds a slot of its key, in the words of the index of holders: leased, or leased before and held for life.
+macro_rules! holds {
+    () => {
+        "(l.lease IS NOT NULL OR (l.flow_life AND l.attempt > 0))"
+    };
+}
+
+/// That the row `l` needs a slot to be leased.
+macro_rules! wants {
+    () => {
+        "(l.flow_life IS NULL OR l.attempt = 0)"
+    };
+}
+
+pub(super) use {holds, wants};
+
 /// A key as the tables have it.
 #[derive(Clone, Debug, Default)]
 pub(in crate::postgres) struct KeyCounts {
@@ -100,7 +116,8 @@ pub(in crate::postgres) async fn lock_all(
 }
 
 /// Starts are read whatever the live tasks say: the first task with a rate may come with this batch. A key without one has none.
-const COUNT: &str = "SELECT m.flow_limit, h.held, o.offered, \
+const COUNT: &str = concat!(
+    "SELECT m.flow_limit, h.held, o.offered, \
         EXISTS (SELECT 1 FROM tenure.live l WHERE l.tenant = u.tenant \
             AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND l.parked), \
         r.flow_rate, ARRAY(SELECT s.at FROM tenure.flow_starts s WHERE s.tenant = u.tenant \
@@ -115,10 +132,16 @@ const COUNT: &str = "SELECT m.flow_limit, h.held, o.offered, \
         AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND l.flow_rate IS NOT NULL \
         ORDER BY l.flow_rate DESC LIMIT 1) r ON true \
     CROSS JOIN LATERAL (SELECT count(*) AS held FROM tenure.live l WHERE l.tenant = u.tenant \
-        AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND l.lease IS NOT NULL) h \
+        AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND ",
+    holds!(),
+    ") h \
     CROSS JOIN LATERAL (SELECT count(*) AS offered FROM tenure.live l WHERE l.tenant = u.tenant \
         AND l.workspace = u.workspace AND l.flow_key = u.flow_key \
-        AND l.claimable_at IS NOT NULL AND NOT l.delayed) o ORDER BY u.n";
+        AND l.claimable_at IS NOT NULL AND NOT l.delayed \
+        AND ",
+    wants!(),
+    ") o ORDER BY u.n"
+);
 
 pub(super) async fn count(client: &Client, flows: &[FlowRef]) -> Read<Vec<KeyCounts>> {
     let columns = KeyColumns::of(flows.iter());
@@ -154,7 +177,8 @@ pub(super) async fn park(client: &Client, tasks: &[TaskId]) -> Read<()> {
 /// The parked tasks that fit: those among the first of their line, offered or parked, by priority and then age, as many as
 /// slots of the key are free and may start now (a rate is `per * 1024 + 1024 - count`). Rows that another transaction has
 /// locked are left out.
-const CHOOSE: &str = "WITH RECURSIVE room AS ( \
+const CHOOSE: &str = concat!(
+    "WITH RECURSIVE room AS ( \
         SELECT u.tenant, u.workspace, u.flow_key, \
             least(m.flow_limit - h.held, coalesce(r.starts, 2147483647)) AS free \
         FROM unnest($1::text[], $2::text[], $3::text[]) AS u(tenant, workspace, flow_key) \
@@ -162,7 +186,9 @@ const CHOOSE: &str = "WITH RECURSIVE room AS ( \
             AND l.workspace = u.workspace AND l.flow_key = u.flow_key \
             ORDER BY l.flow_limit LIMIT 1) m \
         CROSS JOIN LATERAL (SELECT count(*) AS held FROM tenure.live l WHERE l.tenant = u.tenant \
-            AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND l.lease IS NOT NULL) h \
+            AND l.workspace = u.workspace AND l.flow_key = u.flow_key AND ",
+    holds!(),
+    ") h \
         LEFT JOIN LATERAL (SELECT 1024 - q.flow_rate % 1024 - (SELECT count(*) \
                 FROM tenure.flow_starts s WHERE s.tenant = u.tenant AND s.workspace = u.workspace \
                 AND s.flow_key = u.flow_key AND s.at > $4 - q.flow_rate / 1024) AS starts \
@@ -190,8 +216,12 @@ const CHOOSE: &str = "WITH RECURSIVE room AS ( \
                 LIMIT s.free FOR UPDATE SKIP LOCKED) p \
             UNION ALL SELECT l.id, l.place, false FROM tenure.live l WHERE l.tenant = s.tenant \
                 AND l.workspace = s.workspace AND l.flow_key = s.flow_key AND l.queue = s.queue \
-                AND l.kind = s.kind AND l.claimable_at IS NOT NULL AND NOT l.delayed) q) c \
-    WHERE c.is_parked AND c.rank <= s.free";
+                AND l.kind = s.kind AND l.claimable_at IS NOT NULL AND NOT l.delayed \
+                AND ",
+    wants!(),
+    ") q) c \
+    WHERE c.is_parked AND c.rank <= s.free"
+);
 
 const UNPARK: &str = "UPDATE tenure.live SET parked = false, delayed = false \
     WHERE id = ANY ($1) AND parked RETURNING tenant, workspace, queue, kind, place";

@@ -62,7 +62,8 @@ fn lines_of<'a>(
 ) -> BTreeMap<Line, Vec<QueuePosition>> {
     let mut lines: BTreeMap<Line, Vec<QueuePosition>> = BTreeMap::new();
     for TaskWithSpec { task, .. } in tasks {
-        if let Some(flow) = FlowRef::of(task) {
+        // One that keeps its slot for life needs no other.
+        if let Some(flow) = FlowRef::of(task).filter(|_| !task.holds_for_life()) {
             let line = (flow, task.queue.clone(), task.kind.clone());
             lines.entry(line).or_default().push(QueuePosition::new(task.priority, task.id));
         }
