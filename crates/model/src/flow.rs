@@ -13,5 +13,6 @@ mod world;
 pub use space::{FlowOutcome, explore, find};
 pub use step::{Following, Placed, SlotIndex};
 pub use world::{
-    FlowBounds, FlowProperty, FlowWorld, GOALS, Indexed, Line, all, one_slot, two_limits, two_slots,
+    FlowBounds, FlowProperty, FlowWorld, GOALS, Indexed, Line, all, one_slot, one_slot_for_life,
+    one_start_at_a_time, two_limits, two_slots, two_slots_for_life, two_starts_and_one_slot,
 };

@@ -9,6 +9,7 @@
 
 pub mod action;
 pub mod coverage;
+pub mod debounce;
 pub mod escrow;
 pub mod explore;
 pub mod firing;

@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use tenure_model::{Extent, escrow, explore, firing, flow, plans, runs, worlds};
+use tenure_model::{Extent, debounce, escrow, explore, firing, flow, plans, runs, worlds};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,51 +25,21 @@ fn main() -> ExitCode {
         println!("{outcome}\n  in {:.1} s on {threads} threads", begun.elapsed().as_secs_f64());
         proved &= outcome.is_proof();
     }
-    for bounds in runs::all() {
-        if wanted.is_some_and(|part| !bounds.name.contains(part.as_str())) {
-            continue;
-        }
-        let begun = now();
-        let outcome = runs::explore(bounds, threads);
-        println!("{outcome}\n  in {:.1} s on {threads} threads", begun.elapsed().as_secs_f64());
-        proved &= outcome.is_proof();
+    macro_rules! explore_all {
+        ($($family:ident)*) => {$(
+            for bounds in $family::all() {
+                if wanted.is_some_and(|part| !bounds.name.contains(part.as_str())) {
+                    continue;
+                }
+                let begun = now();
+                let outcome = $family::explore(bounds, threads);
+                let seconds = begun.elapsed().as_secs_f64();
+                println!("{outcome}\n  in {seconds:.1} s on {threads} threads");
+                proved &= outcome.is_proof();
+            }
+        )*};
     }
-    for bounds in plans::all() {
-        if wanted.is_some_and(|part| !bounds.name.contains(part.as_str())) {
-            continue;
-        }
-        let begun = now();
-        let outcome = plans::explore(bounds, threads);
-        println!("{outcome}\n  in {:.1} s on {threads} threads", begun.elapsed().as_secs_f64());
-        proved &= outcome.is_proof();
-    }
-    for bounds in escrow::all() {
-        if wanted.is_some_and(|part| !bounds.name.contains(part.as_str())) {
-            continue;
-        }
-        let begun = now();
-        let outcome = escrow::explore(bounds, threads);
-        println!("{outcome}\n  in {:.1} s on {threads} threads", begun.elapsed().as_secs_f64());
-        proved &= outcome.is_proof();
-    }
-    for bounds in flow::all() {
-        if wanted.is_some_and(|part| !bounds.name.contains(part.as_str())) {
-            continue;
-        }
-        let begun = now();
-        let outcome = flow::explore(bounds, threads);
-        println!("{outcome}\n  in {:.1} s on {threads} threads", begun.elapsed().as_secs_f64());
-        proved &= outcome.is_proof();
-    }
-    for bounds in firing::all() {
-        if wanted.is_some_and(|part| !bounds.name.contains(part.as_str())) {
-            continue;
-        }
-        let begun = now();
-        let outcome = firing::explore(bounds, threads);
-        println!("{outcome}\n  in {:.1} s on {threads} threads", begun.elapsed().as_secs_f64());
-        proved &= outcome.is_proof();
-    }
+    explore_all![runs plans escrow flow debounce firing];
     if proved { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

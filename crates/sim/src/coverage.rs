@@ -79,6 +79,8 @@ named_enum! {
         PlanCancelledInTheMiddle => "a plan was cancelled while some of its steps had ended",
         LargePlanClosed => "a plan of more steps than one decision tells was closed",
         TaskParked => "a run waited for a slot of its flow key",
+        TaskTooEarly => "a run waited for the rate of its flow key",
+        SlotKept => "a run kept the slot of its flow key without a lease",
         ScheduleFired => "a schedule fired",
         InstantSkipped => "an instant was left out because the run before had not ended",
         InstantMissed => "an instant passed while nothing ran",
@@ -119,7 +121,8 @@ impl CoverageGoal {
     ];
 
     /// Goals that only worlds with flow keys reach.
-    pub const OF_FLOW_KEYS: &[CoverageGoal] = &[CoverageGoal::TaskParked];
+    pub const OF_FLOW_KEYS: &[CoverageGoal] =
+        &[CoverageGoal::TaskParked, CoverageGoal::TaskTooEarly, CoverageGoal::SlotKept];
 
     /// Goals that only worlds with schedules reach.
     pub const OF_SCHEDULES: &[CoverageGoal] = &[

@@ -16,6 +16,7 @@ use crate::decisions::{decisions, id, record, snapshot};
 use crate::deployments;
 use crate::durable;
 use crate::escrow;
+use crate::flows;
 use crate::lateness;
 use crate::recovery;
 use crate::scenario::Scenario;
@@ -105,6 +106,11 @@ pub(crate) async fn judge(ctx: &ActorContext, store: &MemoryStore) {
             all_task_rows.iter().map(|rows| (&rows.found, rows.history.as_slice())).collect();
         escrow::account(ctx, &all);
         escrow::check_continuations(ctx, &all);
+    }
+    if ctx.options.runs.flow_keys > 0 {
+        let all: Vec<(&StoredTask, &[Entry])> =
+            all_task_rows.iter().map(|rows| (&rows.found, rows.history.as_slice())).collect();
+        flows::check_rates(&ctx.log, &all);
     }
     if ctx.options.schedules > 0 {
         let found: Vec<&StoredTask> = all_task_rows.iter().map(|rows| &rows.found).collect();

@@ -249,6 +249,10 @@ pub(crate) struct RunOptions {
     pub(crate) fail: PerMille,
     /// How many flow keys runs have; none without any.
     pub(crate) flow_keys: u64,
+    /// How many of these hold their slot for life.
+    pub(crate) flow_life: PerMille,
+    /// Whether the keys have rates.
+    pub(crate) flow_rates: bool,
     /// Whether runs have a progress clock, and workers say how far they are.
     pub(crate) stall: bool,
 }
@@ -466,6 +470,8 @@ fn runs(rng: &mut SimRng) -> RunOptions {
         batch: rng.sometimes(50, 300) as PerMille,
         fail: rng.sometimes(50, 600) as PerMille,
         flow_keys: 0,
+        flow_life: 0,
+        flow_rates: false,
         stall: false,
     }
 }

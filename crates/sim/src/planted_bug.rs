@@ -44,6 +44,8 @@ pub enum PlantedBug {
     LosesMessages,
     /// Who holds the slots of a flow key is not found.
     ForgetsHolders,
+    /// How many tasks of a flow key have started is not found.
+    ForgetsStarts,
     /// Some firings of a schedule are saved without its move to the next instant, and not found again.
     TearsFirings,
     /// A step that was recorded is not found again.

@@ -59,8 +59,7 @@ impl RunSpec {
             put("priority", json!(rng.between(0, 10)));
         }
         if options.flow_keys > 0 {
-            let number = rng.between(0, options.flow_keys - 1);
-            put("flow", json!({ "key": format!("flow-{number}"), "limit": 1 + number % 3 }));
+            put("flow", flow(rng, options));
         }
         if options.stall {
             // A cancel that no client asked for would surprise the model of a task.
@@ -87,6 +86,17 @@ impl RunSpec {
     /// A digest of the submission: equal submissions have equal digests.
     pub(crate) fn digest(&self) -> String {
         self.body.to_string()
+    }
+}
+
+/// A flow key. All runs of a key have its terms.
+fn flow(rng: &mut SimRng, options: &RunOptions) -> Value {
+    let number = rng.between(0, options.flow_keys - 1);
+    let (key, limit) = (format!("flow-{number}"), 1 + number % 3);
+    let hold = if rng.chance(options.flow_life) { "life" } else { "lease" };
+    match options.flow_rates {
+        true => json!({ "key": key, "limit": limit + 1, "rate": { "count": limit, "perMs": 700 } }),
+        false => json!({ "key": key, "limit": limit, "hold": hold }),
     }
 }
 

@@ -415,6 +415,8 @@ fn flow_keys(rng: &mut SimRng, options: Options) -> Options {
         deadline: 0,
         attempt_limit: 0,
         flow_keys: rng.between(1, 3),
+        flow_life: *rng.pick(&[0, 300, 1_000]),
+        flow_rates: rng.chance(300),
         ..options.runs
     };
     let behaviour = BehaviourOptions {

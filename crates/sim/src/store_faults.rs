@@ -460,6 +460,10 @@ impl Batch for SimBatch<'_> {
         if self.store_faults.bug == PlantedBug::ForgetsHolders {
             flows.fill(None);
         }
+        if self.store_faults.bug == PlantedBug::ForgetsStarts {
+            let rates = flows.iter_mut().flatten().filter_map(|in_use| in_use.rate.as_mut());
+            rates.for_each(|rate| rate.left = u32::MAX);
+        }
         runs.iter_mut().for_each(|loaded| durable_bugs::forget(self.store_faults.bug, loaded));
         let loaded = Found { closed, runs, messages, flows, step_specs, debounced, ..found };
         Ok(Found { objects, unique_objects, ..loaded })

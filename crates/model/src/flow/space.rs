@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use stateright::{Checker, HasDiscoveries, Model, Property as Checked};
 
 use super::step::{Following, SlotIndex, first};
-use super::world::{FlowBounds, FlowProperty, FlowWorld, GOALS, Indexed, Line, START};
+use super::world::{FlowBounds, FlowProperty, FlowWorld, GOALS, Indexed, Line, START, TOO_EARLY};
 use crate::explore::Violation;
 use crate::space::{Production, Rules};
 
@@ -39,6 +39,8 @@ pub(super) struct FlowSpace {
     pub(super) bounds: FlowBounds,
     pub(super) rules: Box<dyn Rules>,
     pub(super) index: Box<dyn SlotIndex>,
+    /// The property that is searched for a violation; all of them without one.
+    pub(super) wanted: Option<FlowProperty>,
     reached: [AtomicBool; GOALS.len()],
 }
 
@@ -49,7 +51,7 @@ fn goal(name: &str) -> usize {
 impl FlowSpace {
     fn new(bounds: FlowBounds, rules: impl Rules, index: impl SlotIndex) -> Self {
         let reached = [const { AtomicBool::new(false) }; GOALS.len()];
-        Self { bounds, rules: Box::new(rules), index: Box::new(index), reached }
+        Self { bounds, rules: Box::new(rules), index: Box::new(index), wanted: None, reached }
     }
 
     pub(super) fn reach(&self, name: &str) {
@@ -59,12 +61,16 @@ impl FlowSpace {
     fn polls(&self, world: &FlowWorld, actions: &mut Vec<Action>) {
         let lines: BTreeSet<Line> = world.ready.iter().map(|(line, _)| *line).collect();
         actions.extend(lines.into_iter().map(Action::Poll));
-        let is_full = world.leased().len() >= world.slots.in_use().limit as usize;
+        let is_full = world.holders().len() >= world.slots.in_use().limit as usize;
+        let is_early = self.bounds.rate.is_some_and(|rate| world.starts_left(rate) == 0);
         for at in 0..world.tasks.len() {
-            if world.indexed[at] == Indexed::Claimable {
+            if matches!(world.indexed[at], Indexed::Claimable | Indexed::Returning) {
                 actions.push(Action::Try(at));
-                if is_full {
+                if is_full && world.indexed[at] == Indexed::Claimable {
                     self.reach("a full key refuses a grant");
+                }
+                if is_early {
+                    self.reach(TOO_EARLY);
                 }
             }
         }
@@ -127,7 +133,7 @@ impl Model for FlowSpace {
                 })),*]
             };
         }
-        always![Held NoLeak NoneForgotten Rebuilt]
+        always![Held NoLeak NoneForgotten Rebuilt Granted Rate]
     }
 }
 
@@ -177,11 +183,8 @@ pub fn find(
     property: FlowProperty,
 ) -> Option<Violation> {
     let wanted = BTreeSet::from([property.name()]);
-    let checker = FlowSpace::new(bounds, rules, index)
-        .checker()
-        .finish_when(HasDiscoveries::AnyOf(wanted))
-        .spawn_bfs()
-        .join();
+    let space = FlowSpace { wanted: Some(property), ..FlowSpace::new(bounds, rules, index) };
+    let checker = space.checker().finish_when(HasDiscoveries::AnyOf(wanted)).spawn_bfs().join();
     violations(&checker).into_iter().find(|found| found.property == property.name())
 }
 

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use verdict::flow::{Move, Place, Position, Slots};
+use verdict::flow::{Move, Place, Position, Slots, Terms};
 use verdict::request::{Caller, Cancel, CancelMode, Grant, Outcome, Report, Submit, Undelivered};
 use verdict::{
     Category, Context, Digest, End, Fault, FlowKey, FlowUses, LeaseId, Moment, Name, ReadSet,
-    Request, Rules, Scope, Span, State, Subject, TaskId, apply_verdict,
+    Request, Rules, Scope, Span, State, Subject, TaskId, Time, apply_verdict,
 };
 
 use super::space::{Action, FlowSpace, ReportKind};
-use super::world::{FlowProperty, FlowWorld, Indexed, Issued, Line, id};
+use super::world::{CAME_BACK, FlowProperty, FlowWorld, Indexed, Issued, KEPT, Line, OPENED, id};
 use crate::runs::normalise_subject;
 
 const KEY: &str = "acme";
@@ -21,7 +21,7 @@ const WORKER: &str = "ann";
 pub struct Placed {
     pub line: Line,
     pub position: Position,
-    pub limit: u32,
+    pub terms: Terms,
 }
 
 /// The seam through which the slots follow the rows. Tests supply broken ones.
@@ -33,6 +33,16 @@ pub trait SlotIndex: Send + Sync + 'static {
         before: Indexed,
         after: Indexed,
     ) -> Vec<Move<Line>>;
+
+    /// Time has passed.
+    fn advance(&self, slots: &mut Slots<Line>, now: Time) -> Vec<Move<Line>> {
+        slots.advance(now)
+    }
+
+    /// A task of a key with a rate was granted.
+    fn start(&self, slots: &mut Slots<Line>, at: Time) -> Vec<Move<Line>> {
+        slots.start(at)
+    }
 }
 
 /// What an engine does: it takes the task out as it was, and puts it in as it is.
@@ -46,21 +56,27 @@ impl SlotIndex for Following {
         before: Indexed,
         after: Indexed,
     ) -> Vec<Move<Line>> {
-        let Placed { line, position, limit } = at;
+        let Placed { line, position, terms } = at;
         let mut moves = match before {
             Indexed::Claimable => slots.leave(line, position).1,
-            Indexed::Leased => slots.release(position.task()),
+            Indexed::Leased | Indexed::Kept | Indexed::Returning => slots.release(position.task()),
             Indexed::Away | Indexed::Gone => Vec::new(),
         };
         if before != Indexed::Gone {
-            moves.extend(slots.exit(limit));
+            moves.extend(slots.exit(terms));
         }
         if after != Indexed::Gone {
-            moves.extend(slots.enter(limit));
+            moves.extend(slots.enter(terms));
         }
         moves.extend(match after {
             Indexed::Claimable => slots.join(line, position),
-            Indexed::Leased => slots.hold(position.task()),
+            Indexed::Leased | Indexed::Kept => slots.hold(position.task()),
+            // It is in no line: whoever polls for it gets it.
+            Indexed::Returning => {
+                let mut moves = slots.hold(position.task());
+                moves.push(Move { line, position, to: Place::Offered });
+                moves
+            }
             Indexed::Away | Indexed::Gone => Vec::new(),
         });
         moves
@@ -74,11 +90,18 @@ impl FlowSpace {
         let changed = match action {
             Action::Tick => {
                 next.now = next.now.plus(Span::from_millis(1));
+                let moves = self.index.advance(&mut next.slots, next.now);
+                apply(&mut next.ready, moves);
                 true
             }
             Action::Submit(task) => self.ask(&mut next, task, &Request::Submit(self.submit(task))),
             Action::Poll(line) => match first(&next.ready, line) {
-                Some(task) => self.grant(&mut next, task),
+                Some(task) => {
+                    if !self.grant(&mut next, task) {
+                        next.broken.insert(FlowProperty::Granted);
+                    }
+                    true
+                }
                 None => false,
             },
             Action::Try(task) => self.grant(&mut next, task),
@@ -99,7 +122,10 @@ impl FlowSpace {
         changed.then(|| {
             self.follow_all(&mut next);
             self.note_goals(world, &next, action);
+            self.forget_old_starts(&mut next);
             self.judge(&mut next);
+            // A bug breaks several; the search goes on until it breaks the one that is looked for.
+            next.broken.retain(|property| self.wanted.is_none_or(|wanted| wanted == *property));
             forget_old_leases(&mut next);
             next.tasks.iter_mut().for_each(merge);
             next
@@ -107,7 +133,8 @@ impl FlowSpace {
     }
 
     fn submit(&self, at: usize) -> Submit {
-        let (line, priority, limit) = self.bounds.tasks[at];
+        let (line, priority, _) = self.bounds.tasks[at];
+        let flow = FlowKey { hold: self.bounds.hold, ..FlowKey::new(KEY, self.bounds.terms(at)) };
         Submit {
             id: id(at),
             scope: Scope::default(),
@@ -118,7 +145,7 @@ impl FlowSpace {
             run_at: None,
             input: Digest::of(&[]),
             budget: None,
-            flow: Some(Box::new(FlowKey::new(KEY, limit))),
+            flow: Some(Box::new(flow)),
             fingerprint: Digest::of(&[]),
         }
     }
@@ -134,11 +161,23 @@ impl FlowSpace {
             world.issued.push(Issued { task, attempt, lease });
             let limits = world.tasks.iter().filter_map(Subject::live);
             let limit = limits.filter_map(|task| task.flow()).map(|flow| flow.limit).min();
-            if limit.is_some_and(|limit| leased > limit as usize) {
+            if limit.is_some_and(|limit| world.holders().len() > limit as usize) {
                 world.broken.insert(FlowProperty::Held);
             }
+            self.note_start(world);
         }
         changed
+    }
+
+    /// Whether one more may start was decided before; the judge counts for himself.
+    fn note_start(&self, world: &mut FlowWorld) {
+        let Some(rate) = self.bounds.rate else { return };
+        if world.starts_left(rate) == 0 {
+            world.broken.insert(FlowProperty::Rate);
+        }
+        world.granted.push(world.now);
+        let moves = self.index.start(&mut world.slots, world.now);
+        apply(&mut world.ready, moves);
     }
 
     /// Asks the rules about one task and applies their verdict; returns whether anything changed.
@@ -162,7 +201,7 @@ impl FlowSpace {
             if before != after {
                 let moves = self.index.follow(&mut world.slots, self.placed(at), before, after);
                 world.indexed[at] = after;
-                if before == Indexed::Claimable {
+                if matches!(before, Indexed::Claimable | Indexed::Returning) {
                     let Placed { line, position, .. } = self.placed(at);
                     world.ready.remove(&(line, position));
                 }
@@ -171,19 +210,26 @@ impl FlowSpace {
         }
     }
 
+    /// Starts that count for nothing any more are forgotten when time passes while a task lives, and else now.
+    fn forget_old_starts(&self, world: &mut FlowWorld) {
+        let FlowWorld { granted, slots, now, .. } = world;
+        if let Some(rate) = self.bounds.rate {
+            granted.retain(|at| at.plus(rate.per) > *now);
+            slots.forget_starts(rate.per);
+        }
+    }
+
     fn placed(&self, at: usize) -> Placed {
-        let (line, priority, limit) = self.bounds.tasks[at];
-        Placed { line, position: Position::new(priority, id(at)), limit }
+        let (line, priority, _) = self.bounds.tasks[at];
+        Placed { line, position: Position::new(priority, id(at)), terms: self.bounds.terms(at) }
     }
 
     fn judge(&self, world: &mut FlowWorld) {
         let holders: BTreeSet<TaskId> = world.slots.holders().collect();
-        let has_leaked = holders != world.leased();
+        let has_leaked = holders != world.holders();
         let is_forgetful = world.ready != self.expected(world);
         let is_untrue = {
-            let mut fresh = FlowWorld::new(world.tasks.len());
-            (fresh.now, fresh.tasks) = (world.now, world.tasks.clone());
-            self.follow_all(&mut fresh);
+            let fresh = self.rebuilt(world);
             (&fresh.slots, &fresh.ready) != (&world.slots, &world.ready)
         };
         let broken = [
@@ -194,12 +240,27 @@ impl FlowSpace {
         world.broken.extend(broken.into_iter().filter(|(_, is)| *is).map(|(it, _)| it));
     }
 
+    /// What an engine builds when it opens: from the rows of tasks and of starts.
+    fn rebuilt(&self, world: &FlowWorld) -> FlowWorld {
+        let mut fresh = FlowWorld::new(world.tasks.len());
+        (fresh.now, fresh.tasks) = (world.now, world.tasks.clone());
+        fresh.slots.advance(world.now);
+        self.follow_all(&mut fresh);
+        for at in &world.granted {
+            let moves = fresh.slots.start(*at);
+            apply(&mut fresh.ready, moves);
+        }
+        fresh
+    }
+
     /// The ready order as it should be, from the rows alone.
     fn expected(&self, world: &FlowWorld) -> BTreeSet<(Line, Position)> {
         let live = |at: &usize| world.tasks[*at].live().is_some();
         let all: Vec<usize> = (0..world.tasks.len()).filter(live).collect();
         let limit = all.iter().map(|at| self.bounds.tasks[*at].2).min().unwrap_or(0);
-        let free = (limit as usize).saturating_sub(world.leased().len());
+        let slots = (limit as usize).saturating_sub(world.holders().len());
+        let starts = self.bounds.rate.map_or(usize::MAX, |rate| world.starts_left(rate));
+        let free = slots.min(starts);
         let claimable = all.iter().filter(|at| world.standing(**at) == Indexed::Claimable);
         let mut places: Vec<(Line, i32, usize)> = claimable
             .map(|at| (self.bounds.tasks[*at].0, -self.bounds.tasks[*at].1, *at))
@@ -209,7 +270,9 @@ impl FlowSpace {
         let fits = |(n, (line, ..)): &(usize, &(Line, i32, usize))| rank(*line, *n) < free;
         let place =
             |(_, (line, _, at)): (usize, &(Line, i32, usize))| (*line, self.placed(*at).position);
-        places.iter().enumerate().filter(fits).map(place).collect()
+        let returning = all.iter().filter(|at| world.standing(**at) == Indexed::Returning);
+        let returning = returning.map(|at| (self.placed(*at).line, self.placed(*at).position));
+        places.iter().enumerate().filter(fits).map(place).chain(returning).collect()
     }
 
     fn note_goals(&self, before: &FlowWorld, after: &FlowWorld, action: Action) {
@@ -231,7 +294,20 @@ impl FlowSpace {
         {
             self.reach("a parked task is cancelled");
         }
-        if after.leased().len() >= before.leased().len() {
+        if after.indexed.contains(&Indexed::Kept) {
+            self.reach(KEPT);
+        }
+        let came_back = |at: usize| {
+            (before.indexed[at], after.indexed[at]) == (Indexed::Returning, Indexed::Leased)
+        };
+        if (0..after.tasks.len()).any(came_back) {
+            self.reach(CAME_BACK);
+        }
+        if action == Action::Tick && before.indexed == after.indexed && after.ready != before.ready
+        {
+            self.reach(OPENED);
+        }
+        if after.holders().len() >= before.holders().len() {
             return;
         }
         match action {

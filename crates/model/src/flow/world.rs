@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use verdict::flow::{Position, Slots};
-use verdict::{LeaseId, Policy, Span, Subject, TaskId, Time};
+use verdict::flow::{Hold, Position, Rate, Slots, Terms, UNLIMITED};
+use verdict::{LeaseId, Policy, Span, Subject, Task, TaskId, Time};
 
 pub(super) const START: Time = Time::from_millis(1_000);
 
@@ -21,13 +21,25 @@ pub struct FlowBounds {
     /// Largest number of grants of each task.
     pub attempts: u32,
     pub policy: Policy,
+    /// How long tasks hold their slots.
+    pub hold: Hold,
+    /// How often tasks may start.
+    pub rate: Option<Rate>,
     /// Goals that this world cannot reach. Every other goal must be reached.
     pub never: &'static [&'static str],
 }
 
 /// All worlds of flow keys, in the order in which they are reported.
 pub fn all() -> Vec<FlowBounds> {
-    vec![one_slot(), two_slots(), two_limits()]
+    vec![
+        one_slot(),
+        two_slots(),
+        two_limits(),
+        one_slot_for_life(),
+        two_slots_for_life(),
+        one_start_at_a_time(),
+        two_starts_and_one_slot(),
+    ]
 }
 
 fn policy() -> Policy {
@@ -56,7 +68,9 @@ pub fn one_slot() -> FlowBounds {
         ticks: 2,
         attempts: 2,
         policy: policy(),
-        never: &["two limits met"],
+        hold: Hold::Lease,
+        rate: None,
+        never: &["two limits met", KEPT, CAME_BACK, TOO_EARLY, OPENED],
     }
 }
 
@@ -68,7 +82,9 @@ pub fn two_slots() -> FlowBounds {
         ticks: 2,
         attempts: 1,
         policy: policy(),
-        never: &["two limits met"],
+        hold: Hold::Lease,
+        rate: None,
+        never: &["two limits met", KEPT, CAME_BACK, TOO_EARLY, OPENED],
     }
 }
 
@@ -80,7 +96,62 @@ pub fn two_limits() -> FlowBounds {
         ticks: 2,
         attempts: 2,
         policy: policy(),
-        never: &[],
+        hold: Hold::Lease,
+        rate: None,
+        never: &[KEPT, CAME_BACK, TOO_EARLY, OPENED],
+    }
+}
+
+/// One slot that a task keeps from its first lease until it has ended, through retries and lost workers.
+pub fn one_slot_for_life() -> FlowBounds {
+    FlowBounds {
+        name: "one slot held for life",
+        hold: Hold::Life,
+        ticks: 5,
+        // Two attempts are too few to end a task by the loss of its workers.
+        never: &[
+            "two limits met",
+            "a release frees a slot",
+            "an undelivered grant frees a slot",
+            "a lost worker frees a slot",
+            TOO_EARLY,
+            OPENED,
+        ],
+        ..one_slot()
+    }
+}
+
+/// Two of them: one may be free beside a task that comes back to its own.
+pub fn two_slots_for_life() -> FlowBounds {
+    FlowBounds {
+        name: "two slots held for life",
+        tasks: &[(0, 0, 2), (0, 5, 2), (1, 0, 2)],
+        hold: Hold::Life,
+        never: one_slot_for_life().never,
+        ..one_slot()
+    }
+}
+
+/// As many slots as anybody wants, and one start in each window.
+pub fn one_start_at_a_time() -> FlowBounds {
+    FlowBounds {
+        name: "one start in each window",
+        tasks: &[(0, 0, UNLIMITED), (0, 5, UNLIMITED), (1, 0, UNLIMITED)],
+        ticks: 4,
+        rate: Some(Rate { count: 1, per: Span::from_millis(2) }),
+        never: &["two limits met", "a full key refuses a grant", KEPT, CAME_BACK],
+        ..one_slot()
+    }
+}
+
+/// Two starts in each window, of which no two may be under way together.
+pub fn two_starts_and_one_slot() -> FlowBounds {
+    FlowBounds {
+        name: "two starts and one slot",
+        ticks: 3,
+        rate: Some(Rate { count: 2, per: Span::from_millis(2) }),
+        never: &["two limits met", KEPT, CAME_BACK],
+        ..one_slot()
     }
 }
 
@@ -88,36 +159,49 @@ pub fn two_limits() -> FlowBounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum FlowProperty {
-    /// A grant leaves no more leases than the smallest limit of the tasks that live.
+    /// A grant leaves no more slots held than the smallest limit of the tasks that live.
     Held,
-    /// Exactly the leased tasks hold slots.
+    /// Exactly the leased tasks hold slots, and those that keep theirs.
     NoLeak,
-    /// Of each line, the first so many claimable tasks as slots are free are in the ready order, and no others.
+    /// Of each line, the first so many claimable tasks as slots are free and may start are in the ready order, and no others.
     NoneForgotten,
     /// What is kept in memory is what the rows would give.
     Rebuilt,
+    /// A task that is offered is granted when it is polled.
+    Granted,
+    /// No window of the rate's length has more starts than the rate allows.
+    Rate,
 }
 
 impl FlowProperty {
-    pub const ALL: [FlowProperty; 4] = [
+    pub const ALL: [FlowProperty; 6] = [
         FlowProperty::Held,
         FlowProperty::NoLeak,
         FlowProperty::NoneForgotten,
         FlowProperty::Rebuilt,
+        FlowProperty::Granted,
+        FlowProperty::Rate,
     ];
 
     pub const fn name(self) -> &'static str {
         match self {
-            FlowProperty::Held => "no more leases than the limit",
+            FlowProperty::Held => "no more slots held than the limit",
             FlowProperty::NoLeak => "no slot leaks",
             FlowProperty::NoneForgotten => "no parked task is forgotten",
             FlowProperty::Rebuilt => "memory is what the rows say",
+            FlowProperty::Granted => "what is offered is granted",
+            FlowProperty::Rate => "no more starts than the rate allows",
         }
     }
 }
 
+pub(super) const KEPT: &str = "a slot is kept without a lease";
+pub(super) const CAME_BACK: &str = "a task comes back to the slot that it kept";
+pub(super) const TOO_EARLY: &str = "a rate refuses a grant";
+pub(super) const OPENED: &str = "a rate opens for a parked task";
+
 /// The situations that an exploration must reach.
-pub const GOALS: [&str; 9] = [
+pub const GOALS: [&str; 13] = [
     "a task is parked",
     "a full key refuses a grant",
     "a report frees a slot",
@@ -127,6 +211,10 @@ pub const GOALS: [&str; 9] = [
     "an undelivered grant frees a slot",
     "a parked task is cancelled",
     "two limits met",
+    KEPT,
+    CAME_BACK,
+    TOO_EARLY,
+    OPENED,
 ];
 
 /// What the index was last told of a task.
@@ -139,6 +227,10 @@ pub enum Indexed {
     Away,
     Claimable,
     Leased,
+    /// It holds its slot, and is not claimable.
+    Kept,
+    /// It holds its slot, and wants to be leased again.
+    Returning,
 }
 
 /// A lease that is current.
@@ -158,6 +250,8 @@ pub struct FlowWorld {
     /// The tasks that polls see, by line.
     pub ready: BTreeSet<(Line, Position)>,
     pub issued: Vec<Issued>,
+    /// When tasks were granted that the rate still counts, as the judge saw it.
+    pub granted: Vec<Time>,
     /// The properties that the last step broke, by their numbers. Exploration stops at such a state.
     pub broken: BTreeSet<FlowProperty>,
 }
@@ -166,29 +260,62 @@ pub(super) fn id(at: usize) -> TaskId {
     TaskId::from_u128(at as u128 + 1)
 }
 
+/// Whether a task keeps its slot without a lease: it was leased once, and asked for that.
+fn keeps(task: &Task) -> bool {
+    let hold = task.run.as_ref().and_then(|run| run.flow.as_ref()).map(|flow| flow.hold);
+    task.attempt > 0 && hold == Some(Hold::Life)
+}
+
+fn at_start() -> Slots<Line> {
+    let mut slots = Slots::default();
+    slots.advance(START);
+    slots
+}
+
+impl FlowBounds {
+    /// What a task asks of the key.
+    pub(super) fn terms(&self, at: usize) -> Terms {
+        Terms { limit: self.tasks[at].2, rate: self.rate }
+    }
+}
+
 impl FlowWorld {
     pub(super) fn new(tasks: usize) -> Self {
         Self {
             now: START,
             tasks: vec![Subject::Absent; tasks],
             indexed: vec![Indexed::Gone; tasks],
-            slots: Slots::default(),
+            slots: at_start(),
             ready: BTreeSet::new(),
             issued: Vec::new(),
+            granted: Vec::new(),
             broken: BTreeSet::new(),
         }
     }
 
     /// What a task is now, from its row alone.
     pub(super) fn standing(&self, at: usize) -> Indexed {
-        match self.tasks[at].live() {
-            None => Indexed::Gone,
-            Some(task) if task.lease().is_some() => Indexed::Leased,
-            Some(task) if task.claimable_at().is_some_and(|due| due.has_come(self.now)) => {
-                Indexed::Claimable
-            }
-            Some(_) => Indexed::Away,
+        let Some(task) = self.tasks[at].live() else { return Indexed::Gone };
+        let is_due = task.claimable_at().is_some_and(|due| due.has_come(self.now));
+        match (task.lease().is_some(), keeps(task), is_due) {
+            (true, ..) => Indexed::Leased,
+            (false, true, true) => Indexed::Returning,
+            (false, true, false) => Indexed::Kept,
+            (false, false, true) => Indexed::Claimable,
+            (false, false, false) => Indexed::Away,
         }
+    }
+
+    /// Who holds a slot, from the rows alone.
+    pub(super) fn holders(&self) -> BTreeSet<TaskId> {
+        let live = self.tasks.iter().filter_map(Subject::live);
+        live.filter(|task| task.lease().is_some() || keeps(task)).map(|task| task.id).collect()
+    }
+
+    /// How many more tasks may start now, from what was granted alone.
+    pub(super) fn starts_left(&self, rate: Rate) -> usize {
+        let counts = |at: &&Time| at.plus(rate.per) > self.now;
+        (rate.count as usize).saturating_sub(self.granted.iter().filter(counts).count())
     }
 
     pub(super) fn leased(&self) -> BTreeSet<TaskId> {

@@ -111,6 +111,12 @@ fn a_slot_that_is_given_twice_is_found() {
 }
 
 #[test]
+fn a_rate_that_forgets_its_starts_is_found() {
+    let what = finds_in(PlantedBug::ForgetsStarts, Scenario::FlowKeys);
+    assert!(what.starts_with("flow"), "{what}");
+}
+
+#[test]
 fn an_instant_that_fires_twice_is_found() {
     let what = finds_in(PlantedBug::TearsFirings, Scenario::Schedules);
     assert!(!what.is_empty());
