@@ -5,7 +5,7 @@
 //! in the environment, and signals to the whole process group when the task must stop.
 
 mod events;
-mod executable;
+pub(crate) mod executable;
 mod group;
 mod mapping;
 pub(crate) mod program;

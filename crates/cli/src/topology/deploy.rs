@@ -91,9 +91,10 @@ fn describe(name: &str, plan: &TopologyPlan) -> Result<(), CliError> {
             for difference in &plan.differences {
                 output::line(format_args!("{difference}"))?;
             }
-            let count = plan.in_flight;
+            let ends = if plan.in_flight == 1 { "ends" } else { "end" };
+            let orders = output::count(u64::from(plan.in_flight), "active work order");
             output::line(format_args!(
-                "{FAINT}{count} active work orders end under the version that made them.{FAINT:#}"
+                "{FAINT}{orders} {ends} under the version that made them.{FAINT:#}"
             ))?;
         }
     }
@@ -154,9 +155,12 @@ pub(super) async fn show(client: &Client, format: Format, named: &Named) -> Comm
         let page = ListWorkOrders { state: Some(*state), cursor: None, limit: Some(PAGE) };
         let found = client.deployments().work_orders(&named.name, &page).await;
         let found = found.map_err(server::cli_error)?;
-        let more = if found.cursor.is_some() { " or more" } else { "" };
         let count = found.work_orders.len();
-        output::line(format_args!("  {count}{more} work orders {state}"))?;
+        let orders = match found.cursor {
+            Some(_) => format!("{count} or more work orders"),
+            None => output::count(count as u64, "work order"),
+        };
+        output::line(format_args!("  {orders} {state}"))?;
     }
     Ok(Exit::Done)
 }

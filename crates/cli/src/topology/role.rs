@@ -3,8 +3,8 @@
 //! It decides with the functions that the server's own roles use, or asks a program. Any number of such processes may run side by
 //! side and die at any moment: a turn is a lease, and what its process does not decide comes to the next one.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -19,9 +19,11 @@ use topology::{Topology, gate};
 use wire::topologies::{Propose, RenewTurn, ReturnTurn, TakeTurns, Turn, TurnClaim, Turns};
 use wire::{Code, Json};
 
+use crate::duration;
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BOLD, FAINT, Format};
 use crate::server;
+use crate::work::executable;
 use crate::work::program::{self, Finished, Pipes, Stdout};
 
 /// How long one call for turns waits.
@@ -61,10 +63,15 @@ pub(crate) struct Arguments {
 
     /// A program that decides: it gets the turn as JSON on stdin, and prints a decision, or nothing to decide as the server would
     #[arg(long, value_name = "PROGRAM")]
-    exec: Option<PathBuf>,
+    exec: Option<String>,
+
+    /// How long the program may take for one decision; then it is ended, and the turn is given back
+    #[arg(long, value_name = "SPAN", default_value = "5m", value_parser = duration::parse)]
+    within: Duration,
 }
 
 pub(super) async fn run(client: &Client, format: Format, arguments: &Arguments) -> CommandResult {
+    arguments.exec.as_deref().map_or(Ok(()), executable::check)?;
     let failed = |error| {
         CliError::new(Exit::Failed, "no_signals", format!("cannot listen for signals: {error}"))
     };
@@ -106,17 +113,22 @@ struct Said<'s> {
 impl RoleProcess<'_> {
     async fn work(&mut self) -> CommandResult {
         let Arguments { deployment, role, exec, .. } = self.arguments;
-        output::note(format!("{} takes the turns of {role} in {deployment}", self.worker));
+        // The first call does not wait: it shows whether these turns may be taken at all.
+        let mut is_told = false;
         loop {
             let take = TakeTurns {
                 worker_id: self.worker.clone(),
                 max: if exec.is_some() { 1 } else { TURNS_AT_ONCE },
-                wait_ms: Some(WAIT.as_millis() as u64),
+                wait_ms: is_told.then_some(WAIT.as_millis() as u64),
                 known: self.versions.keys().cloned().collect(),
             };
             let taken = self.client.deployments().take_turns(deployment, role, &take).await;
             match taken {
                 Ok(Turns { turns, versions, .. }) => {
+                    if !std::mem::replace(&mut is_told, true) {
+                        let worker = &self.worker;
+                        output::note(format!("{worker} takes the turns of {role} in {deployment}"));
+                    }
                     for version in versions {
                         self.keep(version.version, &version.declaration)?;
                     }
@@ -264,7 +276,7 @@ impl RoleProcess<'_> {
     /// Asks a program, and keeps the turn while it runs.
     async fn ask(
         &self,
-        program: &PathBuf,
+        program: &str,
         turn: &Turn,
         standard: Option<Decision>,
     ) -> Result<Decided, CliError> {
@@ -276,15 +288,26 @@ impl RoleProcess<'_> {
             listener: Box::new(|_| {}),
             stderr_prefix: None,
         };
+        let (within, is_late) = (self.arguments.within, Cell::new(false));
         let kept = async {
-            self.keep_turn(turn).await;
+            tokio::select! {
+                () = self.keep_turn(turn) => {}
+                () = tokio::time::sleep(within) => is_late.set(true),
+            }
             PROGRAM_GRACE
         };
         let finished = program::execute(command, pipes, kept).await.map_err(|error| {
-            let message = format!("cannot run {}: {error}", program.display());
+            let message = format!("cannot run {program}: {error}");
             CliError::usage("program_not_executable", message)
                 .hint("give a program that may be run, with its path")
         })?;
+        if is_late.get() {
+            let why = format!(
+                "the program did not decide within {}",
+                duration::format_exact(within.as_millis() as u64)
+            );
+            return Ok(Decided::Not(why));
+        }
         Ok(read_decision(finished, standard))
     }
 

@@ -94,9 +94,9 @@ fn print(report: &Report) -> Result<(), CliError> {
     }
     let (passed, failed) = report.gates();
     output::line(format_args!(
-        "{BOLD}Ended:{BOLD:#} {} events, {} work orders, {passed} passed and {failed} failed their gate.",
-        report.deployment.events.len(),
-        report.deployment.work_orders.len(),
+        "{BOLD}Ended:{BOLD:#} {}, {}, {passed} passed and {failed} failed their gate.",
+        output::count(report.deployment.events.len() as u64, "event"),
+        output::count(report.deployment.work_orders.len() as u64, "work order"),
     ))?;
     for artifact in report.deployment.artifacts.values() {
         output::line(format_args!("  {}  {}", artifact.name, artifact.status))?;

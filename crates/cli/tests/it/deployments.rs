@@ -77,7 +77,7 @@ fn a_ticket_becomes_a_patch_made_by_a_program_and_confirmed_by_a_person() {
     assert_eq!(home.run(&["inbox", "close", "execution", &id]).code, 0);
     assert!(home.run(&["inbox"]).stderr.contains("nothing waits for a person"));
     let said = home.run(&["topology", "show", "execution"]);
-    assert!(said.stdout.contains("1 work orders passed"), "{}", said.stdout);
+    assert!(said.stdout.contains("1 work order passed"), "{}", said.stdout);
     assert!(said.stdout.contains("NEW → TODO  by approval"), "{}", said.stdout);
     assert!(home.run(&["topology", "list"]).stdout.contains("execution"));
     assert_eq!(home.run(&["topology", "pause", "execution"]).code, 0);
@@ -117,4 +117,33 @@ fn a_claim_is_shown_with_its_six_fields() {
     assert!(claim["claim_version"].as_u64().unwrap() >= 1, "{claim}");
     let table = home.run(&["claims"]);
     assert!(table.stdout.contains("WORKORDER"), "{}", table.stdout);
+}
+
+fn apply_with_outside_scheduler(home: &Home) {
+    let text = std::fs::read_to_string(shipped("execution.yaml")).unwrap();
+    let uses = "    uses: scheduler\n";
+    let outside = text.replace(uses, &format!("{uses}    outside: true\n    lease: 2s\n"));
+    std::fs::write(home.path().join("execution.yaml"), outside).unwrap();
+    let applied = home.run(&["topology", "apply", "execution.yaml"]);
+    assert_eq!(applied.code, 0, "{}", applied.stderr);
+}
+
+#[test]
+fn a_process_for_a_role_says_what_is_wrong() {
+    let home = Home::new();
+    let _server = home.serve();
+    apply_with_outside_scheduler(&home);
+    let role = |deployment: &str, role: &str, more: &[&str]| {
+        home.run(&[&["topology", "role", deployment, role], more].concat())
+    };
+    let said = role("nowhere", "scheduler", &[]);
+    assert!(said.code != 0 && said.stderr.contains("tenure topology list"), "{}", said.stderr);
+    let said = role("execution", "nobody", &[]);
+    assert!(said.code != 0 && said.stderr.contains("nobody"), "{}", said.stderr);
+    let said = role("execution", "gate", &[]);
+    assert!(said.code != 0 && said.stderr.contains("outside: true"), "{}", said.stderr);
+    let said = role("execution", "scheduler", &["--exec", "./missing"]);
+    assert!(said.code != 0 && said.stderr.contains("missing"), "{}", said.stderr);
+    let said = role("execution", "scheduler", &["--within", "soon"]);
+    assert!(said.code != 0 && said.stderr.contains("10s"), "{}", said.stderr);
 }

@@ -102,7 +102,7 @@ fn the_guide_from_a_ticket_to_a_patch_is_true() {
     desk.follow(&["objective/T-1  TODO"]);
     desk.artifact(["execution", "objective", "T-1"], "a patch", |it| it["passed"].is_string());
     desk.follow(&["Read the patch and confirm the ticket.", "waits to be confirmed", "+Say hello"]);
-    desk.follow(&["DONE", "1 work orders passed"]);
+    desk.follow(&["DONE", "1 work order passed"]);
     desk.follow(&["objective/T-2  NEW"]);
     desk.pause("execution", "BLOCKED");
     desk.follow(&["Resolve what blocks the ticket", "objective/T-2  BLOCKED"]);

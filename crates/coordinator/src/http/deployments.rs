@@ -171,9 +171,12 @@ pub(super) async fn delete(
     let row = find(&app, principal.scope(), &name).await?;
     let active = planning::active_orders(&app, principal.scope(), &row).await?;
     if active > 0 {
-        let message = format!(
-            "{active} work orders are active; let them end, or cancel their runs, before you delete the deployment"
-        );
+        let message = match active {
+            1 => "1 work order is active; let it end, or cancel its run, before you delete the deployment".to_owned(),
+            _ => format!(
+                "{active} work orders are active; let them end, or cancel their runs, before you delete the deployment"
+            ),
+        };
         return Err(ApiError::new(Code::DeploymentConflict, message));
     }
     let (named, call) = ((name.as_str(), row.generation), TopologyCall::Delete);
