@@ -84,6 +84,7 @@ pub const SCENARIOS: &[(&str, ScenarioFn)] = &[
     ("topologies", |options| Box::pin(topologies::killed_at_every_place(options))),
     ("pg-durable", |options| Box::pin(durable::one_of_three_killed_at_every_place(options))),
     ("pg-effects", |options| Box::pin(pg_effects::one_of_three_killed_while_delivering(options))),
+    ("pg-topologies", |options| Box::pin(topologies::one_of_three_killed_at_every_place(options))),
     ("pg-points", |options| Box::pin(database::one_of_three_killed_at_every_place(options))),
     ("pg-random", |options| Box::pin(database::one_of_three_killed_at_any_time(options))),
     ("pg-cut", |options| Box::pin(database::sessions_cut_and_statements_ended(options))),

@@ -4,8 +4,12 @@
 //! People make artifacts, executors work, and two versions of the topology are put in force by turns all the time. Afterwards every
 //! event has ended once with its reason, each has made one work order, each work order has one run record, which names the checks of
 //! the version that made it, and nothing is claimed or reserved any more.
+//!
+//! Over a database one of three servers dies. The others go on with what it had: its roles' claims run out, and whatever it had
+//! committed half-way through a chain of changes is found by their polls.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::os::unix::process::ExitStatusExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,11 +30,14 @@ use super::points::places;
 use super::{LabOptions, Tally};
 use crate::load::RETRY_DELAY;
 use crate::rng::SeededRng;
-use crate::test_cluster::TestCluster;
+use crate::test_cluster::{Server, TestCluster};
 use crate::waits;
 
 const DEPLOYMENT: &str = "workshop";
 const QUEUE: &str = "bench";
+const COORDINATORS: usize = 3;
+/// The coordinator that dies, where several share a database.
+const VICTIM: usize = COORDINATORS - 1;
 
 /// At each fault point the server dies when it has been reached at most so often.
 const TIMES_MAX: u64 = 12;
@@ -41,8 +48,23 @@ const UNFINISHED_MAX: usize = 8;
 /// Work orders of an artifact between two decisions of a person.
 const CYCLES: u32 = 3;
 
-/// The topology with a check of this name. A slot that leaks stops everything, because there are few.
-fn version(check: &str) -> Json {
+/// What differs between the topologies of the two scenarios: how many work orders are active, and on which track.
+#[derive(Clone, Copy)]
+struct Slots {
+    executors: u32,
+    track: &'static str,
+}
+
+/// One work order after the other: a slot that leaks stops everything.
+const ALONE: Slots = Slots { executors: 2, track: r#", "track": "saw""# };
+
+/// What a dead server had is claimed until its roles' leases run out, and the others go on meanwhile. As many slots that leak stop
+/// everything.
+const BESIDE: Slots = Slots { executors: 6, track: "" };
+
+/// The topology with a check of this name.
+fn version(slots: Slots, check: &str) -> Json {
+    let Slots { executors, track } = slots;
     let text = format!(
         r#"{{"topology": "workshop",
         "artifacts": {{"plank": {{"statuses": ["rough", "clamped", "smooth"], "initial": "rough",
@@ -59,10 +81,10 @@ fn version(check: &str) -> Json {
             "pass": {{"to": "smooth", "actions": ["Stack it."]}},
             "fail": {{"to": "rough", "actions": ["Sand it again."]}}}}}},
         "roles": {{"porter": {{"uses": "readiness", "emits": ["plank-arrived"]}},
-            "foreman": {{"uses": "scheduler", "event": "plank-arrived", "workOrder": "sand", "to": "clamped", "track": "saw"}},
+            "foreman": {{"uses": "scheduler", "event": "plank-arrived", "workOrder": "sand", "to": "clamped"{track}}},
             "hands": {{"uses": "runner", "workOrders": ["sand"]}},
             "inspector": {{"uses": "gate", "workOrders": ["sand"]}}}},
-        "limits": {{"executors": 2, "cycles": {CYCLES}}}}}"#
+        "limits": {{"executors": {executors}, "cycles": {CYCLES}}}}}"#
     );
     Json::from_text(text).expect("it is JSON")
 }
@@ -72,26 +94,62 @@ const CHECKS: [&str; 2] = ["even", "flat"];
 pub(crate) async fn killed_at_every_place(options: &LabOptions) -> Result<Tally> {
     let mut rng = SeededRng::new(options.seed ^ 0x7090);
     let cluster = TestCluster::new(&options.binary, options.mutant, &mut rng)?;
-    let mut dying = tokio::task::block_in_place(|| cluster.start(0, None))?;
-    let workshop = Workshop::open(&cluster, &dying.api_key()?).await?;
-    dying.kill()?;
-    let of_commits = |point: &&Point| point.trigger == Trigger::Serving;
-    let places: Vec<&Point> = places(StoreKind::Sqlite).into_iter().filter(of_commits).collect();
+    let mut first = tokio::task::block_in_place(|| cluster.start(0, None))?;
+    let workshop = Workshop::open(&cluster, &first.api_key()?, ALONE, 0..1).await?;
+    first.kill()?;
+    let mut tally = kill_all(&cluster, &mut rng, StoreKind::Sqlite, 0)?;
+    let mut last = tokio::task::block_in_place(|| cluster.start(0, None))?;
+    tally.runs = workshop.settle().await?;
+    last.kill()?;
+    verified(&cluster, tally)
+}
+
+pub(crate) async fn one_of_three_killed_at_every_place(options: &LabOptions) -> Result<Tally> {
+    let mut rng = SeededRng::new(options.seed ^ 0x7091);
+    let cluster = TestCluster::new(&options.binary, options.mutant, &mut rng)?;
+    let cluster = cluster.on_a_database(COORDINATORS, &mut rng)?;
+    let start =
+        |at: usize| tokio::task::block_in_place(|| cluster.start(at, None)?.expect_ready(&cluster));
+    let mut survivors = (0..VICTIM).map(start).collect::<Result<Vec<Server>>>()?;
+    let key = survivors[0].api_key()?;
+    // Executors call the survivors: a lease whose answer is lost would be waited for, and other scenarios lose those.
+    let workshop = Workshop::open(&cluster, &key, BESIDE, 0..VICTIM).await?;
+    let mut tally = kill_all(&cluster, &mut rng, StoreKind::Postgres, VICTIM)?;
+    tally.runs = workshop.settle().await?;
+    for server in &mut survivors {
+        server.expect_running(&cluster)?;
+        server.kill()?;
+    }
+    verified(&cluster, tally)
+}
+
+/// Kills a server at every place of a commit, again and again.
+fn kill_all(
+    cluster: &TestCluster,
+    rng: &mut SeededRng,
+    store: StoreKind,
+    victim: usize,
+) -> Result<Tally> {
+    // Over a database no worker polls the victim, so no lease leaves it over HTTP.
+    let is_passed = |point: &Point| victim == 0 || point.name != "grants.leaving";
+    let of_commits = |point: &&Point| point.trigger == Trigger::Serving && is_passed(point);
+    let places: Vec<&Point> = places(store).into_iter().filter(of_commits).collect();
     let mut tally = Tally { points: places.len(), ..Tally::default() };
     for point in &places {
         let fault_spec = format!("kill@{}#{}", point.name, 1 + rng.below(TIMES_MAX));
-        dying = tokio::task::block_in_place(|| cluster.start(0, Some(&fault_spec)))?;
-        let died = tokio::task::block_in_place(|| dying.wait_for_death(&fault_spec))?;
+        let died = tokio::task::block_in_place(|| {
+            cluster.start(victim, Some(&fault_spec))?.wait_for_death(&fault_spec)
+        })?;
         ensure!(died.signal() == Some(Signal::KILL.as_raw()), "{fault_spec}: {died}");
         tally.kills += 1;
     }
-    let mut last = tokio::task::block_in_place(|| cluster.start(0, None))?;
-    workshop.settle().await?;
-    tally.runs = workshop.judge().await?;
-    tally.events = tally.runs;
-    last.kill()?;
+    Ok(tally)
+}
+
+/// The tally of a store that nobody writes any more.
+fn verified(cluster: &TestCluster, mut tally: Tally) -> Result<Tally> {
     tokio::task::block_in_place(|| cluster.verify())?;
-    tally.verified = 1;
+    (tally.events, tally.verified) = (tally.runs, 1);
     Ok(tally)
 }
 
@@ -106,16 +164,24 @@ struct Workshop {
 }
 
 impl Workshop {
-    async fn open(cluster: &TestCluster, key: &str) -> Result<Workshop> {
+    /// People call every server, executors these.
+    async fn open(
+        cluster: &TestCluster,
+        key: &str,
+        slots: Slots,
+        execute_at: Range<usize>,
+    ) -> Result<Workshop> {
         let client = |listen: &String| Client::new(&format!("http://{listen}"), key);
         let clients: Vec<Client> =
             cluster.listen.iter().map(client).collect::<std::result::Result<_, _>>()?;
-        clients[0].deployments().apply(DEPLOYMENT, version(CHECKS[0])).await?;
+        clients[0].deployments().apply(DEPLOYMENT, version(slots, CHECKS[0])).await?;
         let made = Arc::new(AtomicUsize::new(0));
         let (mut people, mut executors) = (Vec::new(), Vec::new());
         for client in &clients {
             people.push(tokio::spawn(make(client.clone(), made.clone())));
-            people.push(tokio::spawn(change_versions(client.clone())));
+            people.push(tokio::spawn(change_versions(client.clone(), slots)));
+        }
+        for client in &clients[execute_at] {
             executors.push(tokio::spawn(execute(client.clone())));
         }
         Ok(Workshop { clients, made, people, executors })
@@ -125,8 +191,8 @@ impl Workshop {
         &self.clients[0]
     }
 
-    /// Lets everything that was begun come to its end.
-    async fn settle(&self) -> Result<()> {
+    /// Lets everything that was begun come to its end, and judges it. Returns how many work orders there were.
+    async fn settle(&self) -> Result<usize> {
         self.people.iter().for_each(JoinHandle::abort);
         for number in 0..self.made.load(Ordering::SeqCst) {
             // It exists, unless the server died before its commit.
@@ -142,7 +208,7 @@ impl Workshop {
             bail!(error);
         }
         self.executors.iter().for_each(JoinHandle::abort);
-        Ok(())
+        self.judge().await
     }
 
     async fn is_settled(&self) -> Result<bool> {
@@ -295,10 +361,10 @@ async fn make(client: Client, made: Arc<AtomicUsize>) {
 }
 
 /// Puts both versions in force by turns.
-async fn change_versions(client: Client) {
+async fn change_versions(client: Client, slots: Slots) {
     loop {
         for check in CHECKS {
-            let _ = client.deployments().apply(DEPLOYMENT, version(check)).await;
+            let _ = client.deployments().apply(DEPLOYMENT, version(slots, check)).await;
             tokio::time::sleep(RETRY_DELAY).await;
         }
     }
