@@ -119,6 +119,14 @@ fn a_claim_is_shown_with_its_six_fields() {
     assert!(table.stdout.contains("WORKORDER"), "{}", table.stdout);
 }
 
+/// A program with this text in the home.
+fn program(home: &Home, name: &str, text: &str) -> String {
+    let path = home.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    shell(home, &format!("chmod +x {name}"));
+    path.to_str().unwrap().to_owned()
+}
+
 fn apply_with_outside_scheduler(home: &Home) {
     let text = std::fs::read_to_string(shipped("execution.yaml")).unwrap();
     let uses = "    uses: scheduler\n";
@@ -146,4 +154,31 @@ fn a_process_for_a_role_says_what_is_wrong() {
     assert!(said.code != 0 && said.stderr.contains("missing"), "{}", said.stderr);
     let said = role("execution", "scheduler", &["--within", "soon"]);
     assert!(said.code != 0 && said.stderr.contains("10s"), "{}", said.stderr);
+}
+
+#[test]
+fn a_program_that_decides_nothing_gives_its_turn_back_and_says_why() {
+    // A0-11: a turn is not held for ever by a program that never returns.
+    let home = Home::new();
+    let _server = home.serve();
+    apply_with_outside_scheduler(&home);
+    let create = ["artifacts", "create", "execution", "objective", "T", "--fields", TICKET];
+    assert_eq!(home.run(&create).code, 0);
+    let approve = ["artifacts", "approve", "execution", "objective", "T", "TODO"];
+    assert_eq!(home.run(&approve).code, 0);
+    let runs = home.json(&["runs", "list", "--kind", "TICKET_READY", "--json"]);
+    let run = runs[0]["runId"].as_str().unwrap().to_owned();
+    let programs = [
+        ("garbage.sh", "#!/bin/sh\necho maybe\n", "the program printed no decision"),
+        ("silent.sh", "#!/bin/sh\nexec sleep 600\n", "the program did not decide within 1 s"),
+    ];
+    for (name, text, why) in programs {
+        let exec = program(&home, name, text);
+        let arguments =
+            ["topology", "role", "execution", "scheduler", "--exec", &exec, "--within", "1s"];
+        let mut process = Process::start(home.tenure(&arguments));
+        wait_until(why, || home.run(&["runs", "history", &run, "--json"]).stdout.contains(why));
+        process.signal("TERM");
+        assert_eq!(process.exit_code(), 0);
+    }
 }
