@@ -148,7 +148,16 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "crates/sim",
         dependency: "sim",
-        may_know: &["verdict", "wire", "store", "storetest", "coordinator", "historyck"],
+        // Processes of outside roles decide by the functions of topologies.
+        may_know: &[
+            "verdict",
+            "wire",
+            "store",
+            "storetest",
+            "coordinator",
+            "historyck",
+            "topology",
+        ],
         outside: None,
     },
     Member {
