@@ -68,6 +68,7 @@ impl DeploymentRow {
     }
 
     /// What decides which artifacts are pending. It changes with the version and with every pause, and never comes back.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only roles ask for it"))]
     pub(crate) fn mark(&self) -> String {
         match self.pauses {
             0 => self.version.clone(),
