@@ -182,7 +182,8 @@ async fn children_that_ended_are_kept_and_those_that_were_cut_short_start_again(
             .has("state", "halted");
         // It has not ended before its children.
         fork(&api, &old.run, None, json!({})).await.problem(409, "run_not_forkable");
-        // The other worker is told, and stops.
+        // The other worker is told with the next batch, and stops.
+        api.get("/readyz").await.ok();
         let beat = api.heartbeat(of("child:two#1")).await;
         beat.has("shouldCancel", true).has("cancelReason", "budget_exhausted");
         api.complete(of("child:two#1"), json!({"outcome": "CANCELLED"})).await.ok();
