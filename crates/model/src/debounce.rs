@@ -8,7 +8,7 @@
 mod space;
 mod world;
 
-pub use space::{DebounceOutcome, explore, find};
+pub use space::{explore, find};
 pub use world::{
     DebounceBounds, DebounceProperty, DebounceWorld, GOALS, Locked, Submissions, all, bursts,
     steady_stream,

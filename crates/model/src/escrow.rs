@@ -19,5 +19,5 @@ mod world;
 pub use action::EscrowCall;
 pub use bounds::{EscrowBounds, all, asked, continued, exhausted, shared};
 pub use property::{EscrowProperty, GOALS};
-pub use space::{EscrowOutcome, explore, find};
+pub use space::{explore, find};
 pub use world::EscrowWorld;

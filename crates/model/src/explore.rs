@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
@@ -74,15 +75,42 @@ pub fn find(bounds: Bounds, rules: impl Rules, property: Property) -> Option<Vio
     violations(&checker).into_iter().find(|found| found.property == property.name())
 }
 
-fn violations(checker: &impl Checker<Space>) -> Vec<Violation> {
-    checker
-        .discoveries()
-        .into_iter()
-        .map(|(property, path)| Violation {
-            property,
-            steps: path.into_actions().iter().map(|action| format!("{action:?}")).collect(),
-        })
-        .collect()
+/// A space whose steps can be told.
+pub(crate) trait Explored:
+    Model<State: Clone + PartialEq, Action: Clone + PartialEq + fmt::Debug>
+{
+}
+
+impl<M: Model<State: Clone + PartialEq, Action: Clone + PartialEq + fmt::Debug>> Explored for M {}
+
+/// The result of an exploration that visited every state, by the goals of its world and those that are impossible in it.
+pub(crate) fn outcome<M: Explored>(
+    name: &'static str,
+    checker: &impl Checker<M>,
+    (goals, reached): (&[&str], &[AtomicBool]),
+    never: &BTreeSet<&str>,
+) -> Outcome {
+    let goals = || goals.iter().zip(reached).map(|(goal, it)| (*goal, it.load(Ordering::Relaxed)));
+    let named = |(goal, _): (&str, bool)| goal.to_owned();
+    Outcome {
+        name,
+        unique: checker.unique_state_count(),
+        generated: checker.state_count(),
+        depth: checker.max_depth(),
+        within: None,
+        violations: violations(checker),
+        missed: goals().filter(|(goal, it)| !it && !never.contains(goal)).map(named).collect(),
+        unexpected: goals().filter(|(goal, it)| *it && never.contains(goal)).map(named).collect(),
+    }
+}
+
+/// The properties that an exploration found broken, each with the steps that show it.
+pub(crate) fn violations<M: Explored>(checker: &impl Checker<M>) -> Vec<Violation> {
+    let describe = |path: stateright::Path<M::State, M::Action>| {
+        path.into_actions().iter().map(|action| format!("{action:?}")).collect()
+    };
+    let found = checker.discoveries().into_iter();
+    found.map(|(property, path)| Violation { property, steps: describe(path) }).collect()
 }
 
 impl Outcome {
@@ -98,7 +126,7 @@ impl fmt::Display for Outcome {
             self.within.map_or("all of them".to_owned(), |depth| format!("within {depth} steps"));
         write!(
             f,
-            "{:<26} {:>11} states ({extent}), {} steps taken, depth {}",
+            "{:<40} {:>11} states ({extent}), {} steps taken, depth {}",
             self.name, self.unique, self.generated, self.depth
         )?;
         for found in &self.violations {

@@ -10,7 +10,7 @@
 mod space;
 mod world;
 
-pub use space::{FiringOutcome, explore, find};
+pub use space::{explore, find};
 pub use world::{
     Commits, FiringBounds, FiringProperty, FiringWorld, GOALS, Guarded, all, cancelling,
     catching_up, paused, queueing, skipping,

@@ -10,7 +10,7 @@ mod space;
 mod step;
 mod world;
 
-pub use space::{FlowOutcome, explore, find};
+pub use space::{explore, find};
 pub use step::{Following, Placed, SlotIndex};
 pub use world::{
     FlowBounds, FlowProperty, FlowWorld, GOALS, Indexed, Line, all, one_slot, one_slot_for_life,

@@ -9,5 +9,5 @@ mod space;
 mod step;
 mod world;
 
-pub use space::{PlanOutcome, explore, find};
+pub use space::{explore, find};
 pub use world::{GOALS, PlanBounds, PlanProperty, PlanWorld, all, chain, diamond};

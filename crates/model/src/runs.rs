@@ -23,5 +23,5 @@ pub(crate) use world::{Issued, RunRow};
 
 pub use bounds::{RunBounds, all, cancelled, fan_in, first_wins};
 pub use property::{GOALS, RunProperty};
-pub use space::{RunOutcome, explore, find};
+pub use space::{explore, find};
 pub use world::RunWorld;

@@ -1,7 +1,6 @@
 //! The state space of a debounced key's world, as the explorer sees it, and the result of an exploration.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use stateright::{Checker, HasDiscoveries, Model, Property as Checked};
@@ -16,7 +15,7 @@ use super::world::{
     COORDINATORS, DebounceBounds, DebounceProperty, DebounceWorld, GOALS, Known, Locked, Looked,
     START, Submissions,
 };
-use crate::explore::Violation;
+use crate::explore::{self, Violation, outcome, violations};
 use crate::runs::normalise_subject;
 
 const KEY: &str = "acme";
@@ -34,7 +33,7 @@ enum Action {
     Die(usize),
     Grant(usize),
     Succeed(usize),
-    /// Somebody cancels a run.
+    /// A client cancels a run.
     Cancel(usize),
 }
 
@@ -172,7 +171,7 @@ impl DebounceSpace {
     }
 }
 
-/// Whoever was replaced has ended, for a later one; the newest was not.
+/// Every replaced run has ended, for a later one; the newest was not replaced.
 fn is_newest_or_ended(world: &DebounceWorld, at: usize) -> bool {
     match world.known[at].replaced_by {
         None => true,
@@ -275,20 +274,8 @@ impl Model for DebounceSpace {
     }
 }
 
-/// The result of one exploration.
-#[derive(Clone, Debug)]
-pub struct DebounceOutcome {
-    pub name: &'static str,
-    pub unique: usize,
-    pub generated: usize,
-    pub depth: usize,
-    pub violations: Vec<Violation>,
-    /// Goals that were not reached.
-    pub missed: Vec<&'static str>,
-}
-
 /// Visits every state within the bounds, with the production rules.
-pub fn explore(bounds: DebounceBounds, threads: usize) -> DebounceOutcome {
+pub fn explore(bounds: DebounceBounds, threads: usize) -> explore::Outcome {
     let name = bounds.name;
     let checker = DebounceSpace::new(bounds, Locked)
         .checker()
@@ -296,16 +283,8 @@ pub fn explore(bounds: DebounceBounds, threads: usize) -> DebounceOutcome {
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
         .join();
-    let reached = &checker.model().reached;
-    let is_missed = |goal: &&str| !reached[self::goal(goal)].load(Ordering::Relaxed);
-    DebounceOutcome {
-        name,
-        unique: checker.unique_state_count(),
-        generated: checker.state_count(),
-        depth: checker.max_depth(),
-        violations: violations(&checker),
-        missed: GOALS.into_iter().filter(is_missed).collect(),
-    }
+    let goals = (&GOALS[..], &checker.model().reached[..]);
+    outcome(name, &checker, goals, &BTreeSet::new())
 }
 
 /// Searches for one sequence of steps in which these submissions break `property`.
@@ -321,39 +300,4 @@ pub fn find(
         .spawn_bfs()
         .join();
     violations(&checker).into_iter().find(|found| found.property == property.name())
-}
-
-fn violations(checker: &impl Checker<DebounceSpace>) -> Vec<Violation> {
-    let describe = |path: stateright::Path<DebounceWorld, Action>| {
-        path.into_actions().iter().map(|action| format!("{action:?}")).collect()
-    };
-    let found = checker.discoveries().into_iter();
-    found.map(|(property, path)| Violation { property, steps: describe(path) }).collect()
-}
-
-impl DebounceOutcome {
-    /// Whether every property held and every goal was reached.
-    pub fn is_proof(&self) -> bool {
-        self.violations.is_empty() && self.missed.is_empty()
-    }
-}
-
-impl fmt::Display for DebounceOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:<26} {:>11} states (all of them), {} steps taken, depth {}",
-            self.name, self.unique, self.generated, self.depth
-        )?;
-        for found in &self.violations {
-            write!(f, "\n  BROKEN {}", found.property)?;
-            for step in &found.steps {
-                write!(f, "\n    {step}")?;
-            }
-        }
-        for goal in &self.missed {
-            write!(f, "\n  not reached: {goal}")?;
-        }
-        Ok(())
-    }
 }

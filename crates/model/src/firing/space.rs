@@ -1,7 +1,6 @@
 //! The state space of a schedule's world, as the explorer sees it, and the result of an exploration.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use stateright::{Checker, HasDiscoveries, Model, Property as Checked};
@@ -12,7 +11,7 @@ use super::world::{
     COORDINATORS, Commits, FiringBounds, FiringProperty, FiringWorld, GOALS, Guarded, Loaded,
     START, TICK,
 };
-use crate::explore::Violation;
+use crate::explore::{Outcome, Violation, outcome, violations};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
@@ -232,22 +231,8 @@ impl Model for FiringSpace {
     }
 }
 
-/// The result of one exploration.
-#[derive(Clone, Debug)]
-pub struct FiringOutcome {
-    pub name: &'static str,
-    pub unique: usize,
-    pub generated: usize,
-    pub depth: usize,
-    pub violations: Vec<Violation>,
-    /// Goals that had to be reached and were not.
-    pub missed: Vec<&'static str>,
-    /// Goals that were declared impossible here and were reached.
-    pub unexpected: Vec<&'static str>,
-}
-
 /// Visits every state within the bounds, with commits as every store makes them.
-pub fn explore(bounds: FiringBounds, threads: usize) -> FiringOutcome {
+pub fn explore(bounds: FiringBounds, threads: usize) -> Outcome {
     let never: BTreeSet<&str> = bounds.never.iter().copied().collect();
     let name = bounds.name;
     let checker = FiringSpace::new(bounds, Guarded)
@@ -256,18 +241,8 @@ pub fn explore(bounds: FiringBounds, threads: usize) -> FiringOutcome {
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
         .join();
-    let reached = &checker.model().reached;
-    let is_reached = |goal: &&str| reached[self::goal(goal)].load(Ordering::Relaxed);
-    let goals = || GOALS.into_iter();
-    FiringOutcome {
-        name,
-        unique: checker.unique_state_count(),
-        generated: checker.state_count(),
-        depth: checker.max_depth(),
-        violations: violations(&checker),
-        missed: goals().filter(|goal| !is_reached(goal) && !never.contains(goal)).collect(),
-        unexpected: goals().filter(|goal| is_reached(goal) && never.contains(goal)).collect(),
-    }
+    let goals = (&GOALS[..], &checker.model().reached[..]);
+    outcome(name, &checker, goals, &never)
 }
 
 /// Searches for one sequence of steps in which commits of this kind break `property`.
@@ -283,39 +258,4 @@ pub fn find(
         .spawn_bfs()
         .join();
     violations(&checker).into_iter().find(|found| found.property == property.name())
-}
-
-fn violations(checker: &impl Checker<FiringSpace>) -> Vec<Violation> {
-    let describe = |path: stateright::Path<FiringWorld, Action>| {
-        path.into_actions().iter().map(|action| format!("{action:?}")).collect()
-    };
-    let found = checker.discoveries().into_iter();
-    found.map(|(property, path)| Violation { property, steps: describe(path) }).collect()
-}
-
-impl FiringOutcome {
-    /// Whether every property held and every possible goal was reached.
-    pub fn is_proof(&self) -> bool {
-        self.violations.is_empty() && self.missed.is_empty() && self.unexpected.is_empty()
-    }
-}
-
-impl fmt::Display for FiringOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:<26} {:>11} states (all of them), {} steps taken, depth {}",
-            self.name, self.unique, self.generated, self.depth
-        )?;
-        for found in &self.violations {
-            write!(f, "\n  BROKEN {}", found.property)?;
-            for step in &found.steps {
-                write!(f, "\n    {step}")?;
-            }
-        }
-        for goal in self.missed.iter().chain(&self.unexpected) {
-            write!(f, "\n  not as expected: {goal}")?;
-        }
-        Ok(())
-    }
 }

@@ -1,14 +1,13 @@
 //! The state space of a flow key's world, as the explorer sees it, and the result of an exploration.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use stateright::{Checker, HasDiscoveries, Model, Property as Checked};
 
 use super::step::{Following, SlotIndex, first};
 use super::world::{FlowBounds, FlowProperty, FlowWorld, GOALS, Indexed, Line, START, TOO_EARLY};
-use crate::explore::Violation;
+use crate::explore::{Outcome, Violation, outcome, violations};
 use crate::space::{Production, Rules};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,22 +136,8 @@ impl Model for FlowSpace {
     }
 }
 
-/// The result of one exploration.
-#[derive(Clone, Debug)]
-pub struct FlowOutcome {
-    pub name: &'static str,
-    pub unique: usize,
-    pub generated: usize,
-    pub depth: usize,
-    pub violations: Vec<Violation>,
-    /// Goals that had to be reached and were not.
-    pub missed: Vec<&'static str>,
-    /// Goals that were declared impossible here and were reached.
-    pub unexpected: Vec<&'static str>,
-}
-
 /// Visits every state within the bounds, with the production rules.
-pub fn explore(bounds: FlowBounds, threads: usize) -> FlowOutcome {
+pub fn explore(bounds: FlowBounds, threads: usize) -> Outcome {
     let never: BTreeSet<&str> = bounds.never.iter().copied().collect();
     let name = bounds.name;
     let checker = FlowSpace::new(bounds, Production, Following)
@@ -161,18 +146,8 @@ pub fn explore(bounds: FlowBounds, threads: usize) -> FlowOutcome {
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
         .join();
-    let reached = &checker.model().reached;
-    let is_reached = |goal: &&str| reached[self::goal(goal)].load(Ordering::Relaxed);
-    let goals = || GOALS.into_iter();
-    FlowOutcome {
-        name,
-        unique: checker.unique_state_count(),
-        generated: checker.state_count(),
-        depth: checker.max_depth(),
-        violations: violations(&checker),
-        missed: goals().filter(|goal| !is_reached(goal) && !never.contains(goal)).collect(),
-        unexpected: goals().filter(|goal| is_reached(goal) && never.contains(goal)).collect(),
-    }
+    let goals = (&GOALS[..], &checker.model().reached[..]);
+    outcome(name, &checker, goals, &never)
 }
 
 /// Searches for one sequence of steps in which these rules, or this index, break `property`.
@@ -186,39 +161,4 @@ pub fn find(
     let space = FlowSpace { wanted: Some(property), ..FlowSpace::new(bounds, rules, index) };
     let checker = space.checker().finish_when(HasDiscoveries::AnyOf(wanted)).spawn_bfs().join();
     violations(&checker).into_iter().find(|found| found.property == property.name())
-}
-
-fn violations(checker: &impl Checker<FlowSpace>) -> Vec<Violation> {
-    let describe = |path: stateright::Path<FlowWorld, Action>| {
-        path.into_actions().iter().map(|action| format!("{action:?}")).collect()
-    };
-    let found = checker.discoveries().into_iter();
-    found.map(|(property, path)| Violation { property, steps: describe(path) }).collect()
-}
-
-impl FlowOutcome {
-    /// Whether every property held and every possible goal was reached.
-    pub fn is_proof(&self) -> bool {
-        self.violations.is_empty() && self.missed.is_empty() && self.unexpected.is_empty()
-    }
-}
-
-impl fmt::Display for FlowOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:<26} {:>11} states (all of them), {} steps taken, depth {}",
-            self.name, self.unique, self.generated, self.depth
-        )?;
-        for found in &self.violations {
-            write!(f, "\n  BROKEN {}", found.property)?;
-            for step in &found.steps {
-                write!(f, "\n    {step}")?;
-            }
-        }
-        for goal in self.missed.iter().chain(&self.unexpected) {
-            write!(f, "\n  not as expected: {goal}")?;
-        }
-        Ok(())
-    }
 }

@@ -1,7 +1,6 @@
 //! The state space of a run's world, as the explorer sees it, and the result of an exploration.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use stateright::{Checker, HasDiscoveries, Model, Property as Checked};
@@ -10,7 +9,7 @@ use super::action::Action;
 use super::bounds::RunBounds;
 use super::property::{GOALS, RunProperty, goal};
 use super::world::{ROOT, RunWorld, START};
-use crate::explore::Violation;
+use crate::explore::{Outcome, Violation, outcome, violations};
 use crate::space::{Production, Rules};
 
 pub(super) struct RunSpace {
@@ -81,22 +80,8 @@ impl Model for RunSpace {
     }
 }
 
-/// The result of one exploration.
-#[derive(Clone, Debug)]
-pub struct RunOutcome {
-    pub name: &'static str,
-    pub unique: usize,
-    pub generated: usize,
-    pub depth: usize,
-    pub violations: Vec<Violation>,
-    /// Goals that had to be reached and were not.
-    pub missed: Vec<&'static str>,
-    /// Goals that were declared impossible here and were reached.
-    pub unexpected: Vec<&'static str>,
-}
-
 /// Visits every state within the bounds, with the production rules.
-pub fn explore(bounds: RunBounds, threads: usize) -> RunOutcome {
+pub fn explore(bounds: RunBounds, threads: usize) -> Outcome {
     let never: BTreeSet<&str> = bounds.never.iter().copied().collect();
     let name = bounds.name;
     let checker = RunSpace::new(bounds, Production)
@@ -105,18 +90,8 @@ pub fn explore(bounds: RunBounds, threads: usize) -> RunOutcome {
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
         .join();
-    let reached = &checker.model().reached;
-    let is_reached = |goal: &&str| reached[self::goal(goal)].load(Ordering::Relaxed);
-    let goals = || GOALS.into_iter();
-    RunOutcome {
-        name,
-        unique: checker.unique_state_count(),
-        generated: checker.state_count(),
-        depth: checker.max_depth(),
-        violations: violations(&checker),
-        missed: goals().filter(|goal| !is_reached(goal) && !never.contains(goal)).collect(),
-        unexpected: goals().filter(|goal| is_reached(goal) && never.contains(goal)).collect(),
-    }
+    let goals = (&GOALS[..], &checker.model().reached[..]);
+    outcome(name, &checker, goals, &never)
 }
 
 /// Searches for one sequence of steps in which `rules` break `property`.
@@ -128,33 +103,4 @@ pub fn find(bounds: RunBounds, rules: impl Rules, property: RunProperty) -> Opti
         .spawn_bfs()
         .join();
     violations(&checker).into_iter().find(|found| found.property == property.name())
-}
-
-fn violations(checker: &impl Checker<RunSpace>) -> Vec<Violation> {
-    let describe = |path: stateright::Path<RunWorld, Action>| {
-        path.into_actions().iter().map(|action| format!("{action:?}")).collect()
-    };
-    let found = checker.discoveries().into_iter();
-    found.map(|(property, path)| Violation { property, steps: describe(path) }).collect()
-}
-
-impl RunOutcome {
-    /// Whether every property held and every possible goal was reached.
-    pub fn is_proof(&self) -> bool {
-        self.violations.is_empty() && self.missed.is_empty() && self.unexpected.is_empty()
-    }
-}
-
-impl fmt::Display for RunOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RunOutcome { name, unique, generated, depth, .. } = self;
-        write!(f, "{name:<40} {unique:>9} states (all), {generated} steps, depth {depth}")?;
-        for found in &self.violations {
-            write!(f, "\n  BROKEN {}", found.property)?;
-            found.steps.iter().try_for_each(|step| write!(f, "\n    {step}"))?;
-        }
-        self.missed.iter().try_for_each(|goal| write!(f, "\n  never met: {goal}"))?;
-        let unexpected = &mut self.unexpected.iter();
-        unexpected.try_for_each(|goal| write!(f, "\n  met, though said to be impossible: {goal}"))
-    }
 }
