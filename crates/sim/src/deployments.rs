@@ -1,4 +1,4 @@
-//! A deployment of a topology in worlds that have one: somebody puts it in force, makes artifacts, asks for events, pauses it and cancels
+//! A deployment of a topology in worlds that have one: an operator puts it in force, makes artifacts, asks for events, pauses it and cancels
 //! what it does, executors and a gate outside of the coordinators work and die over it; and at the end everything must be accounted
 //! for ([`judge`]).
 //!
@@ -114,7 +114,7 @@ limits: {{executors: 2, cycles: 2}}
     }
 }
 
-/// Somebody who calls, with a name and the key of the owner.
+/// A caller, with a name and the key of the owner.
 struct Caller {
     ctx: Rc<ActorContext>,
     rng: SimRng,

@@ -16,7 +16,7 @@ pub(crate) struct Access {
     pub(crate) worker_key: String,
     /// Keys that may decide approvals, one for each person.
     pub(crate) approver_keys: Vec<String>,
-    /// The key of whoever has a deployment; empty where nobody does.
+    /// The key of the owner of a deployment; empty where there is none.
     pub(crate) owner_key: String,
 }
 
@@ -75,7 +75,7 @@ impl Scopes {
         }
     }
 
-    /// Adds somebody to the first scope who may do everything.
+    /// Adds an owner with all roles to the first scope.
     pub(crate) fn add_owner(&mut self, entropy: &mut SeededEntropy) {
         let owner = NewKey::generate(entropy, Scope::default(), &Role::ALL);
         self.accesses[0].owner_key = owner.text().to_owned();

@@ -245,9 +245,9 @@ pub enum PauseReason {
     /// Unresolved blockers.
     Blocked,
     DeadlineOverdue,
-    /// Nothing goes on by itself: the limit on cycles was reached, or an event could not be processed.
+    /// A person has to go on: the limit on cycles was reached, or an event could not be processed.
     Halted,
-    /// Somebody cancelled an event before its role decided about it.
+    /// The run of an event was cancelled before its role decided.
     Cancelled,
 }
 

@@ -65,7 +65,7 @@ pub fn deployment_of_events(queue: &Name) -> Option<&str> {
 }
 
 /// Whether this was the task of an event that ended otherwise than by its role deciding: it ran out of tries, was given up or
-/// cancelled. Whoever carries such an end notes it in the same commit, and the note becomes a pause state (A0-11).
+/// cancelled. The same commit writes a note of it, which becomes a pause state (A0-11).
 pub fn is_unprocessed(done: &Done) -> bool {
     done.end.state != State::Succeeded && deployment_of_events(&done.queue).is_some()
 }

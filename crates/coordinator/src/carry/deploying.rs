@@ -76,7 +76,7 @@ impl Deploying<'_> {
             (Err(refusal), TopologyCall::Advance { artifact }) => {
                 self.silence(item, artifact, refusal);
             }
-            // Nobody looks at the pause states of a deployment that was deleted.
+            // A deleted deployment has no inbox, so its events need no pause states.
             (Err(TopologyRefusal::DeploymentNotFound), TopologyCall::Unprocessed { task, .. }) => {
                 self.close_note(&item.scope, *task);
             }

@@ -126,7 +126,7 @@ impl ArtifactRow {
     }
 
     /// The object at its revision. It is pending while a role would do something about it, and due at its next deadline. In a
-    /// paused deployment no role does anything, and nobody looks at thousands of artifacts again and again.
+    /// paused deployment no role acts, so no artifact is pending and polls do not read it.
     pub(crate) fn object(
         &self,
         scope: &Scope,
@@ -274,7 +274,7 @@ pub(crate) fn note_key(scope: &Scope, task: TaskId) -> ObjectKey {
     key(scope, ObjectType::UnprocessedEvent, task.run_name())
 }
 
-/// The note once its pause state exists, or nobody needs one.
+/// The note once its pause state exists, or its deployment was deleted.
 pub(crate) fn closed_note(note: Object) -> Object {
     Object { status: CLOSED.into(), is_pending: false, ..note }
 }

@@ -30,7 +30,7 @@ use crate::submit_defaults::SubmitDefaults;
 /// takes longer loses no more than its turn.
 const ROLE_LEASE_MS: u64 = 5_000;
 
-/// The same for a process of somebody's, behind a network, which may ask a person or a model.
+/// The same for an outside process, behind a network, which may ask a person or a model.
 const OUTSIDE_LEASE_MS: u64 = 30_000;
 
 /// How often an event or a gate may be lost with the coordinator that had it: coordinators are restarted.

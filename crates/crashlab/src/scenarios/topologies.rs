@@ -146,7 +146,7 @@ fn kill_all(
     Ok(tally)
 }
 
-/// The tally of a store that nobody writes any more.
+/// The tally of a store that has no writer any more.
 fn verified(cluster: &TestCluster, mut tally: Tally) -> Result<Tally> {
     tokio::task::block_in_place(|| cluster.verify())?;
     (tally.events, tally.verified) = (tally.runs, 1);

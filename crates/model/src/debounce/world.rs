@@ -49,9 +49,9 @@ pub fn steady_stream() -> DebounceBounds {
 pub enum DebounceProperty {
     /// At most one run of the key waits for a newer one.
     OneWaits,
-    /// Whoever was leased, or whose wait was over, is replaced by nobody.
+    /// A run that was leased, or whose wait was over, is not replaced.
     Untouched,
-    /// Whoever is replaced is replaced by a run that was submitted later, and has ended; and the newest one is not.
+    /// A replaced run has ended and was replaced by one that was submitted later; the newest is not replaced.
     NewestRuns,
     /// No wait ends later, or earlier, than its span and the maximum since the first of its line say.
     Bounded,

@@ -71,7 +71,7 @@ impl SlotIndex for Following {
         moves.extend(match after {
             Indexed::Claimable => slots.join(line, position),
             Indexed::Leased | Indexed::Kept => slots.hold(position.task()),
-            // It is in no line: whoever polls for it gets it.
+            // It is in no line: the next poll gets it.
             Indexed::Returning => {
                 let mut moves = slots.hold(position.task());
                 moves.push(Move { line, position, to: Place::Offered });

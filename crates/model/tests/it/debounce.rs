@@ -30,7 +30,7 @@ fn finds(bug: impl Submissions, property: DebounceProperty) {
 struct Endless;
 
 impl Submissions for Endless {
-    /// Nobody remembers when the first of the line was submitted.
+    /// The store forgets when the first of the line was submitted.
     fn decide(&self, debounce: Debounce, last: Option<&Task>, now: Time) -> Replacement {
         let found = debounce.submitted(last, now);
         Replacement { due: now.plus(debounce.span), ..found }
@@ -60,7 +60,7 @@ fn a_ready_run_that_is_replaced() {
 struct Impatient;
 
 impl Submissions for Impatient {
-    /// The run starts as if nobody could come.
+    /// The run starts without waiting for a newer one.
     fn decide(&self, debounce: Debounce, last: Option<&Task>, now: Time) -> Replacement {
         Replacement { due: now, ..Locked.decide(debounce, last, now) }
     }

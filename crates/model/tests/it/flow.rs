@@ -223,7 +223,7 @@ impl SlotIndex for Oblivious {
         Following.follow(slots, at, before, after)
     }
 
-    /// A start that nobody remembers.
+    /// A start that is not recorded.
     fn start(&self, _: &mut Slots<u8>, _: Time) -> Vec<Move<u8>> {
         Vec::new()
     }

@@ -45,7 +45,7 @@ pub(crate) fn double_pauses(decided: &mut Decided, batch: u64) {
     decided.objects.extend(again);
 }
 
-/// The answer of a gate is saved with its pause state and without its run record, which follows once somebody looks.
+/// The answer of a gate is saved with its pause state and without its run record, which follows with the next poll.
 pub(crate) fn lose_records(decided: &mut Decided, batch: u64) {
     if is_torn(batch) {
         let is_record = |change: &ObjectChange| {

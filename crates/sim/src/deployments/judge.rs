@@ -25,7 +25,7 @@ const ALL: usize = 100_000;
 /// Why events may end by their role.
 const TERMINAL: [&str; 4] = ["SCHEDULED", "NON_EXECUTABLE_STATUS", "NOTHING_PENDING", "BLOCKED"];
 
-/// Whether a task belongs to a deployment: nobody whose calls are recorded has leased it.
+/// Whether a task belongs to a deployment: no worker whose calls are recorded has leased it.
 pub(crate) fn is_own(found: &StoredTask) -> bool {
     found.spec.labels.contains_key(DEPLOYMENT_LABEL)
 }
@@ -227,7 +227,7 @@ async fn check_orders(ctx: &ActorContext, store: &MemoryStore, rows: &Rows, foun
     }
 }
 
-/// S0-8: every change of a status is declared; at the end nothing is taken, and whoever waits for a person has a pause state.
+/// S0-8: every change of a status is declared; at the end nothing is taken, and what waits for a person has a pause state.
 async fn check_artifacts(ctx: &ActorContext, store: &MemoryStore, rows: &Rows) {
     for (object, artifact) in &rows.artifacts {
         let (name, kind) = (&artifact.name, artifact.name.kind.as_str());

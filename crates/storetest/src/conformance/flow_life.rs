@@ -104,7 +104,7 @@ pub async fn give_their_slot_back_however_they_end<F: Fixture>(driver: &mut Driv
     let scope = Scope::default();
     let filter = FlowFilter { scope, key: None, after: None, limit: 9, holders: 3 };
     assert_eq!(driver.browse().flow_keys(&filter).await.expect("browsing works"), []);
-    // Nobody is left, and nothing leaked.
+    // No holder is left, and no slot leaked.
     add(driver, "images", 2).await;
     add(driver, "images", 2).await;
     assert_eq!(lease(driver, "images").await.len(), 2);

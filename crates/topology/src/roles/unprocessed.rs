@@ -1,7 +1,7 @@
 //! Events that no role decided: a pause state says so, whatever the reason (A0-11).
 //!
-//! An event ends by its scheduler. Where it cannot, because every try was lost, the scheduler gave it up or somebody
-//! cancelled it, nothing follows from it any more, and a person has to decide.
+//! An event ends by its scheduler. Where it cannot, because every try was lost, the scheduler gave it up or its
+//! run was cancelled, nothing follows from it any more, and a person has to decide.
 
 use crate::deployment::{Event, PauseReason, PauseState};
 

@@ -35,8 +35,8 @@ pub(super) fn recognise(read_set: ReadSet<'_>, caller: &Caller, at: Moment) -> R
     if *owner == caller.worker { Ok(()) } else { Err(Refusal::WorkerMismatch) }
 }
 
-/// Whether a report of this caller would be its first and under a lease that holds: whoever commits something together with a
-/// report asks before.
+/// Whether a report of this caller would be its first and under a lease that holds: a commit that adds
+/// something to a report asks before.
 pub fn may_report(subject: &Subject, caller: &Caller, at: Moment) -> bool {
     let read_set = ReadSet { subject, context: Context::default() };
     recognise(read_set, caller, at).is_ok() && authorise(read_set, caller, Call::Report, at).is_ok()

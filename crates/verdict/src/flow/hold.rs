@@ -5,7 +5,7 @@
 //! so do theirs: a descendant of a holder needs no slot of that key, whatever it says about it. The holder outlives them all,
 //! because a task does not end before its children.
 //!
-//! A detached child is a run of its own and shares nothing.
+//! A detached child is a separate run and shares nothing.
 //!
 //! Nothing is counted here either: who holds a slot follows from the live tasks, and it is free when the holder is none of them.
 

@@ -1,4 +1,4 @@
-//! Whether a report would take effect is known before it is decided, for whoever commits something together with it.
+//! Whether a report would take effect is known before it is decided, for commits that add something to it.
 
 use verdict::decide::caller::may_report;
 use verdict::request::Caller;

@@ -1,7 +1,7 @@
 //! What roles read: artifacts, work orders, and what other deployments answer.
 //!
 //! Claims that were granted together name their rows together: they are read at once, for the first proposal of each. A proposal
-//! that turns out to be stale reads again by itself.
+//! that turns out to be stale reads its rows again.
 
 use std::collections::{BTreeMap, HashMap};
 

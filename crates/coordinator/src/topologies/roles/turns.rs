@@ -273,7 +273,7 @@ impl Roles {
         }
         let Some(task) = subject.live() else { return Ok(Some(None)) };
         let Caller { lease: claimed, epoch, .. } = claim.caller;
-        // Nobody was told this fence with this lease.
+        // This lease was never granted with this fence.
         if task.lease().is_some_and(|it| it.id == claimed && it.fence.epoch() != epoch) {
             return Ok(None);
         }

@@ -1,7 +1,7 @@
 //! Events whose task ended otherwise than by its role: lost too often, given up, cancelled. Each leaves a pause state (A0-11).
 //!
-//! The end itself leaves a note, in its own commit ([`crate::topologies::rows::note_of_end`]), so that it is told however it came
-//! about and whoever died after it. What the pause state says is decided by [`topology::roles::unprocessed`].
+//! The end itself leaves a note, in its own commit ([`crate::topologies::rows::note_of_end`]), so that people learn of it however it
+//! came about, even if the coordinator dies right after it. What the pause state says is decided by [`topology::roles::unprocessed`].
 
 use store::{Browse, ObjectFilter, StoredTask, TaskKey};
 use topology::roles::unprocessed::{self, Ended};

@@ -190,7 +190,7 @@ async fn a_fork_whose_children_start_again_does_not_wait_for_them_with_their_slo
         }
         assert_eq!(api.state(&old.run).await, "halted");
         let new = fork(&api, &old.run).await;
-        // One at a time, whoever comes first; and all of them end.
+        // One at a time, in any order; and all of them end.
         let mut ended = 0;
         while ended < 3 {
             let mut leases = api.poll("w1").await;

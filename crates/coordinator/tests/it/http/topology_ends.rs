@@ -1,5 +1,5 @@
 //! Events that end otherwise than by their role, and gates that can never be carried out: each leaves explicit state, once, with
-//! what to do next, however it came about and whoever died after it (A0-11).
+//! what to do next, however it came about, even if the coordinator dies right after it (A0-11).
 
 use std::path::Path;
 use std::time::Duration;
@@ -138,7 +138,7 @@ async fn an_event_that_its_role_gives_up_leaves_one_pause_state_for_each_time() 
         let run = event_run(&api, "closing-time").await;
         api.cancel(&run, json!({})).await.ok();
         assert_eq!(paused(&api, "CANCELLED", 1).await[0]["subject"], Value::Null);
-        // A version without the role, and somebody has the event tried again nevertheless.
+        // A version without the role, and a retry of the event by hand.
         let janitor = BAKERY.lines().find(|line| line.contains("janitor:")).unwrap();
         let other = janitor.replace("closing-time", "opening-time");
         let without =
@@ -221,7 +221,7 @@ async fn who_ends_an_event_may_die_before_anybody_is_told() {
         answer.json().await.unwrap()
     };
     let server = start(&database, &key_file, vec![key]).await;
-    // Nobody takes the turns of the role, so the event waits.
+    // No process takes the turns of the role, so the event waits.
     let outside = "workOrder: tidy, track: cold, outside: true, lists";
     let yaml = BAKERY.replace("workOrder: tidy, track: cold, lists", outside);
     let declared = topology::read(&yaml).unwrap();
@@ -231,7 +231,7 @@ async fn who_ends_an_event_may_die_before_anybody_is_told() {
     let asked = post(&server, "/v1/deployments/bakery/events", request).await;
     let run = asked["runId"].as_str().unwrap().to_owned();
     server.shutdown().await;
-    // A coordinator that is not served has no roles: it ends the event and tells nobody.
+    // A coordinator that is not served has no roles: it ends the event and writes no pause state.
     let options = Options { entropy: Box::new(SeededEntropy::new(3)), ..Options::default() };
     let silent = Coordinator::start(open(&database).await, options).await.expect("it starts");
     let task = TaskKey { scope: Scope::default(), id: TaskId::parse(&run).unwrap() };
