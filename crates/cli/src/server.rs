@@ -185,7 +185,6 @@ fn remedy(code: Code) -> Option<&'static str> {
         Code::ScheduleExists => "change it with `tenure schedules update`, or choose another name",
         Code::NotDiverged => "`tenure explain` says what it waits for",
         Code::SignalsFull => "`tenure runs show` says how many signals it has not taken",
-        Code::RunsUnsupported => "`tenure coordinators` shows which coordinators are too old",
         Code::RunNotRetryable => "`tenure runs show` shows its state and its deadline",
         Code::RunNotForkable => "`tenure runs show` shows its state and its steps",
         Code::TooManyRequests | Code::Overloaded | Code::ShuttingDown => "try again in a moment",

@@ -241,9 +241,6 @@ fn refusal_index(refusal: &Refusal) -> usize {
         Refusal::FlowLimitConflict { .. } => {
             unreachable!("no task of these worlds has a flow key")
         }
-        Refusal::ReleaseUnsupported { .. } => {
-            unreachable!("only the newest rules are explored here, and they know releases")
-        }
         Refusal::Run(_) | Refusal::Schedule(_) | Refusal::Recovery(_) | Refusal::Topology(_) => {
             unreachable!("plain tasks get no such refusal")
         }

@@ -66,8 +66,8 @@ pub(crate) struct Host {
     /// The reading of the host's monotonic clock.
     monotonic_us: u64,
     process: Option<HostProcess>,
-    /// The rule versions its next process supports: all of them, except at a first start before the upgrade.
-    knows: SupportedRules,
+    /// The rule versions that its next process supports, and those of every process after that.
+    knows: [SupportedRules; 2],
     pub(crate) paused_until: Option<u64>,
     pub(crate) down_until: u64,
 }
@@ -91,7 +91,7 @@ pub(crate) struct Boot {
 }
 
 impl Host {
-    pub(crate) fn new(topology: Topology, drift_ppm: i64, knows: SupportedRules) -> Self {
+    pub(crate) fn new(topology: Topology, drift_ppm: i64, knows: [SupportedRules; 2]) -> Self {
         Self {
             topology,
             drift_ppm,
@@ -122,7 +122,8 @@ impl Host {
         let entered = runtime.enter();
         let began = virtual_now();
         self.clock.anchor(began, self.anchor_ms(boot.database_ms));
-        let knows = std::mem::replace(&mut self.knows, SupportedRules::OURS);
+        let [knows, later] = self.knows;
+        self.knows = [later; 2];
         let inner = open(&self.clock).with_rules(knows);
         // Over a database half of the starts have two writers: both variants must be correct, also side by side.
         let has_two = boot.store_faults.database.is_enabled() && boot.entropy.is_multiple_of(2);

@@ -129,13 +129,9 @@ impl Lease {
         is_deploying && !self.ctx.faults_stopped.get() && own.chance(STOPS)
     }
 
-    /// Hands the task back. Under rules that know no release, the worker reports a failure instead.
+    /// Hands the task back.
     async fn release(&mut self) {
-        let refused = self.report(json!({ "outcome": "RELEASED" }), Outcome::Released).await;
-        if refused.as_deref() == Some("release_unsupported") {
-            let error = json!({ "category": "INFRASTRUCTURE", "message": "the worker stops" });
-            self.report(json!({ "outcome": "FAILED", "error": error }), Outcome::Failed).await;
-        }
+        self.report(json!({ "outcome": "RELEASED" }), Outcome::Released).await;
     }
 
     /// Sends heartbeats for as long as the work takes.

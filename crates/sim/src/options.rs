@@ -3,6 +3,8 @@
 //! This is swarm testing: each feature and fault is switched on or off as a whole. A world in which everything
 //! happens rarely hides bugs that appear only when one thing happens often.
 
+use verdict::SupportedRules;
+
 use crate::rng::{PerMille, SimRng, Stream};
 use crate::scenario::Scenario;
 
@@ -330,6 +332,11 @@ impl ClockOptions {
 }
 
 impl Options {
+    /// What coordinators know that were upgraded, or need no upgrade.
+    pub(crate) fn newer_rules(&self) -> SupportedRules {
+        if self.older > 0 { SupportedRules::NEXT } else { SupportedRules::OURS }
+    }
+
     pub(crate) fn draw(seed: u64) -> Self {
         let mut rng = SimRng::new(seed, Stream::Options);
         let rng = &mut rng;

@@ -164,7 +164,8 @@ impl World {
         let store_faults = StoreFaults::new(seed, &options, log.clone(), bug);
         let hosts = (0..options.hosts())
             .map(|n| {
-                let knows = if n < options.older { OLDER } else { SupportedRules::OURS };
+                let starts_with = if n < options.older { OLDER } else { options.newer_rules() };
+                let knows = [starts_with, options.newer_rules()];
                 Host::new(options.topology, options.clock.of_host(n), knows)
             })
             .collect();

@@ -3,8 +3,6 @@
 //! They are outside the state machine of tasks. A change of a key and its audit record are written
 //! in one transaction ([`crate::seam::Writer::administer`]). The audit is append-only.
 
-use std::ops::Range;
-
 use verdict::{Digest, Name, Scope, TaskId, Text, Time};
 
 use crate::failure::{Failure, FailureKind};
@@ -187,8 +185,6 @@ pub struct AdministrationRows {
     pub ring: Option<SealedRing>,
     /// How many coordinators work on the store, as far as is known. A hint: they divide shared limits by it.
     pub coordinators: u32,
-    /// The time in which this store kept an audit without seals. `None` where seals are as old as the audit.
-    pub unsealed_time: Option<Range<Time>>,
 }
 
 /// Which records to show, newest first.

@@ -32,6 +32,7 @@ pub mod row_size;
 mod rules;
 mod run_columns;
 pub mod runs;
+mod schema;
 pub mod seam;
 pub mod spend;
 pub mod sqlite;
@@ -63,6 +64,7 @@ pub use runs::{
     DeferredMessage, MessageChanges, MessageKey, ParkedMessage, RecordsOf, RunLookup, RunRecord,
     RunRows, SavedMessage, StoredChild, StoredSignal,
 };
+pub use schema::Schema;
 pub use seam::{
     Batch, CancelHint, Claimable, Decided, PeerHint, Plan, PolledQueues, RemoteChange, RunsOn,
     Selection, Store, StoreStatus, Writer,

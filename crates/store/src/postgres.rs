@@ -60,6 +60,7 @@ pub use self::tables::table_columns;
 use crate::clock::{Clock, ClockAhead};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::runs::long_waits::LongWaits;
+use crate::schema::Schema;
 use crate::seam::{PeerHint, RemoteChange, RunsOn, Store, StoreStatus};
 
 /// Maximum number of writers per open store: one for calls under a lease, one for new work.
@@ -113,6 +114,7 @@ pub struct Options {
     pub missing: Missing,
     /// The versions of the rules that this process can decide by; tests of an upgrade pass fewer than all.
     pub rules: SupportedRules,
+    pub schema: Schema,
 }
 
 /// What to do if the database has no store yet.
@@ -132,6 +134,7 @@ impl Options {
             notify: Notify::On,
             missing: Missing::Create,
             rules: SupportedRules::OURS,
+            schema: Schema::Current,
         }
     }
 }

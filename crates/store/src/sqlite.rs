@@ -65,6 +65,7 @@ pub use self::tables::table_columns;
 pub use self::writer::SqliteWriter;
 use crate::clock::{Clock, ClockAhead, MonotonicClock};
 use crate::failure::{Failure, FailureKind};
+use crate::schema::Schema;
 use crate::seam::{RunsOn, Store, StoreStatus};
 
 /// Options for opening a store.
@@ -77,6 +78,7 @@ pub struct Options {
     vfs: Option<String>,
     /// The supported versions of the rules; tests of an upgrade pass fewer than all.
     rules: SupportedRules,
+    schema: Schema,
 }
 
 impl Options {
@@ -88,6 +90,7 @@ impl Options {
             durability: Durability::Full,
             vfs: None,
             rules: SupportedRules::OURS,
+            schema: Schema::Current,
         }
     }
 
@@ -120,6 +123,13 @@ impl Options {
     #[must_use]
     pub fn with_rules(self, rules: SupportedRules) -> Self {
         Self { rules, ..self }
+    }
+
+    /// Opens the file as a later version would.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_planted_schema(self) -> Self {
+        Self { schema: Schema::Planted, ..self }
     }
 }
 

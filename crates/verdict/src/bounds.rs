@@ -5,14 +5,11 @@
 //! and ends with `HISTORY_FULL` when none does. What has begun can always end: a worker may report,
 //! a client may cancel, and leases expire. Only renewals run out; no lease is lost because of an
 //! outage of ours.
-//!
-//! Versions 1 and 2 of the rules had no such bounds.
 
 use crate::decide::sweep;
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::Next;
 use crate::policy::UNDELIVERED_MAX;
-use crate::rules::Rules;
 use crate::task::{State, Task};
 use crate::time::Time;
 
@@ -33,22 +30,16 @@ const ATTEMPT_ROOM: u32 = 16;
 const END_ROOM: u32 = 8;
 
 /// Whether one more attempt fits.
-pub fn has_room(task: &Task, rules: Rules) -> bool {
-    match rules {
-        Rules::V1 | Rules::V2 => true,
-        Rules::V3 | Rules::V4 | Rules::V5 | Rules::V6 => {
-            let room = ATTEMPT_ROOM.saturating_add(children_room(task.live_children()));
-            task.entries.saturating_add(room) <= ENTRIES_MAX
-                && has_decisions_left(task, ATTEMPT_ROOM)
-        }
-    }
+pub fn has_room(task: &Task) -> bool {
+    let room = ATTEMPT_ROOM.saturating_add(children_room(task.live_children()));
+    task.entries.saturating_add(room) <= ENTRIES_MAX && has_decisions_left(task, ATTEMPT_ROOM)
 }
 
 /// Whether the task had all the attempts that it may have, so that the next sweep ends it: no further attempt fits into its
-/// history, or no grant in a row reached a worker. Before version 6 of the rules the grant ended such a task itself.
+/// history, or no grant in a row reached a worker.
 pub(crate) fn is_spent(task: &Task) -> bool {
     let is_undeliverable = task.undelivered >= UNDELIVERED_MAX;
-    task.attempt > 0 && (is_undeliverable || !has_room(task, Rules::V6))
+    task.attempt > 0 && (is_undeliverable || !has_room(task))
 }
 
 /// How a spent task ends.
@@ -63,20 +54,14 @@ pub(crate) fn has_room_for_warning(task: &Task) -> bool {
 }
 
 /// Whether a lease may be renewed once more. Renewals make no entries.
-pub(crate) fn may_renew(task: &Task, rules: Rules) -> bool {
-    match rules {
-        Rules::V1 | Rules::V2 => true,
-        Rules::V3 | Rules::V4 | Rules::V5 | Rules::V6 => has_decisions_left(task, ATTEMPT_ROOM),
-    }
+pub(crate) fn may_renew(task: &Task) -> bool {
+    has_decisions_left(task, ATTEMPT_ROOM)
 }
 
 /// Whether a lease may be extended. An extension is an entry, but outages of ours are too few to
 /// matter.
-pub(crate) fn may_extend(task: &Task, rules: Rules) -> bool {
-    match rules {
-        Rules::V1 | Rules::V2 => true,
-        Rules::V3 | Rules::V4 | Rules::V5 | Rules::V6 => has_decisions_left(task, END_ROOM),
-    }
+pub(crate) fn may_extend(task: &Task) -> bool {
+    has_decisions_left(task, END_ROOM)
 }
 
 /// Whether a checkpoint call fits, with what so many new children need until their ends.
@@ -96,8 +81,8 @@ fn has_decisions_left(task: &Task, room: u32) -> bool {
 }
 
 /// A retry at that time, or the end if no further attempt fits.
-pub(crate) fn retry(task: &Task, due: Time, rules: Rules) -> Next {
-    if has_room(task, rules) { Next::Retry { due } } else { Next::End(full_end()) }
+pub(crate) fn retry(task: &Task, due: Time) -> Next {
+    if has_room(task) { Next::Retry { due } } else { Next::End(full_end()) }
 }
 
 /// How a task ends when its history is full.

@@ -19,7 +19,6 @@ pub mod grant;
 pub mod heartbeat;
 mod inherit;
 mod message;
-mod newer_terms;
 mod plan;
 pub mod release;
 pub mod report;
@@ -37,19 +36,12 @@ mod waiting;
 pub(crate) use waiting::open_wait;
 
 use crate::request::Request;
-use crate::run::RunRefusal;
 use crate::time::Moment;
-use crate::verdict::{ReadSet, Refusal, Verdict};
+use crate::verdict::{ReadSet, Verdict};
 
 /// Decides `request`, given the `read_set`, at this moment.
 pub fn decide(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let at = read_set.subject.dated(at);
-    if budget::is_refused(request, at.rules) {
-        return Verdict::refuse(budget::refusal());
-    }
-    if newer_terms::is_refused(request, at.rules) || flow::is_refused(request, at.rules) {
-        return Verdict::refuse(Refusal::Run(RunRefusal::Unsupported));
-    }
     let verdict = by_request(read_set, request, at);
     let verdict = budget::judge(read_set.subject, request, verdict, at);
     let verdict = stages::turn(read_set.subject, verdict, at);

@@ -21,7 +21,6 @@ mod suggestion;
 
 use crate::done::{Category, Done, Reason};
 use crate::id::{Digest, Name, TaskId, Text};
-use crate::rules::Rules;
 use crate::task::State;
 use crate::time::{Span, Time};
 
@@ -337,19 +336,9 @@ pub const fn may_fork_again(recovered: u32, terms: &Terms) -> bool {
     recovered < terms.attempts
 }
 
-/// Candidates are tasks that earlier versions of the rules do not know how to end.
-pub fn is_supported(rules: Rules) -> bool {
-    match rules {
-        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => false,
-        Rules::V6 => true,
-    }
-}
-
 /// Why a request about recovery was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecoveryRefusal {
-    /// The rules in force do not know recovery.
-    Unsupported,
     NotFound,
     /// Nothing is open to be decided.
     Closed {
@@ -376,7 +365,6 @@ pub enum OutOfScope {
 impl RecoveryRefusal {
     pub const fn name(self) -> &'static str {
         match self {
-            RecoveryRefusal::Unsupported => "runs_unsupported",
             RecoveryRefusal::NotFound => "recovery_not_found",
             RecoveryRefusal::Closed { .. } => "recovery_closed",
             RecoveryRefusal::OutOfScope(_) => "recovery_out_of_scope",

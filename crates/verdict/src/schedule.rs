@@ -17,7 +17,6 @@
 mod round;
 
 use crate::id::{Name, TaskId, Text};
-use crate::rules::Rules;
 use crate::time::{Span, Time};
 
 pub use round::{Fired, Round};
@@ -186,8 +185,6 @@ pub struct Instants {
 /// Why a request about a schedule was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScheduleRefusal {
-    /// The rules in force do not know schedules.
-    Unsupported,
     NotFound,
     /// Another schedule has the name.
     NameTaken,
@@ -204,7 +201,6 @@ pub enum ScheduleRefusal {
 impl ScheduleRefusal {
     pub const fn name(self) -> &'static str {
         match self {
-            ScheduleRefusal::Unsupported => "runs_unsupported",
             ScheduleRefusal::NotFound => "schedule_not_found",
             ScheduleRefusal::NameTaken => "schedule_exists",
             ScheduleRefusal::NothingToBackfill
@@ -240,14 +236,6 @@ pub fn schedule_id(fresh: TaskId) -> Name {
 
 /// What ids of schedules begin with, and names of schedules do not.
 pub const ID_PREFIX: &str = "sched_";
-
-/// Schedules are submitted, and earlier versions of the rules know nothing that decides about them.
-pub fn is_supported(rules: Rules) -> bool {
-    match rules {
-        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => false,
-        Rules::V6 => true,
-    }
-}
 
 /// The time zone of a cron expression that names none.
 pub const ZONE_DEFAULT: &str = "UTC";

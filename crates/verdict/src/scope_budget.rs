@@ -14,7 +14,6 @@
 use crate::budget::{Amounts, Budget, Limits, Unit};
 use crate::id::{Name, Scope};
 use crate::request::Submit;
-use crate::rules::Rules;
 use crate::time::Time;
 
 /// Stands for all workspaces of a tenant in the scope of a budget. No workspace has this name: names have no asterisk.
@@ -229,13 +228,9 @@ pub fn first_spent(budgets: &[BudgetUse], now: Time) -> Option<Spent> {
 }
 
 /// Gives a run a balance without limits, if it has none: everything that it uses is counted then, also what its workers say in all
-/// with heartbeats and reports. Versions of the rules that do not know budgets refuse what has one.
-pub fn count_all(submit: &mut Submit, rules: Rules) {
-    let knows_budgets = match rules {
-        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => false,
-        Rules::V6 => true,
-    };
-    if knows_budgets && submit.budget.is_none() {
+/// with heartbeats and reports.
+pub fn count_all(submit: &mut Submit) {
+    if submit.budget.is_none() {
         submit.budget = Some(Box::<Budget>::default());
     }
 }

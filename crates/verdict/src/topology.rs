@@ -5,7 +5,6 @@
 
 use crate::done::Done;
 use crate::id::{Name, Text};
-use crate::rules::Rules;
 use crate::task::State;
 
 /// What the queues begin with in which the events and gates of deployments wait. Clients cannot use such names.
@@ -70,19 +69,9 @@ pub fn is_unprocessed(done: &Done) -> bool {
     done.end.state != State::Succeeded && deployment_of_events(&done.queue).is_some()
 }
 
-/// Deployments submit runs with plans, which earlier versions of the rules do not know.
-pub fn is_supported(rules: Rules) -> bool {
-    match rules {
-        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => false,
-        Rules::V6 => true,
-    }
-}
-
 /// Why a request about a deployment was refused. The texts are for people.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TopologyRefusal {
-    /// The rules in force do not know deployments.
-    Unsupported,
     DeploymentNotFound,
     ArtifactNotFound,
     ArtifactExists,
@@ -99,7 +88,6 @@ pub enum TopologyRefusal {
 impl TopologyRefusal {
     pub const fn name(&self) -> &'static str {
         match self {
-            TopologyRefusal::Unsupported => "runs_unsupported",
             TopologyRefusal::DeploymentNotFound => "deployment_not_found",
             TopologyRefusal::ArtifactNotFound => "artifact_not_found",
             TopologyRefusal::ArtifactExists => "artifact_exists",

@@ -31,8 +31,7 @@
 //! A task with live children does not end: the owner of its end moves it to `waiting` instead, with the end that is
 //! decided, and the Engine carries that end out when the last child has ended. It has no choice then.
 //!
-//! The pool acquires and releases leases, and ends nothing (S2-10, S2-54). Before version 6 of the rules it did: those changes
-//! are in [`EARLIER`], so that histories of those versions can be decided again.
+//! The pool acquires and releases leases, and ends nothing (S2-10, S2-54).
 //!
 //! Plans add the changes of [`PLAN_TABLE`]: steps that are blocked and skipped, and stages that follow each other. An end of a
 //! task with stages is the end of its stage: its owner decides that the stage has ended, and the Engine what follows.
@@ -172,25 +171,10 @@ pub const HALT_TABLE: [Transition; 12] = [
     row(Some(State::Running), State::Waiting, "budget, has children", Authority::Runner),
 ];
 
-/// The changes that only versions 1 to 5 of the rules make.
-pub const EARLIER: [Transition; 5] = [
-    row(Some(State::Running), State::Failed, "handed back", Authority::Pool),
-    row(Some(State::Retry), State::Failed, "history full", Authority::Pool),
-    row(Some(State::Waiting), State::Failed, "history full", Authority::Pool),
-    row(Some(State::Running), State::Waiting, "handed back, has children", Authority::Pool),
-    row(Some(State::Retry), State::Waiting, "history full, has children", Authority::Pool),
-];
-
 /// Whether the tables have a row for this change.
 pub fn is_listed(from: Option<State>, to: State, owner: Authority) -> bool {
     let is_it = |row: &Transition| row.from == from && row.to == to && row.owner == owner;
     TABLE.iter().chain(&PLAN_TABLE).chain(&HALT_TABLE).any(is_it)
-}
-
-/// Whether some version of the rules makes this change.
-fn is_known(from: Option<State>, to: State, owner: Authority) -> bool {
-    let is_it = |row: &Transition| row.from == from && row.to == to && row.owner == owner;
-    is_listed(from, to, owner) || EARLIER.iter().any(is_it)
 }
 
 /// How an attempt ended, without its lease and owner.
@@ -292,11 +276,6 @@ pub(crate) fn hand_back(_: &Pool, task: &Task, closing: Closing, next: Next, now
     close(task, closing, next, now, Authority::Pool)
 }
 
-/// Only before version 6 of the rules.
-pub(crate) fn give_up(_: &Pool, task: &Task, end: End) -> Event {
-    end_waiting(task, end, CancelMode::Graceful, Authority::Pool)
-}
-
 pub(crate) fn report(_: &Runner, task: &Task, closing: Closing, next: Next, now: Time) -> Event {
     close(task, closing, next, now, Authority::Runner)
 }
@@ -360,7 +339,7 @@ fn close(task: &Task, closing: Closing, next: Next, now: Time, owner: Authority)
     let lease = task.lease().expect("only a running task has an attempt to close");
     let next = await_children(task, next, closing.reason, now);
     let to = next.state();
-    assert!(is_known(Some(State::Running), to, owner), "{owner:?} may not move to {to:?}");
+    assert!(is_listed(Some(State::Running), to, owner), "{owner:?} may not move to {to:?}");
     // A report without an earlier start implies the start. A release does not: a worker also
     // hands back what it has not begun.
     let is_released = closing.outcome == AttemptOutcome::Released;
@@ -386,11 +365,11 @@ fn close(task: &Task, closing: Closing, next: Next, now: Time, owner: Authority)
 fn end_waiting(task: &Task, end: End, mode: CancelMode, owner: Authority) -> Event {
     let (from, to) = (task.state(), end.state);
     if !task.has_open_children() {
-        assert!(is_known(Some(from), to, owner), "{owner:?} may not move {from:?} to {to:?}");
+        assert!(is_listed(Some(from), to, owner), "{owner:?} may not move {from:?} to {to:?}");
         return Event::Ended(end);
     }
     let stays = from == State::Waiting;
-    assert!(stays || is_known(Some(from), State::Waiting, owner), "{owner:?} closes {from:?}");
+    assert!(stays || is_listed(Some(from), State::Waiting, owner), "{owner:?} closes {from:?}");
     Event::Run(Box::new(RunEvent::Closing(end, mode)))
 }
 

@@ -191,10 +191,6 @@ pub enum Refusal {
     },
     /// The budget of the workspace or tenant is used up.
     BudgetSpent(Spent),
-    /// The rules in force do not know releases: a coordinator of an earlier version is running.
-    ReleaseUnsupported {
-        state: State,
-    },
     /// A request about a durable run.
     Run(RunRefusal),
     /// A request about a schedule.
@@ -225,7 +221,6 @@ impl Refusal {
             Refusal::QuotaReached { .. } => "quota_reached",
             Refusal::FlowLimitConflict { .. } => "flow_limit_conflict",
             Refusal::BudgetSpent(_) => "budget_spent",
-            Refusal::ReleaseUnsupported { .. } => "release_unsupported",
             Refusal::Run(refusal) => refusal.name(),
             Refusal::Schedule(refusal) => refusal.name(),
             Refusal::Recovery(refusal) => refusal.name(),
@@ -251,7 +246,6 @@ impl Refusal {
             | Refusal::QuotaReached { .. }
             | Refusal::FlowLimitConflict { .. }
             | Refusal::BudgetSpent(_)
-            | Refusal::ReleaseUnsupported { .. }
             | Refusal::Run(_)
             | Refusal::Schedule(_)
             | Refusal::Recovery(_)

@@ -129,13 +129,13 @@ fn a_newer_database_is_refused_with_the_remedy() {
     drop(home.serve());
     raise_version(&home);
     let ran = home.run(&["dev", "--port", "0"]);
-    ran.assert_error(4, "store_closed", "has format 99", "newer Tenure");
+    ran.assert_error(4, "store_closed", "has format 2", "newer Tenure");
 }
 
 /// The row that a newer version would leave in the table of migrations.
 fn raise_version(home: &Home) {
     let sql = "INSERT INTO refinery_schema_history (version, name, applied_on, checksum) \
-               VALUES (99, 'later', '2026-01-01T00:00:00Z', '1')";
+               VALUES (2, 'later', '2026-01-01T00:00:00Z', '1')";
     let connection = rusqlite::Connection::open(home.store()).unwrap();
     connection.execute(sql, []).unwrap();
 }

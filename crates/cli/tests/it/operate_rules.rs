@@ -39,15 +39,15 @@ fn newer_rules_name_whom_they_wait_for_and_stop_whoever_lacks_them() {
     command.stderr(std::process::Stdio::piped());
     let mut serving = Process::start(command);
     serving.line();
-    joins(&server, "older", 1, 6);
-    joins(&server, "newer", 6, 7);
+    joins(&server, "older", 1, 1);
+    joins(&server, "newer", 1, 2);
     let list = home.json(&["coordinators", "--json", "--store", &store]);
     let (older, newer) = (named(&list, "name", "older"), named(&list, "name", "newer"));
-    assert_eq!((&older["rules"], &older["rulesOldest"]), (&6.into(), &1.into()), "{list}");
-    assert_eq!((&older["rulesInForce"], &older["holdsBackRules"]), (&6.into(), &7.into()));
+    assert_eq!((&older["rules"], &older["rulesOldest"]), (&1.into(), &1.into()), "{list}");
+    assert_eq!((&older["rulesInForce"], &older["holdsBackRules"]), (&1.into(), &2.into()));
     assert_eq!(newer["holdsBackRules"], Value::Null, "{list}");
     let ran = home.run(&["coordinators", "--store", &store]);
-    assert!(ran.stdout.contains("version 6 of the rules is in force; version 7 waits"), "{ran:?}");
+    assert!(ran.stdout.contains("version 1 of the rules is in force; version 2 waits"), "{ran:?}");
     assert!(ran.stdout.lines().any(|line| line.starts_with("it waits for: ")), "{ran:?}");
     let examined = home.run(&["doctor", "--json", "--store", &store]);
     let checks: Value = serde_json::from_str(&examined.stdout).unwrap();
@@ -56,7 +56,7 @@ fn newer_rules_name_whom_they_wait_for_and_stop_whoever_lacks_them() {
     assert!(rules["remedy"].as_str().unwrap().contains("older"), "{checks}");
 
     // As the newer ones do once every coordinator without it has stopped or is no longer live.
-    server.sql(DATABASE, "UPDATE tenure.meta SET rules = 7").unwrap();
+    server.sql(DATABASE, "UPDATE tenure.meta SET rules = 2").unwrap();
     assert_eq!(serving.exit_code(), 4, "it stops by itself");
     let mut said = String::new();
     let mut stderr = serving.child.stderr.take().unwrap();
@@ -66,7 +66,7 @@ fn newer_rules_name_whom_they_wait_for_and_stop_whoever_lacks_them() {
     for said in [said.as_bytes(), &refused.stderr] {
         let said: Value = serde_json::from_slice(said).unwrap();
         assert_eq!(said["error"], "rules_unknown", "{said}");
-        let sentence = "version 7 of the rules is in force and this Tenure knows 1 to 6";
+        let sentence = "version 2 of the rules is in force and this Tenure knows 1";
         assert!(said["message"].as_str().unwrap().contains(sentence), "{said}");
         assert!(said["hint"].as_str().unwrap().contains("newer Tenure"), "{said}");
     }

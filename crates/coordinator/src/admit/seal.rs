@@ -11,7 +11,6 @@
 
 mod anchor;
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
@@ -21,7 +20,6 @@ use store::{
     Administration, Audit, AuditFilter, Audited, Browse, CommitFailure, Failure, FailureKind, Seal,
     Store, Writer,
 };
-use verdict::Time;
 
 use self::anchor::Anchor;
 pub(super) use self::anchor::is_anchored;
@@ -219,8 +217,7 @@ pub async fn verify<B: Browse>(
     keyring: &Keyring,
     anchor: Option<Head>,
 ) -> Result<SealReport, Failure> {
-    let unsealed_time = browse.administration().await?.unsealed_time;
-    let mut check = Check::new(keyring, anchor, unsealed_time);
+    let mut check = Check::new(keyring, anchor);
     let mut filter = AuditFilter { limit: PAGE, ..AuditFilter::default() };
     loop {
         let page = browse.audit(&filter).await?;
@@ -238,8 +235,6 @@ pub async fn verify<B: Browse>(
 struct Check<'a> {
     keyring: &'a Keyring,
     anchor: Option<Head>,
-    /// The period in which entries got no seals.
-    unsealed_time: Option<Range<Time>>,
     /// The entry after the current one.
     later: Option<Audited>,
     /// The first and the last of the later entries that should have seals and have none.
@@ -248,9 +243,9 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn new(keyring: &'a Keyring, anchor: Option<Head>, unsealed_time: Option<Range<Time>>) -> Self {
+    fn new(keyring: &'a Keyring, anchor: Option<Head>) -> Self {
         let report = SealReport::default();
-        Self { keyring, anchor, unsealed_time, later: None, bare: None, report }
+        Self { keyring, anchor, later: None, bare: None, report }
     }
 
     fn find(&mut self, n: u64, what: impl Into<String>) {
@@ -303,11 +298,11 @@ impl<'a> Check<'a> {
     /// Checks that `later` is at its original position with its original content.
     fn follows(&mut self, here: Head, later: &Audited) {
         match later.audit.seal {
-            None if here.seal.is_some() || !self.is_from_before(&later.audit) => {
+            None => {
                 let last = self.bare.map_or(later.n, |(_, last)| last);
                 self.bare = Some((later.n, last));
             }
-            _ => self.tell_bare(),
+            Some(_) => self.tell_bare(),
         }
         if later.n != here.n + 1 {
             let (from, to) = (here.n + 1, later.n - 1);
@@ -316,10 +311,6 @@ impl<'a> Check<'a> {
         if let Some(seal) = later.audit.seal {
             self.sealed(here.seal, later.n, &later.audit, seal);
         }
-    }
-
-    fn is_from_before(&self, entry: &Audit) -> bool {
-        self.unsealed_time.as_ref().is_some_and(|time| time.contains(&entry.at))
     }
 
     /// Reports adjacent unsealed entries as one finding, however many there are.
@@ -383,16 +374,8 @@ mod tests {
     }
 
     fn check(entries: &[Audited], anchor: Option<Head>) -> Vec<SealFinding> {
-        check_since(entries, anchor, None)
-    }
-
-    fn check_since(
-        entries: &[Audited],
-        anchor: Option<Head>,
-        unsealed_time: Option<Range<Time>>,
-    ) -> Vec<SealFinding> {
         let keyring = keyring();
-        let mut check = Check::new(&keyring, anchor, unsealed_time);
+        let mut check = Check::new(&keyring, anchor);
         entries.iter().rev().for_each(|entry| check.entry(entry.clone()));
         check.begin();
         let mut findings = check.report.findings;
@@ -481,10 +464,6 @@ mod tests {
         assert_eq!(first_bad(&entries[..4], None), None);
     }
 
-    fn time(from: i64, to: i64) -> Option<Range<Time>> {
-        Some(Time::from_millis(from)..Time::from_millis(to))
-    }
-
     #[test]
     fn seals_that_are_gone_are_missed_wherever_they_were() {
         // X45: also when all seals are gone and there is no anchor.
@@ -494,23 +473,17 @@ mod tests {
             gone.iter().for_each(|at| entries[*at].audit.seal = None);
             entries
         };
-        let told = |gone: &[usize], unsealed_time: Option<Range<Time>>| {
-            let findings = check_since(&without(gone), None, unsealed_time);
+        let told = |gone: &[usize]| {
+            let findings = check(&without(gone), None);
             findings.into_iter().map(|finding| finding.what).collect::<Vec<_>>()
         };
         let but = "although entries of that time were sealed";
         let all = [0, 1, 2, 3, 4, 5];
-        assert_eq!(told(&all, None), [format!("entries 1 to 6 have no seals, {but}")]);
-        assert_eq!(told(&[5], None), [format!("entry 6 has no seal, {but}")]);
-        let mixed = told(&[0, 1, 3, 4], None);
+        assert_eq!(told(&all), [format!("entries 1 to 6 have no seals, {but}")]);
+        assert_eq!(told(&[5]), [format!("entry 6 has no seal, {but}")]);
+        let mixed = told(&[0, 1, 3, 4]);
         assert_eq!(mixed[0], format!("entries 1 to 2 have no seals, {but}"));
         assert!(mixed.contains(&format!("entries 4 to 5 have no seals, {but}")), "{mixed:?}");
-        // A store that kept an audit before it had seals: entries 1 to 3 are from then.
-        let begun_later = told(&all, time(1, 4));
-        assert_eq!(begun_later, [format!("entries 4 to 6 have no seals, {but}")]);
-        assert_eq!(told(&all, time(1, 7)), Vec::<String>::new());
-        // Backdated, it still follows one that has a seal.
-        assert_eq!(told(&[5], time(1, 7)), [format!("entry 6 has no seal, {but}")]);
     }
 
     #[test]

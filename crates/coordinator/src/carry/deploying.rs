@@ -18,7 +18,7 @@ use topology::declaration::Logic;
 use topology::deployment::{ArtifactRef, Deployment, Event, PauseState};
 use topology::proposal::{self, ArtifactChange, Author, Change};
 use topology::roles::unclaimed;
-use verdict::topology::{TopologyRefusal, is_supported};
+use verdict::topology::TopologyRefusal;
 use verdict::{
     Answer, Digest, Moment, Name, Object, ObjectKey, Refusal, Request, Scope, Span, TaskId, Text,
 };
@@ -65,9 +65,6 @@ type Decided<T> = Result<T, TopologyRefusal>;
 
 impl Deploying<'_> {
     pub(super) fn decide(&mut self, item: &TopologyItem) -> Answer {
-        if !is_supported(self.at.rules) {
-            return refused(TopologyRefusal::Unsupported);
-        }
         let decided = match &item.call {
             TopologyCall::Apply(topology) => self.apply(item, &topology.0),
             _ => self.in_force(item).and_then(|found| self.decide_on(found, item)),

@@ -19,7 +19,6 @@ use verdict::effect::{EffectId, EndpointStatus, Intent, wants};
 use verdict::recovery::{
     Action, Candidate, CandidateState, Decider, Decision, FailedRun, ForkOutcome, QUEUE,
     RecoveryAnswer, RecoveryPolicy, RecoveryRefusal, Signature, Standing, is_evaluation,
-    is_supported,
 };
 use verdict::request::{Cancel, CancelMode, Outcome};
 use verdict::run::{RunRequest, Then};
@@ -366,9 +365,6 @@ impl Recovering<'_> {
     }
 
     pub(super) fn decide(&mut self, item: &RecoveryItem) -> Answer {
-        if !is_supported(self.at.rules) {
-            return refused(RecoveryRefusal::Unsupported);
-        }
         let RecoveryItem { scope, call, by } = item;
         match call {
             RecoveryCall::Match { notes } => self.match_notes(scope, notes),

@@ -16,8 +16,7 @@ use store::objects::{
 use store::{Batch, IdempotencyKey, Lookup, RunLookup, TaskKey};
 use verdict::request::{Cancel, CancelMode};
 use verdict::schedule::{
-    Fired, Instants, Round, Schedule, ScheduleAnswer, ScheduleRefusal, firing_key, is_supported,
-    schedule_id,
+    Fired, Instants, Round, Schedule, ScheduleAnswer, ScheduleRefusal, firing_key, schedule_id,
 };
 use verdict::{
     Answer, Digest, Moment, Name, Object, ObjectKey, ObjectType, Refusal, Request, Scope, TaskId,
@@ -311,9 +310,6 @@ pub(super) struct Deciding<'a> {
 impl Deciding<'_> {
     /// The answer to one request; `None` if another writer has a row locked that it needs.
     pub(super) fn decide(&mut self, item: &ScheduleItem) -> Option<Answer> {
-        if !is_supported(self.at.rules) {
-            return Some(refused(ScheduleRefusal::Unsupported));
-        }
         if let ScheduleCall::Create { name, terms, is_paused, template } = &item.call {
             let next = schedules::next(terms, self.at.now);
             let schedule =

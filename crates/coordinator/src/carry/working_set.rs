@@ -239,7 +239,7 @@ impl WorkingSet {
         let replaces = wait.as_ref().and_then(|wait| wait.replaces);
         let mut submit = with_wait(submit, wait.as_ref());
         if !budgets.is_empty() {
-            count_all(&mut submit, at.rules);
+            count_all(&mut submit);
         }
         let request = submitting(submit, submission, &steps);
         let key = spec.key.clone().map(|text| IdempotencyKey { scope: scope.clone(), text });
@@ -354,7 +354,7 @@ impl WorkingSet {
         let quota = self.quota(&key.scope.tenant, allowances);
         let budgets = self.budgets_of(&key.scope);
         if !budgets.is_empty() {
-            count_detached(&mut request, at);
+            count_detached(&mut request);
         }
         let loaded = self.loaded_for(key, &request);
         let sent = self.outbox.len();
@@ -591,10 +591,10 @@ struct Extra {
 }
 
 /// Everything that detached children use is counted, as for any other run.
-fn count_detached(request: &mut Request, at: Moment) {
+fn count_detached(request: &mut Request) {
     let Some(call) = request.checkpoint_call_mut() else { return };
     let detached = call.children.iter_mut().filter(|child| child.is_detached);
-    detached.for_each(|child| count_all(&mut child.submit, at.rules));
+    detached.for_each(|child| count_all(&mut child.submit));
 }
 
 /// The ids that a call's children would have.

@@ -234,11 +234,6 @@ fn from_refusal(refusal: Refusal) -> ApiError {
             "the task reached its limit of lease renewals; report before the lease expires",
             state,
         ),
-        Refusal::ReleaseUnsupported { state } => with_state(
-            Code::ReleaseUnsupported,
-            "an earlier version of the rules is in force; report FAILED instead of RELEASED",
-            state,
-        ),
         Refusal::Run(refusal) => from_run_refusal(refusal),
         Refusal::Schedule(refusal) => refusal.into(),
         Refusal::Recovery(refusal) => refusal.into(),
@@ -318,10 +313,6 @@ fn from_run_refusal(refusal: RunRefusal) -> ApiError {
                 "`{key}` asks for {asked} {}, and {left} are left; nothing of the call took effect",
                 unit.name()
             ),
-        ),
-        RunRefusal::Unsupported | RunRefusal::BudgetUnsupported => ApiError::new(
-            Code::RunsUnsupported,
-            "an earlier version of the rules is in force; upgrade the remaining coordinators",
         ),
         RunRefusal::Approval(refusal) => refusal.into(),
         RunRefusal::TooManyApprovals { max } => ApiError::new(

@@ -344,10 +344,6 @@ fn written(value: &impl serde::Serialize) -> wire::Json {
 impl From<TopologyRefusal> for ApiError {
     fn from(refusal: TopologyRefusal) -> Self {
         match refusal {
-            TopologyRefusal::Unsupported => Self::new(
-                Code::RunsUnsupported,
-                "an earlier version of the rules is in force; upgrade the remaining coordinators",
-            ),
             TopologyRefusal::DeploymentNotFound => {
                 Self::new(Code::DeploymentNotFound, "no deployment of this workspace has this name")
             }

@@ -170,7 +170,7 @@ fn envelope(app: &AppState, held_by: Option<&Name>, granted: &Granted, reach: Re
     let lease = task.lease().expect("a granted task has a lease");
     let issued = token::issue(
         &app.inner.keyring,
-        &token_scope(task, key_claim(app, held_by), reach),
+        &token_scope(task, held_by.cloned(), reach),
         token::lifetime(task.policy.deadline, task.policy.cancel_grace, *at),
         *at,
     );
@@ -227,12 +227,6 @@ pub(crate) fn seed_of(id: TaskId) -> u64 {
 fn parent_of(task: &Task) -> Option<TaskId> {
     let lineage = task.run.as_ref()?.lineage.as_ref()?;
     lineage.parent().map(|(parent, _)| parent)
-}
-
-/// Coordinators that decide by an earlier version of the rules refuse tokens with this claim.
-fn key_claim(app: &AppState, held_by: Option<&Name>) -> Option<Name> {
-    let is_known = app.coordinator.store().status().rules >= verdict::Rules::V6.number();
-    held_by.filter(|_| is_known).cloned()
 }
 
 fn token_scope(task: &Task, key: Option<Name>, Reach(until): Reach) -> TokenScope {

@@ -11,9 +11,7 @@ use axum::http::Uri;
 use store::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
 use store::recovery::{candidate_key, candidate_of, policy_key, policy_object, policy_of};
 use store::{Administration, Audit, Browse};
-use verdict::recovery::{
-    Deciders, Evaluator, OutOfScope, RecoveryPolicy, RecoveryRefusal, Terms, is_supported,
-};
+use verdict::recovery::{Deciders, Evaluator, OutOfScope, RecoveryPolicy, RecoveryRefusal, Terms};
 use verdict::{Answer, Moment, Name, Object, ObjectType, Scope, Span, Text};
 use wire::limits::PAGE_ITEMS_DEFAULT;
 use wire::recovery::{
@@ -46,7 +44,6 @@ const DELETED: &str = "recovery_policy.deleted";
 enum PolicyRefusal {
     NotFound,
     Busy,
-    Unsupported,
 }
 
 pub(super) async fn list_policies(
@@ -162,11 +159,8 @@ async fn change(
         request: Some(Name::new(request)),
         seal: None,
     };
-    let decide = move |objects: &mut ObjectSet, at: Moment| {
+    let decide = move |objects: &mut ObjectSet, _: Moment| {
         let key = policy_key(&scope, &after.name);
-        if !is_supported(at.rules) {
-            return Err(PolicyRefusal::Unsupported);
-        }
         if objects.is_locked(&key) {
             return Err(PolicyRefusal::Busy);
         }
@@ -190,7 +184,6 @@ fn refused(refusal: PolicyRefusal) -> ApiError {
         PolicyRefusal::Busy => {
             ApiError::new(Code::Unavailable, "another change of the policy is under way; try again")
         }
-        PolicyRefusal::Unsupported => RecoveryRefusal::Unsupported.into(),
     }
 }
 
@@ -309,10 +302,6 @@ fn not_found(message: &'static str) -> ApiError {
 impl From<RecoveryRefusal> for ApiError {
     fn from(refusal: RecoveryRefusal) -> Self {
         match refusal {
-            RecoveryRefusal::Unsupported => Self::new(
-                Code::RunsUnsupported,
-                "an earlier version of the rules is in force; upgrade the remaining coordinators",
-            ),
             RecoveryRefusal::NotFound => no_candidate(),
             RecoveryRefusal::Closed { state } => {
                 let message =

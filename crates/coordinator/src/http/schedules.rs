@@ -372,10 +372,6 @@ fn catch_up_view(catch_up: CatchUp) -> wire::CatchUp {
 /// Why a request about a schedule was refused.
 fn from_refusal(refusal: ScheduleRefusal) -> ApiError {
     match refusal {
-        ScheduleRefusal::Unsupported => ApiError::new(
-            Code::RunsUnsupported,
-            "an earlier version of the rules is in force; upgrade the remaining coordinators",
-        ),
         ScheduleRefusal::NotFound => not_found(),
         ScheduleRefusal::NameTaken => ApiError::new(
             Code::ScheduleExists,

@@ -10,7 +10,7 @@ use verdict::{Policy, Rules, SupportedRules, TaskId};
 
 use crate::harness::{accepted, key, patient, report_of, submission, succeeded};
 
-const NEWEST: u32 = Rules::NEWEST.number();
+const NEWEST: u32 = Rules::Planted.number();
 
 async fn start(
     stage: &MixedRules,
@@ -64,8 +64,8 @@ async fn a_rolling_upgrade_activates_the_newer_rules_when_the_last_older_one_is_
     // S2-52: the same answer from every coordinator, by the same rules.
     let stage = MixedRules::new();
     let old = start(&stage, "old", OLDER, Notify::On).await.expect("it starts");
-    let one = start(&stage, "one", SupportedRules::OURS, Notify::On).await.expect("it starts");
-    let two = start(&stage, "two", SupportedRules::OURS, Notify::On).await.expect("it starts");
+    let one = start(&stage, "one", SupportedRules::NEXT, Notify::On).await.expect("it starts");
+    let two = start(&stage, "two", SupportedRules::NEXT, Notify::On).await.expect("it starts");
     let task = submit(&one).await;
     let granted = old.lease(patient("w")).await.expect("the store works").remove(0);
     assert_eq!(decided_by(&two, task).await, [1, 1]);
@@ -86,7 +86,7 @@ async fn a_rolling_upgrade_activates_the_newer_rules_when_the_last_older_one_is_
 async fn one_that_was_counted_as_gone_stops_instead_of_deciding_by_rules_that_are_over() {
     let stage = MixedRules::new();
     let old = start(&stage, "old", OLDER, Notify::Off).await.expect("it starts");
-    let store = open(&stage, "new", SupportedRules::OURS, Notify::Off).await;
+    let store = open(&stage, "new", SupportedRules::NEXT, Notify::Off).await;
     let new = Coordinator::start(store.clone(), Options::default()).await.expect("it starts");
     let task = submit(&old).await;
     // As if it had been stopped for longer than the others wait for a peer.

@@ -35,7 +35,6 @@ pub(super) async fn rows(client: &Client, now: Time) -> Read<AdministrationRows>
         tenant_limits: tenant_limits?,
         ring: ring?,
         coordinators: coordinators?,
-        unsealed_time: None,
     })
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use deadpool::Runtime;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use verdict::Time;
 
 use super::connection::connect_errors;
@@ -18,6 +18,7 @@ use super::failover::primary::Primary;
 use super::rows::Columns;
 use super::{Missing, Options, peers, scopes};
 use crate::failure::{Failure, FailureKind};
+use crate::schema::{Schema, UNRELEASED};
 
 /// Connections for batches: one each for two writers, one to look up a lost commit, one to spare. Between batches a
 /// writer queries its next wake-up on the connection that its batch does not need then.
@@ -38,25 +39,12 @@ const FIRST_COMMIT_MISSED: &str = "the database did not complete a commit within
     (synchronous_standby_names), check that it is connected, else check what blocks the database";
 
 /// In order; a released step is never edited.
-const MIGRATIONS: &[(&str, &str)] = &[
-    ("tasks", include_str!("migrations/V1__tasks.sql")),
-    ("coordinators", include_str!("migrations/V2__coordinators.sql")),
-    ("rules", include_str!("migrations/V3__rules.sql")),
-    ("states", include_str!("migrations/V4__states.sql")),
-    ("pauses", include_str!("migrations/V5__pauses.sql")),
-    ("runs", include_str!("migrations/V6__runs.sql")),
-    ("record_seals", include_str!("migrations/V7__record_seals.sql")),
-    ("objects", include_str!("migrations/V8__objects.sql")),
-    ("progress_clocks", include_str!("migrations/V9__progress_clocks.sql")),
-    ("stages", include_str!("migrations/V10__stages.sql")),
-    ("steps", include_str!("migrations/V11__steps.sql")),
-    ("flow_keys", include_str!("migrations/V12__flow_keys.sql")),
-    ("spend", include_str!("migrations/V13__spend.sql")),
-    ("flow_rates", include_str!("migrations/V14__flow_rates.sql")),
-    ("debounce", include_str!("migrations/V15__debounce.sql")),
-    ("object_lookups", include_str!("migrations/V16__object_lookups.sql")),
-    ("flow_life", include_str!("migrations/V17__flow_life.sql")),
-];
+const MIGRATIONS: &[(&str, &str)] = &[("store", include_str!("migrations/V1__store.sql"))];
+
+/// A further step, planted so that tests can upgrade a store and meet one that is newer.
+#[cfg(feature = "testing")]
+const PLANTED: &[(&str, &str)] =
+    &[MIGRATIONS[0], ("planted", include_str!("migrations/planted/V2__planted.sql"))];
 
 /// Sixteen random bytes from the database: this process generates no random values.
 pub(super) const RANDOM_ID: &str = "decode(replace(gen_random_uuid()::text, '-', ''), 'hex')";
@@ -102,7 +90,7 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<OpenedParts, Fa
     if options.missing == Missing::Create {
         durability.refuse_missing_standbys()?;
     }
-    migrate(client, options.missing).await?;
+    migrate(client, options).await?;
     scopes::check(client).await.map_err(|error| error.while_opening("checking the scopes"))?;
     let header = header(client).await.map_err(|error| error.while_opening("reading the header"))?;
     let primary = Primary::open(client, options.missing, header.clock);
@@ -168,8 +156,8 @@ fn pool_of(servers: &ServerList, purpose: PoolPurpose, size: usize) -> Result<Po
 pub(super) const NO_STORE: &str = "this database has no store; check the name of the database in the address: \
     only `tenure serve` creates a store";
 
-async fn migrate(client: &mut Client, missing: Missing) -> Result<(), Failure> {
-    if missing == Missing::Refuse
+async fn migrate(client: &mut Client, options: &Options) -> Result<(), Failure> {
+    if options.missing == Missing::Refuse
         && stored_version(client)
             .await
             .map_err(|it| it.while_opening("looking for a store"))?
@@ -180,7 +168,7 @@ async fn migrate(client: &mut Client, missing: Missing) -> Result<(), Failure> {
     let mut tries = 0;
     loop {
         tries += 1;
-        match migrate_once(client).await {
+        match migrate_once(client, steps(options.schema)).await {
             Ok(()) => return Ok(()),
             Err(StepError::Sql(error)) if tries < MIGRATION_TRIES && is_race(&error) => {}
             Err(StepError::Sql(error)) => {
@@ -259,9 +247,18 @@ const ROLE: &str = "DO $$ BEGIN \
     END IF; \
     END $$";
 
+/// The steps from an empty database to this version.
+fn steps(schema: Schema) -> &'static [(&'static str, &'static str)] {
+    match schema {
+        Schema::Current => MIGRATIONS,
+        #[cfg(feature = "testing")]
+        Schema::Planted => PLANTED,
+    }
+}
+
 /// Runs all missing steps in one transaction under a lock, so that each runs once and completely.
-async fn migrate_once(client: &mut Client) -> Result<(), StepError> {
-    if stored_version(client).await? == Some(MIGRATIONS.len() as i64) {
+async fn migrate_once(client: &mut Client, steps: &[(&str, &str)]) -> Result<(), StepError> {
+    if missing_steps(client, steps).await? == Some(0) {
         return Ok(());
     }
     refuse_foreign(client).await?;
@@ -271,35 +268,60 @@ async fn migrate_once(client: &mut Client) -> Result<(), StepError> {
         .batch_execute(
             "CREATE SCHEMA IF NOT EXISTS tenure; \
              CREATE TABLE IF NOT EXISTS tenure.migrations \
-                (version bigint PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL \
-                 DEFAULT now()); \
+                (version bigint PRIMARY KEY, name text NOT NULL, digest text NOT NULL, \
+                 applied_at timestamptz NOT NULL DEFAULT now()); \
              LOCK TABLE tenure.migrations IN EXCLUSIVE MODE",
         )
         .await?;
-    let sql = "SELECT coalesce(max(version), 0) FROM tenure.migrations";
-    let stored: i64 = transaction.query_typed(sql, &[]).await?[0].try_get(0)?;
-    let known = MIGRATIONS.len() as i64;
-    if stored > known {
-        let what = format!(
-            "the database has format {stored} and this Tenure knows formats up to {known}; \
-             start the newer Tenure that wrote it"
-        );
-        return Err(Failure::new(FailureKind::Closed, what).into());
-    }
-    for (version, (name, sql)) in
-        (1_i64..).zip(MIGRATIONS).skip(usize::try_from(stored).unwrap_or(0))
-    {
+    // A peer may have run them while this one waited for the lock.
+    let missing = missing_steps(transaction.client(), steps).await?.unwrap_or(steps.len());
+    let begin = steps.len() - missing;
+    for (version, (name, sql)) in (1_i64..).zip(steps).skip(begin) {
         transaction.batch_execute(sql).await?;
-        let insert = "INSERT INTO tenure.migrations (version, name) VALUES ($1, $2)";
-        transaction.execute_typed(insert, &[(&version, Type::INT8), (name, Type::TEXT)]).await?;
+        let insert = "INSERT INTO tenure.migrations (version, name, digest) VALUES ($1, $2, $3)";
+        let values: [(&(dyn ToSql + Sync), Type); 3] =
+            [(&version, Type::INT8), (name, Type::TEXT), (&digest(sql), Type::TEXT)];
+        transaction.execute_typed(insert, &values).await?;
     }
-    if stored == 0 {
+    if begin == 0 {
         let insert =
             format!("INSERT INTO tenure.meta (one, store_id, epoch) VALUES (1, {RANDOM_ID}, 1)");
         transaction.batch_execute(&insert).await?;
     }
     transaction.commit().await?;
     Ok(())
+}
+
+/// How many of the steps the store lacks; `None` if there is no store. Refuses a store that has other steps than these.
+async fn missing_steps(
+    client: &Client,
+    steps: &[(&str, &str)],
+) -> Result<Option<usize>, StepError> {
+    if stored_version(client).await?.is_none() {
+        return Ok(None);
+    }
+    // Through JSON, because an unreleased build had no such column.
+    let sql =
+        "SELECT coalesce(to_jsonb(m) ->> 'digest', '') FROM tenure.migrations m ORDER BY m.version";
+    let rows = client.query_typed(sql, &[]).await?;
+    let applied: Vec<String> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    let refuse = |what: String| Err(Failure::new(FailureKind::Closed, what).into());
+    if steps.iter().zip(&applied).any(|((_, sql), theirs)| digest(sql) != *theirs) {
+        return refuse(format!("the store in this database {UNRELEASED}"));
+    }
+    let (theirs, ours) = (applied.len(), steps.len());
+    if theirs > ours {
+        return refuse(format!(
+            "the database has format {theirs} and this Tenure knows formats up to {ours}; \
+             start the newer Tenure that wrote it"
+        ));
+    }
+    Ok(Some(ours - theirs))
+}
+
+/// What a store remembers of a step that was applied to it.
+fn digest(sql: &str) -> String {
+    verdict::Digest::of_bytes(sql.as_bytes()).to_string()
 }
 
 pub(super) async fn stored_version(client: &Client) -> Result<Option<i64>, StepError> {

@@ -182,7 +182,7 @@ pub(super) async fn list(shared: &Arc<Shared>) -> Result<Vec<Peer>, Failure> {
     let read_at = shared.clock.now();
     shared
         .read("listing coordinators", scopes::ALL.to_owned(), move |client| async move {
-            let sql = "SELECT c.name, c.version, coalesce(c.oldest_rules, c.rules), c.rules, c.started_at, c.seen_at, c.stopped_at, \
+            let sql = "SELECT c.name, c.version, c.oldest_rules, c.rules, c.started_at, c.seen_at, c.stopped_at, \
                 (SELECT b.at FROM tenure.batches b WHERE b.committer = c.committer AND b.at >= 0 \
                     ORDER BY b.n DESC LIMIT 1) \
                 FROM tenure.committers c ORDER BY c.started_at DESC, c.committer LIMIT $1";

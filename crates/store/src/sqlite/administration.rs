@@ -1,8 +1,6 @@
 //! API keys, limits and the audit: written together, outside batches.
 
-use std::ops::Range;
-
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use verdict::{Name, Time};
 
 use super::rows::Columns;
@@ -143,7 +141,6 @@ pub(super) fn rows(connection: &Connection) -> Sql<AdministrationRows> {
         tenant_limits: tenant_limits(connection)?,
         ring: None,
         coordinators: 1,
-        unsealed_time: unsealed_time(connection)?,
     })
 }
 
@@ -251,23 +248,6 @@ pub(super) fn audit(connection: &Connection, filter: &AuditFilter) -> Sql<Vec<Au
     statement
         .query_map(params![before, limit, tenant, workspace], |row| audited(&mut Columns::of(row)))?
         .collect()
-}
-
-/// The formats that introduced the audit and its seals.
-const AUDIT_CAME_WITH: i64 = 2;
-const SEALS_CAME_WITH: i64 = 4;
-
-/// From the migration that introduced the audit to the one that introduced its seals. A store that was created with
-/// both has no entry from between.
-fn unsealed_time(connection: &Connection) -> Sql<Option<Range<Time>>> {
-    let applied = "SELECT CAST(unixepoch(applied_on, 'subsec') * 1000 AS INTEGER)
-                   FROM refinery_schema_history WHERE version = ?1";
-    let at = |version: i64| -> Sql<Option<Time>> {
-        let at: Option<Option<i64>> =
-            connection.query_row(applied, [version], |row| row.get(0)).optional()?;
-        Ok(at.flatten().map(Time::from_millis))
-    };
-    Ok(at(AUDIT_CAME_WITH)?.zip(at(SEALS_CAME_WITH)?).map(|(from, to)| from..to))
 }
 
 fn audited(columns: &mut Columns<'_>) -> Sql<Audited> {

@@ -133,7 +133,7 @@ fn open_store(path: &Path, options: &Options) -> Result<Connection, Failure> {
         return Err(Failure::new(FailureKind::Closed, what));
     }
     let connection = opening::connect_reader(path, options)?;
-    opening::refuse_foreign(&connection, path)?;
+    opening::refuse_foreign(&connection, path, &opening::migrations(options)?)?;
     let id: i64 = connection
         .pragma_query_value(None, "application_id", |row| row.get(0))
         .map_err(|error| opening::unreadable(path, error))?;

@@ -266,7 +266,7 @@ mod tests {
     /// What SQLite does to read a page.
     fn plan(filter: &ObjectFilter) -> String {
         let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch(include_str!("../../migrations/V14__objects.sql")).unwrap();
+        connection.execute_batch(include_str!("../../migrations/V1__store.sql")).unwrap();
         let (from, values) = page(filter);
         let sql = format!("EXPLAIN QUERY PLAN SELECT o.body FROM objects o {from}");
         let mut statement = connection.prepare(&sql).unwrap();

@@ -13,6 +13,7 @@ use verdict::{Rules, SupportedRules, Time};
 use super::{Durability, Options, errors};
 use crate::failure::{Failure, FailureKind};
 use crate::rules;
+use crate::schema::{Schema, UNRELEASED};
 
 /// "TNRE", in the file's header: identifies the file as ours before any table is read.
 pub(super) const APPLICATION_ID: i64 = 0x544e_5245;
@@ -33,31 +34,14 @@ const BUSY_MS: u64 = 5_000;
 /// More prepared statements than the engine has.
 const STATEMENTS_MAX: usize = 96;
 
-const MIGRATIONS: [(&str, &str); 23] = [
-    ("V1__tasks", include_str!("../../migrations/V1__tasks.sql")),
-    ("V2__administration", include_str!("../../migrations/V2__administration.sql")),
-    ("V3__retention", include_str!("../../migrations/V3__retention.sql")),
-    ("V4__limits_and_seals", include_str!("../../migrations/V4__limits_and_seals.sql")),
-    ("V5__tales", include_str!("../../migrations/V5__tales.sql")),
-    ("V6__rules", include_str!("../../migrations/V6__rules.sql")),
-    ("V7__lists", include_str!("../../migrations/V7__lists.sql")),
-    ("V8__lanes", include_str!("../../migrations/V8__lanes.sql")),
-    ("V9__lane_blocks", include_str!("../../migrations/V9__lane_blocks.sql")),
-    ("V10__states", include_str!("../../migrations/V10__states.sql")),
-    ("V11__pauses", include_str!("../../migrations/V11__pauses.sql")),
-    ("V12__runs", include_str!("../../migrations/V12__runs.sql")),
-    ("V13__record_seals", include_str!("../../migrations/V13__record_seals.sql")),
-    ("V14__objects", include_str!("../../migrations/V14__objects.sql")),
-    ("V15__progress_clocks", include_str!("../../migrations/V15__progress_clocks.sql")),
-    ("V16__stages", include_str!("../../migrations/V16__stages.sql")),
-    ("V17__steps", include_str!("../../migrations/V17__steps.sql")),
-    ("V18__flow_keys", include_str!("../../migrations/V18__flow_keys.sql")),
-    ("V19__spend", include_str!("../../migrations/V19__spend.sql")),
-    ("V20__schedule_log", include_str!("../../migrations/V20__schedule_log.sql")),
-    ("V21__flow_rates", include_str!("../../migrations/V21__flow_rates.sql")),
-    ("V22__debounce", include_str!("../../migrations/V22__debounce.sql")),
-    ("V23__flow_life", include_str!("../../migrations/V23__flow_life.sql")),
-];
+/// In order; a released step is never edited.
+const MIGRATIONS: &[(&str, &str)] =
+    &[("V1__store", include_str!("../../migrations/V1__store.sql"))];
+
+/// A further step, planted so that tests can upgrade a store and meet one that is newer.
+#[cfg(feature = "testing")]
+const PLANTED: &[(&str, &str)] =
+    &[MIGRATIONS[0], ("V2__planted", include_str!("../../migrations/planted/V2__planted.sql"))];
 
 /// What the database header says.
 #[derive(Clone, Copy, Debug)]
@@ -74,8 +58,9 @@ pub(super) fn prepare(path: &Path, options: &Options) -> Result<(Header, Rules),
     create_private(path)?;
     faultpoint::point!("open.created");
     let mut connection = connect(path, options)?;
-    refuse_foreign(&connection, path)?;
-    migrate(&mut connection, path)?;
+    let migrations = migrations(options)?;
+    refuse_foreign(&connection, path, &migrations)?;
+    migrate(&mut connection, path, &migrations)?;
     faultpoint::point!("open.migrated");
     let rules = activate(&connection, options.rules)?;
     checkpoint(&connection)?;
@@ -174,61 +159,84 @@ fn create_private(path: &Path) -> Result<(), Failure> {
     })
 }
 
-pub(super) fn refuse_foreign(connection: &Connection, path: &Path) -> Result<(), Failure> {
-    let read = || -> rusqlite::Result<(i64, i64, Option<i64>)> {
+/// The steps from an empty file to this version.
+pub(super) fn migrations(options: &Options) -> Result<Vec<Migration>, Failure> {
+    let steps = match options.schema {
+        Schema::Current => MIGRATIONS,
+        #[cfg(feature = "testing")]
+        Schema::Planted => PLANTED,
+    };
+    let steps = steps.iter().map(|(name, sql)| Migration::unapplied(name, sql));
+    steps.collect::<Result<_, _>>().map_err(|error| {
+        Failure::new(FailureKind::Closed, "a migration of this build is unreadable").because(error)
+    })
+}
+
+/// Refuses a file that this build must not write to: of another program, of an unreleased build, of a newer Tenure.
+pub(super) fn refuse_foreign(
+    connection: &Connection,
+    path: &Path,
+    migrations: &[Migration],
+) -> Result<(), Failure> {
+    let read = || -> rusqlite::Result<(i64, i64, Vec<Applied>)> {
         let id = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
         let tables =
             connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
-        Ok((id, tables, stored_version(connection)?))
+        Ok((id, tables, applied(connection)?))
     };
-    let (id, tables, version) = read().map_err(|error| unreadable(path, error))?;
+    let (id, tables, applied) = read().map_err(|error| unreadable(path, error))?;
+    let refuse = |what: String| Err(Failure::new(FailureKind::Closed, what));
+    let path = path.display();
     if id != APPLICATION_ID && (id != 0 || tables > 0) {
-        let what = format!(
-            "{} is a database of another program; give Tenure a separate file",
-            path.display()
-        );
-        return Err(Failure::new(FailureKind::Closed, what));
+        return refuse(format!(
+            "{path} is a database of another program; give Tenure a separate file"
+        ));
     }
-    let ours = newest_format();
-    match version {
-        Some(version) if version > ours => {
-            let what = format!(
-                "{} has format {version} and this Tenure knows formats up to {ours}; \
-                 start the newer Tenure that wrote it",
-                path.display()
-            );
-            Err(Failure::new(FailureKind::Closed, what))
-        }
-        _ => Ok(()),
+    if migrations.iter().zip(&applied).any(|(ours, theirs)| !theirs.is(ours)) {
+        return refuse(format!("{path} {UNRELEASED}"));
+    }
+    if applied.len() > migrations.len() {
+        let (theirs, ours) = (applied.len(), migrations.len());
+        return refuse(format!(
+            "{path} has format {theirs} and this Tenure knows formats up to {ours}; \
+             start the newer Tenure that wrote it"
+        ));
+    }
+    Ok(())
+}
+
+/// A step that was applied to the file.
+struct Applied {
+    name: String,
+    /// Of its text.
+    checksum: String,
+}
+
+impl Applied {
+    fn is(&self, step: &Migration) -> bool {
+        self.name == step.name() && self.checksum == step.checksum().to_string()
     }
 }
 
-fn stored_version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
-    let known: Option<i64> = connection
-        .query_row(
-            "SELECT 1 FROM sqlite_master WHERE name = 'refinery_schema_history'",
-            [],
-            |row| row.get(0),
-        )
-        .optional()?;
-    match known {
-        None => Ok(None),
-        Some(_) => {
-            connection
-                .query_row("SELECT max(version) FROM refinery_schema_history", [], |row| row.get(0))
-        }
+/// In order; empty for a new file.
+fn applied(connection: &Connection) -> rusqlite::Result<Vec<Applied>> {
+    let sql = "SELECT 1 FROM sqlite_master WHERE name = 'refinery_schema_history'";
+    if connection.query_row(sql, [], |_| Ok(())).optional()?.is_none() {
+        return Ok(Vec::new());
     }
-}
-
-/// The number in the name of the last migration.
-fn newest_format() -> i64 {
-    let (name, _) = MIGRATIONS[MIGRATIONS.len() - 1];
-    let number = name.trim_start_matches('V').split("__").next().and_then(|it| it.parse().ok());
-    number.expect("a migration is named V<number>__<what>")
+    let sql = "SELECT name, checksum FROM refinery_schema_history ORDER BY version";
+    let mut statement = connection.prepare(sql)?;
+    let rows =
+        statement.query_map([], |row| Ok(Applied { name: row.get(0)?, checksum: row.get(1)? }))?;
+    rows.collect()
 }
 
 /// Applies all missing migrations in one transaction, so that a process killed midway leaves none of them.
-fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
+fn migrate(
+    connection: &mut Connection,
+    path: &Path,
+    migrations: &[Migration],
+) -> Result<(), Failure> {
     let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
         let what = format!("{} cannot be migrated to this version", path.display());
         Failure::new(FailureKind::Closed, what).because(error)
@@ -236,10 +244,7 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
     connection
         .pragma_update(None, "application_id", APPLICATION_ID)
         .map_err(|error| failed(error.into()))?;
-    let migrations: Result<Vec<Migration>, _> =
-        MIGRATIONS.iter().map(|(name, sql)| Migration::unapplied(name, sql)).collect();
-    let migrations = migrations.map_err(|error| failed(error.into()))?;
-    let runner = Runner::new(&migrations).set_grouped(true);
+    let runner = Runner::new(migrations).set_grouped(true);
     runner.run(connection).map_err(|error| failed(error.into()))?;
     Ok(())
 }

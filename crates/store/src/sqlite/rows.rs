@@ -2,13 +2,12 @@
 
 use rusqlite::types::{FromSql, FromSqlError, ValueRef};
 use verdict::flow::Rate;
-use verdict::{Name, Policy, Span, State, Task, TaskId, Time};
+use verdict::{Name, Span, State, Task, TaskId, Time};
 
 use super::flow_index::IndexedFlow;
 use super::live_index::IndexedTask;
 use super::ready_index::{KindQueueId, ReadyIndex};
-use super::tables::{Key, KeyRow, OldTerms, OldTermsRow};
-use crate::codec::Stored;
+use super::tables::{Key, KeyRow};
 use crate::codec::inline_history::InlineHistory;
 use crate::codec::packed_terms;
 use crate::columns::{self, Row, TaskHead};
@@ -77,18 +76,10 @@ impl<'a> Columns<'a> {
         Ok(self.row.get_ref(self.next)? == ValueRef::Null)
     }
 
-    /// Packed, or text in rows from before policies were packed.
+    /// Never NULL for a live task: only one that ended in the commit that created it has none.
     fn terms(&mut self) -> Read<packed_terms::Terms> {
         let TermsRow { terms } = Terms::read(self)?;
-        let OldTermsRow { policy } = OldTerms::read(self)?;
-        match (terms, policy) {
-            (Some(terms), _) => Ok(terms),
-            (None, Some(text)) => {
-                let policy = Policy::read(&text).map_err(|error| self.unreadable(error))?;
-                Ok(packed_terms::Terms { policy, stages: Default::default() })
-            }
-            (None, None) => Err(self.unreadable("it is null")),
-        }
+        terms.ok_or_else(|| self.unreadable("it is null"))
     }
 }
 
@@ -105,7 +96,7 @@ const ITEMS: &str = "CASE WHEN l.waiting IS NOT NULL
 
 pub(super) fn task_columns() -> String {
     let (priority, terms) = (select!("l", Priority), select!("i", Terms));
-    format!("{priority}, {terms}, {}, {}", select!("i", OldTerms), columns::task_columns(ITEMS))
+    format!("{priority}, {terms}, {}", columns::task_columns(ITEMS))
 }
 
 /// A live task with its position in the tables.

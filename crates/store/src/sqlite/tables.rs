@@ -24,13 +24,6 @@ columns! {
 }
 
 columns! {
-    /// The policy as text, in rows from before policies were packed.
-    OldTerms reads OldTermsRow {
-        policy: Option<String>,
-    }
-}
-
-columns! {
     DoneKey(row: i64) {
         row: i64 = &row,
     }
@@ -69,7 +62,7 @@ pub(super) const INPUTS: Table = Table {
         Tale::COLUMNS,
         Descent::COLUMNS,
     ],
-    unwritten: OldTerms::COLUMNS,
+    unwritten: &[],
 };
 
 pub(super) const LIVE: Table = Table {

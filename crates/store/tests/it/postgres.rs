@@ -12,7 +12,6 @@ mod durability;
 mod encrypted;
 mod fan_in;
 mod flows;
-mod formats;
 mod keys;
 mod late;
 mod manners;

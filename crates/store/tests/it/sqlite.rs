@@ -6,7 +6,6 @@ mod basics;
 mod checkpoints;
 mod codec;
 mod disk;
-mod formats;
 mod in_place;
 mod keys;
 mod kind_queues;

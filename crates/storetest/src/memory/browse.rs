@@ -182,7 +182,6 @@ impl Browse for MemoryBrowse {
             tenant_limits: tables.tenant_limits.values().cloned().collect(),
             ring: tables.ring.clone(),
             coordinators: 1,
-            unsealed_time: None,
         }))
     }
 

@@ -21,7 +21,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, call: &DecideCall, at: Moment) -> Ve
     let Some(approval) = run.and_then(|run| run.approvals.find(call.number)) else {
         return refuse(missing(run, call.number));
     };
-    if !bounds::has_room(task, at.rules) {
+    if !bounds::has_room(task) {
         return Verdict::refuse(Refusal::HistoryFull { state: task.state() });
     }
     match approval.vote(call, at.now) {

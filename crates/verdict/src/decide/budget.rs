@@ -17,35 +17,12 @@ use crate::done::{Category, End, Fault, Reason};
 use crate::event::{Event, Next, Subject};
 use crate::id::{Digest, Text};
 use crate::request::Request;
-use crate::rules::Rules;
 use crate::run::message::BUDGET_EXHAUSTED;
-use crate::run::{Metered, RunAnswer, RunEvent, RunRefusal, RunRequest, Spend, Waiting};
+use crate::run::{Metered, RunAnswer, RunEvent, RunRequest, Spend, Waiting};
 use crate::task::{State, Task};
 use crate::time::Moment;
 use crate::transition::Closing;
-use crate::verdict::{Answer, CancelSignal, ReadSet, Refusal, Verdict};
-
-/// Versions before the sixth do not know budgets, and refuse what has one: a budget that nobody enforces must not be accepted.
-pub(super) fn is_refused(request: &Request, rules: Rules) -> bool {
-    match rules {
-        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => has_budget(request),
-        Rules::V6 => false,
-    }
-}
-
-fn has_budget(request: &Request) -> bool {
-    match request {
-        Request::Submit(submit) => submit.budget.is_some(),
-        Request::Run(request) => match &**request {
-            RunRequest::Checkpoint(call) => {
-                call.children.iter().any(|child| child.submit.budget.is_some())
-            }
-            RunRequest::Metered(_) => true,
-            _ => false,
-        },
-        _ => false,
-    }
-}
+use crate::verdict::{Answer, CancelSignal, ReadSet, Verdict};
 
 /// A call that also says what its attempt has used. A refused call changes nothing: what it says stays with the refusal.
 pub(super) fn metered(read_set: ReadSet<'_>, asked: &Metered, at: Moment) -> Verdict {
@@ -298,11 +275,6 @@ fn end(reason: Reason, category: Category, message: &str) -> End {
     let fault =
         Fault { category, message: Text::from(message), stack_trace: None, retryable: Some(false) };
     End { state: State::Halted, reason: Some(reason), output: None, fault: Some(fault) }
-}
-
-/// Whether the call may be decided at all by the rules in force.
-pub(super) fn refusal() -> Refusal {
-    Refusal::Run(RunRefusal::BudgetUnsupported)
 }
 
 /// The wall clock of the budget is over.

@@ -19,7 +19,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, extend: &Extend, at: Moment) -> Verd
     let Some(task) = read_set.subject.live() else { return Verdict::nothing() };
     let Some(lease) = task.lease() else { return Verdict::nothing() };
     let Some(missed) = missed(task, extend, at.rules) else { return Verdict::nothing() };
-    if !bounds::may_extend(task, at.rules) {
+    if !bounds::may_extend(task) {
         return Verdict::nothing();
     }
     let was_alive = !lease.expires_at.has_come(missed.since);
@@ -48,15 +48,15 @@ struct Missed {
     gap: Span,
 }
 
-/// Version 1 considered the outage alone: each of several coordinators extended leases by all of
-/// it.
+/// The planted version considers the outage alone: each of several coordinators extends leases by all of it.
 fn missed(task: &Task, extend: &Extend, rules: Rules) -> Option<Missed> {
     match rules {
-        Rules::V1 => Some(Missed { since: extend.stalled_since, gap: extend.gap }),
-        Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 | Rules::V6 => {
+        Rules::V1 => {
             let since = extend.stalled_since.max(task.decided_at);
             let gap = extend.gap.minus(since.since(extend.stalled_since));
             (gap != Span::ZERO).then_some(Missed { since, gap })
         }
+        #[cfg(feature = "lab")]
+        Rules::Planted => Some(Missed { since: extend.stalled_since, gap: extend.gap }),
     }
 }

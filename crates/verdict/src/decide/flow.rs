@@ -4,37 +4,9 @@
 //! tasks, and stores keep it. A grant is decided here, whatever was offered.
 
 use crate::flow::{FlowKey, FlowUses, KeyUse};
-use crate::plan::PlanRequest;
-use crate::request::{Request, Submit};
-use crate::rules::Rules;
-use crate::run::RunRequest;
+use crate::request::Submit;
 use crate::task::Task;
 use crate::verdict::Refusal;
-
-/// Versions before the sixth do not know flow keys, and refuse what has one: a limit that nobody enforces must not be
-/// accepted.
-pub(super) fn is_refused(request: &Request, rules: Rules) -> bool {
-    match rules {
-        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => has_flow(request),
-        Rules::V6 => false,
-    }
-}
-
-fn has_flow(request: &Request) -> bool {
-    let is_limited = |submit: &Submit| submit.flow.is_some();
-    match request {
-        Request::Submit(submit) => is_limited(submit),
-        Request::Run(request) => match &**request {
-            RunRequest::Checkpoint(call) => {
-                call.children.iter().any(|child| is_limited(&child.submit))
-            }
-            RunRequest::Metered(metered) => has_flow(&metered.call),
-            RunRequest::Plan(PlanRequest::Submit(plan)) => is_limited(&plan.submit),
-            _ => false,
-        },
-        _ => false,
-    }
-}
 
 /// Whether a task with this key may join it.
 pub(super) fn check(flows: Option<&FlowUses>, flow: Option<&FlowKey>) -> Result<(), Refusal> {

@@ -1,6 +1,6 @@
 //! Grants a task to a worker, and takes back a grant that was not delivered.
 
-use super::{cancel, flow, sweep};
+use super::{cancel, flow};
 use crate::attempt::AttemptOutcome;
 use crate::bounds;
 use crate::budget::Balance;
@@ -8,7 +8,6 @@ use crate::done::Reason;
 use crate::event::{Event, Next};
 use crate::policy::UNDELIVERED_MAX;
 use crate::request::{Grant, Undelivered};
-use crate::rules::Rules;
 use crate::task::Task;
 use crate::time::{Moment, Time};
 use crate::transition::{self, Closing};
@@ -21,7 +20,8 @@ pub(super) fn decide(read_set: ReadSet<'_>, grant: &Grant, at: Moment) -> Verdic
     match read_set.subject.live() {
         // A paused queue grants nothing. Everything else about its tasks goes on: deadlines, cancels, running attempts.
         Some(_) if read_set.context.is_queue_paused => Verdict::nothing(),
-        Some(task) if is_grantable(task, at.now) && is_full(task, at.rules) => ungranted(task, at),
+        // The sweep that is due at once ends the task: the pool sets no outcome (S2-54).
+        Some(task) if bounds::is_spent(task) => Verdict::nothing(),
         // A task that does not fit into its key stays where it is until a slot is free.
         Some(task) if !flow::has_room(read_set.context.flows, task) => Verdict::nothing(),
         Some(task) if is_grantable(task, at.now) => {
@@ -47,27 +47,6 @@ fn has_no_time(task: &Task) -> bool {
     task.balance().is_some_and(budget)
 }
 
-/// The sweep that is due at once ends the task: the pool sets no outcome (S2-54).
-fn ungranted(task: &Task, at: Moment) -> Verdict {
-    match at.rules {
-        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => {
-            let end = transition::give_up(&Pool(()), task, bounds::full_end());
-            Verdict::new(Answer::Done, vec![end])
-        }
-        Rules::V6 => Verdict::nothing(),
-    }
-}
-
-/// Whether no further attempt fits into the history of a task that has had one.
-fn is_full(task: &Task, rules: Rules) -> bool {
-    match rules {
-        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => {
-            task.attempt > 0 && !bounds::has_room(task, rules)
-        }
-        Rules::V6 => bounds::is_spent(task),
-    }
-}
-
 /// The answer that carried the grant could not be written. The task returns to its old queue
 /// position, or ends if its cancel was requested meanwhile, since no later grant would happen.
 pub(super) fn undelivered(read_set: ReadSet<'_>, undelivered: &Undelivered, at: Moment) -> Verdict {
@@ -85,27 +64,13 @@ pub(super) fn undelivered(read_set: ReadSet<'_>, undelivered: &Undelivered, at: 
 }
 
 fn hand_back(task: &Task, at: Moment) -> Event {
-    let (reason, next) = match at.rules {
-        // Without a limit and without a pause: a poller that kept disconnecting caused attempts
-        // without end.
-        Rules::V1 | Rules::V2 => (Reason::Undelivered, Next::Retry { due: at.now }),
-        Rules::V3 | Rules::V4 | Rules::V5 => (Reason::HandedBack, after_hand_back(task, at)),
-        Rules::V6 => (Reason::HandedBack, Next::Retry { due: due_after_hand_back(task, at) }),
-    };
-    let closing = Closing::unreported(AttemptOutcome::Undelivered, reason);
+    let next = Next::Retry { due: due_after_hand_back(task, at) };
+    let closing = Closing::unreported(AttemptOutcome::Undelivered, Reason::HandedBack);
     transition::hand_back(&Pool(()), task, closing, next, at.now)
 }
 
 /// One undelivered grant says nothing about the task. Several in a row mean that grants cannot
-/// reach the worker, and count like grants that expired without a call.
-fn after_hand_back(task: &Task, at: Moment) -> Next {
-    if bounds::next(task.undelivered) >= UNDELIVERED_MAX {
-        return Next::End(sweep::unanswered_end());
-    }
-    bounds::retry(task, due_after_hand_back(task, at), at.rules)
-}
-
-/// The last grant that may come back needs no pause: no other follows, and the sweep ends the task.
+/// reach the worker, and count like grants that expired without a call. The last grant that may come back needs no pause: no other follows, and the sweep ends the task.
 fn due_after_hand_back(task: &Task, at: Moment) -> Time {
     let count = bounds::next(task.undelivered);
     if count >= UNDELIVERED_MAX {

@@ -18,7 +18,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, heartbeat: &Heartbeat, at: Moment) -
     match checked {
         Err(refusal) => Verdict::refuse(refusal),
         // The worker may still report until its present lease expires.
-        Ok((task, _)) if !bounds::may_renew(task, at.rules) => {
+        Ok((task, _)) if !bounds::may_renew(task) => {
             Verdict::refuse(Refusal::HistoryFull { state: task.state() })
         }
         Ok((task, lease)) => renew(task, lease, heartbeat, at),

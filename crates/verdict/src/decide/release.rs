@@ -3,27 +3,14 @@
 //! Replacing a worker is not the task's fault, so a release counts neither as a failure nor as a
 //! lost worker, and the task keeps its queue position. It is not free either: grants of a task that
 //! keeps being released are spaced, and their number is limited.
-//!
-//! Versions 1 to 3 of the rules do not know releases. They refuse them, and the worker reports a
-//! failure instead.
 
 use super::cancel;
 use crate::bounds;
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::Next;
 use crate::policy::RELEASES_MAX;
-use crate::request::{Outcome, Report};
-use crate::rules::Rules;
 use crate::task::{Lease, State, Task};
 use crate::time::Moment;
-
-/// Whether the report is a release and the rules in force do not know any.
-pub(super) fn is_refused(report: &Report, at: Moment) -> bool {
-    match at.rules {
-        Rules::V1 | Rules::V2 | Rules::V3 => report.outcome == Outcome::Released,
-        Rules::V4 | Rules::V5 | Rules::V6 => false,
-    }
-}
 
 /// What becomes of a released task. A pending cancel ends it: nothing is running any more. A task
 /// that was released too often ends as well; any other waits for its next worker.
@@ -35,7 +22,7 @@ pub(super) fn after(task: &Task, lease: &Lease, at: Moment) -> Next {
         Next::End(exhausted_end())
     } else {
         let spaced = lease.acquired_at.plus(task.policy.release_spacing(count));
-        bounds::retry(task, spaced.max(at.now), at.rules)
+        bounds::retry(task, spaced.max(at.now))
     }
 }
 

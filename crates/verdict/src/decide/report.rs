@@ -27,9 +27,6 @@ pub(super) fn decide(read_set: ReadSet<'_>, report: &Report, at: Moment) -> Verd
     }
     match caller::authorise(read_set, &report.caller, Call::Report, at) {
         Err(refusal) => Verdict::refuse(refusal),
-        Ok((task, _)) if release::is_refused(report, at) => {
-            Verdict::refuse(Refusal::ReleaseUnsupported { state: task.state() })
-        }
         Ok((task, lease)) => commit(task, lease, report, at),
     }
 }
@@ -137,6 +134,6 @@ pub(super) fn after_failure(task: &Task, fault: &Fault, at: Moment) -> Next {
         Next::End(End { fault: Some(fault.clone()), ..cancel::pending_end(task) })
     } else {
         let due = at.now.plus(task.policy.backoff(task.id, task.attempt, failures));
-        bounds::retry(task, due, at.rules)
+        bounds::retry(task, due)
     }
 }

@@ -1,10 +1,7 @@
 //! The requests about durable runs, and what is loaded for them.
-//!
-//! Versions 1 to 4 of the rules do not know durable runs and refuse every such request. Version 5 does not know plans.
 
 use super::{approvals, budget, checkpoint, inherit, message, plan, signal};
 use crate::event::{Event, Subject};
-use crate::rules::Rules;
 use crate::run::{Loaded, RunAnswer, RunEvent, RunRefusal, RunRequest, Waiting};
 use crate::task::{Phase, State};
 use crate::time::Moment;
@@ -22,9 +19,6 @@ static NOTHING: Loaded = Loaded {
 };
 
 pub(super) fn decide(read_set: ReadSet<'_>, request: &RunRequest, at: Moment) -> Verdict {
-    if !is_known(request, at.rules) {
-        return Verdict::refuse(Refusal::Run(RunRefusal::Unsupported));
-    }
     match request {
         RunRequest::Checkpoint(call) => checkpoint::decide(read_set, call, at),
         RunRequest::Signal(call) => signal::decide(read_set, call, call.key.as_ref(), at),
@@ -34,28 +28,6 @@ pub(super) fn decide(read_set: ReadSet<'_>, request: &RunRequest, at: Moment) ->
         RunRequest::Resume => resume(read_set.subject),
         RunRequest::Decide(call) => approvals::decide(read_set, call, at),
         RunRequest::Plan(request) => plan::decide(read_set, request, at),
-    }
-}
-
-fn is_known(request: &RunRequest, rules: Rules) -> bool {
-    match rules {
-        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 => false,
-        Rules::V5 => {
-            !matches!(
-                request,
-                RunRequest::Plan(_) | RunRequest::Metered(_) | RunRequest::Inherit(_)
-            ) && !is_about_approvals(request)
-        }
-        Rules::V6 => true,
-    }
-}
-
-/// Whether a request needs approvals, which version 5 does not know.
-fn is_about_approvals(request: &RunRequest) -> bool {
-    match request {
-        RunRequest::Decide(_) => true,
-        RunRequest::Checkpoint(call) => call.wait().is_some_and(|wait| !wait.approvals.is_empty()),
-        _ => false,
     }
 }
 

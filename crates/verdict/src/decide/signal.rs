@@ -30,18 +30,14 @@ pub(super) fn decide(
             false => Verdict::refuse(Refusal::KeyReused { holder: id }),
         };
     }
-    match admit(read_set.subject, call, at) {
+    match admit(read_set.subject, call) {
         Err(refusal) => Verdict::refuse(refusal),
         Ok((task, counts)) => receive(read_set, task, counts, call, key, at),
     }
 }
 
 /// A task whose end is decided takes no more signals.
-fn admit<'a>(
-    subject: &'a Subject,
-    call: &SignalCall,
-    at: Moment,
-) -> Result<(&'a Task, SignalCounts), Refusal> {
+fn admit<'a>(subject: &'a Subject, call: &SignalCall) -> Result<(&'a Task, SignalCounts), Refusal> {
     let task = match subject {
         Subject::Absent => return Err(Refusal::TaskNotFound),
         Subject::Done(done) => return Err(ended(done.end.state)),
@@ -50,7 +46,7 @@ fn admit<'a>(
     if let Some(closing) = task.closing() {
         return Err(ended(closing.end.state));
     }
-    if !bounds::has_room(task, at.rules) {
+    if !bounds::has_room(task) {
         return Err(Refusal::HistoryFull { state: task.state() });
     }
     let counts = task.run.as_ref().map_or_else(SignalCounts::default, |run| run.signals);

@@ -45,7 +45,7 @@ fn requeue(task: &Task, clock: ProgressClock, at: Moment) -> Event {
         let reason = Some(Reason::Stalled);
         Next::End(End { state: State::Failed, reason, output: None, fault })
     } else {
-        bounds::retry(task, at.now, at.rules)
+        bounds::retry(task, at.now)
     };
     sweep::time_out(task, closing, next, at.now)
 }

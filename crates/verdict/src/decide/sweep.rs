@@ -11,7 +11,6 @@ use crate::done::{Category, End, Fault, Reason};
 use crate::event::{Event, Next};
 use crate::id::Text;
 use crate::policy::UNDELIVERED_MAX;
-use crate::rules::Rules;
 use crate::run::{Wait, Waiting};
 use crate::task::{Lease, Phase, State, Task};
 use crate::time::{Moment, Span, Time};
@@ -65,13 +64,9 @@ fn sweep_budget(task: &Task, at: Moment) -> Option<Event> {
 
 /// A task that would be granted again, had it an attempt left (S2-54: the pool only grants).
 fn sweep_spent(task: &Task, at: Moment) -> Option<Event> {
-    let ends_here = match at.rules {
-        Rules::V1 | Rules::V2 | Rules::V3 | Rules::V4 | Rules::V5 => false,
-        Rules::V6 => bounds::is_spent(task),
-    };
     let is_due = task.claimable_at().is_some_and(|due| due.has_come(at.now));
     let spend = || transition::spend(&Sweeper(()), task, bounds::spent_end(task));
-    (ends_here && is_due).then(spend)
+    (bounds::is_spent(task) && is_due).then(spend)
 }
 
 /// The deadline is in force whatever a task waits for. A task whose end is decided has no deadline any more.
@@ -182,7 +177,7 @@ fn lost(task: &Task, at: Moment) -> Event {
     let next = if is_last {
         Next::End(silent_end(Reason::HeartbeatTimeout, "no heartbeat came before the lease ended"))
     } else {
-        bounds::retry(task, at.now, at.rules)
+        bounds::retry(task, at.now)
     };
     time_out(task, closing, next, at.now)
 }
@@ -194,7 +189,7 @@ fn unheard(task: &Task, at: Moment) -> Event {
         Next::End(unanswered_end())
     } else {
         let due = at.now.plus(task.policy.backoff(task.id, task.attempt, count));
-        bounds::retry(task, due, at.rules)
+        bounds::retry(task, due)
     };
     time_out(task, closing, next, at.now)
 }

@@ -67,16 +67,12 @@ pub enum RunRefusal {
     EmptyWait { key: Name },
     /// A child asks for more than its parent has left.
     BudgetInsufficient { key: Name, unit: Unit, asked: u64, left: u64 },
-    /// The rules in force do not know budgets: a coordinator of an earlier version is running.
-    BudgetUnsupported,
     /// The task has not taken the signals that it has.
     SignalsFull { max: u64, max_bytes: u64 },
     /// Only a diverged task can be resumed.
     NotDiverged { state: State },
     /// The message came before the one that creates its addressee, and stays saved. Never leaves the coordinator.
     MessageEarly,
-    /// The rules in force do not know durable runs: a coordinator of an earlier version is running.
-    Unsupported,
     /// A decision of an approval.
     Approval(VoteRefusal),
     /// The wait asks for more approvals than one task may have open.
@@ -99,10 +95,8 @@ impl RunRefusal {
             RunRefusal::EmptyWait { .. } => "empty_wait",
             RunRefusal::SignalsFull { .. } => "signals_full",
             RunRefusal::BudgetInsufficient { .. } => "budget_insufficient",
-            RunRefusal::BudgetUnsupported => "runs_unsupported",
             RunRefusal::NotDiverged { .. } => "not_diverged",
             RunRefusal::MessageEarly => "message_early",
-            RunRefusal::Unsupported => "runs_unsupported",
             RunRefusal::Approval(refusal) => refusal.name(),
             RunRefusal::TooManyApprovals { .. } | RunRefusal::TooManyHeldKeys { .. } => {
                 "call_too_long"

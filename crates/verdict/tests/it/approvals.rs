@@ -6,7 +6,7 @@ use verdict::approval::{
 };
 use verdict::request::{Caller, CancelMode};
 use verdict::run::{Awaited, AwaitedEvent, RunAnswer, RunRequest, Then, WaitCall, WaitMode};
-use verdict::{Answer, Digest, Refusal, Request, Rules, RunRefusal, Span, State, TaskId, Time};
+use verdict::{Answer, Digest, Refusal, Request, RunRefusal, Span, State, TaskId, Time};
 
 use crate::family::{Call, Family, ROOT, run};
 
@@ -204,15 +204,6 @@ fn another_question_or_another_wait_withdraws_the_approval() {
     let wait = wait_for_any("w#2", None, "third");
     family.checkpoint(&caller, Call::default().then(wait));
     assert_eq!(votes(&family), []);
-}
-
-#[test]
-fn the_version_before_knows_no_approvals() {
-    let (mut family, caller) = Family::running();
-    family.rules = Rules::V5;
-    let call = Call::default().then(wait_for(terms()));
-    let said = family.ask_in_vain(ROOT, call.request(&caller));
-    assert_eq!(said, Answer::Refused(Refusal::Run(RunRefusal::Unsupported)));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! How much is recorded about one task, and what a task at that bound may still do.
 
-use verdict::bounds::{DECISIONS_MAX, ENTRIES_MAX, has_room};
+use verdict::bounds::{DECISIONS_MAX, ENTRIES_MAX};
 use verdict::request::Caller;
-use verdict::{Answer, Category, Policy, Reason, Refusal, Rules, State, Subject, Task};
+use verdict::{Answer, Category, Policy, Reason, Refusal, State, Subject, Task};
 
 use crate::world::{START, World, failed, refusal, secs, succeeded};
 
@@ -90,17 +90,6 @@ fn a_waiting_task_without_room_ends_where_it_would_be_granted() {
 }
 
 #[test]
-fn before_version_six_the_grant_ended_it() {
-    let (mut world, _) = World::retrying();
-    change(&mut world, |task| task.entries = ENTRIES_MAX - 15);
-    (world.now, world.rules) = (world.due(), Rules::V5);
-    assert_eq!(world.sweep(), Answer::Nothing);
-    let request = world.grant_request("ann");
-    assert_eq!(world.ask(request), Answer::Done);
-    assert_eq!(world.done().end.reason, Some(Reason::HistoryFull));
-}
-
-#[test]
 fn a_limit_on_attempts_does_not_hide_that_the_history_is_full() {
     let policy = Policy { attempt_limit: Some(secs(60)), ..Policy::default() };
     let (mut world, caller) = World::running_with(policy);
@@ -156,31 +145,4 @@ fn no_counter_comes_to_where_it_would_begin_again() {
     world.lose();
     assert!(world.done().claim_version <= DECISIONS_MAX);
     assert_eq!(i32::try_from(DECISIONS_MAX), Ok(i32::MAX), "what every store can hold");
-}
-
-#[test]
-fn a_counter_that_came_to_its_end_all_the_same_is_a_defect_and_never_zero() {
-    let (mut world, caller) = World::running();
-    world.rules = Rules::V2;
-    change(&mut world, |task| task.claim_version = u32::MAX);
-    let beaten = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        world.beat(&caller);
-    }));
-    let said = beaten.expect_err("the counter cannot grow");
-    let said = said.downcast_ref::<String>().map(String::as_str).or(said.downcast_ref().copied());
-    assert!(
-        said.is_some_and(|said| said.contains("a task ends before its counters do")),
-        "{said:?}"
-    );
-}
-
-#[test]
-fn the_versions_before_had_no_bounds() {
-    for rules in [Rules::V1, Rules::V2] {
-        let (mut world, caller) = full();
-        world.rules = rules;
-        assert!(has_room(world.task(), rules) && !has_room(world.task(), Rules::V3));
-        world.report(&caller, failed(Category::UserCode));
-        assert_eq!(world.state(), State::Retry, "{rules:?}");
-    }
 }

@@ -4,7 +4,7 @@ use verdict::request::{Caller, CancelMode, Heartbeat, Outcome, Report};
 use verdict::run::{Metered, RunRequest, Spend, Step};
 use verdict::{
     Amounts, Answer, AttemptOutcome, Balance, Budget, Digest, Limits, Policy, Reason, Request,
-    Rules, Span, State, Subject, TaskId,
+    Span, State, Subject, TaskId,
 };
 
 use crate::family::{Call, Family, ROOT, on_child, refused, run, step};
@@ -317,17 +317,6 @@ fn absurd_numbers_are_beyond_every_limit() {
     family.checkpoint(&caller, with_child("kid", 20, verdict::budget::LIMIT_MAX));
     let answer = family.checkpoint(&caller, Call::default().step_of("b", spending(u64::MAX - 1)));
     assert_eq!(answer.state, State::Halted);
-}
-
-#[test]
-fn versions_that_do_not_know_budgets_refuse_them() {
-    let mut family = Family::empty();
-    family.rules = Rules::V5;
-    let submit = verdict::request::Submit {
-        budget: Some(Box::new(tokens(1))),
-        ..submission(Policy::default())
-    };
-    assert_eq!(refused(family.ask(ROOT, Request::Submit(submit))), "runs_unsupported");
 }
 
 #[test]

@@ -5,10 +5,10 @@ use verdict::request::Outcome;
 use verdict::run::limits::{
     CHILDREN_MAX, CHILDREN_PER_CALL_MAX, RESULT_MAX, SETBACKS_MAX, STEPS_MAX, STEPS_PER_CALL_MAX,
 };
-use verdict::run::{RunRequest, Spend, Step};
-use verdict::{Answer, AttemptOutcome, Category, Policy, Request, Rules, State, WorkerVerdict};
+use verdict::run::{Spend, Step};
+use verdict::{Answer, AttemptOutcome, Category, Policy, Request, State, WorkerVerdict};
 
-use crate::family::{Call, Family, ROOT, checkpointed, refused, run, signal, step};
+use crate::family::{Call, Family, ROOT, checkpointed, refused, signal, step};
 use crate::world::{failed, secs, succeeded};
 
 #[test]
@@ -202,24 +202,6 @@ fn a_release_of_a_durable_run_is_no_failure() {
     let (outcome, state) = (AttemptOutcome::Released, State::Retry);
     assert_eq!(answer, Answer::Committed { outcome, state, replayed: false });
     assert_eq!(family.task(ROOT).uncounted(), 1);
-}
-
-#[test]
-fn older_rules_refuse_every_request_about_durable_runs() {
-    for rules in [Rules::V1, Rules::V2, Rules::V3, Rules::V4] {
-        let (mut family, caller) = Family::running();
-        family.rules = rules;
-        for request in [
-            Call::default().step("a#1", "1").request(&caller),
-            signal("go", None, None),
-            run(RunRequest::Resume),
-        ] {
-            assert_eq!(refused(family.ask_in_vain(ROOT, request)), "runs_unsupported", "{rules:?}");
-        }
-        // What they always knew they still decide.
-        let report = crate::world::report(&caller, succeeded());
-        assert!(matches!(family.ask(ROOT, report), Answer::Committed { .. }));
-    }
 }
 
 #[test]

@@ -27,31 +27,24 @@ fn uses(name: &str, in_use: Option<KeyUse>) -> FlowUses {
     flows
 }
 
-fn submitted(flows: &FlowUses, submit: Submit, rules: Rules) -> Verdict {
+fn submitted(flows: &FlowUses, submit: Submit) -> Verdict {
     let context = Context { flows: Some(flows), ..Context::default() };
-    let at = Moment { now: START, epoch: 1, rules };
+    let at = Moment { now: START, epoch: 1, rules: Rules::NEWEST };
     decide(ReadSet { subject: &Subject::Absent, context }, &Request::Submit(submit), at)
 }
 
 #[test]
 fn a_task_joins_a_key_with_its_limit_and_no_other() {
     let flows = uses("acme", Some(KeyUse::new(4, 1)));
-    let same = submitted(&flows, limited("acme", 4), Rules::NEWEST);
+    let same = submitted(&flows, limited("acme", 4));
     assert!(matches!(same.answer, Answer::Accepted { .. }), "{same:?}");
-    let other = submitted(&flows, limited("acme", 5), Rules::NEWEST);
+    let other = submitted(&flows, limited("acme", 5));
     let refusal =
         Refusal::FlowLimitConflict { key: "acme".into(), in_force: 4.into(), asked: 5.into() };
     assert_eq!(other, Verdict::refuse(refusal));
     // Once all its tasks have ended, a key takes any limit.
-    let unused = submitted(&uses("acme", None), limited("acme", 5), Rules::NEWEST);
+    let unused = submitted(&uses("acme", None), limited("acme", 5));
     assert!(matches!(unused.answer, Answer::Accepted { .. }), "{unused:?}");
-}
-
-#[test]
-fn versions_that_do_not_know_flow_keys_refuse_them() {
-    let verdict = submitted(&FlowUses::default(), limited("acme", 1), Rules::V5);
-    let Answer::Refused(refusal) = verdict.answer else { panic!("accepted") };
-    assert_eq!(refusal.name(), "runs_unsupported");
 }
 
 #[test]

@@ -2,9 +2,7 @@
 //! ends the task.
 
 use verdict::policy::UNDELIVERED_MAX;
-use verdict::{
-    Answer, AttemptOutcome, Category, Policy, Reason, Request, Rules, Span, State, Time,
-};
+use verdict::{Answer, AttemptOutcome, Category, Policy, Reason, Request, Span, State, Time};
 
 use crate::world::{START, World, failed, secs};
 
@@ -91,35 +89,6 @@ fn unheard_grants_and_hand_backs_are_one_row_that_a_call_ends() {
     world.report(&caller, failed(Category::UserCode));
     assert_eq!(world.task().undelivered, 0, "somebody was there");
     assert_eq!(pauses(&mut world, 1), [Span::ZERO]);
-}
-
-#[test]
-fn the_versions_before_hand_every_grant_back_at_once() {
-    for rules in [Rules::V1, Rules::V2] {
-        let mut world = World::queued();
-        world.rules = rules;
-        assert_eq!(pauses(&mut world, 3 * UNDELIVERED_MAX), vec![Span::ZERO; 30], "{rules:?}");
-        let reasons: Vec<_> = world.closed.iter().map(|closed| closed.reason).collect();
-        assert!(reasons.iter().all(|reason| *reason == Some(Reason::Undelivered)));
-        // Their decisions are folded as those versions meant them, even where the newest version
-        // continues.
-        assert_eq!(world.task().undelivered, 0);
-        world.rules = Rules::V3;
-        assert_eq!(pauses(&mut world, 1), [Span::ZERO]);
-        assert_eq!(world.task().undelivered, 1);
-    }
-}
-
-#[test]
-fn before_version_six_the_pool_ended_what_it_could_not_deliver() {
-    for rules in [Rules::V3, Rules::V4, Rules::V5] {
-        let mut world = World::queued();
-        world.rules = rules;
-        pauses(&mut world, UNDELIVERED_MAX - 1);
-        let caller = world.grant_when_due("ann");
-        world.undelivered(&caller);
-        assert_eq!(world.done().end.reason, Some(Reason::Undelivered), "{rules:?}");
-    }
 }
 
 #[test]

@@ -163,7 +163,6 @@ fn describe(answer: &Answer) -> &'static str {
             Refusal::QuotaReached { .. } => "quota",
             Refusal::FlowLimitConflict { .. } => "another limit",
             Refusal::BudgetSpent(_) => "budget spent",
-            Refusal::ReleaseUnsupported { .. } => "unsupported",
             Refusal::Run(_) => "of a durable run",
             Refusal::Schedule(_) => "of a schedule",
             Refusal::Recovery(_) => "of recovery",

@@ -5,10 +5,10 @@ use verdict::explain::{Gate, explain};
 use verdict::request::{Caller, Heartbeat};
 use verdict::{
     Answer, AttemptOutcome, Event, OnStall, Policy, Progress, ProgressClock, Reason, Refusal,
-    Renewals, Request, Rules, RunRefusal, Span, State,
+    Renewals, Request, Span, State,
 };
 
-use crate::world::{START, World, beat, cancelled, refusal, secs, submission, succeeded};
+use crate::world::{START, World, beat, cancelled, refusal, secs, succeeded};
 
 const AFTER: Span = Span::from_secs(20);
 
@@ -250,22 +250,6 @@ fn a_restored_store_does_not_cancel_for_the_stall_that_it_caused() {
     world.ask_in_vain(Request::Sweep);
     world.lose();
     assert_eq!(world.state(), State::Retry);
-}
-
-#[test]
-fn earlier_versions_of_the_rules_refuse_progress_clocks() {
-    for rules in Rules::ALL.into_iter().filter(|rules| rules.number() < 6) {
-        let mut world = World::empty();
-        world.rules = rules;
-        let asked = Request::Submit(submission(policy(OnStall::Warn)));
-        assert_eq!(refusal(world.ask(asked)), Refusal::Run(RunRefusal::Unsupported));
-        assert_eq!(world.ask(Request::Submit(submission(Policy::default()))), accepted());
-    }
-}
-
-fn accepted() -> Answer {
-    let task = submission(Policy::default()).id;
-    Answer::Accepted { task, state: State::Queued, created_at: START, replayed: false }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use verdict::policy::RELEASES_MAX;
 use verdict::request::{Caller, Outcome};
 use verdict::{
-    Answer, AttemptOutcome, Category, Policy, Reason, Refusal, Rules, Span, State, WorkerVerdict,
+    Answer, AttemptOutcome, Category, Policy, Reason, Refusal, Span, State, WorkerVerdict,
 };
 
 use crate::world::{START, World, failed, refusal, report, secs, succeeded};
@@ -132,17 +132,4 @@ fn a_release_with_a_cancel_pending_ends_the_task() {
     // S4-48: the worker has stopped, and nobody will start again.
     assert_eq!(answer, Answer::Committed { outcome, state: State::Cancelled, replayed: false });
     assert_eq!(world.done().end.reason, Some(Reason::CancelRequested));
-}
-
-#[test]
-fn the_versions_before_refuse_a_release_and_accept_a_failure_instead() {
-    for rules in [Rules::V1, Rules::V2, Rules::V3] {
-        let (mut world, caller) = World::running();
-        world.rules = rules;
-        let refused = refusal(world.ask_in_vain(report(&caller, Outcome::Released)));
-        assert_eq!(refused, Refusal::ReleaseUnsupported { state: State::Running });
-        assert_eq!(refused.worker_verdict(), WorkerVerdict::Rejected);
-        world.report(&caller, failed(Category::Infrastructure));
-        assert_eq!(world.state(), State::Retry, "{rules:?}");
-    }
 }

@@ -3,12 +3,10 @@
 use verdict::plan::{PlanRequest, StepTerms};
 use verdict::request::{CancelMode, Grant};
 use verdict::run::RunRequest;
-use verdict::{Answer, Category, LeaseId, Policy, Reason, Request, Rules, State, Subject, Time};
+use verdict::{Answer, Category, LeaseId, Policy, Reason, Request, State, Subject, Time};
 
 use crate::family::{Family, ROOT, refused, run};
-use crate::planned::{
-    PLAIN, key_of, plan, planned, stage, step, submit_stages, submit_steps, task_of, terms,
-};
+use crate::planned::{PLAIN, key_of, plan, planned, step, submit_steps, task_of, terms};
 use crate::world::{failed, report, secs, start, succeeded};
 
 const CONTINUE: StepTerms = terms(true, false);
@@ -276,23 +274,6 @@ fn a_cancel_while_steps_are_spawned_reaches_all_of_them() {
     assert_eq!(states[1_200], State::Blocked);
     finish(&mut family, 1_200);
     assert_eq!(end_of(&family, ROOT).state, State::Cancelled);
-}
-
-#[test]
-fn older_rules_refuse_every_request_about_plans() {
-    for rules in Rules::ALL.into_iter().filter(|rules| *rules < Rules::V6) {
-        let mut family = Family::empty();
-        family.rules = rules;
-        let steps = vec![step(0, &[], PLAIN)];
-        let message = PlanRequest::InputUnresolved { message: "no".into() };
-        for request in [
-            submit_steps(steps, Policy::default()),
-            submit_stages(vec![stage("a")], Policy::default()),
-            plan(message),
-        ] {
-            assert_eq!(refused(family.ask(ROOT, request)), "runs_unsupported", "{rules:?}");
-        }
-    }
 }
 
 #[test]

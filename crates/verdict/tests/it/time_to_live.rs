@@ -1,9 +1,9 @@
 //! The time to live of waiting work: it ends what no worker took, at the exact instant, and touches nothing else.
 
 use verdict::explain::{Gate, explain};
-use verdict::{Answer, Category, Policy, Reason, Refusal, Request, Rules, RunRefusal, Span, State};
+use verdict::{Answer, Category, Policy, Reason, Request, Span, State};
 
-use crate::world::{START, World, beat, failed, refusal, secs, submission, succeeded};
+use crate::world::{START, World, beat, failed, secs, submission, succeeded};
 
 const TTL: Span = Span::from_secs(20);
 
@@ -82,14 +82,4 @@ fn it_is_explained_while_it_counts() {
     assert!(gates(&world).contains(&gate), "{:?}", gates(&world));
     world.grant("ann");
     assert!(!gates(&world).contains(&gate));
-}
-
-#[test]
-fn earlier_versions_of_the_rules_refuse_it() {
-    for rules in Rules::ALL.into_iter().filter(|rules| rules.number() < 6) {
-        let mut world = World::empty();
-        world.rules = rules;
-        let answer = world.ask_in_vain(Request::Submit(submission(policy())));
-        assert_eq!(refusal(answer), Refusal::Run(RunRefusal::Unsupported));
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use verdict::transition::{Authority, EARLIER, PLAN_TABLE, TABLE, Transition, is_listed};
+use verdict::transition::{Authority, PLAN_TABLE, TABLE, Transition, is_listed};
 use verdict::{AttemptOutcome, Reason, State};
 
 type Change = (Option<State>, State);
@@ -88,14 +88,12 @@ fn each_change_for_each_cause_has_one_owner() {
 
 #[test]
 fn the_pool_grants_and_takes_back_and_ends_nothing() {
-    // S2-10, S2-54: the pool sets no outcome. Before version 6 of the rules it ended what it could not grant.
+    // S2-10, S2-54: the pool sets no outcome.
     let by_pool = |rows: &[Transition]| -> Vec<State> {
         rows.iter().filter(|row| row.owner == Authority::Pool).map(|row| row.to).collect()
     };
     let now: BTreeSet<State> = by_pool(&TABLE).into_iter().chain(by_pool(&PLAN_TABLE)).collect();
     assert_eq!(now, BTreeSet::from([State::Running, State::Retry]));
-    assert!(by_pool(&EARLIER).contains(&State::Failed));
-    assert!(EARLIER.iter().all(|row| !is_listed(row.from, row.to, row.owner)));
 }
 
 #[test]

@@ -73,7 +73,7 @@ macro_rules! with_checkpoint_codes {
     ($($code:ident),*) => {
         with_task_codes![
             ConflictingStep, ResultTooLarge, CallTooLong, StepsExhausted, TooManyChildren, BudgetInsufficient, HistoryFull,
-            QuotaReached, BudgetSpent, RunsUnsupported $(, $code)*
+            QuotaReached, BudgetSpent $(, $code)*
         ]
     };
 }
@@ -254,7 +254,6 @@ pub(super) const ROUTES: &[Route] = &[
             RunNotFound,
             RunNotForkable,
             BudgetInsufficient,
-            RunsUnsupported,
             BodyTooLarge,
             UnsupportedMediaType,
             IdempotencyKeyReused,
@@ -354,7 +353,6 @@ pub(super) const ROUTES: &[Route] = &[
             RunAlreadyTerminal,
             SignalsFull,
             ResultTooLarge,
-            RunsUnsupported,
             HistoryFull,
             BodyTooLarge,
             UnsupportedMediaType,
@@ -377,7 +375,6 @@ pub(super) const ROUTES: &[Route] = &[
             RunNotFound,
             RunAlreadyTerminal,
             NotDiverged,
-            RunsUnsupported,
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,

@@ -498,7 +498,7 @@ fn refusal_of(delivery: &Delivery) -> Option<(String, String)> {
 }
 
 /// Whether the coordinator refused a release because it does not know any: it is older than this
-/// SDK, or a coordinator that shares its store is.
+/// SDK.
 fn is_release_unknown(delivery: &Delivery) -> bool {
     let code = match delivery {
         Delivery::Answered(answer) => answer.error.as_deref(),
@@ -506,7 +506,7 @@ fn is_release_unknown(delivery: &Delivery) -> bool {
         Delivery::Unanswered(_) => None,
     };
     let code = code.and_then(|code| code.parse::<Code>().ok());
-    matches!(code, Some(Code::InvalidArgument | Code::ReleaseUnsupported))
+    matches!(code, Some(Code::InvalidArgument))
 }
 
 /// The report for a coordinator that does not know releases, if the report is one. The attempt

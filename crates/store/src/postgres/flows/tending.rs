@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use verdict::{Rules, Time};
+use verdict::Time;
 
 use super::statements;
 use crate::failure::Failure;
@@ -20,9 +20,6 @@ const TEND_MAX: usize = 1_000;
 impl PostgresBatch<'_> {
     /// Brings tasks back into the ready order, in the transaction of this batch, which may grant them at once.
     pub(in crate::postgres) async fn tend_flows(&mut self) -> Result<(), Failure> {
-        if self.rules < Rules::V6 {
-            return Ok(());
-        }
         let now = self.now.unwrap_or_else(|| self.writer.shared.clock.now());
         let mut keys = self.sweep_flows().await?;
         let has_more = {

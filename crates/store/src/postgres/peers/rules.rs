@@ -93,7 +93,7 @@ async fn lock(client: &tokio_postgres::Client) -> Read<u32> {
 /// The versions that live coordinators support. A coordinator is live if it recently recorded its presence or
 /// committed a batch.
 async fn live_rules(client: &tokio_postgres::Client, now: Time) -> Read<Vec<SupportedRules>> {
-    let sql = "SELECT coalesce(c.oldest_rules, c.rules), c.rules FROM tenure.committers c \
+    let sql = "SELECT c.oldest_rules, c.rules FROM tenure.committers c \
         WHERE c.stopped_at IS NULL AND greatest(c.seen_at, (SELECT b.at FROM tenure.batches b \
             WHERE b.committer = c.committer ORDER BY b.n DESC LIMIT 1)) > $1";
     let since = earlier(now, PEER_TIMEOUT).millis();

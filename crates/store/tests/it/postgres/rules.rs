@@ -15,7 +15,7 @@ use verdict::{Request, Rules, Scope, Span, SupportedRules, TaskId};
 use storetest::Database;
 use storetest::{MixedRules, OLDER};
 
-const NEWEST: u32 = Rules::NEWEST.number();
+const NEWEST: u32 = Rules::Planted.number();
 
 /// Opens the store as one coordinator, with this name; it writes nothing between commits.
 async fn open(stage: &MixedRules, name: &str, rules: SupportedRules) -> PostgresStore {
@@ -80,7 +80,7 @@ async fn all_decide_by_what_all_know_until_the_older_one_has_left() {
     let stage = MixedRules::new();
     let old = open(&stage, "old", OLDER).await;
     let mut older = old.writer().await.unwrap();
-    let new = open(&stage, "new", SupportedRules::OURS).await;
+    let new = open(&stage, "new", SupportedRules::NEXT).await;
     let mut newer = new.writer().await.unwrap();
     submit(&mut older, 1).await;
     lease(&mut newer, 1 << 32).await;
@@ -91,7 +91,7 @@ async fn all_decide_by_what_all_know_until_the_older_one_has_left() {
     gone(&new, "old").await;
     assert_eq!(new.agree_on_rules().await.unwrap(), NEWEST);
     let begun = newer.begin().await.unwrap().moment().await.unwrap().rules;
-    assert_eq!((new.status().rules, begun), (NEWEST, Rules::NEWEST));
+    assert_eq!((new.status().rules, begun), (NEWEST, Rules::Planted));
     let mut batch = newer.begin().await.unwrap();
     let request = Request::Cancel(verdict::request::Cancel {
         reason: None,
@@ -109,7 +109,7 @@ async fn one_that_was_killed_is_waited_for_until_it_is_missed() {
     let stage = MixedRules::new();
     let old = open(&stage, "old", OLDER).await;
     let mut older = old.writer().await.unwrap();
-    let new = open(&stage, "new", SupportedRules::OURS).await;
+    let new = open(&stage, "new", SupportedRules::NEXT).await;
     let _newer = new.writer().await.unwrap();
     stage.clock.advance(Span::from_millis(PEER_TIMEOUT.millis() - 1));
     assert_eq!(new.agree_on_rules().await.unwrap(), 1, "it may only be slow");
@@ -128,7 +128,7 @@ async fn one_that_was_killed_is_waited_for_until_it_is_missed() {
 #[tokio::test]
 async fn an_older_one_that_comes_late_is_refused() {
     let stage = MixedRules::new();
-    let new = open(&stage, "new", SupportedRules::OURS).await;
+    let new = open(&stage, "new", SupportedRules::NEXT).await;
     let newer = new.writer().await.unwrap();
     assert_eq!(new.status().rules, NEWEST, "alone it begins with its newest");
     let old = open(&stage, "old", OLDER).await;
@@ -151,7 +151,7 @@ async fn a_silent_one_that_comes_back_decides_nothing_by_rules_that_are_over() {
     let stage = MixedRules::new();
     let old = open(&stage, "old", OLDER).await;
     let mut older = old.writer().await.unwrap();
-    let new = open(&stage, "new", SupportedRules::OURS).await;
+    let new = open(&stage, "new", SupportedRules::NEXT).await;
     let mut newer = new.writer().await.unwrap();
     let mut begun_by_old = older.begin().await.unwrap();
     carry(&mut begun_by_old, 1, submission(1)).await.unwrap();
@@ -170,7 +170,7 @@ async fn a_silent_one_that_comes_back_decides_nothing_by_rules_that_are_over() {
         assert!(matches!(failure.kind, FailureKind::Conflict(_)), "{failure:?}");
     }
     // One decides again with the new version; the other cannot, and reports why.
-    assert_eq!(newer.begin().await.unwrap().moment().await.unwrap().rules, Rules::NEWEST);
+    assert_eq!(newer.begin().await.unwrap().moment().await.unwrap().rules, Rules::Planted);
     let stopped = older.begin().await.map(drop).unwrap_err();
     assert_eq!(stopped.kind, FailureKind::UnknownRules);
     assert!(
@@ -185,8 +185,8 @@ async fn on_no_task_an_older_version_decides_after_a_newer_one() {
     let old = open(&stage, "old", OLDER).await;
     let older = old.writer().await.unwrap();
     let (one, two) = (
-        open(&stage, "one", SupportedRules::OURS).await,
-        open(&stage, "two", SupportedRules::OURS).await,
+        open(&stage, "one", SupportedRules::NEXT).await,
+        open(&stage, "two", SupportedRules::NEXT).await,
     );
     let (mut first, mut second) = (one.writer().await.unwrap(), two.writer().await.unwrap());
     submit(&mut first, 1).await;
@@ -238,7 +238,7 @@ async fn whoever_joins_sees_what_is_being_activated() {
 async fn the_rules_in_force_never_go_back() {
     // S2-108: not even for the owner of the table.
     let stage = MixedRules::new();
-    let new = open(&stage, "new", SupportedRules::OURS).await;
+    let new = open(&stage, "new", SupportedRules::NEXT).await;
     let _newer = new.writer().await.unwrap();
     let client = look(&stage.database).await;
     let refused = client.batch_execute("UPDATE tenure.meta SET rules = 1").await.unwrap_err();
@@ -248,65 +248,9 @@ async fn the_rules_in_force_never_go_back() {
 #[tokio::test]
 async fn a_store_of_newer_rules_is_not_copied_to_where_older_ones_would_decide() {
     let stage = MixedRules::new();
-    drop(open(&stage, "new", SupportedRules::OURS).await);
+    drop(open(&stage, "new", SupportedRules::NEXT).await);
     look(&stage.database).await.batch_execute("UPDATE tenure.meta SET rules = 99").await.unwrap();
     let refused = PostgresCopySource::begin(stage.database.url(), "here").await.map(drop);
     let Err(MoveFailure::Source(failure)) = refused else { panic!("{refused:?}") };
     assert_eq!(failure.kind, FailureKind::UnknownRules);
-}
-
-/// The migrations of a store of format 2.
-const FORMAT_2: [&str; 2] = [
-    include_str!("../../../src/postgres/migrations/V1__tasks.sql"),
-    include_str!("../../../src/postgres/migrations/V2__coordinators.sql"),
-];
-
-/// A database from before there were rules in force, with coordinators that decided by these versions.
-async fn of_format_2(database: &Database, rules: &[i32]) {
-    // Creates the role that all databases of a server share.
-    drop(open(&MixedRules::new(), "first", SupportedRules::OURS).await);
-    let client = look(database).await;
-    client
-        .batch_execute(
-            "CREATE SCHEMA tenure; CREATE TABLE tenure.migrations (version bigint PRIMARY KEY, \
-             name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()); \
-             INSERT INTO tenure.migrations VALUES (1, 'tasks'), (2, 'coordinators')",
-        )
-        .await
-        .unwrap();
-    for step in FORMAT_2 {
-        client.batch_execute(step).await.unwrap();
-    }
-    let meta = "INSERT INTO tenure.meta (one, store_id, epoch) VALUES (1, $1, 1)";
-    client.execute(meta, &[&[7_u8; 16].as_slice()]).await.unwrap();
-    for (n, rules) in rules.iter().enumerate() {
-        let join = "INSERT INTO tenure.committers (committer, name, version, rules, started_at, \
-            seen_at) VALUES ($1, 'before', '0.1.0', $2, 1, 1)";
-        client.execute(join, &[&[n as u8; 16].as_slice(), rules]).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_store_of_an_older_format_goes_on_with_the_rules_it_had() {
-    for (rules, in_force) in [(vec![], 1), (vec![1], 1), (vec![1, 2, 1], 2)] {
-        let stage = MixedRules::new();
-        of_format_2(&stage.database, &rules).await;
-        let store = open(&stage, "new", SupportedRules::OURS).await;
-        assert_eq!(store.status().rules, in_force, "{rules:?}");
-        let known: Vec<u32> = rules.iter().map(|rules| *rules as u32).collect();
-        let mut stated: Vec<u32> = Vec::new();
-        for peer in store.peers().await.unwrap() {
-            assert_eq!(
-                peer.supported_rules.oldest(),
-                peer.supported_rules.newest(),
-                "it said one number"
-            );
-            stated.push(peer.supported_rules.newest());
-        }
-        stated.sort_unstable();
-        assert_eq!(stated.iter().sum::<u32>(), known.iter().sum::<u32>());
-        let mut writer = store.writer().await.unwrap();
-        submit(&mut writer, 1).await;
-        assert_eq!(decided_by(&store, 1).await, [NEWEST]);
-    }
 }

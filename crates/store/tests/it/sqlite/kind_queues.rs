@@ -10,7 +10,6 @@ use storetest::ManualClock;
 use verdict::request::{CancelMode, Submit};
 use verdict::{Name, Policy, Request, Scope, Span};
 
-use super::opening::of_format_2;
 use super::test_coordinator::{TestCoordinator, options, spec, submission};
 
 const DAY: Span = Span::from_secs(24 * 3600);
@@ -175,24 +174,5 @@ async fn pruning_closes_kind_queues_too() {
     let mut coordinator = TestCoordinator::open_with(&path, options(&clock), clock).await.unwrap();
     coordinator.submit_kind(3, "once").await;
     assert_eq!(coordinator.ready("once").await, [3]);
-    check(&coordinator).await;
-}
-
-#[tokio::test]
-async fn kind_queues_that_an_earlier_build_left_behind_go_when_it_is_opened() {
-    // F77: stores of the previous build have a kind queue for every kind that they ever held.
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("tenure.db");
-    of_format_2(&path);
-    let raw = Connection::open(&path).unwrap();
-    let left = "INSERT INTO lanes (lane, tenant, workspace, queue, kind)
-        VALUES (1, 'default', 'default', 'images', 'crop'), (2, 'default', 'default', 'x', 'y')";
-    raw.execute(left, []).unwrap();
-    drop(raw);
-    let mut coordinator = TestCoordinator::open_at(&path, Span::from_secs(3_600)).await;
-    assert_eq!(kind_queues(&path), ["resize"], "what somebody submitted to stays");
-    coordinator.submit_kind(99, "crop").await;
-    assert_eq!(coordinator.ready("crop").await, [99]);
-    assert_eq!(kind_queues(&path), ["crop", "resize"]);
     check(&coordinator).await;
 }

@@ -92,13 +92,13 @@ fn a_database_of_a_newer_tenure_is_refused() {
     let raw = Connection::open(&path).unwrap();
     raw.execute(
         "INSERT INTO refinery_schema_history (version, name, applied_on, checksum)
-         VALUES (99, 'later', '2030-01-01T00:00:00Z', '1')",
+         VALUES (2, 'later', '2030-01-01T00:00:00Z', '1')",
         [],
     )
     .unwrap();
     drop(raw);
     let said = refusal(&path);
-    assert!(said.contains("format 99") && said.contains("newer Tenure"), "{said}");
+    assert!(said.contains("format 2") && said.contains("newer Tenure"), "{said}");
 }
 
 #[test]
@@ -157,47 +157,61 @@ async fn opening_leaves_no_log_behind() {
     assert!(store.browse().find(&key(1)).await.unwrap().is_some());
 }
 
-/// A file as the last Tenure with format 2 left it: tasks in every state, reached as in `tampering`.
-pub(super) fn of_format_2(path: &Path) {
+/// The checksum of another text of the first step, as an unreleased build would have left it.
+fn rewrite_first_step(path: &Path) {
     let raw = Connection::open(path).unwrap();
-    raw.execute_batch(include_str!("format_2.sql")).unwrap();
-    raw.pragma_update(None, "application_id", 0x544e_5245).unwrap();
+    raw.execute("UPDATE refinery_schema_history SET checksum = '7' WHERE version = 1", []).unwrap();
 }
 
 #[tokio::test]
-async fn a_store_of_an_older_format_goes_on_where_it_was() {
-    // S2-114: earlier records are still intact, and new ones are still added.
+async fn a_file_of_an_unreleased_build_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
-    of_format_2(&path);
+    let mut coordinator = TestCoordinator::open(&path).await;
+    coordinator.submit(1).await.unwrap();
+    drop(coordinator);
+    rewrite_first_step(&path);
+    let before = std::fs::read(&path).unwrap();
+    let said = refusal(&path);
+    assert!(said.contains("unreleased build") && said.contains("new store"), "{said}");
+    assert!(std::fs::read(&path).unwrap() == before, "nothing was written");
+}
+
+#[tokio::test]
+async fn an_upgrade_migrates_a_file_and_the_older_build_refuses_it_then() {
+    // S2-114: what was recorded before is intact, and goes on.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenure.db");
     let clock = Arc::new(ManualClock::default());
-    clock.advance(Span::from_secs(24 * 3600));
     let mut coordinator =
         TestCoordinator::open_with(&path, options(&clock), clock.clone()).await.unwrap();
-    let report = store::verify::verify(coordinator.store.browse()).await.unwrap();
-    assert_eq!(report.findings, []);
-    assert_eq!((report.tasks, report.attempts, report.entries), (6, 6, 23));
-
-    let ready = coordinator.grant().await.unwrap().expect("the last task still waits");
-    assert_eq!(ready.task.id, key(6).id);
+    coordinator.submit(1).await.unwrap();
+    drop(coordinator);
+    let next = options(&clock).with_planted_schema().with_rules(SupportedRules::NEXT);
+    let mut coordinator = TestCoordinator::open_with(&path, next, clock.clone()).await.unwrap();
+    let ready = coordinator.grant().await.unwrap().expect("the task still waits");
     coordinator.succeed(&ready, "\"late\"").await.unwrap();
-    coordinator.submit(7).await.unwrap();
     let report = store::verify::verify(coordinator.store.browse()).await.unwrap();
-    assert_eq!(report.findings, []);
-    let history =
-        coordinator.store.browse().rows(&key(6), RowsAfter::Entry(0), 10).await.unwrap().history;
-    assert_eq!(history.iter().map(|entry| entry.n).collect::<Vec<_>>(), [1, 2, 3]);
-
-    // Decisions of the first version are verified with that version; from here on the newest version decides.
-    assert_eq!(history.iter().map(|entry| entry.rules).collect::<Vec<_>>(), [1, 6, 6]);
-
+    assert_eq!((report.findings, report.tasks), (vec![], 1));
     let raw = Connection::open(&path).unwrap();
-    for sql in [
-        "UPDATE meta SET rules = 1",
-        "DELETE FROM done",
-        "UPDATE attempts SET owner = 'mallory'",
-        "DELETE FROM attempts",
-    ] {
+    raw.query_row("SELECT planted FROM inputs", [], |row| row.get::<_, Option<String>>(0)).unwrap();
+    assert!(raw.execute("UPDATE meta SET rules = 1", []).is_err(), "rules never go back");
+    drop((coordinator, raw));
+    let said = refusal(&path);
+    assert!(said.contains("has format 2") && said.contains("newer Tenure"), "{said}");
+}
+
+#[tokio::test]
+async fn the_database_refuses_to_change_what_was_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenure.db");
+    let mut coordinator = TestCoordinator::open(&path).await;
+    coordinator.submit(1).await.unwrap();
+    let ready = coordinator.grant().await.unwrap().expect("it waits");
+    coordinator.succeed(&ready, "1").await.unwrap();
+    let raw = Connection::open(&path).unwrap();
+    for sql in ["DELETE FROM done", "UPDATE attempts SET owner = 'mallory'", "DELETE FROM attempts"]
+    {
         assert!(raw.execute(sql, []).is_err(), "{sql}");
     }
 }
@@ -213,14 +227,14 @@ async fn a_file_is_decided_by_the_newest_rules_of_whoever_opens_it_and_never_by_
     coordinator.submit(1).await.unwrap();
     assert_eq!(coordinator.store.status().rules, 1);
     drop(coordinator);
-    let mut coordinator =
-        TestCoordinator::open_with(&path, options(&clock), clock.clone()).await.unwrap();
+    let newer = options(&clock).with_rules(SupportedRules::NEXT);
+    let mut coordinator = TestCoordinator::open_with(&path, newer, clock.clone()).await.unwrap();
     coordinator.grant().await.unwrap().expect("it waits");
     let history =
         coordinator.store.browse().rows(&key(1), RowsAfter::Entry(0), 10).await.unwrap().history;
     assert_eq!(
         history.iter().map(|entry| entry.rules).collect::<Vec<_>>(),
-        [1, Rules::NEWEST.number()]
+        [1, Rules::Planted.number()]
     );
     assert_eq!(store::verify::verify(coordinator.store.browse()).await.unwrap().findings, []);
     drop(coordinator);

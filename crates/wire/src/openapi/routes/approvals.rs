@@ -46,7 +46,6 @@ pub(in crate::openapi) const APPROVAL_ROUTES: &[Route] = &[
             ApprovalDigestMismatch,
             AlreadyVoted,
             ApprovalForbidden,
-            RunsUnsupported,
             HistoryFull,
             BodyTooLarge,
             UnsupportedMediaType,

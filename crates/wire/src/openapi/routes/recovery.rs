@@ -28,7 +28,7 @@ pub(in crate::openapi) const RECOVERY_ROUTES: &[Route] = &[
         parameters: no_parameters,
         body: Some(Body::Json("SetRecoveryPolicy")),
         answers: &[(200, "The policy is in force.", Body::Json("RecoveryPolicyView"))],
-        codes: with_key_codes![BodyTooLarge, UnsupportedMediaType, UnknownOutcome, RunsUnsupported],
+        codes: with_key_codes![BodyTooLarge, UnsupportedMediaType, UnknownOutcome],
     },
     Route {
         method: HttpMethod::Post,
@@ -44,8 +44,7 @@ pub(in crate::openapi) const RECOVERY_ROUTES: &[Route] = &[
             RecoveryNotFound,
             BodyTooLarge,
             UnsupportedMediaType,
-            UnknownOutcome,
-            RunsUnsupported
+            UnknownOutcome
         ],
     },
     Route {
@@ -104,8 +103,7 @@ pub(in crate::openapi) const RECOVERY_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
 ];

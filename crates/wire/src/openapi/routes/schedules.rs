@@ -21,8 +21,7 @@ pub(in crate::openapi) const SCHEDULE_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -88,8 +87,7 @@ pub(in crate::openapi) const SCHEDULE_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -107,8 +105,7 @@ pub(in crate::openapi) const SCHEDULE_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -126,8 +123,7 @@ pub(in crate::openapi) const SCHEDULE_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -147,8 +143,7 @@ pub(in crate::openapi) const SCHEDULE_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -166,8 +161,7 @@ pub(in crate::openapi) const SCHEDULE_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -185,8 +179,7 @@ pub(in crate::openapi) const SCHEDULE_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
 ];

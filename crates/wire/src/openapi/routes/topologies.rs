@@ -45,8 +45,7 @@ pub(in crate::openapi) const TOPOLOGY_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -80,8 +79,7 @@ pub(in crate::openapi) const TOPOLOGY_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -99,8 +97,7 @@ pub(in crate::openapi) const TOPOLOGY_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -119,8 +116,7 @@ pub(in crate::openapi) const TOPOLOGY_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -151,8 +147,7 @@ pub(in crate::openapi) const TOPOLOGY_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -185,8 +180,7 @@ pub(in crate::openapi) const TOPOLOGY_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -207,8 +201,7 @@ pub(in crate::openapi) const TOPOLOGY_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -228,8 +221,7 @@ pub(in crate::openapi) const TOPOLOGY_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -284,8 +276,7 @@ pub(in crate::openapi) const TOPOLOGY_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -305,8 +296,7 @@ pub(in crate::openapi) const TOPOLOGY_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -336,8 +326,7 @@ pub(in crate::openapi) const TOPOLOGY_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -367,8 +356,7 @@ pub(in crate::openapi) const TOPOLOGY_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
     Route {
@@ -404,8 +392,7 @@ pub(in crate::openapi) const TOPOLOGY_ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             UnknownOutcome,
-            TaskSetAside,
-            RunsUnsupported
+            TaskSetAside
         ],
     },
 ];
