@@ -261,6 +261,8 @@ def read(hint: Any, value: Json) -> Any:
 
 def reader(hint: Any) -> Reader:
     """A function that reads plain JSON values as this type."""
+    if hint is Any:
+        return _any
     if isinstance(hint, type) and not isinstance(hint, types.GenericAlias):
         known = _readers.get(hint)
         if known is None:
@@ -274,8 +276,10 @@ def _any(value: Json, path: str) -> Any:
 
 
 def _special_reader(hint: Any) -> Reader:
-    if hint is None or hint is typing.Any or hint is object or isinstance(hint, typing.TypeVar):
-        return _none if hint is None else _any
+    if hint is None:
+        return _none
+    if isinstance(hint, typing.TypeVar):
+        return _any
     if isinstance(hint, typing.NewType):
         return reader(hint.__supertype__)
     origin = typing.get_origin(hint)
