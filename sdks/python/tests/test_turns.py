@@ -104,7 +104,7 @@ class Script:
     async def do_patched(self, flow: Flow, told: Any) -> Any:
         return await self.each(flow, told["then"] if flow.patched(told["id"]) else told["otherwise"])
 
-    async def do_savepointAfter(self, flow: Flow, told: Any) -> Any:  # noqa: N802 - the word of the files
+    async def do_savepointAfter(self, flow: Flow, told: Any) -> Any:
         resumed = flow.resumed()
         if resumed is not None:
             return resumed
@@ -176,7 +176,7 @@ class Player:
         recorded_at = _engine.time_ms(told["recordedAt"])
         self.run.recorded(Recorded(told["state"], recorded_at, results, told.get("shouldCancel", False)))
 
-    def on_timeOut(self, told: Any) -> None:  # noqa: N802 - the word of the files
+    def on_timeOut(self, told: Any) -> None:
         self.run.time_out(told["key"], told["try"])
 
     def on_diverged(self, told: Any) -> None:

@@ -283,7 +283,7 @@ class Map(Op[Any]):
     def __init__(
         self, core: Core, branch: str, submissions: list[Submission], most: int | None, return_exceptions: bool
     ) -> None:
-        self._calls = [Call(core, branch, submission) for submission in submissions]
+        self._calls: list[Call[Any]] = [Call(core, branch, submission) for submission in submissions]
         for call in self._calls:
             core.begun(call)
         label = self._calls[0]._label if self._calls else "child:none"
@@ -764,7 +764,7 @@ class Delivery:
         return self.delivered
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """The work of an effect is its record."""
 
 
@@ -773,7 +773,7 @@ class EffectOp(StepOp[None]):
 
     def __init__(self, core: Core, branch: str, name: str, effect: Effect) -> None:
         digest = core.digest(effect.to_json())
-        super().__init__(core, branch, name, (_nothing, (), False), Retry(1), None, digest, False)
+        super().__init__(core, branch, name, (nothing, (), False), Retry(1), None, digest, False)
         self._effect = effect
 
     def delivered(self) -> DeliveryOp:
@@ -801,7 +801,7 @@ class DeliveryOp(Limited[Delivery]):
     ) -> Op[Delivery | None]:
         """Waits no longer than this; None if the effect is still on its way then. It is delivered all the same."""
         self._set_within(span, seconds, minutes, hours, days)
-        return self  # type: ignore[return-value]
+        return self
 
     def _before(self, branch: str) -> Runs:
         _, self._step = yield from self._effect.keyed(branch)

@@ -125,7 +125,7 @@ class Flow:
         self,
         name: str,
         fn: Callable[..., Any],
-        *args: Any,
+        *args: *Ts,
         bind: bool = False,
         retry: Retry | int | None = None,
         timeout: Span | None = None,
@@ -147,7 +147,14 @@ class Flow:
 
     @overload
     def sleep(
-        self, name: str | None = ..., /, *, seconds: float = ..., minutes: float = ..., hours: float = ..., days: float = ...
+        self,
+        name: str | None = ...,
+        /,
+        *,
+        seconds: float = ...,
+        minutes: float = ...,
+        hours: float = ...,
+        days: float = ...,
     ) -> Op[None]: ...
     @overload
     def sleep(self, span: Span, /) -> Op[None]: ...
@@ -230,9 +237,7 @@ class Flow:
     @overload
     def all(self, a: Op[A], b: Op[B], c: Op[C], d: Op[D], e: Op[E], /) -> Op[tuple[A, B, C, D, E]]: ...
     @overload
-    def all(
-        self, a: Op[A], b: Op[B], c: Op[C], d: Op[D], e: Op[E], f: Op[F], /
-    ) -> Op[tuple[A, B, C, D, E, F]]: ...
+    def all(self, a: Op[A], b: Op[B], c: Op[C], d: Op[D], e: Op[E], f: Op[F], /) -> Op[tuple[A, B, C, D, E, F]]: ...
     @overload
     def all(self, *ops: Op[T], return_exceptions: Literal[False] = ...) -> Op[tuple[T, ...]]: ...
     @overload
@@ -366,7 +371,7 @@ class _FlowLog(logging.LoggerAdapter[logging.Logger]):
         super().__init__(_LOGGER, flow._extra)
         self._flow = flow
 
-    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the name of logging
+    def isEnabledFor(self, level: int) -> bool:
         is_replay = self._flow._core.is_replaying(self._flow._branch)
         return not is_replay and super().isEnabledFor(level)
 
