@@ -210,5 +210,5 @@ def test_draws_are_those_of_the_other_engines() -> None:
 def test_the_pause_between_tries_doubles_up_to_its_cap() -> None:
     retry = Retry(9, base=1, cap=5)
     assert [pause_ms(retry, number, 0) for number in (1, 2, 3, 4, 50)] == [1000, 2000, 4000, 5000, 5000]
-    assert pause_ms(retry, 1, 500) == 1500 and pause_ms(retry, 1, 501) == 1000
+    assert [pause_ms(retry, 1, draw) for draw in (500, 501)] == [1500, 1000]
     assert write_ms(1_767_225_600_127) == "2026-01-01T00:00:00.127Z"

@@ -364,8 +364,8 @@ class Core:
         return sealed(self.codec, value)
 
     def opened(self, value: Any) -> Any:
-        """The plain form of a stored value."""
-        return opened(self.codec, value)
+        """The plain form of a stored value. The code may change what it is given, but not the record."""
+        return _json.copied(opened(self.codec, value))
 
     def digest(self, value: Any) -> str:
         """What identifies a value."""

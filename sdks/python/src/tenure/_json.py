@@ -163,6 +163,15 @@ def payload(value: object) -> Json:
     return encoded
 
 
+def copied(value: Json) -> Json:
+    """The same plain value, which may be changed without changing this one."""
+    if type(value) is dict:
+        return {name: copied(member) for name, member in value.items()}
+    if type(value) is list:
+        return [copied(item) for item in value]
+    return value
+
+
 def write_time(value: datetime) -> str:
     """RFC 3339 in UTC with milliseconds, as the coordinator writes it."""
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
@@ -476,7 +485,11 @@ def _dataclass_members(hint: Any) -> _Members:
 
 def _typeddict_members(hint: Any) -> _Members:
     hints = typing.get_type_hints(hint, include_extras=True)
-    return _Members({name: reader(each) for name, each in hints.items()}, frozenset(hint.__required_keys__))
+    # The keys that the class names do not know of `NotRequired` where annotations are texts.
+    absent = {name for name, each in hints.items() if typing.get_origin(each) is typing.NotRequired}
+    needed = {name for name, each in hints.items() if typing.get_origin(each) is typing.Required}
+    required = (frozenset(hint.__required_keys__) - absent) | needed
+    return _Members({name: reader(each) for name, each in hints.items()}, required)
 
 
 def _namedtuple_members(hint: Any) -> _Members:
