@@ -91,8 +91,7 @@ def test_the_first_to_be_committed_wins_in_every_replay() -> None:
     test = FlowTest(races, None).signal("go", "now", after=90).child(SQUARE, lambda n: n * n, takes=3600)
     for ended in test.run_with_every_crash():
         assert ended.output == [["late", None], ["go", "now"], ["done", 49]]
-        assert "go/signal:go#2" in ended.keys()
-        assert "late/sleep#1" in ended.keys()
+        assert {"go/signal:go#2", "late/sleep#1"} <= set(ended.keys())
 
 
 def test_steps_cannot_race() -> None:
@@ -100,7 +99,7 @@ def test_steps_cannot_race() -> None:
     async def racing(flow: Flow, _: None) -> Any:
         return await flow.any(a=flow.step("a", double, 1))
 
-    with pytest.raises(Diverged, match="cannot be a member of `flow.any`"):
+    with pytest.raises(Diverged, match=r"cannot be a member of `flow\.any`"):
         FlowTest(racing, None).run()
 
 
@@ -217,6 +216,10 @@ def test_an_async_step_has_a_timeout() -> None:
     assert FlowTest(waits, None).run().output == "TIMEOUT STEP_TIMEOUT"
 
 
+def increased(n: int) -> int:
+    return n + 1
+
+
 @durable()
 async def looper(flow: Flow, last: int) -> list[Any]:
     state = flow.resumed(dict[str, Any]) or {"n": 0, "drawn": []}
@@ -224,7 +227,7 @@ async def looper(flow: Flow, last: int) -> list[Any]:
     for _ in range(10):
         if n == last:
             return [n, drawn]
-        n = await flow.step("count", lambda n=n: n + 1)
+        n = await flow.step("count", increased, n)
     drawn.append([flow.random("x"), str(flow.uuid("y"))])
     return await flow.savepoint({"n": n, "drawn": drawn})
 
@@ -235,7 +238,7 @@ def test_a_savepoint_starts_over_with_its_state() -> None:
         assert ended.output == runs[0].output
         assert ended.output[0] == 25
         assert all(0 <= number < 1 for number, _ in ended.output[1])
-        assert "savepoint#11" in ended.keys()
+        assert {"savepoint#11"} <= set(ended.keys())
 
 
 def test_time_is_that_of_the_record() -> None:

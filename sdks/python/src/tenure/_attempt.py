@@ -27,9 +27,9 @@ class Batch:
     __slots__ = ("granted_at", "is_full", "left")
 
     def __init__(self, count: int, is_full: bool, granted_at: float) -> None:
-        self.left = count
-        self.is_full = is_full
-        self.granted_at = granted_at
+        self.left: int = count
+        self.is_full: bool = is_full
+        self.granted_at: float = granted_at
 
 
 class Attempt:
@@ -57,20 +57,20 @@ class Attempt:
     )
 
     def __init__(self, envelope: Any, lease: Lease, task: Task[..., Any] | None, is_next_stage: bool = False) -> None:
-        self.envelope = envelope
+        self.envelope: Any = envelope
         self.task_id: str = envelope["taskId"]
-        self.lease = lease
-        self.task = task
-        self.is_next_stage = is_next_stage
+        self.lease: Lease = lease
+        self.task: Task[..., Any] | None = task
+        self.is_next_stage: bool = is_next_stage
         #: A later attempt may follow a crash: its code begins after the coordinator knows that it does.
-        self.needs_start = envelope["attempt"] > 1 and not is_next_stage
-        self.start_sent = False
-        self.start_tries = 0
-        self.is_begun = False
-        self.is_ended = False
-        self.is_stuck = False
-        self.was_told = False
-        self.begun_at = 0.0
+        self.needs_start: bool = envelope["attempt"] > 1 and not is_next_stage
+        self.start_sent: bool = False
+        self.start_tries: int = 0
+        self.is_begun: bool = False
+        self.is_ended: bool = False
+        self.is_stuck: bool = False
+        self.was_told: bool = False
+        self.begun_at: float = 0.0
         self.batch: Batch | None = None
         #: When code that was told to stop has had its time.
         self.forced_at: float | None = None
@@ -78,7 +78,7 @@ class Attempt:
         self.timeout_at: float | None = None if limit is None else limit / 1000
         #: Called on the loop of the user's code when it must stop.
         self.on_stop: Callable[[], None] | None = None
-        self.trace = child_trace(envelope.get("traceparent"))
+        self.trace: str | None = child_trace(envelope.get("traceparent"))
 
     @property
     def kind(self) -> str:

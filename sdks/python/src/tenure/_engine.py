@@ -158,13 +158,13 @@ class Core:
     """The state of one attempt."""
 
     def __init__(self, start: Start, codec: Codec | None = None) -> None:
-        self.task_id = start.task_id
-        self.fence = start.fence
-        self.codec = codec
+        self.task_id: str = start.task_id
+        self.fence: int = start.fence
+        self.codec: Codec | None = codec
         self._seed = start.seed
         #: What the function starts over with, and whether it does.
         self.resumed: Any = None
-        self.has_resumed = False
+        self.has_resumed: bool = False
         self._base = 0
         self._highest = 0
         self._branches = {"": BranchState(start.created_at, start.created_at)}
@@ -178,8 +178,8 @@ class Core:
         self._ending: Any = None
         self._unbegun: dict[int, Any] = {}
         self._last = "none"
-        self.is_inside = False
-        self.is_closing = False
+        self.is_inside: bool = False
+        self.is_closing: bool = False
         #: What is left of the run's budget, as the driver heard last.
         self.left: Left | None = None
         savepoints = [place for place, each in enumerate(start.checkpoints) if each.savepoint]
@@ -192,7 +192,8 @@ class Core:
         """Begins again from a savepoint: its result is all that is left of what came before."""
         self._base = self._highest = parse(savepoint.key)[2]
         self._branches = {"": BranchState(savepoint.recorded_at, savepoint.recorded_at)}
-        self.resumed, self.has_resumed = savepoint.result, True
+        self.resumed = savepoint.result
+        self.has_resumed = True
         self._wants.clear()
         self._unbegun.clear()
 

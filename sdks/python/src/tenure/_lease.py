@@ -79,7 +79,7 @@ class Lease:
 
     def __init__(self, clock: Clock, envelope: Any, sent: float) -> None:
         now = clock.now()
-        self.clock = clock
+        self.clock: Clock = clock
         self.token: str = envelope["taskToken"]
         self.ttl: float = envelope["heartbeatTimeoutMs"] / 1000
         self.interval: float = envelope["heartbeatIntervalMs"] / 1000
@@ -90,8 +90,8 @@ class Lease:
         self.progress: tuple[float | None, str | None] | None = None
         self.spent: Spend | None = None
         #: Whether there is progress or spend that no heartbeat has brought.
-        self.news = False
-        self.sent_beat = now
+        self.news: bool = False
+        self.sent_beat: float = now
         self._answered = sent
         self._repeat = FIRST_REPEAT_SECONDS
         self._event: threading.Event | None = None
@@ -99,9 +99,9 @@ class Lease:
         span = usable(self.ttl)
         left = sent + span - now
         #: A grant is proven if at least half of it is left; a long poll may have been older than its lease.
-        self.is_proven = left >= span / 2
-        self.valid_until = sent + span if self.is_proven else now + span
-        self.next_beat = now + min(self.interval, left / 2) if self.is_proven else now
+        self.is_proven: bool = left >= span / 2
+        self.valid_until: float = sent + span if self.is_proven else now + span
+        self.next_beat: float = now + min(self.interval, left / 2) if self.is_proven else now
 
     def check(self) -> bool:
         """Whether the lease holds. The clock decides, also after the process was stopped for a while."""

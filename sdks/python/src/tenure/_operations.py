@@ -577,11 +577,11 @@ class Step:
 
     def __init__(self, core: Core, key: str, number: int) -> None:
         #: The same in every try and every attempt: pass it to services that recognise repeated requests.
-        self.idempotency_key = f"{core.task_id}/{key}"
+        self.idempotency_key: str = f"{core.task_id}/{key}"
         #: Larger in every attempt: a store that remembers the largest one can refuse a late worker.
-        self.fence = core.fence
+        self.fence: int = core.fence
         #: Numbers the tries of this step, from 1.
-        self.number = number
+        self.number: int = number
         #: What was left of the run's budget when this try started; None without a budget.
         self.left: Left | None = core.left
         self._spent: Spend | None = None
@@ -726,17 +726,17 @@ class Effect:
     def __init__(
         self, endpoint: str, type: str, body: object = None, *, aggregate: str | None = None, key: str | None = None
     ) -> None:
-        self.endpoint = endpoint
+        self.endpoint: str = endpoint
         #: What happened, in a word.
-        self.type = type
+        self.type: str = type
         try:
-            self.body = _json.payload(body)
+            self.body: Any = _json.payload(body)
         except _json.Unwritable as problem:
             raise Failure(problem, reason="EFFECT_UNWRITABLE", retryable=False) from None
         #: Effects with the same aggregate arrive in the order in which they were recorded.
-        self.aggregate = aggregate
+        self.aggregate: str | None = aggregate
         #: Its name among the effects of its step.
-        self.key = key or type
+        self.key: str = key or type
 
     def to_json(self) -> dict[str, Any]:
         """The form in which it is recorded."""

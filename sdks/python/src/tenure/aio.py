@@ -66,19 +66,19 @@ class AsyncClient:
         self._settings = _calls.Settings.of(url, api_key, ca_file, retries)
         self._transport = AsyncTransport(self._settings)
         self._codec = codec
-        self.endpoints = AsyncEndpoints(self._transport)
-        self.effects = AsyncEffects(self._transport)
-        self.approvals = AsyncApprovals(self._transport)
-        self.deployments = AsyncDeployments(self._transport)
-        self.artifacts = AsyncArtifacts(self._transport)
-        self.recovery = AsyncRecovery(self._transport)
-        self.budgets = AsyncBudgets(self._transport)
-        self.keys = AsyncKeys(self._transport)
-        self.queues = AsyncQueues(self._transport)
-        self.workers = AsyncWorkers(self._transport)
-        self.limits = AsyncLimits(self._transport)
-        self.audit = AsyncAudit(self._transport)
-        self.schedules = AsyncSchedules(self._transport, codec)
+        self.endpoints: AsyncEndpoints = AsyncEndpoints(self._transport)
+        self.effects: AsyncEffects = AsyncEffects(self._transport)
+        self.approvals: AsyncApprovals = AsyncApprovals(self._transport)
+        self.deployments: AsyncDeployments = AsyncDeployments(self._transport)
+        self.artifacts: AsyncArtifacts = AsyncArtifacts(self._transport)
+        self.recovery: AsyncRecovery = AsyncRecovery(self._transport)
+        self.budgets: AsyncBudgets = AsyncBudgets(self._transport)
+        self.keys: AsyncKeys = AsyncKeys(self._transport)
+        self.queues: AsyncQueues = AsyncQueues(self._transport)
+        self.workers: AsyncWorkers = AsyncWorkers(self._transport)
+        self.limits: AsyncLimits = AsyncLimits(self._transport)
+        self.audit: AsyncAudit = AsyncAudit(self._transport)
+        self.schedules: AsyncSchedules = AsyncSchedules(self._transport, codec)
 
     async def __aenter__(self) -> Self:
         return self
@@ -186,9 +186,9 @@ class AsyncRunHandle(Generic[T_co]):
         self._client = client
         self._read_result = read_result
         #: The id of the run.
-        self.id = run_id
+        self.id: str = run_id
         #: Whether the submission found a run that was there already.
-        self.replayed = bool(accepted and accepted.get("replayed"))
+        self.replayed: bool = bool(accepted and accepted.get("replayed"))
 
     def __repr__(self) -> str:
         return f"<run {self.id}>"

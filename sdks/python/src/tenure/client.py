@@ -65,19 +65,19 @@ class Client:
         self._settings = _calls.Settings.of(url, api_key, ca_file, retries)
         self._transport = Transport(self._settings)
         self._codec = codec
-        self.endpoints = Endpoints(self._transport)
-        self.effects = Effects(self._transport)
-        self.approvals = Approvals(self._transport)
-        self.deployments = Deployments(self._transport)
-        self.artifacts = Artifacts(self._transport)
-        self.recovery = Recovery(self._transport)
-        self.budgets = Budgets(self._transport)
-        self.keys = Keys(self._transport)
-        self.queues = Queues(self._transport)
-        self.workers = Workers(self._transport)
-        self.limits = Limits(self._transport)
-        self.audit = Audit(self._transport)
-        self.schedules = Schedules(self._transport, codec)
+        self.endpoints: Endpoints = Endpoints(self._transport)
+        self.effects: Effects = Effects(self._transport)
+        self.approvals: Approvals = Approvals(self._transport)
+        self.deployments: Deployments = Deployments(self._transport)
+        self.artifacts: Artifacts = Artifacts(self._transport)
+        self.recovery: Recovery = Recovery(self._transport)
+        self.budgets: Budgets = Budgets(self._transport)
+        self.keys: Keys = Keys(self._transport)
+        self.queues: Queues = Queues(self._transport)
+        self.workers: Workers = Workers(self._transport)
+        self.limits: Limits = Limits(self._transport)
+        self.audit: Audit = Audit(self._transport)
+        self.schedules: Schedules = Schedules(self._transport, codec)
 
     def __enter__(self) -> Self:
         return self
@@ -185,9 +185,9 @@ class RunHandle(Generic[T_co]):
         self._client = client
         self._read_result = read_result
         #: The id of the run.
-        self.id = run_id
+        self.id: str = run_id
         #: Whether the submission found a run that was there already.
-        self.replayed = bool(accepted and accepted.get("replayed"))
+        self.replayed: bool = bool(accepted and accepted.get("replayed"))
 
     def __repr__(self) -> str:
         return f"<run {self.id}>"

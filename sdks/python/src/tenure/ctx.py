@@ -36,9 +36,9 @@ class Ctx:
         self._lease = lease
         self._client = client
         #: What the start-up hooks of the worker made.
-        self.state = state if state is not None else SimpleNamespace()
+        self.state: SimpleNamespace = state if state is not None else SimpleNamespace()
         #: The `traceparent` of this attempt's span; None if the run has none.
-        self.trace = trace
+        self.trace: str | None = trace
 
     @property
     def run_id(self) -> str:

@@ -58,6 +58,10 @@ class TenureError(Exception):
         self.field = field
         self.retryable = retryable
 
+    def _advise(self, next_step: str, *, retryable: bool) -> None:
+        """Says more precisely what to do."""
+        self.next_step, self.retryable = next_step, retryable
+
     def __str__(self) -> str:
         text = self.detail
         if self.field:
@@ -88,7 +92,7 @@ class Refused(TenureError):
             field=problem.get("field"),
             retryable=status in (429, 503),
         )
-        self.status = status
+        self.status: int = status
         asked = problem.get("retryAfterMs")
         self.retry_after = None if asked is None else asked / 1000
 
@@ -102,8 +106,7 @@ class UnknownOutcome(Refused):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self.next_step = "look at the run, or repeat the call with the same idempotency key"
-        self.retryable = True
+        self._advise("look at the run, or repeat the call with the same idempotency key", retryable=True)
 
 
 class Unreachable(TenureError):
@@ -116,7 +119,7 @@ class Unreachable(TenureError):
             next_step="check that the coordinator runs and that TENURE_URL is its address",
             retryable=True,
         )
-        self.url = url
+        self.url: str = url
 
 
 class Protocol(TenureError):
@@ -128,8 +131,8 @@ class Protocol(TenureError):
             code="protocol",
             next_step="check that the address is a coordinator of a version that this package knows",
         )
-        self.url = url
-        self.status = status
+        self.url: str = url
+        self.status: int = status
 
 
 class Setup(TenureError):
@@ -149,7 +152,7 @@ class TimedOut(TenureError):
             next_step="wait again with the same handle, or cancel the run",
             retryable=True,
         )
-        self.run_id = run_id
+        self.run_id: str = run_id
 
 
 class RunFailed(TenureError):
@@ -180,6 +183,6 @@ class OutputUnreadable(TenureError):
             code="output_unreadable",
             next_step="read it with the type that the task returns, or as Any",
         )
-        self.run_id = run_id
+        self.run_id: str = run_id
         #: The place inside the output.
-        self.path = path
+        self.path: str = path

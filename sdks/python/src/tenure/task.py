@@ -41,7 +41,7 @@ class Signature:
         if len(parameters) < skipped:
             missing = "`ctx`" if skipped else "a parameter"
             raise Setup(f"`{fn.__qualname__}` takes no {missing} as its first parameter", next_step="add it")
-        self.parameters = parameters[skipped:]
+        self.parameters: list[inspect.Parameter] = parameters[skipped:]
         for parameter in self.parameters:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise Setup(
@@ -146,15 +146,15 @@ class Task(Generic[P, T_co]):
         is_isolated: bool = False,
     ) -> None:
         #: The function as it was written.
-        self.fn = fn
+        self.fn: Callable[..., Any] = fn
         #: Its name on the wire.
-        self.kind = kind
-        self.is_durable = is_durable
-        self.is_isolated = is_isolated
-        self.is_async = inspect.iscoroutinefunction(fn)
+        self.kind: str = kind
+        self.is_durable: bool = is_durable
+        self.is_isolated: bool = is_isolated
+        self.is_async: bool = inspect.iscoroutinefunction(fn)
         #: Whether the function takes `ctx` or `flow` first.
-        self.is_bound = skipped > 0
-        self.signature = Signature(fn, skipped)
+        self.is_bound: bool = skipped > 0
+        self.signature: Signature = Signature(fn, skipped)
         self._options = options
         self._wire = to_wire(options)
         self.__name__ = kind
@@ -191,7 +191,7 @@ class Kind(Generic[I_contra, O_co]):
     def __init__(
         self, kind: str, *, input: type[I_contra], output: type[O_co], queue: str, **options: Unpack[TaskOptions]
     ) -> None:
-        self.kind = kind
+        self.kind: str = kind
         self._output = output
         self._options: dict[str, Any] = {**options, "queue": queue}
         self._wire = to_wire(self._options)
@@ -267,7 +267,7 @@ class NewRun(Generic[T_co]):
         self: NewRun[Any], task: str, input: object = ..., /, *, queue: str, **options: Unpack[TaskOptions]
     ) -> None: ...
     def __init__(self, task: Any, *args: Any, **kwargs: Any) -> None:
-        self.submission = submission_of(task, args, kwargs)
+        self.submission: Submission = submission_of(task, args, kwargs)
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ class Plan:
     """What a run does, step by step, without code of its own."""
 
     def __init__(self, steps: Sequence[PlanStep], **options: Unpack[TaskOptions]) -> None:
-        self.steps = list(steps)
+        self.steps: list[PlanStep] = list(steps)
         self._options: dict[str, Any] = {**options}
 
     def submission(self) -> dict[str, Any]:

@@ -73,13 +73,13 @@ class Worker:
                 f"a concurrency of {concurrency}", next_step=f"choose 1 to {CONCURRENCY_MAX}", field="concurrency"
             )
         self._client = client
-        self.name = name or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.name: str = name or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._concurrency = concurrency
         self._shutdown_timeout = shutdown_timeout
         self._cleanup_timeout = cleanup_timeout
         self._on_event = on_event
         #: What start-up hooks put here is found as `ctx.state`.
-        self.state = SimpleNamespace()
+        self.state: SimpleNamespace = SimpleNamespace()
         self._startup: list[Callable[[Any], Any]] = []
         self._shutdown: list[Callable[[Any], Any]] = []
         self._running: Io | None = None
