@@ -1,5 +1,8 @@
 """Fixtures for tests of tasks and durable functions. Nothing of the SDK is imported until a fixture is used.
 
+It stands beside the package and not in it, because pytest loads it in every run of its users, and importing a module of a
+package imports the package.
+
 - `tenure_server`: a coordinator on a free port with a store in a temporary directory, for the whole session. It needs
   the program `tenure`, in TENURE_BINARY or on the PATH.
 - `flow`: makes a `FlowTest`.
@@ -17,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from ._server import Server
-    from .testing import FlowTest
+    from tenure._server import Server
+    from tenure.testing import FlowTest
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,7 +45,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def tenure_server() -> Iterator[Server]:
     """A coordinator with `url` and `api_key`, and `client()`."""
-    from ._server import Server
+    from tenure._server import Server
 
     with Server() as server:
         yield server
@@ -51,6 +54,6 @@ def tenure_server() -> Iterator[Server]:
 @pytest.fixture
 def flow() -> Callable[..., FlowTest[Any]]:
     """Makes a durable run in memory: `flow(order, 500).signal("approve", True).run()`."""
-    from .testing import FlowTest
+    from tenure.testing import FlowTest
 
     return FlowTest
