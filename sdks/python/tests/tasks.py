@@ -7,8 +7,9 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from tenure import Ctx, Failure, Flow, Step, Worker, current, durable, task
+from tenure import Ctx, Failure, Flow, Step, Task, Worker, current, durable, task
 
 QUEUE = os.environ.get("TEST_QUEUE", "python")
 
@@ -104,7 +105,19 @@ async def changed(flow: Flow, _: None) -> str:
     return name
 
 
-TASKS = [greet, agreet, slow, blocks_the_loop, fails, spends, isolated, not_a_number, order, steps, changed]
+TASKS: list[Task[..., Any]] = [
+    greet,
+    agreet,
+    slow,
+    blocks_the_loop,
+    fails,
+    spends,
+    isolated,
+    not_a_number,
+    order,
+    steps,
+    changed,
+]
 
 
 if __name__ == "__main__":

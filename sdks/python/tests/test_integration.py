@@ -190,7 +190,9 @@ def test_a_budget_is_spent_and_seen(worker: Running) -> None:
     spends = worker.task("spends").options(budget=Budget(tokens=1000))
     run = worker.client.submit(spends, 400)
     assert run.result(timeout=PATIENCE) == 1000
-    assert run.status()["budget"]["used"]["tokens"] == 400
+    budget = run.status().get("budget")
+    assert budget is not None
+    assert budget["used"]["tokens"] == 400
 
 
 def test_isolated_tasks_have_a_process(worker: Running) -> None:

@@ -24,6 +24,7 @@ from ._codec import Codec, opened
 from ._current import current_context
 from ._engine import Complete, Core, Execute, Last, Record, Recorded, Run, Start, time_ms
 from ._io import Io
+from ._mailbox import Mailbox
 from ._operations import Step, nothing
 from ._pool import Pool
 from ._stop import Stop
@@ -44,12 +45,21 @@ class _Ended(Exception):
 class Driver:
     """One attempt of a durable function, on the loop of the user's code."""
 
-    def __init__(self, attempt: Attempt, io: Io, pool: Pool, codec: Codec | None, emit: Callable[[Any], None]) -> None:
+    def __init__(
+        self,
+        attempt: Attempt,
+        io: Io,
+        pool: Pool,
+        codec: Codec | None,
+        emit: Callable[[Any], None],
+        mailbox: Mailbox,
+    ) -> None:
         self._attempt = attempt
         self._io = io
         self._pool = pool
         self._codec = codec
         self._emit = emit
+        self._mailbox = mailbox
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._steps: dict[str, asyncio.Task[Any]] = {}
@@ -194,10 +204,7 @@ class Driver:
             result = context.run(fn, *args)
         except BaseException as error:
             failed = error
-        try:
-            self._loop.call_soon_threadsafe(worked, result, failed)
-        except RuntimeError:
-            pass  # the worker has ended
+        self._mailbox.put(worked, result, failed)
 
     def _time_out(self, run: Run, key: str, number: int) -> None:
         task = self._steps.pop(key, None)
@@ -250,7 +257,7 @@ class Driver:
                 answer.set_result((result, error))
 
         self._io.post(
-            lambda: self._io.checkpoints.fetch(call, lambda result, error: _safely(self._loop, settle, result, error))
+            lambda: self._io.checkpoints.fetch(call, lambda result, error: self._mailbox.put(settle, result, error))
         )
         result, error = await answer
         if error is not None:
@@ -276,7 +283,7 @@ class Driver:
                 answer.set_result(recording)
 
         def done(recording: Recording) -> None:
-            _safely(self._loop, settle, recording)
+            self._mailbox.put(settle, recording)
 
         self._io.post(lambda: self._io.checkpoints.send(self._attempt, part, done))
         return await self._judged(await answer)
@@ -325,10 +332,3 @@ class Driver:
         await self._send({"diverged": stop.diverged()})
         self._emit(event.Diverged(self._attempt.task_id, self._attempt.number, str(stop)))
         return None
-
-
-def _safely(loop: asyncio.AbstractEventLoop, act: Callable[..., None], *args: Any) -> None:
-    try:
-        loop.call_soon_threadsafe(act, *args)
-    except RuntimeError:
-        pass  # the worker has ended

@@ -27,6 +27,7 @@ from ._calls import Call, Settings
 from ._checkpoint_calls import CheckpointCalls
 from ._http import AsyncTransport
 from ._lease import ANSWER_SECONDS_MIN, Clock, Lease
+from ._mailbox import Mailbox
 from .errors import Refused, TenureError
 from .failure import Failure
 from .options import Left
@@ -102,8 +103,8 @@ class Io(threading.Thread):
         self._cleanup_timeout = cleanup_timeout
         self._active = 0
         self._held: dict[str, Attempt] = {}
-        self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self._is_woken = False
+        self.loop = asyncio.new_event_loop()
+        self._inbox = Mailbox(self.loop)
         self._reports: deque[Report] = deque()
         self._starts: deque[tuple[float, Attempt]] = deque()
         self.is_draining = False
@@ -116,13 +117,7 @@ class Io(threading.Thread):
 
     def post(self, act: Callable[..., None], *args: Any) -> None:
         """Lets the I/O thread do something soon. Many calls share one wake-up."""
-        self._inbox.append((act, args))
-        if not self._is_woken:
-            self._is_woken = True
-            try:
-                self.loop.call_soon_threadsafe(self._read_inbox)
-            except RuntimeError:
-                pass  # the loop is closed: the worker has ended, and so has the right to report
+        self._inbox.put(act, *args)
 
     def ended(self, attempt: Attempt, report: Report | None) -> None:
         """The code of an attempt has ended, with this report or without one."""
@@ -136,7 +131,6 @@ class Io(threading.Thread):
 
     def run(self) -> None:
         """Serves until it is drained."""
-        self.loop = asyncio.new_event_loop()
         try:
             self.loop.run_until_complete(self._serve())
         except BaseException as error:
@@ -165,7 +159,6 @@ class Io(threading.Thread):
         self._drain_deadline: float | None = None
         self._next_tick = self.clock.now()
         self._ready.set()
-        self._read_inbox()
         loops: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(each) for each in (self._poll_loop(), self._report_loop(), self._beat_loop())
         ]
@@ -190,13 +183,6 @@ class Io(threading.Thread):
         self._spawned.add(task)
         task.add_done_callback(self._spawned.discard)
         return task
-
-    def _read_inbox(self) -> None:
-        self._is_woken = False
-        inbox = self._inbox
-        while inbox:
-            act, args = inbox.popleft()
-            act(*args)
 
     # Polls.
 

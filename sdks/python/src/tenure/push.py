@@ -24,6 +24,7 @@ from ._current import current_context
 from ._driver import Driver
 from ._http import AsyncTransport
 from ._lease import ANSWER_SECONDS_MIN, Clock, Lease
+from ._mailbox import Mailbox
 from ._pool import Pool
 from ._tracing import span
 from .ctx import Ctx
@@ -36,6 +37,9 @@ from .webhooks import NotVerified, PushVerifier, RecentIds
 #: An envelope with a large input, recorded checkpoints and labels.
 BODY_BYTES_MAX = 2 * 1024 * 1024
 CONCURRENCY = 64
+
+#: What the coordinator adds to the report itself.
+_KNOWN_TO_SENDER = frozenset({"taskId", "taskToken", "workerId", "attempt"})
 
 Environ: TypeAlias = dict[str, Any]
 StartResponse: TypeAlias = Callable[[str, list[tuple[str, str]]], Any]
@@ -148,7 +152,7 @@ class _Receiver:
         if report is None:
             return _Answer(202)
         told = json.loads(report.text)
-        shown = {name: value for name, value in told.items() if name not in ("taskId", "taskToken", "workerId")}
+        shown = {name: value for name, value in told.items() if name not in _KNOWN_TO_SENDER}
         return _Answer(200, json.dumps(shown).encode())
 
     async def _attempted(self, envelope: Any, is_thread: bool) -> Report | None:
@@ -162,10 +166,15 @@ class _Receiver:
             link.post(link.hold, attempt)
         try:
             if task.is_durable:
-                return await Driver(attempt, link, link.pool, None, lambda _: None).drive()  # type: ignore[arg-type]
+                return await self._driver(attempt, link).drive()
             return await self._executed(attempt, task, link, is_thread)
         finally:
             attempt.is_ended = True
+
+    def _driver(self, attempt: Attempt, link: _Link) -> Driver:
+        io: Any = link
+        mailbox = Mailbox(asyncio.get_running_loop())
+        return Driver(attempt, io, link.pool, None, lambda _: None, mailbox)
 
     async def _executed(self, attempt: Attempt, task: Task[..., Any], link: _Link, is_thread: bool) -> Report | None:
         loop = asyncio.get_running_loop()

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 import uuid
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from ._codec import opened
 from ._current import current_context
 from ._driver import Driver
 from ._io import Io
+from ._mailbox import Mailbox
 from ._pool import Pool
 from ._tracing import span
 from .aio import AsyncClient
@@ -42,6 +44,9 @@ CONCURRENCY_MAX = 1000
 #: Without `concurrency`, a worker takes up to this many at once if whole batches end quickly.
 ASYNC_SLOTS_MAX = 256
 THREAD_SLOTS_MAX = 32
+
+#: How long a thread may keep the interpreter lock while another one waits. The I/O thread waits often and needs little.
+SWITCH_SECONDS = 0.0005
 
 Hook = TypeVar("Hook", bound=Callable[[Any], Any])
 
@@ -105,6 +110,7 @@ class Worker:
         """Works until SIGTERM or Ctrl-C. Raises what ended it otherwise."""
         if _isolate.is_isolated():
             _isolate.serve(self.tasks, self.state, self._startup)
+        sys.setswitchinterval(SWITCH_SECONDS)
         try:
             asyncio.run(self._serve_with_signals())
         except KeyboardInterrupt:
@@ -131,6 +137,7 @@ class Worker:
         if not self.tasks:
             raise Setup("the worker has no tasks", next_step="pass tasks to Worker(…)")
         self._loop = asyncio.get_running_loop()
+        self._mailbox = Mailbox(self._loop)
         self._over: asyncio.Future[BaseException | None] = self._loop.create_future()
         client = self._client or Client()
         self._codec = client._codec
@@ -231,8 +238,7 @@ class Worker:
         self._on_loop(self._set_over, error)
 
     def _on_loop(self, act: Callable[..., Any], *args: Any) -> None:
-        with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(act, *args)
+        self._mailbox.put(act, *args)
 
     # Called on the loop of user code.
 
@@ -263,7 +269,7 @@ class Worker:
                 self._loop.call_soon(self._tell, attempt)
 
     async def _drive(self, attempt: Attempt) -> None:
-        driver = Driver(attempt, self._io, self._pool, self._codec, self.emit)
+        driver = Driver(attempt, self._io, self._pool, self._codec, self.emit, self._mailbox)
         report = None
         try:
             with span(attempt):
