@@ -1,4 +1,4 @@
-/** What works without Node: the client by `fetch`, tasks, durable functions. Workers need Node; `push` does not. */
+/** The SDK for Node: client, worker, tasks and durable functions. */
 export { Client, type ClientOptions, type RunFilters, type Submission, type Submitted } from "./client.js";
 export type { Ctx, StopReason } from "./context.js";
 export { current } from "./current.js";
@@ -30,3 +30,5 @@ export {
   task,
 } from "./task.js";
 export type * as wire from "./wire.js";
+export { Worker, type WorkerOptions } from "./worker.js";
+export type { WorkerEvent } from "./worker/events.js";
