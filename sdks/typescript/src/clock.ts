@@ -21,11 +21,23 @@ export function clockBase(): ClockBase {
   return { monotonicMs: monotonicMs(), uptimeMs: uptime() * 1000 };
 }
 
+/** The uptime is read from the kernel at most this often: a machine that slept is noticed that much later. */
+const UPTIME_READ_MS = 50;
+
 export class Clock {
+  /** How much further the uptime ran than the monotonic clock, when it was read last. */
+  #sleptMs = 0;
+  #readAt = Number.NEGATIVE_INFINITY;
+
   constructor(private readonly base: ClockBase) {}
 
   /** Milliseconds since the base. */
   now(): number {
-    return Math.max(monotonicMs() - this.base.monotonicMs, uptime() * 1000 - this.base.uptimeMs);
+    const monotonic = monotonicMs() - this.base.monotonicMs;
+    if (monotonic - this.#readAt >= UPTIME_READ_MS) {
+      this.#readAt = monotonic;
+      this.#sleptMs = Math.max(this.#sleptMs, uptime() * 1000 - this.base.uptimeMs - monotonic);
+    }
+    return monotonic + this.#sleptMs;
   }
 }

@@ -32,3 +32,5 @@ export {
 export type * as wire from "./wire.js";
 export { Worker, type WorkerOptions } from "./worker.js";
 export type { WorkerEvent } from "./worker/events.js";
+export { FlowTest, runInline } from "./testing.js";
+export { Verifier } from "./webhooks.js";

@@ -34,6 +34,8 @@ class IoThread {
   readonly #poller: Poller;
   readonly #reports: Batches<ReportAnswer>;
   readonly #checkpoints: Batches<CheckpointAnswer>;
+  #outbox: ToMain[] = [];
+  #transfers: ArrayBuffer[] = [];
 
   constructor(
     private readonly options: IoOptions,
@@ -66,19 +68,30 @@ class IoThread {
   }
 
   run(): void {
-    this.port.on("message", (message: ToIo) => this.#heard(message));
+    this.port.on("message", (messages: ToIo[]) => {
+      this.#poller.heard();
+      for (const message of messages) this.#heard(message);
+    });
     this.#poller.start();
   }
 
+  /** What one answer of the coordinator brings goes over in one message. */
   #post(message: ToMain, transfer: ArrayBuffer[] = []): void {
-    this.port.postMessage(message, transfer);
+    if (this.#outbox.length === 0) queueMicrotask(() => this.#flush());
+    this.#outbox.push(message);
+    this.#transfers.push(...transfer);
+  }
+
+  #flush(): void {
+    const [messages, transfers] = [this.#outbox, this.#transfers];
+    [this.#outbox, this.#transfers] = [[], []];
+    if (messages.length > 0) this.port.postMessage(messages, transfers);
   }
 
   #heard(message: ToIo): void {
-    this.#poller.heard();
     switch (message.type) {
-      case "reports":
-        for (const report of message.reports) this.#report(report);
+      case "report":
+        this.#report(message.report);
         break;
       case "call":
         this.#call(message.call, message.id, message.text);
@@ -123,6 +136,7 @@ class IoThread {
     this.#keeper.stop();
     this.#calls.close();
     this.#post({ type: "finished" });
+    this.#flush();
     this.port.close();
   }
 

@@ -56,8 +56,9 @@ export class Batches<A extends ItemAnswer> {
 
   add(item: Item<A>): void {
     this.#count += 1;
+    // What came in one message goes out in one call.
+    if (this.#waiting.length === 0) queueMicrotask(() => this.#send());
     this.#waiting.push(item);
-    this.#send();
   }
 
   /** When every item has ended. */

@@ -80,7 +80,7 @@ export interface FiledReport {
 
 export type ToIo =
   /** `text` is a JSON object without task, token, attempt and worker. */
-  | { type: "reports"; reports: FiledReport[] }
+  | { type: "report"; report: FiledReport }
   | { type: "call"; call: number; id: number; text: string }
   | { type: "page"; call: number; id: number; after: number }
   | { type: "progress"; id: number; pct: number | undefined; message: string | undefined }

@@ -8,7 +8,7 @@ import type { Worker as Thread } from "node:worker_threads";
 
 import { Flow } from "../flow.js";
 import type { IsolatePool } from "../isolate.js";
-import type { Called, FiledReport, Granted, Reported, ToIo, ToMain } from "../io/messages.js";
+import type { Called, Granted, Reported, ToIo, ToMain } from "../io/messages.js";
 import { parse, plain, Unreadable } from "../json.js";
 import { Failure } from "../failure.js";
 import { type LogSink, logTo } from "../log.js";
@@ -47,7 +47,7 @@ export class Runtime {
   readonly #active = new Map<number, Active>();
   readonly #said = new Map<number, { attempt: Attempt; error: string | undefined }>();
   readonly #calls = new Map<number, (answer: never) => void>();
-  #filed: FiledReport[] = [];
+  #outbox: ToIo[] = [];
   #nextCall = 1;
   #stuck = 0;
   #isDraining = false;
@@ -61,11 +61,21 @@ export class Runtime {
     private readonly around: Omit<Surroundings, "progress" | "spend">,
     private readonly options: RuntimeOptions,
   ) {
-    thread.on("message", (message: ToMain) => this.#heard(message));
+    thread.on("message", (messages: ToMain[]) => {
+      for (const message of messages) this.#heard(message);
+    });
   }
 
+  /** One message per turn of the loop, however much there is to say. */
   #post(message: ToIo): void {
-    this.thread.postMessage(message);
+    if (this.#outbox.length === 0) setImmediate(() => this.#flush());
+    this.#outbox.push(message);
+  }
+
+  #flush(): void {
+    const messages = this.#outbox;
+    this.#outbox = [];
+    if (messages.length > 0) this.thread.postMessage(messages);
   }
 
   #heard(message: ToMain): void {
@@ -253,15 +263,8 @@ export class Runtime {
     const full = `${text.slice(0, -1)},"completedAt":"${new Date().toISOString()}"${traced}}`;
     this.#said.set(attempt.id, { attempt, error });
     this.#settle(active);
-    if (this.#filed.length === 0) setImmediate(() => this.#send());
-    this.#filed.push({ id: attempt.id, text: full, outcome, next: endsStage && !this.#isDraining, riders });
-  }
-
-  /** One message per turn of the loop, however many reports there are. */
-  #send(): void {
-    const reports = this.#filed;
-    this.#filed = [];
-    if (reports.length > 0) this.#post({ type: "reports", reports });
+    const next = endsStage && !this.#isDraining;
+    this.#post({ type: "report", report: { id: attempt.id, text: full, outcome, next, riders } });
   }
 
   #settle(active: Active): void {
@@ -313,7 +316,6 @@ export class Runtime {
       this.#settle(active);
       this.#post({ type: "closed", id: active.attempt.id });
     }
-    this.#send();
     const finished = new Promise<void>((resolve) => {
       this.#finished = resolve;
     });
