@@ -82,7 +82,11 @@ export class Calls {
     try {
       return parse(new TextDecoder().decode(body)) as T;
     } catch (error) {
-      throw new Protocol(`${url}${call.path}`, status, error instanceof Error ? error.message : String(error));
+      throw new Protocol(
+        `${url}${call.path}`,
+        status,
+        error instanceof Error ? error.message : String(error),
+      );
     }
   }
 
@@ -97,7 +101,9 @@ export class Calls {
   }
 
   /** One try. A refusal is a value here. */
-  async once(call: Call): Promise<(Answer & { url: string }) | { error: TenureError; retryAfterMs: number | undefined }> {
+  async once(
+    call: Call,
+  ): Promise<(Answer & { url: string }) | { error: TenureError; retryAfterMs: number | undefined }> {
     call.signal?.throwIfAborted();
     const at = this.#current;
     const url = this.address;
@@ -111,7 +117,10 @@ export class Calls {
     } catch (thrown) {
       if (!(thrown instanceof NoAnswer)) throw thrown;
       this.#moveOn(at);
-      return { error: new Unreachable(new URL(url).origin, thrown.connected, thrown.cause), retryAfterMs: undefined };
+      return {
+        error: new Unreachable(new URL(url).origin, thrown.connected, thrown.cause),
+        retryAfterMs: undefined,
+      };
     }
   }
 
@@ -149,7 +158,11 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-function refusal(url: string, call: Call, answer: Answer): { error: TenureError; retryAfterMs: number | undefined } {
+function refusal(
+  url: string,
+  call: Call,
+  answer: Answer,
+): { error: TenureError; retryAfterMs: number | undefined } {
   const text = new TextDecoder().decode(answer.body);
   const problem = problemOf(text);
   if (problem === undefined) {
@@ -164,7 +177,9 @@ function refusal(url: string, call: Call, answer: Answer): { error: TenureError;
 function problemOf(text: string): Problem | undefined {
   try {
     const value = JSON.parse(text) as Partial<Problem>;
-    return typeof value?.error === "string" && typeof value.message === "string" ? (value as Problem) : undefined;
+    return typeof value?.error === "string" && typeof value.message === "string"
+      ? (value as Problem)
+      : undefined;
   } catch {
     return undefined;
   }

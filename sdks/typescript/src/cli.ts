@@ -5,7 +5,7 @@
  *
  * `.ts` files need a Node that strips types by itself (22.18 or newer); an older one is told so.
  */
-import { spawn, type ChildProcess } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { watch } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -52,10 +52,16 @@ async function tasksOf(file: string): Promise<Task[]> {
   } catch (error) {
     const isUnknown = (error as NodeJS.ErrnoException).code === "ERR_UNKNOWN_FILE_EXTENSION";
     if (!isUnknown) throw error;
-    throw new Error(`Node ${process.version} cannot load ${file}: use Node 22.18 or newer for \`.ts\` files, or compile it to \`.js\``);
+    throw new Error(
+      `Node ${process.version} cannot load ${file}: use Node 22.18 or newer for \`.ts\` files, or compile it to \`.js\``,
+    );
   }
-  const tasks = Object.values(found).flat().filter(isTask).filter((task) => task.code !== undefined);
-  if (tasks.length === 0) throw new Error(`${file} exports no task: export what \`task()\` and \`durable()\` return`);
+  const tasks = Object.values(found)
+    .flat()
+    .filter(isTask)
+    .filter((task) => task.code !== undefined);
+  if (tasks.length === 0)
+    throw new Error(`${file} exports no task: export what \`task()\` and \`durable()\` return`);
   return [...new Set(tasks)];
 }
 
@@ -69,7 +75,8 @@ async function watchAndRun(file: string): Promise<number> {
     child = spawn(process.execPath, [...process.execArgv, ...args], { stdio: "inherit" });
     const started = child;
     started.once("exit", (code) => {
-      if (child === started && !isStopping) console.error(`the worker ended with code ${code}; waiting for a change`);
+      if (child === started && !isStopping)
+        console.error(`the worker ended with code ${code}; waiting for a change`);
     });
   };
   const restart = () => {

@@ -30,7 +30,17 @@ import { RunHandle, type WaitOptions } from "./run-handle.js";
 import { resolveSettings, type Settings, type SettingsOptions } from "./settings.js";
 import { Submissions } from "./submissions.js";
 import { type Arguments, type NewRun, type Plan, submissionOf, type Task } from "./task.js";
-import type { ErrorCategory, Ready, Run, RunAccepted, RunList, State, SubmitResult, SubmitRun, Version } from "./wire.js";
+import type {
+  ErrorCategory,
+  Ready,
+  Run,
+  RunAccepted,
+  RunList,
+  State,
+  SubmitResult,
+  SubmitRun,
+  Version,
+} from "./wire.js";
 
 /** Some two seconds of retries: a restart behind a load balancer, and no longer than a caller is willing to wait. */
 const RETRIES = 4;
@@ -59,7 +69,9 @@ export interface Submission<O> extends Promise<RunHandle<O>> {
 }
 
 /** What became of one run of `submitMany`. */
-export type Submitted<O> = { handle: RunHandle<O>; error?: undefined } | { handle?: undefined; error: Refused };
+export type Submitted<O> =
+  | { handle: RunHandle<O>; error?: undefined }
+  | { handle?: undefined; error: Refused };
 
 export class Client {
   readonly schedules: Schedules;
@@ -120,7 +132,9 @@ export class Client {
 
   #sent(run: () => SubmitRun): Submission<unknown> {
     const accepted = (async () => this.#submissions.submit(run()))();
-    const handle = accepted.then(({ runId, replayed }: RunAccepted) => new RunHandle(this.#calls, runId, replayed === true));
+    const handle = accepted.then(
+      ({ runId, replayed }: RunAccepted) => new RunHandle(this.#calls, runId, replayed === true),
+    );
     // A caller that only asks for the result handles the failure there.
     handle.catch(() => {});
     return Object.assign(handle, { result: async (options?: WaitOptions) => (await handle).result(options) });
@@ -138,7 +152,14 @@ export class Client {
     if (result.runId) return { handle: new RunHandle(this.#calls, result.runId, result.replayed === true) };
     const { error = "internal", message = "", field } = result;
     // The result of one run in a batch has no status: 400 is what such refusals have alone.
-    return { error: new Refused({ error: error ?? "internal", message: message ?? "", field: field ?? null, status: 400 }) };
+    return {
+      error: new Refused({
+        error: error ?? "internal",
+        message: message ?? "",
+        field: field ?? null,
+        status: 400,
+      }),
+    };
   }
 
   /** The handle of a run by its id. Nothing is sent. */
@@ -181,6 +202,10 @@ function checked(run: SubmitRun): SubmitRun {
     return "input" in run ? { ...run, input: throughJson(run.input) } : run;
   } catch (error) {
     if (!(error instanceof Unwritable)) throw error;
-    throw new Setup(`the input of \`${run.kind}\` cannot be sent: ${error.message}`, "pass another value", error);
+    throw new Setup(
+      `the input of \`${run.kind}\` cannot be sent: ${error.message}`,
+      "pass another value",
+      error,
+    );
   }
 }

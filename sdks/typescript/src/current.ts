@@ -14,12 +14,17 @@ const storage = new AsyncLocalStorage<Ctx | Step>();
 export function current(): Ctx | Step {
   const found = storage.getStore();
   if (found === undefined) {
-    throw new Error("`current()` was called outside of the code of a task or step: call it where a worker runs your code");
+    throw new Error(
+      "`current()` was called outside of the code of a task or step: call it where a worker runs your code",
+    );
   }
   return found;
 }
 
 /** Runs code with this as its `current()`. What it throws at once is a rejection too. */
-export async function runAsCurrent<C extends Ctx | Step, T>(as: C, run: (as: C) => T | PromiseLike<T>): Promise<T> {
+export async function runAsCurrent<C extends Ctx | Step, T>(
+  as: C,
+  run: (as: C) => T | PromiseLike<T>,
+): Promise<T> {
   return storage.run(as, run, as);
 }

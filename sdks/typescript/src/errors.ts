@@ -32,7 +32,10 @@ export class TenureError extends Error {
   readonly retryable: boolean;
 
   constructor(detail: string, told: Told) {
-    super(`${detail} (${told.nextStep}) [${told.code}]`, told.cause === undefined ? undefined : { cause: told.cause });
+    super(
+      `${detail} (${told.nextStep}) [${told.code}]`,
+      told.cause === undefined ? undefined : { cause: told.cause },
+    );
     this.code = told.code;
     this.detail = detail;
     this.nextStep = told.nextStep;
@@ -60,7 +63,10 @@ export class Refused extends TenureError {
   readonly verdict: Verdict | undefined;
   readonly retryAfterMs: number | undefined;
 
-  constructor(problem: Partial<Problem> & { error: string; message: string; status: number }, docsBase?: string) {
+  constructor(
+    problem: Partial<Problem> & { error: string; message: string; status: number },
+    docsBase?: string,
+  ) {
     const field = problem.field ?? undefined;
     const place = field === undefined ? "" : ` (member \`${field}\`)`;
     super(`${problem.message}${place}`, {
@@ -145,15 +151,19 @@ export class Unreachable extends TenureError {
     readonly connected: boolean,
     cause: unknown,
   ) {
-    const why = cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : String(cause);
-    super(connected ? `the server at ${url} gave no answer (${why})` : `no server answers at ${url} (${why})`, {
-      code: "unreachable",
-      nextStep: connected
-        ? "the call may have taken effect; repeat it with the same idempotency key"
-        : "start one with `tenure dev`, or set TENURE_URL to its address",
-      retryable: true,
-      cause,
-    });
+    const why =
+      cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : String(cause);
+    super(
+      connected ? `the server at ${url} gave no answer (${why})` : `no server answers at ${url} (${why})`,
+      {
+        code: "unreachable",
+        nextStep: connected
+          ? "the call may have taken effect; repeat it with the same idempotency key"
+          : "start one with `tenure dev`, or set TENURE_URL to its address",
+        retryable: true,
+        cause,
+      },
+    );
   }
 }
 
@@ -192,7 +202,11 @@ class RecordedFailure extends TenureError {
     readonly failure: FailureRecord,
     code: string,
   ) {
-    super(failure.message, { code, nextStep: "catch it, or let it end the run", retryable: failure.retryable ?? false });
+    super(failure.message, {
+      code,
+      nextStep: "catch it, or let it end the run",
+      retryable: failure.retryable ?? false,
+    });
     // What was recorded is the message, so that a replay reads what the first attempt read.
     this.message = failure.message;
     this.category = failure.category;

@@ -4,9 +4,10 @@
  * A flow belongs to one branch. What it gives is a function of the record: the code sees the same results, times and
  * numbers in every attempt. It does no I/O; only the work of a step does.
  */
-import { encodeResult } from "./engine/run.js";
-import { inner, isName } from "./engine/key.js";
+
 import { firstNumber } from "./engine/draw.js";
+import { inner, isName } from "./engine/key.js";
+import { encodeResult } from "./engine/run.js";
 import { misuse, Place } from "./engine/stop.js";
 import { StepFailed } from "./errors.js";
 import { AllCall, BranchCall, MapCall, type Settled, valuesOf } from "./flow/groups.js";
@@ -24,9 +25,9 @@ import { type Effect, type Step, StepCall, type StepOptions } from "./flow/step.
 import { AnyCall, type Wait } from "./flow/waits.js";
 import { throughJson } from "./json.js";
 import type { Log } from "./log.js";
+import { SILENT } from "./log.js";
 import type { RunOptions } from "./options.js";
 import type { StandardSchemaV1 } from "./schema.js";
-import { SILENT } from "./log.js";
 import type { Span } from "./span.js";
 import { type Arguments, submissionOf, type Task } from "./task.js";
 
@@ -35,8 +36,9 @@ type ResultOf<Op> = Op extends Operation<infer T> ? T : never;
 type Results<M extends readonly Operation<any>[]> = { -readonly [K in keyof M]: ResultOf<M[K]> };
 
 /** The first of several waits: its name and its value, which belong together. */
-type Winner<M extends Record<string, Wait<any>>> = { [K in keyof M & string]: { winner: K; value: ResultOf<M[K]> } }[keyof M &
-  string];
+type Winner<M extends Record<string, Wait<any>>> = {
+  [K in keyof M & string]: { winner: K; value: ResultOf<M[K]> };
+}[keyof M & string];
 
 export class Flow {
   readonly #scope: Scope;
@@ -101,7 +103,12 @@ export class Flow {
   }
 
   #child<O>(task: Task, input: unknown, options: RunOptions | undefined, at: Place): ChildCall<O> {
-    const run = () => submissionOf(task, orUnwritable(() => throughJson(input), "the input of a call"), options);
+    const run = () =>
+      submissionOf(
+        task,
+        orUnwritable(() => throughJson(input), "the input of a call"),
+        options,
+      );
     return new ChildCall<O>(this.#scope, at, run, nameOf(task));
   }
 

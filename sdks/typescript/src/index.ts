@@ -4,12 +4,12 @@ export type { Ctx, StopReason } from "./context.js";
 export { current } from "./current.js";
 export * from "./errors.js";
 export { Failure, type FailureOptions } from "./failure.js";
-export { Flow } from "./flow.js";
 export type { Settled } from "./flow/groups.js";
 export type { Approval, ApprovalOptions, Delivery, Vote } from "./flow/kinds.js";
 export type { Operation } from "./flow/operation.js";
 export type { Effect, Retry, Step, StepOptions } from "./flow/step.js";
 export type { Wait } from "./flow/waits.js";
+export { Flow } from "./flow.js";
 export type { Log, LogLevel, LogLine, LogSink } from "./log.js";
 export type { Amounts, Budget, FlowKey, RunOptions, TaskOptions } from "./options.js";
 export type { EndpointOptions, When } from "./resources.js";
@@ -29,8 +29,8 @@ export {
   type Task,
   task,
 } from "./task.js";
-export type * as wire from "./wire.js";
-export { Worker, type WorkerOptions } from "./worker.js";
-export type { WorkerEvent } from "./worker/events.js";
 export { FlowTest, runInline } from "./testing.js";
 export { Verifier } from "./webhooks.js";
+export type * as wire from "./wire.js";
+export type { WorkerEvent } from "./worker/events.js";
+export { Worker, type WorkerOptions } from "./worker.js";

@@ -149,7 +149,8 @@ class IoThread {
     }
     batch.size = granted.length;
     const copy = new Uint8Array(bytes);
-    if (granted.length > 0) this.#post({ type: "leases", bytes: copy, granted, single: false }, [copy.buffer]);
+    if (granted.length > 0)
+      this.#post({ type: "leases", bytes: copy, granted, single: false }, [copy.buffer]);
     this.#keeper.plan();
   }
 
@@ -180,7 +181,13 @@ class IoThread {
     for (const envelope of leases.leases) {
       if (this.#held.has(envelope.leaseId)) continue;
       const held = this.#hold(envelope, sentAt, batch, true);
-      this.#report({ id: held.id, text: `{"outcome":"RELEASED"}`, outcome: "RELEASED", next: false, riders: false });
+      this.#report({
+        id: held.id,
+        text: `{"outcome":"RELEASED"}`,
+        outcome: "RELEASED",
+        next: false,
+        riders: false,
+      });
     }
   }
 
@@ -199,7 +206,12 @@ class IoThread {
     // A process that was stopped may come here before anything has looked at the clock.
     if (lease.isLost(this.#clock.now())) {
       this.#keeper.lost(held, lease.lost ?? "");
-      this.#post({ type: "reported", id: report.id, reported: { verdict: "CANCELLED", why: lease.lost ?? "" }, hasNext: false });
+      this.#post({
+        type: "reported",
+        id: report.id,
+        reported: { verdict: "CANCELLED", why: lease.lost ?? "" },
+        hasNext: false,
+      });
       return this.#free(held);
     }
     const spend = lease.spent === undefined ? "" : `"spend":${writeChecked(lease.spent)},`;
@@ -234,7 +246,11 @@ class IoThread {
         const text = `${this.#about(held)},"outcome":"FAILED","error":${JSON.stringify(instead)}}`;
         return this.#file(held, { ...report, outcome: "FAILED", riders: false }, text);
       }
-      return this.#over(held, report, answer.verdict === "CANCELLED" ? { verdict: "CANCELLED", why: code } : refused);
+      return this.#over(
+        held,
+        report,
+        answer.verdict === "CANCELLED" ? { verdict: "CANCELLED", why: code } : refused,
+      );
     }
     this.#over(held, report, { verdict: "COMMITTED", outcome: report.outcome }, next !== undefined);
     if (next === undefined) return;
@@ -288,14 +304,19 @@ class IoThread {
 
   async #page(call: number, id: number, after: number): Promise<void> {
     const held = this.#held.get(id);
-    if (held === undefined) return this.#post({ type: "page", call, answer: { lost: "the attempt is over" } });
+    if (held === undefined)
+      return this.#post({ type: "page", call, answer: { lost: "the attempt is over" } });
     const path = `/v1/tasks/${held.taskId}/checkpoints?after=${after}`;
     try {
       const { body } = await this.#pages.decided({ method: "GET", path, token: held.lease.token });
       this.#post({ type: "page", call, answer: { page: new Uint8Array(body) } });
     } catch (error) {
       const { verdict, message } = error as { verdict?: string; message: string };
-      this.#post({ type: "page", call, answer: verdict === "CANCELLED" ? { lost: message } : { failed: message } });
+      this.#post({
+        type: "page",
+        call,
+        answer: verdict === "CANCELLED" ? { lost: message } : { failed: message },
+      });
     }
   }
 
@@ -307,7 +328,10 @@ class IoThread {
 }
 
 /** What is reported where the first report was refused as invalid, so that the run does not wait for its lease. */
-function insteadOf(report: FiledReport, refused: { code: string; message: string; status: number }): ReportedError | undefined {
+function insteadOf(
+  report: FiledReport,
+  refused: { code: string; message: string; status: number },
+): ReportedError | undefined {
   const { code, message, status } = refused;
   if (report.riders && status !== 409) {
     const why = `the coordinator refused the last steps (${code}): ${message}`;
@@ -315,7 +339,11 @@ function insteadOf(report: FiledReport, refused: { code: string; message: string
   }
   // A coordinator that is older than releases counts the attempt as a failure.
   if (report.outcome === "RELEASED" && (code === "invalid_argument" || code === "release_unsupported")) {
-    return { category: "INFRASTRUCTURE", message: "the worker shut down before the task was done", retryable: true };
+    return {
+      category: "INFRASTRUCTURE",
+      message: "the worker shut down before the task was done",
+      retryable: true,
+    };
   }
   return undefined;
 }

@@ -8,8 +8,8 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { Socket } from "node:net";
-import type { Duplex } from "node:stream";
 import { createInterface } from "node:readline";
+import type { Duplex } from "node:stream";
 
 import type { Client } from "./client.js";
 import type { Ctx, StopReason } from "./context.js";
@@ -100,7 +100,9 @@ class Child {
       this.#died?.(Failure.infra(`the isolated process ${how}`));
     };
     this.#process.once("error", (error) => gone(`could not be started: ${error.message}`));
-    this.#process.once("exit", (code, signal) => gone(signal === null ? `ended with code ${code}` : `was ended by ${signal}`));
+    this.#process.once("exit", (code, signal) =>
+      gone(signal === null ? `ended with code ${code}` : `was ended by ${signal}`),
+    );
   }
 
   get pid(): number | undefined {
@@ -158,7 +160,11 @@ class Child {
 }
 
 /** Serves the tasks of a parent, one at a time, until its socket ends. */
-export async function serveIsolated(tasks: ReadonlyMap<string, Task>, client: Client, state: unknown): Promise<void> {
+export async function serveIsolated(
+  tasks: ReadonlyMap<string, Task>,
+  client: Client,
+  state: unknown,
+): Promise<void> {
   const socket = new Socket({ fd: Number(process.env[VARIABLE]), readable: true, writable: true });
   const send = (message: ToParent) => socket.write(`${writeChecked(message)}\n`);
   // The parent is gone: what runs here has no lease.

@@ -89,7 +89,8 @@ export class Lease {
 
   /** Notices that its time is over. Returns whether it is lost. */
   isLost(now: number): boolean {
-    if (this.lost === undefined && now >= this.endsAt) this.lost = "the worker's own deadline passed without a renewal";
+    if (this.lost === undefined && now >= this.endsAt)
+      this.lost = "the worker's own deadline passed without a renewal";
     return this.lost !== undefined;
   }
 

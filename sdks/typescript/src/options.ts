@@ -3,7 +3,7 @@
  * `call` and in a schedule; the later word counts.
  */
 import { optionalMilliseconds, type Span } from "./span.js";
-import type { Budget as WireBudget, Flow as WireFlow, SubmitRun } from "./wire.js";
+import type { SubmitRun, Budget as WireBudget, Flow as WireFlow } from "./wire.js";
 
 export interface Amounts {
   tokens?: number;

@@ -7,7 +7,7 @@
  * a report says that it waits.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-
+import { openSender } from "#transport";
 import { Calls } from "./calls.js";
 import { Client } from "./client.js";
 import type { Ctx, StopReason } from "./context.js";
@@ -20,7 +20,6 @@ import { parse, plain, Unreadable } from "./json.js";
 import { usableMs } from "./lease.js";
 import { type LogSink, logTo, standardSink } from "./log.js";
 import type { Amounts } from "./options.js";
-import { openSender } from "#transport";
 import { readInput, type Task, unreadableInput } from "./task.js";
 import { PushVerifier, RecentIds, VerifyError } from "./webhooks.js";
 import type { BudgetLeft, CheckpointAck, Envelope, HeartbeatAck } from "./wire.js";
@@ -92,19 +91,29 @@ class Receiver {
       return Promise.resolve(json(503, { error: "busy" }, { "retry-after": String(RETRY_AFTER_SECONDS) }));
     }
     if (!this.#recent.note(id)) return Promise.resolve(new Response(null, { status: 202 }));
-    const response = this.#work(parse(new TextDecoder().decode(body)) as Envelope).finally(() => this.#running.delete(id));
+    const response = this.#work(parse(new TextDecoder().decode(body)) as Envelope).finally(() =>
+      this.#running.delete(id),
+    );
     this.#running.set(id, response);
     return response.then((answer) => answer.clone());
   }
 
   async #work(envelope: Envelope): Promise<Response> {
     this.#client ??= new Client();
-    const ctx = new PushedAttempt(envelope, this.#client, this.options.onLog ?? standardSink(), this.options.name);
+    const ctx = new PushedAttempt(
+      envelope,
+      this.#client,
+      this.options.onLog ?? standardSink(),
+      this.options.name,
+    );
     if (this.options.name !== undefined) ctx.keepLease();
     try {
       const report = await this.#run(ctx);
       if (ctx.stopReason === "LeaseLost" || report === undefined) return new Response(null, { status: 202 });
-      return new Response(ctx.withSpend(report.text), { status: 200, headers: { "content-type": "application/json" } });
+      return new Response(ctx.withSpend(report.text), {
+        status: 200,
+        headers: { "content-type": "application/json" },
+      });
     } finally {
       ctx.over();
     }
@@ -117,7 +126,9 @@ class Receiver {
       const input = await readInput(code, readable(ctx.envelope.input));
       if (code.type === "task") return returned(await runAsCurrent(ctx, () => code.run(input, ctx)));
       if (this.options.name === undefined) {
-        throw Failure.config("a pushed durable function needs the name of its endpoint: pass `name` to `push()`");
+        throw Failure.config(
+          "a pushed durable function needs the name of its endpoint: pass `name` to `push()`",
+        );
       }
       const flow = (core: ConstructorParameters<typeof Flow>[0]["core"], given: unknown) =>
         code.run(new Flow({ core, branch: "" }, ctx.log), given);
@@ -163,7 +174,12 @@ class PushedAttempt implements Ctx {
     this.log = logTo(sink, { runId, taskId, attempt, kind });
     const url = callbackBaseUrl.replace(/\/$/, "");
     const { caFile } = client.settings;
-    this.#calls = new Calls(openSender({ urls: [url], caFile: url.startsWith("https:") ? caFile : undefined }), [url], "", CALL_TRIES);
+    this.#calls = new Calls(
+      openSender({ urls: [url], caFile: url.startsWith("https:") ? caFile : undefined }),
+      [url],
+      "",
+      CALL_TRIES,
+    );
     this.#token = envelope.taskToken;
     this.#left = envelope.budgetLeft ?? undefined;
     // Counted from now, which is later than the grant by the time of the request: heartbeats prove it from then on.
@@ -208,7 +224,8 @@ class PushedAttempt implements Ctx {
   }
 
   get stopReason(): StopReason | undefined {
-    if (this.#stop === undefined && performance.now() >= this.#validUntil) this.#told("LeaseLost", "its time is over");
+    if (this.#stop === undefined && performance.now() >= this.#validUntil)
+      this.#told("LeaseLost", "its time is over");
     return this.#stop;
   }
 
@@ -230,7 +247,9 @@ class PushedAttempt implements Ctx {
   }
 
   withSpend(report: string): string {
-    return this.#spent === undefined ? report : `${report.slice(0, -1)},"spend":${JSON.stringify(this.#spent)}}`;
+    return this.#spent === undefined
+      ? report
+      : `${report.slice(0, -1)},"spend":${JSON.stringify(this.#spent)}}`;
   }
 
   #told(reason: StopReason, why: string): void {
@@ -254,7 +273,11 @@ class PushedAttempt implements Ctx {
     const sentAt = performance.now();
     const spend = this.#spent === undefined ? {} : { spend: this.#spent };
     try {
-      const answer = await this.#post<HeartbeatAck>("heartbeat", { ...this.#body, ...this.#progress, ...spend });
+      const answer = await this.#post<HeartbeatAck>("heartbeat", {
+        ...this.#body,
+        ...this.#progress,
+        ...spend,
+      });
       this.#renewed(answer, sentAt);
     } catch (error) {
       if (error instanceof Refused && !error.retryable) this.#told("LeaseLost", error.code);
@@ -262,7 +285,10 @@ class PushedAttempt implements Ctx {
     if (this.stopReason !== "LeaseLost" && this.#timer !== undefined) this.keepLease();
   }
 
-  #renewed(answer: Pick<HeartbeatAck, "taskToken" | "shouldCancel" | "cancelReason" | "left">, sentAt: number): void {
+  #renewed(
+    answer: Pick<HeartbeatAck, "taskToken" | "shouldCancel" | "cancelReason" | "left">,
+    sentAt: number,
+  ): void {
     this.#validUntil = sentAt + usableMs(this.envelope.heartbeatTimeoutMs);
     if (answer.taskToken) this.#token = answer.taskToken;
     if (answer.left) this.#left = answer.left;
@@ -304,7 +330,12 @@ class PushedAttempt implements Ctx {
     const rest = text === "{}" ? "}" : `,${text.slice(1)}`;
     const body = `${JSON.stringify(this.#body).slice(0, -1)}${rest}`;
     try {
-      const answer = await this.#calls.json<CheckpointAck>({ method: "POST", path, body, token: this.#token });
+      const answer = await this.#calls.json<CheckpointAck>({
+        method: "POST",
+        path,
+        body,
+        token: this.#token,
+      });
       if (answer.leaseExpiresAt) this.#renewed(answer, sentAt);
       return { committed: { ...answer, taskId: this.taskId, status: 200 }, serverTime: answer.serverTime };
     } catch (error) {
@@ -313,13 +344,18 @@ class PushedAttempt implements Ctx {
         this.#told("LeaseLost", error.code);
         return { lost: error.code };
       }
-      return error.retryable ? { unanswered: error.message } : { refused: { code: error.code, message: error.detail } };
+      return error.retryable
+        ? { unanswered: error.message }
+        : { refused: { code: error.code, message: error.detail } };
     }
   }
 }
 
 function json(status: number, body: object, headers: Record<string, string> = {}): Response {
-  return new Response(JSON.stringify(body), { status, headers: { "content-type": "application/json", ...headers } });
+  return new Response(JSON.stringify(body), {
+    status,
+    headers: { "content-type": "application/json", ...headers },
+  });
 }
 
 /** Makes a handler a listener for Node's `http`, Express (before a body parser) and Fastify (`reply.raw`). */
@@ -332,7 +368,11 @@ export function toNode(handler: PushHandler): (request: IncomingMessage, respons
   };
 }
 
-async function answer(handler: PushHandler, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answer(
+  handler: PushHandler,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
   const headers = new Headers();

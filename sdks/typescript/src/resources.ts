@@ -23,7 +23,11 @@ export interface When {
 
 function whenOf(when: When) {
   const { every, window, ...rest } = when;
-  return defined({ ...rest, everyMs: optionalMilliseconds(every), catchUpWindowMs: optionalMilliseconds(window) });
+  return defined({
+    ...rest,
+    everyMs: optionalMilliseconds(every),
+    catchUpWindowMs: optionalMilliseconds(window),
+  });
 }
 
 export class Schedules extends Resource {
@@ -32,8 +36,20 @@ export class Schedules extends Resource {
   }
 
   create<I, O>(name: string, when: When, task: Task<I, O>, ...args: Arguments<I>): Promise<wire.ScheduleView>;
-  create(name: string, when: When, kind: string, input?: unknown, options?: RunOptions): Promise<wire.ScheduleView>;
-  create(name: string, when: When, task: Task | string, input?: unknown, options?: RunOptions): Promise<wire.ScheduleView> {
+  create(
+    name: string,
+    when: When,
+    kind: string,
+    input?: unknown,
+    options?: RunOptions,
+  ): Promise<wire.ScheduleView>;
+  create(
+    name: string,
+    when: When,
+    task: Task | string,
+    input?: unknown,
+    options?: RunOptions,
+  ): Promise<wire.ScheduleView> {
     const run = submissionOf(task, throughJson(input), options);
     return this.send("", { name, ...whenOf(when), run });
   }
@@ -94,7 +110,10 @@ export interface EndpointOptions {
 
 function endpointOf(options: EndpointOptions) {
   const { retry, ...rest } = options;
-  const pauses = retry && { baseMs: optionalMilliseconds(retry.base), capMs: optionalMilliseconds(retry.cap) };
+  const pauses = retry && {
+    baseMs: optionalMilliseconds(retry.base),
+    capMs: optionalMilliseconds(retry.cap),
+  };
   return defined({ ...rest, retry: pauses && defined(pauses) });
 }
 
@@ -116,7 +135,10 @@ export class Endpoints extends Resource {
     return this.read(pathOf(name));
   }
 
-  update(name: string, options: EndpointOptions & { url?: string; enabled?: boolean }): Promise<wire.EndpointView> {
+  update(
+    name: string,
+    options: EndpointOptions & { url?: string; enabled?: boolean },
+  ): Promise<wire.EndpointView> {
     return this.send(pathOf(name), endpointOf(options));
   }
 
@@ -143,7 +165,9 @@ export class Effects extends Resource {
     super(calls, "/v1/effects");
   }
 
-  list(options: { runId?: string; endpoint?: string; state?: wire.EffectState } = {}): AsyncGenerator<wire.EffectView> {
+  list(
+    options: { runId?: string; endpoint?: string; state?: wire.EffectState } = {},
+  ): AsyncGenerator<wire.EffectView> {
     return this.pages<wire.EffectList, wire.EffectView>("", options, (page) => page.effects);
   }
 
@@ -233,11 +257,21 @@ export class Deployments extends Resource {
     return (await this.read<wire.ClaimList>(`${pathOf(name)}/claims`)).claims;
   }
 
-  workOrders(name: string, options: { state?: wire.WorkOrderState } = {}): AsyncGenerator<wire.WorkOrderView> {
-    return this.pages<wire.WorkOrderList, wire.WorkOrderView>(`${pathOf(name)}/workorders`, options, (page) => page.workOrders);
+  workOrders(
+    name: string,
+    options: { state?: wire.WorkOrderState } = {},
+  ): AsyncGenerator<wire.WorkOrderView> {
+    return this.pages<wire.WorkOrderList, wire.WorkOrderView>(
+      `${pathOf(name)}/workorders`,
+      options,
+      (page) => page.workOrders,
+    );
   }
 
-  pauseStates(name: string, options: { state?: wire.PauseStateState } = {}): AsyncGenerator<wire.PauseStateView> {
+  pauseStates(
+    name: string,
+    options: { state?: wire.PauseStateState } = {},
+  ): AsyncGenerator<wire.PauseStateView> {
     return this.pages<wire.PauseStateList, wire.PauseStateView>(
       `${pathOf(name)}/pause-states`,
       options,
@@ -255,7 +289,11 @@ export class Artifacts extends Resource {
     super(calls, "/v1/deployments");
   }
 
-  list(deployment: string, type: string, options: { status?: string } = {}): AsyncGenerator<wire.ArtifactView> {
+  list(
+    deployment: string,
+    type: string,
+    options: { status?: string } = {},
+  ): AsyncGenerator<wire.ArtifactView> {
     const path = pathOf(deployment, "artifacts", type);
     return this.pages<wire.ArtifactList, wire.ArtifactView>(path, options, (page) => page.artifacts);
   }
@@ -296,14 +334,22 @@ export class Recovery extends Resource {
   }
 
   list(options: { state?: wire.CandidateState } = {}): AsyncGenerator<wire.CandidateView> {
-    return this.pages<wire.CandidateList, wire.CandidateView>("/candidates", options, (page) => page.candidates);
+    return this.pages<wire.CandidateList, wire.CandidateView>(
+      "/candidates",
+      options,
+      (page) => page.candidates,
+    );
   }
 
   get(id: string): Promise<wire.CandidateView> {
     return this.read(`/candidates${pathOf(id)}`);
   }
 
-  decide(id: string, action: wire.RecoveryAction, options: { comment?: string } = {}): Promise<wire.CandidateView> {
+  decide(
+    id: string,
+    action: wire.RecoveryAction,
+    options: { comment?: string } = {},
+  ): Promise<wire.CandidateView> {
     return this.send(`/candidates${pathOf(id)}/decide`, { action, ...defined(options) });
   }
 

@@ -12,16 +12,16 @@ import { newKey } from "./submissions.js";
 import type {
   CancelAccepted,
   Checkpoint,
-  ChildView,
   Children,
+  ChildView,
   Explanation,
   History,
   HistoryEntry,
   PlanStage,
   PlanSteps,
-  Record as RunRecord,
   Run,
   RunAccepted,
+  Record as RunRecord,
   RunResumed,
   SignalAccepted,
   Steps,
@@ -54,7 +54,10 @@ export class RunHandle<O = unknown> {
 
   /** Waits until the run has ended, or the time is over, and returns the run as it is then. A failed run is an answer. */
   async wait(options: WaitOptions = {}): Promise<Run> {
-    const until = options.timeout === undefined ? Number.POSITIVE_INFINITY : performance.now() + milliseconds(options.timeout);
+    const until =
+      options.timeout === undefined
+        ? Number.POSITIVE_INFINITY
+        : performance.now() + milliseconds(options.timeout);
     for (;;) {
       const left = Math.max(0, until - performance.now());
       const waitMs = Math.round(Math.min(left, WAIT_MS_MAX));
@@ -82,11 +85,18 @@ export class RunHandle<O = unknown> {
   /** Asks the run to stop. With `now` the worker's lease is revoked and the run ends at once. */
   cancel(options: { reason?: string; now?: boolean } = {}): Promise<CancelAccepted> {
     const { reason, now } = options;
-    return this.#post("/cancel", { ...(reason === undefined ? {} : { reason }), ...(now ? { force: true } : {}) });
+    return this.#post("/cancel", {
+      ...(reason === undefined ? {} : { reason }),
+      ...(now ? { force: true } : {}),
+    });
   }
 
   /** Sends a signal, which is kept until the function takes it. */
-  signal(name: string, value: unknown = null, options: { idempotencyKey?: string } = {}): Promise<SignalAccepted> {
+  signal(
+    name: string,
+    value: unknown = null,
+    options: { idempotencyKey?: string } = {},
+  ): Promise<SignalAccepted> {
     const body = `{"name":${JSON.stringify(name)},"payload":${encode(value)}}`;
     const idempotencyKey = options.idempotencyKey ?? newKey();
     return this.calls.json({ method: "POST", path: `/v1/runs/${this.id}/signals`, body, idempotencyKey });
@@ -98,7 +108,9 @@ export class RunHandle<O = unknown> {
   }
 
   /** Continues the recorded steps in a new run. */
-  async fork(options: { budget?: Budget; fromStep?: string; idempotencyKey?: string } = {}): Promise<RunHandle<O>> {
+  async fork(
+    options: { budget?: Budget; fromStep?: string; idempotencyKey?: string } = {},
+  ): Promise<RunHandle<O>> {
     const { budget, fromStep, idempotencyKey } = options;
     const body = { ...(budget ? { budget: budgetOf(budget) } : {}), ...(fromStep ? { fromStep } : {}) };
     return this.#another("/fork", body, idempotencyKey);
@@ -123,7 +135,9 @@ export class RunHandle<O = unknown> {
   }
 
   /** What happened. With `follow` it waits for more until the run has ended. */
-  async *history(options: { follow?: boolean; after?: number; signal?: AbortSignal } = {}): AsyncGenerator<HistoryEntry> {
+  async *history(
+    options: { follow?: boolean; after?: number; signal?: AbortSignal } = {},
+  ): AsyncGenerator<HistoryEntry> {
     let after = options.after ?? 0;
     for (;;) {
       const waitMs = options.follow ? WAIT_MS_MAX : 0;
@@ -153,7 +167,9 @@ export class RunHandle<O = unknown> {
     const all: T[] = [];
     let after: number | null | undefined = 0;
     while (after !== null && after !== undefined) {
-      const [items, next]: [T[], number | null | undefined] = read(await this.#get<P>(`${path}?after=${after}`));
+      const [items, next]: [T[], number | null | undefined] = read(
+        await this.#get<P>(`${path}?after=${after}`),
+      );
       all.push(...items);
       after = next;
     }
@@ -165,6 +181,11 @@ export class RunHandle<O = unknown> {
   }
 
   #post<T>(path: string, body: object, idempotencyKey?: string): Promise<T> {
-    return this.calls.json({ method: "POST", path: `/v1/runs/${this.id}${path}`, body: writeChecked(body), idempotencyKey });
+    return this.calls.json({
+      method: "POST",
+      path: `/v1/runs/${this.id}${path}`,
+      body: writeChecked(body),
+      idempotencyKey,
+    });
   }
 }

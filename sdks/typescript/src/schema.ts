@@ -39,7 +39,8 @@ export async function validate<T>(schema: StandardSchemaV1<unknown, T>, value: u
 /** The same for places that cannot wait; a schema with asynchronous checks is refused there. */
 export function validateNow<T>(schema: StandardSchemaV1<unknown, T>, value: unknown): T {
   const result = schema["~standard"].validate(value);
-  if (result instanceof Promise) throw new SchemaRefused("$", "the schema has asynchronous checks, which cannot run here");
+  if (result instanceof Promise)
+    throw new SchemaRefused("$", "the schema has asynchronous checks, which cannot run here");
   return accepted(result);
 }
 

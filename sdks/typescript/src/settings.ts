@@ -26,7 +26,10 @@ export function resolveSettings(options: SettingsOptions): Settings {
   const env: Record<string, string | undefined> = globalThis.process?.env ?? {};
   const apiKey = options.apiKey ?? env["TENURE_API_KEY"] ?? "";
   if (!/^[\x21-\x7e]*$/.test(apiKey)) {
-    throw new Setup("the API key has characters that no key has", "check TENURE_API_KEY for spaces and line ends");
+    throw new Setup(
+      "the API key has characters that no key has",
+      "check TENURE_API_KEY for spaces and line ends",
+    );
   }
   return {
     urls: parseAddresses(options.url ?? env["TENURE_URL"] ?? DEFAULT_URL),
@@ -50,7 +53,10 @@ function parseAddresses(list: string): string[] {
 function parseAddress(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !["http:", "https:"].includes(url.protocol) || url.host === "") {
-    throw new Setup(`\`${text}\` is not an address such as ${DEFAULT_URL}`, "set TENURE_URL to an http or https address");
+    throw new Setup(
+      `\`${text}\` is not an address such as ${DEFAULT_URL}`,
+      "set TENURE_URL to an http or https address",
+    );
   }
   return url;
 }

@@ -23,7 +23,8 @@ export function milliseconds(span: Span): number {
   let sum = 0;
   for (const [unit, count] of Object.entries(span)) {
     const ms = UNITS[unit as keyof Span];
-    if (ms === undefined) throw new TypeError(`\`${unit}\` is no unit of time; use ${Object.keys(UNITS).join(", ")}`);
+    if (ms === undefined)
+      throw new TypeError(`\`${unit}\` is no unit of time; use ${Object.keys(UNITS).join(", ")}`);
     if (typeof count !== "number" || !(count >= 0)) {
       throw new TypeError(`a span has units with numbers from 0 on, not \`${unit}: ${String(count)}\``);
     }

@@ -5,13 +5,19 @@
  * does nothing by itself: a `Worker` runs it, a `Client` submits it, a flow calls it.
  */
 import type { Ctx } from "./context.js";
-import { Unreadable } from "./json.js";
 import { Failure } from "./failure.js";
 import type { Flow } from "./flow.js";
+import type { Unreadable } from "./json.js";
 import { type RunOptions, submission, type TaskOptions } from "./options.js";
 import { SchemaRefused, type StandardSchemaV1, validate } from "./schema.js";
-import type { ApprovalTerms, Ceiling, Plan as WirePlan, PlanStep as WirePlanStep, SubmitRun } from "./wire.js";
 import { optionalMilliseconds, type Span } from "./span.js";
+import type {
+  ApprovalTerms,
+  Ceiling,
+  SubmitRun,
+  Plan as WirePlan,
+  PlanStep as WirePlanStep,
+} from "./wire.js";
 
 declare const types: unique symbol;
 
@@ -41,7 +47,11 @@ export interface DurableCode {
 }
 
 /** The arguments after the task: the input, unless there is none, and the options. */
-export type Arguments<I> = void extends I ? [input?: undefined, options?: RunOptions] : [input: I, options?: RunOptions];
+export type Arguments<I> = unknown extends I
+  ? [input?: I, options?: RunOptions]
+  : void extends I
+    ? [input?: undefined, options?: RunOptions]
+    : [input: I, options?: RunOptions];
 
 /** Defines a task: a function that runs at least once and is recorded once. */
 export function task<I = void, O = unknown, W = I>(
@@ -86,7 +96,12 @@ export function queueOf(task: Task): string {
 
 export function isTask(value: unknown): value is Task {
   const task = value as Partial<Task> | null;
-  return typeof task === "object" && task !== null && typeof task.kind === "string" && typeof task.options === "object";
+  return (
+    typeof task === "object" &&
+    task !== null &&
+    typeof task.kind === "string" &&
+    typeof task.options === "object"
+  );
 }
 
 /** The submission of a task, or of a kind by its name. */
@@ -101,7 +116,8 @@ export async function readInput(code: Code, input: unknown): Promise<unknown> {
   try {
     return await validate(code.schema, input);
   } catch (error) {
-    if (error instanceof SchemaRefused) throw Failure.data(`the input is refused at ${error.path}: ${error.why}`);
+    if (error instanceof SchemaRefused)
+      throw Failure.data(`the input is refused at ${error.path}: ${error.why}`);
     throw error;
   }
 }
@@ -150,7 +166,12 @@ export function plan(steps: readonly WirePlanStep[]): Plan {
 }
 
 /** One step of a plan. The input may refer to earlier steps: `{ $from: "read", path: "/text" }`. */
-export function planStep(key: string, task: Task | string, input?: unknown, options: PlanStepOptions = {}): WirePlanStep {
+export function planStep(
+  key: string,
+  task: Task | string,
+  input?: unknown,
+  options: PlanStepOptions = {},
+): WirePlanStep {
   const { queue, deadline, maxLostAttempts, cancelGrace, lease, heartbeatInterval, retry, ...rest } = options;
   const step: WirePlanStep = {
     key,
@@ -165,5 +186,7 @@ export function planStep(key: string, task: Task | string, input?: unknown, opti
     deadlineMs: optionalMilliseconds(deadline),
     retry: retry && { baseMs: optionalMilliseconds(retry.base), capMs: optionalMilliseconds(retry.cap) },
   };
-  return Object.fromEntries(Object.entries(step).filter(([, member]) => member !== undefined)) as unknown as WirePlanStep;
+  return Object.fromEntries(
+    Object.entries(step).filter(([, member]) => member !== undefined),
+  ) as unknown as WirePlanStep;
 }

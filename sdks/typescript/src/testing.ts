@@ -47,7 +47,8 @@ export async function runInline<I, O>(
 ): Promise<O> {
   const [given, options = {}] = args;
   const { code } = task;
-  if (code?.type !== "task") throw new TypeError(`\`${task.kind}\` is no task with code; use FlowTest for durable functions`);
+  if (code?.type !== "task")
+    throw new TypeError(`\`${task.kind}\` is no task with code; use FlowTest for durable functions`);
   const input = await readInput(code, plain(throughJson(given)));
   const ctx = inlineCtx(task, options);
   return plain(throughJson(await runAsCurrent(ctx, () => code.run(input, ctx)))) as O;
@@ -119,7 +120,8 @@ export class FlowTest<I = any, O = any> {
   #spent: Required<Amounts> = { tokens: 0, costMicros: 0, toolCalls: 0 };
 
   constructor(task: Task<I, O>, ...args: void extends I ? [input?: undefined] : [input: I]) {
-    if (task.code?.type !== "durable") throw new TypeError(`\`${task.kind}\` is no durable function with code`);
+    if (task.code?.type !== "durable")
+      throw new TypeError(`\`${task.kind}\` is no durable function with code`);
     this.#task = task;
     this.#coordinator = new MemoryCoordinator(throughJson(args[0]));
     this.#budget = task.options.budget;
@@ -145,14 +147,23 @@ export class FlowTest<I = any, O = any> {
     return this.decide(name, by, "REJECTED", options);
   }
 
-  decide(name: string, by: string, decision: ApprovalDecision, options: { after?: Span; comment?: string } = {}): this {
+  decide(
+    name: string,
+    by: string,
+    decision: ApprovalDecision,
+    options: { after?: Span; comment?: string } = {},
+  ): this {
     const at = BEGINNING + milliseconds(options.after ?? {});
     this.#coordinator.people.say({ name, key: by, decision, at, comment: options.comment });
     return this;
   }
 
   /** What children of a kind return, and how long they take. */
-  child<CI, CO>(task: Task<CI, CO> | string, code: (input: CI) => CO | Promise<CO>, options: { takes?: Span } = {}): this {
+  child<CI, CO>(
+    task: Task<CI, CO> | string,
+    code: (input: CI) => CO | Promise<CO>,
+    options: { takes?: Span } = {},
+  ): this {
     const kind = typeof task === "string" ? task : task.kind;
     const takesMs = milliseconds(options.takes ?? {});
     this.#coordinator.kinds.set(kind, { takesMs, code: code as (input: unknown) => unknown });
@@ -269,7 +280,8 @@ export class FlowTest<I = any, O = any> {
   #left(): BudgetLeft | undefined {
     if (this.#budget === undefined) return undefined;
     const { tokens, costMicros, toolCalls } = this.#budget;
-    const rest = (limit: number | undefined, used: number) => (limit === undefined ? null : Math.max(0, limit - used));
+    const rest = (limit: number | undefined, used: number) =>
+      limit === undefined ? null : Math.max(0, limit - used);
     return {
       tokens: rest(tokens, this.#spent.tokens),
       costMicros: rest(costMicros, this.#spent.costMicros),
@@ -281,7 +293,11 @@ export class FlowTest<I = any, O = any> {
   #isHalted(): boolean {
     const { tokens, costMicros, toolCalls } = this.#budget ?? {};
     const crosses = (limit: number | undefined, used: number) => limit !== undefined && used > limit;
-    return crosses(tokens, this.#spent.tokens) || crosses(costMicros, this.#spent.costMicros) || crosses(toolCalls, this.#spent.toolCalls);
+    return (
+      crosses(tokens, this.#spent.tokens) ||
+      crosses(costMicros, this.#spent.costMicros) ||
+      crosses(toolCalls, this.#spent.toolCalls)
+    );
   }
 
   /** A worker dies at each place once. */
@@ -295,7 +311,8 @@ export class FlowTest<I = any, O = any> {
     const { history } = this.#coordinator;
     return {
       get output(): O {
-        if (report.outcome !== "SUCCEEDED") throw new Failure("USER_CODE", `the run failed: ${report.error?.message}`);
+        if (report.outcome !== "SUCCEEDED")
+          throw new Failure("USER_CODE", `the run failed: ${report.error?.message}`);
         return report.output as O;
       },
       error: report.error,
@@ -311,7 +328,11 @@ export class FlowTest<I = any, O = any> {
 }
 
 function halted(): EngineReport {
-  const error = { category: "USER_CODE", reason: "BUDGET_EXCEEDED", message: "the run crossed its budget" } as const;
+  const error = {
+    category: "USER_CODE",
+    reason: "BUDGET_EXCEEDED",
+    message: "the run crossed its budget",
+  } as const;
   return { outcome: "FAILED", error };
 }
 
@@ -365,7 +386,8 @@ export async function replayFile(task: Task, file: string | URL): Promise<void> 
   const head = read[0]?.["head"] as GoldenHead;
   const recorded = read.flatMap((line) => (line["checkpoint"] as WireCheckpoint | undefined) ?? []);
   const end = read.find((line) => "end" in line)?.["end"] as GoldenEnd | undefined;
-  if (head.kind !== task.kind) throw new ReplayDiffers(name, `it was recorded by \`${head.kind}\`, not by \`${task.kind}\``);
+  if (head.kind !== task.kind)
+    throw new ReplayDiffers(name, `it was recorded by \`${head.kind}\`, not by \`${task.kind}\``);
   const coordinator = new MemoryCoordinator(head.input);
   coordinator.taskId = head.taskId;
   coordinator.createdAt = Date.parse(head.createdAt);
@@ -386,9 +408,13 @@ function compareEnd(name: string, command: Command, end: GoldenEnd | undefined):
     throw new ReplayDiffers(name, `the code goes on after the recorded end: ${JSON.stringify(command)}`);
   }
   const { outcome, output, error } = command.complete;
-  if (outcome.toLowerCase() !== end.state) throw new ReplayDiffers(name, `it ended ${end.state}, and now ${outcome}`);
+  if (outcome.toLowerCase() !== end.state)
+    throw new ReplayDiffers(name, `it ended ${end.state}, and now ${outcome}`);
   if (outcome === "SUCCEEDED" && canonical(output) !== canonical(end.output ?? null)) {
-    throw new ReplayDiffers(name, `its output was ${canonical(end.output ?? null)}, and is now ${canonical(output)}`);
+    throw new ReplayDiffers(
+      name,
+      `its output was ${canonical(end.output ?? null)}, and is now ${canonical(output)}`,
+    );
   }
   if (outcome === "FAILED" && end.error?.category && error?.category !== end.error.category) {
     throw new ReplayDiffers(name, `it failed with ${end.error.category}, and now with ${error?.category}`);
@@ -410,7 +436,9 @@ export function golden(task: Task, pattern: string, api: TestApi = globalThis as
 /** Files of one folder whose names fit a pattern with `*`. */
 function filesLike(pattern: string): string[] {
   const folder = dirname(pattern);
-  const escaped = basename(pattern).replace(/[.+^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*");
+  const escaped = basename(pattern)
+    .replace(/[.+^${}()|[\]\\]/g, "\\$&")
+    .replaceAll("*", ".*");
   const like = new RegExp(`^${escaped}$`);
   return readdirSync(folder)
     .filter((name) => like.test(name))

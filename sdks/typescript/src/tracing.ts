@@ -12,7 +12,10 @@ interface OpenTelemetry {
     setSpan(context: unknown, span: Span): unknown;
   };
   context: { active(): unknown; with<T>(context: unknown, run: () => T): T };
-  propagation: { extract(context: unknown, carrier: object): unknown; inject(context: unknown, carrier: object): void };
+  propagation: {
+    extract(context: unknown, carrier: object): unknown;
+    inject(context: unknown, carrier: object): void;
+  };
   SpanStatusCode: { ERROR: number };
 }
 

@@ -7,7 +7,10 @@ import type { SenderOptions } from "./transport-node.js";
 
 export function openSender(options: SenderOptions): Sender {
   if (options.caFile !== undefined) {
-    throw new Setup("`fetch` cannot take a file of certificates", "use Node, or a certificate that the platform trusts");
+    throw new Setup(
+      "`fetch` cannot take a file of certificates",
+      "use Node, or a certificate that the platform trusts",
+    );
   }
   return { send, close: () => {} };
 }
@@ -24,7 +27,11 @@ async function send(url: string, call: Call, authorization: string, timeoutMs: n
     const response = await fetch(`${url}${call.path}`, init);
     const body = new Uint8Array(await response.arrayBuffer());
     const seconds = Number(response.headers.get("retry-after") ?? Number.NaN);
-    return { status: response.status, retryAfterMs: Number.isFinite(seconds) ? seconds * 1000 : undefined, body };
+    return {
+      status: response.status,
+      retryAfterMs: Number.isFinite(seconds) ? seconds * 1000 : undefined,
+      body,
+    };
   } catch (error) {
     call.signal?.throwIfAborted();
     // `fetch` does not say whether a connection was made: the careful answer is that it was.

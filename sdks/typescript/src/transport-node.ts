@@ -24,7 +24,12 @@ export interface SenderOptions {
 
 export function openSender(options: SenderOptions): Sender {
   const isTls = options.urls[0]?.startsWith("https:") ?? false;
-  const kept = { keepAlive: true, maxFreeSockets: IDLE_CONNECTIONS_MAX, timeout: IDLE_MS, scheduling: "lifo" } as const;
+  const kept = {
+    keepAlive: true,
+    maxFreeSockets: IDLE_CONNECTIONS_MAX,
+    timeout: IDLE_MS,
+    scheduling: "lifo",
+  } as const;
   const agent = isTls
     ? new https.Agent({ ...kept, ...(options.caFile ? { ca: readCa(options.caFile) } : {}) })
     : new http.Agent(kept);
@@ -89,17 +94,25 @@ class NodeSender implements Sender {
       request.setTimeout(0);
       request.once("error", fail);
       request.once("response", (response) => {
-        collect(response, (answer) => {
-          finish();
-          resolve(answer);
-        }, fail);
+        collect(
+          response,
+          (answer) => {
+            finish();
+            resolve(answer);
+          },
+          fail,
+        );
       });
       request.end(call.body);
     });
   }
 }
 
-function collect(response: http.IncomingMessage, done: (answer: Answer) => void, fail: (why: unknown) => void): void {
+function collect(
+  response: http.IncomingMessage,
+  done: (answer: Answer) => void,
+  fail: (why: unknown) => void,
+): void {
   const chunks: Buffer[] = [];
   response.on("data", (chunk: Buffer) => chunks.push(chunk));
   response.once("error", fail);

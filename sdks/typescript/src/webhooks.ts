@@ -24,8 +24,14 @@ const ID = /^[A-Za-z0-9_-]{1,128}$/;
 /** A message that must not be believed. */
 export class VerifyError extends TenureError {
   override readonly name = "VerifyError";
-  constructor(code: "id" | "timestamp" | "too_old" | "too_new" | "signature" | "audience" | "body", detail: string) {
-    super(detail, { code: `webhook_${code}`, nextStep: "answer 401, and check the secret and the clock of this machine" });
+  constructor(
+    code: "id" | "timestamp" | "too_old" | "too_new" | "signature" | "audience" | "body",
+    detail: string,
+  ) {
+    super(detail, {
+      code: `webhook_${code}`,
+      nextStep: "answer 401, and check the secret and the clock of this machine",
+    });
   }
 }
 
@@ -56,7 +62,9 @@ export function readSecret(secret: string): Buffer {
   const bytes = Buffer.from(encoded, "base64");
   const isBase64 = bytes.toString("base64").replace(/=+$/, "") === encoded.replace(/=+$/, "");
   if (!isBase64 || bytes.length < SECRET_BYTES_MIN || bytes.length > SECRET_BYTES_MAX) {
-    throw new TypeError(`a secret is base64 of ${SECRET_BYTES_MIN} to ${SECRET_BYTES_MAX} bytes, with or without \`whsec_\``);
+    throw new TypeError(
+      `a secret is base64 of ${SECRET_BYTES_MIN} to ${SECRET_BYTES_MAX} bytes, with or without \`whsec_\``,
+    );
   }
   return bytes;
 }
@@ -91,9 +99,11 @@ export class Verifier {
   /** The same without reading the body. */
   check(headers: HeaderSource, body: Uint8Array, now: Date): { id: string; timestamp: string } {
     const id = header(headers, "webhook-id");
-    if (!ID.test(id)) throw new VerifyError("id", "the id is missing, too long or has characters that no id has");
+    if (!ID.test(id))
+      throw new VerifyError("id", "the id is missing, too long or has characters that no id has");
     const timestamp = header(headers, "webhook-timestamp");
-    if (!/^\d{1,15}$/.test(timestamp)) throw new VerifyError("timestamp", "the timestamp is not a whole number of seconds");
+    if (!/^\d{1,15}$/.test(timestamp))
+      throw new VerifyError("timestamp", "the timestamp is not a whole number of seconds");
     const age = Math.floor(now.getTime() / 1000) - Number(timestamp);
     if (age > TOLERANCE_SECONDS) throw new VerifyError("too_old", "the message is older than five minutes");
     if (age < -TOLERANCE_SECONDS) throw new VerifyError("too_new", "the message is from the future");
@@ -143,7 +153,8 @@ export class PushVerifier extends Verifier {
   checkPush(headers: HeaderSource, body: Uint8Array, now: Date): string {
     const { id, timestamp } = this.check(headers, body, now);
     const tokens = header(headers, "tenure-push-token").split(" ").slice(0, SIGNATURES_MAX);
-    const fits = (token: string) => this.secrets.some((secret) => this.#fits(secret, token, id, Number(timestamp)));
+    const fits = (token: string) =>
+      this.secrets.some((secret) => this.#fits(secret, token, id, Number(timestamp)));
     if (!tokens.some(fits)) throw new VerifyError("audience", "no token binds the message to this URL");
     return id;
   }

@@ -53,7 +53,10 @@ export class Worker<S = unknown> {
     this.#tasks = byKind(options.tasks);
     this.#queues = [...new Set(options.tasks.map(queueOf))].sort();
     const { concurrency } = options;
-    if (concurrency !== undefined && !(Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= SLOTS_MAX)) {
+    if (
+      concurrency !== undefined &&
+      !(Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= SLOTS_MAX)
+    ) {
       throw new Setup(`a concurrency of ${concurrency}`, `use a whole number from 1 to ${SLOTS_MAX}`);
     }
     if (this.#queues.length > QUEUES_MAX || this.#tasks.size > KINDS_MAX) {
@@ -77,10 +80,17 @@ export class Worker<S = unknown> {
   }
 
   async #work(client: Client, state: S, signal: AbortSignal | undefined): Promise<void> {
-    const { shutdownTimeout = { seconds: 25 }, cleanupTimeout = { seconds: 1 }, onEvent = () => {} } = this.#options;
+    const {
+      shutdownTimeout = { seconds: 25 },
+      cleanupTimeout = { seconds: 1 },
+      onEvent = () => {},
+    } = this.#options;
     const cleanupMs = milliseconds(cleanupTimeout);
     const io = this.#ioOptions(client);
-    const thread = new Thread(new URL("./io-thread.js", import.meta.url), { workerData: io, name: "tenure-io" });
+    const thread = new Thread(new URL("./io-thread.js", import.meta.url), {
+      workerData: io,
+      name: "tenure-io",
+    });
     const isolate = new IsolatePool(cleanupMs);
     const around = {
       client,
@@ -91,12 +101,22 @@ export class Worker<S = unknown> {
     };
     const sink = this.#options.onLog ?? standardSink();
     const tracing = await findTracing();
-    const runtime = new Runtime(thread, around, { tasks: this.#tasks, cleanupMs, onEvent, sink, isolate, tracing });
+    const runtime = new Runtime(thread, around, {
+      tasks: this.#tasks,
+      cleanupMs,
+      onEvent,
+      sink,
+      isolate,
+      tracing,
+    });
     const died = new Promise<never>((_, reject) => thread.once("error", reject));
     const stops = new Stops(signal);
     let refusal: TenureError | undefined;
     runtime.onRefused = (code, message) => {
-      refusal ??= new TenureError(`the worker cannot go on: ${message}`, { code, nextStep: "mend it, and start the worker again" });
+      refusal ??= new TenureError(`the worker cannot go on: ${message}`, {
+        code,
+        nextStep: "mend it, and start the worker again",
+      });
       stops.stop();
     };
     try {
@@ -126,7 +146,12 @@ export class Worker<S = unknown> {
   }
 }
 
-async function drainWhenTold(runtime: Runtime, stops: Stops, shutdownMs: number, cleanupMs: number): Promise<void> {
+async function drainWhenTold(
+  runtime: Runtime,
+  stops: Stops,
+  shutdownMs: number,
+  cleanupMs: number,
+): Promise<void> {
   await stops.first;
   runtime.drain();
   await withLimit(Promise.race([runtime.idle(), stops.second]), shutdownMs);

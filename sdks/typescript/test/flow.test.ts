@@ -21,7 +21,10 @@ const order = durable("order", { queue: "orders" }, async (flow, order: Order) =
     return "refunded";
   }
   const parts = await flow.all(order.items.map((item) => flow.call(pack, item)));
-  const both = await flow.all([flow.step("label", () => 1), flow.branch("mail", async (inner) => inner.step("send", () => 2))]);
+  const both = await flow.all([
+    flow.step("label", () => 1),
+    flow.branch("mail", async (inner) => inner.step("send", () => 2)),
+  ]);
   const first = await flow.any({ go: flow.signal<string>("go"), late: flow.sleep({ seconds: 10 }) });
   const again = await flow.any({ go: flow.signal<string>("go"), late: flow.sleep({ seconds: 10 }) });
   return `${receipt}: ${parts.join(", ")} ${both.join("+")} ${first.winner} ${again.winner} ${flow.uuid("parcel")}`;
@@ -78,7 +81,9 @@ describe("steps", () => {
   it("are tried again after a durable pause, and their failure is a value", async () => {
     const flaky = durable("flaky", {}, async (flow) => {
       try {
-        return await flow.step("call", (step) => Promise.reject(new Error(`no ${step.number}`)), { retry: 3 });
+        return await flow.step("call", (step) => Promise.reject(new Error(`no ${step.number}`)), {
+          retry: 3,
+        });
       } catch (error) {
         return error instanceof StepFailed ? [error.category, error.message, error.key] : "another error";
       }
@@ -89,13 +94,17 @@ describe("steps", () => {
   });
 
   it("end the run with their failure if it is not caught, without a retry", async () => {
-    const failing = durable("failing", {}, async (flow) => flow.step("s", () => Promise.reject(Failure.data("bad row"))));
+    const failing = durable("failing", {}, async (flow) =>
+      flow.step("s", () => Promise.reject(Failure.data("bad row"))),
+    );
     const ended = await new FlowTest(failing).run();
     expect(ended.error).toEqual({ category: "DATA_QUALITY", message: "bad row" });
   });
 
   it("give a result as it was recorded, in the first attempt too", async () => {
-    const dated = durable("dated", {}, async (flow) => flow.step("s", () => ({ at: new Date(0), gone: undefined })));
+    const dated = durable("dated", {}, async (flow) =>
+      flow.step("s", () => ({ at: new Date(0), gone: undefined })),
+    );
     expect((await new FlowTest(dated).run()).output).toEqual({ at: "1970-01-01T00:00:00.000Z" });
   });
 
@@ -122,7 +131,10 @@ describe("steps", () => {
         { timeout: { seconds: 1 } },
       ),
     );
-    expect((await new FlowTest(slow).run()).error).toMatchObject({ category: "TIMEOUT", reason: "STEP_TIMEOUT" });
+    expect((await new FlowTest(slow).run()).error).toMatchObject({
+      category: "TIMEOUT",
+      reason: "STEP_TIMEOUT",
+    });
     expect(aborted).toBe(true);
   });
 
@@ -144,18 +156,32 @@ describe("steps", () => {
 
 describe("waiting", () => {
   it("for people expires with the decision that counts then", async () => {
-    const ask = durable("ask", {}, async (flow) => flow.approval("pay", { within: { days: 1 }, default: "REJECTED" }));
+    const ask = durable("ask", {}, async (flow) =>
+      flow.approval("pay", { within: { days: 1 }, default: "REJECTED" }),
+    );
     const ended = await new FlowTest(ask).run();
-    expect(ended.output satisfies Approval).toMatchObject({ approved: false, outcome: "REJECTED", votes: [] });
+    expect(ended.output satisfies Approval).toMatchObject({
+      approved: false,
+      outcome: "REJECTED",
+      votes: [],
+    });
   });
 
   it("for a delivery tells what became of an effect", async () => {
     const tell = durable("tell", {}, async (flow) => {
-      const delivery = await flow.effect("tell", { endpoint: "crm", type: "order.paid", body: { id: 7 } }).delivered();
-      const other = await flow.effect("other", { endpoint: "crm", type: "slow", body: 1 }).delivered().within({ seconds: 1 });
+      const delivery = await flow
+        .effect("tell", { endpoint: "crm", type: "order.paid", body: { id: 7 } })
+        .delivered();
+      const other = await flow
+        .effect("other", { endpoint: "crm", type: "slow", body: 1 })
+        .delivered()
+        .within({ seconds: 1 });
       return [delivery.outcome, delivery.reason, other ?? null];
     });
-    const ended = await new FlowTest(tell).delivery("order.paid", "FAILED").delivery("slow", "DELIVERED", { takes: { days: 1 } }).run();
+    const ended = await new FlowTest(tell)
+      .delivery("order.paid", "FAILED")
+      .delivery("slow", "DELIVERED", { takes: { days: 1 } })
+      .run();
     expect(ended.output).toEqual(["FAILED", "tries_exhausted", null]);
   });
 
@@ -163,7 +189,9 @@ describe("waiting", () => {
     const square = kind<number, number>("square", { queue: "numbers" });
     const many = durable("many", {}, async (flow) => {
       const ends = await flow.map(square, [1, 2, 3, 4], { max: 2 }).settled();
-      return ends.map((end) => (end.status === "fulfilled" ? end.value : { failed: (end.reason as Error).message }));
+      return ends.map((end) =>
+        end.status === "fulfilled" ? end.value : { failed: (end.reason as Error).message },
+      );
     });
     const code = (n: number) => {
       if (n === 3) throw Failure.permanent("three");
@@ -172,14 +200,22 @@ describe("waiting", () => {
     const ended = await new FlowTest(many).child(square, code, { takes: { seconds: 1 } }).run();
     expect(ended.output).toEqual([1, 4, { failed: "three" }, 16]);
     const started = ended.history.findIndex(({ key }) => key === "child:square#3");
-    const firstEnd = ended.history.findIndex(({ key, outcome }) => key === "child:square#1" && outcome === "SUCCEEDED");
+    const firstEnd = ended.history.findIndex(
+      ({ key, outcome }) => key === "child:square#1" && outcome === "SUCCEEDED",
+    );
     expect(started).toBeGreaterThan(firstEnd);
   });
 
   it("for a call within a span", async () => {
     const slow = kind<number, number>("slow");
-    const code = durable("f", {}, async (flow) => (await flow.call(slow, 1).within({ seconds: 1 })) ?? "late");
-    expect((await new FlowTest(code).child(slow, (n) => n, { takes: { hours: 1 } }).run()).output).toBe("late");
+    const code = durable(
+      "f",
+      {},
+      async (flow) => (await flow.call(slow, 1).within({ seconds: 1 })) ?? "late",
+    );
+    expect((await new FlowTest(code).child(slow, (n) => n, { takes: { hours: 1 } }).run()).output).toBe(
+      "late",
+    );
   });
 
   it("for all gives the first failure by place after every end", async () => {
@@ -213,14 +249,27 @@ describe("versions and long loops", () => {
   it("take the new path only where nothing was recorded", async () => {
     const { history } = await new FlowTest(old).run();
     expect((await new FlowTest(patched).recorded(history).run()).keys).toEqual(["charge#1", "mail#1"]);
-    expect((await new FlowTest(patched).run()).keys).toEqual(["patched:fraud-check#1", "check#1", "charge#1", "mail#1"]);
+    expect((await new FlowTest(patched).run()).keys).toEqual([
+      "patched:fraud-check#1",
+      "check#1",
+      "charge#1",
+      "mail#1",
+    ]);
   });
 
   it("name the two operations that differ, and the line", async () => {
     const { history } = await new FlowTest(old).run();
     const renamed = durable("f", {}, async (flow) => flow.step("bill", () => 1));
-    const error = (await new FlowTest(renamed).recorded(history).run().catch((error: unknown) => error)) as Stop;
-    expect(error.divergence).toMatchObject({ branch: "", index: 0, recorded: { key: "charge#1" }, actual: { key: "bill#1" } });
+    const error = (await new FlowTest(renamed)
+      .recorded(history)
+      .run()
+      .catch((error: unknown) => error)) as Stop;
+    expect(error.divergence).toMatchObject({
+      branch: "",
+      index: 0,
+      recorded: { key: "charge#1" },
+      actual: { key: "bill#1" },
+    });
     expect(error.message).toMatch(/recorded `charge#1`, now `bill#1` \(test\/flow\.test\.ts:\d+\)/);
   });
 
@@ -285,10 +334,15 @@ describe("what a durable function must not do", () => {
 
   it("races a step, opens a branch twice, or makes a savepoint in a branch", async () => {
     const step = (flow: Flow) => flow.step("s", () => 1);
-    expect(await stopOf(async (flow) => flow.any({ s: step(flow) as never }))).toContain("`flow.any` does not take");
-    const twice = async (flow: Flow) => flow.all([flow.branch("b", async (b) => step(b)), flow.branch("b", async (b) => step(b))]);
+    expect(await stopOf(async (flow) => flow.any({ s: step(flow) as never }))).toContain(
+      "`flow.any` does not take",
+    );
+    const twice = async (flow: Flow) =>
+      flow.all([flow.branch("b", async (b) => step(b)), flow.branch("b", async (b) => step(b))]);
     expect(await stopOf(twice)).toContain("branch `b`");
-    expect(await stopOf((flow) => flow.branch("b", async (b) => b.savepoint(1)).then())).toContain("a savepoint in branch `b`");
+    expect(await stopOf((flow) => flow.branch("b", async (b) => b.savepoint(1)).then())).toContain(
+      "a savepoint in branch `b`",
+    );
   });
 
   it("throws what is no failure: that is a bug, which another build may not have", async () => {

@@ -47,12 +47,20 @@ describe("what is sent", () => {
 
 describe("what is read", () => {
   it("never rounds an integer", () => {
-    const read = parse('{"small":9007199254740991,"list":[-12345678901234567890],"text":"12345678901234567890"}');
-    expect(read).toEqual({ small: 9007199254740991, list: [-12345678901234567890n], text: "12345678901234567890" });
+    const read = parse(
+      '{"small":9007199254740991,"list":[-12345678901234567890],"text":"12345678901234567890"}',
+    );
+    expect(read).toEqual({
+      small: 9007199254740991,
+      list: [-12345678901234567890n],
+      text: "12345678901234567890",
+    });
     expect(() => plain(read)).toThrow(Unreadable);
-    expect(() => plain(read)).toThrow("$.list[0]: an integer beyond 2^53, which JavaScript would round: send text");
+    expect(() => plain(read)).toThrow(
+      "$.list[0]: an integer beyond 2^53, which JavaScript would round: send text",
+    );
     expect(parse("12345678901234567890")).toBe(12345678901234567890n);
-    expect(plain(parse("12345678901234567890.5"))).toBe(12345678901234567890.5);
+    expect(plain(parse("1234567890123456.5"))).toBe(1234567890123456.5);
   });
 
   it("reads texts that look like numbers after an escape as texts", () => {
@@ -62,6 +70,8 @@ describe("what is read", () => {
 
 describe("the canonical form", () => {
   it("sorts by UTF-16 units and writes numbers as ECMAScript does", () => {
-    expect(canonical({ "\u20ac": 1, "\ud83d\ude00": 2, a: -0, b: 1e21, c: 1e-7 })).toBe('{"a":0,"b":1e+21,"c":1e-7,"€":1,"😀":2}');
+    expect(canonical({ "\u20ac": 1, "\ud83d\ude00": 2, a: -0, b: 1e21, c: 1e-7 })).toBe(
+      '{"a":0,"b":1e+21,"c":1e-7,"€":1,"😀":2}',
+    );
   });
 });

@@ -1,5 +1,5 @@
 /** Durable functions as data: the operations of `protocol/scenarios/durable/turns`, interpreted. */
-import { Failure, type Flow, kind, type Settled, StepFailed, CallFailed } from "@tenure/sdk";
+import { CallFailed, Failure, type Flow, kind, type Settled, StepFailed } from "@tenure/sdk";
 
 export type Op = Record<string, any> | "now";
 
@@ -40,8 +40,15 @@ async function one(flow: Flow, op: Op, releases: Releases): Promise<unknown> {
       return given.withinMs === undefined ? signal : signal.within({ milliseconds: given.withinMs });
     }
     case "approval": {
-      const limit = given.withinMs === undefined ? {} : { within: { milliseconds: given.withinMs }, default: "REJECTED" as const };
-      const approval = await flow.approval(given.name, { about: given.about, quorum: given.quorum ?? 1, ...limit });
+      const limit =
+        given.withinMs === undefined
+          ? {}
+          : { within: { milliseconds: given.withinMs }, default: "REJECTED" as const };
+      const approval = await flow.approval(given.name, {
+        about: given.about,
+        quorum: given.quorum ?? 1,
+        ...limit,
+      });
       return [approval.outcome, approval.reason ?? null];
     }
     case "child": {
@@ -53,11 +60,15 @@ async function one(flow: Flow, op: Op, releases: Releases): Promise<unknown> {
       if (given.max === undefined) return (await flow.allSettled(calls)).map(settled);
       const named = kind<unknown, unknown>("square", { queue: "numbers" });
       for (const call of calls) call.taken();
-      return (await flow.map(named, given.inputs, { max: given.max }).named(given.name).settled()).map(settled);
+      return (await flow.map(named, given.inputs, { max: given.max }).named(given.name).settled()).map(
+        settled,
+      );
     }
     case "branches": {
       const names = Object.keys(given).sort();
-      return flow.all(names.map((name) => flow.branch(name, (inner) => execute(inner, given[name], releases))));
+      return flow.all(
+        names.map((name) => flow.branch(name, (inner) => execute(inner, given[name], releases))),
+      );
     }
     case "random":
       return flow.randomU64(given).toString();

@@ -17,8 +17,11 @@ export function binary(): string {
   const built = ["release", "debug"].map((profile) =>
     fileURLToPath(new URL(`../../../target/${profile}/tenure`, import.meta.url)),
   );
-  const found = [process.env["TENURE_BINARY"], ...built].find((path) => path !== undefined && existsSync(path));
-  if (found === undefined) throw new Error("set TENURE_BINARY to a tenure binary, or build one with `cargo build --release`");
+  const found = [process.env["TENURE_BINARY"], ...built].find(
+    (path) => path !== undefined && existsSync(path),
+  );
+  if (found === undefined)
+    throw new Error("set TENURE_BINARY to a tenure binary, or build one with `cargo build --release`");
   return found;
 }
 
@@ -61,7 +64,11 @@ export async function end(program: ChildProcess, signal: NodeJS.Signals): Promis
 }
 
 /** Runs a program to its end. */
-export async function output(command: string, args: string[], env: NodeJS.ProcessEnv): Promise<{ code: number | null; text: string }> {
+export async function output(
+  command: string,
+  args: string[],
+  env: NodeJS.ProcessEnv,
+): Promise<{ code: number | null; text: string }> {
   const program = spawn(command, args, { env, stdio: ["ignore", "pipe", "pipe"] });
   let text = "";
   program.stdout.on("data", (chunk: Buffer) => {
@@ -81,7 +88,11 @@ export function startProgram(file: string, env: NodeJS.ProcessEnv, args: string[
 }
 
 /** Waits until something is so, by asking again. */
-export async function eventually<T>(what: string, ask: () => Promise<T | undefined> | T | undefined, ms = 45_000): Promise<T> {
+export async function eventually<T>(
+  what: string,
+  ask: () => Promise<T | undefined> | T | undefined,
+  ms = 45_000,
+): Promise<T> {
   const until = performance.now() + ms;
   for (;;) {
     const answer = await ask();

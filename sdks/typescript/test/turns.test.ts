@@ -17,7 +17,8 @@ interface Vector {
 
 /** Times of the wire as the engine has them, and back. */
 const TIME = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
-const toMs = (_: string, value: unknown) => (typeof value === "string" && TIME.test(value) ? Date.parse(value) : value);
+const toMs = (_: string, value: unknown) =>
+  typeof value === "string" && TIME.test(value) ? Date.parse(value) : value;
 const TIMES = new Set(["until", "expiresAt", "recordedAt"]);
 const toText = (name: string, value: unknown) =>
   TIMES.has(name) && typeof value === "number" ? new Date(value).toISOString() : value;
@@ -62,7 +63,9 @@ describe("turns of the protocol", () => {
 describe("digests and numbers", () => {
   it("are those that are written down", () => {
     // S2-85, E6: other languages and later releases compute the same.
-    const lines = read("digests.json").split("\n").filter((line) => line.includes('"json"'));
+    const lines = read("digests.json")
+      .split("\n")
+      .filter((line) => line.includes('"json"'));
     expect(lines.length).toBeGreaterThanOrEqual(8);
     for (const line of lines) {
       const vector = parse(line.trim().replace(/,$/, "")) as { json: unknown; digest: string };

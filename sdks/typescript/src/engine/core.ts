@@ -135,7 +135,8 @@ export class Core {
 
   branch(name: string): BranchState {
     const state = this.#branches.get(name);
-    if (state === undefined) throw new Error(`branch \`${name}\` has no state, although a flow was made for it`);
+    if (state === undefined)
+      throw new Error(`branch \`${name}\` has no state, although a flow was made for it`);
     return state;
   }
 
@@ -180,7 +181,12 @@ export class Core {
   }
 
   /** Gives an operation its key and compares it with the record. Returns whether it was recorded. */
-  enter(branch: string, label: string, inputDigest: string | undefined, at: Place): { key: string; isRecorded: boolean } {
+  enter(
+    branch: string,
+    label: string,
+    inputDigest: string | undefined,
+    at: Place,
+  ): { key: string; isRecorded: boolean } {
     // The highest count so far, and one: every count before a savepoint is smaller than those after it.
     const count = label === "savepoint" ? this.#highest + 1 : this.count(branch, label);
     const key = keyOf(branch, label, count);
@@ -193,7 +199,12 @@ export class Core {
   }
 
   /** The same for a member of a race: one that lost has no place in the record, and is new in every replay. */
-  enterRaced(branch: string, label: string, inputDigest: string | undefined, at: Place): { key: string; isRecorded: boolean } {
+  enterRaced(
+    branch: string,
+    label: string,
+    inputDigest: string | undefined,
+    at: Place,
+  ): { key: string; isRecorded: boolean } {
     if (this.isRecordedNext(branch, label)) return this.enter(branch, label, inputDigest, at);
     const key = keyOf(branch, label, this.count(branch, label));
     if (!fits(key)) throw misuse.badName(label, at);
@@ -387,7 +398,9 @@ export class Core {
       const { number, timeoutMs } = want.execute;
       this.#wants.delete(key);
       this.#running.set(key, { number, isTimedOut: false });
-      this.#commands.push({ execute: { key, try: number, ...(timeoutMs === undefined ? {} : { timeoutMs }) } });
+      this.#commands.push({
+        execute: { key, try: number, ...(timeoutMs === undefined ? {} : { timeoutMs }) },
+      });
     }
   }
 
@@ -420,7 +433,9 @@ export class Core {
 
   /** One wait for all operations that wait. A single one says whether it needs all of its items; several need any. */
   #wait(): Wait {
-    const waiting = this.#sortedWants().flatMap(([, { branch, want }]) => ("arrival" in want ? [{ branch, ...want.arrival }] : []));
+    const waiting = this.#sortedWants().flatMap(([, { branch, want }]) =>
+      "arrival" in want ? [{ branch, ...want.arrival }] : [],
+    );
     const items = waiting.flatMap(({ items }) => items.filter((item) => !this.has(item.key)));
     const mode = waiting.length === 1 ? (waiting[0]?.mode ?? "any") : "any";
     const maxMs = this.#maxMs(waiting);
@@ -454,7 +469,9 @@ export class Core {
     else if (call.hasWait && results.length === 0) this.end({ stop: misuse.emptyAnswer() });
     if (call.savepoint !== undefined) {
       const { key, result } = call.savepoint;
-      this.end({ startOver: { key, outcome: "SUCCEEDED", result, recordedAt: answer.recordedAt, savepoint: true } });
+      this.end({
+        startOver: { key, outcome: "SUCCEEDED", result, recordedAt: answer.recordedAt, savepoint: true },
+      });
     }
   }
 

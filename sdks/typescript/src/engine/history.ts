@@ -113,7 +113,8 @@ export class History {
     let first: { branch: string; seen: Expected } | undefined;
     for (const [branch, queue] of this.#expected) {
       const seen = queue.find((next) => !isPatch(next.key));
-      if (seen !== undefined && (first === undefined || seen.position < first.seen.position)) first = { branch, seen };
+      if (seen !== undefined && (first === undefined || seen.position < first.seen.position))
+        first = { branch, seen };
     }
     return first;
   }

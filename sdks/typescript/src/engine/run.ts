@@ -181,20 +181,30 @@ function outputOf(value: unknown): Returned {
 
 function thrownOf(thrown: unknown): Returned {
   if (thrown instanceof Failure && thrown.isHandBack) return { handBack: thrown.message };
-  const isFailure = thrown instanceof Failure || (thrown as { failure?: unknown } | null)?.failure !== undefined;
+  const isFailure =
+    thrown instanceof Failure || (thrown as { failure?: unknown } | null)?.failure !== undefined;
   return isFailure ? { failure: recordOf(thrown) } : { bug: thrown };
 }
 
 /** A result in the form in which it is recorded, or why it has none. */
-export function encodeResult(value: unknown, { keepBig = false } = {}): { value: unknown } | { failure: FailureRecord } {
+export function encodeResult(
+  value: unknown,
+  { keepBig = false } = {},
+): { value: unknown } | { failure: FailureRecord } {
   try {
     const read = parse(encode(value));
     return { value: keepBig ? read : plain(read) };
   } catch (error) {
     if (error instanceof Unwritable) {
-      return { failure: namedFailure(error.tooLarge ? "RESULT_TOO_LARGE" : "RESULT_UNWRITABLE", `the result: ${error.message}`) };
+      return {
+        failure: namedFailure(
+          error.tooLarge ? "RESULT_TOO_LARGE" : "RESULT_UNWRITABLE",
+          `the result: ${error.message}`,
+        ),
+      };
     }
-    if (error instanceof Unreadable) return { failure: namedFailure("RESULT_UNWRITABLE", `the result: ${error.message}`) };
+    if (error instanceof Unreadable)
+      return { failure: namedFailure("RESULT_UNWRITABLE", `the result: ${error.message}`) };
     throw error;
   }
 }

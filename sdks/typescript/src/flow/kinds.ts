@@ -137,7 +137,9 @@ export class ApprovalCall extends Wait<Approval> {
     const { about, aboutDigest, content } = this.options;
     if (aboutDigest !== undefined) return aboutDigest;
     const value = about ?? content;
-    return value === undefined ? undefined : orUnwritable(() => digest(throughJson(value)), "what is approved");
+    return value === undefined
+      ? undefined
+      : orUnwritable(() => digest(throughJson(value)), "what is approved");
   }
 
   #terms(about: string | undefined, now: number): NonNullable<Awaited["approval"]> {
@@ -249,9 +251,20 @@ export class DeliveryCall extends Wait<Delivery> {
 
   read(first: Checkpoint, key: string): Delivery {
     if (first.key !== key) throw Failure.timeout("the effect was not delivered in time");
-    const told = first.result as { outcome: Delivery["outcome"]; effectId: string; atMs: number; reason?: string | null };
+    const told = first.result as {
+      outcome: Delivery["outcome"];
+      effectId: string;
+      atMs: number;
+      reason?: string | null;
+    };
     const { outcome, effectId, atMs, reason } = told;
-    return { delivered: outcome === "DELIVERED", outcome, effectId, at: new Date(atMs), reason: reason ?? undefined };
+    return {
+      delivered: outcome === "DELIVERED",
+      outcome,
+      effectId,
+      at: new Date(atMs),
+      reason: reason ?? undefined,
+    };
   }
 }
 
@@ -363,4 +376,3 @@ export function orUnwritable<T>(make: () => T, what: string, reason = "INPUT_UNW
     throw new StepFailed(what, failure);
   }
 }
-

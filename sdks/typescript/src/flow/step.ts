@@ -55,7 +55,13 @@ export interface Effect {
 
 export function effectRecord(effect: Effect): EffectRecord {
   const { endpoint, type, aggregate, key = type } = effect;
-  return { key, endpoint, type, ...(aggregate === undefined ? {} : { aggregate }), body: throughJson(effect.body) };
+  return {
+    key,
+    endpoint,
+    type,
+    ...(aggregate === undefined ? {} : { aggregate }),
+    body: throughJson(effect.body),
+  };
 }
 
 /** What the work of a step is given. */
@@ -152,7 +158,10 @@ export class StepCall<T> extends Operation<T> {
       return digest(throughJson(this.options.input));
     } catch (error) {
       if (!(error instanceof Unwritable)) throw error;
-      throw new StepFailed(this.name, namedFailure("INPUT_UNWRITABLE", `the input of a step: ${error.message}`));
+      throw new StepFailed(
+        this.name,
+        namedFailure("INPUT_UNWRITABLE", `the input of a step: ${error.message}`),
+      );
     }
   }
 
@@ -210,7 +219,14 @@ export class StepCall<T> extends Operation<T> {
     const step: StepRecord =
       "failure" in result
         ? { key, outcome: "FAILED", error: result.failure, ...digested, ...used }
-        : { key, outcome: "SUCCEEDED", result: result.value, ...digested, ...used, ...(effects.length > 0 ? { effects } : {}) };
+        : {
+            key,
+            outcome: "SUCCEEDED",
+            result: result.value,
+            ...digested,
+            ...used,
+            ...(effects.length > 0 ? { effects } : {}),
+          };
     begun.core.finish(begun.scope.branch, step);
     const { savepoint: _, effects: __, spend: ___, ...kept } = step;
     return { ...kept, recordedAt: begun.core.branch(begun.scope.branch).now };
@@ -235,7 +251,15 @@ export class StepCall<T> extends Operation<T> {
   #unreadable(begun: Begun, key: string, problem: string): Stop {
     const { branch } = begun.scope;
     const index = begun.core.branch(branch).index - 1;
-    return Stop.diverged({ difference: "unreadable", branch, index, recorded: { key }, actual: undefined, at: this.at, problem });
+    return Stop.diverged({
+      difference: "unreadable",
+      branch,
+      index,
+      recorded: { key },
+      actual: undefined,
+      at: this.at,
+      problem,
+    });
   }
 }
 

@@ -8,8 +8,8 @@ import type { Awaited, Checkpoint } from "../engine/command.js";
 import type { Core } from "../engine/core.js";
 import { inner } from "../engine/key.js";
 import { misuse, type Place } from "../engine/stop.js";
-import { checkName, Begun, Operation, type Scope } from "./operation.js";
 import { milliseconds, type Span } from "../span.js";
+import { Begun, checkName, Operation, type Scope } from "./operation.js";
 
 /** What a wait needs to know of one operation: its key, and what it awaits from a recorded time on. */
 export interface Entered {
@@ -109,7 +109,10 @@ export class Within<T> extends Wait<T | undefined> {
 }
 
 /** The first of several waits. */
-export class AnyCall<M extends Record<string, Wait<unknown>>> extends Operation<{ winner: keyof M; value: unknown }> {
+export class AnyCall<M extends Record<string, Wait<unknown>>> extends Operation<{
+  winner: keyof M;
+  value: unknown;
+}> {
   readonly label = "any";
 
   constructor(
@@ -139,20 +142,28 @@ export class AnyCall<M extends Record<string, Wait<unknown>>> extends Operation<
     }
   }
 
-  async #race(scope: Scope, members: Array<[string, Wait<unknown>]>): Promise<{ winner: keyof M; value: unknown }> {
+  async #race(
+    scope: Scope,
+    members: Array<[string, Wait<unknown>]>,
+  ): Promise<{ winner: keyof M; value: unknown }> {
     const { core } = scope;
     for (const [name, member] of members) await member.prepare({ core, branch: inner(scope.branch, name) });
     const begun = new Begun(scope, this.label, this.at);
     const entered = members.map(([name, member]) => {
       const branch = inner(scope.branch, name);
       // A member that lost an earlier race left no record, so only one that is next there was recorded.
-      const { key, items } = member.enter(core, branch, (label, digest) => core.enterRaced(branch, label, digest, member.at));
+      const { key, items } = member.enter(core, branch, (label, digest) =>
+        core.enterRaced(branch, label, digest, member.at),
+      );
       return { name, member, key, items };
     });
     const keys = entered.flatMap(({ key }) => keysOf(key));
     if (!keys.some((key) => core.has(key))) {
       const now = await begun.record();
-      await begun.arrival("any", entered.flatMap(({ items }) => items(now)));
+      await begun.arrival(
+        "any",
+        entered.flatMap(({ items }) => items(now)),
+      );
     }
     const first = arrived(begun.takeFirst(keys));
     for (const { key } of entered) core.history.forgetParts(key);

@@ -100,11 +100,17 @@ export class Batches<A extends ItemAnswer> {
   async #deliver(batch: Array<{ item: Item<A>; text: string }>): Promise<void> {
     const body = `{"${this.member}":[${batch.map(({ text }) => text).join(",")}]}`;
     const sentAt = this.now();
-    const tried = await this.calls.once({ method: "POST", path: this.path, body, timeoutMs: ANSWER_TIMEOUT_MS });
+    const tried = await this.calls.once({
+      method: "POST",
+      path: this.path,
+      body,
+      timeoutMs: ANSWER_TIMEOUT_MS,
+    });
     const items = batch.map(({ item }) => item);
     if ("error" in tried) return this.#failed(items, tried.error, tried.retryAfterMs);
     const read = answersOf<A>(tried.body);
-    if (read?.answers?.length !== items.length) return this.#again(items, "the answers do not match the calls");
+    if (read?.answers?.length !== items.length)
+      return this.#again(items, "the answers do not match the calls");
     const undecided: Item<A>[] = [];
     for (const [n, item] of items.entries()) {
       const answer = read.answers[n] as A;

@@ -94,7 +94,8 @@ export class HeldLeases {
   /** Lets the other thread see until when the lease is valid. */
   publish(held: Held): void {
     const { validUntil, lost } = held.lease;
-    const until = lost !== undefined ? 1n : validUntil === undefined ? 0n : BigInt(Math.round(validUntil * 1000));
+    const until =
+      lost !== undefined ? 1n : validUntil === undefined ? 0n : BigInt(Math.round(validUntil * 1000));
     Atomics.store(this.#valid, held.slot, until);
   }
 

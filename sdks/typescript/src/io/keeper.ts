@@ -5,9 +5,9 @@
  * into the next one. A missing answer means nothing by itself: a lease is lost when its own time is over.
  */
 import type { Calls } from "../calls.js";
-import { Refused } from "../errors.js";
 import type { Clock } from "../clock.js";
 import type { StopReason } from "../context.js";
+import { Refused } from "../errors.js";
 import { writeChecked } from "../json.js";
 import type { HeartbeatAnswer, HeartbeatAnswers, StartAnswer, StartAnswers } from "../wire.js";
 import type { Held, HeldLeases } from "./held.js";
@@ -64,9 +64,12 @@ export class Keeper {
       next = Math.min(next, lease.endsAt, hasBegun ? (lease.timesOutAt ?? next) : next);
       if (!this.#heartbeatInFlight) next = Math.min(next, lease.heartbeatDueAt());
       const start = lease.startDueAt();
-      if (start !== undefined && this.#startCalls < START_CALLS_MAX) next = Math.min(next, Math.max(start, now + START_SPACING_MS));
+      if (start !== undefined && this.#startCalls < START_CALLS_MAX)
+        next = Math.min(next, Math.max(start, now + START_SPACING_MS));
     }
-    return next === Number.POSITIVE_INFINITY ? undefined : Math.min(Math.max(next, now), now + CLOCK_CHECK_MS);
+    return next === Number.POSITIVE_INFINITY
+      ? undefined
+      : Math.min(Math.max(next, now), now + CLOCK_CHECK_MS);
   }
 
   #wake(): void {
@@ -106,7 +109,8 @@ export class Keeper {
   renewed(held: Held, answer: Renewal, sentAt: number, serverTime: string): void {
     const { lease } = held;
     if (lease.isLost(this.clock.now())) return this.lost(held, lease.lost ?? "");
-    if (answer.leaseExpiresAt) lease.renewed(sentAt, Date.parse(answer.leaseExpiresAt) - Date.parse(serverTime));
+    if (answer.leaseExpiresAt)
+      lease.renewed(sentAt, Date.parse(answer.leaseExpiresAt) - Date.parse(serverTime));
     else lease.renewed(sentAt, undefined);
     if (answer.taskToken) lease.token = answer.taskToken;
     this.held.publish(held);
@@ -114,7 +118,8 @@ export class Keeper {
       lease.left = answer.left;
       this.post({ type: "left", id: held.id, left: answer.left });
     }
-    if (answer.shouldCancel) this.tell(held, "CancelRequested", answer.cancelReason ?? "the run was cancelled");
+    if (answer.shouldCancel)
+      this.tell(held, "CancelRequested", answer.cancelReason ?? "the run was cancelled");
     this.begin(held);
   }
 
@@ -146,7 +151,10 @@ export class Keeper {
   async #heartbeats(batch: Held[], body: string): Promise<void> {
     this.#heartbeatInFlight = true;
     const sentAt = this.clock.now();
-    const timeoutMs = Math.max(ANSWER_TIMEOUT_MS_MIN, Math.min(...batch.map(({ lease }) => lease.intervalMs)));
+    const timeoutMs = Math.max(
+      ANSWER_TIMEOUT_MS_MIN,
+      Math.min(...batch.map(({ lease }) => lease.intervalMs)),
+    );
     const answers = await this.#ask<HeartbeatAnswers>("/v1/heartbeats", body, timeoutMs);
     this.#heartbeatInFlight = false;
     const now = this.clock.now();
@@ -155,7 +163,8 @@ export class Keeper {
     } else {
       for (const [n, held] of batch.entries()) {
         const answer = answers.value?.answers?.[n];
-        if (answer?.taskId === held.taskId) this.#heartbeat(held, answer, sentAt, answers.value?.serverTime ?? "", now);
+        if (answer?.taskId === held.taskId)
+          this.#heartbeat(held, answer, sentAt, answers.value?.serverTime ?? "", now);
         else held.lease.heartbeatUnanswered(now);
       }
     }
@@ -164,7 +173,8 @@ export class Keeper {
 
   #heartbeat(held: Held, answer: HeartbeatAnswer, sentAt: number, serverTime: string, now: number): void {
     if (answer.verdict === "COMMITTED") return this.renewed(held, answer, sentAt, serverTime);
-    if (!answer.verdict && (answer.status === 429 || answer.status === 503)) return held.lease.heartbeatUnanswered(now);
+    if (!answer.verdict && (answer.status === 429 || answer.status === 503))
+      return held.lease.heartbeatUnanswered(now);
     this.#refusal(held, answer);
   }
 
@@ -173,7 +183,8 @@ export class Keeper {
     const batch: Held[] = [];
     for (const held of this.held.all()) {
       const due = held.lease.startDueAt();
-      if (held.lease.lost === undefined && due !== undefined && due <= now && batch.length < ITEMS_MAX) batch.push(held);
+      if (held.lease.lost === undefined && due !== undefined && due <= now && batch.length < ITEMS_MAX)
+        batch.push(held);
     }
     if (batch.length === 0) return;
     for (const { lease } of batch) lease.startSent();
@@ -183,7 +194,10 @@ export class Keeper {
 
   async #starts(batch: Held[], body: string): Promise<void> {
     this.#startCalls += 1;
-    const timeoutMs = Math.max(ANSWER_TIMEOUT_MS_MIN, Math.min(...batch.map(({ lease }) => lease.intervalMs)));
+    const timeoutMs = Math.max(
+      ANSWER_TIMEOUT_MS_MIN,
+      Math.min(...batch.map(({ lease }) => lease.intervalMs)),
+    );
     const answers = await this.#ask<StartAnswers>("/v1/starts", body, timeoutMs);
     this.#startCalls -= 1;
     if ("refused" in answers) {
@@ -211,7 +225,10 @@ export class Keeper {
     this.lost(held, `its start was not answered: ${why}`);
   }
 
-  #refusal(held: Held, answer: { status: number; verdict?: string | null; error?: string | null; message?: string | null }): void {
+  #refusal(
+    held: Held,
+    answer: { status: number; verdict?: string | null; error?: string | null; message?: string | null },
+  ): void {
     const code = answer.error ?? `status ${answer.status}`;
     if (answer.verdict === "REJECTED") {
       this.post({ type: "rejected", taskId: held.taskId, code, message: answer.message ?? "" });
@@ -225,15 +242,25 @@ export class Keeper {
   }
 
   #about(held: Held) {
-    return { taskId: held.taskId, taskToken: held.lease.token, attempt: held.attempt, workerId: this.workerId };
+    return {
+      taskId: held.taskId,
+      taskToken: held.lease.token,
+      attempt: held.attempt,
+      workerId: this.workerId,
+    };
   }
 
   /** One try. A refusal with a verdict ends the leases; everything else is no answer. */
-  async #ask<T>(path: string, body: string, timeoutMs: number): Promise<{ value: T | undefined; why: string } | { refused: Refused }> {
+  async #ask<T>(
+    path: string,
+    body: string,
+    timeoutMs: number,
+  ): Promise<{ value: T | undefined; why: string } | { refused: Refused }> {
     const tried = await this.calls.once({ method: "POST", path, body, timeoutMs });
     if ("error" in tried) {
       const { error } = tried;
-      if (error instanceof Refused && !error.retryable && error.verdict !== undefined) return { refused: error };
+      if (error instanceof Refused && !error.retryable && error.verdict !== undefined)
+        return { refused: error };
       return { value: undefined, why: error.message };
     }
     try {

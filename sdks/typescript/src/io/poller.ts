@@ -7,11 +7,11 @@
  */
 import { backoffMs, type Calls, pause } from "../calls.js";
 import type { Clock } from "../clock.js";
-import { type TenureError, Refused } from "../errors.js";
+import { Refused, type TenureError } from "../errors.js";
 import { parse } from "../json.js";
 import type { Leases } from "../wire.js";
 import type { Batch, HeldLeases } from "./held.js";
-import { SLOTS_MAX, type IoOptions, type ToMain } from "./messages.js";
+import { type IoOptions, SLOTS_MAX, type ToMain } from "./messages.js";
 
 /** The longest that the coordinator holds a poll open. */
 const WAIT_MS = 30_000;
@@ -166,7 +166,13 @@ export class Poller {
     const { workerId, queues, kinds } = this.options;
     const body = JSON.stringify({ workerId, queues, kinds, max: 0, waitMs: WAIT_MS });
     try {
-      const tried = await this.calls.once({ method: "POST", path: "/v1/leases", body, waitMs: WAIT_MS, signal });
+      const tried = await this.calls.once({
+        method: "POST",
+        path: "/v1/leases",
+        body,
+        waitMs: WAIT_MS,
+        signal,
+      });
       if ("error" in tried) await pause(LISTEN_AFTER_MS, signal);
       else this.#hurry(parse(new TextDecoder().decode(tried.body)) as Leases);
     } catch (error) {
@@ -215,8 +221,13 @@ export class Poller {
     }
   }
 
-  async #once(body: string, waitMs: number): Promise<
-    { leases: Leases; bytes: Uint8Array } | "drained" | { error: TenureError; retryAfterMs: number | undefined }
+  async #once(
+    body: string,
+    waitMs: number,
+  ): Promise<
+    | { leases: Leases; bytes: Uint8Array }
+    | "drained"
+    | { error: TenureError; retryAfterMs: number | undefined }
   > {
     if (this.#draining) return "drained";
     this.#open = new AbortController();
@@ -241,7 +252,12 @@ export class Poller {
     this.#granted({ leases, bytes: tried.body }, sentAt, false, this.release);
   }
 
-  #granted({ leases, bytes }: { leases: Leases; bytes: Uint8Array }, sentAt: number, wasFull: boolean, to: Grant): void {
+  #granted(
+    { leases, bytes }: { leases: Leases; bytes: Uint8Array },
+    sentAt: number,
+    wasFull: boolean,
+    to: Grant,
+  ): void {
     this.#hurry(leases);
     if (leases.leases.length === 0) return;
     const size = leases.leases.length;

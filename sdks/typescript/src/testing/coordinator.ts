@@ -35,7 +35,9 @@ interface Child {
 export class Stuck extends Error {
   override readonly name = "Stuck";
   constructor(items: string) {
-    super(`the run waits for ${items}, and nothing will bring it: send a signal, decide the approval or define the child`);
+    super(
+      `the run waits for ${items}, and nothing will bring it: send a signal, decide the approval or define the child`,
+    );
   }
 }
 
@@ -74,7 +76,14 @@ export class MemoryCoordinator {
   /** What a lease's envelope brings: nothing from before the last savepoint. */
   start(fence: number): Start {
     const checkpoints = this.history.slice(this.#first);
-    return { taskId: this.taskId, fence, seed: this.seed, createdAt: this.createdAt, input: this.input, checkpoints };
+    return {
+      taskId: this.taskId,
+      fence,
+      seed: this.seed,
+      createdAt: this.createdAt,
+      input: this.input,
+      checkpoints,
+    };
   }
 
   /** Records a call as a whole, or refuses it. */
@@ -113,7 +122,9 @@ export class MemoryCoordinator {
     const place = this.#places.get(placeOf(step.key, false));
     const known = place === undefined ? undefined : this.history[place];
     if (known !== undefined && canonical(known) !== canonical(recordedStep(step, known.recordedAt))) {
-      throw new Error(`\`${step.key}\` is recorded with another result or input: the engine recorded a step twice`);
+      throw new Error(
+        `\`${step.key}\` is recorded with another result or input: the engine recorded a step twice`,
+      );
     }
   }
 
@@ -166,7 +177,8 @@ export class MemoryCoordinator {
     if (this.#places.has(placeOf(item.key, false))) return true;
     if (item.until !== undefined) return item.until <= this.now;
     if (item.signal !== undefined) return this.#signal(item.signal) >= 0;
-    if (item.approval !== undefined) return this.people.outcome(item.key, item.approval, this.now) !== undefined;
+    if (item.approval !== undefined)
+      return this.people.outcome(item.key, item.approval, this.now) !== undefined;
     const delivery = item.effect && this.#delivery(item.effect);
     return delivery !== undefined && delivery.at <= this.now;
   }
@@ -178,7 +190,10 @@ export class MemoryCoordinator {
   #delivery(effect: { step: string; key: string }): { at: number; outcome: DeliveryOutcome } | undefined {
     const declared = this.#effects.get(`${effect.step}\n${effect.key}`);
     if (declared === undefined) return undefined;
-    const { takesMs, outcome } = this.deliveries.get(declared.type) ?? { takesMs: 0, outcome: "DELIVERED" as const };
+    const { takesMs, outcome } = this.deliveries.get(declared.type) ?? {
+      takesMs: 0,
+      outcome: "DELIVERED" as const,
+    };
     return { at: declared.at + takesMs, outcome };
   }
 
@@ -187,7 +202,8 @@ export class MemoryCoordinator {
     const { key } = item;
     const known = this.#places.get(placeOf(key, false));
     if (known !== undefined) return known;
-    const isLate = key.endsWith(".timeout") && this.#places.has(placeOf(key.slice(0, -".timeout".length), false));
+    const isLate =
+      key.endsWith(".timeout") && this.#places.has(placeOf(key.slice(0, -".timeout".length), false));
     if (isLate || !this.#isHere(item)) return undefined;
     const { payload, about } = this.#payload(item);
     this.#keep({ key, outcome: "SUCCEEDED", result: payload, inputDigest: about, recordedAt: this.now });
@@ -216,7 +232,11 @@ export class MemoryCoordinator {
       if (approval !== undefined) return this.people.next(key, approval, this.now);
       return effect === undefined ? until : this.#delivery(effect)?.at;
     });
-    const times = [...items, ...this.#signals.map(({ at }) => at), ...[...this.#children.values()].map(({ at }) => at)];
+    const times = [
+      ...items,
+      ...this.#signals.map(({ at }) => at),
+      ...[...this.#children.values()].map(({ at }) => at),
+    ];
     const later = times.filter((at): at is number => at !== undefined && at > this.now);
     return later.length === 0 ? undefined : Math.min(...later);
   }

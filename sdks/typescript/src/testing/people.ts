@@ -57,7 +57,9 @@ export class People {
 
   /** When something happens next. */
   next(key: string, terms: Terms, now: number): number | undefined {
-    const times = [...this.#votes(key, terms).map((vote) => vote.atMs), terms.expiresAt ?? 0].filter((at) => at > now);
+    const times = [...this.#votes(key, terms).map((vote) => vote.atMs), terms.expiresAt ?? 0].filter(
+      (at) => at > now,
+    );
     return times.length === 0 ? undefined : Math.min(...times);
   }
 
@@ -88,7 +90,9 @@ export class People {
 }
 
 function nameOf(key: string): string {
-  return localName(key).replace(/^approval:/, "").replace(/#\d+$/, "");
+  return localName(key)
+    .replace(/^approval:/, "")
+    .replace(/#\d+$/, "");
 }
 
 function decided(votes: readonly Vote[], terms: Terms): ApprovalOutcome | undefined {

@@ -16,7 +16,7 @@ import type { Stop } from "../engine/stop.js";
 import { Failure } from "../failure.js";
 import type { Called } from "../io/messages.js";
 import { parse } from "../json.js";
-import type { BudgetLeft, Checkpoint as WireCheckpoint, Checkpoints, Envelope } from "../wire.js";
+import type { BudgetLeft, Checkpoints, Envelope, Checkpoint as WireCheckpoint } from "../wire.js";
 import { callTexts, checkpoints, diverged, engineAnswer, ridingTexts } from "./translate.js";
 
 /** How an attempt of a durable function ended. */
@@ -51,7 +51,12 @@ class Ended extends Error {
   }
 }
 
-export async function drive(envelope: Envelope, input: unknown, body: Body, wires: Wires): Promise<DurableEnd> {
+export async function drive(
+  envelope: Envelope,
+  input: unknown,
+  body: Body,
+  wires: Wires,
+): Promise<DurableEnd> {
   try {
     const start = await startOf(envelope, input, wires);
     return await new Driver(new Run(start, body), envelope, wires).carryOut();
@@ -64,7 +69,8 @@ export async function drive(envelope: Envelope, input: unknown, body: Body, wire
 /** What the attempt begins with. Checkpoints that the envelope has no room for are read in pages. */
 async function startOf(envelope: Envelope, input: unknown, wires: Wires): Promise<Start> {
   const recorded = [...(envelope.checkpoints ?? [])];
-  if (typeof envelope.checkpointsAfter === "number") recorded.push(...(await pagesAfter(envelope.checkpointsAfter, wires)));
+  if (typeof envelope.checkpointsAfter === "number")
+    recorded.push(...(await pagesAfter(envelope.checkpointsAfter, wires)));
   return {
     taskId: envelope.taskId,
     fence: envelope.fence,
@@ -183,7 +189,9 @@ class Driver {
     if ("unanswered" in called) throw new Ended({ failed: saveFailed(called.unanswered) });
     if ("refused" in called) {
       const { code, message } = called.refused;
-      throw new Ended({ failed: Failure.permanent(`the coordinator refused a checkpoint (${code}): ${message}`) });
+      throw new Ended({
+        failed: Failure.permanent(`the coordinator refused a checkpoint (${code}): ${message}`),
+      });
     }
     const answer = engineAnswer(called.committed, called.serverTime);
     if (called.committed.resultsLeftOut) answer.results = await this.#results();

@@ -20,7 +20,11 @@ export interface ReportText {
 export const RELEASED: ReportText = { outcome: "RELEASED", text: `{"outcome":"RELEASED"}` };
 
 function failed(error: ReportedError, rest = ""): ReportText {
-  return { outcome: "FAILED", text: `{"outcome":"FAILED","error":${JSON.stringify(error)}${rest}}`, error: error.message };
+  return {
+    outcome: "FAILED",
+    text: `{"outcome":"FAILED","error":${JSON.stringify(error)}${rest}}`,
+    error: error.message,
+  };
 }
 
 /** A task returned. A value that cannot be sent is a failure that another attempt cannot mend. */
@@ -76,7 +80,8 @@ export function durableReport(end: DurableEnd): ReportText | undefined {
     const text = `{"outcome":"SUCCEEDED","output":${encode(report.output)}${rest}}`;
     return { outcome: "SUCCEEDED", text, riders };
   }
-  const { category, reason, message, retryable } = report.error ?? namedFailure("NO_ERROR", "it failed without an error");
+  const { category, reason, message, retryable } =
+    report.error ?? namedFailure("NO_ERROR", "it failed without an error");
   const stackTrace = bug === undefined ? undefined : stackOf(bug);
   const error: ReportedError = {
     category: category === "CANCELLED" ? "USER_CODE" : category,

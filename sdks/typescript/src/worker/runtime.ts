@@ -5,14 +5,13 @@
  * says so, and drops the result of a lost lease unread. Code that was told and goes on keeps its slot.
  */
 import type { Worker as Thread } from "node:worker_threads";
-
-import { Flow } from "../flow.js";
-import type { IsolatePool } from "../isolate.js";
-import type { Called, Granted, Reported, ToIo, ToMain } from "../io/messages.js";
-import { parse, plain, Unreadable } from "../json.js";
-import { Failure } from "../failure.js";
-import { type LogSink, logTo } from "../log.js";
 import { runAsCurrent } from "../current.js";
+import { Failure } from "../failure.js";
+import { Flow } from "../flow.js";
+import type { Called, Granted, Reported, ToIo, ToMain } from "../io/messages.js";
+import type { IsolatePool } from "../isolate.js";
+import { parse, plain, Unreadable } from "../json.js";
+import { type LogSink, logTo } from "../log.js";
 import { type Code, type DurableCode, readInput, type Task, unreadableInput } from "../task.js";
 import type { Tracing } from "../tracing.js";
 import type { Envelope, Leases } from "../wire.js";
@@ -97,7 +96,12 @@ export class Runtime {
       case "reported":
         return this.#reported(message.id, message.reported);
       case "rejected":
-        return this.#emit({ type: "Rejected", taskId: message.taskId, code: message.code, message: message.message });
+        return this.#emit({
+          type: "Rejected",
+          taskId: message.taskId,
+          code: message.code,
+          message: message.message,
+        });
       case "unanswered": {
         const attempt = this.#active.get(message.id)?.attempt;
         if (attempt !== undefined) this.#emit({ type: "Unanswered", ...about(attempt), why: message.why });
@@ -139,7 +143,9 @@ export class Runtime {
       spend: (id, total) => this.#post({ type: "spend", id, total }),
     };
     const attempt = new Attempt(id, slot, envelope, around, log);
-    const { promise: interrupted, resolve: interrupt } = withResolvers<{ lost: string } | { handBack: string }>();
+    const { promise: interrupted, resolve: interrupt } = withResolvers<
+      { lost: string } | { handBack: string }
+    >();
     const { promise: cancelled, resolve: cancel } = withResolvers<void>();
     const flags = { hasBegun: false, isStuck: false, isSettled: false };
     const active: Active = { attempt, ...flags, interrupt, interrupted, cancel, cancelled };
@@ -195,7 +201,8 @@ export class Runtime {
 
   async #work(attempt: Attempt, code: Code | undefined, active: Active): Promise<ReportText | undefined> {
     if (code === undefined) throw Failure.config(`this worker has no code for \`${attempt.kind}\``);
-    if (code.type === "task" && code.isolate) return this.options.isolate.run(attempt, (pid) => this.#isolated(attempt, pid));
+    if (code.type === "task" && code.isolate)
+      return this.options.isolate.run(attempt, (pid) => this.#isolated(attempt, pid));
     const input = await readInput(code, readable(attempt.envelope.input));
     if (code.type === "durable") return this.#durable(attempt, code, input, active);
     return returned(await runAsCurrent(attempt, () => code.run(input, attempt)));
@@ -205,7 +212,12 @@ export class Runtime {
     this.#post({ type: "isolated", id: attempt.id, pid });
   }
 
-  async #durable(attempt: Attempt, code: DurableCode, input: unknown, active: Active): Promise<ReportText | undefined> {
+  async #durable(
+    attempt: Attempt,
+    code: DurableCode,
+    input: unknown,
+    active: Active,
+  ): Promise<ReportText | undefined> {
     const wires: Wires = {
       call: (text) => this.#ask<Called>((call) => ({ type: "call", call, id: attempt.id, text })),
       page: (after) => this.#ask((call) => ({ type: "page", call, id: attempt.id, after })),
@@ -259,7 +271,8 @@ export class Runtime {
     const { attempt } = active;
     const { outcome, text, error, riders = false } = report;
     const endsStage = attempt.stage !== undefined && (outcome === "SUCCEEDED" || outcome === "FAILED");
-    const traced = attempt.traceparent === undefined ? "" : `,"traceparent":${JSON.stringify(attempt.traceparent)}`;
+    const traced =
+      attempt.traceparent === undefined ? "" : `,"traceparent":${JSON.stringify(attempt.traceparent)}`;
     const full = `${text.slice(0, -1)},"completedAt":"${new Date().toISOString()}"${traced}}`;
     this.#said.set(attempt.id, { attempt, error });
     this.#settle(active);
@@ -285,7 +298,12 @@ export class Runtime {
       case "CANCELLED":
         return this.#emit({ type: "Cancelled", ...about(attempt), why: reported.why });
       case "REJECTED":
-        return this.#emit({ type: "Rejected", taskId: attempt.taskId, code: reported.code, message: reported.message });
+        return this.#emit({
+          type: "Rejected",
+          taskId: attempt.taskId,
+          code: reported.code,
+          message: reported.message,
+        });
       case "UNANSWERED":
         return this.#emit({ type: "Unanswered", ...about(attempt), why: reported.why });
     }
@@ -306,7 +324,8 @@ export class Runtime {
 
   /** Stops waiting: code is told, and what has not begun is handed back. */
   shutDown(): void {
-    for (const active of [...this.#active.values()]) active.attempt.told("ShuttingDown", "the worker shuts down");
+    for (const active of [...this.#active.values()])
+      active.attempt.told("ShuttingDown", "the worker shuts down");
   }
 
   /** Gives up what still runs, and delivers the reports that are left. */

@@ -60,11 +60,17 @@ export function callTexts(call: EngineCall): string[] {
 }
 
 /** What must be recorded before a report, and the members that ride with it. */
-export function ridingTexts(steps: StepRecord[], children: ChildRecord[]): { before: string[]; riding: string } {
+export function ridingTexts(
+  steps: StepRecord[],
+  children: ChildRecord[],
+): { before: string[]; riding: string } {
   const parts = partsOf(steps, children);
   const last = parts.at(-1);
   const rides = last !== undefined && last.bytes <= RIDING_BYTES_MAX ? parts.pop() : undefined;
-  return { before: parts.map((part) => `{${membersOf(part)}}`), riding: rides === undefined ? "" : membersOf(rides) };
+  return {
+    before: parts.map((part) => `{${membersOf(part)}}`),
+    riding: rides === undefined ? "" : membersOf(rides),
+  };
 }
 
 function membersOf({ steps, children, effects, wait }: Part): string {
@@ -122,7 +128,10 @@ function awaitedItem(item: Awaited): wire.AwaitedItem {
   if (until !== undefined) return { ...rest, until: time(until) };
   if (approval === undefined) return rest;
   const { expiresAt, ...terms } = approval;
-  return { ...rest, approval: { ...terms, ...(expiresAt === undefined ? {} : { expiresAt: time(expiresAt) }) } };
+  return {
+    ...rest,
+    approval: { ...terms, ...(expiresAt === undefined ? {} : { expiresAt: time(expiresAt) }) },
+  };
 }
 
 /** Why a run stops, for the people who see the run. */
@@ -162,7 +171,9 @@ function withInput(seen: Seen | undefined): string {
 
 /** What was recorded, as the engine reads it. */
 export function checkpoints(recorded: readonly wire.Checkpoint[]): Checkpoint[] {
-  return recorded.flatMap((checkpoint) => (checkpoint.kind === "WAIT" ? arrival(checkpoint) : [ended(checkpoint)]));
+  return recorded.flatMap((checkpoint) =>
+    checkpoint.kind === "WAIT" ? arrival(checkpoint) : [ended(checkpoint)],
+  );
 }
 
 function ended(recorded: wire.Checkpoint): Checkpoint {
@@ -192,7 +203,8 @@ function failureOf(error: wire.CheckpointError, outcome: Outcome): FailureRecord
 /** The item that satisfied a wait: the winner, or the only one, whose key the wait's key contains. */
 function arrival(recorded: wire.Checkpoint): Checkpoint[] {
   const wait = recorded.wait ?? {};
-  const only = isWait(recorded.key) && recorded.key.includes("#") ? recorded.key.slice("wait:".length) : undefined;
+  const only =
+    isWait(recorded.key) && recorded.key.includes("#") ? recorded.key.slice("wait:".length) : undefined;
   const key = wait.winner ?? only;
   if (key === undefined || key === null) return [];
   const name = localName(key);
@@ -200,7 +212,9 @@ function arrival(recorded: wire.Checkpoint): Checkpoint[] {
   if (name.startsWith("child:") && !key.endsWith(".timeout")) return [];
   const result = wait.signals?.find((signal) => signal.key === key)?.payload ?? null;
   // What people decided about is to an approval what its input is to a step.
-  const about = name.startsWith("approval:") ? (result as { digest?: string | null } | null)?.digest : undefined;
+  const about = name.startsWith("approval:")
+    ? (result as { digest?: string | null } | null)?.digest
+    : undefined;
   return [
     {
       key,
