@@ -7,6 +7,7 @@ import type { Calls } from "./calls.js";
 import { OutputUnreadable, RunFailed, TimedOut } from "./errors.js";
 import { encode, plain, Unreadable, writeChecked } from "./json.js";
 import { type Budget, budgetOf } from "./options.js";
+import { SchemaRefused, type StandardSchemaV1, validate } from "./schema.js";
 import { milliseconds, type Span } from "./span.js";
 import { newKey } from "./submissions.js";
 import type {
@@ -68,16 +69,17 @@ export class RunHandle<O = unknown> {
   }
 
   /** Waits for the run and returns its output. The run goes on if the time is over, or the signal aborts. */
-  async result(options: WaitOptions = {}): Promise<O> {
+  async result(options: WaitOptions & { schema?: StandardSchemaV1<any, O> } = {}): Promise<O> {
     const run = await this.wait(options);
     if (!ENDED.has(run.state)) {
       throw new TimedOut(`run ${this.id} did not end`, options.timeout ? milliseconds(options.timeout) : 0);
     }
     if (run.state !== "succeeded") throw new RunFailed(run);
     try {
-      return plain(run.output ?? null) as O;
+      const output = plain(run.output ?? null);
+      return options.schema === undefined ? (output as O) : await validate(options.schema, output);
     } catch (error) {
-      if (error instanceof Unreadable) throw new OutputUnreadable(this.id, error.path, error.why, error);
+      if (error instanceof Unreadable || error instanceof SchemaRefused) throw new OutputUnreadable(this.id, error.path, error.why, error);
       throw error;
     }
   }
