@@ -1,0 +1,139 @@
+"""The checkpoint calls of all durable functions of one worker: calls that wait share one request.
+
+A call is repeated, with the same content and a bound on repetitions, only while nothing was decided about it. A committed
+call renews its lease and implies the start. Each call gets exactly one `Recording`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from . import _calls
+from ._attempt import Attempt
+from ._http import AsyncTransport
+from ._json import dumps
+
+if TYPE_CHECKING:
+    from ._io import Io
+
+#: An answer that does not come must not keep other runs from their next step.
+REQUESTS_MAX = 4
+#: Below the coordinator's limit of 1 MiB on a body. A larger call travels alone.
+BATCH_BYTES_MAX = 768 * 1024
+BATCH_ITEMS_MAX = 1000
+TRIES_MAX = 10
+
+
+@dataclass(slots=True)
+class Recording:
+    """What became of a call."""
+
+    word: Literal["committed", "lost", "refused", "unanswered"]
+    answer: Any = None
+    server_time: str = ""
+    why: str = ""
+
+
+@dataclass(slots=True)
+class _Pending:
+    attempt: Attempt
+    members: str
+    done: Callable[[Recording], None]
+
+
+class CheckpointCalls:
+    """Sends checkpoints; belongs to the I/O thread."""
+
+    def __init__(self, io: Io, transport: AsyncTransport) -> None:
+        self._io = io
+        self._transport = transport
+        self._pending: deque[_Pending] = deque()
+        self._in_flight = 0
+
+    def send(self, attempt: Attempt, part: dict[str, Any], done: Callable[[Recording], None]) -> None:
+        """Sends one call. `done` is called on this thread."""
+        attempt.start_sent = True  # the call implies the start
+        self._pending.append(_Pending(attempt, dumps(part)[1:-1], done))
+        self._send_batches()
+
+    def fetch(self, call: _calls.Call, done: Callable[[Any, BaseException | None], None]) -> None:
+        """Reads something for a durable function."""
+        self._io.spawn(self._fetch(call, done))
+
+    async def _fetch(self, call: _calls.Call, done: Callable[[Any, BaseException | None], None]) -> None:
+        try:
+            done(await self._transport.call(call), None)
+        except Exception as error:
+            done(None, error)
+
+    def _send_batches(self) -> None:
+        while self._pending and self._in_flight < REQUESTS_MAX:
+            batch: list[_Pending] = []
+            size = 0
+            while self._pending and len(batch) < BATCH_ITEMS_MAX:
+                size += len(self._pending[0].members)
+                if batch and size > BATCH_BYTES_MAX:
+                    break
+                batch.append(self._pending.popleft())
+            self._in_flight += 1
+            self._io.spawn(self._deliver(batch)).add_done_callback(self._delivered)
+
+    def _delivered(self, done: asyncio.Future[Any]) -> None:
+        self._in_flight -= 1
+        self._send_batches()
+
+    async def _deliver(self, batch: list[_Pending]) -> None:
+        why = "the coordinator was too busy"
+        pause = _calls.BACKOFF_SECONDS_FIRST
+        for _ in range(TRIES_MAX + 1):
+            batch = [each for each in batch if self._is_wanted(each)]
+            if not batch:
+                return
+            items = ",".join(
+                f"{{{self._io._item(each.attempt)}{',' if each.members else ''}{each.members}}}" for each in batch
+            )
+            sent = self._io.clock.now()
+            answers = await self._io._batch_call("/v1/checkpoints", f'{{"checkpoints":[{items}]}}', batch)
+            server_time = self._io._server_time
+            undecided = []
+            for each, answer in zip(batch, answers, strict=True):
+                if answer is None or (answer.get("verdict") is None and answer["status"] in (429, 503)):
+                    undecided.append(each)
+                else:
+                    each.done(self._recording(each.attempt, answer, sent, server_time))
+            if not undecided:
+                return
+            if answers[0] is None:
+                why = str(self._io._last_error)
+            batch = undecided
+            asked = getattr(self._io._last_error, "retry_after", None) or 0.0
+            await asyncio.sleep(max(pause, min(asked, _calls.RETRY_AFTER_SECONDS_MAX)))
+            pause = min(2 * pause, _calls.BACKOFF_SECONDS_MAX)
+        for each in batch:
+            each.done(Recording("unanswered", why=why))
+
+    def _is_wanted(self, pending: _Pending) -> bool:
+        """A call of an attempt that was given up meanwhile is not sent again."""
+        if pending.attempt.lease.check():
+            return True
+        pending.done(Recording("lost", why=pending.attempt.lease.lost_because or ""))
+        return False
+
+    def _recording(self, attempt: Attempt, answer: Any, sent: float, server_time: str) -> Recording:
+        verdict = answer.get("verdict")
+        code = answer.get("error") or f"status {answer['status']}"
+        if verdict == "COMMITTED":
+            attempt.needs_start = False
+            if answer.get("leaseExpiresAt") is not None:
+                self._io.renewed(attempt, answer, sent, server_time)
+            return Recording("committed", answer, server_time)
+        if verdict == "CANCELLED":
+            return Recording("lost", why=code)
+        return Recording("refused", why=f"{code}: {answer.get('message') or ''}")
+
+
+__all__ = ["CheckpointCalls", "Recording"]

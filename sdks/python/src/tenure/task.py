@@ -1,0 +1,417 @@
+"""Tasks and durable functions: a Python function with a kind, a queue and options.
+
+A function with one parameter gets the input itself; with several, an object with a member for each. So every task can be
+submitted from every language. Arguments and results are read and written by the hints of the function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+from . import _json
+from .errors import Setup
+from .failure import Failure
+from .options import RunOptions, TaskOptions, to_wire
+
+if TYPE_CHECKING:
+    from .ctx import Ctx
+    from .flow import Flow
+
+P = ParamSpec("P")
+T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
+I_contra = TypeVar("I_contra", contravariant=True)
+O_co = TypeVar("O_co", covariant=True)
+T_co = TypeVar("T_co", covariant=True)
+
+_NO_HINT: Any = Any
+
+
+class Signature:
+    """How the input of a task becomes the arguments of its function, and its result an output."""
+
+    def __init__(self, fn: Callable[..., Any], skipped: int) -> None:
+        self._fn = fn
+        self._skipped = skipped
+        parameters = list(inspect.signature(fn).parameters.values())
+        if len(parameters) < skipped:
+            missing = "`ctx`" if skipped else "a parameter"
+            raise Setup(f"`{fn.__qualname__}` takes no {missing} as its first parameter", next_step="add it")
+        self.parameters: list[inspect.Parameter] = parameters[skipped:]
+        for parameter in self.parameters:
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise Setup(
+                    f"`{fn.__qualname__}` takes `{parameter}`, which has no form that other languages could send",
+                    next_step="name each parameter, or take one list or dict",
+                )
+        self._bindable = inspect.Signature(self.parameters)
+        self._readers: list[_json.Reader] | None = None
+        self._result: _json.Reader | None = None
+
+    def input_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _json.Json:
+        """The input that stands for these arguments."""
+        try:
+            bound = self._bindable.bind(*args, **kwargs)
+        except TypeError as error:
+            raise Setup(f"`{self._fn.__qualname__}`: {error}", next_step="pass what the function takes") from None
+        if len(self.parameters) == 1:
+            value = bound.arguments.get(self.parameters[0].name)
+            return _written(value, self.parameters[0].name)
+        return _written(dict(bound.arguments), "input") if self.parameters else None
+
+    def arguments_of(self, value: _json.Json) -> dict[str, Any]:
+        """The arguments that an input stands for. An input of another shape is a failure of DATA_QUALITY."""
+        readers = self._argument_readers()
+        try:
+            if len(self.parameters) == 1:
+                return self._only_argument(value, readers[0])
+            return self._members(value, readers) if self.parameters else {}
+        except _json.Unreadable as problem:
+            failure = Failure(f"the input of `{self._fn.__name__}` cannot be read {problem}", category="DATA_QUALITY")
+            failure.reason = "INPUT_UNREADABLE"
+            raise failure from None
+
+    def result(self, value: _json.Json) -> Any:
+        """Reads an output by the hint of the result."""
+        if self._result is None:
+            self._result = _json.reader(result_hint(self._fn))
+        return self._result(value, "")
+
+    def _only_argument(self, value: _json.Json, reader: _json.Reader) -> dict[str, Any]:
+        parameter = self.parameters[0]
+        if value is None and parameter.default is not parameter.empty:
+            return {}
+        return {parameter.name: reader(value, "")}
+
+    def _members(self, value: _json.Json, readers: list[_json.Reader]) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            names = ", ".join(parameter.name for parameter in self.parameters)
+            raise _json.Unreadable("", f"expected an object with {names}")
+        arguments = {}
+        for parameter, reader in zip(self.parameters, readers, strict=True):
+            if parameter.name in value:
+                arguments[parameter.name] = reader(value[parameter.name], f".{parameter.name}")
+            elif parameter.default is parameter.empty:
+                raise _json.Unreadable("", f"`{parameter.name}` is missing")
+        return arguments
+
+    def _argument_readers(self) -> list[_json.Reader]:
+        if self._readers is None:
+            hints = hints_of(self._fn)
+            self._readers = [_json.reader(hints.get(each.name, _NO_HINT)) for each in self.parameters]
+        return self._readers
+
+
+def _written(value: object, name: str) -> _json.Json:
+    try:
+        return _json.payload(value)
+    except _json.Unwritable as error:
+        raise Setup(f"the input cannot be sent: {error}", field=name) from None
+
+
+def hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
+    """The resolved hints of a function, also those that name what its closure has."""
+    if not getattr(fn, "__annotations__", None):
+        return {}
+    closure = inspect.getclosurevars(fn).nonlocals if inspect.isfunction(fn) and fn.__closure__ else {}
+    try:
+        return typing.get_type_hints(fn, localns=dict(closure) or None, include_extras=True)
+    except NameError as error:
+        raise Setup(
+            f"the hints of `{fn.__qualname__}` cannot be resolved: {error}",
+            next_step="define the type at module level, or without `from __future__ import annotations`",
+        ) from None
+
+
+def result_hint(fn: Callable[..., Any]) -> Any:
+    """What a function returns, as far as its hints say it."""
+    return hints_of(fn).get("return", _NO_HINT)
+
+
+class Task(Generic[P, T_co]):
+    """A function that can be submitted, called and scheduled. Made by `@task` and `@durable`."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        *,
+        kind: str,
+        options: RunOptions,
+        skipped: int = 0,
+        is_durable: bool = False,
+        is_isolated: bool = False,
+    ) -> None:
+        #: The function as it was written.
+        self.fn: Callable[..., Any] = fn
+        #: Its name on the wire.
+        self.kind: str = kind
+        self.is_durable: bool = is_durable
+        self.is_isolated: bool = is_isolated
+        self.is_async: bool = inspect.iscoroutinefunction(fn)
+        #: Whether the function takes `ctx` or `flow` first.
+        self.is_bound: bool = skipped > 0
+        self.signature: Signature = Signature(fn, skipped)
+        self._options = options
+        self._wire = to_wire(options)
+        self.__name__ = kind
+        self.__doc__ = fn.__doc__
+
+    @property
+    def queue(self) -> str:
+        """Where its runs wait."""
+        return typing.cast(str, self._wire["queue"])
+
+    def options(self, **options: Unpack[RunOptions]) -> Task[P, T_co]:
+        """The same task with other options. It works wherever the task does: in `submit`, `call`, `map`, schedules."""
+        other: Task[P, T_co] = Task.__new__(Task)
+        other.__dict__.update(self.__dict__)
+        other._options = typing.cast(RunOptions, {**self._options, **options})
+        other._wire = to_wire(other._options)
+        return other
+
+    def submission(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
+        """The submission of a run with these arguments."""
+        return {"kind": self.kind, **self._wire, "input": self.signature.input_of(args, kwargs)}
+
+    def read_result(self, output: _json.Json) -> T_co:
+        """Reads an output as what the function returns."""
+        return typing.cast(T_co, self.signature.result(output))
+
+    def __repr__(self) -> str:
+        return f"<{'durable' if self.is_durable else 'task'} {self.kind} in {self.queue}>"
+
+
+class Kind(Generic[I_contra, O_co]):
+    """A task whose code is elsewhere: its name, its queue, and the types of its input and output."""
+
+    def __init__(
+        self, kind: str, *, input: type[I_contra], output: type[O_co], queue: str, **options: Unpack[TaskOptions]
+    ) -> None:
+        self.kind: str = kind
+        self._output = output
+        self._options: dict[str, Any] = {**options, "queue": queue}
+        self._wire = to_wire(self._options)
+
+    @property
+    def queue(self) -> str:
+        """Where its runs wait."""
+        return typing.cast(str, self._wire["queue"])
+
+    def options(self, **options: Unpack[RunOptions]) -> Kind[I_contra, O_co]:
+        """The same kind with other options."""
+        other: Kind[I_contra, O_co] = Kind.__new__(Kind)
+        other.__dict__.update(self.__dict__)
+        other._options = {**self._options, **options}
+        other._wire = to_wire(other._options)
+        return other
+
+    def submission(self, input: I_contra) -> dict[str, Any]:
+        """The submission of a run with this input."""
+        return {"kind": self.kind, **self._wire, "input": _written(input, "input")}
+
+    def read_result(self, output: _json.Json) -> O_co:
+        """Reads an output."""
+        return typing.cast(O_co, _json.read(self._output, output))
+
+    def __repr__(self) -> str:
+        return f"<kind {self.kind} in {self.queue}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A run to submit, in its form on the wire, and how to read its result."""
+
+    wire: dict[str, Any]
+    read_result: Callable[[_json.Json], Any]
+
+
+def submission_of(task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Submission:
+    """The submission that the arguments of `submit`, `call`, `NewRun` and schedules stand for."""
+    if isinstance(task, Task | Kind):
+        return Submission(task.submission(*args, **kwargs), task.read_result)
+    if isinstance(task, Plan):
+        return Submission(task.submission(), _as_it_is)
+    if isinstance(task, str):
+        return _named(task, args, kwargs)
+    raise Setup(
+        f"{task!r} is no task", next_step="decorate the function with @task or @durable, or pass the name of a kind"
+    )
+
+
+def _named(kind: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Submission:
+    if len(args) > 1:
+        raise Setup(f"`{kind}` by name takes one input", next_step="pass a dict with the members")
+    if not kwargs.get("queue"):
+        raise Setup(f"`{kind}` by name needs a queue", next_step="pass queue=…", field="queue")
+    value = _written(args[0] if args else None, "input")
+    return Submission({"kind": kind, **to_wire(kwargs), "input": value}, _as_it_is)
+
+
+def _as_it_is(value: _json.Json) -> Any:
+    return value
+
+
+class NewRun(Generic[T_co]):
+    """One run of `submit_many`."""
+
+    @overload
+    def __init__(self: NewRun[T], task: Task[P, T], *args: P.args, **kwargs: P.kwargs) -> None: ...
+    @overload
+    def __init__(self: NewRun[T], task: Kind[I, T], input: I, /) -> None: ...
+    @overload
+    def __init__(
+        self: NewRun[Any], task: str, input: object = ..., /, *, queue: str, **options: Unpack[TaskOptions]
+    ) -> None: ...
+    def __init__(self, task: Any, *args: Any, **kwargs: Any) -> None:
+        self.submission: Submission = submission_of(task, args, kwargs)
+
+
+@dataclass(frozen=True)
+class PlanStep:
+    """One step of a plan."""
+
+    key: str
+    task: Task[..., Any] | Kind[Any, Any]
+    input: object = None
+    depends_on: Sequence[str] | None = None
+    always: bool = False
+    gate: bool = False
+    on_error: Literal["abort", "continue", "retry"] | None = None
+    ceiling: Mapping[Literal["tokens", "cost_micros", "steps", "tool_calls"], int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The form on the wire. A reference such as `{"$from": "draft"}` may stand in the input."""
+        allowed = {"cancelGraceMs", "deadlineMs", "heartbeatIntervalMs", "leaseMs", "lostMax", "maxAttempts", "retry"}
+        wire = {name: value for name, value in self.task._wire.items() if name in allowed or name == "queue"}
+        json = {"key": self.key, "kind": self.task.kind, **wire, "input": _written(self.input, "input")}
+        if self.depends_on is not None:
+            json["dependsOn"] = list(self.depends_on)
+        if self.always:
+            json["always"] = True
+        if self.gate:
+            json["gate"] = True
+        if self.on_error is not None:
+            json["onError"] = self.on_error
+        if self.ceiling:
+            units = {"cost_micros": "costMicros", "tool_calls": "toolCalls"}
+            json["ceiling"] = {units.get(unit, unit): limit for unit, limit in self.ceiling.items()}
+        return json
+
+
+class Plan:
+    """What a run does, step by step, without code of its own."""
+
+    def __init__(self, steps: Sequence[PlanStep], **options: Unpack[TaskOptions]) -> None:
+        self.steps: list[PlanStep] = list(steps)
+        self._options: dict[str, Any] = {**options}
+
+    def submission(self) -> dict[str, Any]:
+        """The submission of a run of this plan."""
+        return {**to_wire(self._options), "plan": {"steps": [step.to_json() for step in self.steps]}}
+
+
+class TaskDecorator(Protocol):
+    """What `@task(...)` does to a function."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, T]], /) -> Task[P, T]: ...
+    @overload
+    def __call__(self, fn: Callable[P, T], /) -> Task[P, T]: ...
+
+
+class BoundTaskDecorator(Protocol):
+    """What `@task(bind=True, ...)` does to a function that takes `ctx` first."""
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Ctx, P], Coroutine[Any, Any, T]], /) -> Task[P, T]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Ctx, P], T], /) -> Task[P, T]: ...
+
+
+class DurableDecorator(Protocol):
+    """What `@durable(...)` does to a function that takes `flow` first."""
+
+    def __call__(self, fn: Callable[Concatenate[Flow, P], Coroutine[Any, Any, T]], /) -> Task[P, T]: ...
+
+
+@overload
+def task(
+    *,
+    queue: str = ...,
+    kind: str | None = ...,
+    bind: Literal[False] = ...,
+    isolate: bool = ...,
+    **options: Unpack[TaskOptions],
+) -> TaskDecorator: ...
+@overload
+def task(
+    *,
+    queue: str = ...,
+    kind: str | None = ...,
+    bind: Literal[True],
+    isolate: bool = ...,
+    **options: Unpack[TaskOptions],
+) -> BoundTaskDecorator: ...
+def task(
+    *,
+    queue: str = "default",
+    kind: str | None = None,
+    bind: bool = False,
+    isolate: bool = False,
+    **options: Unpack[TaskOptions],
+) -> Any:
+    """Makes a task of a function.
+
+    A `def` runs in a pool of threads, an `async def` on the worker's loop, and with `isolate` either one in a process of
+    its own. `bind` passes `ctx` first. The kind is the name of the function.
+
+    >>> @task(queue="mail")
+    ... def greet(name: str) -> str:
+    ...     return f"Hello, {name}!"
+    >>> greet.kind
+    'greet'
+    """
+
+    def decorate(fn: Callable[..., Any]) -> Task[..., Any]:
+        return _made(fn, kind, queue, options, skipped=int(bind), is_isolated=isolate)
+
+    return decorate
+
+
+def durable(*, queue: str = "default", kind: str | None = None, **options: Unpack[TaskOptions]) -> DurableDecorator:
+    """Makes a durable function of an `async def` that takes `flow` first.
+
+    >>> @durable(queue="orders")
+    ... async def order(flow: Flow, cents: int) -> int:
+    ...     return await flow.step("charge", abs, cents)
+    >>> order.is_durable
+    True
+    """
+
+    def decorate(fn: Callable[..., Any]) -> Task[..., Any]:
+        if not inspect.iscoroutinefunction(fn):
+            raise Setup(f"`{fn.__qualname__}` is no `async def`", next_step="durable functions await their steps")
+        return _made(fn, kind, queue, options, skipped=1, is_durable=True)
+
+    return typing.cast(DurableDecorator, decorate)
+
+
+def _made(
+    fn: Callable[..., Any],
+    kind: str | None,
+    queue: str,
+    options: TaskOptions,
+    *,
+    skipped: int,
+    is_durable: bool = False,
+    is_isolated: bool = False,
+) -> Task[..., Any]:
+    if not callable(fn) or not hasattr(fn, "__name__"):
+        raise Setup(f"{fn!r} is no function", next_step="write @task() with parentheses above a function")
+    every = typing.cast(RunOptions, {**options, "queue": queue})
+    name = kind or fn.__name__
+    return Task(fn, kind=name, options=every, skipped=skipped, is_durable=is_durable, is_isolated=is_isolated)

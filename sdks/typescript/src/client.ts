@@ -1,0 +1,211 @@
+/**
+ * A client of a coordinator: submits runs, finds them, and manages everything that has a name.
+ *
+ * Settings come from `TENURE_URL`, `TENURE_API_KEY` and `TENURE_CA_FILE` unless they are given. A client keeps
+ * connections; close it with `close()` or `await using`.
+ */
+import { openSender } from "#transport";
+import { Calls } from "./calls.js";
+import { Refused, Setup } from "./errors.js";
+import { throughJson, Unwritable } from "./json.js";
+import type { RunOptions } from "./options.js";
+import {
+  Approvals,
+  Artifacts,
+  Audit,
+  Budgets,
+  Deployments,
+  Effects,
+  Endpoints,
+  FlowKeys,
+  Keys,
+  Limits,
+  Queues,
+  Recovery,
+  Schedules,
+  Workers,
+} from "./resources.js";
+import { queryOf } from "./routes.js";
+import { RunHandle, type WaitOptions } from "./run-handle.js";
+import { resolveSettings, type Settings, type SettingsOptions } from "./settings.js";
+import { Submissions } from "./submissions.js";
+import { type Arguments, type NewRun, type Plan, submissionOf, type Task } from "./task.js";
+import type {
+  ErrorCategory,
+  Ready,
+  Run,
+  RunAccepted,
+  RunList,
+  State,
+  SubmitResult,
+  SubmitRun,
+  Version,
+} from "./wire.js";
+
+/** Some two seconds of retries: a restart behind a load balancer, and no longer than a caller is willing to wait. */
+const RETRIES = 4;
+
+export interface ClientOptions extends SettingsOptions {
+  /** How often a call is repeated that got no decision. */
+  retries?: number;
+}
+
+export interface RunFilters {
+  state?: State;
+  queue?: string;
+  kind?: string;
+  /** `name=value`, or a name alone. */
+  label?: string;
+  since?: Date;
+  until?: Date;
+  worker?: string;
+  category?: ErrorCategory;
+  include?: string;
+}
+
+/** A run that was sent: a promise of its handle, which also has its result. */
+export interface Submission<O> extends Promise<RunHandle<O>> {
+  result(options?: WaitOptions): Promise<O>;
+}
+
+/** What became of one run of `submitMany`. */
+export type Submitted<O> =
+  | { handle: RunHandle<O>; error?: undefined }
+  | { handle?: undefined; error: Refused };
+
+export class Client {
+  readonly schedules: Schedules;
+  readonly endpoints: Endpoints;
+  readonly effects: Effects;
+  readonly approvals: Approvals;
+  readonly deployments: Deployments;
+  readonly artifacts: Artifacts;
+  readonly recovery: Recovery;
+  readonly budgets: Budgets;
+  readonly keys: Keys;
+  readonly queues: Queues;
+  readonly workers: Workers;
+  readonly limits: Limits;
+  readonly flowKeys: FlowKeys;
+  readonly audit: Audit;
+  /** For the worker, which opens connections of its own. */
+  readonly settings: Settings;
+  readonly #calls: Calls;
+  readonly #submissions: Submissions;
+
+  constructor(options: ClientOptions = {}) {
+    this.settings = resolveSettings(options);
+    const { urls, apiKey } = this.settings;
+    const calls = new Calls(openSender(this.settings), urls, apiKey, options.retries ?? RETRIES);
+    this.#calls = calls;
+    this.#submissions = new Submissions(calls);
+    this.schedules = new Schedules(calls);
+    this.endpoints = new Endpoints(calls);
+    this.effects = new Effects(calls);
+    this.approvals = new Approvals(calls);
+    this.deployments = new Deployments(calls);
+    this.artifacts = new Artifacts(calls);
+    this.recovery = new Recovery(calls);
+    this.budgets = new Budgets(calls);
+    this.keys = new Keys(calls);
+    this.queues = new Queues(calls);
+    this.workers = new Workers(calls);
+    this.limits = new Limits(calls);
+    this.flowKeys = new FlowKeys(calls);
+    this.audit = new Audit(calls);
+  }
+
+  /** Submits a run at once. Await it for the handle, or ask it for the result. */
+  submit<I, O>(task: Task<I, O>, ...args: Arguments<I>): Submission<O>;
+  submit(kind: string, input?: unknown, options?: RunOptions): Submission<unknown>;
+  submit(task: Task | string, input?: unknown, options?: RunOptions): Submission<unknown> {
+    return this.#sent(() => checked(submissionOf(task, input, options)));
+  }
+
+  /** Submits a plan. */
+  submitPlan(plan: Plan, options: Omit<RunOptions, "queue"> = {}): Submission<unknown> {
+    return this.#sent(() => {
+      const { kind: _, queue: __, input: ___, ...run } = submissionOf("plan", undefined, options);
+      return checked({ ...run, plan: plan.plan });
+    });
+  }
+
+  #sent(run: () => SubmitRun): Submission<unknown> {
+    const accepted = (async () => this.#submissions.submit(run()))();
+    const handle = accepted.then(
+      ({ runId, replayed }: RunAccepted) => new RunHandle(this.#calls, runId, replayed === true),
+    );
+    // A caller that only asks for the result handles the failure there.
+    handle.catch(() => {});
+    return Object.assign(handle, { result: async (options?: WaitOptions) => (await handle).result(options) });
+  }
+
+  /** Submits many runs in as few calls as possible: one handle or refusal for each, in their order. */
+  async submitMany<const R extends readonly NewRun<any>[]>(
+    runs: R,
+  ): Promise<{ -readonly [K in keyof R]: Submitted<R[K] extends NewRun<infer O> ? O : unknown> }> {
+    const results = await this.#submissions.submitAll(runs.map(({ run }) => checked(run)));
+    return results.map((result) => this.#submitted(result)) as never;
+  }
+
+  #submitted(result: SubmitResult): Submitted<unknown> {
+    if (result.runId) return { handle: new RunHandle(this.#calls, result.runId, result.replayed === true) };
+    const { error = "internal", message = "", field } = result;
+    // The result of one run in a batch has no status: 400 is what such refusals have alone.
+    return {
+      error: new Refused({
+        error: error ?? "internal",
+        message: message ?? "",
+        field: field ?? null,
+        status: 400,
+      }),
+    };
+  }
+
+  /** The handle of a run by its id. Nothing is sent. */
+  run<O = unknown>(id: string): RunHandle<O> {
+    return new RunHandle(this.#calls, id);
+  }
+
+  /** Runs, the newest first. Pages are read as they are needed. */
+  async *runs(filters: RunFilters = {}): AsyncGenerator<Run> {
+    const { since, until, ...rest } = filters;
+    let cursor: string | null | undefined;
+    do {
+      const query = queryOf({ ...rest, since: since?.toISOString(), until: until?.toISOString(), cursor });
+      const page: RunList = await this.#calls.json({ method: "GET", path: `/v1/runs${query}` });
+      yield* page.runs;
+      cursor = page.nextCursor;
+    } while (cursor);
+  }
+
+  version(): Promise<Version> {
+    return this.#calls.json({ method: "GET", path: "/version" });
+  }
+
+  ready(): Promise<Ready> {
+    return this.#calls.json({ method: "GET", path: "/readyz" });
+  }
+
+  close(): void {
+    this.#calls.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close();
+  }
+}
+
+/** The submission as the coordinator will read it; a value that cannot be sent is told before anything is. */
+function checked(run: SubmitRun): SubmitRun {
+  try {
+    return "input" in run ? { ...run, input: throughJson(run.input) } : run;
+  } catch (error) {
+    if (!(error instanceof Unwritable)) throw error;
+    throw new Setup(
+      `the input of \`${run.kind}\` cannot be sent: ${error.message}`,
+      "pass another value",
+      error,
+    );
+  }
+}

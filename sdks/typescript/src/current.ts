@@ -1,0 +1,30 @@
+/**
+ * The step or task whose code runs here, deep in a call stack: for wrappers of LLM clients that report what was used.
+ *
+ * It follows asynchronous calls by `AsyncLocalStorage`, and is absent outside of the code of tasks and steps.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+
+import type { Ctx } from "./context.js";
+import type { Step } from "./flow/step.js";
+
+const storage = new AsyncLocalStorage<Ctx | Step>();
+
+/** The `Step` or `Ctx` of the code that calls this. Throws where neither runs. */
+export function current(): Ctx | Step {
+  const found = storage.getStore();
+  if (found === undefined) {
+    throw new Error(
+      "`current()` was called outside of the code of a task or step: call it where a worker runs your code",
+    );
+  }
+  return found;
+}
+
+/** Runs code with this as its `current()`. What it throws at once is a rejection too. */
+export async function runAsCurrent<C extends Ctx | Step, T>(
+  as: C,
+  run: (as: C) => T | PromiseLike<T>,
+): Promise<T> {
+  return storage.run(as, run, as);
+}

@@ -1,0 +1,210 @@
+/**
+ * One attempt of a durable function: lets the code run, hands out commands, takes in answers.
+ *
+ * It does no I/O and has no clock. The same start and the same answers give the same commands, as long as the function
+ * awaits nothing but operations of its flow outside of steps; if it does, the run stops and says so.
+ *
+ * How it knows that the code cannot go on: after it has resolved what is ready, it waits for one turn of the event
+ * loop. By then every microtask has run, so the code has returned, or registered an operation, or awaits something
+ * foreign. Promises that settle by microtasks alone are harmless.
+ */
+import type { FailureRecord } from "../failure.js";
+import { Failure, namedFailure, recordOf } from "../failure.js";
+import { encode, parse, plain, Unreadable, Unwritable } from "../json.js";
+import type { BudgetLeft } from "../wire.js";
+import type { Command, EngineAnswer, EngineReport, Start } from "./command.js";
+import { Core, type Ending } from "./core.js";
+import type { Stop } from "./stop.js";
+
+/** A durable function, called anew for each attempt and after each savepoint. */
+export type Body = (core: Core, input: unknown) => Promise<unknown>;
+
+/** What {@link Run.next} gives: a command, nothing to do, or why the run cannot go on. */
+export type Turn =
+  | { command: Command }
+  /** The work of a step, or a call, is under way. */
+  | "idle"
+  | { stop: Stop }
+  /** The function threw what is no failure: a defect that another build may not have. */
+  | { bug: unknown; report: EngineReport }
+  /** The function handed its task back. */
+  | { handBack: string };
+
+type Returned = { output: unknown } | { failure: FailureRecord } | { bug: unknown } | { handBack: string };
+
+/** `setImmediate` where there is one: it runs when the microtask queue is empty. */
+const turnOfLoop: () => Promise<void> =
+  typeof setImmediate === "function"
+    ? () => new Promise((resolve) => setImmediate(resolve))
+    : () => new Promise((resolve) => setTimeout(resolve, 0));
+
+export class Run {
+  readonly #core: Core;
+  readonly #body: Body;
+  readonly #input: unknown;
+  #returned: Returned | undefined;
+  #hasBegun = false;
+  #isOver = false;
+
+  constructor(start: Start, body: Body) {
+    this.#core = new Core(start);
+    this.#body = body;
+    this.#input = start.input;
+  }
+
+  /** Called when the work of a step ends: ask {@link next} again. */
+  set onChange(onChange: () => void) {
+    this.#core.onChange = onChange;
+  }
+
+  set left(left: BudgetLeft | undefined) {
+    this.#core.left = left;
+  }
+
+  /** The answer to the last checkpoint. */
+  recorded(answer: EngineAnswer): void {
+    this.#core.recorded(answer);
+  }
+
+  /** The time of a try is over. One that has ended meanwhile stays as it is. */
+  timeOut(key: string, number: number): void {
+    this.#core.timeOut(key, number);
+  }
+
+  /** Gives the attempt up: what the code does from now on counts for nothing. */
+  close(): void {
+    this.#isOver = true;
+    this.#core.epoch += 1;
+    this.#core.onChange = () => {};
+  }
+
+  async next(): Promise<Turn> {
+    if (this.#isOver) throw new Error("a run gives no turns after its end");
+    const turn = await this.#turn();
+    const goesOn = turn === "idle" || ("command" in turn && isMiddle(turn.command));
+    if (!goesOn) this.close();
+    return turn;
+  }
+
+  async #turn(): Promise<Turn> {
+    for (;;) {
+      const ending = this.#core.ending;
+      if (ending !== undefined) {
+        const last = this.#conclude(ending);
+        if (last !== undefined) return last;
+        continue;
+      }
+      const command = this.#core.nextCommand();
+      if (command !== undefined) return { command };
+      if (this.#returned !== undefined) return this.#report(this.#returned);
+      const ran = await this.#letCodeRun();
+      if (ran) continue;
+      if (!this.#core.settle()) return "idle";
+    }
+  }
+
+  /** Lets the code run until it waits for something that is not there. Returns whether it ran. */
+  async #letCodeRun(): Promise<boolean> {
+    this.#core.isInside = true;
+    let ran = false;
+    if (!this.#hasBegun) {
+      this.#hasBegun = true;
+      ran = true;
+      this.#call();
+      await turnOfLoop();
+    }
+    while (this.#core.wake()) {
+      ran = true;
+      await turnOfLoop();
+    }
+    this.#core.isInside = false;
+    return ran && (this.#core.ending !== undefined || this.#returned !== undefined);
+  }
+
+  #call(): void {
+    const epoch = this.#core.epoch;
+    const keep = (returned: Returned) => {
+      // What comes after a foreign await comes outside of the window.
+      if (epoch !== this.#core.epoch || this.#isOver) return;
+      if (!this.#core.isInside) this.#core.endByForeignAwait();
+      else this.#returned = returned;
+    };
+    this.#body(this.#core, this.#input).then(
+      (value) => keep(outputOf(value)),
+      (thrown: unknown) => keep(thrownOf(thrown)),
+    );
+  }
+
+  /** Leaves the code where it is. Returns the last turn, or nothing if the run goes on. */
+  #conclude(ending: Ending): Turn | undefined {
+    this.#core.ending = undefined;
+    if (typeof ending === "string") return { command: ending };
+    if ("stop" in ending) return { stop: ending.stop };
+    if ("abort" in ending) {
+      this.#core.epoch += 1;
+      this.#core.made.clear();
+      this.#returned = { failure: ending.abort };
+      return undefined;
+    }
+    this.#core.startOver(ending.startOver);
+    this.#hasBegun = false;
+    return undefined;
+  }
+
+  /** The end, as soon as no call is under way. */
+  #report(returned: Returned): Turn {
+    if (this.#core.hasCallUnderWay) return "idle";
+    if ("handBack" in returned) return { handBack: returned.handBack };
+    if ("bug" in returned) {
+      const error = { ...recordOf(returned.bug), retryable: true };
+      return { bug: returned.bug, report: { ...this.#core.takeRest(), outcome: "FAILED", error } };
+    }
+    const stop = this.#core.unreached() ?? ("output" in returned ? this.#core.undone() : undefined);
+    if (stop !== undefined) return { stop };
+    const rest = this.#core.takeRest();
+    const end: EngineReport =
+      "output" in returned
+        ? { ...rest, outcome: "SUCCEEDED", output: returned.output }
+        : { ...rest, outcome: "FAILED", error: returned.failure };
+    return { command: { complete: end } };
+  }
+}
+
+function isMiddle(command: Command): boolean {
+  return typeof command === "object" && ("execute" in command || "checkpoint" in command);
+}
+
+function outputOf(value: unknown): Returned {
+  const encoded = encodeResult(value, { keepBig: true });
+  return "failure" in encoded ? encoded : { output: encoded.value };
+}
+
+function thrownOf(thrown: unknown): Returned {
+  if (thrown instanceof Failure && thrown.isHandBack) return { handBack: thrown.message };
+  const isFailure =
+    thrown instanceof Failure || (thrown as { failure?: unknown } | null)?.failure !== undefined;
+  return isFailure ? { failure: recordOf(thrown) } : { bug: thrown };
+}
+
+/** A result in the form in which it is recorded, or why it has none. */
+export function encodeResult(
+  value: unknown,
+  { keepBig = false } = {},
+): { value: unknown } | { failure: FailureRecord } {
+  try {
+    const read = parse(encode(value));
+    return { value: keepBig ? read : plain(read) };
+  } catch (error) {
+    if (error instanceof Unwritable) {
+      return {
+        failure: namedFailure(
+          error.tooLarge ? "RESULT_TOO_LARGE" : "RESULT_UNWRITABLE",
+          `the result: ${error.message}`,
+        ),
+      };
+    }
+    if (error instanceof Unreadable)
+      return { failure: namedFailure("RESULT_UNWRITABLE", `the result: ${error.message}`) };
+    throw error;
+  }
+}

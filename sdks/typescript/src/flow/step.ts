@@ -1,0 +1,270 @@
+/**
+ * Steps: work with effects, executed at least once and recorded once.
+ *
+ * A failed try is recorded under its own key (`charge#1.2`), and the pause before the next try is a durable timer, so
+ * a worker that dies in between neither repeats a counted try nor shortens a pause. Settings (retries, timeout, what a
+ * failure means) are not part of the identity: they may change under a run.
+ */
+import { runAsCurrent } from "../current.js";
+import type { Checkpoint, EffectRecord, StepRecord } from "../engine/command.js";
+import { pauseMs } from "../engine/draw.js";
+import { encodeResult } from "../engine/run.js";
+import { Stop } from "../engine/stop.js";
+import { StepFailed } from "../errors.js";
+import { type FailureRecord, isRetryable, namedFailure, recordOf } from "../failure.js";
+import { digest, throughJson, Unwritable } from "../json.js";
+import type { Amounts } from "../options.js";
+import { milliseconds, optionalMilliseconds, type Span } from "../span.js";
+import type { BudgetLeft } from "../wire.js";
+import { Begun, checkName, never, Operation, type Scope } from "./operation.js";
+
+/** A step that failed a hundred times needs a person. */
+const TRIES_MAX = 100;
+const PAUSE_BASE_MS = 5_000;
+const PAUSE_CAP_MS = 300_000;
+
+/** How often a step is tried, and how the pause between tries grows: from `base`, doubling, up to `cap`. */
+export interface Retry {
+  tries: number;
+  base?: Span;
+  cap?: Span;
+}
+
+export interface StepOptions {
+  /** A number of tries, or tries and pauses. */
+  retry?: number | Retry;
+  /** How long one try may take. */
+  timeout?: Span;
+  /** What the work depends on. A replay with another input is a divergence. */
+  input?: unknown;
+  /** What the failure means: the run fails (`abort`), or code gets it (`continue`, and `retry` after the last try). */
+  onError?: "abort" | "continue" | "retry";
+}
+
+/** Something to send to a registered endpoint, by its name. */
+export interface Effect {
+  endpoint: string;
+  /** What happened, in a word. */
+  type: string;
+  body: unknown;
+  /** Effects with the same name arrive in the order in which they were recorded. */
+  aggregate?: string;
+  /** Tells the effects of one step apart; the type when absent. */
+  key?: string;
+}
+
+export function effectRecord(effect: Effect): EffectRecord {
+  const { endpoint, type, aggregate, key = type } = effect;
+  return {
+    key,
+    endpoint,
+    type,
+    ...(aggregate === undefined ? {} : { aggregate }),
+    body: throughJson(effect.body),
+  };
+}
+
+/** What the work of a step is given. */
+export class Step {
+  readonly #abort = new AbortController();
+  #spent: Required<Amounts> | undefined;
+  #effects: EffectRecord[] = [];
+
+  constructor(
+    /** The same in every try and every attempt: pass it to services that recognise repeated requests. */
+    readonly idempotencyKey: string,
+    /** Larger in every attempt: a store that remembers the largest one can refuse a late worker. */
+    readonly fence: number,
+    /** Numbers the tries of this step, from 1. */
+    readonly number: number,
+    /** What was left of the run's budget when this try started. */
+    readonly left: BudgetLeft | undefined,
+  ) {}
+
+  /** Aborts when the time of this try is over. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** Adds to what this try used of the run's budget. */
+  spend(amounts: Amounts): void {
+    const { tokens = 0, costMicros = 0, toolCalls = 0 } = this.#spent ?? {};
+    this.#spent = {
+      costMicros: costMicros + (amounts.costMicros ?? 0),
+      tokens: tokens + (amounts.tokens ?? 0),
+      toolCalls: toolCalls + (amounts.toolCalls ?? 0),
+    };
+  }
+
+  /** Asks for an effect, which is recorded with the step if this try succeeds. */
+  effect(effect: Effect): void {
+    this.#effects.push(effectRecord(effect));
+  }
+
+  /** @internal */
+  timedOut(): void {
+    this.#abort.abort(new Error("the step took longer than its timeout"));
+  }
+
+  /** @internal */
+  spent(): Required<Amounts> | undefined {
+    return this.#spent;
+  }
+
+  /** @internal */
+  declared(): EffectRecord[] {
+    return this.#effects;
+  }
+}
+
+interface Tried {
+  result: { value: unknown } | { failure: FailureRecord };
+  spend?: Required<Amounts> | undefined;
+  effects?: EffectRecord[];
+}
+
+export class StepCall<T> extends Operation<T> {
+  readonly label: string;
+  /** The key that the result is recorded under, once it has begun. */
+  key: string | undefined;
+
+  constructor(
+    scope: Scope,
+    readonly name: string,
+    private readonly work: (step: Step) => T | PromiseLike<T>,
+    private readonly options: StepOptions,
+    at: ConstructorParameters<typeof Operation>[1],
+  ) {
+    super(scope, at);
+    this.label = name;
+    // A span that is none is told where the step is made.
+    if (options.timeout !== undefined) milliseconds(options.timeout);
+  }
+
+  async run(scope: Scope): Promise<T> {
+    checkName(this.name, this.at);
+    const inputDigest = this.#inputDigest();
+    const begun = new Begun(scope, this.name, this.at);
+    const { key } = begun.enter(inputDigest);
+    this.key = key;
+    const checkpoint = begun.takeFirst([key]) ?? (await this.#tries(begun, key, inputDigest));
+    begun.core.history.forgetParts(key);
+    return this.#read(begun, key, checkpoint) as Promise<T>;
+  }
+
+  #inputDigest(): string | undefined {
+    if (!("input" in this.options)) return undefined;
+    try {
+      return digest(throughJson(this.options.input));
+    } catch (error) {
+      if (!(error instanceof Unwritable)) throw error;
+      throw new StepFailed(
+        this.name,
+        namedFailure("INPUT_UNWRITABLE", `the input of a step: ${error.message}`),
+      );
+    }
+  }
+
+  /** Tries until there is a result to record. */
+  async #tries(begun: Begun, key: string, inputDigest: string | undefined): Promise<Checkpoint> {
+    for (let number = 1; ; number++) {
+      const part = `${key}.${number}`;
+      const recorded = begun.takeFirst([part])?.error;
+      const tried: Tried = recorded ? { result: { failure: recorded } } : await this.#try(begun, key, number);
+      if (!("failure" in tried.result) || !this.#mayRetry(number, tried.result.failure)) {
+        return this.#record(begun, key, inputDigest, tried);
+      }
+      if (recorded === undefined) this.#record(begun, part, inputDigest, { ...tried, effects: [] });
+      await begun.pause(`${part}.wait`, () => this.#pauseMs(begun, key, number));
+    }
+  }
+
+  async #try(begun: Begun, key: string, number: number): Promise<Tried> {
+    const { core } = begun;
+    const running = await begun.start(number, optionalMilliseconds(this.options.timeout));
+    const step = new Step(`${core.taskId}/${key}`, core.fence, number, core.left);
+    runAsCurrent(step, this.work).then(
+      (value) => core.ended(key, running, { value }),
+      (thrown: unknown) => core.ended(key, running, { thrown }),
+    );
+    const ended = await core.until(() => running.ended ?? (running.isTimedOut ? "timeout" : undefined));
+    core.stoppedRunning(key);
+    const spend = step.spent();
+    if (ended === "timeout") {
+      step.timedOut();
+      return { result: { failure: TIMED_OUT }, spend };
+    }
+    if ("thrown" in ended) return { result: { failure: recordOf(ended.thrown) }, spend };
+    return { result: encodeResult(ended.value), spend, effects: step.declared() };
+  }
+
+  #mayRetry(number: number, failure: FailureRecord): boolean {
+    const { retry, onError = retry === undefined ? "continue" : "retry" } = this.options;
+    const tries = typeof retry === "number" ? retry : (retry?.tries ?? 1);
+    return onError === "retry" && number < Math.min(Math.max(tries, 1), TRIES_MAX) && isRetryable(failure);
+  }
+
+  #pauseMs(begun: Begun, key: string, number: number): number {
+    const retry = typeof this.options.retry === "object" ? this.options.retry : undefined;
+    const base = optionalMilliseconds(retry?.base) ?? PAUSE_BASE_MS;
+    const cap = optionalMilliseconds(retry?.cap) ?? PAUSE_CAP_MS;
+    return pauseMs(number, base, cap, begun.core.jitter(begun.scope.branch, key, number));
+  }
+
+  /** Keeps a result for the next call. Later code sees what will be recorded. */
+  #record(begun: Begun, key: string, inputDigest: string | undefined, tried: Tried): Checkpoint {
+    const { result, spend, effects = [] } = tried;
+    const digested = inputDigest === undefined ? {} : { inputDigest };
+    const used = spend === undefined ? {} : { spend };
+    const step: StepRecord =
+      "failure" in result
+        ? { key, outcome: "FAILED", error: result.failure, ...digested, ...used }
+        : {
+            key,
+            outcome: "SUCCEEDED",
+            result: result.value,
+            ...digested,
+            ...used,
+            ...(effects.length > 0 ? { effects } : {}),
+          };
+    begun.core.finish(begun.scope.branch, step);
+    const { savepoint: _, effects: __, spend: ___, ...kept } = step;
+    return { ...kept, recordedAt: begun.core.branch(begun.scope.branch).now };
+  }
+
+  async #read(begun: Begun, key: string, checkpoint: Checkpoint): Promise<unknown> {
+    if (checkpoint.outcome === "SUCCEEDED") {
+      const read = encodeResult(checkpoint.result);
+      if ("failure" in read) throw this.#unreadable(begun, key, read.failure.message);
+      begun.end();
+      return read.value;
+    }
+    const failure = checkpoint.error ?? namedFailure("NO_ERROR", "recorded without an error");
+    if (this.options.onError === "abort") {
+      begun.core.end({ abort: failure });
+      return never();
+    }
+    begun.end();
+    throw new StepFailed(key, failure);
+  }
+
+  #unreadable(begun: Begun, key: string, problem: string): Stop {
+    const { branch } = begun.scope;
+    const index = begun.core.branch(branch).index - 1;
+    return Stop.diverged({
+      difference: "unreadable",
+      branch,
+      index,
+      recorded: { key },
+      actual: undefined,
+      at: this.at,
+      problem,
+    });
+  }
+}
+
+const TIMED_OUT: FailureRecord = {
+  category: "TIMEOUT",
+  reason: "STEP_TIMEOUT",
+  message: "the step took longer than its timeout",
+};

@@ -1,0 +1,351 @@
+/**
+ * The I/O thread of a worker: all its calls, so that code which blocks the main thread costs no lease.
+ *
+ * It polls, sends starts, heartbeats, reports and checkpoints, and watches the clock. It runs no code of tasks. The main
+ * thread hands it finished JSON, and gets the bytes of answers; what must be seen at once is in shared memory.
+ */
+import { type MessagePort, parentPort, workerData } from "node:worker_threads";
+
+import { Calls } from "./calls.js";
+import { Clock } from "./clock.js";
+import { Batches } from "./io/batches.js";
+import { type Batch, type Held, HeldLeases } from "./io/held.js";
+import { Keeper } from "./io/keeper.js";
+import type { Called, FiledReport, Granted, IoOptions, Reported, ToIo, ToMain } from "./io/messages.js";
+import { Poller } from "./io/poller.js";
+import { writeChecked } from "./json.js";
+import { Lease, usableMs } from "./lease.js";
+import { openSender } from "./transport-node.js";
+import type { CheckpointAnswer, Envelope, Leases, ReportAnswer, ReportedError } from "./wire.js";
+
+const REPORT_BYTES_MAX = 512 * 1024;
+const CHECKPOINT_BYTES_MAX = 768 * 1024;
+/** An answer that does not come must not keep other runs from their next step. */
+const CHECKPOINT_CALLS_MAX = 4;
+/** Pages of checkpoints are read again a few times, under the lease. */
+const PAGE_TRIES = 4;
+
+class IoThread {
+  readonly #clock: Clock;
+  readonly #calls: Calls;
+  readonly #pages: Calls;
+  readonly #held: HeldLeases;
+  readonly #keeper: Keeper;
+  readonly #poller: Poller;
+  readonly #reports: Batches<ReportAnswer>;
+  readonly #checkpoints: Batches<CheckpointAnswer>;
+  #outbox: ToMain[] = [];
+  #transfers: ArrayBuffer[] = [];
+
+  constructor(
+    private readonly options: IoOptions,
+    private readonly port: MessagePort,
+  ) {
+    const { urls, apiKey, workerId } = options;
+    const sender = openSender(options);
+    this.#clock = new Clock(options.clock);
+    this.#calls = new Calls(sender, urls, apiKey, 0);
+    this.#pages = new Calls(sender, urls, apiKey, PAGE_TRIES);
+    this.#held = new HeldLeases(options.stops, options.valid);
+    const post = (message: ToMain) => this.#post(message);
+    const now = () => this.#clock.now();
+    this.#keeper = new Keeper(this.#calls, this.#clock, this.#held, workerId, post);
+    const reports = { calls: 1, bytes: REPORT_BYTES_MAX };
+    this.#reports = new Batches(this.#calls, now, "/v1/reports", "reports", reports);
+    const checkpoints = { calls: CHECKPOINT_CALLS_MAX, bytes: CHECKPOINT_BYTES_MAX };
+    this.#checkpoints = new Batches(this.#calls, now, "/v1/checkpoints", "checkpoints", checkpoints);
+    this.#poller = new Poller(
+      this.#calls,
+      this.#clock,
+      options,
+      this.#held,
+      () => this.#reports.open,
+      (leases, bytes, sentAt, batch) => this.#granted(leases, bytes, sentAt, batch),
+      (leases, _, sentAt, batch) => this.#handBack(leases, sentAt, batch),
+      post,
+    );
+    this.#poller.onHurry = () => this.#keeper.plan();
+  }
+
+  run(): void {
+    this.port.on("message", (messages: ToIo[]) => {
+      this.#poller.heard();
+      for (const message of messages) this.#heard(message);
+    });
+    this.#poller.start();
+  }
+
+  /** What one answer of the coordinator brings goes over in one message. */
+  #post(message: ToMain, transfer: ArrayBuffer[] = []): void {
+    if (this.#outbox.length === 0) queueMicrotask(() => this.#flush());
+    this.#outbox.push(message);
+    this.#transfers.push(...transfer);
+  }
+
+  #flush(): void {
+    const [messages, transfers] = [this.#outbox, this.#transfers];
+    [this.#outbox, this.#transfers] = [[], []];
+    if (messages.length > 0) this.port.postMessage(messages, transfers);
+  }
+
+  #heard(message: ToIo): void {
+    switch (message.type) {
+      case "report":
+        this.#report(message.report);
+        break;
+      case "call":
+        this.#call(message.call, message.id, message.text);
+        break;
+      case "page":
+        void this.#page(message.call, message.id, message.after);
+        break;
+      case "progress":
+        this.#held.get(message.id)?.lease.progress(message.pct, message.message);
+        break;
+      case "spend":
+        this.#held.get(message.id)?.lease.spend(message.total);
+        break;
+      case "closed": {
+        const held = this.#held.get(message.id);
+        if (held !== undefined) this.#free(held);
+        break;
+      }
+      case "isolated": {
+        const held = this.#held.get(message.id);
+        if (held !== undefined) held.pid = message.pid;
+        if (held?.lease.lost !== undefined) this.#keeper.lost(held, held.lease.lost);
+        break;
+      }
+      case "drain":
+        void this.#poller.drain();
+        break;
+      case "finish":
+        void this.#finish();
+        break;
+      case "stuck":
+        this.#poller.stuck(message.count);
+        break;
+      case "pong":
+        break;
+    }
+  }
+
+  async #finish(): Promise<void> {
+    await this.#poller.drain();
+    await this.#reports.drained();
+    this.#keeper.stop();
+    this.#calls.close();
+    this.#post({ type: "finished" });
+    this.#flush();
+    this.port.close();
+  }
+
+  #granted(leases: Leases, bytes: Uint8Array, sentAt: number, batch: Batch): void {
+    const granted: Granted[] = [];
+    for (const [index, envelope] of leases.leases.entries()) {
+      // A lease that is known was granted by an answer that came twice; surplus leases expire.
+      if (this.#held.has(envelope.leaseId) || this.#held.size >= this.#poller.concurrency) continue;
+      granted.push({ index, ...this.#accept(envelope, sentAt, batch, envelope.attempt > 1) });
+    }
+    batch.size = granted.length;
+    const copy = new Uint8Array(bytes);
+    if (granted.length > 0)
+      this.#post({ type: "leases", bytes: copy, granted, single: false }, [copy.buffer]);
+    this.#keeper.plan();
+  }
+
+  #accept(envelope: Envelope, sentAt: number, batch: Batch, startFirst: boolean): Omit<Granted, "index"> {
+    const held = this.#hold(envelope, sentAt, batch, startFirst);
+    held.hasBegun = held.lease.mayBegin;
+    return { id: held.id, slot: held.slot, begins: held.hasBegun };
+  }
+
+  #hold(envelope: Envelope, sentAt: number, batch: Batch, startFirst: boolean): Held {
+    const ttlMs = envelope.heartbeatTimeoutMs;
+    const lease = new Lease({
+      ttlMs,
+      intervalMs: envelope.heartbeatIntervalMs,
+      sentAt,
+      now: this.#clock.now(),
+      token: envelope.taskToken,
+      startFirst,
+      timeoutMs: envelope.resources?.timeoutMs ?? undefined,
+    });
+    lease.left = envelope.budgetLeft ?? undefined;
+    batch.open += 1;
+    return this.#held.insert(envelope, lease, batch, ttlMs - usableMs(ttlMs));
+  }
+
+  /** Leases that came after the drain began are reported RELEASED, before any code of them ran. */
+  #handBack(leases: Leases, sentAt: number, batch: Batch): void {
+    for (const envelope of leases.leases) {
+      if (this.#held.has(envelope.leaseId)) continue;
+      const held = this.#hold(envelope, sentAt, batch, true);
+      this.#report({
+        id: held.id,
+        text: `{"outcome":"RELEASED"}`,
+        outcome: "RELEASED",
+        next: false,
+        riders: false,
+      });
+    }
+  }
+
+  /** The attempt no longer needs its lease, and the slot is free. */
+  #free(held: Held): void {
+    this.#held.remove(held);
+    held.batch.open -= 1;
+    if (held.batch.open === 0) this.#poller.batchEnded(held.batch);
+    this.#poller.changed();
+  }
+
+  #report(report: FiledReport): void {
+    const held = this.#held.get(report.id);
+    if (held === undefined) return;
+    const { lease } = held;
+    // A process that was stopped may come here before anything has looked at the clock.
+    if (lease.isLost(this.#clock.now())) {
+      this.#keeper.lost(held, lease.lost ?? "");
+      this.#post({
+        type: "reported",
+        id: report.id,
+        reported: { verdict: "CANCELLED", why: lease.lost ?? "" },
+        hasNext: false,
+      });
+      return this.#free(held);
+    }
+    const spend = lease.spent === undefined ? "" : `"spend":${writeChecked(lease.spent)},`;
+    const next = report.next ? `"next":true,` : "";
+    const text = `${this.#about(held)},${spend}${next}${report.text.slice(1)}`;
+    if (!report.next) this.#free(held);
+    this.#file(held, report, text);
+  }
+
+  #file(held: Held, report: FiledReport, text: string): void {
+    const sentAt = this.#clock.now();
+    const over = (reported: Reported) => this.#over(held, report, reported);
+    this.#reports.add({
+      taskId: held.taskId,
+      tries: 0,
+      text: () => text,
+      answered: (answer) => this.#reported(held, report, answer, sentAt),
+      refused: (code, message, status) => over({ verdict: "REJECTED", code, message, status }),
+      gaveUp: (why) => over({ verdict: "UNANSWERED", why }),
+    });
+  }
+
+  #reported(held: Held, report: FiledReport, answer: ReportAnswer, sentAt: number): void {
+    const code = answer.error ?? `status ${answer.status}`;
+    const next = answer.next ?? undefined;
+    if (answer.verdict !== "COMMITTED") {
+      const message = answer.message ?? "";
+      const refused = { verdict: "REJECTED", code, message, status: answer.status } as const;
+      const instead = answer.verdict === "CANCELLED" ? undefined : insteadOf(report, refused);
+      if (instead !== undefined) {
+        this.#post({ type: "rejected", taskId: held.taskId, code, message });
+        const text = `${this.#about(held)},"outcome":"FAILED","error":${JSON.stringify(instead)}}`;
+        return this.#file(held, { ...report, outcome: "FAILED", riders: false }, text);
+      }
+      return this.#over(
+        held,
+        report,
+        answer.verdict === "CANCELLED" ? { verdict: "CANCELLED", why: code } : refused,
+      );
+    }
+    this.#over(held, report, { verdict: "COMMITTED", outcome: report.outcome }, next !== undefined);
+    if (next === undefined) return;
+    const batch: Batch = { grantedAt: this.#clock.now(), size: 1, open: 0, wasFull: false };
+    const granted = { index: 0, ...this.#accept(next, sentAt, batch, false) };
+    const bytes = new TextEncoder().encode(writeChecked(next));
+    this.#post({ type: "leases", bytes, granted: [granted], single: true });
+    this.#keeper.plan();
+  }
+
+  #over(held: Held, report: FiledReport, reported: Reported, hasNext = false): void {
+    if (report.next) this.#free(held);
+    this.#post({ type: "reported", id: report.id, reported, hasNext });
+    this.#poller.changed();
+  }
+
+  #call(call: number, id: number, text: string): void {
+    const held = this.#held.get(id);
+    const answer = (called: Called) => this.#post({ type: "called", call, answer: called });
+    if (held === undefined || held.lease.isLost(this.#clock.now())) {
+      return answer({ lost: held?.lease.lost ?? "the attempt is over" });
+    }
+    // The call implies the start.
+    held.lease.startSent();
+    this.#checkpoints.add({
+      taskId: held.taskId,
+      tries: 0,
+      text: () => `${this.#about(held)}${text === "{}" ? "}" : `,${text.slice(1)}`}`,
+      isAbandoned: () => this.#held.get(id) === undefined,
+      answered: (answered, sentAt, serverTime) => answer(this.#called(held, answered, sentAt, serverTime)),
+      refused: (code, message) => answer({ refused: { code, message } }),
+      gaveUp: (why) => answer({ unanswered: why }),
+    });
+  }
+
+  #called(held: Held, answer: CheckpointAnswer, sentAt: number, serverTime: string): Called {
+    const code = answer.error ?? `status ${answer.status}`;
+    if (answer.verdict === "CANCELLED") {
+      this.#keeper.lost(held, code);
+      return { lost: code };
+    }
+    if (answer.verdict !== "COMMITTED") return { refused: { code, message: answer.message ?? "" } };
+    // A call that ended its attempt renews nothing.
+    if (answer.leaseExpiresAt) {
+      held.lease.started();
+      this.#keeper.renewed(held, answer, sentAt, serverTime);
+      this.#keeper.plan();
+    }
+    return { committed: answer, serverTime };
+  }
+
+  async #page(call: number, id: number, after: number): Promise<void> {
+    const held = this.#held.get(id);
+    if (held === undefined)
+      return this.#post({ type: "page", call, answer: { lost: "the attempt is over" } });
+    const path = `/v1/tasks/${held.taskId}/checkpoints?after=${after}`;
+    try {
+      const { body } = await this.#pages.decided({ method: "GET", path, token: held.lease.token });
+      this.#post({ type: "page", call, answer: { page: new Uint8Array(body) } });
+    } catch (error) {
+      const { verdict, message } = error as { verdict?: string; message: string };
+      this.#post({
+        type: "page",
+        call,
+        answer: verdict === "CANCELLED" ? { lost: message } : { failed: message },
+      });
+    }
+  }
+
+  #about(held: Held): string {
+    const { taskId, lease, attempt } = held;
+    const { workerId } = this.options;
+    return JSON.stringify({ taskId, taskToken: lease.token, attempt, workerId }).slice(0, -1);
+  }
+}
+
+/** What is reported where the first report was refused as invalid, so that the run does not wait for its lease. */
+function insteadOf(
+  report: FiledReport,
+  refused: { code: string; message: string; status: number },
+): ReportedError | undefined {
+  const { code, message, status } = refused;
+  if (report.riders && status !== 409) {
+    const why = `the coordinator refused the last steps (${code}): ${message}`;
+    return { category: "USER_CODE", message: why, retryable: false };
+  }
+  // A coordinator that is older than releases counts the attempt as a failure.
+  if (report.outcome === "RELEASED" && (code === "invalid_argument" || code === "release_unsupported")) {
+    return {
+      category: "INFRASTRUCTURE",
+      message: "the worker shut down before the task was done",
+      retryable: true,
+    };
+  }
+  return undefined;
+}
+
+if (parentPort !== null) new IoThread(workerData as IoOptions, parentPort).run();

@@ -1,0 +1,115 @@
+/** The leases that a worker holds, and the slots that they take. */
+import type { StopReason } from "../context.js";
+import type { Lease } from "../lease.js";
+import type { Envelope } from "../wire.js";
+import { SLOTS_MAX, STOP_REASONS } from "./messages.js";
+
+export interface Held {
+  id: number;
+  slot: number;
+  lease: Lease;
+  leaseId: string;
+  taskId: string;
+  attempt: number;
+  runId: string;
+  hasBegun: boolean;
+  stopped: StopReason | undefined;
+  /** The process of an isolated task. */
+  pid: number | undefined;
+  /** What is left of a lease when its worker stops trusting it. */
+  reserveMs: number;
+  batch: Batch;
+  startedAt: string;
+}
+
+/** Leases that came together, to notice whether they end soon. */
+export interface Batch {
+  grantedAt: number;
+  size: number;
+  open: number;
+  wasFull: boolean;
+}
+
+export class HeldLeases {
+  readonly #byId = new Map<number, Held>();
+  readonly #leaseIds = new Set<string>();
+  readonly #free: number[] = [];
+  readonly #stops: Int32Array;
+  readonly #valid: BigInt64Array;
+  #nextId = 1;
+
+  constructor(stops: SharedArrayBuffer, valid: SharedArrayBuffer) {
+    this.#stops = new Int32Array(stops);
+    this.#valid = new BigInt64Array(valid);
+    for (let slot = SLOTS_MAX - 1; slot >= 0; slot--) this.#free.push(slot);
+  }
+
+  get size(): number {
+    return this.#byId.size;
+  }
+
+  has(leaseId: string): boolean {
+    return this.#leaseIds.has(leaseId);
+  }
+
+  get(id: number): Held | undefined {
+    return this.#byId.get(id);
+  }
+
+  all(): IterableIterator<Held> {
+    return this.#byId.values();
+  }
+
+  ofTask(taskId: string): Held | undefined {
+    for (const held of this.#byId.values()) if (held.taskId === taskId) return held;
+    return undefined;
+  }
+
+  insert(envelope: Envelope, lease: Lease, batch: Batch, reserveMs: number): Held {
+    const slot = this.#free.pop();
+    if (slot === undefined) throw new Error("a lease is accepted only when a slot is free");
+    const { leaseId, taskId, attempt, runId } = envelope;
+    const held: Held = {
+      id: this.#nextId++,
+      slot,
+      lease,
+      leaseId,
+      taskId,
+      attempt,
+      runId,
+      hasBegun: false,
+      stopped: undefined,
+      pid: undefined,
+      reserveMs,
+      batch,
+      startedAt: new Date().toISOString(),
+    };
+    this.#byId.set(held.id, held);
+    this.#leaseIds.add(leaseId);
+    Atomics.store(this.#stops, slot, 0);
+    this.publish(held);
+    return held;
+  }
+
+  /** Lets the other thread see until when the lease is valid. */
+  publish(held: Held): void {
+    const { validUntil, lost } = held.lease;
+    const until =
+      lost !== undefined ? 1n : validUntil === undefined ? 0n : BigInt(Math.round(validUntil * 1000));
+    Atomics.store(this.#valid, held.slot, until);
+  }
+
+  /** Tells the code, also code that never yields. A lost lease overrides every other reason. */
+  tell(held: Held, reason: StopReason): boolean {
+    if (held.stopped !== undefined && (reason !== "LeaseLost" || held.stopped === "LeaseLost")) return false;
+    held.stopped = reason;
+    Atomics.store(this.#stops, held.slot, STOP_REASONS.indexOf(reason));
+    return true;
+  }
+
+  remove(held: Held): void {
+    if (!this.#byId.delete(held.id)) return;
+    this.#leaseIds.delete(held.leaseId);
+    this.#free.push(held.slot);
+  }
+}

@@ -1,0 +1,98 @@
+/** What the main thread and the I/O thread of a worker say to each other, and the memory that they share. */
+import type { ClockBase } from "../clock.js";
+import type { StopReason } from "../context.js";
+import type { Amounts } from "../options.js";
+import type { BudgetLeft, CheckpointAnswer, Outcome } from "../wire.js";
+
+/** The most slots that a worker has. */
+export const SLOTS_MAX = 1000;
+
+export interface IoOptions {
+  urls: string[];
+  apiKey: string;
+  caFile: string | undefined;
+  workerId: string;
+  queues: string[];
+  kinds: string[];
+  /** Absent: begins at 8 and grows while tasks are short. */
+  concurrency: number | undefined;
+  clock: ClockBase;
+  /** One cell per slot: 0, or the number of a {@link StopReason}. */
+  stops: SharedArrayBuffer;
+  /** One cell per slot: until when its lease is valid, in microseconds of the clock; 0 if that is not proven. */
+  valid: SharedArrayBuffer;
+}
+
+export const STOP_REASONS: readonly (StopReason | undefined)[] = [
+  undefined,
+  "CancelRequested",
+  "TimedOut",
+  "ShuttingDown",
+  "LeaseLost",
+];
+
+/** A lease that the I/O thread has accepted: where in the answer it is, and whether its code may begin. */
+export interface Granted {
+  index: number;
+  id: number;
+  slot: number;
+  begins: boolean;
+}
+
+/** How a report ended. */
+export type Reported =
+  | { verdict: "COMMITTED"; outcome: Outcome }
+  | { verdict: "CANCELLED"; why: string }
+  | { verdict: "REJECTED"; code: string; message: string; status: number }
+  | { verdict: "UNANSWERED"; why: string };
+
+/** How a checkpoint call ended. */
+export type Called =
+  | { committed: CheckpointAnswer; serverTime: string }
+  | { lost: string }
+  | { refused: { code: string; message: string } }
+  | { unanswered: string };
+
+export type ToMain =
+  /** The bytes of an answer with leases; `single` if it is one envelope of a next stage. */
+  | { type: "leases"; bytes: Uint8Array; granted: Granted[]; single: boolean }
+  | { type: "begin"; id: number }
+  | { type: "stop"; id: number; reason: StopReason; why: string }
+  | { type: "left"; id: number; left: BudgetLeft | undefined }
+  | { type: "called"; call: number; answer: Called }
+  | { type: "page"; call: number; answer: { page: Uint8Array } | { lost: string } | { failed: string } }
+  | { type: "reported"; id: number; reported: Reported; hasNext: boolean }
+  | { type: "rejected"; taskId: string | undefined; code: string; message: string }
+  | { type: "unanswered"; id: number; why: string }
+  | { type: "unreachable"; why: string }
+  | { type: "refused"; message: string; code: string }
+  | { type: "ping" }
+  | { type: "finished" };
+
+/** A report for delivery. `next` asks for the next stage; `riders` says that steps or children ride along. */
+export interface FiledReport {
+  id: number;
+  text: string;
+  outcome: Outcome;
+  next: boolean;
+  riders: boolean;
+}
+
+export type ToIo =
+  /** `text` is a JSON object without task, token, attempt and worker. */
+  | { type: "report"; report: FiledReport }
+  | { type: "call"; call: number; id: number; text: string }
+  | { type: "page"; call: number; id: number; after: number }
+  | { type: "progress"; id: number; pct: number | undefined; message: string | undefined }
+  | { type: "spend"; id: number; total: Amounts }
+  /** The attempt is over, and there is nothing to report. */
+  | { type: "closed"; id: number }
+  /** The code runs in this process, which must be gone when the lease is lost. */
+  | { type: "isolated"; id: number; pid: number | undefined }
+  /** So many slots hold code that was told to stop and goes on. */
+  | { type: "stuck"; count: number }
+  | { type: "pong" }
+  /** No more polls. */
+  | { type: "drain" }
+  /** Deliver what is left and end. */
+  | { type: "finish" };

@@ -1,0 +1,49 @@
+/** Paths and queries, and the calls that every resource makes. */
+import type { Calls } from "./calls.js";
+import { write } from "./json.js";
+
+/** `?a=1&b=2` of the members that have a value. */
+export function queryOf(members: Record<string, unknown>): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(members)) {
+    if (value !== undefined && value !== null) query.set(name, String(value));
+  }
+  const text = query.toString();
+  return text === "" ? "" : `?${text}`;
+}
+
+/** A path of segments, each of them escaped. */
+export function pathOf(...segments: string[]): string {
+  return segments.map((segment) => `/${encodeURIComponent(segment)}`).join("");
+}
+
+/** Something below one path of the API. */
+export abstract class Resource {
+  constructor(
+    private readonly calls: Calls,
+    protected readonly base: string,
+  ) {}
+
+  protected read<T>(path = "", query: Record<string, unknown> = {}): Promise<T> {
+    return this.calls.json({ method: "GET", path: `${this.base}${path}${queryOf(query)}` });
+  }
+
+  protected send<T>(path: string, body?: object): Promise<T> {
+    const text = body === undefined ? undefined : write(body);
+    return this.calls.json({ method: "POST", path: `${this.base}${path}`, body: text });
+  }
+
+  /** Follows a cursor for as long as its reader wants more. */
+  protected async *pages<P extends { cursor?: string | null | undefined }, T>(
+    path: string,
+    query: Record<string, unknown>,
+    items: (page: P) => T[],
+  ): AsyncGenerator<T> {
+    let cursor: string | null | undefined;
+    do {
+      const page: P = await this.read(path, { ...query, cursor });
+      yield* items(page);
+      cursor = page.cursor;
+    } while (cursor);
+  }
+}

@@ -1,0 +1,38 @@
+/**
+ * Spans of time, always with their unit: `{ minutes: 5 }`. A bare number is refused by the types, because no
+ * reader can tell seconds from milliseconds.
+ */
+export interface Span {
+  milliseconds?: number;
+  seconds?: number;
+  minutes?: number;
+  hours?: number;
+  days?: number;
+}
+
+const UNITS: Record<keyof Span, number> = {
+  milliseconds: 1,
+  seconds: 1000,
+  minutes: 60_000,
+  hours: 3_600_000,
+  days: 86_400_000,
+};
+
+/** Whole milliseconds. A span that is not a span is a defect of the program, so it throws at once. */
+export function milliseconds(span: Span): number {
+  let sum = 0;
+  for (const [unit, count] of Object.entries(span)) {
+    const ms = UNITS[unit as keyof Span];
+    if (ms === undefined)
+      throw new TypeError(`\`${unit}\` is no unit of time; use ${Object.keys(UNITS).join(", ")}`);
+    if (typeof count !== "number" || !(count >= 0)) {
+      throw new TypeError(`a span has units with numbers from 0 on, not \`${unit}: ${String(count)}\``);
+    }
+    sum += count * ms;
+  }
+  return Math.round(sum);
+}
+
+export function optionalMilliseconds(span: Span | undefined): number | undefined {
+  return span === undefined ? undefined : milliseconds(span);
+}

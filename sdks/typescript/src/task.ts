@@ -1,0 +1,192 @@
+/**
+ * Tasks and durable functions as values: a kind, its options and, where the code is at hand, the function.
+ *
+ * The type of a task carries the types of its input and output, so `submit` and `call` are checked against it. A task
+ * does nothing by itself: a `Worker` runs it, a `Client` submits it, a flow calls it.
+ */
+import type { Ctx } from "./context.js";
+import { Failure } from "./failure.js";
+import type { Flow } from "./flow.js";
+import type { Unreadable } from "./json.js";
+import { type RunOptions, submission, type TaskOptions } from "./options.js";
+import { SchemaRefused, type StandardSchemaV1, validate } from "./schema.js";
+import { optionalMilliseconds, type Span } from "./span.js";
+import type {
+  ApprovalTerms,
+  Ceiling,
+  SubmitRun,
+  Plan as WirePlan,
+  PlanStep as WirePlanStep,
+} from "./wire.js";
+
+declare const types: unique symbol;
+
+/** A kind of work with input `I` and output `O`. */
+export interface Task<I = any, O = any> {
+  readonly kind: string;
+  readonly options: TaskOptions;
+  /** Absent for a kind without code. */
+  readonly code?: Code | undefined;
+  /** Only for the type checker. */
+  readonly [types]?: { input: (input: I) => void; output: O };
+}
+
+export type Code = TaskCode | DurableCode;
+
+export interface TaskCode {
+  readonly type: "task";
+  readonly isolate: boolean;
+  readonly schema: StandardSchemaV1<unknown, unknown> | undefined;
+  readonly run: (input: any, ctx: Ctx) => unknown;
+}
+
+export interface DurableCode {
+  readonly type: "durable";
+  readonly schema: StandardSchemaV1<unknown, unknown> | undefined;
+  readonly run: (flow: Flow, input: any) => Promise<unknown>;
+}
+
+/** The arguments after the task: the input, unless there is none, and the options. */
+export type Arguments<I> = unknown extends I
+  ? [input?: I, options?: RunOptions]
+  : void extends I
+    ? [input?: undefined, options?: RunOptions]
+    : [input: I, options?: RunOptions];
+
+/** Defines a task: a function that runs at least once and is recorded once. */
+export function task<I = void, O = unknown, W = I>(
+  kind: string,
+  options: TaskOptions & { input?: StandardSchemaV1<W, I>; isolate?: boolean },
+  fn: (input: I, ctx: Ctx) => O,
+): Task<W, Awaited<O>> {
+  const { input: schema, isolate = false, ...rest } = options;
+  return define(kind, rest, { type: "task", isolate, schema, run: fn as TaskCode["run"] });
+}
+
+/** Defines a durable function: each step's result is recorded before the next one starts. */
+export function durable<I = void, O = unknown, W = I>(
+  kind: string,
+  options: TaskOptions & { input?: StandardSchemaV1<W, I> },
+  fn: (flow: Flow, input: I) => Promise<O>,
+): Task<W, Awaited<O>> {
+  const { input: schema, ...rest } = options;
+  return define(kind, rest, { type: "durable", schema, run: fn as DurableCode["run"] });
+}
+
+/** Names a kind whose code is elsewhere, maybe in another language. */
+export function kind<I = unknown, O = unknown>(name: string, options: TaskOptions = {}): Task<I, O> {
+  return define(name, options, undefined);
+}
+
+const KIND = /^[A-Za-z0-9._:/-]{1,128}$/;
+
+function define<I, O>(kind: string, options: TaskOptions, code: Code | undefined): Task<I, O> {
+  if (!KIND.test(kind)) {
+    throw new TypeError(`\`${kind}\` is no kind: use letters, digits and . _ : / - (up to 128)`);
+  }
+  return Object.freeze({ kind, options, code });
+}
+
+/** The queue that a worker polls for a task; that of its definition, or `default`. */
+export const DEFAULT_QUEUE = "default";
+
+export function queueOf(task: Task): string {
+  return task.options.queue ?? DEFAULT_QUEUE;
+}
+
+export function isTask(value: unknown): value is Task {
+  const task = value as Partial<Task> | null;
+  return (
+    typeof task === "object" &&
+    task !== null &&
+    typeof task.kind === "string" &&
+    typeof task.options === "object"
+  );
+}
+
+/** The submission of a task, or of a kind by its name. */
+export function submissionOf(task: Task | string, input: unknown, options: RunOptions = {}): SubmitRun {
+  if (typeof task === "string") return submission(task, input, { queue: DEFAULT_QUEUE, ...options });
+  return submission(task.kind, input, { queue: queueOf(task), ...task.options, ...options });
+}
+
+/** What user code gets as its input. A wrong one is DATA_QUALITY, which is not retried. */
+export async function readInput(code: Code, input: unknown): Promise<unknown> {
+  if (code.schema === undefined) return input;
+  try {
+    return await validate(code.schema, input);
+  } catch (error) {
+    if (error instanceof SchemaRefused)
+      throw Failure.data(`the input is refused at ${error.path}: ${error.why}`);
+    throw error;
+  }
+}
+
+/** The failure of an input that JavaScript cannot hold. */
+export function unreadableInput(error: Unreadable): Failure {
+  return Failure.data(`the input cannot be read at ${error.path}: ${error.why}`);
+}
+
+/** A run for `submitMany` and schedules. */
+export interface NewRun<O = unknown> {
+  readonly run: SubmitRun;
+  readonly [types]?: { input: (input: never) => void; output: O };
+}
+
+export function newRun<I, O>(task: Task<I, O>, ...args: Arguments<I>): NewRun<O>;
+export function newRun(kind: string, input?: unknown, options?: RunOptions): NewRun;
+export function newRun(task: Task | string, input?: unknown, options?: RunOptions): NewRun {
+  return { run: submissionOf(task, input, options) };
+}
+
+/** What a run does, step by step, without code. */
+export interface Plan {
+  readonly plan: WirePlan;
+}
+
+export interface PlanStepOptions {
+  dependsOn?: string[];
+  queue?: string;
+  always?: boolean;
+  gate?: boolean;
+  onError?: "abort" | "continue" | "retry";
+  maxAttempts?: number;
+  maxLostAttempts?: number;
+  retry?: { base?: Span; cap?: Span };
+  lease?: Span;
+  heartbeatInterval?: Span;
+  cancelGrace?: Span;
+  deadline?: Span;
+  ceiling?: Ceiling;
+  approval?: ApprovalTerms;
+}
+
+export function plan(steps: readonly WirePlanStep[]): Plan {
+  return { plan: { steps: [...steps] } };
+}
+
+/** One step of a plan. The input may refer to earlier steps: `{ $from: "read", path: "/text" }`. */
+export function planStep(
+  key: string,
+  task: Task | string,
+  input?: unknown,
+  options: PlanStepOptions = {},
+): WirePlanStep {
+  const { queue, deadline, maxLostAttempts, cancelGrace, lease, heartbeatInterval, retry, ...rest } = options;
+  const step: WirePlanStep = {
+    key,
+    kind: typeof task === "string" ? task : task.kind,
+    queue: queue ?? (typeof task === "string" ? DEFAULT_QUEUE : queueOf(task)),
+    input: input as never,
+    ...rest,
+    lostMax: maxLostAttempts,
+    leaseMs: optionalMilliseconds(lease),
+    heartbeatIntervalMs: optionalMilliseconds(heartbeatInterval),
+    cancelGraceMs: optionalMilliseconds(cancelGrace),
+    deadlineMs: optionalMilliseconds(deadline),
+    retry: retry && { baseMs: optionalMilliseconds(retry.base), capMs: optionalMilliseconds(retry.cap) },
+  };
+  return Object.fromEntries(
+    Object.entries(step).filter(([, member]) => member !== undefined),
+  ) as unknown as WirePlanStep;
+}

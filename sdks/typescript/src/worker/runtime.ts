@@ -1,0 +1,366 @@
+/**
+ * The main thread of a worker: runs the code of tasks, and hands what comes of it to the I/O thread.
+ *
+ * It begins an attempt when the I/O thread says that its lease is proven, tells its code to stop when the I/O thread
+ * says so, and drops the result of a lost lease unread. Code that was told and goes on keeps its slot.
+ */
+import type { Worker as Thread } from "node:worker_threads";
+import { runAsCurrent } from "../current.js";
+import { Failure } from "../failure.js";
+import { Flow } from "../flow.js";
+import type { Called, Granted, Reported, ToIo, ToMain } from "../io/messages.js";
+import type { IsolatePool } from "../isolate.js";
+import { parse, plain, Unreadable } from "../json.js";
+import { type LogSink, logTo } from "../log.js";
+import { type Code, type DurableCode, readInput, type Task, unreadableInput } from "../task.js";
+import type { Tracing } from "../tracing.js";
+import type { Envelope, Leases } from "../wire.js";
+import { Attempt, type Surroundings } from "./attempt.js";
+import { drive, type Wires } from "./driver.js";
+import { levelOf, type WorkerEvent } from "./events.js";
+import { durableReport, RELEASED, type ReportText, returned, threw, timedOut } from "./report.js";
+
+export interface RuntimeOptions {
+  tasks: ReadonlyMap<string, Task>;
+  cleanupMs: number;
+  onEvent: (event: WorkerEvent) => void;
+  sink: LogSink;
+  isolate: IsolatePool;
+  tracing: Tracing;
+}
+
+interface Active {
+  attempt: Attempt;
+  hasBegun: boolean;
+  /** The code goes on although it was told to stop. */
+  isStuck: boolean;
+  /** Nothing more is reported or closed for it. */
+  isSettled: boolean;
+  interrupt: (end: { lost: string } | { handBack: string }) => void;
+  interrupted: Promise<{ lost: string } | { handBack: string }>;
+  cancel: () => void;
+  cancelled: Promise<void>;
+}
+
+export class Runtime {
+  readonly #active = new Map<number, Active>();
+  readonly #said = new Map<number, { attempt: Attempt; error: string | undefined }>();
+  readonly #calls = new Map<number, (answer: never) => void>();
+  #outbox: ToIo[] = [];
+  #nextCall = 1;
+  #stuck = 0;
+  #isDraining = false;
+  #idle: Array<() => void> = [];
+  #finished: () => void = () => {};
+  /** The coordinator refused this worker, or every slot is stuck: it must end. */
+  onRefused: (code: string, message: string) => void = () => {};
+
+  constructor(
+    private readonly thread: Thread,
+    private readonly around: Omit<Surroundings, "progress" | "spend">,
+    private readonly options: RuntimeOptions,
+  ) {
+    thread.on("message", (messages: ToMain[]) => {
+      for (const message of messages) this.#heard(message);
+    });
+  }
+
+  /** One message per turn of the loop, however much there is to say. */
+  #post(message: ToIo): void {
+    if (this.#outbox.length === 0) setImmediate(() => this.#flush());
+    this.#outbox.push(message);
+  }
+
+  #flush(): void {
+    const messages = this.#outbox;
+    this.#outbox = [];
+    if (messages.length > 0) this.thread.postMessage(messages);
+  }
+
+  #heard(message: ToMain): void {
+    switch (message.type) {
+      case "leases":
+        return this.#granted(message.bytes, message.granted, message.single);
+      case "begin":
+        return this.#begin(this.#active.get(message.id));
+      case "stop":
+        return this.#active.get(message.id)?.attempt.told(message.reason, message.why);
+      case "left":
+        return this.#active.get(message.id)?.attempt.heardLeft(message.left);
+      case "called":
+      case "page": {
+        const resolve = this.#calls.get(message.call);
+        this.#calls.delete(message.call);
+        return resolve?.(message.answer as never);
+      }
+      case "reported":
+        return this.#reported(message.id, message.reported);
+      case "rejected":
+        return this.#emit({
+          type: "Rejected",
+          taskId: message.taskId,
+          code: message.code,
+          message: message.message,
+        });
+      case "unanswered": {
+        const attempt = this.#active.get(message.id)?.attempt;
+        if (attempt !== undefined) this.#emit({ type: "Unanswered", ...about(attempt), why: message.why });
+        return;
+      }
+      case "unreachable":
+        return this.#emit({ type: "Unreachable", why: message.why });
+      case "refused":
+        return this.onRefused(message.code, message.message);
+      case "ping":
+        return this.#post({ type: "pong" });
+      case "finished":
+        return this.#finished();
+    }
+  }
+
+  #emit(event: WorkerEvent): void {
+    const { type, ...data } = event;
+    const level = levelOf(event);
+    if (level !== "debug") this.options.sink({ level, message: type, data });
+    this.options.onEvent(event);
+  }
+
+  #granted(bytes: Uint8Array, granted: Granted[], single: boolean): void {
+    const read = parse(new TextDecoder().decode(bytes));
+    const envelopes = single ? [read as Envelope] : (read as Leases).leases;
+    for (const { index, id, slot, begins } of granted) {
+      const active = this.#accept(id, slot, envelopes[index] as Envelope);
+      if (begins) this.#begin(active);
+    }
+  }
+
+  #accept(id: number, slot: number, envelope: Envelope): Active {
+    const { runId, taskId, attempt: number, kind } = envelope;
+    const log = logTo(this.options.sink, { runId, taskId, attempt: number, kind });
+    const around: Surroundings = {
+      ...this.around,
+      progress: (id, pct, message) => this.#post({ type: "progress", id, pct, message }),
+      spend: (id, total) => this.#post({ type: "spend", id, total }),
+    };
+    const attempt = new Attempt(id, slot, envelope, around, log);
+    const { promise: interrupted, resolve: interrupt } = withResolvers<
+      { lost: string } | { handBack: string }
+    >();
+    const { promise: cancelled, resolve: cancel } = withResolvers<void>();
+    const flags = { hasBegun: false, isStuck: false, isSettled: false };
+    const active: Active = { attempt, ...flags, interrupt, interrupted, cancel, cancelled };
+    attempt.onTold = () => this.#told(active);
+    this.#active.set(id, active);
+    return active;
+  }
+
+  /** The code was told to stop. What cannot be stopped is stuck after a while. */
+  #told(active: Active): void {
+    const { attempt } = active;
+    const reason = attempt.stopReason;
+    if (reason === "CancelRequested") return active.cancel();
+    if (reason === "LeaseLost") active.interrupt({ lost: attempt.why });
+    if (reason === "ShuttingDown") active.interrupt({ handBack: "the worker shuts down" });
+    if (!active.hasBegun) return this.#neverBegan(active);
+    if (reason === "ShuttingDown") return;
+    setTimeout(() => this.#outOfTime(active), this.options.cleanupMs).unref();
+  }
+
+  #neverBegan(active: Active): void {
+    if (active.attempt.stopReason === "LeaseLost") this.#lost(active);
+    else this.#report(active, RELEASED);
+  }
+
+  #outOfTime(active: Active): void {
+    if (active.isSettled) return;
+    const { attempt } = active;
+    active.isStuck = true;
+    this.#changeStuck(1);
+    this.#emit({ type: "Stuck", ...about(attempt), kind: attempt.kind, why: attempt.why });
+    if (attempt.stopReason === "LeaseLost") this.#lost(active);
+    else this.#report(active, timedOut("its time limit passed, and its code goes on"));
+  }
+
+  #changeStuck(by: number): void {
+    this.#stuck += by;
+    this.#post({ type: "stuck", count: this.#stuck });
+  }
+
+  #begin(active: Active | undefined): void {
+    if (active === undefined || active.hasBegun || active.isSettled) return;
+    active.hasBegun = true;
+    const { attempt } = active;
+    if (attempt.stopReason === "LeaseLost") return this.#lost(active);
+    const task = this.options.tasks.get(attempt.kind);
+    const traced = this.options.tracing.start(attempt);
+    traced(() => this.#work(attempt, task?.code, active)).then(
+      (report) => this.#ended(active, report),
+      (thrown: unknown) => this.#ended(active, threw(thrown, attempt.stopReason)),
+    );
+  }
+
+  async #work(attempt: Attempt, code: Code | undefined, active: Active): Promise<ReportText | undefined> {
+    if (code === undefined) throw Failure.config(`this worker has no code for \`${attempt.kind}\``);
+    if (code.type === "task" && code.isolate)
+      return this.options.isolate.run(attempt, (pid) => this.#isolated(attempt, pid));
+    const input = await readInput(code, readable(attempt.envelope.input));
+    if (code.type === "durable") return this.#durable(attempt, code, input, active);
+    return returned(await runAsCurrent(attempt, () => code.run(input, attempt)));
+  }
+
+  #isolated(attempt: Attempt, pid: number | undefined): void {
+    this.#post({ type: "isolated", id: attempt.id, pid });
+  }
+
+  async #durable(
+    attempt: Attempt,
+    code: DurableCode,
+    input: unknown,
+    active: Active,
+  ): Promise<ReportText | undefined> {
+    const wires: Wires = {
+      call: (text) => this.#ask<Called>((call) => ({ type: "call", call, id: attempt.id, text })),
+      page: (after) => this.#ask((call) => ({ type: "page", call, id: attempt.id, after })),
+      left: () => attempt.left(),
+      interrupted: active.interrupted,
+      cancelled: active.cancelled,
+      isCancelled: () => attempt.stopReason === "CancelRequested",
+    };
+    const body = (core: ConstructorParameters<typeof Flow>[0]["core"], given: unknown) =>
+      code.run(new Flow({ core, branch: "" }, attempt.log), given);
+    const end = await drive(attempt.envelope, input, body, wires);
+    if (typeof end === "object" && "closed" in end) this.#closedBy(attempt, end.closed);
+    return durableReport(end);
+  }
+
+  #closedBy(attempt: Attempt, closed: "suspended" | "halted" | { diverged: string }): void {
+    if (closed === "suspended") this.#emit({ type: "Suspended", ...about(attempt) });
+    else if (closed !== "halted") this.#emit({ type: "Diverged", ...about(attempt), why: closed.diverged });
+  }
+
+  #ask<T>(message: (call: number) => ToIo): Promise<T> {
+    const call = this.#nextCall++;
+    return new Promise((resolve) => {
+      this.#calls.set(call, resolve as (answer: never) => void);
+      this.#post(message(call));
+    });
+  }
+
+  /** The code has ended. */
+  #ended(active: Active, report: ReportText | undefined): void {
+    if (active.isStuck) {
+      active.isStuck = false;
+      this.#changeStuck(-1);
+    }
+    if (active.isSettled) return;
+    if (active.attempt.stopReason === "LeaseLost") return this.#lost(active);
+    if (report !== undefined) return this.#report(active, report);
+    this.#settle(active);
+    this.#post({ type: "closed", id: active.attempt.id });
+  }
+
+  #lost(active: Active): void {
+    if (active.isSettled) return;
+    const { attempt } = active;
+    this.#settle(active);
+    this.#post({ type: "closed", id: attempt.id });
+    this.#emit({ type: "Cancelled", ...about(attempt), why: attempt.why });
+  }
+
+  #report(active: Active, report: ReportText): void {
+    const { attempt } = active;
+    const { outcome, text, error, riders = false } = report;
+    const endsStage = attempt.stage !== undefined && (outcome === "SUCCEEDED" || outcome === "FAILED");
+    const traced =
+      attempt.traceparent === undefined ? "" : `,"traceparent":${JSON.stringify(attempt.traceparent)}`;
+    const full = `${text.slice(0, -1)},"completedAt":"${new Date().toISOString()}"${traced}}`;
+    this.#said.set(attempt.id, { attempt, error });
+    this.#settle(active);
+    const next = endsStage && !this.#isDraining;
+    this.#post({ type: "report", report: { id: attempt.id, text: full, outcome, next, riders } });
+  }
+
+  #settle(active: Active): void {
+    active.isSettled = true;
+    active.attempt.over();
+    this.#active.delete(active.attempt.id);
+    if (this.#active.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  #reported(id: number, reported: Reported): void {
+    const said = this.#said.get(id);
+    this.#said.delete(id);
+    if (said === undefined) return;
+    const { attempt, error } = said;
+    switch (reported.verdict) {
+      case "COMMITTED":
+        return this.#emit({ type: "Committed", ...about(attempt), outcome: reported.outcome, error });
+      case "CANCELLED":
+        return this.#emit({ type: "Cancelled", ...about(attempt), why: reported.why });
+      case "REJECTED":
+        return this.#emit({
+          type: "Rejected",
+          taskId: attempt.taskId,
+          code: reported.code,
+          message: reported.message,
+        });
+      case "UNANSWERED":
+        return this.#emit({ type: "Unanswered", ...about(attempt), why: reported.why });
+    }
+  }
+
+  // Shutdown.
+
+  /** Fetches nothing more. */
+  drain(): void {
+    this.#isDraining = true;
+    this.#post({ type: "drain" });
+  }
+
+  /** When no attempt is left. */
+  async idle(): Promise<void> {
+    if (this.#active.size > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  /** Stops waiting: code is told, and what has not begun is handed back. */
+  shutDown(): void {
+    for (const active of [...this.#active.values()])
+      active.attempt.told("ShuttingDown", "the worker shuts down");
+  }
+
+  /** Gives up what still runs, and delivers the reports that are left. */
+  async finish(): Promise<void> {
+    for (const active of [...this.#active.values()]) {
+      this.#emit({ type: "Abandoned", ...about(active.attempt), kind: active.attempt.kind });
+      this.#settle(active);
+      this.#post({ type: "closed", id: active.attempt.id });
+    }
+    const finished = new Promise<void>((resolve) => {
+      this.#finished = resolve;
+    });
+    this.#post({ type: "finish" });
+    await finished;
+  }
+}
+
+function about(attempt: Attempt): { taskId: string; attempt: number } {
+  return { taskId: attempt.taskId, attempt: attempt.attempt };
+}
+
+/** The input, unless JavaScript cannot hold it. */
+function readable(input: unknown): unknown {
+  try {
+    return plain(input ?? null);
+  } catch (error) {
+    if (error instanceof Unreadable) throw unreadableInput(error);
+    throw error;
+  }
+}
+
+function withResolvers<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve: (value: T) => void = () => {};
+  const promise = new Promise<T>((it) => {
+    resolve = it;
+  });
+  return { promise, resolve };
+}

@@ -1,0 +1,119 @@
+/** Durable functions as data: the operations of `protocol/scenarios/durable/turns`, interpreted. */
+import { CallFailed, Failure, type Flow, kind, type Settled, StepFailed } from "@tenure/sdk";
+
+export type Op = Record<string, any> | "now";
+
+const square = kind<unknown, unknown>("square", { queue: "numbers" });
+
+/** Steps that may end although their work holds. */
+export class Releases {
+  #released = new Set<string>();
+  #waiting: Array<{ key: string; resolve: () => void }> = [];
+
+  release(key: string): void {
+    this.#released.add(key);
+    for (const { resolve } of this.#waiting.filter((it) => it.key.endsWith(key))) resolve();
+  }
+
+  wait(idempotencyKey: string): Promise<void> {
+    if ([...this.#released].some((key) => idempotencyKey.endsWith(key))) return Promise.resolve();
+    return new Promise((resolve) => this.#waiting.push({ key: idempotencyKey, resolve }));
+  }
+}
+
+export async function execute(flow: Flow, ops: readonly Op[], releases = new Releases()): Promise<unknown[]> {
+  const outputs: unknown[] = [];
+  for (const op of ops) outputs.push((await one(flow, op, releases)) ?? null);
+  return outputs;
+}
+
+async function one(flow: Flow, op: Op, releases: Releases): Promise<unknown> {
+  if (op === "now") return flow.now();
+  const [[name, given]] = Object.entries(op) as [[string, any]];
+  switch (name) {
+    case "step":
+      return value(() => step(flow, given, releases));
+    case "sleep":
+      return flow.sleep({ milliseconds: given });
+    case "signal": {
+      const signal = flow.signal(given.name);
+      return given.withinMs === undefined ? signal : signal.within({ milliseconds: given.withinMs });
+    }
+    case "approval": {
+      const limit =
+        given.withinMs === undefined
+          ? {}
+          : { within: { milliseconds: given.withinMs }, default: "REJECTED" as const };
+      const approval = await flow.approval(given.name, {
+        about: given.about,
+        quorum: given.quorum ?? 1,
+        ...limit,
+      });
+      return [approval.outcome, approval.reason ?? null];
+    }
+    case "child": {
+      const call = flow.call(square, given.input).named(given.name);
+      return given.detached ? call.detach() : value(() => call);
+    }
+    case "children": {
+      const calls = given.inputs.map((input: unknown) => flow.call(square, input).named(given.name));
+      if (given.max === undefined) return (await flow.allSettled(calls)).map(settled);
+      const named = kind<unknown, unknown>("square", { queue: "numbers" });
+      for (const call of calls) call.taken();
+      return (await flow.map(named, given.inputs, { max: given.max }).named(given.name).settled()).map(
+        settled,
+      );
+    }
+    case "branches": {
+      const names = Object.keys(given).sort();
+      return flow.all(
+        names.map((name) => flow.branch(name, (inner) => execute(inner, given[name], releases))),
+      );
+    }
+    case "random":
+      return flow.randomU64(given).toString();
+    case "patched":
+      return execute(flow, flow.patched(given.id) ? given.then : given.otherwise, releases);
+    case "savepointAfter": {
+      const state = flow.resumed();
+      if (state !== undefined) return state;
+      await execute(flow, given.first, releases);
+      return flow.savepoint(given.state);
+    }
+    default:
+      throw new Error(`the interpreter does not know ${name}`);
+  }
+}
+
+function step(flow: Flow, op: any, releases: Releases) {
+  return flow.step(
+    op.name,
+    async (step) => {
+      if (op.tokens !== undefined) step.spend({ tokens: op.tokens });
+      if (op.holds) await releases.wait(step.idempotencyKey);
+      const message = op.fails?.[step.number - 1];
+      if (message !== undefined) throw new Failure("USER_CODE", message);
+      return op.returns ?? null;
+    },
+    {
+      ...("input" in op ? { input: op.input } : {}),
+      ...(op.tries === undefined ? {} : { retry: { tries: op.tries, base: { milliseconds: 100 } } }),
+      ...(op.timeoutMs === undefined ? {} : { timeout: { milliseconds: op.timeoutMs } }),
+      ...(op.aborts ? { onError: "abort" as const } : {}),
+    },
+  );
+}
+
+/** A failure is a value of the program. */
+async function value(run: () => PromiseLike<unknown>): Promise<unknown> {
+  try {
+    return await run();
+  } catch (error) {
+    if (error instanceof StepFailed || error instanceof CallFailed) return { failed: error.message };
+    throw error;
+  }
+}
+
+function settled(end: Settled<unknown>): unknown {
+  return end.status === "fulfilled" ? end.value : { failed: (end.reason as Error).message };
+}

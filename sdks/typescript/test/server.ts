@@ -1,0 +1,103 @@
+/** A real server of the release binary, with a temporary store, and programs beside it. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export interface Server {
+  url: string;
+  apiKey: string;
+  env: NodeJS.ProcessEnv;
+  stop(): Promise<void>;
+}
+
+/** `TENURE_BINARY`, else the one that was built. */
+export function binary(): string {
+  const built = ["release", "debug"].map((profile) =>
+    fileURLToPath(new URL(`../../../target/${profile}/tenure`, import.meta.url)),
+  );
+  const found = [process.env["TENURE_BINARY"], ...built].find(
+    (path) => path !== undefined && existsSync(path),
+  );
+  if (found === undefined)
+    throw new Error("set TENURE_BINARY to a tenure binary, or build one with `cargo build --release`");
+  return found;
+}
+
+export async function startServer(): Promise<Server> {
+  const folder = mkdtempSync(join(tmpdir(), "tenure-ts-"));
+  const env = { ...process.env, HOME: folder, XDG_STATE_HOME: folder, XDG_CONFIG_HOME: folder };
+  const args = ["dev", "--port", "0", "--store", `sqlite:${join(folder, "t.db")}`];
+  const server = spawn(binary(), args, { env, stdio: ["ignore", "pipe", "inherit"] });
+  const text = await firstMatch(server, /TENURE_API_KEY=\S+/);
+  const url = /TENURE_URL=(\S+)/.exec(text)?.[1] ?? "";
+  const apiKey = /TENURE_API_KEY=(\S+)/.exec(text)?.[1] ?? "";
+  return {
+    url,
+    apiKey,
+    env: { ...env, TENURE_URL: url, TENURE_API_KEY: apiKey },
+    stop: async () => {
+      await end(server, "SIGTERM");
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** What a program has written when the pattern first fits. Its output is drained from then on. */
+export function firstMatch(program: ChildProcess, pattern: RegExp): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = "";
+    program.stdout?.on("data", (chunk: Buffer) => {
+      text += chunk.toString();
+      if (pattern.test(text)) resolve(text);
+    });
+    program.once("exit", (code) => reject(new Error(`the program ended with ${code} after: ${text}`)));
+  });
+}
+
+export async function end(program: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
+  if (program.exitCode !== null || program.signalCode !== null) return program.exitCode;
+  const ended = new Promise<number | null>((resolve) => program.once("exit", resolve));
+  program.kill(signal);
+  return ended;
+}
+
+/** Runs a program to its end. */
+export async function output(
+  command: string,
+  args: string[],
+  env: NodeJS.ProcessEnv,
+): Promise<{ code: number | null; text: string }> {
+  const program = spawn(command, args, { env, stdio: ["ignore", "pipe", "pipe"] });
+  let text = "";
+  program.stdout.on("data", (chunk: Buffer) => {
+    text += chunk.toString();
+  });
+  program.stderr.on("data", (chunk: Buffer) => {
+    text += chunk.toString();
+  });
+  const code = await new Promise<number | null>((resolve) => program.once("close", resolve));
+  return { code, text };
+}
+
+/** Starts one of the test's programs with Node. */
+export function startProgram(file: string, env: NodeJS.ProcessEnv, args: string[] = []): ChildProcess {
+  const path = fileURLToPath(new URL(file, import.meta.url));
+  return spawn(process.execPath, [path, ...args], { env, stdio: ["pipe", "pipe", "inherit"] });
+}
+
+/** Waits until something is so, by asking again. */
+export async function eventually<T>(
+  what: string,
+  ask: () => Promise<T | undefined> | T | undefined,
+  ms = 45_000,
+): Promise<T> {
+  const until = performance.now() + ms;
+  for (;;) {
+    const answer = await ask();
+    if (answer !== undefined) return answer;
+    if (performance.now() > until) throw new Error(`not within ${ms} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

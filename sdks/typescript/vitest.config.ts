@@ -1,0 +1,13 @@
+import { defineConfig } from "vitest/config";
+
+// Generous limits: the machines that run these tests are shared and may be slow.
+export default defineConfig({
+  test: {
+    include: ["test/**/*.test.ts"],
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    teardownTimeout: 20_000,
+    pool: "forks",
+    maxWorkers: 3,
+  },
+});
