@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::step_times::StepTimes;
-use crate::{fuzz, hostile, lab, parallel, prerequisites, tidy};
+use crate::{fuzz, hostile, lab, parallel, prerequisites, sdks, tidy};
 
 const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 const LINT: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -43,9 +43,10 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     let took = parallel::beside(crash_lab, || {
         times.step("hostile input", || hostile::run(root, build.server(), &[]))?;
         times.step("fuzz", || fuzz::run(root, &[]))?;
+        times.step("SDKs for Python and Node", || sdks::run(root, build.server()))?;
         times.step("bug museum", || lab::museum::run(root, &build))
     })?;
-    times.note("crash lab, beside the last three", took);
+    times.note("crash lab, beside the last four", took);
     println!("\n== time of each step before the tests\n{times}\n\n== tests");
     let at_a_time = tests_at_a_time().to_string();
     cargo(root, &[TESTS, &["--test-threads", &at_a_time]].concat()).context("failed at the tests")
@@ -60,6 +61,12 @@ fn tests_at_a_time() -> usize {
 pub(crate) fn hostile(root: &Path, more: &[&str]) -> Result<()> {
     cargo(root, BUILD_SERVER)?;
     hostile::run(root, &hostile::target(root).join("debug/tenure"), more)
+}
+
+/// `cargo xtask sdks`: that step alone, with the binary it needs.
+pub(crate) fn sdks(root: &Path) -> Result<()> {
+    cargo(root, BUILD_SERVER)?;
+    sdks::run(root, &hostile::target(root).join("debug/tenure"))
 }
 
 /// `cargo xtask sim`: simulated worlds. Stdout contains only the trace of a seed, so that two runs can be compared.
