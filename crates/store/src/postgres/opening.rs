@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use deadpool::Runtime;
+use deadpool::managed::QueueMode;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
@@ -80,8 +81,8 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<OpenedParts, Fa
     let pool = pool_of(&servers, PoolPurpose::Batches, WRITE_CONNECTIONS_MAX)?;
     let upkeep = pool_of(&servers, PoolPurpose::Upkeep, UPKEEP_CONNECTIONS_MAX)?;
     let readers = pool_of(&servers, PoolPurpose::Reading, READ_CONNECTIONS_MAX)?;
-    // Not from the pool for batches: there may be no store yet, and so no statements to prepare.
-    let mut client = readers.get().await.map_err(connect_errors::connect_failure)?;
+    // Not from a pool: there may be no store yet, so this connection prepares no statements, and must not stay.
+    let mut client = session(url, options).await?;
     let client: &mut Client = &mut client;
     refuse_unfinished(client).await?;
     let durability = durability::find(client)
@@ -143,6 +144,8 @@ async fn refuse_unfinished(client: &Client) -> Result<(), Failure> {
 fn pool_of(servers: &ServerList, purpose: PoolPurpose, size: usize) -> Result<Pool, Failure> {
     Pool::builder(Connections::new(servers.clone(), purpose))
         .max_size(size)
+        // The connection that was used last has its plans and catalogue at hand.
+        .queue_mode(QueueMode::Lifo)
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(CONNECT_TIMEOUT))
         .create_timeout(Some(CONNECT_TIMEOUT))
