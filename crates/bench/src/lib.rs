@@ -8,6 +8,7 @@
 //! Nothing is asserted here: numbers are reported, and people judge them.
 
 mod backlog;
+mod compare;
 mod database;
 mod effects;
 mod embedded;
@@ -39,6 +40,7 @@ mod store_factory;
 mod tails;
 mod transport;
 
+pub use compare::{Comparison, Ratio, compare};
 pub use error::BenchError;
 pub use goal::{Goal, Side, Unit, goals};
 pub use measurement::{Measurement, Mode};

@@ -1,10 +1,13 @@
 //! `tenure bench`: measures Tenure on this machine, as a table for people or as JSON.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bench::{BenchError, Extent, Goal, Measurement, Mode, Options, Shape, Side, Target, Unit};
+use bench::{
+    BenchError, Comparison, Extent, Goal, Measurement, Mode, Options, Ratio, Shape, Side, Target,
+    Unit,
+};
 use comfy_table::{Cell, CellAlignment};
 
 use crate::args::GlobalArgs;
@@ -14,6 +17,9 @@ use crate::output::{self, FAINT, Format, GOOD, WARN};
 
 /// All of them run on this machine: more would measure how it shares its cores.
 const COORDINATORS_MAX: usize = 16;
+
+/// More than anyone waits for.
+const PAIRS_MAX: usize = 99;
 
 /// Width of the longest bar, in characters.
 const BAR_WIDTH: f64 = 24.0;
@@ -44,6 +50,13 @@ pub(crate) struct Arguments {
     /// topology beside as many plain tasks
     #[arg(long, value_name = "SHAPE:COUNT", conflicts_with_all = ["long", "old_snapshot"])]
     shape: Option<Shape>,
+    /// Measure this build and another one in turns, and print the ratios within each pair: what changes on a shared
+    /// machine from one minute to the next counts for both
+    #[arg(long, value_name = "BINARY")]
+    compare: Option<PathBuf>,
+    /// How many times to measure both
+    #[arg(long, value_name = "COUNT", default_value_t = 9, requires = "compare")]
+    pairs: usize,
 }
 
 pub(crate) async fn run(
@@ -53,12 +66,29 @@ pub(crate) async fn run(
 ) -> CommandResult {
     let options = options(global_args, &arguments)?;
     let is_watched = std::io::stderr().is_terminal();
-    let rows = bench::run(&options, |what, share| {
+    let progress = |what: &str, share: f64| {
         if is_watched {
             show_progress(what, share);
         }
-    })
-    .await;
+    };
+    if let Some(other) = &arguments.compare {
+        let rows = bench::compare(
+            &options,
+            other_build(global_args, other, &arguments)?,
+            arguments.pairs,
+            progress,
+        )
+        .await;
+        if is_watched {
+            clear_progress();
+        }
+        let rows = rows.map_err(not_measured)?;
+        return match format {
+            Format::Json => output::json(&rows).map(|()| Exit::Done),
+            Format::People => print_comparison(&rows, arguments.pairs).map(|()| Exit::Done),
+        };
+    }
+    let rows = bench::run(&options, progress).await;
     if is_watched {
         clear_progress();
     }
@@ -73,6 +103,60 @@ pub(crate) async fn run(
         }
     }
     Ok(Exit::Done)
+}
+
+fn other_build(
+    global_args: &GlobalArgs,
+    path: &Path,
+    arguments: &Arguments,
+) -> Result<PathBuf, CliError> {
+    let refuse = |message: String| CliError::usage("bad_comparison", message);
+    if global_args.url.is_some() {
+        let message = "--compare measures servers that it starts, not a running one".to_owned();
+        return Err(refuse(message).hint("leave out --url"));
+    }
+    if !(1..=PAIRS_MAX).contains(&arguments.pairs) {
+        let message = format!("--pairs must be between 1 and {PAIRS_MAX}");
+        return Err(refuse(message).hint("leave out --pairs for nine of them"));
+    }
+    path.canonicalize().map_err(|error| {
+        refuse(format!("{} cannot be run: {error}", path.display()))
+            .hint("give --compare the path of another `tenure` binary")
+    })
+}
+
+/// Ratios of this build over the other one, with how far the pairs are apart.
+fn print_comparison(rows: &[Comparison], pairs: usize) -> Result<(), CliError> {
+    let heads = ["MEASUREMENT", "MODE", "AT ONCE", "RATE ×", "P50 ×", "CPU ×", "DATABASE ×"];
+    let mut table = output::table(&heads);
+    for row in rows {
+        let ratio = |ratio: Option<Ratio>| {
+            let spell = |it: Ratio| format!("{:.2} ({:.2} to {:.2})", it.median, it.least, it.most);
+            Cell::new(ratio.map(spell).unwrap_or_default())
+        };
+        table.add_row(vec![
+            Cell::new(&row.name),
+            Cell::new(row.mode.map(spelled_mode).unwrap_or_default()),
+            Cell::new(row.concurrency.map(|count| count.to_string()).unwrap_or_default()),
+            ratio(row.rate),
+            ratio(row.p50),
+            ratio(row.cpu),
+            ratio(row.database),
+        ]);
+    }
+    output::print_table(&table)?;
+    output::line(format_args!(
+        "{FAINT}This build over the other one: the median of {pairs} pairs, and the least and the greatest. Measurements of \
+         the engine and the transport alone run the same code on both sides and show how far chance goes.{FAINT:#}"
+    ))
+}
+
+fn spelled_mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Single => "single",
+        Mode::Batch => "batch",
+        Mode::Sdk => "sdk",
+    }
 }
 
 fn not_measured(error: BenchError) -> CliError {
@@ -227,12 +311,7 @@ fn cells(row: &Measurement, most: f64) -> Vec<Cell> {
     };
     let share = row.lifecycles_per_second.zip(row.ceiling_per_second);
     let share = share.map(|(served, ceiling)| format!("{:.0} %", served / ceiling * 100.0));
-    let mode = match row.mode {
-        Some(Mode::Single) => "single",
-        Some(Mode::Batch) => "batch",
-        Some(Mode::Sdk) => "sdk",
-        None => "",
-    };
+    let mode = row.mode.map(spelled_mode).unwrap_or_default();
     let bar = row.lifecycles_per_second.map_or(0.0, |rate| rate / most * BAR_WIDTH);
     vec![
         Cell::new(&row.name),
