@@ -415,4 +415,6 @@ pub struct Expect {
     pub exit: Option<Value>,
     /// Each pid that this task marked is gone when its lease ends.
     pub gone: Option<String>,
+    /// At least one of these holds.
+    pub any: Option<Vec<Expect>>,
 }

@@ -93,6 +93,7 @@ fn picks(expect: &Expect) -> Vec<&Pick> {
     let mut all: Vec<&Pick> = single.into_iter().flatten().collect();
     all.extend(pairs.into_iter().flatten().flatten());
     all.extend(expect.order.iter().flatten());
+    all.extend(expect.any.iter().flatten().flat_map(picks));
     all
 }
 

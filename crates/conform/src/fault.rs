@@ -28,6 +28,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("new-poll-id", "each poll has an id that no other has"),
     ("same-poll-id", "all polls have the same id"),
     ("greedy-polls", "polls ask for as many leases as they may"),
+    ("no-kinds", "polls ask for every kind, and reports have another outcome"),
     ("no-polls", "polls after the first do not arrive"),
     ("double-report", "each report arrives twice"),
     ("altered-report", "a report that is repeated says something else"),
@@ -120,7 +121,7 @@ impl Fault {
         if self.name.is_empty() {
             return coordinator.answer(request).await;
         }
-        let call = call_of(&request.path);
+        let call = call_of(&request.method, &request.path);
         if let Some(reply) = self.answer_instead(call, &request).await {
             return reply;
         }
@@ -190,6 +191,11 @@ impl Fault {
     fn change_poll(&self, poll: &mut Value) {
         match self.name.as_str() {
             "new-poll-id" => poll["pollId"] = json!(format!("poll-{}", self.count("poll"))),
+            "no-kinds" => {
+                poll.as_object_mut().into_iter().for_each(|members| {
+                    members.remove("kinds");
+                });
+            }
             "same-poll-id" => poll["pollId"] = json!("poll"),
             "greedy-polls" => poll["max"] = json!(wire::limits::LEASES_PER_POLL.end()),
             _ => {}
@@ -203,7 +209,7 @@ impl Fault {
             report["outcome"] = json!("SUCCEEDED");
             report["output"] = json!("something else");
         }
-        if self.is("other-outcome") {
+        if self.is("other-outcome") || self.is("no-kinds") {
             let members = report.as_object_mut().into_iter();
             members.for_each(|members| members.retain(|name, _| !matches!(name.as_str(), "output" | "error" | "spend" | "cancelledDuringPhase")));
             if report["outcome"] == "SUCCEEDED" {
@@ -406,7 +412,7 @@ impl Fault {
     }
 }
 
-fn call_of(path: &str) -> &'static str {
+fn call_of(method: &str, path: &str) -> &'static str {
     let segments: Vec<&str> = path.split('/').filter(|it| !it.is_empty()).collect();
     match segments.as_slice() {
         ["conform", "mark"] => "mark",
@@ -414,7 +420,9 @@ fn call_of(path: &str) -> &'static str {
         ["v1", "starts"] | ["v1", "tasks", _, "started"] => "start",
         ["v1", "heartbeats"] | ["v1", "tasks", _, "heartbeat"] => "heartbeat",
         ["v1", "reports"] | ["v1", "tasks", _, "completed"] => "report",
+        ["v1", "tasks", _, "checkpoints"] if method == "GET" => "page",
         ["v1", "checkpoints"] | ["v1", "tasks", _, "checkpoints"] => "checkpoint",
+        ["v1", "runs"] if method == "GET" => "list",
         ["v1", "runs"] => "submit",
         ["v1", "runs", _] => "read",
         _ => "other",

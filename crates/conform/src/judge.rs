@@ -62,7 +62,24 @@ pub(crate) fn judge(expect: &Expect, log: &Log, variable: &dyn Fn(&str) -> Optio
     if let Some(task) = &expect.gone {
         return gone(task, log);
     }
+    if let Some(ways) = &expect.any {
+        return any(ways.iter().map(|way| judge(way, log, variable)).collect());
+    }
     Judged::Broken("the case has a judgement that judges nothing".to_owned())
+}
+
+/// One way is enough. All that was wrong is told if none holds.
+fn any(ways: Vec<Judged>) -> Judged {
+    if ways.contains(&Judged::Holds) {
+        return Judged::Holds;
+    }
+    let is_open = ways.iter().any(|way| matches!(way, Judged::Open(_)));
+    let told = ways.into_iter().filter_map(|way| match way {
+        Judged::Holds => None,
+        Judged::Open(why) | Judged::Broken(why) => Some(why),
+    });
+    let told = told.collect::<Vec<_>>().join("; nor: ");
+    if is_open { Judged::Open(told) } else { Judged::Broken(told) }
 }
 
 fn count(expect: &Expect, seen: usize, what: &str) -> Judged {
@@ -244,4 +261,64 @@ fn gone(task: &str, log: &Log) -> Judged {
     }
     let alive = &end.members["alive"];
     Judged::Broken(format!("processes {alive} of {task} are alive after the end of its lease"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn log(entries: &[(f64, Sort, &str, Value)]) -> Log {
+        let mut log = Log::new();
+        for (at_ms, sort, name, members) in entries {
+            let (sort, name, of) = (*sort, (*name).to_owned(), Some("t".to_owned()));
+            let entry = Entry { at_ms: *at_ms, sort, name, of, attempt: Some(1), members: members.clone() };
+            log.entries.push(entry);
+        }
+        log
+    }
+
+    fn judged(expect: Value, log: &Log) -> Judged {
+        judge(&serde_json::from_value(expect).unwrap(), log, &|_| None)
+    }
+
+    fn is_broken(judged: &Judged) -> bool {
+        matches!(judged, Judged::Broken(_))
+    }
+
+    #[test]
+    fn a_count_is_open_below_and_broken_above() {
+        let one = log(&[(1.0, Sort::Item, "report", json!({}))]);
+        let expect = |n: usize| json!({"count": {"item": "report", "of": "t"}, "is": n});
+        assert_eq!(judged(expect(1), &one), Judged::Holds);
+        assert!(matches!(judged(expect(2), &one), Judged::Open(_)));
+        assert!(is_broken(&judged(expect(0), &one)));
+    }
+
+    #[test]
+    fn what_must_not_follow_is_judged_from_the_moment_that_it_speaks_of() {
+        let late = log(&[
+            (1.0, Sort::Mark, "began", json!({})),
+            (5.0, Sort::Event, "leaseEnd", json!({})),
+            (6.0, Sort::Mark, "done", json!({})),
+        ]);
+        let expect = |mark: &str| json!({"never": {"mark": mark, "of": "t"}, "after": {"leaseEnd": "t"}});
+        assert_eq!(judged(expect("began"), &late), Judged::Holds);
+        assert!(is_broken(&judged(expect("done"), &late)));
+        assert!(matches!(judged(expect("done"), &log(&[])), Judged::Open(_)));
+    }
+
+    #[test]
+    fn times_and_members_are_compared_between_neighbours() {
+        let two = log(&[
+            (100.0, Sort::Item, "submit", json!({"key": "a"})),
+            (200.0, Sort::Item, "submit", json!({"key": "b"})),
+        ]);
+        let pick = json!({"item": "submit"});
+        assert_eq!(judged(json!({"gap": pick, "minMs": 100, "maxMs": 100}), &two), Judged::Holds);
+        assert!(is_broken(&judged(json!({"gap": pick, "maxMs": 99}), &two)));
+        assert!(is_broken(&judged(json!({"same": pick, "members": ["key"]}), &two)));
+        assert_eq!(judged(json!({"differ": pick, "members": ["key"]}), &two), Judged::Holds);
+    }
 }

@@ -87,6 +87,8 @@ pub(crate) struct Task {
     pub(crate) left: Option<Value>,
     /// Processes that the code of this task marked.
     pub(crate) pids: Vec<i32>,
+    /// The code of the current attempt marked its end.
+    is_done: bool,
 }
 
 pub(crate) struct Lease {
@@ -139,6 +141,7 @@ impl Model {
             copies_left: offer.copies,
             left: offer.budget_left.clone(),
             pids: Vec::new(),
+            is_done: false,
             offer: Offer { input: value::filled(&offer.input, &|_| None), ..offer },
         };
         self.tasks.push(task);
@@ -190,9 +193,13 @@ impl Model {
         task.attempt != attempt || task.lease.is_none()
     }
 
-    /// How many leases a worker has.
+    /// How many tasks of a worker are under way. One whose code has said that it is done has a free slot, although its report
+    /// is still on its way.
     pub(crate) fn held_by(&self, worker: &str) -> u32 {
-        let is_held = |task: &&Task| task.lease.as_ref().is_some_and(|it| it.worker == worker);
+        let is_held = |task: &&Task| {
+            let is_its = task.lease.as_ref().is_some_and(|it| it.worker == worker);
+            is_its && !task.is_done
+        };
         self.tasks.iter().filter(is_held).count() as u32
     }
 
@@ -258,6 +265,7 @@ impl Model {
         let lease = Lease { id: lease_id, worker: worker.to_owned(), end_ms, tokens: 1, token };
         task.lease = Some(lease);
         task.reported = None;
+        task.is_done = false;
         task.state = TaskState::Leased;
         let (of, attempt) = (task.offer.name.clone(), task.attempt);
         let members = json!({"worker": worker, "leaseMs": end_ms - now});
@@ -453,6 +461,9 @@ impl Model {
         let of = self.name_of(task_id);
         if let (Some(place), Some(pid)) = (self.place_of(task_id), said["pid"].as_i64()) {
             self.tasks[place].pids.extend(i32::try_from(pid));
+        }
+        if let Some(place) = self.place_of(task_id) {
+            self.tasks[place].is_done |= matches!(said["mark"].as_str(), Some("done" | "stopped"));
         }
         let attempt = said["attempt"].as_u64().map(|n| n as u32);
         let name = said["mark"].as_str().unwrap_or_default().to_owned();

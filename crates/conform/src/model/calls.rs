@@ -163,8 +163,9 @@ impl Model {
         };
         if let Some(wait) = call.wait {
             self.note_pauses(place, &wait);
-            let (now, skip_time) = (self.now(), self.tasks[place].offer.skip_time);
-            match self.tasks[place].record.satisfy(&wait, skip_time, now) {
+            // Time is skipped only for a task that waits: a suspension is part of what is judged.
+            let now = self.now();
+            match self.tasks[place].record.satisfy(&wait, false, now) {
                 Some(results) => answer.results = results,
                 None => {
                     answer.state = Some(State::Waiting);
