@@ -74,12 +74,14 @@ pub enum Failure {
     Unwritable { file: PathBuf, source: io::Error },
     #[error("{} names cases that do not exist: {}", file.display(), names.join(", "))]
     UnknownNames { file: PathBuf, names: Vec<String> },
+    #[error("the live run could not be made: {0}")]
+    Live(String),
     #[error("cannot write the output")]
     Output(#[from] io::Error),
 }
 
 impl Failure {
-    /// The stable code, with a section in `docs/errors/cli.md`.
+    /// The stable code, with a page in `docs/errors/cli`.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -91,6 +93,7 @@ impl Failure {
             Failure::Unreadable { .. } => "unreadable_file",
             Failure::Unwritable { .. } => "unwritable_file",
             Failure::UnknownNames { .. } => "known_failing_unknown",
+            Failure::Live(_) => "failed",
             Failure::Output(_) => "output_closed",
         }
     }
@@ -105,6 +108,7 @@ impl Failure {
             Failure::NoSubject { .. } => "give the command that starts your subject after two dashes",
             Failure::Unreadable { .. } | Failure::Unwritable { .. } => "check the path and its permissions",
             Failure::UnknownNames { .. } => "take the names off the list; --list prints those that exist",
+            Failure::Live(_) => "check that TENURE_BINARY, or this program, is a `tenure` that can serve",
             Failure::Output(_) => "read the output to its end",
         }
     }

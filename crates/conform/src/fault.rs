@@ -19,7 +19,7 @@ use crate::http::{Reply, Request, Response};
 
 /// How late a late heartbeat is: longer than any interval of the cases.
 const LATE: Duration = Duration::from_secs(2);
-/// How long a forged mark or report waits for the end of its lease.
+/// How often a forger looks whether the lease is over.
 const FORGED_AFTER: Duration = Duration::from_millis(60);
 
 /// Every fault, with what it does.
@@ -86,8 +86,6 @@ struct Seen {
     /// How often a thing was seen, by its name.
     times: HashMap<String, u64>,
     tokens: HashMap<String, String>,
-    /// What was granted: task, token, worker, attempt.
-    grants: Vec<Value>,
 }
 
 impl Fault {
@@ -128,7 +126,6 @@ impl Fault {
         self.change_request(call, &mut request);
         self.before(call, &request, coordinator).await;
         let reply = coordinator.answer(request.clone()).await;
-        self.after(call, &request, coordinator).await;
         self.change_reply(call, &request, reply, coordinator)
     }
 
@@ -173,7 +170,10 @@ impl Fault {
                     request.headers.push(("idempotency-key".to_owned(), format!("key-{n}")));
                 }
             }
-            "report" => each(&mut body, |report| self.change_report(report)),
+            "report" => each(&mut body, |report| {
+                self.change_report(report);
+                self.change_checkpoint(report);
+            }),
             "checkpoint" => each(&mut body, |call| self.change_checkpoint(call)),
             _ => {}
         }
@@ -279,23 +279,6 @@ impl Fault {
         }
     }
 
-    /// What the fault makes up after a call was answered: each lease that it has seen granted, and that is over.
-    async fn after(&self, call: &str, request: &Request, coordinator: &Arc<Coordinator>) {
-        let forges = matches!(self.name.as_str(), "late-report" | "late-mark");
-        if !forges || call == "mark" || request.method != "POST" {
-            return;
-        }
-        sleep(FORGED_AFTER).await;
-        let grants = self.seen().grants.clone();
-        for grant in grants {
-            let task = grant["taskId"].as_str().unwrap_or_default();
-            let is_over = coordinator.model().is_over(task, grant["attempt"].as_u64().unwrap_or(0) as u32);
-            if is_over && self.count(&format!("forged {task} {}", grant["attempt"])) == 1 {
-                let _ = coordinator.answer(self.forged(&grant, coordinator)).await;
-            }
-        }
-    }
-
     fn forged(&self, grant: &Value, coordinator: &Coordinator) -> Request {
         let (path, body) = match self.is("late-report") {
             true => {
@@ -371,7 +354,6 @@ impl Fault {
             let token = lease["taskToken"].as_str().unwrap_or_default().to_owned();
             let mut seen = self.seen();
             seen.tokens.insert(task.clone(), token.clone());
-            seen.grants.push(lease.clone());
             drop(seen);
             let made_up = match self.name.as_str() {
                 "start-always" => {
@@ -382,10 +364,18 @@ impl Fault {
                     let mark = json!({"task": task, "mark": "began", "attempt": lease["attempt"]});
                     forged_request("/conform/mark", &mark, coordinator)
                 }
+                "late-report" | "late-mark" => self.forged(lease, coordinator),
                 _ => continue,
             };
-            let coordinator = Arc::clone(coordinator);
-            tokio::spawn(async move { coordinator.answer(made_up).await });
+            let (coordinator, is_late) = (Arc::clone(coordinator), self.name.starts_with("late-"));
+            let attempt = lease["attempt"].as_u64().unwrap_or(0) as u32;
+            tokio::spawn(async move {
+                while is_late && !coordinator.model().is_over(&task, attempt) {
+                    sleep(FORGED_AFTER).await;
+                }
+                sleep(FORGED_AFTER).await;
+                coordinator.answer(made_up).await
+            });
         }
     }
 
