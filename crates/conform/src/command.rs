@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::case::Case;
 use crate::cases::{self, CaseError, is_like};
 use crate::known_failing::KnownFailing;
+use crate::live::{self, Live};
 use crate::performance::{Outcome, Setup};
 use crate::runner::{perform_all, width};
 use crate::summary::{self, Standing};
@@ -47,6 +48,18 @@ pub struct Arguments {
     /// Print the whole log of each case that fails
     #[arg(long)]
     log: bool,
+    /// Perform no cases: work for a real server of this binary, with kills, and judge what is left behind
+    #[arg(long, conflicts_with_all = ["only", "list", "junit", "known_failing", "fault"])]
+    live: bool,
+    /// Chooses what is killed and stopped in a live run
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "live")]
+    seed: u64,
+    /// How long processes are killed and stopped in a live run
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "live")]
+    seconds: u64,
+    /// How many runs a live run submits
+    #[arg(long, value_name = "N", default_value_t = 600, requires = "live")]
+    runs: usize,
     /// Read the cases from this folder instead of the binary
     #[arg(long, value_name = "DIR")]
     cases: Option<PathBuf>,
@@ -129,6 +142,9 @@ pub enum Format {
 }
 
 pub async fn run(arguments: &Arguments, format: Format) -> Result<Verdict, Failure> {
+    if arguments.live {
+        return live(arguments).await;
+    }
     let cases = chosen(arguments)?;
     if arguments.list {
         list(&cases, format)?;
@@ -164,6 +180,34 @@ pub async fn run(arguments: &Arguments, format: Format) -> Result<Verdict, Failu
         write!(io::stdout(), "\n{}", summary::table(&outcomes, &known))?;
     }
     Ok(verdict(&outcomes, &known))
+}
+
+/// Names the `tenure` that serves a live run; this program when absent.
+const BINARY: &str = "TENURE_BINARY";
+
+async fn live(arguments: &Arguments) -> Result<Verdict, Failure> {
+    if arguments.command.is_empty() {
+        return Err(Failure::NoCommand);
+    }
+    let binary = match std::env::var_os(BINARY) {
+        Some(binary) => PathBuf::from(binary),
+        None => std::env::current_exe()?,
+    };
+    let live = Live {
+        command: arguments.command.clone(),
+        binary,
+        seed: arguments.seed,
+        chaos: Duration::from_secs(arguments.seconds),
+        runs: arguments.runs,
+    };
+    let findings = live::perform(&live).await.map_err(|error| Failure::Live(error.to_string()))?;
+    for finding in &findings {
+        writeln!(io::stdout(), "{finding}")?;
+    }
+    Ok(match findings.len() {
+        0 => Verdict::Good,
+        n => Verdict::Bad(format!("the live run with seed {} left {n} findings", live.seed)),
+    })
 }
 
 /// Plants the fault that each case names.

@@ -125,6 +125,11 @@ impl Fault {
         }
         self.change_request(call, &mut request);
         self.before(call, &request, coordinator).await;
+        if call == "checkpoint" && self.is("split-calls") {
+            for part in single_steps(&mut request) {
+                let _ = coordinator.answer(part).await;
+            }
+        }
         let reply = coordinator.answer(request.clone()).await;
         self.change_reply(call, &request, reply, coordinator)
     }
@@ -223,21 +228,21 @@ impl Fault {
     }
 
     fn change_checkpoint(&self, call: &mut Value) {
-        for step in call["steps"].as_array_mut().into_iter().flatten() {
+        for step in list(call, "steps") {
             if self.is("rename-key") {
                 step["key"] = json!(format!("renamed#{}", self.count("key")));
             }
             if self.is("no-spend") {
-                step["spend"] = Value::Null;
+                step.as_object_mut().and_then(|members| members.remove("spend"));
             }
         }
-        for child in call["children"].as_array_mut().into_iter().flatten() {
+        for child in list(call, "children") {
             if self.is("rename-key") {
                 child["key"] = json!(format!("child:renamed#{}", self.count("key")));
             }
         }
-        if self.is("rename-key") && call["wait"].is_object() {
-            for item in call["wait"]["for"].as_array_mut().into_iter().flatten() {
+        if self.is("rename-key") {
+            for item in call.get_mut("wait").into_iter().flat_map(|wait| list(wait, "for")) {
                 item["key"] = json!(format!("renamed#{}", self.count("key")));
             }
         }
@@ -247,7 +252,7 @@ impl Fault {
             members.remove("effects");
         }
         if self.is("alter-wait") {
-            for item in call["wait"]["for"].as_array_mut().into_iter().flatten() {
+            for item in call.get_mut("wait").into_iter().flat_map(|wait| list(wait, "for")) {
                 let until = item["until"].as_str().and_then(|it| it.parse::<wire::Time>().ok());
                 if let Some(until) = until {
                     item["until"] = json!(wire::Time::from_ms(until.as_ms() + 1000));
@@ -270,11 +275,6 @@ impl Fault {
         if call == "heartbeat" && self.is("progress-everywhere") {
             for _ in 0..3 {
                 let _ = coordinator.answer(request.clone()).await;
-            }
-        }
-        if call == "checkpoint" && self.is("split-calls") {
-            for part in single_steps(request) {
-                let _ = coordinator.answer(part).await;
             }
         }
     }
@@ -313,7 +313,7 @@ impl Fault {
             "hide-cancel" => {
                 body["signals"] = json!([]);
                 items(&mut body, |item| item["shouldCancel"] = json!(false));
-                if body["shouldCancel"].is_boolean() {
+                if body.get("shouldCancel").is_some() {
                     body["shouldCancel"] = json!(false);
                 }
             }
@@ -332,7 +332,7 @@ impl Fault {
                 }
             }
             "reorder-items" => {
-                body["results"].as_array_mut().into_iter().for_each(|items| items.reverse());
+                body.get_mut("results").and_then(Value::as_array_mut).into_iter().for_each(|it| it.reverse());
             }
             "end-early" if call == "read" => {
                 body["state"] = json!("succeeded");
@@ -340,7 +340,7 @@ impl Fault {
             }
             "other-answer" if call == "read" => body["output"] = json!({"id": "7", "items": []}),
             "other-answer" if call == "list" => {
-                body["runs"].as_array_mut().into_iter().for_each(|runs| runs.reverse());
+                body.get_mut("runs").and_then(Value::as_array_mut).into_iter().for_each(|it| it.reverse());
             }
             _ => {}
         }
@@ -373,7 +373,9 @@ impl Fault {
                 while is_late && !coordinator.model().is_over(&task, attempt) {
                     sleep(FORGED_AFTER).await;
                 }
-                sleep(FORGED_AFTER).await;
+                if is_late {
+                    sleep(FORGED_AFTER).await;
+                }
                 coordinator.answer(made_up).await
             });
         }
@@ -419,24 +421,23 @@ fn call_of(method: &str, path: &str) -> &'static str {
     }
 }
 
+/// The items of a member that is a list. Indexing would make the member up where it is absent.
+fn list<'v>(value: &'v mut Value, name: &str) -> std::slice::IterMut<'v, Value> {
+    let items = value.get_mut(name).and_then(Value::as_array_mut);
+    items.map(|items| items.iter_mut()).unwrap_or_default()
+}
+
 /// The items of a batch, or the body of a single call.
 fn each(body: &mut Value, mut change: impl FnMut(&mut Value)) {
-    for name in ["reports", "checkpoints", "heartbeats", "starts", "runs"] {
-        if let Some(items) = body[name].as_array_mut() {
-            return items.iter_mut().for_each(change);
-        }
-        if let Some(members) = body.as_object_mut() {
-            // Indexing made it up.
-            members.retain(|_, value| !value.is_null());
-        }
+    let batches = ["reports", "checkpoints", "heartbeats", "starts", "runs"];
+    match batches.into_iter().find(|name| body.get(*name).is_some_and(Value::is_array)) {
+        Some(name) => list(body, name).for_each(change),
+        None => change(body),
     }
-    change(body);
 }
 
 fn items(body: &mut Value, change: impl FnMut(&mut Value)) {
-    if body["answers"].is_array() {
-        body["answers"].as_array_mut().into_iter().flatten().for_each(change);
-    }
+    list(body, "answers").for_each(change);
 }
 
 fn has_status(body: &Value, status: u16) -> bool {
@@ -457,13 +458,11 @@ fn longer(body: &mut Value) {
         let at = value["leaseExpiresAt"].as_str().and_then(|it| it.parse::<wire::Time>().ok());
         if let Some(at) = at {
             value["leaseExpiresAt"] = json!(wire::Time::from_ms(at.as_ms() + 60_000));
-            value["deadline"] = Value::Null;
+            value.as_object_mut().and_then(|members| members.remove("deadline"));
         }
     };
     for name in ["answers", "leases"] {
-        if body[name].is_array() {
-            body[name].as_array_mut().into_iter().flatten().for_each(change);
-        }
+        list(body, name).for_each(change);
     }
 }
 
@@ -492,22 +491,27 @@ fn acknowledged(call: &str, request: &Request) -> Reply {
     whole(200, &answer)
 }
 
-/// A checkpoint call as one call for each of its steps.
-fn single_steps(request: &Request) -> Vec<Request> {
-    let Ok(body) = serde_json::from_slice::<Value>(&request.body) else { return Vec::new() };
+/// Takes all steps but the last out of the items of a checkpoint call, each as a call of its own.
+fn single_steps(request: &mut Request) -> Vec<Request> {
+    let Ok(mut body) = serde_json::from_slice::<Value>(&request.body) else { return Vec::new() };
+    let is_batch = body.get("checkpoints").is_some();
     let mut parts = Vec::new();
-    for item in body["checkpoints"].as_array().unwrap_or(&vec![body.clone()]) {
-        for step in item["steps"].as_array().into_iter().flatten() {
+    each(&mut body, |item| {
+        let steps: Vec<Value> = list(item, "steps").map(|step| step.clone()).collect();
+        let Some((last, before)) = steps.split_last() else { return };
+        item["steps"] = json!([last]);
+        for step in before {
             let mut part = item.clone();
             part["steps"] = json!([step]);
-            if let Some(members) = part.as_object_mut() {
+            part.as_object_mut().into_iter().for_each(|members| {
                 members.retain(|name, _| !matches!(name.as_str(), "wait" | "children" | "effects" | "diverged"));
-            }
-            let part = if body["checkpoints"].is_array() { json!({"checkpoints": [part]}) } else { part };
-            parts.push(Request { body: Bytes::from(part.to_string()), ..request.clone() });
+            });
+            parts.push(if is_batch { json!({"checkpoints": [part]}) } else { part });
         }
-    }
-    parts
+    });
+    request.body = Bytes::from(body.to_string());
+    let whole = request.clone();
+    parts.into_iter().map(|part| Request { body: Bytes::from(part.to_string()), ..whole.clone() }).collect()
 }
 
 fn forged_request(path: &str, body: &Value, coordinator: &Coordinator) -> Request {

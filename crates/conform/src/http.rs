@@ -33,6 +33,21 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    pub(crate) fn get(path: &str) -> Request {
+        Request::new("GET", path, Bytes::new())
+    }
+
+    pub(crate) fn post(path: &str, body: &serde_json::Value) -> Request {
+        let mut request = Request::new("POST", path, Bytes::from(body.to_string()));
+        request.headers.push(("content-type".to_owned(), "application/json".to_owned()));
+        request
+    }
+
+    fn new(method: &str, path: &str, body: Bytes) -> Request {
+        let (method, path) = (method.to_owned(), path.to_owned());
+        Request { method, path, query: String::new(), headers: Vec::new(), body, address: 1 }
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }

@@ -67,10 +67,11 @@ fn passes(test: &str, operand: &Value, seen: &Value) -> bool {
     let number = || seen.as_f64().zip(operand.as_f64());
     let texts = || seen.as_str().zip(operand.as_str());
     let size = || match seen {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.len(),
-        other => other.to_string().len(),
+        Value::String(text) => Some(text.len() as u64),
+        Value::Array(items) => Some(items.len() as u64),
+        _ => None,
     };
+    let sizes = || size().zip(operand.as_u64());
     match test {
         "$not" => difference(operand, seen).is_some(),
         "$max" => number().is_some_and(|(seen, max)| seen <= max),
@@ -81,9 +82,10 @@ fn passes(test: &str, operand: &Value, seen: &Value) -> bool {
         },
         "$lacks" => texts().is_none_or(|(seen, part)| !seen.contains(part)),
         "$begins" => texts().is_some_and(|(seen, start)| seen.starts_with(start)),
-        "$sizeMax" => operand.as_u64().is_some_and(|max| size() as u64 <= max),
-        "$sizeMin" => operand.as_u64().is_some_and(|min| size() as u64 >= min),
-        "$size" => operand.as_u64().is_some_and(|exact| size() as u64 == exact),
+        // What is absent is not too large.
+        "$sizeMax" => seen.is_null() || sizes().is_some_and(|(size, max)| size <= max),
+        "$sizeMin" => sizes().is_some_and(|(size, min)| size >= min),
+        "$size" => sizes().is_some_and(|(size, exact)| size == exact),
         "$oneOf" => {
             operand.as_array().is_some_and(|any| any.iter().any(|it| difference(it, seen).is_none()))
         }
@@ -163,6 +165,8 @@ mod tests {
         assert!(!fits(json!({"$lacks": "b"}), json!("abc")));
         assert!(fits(json!({"$max": 3}), json!(3)));
         assert!(!fits(json!({"$not": 0}), json!(0)));
+        assert!(fits(json!({"$sizeMin": 2}), json!([1, 2])));
+        assert!(!fits(json!({"a": {"$sizeMin": 2}}), json!({})));
         assert_eq!(unknown_test(&json!({"a": [{"$contain": 1}]})).as_deref(), Some("$contain"));
     }
 }

@@ -112,6 +112,9 @@ async fn children(flow: Durable, input: Numbers) -> Result<Value, Failure> {
 struct Parallel {
     #[serde(default, rename = "slowMs")]
     slow_ms: u64,
+    /// A third branch does what `right` does.
+    #[serde(default)]
+    wide: bool,
 }
 
 async fn parallel(flow: Durable, input: Parallel) -> Result<Value, Failure> {
@@ -120,15 +123,22 @@ async fn parallel(flow: Durable, input: Parallel) -> Result<Value, Failure> {
         let b: u32 = flow.step("b", async |_| Ok::<_, Failure>(2)).await?;
         Ok::<_, Failure>(a + b)
     });
-    let right = flow.branch("right", async |flow: Durable| {
+    let slow = async |flow: Durable| -> Result<u32, Failure> {
         flow.step("a", async |step| {
             mark_step(&step, "slow").await;
             tokio::time::sleep(Duration::from_millis(input.slow_ms)).await;
             Ok::<_, Failure>(3)
         })
         .await
-    });
-    let (left, right): (Result<u32, Failure>, Result<u32, Failure>) = futures_util::join!(left, right);
+    };
+    let (left, right) = match input.wide {
+        false => futures_util::join!(left, flow.branch("right", slow)),
+        true => {
+            let (left, right, third) =
+                futures_util::join!(left, flow.branch("right", slow), flow.branch("third", slow));
+            (left, right.and(third))
+        }
+    };
     let mut won = Vec::new();
     for _ in 0..2 {
         let go: Option<Value> = flow.signal("go").within(Duration::from_millis(300)).await?;
