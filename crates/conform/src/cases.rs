@@ -27,7 +27,9 @@ pub enum CaseError {
 pub fn all(folder: Option<&Path>) -> Result<Vec<Arc<Case>>, CaseError> {
     let texts: Vec<(String, String)> = match folder {
         Some(folder) => read(folder, "")?,
-        None => EMBEDDED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect(),
+        None => {
+            EMBEDDED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+        }
     };
     texts.iter().map(|(name, text)| one(name, text)).collect()
 }
@@ -81,14 +83,26 @@ fn senseless(name: &str, case: &Case, value: &Value) -> Option<String> {
     if let Some(of) = unknown {
         return Some(format!("no task is called {of}"));
     }
-    let is_empty = |expect: &Expect| picks(expect).is_empty()
-        && expect.says.is_none() && expect.exit.is_none() && expect.gone.is_none();
+    let is_empty = |expect: &Expect| {
+        picks(expect).is_empty()
+            && expect.says.is_none()
+            && expect.exit.is_none()
+            && expect.gone.is_none()
+    };
     case.expect.iter().any(is_empty).then(|| "a judgement judges nothing".to_owned())
 }
 
 fn picks(expect: &Expect) -> Vec<&Pick> {
-    let single = [&expect.count, &expect.with, &expect.never, &expect.after, &expect.gap, &expect.same,
-        &expect.differ, &expect.rising];
+    let single = [
+        &expect.count,
+        &expect.with,
+        &expect.never,
+        &expect.after,
+        &expect.gap,
+        &expect.same,
+        &expect.differ,
+        &expect.rising,
+    ];
     let pairs = [&expect.before, &expect.within];
     let mut all: Vec<&Pick> = single.into_iter().flatten().collect();
     all.extend(pairs.into_iter().flatten().flatten());

@@ -118,10 +118,18 @@ impl Failure {
             Failure::NoCase(_) => "list the names with --list",
             Failure::NoCommand => "give it after two dashes: tenure conform -- python subject.py",
             Failure::NoFault(_) => "list the faults of the cases with --list --json",
-            Failure::NoSubject { .. } => "give the command that starts your subject after two dashes",
-            Failure::Unreadable { .. } | Failure::Unwritable { .. } => "check the path and its permissions",
-            Failure::UnknownNames { .. } => "take the names off the list; --list prints those that exist",
-            Failure::Live(_) => "check that TENURE_BINARY, or this program, is a `tenure` that can serve",
+            Failure::NoSubject { .. } => {
+                "give the command that starts your subject after two dashes"
+            }
+            Failure::Unreadable { .. } | Failure::Unwritable { .. } => {
+                "check the path and its permissions"
+            }
+            Failure::UnknownNames { .. } => {
+                "take the names off the list; --list prints those that exist"
+            }
+            Failure::Live(_) => {
+                "check that TENURE_BINARY, or this program, is a `tenure` that can serve"
+            }
             Failure::Output(_) => "read the output to its end",
         }
     }
@@ -165,9 +173,9 @@ pub async fn run(arguments: &Arguments, format: Format) -> Result<Verdict, Failu
     };
     let width = arguments.at_once.unwrap_or_else(width);
     let tell = |outcome: &Outcome| tell(outcome, &known, format, arguments.log, fault.is_some());
-    let outcomes = perform_all(&cases, &setup, width, tell).await.map_err(|source| {
-        Failure::NoSubject { program: arguments.command[0].clone(), source }
-    })?;
+    let outcomes = perform_all(&cases, &setup, width, tell)
+        .await
+        .map_err(|source| Failure::NoSubject { program: arguments.command[0].clone(), source })?;
     if fault.is_some() {
         return Ok(all_red(&outcomes, &known));
     }

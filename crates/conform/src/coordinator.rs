@@ -100,9 +100,11 @@ impl Coordinator {
             ("POST", ["v1", "heartbeats"]) => {
                 self.batch::<HeartbeatItem>(&request, "heartbeat", Part::Heartbeat)
             }
-            ("POST", ["v1", "checkpoints"]) => self.batch::<CheckpointItem>(&request, "checkpoint", |it| {
-                Part::Checkpoint(Box::new(it))
-            }),
+            ("POST", ["v1", "checkpoints"]) => {
+                self.batch::<CheckpointItem>(&request, "checkpoint", |it| {
+                    Part::Checkpoint(Box::new(it))
+                })
+            }
             ("POST", ["v1", "reports"]) => {
                 self.batch::<Report>(&request, "report", |it| Part::Report(Box::new(it)))
             }
@@ -156,8 +158,15 @@ impl Coordinator {
     }
 
     /// Writes an item to the log and asks the rules about it.
-    fn note(&self, name: &str, of: Option<String>, attempt: Option<u32>, members: Value) -> Option<Answer> {
-        let entry = Entry { at_ms: 0.0, sort: Sort::Item, name: name.to_owned(), of, attempt, members };
+    fn note(
+        &self,
+        name: &str,
+        of: Option<String>,
+        attempt: Option<u32>,
+        members: Value,
+    ) -> Option<Answer> {
+        let entry =
+            Entry { at_ms: 0.0, sort: Sort::Item, name: name.to_owned(), of, attempt, members };
         let mut model = self.model();
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = rules.answer(&entry, &model.log);
@@ -250,7 +259,11 @@ impl Coordinator {
     }
 
     /// Waits for work or a hint, as long as the poll says.
-    async fn next_work(&self, poll: &LeaseRequest, max: u32) -> (Vec<wire::answers::Envelope>, Vec<Signal>) {
+    async fn next_work(
+        &self,
+        poll: &LeaseRequest,
+        max: u32,
+    ) -> (Vec<wire::answers::Envelope>, Vec<Signal>) {
         let wait = Duration::from_millis(poll.wait_ms.unwrap_or(0).min(*WAIT_MS.end()));
         let end = Instant::now() + wait;
         let mut changes = self.changes();
@@ -346,13 +359,22 @@ impl Coordinator {
     }
 
     /// Writes a part of a call to the log, without the token itself.
-    fn note_part<T: serde::Serialize>(&self, name: &str, item: &T, request: &Request, size: usize) -> Option<Answer> {
+    fn note_part<T: serde::Serialize>(
+        &self,
+        name: &str,
+        item: &T,
+        request: &Request,
+        size: usize,
+    ) -> Option<Answer> {
         let mut members = serde_json::to_value(item).expect("an item has a JSON form");
         let (of, attempt) = {
             let model = self.model();
             let token = members["taskToken"].as_str().and_then(|it| model.token_number(it));
             members["tokenNumber"] = json!(token);
-            (model.name_of(members["taskId"].as_str().unwrap_or_default()), members["attempt"].as_u64())
+            (
+                model.name_of(members["taskId"].as_str().unwrap_or_default()),
+                members["attempt"].as_u64(),
+            )
         };
         if let Some(members) = members.as_object_mut() {
             members.remove("taskToken");
@@ -402,7 +424,8 @@ impl Coordinator {
     fn pages(&self, request: &Request, task: &str) -> Decided {
         let after: u32 = request.parameter("after").and_then(|n| n.parse().ok()).unwrap_or(0);
         let of = self.model().name_of(task);
-        let answer = self.note("page", of, None, json!({"after": after, "address": request.address}));
+        let answer =
+            self.note("page", of, None, json!({"after": after, "address": request.address}));
         if let Some(decided) = answer.as_ref().and_then(|answer| self.instead(answer)) {
             return decided;
         }
@@ -537,7 +560,8 @@ impl Coordinator {
     fn act(&self, request: &Request, run: &str, verb: &str) -> Decided {
         let body: Value = serde_json::from_slice(&request.body).unwrap_or(json!({}));
         let key = request.header("idempotency-key");
-        let members = json!({"runId": run, "body": body, "idempotencyKey": key, "address": request.address});
+        let members =
+            json!({"runId": run, "body": body, "idempotencyKey": key, "address": request.address});
         let name = if verb == "signals" { "signal" } else { verb };
         let answer = self.note(name, None, None, members);
         let rule = answer.clone().unwrap_or_default();

@@ -140,7 +140,9 @@ impl Fault {
             "heartbeat" => self.is("no-heartbeats"),
             "report" => self.is("no-reports") || self.is("drop-release") && is_release(request),
             "start" => self.is("no-starts"),
-            "checkpoint" => self.is("no-checkpoints") || self.is("hide-diverged") && is_diverged(request),
+            "checkpoint" => {
+                self.is("no-checkpoints") || self.is("hide-diverged") && is_diverged(request)
+            }
             _ => false,
         };
         if swallowed {
@@ -185,7 +187,9 @@ impl Fault {
         if self.is("keep-old-token") {
             each(&mut body, |item| {
                 let task = item["taskId"].as_str().unwrap_or_default().to_owned();
-                if let Some(token) = self.seen().tokens.get(&task).filter(|_| item["taskToken"].is_string()) {
+                if let Some(token) =
+                    self.seen().tokens.get(&task).filter(|_| item["taskToken"].is_string())
+                {
                     item["taskToken"] = json!(token);
                 }
             });
@@ -216,7 +220,11 @@ impl Fault {
         }
         if self.is("other-outcome") || self.is("no-kinds") {
             let members = report.as_object_mut().into_iter();
-            members.for_each(|members| members.retain(|name, _| !matches!(name.as_str(), "output" | "error" | "spend" | "cancelledDuringPhase")));
+            members.for_each(|members| {
+                members.retain(|name, _| {
+                    !matches!(name.as_str(), "output" | "error" | "spend" | "cancelledDuringPhase")
+                })
+            });
             if report["outcome"] == "SUCCEEDED" {
                 report["outcome"] = json!("FAILED");
                 report["error"] = json!({"category": "TIMEOUT", "message": "something else"});
@@ -287,14 +295,21 @@ impl Fault {
                 ("/v1/reports", json!({"reports": [report]}))
             }
             false => {
-                let mark = json!({"task": grant["taskId"], "mark": "began", "attempt": grant["attempt"]});
+                let mark =
+                    json!({"task": grant["taskId"], "mark": "began", "attempt": grant["attempt"]});
                 ("/conform/mark", mark)
             }
         };
         forged_request(path, &body, coordinator)
     }
 
-    fn change_reply(&self, call: &str, request: &Request, reply: Reply, coordinator: &Arc<Coordinator>) -> Reply {
+    fn change_reply(
+        &self,
+        call: &str,
+        request: &Request,
+        reply: Reply,
+        coordinator: &Arc<Coordinator>,
+    ) -> Reply {
         let response = match reply {
             Reply::Whole(response) => response,
             Reply::None if call == "heartbeat" && self.is("hide-silence") => {
@@ -317,8 +332,12 @@ impl Fault {
                     body["shouldCancel"] = json!(false);
                 }
             }
-            "hide-401" if status == 401 || has_status(&body, 401) => return acknowledged(call, request),
-            "hide-410" if status >= 400 || has_status(&body, 410) => return acknowledged(call, request),
+            "hide-401" if status == 401 || has_status(&body, 401) => {
+                return acknowledged(call, request);
+            }
+            "hide-410" if status >= 400 || has_status(&body, 410) => {
+                return acknowledged(call, request);
+            }
             "hide-short-lease" => longer(&mut body),
             "refusal-as-503" if (400..500).contains(&status) => {
                 status = 503;
@@ -332,7 +351,10 @@ impl Fault {
                 }
             }
             "reorder-items" => {
-                body.get_mut("results").and_then(Value::as_array_mut).into_iter().for_each(|it| it.reverse());
+                body.get_mut("results")
+                    .and_then(Value::as_array_mut)
+                    .into_iter()
+                    .for_each(|it| it.reverse());
             }
             "end-early" if call == "read" => {
                 body["state"] = json!("succeeded");
@@ -340,7 +362,10 @@ impl Fault {
             }
             "other-answer" if call == "read" => body["output"] = json!({"id": "7", "items": []}),
             "other-answer" if call == "list" => {
-                body.get_mut("runs").and_then(Value::as_array_mut).into_iter().for_each(|it| it.reverse());
+                body.get_mut("runs")
+                    .and_then(Value::as_array_mut)
+                    .into_iter()
+                    .for_each(|it| it.reverse());
             }
             _ => {}
         }
@@ -388,8 +413,13 @@ impl Fault {
         }
         match self.name.as_str() {
             "spoil-calls" => line["sign"]["flip"] = json!(true),
-            "sign-calls" => line["sign"] = json!({"id": line["sign"]["id"], "secrets": line["secrets"], "ageSeconds": 0}),
-            "new-message-id" => line["sign"]["id"] = json!(format!("eff_{}", self.count("message") + 1000)),
+            "sign-calls" => {
+                line["sign"] =
+                    json!({"id": line["sign"]["id"], "secrets": line["secrets"], "ageSeconds": 0})
+            }
+            "new-message-id" => {
+                line["sign"]["id"] = json!(format!("eff_{}", self.count("message") + 1000))
+            }
             _ => {}
         }
     }
@@ -397,7 +427,9 @@ impl Fault {
     /// Another secret or URL for a push.
     pub(crate) fn change_push(&self, wanted: &mut crate::case::Push) {
         match self.name.as_str() {
-            "spoil-pushes" => wanted.secret = Some("whsec_c3BvaWxlZCBzZWNyZXQgb2YgdGhlIGtpdC4uLi4=".to_owned()),
+            "spoil-pushes" => {
+                wanted.secret = Some("whsec_c3BvaWxlZCBzZWNyZXQgb2YgdGhlIGtpdC4uLi4=".to_owned())
+            }
             "sign-pushes" => (wanted.url, wanted.secret) = (None, None),
             _ => {}
         }
@@ -504,14 +536,19 @@ fn single_steps(request: &mut Request) -> Vec<Request> {
             let mut part = item.clone();
             part["steps"] = json!([step]);
             part.as_object_mut().into_iter().for_each(|members| {
-                members.retain(|name, _| !matches!(name.as_str(), "wait" | "children" | "effects" | "diverged"));
+                members.retain(|name, _| {
+                    !matches!(name.as_str(), "wait" | "children" | "effects" | "diverged")
+                });
             });
             parts.push(if is_batch { json!({"checkpoints": [part]}) } else { part });
         }
     });
     request.body = Bytes::from(body.to_string());
     let whole = request.clone();
-    parts.into_iter().map(|part| Request { body: Bytes::from(part.to_string()), ..whole.clone() }).collect()
+    parts
+        .into_iter()
+        .map(|part| Request { body: Bytes::from(part.to_string()), ..whole.clone() })
+        .collect()
 }
 
 fn forged_request(path: &str, body: &Value, coordinator: &Coordinator) -> Request {

@@ -174,15 +174,18 @@ fn broken(response: Response) -> hyper::Response<Body> {
     let half = response.body.slice(..response.body.len() / 2);
     let builder = head(&response).header("content-length", response.body.len());
     let parts = [Ok(Frame::data(half)), Err(io::Error::other("the wire is cut here"))];
-    builder.body(BodyExt::boxed(StreamBody::new(stream::iter(parts)))).expect("the headers are the kit's own")
+    builder
+        .body(BodyExt::boxed(StreamBody::new(stream::iter(parts))))
+        .expect("the headers are the kit's own")
 }
 
 /// Makes one call on a connection of its own.
 pub(crate) async fn call(authority: &str, request: Request) -> io::Result<Response> {
     let stream = TcpStream::connect(authority).await?;
     stream.set_nodelay(true)?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(io::Error::other)?;
     let connection = tokio::spawn(connection);
     let target = match request.query.is_empty() {
         true => request.path.clone(),
@@ -205,5 +208,8 @@ pub(crate) async fn call(authority: &str, request: Request) -> io::Result<Respon
 }
 
 fn is_of_connection(name: &str) -> bool {
-    matches!(name, "host" | "connection" | "content-length" | "transfer-encoding" | "keep-alive" | "date")
+    matches!(
+        name,
+        "host" | "connection" | "content-length" | "transfer-encoding" | "keep-alive" | "date"
+    )
 }

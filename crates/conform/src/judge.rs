@@ -20,7 +20,11 @@ pub(crate) enum Judged {
 }
 
 /// Judges one expectation. `variable` knows the ids that the model made.
-pub(crate) fn judge(expect: &Expect, log: &Log, variable: &dyn Fn(&str) -> Option<Value>) -> Judged {
+pub(crate) fn judge(
+    expect: &Expect,
+    log: &Log,
+    variable: &dyn Fn(&str) -> Option<Value>,
+) -> Judged {
     if let Some(pick) = &expect.count {
         return count(expect, log.all(pick).len(), &describe(pick));
     }
@@ -32,7 +36,8 @@ pub(crate) fn judge(expect: &Expect, log: &Log, variable: &dyn Fn(&str) -> Optio
         return never(expect, log, &log.all(pick), &describe(pick));
     }
     if let Some(picks) = &expect.order {
-        let firsts = picks.iter().map(|pick| (describe(pick), log.all(pick).first().map(|it| it.at_ms)));
+        let firsts =
+            picks.iter().map(|pick| (describe(pick), log.all(pick).first().map(|it| it.at_ms)));
         return order(&firsts.collect::<Vec<_>>());
     }
     if let Some([first, second]) = &expect.before {
@@ -42,7 +47,11 @@ pub(crate) fn judge(expect: &Expect, log: &Log, variable: &dyn Fn(&str) -> Optio
         return gap(expect, &log.all(pick), &describe(pick));
     }
     if let Some([first, second]) = &expect.within {
-        return within(expect, (&log.all(first), &describe(first)), (&log.all(second), &describe(second)));
+        return within(
+            expect,
+            (&log.all(first), &describe(first)),
+            (&log.all(second), &describe(second)),
+        );
     }
     for (pick, relation) in [
         (&expect.same, Relation::Same),
@@ -99,7 +108,8 @@ fn with(expected: &Value, found: &[&Entry], what: &str) -> Judged {
         return Judged::Open(format!("there was no {what}"));
     }
     let wrong = found.iter().find_map(|entry| {
-        difference(expected, &entry.members).map(|why| format!("{what} at {:.0} ms: {why}", entry.at_ms))
+        difference(expected, &entry.members)
+            .map(|why| format!("{what} at {:.0} ms: {why}", entry.at_ms))
     });
     wrong.map_or(Judged::Holds, Judged::Broken)
 }
@@ -108,7 +118,9 @@ fn never(expect: &Expect, log: &Log, found: &[&Entry], what: &str) -> Judged {
     let Some(after) = &expect.after else {
         return match found.first() {
             None => Judged::Holds,
-            Some(entry) => Judged::Broken(format!("{what} at {:.0} ms, expected none", entry.at_ms)),
+            Some(entry) => {
+                Judged::Broken(format!("{what} at {:.0} ms, expected none", entry.at_ms))
+            }
         };
     };
     let Some(start) = log.all(after).first().map(|entry| entry.at_ms) else {
@@ -227,9 +239,7 @@ fn says(expected: &Value, log: &Log) -> Judged {
         None => Judged::Open(format!("the client has not answered call {}", expected["id"])),
         Some(entry) => match difference(expected, &entry.members) {
             None => Judged::Holds,
-            Some(why) => {
-                Judged::Broken(format!("the answer to call {}: {why}", expected["id"]))
-            }
+            Some(why) => Judged::Broken(format!("the answer to call {}: {why}", expected["id"])),
         },
     }
 }
@@ -273,7 +283,8 @@ mod tests {
         let mut log = Log::new();
         for (at_ms, sort, name, members) in entries {
             let (sort, name, of) = (*sort, (*name).to_owned(), Some("t".to_owned()));
-            let entry = Entry { at_ms: *at_ms, sort, name, of, attempt: Some(1), members: members.clone() };
+            let entry =
+                Entry { at_ms: *at_ms, sort, name, of, attempt: Some(1), members: members.clone() };
             log.entries.push(entry);
         }
         log
@@ -303,7 +314,8 @@ mod tests {
             (5.0, Sort::Event, "leaseEnd", json!({})),
             (6.0, Sort::Mark, "done", json!({})),
         ]);
-        let expect = |mark: &str| json!({"never": {"mark": mark, "of": "t"}, "after": {"leaseEnd": "t"}});
+        let expect =
+            |mark: &str| json!({"never": {"mark": mark, "of": "t"}, "after": {"leaseEnd": "t"}});
         assert_eq!(judged(expect("began"), &late), Judged::Holds);
         assert!(is_broken(&judged(expect("done"), &late)));
         assert!(matches!(judged(expect("done"), &log(&[])), Judged::Open(_)));

@@ -57,7 +57,8 @@ pub async fn perform(live: &Live) -> io::Result<Vec<String>> {
     helper.abort();
     chaos.stop().await;
     proxy.note("kit", EventKind::Settled(Settled {}));
-    let mut findings: Vec<String> = left.into_iter().map(|run| format!("{run} has not ended")).collect();
+    let mut findings: Vec<String> =
+        left.into_iter().map(|run| format!("{run} has not ended")).collect();
     server.stop().await;
     findings.extend(proxy.judge());
     findings.extend(server.verify().await?);

@@ -291,10 +291,9 @@ impl Model {
         let offer = &task.offer;
         let now = self.now();
         let (checkpoints, checkpoints_after) = task.record.page(None, offer.page);
-        let resources = offer.timeout_ms.map(|timeout_ms| Resources {
-            timeout_ms: Some(timeout_ms),
-            ..Resources::default()
-        });
+        let resources = offer
+            .timeout_ms
+            .map(|timeout_ms| Resources { timeout_ms: Some(timeout_ms), ..Resources::default() });
         let ends_in = |end_ms: f64| (end_ms - self.log.now_ms()) as i64;
         let deadline = task.deadline_ms.map(|end| Time::from_ms(now.as_ms() + ends_in(end)));
         Envelope {
@@ -467,7 +466,14 @@ impl Model {
         }
         let attempt = said["attempt"].as_u64().map(|n| n as u32);
         let name = said["mark"].as_str().unwrap_or_default().to_owned();
-        self.log.add(Entry { at_ms: 0.0, sort: Sort::Mark, name, of, attempt, members: said.clone() });
+        self.log.add(Entry {
+            at_ms: 0.0,
+            sort: Sort::Mark,
+            name,
+            of,
+            attempt,
+            members: said.clone(),
+        });
     }
 }
 
@@ -476,7 +482,8 @@ fn is_alive(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     match stat {
         Ok(stat) => !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'),
-        Err(_) => rustix::process::Pid::from_raw(pid)
-            .is_some_and(|pid| !cfg!(target_os = "linux") && rustix::process::test_kill_process(pid).is_ok()),
+        Err(_) => rustix::process::Pid::from_raw(pid).is_some_and(|pid| {
+            !cfg!(target_os = "linux") && rustix::process::test_kill_process(pid).is_ok()
+        }),
     }
 }

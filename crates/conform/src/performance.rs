@@ -189,7 +189,8 @@ impl Stage {
             self.act().await?;
             let judged = self.judge();
             let is_broken = judged.iter().any(|it| matches!(it, Judged::Broken(_)));
-            let is_open = judged.iter().any(|it| matches!(it, Judged::Open(_))) || self.has_more_to_do();
+            let is_open =
+                judged.iter().any(|it| matches!(it, Judged::Open(_))) || self.has_more_to_do();
             let now = Instant::now();
             if is_broken || now >= end {
                 return Ok(judged.into_iter().filter_map(finding).collect());
@@ -204,7 +205,8 @@ impl Stage {
 
     fn has_more_to_do(&self) -> bool {
         let is_timed = |action: &Action| action.after.ms.is_some();
-        let left = self.case.actions.iter().zip(&self.done).any(|(it, done)| is_timed(it) && *done == 0);
+        let left =
+            self.case.actions.iter().zip(&self.done).any(|(it, done)| is_timed(it) && *done == 0);
         left || !self.due.is_empty() || self.up_at.is_some()
     }
 
@@ -265,7 +267,8 @@ impl Stage {
         let (action, done) = (&self.case.actions[n], self.done[n]);
         let model = self.coordinator.model();
         if let Some(ms) = action.after.ms {
-            let is_due = model.log.ready_ms().is_some_and(|ready| model.log.now_ms() >= ready + ms as f64);
+            let is_due =
+                model.log.ready_ms().is_some_and(|ready| model.log.now_ms() >= ready + ms as f64);
             return usize::from(is_due && done == 0);
         }
         let seen = model.log.entries.iter().filter(|entry| fits(&action.after, entry)).count();
@@ -376,7 +379,9 @@ impl Stage {
         let killed = stopped.iter().filter(|it| **it == Stopped::Killed).count();
         match killed {
             0 => Vec::new(),
-            _ => vec!["the subject did not end within 3 s of SIGTERM and its shutdown timeout".to_owned()],
+            _ => vec![
+                "the subject did not end within 3 s of SIGTERM and its shutdown timeout".to_owned(),
+            ],
         }
     }
 }

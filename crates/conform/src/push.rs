@@ -33,9 +33,11 @@ pub(crate) fn send(coordinator: &Arc<Coordinator>, wanted: &Push) {
 
 fn prepare(coordinator: &Coordinator, wanted: &Push) -> Option<(String, Request)> {
     let mut model = coordinator.model();
-    let port = model.log.entries.iter().find(|entry| {
-        entry.name == "said" && entry.members["id"] == wanted.to
-    })?;
+    let port = model
+        .log
+        .entries
+        .iter()
+        .find(|entry| entry.name == "said" && entry.members["id"] == wanted.to)?;
     let port = port.members["ok"]["port"].as_u64()?;
     let envelope = model.push_lease(&wanted.offer)?;
     let id = format!("push_{}_{}", envelope.task_id, envelope.attempt);
@@ -73,7 +75,8 @@ fn note(coordinator: &Coordinator, offer: &str, answer: std::io::Result<http::Re
         }
         Err(error) => json!({"status": 0, "why": error.to_string()}),
     };
-    let entry = Entry { sort: Sort::Event, of: Some(offer.to_owned()), ..Entry::event("pushed", members) };
+    let entry =
+        Entry { sort: Sort::Event, of: Some(offer.to_owned()), ..Entry::event("pushed", members) };
     coordinator.model().log.add(entry);
     coordinator.tell();
 }

@@ -26,9 +26,11 @@ pub async fn perform_all(
     width: usize,
     tell: impl Fn(&Outcome),
 ) -> io::Result<Vec<Outcome>> {
-    let (alone, beside): (Vec<_>, Vec<_>) = cases.iter().enumerate().partition(|(_, case)| case.alone);
+    let (alone, beside): (Vec<_>, Vec<_>) =
+        cases.iter().enumerate().partition(|(_, case)| case.alone);
     let mut outcomes: Vec<(usize, Outcome)> = Vec::new();
-    let together = stream::iter(beside).map(|(n, case)| async move { (n, perform(case, setup).await) });
+    let together =
+        stream::iter(beside).map(|(n, case)| async move { (n, perform(case, setup).await) });
     let mut together = together.buffer_unordered(width.max(1));
     while let Some((n, outcome)) = together.next().await {
         let outcome = outcome?;

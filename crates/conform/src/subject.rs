@@ -50,7 +50,8 @@ pub(crate) enum Stopped {
 
 impl Process {
     pub(crate) fn start(start: &Start, coordinator: &Arc<Coordinator>) -> io::Result<Process> {
-        let (program, arguments) = start.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let (program, arguments) =
+            start.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let settings = serde_json::to_string(&start.subject).map_err(io::Error::other)?;
         let mut child = Command::new(program)
             .args(arguments)

@@ -65,7 +65,10 @@ pub(crate) fn table(outcomes: &[Outcome], known: &KnownFailing) -> String {
         rows.entry(group_of(&outcome.case)).or_default()[place] += 1;
     }
     let sum = rows.values().fold([0; 4], |sum, row| std::array::from_fn(|n| sum[n] + row[n]));
-    let mut text = format!("{:<10} {:>7} {:>7} {:>14} {:>7}\n", "group", "passed", "failed", "known-failing", "mended");
+    let mut text = format!(
+        "{:<10} {:>7} {:>7} {:>14} {:>7}\n",
+        "group", "passed", "failed", "known-failing", "mended"
+    );
     for (group, row) in rows.into_iter().chain([("sum", sum)]) {
         let [passed, failed, known, mended] = row;
         writeln!(text, "{group:<10} {passed:>7} {failed:>7} {known:>14} {mended:>7}")

@@ -86,9 +86,9 @@ fn passes(test: &str, operand: &Value, seen: &Value) -> bool {
         "$sizeMax" => seen.is_null() || sizes().is_some_and(|(size, max)| size <= max),
         "$sizeMin" => sizes().is_some_and(|(size, min)| size >= min),
         "$size" => sizes().is_some_and(|(size, exact)| size == exact),
-        "$oneOf" => {
-            operand.as_array().is_some_and(|any| any.iter().any(|it| difference(it, seen).is_none()))
-        }
+        "$oneOf" => operand
+            .as_array()
+            .is_some_and(|any| any.iter().any(|it| difference(it, seen).is_none())),
         "$absent" => seen.is_null(),
         "$present" => !seen.is_null(),
         _ => false,
@@ -98,8 +98,18 @@ fn passes(test: &str, operand: &Value, seen: &Value) -> bool {
 /// Whether a test of a case exists, so that a misspelt one is refused when the case is read.
 pub(crate) fn unknown_test(expected: &Value) -> Option<String> {
     const TESTS: [&str; 12] = [
-        "$not", "$max", "$min", "$contains", "$lacks", "$begins", "$sizeMax", "$sizeMin", "$size",
-        "$oneOf", "$absent", "$present",
+        "$not",
+        "$max",
+        "$min",
+        "$contains",
+        "$lacks",
+        "$begins",
+        "$sizeMax",
+        "$sizeMin",
+        "$size",
+        "$oneOf",
+        "$absent",
+        "$present",
     ];
     match expected {
         Value::Object(members) => members.iter().find_map(|(name, value)| {
@@ -114,7 +124,9 @@ pub(crate) fn unknown_test(expected: &Value) -> Option<String> {
 /// The member at a path with dots.
 pub(crate) fn at<'v>(value: &'v Value, path: &str) -> &'v Value {
     path.split('.').fold(value, |value, name| match value {
-        Value::Array(items) => name.parse().ok().and_then(|n: usize| items.get(n)).unwrap_or(&Value::Null),
+        Value::Array(items) => {
+            name.parse().ok().and_then(|n: usize| items.get(n)).unwrap_or(&Value::Null)
+        }
         other => other.get(name).unwrap_or(&Value::Null),
     })
 }

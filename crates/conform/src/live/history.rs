@@ -85,7 +85,8 @@ fn under(op: Operation, item: &Value, task: &Value) -> Invoke {
         attempt: item["attempt"].as_u64().map(|n| n as u32),
         worker: item["workerId"].as_str().map(str::to_owned),
         outcome: word::<Outcome>(&item["outcome"]).filter(|_| op == Operation::Report),
-        digest: Some(item["output"].to_string()).filter(|_| op == Operation::Report && !item["output"].is_null()),
+        digest: Some(item["output"].to_string())
+            .filter(|_| op == Operation::Report && !item["output"].is_null()),
         durable: durable.then(|| recorded(item)).filter(|call| *call != DurableCall::default()),
         ..Invoke::of(op)
     }
@@ -116,12 +117,15 @@ pub(super) fn answered(request: &Request, asked: &[Invoke], response: &Response)
     }
     let items = ["answers", "results"].iter().find_map(|name| said[*name].as_array().cloned());
     match items {
-        Some(items) => asked.iter().zip(&items).map(|(invoke, item)| of_item(invoke, item)).collect(),
+        Some(items) => {
+            asked.iter().zip(&items).map(|(invoke, item)| of_item(invoke, item)).collect()
+        }
         None if request.path == "/v1/leases" => {
             let leases = || said["leases"].as_array().into_iter().flatten();
             let grants = leases().filter_map(granted).collect();
             // A call that started a child may have died with the server that committed it.
-            let recorded = leases().flat_map(|lease| lease["checkpoints"].as_array().into_iter().flatten());
+            let recorded =
+                leases().flat_map(|lease| lease["checkpoints"].as_array().into_iter().flatten());
             let started = recorded.filter(|it| it["outcome"] == "STARTED");
             let children = started.filter_map(|it| ulid(&it["taskId"])).collect();
             vec![Return { grants, children, ..Return::of(Answer::Ok) }]
@@ -171,7 +175,11 @@ fn granted(lease: &Value) -> Option<Granted> {
         attempt: lease["attempt"].as_u64()? as u32,
         lease: lease["leaseId"].as_str().map(str::to_owned),
         fence: lease["fence"].as_u64(),
-        expires: lease["leaseExpiresAt"].as_str()?.parse::<wire::Time>().ok().map(wire::Time::as_ms),
+        expires: lease["leaseExpiresAt"]
+            .as_str()?
+            .parse::<wire::Time>()
+            .ok()
+            .map(wire::Time::as_ms),
         lease_ms: lease["heartbeatTimeoutMs"].as_u64(),
     })
 }
@@ -184,18 +192,20 @@ pub(super) fn shown(request: &Request, response: &Response) -> Vec<Replay> {
     let said = body(&response.body);
     let leases = said["leases"].as_array().into_iter().flatten();
     let whole = leases.filter(|lease| lease["checkpointsAfter"].is_null());
-    whole.filter_map(|lease| {
-        let recorded: Vec<Recorded> =
-            lease["checkpoints"].as_array().into_iter().flatten().map(record).collect();
-        let attempt = lease["attempt"].as_u64().map(|n| n as u32);
-        let replay = Replay { task: ulid(&lease["taskId"])?, attempt, recorded };
-        Some(replay).filter(|replay| !replay.recorded.is_empty())
-    })
-    .collect()
+    whole
+        .filter_map(|lease| {
+            let recorded: Vec<Recorded> =
+                lease["checkpoints"].as_array().into_iter().flatten().map(record).collect();
+            let attempt = lease["attempt"].as_u64().map(|n| n as u32);
+            let replay = Replay { task: ulid(&lease["taskId"])?, attempt, recorded };
+            Some(replay).filter(|replay| !replay.recorded.is_empty())
+        })
+        .collect()
 }
 
 fn record(checkpoint: &Value) -> Recorded {
-    let parts = ["outcome", "result", "error", "taskId", "wait"].map(|name| checkpoint[name].to_string());
+    let parts =
+        ["outcome", "result", "error", "taskId", "wait"].map(|name| checkpoint[name].to_string());
     Recorded {
         number: checkpoint["number"].as_u64().unwrap_or(0) as u32,
         key: checkpoint["key"].as_str().unwrap_or_default().to_owned(),

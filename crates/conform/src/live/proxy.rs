@@ -59,7 +59,11 @@ impl Proxy {
         if request.path == "/conform/mark" {
             self.mark(&request.body);
             let headers = Vec::new();
-            return Reply::Whole(Response { status: 200, headers, body: Bytes::from_static(b"{}") });
+            return Reply::Whole(Response {
+                status: 200,
+                headers,
+                body: Bytes::from_static(b"{}"),
+            });
         }
         // A call goes on when the subject that made it is killed: the server has it, so the history must.
         let proxy = Arc::clone(self);
@@ -72,7 +76,10 @@ impl Proxy {
     /// Makes a call and records it: each item of a batch is a call of its own.
     pub(super) async fn call(&self, request: Request) -> io::Result<Response> {
         let asked = history::asked(&request);
-        let who = asked.first().and_then(|invoke| invoke.worker.clone()).unwrap_or_else(|| "client".to_owned());
+        let who = asked
+            .first()
+            .and_then(|invoke| invoke.worker.clone())
+            .unwrap_or_else(|| "client".to_owned());
         let calls: Vec<u64> = asked.iter().map(|_| self.recorder.next_call()).collect();
         for (call, invoke) in calls.iter().zip(&asked) {
             self.note(&who, EventKind::Invoke(Invoke { call: *call, ..invoke.clone() }));
@@ -121,7 +128,9 @@ impl Proxy {
             let known = newest.entry(mark.task.as_str()).or_default();
             if mark.attempt < *known {
                 let Mark { task, name, attempt } = mark;
-                findings.push(format!("mark `{name}` of attempt {attempt} of {task} after attempt {known} began"));
+                findings.push(format!(
+                    "mark `{name}` of attempt {attempt} of {task} after attempt {known} began"
+                ));
             }
             *known = (*known).max(mark.attempt);
         }

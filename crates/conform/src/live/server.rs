@@ -73,7 +73,9 @@ impl LiveServer {
                 sleep(LOOK_AGAIN).await;
             }
         };
-        timeout(READY_WITHIN, ready).await.map_err(|_| io::Error::other("the server did not get ready"))
+        timeout(READY_WITHIN, ready)
+            .await
+            .map_err(|_| io::Error::other("the server did not get ready"))
     }
 
     /// Ends it as an operator does.
@@ -108,7 +110,14 @@ fn store(folder: &Path) -> String {
 
 fn spawn(binary: &Path, folder: &Path, port: u16, public_url: Option<&str>) -> io::Result<Child> {
     let mut command = Command::new(binary);
-    command.args(["--json", "serve", "--listen", &format!("127.0.0.1:{port}"), "--store", &store(folder)]);
+    command.args([
+        "--json",
+        "serve",
+        "--listen",
+        &format!("127.0.0.1:{port}"),
+        "--store",
+        &store(folder),
+    ]);
     if let Some(url) = public_url {
         command.args(["--public-url", url]);
     }

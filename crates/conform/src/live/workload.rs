@@ -136,7 +136,8 @@ impl Workload {
 /// Which kind the n-th run has: mostly short tasks, and every kind that ends without a person.
 fn run_kind(n: usize) -> &'static str {
     const KINDS: [&str; 12] = [
-        "echo", "slow", "order", "echo", "fail", "children", "slow", "versions", "echo", "looper", "slow", "parallel",
+        "echo", "slow", "order", "echo", "fail", "children", "slow", "versions", "echo", "looper",
+        "slow", "parallel",
     ];
     KINDS[n % KINDS.len()]
 }

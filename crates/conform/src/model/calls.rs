@@ -2,9 +2,7 @@
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use wire::answers::{
-    CheckpointAnswer, HeartbeatAnswer, ReportAnswer, StartAnswer, StartedChild,
-};
+use wire::answers::{CheckpointAnswer, HeartbeatAnswer, ReportAnswer, StartAnswer, StartedChild};
 use wire::requests::{CheckpointCall, CheckpointItem, HeartbeatItem, Report, StartItem, WaitFor};
 use wire::{Code, Outcome, State, Verdict};
 
@@ -199,7 +197,11 @@ impl Model {
     }
 
     /// Records what a call brings. Returns when, the tasks of its children, and whether anything was new.
-    fn keep(&mut self, place: usize, call: &CheckpointCall) -> (wire::Time, Vec<StartedChild>, bool) {
+    fn keep(
+        &mut self,
+        place: usize,
+        call: &CheckpointCall,
+    ) -> (wire::Time, Vec<StartedChild>, bool) {
         let (now, attempt) = (self.now(), self.tasks[place].attempt);
         let ends_at_ms = self.log.now_ms() + self.tasks[place].offer.child_ms as f64;
         let record = &mut self.tasks[place].record;
@@ -248,9 +250,12 @@ impl Model {
     /// Notes by how much a pause between two tries of a step differs from the formula, which is the same in every language.
     fn note_pauses(&mut self, place: usize, wait: &WaitFor) {
         for item in &wait.items {
-            let Some((key, until)) = item.key.strip_suffix(".wait").zip(item.until) else { continue };
+            let Some((key, until)) = item.key.strip_suffix(".wait").zip(item.until) else {
+                continue;
+            };
             let Some((step, number)) = key.rsplit_once('.') else { continue };
-            let (Some(failed), Ok(number)) = (self.tasks[place].record.known(key), number.parse()) else {
+            let (Some(failed), Ok(number)) = (self.tasks[place].record.known(key), number.parse())
+            else {
                 continue;
             };
             let off = until.as_ms() - failed.recorded_at.as_ms() - pause_ms(step, number) as i64;

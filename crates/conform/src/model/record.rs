@@ -54,7 +54,11 @@ impl Record {
     }
 
     /// What follows a number, or what an envelope begins with: as much as one answer carries.
-    pub(crate) fn page(&self, after: Option<u32>, items_max: Option<usize>) -> (Vec<Checkpoint>, Option<u32>) {
+    pub(crate) fn page(
+        &self,
+        after: Option<u32>,
+        items_max: Option<usize>,
+    ) -> (Vec<Checkpoint>, Option<u32>) {
         let savepoint = self.checkpoints.iter().rposition(|it| it.savepoint).unwrap_or(0);
         let begin = match after {
             Some(after) => self.checkpoints.iter().position(|it| it.number > after),
@@ -95,7 +99,12 @@ impl Record {
     }
 
     /// Records the steps of a call; those that are known keep their time. Returns that time.
-    pub(crate) fn keep_steps(&mut self, steps: &[StepRecord], attempt: u32, now: Time) -> (Time, usize) {
+    pub(crate) fn keep_steps(
+        &mut self,
+        steps: &[StepRecord],
+        attempt: u32,
+        now: Time,
+    ) -> (Time, usize) {
         let (mut recorded_at, mut added) = (self.later(now), 0);
         for step in steps {
             if let Some(known) = self.known(&step.key) {
@@ -143,7 +152,13 @@ impl Record {
     }
 
     /// Starts a child, unless it was started. Returns whether it is new.
-    pub(crate) fn start_child(&mut self, child: &ChildRun, task_id: &str, ends_at_ms: f64, now: Time) -> bool {
+    pub(crate) fn start_child(
+        &mut self,
+        child: &ChildRun,
+        task_id: &str,
+        ends_at_ms: f64,
+        now: Time,
+    ) -> bool {
         if self.is_started(&child.key) {
             return false;
         }
@@ -170,7 +185,9 @@ impl Record {
         let is_over = |child: &Child| child.ends_at_ms.is_some_and(|at| at <= clock_ms);
         let mut over: Vec<(String, Child)> =
             self.children.extract_if(.., |_, child| is_over(child)).collect();
-        over.sort_by(|a, b| a.1.ends_at_ms.unwrap_or(0.0).total_cmp(&b.1.ends_at_ms.unwrap_or(0.0)));
+        over.sort_by(|a, b| {
+            a.1.ends_at_ms.unwrap_or(0.0).total_cmp(&b.1.ends_at_ms.unwrap_or(0.0))
+        });
         let changed = !over.is_empty();
         for (key, child) in over {
             self.end_child(&key, child.result, now);
@@ -192,12 +209,18 @@ impl Record {
     }
 
     pub(crate) fn vote(&mut self, by: &str, decision: &str, comment: Option<&str>, now: Time) {
-        let vote = json!({"key": by, "decision": decision, "atMs": now.as_ms(), "comment": comment});
+        let vote =
+            json!({"key": by, "decision": decision, "atMs": now.as_ms(), "comment": comment});
         self.votes.push(vote);
     }
 
     /// What satisfies a wait, recorded; `None` while nothing does.
-    pub(crate) fn satisfy(&mut self, wait: &WaitFor, skip_time: bool, now: Time) -> Option<Vec<Checkpoint>> {
+    pub(crate) fn satisfy(
+        &mut self,
+        wait: &WaitFor,
+        skip_time: bool,
+        now: Time,
+    ) -> Option<Vec<Checkpoint>> {
         if let Some(known) = self.known(&wait.key).cloned() {
             return Some(self.with_children(wait, known));
         }
@@ -240,7 +263,8 @@ impl Record {
     /// The ends of awaited children and the checkpoint of the wait, in the order of the commits.
     fn with_children(&self, wait: &WaitFor, found: Checkpoint) -> Vec<Checkpoint> {
         let children = wait.items.iter().filter_map(|item| item.child.as_deref());
-        let mut all: Vec<Checkpoint> = children.filter_map(|key| self.known(key).cloned()).collect();
+        let mut all: Vec<Checkpoint> =
+            children.filter_map(|key| self.known(key).cloned()).collect();
         all.push(found);
         all.sort_by_key(|it| it.number);
         all

@@ -50,7 +50,13 @@ impl Runs {
     }
 
     /// Accepts a run, or finds the one that its key has made.
-    pub(crate) fn submit(&mut self, run: &Value, key: Option<&str>, ids: (String, String), now: Time) -> Value {
+    pub(crate) fn submit(
+        &mut self,
+        run: &Value,
+        key: Option<&str>,
+        ids: (String, String),
+        now: Time,
+    ) -> Value {
         let body = run.to_string();
         if let Some((known, place)) = key.and_then(|key| self.keys.get(key)) {
             if *known != body {

@@ -71,7 +71,9 @@ async fn perform(client: &Client, call: &Value, recent: &Recent) -> Result<Value
         "fork" => run().fork().await.map(|run| json!({"runId": run.id()})).map_err(told),
         "runs" => runs(client, call).await,
         "verify" => verify(call, recent),
-        other => Err(json!({"class": "Unsupported", "code": other, "message": "this SDK cannot do it"})),
+        other => {
+            Err(json!({"class": "Unsupported", "code": other, "message": "this SDK cannot do it"}))
+        }
     }
 }
 
@@ -101,7 +103,9 @@ async fn result(client: &Client, call: &Value) -> Result<Value, Value> {
     if let Some(ms) = call["timeoutMs"].as_u64() {
         let ended = run.wait_timeout(Duration::from_millis(ms)).await.map_err(told)?;
         if !ended.state.is_terminal() {
-            return Err(json!({"class": "TimedOut", "code": null, "retryable": true, "message": "not ended"}));
+            return Err(
+                json!({"class": "TimedOut", "code": null, "retryable": true, "message": "not ended"}),
+            );
         }
     }
     match call["as"].as_str() {
@@ -130,9 +134,7 @@ async fn runs(client: &Client, call: &Value) -> Result<Value, Value> {
 }
 
 fn verify(call: &Value, recent: &Recent) -> Result<Value, Value> {
-    let refused = |error: &dyn std::fmt::Display| {
-        json!({"class": "Verification", "code": null, "retryable": false, "message": error.to_string()})
-    };
+    let refused = |error: &dyn std::fmt::Display| json!({"class": "Verification", "code": null, "retryable": false, "message": error.to_string()});
     let secrets = call["secrets"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let secrets: Vec<&str> = secrets.collect();
     let first = Secret::parse(secrets[0]).map_err(|error| refused(&error))?;
@@ -142,14 +144,17 @@ fn verify(call: &Value, recent: &Recent) -> Result<Value, Value> {
     }
     let header = |name: &str| call["headers"][name].as_str().unwrap_or_default();
     let (id, body) = (header("webhook-id"), call["body"].as_str().unwrap_or_default());
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+        as i64;
     verifier
         .verify(id, header("webhook-timestamp"), header("webhook-signature"), body.as_bytes(), now)
         .map_err(|error| refused(&error))?;
     let mut recent = recent.lock().expect("nothing panics under it");
     let seen = recent.entry(secrets[0].to_owned()).or_default().note(id, now);
     let event: Value = serde_json::from_str(body).unwrap_or(Value::Null);
-    Ok(json!({"id": id, "type": event["type"], "data": event["data"], "repeated": seen == Seen::Repeated}))
+    Ok(
+        json!({"id": id, "type": event["type"], "data": event["data"], "repeated": seen == Seen::Repeated}),
+    )
 }
 
 /// An error as the kit reads it: class, code, whether the same call may be repeated.

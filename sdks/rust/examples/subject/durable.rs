@@ -69,7 +69,8 @@ async fn order(flow: Durable, order: Order) -> Result<Value, Failure> {
     let approved: Option<bool> = flow.signal("approve").within(7 * DAY).await?;
     let packed = match approved {
         Some(true) => {
-            let runs: Vec<ChildRun> = order.items.iter().map(|item| ChildRun::new("pack", "conform", item)).collect();
+            let runs: Vec<ChildRun> =
+                order.items.iter().map(|item| ChildRun::new("pack", "conform", item)).collect();
             let packed = flow.children::<String>("pack", runs).await;
             packed.into_iter().collect::<Result<Vec<String>, Failure>>()?.join(", ")
         }
@@ -99,7 +100,8 @@ async fn children(flow: Durable, input: Numbers) -> Result<Value, Failure> {
             return Ok(json!("detached"));
         }
     };
-    let runs: Vec<ChildRun> = numbers.iter().map(|n| ChildRun::new("square", "conform", n)).collect();
+    let runs: Vec<ChildRun> =
+        numbers.iter().map(|n| ChildRun::new("square", "conform", n)).collect();
     let ends = flow.children::<i64>("square", runs).max(2).await;
     let value = |end: Result<i64, Failure>| match end {
         Ok(value) => json!(value),
@@ -227,7 +229,8 @@ async fn versions(flow: Durable, input: Version) -> Result<Value, Failure> {
             Ok(json!([a, value(&flow, "b", json!(2)).await?]))
         }
         "two-at-once" => {
-            let (a, b) = futures_util::join!(value(&flow, "a", json!(1)), value(&flow, "b", json!(2)));
+            let (a, b) =
+                futures_util::join!(value(&flow, "a", json!(1)), value(&flow, "b", json!(2)));
             Ok(json!([a?, b?]))
         }
         "not-awaited" => {

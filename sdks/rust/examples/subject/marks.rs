@@ -18,7 +18,9 @@ pub async fn mark_step(step: &Step, mark: &str) {
 /// A mark that does not arrive is missed by the kit.
 pub async fn send(said: Value) {
     let urls = std::env::var("TENURE_URL").unwrap_or_default();
-    let Some(authority) = urls.split(',').next().and_then(|url| url.strip_prefix("http://")) else { return };
+    let Some(authority) = urls.split(',').next().and_then(|url| url.strip_prefix("http://")) else {
+        return;
+    };
     let Ok(mut stream) = TcpStream::connect(authority).await else { return };
     let body = said.to_string();
     let call = format!(

@@ -73,9 +73,10 @@ pub fn add(worker: Worker) -> Worker {
             }
             Ok(input.n)
         })
-        .handle("stage", |ctx, input: Value| async move {
-            Ok(json!([ctx.envelope().stage, input]))
-        })
+        .handle(
+            "stage",
+            |ctx, input: Value| async move { Ok(json!([ctx.envelope().stage, input])) },
+        )
         .handle("isolated", |ctx, input: Span| async move { isolated(&ctx, input).await })
         .handle("big", |_, input: Big| async move {
             Ok(match input.bytes {
@@ -84,7 +85,8 @@ pub fn add(worker: Worker) -> Worker {
             })
         })
         .handle("submitter", |ctx, _: Value| async move {
-            let run = ctx.client().submit("echo", &json!({})).queue("conform").key(ctx.run_id()).await?;
+            let run =
+                ctx.client().submit("echo", &json!({})).queue("conform").key(ctx.run_id()).await?;
             Ok(run.id().to_owned())
         })
 }
