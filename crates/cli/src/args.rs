@@ -109,6 +109,8 @@ pub(crate) enum Command {
     Export(export::Arguments),
     /// Replay golden files with a worker, and show where its code differs from what they recorded
     Replay(replay::Arguments),
+    /// Prove that an SDK does what the contract asks of clients and workers
+    Conform(Box<::conform::Arguments>),
     /// Show waiting and running tasks per queue; pause and resume queues
     Queues(queues::Arguments),
     /// Show which workers poll for what, and which hold leases

@@ -15,6 +15,7 @@ mod budgets;
 mod bulk;
 mod completions;
 mod config;
+mod conform;
 mod coordinators;
 mod descriptors;
 mod dev;
@@ -142,6 +143,7 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Claims(wanted) => inbox::claims(connect()?, format, wanted).await,
         Command::Export(arguments) => export::run(connect()?, format, arguments).await,
         Command::Replay(arguments) => replay::run(format, arguments).await,
+        Command::Conform(arguments) => conform::run(format, &arguments).await,
         Command::Queues(arguments) => queues::run(connect()?, format, arguments).await,
         Command::Workers => workers::run(connect()?, format).await,
         Command::Flow(verb) => flow::run(connect()?, format, &verb).await,

@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "a command-line program speaks to its user on stdout")]
 
 mod bench_postgres;
+mod conform;
 mod contract;
 mod dist;
 mod failover;
@@ -37,6 +38,8 @@ usage: cargo xtask <command>
   failover  let the database of three coordinators fail over under load; --times N
   museum    play the bugs that other systems shipped; a test must detect each
   bench-postgres  `tenure bench` against a PostgreSQL server that is started for it; takes its options
+  conform   every SDK of the tree against the conformance kit; takes its options
+  conform-faults  the same with each case's fault planted in the wire, which the case must notice
   dist      an archive of the optimised binary with completions, manual pages and checksums, in target/dist; --binary FILE
   tidy      rules of the tree that no compiler checks; each finding says what to do
   openapi   write protocol/openapi.json from the types of crates/wire
@@ -72,6 +75,8 @@ fn run(arguments: &[String]) -> Result<()> {
         ["failover", more @ ..] => failover::run(&root, more),
         ["museum"] => lab::museum::run(&root, &lab::Build::make(&root)?),
         ["bench-postgres", more @ ..] => bench_postgres::run(&root, more),
+        ["conform", more @ ..] => conform::run(&root, more),
+        ["conform-faults", more @ ..] => conform::faults(&root, more),
         ["dist", more @ ..] => dist::run(&root, more),
         ["tidy"] => tidy::run(&root),
         ["model", more @ ..] => steps::model(&root, more),

@@ -7,6 +7,7 @@ mod authority;
 mod batching;
 mod cancelling;
 mod client;
+mod conformance;
 mod coordinator;
 mod draining;
 mod durable;
