@@ -6,6 +6,7 @@ use wire::approvals::{ApprovalView, DecideApproval, ListApprovals};
 use wire::{ApprovalDecision, ApprovalState, limits};
 
 use crate::exit::{CliError, CommandResult, Exit};
+use crate::key_names::KeyNames;
 use crate::output::{self, Format};
 use crate::server;
 
@@ -40,9 +41,9 @@ pub(crate) enum Verb {
         #[arg(value_name = "APPROVAL")]
         id: String,
     },
-    /// Approve; needs a key with the role approver or admin
+    /// Approve; needs a key that the approval names, or with the role approver if it names none, and one that did not ask
     Approve(Word),
-    /// Reject
+    /// Reject; needs the same
     Reject(Word),
 }
 
@@ -110,12 +111,12 @@ async fn show(client: &Client, format: Format, id: &str) -> CommandResult {
     let approval = client.approvals().show(id).await.map_err(server::cli_error)?;
     match format {
         Format::Json => output::json(&approval)?,
-        Format::People => describe(&approval)?,
+        Format::People => describe(&approval, &KeyNames::of(client).await)?,
     }
     Ok(Exit::Done)
 }
 
-fn describe(approval: &ApprovalView) -> Result<(), CliError> {
+fn describe(approval: &ApprovalView, names: &KeyNames) -> Result<(), CliError> {
     let outcome = approval.outcome.map_or(approval.state.as_str(), |outcome| outcome.as_str());
     output::line(format_args!("{}  {outcome}", approval.approval_id))?;
     output::line(format_args!("run      {}  {}", approval.run_id, approval.key))?;
@@ -133,10 +134,21 @@ fn describe(approval: &ApprovalView) -> Result<(), CliError> {
     }
     for vote in &approval.votes {
         let comment = vote.comment.as_deref().unwrap_or_default();
-        let (decision, key, at) = (vote.decision.as_str(), &vote.key_id, vote.at);
+        let (decision, key, at) = (vote.decision.as_str(), names.spell(&vote.key_id), vote.at);
         output::line(format_args!("vote     {decision} by {key} at {at}  {comment}"))?;
     }
+    if approval.state == ApprovalState::Pending {
+        output::line(format_args!("approve  {}", command("approve", approval)))?;
+        output::line(format_args!("reject   {}", command("reject", approval)))?;
+    }
     Ok(())
+}
+
+/// What to type to decide.
+pub(crate) fn command(verb: &str, approval: &ApprovalView) -> String {
+    let id = &approval.approval_id;
+    let digest = approval.digest.as_ref().map(|digest| format!(" --digest {digest}"));
+    format!("tenure approvals {verb} {id}{}", digest.unwrap_or_default())
 }
 
 async fn decide(

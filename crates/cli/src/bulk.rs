@@ -3,7 +3,7 @@
 //!
 //! Uses only the public calls list and cancel, so that nothing can be cancelled here that could not
 //! be cancelled one by one. The set of matching runs is fixed before the first cancel: a run that
-//! is submitted meanwhile is not touched.
+//! is submitted meanwhile is not touched. Runs that wait are cancelled before runs that run.
 
 use std::io::{IsTerminal, Write};
 
@@ -102,7 +102,13 @@ pub(crate) async fn cancel(
         if !bulk_options.yes {
             confirm("Cancel", "cancel", runs.len())?;
         }
-        cancel_all(&client, &mut outcome, reason, mode).await?;
+        let (running, waiting): (Vec<Run>, Vec<Run>) =
+            runs.into_iter().partition(|run| run.state == State::Running);
+        // What runs comes last: its end frees a slot or a worker, which would start a run that is to be cancelled, too.
+        for part in [waiting, running] {
+            let ids = part.into_iter().map(|run| run.run_id);
+            cancel_all(&client, ids, &mut outcome, reason.as_deref(), mode).await?;
+        }
     }
     match format {
         Format::Json => output::json(&outcome)?,
@@ -220,21 +226,23 @@ pub(crate) fn confirm(verb: &str, noun: &str, count: usize) -> Result<(), CliErr
     }
 }
 
+/// Returns when all of them are decided.
 async fn cancel_all(
     client: &Client,
+    ids: impl Iterator<Item = String>,
     outcome: &mut BulkOutcome,
-    reason: Option<String>,
+    reason: Option<&str>,
     mode: CancelMode,
 ) -> Result<(), CliError> {
     let mut under_way = JoinSet::new();
-    for id in outcome.matched.clone() {
+    for id in ids {
         if under_way.len() >= CONCURRENCY
             && let Some(answer) = under_way.join_next().await
         {
             tally(outcome, answer.expect("cancels do not panic"))?;
         }
         let cancel = client.run(id).cancel().mode(mode);
-        let cancel = match &reason {
+        let cancel = match reason {
             Some(reason) => cancel.reason(reason),
             None => cancel,
         };

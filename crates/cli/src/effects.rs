@@ -109,19 +109,32 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     Ok(Exit::Done)
 }
 
-async fn list(client: &Client, format: Format, listing: Listing) -> CommandResult {
-    let Listing { filter, state } = listing;
-    let Filter { run, endpoint } = filter;
-    let mut page = ListEffects { run_id: run, endpoint, state, cursor: None, limit: Some(PAGE) };
+/// The effects in a state, up to a limit.
+pub(crate) async fn in_state(
+    client: &Client,
+    state: EffectState,
+) -> Result<Vec<EffectView>, CliError> {
+    let state = Some(state);
+    pages(client, ListEffects { state, limit: Some(PAGE), ..ListEffects::default() }).await
+}
+
+async fn pages(client: &Client, mut page: ListEffects) -> Result<Vec<EffectView>, CliError> {
     let mut effects = Vec::new();
     loop {
         let next = client.effects().list(&page).await.map_err(server::cli_error)?;
         effects.extend(next.effects);
         page.cursor = next.cursor;
         if page.cursor.is_none() || effects.len() >= LIMIT_MAX {
-            break;
+            return Ok(effects);
         }
     }
+}
+
+async fn list(client: &Client, format: Format, listing: Listing) -> CommandResult {
+    let Listing { filter, state } = listing;
+    let Filter { run, endpoint } = filter;
+    let page = ListEffects { run_id: run, endpoint, state, cursor: None, limit: Some(PAGE) };
+    let effects = pages(client, page).await?;
     if format == Format::Json {
         output::json(&effects)?;
         return Ok(Exit::Done);
@@ -170,7 +183,11 @@ async fn redrive_many(
     }
     match format {
         Format::Json => output::json(&all)?,
-        Format::People => output::line(format_args!("{} effects have new tries", all.redriven))?,
+        Format::People => {
+            let effects = output::count(all.redriven, "effect");
+            let verb = if all.redriven == 1 { "has" } else { "have" };
+            output::line(format_args!("{effects} {verb} new tries"))?;
+        }
     }
     Ok(Exit::Done)
 }

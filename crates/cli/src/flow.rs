@@ -54,7 +54,7 @@ async fn list(client: Client, format: Format) -> CommandResult {
 
 /// The pages as one answer, up to a limit.
 async fn all(client: &Client) -> Result<FlowKeys, CliError> {
-    let mut page = ListFlowKeys { after: None, limit: Some(PAGE) };
+    let mut page = ListFlowKeys { key: None, after: None, limit: Some(PAGE) };
     let mut answer = client.flow_keys(&page).await.map_err(server::cli_error)?;
     while let Some(after) = answer.next_after.take_if(|_| answer.flow_keys.len() < LIMIT_MAX) {
         page.after = Some(after);
@@ -83,13 +83,36 @@ fn print(keys: &[FlowKeyView]) -> Result<(), CliError> {
             Cell::new(held),
             Cell::new(limit.map_or_else(|| "-".to_owned(), |limit| limit.to_string())),
             Cell::new(rate.map_or_else(|| "-".to_owned(), format_rate)),
-            Cell::new(opens_at.map_or_else(|| "now".to_owned(), |at| at.to_string())),
+            Cell::new(next_start(*held, *limit, *opens_at)),
             Cell::new(parked),
             Cell::new(live),
             Cell::new(format!("{}{more}", holders.join(","))),
         ]);
     }
     output::print_table(&table)
+}
+
+/// When one more run with the key may start.
+fn next_start(held: u64, limit: Option<u32>, opens_at: Option<wire::Time>) -> String {
+    match opens_at {
+        _ if limit.is_some_and(|limit| held >= u64::from(limit)) => {
+            "when a slot is free".to_owned()
+        }
+        Some(at) => at.to_string(),
+        None => "now".to_owned(),
+    }
+}
+
+/// For what a run waits whose key has this state, if the key keeps it; `None` if only a worker is missing.
+pub(crate) fn waits(key: &FlowKeyView) -> Option<String> {
+    let FlowKeyView { key: name, limit, held, opens_at, .. } = key;
+    match (limit, opens_at) {
+        (Some(limit), _) if *held >= u64::from(*limit) => {
+            Some(format!("waits for a slot of {name} ({held} of {limit} held)"))
+        }
+        (_, Some(at)) => Some(format!("waits for a start of {name} at {at}")),
+        _ => None,
+    }
 }
 
 /// Reads `KEY=N`, or `KEY` for a key with a rate alone.
@@ -189,6 +212,15 @@ mod tests {
         assert_eq!(said(Some(rate), None).flow().unwrap().unwrap().rate, Some(rate));
         let waits = said(None, Some(Duration::from_secs(5))).flow().unwrap().unwrap();
         assert_eq!((waits.debounce_ms, waits.debounce_max_ms), (Some(5_000), None));
+    }
+
+    #[test]
+    fn a_full_key_has_no_next_start_until_a_slot_is_free() {
+        let at = wire::Time::from_ms(0);
+        assert_eq!(next_start(1, Some(2), None), "now");
+        assert_eq!(next_start(2, Some(2), None), "when a slot is free");
+        assert_eq!(next_start(2, Some(2), Some(at)), "when a slot is free");
+        assert_eq!(next_start(0, None, Some(at)), at.to_string());
     }
 
     #[test]

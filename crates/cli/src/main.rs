@@ -29,6 +29,7 @@ mod explain;
 mod export;
 mod flow;
 mod inbox;
+mod key_names;
 mod keys;
 mod limits;
 mod lost_store;

@@ -91,25 +91,40 @@ async fn list(client: &Client, format: Format) -> Result<(), CliError> {
         return Ok(());
     }
     let is_any_paused = answer.queues.iter().any(|queue| queue.pause.is_some());
-    let heads = ["QUEUE", "READY", "DELAYED", "RUNNING", "OLDEST", "PAUSE"];
-    let mut table = output::table(&heads[..if is_any_paused { 6 } else { 5 }]);
+    let is_any_parked = answer.queues.iter().any(|queue| queue.parked > 0);
+    // Columns that most installations never need.
+    let is_shown = |head: &&str| match *head {
+        "PARKED" => is_any_parked,
+        "PAUSE" => is_any_paused,
+        _ => true,
+    };
+    let heads: Vec<&str> = HEADS.into_iter().filter(is_shown).collect();
+    let mut table = output::table(&heads);
     for queue in &answer.queues {
-        let mut cells = cells(queue);
-        if is_any_paused {
-            cells.push(Cell::new(queue.pause.as_ref().map(spell).unwrap_or_default()));
-        }
-        table.add_row(cells);
+        table.add_row(heads.iter().map(|head| cell(queue, head)));
     }
-    output::print_table(&table)
+    output::print_table(&table)?;
+    if is_any_parked {
+        output::note(
+            "parked runs wait for their flow key, not for a worker: see `tenure flow list`",
+        );
+    }
+    Ok(())
 }
 
-fn cells(queue: &QueueView) -> Vec<Cell> {
-    let oldest = queue.oldest_ready_at.map(|at| duration::between(at, duration::now()));
-    vec![
-        Cell::new(&queue.queue),
-        Cell::new(queue.ready),
-        Cell::new(queue.delayed),
-        Cell::new(queue.running),
-        Cell::new(oldest.unwrap_or_default()),
-    ]
+const HEADS: [&str; 7] = ["QUEUE", "READY", "PARKED", "DELAYED", "RUNNING", "OLDEST", "PAUSE"];
+
+fn cell(queue: &QueueView, head: &str) -> Cell {
+    match head {
+        "QUEUE" => Cell::new(&queue.queue),
+        "READY" => Cell::new(queue.ready),
+        "PARKED" => Cell::new(queue.parked),
+        "DELAYED" => Cell::new(queue.delayed),
+        "RUNNING" => Cell::new(queue.running),
+        "OLDEST" => {
+            let oldest = queue.oldest_ready_at.map(|at| duration::between(at, duration::now()));
+            Cell::new(oldest.unwrap_or_default())
+        }
+        _ => Cell::new(queue.pause.as_ref().map(spell).unwrap_or_default()),
+    }
 }

@@ -13,6 +13,7 @@ use wire::schedules::{
 use wire::{CatchUp, Overlap, Time, limits};
 
 use crate::exit::{CliError, CommandResult, Exit};
+use crate::key_names::KeyNames;
 use crate::output::{self, Format};
 use crate::{duration, plan, server, submit};
 
@@ -331,12 +332,13 @@ async fn history(client: &Client, format: Format, schedule: &str, limit: u32) ->
         output::json(&history.entries)?;
         return Ok(Exit::Done);
     }
+    let names = KeyNames::of(client).await;
     let heads = ["AT", "BY", "STATE", "LAST RUN", "FIRED", "SKIPPED", "MISSED", "REFUSED"];
     let mut table = output::table(&heads);
     for entry in &history.entries {
         let it = &entry.schedule;
         let last = it.last.as_ref().map(|last| last.run_id.clone()).unwrap_or_default();
-        let by = entry.key_id.clone().unwrap_or_else(|| "time".to_owned());
+        let by = entry.key_id.as_deref().map_or_else(|| "time".to_owned(), |id| names.spell(id));
         let state = it.state.as_str().to_owned();
         let counts = [it.fired, it.skipped, it.missed, it.refused].map(|count| count.to_string());
         table.add_row([entry.at.to_string(), by, state, last].into_iter().chain(counts));

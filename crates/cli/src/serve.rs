@@ -389,9 +389,12 @@ async fn choose_key<S: Store>(
     if let Some(remembered) = remembered.into_iter().find(is_known) {
         return Ok((Some(remembered), Vec::new()));
     }
-    let key = NewKey::generate(&mut OsEntropy, Default::default(), &Role::ALL);
+    let key = NewKey::generate(&mut OsEntropy, Default::default(), &FIRST_KEY);
     Ok((Some(key.text().to_owned()), vec![key]))
 }
+
+/// What the first key of a server may do: everything. It reads as client and administrator, so it is no reader, too.
+const FIRST_KEY: [Role; 4] = [Role::Client, Role::Worker, Role::Admin, Role::Approver];
 
 fn not_loopback(listen: SocketAddr) -> CliError {
     let message =

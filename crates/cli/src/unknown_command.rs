@@ -19,9 +19,37 @@ fn corrected(error: clap::Error, command: &Command) -> clap::Error {
     match error.kind() {
         ErrorKind::InvalidSubcommand => with_likely_commands(error, command),
         ErrorKind::MissingRequiredArgument => with_way_to_a_run(error),
+        ErrorKind::UnknownArgument => with_likely_flag(error),
         _ => error,
     }
 }
+
+/// The parser suggests whatever looks alike. A flag that another command calls so is named instead.
+fn with_likely_flag(mut error: clap::Error) -> clap::Error {
+    let typed = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    let typed = typed.split('=').next().unwrap_or_default();
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    if let Some((_, _, tip)) = FLAGS_ELSEWHERE
+        .iter()
+        .find(|(command, flag, _)| *flag == typed && usage.contains(&format!("tenure {command}")))
+    {
+        error.remove(ContextKind::SuggestedArg);
+        let tips = ContextValue::StyledStrs(vec![(*tip).into()]);
+        error.insert(ContextKind::Suggested, tips);
+    }
+    error
+}
+
+/// A command, a flag that it does not have and that another one has, and what to use instead.
+const FLAGS_ELSEWHERE: [(&str, &str, &str); 3] = [
+    (
+        "dev",
+        "--listen",
+        "`tenure dev` listens on loopback only: use --port, or `tenure serve --listen`",
+    ),
+    ("serve", "--port", "use --listen, such as --listen 127.0.0.1:7400"),
+    ("approvals", "--state", "pending approvals are listed unless you give --closed"),
+];
 
 /// The parser names only what it misses, and the usage that it prints leaves out filters.
 fn with_way_to_a_run(mut error: clap::Error) -> clap::Error {
@@ -90,6 +118,9 @@ fn called_elsewhere(typed: &str) -> Option<&'static str> {
         "consume" | "exec" | "process" => "work",
         "start" | "up" => "dev",
         "daemon" | "server" => "serve",
+        "cron" | "crons" | "beat" | "timers" => "schedules list",
+        "webhook" | "webhooks" | "receivers" => "endpoints list",
+        "dlq" | "deadletter" | "deadletters" | "dead" | "stuck" => "inbox",
         "check" | "health" | "info" | "ping" | "status" => "doctor",
         "dump" | "export" => "backup",
         _ => return None,
@@ -160,6 +191,30 @@ mod tests {
         }
         let other = refused(&["submit", "k"]);
         assert!(!other.contains("tip:"), "{other}");
+    }
+
+    #[test]
+    fn a_flag_of_another_command_leads_to_the_right_one() {
+        for typed in
+            [&["dev", "--listen", "127.0.0.1:7630"][..], &["dev", "--listen=127.0.0.1:7630"]]
+        {
+            let said = refused(typed);
+            assert!(
+                said.contains("tip: `tenure dev` listens on loopback only: use --port"),
+                "{said}"
+            );
+            assert!(!said.contains("--store"), "{said}");
+        }
+        let said = refused(&["serve", "--port", "7630"]);
+        assert!(said.contains("tip: use --listen"), "{said}");
+        for (command, flag, tip) in FLAGS_ELSEWHERE {
+            let command = Arguments::command().find_subcommand(command).cloned().unwrap();
+            let has = |name: &str| command.get_arguments().any(|it| it.get_long() == Some(name));
+            assert!(!has(flag.trim_start_matches('-')), "{flag} exists");
+            let named = tip.split("--").nth(1).unwrap();
+            let named = named.split([',', '`', ' ']).next().unwrap();
+            assert!(has(named), "{tip}");
+        }
     }
 
     #[test]

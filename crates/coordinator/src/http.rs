@@ -13,6 +13,7 @@ mod app_state;
 mod approvals;
 mod audit;
 mod authenticate;
+mod awaited;
 mod body;
 mod budget_view;
 mod budgets;

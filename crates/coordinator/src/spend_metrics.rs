@@ -1,6 +1,6 @@
-//! What runs used, by workspace, and how often budgets stopped or warned them: for `/metrics`.
+//! What runs used, and how often budgets stopped or warned them: for `/metrics`.
 //!
-//! A metric with names in its labels has as many series as there are names, and users invent names. So only the first
+//! By workspace it is told only where the operator asked for names. A metric with names in its labels has as many series as there are names, and users invent names. So only the first
 //! [`WORKSPACES_MAX`] workspaces that use something have series of their own; all others share one. Each coordinator counts what it
 //! committed since its start, as with every other counter.
 
@@ -20,6 +20,11 @@ const WORKSPACES_MAX: usize = 100;
 
 /// The labels of all other workspaces together. No name of a tenant or workspace has parentheses.
 const OTHERS: &str = "(others)";
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct UnitLabel {
+    unit: &'static str,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct SpendLabels {
@@ -87,7 +92,8 @@ pub(crate) fn used(subject: &Subject) -> Amounts {
 /// The counters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SpendMetrics {
-    spend: Family<SpendLabels, Counter>,
+    spend: Family<UnitLabel, Counter>,
+    by_workspace: Family<SpendLabels, Counter>,
     warnings: Counter,
     alerts: Family<LevelLabel, Counter>,
     /// The workspaces with series of their own.
@@ -96,7 +102,7 @@ pub(crate) struct SpendMetrics {
 
 impl SpendMetrics {
     pub(crate) fn register(self, registry: &mut Registry) {
-        let help = "What runs used, by workspace and unit; steps only of runs with a budget";
+        let help = "What runs used, by unit; steps only of runs with a budget";
         registry.register("tenure_spend", help, self.spend);
         let help = "Soft limits of budgets that were crossed";
         registry.register("tenure_budget_warnings", help, self.warnings);
@@ -106,6 +112,13 @@ impl SpendMetrics {
         }
         let help = "Budgets of tenants and workspaces that reached a soft limit or were used up, once in each period";
         registry.register("tenure_budget_alerts", help, self.alerts);
+    }
+
+    /// The metric that names tenants and workspaces.
+    #[cfg(feature = "http")]
+    pub(crate) fn register_named(&self, registry: &mut Registry) {
+        let help = "What runs used, by workspace and unit; steps only of runs with a budget";
+        registry.register("tenure_workspace_spend", help, self.by_workspace.clone());
     }
 
     #[cfg(feature = "http")]
@@ -118,9 +131,11 @@ impl SpendMetrics {
         for (scope, used) in &batch.used {
             let (tenant, workspace) = self.names(scope);
             for unit in Unit::ALL.into_iter().filter(|unit| used.get(*unit) > 0) {
-                let (tenant, workspace) = (tenant.clone(), workspace.clone());
-                let labels = SpendLabels { tenant, workspace, unit: unit.name() };
-                self.spend.get_or_create(&labels).inc_by(used.get(unit));
+                let (tenant, workspace, unit_name) =
+                    (tenant.clone(), workspace.clone(), unit.name());
+                self.spend.get_or_create(&UnitLabel { unit: unit_name }).inc_by(used.get(unit));
+                let labels = SpendLabels { tenant, workspace, unit: unit_name };
+                self.by_workspace.get_or_create(&labels).inc_by(used.get(unit));
             }
         }
     }

@@ -1,25 +1,28 @@
 //! Reading concurrently with the writers. Every call sees one snapshot of committed state.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 
 use verdict::scope_budget::Day;
-use verdict::{Amounts, ClosedAttempt, Name, Object, Scope, TaskId};
+use verdict::{Amounts, ClosedAttempt, Name, Object, ObjectType, Scope, TaskId};
 
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::codec::payload_digest;
 use crate::failure::Failure;
-use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
+use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter, PendingObjects};
 use crate::overview::{TaskOverview, latest_closed};
 use crate::pauses::PausedQueues;
 use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use crate::row::{
-    Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, QueueDepth, Refused, StoredTask,
+    Ahead, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, QueueDepth, Refused, StoredTask,
     TaskBundle, TaskKey, TaskRows,
 };
 use crate::row_size::{self, ByteBudget};
 use crate::runs::{MessageKey, RecordsOf, RunRecord, SavedMessage, records};
 use crate::spend::{SpendQuery, SpendRow};
+
+/// Objects that are read at once where an engine has no statement that counts them.
+const COUNTED_PER_PAGE: usize = 1_000;
 
 pub trait Browse: Clone + Send + Sync + 'static {
     /// One task as readers see it.
@@ -101,12 +104,36 @@ pub trait Browse: Clone + Send + Sync + 'static {
     }
 
     /// How many tasks of the same queue would be leased before this waiting one: ready tasks with a higher
-    /// priority, or with the same priority and older. Counts up to `limit`.
+    /// priority, or with the same priority and older. Counts up to `limit` in all.
     fn count_ahead(
         &self,
         key: &TaskKey,
         limit: usize,
-    ) -> impl Future<Output = Result<usize, Failure>> + Send;
+    ) -> impl Future<Output = Result<Ahead, Failure>> + Send;
+
+    /// How many objects there are about which something is still to be done, by type and status, over all scopes.
+    fn count_pending_objects(
+        &self,
+    ) -> impl Future<Output = Result<Vec<PendingObjects>, Failure>> + Send {
+        async move {
+            let mut filter = ObjectFilter {
+                is_pending: true,
+                limit: COUNTED_PER_PAGE,
+                ..ObjectFilter::default()
+            };
+            let mut counts: BTreeMap<(ObjectType, Name), u64> = BTreeMap::new();
+            loop {
+                let page = self.objects(&filter).await?;
+                for Object { key, status, .. } in &page {
+                    *counts.entry((key.object_type, status.clone())).or_default() += 1;
+                }
+                match page.last() {
+                    Some(last) => filter.after = Some(last.key.clone()),
+                    None => return Ok(counts.into_iter().map(PendingObjects::from).collect()),
+                }
+            }
+        }
+    }
 
     /// Keys, limits and what else coordinators share beside tasks.
     fn administration(&self) -> impl Future<Output = Result<AdministrationRows, Failure>> + Send;

@@ -14,12 +14,12 @@ use verdict::{Amounts, Name, Object, Scope, TaskId, Time};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{Browse, RowsAfter, ScanDepth};
 use crate::failure::Failure;
-use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
+use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter, PendingObjects};
 use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
 use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use crate::row::{
-    Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, QueueDepth, StoredTask, TaskBundle,
+    Ahead, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, QueueDepth, StoredTask, TaskBundle,
     TaskKey, TaskRows,
 };
 use crate::runs::{MessageKey, RecordsOf, RunRecord, SavedMessage};
@@ -134,7 +134,8 @@ erase! {
         limit: usize
     ) -> Vec<HeldLeases>;
     unfinished(tenants: &'a [Name]) -> Vec<u64>;
-    count_ahead(key: &'a TaskKey, limit: usize) -> usize;
+    count_ahead(key: &'a TaskKey, limit: usize) -> Ahead;
+    count_pending_objects() -> Vec<PendingObjects>;
     administration() -> AdministrationRows;
     paused_queues() -> PausedQueues;
     settings_in_force() -> ();
@@ -200,7 +201,11 @@ impl Browse for DynBrowse {
         self.0.unfinished(tenants).await
     }
 
-    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+    async fn count_pending_objects(&self) -> Result<Vec<PendingObjects>, Failure> {
+        self.0.count_pending_objects().await
+    }
+
+    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<Ahead, Failure> {
         self.0.count_ahead(key, limit).await
     }
 

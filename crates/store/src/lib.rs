@@ -48,17 +48,19 @@ pub use clock::{Clock, ClockAhead, MonotonicClock, SystemClock};
 pub use dyn_store::{DynBrowse, DynStore};
 pub use failure::{CommitFailure, Failure, FailureKind};
 pub use lookup::{DebounceQuery, DebouncedKey, Found, Loaded, LockWait, Lookup};
-pub use objects::{LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, UniqueKey};
+pub use objects::{
+    LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, PendingObjects, UniqueKey,
+};
 pub use overview::TaskOverview;
 pub use pauses::{PauseChange, PausedQueues, QueuePause};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use record_seals::{EndedRecord, EndedRecords, Leaf, Leaves, RecordSeal, SealFilter, SealsOf};
 pub use row::{
-    Backlog, Bodies, Change, EndedPosition, EndedTask, Entry, Filter, FlowFilter, FlowKeyRow,
-    FlowRef, HeldLeases, IdempotencyKey, KeyOwner, LabelFilter, Listed, Listing, PollRef,
-    QueueDepth, Refused, Renewals, Resources, Spec, StoredTask, TaskBundle, TaskKey, TaskRows,
-    TaskWithSpec, Want,
+    Ahead, Backlog, Bodies, Change, EndedPosition, EndedTask, Entry, Filter, FlowFilter,
+    FlowKeyRow, FlowRef, HeldLeases, IdempotencyKey, KeyOwner, LabelFilter, Listed, Listing,
+    PollRef, QueueDepth, Refused, Renewals, Resources, Spec, StoredTask, TaskBundle, TaskKey,
+    TaskRows, TaskWithSpec, Want,
 };
 pub use runs::{
     DeferredMessage, MessageChanges, MessageKey, ParkedMessage, RecordsOf, RunLookup, RunRecord,

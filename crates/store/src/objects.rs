@@ -60,6 +60,20 @@ pub enum LoadedObject {
     Locked,
 }
 
+/// How many objects of a type have a status, of those about which something is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingObjects {
+    pub object_type: ObjectType,
+    pub status: Name,
+    pub count: u64,
+}
+
+impl From<((ObjectType, Name), u64)> for PendingObjects {
+    fn from(((object_type, status), count): ((ObjectType, Name), u64)) -> Self {
+        Self { object_type, status, count }
+    }
+}
+
 /// Which objects to list, in the order of their keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectFilter {

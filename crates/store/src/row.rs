@@ -278,6 +278,21 @@ pub struct FlowFilter {
     pub holders: usize,
 }
 
+/// What is ahead of a waiting task in its queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ahead {
+    /// Tasks of its own kind: every worker that could take it takes these first.
+    pub of_kind: usize,
+    /// Tasks of other kinds: they delay it only at workers that take those, too.
+    pub of_others: usize,
+}
+
+impl Ahead {
+    pub fn count(self) -> usize {
+        self.of_kind + self.of_others
+    }
+}
+
 /// What a poll asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Want {
@@ -317,7 +332,10 @@ pub struct TaskWithSpec {
 pub struct QueueDepth {
     pub scope: Scope,
     pub queue: Name,
+    /// Tasks that the next poll could lease.
     pub ready: u64,
+    /// Tasks that wait for a slot or a start of their flow key, and for nothing else: more workers would not help them.
+    pub parked: u64,
     pub delayed: u64,
     pub running: u64,
     /// All tasks that have not ended: those above, and those in a state in which they neither wait nor run.

@@ -11,8 +11,8 @@
 //! Futures are `Send`. An engine that works synchronously returns ready futures and asks for a thread
 //! ([`Store::RUNS_ON`]).
 //!
-//! The seam has forty-one methods: six of [`Store`], four of [`Writer`], eleven of [`Batch`], twenty of [`Browse`]. Each
-//! says what it is for. Some look alike and stay apart for a reason:
+//! The seam is [`Store`], [`Writer`], [`Batch`] and [`Browse`]. Each method says what it is for. Some look alike and stay
+//! apart for a reason:
 //! - [`Writer::shortest_lease`] is known without a query and asked between batches. [`Lookup::shortest_lease`] reads the
 //!   leases of all coordinators, in the transaction of a batch that may have to roll back because of them.
 //! - [`Batch::ready`] distributes tasks among wants; [`Batch::select`] knows no wants. [`Batch::ended`] returns

@@ -30,6 +30,7 @@ mod messages;
 mod objects;
 mod opening;
 mod overview;
+mod parked;
 mod pauses;
 mod pruning;
 mod readers;

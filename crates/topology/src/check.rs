@@ -24,6 +24,12 @@ pub const PAUSE_STATE: &str = "pause_state";
 /// The longest name of anything in a topology, in characters.
 pub const NAME_CHARS_MAX: usize = 64;
 
+/// The same for kinds and queues, which every submission may name: as long as there.
+const OUTSIDE_CHARS_MAX: usize = 128;
+
+/// What the kinds and queues of the server's own tasks begin with.
+const RESERVED_PREFIX: &str = "tenure.";
+
 /// The most entries of one map or list. Far more than people can oversee, and it bounds every loop over a topology.
 pub const ENTRIES_MAX: usize = 200;
 
@@ -127,6 +133,22 @@ impl Checker<'_> {
             "`{name}` is no name: a letter, then letters, digits, `_` and `-`, at most {NAME_CHARS_MAX} in all"
         );
         self.require(starts && rest && name.len() <= NAME_CHARS_MAX, path, message);
+    }
+
+    /// The name of a kind or a queue, which workers outside know: what a submission may name, so that existing workers fit.
+    fn name_outside(&mut self, path: &str, name: &str) {
+        let is_allowed =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '/' | '-');
+        let is_name =
+            !name.is_empty() && name.len() <= OUTSIDE_CHARS_MAX && name.chars().all(is_allowed);
+        let message = format!(
+            "`{name}` is no name: letters, digits, `.`, `_`, `:`, `/` and `-`, at most {OUTSIDE_CHARS_MAX} in all"
+        );
+        self.require(is_name, path, message);
+        let message = format!(
+            "names that begin with `{RESERVED_PREFIX}` are the server's own; choose another"
+        );
+        self.require(!name.starts_with(RESERVED_PREFIX), path, message);
     }
 
     /// A name that must be declared elsewhere.

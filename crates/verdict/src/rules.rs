@@ -27,8 +27,8 @@ impl Rules {
     pub const ALL: [Rules; 1] = [Rules::V1];
     #[cfg(feature = "lab")]
     pub const ALL: [Rules; 2] = [Rules::V1, Rules::Planted];
-    /// The first version ever released. Dropping it would leave its histories unchecked, and
-    /// keeping it costs nothing as long as a version is one branch in one place.
+    /// The oldest version whose histories can be decided again. Once a version is released it stays: dropping it would
+    /// leave its histories unchecked, and keeping it costs one branch in one place.
     pub const OLDEST: Rules = Rules::V1;
     /// The version that a store uses as soon as all of its coordinators support it.
     pub const NEWEST: Rules = Rules::V1;

@@ -372,8 +372,8 @@ pub struct Completed {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub effects: Vec<DeclaredEffect>,
-    /// Asks for the next stage of the task, leased in the same decision. A wish: the answer has `next` if it is granted. Not
-    /// granted with steps, children or effects.
+    /// Asks for the next stage of the task, leased in the same decision. A wish: the answer has `next` if it is granted.
+    /// Steps, children and effects may ride along.
     #[serde(default, skip_serializing_if = "is_false")]
     pub next: bool,
 }
@@ -458,8 +458,8 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub effects: Vec<DeclaredEffect>,
-    /// Asks for the next stage of the task, leased in the same decision. A wish: the answer has `next` if it is granted. Not
-    /// granted with steps, children or effects.
+    /// Asks for the next stage of the task, leased in the same decision. A wish: the answer has `next` if it is granted.
+    /// Steps, children and effects may ride along.
     #[serde(default, skip_serializing_if = "is_false")]
     pub next: bool,
 }

@@ -49,10 +49,3 @@ pub use step::{OnError, Retry, Step, StepCall};
 pub use stop::{Difference, Divergence, LastOperation, Misuse, Seen, SourceLine, Stop};
 pub use wait::SignalCall;
 pub use wire::{ApprovalDecision, ApprovalOutcome, Json, Time};
-
-/// Compiles and runs the examples of the page about determinism.
-#[cfg(doctest)]
-mod documents {
-    #[doc = include_str!("../../../docs/guide/determinism.md")]
-    struct Determinism;
-}

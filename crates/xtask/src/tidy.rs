@@ -9,6 +9,7 @@ mod calls;
 mod dialect;
 mod edges;
 mod error_pages;
+mod indexes;
 mod links;
 mod machine_paths;
 mod module_comments;
@@ -37,6 +38,7 @@ const CHECKS: &[Check] = &[
     contract::check,
     architecture::check,
     links::check,
+    indexes::check,
     machine_paths::check,
 ];
 

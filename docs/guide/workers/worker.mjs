@@ -104,7 +104,8 @@ async function work(envelope) {
     if (status !== 200 || lease.isLost()) return console.log(envelope.runId, "not begun");
   }
   lease.keep(reported.signal);
-  const report = await handlers[envelope.kind](envelope.input, lease).then(
+  // Inside an async function, so that a handler that is not async may throw, too.
+  const report = await (async () => handlers[envelope.kind](envelope.input, lease))().then(
     (output) => ({ outcome: "SUCCEEDED", output }),
     (error) => {
       const reason = { category: "USER_CODE", message: String(error), stackTrace: error?.stack };

@@ -92,6 +92,9 @@ mod documents {
     #[doc = include_str!("../../../docs/guide/durable.md")]
     struct DurableGuide;
 
+    #[doc = include_str!("../../../docs/guide/determinism.md")]
+    struct Determinism;
+
     #[doc = include_str!("../../../docs/guide/approvals.md")]
     struct ApprovalsGuide;
 

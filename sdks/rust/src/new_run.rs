@@ -44,6 +44,8 @@ pub struct NewRun<C = ()> {
     request: SubmitRun,
     /// Why the input cannot be sent; returned on submission, so that the methods can be chained.
     input_error: Option<String>,
+    /// Why the run cannot be submitted as it was built.
+    misuse: Option<String>,
 }
 
 impl NewRun {
@@ -54,18 +56,19 @@ impl NewRun {
             Err(why) => (Json::null(), Some(why.to_string())),
         };
         let request = SubmitRun { kind: kind.into(), input, ..SubmitRun::default() };
-        NewRun { client: (), request, input_error }
+        NewRun { client: (), request, input_error, misuse: None }
     }
 
     pub(crate) fn bind(self, client: Client) -> NewRun<Client> {
-        NewRun { client, request: self.request, input_error: self.input_error }
+        let NewRun { client: (), request, input_error, misuse } = self;
+        NewRun { client, request, input_error, misuse }
     }
 }
 
 /// For programs that already have the wire's own shape.
 impl From<SubmitRun> for NewRun {
     fn from(request: SubmitRun) -> NewRun {
-        NewRun { client: (), request, input_error: None }
+        NewRun { client: (), request, input_error: None, misuse: None }
     }
 }
 
@@ -172,10 +175,17 @@ impl<C> NewRun<C> {
         self
     }
 
-    /// The flow key of the run: a run has one, and the last word counts.
+    /// The flow key of the run, which has one. A second key is refused on submission: whichever was dropped, a limit would be
+    /// missing that the program asked for.
     fn flow_of(&mut self, key: String) -> &mut Flow {
-        let named = self.request.flow.take().filter(|flow| flow.key == key);
-        self.request.flow.insert(named.unwrap_or(Flow { key, ..Flow::default() }))
+        if let Some(flow) = self.request.flow.as_ref().filter(|flow| flow.key != key) {
+            let message = format!(
+                "a run has one flow key, and this one was given `{}` and `{key}`; use the same key in all calls",
+                flow.key
+            );
+            self.misuse.get_or_insert(message);
+        }
+        self.request.flow.get_or_insert(Flow { key, ..Flow::default() })
     }
 
     /// Higher goes first, from -1000 to 1000; 0 by default.
@@ -315,6 +325,9 @@ impl<C> NewRun<C> {
         if let Some(why) = self.input_error {
             return Err(Error::Setup(format!("the input has no JSON form: {why}")));
         }
+        if let Some(why) = self.misuse {
+            return Err(Error::Setup(why));
+        }
         Ok(self.request)
     }
 }
@@ -356,6 +369,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_second_flow_key_is_refused_and_drops_nothing() {
+        let second = Duration::from_secs(1);
+        let mixed = NewRun::new("k", &()).flow("a", 3).debounce("b", second);
+        let refused = mixed.into_request().unwrap_err().to_string();
+        assert!(refused.contains("`a` and `b`"), "{refused}");
+        let same =
+            NewRun::new("k", &()).flow("a", 3).debounce("a", second).flow_rate("a", 9, second);
+        let flow = same.into_request().unwrap().flow.unwrap();
+        assert_eq!(
+            (flow.limit, flow.debounce_ms, flow.rate.map(|it| it.count)),
+            (Some(3), Some(1_000), Some(9))
+        );
+    }
 
     #[test]
     fn every_member_of_a_submission_has_a_method() {

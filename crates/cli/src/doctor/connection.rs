@@ -4,13 +4,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use tenure::{Client, Error};
-use wire::Code;
 use wire::admin::{ParkedMessage, TaskSetAside, TenantLimits};
+use wire::effects::EffectView;
+use wire::{Code, EffectState};
 
 use super::Check;
 use crate::args::GlobalArgs;
 use crate::profile::{Connection, Profile};
-use crate::{duration, server};
+use crate::{duration, effects, output, server};
 
 /// Beyond this, people who compare times are confused.
 const SKEW_WARN_MS: u64 = 5_000;
@@ -72,6 +73,7 @@ async fn answers(client: &Client, url: &str) -> Vec<Check> {
     checks.extend(key_and_clock(client).await);
     checks.extend(limits(client).await);
     checks.extend(tasks(client).await);
+    checks.push(deliveries(client).await);
     checks
 }
 
@@ -108,6 +110,35 @@ async fn tasks(client: &Client) -> Vec<Check> {
         ));
     }
     checks
+}
+
+/// Effects that were not delivered and wait for a person. Needs the key of an administrator or a reader.
+async fn deliveries(client: &Client) -> Check {
+    let mut found = Vec::new();
+    for state in [EffectState::Dead, EffectState::Unknown] {
+        match effects::in_state(client, state).await {
+            Ok(effects) => found.extend(effects.into_iter().filter(|it| it.blocks != Some(false))),
+            Err(error) if error.code == Code::Forbidden.as_str() => {
+                return Check::ok("deliveries", "this key has no permission to list effects");
+            }
+            Err(error) => return Check::from_error("deliveries", error),
+        }
+    }
+    stuck(&found)
+}
+
+fn stuck(effects: &[EffectView]) -> Check {
+    let Some(oldest) = effects.iter().min_by_key(|effect| effect.decided_at) else {
+        return Check::ok("deliveries", "no effect waits for a person");
+    };
+    let mut endpoints: Vec<&str> = effects.iter().map(|effect| effect.endpoint.as_str()).collect();
+    endpoints.sort_unstable();
+    endpoints.dedup();
+    let count = output::count(effects.len() as u64, "effect");
+    let (endpoints, since) = (endpoints.join(", "), oldest.decided_at);
+    let found =
+        format!("{count} to {endpoints} not delivered, with everything behind; since {since}");
+    Check::warn("deliveries", found, "tenure inbox, then tenure effects redrive")
 }
 
 fn set_aside(task: &TaskSetAside) -> Check {

@@ -1,19 +1,23 @@
 //! `tenure runs list`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use comfy_table::Cell;
 use tenure::Client;
 use wire::State;
 use wire::answers::{Run, RunError};
-use wire::requests::{Included, ListRuns};
+use wire::requests::{Included, ListFlowKeys, ListRuns};
 
 use super::filter::{self, Filters, More};
 use super::records;
-use crate::duration;
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
+use crate::{duration, flow};
 
 /// A screenful; `--limit` takes more.
 const LIMIT_DEFAULT: u32 = 20;
+/// Flow keys that a list asks about: as many as a screenful of runs can have.
+const KEYS_ASKED_MAX: usize = 20;
 /// More at once is an export, which should use pages.
 const LIMIT_MAX: i64 = 100_000;
 
@@ -55,7 +59,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
         });
         return Ok(Exit::Done);
     }
-    print(&runs)?;
+    print(&runs, &full_keys(&client, &runs).await)?;
     if more == More::Yes {
         output::note(format_args!(
             "… older runs may match too; raise --limit to show more than {}",
@@ -65,7 +69,22 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     Ok(Exit::Done)
 }
 
-fn print(runs: &[Run]) -> Result<(), CliError> {
+/// What the flow keys of the listed runs keep them from, by key. A key that may not be read, because the caller is limited to
+/// queues, keeps nothing as far as is known.
+async fn full_keys(client: &Client, runs: &[Run]) -> BTreeMap<String, String> {
+    let keys = runs.iter().filter(|run| run.lease.is_none() && !run.state.is_terminal());
+    let keys: BTreeSet<&str> =
+        keys.filter_map(|run| Some(run.flow.as_ref()?.key.as_str())).collect();
+    let mut full = BTreeMap::new();
+    for key in keys.into_iter().take(KEYS_ASKED_MAX) {
+        let wanted = ListFlowKeys { key: Some(key.to_owned()), ..ListFlowKeys::default() };
+        let found = client.flow_keys(&wanted).await.map(|it| it.flow_keys).unwrap_or_default();
+        full.extend(found.first().and_then(flow::waits).map(|why| (key.to_owned(), why)));
+    }
+    full
+}
+
+fn print(runs: &[Run], full_keys: &BTreeMap<String, String>) -> Result<(), CliError> {
     let mut table = output::table(&[
         "RUN", "KIND", "QUEUE", "STATE", "ATTEMPT", "AGE", "TOOK", "WORKER", "WHAT",
     ]);
@@ -80,16 +99,20 @@ fn print(runs: &[Run]) -> Result<(), CliError> {
             Cell::new(duration::between(run.created_at, run.server_time)),
             Cell::new(took.unwrap_or_default()),
             Cell::new(run.worker_id.as_deref().unwrap_or_default()),
-            Cell::new(what(run)),
+            Cell::new(what(run, full_keys)),
         ]);
     }
     output::print_table(&table)
 }
 
 /// The most useful detail of a run, for a list.
-fn what(run: &Run) -> String {
+fn what(run: &Run, full_keys: &BTreeMap<String, String>) -> String {
     if let Some(lease) = &run.lease {
         return lease.progress_pct.map(|pct| format!("{pct:.0} %")).unwrap_or_default();
+    }
+    let key = run.flow.as_ref().filter(|_| is_due(run));
+    if let Some(why) = key.and_then(|flow| full_keys.get(&flow.key)) {
+        return cut(why.clone());
     }
     match (run.state, &run.error) {
         (State::Waiting, _) => waits(run),
@@ -98,6 +121,20 @@ fn what(run: &Run) -> String {
         (State::Succeeded, _) | (_, None) => String::new(),
         (_, Some(error)) => short(error),
     }
+}
+
+/// Whether its time has come, so that only a worker or a slot of its flow key is missing.
+fn is_due(run: &Run) -> bool {
+    let since = match run.state {
+        State::Queued => run.run_at.or(Some(run.created_at)),
+        State::Retry => run.next_attempt_at,
+        State::Waiting => {
+            let waiting = run.durable.as_ref().and_then(|durable| durable.waiting.as_ref());
+            waiting.and_then(|waiting| waiting.ready_at)
+        }
+        _ => None,
+    };
+    since.is_some_and(|at| at <= run.server_time)
 }
 
 /// What a durable run waits for.

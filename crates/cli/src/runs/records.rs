@@ -172,7 +172,9 @@ pub(crate) fn awaited(wait: &OpenWait) -> String {
             (Some(until), _, _, _) => format!("until {until}"),
             (None, Some(signal), _, _) => format!("signal {signal}"),
             (None, None, Some(_), _) => {
-                format!("approval {}", item.key.trim_start_matches("approval:"))
+                let until = item.expires_at.map(|at| format!(" (expires {at})"));
+                let name = item.key.trim_start_matches("approval:");
+                format!("approval {name}{}", until.unwrap_or_default())
             }
             (None, None, None, Some(_)) => {
                 format!("the delivery of {}", item.key.trim_start_matches("delivery:"))

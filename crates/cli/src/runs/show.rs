@@ -216,7 +216,13 @@ fn waiting(run: &Run) -> Option<String> {
     let waiting = run.durable.as_ref()?.waiting.as_ref()?;
     let WaitingView { wait, ready_at, diverged, ending } = waiting;
     if let Some(wait) = wait {
-        return Some(format!("{} (at most until {})", records::awaited(wait), wait.gives_up_at));
+        let expires_at = wait.items.iter().filter_map(|item| item.expires_at).min();
+        let limit = match (wait.count, expires_at) {
+            // The expiry of the only thing that is awaited ends the wait, and is named with it.
+            (1, Some(_)) => String::new(),
+            _ => format!(" (at most until {})", wait.gives_up_at),
+        };
+        return Some(format!("{}{limit}", records::awaited(wait)));
     }
     if let Some(it) = diverged {
         let branch = if it.branch.is_empty() { "its own branch" } else { &it.branch };

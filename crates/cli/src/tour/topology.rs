@@ -63,7 +63,7 @@ impl Tour {
         let tickets = Stage::of(&TICKETS)?;
         self.set(&TICKETS, &tickets).await?;
         let (before, after) = tickets.acts();
-        self.play(&tickets, before).await?;
+        self.play(&tickets, before, &mut Told::default()).await?;
         self.server.kill_and_restart().await?;
         self.say.tell("killed", "the server, with SIGKILL; another one has the same store")?;
         self.execute(&tickets, after).await?;
@@ -95,17 +95,18 @@ impl Tour {
     /// Plays the rest with executors at work, and shows what came of it.
     async fn execute(&self, stage: &Stage, steps: &[Step]) -> Result<(), CliError> {
         let executors = Executors::start(self, stage);
-        self.play(stage, steps).await?;
-        self.until_settled(stage).await?;
+        let mut told = Told::default();
+        self.play(stage, steps, &mut told).await?;
+        self.until_settled(stage, &mut told).await?;
         executors.stop().await?;
-        self.judgements(stage).await?;
+        self.ends(stage)?;
         self.inbox(stage).await
     }
 
-    async fn play(&self, stage: &Stage, steps: &[Step]) -> Result<(), CliError> {
+    async fn play(&self, stage: &Stage, steps: &[Step], told: &mut Told) -> Result<(), CliError> {
         for step in steps {
             if let Some(condition) = &step.once {
-                self.until(stage, condition).await?;
+                self.until(stage, condition, told).await?;
             }
             self.act_as_a_person(stage, step).await?;
         }
@@ -145,9 +146,15 @@ impl Tour {
         self.say.tell(if is_approval { "approved" } else { "moved" }, at(&moved))
     }
 
-    async fn until(&self, stage: &Stage, condition: &Condition) -> Result<(), CliError> {
+    async fn until(
+        &self,
+        stage: &Stage,
+        condition: &Condition,
+        told: &mut Told,
+    ) -> Result<(), CliError> {
         let deadline = Instant::now() + END_WITHIN;
         loop {
+            self.judgements(stage, told).await?;
             let Condition { artifact, id, status, passed } = condition;
             let deployments = self.server.client.deployments();
             let now = deployments.artifact(stage.name(), artifact, id).await;
@@ -162,15 +169,19 @@ impl Tour {
     }
 
     /// Answers what people are asked, until the script is through.
-    async fn until_settled(&self, stage: &Stage) -> Result<(), CliError> {
+    async fn until_settled(&self, stage: &Stage, told: &mut Told) -> Result<(), CliError> {
         let deadline = Instant::now() + END_WITHIN;
         let mut answered = BTreeMap::new();
-        while !self.is_settled(stage).await? {
-            self.answer(stage, &mut answered).await?;
+        loop {
+            let is_settled = self.is_settled(stage).await?;
+            self.judgements(stage, told).await?;
+            if is_settled {
+                return Ok(());
+            }
+            self.answer(stage, &mut answered, told).await?;
             expect(Instant::now() < deadline, format_args!("{} comes to an end", stage.name()))?;
             tokio::time::sleep(LOOK).await;
         }
-        Ok(())
     }
 
     async fn is_settled(&self, stage: &Stage) -> Result<bool, CliError> {
@@ -192,6 +203,7 @@ impl Tour {
         &self,
         stage: &Stage,
         answered: &mut BTreeMap<String, usize>,
+        told: &mut Told,
     ) -> Result<(), CliError> {
         let page = ListApprovals { state: Some(ApprovalState::Pending), cursor: None, limit: None };
         let approvals = self.server.client.approvals();
@@ -202,6 +214,8 @@ impl Tour {
             let decision = decisions.get(*turn).or(decisions.last());
             let decision = decision.ok_or_else(|| unexpected("the script has no answer"))?;
             *turn += 1;
+            // What was judged before the question is told before it.
+            self.judgements(stage, told).await?;
             self.answer_one(&approval, decision).await?;
         }
         Ok(())
@@ -231,23 +245,29 @@ impl Tour {
         Ok(found.map_err(server::cli_error)?.work_orders)
     }
 
-    /// Each work order with what its gate said of it, and where the artifacts are.
-    async fn judgements(&self, stage: &Stage) -> Result<(), CliError> {
+    /// The work orders that were judged since the last time, with what their gates said, in the order of their ends.
+    async fn judgements(&self, stage: &Stage, told: &mut Told) -> Result<(), CliError> {
         let mut orders = self.orders(stage).await?;
-        orders.sort_by_key(|order| order.created_at);
-        for order in &orders {
-            let Some(record) = &order.record else { continue };
-            let reasons: Vec<&str> =
+        orders.retain(|order| order.record.is_some() && told.orders.insert(order.id.clone()));
+        orders.sort_by_key(|order| order.record.as_ref().map(|record| record.created_at));
+        for WorkOrderView { kind, record, .. } in &orders {
+            let Some(record) = record else { continue };
+            let checks: Vec<&str> =
                 record.gate_reasons.iter().map(|reason| reason.check.as_str()).collect();
-            let (kind, result) = (&order.kind, &record.gate_result);
-            match reasons.is_empty() {
+            let result = &record.gate_result;
+            match checks.is_empty() {
                 true => self.say.tell("judged", format_args!("{kind}: {GOOD}{result}{GOOD:#}"))?,
                 false => self.say.tell(
                     "judged",
-                    format_args!("{kind}: {BAD}{result}{BAD:#}, {}", reasons.join(", ")),
+                    format_args!("{kind}: {BAD}{result}{BAD:#}, {}", checks.join(", ")),
                 )?,
             }
         }
+        Ok(())
+    }
+
+    /// Where the artifacts are at the end.
+    fn ends(&self, stage: &Stage) -> Result<(), CliError> {
         for (artifact, status) in &stage.script.expect {
             self.say.tell("ended", format_args!("{artifact} {GOOD}{status}{GOOD:#}"))?;
         }
@@ -264,8 +284,14 @@ impl Tour {
         let last = last.ok_or_else(|| unexpected("nothing is in the inbox"))?;
         let PauseStateView { reason, actions, .. } = last;
         let action = actions.first().map_or("", String::as_str);
-        self.say.tell("inbox", format_args!("{reason}: {action}"))
+        self.say.tell("inbox", format_args!("what is left for a person ({reason}): \"{action}\""))
     }
+}
+
+/// Work orders whose judgement was told.
+#[derive(Default)]
+struct Told {
+    orders: BTreeSet<String>,
 }
 
 /// A topology and its script, read.

@@ -87,7 +87,7 @@ async fn the_guide_to_approvals_is_true() {
         let run = reader.variable("run");
         home.until(&run, "the run waits", |run| run["state"] == "waiting");
         let explained = reader.follow(explain);
-        assert!(explained.contains("by role approver (0 of 2)"), "{explained}");
+        assert!(explained.contains("by role approver (0 of 2"), "{explained}");
         assert!(explained.contains("Pay 50000 cents to Ada"), "{explained}");
         let decided = reader.follow(decide);
         assert!(decided.contains("has your vote and needs more of them"), "{decided}");

@@ -27,6 +27,12 @@ fn a_key_lets_one_run_go_on_and_shows_who_waits() {
     });
     let table = home.run(&["flow", "list"]).stdout;
     assert!(table.contains("customer-7") && table.contains(&task), "{table}");
+    assert!(table.contains("when a slot is free"), "{table}");
+    // It waits for the key, not for a worker.
+    let listed = home.run(&["runs", "list", "--state", "queued"]).stdout;
+    assert!(listed.contains("waits for a slot of customer-7 (1 of 1"), "{listed}");
+    let queues = home.run(&["queues"]);
+    assert!(queues.stdout.lines().next().unwrap().contains("PARKED"), "{queues:?}");
     let explained = home.run(&["explain", &second]);
     assert!(explained.stdout.contains("flow_key"), "{explained:?}");
     assert!(explained.stdout.contains(&task), "{explained:?}");

@@ -73,10 +73,17 @@ impl Site {
 }
 
 fn worker(home: &Home, interpreter: &str, program: &str) -> Process {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/workers");
+    start(home, interpreter, &folder().join(program))
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/workers")
+}
+
+fn start(home: &Home, interpreter: &str, program: &Path) -> Process {
     let profile: Value = serde_json::from_slice(&std::fs::read(home.profile()).unwrap()).unwrap();
     let mut command = Command::new(interpreter);
-    command.arg(folder.join(program)).arg("q").current_dir(home.path());
+    command.arg(program).arg("q").current_dir(home.path());
     command.env("TENURE_URL", profile["url"].as_str().unwrap());
     command.env("TENURE_API_KEY", profile["apiKey"].as_str().unwrap());
     let mut worker = Process::start(command);
@@ -119,6 +126,25 @@ fn a_failure_is_retried_and_ends_with_its_reason() {
         assert!(message.contains("Error") && trace.unwrap().contains("greet"), "{view}");
         site.assert_stops();
     }
+}
+
+#[test]
+fn a_node_handler_that_is_not_async_may_throw() {
+    let text = std::fs::read_to_string(folder().join("worker.mjs")).unwrap();
+    let changed = text.replace("greet: async (input) =>", "greet: (input) =>");
+    assert_ne!(changed, text, "the handler is found");
+    let home = Home::new();
+    let server = home.serve();
+    let program = home.path().join("worker.mjs");
+    std::fs::write(&program, changed).unwrap();
+    let worker = start(&home, "node", &program);
+    let mut site = Site { home, server, worker };
+    let failing = site.submit("greet", &json!({}), &["--max-attempts", "1"]);
+    assert_eq!(site.line_about(&failing), "FAILED COMMITTED");
+    // The worker lives and takes the next.
+    let next = site.submit("greet", &json!({"name": "Ada"}), &[]);
+    assert_eq!(site.line_about(&next), "SUCCEEDED COMMITTED");
+    site.assert_stops();
 }
 
 #[test]

@@ -45,6 +45,26 @@ fn only_what_matches_every_filter_is_cancelled() {
 }
 
 #[test]
+fn what_waits_is_cancelled_before_what_runs_and_never_starts() {
+    // A run that is cancelled frees the slot of its key: nothing that is to be cancelled as well may take it.
+    let home = Home::new();
+    let _server = home.serve();
+    let worker =
+        ["work", "--json", "--queue", "q", "--concurrency", "4", "--exec", "sleep", "--", "600"];
+    let _worker = Process::start(home.tenure(&worker));
+    let submit = || home.submit(&["k", "--queue", "q", "--flow", "one=1"]);
+    let first = submit();
+    home.until(&first, "the start", |run| run["state"] == "running");
+    let parked: Vec<String> = (0..20).map(|_| submit()).collect();
+    let outcome = home.json(&["runs", "cancel", "--json", "--yes", "--force", "--queue", "q"]);
+    assert_eq!(outcome["cancelled"], 21, "{outcome}");
+    for run in parked {
+        let run = home.run_view(&run);
+        assert_eq!((&run["state"], &run["attempt"]), (&"cancelled".into(), &0.into()), "{run}");
+    }
+}
+
+#[test]
 fn what_runs_is_asked_to_stop_and_what_waits_ends() {
     // S2-23: a waiting run ends at once; a running one gets the signal with its next heartbeat.
     let home = Home::new();

@@ -27,9 +27,18 @@ fn a_sound_installation_passes_every_check() {
     let _server = home.serve();
     let (code, checks) = examine(&home);
     assert_eq!(code, 0, "{checks}");
-    for name in
-        ["profile", "server", "ready", "version", "key", "clock", "tasks", "store", "signing key"]
-    {
+    for name in [
+        "profile",
+        "server",
+        "ready",
+        "version",
+        "key",
+        "clock",
+        "tasks",
+        "deliveries",
+        "store",
+        "signing key",
+    ] {
         assert_eq!(grade(&checks, name), "ok", "{checks}");
     }
     for name in ["folder", "disk", "open files"] {

@@ -123,12 +123,28 @@ fn people_see_and_repair_what_did_not_arrive() {
     for words in ["dead (tries_exhausted)", "its aggregate waits for it", "503", &run] {
         assert!(shown.stdout.contains(words), "{words}: {shown:?}");
     }
+    // The person is told: by the inbox, with what to type, and by the doctor.
+    let inbox = home.run(&["inbox"]);
+    for words in
+        ["run.succeeded to crm, 1 try, the last was answered 503  DEAD", &run, "waits behind it"]
+    {
+        assert!(inbox.stdout.contains(words), "{words}: {inbox:?}");
+    }
+    assert!(inbox.stdout.contains(&format!("→ tenure effects redrive {id}")), "{inbox:?}");
+    assert_eq!(home.json(&["inbox", "--json"])["effects"][0]["effectId"], id);
+    let checked = home.run(&["doctor"]);
+    assert!(
+        checked.stdout.contains("warn  deliveries   1 effect to crm not delivered"),
+        "{checked:?}"
+    );
     assert_eq!(home.run(&["effects", "redrive", id]).code, 0);
     let (second, again) = receive(&listener, OK);
     assert_eq!((header(&second, "webhook-id"), again), (id.to_owned(), body));
     wait_until("the record of the delivery", || {
         home.json(&["effects", "show", "--json", id])["state"] == "delivered"
     });
+    let inbox = home.run(&["inbox"]);
+    assert!(inbox.stderr.contains("nothing waits for a person"), "{inbox:?}");
     home.run(&["effects", "release", id]).assert_error(
         4,
         "effect_state_mismatch",

@@ -325,7 +325,7 @@ impl Deciding<'_> {
         };
         match &item.call {
             ScheduleCall::Fire => self.fire(&key, &schedule),
-            ScheduleCall::Trigger => self.trigger(&key, &schedule),
+            ScheduleCall::Trigger => self.trigger(&key, &schedule, item.by.clone()),
             call => Some(match changed(schedule, call, self.at.now) {
                 Ok(after) => {
                     if let ScheduleCall::Update { template: Some(template), .. } = call {
@@ -391,7 +391,12 @@ impl Deciding<'_> {
     }
 
     /// A run for this moment. If it is refused, nothing changes.
-    fn trigger(&mut self, key: &ObjectKey, schedule: &Schedule) -> Option<Answer> {
+    fn trigger(
+        &mut self,
+        key: &ObjectKey,
+        schedule: &Schedule,
+        by: Option<Name>,
+    ) -> Option<Answer> {
         let round = schedule.triggered(self.at.now);
         if self.is_owner_locked(key, &round) {
             return None;
@@ -400,7 +405,7 @@ impl Deciding<'_> {
         let Answer::Accepted { task, .. } = answer else { return Some(answer) };
         let after = round.end(vec![Fired::Started(task)], self.at.now);
         self.work.batch_metrics.note_instants(schedule.counts, after.counts);
-        self.write(key, &after, None);
+        self.write(key, &after, by);
         Some(answered(key.id.clone(), after, Some(task)))
     }
 

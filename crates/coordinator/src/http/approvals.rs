@@ -14,7 +14,7 @@ use verdict::approval::{
     Approval, DecideCall, Decision, Outcome, Terms, Vote, VoteRefusal, parse_approval_id,
 };
 use verdict::run::RunAnswer;
-use verdict::{Answer, Digest, Name, ObjectKey, ObjectType, Refusal, Scope, TaskId};
+use verdict::{Answer, Digest, Name, ObjectKey, ObjectType, Refusal, Scope};
 use wire::approvals::{
     ApprovalDecided, ApprovalList, ApprovalView, DecideApproval, ListApprovals, VoteView,
 };
@@ -174,18 +174,6 @@ fn outcome_view(outcome: Outcome) -> ApprovalOutcome {
         Outcome::Expired => ApprovalOutcome::Expired,
         Outcome::Withdrawn => ApprovalOutcome::Withdrawn,
     }
-}
-
-/// For whose word a task waits, in a sentence.
-pub(super) fn awaited_word(task: TaskId, approval: &Approval) -> String {
-    let Terms { roles, keys, quorum, .. } = &approval.terms;
-    let mut who: Vec<String> = roles.iter().map(|role| format!("role {role}")).collect();
-    who.extend(keys.iter().map(|key| format!("key {key}")));
-    if who.is_empty() {
-        who.push(format!("role {}", verdict::approval::DEFAULT_ROLE));
-    }
-    let votes = approval.votes.len();
-    format!("the approval {} by {} ({votes} of {quorum})", approval.id(task), who.join(" or "))
 }
 
 fn view(body: ApprovalBody) -> ApprovalView {

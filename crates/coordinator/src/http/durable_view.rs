@@ -1,22 +1,18 @@
 //! What a durable run has, and what it waits for, as the API shows it.
 
-use verdict::approval::signal_name;
+use verdict::approval::{Approval, signal_name};
 use verdict::effect::watch;
 use verdict::run::{
     Awaited, AwaitedEvent, Closing, Divergence, Lineage, RunState, Spend, Wait, WaitMode, Waiting,
 };
-use verdict::{Phase, Reason, Task};
-use wire::answers::{self, AwaitedView, DurableView, Ending, Gate, OpenWait, Parent, WaitingView};
+use verdict::{Phase, Reason};
+use wire::answers::{self, AwaitedView, DurableView, Ending, OpenWait, Parent, WaitingView};
 
-use super::approvals::awaited_word;
 use super::records::spent;
 use super::translate::{state, time};
 
 /// How many items of a wait are shown: enough for people. A fan-in may have 10,000.
 const ITEMS_SHOWN: usize = 100;
-
-/// How many items of a wait one sentence names.
-const ITEMS_NAMED: usize = 5;
 
 /// Where the task comes from; `None` for a run that a client submitted.
 pub(super) fn parent_view(run: Option<&RunState>) -> Option<Parent> {
@@ -34,7 +30,7 @@ pub(super) fn parent_view(run: Option<&RunState>) -> Option<Parent> {
 pub(super) fn durable_view(run: Option<&RunState>, phase: Option<&Phase>) -> Option<DurableView> {
     let run = run?;
     let waiting = match phase {
-        Some(Phase::Waiting(waiting)) => Some(waiting_view(waiting)),
+        Some(Phase::Waiting(waiting)) => Some(waiting_view(waiting, &run.approvals.open)),
         _ => None,
     };
     let is_blank = RunState {
@@ -58,10 +54,10 @@ pub(super) fn durable_view(run: Option<&RunState>, phase: Option<&Phase>) -> Opt
     })
 }
 
-fn waiting_view(waiting: &Waiting) -> WaitingView {
+fn waiting_view(waiting: &Waiting, open: &[Approval]) -> WaitingView {
     let nothing = WaitingView::default();
     match waiting {
-        Waiting::For(wait) => WaitingView { wait: Some(open_wait(wait)), ..nothing },
+        Waiting::For(wait) => WaitingView { wait: Some(open_wait(wait, open)), ..nothing },
         Waiting::Ready { due } => WaitingView { ready_at: Some(time(*due)), ..nothing },
         Waiting::Diverged(divergence) => {
             WaitingView { diverged: Some(divergence_view(divergence)), ..nothing }
@@ -72,56 +68,28 @@ fn waiting_view(waiting: &Waiting) -> WaitingView {
     }
 }
 
-fn open_wait(wait: &Wait) -> OpenWait {
+fn open_wait(wait: &Wait, open: &[Approval]) -> OpenWait {
     OpenWait {
         key: wait.key.to_string(),
         mode: match wait.mode {
             WaitMode::All => wire::WaitMode::All,
             WaitMode::Any => wire::WaitMode::Any,
         },
-        items: wait.items.iter().take(ITEMS_SHOWN).map(awaited).collect(),
+        items: wait.items.iter().take(ITEMS_SHOWN).map(|item| awaited(item, open)).collect(),
         count: wait.items.len() as u32,
         missing: wait.missing,
         gives_up_at: time(wait.gives_up_at),
     }
 }
 
-/// Names what a task waits for in the gate that says so.
-pub(super) fn with_awaited(gate: Gate, task: &Task) -> Gate {
-    let Phase::Waiting(waiting) = &task.phase else { return gate };
-    let Waiting::For(wait) = &**waiting else { return gate };
-    let named = wait.items.iter().take(ITEMS_NAMED).map(|item| named(task, item));
-    let named: Vec<String> = named.collect();
-    let rest = wait.items.len() - named.len();
-    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-    let how = match wait.mode {
-        WaitMode::All => "all of",
-        WaitMode::Any => "one of",
-    };
-    Gate { now: format!("{}; {how}: {}{more}", gate.now, named.join(", ")), ..gate }
-}
-
-fn named(task: &Task, item: &Awaited) -> String {
-    let open = task.run.as_ref().map_or(&[][..], |run| &run.approvals.open);
-    if let Some(approval) = open.iter().find(|approval| approval.key == item.key) {
-        return awaited_word(task.id, approval);
-    }
-    match &item.event {
-        AwaitedEvent::Time(at) => format!("the time {}", time(*at)),
-        AwaitedEvent::Signal(name) if *name == watch::signal_name(&item.key) => {
-            format!("what becomes of the effect of `{}`", item.key)
-        }
-        AwaitedEvent::Signal(name) => format!("the signal `{name}`"),
-        AwaitedEvent::Child(key) => format!("the child `{key}`"),
-    }
-}
-
-fn awaited(item: &Awaited) -> AwaitedView {
+fn awaited(item: &Awaited, open: &[Approval]) -> AwaitedView {
     let view = AwaitedView { key: item.key.to_string(), ..AwaitedView::default() };
     match &item.event {
         AwaitedEvent::Time(at) => AwaitedView { until: Some(time(*at)), ..view },
         AwaitedEvent::Signal(name) if *name == signal_name(&item.key) => {
-            AwaitedView { approval: Some(item.key.to_string()), ..view }
+            let asked = open.iter().find(|approval| approval.key == item.key);
+            let expires_at = asked.and_then(|approval| approval.expires_at).map(time);
+            AwaitedView { approval: Some(item.key.to_string()), expires_at, ..view }
         }
         AwaitedEvent::Signal(name) if *name == watch::signal_name(&item.key) => {
             AwaitedView { effect: Some(item.key.to_string()), ..view }

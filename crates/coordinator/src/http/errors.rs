@@ -9,6 +9,7 @@ use super::api_error::ApiError;
 
 pub(super) async fn explain(Path(page): Path<String>) -> Result<impl IntoResponse, ApiError> {
     let missing = || ApiError::new(Code::NotFound, "no error code has this name");
-    let code = Code::of_page(&page).ok_or_else(missing)?;
+    // People paste the code as it is printed, and its page has hyphens.
+    let code = Code::of_page(&page.replace('_', "-")).ok_or_else(missing)?;
     Ok(([(CONTENT_TYPE, "text/markdown; charset=utf-8")], code.explanation()))
 }

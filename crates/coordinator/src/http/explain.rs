@@ -7,19 +7,20 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use store::{
-    Browse, Failure, FlowFilter, FlowKeyRow, QueuePause, StoreStatus, StoredTask, TaskKey,
+    Ahead, Browse, Failure, FlowFilter, FlowKeyRow, QueuePause, StoreStatus, StoredTask, TaskKey,
 };
 use verdict::explain::{Gate as Rule, explain as gates_of};
 use verdict::run::Divergence;
 use verdict::{
-    Headroom, Moment, Name, OnStall, Progress, ProgressClock, Reason, Rules, Subject, Task, Time,
+    Done, Headroom, Moment, Name, OnStall, Progress, ProgressClock, Reason, Rules, Subject, Task,
+    TaskId, Time,
 };
 use wire::answers::{Explanation, Gate};
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
+use super::awaited;
 use super::caller::RunPath;
-use super::durable_view::with_awaited;
 use super::flow_keys::HOLDERS_MAX;
 use super::steps::missing_upstreams;
 use super::translate::{state, time};
@@ -58,8 +59,13 @@ pub(super) async fn explain(
                     None => gates.extend(ready(&app, &key, task, *since).await?),
                 }
             }
-            (Rule::Awaits { .. }, Subject::Live(task)) => {
-                gates.extend(spell(rule, None).map(|gate| with_awaited(gate, task)));
+            (Rule::Awaits { until, .. }, Subject::Live(task)) => {
+                gates.push(awaited::gate(&app, task, *until).await?);
+            }
+            (Rule::Ended { .. }, Subject::Done(done)) => {
+                let way = way_on(run, done);
+                let with_way = |gate: Gate| Gate { now: gate.now + &way, ..gate };
+                gates.extend(spell(rule, None).map(with_way));
             }
             (Rule::Blocked, Subject::Live(_)) => gates.push(blocked(&app, &subject).await?),
             _ => gates.extend(spell(rule, pause.as_ref())),
@@ -188,21 +194,51 @@ async fn ready(
             None,
         ));
     }
-    if ahead > 0 {
-        let least = if ahead == AHEAD_MAX { "at least " } else { "" };
+    let others = of_other_kinds(ahead);
+    if ahead.of_kind > 0 {
+        let least = if ahead.count() == AHEAD_MAX { "at least " } else { "" };
+        let count = ahead.of_kind;
         gates.push(gate(
             "ahead",
-            format!("ready since {since}; tasks of `{queue}` ahead of it: {least}{ahead}"),
+            format!("ready since {since}; `{kind}` tasks of `{queue}` ahead of it: {least}{count}{others}"),
             "their leases, because they are more urgent or older; more workers shorten the wait",
             None,
         ));
     }
     if gates.is_empty() {
-        let now =
-            format!("ready since {since}; workers waiting for it: {waiting}, no task ahead of it");
+        let now = format!(
+            "ready since {since}; workers waiting for it: {waiting}, no task of its kind ahead of it{others}"
+        );
         gates.push(gate("ready", now, "the next commit, which grants it", None));
     }
     Ok(gates)
+}
+
+/// Tasks of other kinds delay a task only at workers that take both.
+fn of_other_kinds(ahead: Ahead) -> String {
+    match ahead.of_others {
+        0 => String::new(),
+        count => {
+            format!("; of other kinds: {count}, which count only if its workers take those too")
+        }
+    }
+}
+
+/// What a person can do about a run that ended without success.
+fn way_on(run: TaskId, done: &Done) -> String {
+    let has_plan = done.run.as_ref().is_some_and(|it| it.plan.is_some());
+    let has_steps = done.run.as_ref().is_some_and(|it| it.steps > 0);
+    let name = run.run_name();
+    match done.end.state {
+        verdict::State::Halted if !has_plan => format!(
+            "; `tenure runs continue {name} --budget …` goes on behind its recorded steps, with a larger budget"
+        ),
+        verdict::State::Failed | verdict::State::Cancelled if has_steps && !has_plan => {
+            format!("; `tenure runs continue {name}` goes on behind its recorded steps")
+        }
+        verdict::State::Failed => format!("; `tenure runs retry {name}` submits it again"),
+        _ => String::new(),
+    }
 }
 
 /// A tenant that has spent its rate cannot poll: its workers are refused like all its callers.
@@ -242,7 +278,12 @@ async fn running_beside<B: Browse>(browse: &B, task: &Task) -> Result<u64, Failu
     Ok(depths.iter().find(|depth| depth.queue == task.queue).map_or(0, |depth| depth.running))
 }
 
-fn gate(name: &str, now: impl Into<String>, change: impl Into<String>, at: Option<Time>) -> Gate {
+pub(super) fn gate(
+    name: &str,
+    now: impl Into<String>,
+    change: impl Into<String>,
+    at: Option<Time>,
+) -> Gate {
     Gate { gate: name.to_owned(), now: now.into(), change: Some(change.into()), at: at.map(time) }
 }
 
@@ -319,7 +360,8 @@ fn spell(rule: Rule, pause: Option<&QueuePause>) -> Option<Gate> {
         Rule::Progress { clock, since, stalled_at, until } => {
             progress(clock, since, stalled_at, until)
         }
-        Rule::Awaits { missing, timer, until } => awaits(missing, timer, until),
+        // Named by [`awaited`], which reads what is awaited.
+        Rule::Awaits { .. } => return None,
         Rule::Diverged { divergence } => diverged(&divergence),
         Rule::Closing { state, live_children } => closing(state, live_children),
         Rule::Ended { state, reason, attempt, at } => ended(state, reason, attempt, at),
@@ -396,13 +438,6 @@ fn cancel_told(told_at: Time, until: Time) -> Gate {
     let now = format!("its worker was told to stop at {}", time(told_at));
     let change = "the worker's report; else the lease is revoked when the grace period ends";
     gate("cancel_told", now, change, Some(until))
-}
-
-fn awaits(missing: u32, timer: Option<Time>, until: Time) -> Gate {
-    let timer = timer.map(|at| format!(", its timer is at {}", time(at))).unwrap_or_default();
-    let now = format!("waits; children and signals that are missing: {missing}{timer}");
-    let change = "what it waits for; else it fails as WAIT_TIMEOUT";
-    gate("waiting", now, change, Some(until))
 }
 
 fn diverged(divergence: &Divergence) -> Gate {

@@ -27,7 +27,7 @@ pub(super) async fn flow_keys(
     principal: ReaderPrincipal,
     uri: Uri,
 ) -> Result<Json<FlowKeys>, ApiError> {
-    let ListFlowKeys { after, limit } = query(&uri)?;
+    let ListFlowKeys { key, after, limit } = query(&uri)?;
     if principal.queues().is_some() {
         let message = "flow keys span queues; use a key without a limit to queues";
         return Err(ApiError::new(Code::Forbidden, message));
@@ -35,7 +35,7 @@ pub(super) async fn flow_keys(
     let limit = limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize;
     let filter = FlowFilter {
         scope: principal.scope().clone(),
-        key: None,
+        key: key.map(Name::from),
         after: after.map(Name::from),
         // One more than the page has, to know whether there is another page.
         limit: limit + 1,

@@ -8,11 +8,11 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use store::QueueDepth;
+use store::{PendingObjects, QueueDepth, effects};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
-use verdict::Time;
+use verdict::{ObjectType, Time};
 
 use super::queue_metrics::QueueMetrics;
 
@@ -27,8 +27,15 @@ const REST_PER_READ: u32 = 19;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct QueueCounts {
     pub(super) ready: u64,
+    pub(super) parked: u64,
     pub(super) delayed: u64,
     pub(super) running: u64,
+    /// Tasks that wait for time, signals, people, children or other steps.
+    pub(super) waiting: u64,
+    /// Effects that were given up or may have arrived, and block what is behind them.
+    pub(super) effects_dead: u64,
+    pub(super) effects_unknown: u64,
+    pub(super) approvals_open: u64,
     pub(super) oldest_ready_seconds: u64,
     /// By queue, if the operator asked for it.
     pub(super) by_queue: Option<Arc<QueueMetrics>>,
@@ -36,13 +43,32 @@ pub(super) struct QueueCounts {
 
 impl QueueCounts {
     /// `queues_max` is how many queues to list by name.
-    pub(super) fn of(depths: &[QueueDepth], now: Time, queues_max: usize) -> Self {
+    pub(super) fn of(
+        depths: &[QueueDepth],
+        pending: &[PendingObjects],
+        now: Time,
+        queues_max: usize,
+    ) -> Self {
         let sum = |of: fn(&QueueDepth) -> u64| depths.iter().map(of).sum::<u64>();
+        let objects = |object_type, status: Option<&str>| -> u64 {
+            let is_it = |it: &&PendingObjects| {
+                it.object_type == object_type
+                    && status.is_none_or(|status| it.status.as_str() == status)
+            };
+            pending.iter().filter(is_it).map(|it| it.count).sum()
+        };
         let oldest = depths.iter().filter_map(|depth| depth.oldest_ready_at).min();
         Self {
             ready: sum(|depth| depth.ready),
+            parked: sum(|depth| depth.parked),
             delayed: sum(|depth| depth.delayed),
             running: sum(|depth| depth.running),
+            waiting: sum(|it| {
+                it.unfinished.saturating_sub(it.ready + it.parked + it.delayed + it.running)
+            }),
+            effects_dead: objects(ObjectType::Effect, Some(effects::DEAD)),
+            effects_unknown: objects(ObjectType::Effect, Some(effects::UNKNOWN)),
+            approvals_open: objects(ObjectType::Approval, None),
             oldest_ready_seconds: oldest.map_or(0, |oldest| now.since(oldest).millis() / 1_000),
             by_queue: (queues_max > 0).then(|| Arc::new(QueueMetrics::of(depths, now, queues_max))),
         }

@@ -33,6 +33,7 @@ pub(super) struct QueueMetrics {
 struct QueueFigures {
     labels: QueueLabels,
     ready: u64,
+    parked: u64,
     delayed: u64,
     running: u64,
     oldest_ready_seconds: u64,
@@ -44,6 +45,7 @@ impl QueueFigures {
             scope,
             queue,
             ready,
+            parked,
             delayed,
             running,
             unfinished: _,
@@ -56,8 +58,8 @@ impl QueueFigures {
             queue: queue.to_string(),
         };
         let waited = oldest_ready_at.map_or(0, |oldest| now.since(oldest).millis() / 1_000);
-        let (ready, delayed, running) = (*ready, *delayed, *running);
-        Self { labels, ready, delayed, running, oldest_ready_seconds: waited }
+        let (ready, parked, delayed, running) = (*ready, *parked, *delayed, *running);
+        Self { labels, ready, parked, delayed, running, oldest_ready_seconds: waited }
     }
 }
 
@@ -77,8 +79,9 @@ impl QueueMetrics {
 
     pub(super) fn register(&self, registry: &mut Registry) {
         type Figure = fn(&QueueFigures) -> u64;
-        let families: [(&str, &str, Figure); 4] = [
+        let families: [(&str, &str, Figure); 5] = [
             ("tenure_queue_tasks_ready", "Tasks that could be leased now", |it| it.ready),
+            ("tenure_queue_tasks_parked", "Tasks that wait for their flow key", |it| it.parked),
             ("tenure_queue_tasks_delayed", "Tasks that wait for a start time", |it| it.delayed),
             ("tenure_queue_tasks_running", "Tasks under a lease", |it| it.running),
             (
@@ -112,9 +115,10 @@ mod tests {
             scope: Scope::default(),
             queue: queue.into(),
             ready,
+            parked: 4,
             delayed: 1,
             running: 2,
-            unfinished: ready + 3,
+            unfinished: ready + 7,
             runs: 0,
             oldest_ready_at: oldest_ready_at.map(Time::from_millis),
         }
@@ -140,6 +144,7 @@ mod tests {
         for line in [
             format!("tenure_queue_oldest_ready_seconds{labels} 10\n"),
             format!("tenure_queue_tasks_ready{labels} 1\n"),
+            format!("tenure_queue_tasks_parked{labels} 4\n"),
             format!("tenure_queue_tasks_delayed{labels} 1\n"),
             format!("tenure_queue_tasks_running{labels} 2\n"),
             "tenure_queues_left_out 1\n".to_owned(),

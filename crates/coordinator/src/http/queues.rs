@@ -37,6 +37,7 @@ fn view(depth: QueueDepth) -> QueueView {
         scope: _,
         queue,
         ready,
+        parked,
         delayed,
         running,
         unfinished: _,
@@ -44,11 +45,20 @@ fn view(depth: QueueDepth) -> QueueView {
         oldest_ready_at,
     } = depth;
     let oldest_ready_at = oldest_ready_at.map(time);
-    QueueView { queue: queue.to_string(), ready, delayed, running, oldest_ready_at, pause: None }
+    let queue = queue.to_string();
+    QueueView { queue, ready, parked, delayed, running, oldest_ready_at, pause: None }
 }
 
 /// A paused queue is shown even if it holds no task.
 fn empty(pause: &QueuePause) -> QueueView {
     let queue = pause.queue.to_string();
-    QueueView { queue, ready: 0, delayed: 0, running: 0, oldest_ready_at: None, pause: None }
+    QueueView {
+        queue,
+        ready: 0,
+        parked: 0,
+        delayed: 0,
+        running: 0,
+        oldest_ready_at: None,
+        pause: None,
+    }
 }

@@ -101,8 +101,8 @@ impl TraceEvent {
         span
     }
 
-    /// The spans of the run and its task. A run has one task; tasks created by a task will belong to the
-    /// same run.
+    /// The two spans of an ended task: `run`, which continues the submitter's trace, and `task` below it, which has the
+    /// attempts.
     fn whole(&self, trace: TaskTrace, end: &End, attempts: u32, at: Time) -> Vec<Span> {
         let reason = end.reason.map(|reason| reason.name());
         let failed = end.state == State::Failed;

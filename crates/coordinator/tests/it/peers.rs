@@ -130,7 +130,8 @@ async fn a_key_and_a_cancel_hold_everywhere() {
 
 #[tokio::test]
 async fn many_at_once_get_one_verdict_each() {
-    // S2-52, W-1, S3-12: no task is granted twice, and of equal reports exactly one is the first.
+    // Proves: S2-52: two pools over one database grant no task twice, and lose none. W-1, S3-12: of equal reports exactly
+    // one is the first.
     const TASKS: usize = 30;
     let database = Database::create();
     let both = [start(&database, Notify::On).await, start(&database, Notify::On).await];

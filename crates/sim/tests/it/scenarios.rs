@@ -144,7 +144,7 @@ fn people_decide_once_whatever_fails_and_the_run_learns_what_they_decided() {
 
 #[test]
 fn plans_skip_exactly_what_they_must_and_end_whole_whatever_fails() {
-    // E8, S2-5, S2-59, S2-60: graphs of steps, some larger than one decision tells, some cancelled in the middle.
+    // E8, S2-59: graphs of steps, some larger than one decision tells, some cancelled in the middle.
     let totals = hold(Scenario::Plans, 60);
     must_have_struck(&totals, &[Fault::HostCrashed, Fault::CommitRolledBack]);
     for goal in CoverageGoal::OF_PLANS {

@@ -7,24 +7,25 @@ use rusqlite::{Connection, OptionalExtension};
 use verdict::scope_budget::Day;
 use verdict::{Amounts, ClosedAttempt, End, Name, Object, Scope, Subject, TaskId, Time};
 
+use super::parked::NEEDS_NO_SLOT;
 use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
 use super::run_reads::{self, RunRowsAfter, Signals};
 use super::{
-    Shared, administration, flow_keys, integrity, listing, messages, objects, overview, pauses,
-    reads, record_seals, spend,
+    Shared, administration, flow_keys, integrity, listing, messages, objects, overview, parked,
+    pauses, reads, record_seals, spend,
 };
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{self, Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
-use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
+use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter, PendingObjects};
 use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
 use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use crate::row::{
-    Entry, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, QueueDepth, Refused, StoredTask,
-    TaskBundle, TaskKey, TaskRows,
+    Ahead, Entry, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, QueueDepth, Refused,
+    StoredTask, TaskBundle, TaskKey, TaskRows,
 };
 use crate::row_size::{self, ByteBudget};
 use crate::runs::{MessageKey, SavedMessage};
@@ -305,17 +306,17 @@ fn most(limit: usize) -> i64 {
 }
 
 fn queues(connection: &Connection, scope: Option<&Scope>, now: Time) -> Read<Vec<QueueDepth>> {
-    let mut statement = connection.prepare_cached(
+    let mut statement = connection.prepare_cached(&format!(
         "SELECT n.tenant, n.workspace, n.queue,
-            count(*) FILTER (WHERE l.claimable_at <= ?1),
+            count(*) FILTER (WHERE l.claimable_at <= ?1 AND {NEEDS_NO_SLOT}),
             count(*) FILTER (WHERE l.claimable_at > ?1),
             count(*) FILTER (WHERE l.state = 'running'), count(*),
             count(*) FILTER (WHERE l.run ->> '$.lineage.child' IS NULL),
-            min(l.claimable_at) FILTER (WHERE l.claimable_at <= ?1)
+            min(l.claimable_at) FILTER (WHERE l.claimable_at <= ?1 AND {NEEDS_NO_SLOT})
          FROM live l JOIN lanes n ON n.lane = l.lane
          WHERE (?2 IS NULL OR n.tenant = ?2) AND (?3 IS NULL OR n.workspace = ?3)
-         GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
-    )?;
+         GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    ))?;
     let tenant = scope.map(|scope| scope.tenant.as_str());
     let workspace = scope.map(|scope| scope.workspace.as_str());
     let depths = statement.query_map((now.millis(), tenant, workspace), |row| {
@@ -324,6 +325,7 @@ fn queues(connection: &Connection, scope: Option<&Scope>, now: Time) -> Read<Vec
             scope: columns.scope()?,
             queue: columns.name()?,
             ready: columns.take::<i64>()? as u64,
+            parked: 0,
             delayed: columns.take::<i64>()? as u64,
             running: columns.take::<i64>()? as u64,
             unfinished: columns.take::<i64>()? as u64,
@@ -331,7 +333,9 @@ fn queues(connection: &Connection, scope: Option<&Scope>, now: Time) -> Read<Vec
             oldest_ready_at: columns.take::<Option<i64>>()?.map(Time::from_millis),
         })
     })?;
-    depths.collect()
+    let mut depths = depths.collect::<Read<Vec<_>>>()?;
+    parked::count(connection, scope, now, &mut depths)?;
+    Ok(depths)
 }
 
 fn held_leases(
@@ -366,11 +370,11 @@ fn held_leases(
     held.collect()
 }
 
-fn ahead(connection: &Connection, key: &TaskKey, now: Time, limit: usize) -> Read<usize> {
-    let Some(row) = row_in_scope(connection, key)? else { return Ok(0) };
+fn ahead(connection: &Connection, key: &TaskKey, now: Time, limit: usize) -> Read<Ahead> {
+    let Some(row) = row_in_scope(connection, key)? else { return Ok(Ahead::default()) };
     let mut statement = connection.prepare_cached(
-        "SELECT count(*) FROM (
-            SELECT 1 FROM live mine JOIN lanes n ON n.lane = mine.lane
+        "SELECT count(*) FILTER (WHERE is_kind), count(*) FILTER (WHERE NOT is_kind) FROM (
+            SELECT o.lane = n.lane AS is_kind FROM live mine JOIN lanes n ON n.lane = mine.lane
             JOIN lanes o ON (o.tenant, o.workspace, o.queue) = (n.tenant, n.workspace, n.queue)
             JOIN live l ON l.lane = o.lane
             WHERE mine.row = ?1 AND l.claimable_at <= ?2
@@ -378,8 +382,10 @@ fn ahead(connection: &Connection, key: &TaskKey, now: Time, limit: usize) -> Rea
             LIMIT ?3)",
     )?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let count: i64 = statement.query_row((row, now.millis(), limit), |row| row.get(0))?;
-    Ok(usize::try_from(count).unwrap_or(0))
+    let number = |count: i64| usize::try_from(count).unwrap_or(0);
+    statement.query_row((row, now.millis(), limit), |row| {
+        Ok(Ahead { of_kind: number(row.get(0)?), of_others: number(row.get(1)?) })
+    })
 }
 
 fn latest(connection: &Connection) -> Read<Option<TaskId>> {
@@ -511,7 +517,11 @@ impl Browse for SqliteBrowse {
         .await
     }
 
-    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+    async fn count_pending_objects(&self) -> Result<Vec<PendingObjects>, Failure> {
+        self.read("counting objects", objects::count_pending).await
+    }
+
+    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<Ahead, Failure> {
         let (key, now) = (key.clone(), self.shared.clock.now());
         self.read("counting what is ahead", move |connection| ahead(connection, &key, now, limit))
             .await

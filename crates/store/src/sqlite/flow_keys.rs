@@ -15,7 +15,8 @@ const OF_SCOPE: &str = "FROM live l JOIN lanes n ON n.lane = l.lane
     WHERE n.tenant = ?1 AND n.workspace = ?2 AND l.flow_key IS NOT NULL";
 
 /// The tasks that hold a slot: leased, or leased before and held for life.
-const HOLDS: &str = "(l.state = 'running' OR (l.flow_life IS NOT NULL AND l.attempt > 0))";
+pub(super) const HOLDS: &str =
+    "(l.state = 'running' OR (l.flow_life IS NOT NULL AND l.attempt > 0))";
 
 pub(super) fn list(
     connection: &Connection,

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
-use verdict::{Object, ObjectKey, Scope, TaskId, Time};
+use verdict::{Object, ObjectKey, ObjectType, Scope, TaskId, Time};
 
 use super::batch::SqliteBatch;
 use super::readers::Read;
@@ -14,7 +14,8 @@ use super::work::{StepError, Work, conflict, invalid};
 use super::writes::{Binding, insert};
 use crate::failure::Failure;
 use crate::objects::{
-    Dialect, LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, UniqueKey, names,
+    Dialect, LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, PendingObjects, UniqueKey,
+    names,
 };
 use crate::tables::{self, ObjectColumns, ObjectKeyColumns, ObjectLogColumns};
 
@@ -26,6 +27,25 @@ pub(super) fn next_due(connection: &Connection) -> Read<Option<Time>> {
     let sql = "SELECT due FROM objects WHERE due IS NOT NULL ORDER BY due LIMIT 1";
     let due = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
     Ok(due.map(Time::from_millis))
+}
+
+/// How many objects something is to be done about, by type and status.
+pub(super) fn count_pending(connection: &Connection) -> Read<Vec<PendingObjects>> {
+    let sql = "SELECT object_type, status, count(*) FROM objects WHERE pending = 1
+        GROUP BY 1, 2 ORDER BY 1, 2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let counts = statement.query_map([], |row| {
+        let (name, status, count): (String, String, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        // A type that a newer version wrote is not counted here.
+        let object_type = ObjectType::ALL.into_iter().find(|it| it.name() == name);
+        let counted = |object_type| PendingObjects {
+            object_type,
+            status: status.into(),
+            count: count.unsigned_abs(),
+        };
+        Ok(object_type.map(counted))
+    })?;
+    counts.filter_map(Result::transpose).collect()
 }
 
 impl SqliteBatch<'_> {

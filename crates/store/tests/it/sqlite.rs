@@ -5,6 +5,7 @@
 mod basics;
 mod checkpoints;
 mod codec;
+mod constraints;
 mod disk;
 mod in_place;
 mod keys;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::{
-    AdministrationRows, AuditFilter, Audited, Batch, Browse, EndedRecord, EndedRecords, Failure,
-    Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, MessageKey, ObjectChange, ObjectFilter,
-    ObjectLogFilter, PausedQueues, QueueDepth, RecordSeal, RowsAfter, SavedMessage, ScanDepth,
-    SealFilter, SpendQuery, SpendRow, Store, StoredTask, TaskBundle, TaskKey, TaskRows, Writer,
-    verify,
+    AdministrationRows, Ahead, AuditFilter, Audited, Batch, Browse, EndedRecord, EndedRecords,
+    Failure, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, MessageKey, ObjectChange,
+    ObjectFilter, ObjectLogFilter, PausedQueues, QueueDepth, RecordSeal, RowsAfter, SavedMessage,
+    ScanDepth, SealFilter, SpendQuery, SpendRow, Store, StoredTask, TaskBundle, TaskKey, TaskRows,
+    Writer, verify,
 };
 use storetest::ManualClock;
 use storetest::conformance::{Call, Fixture, Submission, carry::carry};
@@ -131,7 +131,7 @@ impl<S: Store> Browse for Growing<S> {
         self.store.browse().queues(scope).await
     }
 
-    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<Ahead, Failure> {
         self.store.browse().count_ahead(key, limit).await
     }
 

@@ -386,6 +386,7 @@ pub async fn counts_queues<F: Fixture>(driver: &mut Driver<F>) {
         scope: scope.clone(),
         queue: queue.into(),
         ready,
+        parked: 0,
         delayed,
         running,
         unfinished: ready + delayed + running,

@@ -72,7 +72,7 @@ pub async fn passes_over_what_another_batch_took<F: Fixture>(driver: &mut Driver
     let mut two = second.begin().await.expect("a batch can be begun");
     let mine = one.ready(&[want()], now).await.expect("ready works");
     let theirs = two.ready(&[want()], now).await.expect("ready works");
-    // S2-52, W-1: two concurrent batches never take the same task.
+    // Proves: S2-52: two concurrent batches never take the same task. W-1: the same.
     assert_eq!(mine[0][0].task.id, first_key.id);
     assert_eq!(theirs[0][0].task.id, second_key.id);
 }

@@ -1,7 +1,7 @@
 //! Flow keys: never more leases than the limit, no slot that leaks, no parked task that is forgotten.
 
 use store::browse::Browse;
-use store::row::{FlowFilter, FlowKeyRow, TaskKey, TaskWithSpec, Want};
+use store::row::{FlowFilter, FlowKeyRow, QueueDepth, TaskKey, TaskWithSpec, Want};
 use store::seam::{Batch, Store, Writer};
 use verdict::request::{Cancel, CancelMode, Outcome, Report, Undelivered};
 use verdict::{
@@ -81,6 +81,25 @@ pub async fn hold_no_more_than_their_limit<F: Fixture>(driver: &mut Driver<F>) {
     let theirs = limited(driver.submission(&other, "images"), "acme", 7);
     driver.submit(theirs).await;
     assert_eq!(driver.lease(&other, "images", 1).await.len(), 1);
+}
+
+pub async fn are_counted_as_parked_and_not_as_ready<F: Fixture>(driver: &mut Driver<F>) {
+    // A queue whose tasks wait for a slot needs no more workers, so its ready tasks are those that a poll could lease.
+    for _ in 0..3 {
+        add(driver, "images", "acme", 1).await;
+    }
+    driver.add(&Scope::default(), "images").await;
+    let counted = |depths: Vec<QueueDepth>| -> Vec<(u64, u64, u64, bool)> {
+        let counts =
+            |it: QueueDepth| (it.ready, it.parked, it.running, it.oldest_ready_at.is_some());
+        depths.into_iter().map(counts).collect()
+    };
+    let queues = driver.browse().queues(Some(&Scope::default())).await.expect("browsing works");
+    assert_eq!(counted(queues), [(2, 2, 0, true)], "one slot is free");
+    let leased = lease(driver, "images", 9).await;
+    assert_eq!(leased.len(), 2);
+    let queues = driver.browse().queues(None).await.expect("browsing works");
+    assert_eq!(counted(queues), [(0, 2, 2, false)], "the key is full");
 }
 
 pub async fn free_a_slot_however_a_lease_ends<F: Fixture>(driver: &mut Driver<F>) {

@@ -13,7 +13,7 @@ use store::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
 use store::pauses::PausedQueues;
 use store::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use store::row::{
-    Bodies, Entry, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listed, Listing, QueueDepth,
+    Ahead, Bodies, Entry, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listed, Listing, QueueDepth,
     Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
 use store::row_size::{self, ByteBudget};
@@ -120,9 +120,10 @@ impl Browse for MemoryBrowse {
         let now = self.reading.now();
         Ok(self.read(|tables| {
             let mut depths = BTreeMap::new();
+            let parked = flows::parked(tables.live.values(), &tables.flow_starts(), now);
             let wanted = |task: &&Task| scope.is_none_or(|scope| task.scope == *scope);
             for task in tables.live.values().filter(wanted) {
-                count(&mut depths, task, now);
+                count(&mut depths, task, parked.contains(&task.id), now);
             }
             depths.into_values().collect()
         }))
@@ -159,12 +160,12 @@ impl Browse for MemoryBrowse {
         }))
     }
 
-    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<Ahead, Failure> {
         let now = self.reading.now();
         Ok(self.read(|tables| {
             let Some(Subject::Live(mine)) = tables.find(key).map(|_| tables.found(key.id).subject)
             else {
-                return 0;
+                return Ahead::default();
             };
             let place = |task: &Task| (Reverse(task.priority), task.id);
             let is_ahead = |task: &&Task| {
@@ -172,7 +173,14 @@ impl Browse for MemoryBrowse {
                     && task.claimable_at().is_some_and(|due| due.has_come(now))
                     && place(task) < place(&mine)
             };
-            tables.live.values().filter(is_ahead).take(limit).count()
+            let mut ahead = Ahead::default();
+            for task in tables.live.values().filter(is_ahead).take(limit) {
+                match task.kind == mine.kind {
+                    true => ahead.of_kind += 1,
+                    false => ahead.of_others += 1,
+                }
+            }
+            ahead
         }))
     }
 
@@ -366,12 +374,18 @@ fn hold(held: &mut BTreeMap<(Name, Name), HeldLeases>, task: &Task, lease: &Leas
     known.next_expires_at = known.next_expires_at.min(lease.expires_at);
 }
 
-fn count(depths: &mut BTreeMap<(Scope, Name), QueueDepth>, task: &Task, now: Time) {
+fn count(
+    depths: &mut BTreeMap<(Scope, Name), QueueDepth>,
+    task: &Task,
+    is_parked: bool,
+    now: Time,
+) {
     let place = (task.scope.clone(), task.queue.clone());
     let depth = depths.entry(place).or_insert_with(|| QueueDepth {
         scope: task.scope.clone(),
         queue: task.queue.clone(),
         ready: 0,
+        parked: 0,
         delayed: 0,
         running: 0,
         unfinished: 0,
@@ -383,6 +397,7 @@ fn count(depths: &mut BTreeMap<(Scope, Name), QueueDepth>, task: &Task, now: Tim
     depth.running += u64::from(task.lease().is_some());
     match task.claimable_at() {
         None => {}
+        Some(at) if at.has_come(now) && is_parked => depth.parked += 1,
         Some(at) if at.has_come(now) => {
             depth.ready += 1;
             depth.oldest_ready_at = Some(depth.oldest_ready_at.map_or(at, |oldest| oldest.min(at)));

@@ -54,8 +54,8 @@ impl Checker<'_> {
         let endless = "a gate must end: give `within` a length of time above zero";
         if let Some(judge) = &check.judge {
             let path = format!("{path}.judge");
-            self.name(&format!("{path}.kind"), &judge.kind);
-            self.name(&format!("{path}.queue"), &judge.queue);
+            self.name_outside(&format!("{path}.kind"), &judge.kind);
+            self.name_outside(&format!("{path}.queue"), &judge.queue);
             self.require(judge.within.ms() > 0, format!("{path}.within"), endless);
             self.predicate(&format!("{path}.pass"), &judge.pass, DEPTH_MAX);
         }
@@ -127,8 +127,8 @@ impl Checker<'_> {
         let declared = self.declared;
         for (name, template) in &declared.work_orders {
             let path = format!("workOrders.{name}");
-            self.name(&format!("{path}.kind"), &template.kind);
-            self.name(&format!("{path}.queue"), &template.queue);
+            self.name_outside(&format!("{path}.kind"), &template.kind);
+            self.name_outside(&format!("{path}.queue"), &template.queue);
             let positive = template.budget.time.ms() > 0;
             self.require(
                 positive,

@@ -85,6 +85,22 @@ fn unknown_names_have_a_place() {
         "not under `reads`",
     );
     finds(EXECUTION, ("topology: execution", "topology: 'a b'"), "a b", "is no name");
+    finds(EXECUTION, ("topology: execution", "topology: a.b"), "a.b", "is no name");
+}
+
+#[test]
+fn kinds_and_queues_are_those_that_workers_have_already() {
+    let kind = "    kind: PATCH_DIAZOTROPH";
+    for name in ["invoice.extract", "agents/draft", "v2:pay"] {
+        assert_eq!(
+            problems(EXECUTION, kind, &format!("    kind: {name}")),
+            [] as [&str; 0],
+            "{name}"
+        );
+    }
+    for name in ["'a b'", "''", "tenure.topology.x", "tenure.recovery"] {
+        assert!(!problems(EXECUTION, kind, &format!("    kind: {name}")).is_empty(), "{name}");
+    }
 }
 
 #[test]

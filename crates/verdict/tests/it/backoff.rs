@@ -55,6 +55,26 @@ fn schedule(policy: &Policy, id: TaskId) -> Vec<Span> {
 const GOLDEN: [u64; 8] = [5746, 12206, 21180, 40886, 81871, 162308, 300158, 301876];
 
 #[test]
+fn no_retry_computation_knows_anything_but_its_seed() {
+    // Proves: S2-110: of tasks, of deliveries and of pushed calls. Each is computed twice, as two coordinators or a replay
+    // would, and differs for another seed.
+    let policy = Policy { seed: Some(7), failures_max: 9, ..Policy::default() };
+    assert_eq!(schedule(&policy, TASK), schedule(&policy, TASK));
+    assert_ne!(schedule(&policy, TASK), schedule(&Policy { seed: Some(8), ..policy }, TASK));
+    let unseeded = Policy { failures_max: 9, ..Policy::default() };
+    assert_eq!(schedule(&unseeded, TASK), schedule(&unseeded, TASK), "its id is the seed");
+    assert_ne!(schedule(&unseeded, TASK), schedule(&unseeded, TaskId::from_u128(43)));
+    let deliveries = |number| crate::effects::pauses_of(number);
+    assert_eq!(deliveries(1), deliveries(1));
+    assert_ne!(deliveries(1), deliveries(2), "another effect");
+    let pushes = |endpoint: &str| -> Vec<Span> {
+        (1..9).map(|n| verdict::push::pause(&endpoint.into(), n, None)).collect()
+    };
+    assert_eq!(pushes("a"), pushes("a"));
+    assert_ne!(pushes("a"), pushes("b"), "another endpoint");
+}
+
+#[test]
 fn tasks_that_failed_together_do_not_come_back_together() {
     let policy = Policy::default();
     let delays: BTreeSet<Span> =

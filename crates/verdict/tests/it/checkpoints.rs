@@ -27,6 +27,43 @@ fn a_step_is_recorded_under_the_lease_and_renews_it() {
 }
 
 #[test]
+fn only_a_call_of_the_attempt_that_executes_records_a_step() {
+    // Proves: S2-15: the engine owns what is recorded of steps. No other request writes, changes or removes any of it.
+    let recorded = |family: &Family| {
+        let run = family.task(ROOT).run.as_ref().unwrap();
+        (run.steps, run.checkpoints, family.count(ROOT, "checkpointed"))
+    };
+    let (mut family, caller) = Family::running();
+    family.call(&caller, Call::default().step("charge#1", "1"));
+    let before = recorded(&family);
+    for request in [
+        crate::world::start(&caller),
+        crate::world::beat(&caller),
+        Request::Sweep,
+        signal("go", None, Some("1")),
+        crate::world::cancel(verdict::request::CancelMode::Graceful),
+    ] {
+        family.ask(ROOT, request);
+        assert_eq!(recorded(&family), before);
+    }
+    // The worker is lost, the task is offered and granted again: what was recorded stays as it is.
+    let (mut family, caller) = Family::running();
+    family.call(&caller, Call::default().step("charge#1", "1"));
+    family.now = family.task(ROOT).lease().unwrap().expires_at;
+    family.sweep(ROOT);
+    assert_eq!(recorded(&family), before);
+    let next = family.grant(ROOT);
+    assert_eq!(recorded(&family), before);
+    // A worker without the lease records nothing, and the one that has it goes on behind what is there.
+    assert_eq!(
+        refused(family.ask_in_vain(ROOT, Call::default().step("ship#1", "2").request(&caller))),
+        "attempt_mismatch"
+    );
+    family.call(&next, Call::default().step("ship#1", "2"));
+    assert_eq!(recorded(&family).0, 2);
+}
+
+#[test]
 fn a_repeated_step_is_recognised_in_every_later_attempt() {
     let (mut family, caller) = Family::running();
     let call = Call::default().step("a#1", "1");

@@ -2,7 +2,8 @@
 
 use verdict::request::{Caller, Outcome};
 use verdict::{
-    Answer, AttemptOutcome, Category, Json, LeaseId, Policy, Reason, Refusal, State, WorkerVerdict,
+    Answer, AttemptOutcome, Category, Json, LeaseId, Policy, Reason, Refusal, Request, State,
+    WorkerVerdict,
 };
 
 use crate::world::{
@@ -11,6 +12,30 @@ use crate::world::{
 
 fn committed(outcome: AttemptOutcome, state: State) -> Answer {
     Answer::Committed { outcome, state, replayed: false }
+}
+
+#[test]
+fn a_report_sets_the_status_and_the_times_of_an_end_and_numbers_no_attempt() {
+    // Proves: S2-60: status and timestamps of an end are the Runner's. Attempts are numbered by the grant (amended).
+    let (mut world, caller) = World::running();
+    let (granted, attempt) = (world.lease().acquired_at, world.task().attempt);
+    world.wait(secs(5));
+    world.report(&caller, failed(Category::UserCode));
+    assert_eq!((world.state(), world.task().attempt), (State::Retry, attempt));
+    let closed = world.closed.last().expect("the attempt is closed");
+    assert_eq!((closed.granted_at, closed.closed_at), (granted, world.now));
+    let caller = world.grant_when_due("bob");
+    assert_eq!(world.task().attempt, attempt + 1, "the pool numbered it");
+    world.wait(secs(7));
+    // Nothing else sets them meanwhile.
+    for request in [crate::world::start(&caller), crate::world::beat(&caller), Request::Sweep] {
+        world.ask(request);
+        assert_eq!((world.state(), world.task().attempt), (State::Running, attempt + 1));
+    }
+    world.report(&caller, succeeded());
+    let done = world.done();
+    assert_eq!((done.end.state, done.attempt), (State::Succeeded, attempt + 1));
+    assert_eq!(done.completed_at, world.now);
 }
 
 #[test]

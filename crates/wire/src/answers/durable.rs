@@ -326,6 +326,9 @@ pub struct AwaitedView {
     /// The key of an approval: `explain` names its id and who may decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
+    /// When the approval expires: its default or EXPIRED counts then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
     /// The key of an item that waits for what becomes of an effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,

@@ -19,6 +19,9 @@ pub struct QueueView {
     pub queue: String,
     /// Tasks that could be leased now.
     pub ready: u64,
+    /// Tasks that wait for a slot or a start of their flow key: more workers do not help them.
+    #[serde(default)]
+    pub parked: u64,
     /// Tasks that wait for a delayed start or a retry.
     pub delayed: u64,
     pub running: u64,

@@ -119,6 +119,10 @@ pub struct ListWorkers {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListFlowKeys {
+    /// Only this key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub key: Option<String>,
     /// Only keys after this one: the `nextAfter` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]

@@ -6,8 +6,9 @@
 //! because their strings are samples of citations.
 //!
 //! A test that was written to detect a violation of a requirement says so in a line that begins with `Proves:`. If a
-//! requirement has such tests, tests that only mention it are not listed. Otherwise tests of the whole product come
-//! before tests of a part, and tests with few ids before tests with many.
+//! requirement has such tests, tests that only mention it are not listed. Otherwise the strongest come first: a test that
+//! cites few ids was written about them, so it comes before one that cites many; of equals, tests of the whole product come
+//! before tests of a part. In which crate a test is does not matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,15 +30,14 @@ pub(super) struct Citations {
     ranges: Vec<(Id, Place)>,
 }
 
-/// Sort order by usefulness: proofs first, then tests of the whole product, then few other ids, then by name.
+/// Sort order by strength: proofs first, then few other ids, then tests of the whole product, then by name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     rank: Rank,
-    reach: Reach,
     /// How many requirements the function cites.
     ids: usize,
+    reach: Reach,
     name: String,
-    crate_name: String,
     file: String,
     line: usize,
 }
@@ -86,7 +86,6 @@ impl Citations {
             reach: reach(path),
             ids,
             name: test_name(path, test),
-            crate_name: crate_name(path),
             file: path.to_owned(),
             line: source.line_of(offset),
         };
@@ -104,22 +103,12 @@ impl Citations {
         }
     }
 
-    /// The best names for an id, from different crates if possible. Mentions are left out if there is a proof.
+    /// The strongest tests of an id. Mentions are left out if there is a proof.
     pub(super) fn names(&self, id: &Id, max: usize) -> Vec<String> {
         let places: &[Place] = self.by_id.get(id).map_or(&[], Vec::as_slice);
         let proofs = places.iter().take_while(|place| place.rank == Rank::Proof).count();
         let places = if proofs > 0 { &places[..proofs] } else { places };
-        let mut chosen: Vec<&Place> = Vec::new();
-        for wants_other_crate in [true, false] {
-            for place in places {
-                let new_crate = !chosen.iter().any(|other| other.crate_name == place.crate_name);
-                let fits = !chosen.contains(&place) && (new_crate || !wants_other_crate);
-                if chosen.len() < max && fits {
-                    chosen.push(place);
-                }
-            }
-        }
-        chosen.into_iter().map(|place| place.name.clone()).collect()
+        places.iter().take(max).map(|place| place.name.clone()).collect()
     }
 
     /// Citations that prove nothing: ids that do not exist, and ranges, which name only their ends.
@@ -185,10 +174,6 @@ fn finding(place: &Place, what: String, remedy: &str) -> Finding {
 
 fn is_searched(path: &str) -> bool {
     path.starts_with("crates/") || path.starts_with("sdks/")
-}
-
-fn crate_name(path: &str) -> String {
-    path.split('/').take(2).collect::<Vec<_>>().join("/")
 }
 
 /// `store::sqlite::tests::name` for our crates; the file for an SDK, since its language may have no modules.
@@ -266,14 +251,15 @@ mod tests {
     }
 
     #[test]
-    fn two_names_from_two_crates_are_better_than_two_from_one() {
+    fn a_test_about_one_requirement_is_stronger_than_one_that_cites_many_in_whatever_crate() {
         let one = (
             "crates/store/tests/it/a.rs",
             "#[test]\nfn a() { /* R-5 */ }\n#[test]\nfn b() { /* R-5 */ }",
         );
-        let other = ("crates/verdict/tests/it/a.rs", "#[test]\nfn c() { /* R-5 */ }");
-        assert_eq!(names(&[one, other], "R-5"), ["store::it::a::a", "verdict::it::a::c"]);
-        assert_eq!(names(&[one], "R-5"), ["store::it::a::a", "store::it::a::b"]);
+        let other = ("crates/verdict/tests/it/a.rs", "#[test]\nfn c() { /* R-5 R-6 R-7 */ }");
+        assert_eq!(names(&[one, other], "R-5"), ["store::it::a::a", "store::it::a::b"]);
+        let outside = ("crates/cli/tests/it/a.rs", "#[test]\nfn d() { /* R-5 R-6 R-7 */ }");
+        assert_eq!(names(&[outside, other], "R-5"), ["cli::it::a::d", "verdict::it::a::c"]);
     }
 
     #[test]
@@ -292,12 +278,12 @@ mod tests {
     }
 
     #[test]
-    fn tests_from_outside_and_about_little_come_first() {
+    fn tests_about_little_come_first_and_of_those_tests_from_outside() {
         let inside = ("crates/coordinator/src/a.rs", "#[test]\nfn a() { /* R-5 */ }");
         let outside = ("crates/coordinator/tests/it/z.rs", "#[test]\nfn z() { /* R-5 R-6 R-7 */ }");
         let focused = ("crates/coordinator/tests/it/zz.rs", "#[test]\nfn zz() { /* R-5 */ }");
         let found = names(&[inside, outside, focused], "R-5");
-        assert_eq!(found, ["coordinator::it::zz::zz", "coordinator::it::z::z"]);
+        assert_eq!(found, ["coordinator::it::zz::zz", "coordinator::a::a"]);
     }
 
     #[test]

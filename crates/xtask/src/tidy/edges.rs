@@ -379,6 +379,15 @@ mod tests {
     }
 
     #[test]
+    fn the_engine_of_durable_functions_reaches_neither_dispatch_nor_delivery() {
+        // Proves: S2-16: there is no arrow from the engine to what grants leases or to what leaves the process.
+        for other in ["verdict", "store", "coordinator", "delivery", "webhook"] {
+            let manifest = format!("[dependencies]\n{other}.workspace = true\n");
+            assert_eq!(findings("crates/workflow/Cargo.toml", &manifest).len(), 1, "{other}");
+        }
+    }
+
+    #[test]
     fn dev_dependencies_and_long_forms_are_no_way_round() {
         let by_section =
             findings("sdks/rust/Cargo.toml", "[dependencies.coordinator]\nworkspace = true\n");

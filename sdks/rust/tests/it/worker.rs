@@ -114,6 +114,50 @@ async fn after_committed_nothing_of_an_attempt_is_left() {
 }
 
 #[tokio::test]
+async fn as_many_tasks_as_it_has_places_run_at_once_and_none_harms_another() {
+    // Proves: S2-5: the worker dispatches what it leased, isolates tasks from each other, and bounds how many run.
+    const PLACES: usize = 2;
+    let coordinator = Coordinator::start().await;
+    let (executed, places) = (Arc::new(Log::new()), Arc::new(()));
+    let finish = CancellationToken::new();
+    let (log, place, until) = (Arc::clone(&executed), Arc::clone(&places), finish.clone());
+    let running = Running::start(worker(&coordinator).concurrency(PLACES).handle(
+        "work",
+        move |_: Ctx, n: u32| {
+            let (log, held, until) = (Arc::clone(&log), Arc::clone(&place), until.clone());
+            async move {
+                // Two references are the test's and the handler's; each task under way has one more.
+                log.push((n, Arc::strong_count(&held) - 2));
+                assert_ne!(n, 1, "number one is unlucky");
+                until.cancelled().await;
+                Ok(n)
+            }
+        },
+    ));
+    coordinator.offer([envelope(1), envelope(2), envelope(3), envelope(4)]);
+    // The first one panics. Its place is free for the third, beside the second, which goes on; the fourth waits.
+    executed.until("three tasks", |seen| seen.len() == 3).await;
+    running.until_committed(1).await;
+    finish.cancel();
+    running.until_committed(4).await;
+    running.end().await.unwrap();
+    let seen = executed.all();
+    assert!(seen.iter().all(|(_, at_once)| *at_once <= PLACES), "{seen:?}");
+    assert_eq!(seen.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    let mut outcomes: Vec<(String, String)> = coordinator
+        .reports()
+        .iter()
+        .map(|report| {
+            let text = |name: &str| report[name].as_str().unwrap().to_owned();
+            (text("taskId"), text("outcome"))
+        })
+        .collect();
+    outcomes.sort();
+    let outcomes: Vec<&str> = outcomes.iter().map(|(_, outcome)| outcome.as_str()).collect();
+    assert_eq!(outcomes, ["FAILED", "SUCCEEDED", "SUCCEEDED", "SUCCEEDED"]);
+}
+
+#[tokio::test]
 async fn a_lease_that_is_answered_twice_is_executed_once() {
     // Proves: S3-60: the answer to a poll arrives again while its task runs.
     let coordinator = Coordinator::start().await;

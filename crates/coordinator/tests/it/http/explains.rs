@@ -85,7 +85,61 @@ async fn what_stands_behind_others_counts_them() {
         let found = gates(&api, &third).await;
         // more urgent first, then older; other queues and other tenants do not count.
         assert_eq!(names(&found), ["no_worker", "ahead"]);
-        says(&found[1], &["ahead of it: 2"]);
+        says(&found[1], &["ahead of it: 1", "of other kinds: 1"]);
+    }
+}
+
+#[tokio::test]
+async fn tasks_of_other_kinds_are_not_ahead_of_a_task_that_no_worker_shares_with_them() {
+    for api in both().await {
+        api.submit(json!({"kind": "other"})).await;
+        let id = api.submit(json!({})).await;
+        assert_eq!(names(&gates(&api, &id).await), ["no_worker"]);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_people_says_what_to_type_and_when_time_decides() {
+    for api in both().await {
+        let ask = |terms: Value| {
+            let item = json!({"key": "pay#1", "approval": terms});
+            json!({"wait": {"key": "w#1", "mode": "all", "for": [item]}})
+        };
+        let terms = json!({"quorum": 2, "expiresInMs": 8000, "default": "REJECTED"});
+        let lease = api.leased(json!({})).await;
+        api.checkpoint(&lease, ask(terms)).await.has("state", "waiting");
+        let found = gates(&api, &lease.run).await;
+        assert_eq!(names(&found), ["waiting"]);
+        says(&found[0], &["waits for the approval appr_", "0 of 2", "counts as rejected"]);
+        let change = found[0]["change"].as_str().unwrap();
+        assert!(change.starts_with("`tenure approvals show appr_"), "{change}");
+        let run = api.run(&lease.run).await;
+        let item = &run["durable"]["waiting"]["wait"]["for"][0];
+        assert_eq!(found[0]["at"], item["expiresAt"], "the expiry, not the limit of the wait");
+        assert!(item["expiresAt"].is_string(), "{run}");
+        api.pass(seconds(9)).await;
+        assert_eq!(names(&gates(&api, &lease.run).await)[0], "no_worker", "it goes on by then");
+        let again = api.lease("w1").await;
+        api.succeed(&again).await.ok();
+        // Without an expiry only the limit of the wait ends it.
+        let lease = api.leased(json!({})).await;
+        api.checkpoint(&lease, ask(json!({}))).await.has("state", "waiting");
+        let found = gates(&api, &lease.run).await;
+        assert!(found[0]["change"].as_str().unwrap().contains("WAIT_TIMEOUT"), "{found:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_a_signal_says_how_to_send_it() {
+    for api in both().await {
+        let lease = api.leased(json!({})).await;
+        let go = json!({"key": "go#1", "signal": "go"});
+        let wait = json!({"wait": {"key": "w#1", "mode": "any", "for": [go]}});
+        api.checkpoint(&lease, wait).await.has("state", "waiting");
+        let found = gates(&api, &lease.run).await;
+        says(&found[0], &["waits for the signal `go`"]);
+        let command = format!("tenure runs signal {} go", lease.run);
+        assert!(found[0]["change"].as_str().unwrap().contains(&command), "{found:?}");
     }
 }
 
@@ -154,6 +208,15 @@ async fn an_ended_run_says_how_and_nothing_would_change_it() {
         let id = api.submit(json!({})).await;
         api.cancel(&id, json!({})).await.ok();
         says(&gates(&api, &id).await[0], &["cancelled (CANCEL_REQUESTED) with attempt 0"]);
+        let lease = api.leased(json!({"maxAttempts": 1})).await;
+        api.fail(&lease).await.has("state", "failed");
+        says(&gates(&api, &lease.run).await[0], &[&format!("`tenure runs retry {}`", lease.run)]);
+        let lease = api.leased(json!({"budget": {"steps": 1}})).await;
+        let step = |key: &str| json!({"key": key, "outcome": "SUCCEEDED"});
+        let steps = json!({"steps": [step("a#1"), step("b#1")]});
+        api.checkpoint(&lease, steps).await.has("state", "halted");
+        let way = format!("`tenure runs continue {} --budget", lease.run);
+        says(&gates(&api, &lease.run).await[0], &["halted", &way]);
     }
 }
 
@@ -180,7 +243,7 @@ async fn what_only_the_store_holds_is_ready() {
     };
     let (found, granted) = tokio::join!(looks, api.post("/v1/leases", &api.key, poll));
     assert_eq!(names(&found), ["ready"]);
-    says(&found[0], &["workers waiting for it: 1", "no task ahead of it"]);
+    says(&found[0], &["workers waiting for it: 1", "no task of its kind ahead of it"]);
     assert_eq!(granted.leases()[0].run, id);
 }
 

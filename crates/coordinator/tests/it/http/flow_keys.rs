@@ -29,6 +29,19 @@ async fn no_more_runs_are_leased_than_the_key_allows() {
         let shown = key(&api, "acme").await;
         assert_eq!((&shown["held"], &shown["parked"]), (&json!(2), &json!(3)));
         assert_eq!(shown["holders"], json!([leases[0].task, leases[1].task]));
+        let one = api.get("/v1/flow-keys?key=acme").await.ok();
+        assert_eq!(one["flowKeys"], json!([shown]));
+        // More workers would not help: no list and no metric that an autoscaler reads counts them as ready.
+        let queue = api.get("/v1/queues").await.ok()["queues"][0].clone();
+        assert_eq!((&queue["ready"], &queue["parked"]), (&json!(0), &json!(3)), "{queue}");
+        assert_eq!(queue.get("oldestReadyAt"), None, "{queue}");
+        let metrics = api.get("/metrics").await.body;
+        let metrics = metrics.as_str().unwrap();
+        for row in
+            ["tenure_tasks_ready 0\n", "tenure_tasks_parked 3\n", "tenure_oldest_ready_seconds 0\n"]
+        {
+            assert!(metrics.contains(row), "{row} in {metrics}");
+        }
         api.succeed(&leases[0]).await.ok();
         assert_eq!(api.poll("w2").await.len(), 1, "one slot, one run");
         assert_eq!(key(&api, "acme").await["held"], 2);

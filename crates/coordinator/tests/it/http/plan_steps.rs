@@ -51,7 +51,7 @@ fn diamond(b: Value) -> Value {
 #[tokio::test]
 async fn a_step_starts_when_the_steps_that_it_names_have_ended() {
     for api in both().await {
-        // S2-5, S2-58: each step is a task, blocked until its upstreams have ended, with what they returned.
+        // S2-58: each step is a task, blocked until its upstreams have ended, with what they returned.
         let run = api.graph(diamond(json!({}))).await;
         let mut ready = api.ready().await;
         assert_eq!(ready.keys().collect::<Vec<_>>(), ["a"]);
@@ -89,7 +89,7 @@ async fn a_step_starts_when_the_steps_that_it_names_have_ended() {
 #[tokio::test]
 async fn a_failure_skips_what_depends_on_it_with_the_reason_on_each() {
     for api in both().await {
-        // S2-59, S2-60: a failed step fails the run, and everything after it is skipped, through any number of steps.
+        // S2-59: a failed step fails the run, and everything after it is skipped, through any number of steps.
         let mut steps = diamond(json!({"onError": "abort"}));
         steps.as_array_mut().unwrap().push(step("e", &["d"], json!({})));
         steps.as_array_mut().unwrap().push(step("clean", &["e"], json!({"always": true})));
@@ -203,7 +203,7 @@ fn parallel(count: usize) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_steps_run_side_by_side_and_join() {
     let [_, api] = both().await;
-    // S2-5: the root spawns and counts them in slices; no decision and no read is about all of them.
+    // The root spawns and counts them in slices; no decision and no read is about all of them.
     let run = api.post("/v1/runs", &api.key, parallel(9_999)).await.text("runId");
     let mut done = 0;
     while done < 9_999 {

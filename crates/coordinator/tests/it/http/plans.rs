@@ -16,6 +16,12 @@ impl TestServer {
         self.post("/v1/leases", &self.key, body).await.leases()
     }
 
+    /// The server's time.
+    async fn now_ms(&self) -> i64 {
+        let problem = self.get("/v1/runs/run_00000000000000000000000000").await;
+        problem.text("serverTime").parse::<wire::Time>().unwrap().as_ms()
+    }
+
     async fn refused_plan(&self, steps: Value) -> (String, String) {
         let body = json!({"plan": {"steps": steps}});
         let refused = self.post("/v1/runs", &self.key, body).await;
@@ -39,7 +45,7 @@ fn states(run: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn steps_run_one_after_the_other_each_in_its_own_queue() {
     for api in both().await {
-        // S2-5, S2-6, S2-58: a step starts when the one before it has ended, with what that one returned.
+        // S2-58: a step starts when the one before it has ended, with what that one returned.
         let input = json!({"body": {"$from": "fetch", "path": "/body"}, "fixed": 1.50});
         let publish = step("publish", json!({"queue": "other", "input": input}));
         let run =
@@ -73,9 +79,51 @@ async fn steps_run_one_after_the_other_each_in_its_own_queue() {
 }
 
 #[tokio::test]
+async fn a_run_has_a_goal_a_plan_and_a_state_and_equal_runs_live_equally() {
+    // Proves: S2-2, S2-6: goal, plan and state are the run's own, from its submission to its record, and the same
+    // things happening to the same run lead to the same life.
+    for api in both().await {
+        let mut lives = Vec::new();
+        for _ in 0..2 {
+            let steps =
+                json!([step("fetch", json!({"maxAttempts": 2})), step("publish", json!({}))]);
+            let body = json!({"goal": "publish the page", "seed": 7, "plan": {"steps": steps}});
+            let run = api.post("/v1/runs", &api.key, body).await.text("runId");
+            let look = async |life: &mut Vec<Value>| {
+                let shown = api.run(&run).await;
+                assert_eq!(shown["goal"], "publish the page");
+                life.push(json!([shown["state"], states(&shown), shown["attempt"]]));
+            };
+            let mut life = Vec::new();
+            look(&mut life).await;
+            let fetch = api.lease("w1").await;
+            look(&mut life).await;
+            let failed = api.now_ms().await;
+            api.fail(&fetch).await.has("state", "retry");
+            let due: wire::Time =
+                api.run(&run).await["nextAttemptAt"].as_str().unwrap().parse().unwrap();
+            life.push(json!(due.as_ms() - failed));
+            look(&mut life).await;
+            api.pass(seconds(10)).await;
+            let fetch = api.lease("w1").await;
+            api.complete(&fetch, output(json!(1))).await.has("state", "queued");
+            look(&mut life).await;
+            let publish = api.lease("w1").await;
+            api.complete(&publish, output(json!(2))).await.has("state", "succeeded");
+            look(&mut life).await;
+            let record = api.get(&format!("/v1/runs/{run}/record")).await.ok();
+            assert_eq!(record["goal"], "publish the page", "{record}");
+            life.push(record["state"].clone());
+            lives.push(life);
+        }
+        assert_eq!(lives[0], lives[1]);
+    }
+}
+
+#[tokio::test]
 async fn a_failure_ends_the_run_unless_the_step_says_otherwise() {
     for api in both().await {
-        // S2-59, S2-60: `abort` ends at the first failure, `continue` goes on, and what never ran is skipped.
+        // S2-59: `abort` ends at the first failure, `continue` goes on, and what never ran is skipped.
         let steps = json!([
             step("soft", json!({"onError": "continue", "maxAttempts": 1})),
             step("hard", json!({"onError": "abort"})),
@@ -97,7 +145,7 @@ async fn a_failure_ends_the_run_unless_the_step_says_otherwise() {
 #[tokio::test]
 async fn a_step_is_retried_without_repeating_those_before_it() {
     for api in both().await {
-        // S2-2, S2-11: a lost worker repeats its own step only.
+        // A lost worker repeats its own step only.
         let run = api.planned(json!([step("a", json!({})), step("b", json!({}))])).await;
         let a = api.lease("w1").await;
         api.complete(&a, output(json!(1))).await.ok();

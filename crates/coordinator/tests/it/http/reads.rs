@@ -326,6 +326,9 @@ async fn every_problem_names_a_page_that_the_server_itself_has() {
             assert_eq!((page.status, page.kind.as_str()), (200, "text/markdown; charset=utf-8"));
             assert!(page.body.as_str().unwrap().contains(code.as_str()), "{code}");
         }
+        // As people paste it: the code as it is printed.
+        let pasted = api.send(api.request("GET", "/errors/budget_spent")).await;
+        assert_eq!(pasted.status, 200, "{pasted:?}");
         api.send(api.request("GET", "/errors/nonsense")).await.problem(404, "not_found");
     }
 }

@@ -170,6 +170,9 @@ async fn it_is_paused_resumed_triggered_backfilled_and_changed() {
         let triggered = say(&api, "s", "trigger", json!({})).await;
         let lease = api.lease("w1").await;
         assert_eq!(triggered["runId"], lease.run.as_str());
+        let history = api.get("/v1/schedules/s/history?limit=1").await.ok();
+        let (newest, by) = (&history["entries"][0], api.key.split('_').nth(1).unwrap());
+        assert_eq!((&newest["keyId"], &newest["schedule"]["fired"]), (&json!(by), &json!(1)));
         api.succeed(&lease).await.ok();
         let at = |count| wire::Time::from_ms(begun.plus(seconds(count)).millis());
         let range = json!({"from": at(0), "to": at(20)});

@@ -160,6 +160,8 @@ async fn what_fails_for_good_is_dead_until_somebody_redrives_it() {
         receiver.next().await;
         let dead = api.effect_in(&run, "dead").await;
         assert_eq!((&dead["reason"], &dead["blocks"]), (&json!("tries_exhausted"), &json!(true)));
+        // The counts of the metrics are read again after a pause.
+        api.counts("tenure_effects_dead 1\n").await;
         api.about_effect(&dead, "redrive", json!({})).await;
         receiver.next().await;
         let delivered = api.effect_in(&run, "delivered").await;

@@ -22,6 +22,32 @@ async fn workers_until(api: &TestServer, holds: impl Fn(&[Value]) -> bool) -> Ve
 }
 
 #[tokio::test]
+async fn a_run_goes_to_a_worker_with_its_skill_and_the_runtime_answers_for_it() {
+    // Proves: S2-7: skills, budgets and state are the runtime's. It knows what each worker can do from its poll, gives it
+    // nothing else, counts what is used whoever reports it, and answers about a run while no worker exists.
+    for api in both().await {
+        let skilled = async |worker: &str, kinds: &[&str]| {
+            let body = json!({"workerId": worker, "queues": ["q"], "kinds": kinds, "max": 9});
+            api.post("/v1/leases", &api.key, body).await.leases()
+        };
+        let draw = api.submit(json!({"kind": "draw", "budget": {"tokens": 10}})).await;
+        assert_eq!(api.run(&draw).await["budget"]["left"], json!({"tokens": 10}));
+        assert!(skilled("writer", &["write", "sing"]).await.is_empty(), "it cannot draw");
+        let lease = skilled("painter", &["paint", "draw"]).await.remove(0);
+        assert_eq!(lease.run, draw);
+        let step = json!({"key": "a#1", "outcome": "SUCCEEDED", "spend": {"tokens": 4}});
+        api.checkpoint(&lease, json!({"steps": [step]})).await.has("state", "running");
+        let shown = api.run(&draw).await;
+        assert_eq!((&shown["state"], &shown["workerId"]), (&json!("running"), &json!("painter")));
+        assert_eq!(shown["budget"]["left"], json!({"tokens": 6}));
+        // What a worker claims of its budget decides nothing: more than is left halts the run.
+        let more = json!({"key": "b#1", "outcome": "SUCCEEDED", "spend": {"tokens": 7}});
+        api.checkpoint(&lease, json!({"steps": [more]})).await.has("state", "halted");
+        assert_eq!(api.run(&draw).await["budget"]["used"]["tokens"], 11);
+    }
+}
+
+#[tokio::test]
 async fn polls_and_leases_are_listed_by_worker() {
     for api in both().await {
         assert_eq!(api.get("/v1/workers").await.ok()["workers"], json!([]));

@@ -14,7 +14,7 @@ use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
-use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
+use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter, PendingObjects};
 use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
 use crate::postgres::administration::pauses;
@@ -25,7 +25,7 @@ use crate::postgres::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
 use crate::postgres::{Shared, administration, scopes};
 use crate::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use crate::row::{
-    Entry, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, PAGE_BYTES_MAX, QueueDepth,
+    Ahead, Entry, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, PAGE_BYTES_MAX, QueueDepth,
     Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
 use crate::row_size::{self, ByteBudget};
@@ -339,11 +339,12 @@ pub(super) async fn refused(
 
 async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<QueueDepth>> {
     let sql = "SELECT l.tenant, l.workspace, l.queue, \
-            count(*) FILTER (WHERE l.claimable_at <= $1), \
+            count(*) FILTER (WHERE l.claimable_at <= $1 AND NOT l.parked), \
+            count(*) FILTER (WHERE l.claimable_at <= $1 AND l.parked), \
             count(*) FILTER (WHERE l.claimable_at > $1), \
             count(*) FILTER (WHERE l.state = 'running'), count(*), \
             count(*) FILTER (WHERE l.parent IS NULL), \
-            min(l.claimable_at) FILTER (WHERE l.claimable_at <= $1) \
+            min(l.claimable_at) FILTER (WHERE l.claimable_at <= $1 AND NOT l.parked) \
         FROM tenure.live l \
         WHERE ($2::text IS NULL OR l.tenant = $2) AND ($3::text IS NULL OR l.workspace = $3) \
         GROUP BY l.tenant, l.workspace, l.queue \
@@ -364,6 +365,7 @@ async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<Q
             scope: columns.scope()?,
             queue: columns.name()?,
             ready: columns.take::<i64>()?.unsigned_abs(),
+            parked: columns.take::<i64>()?.unsigned_abs(),
             delayed: columns.take::<i64>()?.unsigned_abs(),
             running: columns.take::<i64>()?.unsigned_abs(),
             unfinished: columns.take::<i64>()?.unsigned_abs(),
@@ -416,12 +418,12 @@ async fn held_leases(
     rows?.iter().map(held).collect()
 }
 
-async fn ahead(client: &Client, key: &TaskKey, now: Time, limit: usize) -> Read<usize> {
+async fn ahead(client: &Client, key: &TaskKey, now: Time, limit: usize) -> Read<Ahead> {
     let id = id_bytes(key.id);
     let (id, tenant) = (&id[..], key.scope.tenant.as_str());
     let (workspace, now, limit) = (key.scope.workspace.as_str(), now.millis(), as_limit(limit));
-    let sql = "SELECT count(*) FROM ( \
-            SELECT 1 FROM tenure.live mine JOIN tenure.live l \
+    let sql = "SELECT count(*) FILTER (WHERE is_kind), count(*) FILTER (WHERE NOT is_kind) FROM ( \
+            SELECT l.kind = mine.kind AS is_kind FROM tenure.live mine JOIN tenure.live l \
                 ON (l.tenant, l.workspace, l.queue) = (mine.tenant, mine.workspace, mine.queue) \
             WHERE mine.id = $1 AND mine.tenant = $2 AND mine.workspace = $3 \
                 AND l.claimable_at <= $4 AND l.place < mine.place LIMIT $5) ahead";
@@ -433,8 +435,10 @@ async fn ahead(client: &Client, key: &TaskKey, now: Time, limit: usize) -> Read<
         (&limit, Type::INT8),
     ];
     let rows = client.query_typed(sql, &parameters).await?;
-    let count: i64 = Columns::of(&rows[0]).take()?;
-    Ok(usize::try_from(count).unwrap_or(0))
+    let mut columns = Columns::of(&rows[0]);
+    let (of_kind, of_others): (i64, i64) = (columns.take()?, columns.take()?);
+    let number = |count: i64| usize::try_from(count).unwrap_or(0);
+    Ok(Ahead { of_kind: number(of_kind), of_others: number(of_others) })
 }
 
 impl Browse for PostgresBrowse {
@@ -527,7 +531,14 @@ impl Browse for PostgresBrowse {
         .await
     }
 
-    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+    async fn count_pending_objects(&self) -> Result<Vec<PendingObjects>, Failure> {
+        self.in_all("counting objects", move |client: Client| async move {
+            objects::count_pending(&client).await
+        })
+        .await
+    }
+
+    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<Ahead, Failure> {
         let (key, scope, now) = (key.clone(), &key.scope, self.shared.clock.now());
         self.in_scope("counting what is ahead", scope, move |client| async move {
             ahead(&client, &key, now, limit).await

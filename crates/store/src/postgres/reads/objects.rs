@@ -1,10 +1,11 @@
 //! Lists of objects and of their log.
 
+use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::Object;
+use verdict::{Object, ObjectType};
 
 use super::{Client, Read, as_limit};
-use crate::objects::{Dialect, ObjectChange, ObjectFilter, ObjectLogFilter, names};
+use crate::objects::{Dialect, ObjectChange, ObjectFilter, ObjectLogFilter, PendingObjects, names};
 use crate::postgres::rows::Columns;
 use crate::tables;
 
@@ -58,4 +59,25 @@ pub(super) async fn log(client: &Client, filter: &ObjectLogFilter) -> Read<Vec<O
     ];
     let rows = client.query_typed(&sql, &parameters).await?;
     rows.iter().map(|row| Ok(tables::object_change(&mut Columns::of(row))?)).collect()
+}
+
+/// How many objects something is to be done about, by type and status.
+pub(super) async fn count_pending(client: &Client) -> Read<Vec<PendingObjects>> {
+    let sql = "SELECT object_type, status, count(*) FROM tenure.objects WHERE pending \
+        GROUP BY 1, 2 ORDER BY 1, 2";
+    let rows = client.query_typed(sql, &[]).await?;
+    let counted = |row: &Row| {
+        let mut columns = Columns::of(row);
+        let (name, status): (String, String) = (columns.take()?, columns.take()?);
+        let count: i64 = columns.take()?;
+        // A type that a newer version wrote is not counted here.
+        let object_type = ObjectType::ALL.into_iter().find(|it| it.name() == name);
+        let counts = |object_type| PendingObjects {
+            object_type,
+            status: status.into(),
+            count: count.unsigned_abs(),
+        };
+        Ok(object_type.map(counts))
+    };
+    rows.iter().map(counted).filter_map(Result::transpose).collect()
 }
