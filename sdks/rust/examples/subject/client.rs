@@ -10,7 +10,7 @@ use tenure::webhooks::{RecentIds, Secret, Seen, Verifier};
 use tenure::{Client, Error, NewRun};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-pub async fn serve() -> Result<(), Error> {
+pub(crate) async fn serve() -> Result<(), Error> {
     let client = Client::from_env()?;
     let recent = Arc::new(Mutex::new(HashMap::new()));
     say(&json!({"ready": true}));

@@ -25,7 +25,7 @@ struct Order {
     timeout_ms: Option<u64>,
 }
 
-pub fn add(worker: Worker) -> Worker {
+pub(crate) fn add(worker: Worker) -> Worker {
     worker
         .durable("order", order)
         .durable("sleeper", |flow: Durable, _: Value| async move {

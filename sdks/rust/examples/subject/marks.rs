@@ -5,18 +5,18 @@ use tenure::{Ctx, Step};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-pub async fn mark(ctx: &Ctx, mark: &str) {
+pub(crate) async fn mark(ctx: &Ctx, mark: &str) {
     send(json!({"task": ctx.task_id(), "mark": mark, "attempt": ctx.attempt(), "fence": ctx.fence()})).await;
 }
 
 /// A step knows its task by its idempotency key.
-pub async fn mark_step(step: &Step, mark: &str) {
+pub(crate) async fn mark_step(step: &Step, mark: &str) {
     let task = step.idempotency_key().split('/').next().unwrap_or_default();
     send(json!({"task": task, "mark": mark, "attempt": step.fence(), "fence": step.fence()})).await;
 }
 
 /// A mark that does not arrive is missed by the kit.
-pub async fn send(said: Value) {
+pub(crate) async fn send(said: Value) {
     let urls = std::env::var("TENURE_URL").unwrap_or_default();
     let Some(authority) = urls.split(',').next().and_then(|url| url.strip_prefix("http://")) else {
         return;

@@ -43,7 +43,7 @@ struct Big {
     bytes: Option<usize>,
 }
 
-pub fn add(worker: Worker) -> Worker {
+pub(crate) fn add(worker: Worker) -> Worker {
     worker
         .handle("echo", |ctx, input: Value| async move {
             mark(&ctx, "began").await;
