@@ -57,7 +57,7 @@ pub use row::{
     Backlog, Bodies, Change, EndedPosition, EndedTask, Entry, Filter, FlowFilter, FlowKeyRow,
     FlowRef, HeldLeases, IdempotencyKey, KeyOwner, LabelFilter, Listed, Listing, PollRef,
     QueueDepth, Refused, Renewals, Resources, Spec, StoredTask, TaskBundle, TaskKey, TaskRows,
-    TaskWithSpec, Want,
+    TaskWithSpec, Unfinished, Want,
 };
 pub use runs::{
     DeferredMessage, MessageChanges, MessageKey, ParkedMessage, RecordsOf, RunLookup, RunRecord,

@@ -16,7 +16,8 @@ use crate::declaration::{
 };
 use crate::digest;
 use crate::places::join;
-use crate::schema::Schema;
+use crate::schema::{Schema, Unusable};
+use crate::work::Work;
 
 /// The name under which schedulers ask other deployments for their pause states. No artifact type may have it.
 pub const PAUSE_STATE: &str = "pause_state";
@@ -56,13 +57,25 @@ pub(crate) struct Finding {
 struct Checker<'d> {
     declared: &'d Declaration,
     findings: Vec<Finding>,
+    /// Schemas that are valid and cost too much.
+    too_costly: Vec<Finding>,
     schemas: BTreeMap<String, Schema>,
 }
 
+/// A topology, and what is wrong with it only because it costs too much.
+pub(crate) struct Compiled {
+    pub(crate) topology: Topology,
+    pub(crate) too_costly: Vec<Finding>,
+}
+
 /// Checks everything.
-pub(crate) fn compile(declaration: Declaration) -> Result<Topology, Vec<Finding>> {
-    let mut checker =
-        Checker { declared: &declaration, findings: Vec::new(), schemas: BTreeMap::new() };
+pub(crate) fn compile(declaration: Declaration) -> Result<Compiled, Vec<Finding>> {
+    let mut checker = Checker {
+        declared: &declaration,
+        findings: Vec::new(),
+        too_costly: Vec::new(),
+        schemas: BTreeMap::new(),
+    };
     checker.names();
     checker.artifacts();
     checker.events();
@@ -71,11 +84,13 @@ pub(crate) fn compile(declaration: Declaration) -> Result<Topology, Vec<Finding>
     checker.templates();
     checker.roles();
     checker.limits();
-    let Checker { findings, schemas, .. } = checker;
+    let Checker { mut findings, too_costly, schemas, .. } = checker;
     if findings.is_empty() {
         let digest = digest::of(&declaration);
-        Ok(Topology { declaration, digest, schemas, ranks })
+        let topology = Topology { declaration, digest, schemas, ranks };
+        Ok(Compiled { topology, too_costly })
     } else {
+        findings.extend(too_costly);
         Err(findings)
     }
 }
@@ -169,7 +184,12 @@ impl Checker<'_> {
             Ok(compiled) => {
                 self.schemas.insert(path, compiled);
             }
-            Err(message) => self.find(path, message),
+            Err(Unusable::Invalid(message)) => self.find(path, message),
+            Err(Unusable::TooCostly(message)) => {
+                let message = format!("this JSON Schema costs too much: {message}");
+                self.too_costly.push(Finding { path: path.clone(), message: message.clone() });
+                self.schemas.insert(path, Schema::TooCostly(message));
+            }
         }
     }
 
@@ -288,14 +308,29 @@ impl Topology {
         self.schemas.get(path)
     }
 
-    /// Whether the fields of an artifact are as its type declares. `Err` says what is not.
-    pub fn test_fields(&self, artifact: &str, fields: &serde_json::Value) -> Result<(), String> {
+    /// Whether the fields of an artifact are as its type declares. `Err` says what is not, or that testing costs too much.
+    pub fn test_fields(
+        &self,
+        artifact: &str,
+        fields: &serde_json::Value,
+        work: &mut Work,
+    ) -> Result<(), String> {
         if !fields.is_object() {
             return Err("the fields of an artifact are an object".to_owned());
         }
-        match self.schema(&format!("artifacts.{artifact}.schema")) {
-            Some(schema) => schema.test(fields),
+        match self.fields_schema(artifact) {
+            Some(schema) => schema.test(fields, work),
             None => Ok(()),
         }
+    }
+
+    /// What testing the fields of an artifact costs at most.
+    #[must_use]
+    pub fn fields_steps(&self, artifact: &str, fields: &serde_json::Value) -> u64 {
+        self.fields_schema(artifact).map_or(0, |schema| schema.steps(fields))
+    }
+
+    fn fields_schema(&self, artifact: &str) -> Option<&Schema> {
+        self.schema(&format!("artifacts.{artifact}.schema"))
     }
 }

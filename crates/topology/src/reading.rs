@@ -1,6 +1,6 @@
 //! Reads a topology file: text in, a checked [`Topology`] or everything that is wrong with it out.
 
-use crate::check::{self, Topology};
+use crate::check::{self, Finding, Topology};
 use crate::declaration::Declaration;
 use crate::places::Places;
 use crate::problem::{Place, Problem};
@@ -11,19 +11,34 @@ pub const FILE_BYTES_MAX: usize = 1024 * 1024;
 /// Reads and checks a topology in YAML or JSON.
 pub fn read(text: &str) -> Result<Topology, Vec<Problem>> {
     let declaration = parse::<Declaration>(text).map_err(|problem| vec![problem])?;
-    check::compile(declaration).map_err(|findings| {
-        let places = Places::of(text);
-        let mut problems: Vec<Problem> = findings
-            .into_iter()
-            .map(|finding| Problem {
-                place: places.find(&finding.path),
-                path: finding.path,
-                message: finding.message,
-            })
-            .collect();
-        problems.sort_by_key(|problem| problem.place);
-        problems
-    })
+    let compiled = check::compile(declaration).map_err(|findings| problems(text, findings))?;
+    if compiled.too_costly.is_empty() {
+        Ok(compiled.topology)
+    } else {
+        Err(problems(text, compiled.too_costly))
+    }
+}
+
+/// Reads a topology that was in force before: it may have schemas that cost too much by now. Nothing fits those, and everything else
+/// about it works, so that what it left can be ended and another version can take its place.
+pub fn read_stored(text: &str) -> Result<Topology, Vec<Problem>> {
+    let declaration = parse::<Declaration>(text).map_err(|problem| vec![problem])?;
+    let compiled = check::compile(declaration).map_err(|findings| problems(text, findings))?;
+    Ok(compiled.topology)
+}
+
+fn problems(text: &str, findings: Vec<Finding>) -> Vec<Problem> {
+    let places = Places::of(text);
+    let mut problems: Vec<Problem> = findings
+        .into_iter()
+        .map(|finding| Problem {
+            place: places.find(&finding.path),
+            path: finding.path,
+            message: finding.message,
+        })
+        .collect();
+    problems.sort_by_key(|problem| problem.place);
+    problems
 }
 
 /// Reads a value of a known shape. What has another shape is a problem with its place.

@@ -86,7 +86,7 @@ pub(super) async fn plan(
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
 ) -> Result<Json<TopologyPlan>, ApiError> {
     check_whole_workspace(&principal)?;
-    let after = checked(&name, &body)?;
+    let after = checked(&app, principal.scope(), &name, &body).await?;
     let before = deployed(&app, principal.scope(), &name).await?;
     Ok(Json(planning::plan(&app, principal.scope(), before.as_ref(), &after).await?))
 }
@@ -98,8 +98,8 @@ pub(super) async fn apply(
     request: RequestId,
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
 ) -> Result<Json<DeploymentView>, ApiError> {
-    let after = checked(&name, &body)?;
     let scope = principal.scope();
+    let after = checked(&app, scope, &name, &body).await?;
     let before = deployed(&app, scope, &name).await?;
     let known = app.coordinator.topologies().snapshot();
     let count = known.get(scope).map_or(0, std::collections::BTreeMap::len);
@@ -123,10 +123,20 @@ pub(super) async fn apply(
 }
 
 /// The topology in a body, checked.
-fn checked(name: &str, body: &[u8]) -> Result<Arc<Topology>, ApiError> {
+async fn checked(
+    app: &AppState,
+    scope: &Scope,
+    name: &str,
+    body: &[u8],
+) -> Result<Arc<Topology>, ApiError> {
     let ApplyTopology { topology } = wire::parse(body)?;
     check_deployment(name)?;
-    let topology = topology::read(topology.text()).map_err(|problems| {
+    let text = topology.text().to_owned();
+    // Compiling its patterns takes about as long as the file is large.
+    let steps = text.len() as u64;
+    let read = move || topology::read(&text);
+    let read = app.coordinator.topologies().checking().run(&scope.tenant, steps, read).await;
+    let topology = read.map_err(|problems| {
         let said: Vec<String> = problems
             .iter()
             .map(|it| match it.path.is_empty() {

@@ -97,7 +97,6 @@ impl EndpointDirectory {
         saved.for_each(|object| put(endpoints, object));
     }
 
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only deliveries ask for it"))]
     pub(crate) fn snapshot(&self) -> Arc<Endpoints> {
         self.read().endpoints.clone()
     }

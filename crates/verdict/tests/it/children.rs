@@ -220,7 +220,7 @@ fn a_detached_child_is_a_separate_run() {
     assert!(family.messages.is_empty(), "its end sends no message");
     // It draws on the tenant: without room the whole call is refused.
     let (mut family, caller) = Family::running();
-    family.quota = Some(Quota { max: 2, unfinished: 1 });
+    family.quota = Some(Quota { max: 2, unfinished: 1, children: 0 });
     let two = Call::default().detached("a", 20).detached("b", 21);
     assert_eq!(refused(family.ask_in_vain(ROOT, two.request(&caller))), "quota_reached");
     let one = Call::default().detached("a", 20).child("b", 21);
