@@ -145,6 +145,14 @@ impl Allowances {
     }
 }
 
+/// A program without the API has no rates.
+#[cfg(not(feature = "http"))]
+impl Allowances {
+    pub(crate) fn allows_firing(&self, _: &Name, _: verdict::Time) -> bool {
+        true
+    }
+}
+
 /// What only the API asks for: changes of limits, and rates.
 #[cfg(feature = "http")]
 impl Allowances {
@@ -164,6 +172,11 @@ impl Allowances {
         let mut all: Vec<_> = limits.values().cloned().collect();
         all.sort_by(|one, other| one.tenant.cmp(&other.tenant));
         all
+    }
+
+    /// Takes one request from the tenant's rate for a run that time starts, if there is one.
+    pub(crate) fn allows_firing(&self, tenant: &Name, now: Time) -> bool {
+        self.try_acquire(tenant, now).is_ok()
     }
 
     /// Takes one request from the tenant's rate, or returns how long to wait for it.
@@ -286,7 +299,8 @@ mod tests {
         let (allowances, acme) = (Allowances::default(), Name::from("acme"));
         let moves = |runs, children| Moves { runs, children };
         allowances.settle(Moved::from([(acme.clone(), moves(3, 0))]));
-        allowances.settle(Moved::from([(acme.clone(), moves(-2, 5)), ("other".into(), moves(1, 0))]));
+        allowances
+            .settle(Moved::from([(acme.clone(), moves(-2, 5)), ("other".into(), moves(1, 0))]));
         assert_eq!(allowances.unfinished(&acme), Unfinished { runs: 1, children: 5 });
         allowances.settle(Moved::from([(acme.clone(), moves(-1, -5))]));
         assert_eq!(allowances.unfinished(&acme), Unfinished::default());

@@ -32,6 +32,9 @@ pub(crate) const LEASED_WAITING_MAX: usize = 16_384;
 /// What new work and administration may take of each commit, whatever waits under leases.
 const NEW_WORK_SHARE: usize = BATCH_WEIGHT_MAX / 4;
 
+/// Objects of a call about objects alone that count as much as one request.
+const OBJECTS_PER_UNIT: usize = 16;
+
 /// How urgent a request is when the coordinator is overloaded or drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PriorityClass {
@@ -78,7 +81,8 @@ impl Arrival {
     pub(crate) fn weight(&self, endpoints: &Endpoints) -> usize {
         match self {
             Arrival::Group(group) => group.items.iter().map(|item| item.weight(endpoints)).sum(),
-            Arrival::Objects(call) => call.keys.len().max(1),
+            // Carried in a commit of its own, beside that of the batch.
+            Arrival::Objects(call) => 1 + call.keys.len() / OBJECTS_PER_UNIT,
             Arrival::Poll(_) | Arrival::Administer { .. } => 1,
             Arrival::Ping(_)
             | Arrival::CountPolls(_)
@@ -274,23 +278,19 @@ impl Intake {
         self.draining.is_cancelled()
     }
 
-    /// Answers each item in order, after its batch is durable. Items that write more than one commit takes are spread over several.
+    /// Answers each item in order, after its batch is durable. Items that write more than one commit takes are spread over several,
+    /// one after the other: between two of them others have their turn.
     pub(crate) async fn ask(&self, items: Vec<Item>) -> Vec<Reply> {
         let is_leased = items.iter().all(|item| item.class() == PriorityClass::Leased);
         let class =
             if is_leased && !faultpoint::mutant(45) { &self.leased } else { &self.new_work };
-        let mut waiting = Vec::new();
+        let mut replies = Vec::with_capacity(items.len());
         for items in self.commits_of(items) {
             let (count, (reply, answers)) = (items.len(), oneshot::channel());
-            let sent = self.send(class, Arrival::Group(Group { items, reply }));
-            waiting.push((count, sent.map(|()| answers)));
-        }
-        let mut replies = Vec::new();
-        for (count, sent) in waiting {
-            match sent {
+            match self.send(class, Arrival::Group(Group { items, reply })) {
                 Err(error) => replies.extend(vec![Err(error); count]),
                 // A carrier that stopped without answering may have committed.
-                Ok(answers) => replies.extend(
+                Ok(()) => replies.extend(
                     answers.await.unwrap_or_else(|_| vec![Err(RequestError::Unknown); count]),
                 ),
             }

@@ -26,7 +26,8 @@ const ENDS: [&str; 2] = ["run.", "task."];
 impl Item {
     /// What the request writes at most, where these endpoints may be told of ends.
     pub(crate) fn weight(&self, endpoints: &Endpoints) -> usize {
-        let told = || self.ends_in().map_or(0, |scope| EFFECT_WEIGHT * subscribers(endpoints, scope));
+        let told =
+            || self.ends_in().map_or(0, |scope| EFFECT_WEIGHT * subscribers(endpoints, scope));
         match self {
             Item::Submit { submission, .. } => {
                 let steps = submission.steps.as_ref().map_or(0, |planned| planned.steps.len());
@@ -109,7 +110,49 @@ fn hears_of_ends(word: &Name) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use store::TaskKey;
+    use verdict::effect::Endpoint;
+    use verdict::request::{Cancel, CancelMode};
+    use verdict::{TaskId, Time};
+
     use super::*;
+
+    /// A hundred endpoints that hear of every end, the most that a workspace has.
+    fn hundred() -> Endpoints {
+        let stored = |n: u32| {
+            let name = Name::from(format!("e{n}"));
+            let mut endpoint = Endpoint::new(name.clone(), "https://example.com/".into());
+            endpoint.types = vec!["*".into()];
+            let created_at = Time::default();
+            (name, Arc::new(StoredEndpoint { endpoint, secrets: vec![], created_at }))
+        };
+        [(Scope::default(), (0..100).map(stored).collect())].into()
+    }
+
+    fn about(request: Request) -> Item {
+        let key = TaskKey { scope: Scope::default(), id: TaskId::from_u128(1) };
+        Item::About { key, request }
+    }
+
+    #[test]
+    fn what_may_end_a_task_weighs_what_its_end_tells() {
+        let cancel = about(Request::Cancel(Cancel { mode: CancelMode::Graceful, reason: None }));
+        assert_eq!(cancel.weight(&Endpoints::new()), 1);
+        assert_eq!(cancel.weight(&hundred()), 1 + 100 * EFFECT_WEIGHT);
+        // Two hundred of them are no single commit.
+        assert!(200 * cancel.weight(&hundred()) > 30 * BATCH_WEIGHT_MAX);
+        let other = Scope { tenant: "other".into(), ..Scope::default() };
+        let key = TaskKey { scope: other, id: TaskId::from_u128(1) };
+        let request = Request::Cancel(Cancel { mode: CancelMode::Graceful, reason: None });
+        assert_eq!(Item::About { key, request }.weight(&hundred()), 1, "of another scope");
+        assert_eq!(
+            about(Request::Undelivered(verdict::request::Undelivered {
+                lease: verdict::LeaseId::from_u128(1)
+            }))
+            .weight(&hundred()),
+            1
+        );
+    }
 
     #[test]
     fn words_that_subscribe_to_ends_are_counted_and_others_are_not() {

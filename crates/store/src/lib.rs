@@ -55,9 +55,9 @@ pub use postgres::PostgresStore;
 pub use record_seals::{EndedRecord, EndedRecords, Leaf, Leaves, RecordSeal, SealFilter, SealsOf};
 pub use row::{
     Backlog, Bodies, Change, EndedPosition, EndedTask, Entry, Filter, FlowFilter, FlowKeyRow,
-    FlowRef, HeldLeases, IdempotencyKey, KeyOwner, LabelFilter, Listed, Listing, PollRef,
-    QueueDepth, Refused, Renewals, Resources, Spec, StoredTask, TaskBundle, TaskKey, TaskRows,
-    TaskWithSpec, Unfinished, Want,
+    FlowRef, HeldLeases, IdempotencyKey, KeyOwner, LabelFilter, Listed, Listing, PAGE_BYTES_MAX,
+    PollRef, QueueDepth, Refused, Renewals, Resources, Spec, StoredTask, TaskBundle, TaskKey,
+    TaskRows, TaskWithSpec, Unfinished, Want,
 };
 pub use runs::{
     DeferredMessage, MessageChanges, MessageKey, ParkedMessage, RecordsOf, RunLookup, RunRecord,

@@ -34,7 +34,9 @@ use crate::failure::{CommitFailure, Failure};
 pub use crate::lookup::{Found, Loaded, LockWait, Lookup};
 use crate::objects::ObjectChange;
 use crate::pauses::PausedQueues;
-use crate::row::{Backlog, Change, EndedPosition, EndedTask, Refused, TaskKey, TaskWithSpec, Unfinished, Want};
+use crate::row::{
+    Backlog, Change, EndedPosition, EndedTask, Refused, TaskKey, TaskWithSpec, Unfinished, Want,
+};
 use crate::runs::MessageChanges;
 use crate::spend::SpendRow;
 

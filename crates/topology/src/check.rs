@@ -16,7 +16,7 @@ use crate::declaration::{
 };
 use crate::digest;
 use crate::places::join;
-use crate::schema::{Schema, Unusable};
+use crate::schema::{PATTERNS_MAX, Schema, patterns};
 use crate::work::Work;
 
 /// The name under which schedulers ask other deployments for their pause states. No artifact type may have it.
@@ -57,24 +57,28 @@ pub(crate) struct Finding {
 struct Checker<'d> {
     declared: &'d Declaration,
     findings: Vec<Finding>,
-    /// Schemas that are valid and cost too much.
-    too_costly: Vec<Finding>,
+    origin: Origin,
     schemas: BTreeMap<String, Schema>,
+    patterns: usize,
 }
 
-/// A topology, and what is wrong with it only because it costs too much.
-pub(crate) struct Compiled {
-    pub(crate) topology: Topology,
-    pub(crate) too_costly: Vec<Finding>,
+/// Where a declaration comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A person wants it to come into force.
+    File,
+    /// It came into force before, by the bounds of that time.
+    Store,
 }
 
-/// Checks everything.
-pub(crate) fn compile(declaration: Declaration) -> Result<Compiled, Vec<Finding>> {
+/// Checks everything; of a stored one everything but its schemas.
+pub(crate) fn compile(declaration: Declaration, origin: Origin) -> Result<Topology, Vec<Finding>> {
     let mut checker = Checker {
         declared: &declaration,
         findings: Vec::new(),
-        too_costly: Vec::new(),
+        origin,
         schemas: BTreeMap::new(),
+        patterns: 0,
     };
     checker.names();
     checker.artifacts();
@@ -84,13 +88,11 @@ pub(crate) fn compile(declaration: Declaration) -> Result<Compiled, Vec<Finding>
     checker.templates();
     checker.roles();
     checker.limits();
-    let Checker { mut findings, too_costly, schemas, .. } = checker;
+    let Checker { findings, schemas, .. } = checker;
     if findings.is_empty() {
         let digest = digest::of(&declaration);
-        let topology = Topology { declaration, digest, schemas, ranks };
-        Ok(Compiled { topology, too_costly })
+        Ok(Topology { declaration, digest, schemas, ranks })
     } else {
-        findings.extend(too_costly);
         Err(findings)
     }
 }
@@ -180,16 +182,20 @@ impl Checker<'_> {
     }
 
     fn schema(&mut self, path: String, schema: &serde_json::Value) {
+        if self.origin == Origin::Store {
+            self.schemas.insert(path, Schema::stored(schema));
+            return;
+        }
+        self.patterns += patterns(schema);
+        if self.patterns > PATTERNS_MAX {
+            let message = format!("at most {PATTERNS_MAX} patterns are allowed in all schemas");
+            return self.find(path, message);
+        }
         match Schema::compile(schema) {
             Ok(compiled) => {
                 self.schemas.insert(path, compiled);
             }
-            Err(Unusable::Invalid(message)) => self.find(path, message),
-            Err(Unusable::TooCostly(message)) => {
-                let message = format!("this JSON Schema costs too much: {message}");
-                self.too_costly.push(Finding { path: path.clone(), message: message.clone() });
-                self.schemas.insert(path, Schema::TooCostly(message));
-            }
+            Err(message) => self.find(path, message),
         }
     }
 

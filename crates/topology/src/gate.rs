@@ -1,8 +1,9 @@
 //! Gate: judges the output of an executed work order, and makes its one run record with everything that follows.
 //!
-//! Checks of data come first; a work order that fails one is not shown to a worker or a person. Workers judge next,
-//! people last. All data checks of one gate share one bound of work ([`Work`]): one that it does not suffice for fails. A question without an answer in its time is a failed check, so every gate ends. A pass and its
-//! acceptance by a person are different facts: without `autoConfirm` a pass leaves the status alone.
+//! Checks of data come first; a work order that fails one is not shown to a worker or a person. All of them share one bound
+//! of work ([`Work`]): one that it does not suffice for fails. Workers judge next, people last. A question without an answer
+//! in its time is a failed check, so every gate ends. A pass and its acceptance by a person are different facts: without
+//! `autoConfirm` a pass leaves the status alone.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Reads a topology file: text in, a checked [`Topology`] or everything that is wrong with it out.
 
-use crate::check::{self, Finding, Topology};
+use crate::check::{self, Finding, Origin, Topology};
 use crate::declaration::Declaration;
 use crate::places::Places;
 use crate::problem::{Place, Problem};
@@ -10,21 +10,19 @@ pub const FILE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Reads and checks a topology in YAML or JSON.
 pub fn read(text: &str) -> Result<Topology, Vec<Problem>> {
-    let declaration = parse::<Declaration>(text).map_err(|problem| vec![problem])?;
-    let compiled = check::compile(declaration).map_err(|findings| problems(text, findings))?;
-    if compiled.too_costly.is_empty() {
-        Ok(compiled.topology)
-    } else {
-        Err(problems(text, compiled.too_costly))
-    }
+    read_from(Origin::File, text)
 }
 
-/// Reads a topology that was in force before: it may have schemas that cost too much by now. Nothing fits those, and everything else
-/// about it works, so that what it left can be ended and another version can take its place.
+/// Reads a topology that came into force before. Its schemas are compiled when they are first tested, so that reading it is cheap
+/// inside a batch. One that costs too much by the bounds of today fits nothing, and everything else about the topology works:
+/// what it left can be ended, and another version can take its place.
 pub fn read_stored(text: &str) -> Result<Topology, Vec<Problem>> {
+    read_from(Origin::Store, text)
+}
+
+fn read_from(origin: Origin, text: &str) -> Result<Topology, Vec<Problem>> {
     let declaration = parse::<Declaration>(text).map_err(|problem| vec![problem])?;
-    let compiled = check::compile(declaration).map_err(|findings| problems(text, findings))?;
-    Ok(compiled.topology)
+    check::compile(declaration, origin).map_err(|findings| problems(text, findings))
 }
 
 fn problems(text: &str, findings: Vec<Finding>) -> Vec<Problem> {

@@ -6,6 +6,8 @@
 
 mod cost;
 
+use std::sync::{Arc, OnceLock};
+
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
@@ -24,49 +26,64 @@ const VIOLATIONS_STEPS_MAX: u64 = 100_000;
 /// The largest compiled pattern in bytes. It bounds the steps for each character, and how long compiling takes.
 const PATTERN_BYTES_MAX: usize = 128 * 1024;
 
-/// A compiled JSON Schema.
+/// The most patterns of one topology. Compiling a large one takes milliseconds.
+pub(crate) const PATTERNS_MAX: usize = 200;
+
+/// A JSON Schema, compiled before it is first tested.
 #[derive(Debug, Clone)]
-pub(crate) enum Schema {
-    Usable {
-        validator: Validator,
-        cost: Cost,
-    },
-    /// Testing would cost too much. No value fits it, for this reason.
-    TooCostly(String),
+pub(crate) struct Schema {
+    source: Arc<Value>,
+    prepared: Arc<OnceLock<Prepared>>,
 }
 
-/// Why there is no schema.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unusable {
-    Invalid(String),
-    TooCostly(String),
+#[derive(Debug)]
+enum Prepared {
+    Usable {
+        validator: Box<Validator>,
+        cost: Cost,
+    },
+    /// No value fits it, for this reason.
+    Unusable(String),
 }
 
 impl Schema {
-    pub(crate) fn compile(schema: &Value) -> Result<Self, Unusable> {
-        let cost = cost::of(schema).map_err(Unusable::TooCostly)?;
-        let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES_MAX);
-        jsonschema::options()
-            .with_pattern_options(patterns)
-            .should_validate_formats(false)
-            .build(schema)
-            .map(|validator| Self::Usable { validator, cost })
-            .map_err(|error| Unusable::Invalid(format!("this is no usable JSON Schema: {error}")))
+    /// `Err` says why it cannot be used, or that testing would cost too much.
+    pub(crate) fn compile(source: &Value) -> Result<Self, String> {
+        let schema = Self::stored(source);
+        match schema.prepared() {
+            Prepared::Usable { .. } => Ok(schema),
+            Prepared::Unusable(why) => Err(why.clone()),
+        }
+    }
+
+    /// A schema of a version that came into force before. It is compiled when it is first tested, and reading the version costs
+    /// nothing of that: a batch may read it. One that costs too much by the bounds of today fits nothing.
+    pub(crate) fn stored(source: &Value) -> Self {
+        Self { source: Arc::new(source.clone()), prepared: Arc::default() }
+    }
+
+    fn prepared(&self) -> &Prepared {
+        self.prepared.get_or_init(|| match prepare(&self.source) {
+            Ok((validator, cost)) => Prepared::Usable { validator: Box::new(validator), cost },
+            Err(why) => Prepared::Unusable(why),
+        })
     }
 
     /// What testing a value costs at most.
     pub(crate) fn steps(&self, value: &Value) -> u64 {
-        match self {
-            Self::Usable { cost, .. } => size_of(value).saturating_mul(cost.verdict),
-            Self::TooCostly(_) => 0,
+        match self.prepared.get() {
+            Some(Prepared::Usable { cost, .. }) => size_of(value).saturating_mul(cost.verdict),
+            Some(Prepared::Unusable(_)) => 0,
+            // It will be compiled then, too.
+            None => u64::MAX,
         }
     }
 
     /// `Err` names the first violations and where they are, or says that testing would cost too much.
     pub(crate) fn test(&self, value: &Value, work: &mut Work) -> Result<(), String> {
-        let (validator, cost) = match self {
-            Self::Usable { validator, cost } => (validator, cost),
-            Self::TooCostly(why) => return Err(why.clone()),
+        let (validator, cost) = match self.prepared() {
+            Prepared::Usable { validator, cost } => (validator, cost),
+            Prepared::Unusable(why) => return Err(why.clone()),
         };
         let size = size_of(value);
         work.spend(size.saturating_mul(cost.verdict))?;
@@ -80,6 +97,38 @@ impl Schema {
         }
         Err(violations(validator, value))
     }
+}
+
+fn prepare(source: &Value) -> Result<(Validator, Cost), String> {
+    let too_much = |why: String| format!("this JSON Schema costs too much: {why}");
+    let cost = cost::of(source).map_err(too_much)?;
+    if patterns(source) > PATTERNS_MAX {
+        return Err(too_much(format!("it has more than {PATTERNS_MAX} patterns")));
+    }
+    let options = jsonschema::options()
+        .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES_MAX))
+        .should_validate_formats(false);
+    let compiled = options.build(source);
+    let validator = compiled.map_err(|error| format!("this is no usable JSON Schema: {error}"))?;
+    Ok((validator, cost))
+}
+
+/// How many patterns a schema has, wherever they stand.
+pub(crate) fn patterns(source: &Value) -> usize {
+    let (mut count, mut waiting) = (0, vec![source]);
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Object(members) => {
+                count += usize::from(members.get("pattern").is_some_and(Value::is_string));
+                let named = members.get("patternProperties").and_then(Value::as_object);
+                count += named.map_or(0, serde_json::Map::len);
+                waiting.extend(members.values());
+            }
+            Value::Array(items) => waiting.extend(items),
+            _ => {}
+        }
+    }
+    count
 }
 
 fn violations(validator: &Validator, value: &Value) -> String {

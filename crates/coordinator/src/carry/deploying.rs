@@ -2,8 +2,8 @@
 //!
 //! Whether a change is allowed is decided by [`topology::proposal::commit`] on the rows that the batch has locked: all of a
 //! proposal, or nothing. Fields of artifacts come checked ([`CheckedFields`]): nothing that a tenant wrote is evaluated inside a
-//! commit, except for conditions of reviews, whose work is bounded. What it makes is saved in the same commit: rows as objects, an event and a work order as the tasks that
-//! they are, the end of a claim as the report that it is.
+//! commit, except for conditions of reviews, whose work is bounded. What it makes is saved in the same commit: rows as objects,
+//! an event and a work order as the tasks that they are, the end of a claim as the report that it is.
 //!
 //! After every change of an artifact, roles that claim nothing are asked at once (readiness, reviews). An event whose task
 //! cannot be submitted now leaves its artifact pending, and a poll asks again.

@@ -67,10 +67,7 @@ pub(super) fn request(
 ) -> Result<(Item, AwaitedKeys), ApiError> {
     let request = checked_checkpoint(caller, &key.scope, call, &app.inner.submit_defaults)?;
     let item = request.into_item(key);
-    // Calls under a lease are exempt from rates, because they release load. Creating tasks does not.
-    if let Some(scope) = item.creates_in() {
-        app.check_rate(&scope.tenant, app.coordinator.now())?;
-    }
+    app.check_rate_of_children(&item)?;
     let awaited = awaited_keys(&item);
     Ok((item, awaited))
 }

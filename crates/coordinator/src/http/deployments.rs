@@ -15,7 +15,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use store::objects::ObjectFilter;
-use store::{Administration, Audit, Browse};
+use store::{Administration, Audit, Browse, PAGE_BYTES_MAX};
 use topology::Topology;
 use verdict::topology::TopologyRefusal;
 use verdict::{Answer, Name, Object, ObjectKey, ObjectType, Scope, Text};
@@ -59,10 +59,11 @@ pub(super) async fn list(
         is_pending: true,
         after: cursor.map(|cursor| deployment_key(scope, &cursor)),
         limit,
+        bytes: Some(PAGE_BYTES_MAX),
         ..ObjectFilter::default()
     };
     let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
-    let cursor = next_cursor(&found, limit, |object| object.key.id.to_string());
+    let cursor = next_cursor(&filter, &found, |object| object.key.id.to_string());
     let rows = found.iter().filter_map(deployment_of);
     Ok(Json(DeploymentList { deployments: rows.map(|row| view(&row, None)).collect(), cursor }))
 }
@@ -321,11 +322,11 @@ fn check_whole_workspace<P: Principal>(principal: &P) -> Result<(), ApiError> {
 
 /// The cursor of the next page; `None` on the last one.
 fn next_cursor(
+    filter: &ObjectFilter,
     found: &[Object],
-    limit: usize,
     cursor: impl Fn(&Object) -> String,
 ) -> Option<String> {
-    found.last().filter(|_| found.len() == limit).map(cursor)
+    found.last().filter(|_| !filter.is_last(found)).map(cursor)
 }
 
 fn view(row: &DeploymentRow, topology: Option<&Topology>) -> DeploymentView {

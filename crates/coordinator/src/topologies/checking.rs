@@ -41,10 +41,14 @@ impl Checking {
         if steps <= SMALL_STEPS {
             return check();
         }
-        let turn = self.turn_of(tenant);
-        let _turn = turn.acquire().await.expect("it is never closed");
-        let _place = self.places.acquire().await.expect("it is never closed");
-        let checked = tokio::task::spawn_blocking(check).await;
+        let turn = self.turn_of(tenant).acquire_owned().await.expect("it is never closed");
+        let place = self.places.clone().acquire_owned().await.expect("it is never closed");
+        // The check holds its places itself: a caller that disconnects does not end it, and must not make room for another one.
+        let checked = tokio::task::spawn_blocking(move || {
+            let _held = (turn, place);
+            check()
+        });
+        let checked = checked.await;
         // A panic goes to the caller, as if it had happened there. Nothing cancels the check.
         checked.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     }
@@ -62,6 +66,27 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_caller_that_disconnects_makes_no_room_for_another_check() {
+        let checking = Checking::default();
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let (begun, mut has_begun) = tokio::sync::mpsc::channel::<()>(1);
+        let check = move || {
+            begun.blocking_send(()).unwrap();
+            held.recv().unwrap();
+        };
+        let asked = tokio::spawn({
+            let checking = checking.clone();
+            async move { checking.run(&"a".into(), u64::MAX, check).await }
+        });
+        has_begun.recv().await.unwrap();
+        asked.abort();
+        assert!(asked.await.unwrap_err().is_cancelled());
+        assert_eq!(checking.turn_of(&"a".into()).available_permits(), 0);
+        release.send(()).unwrap();
+        checking.run(&"a".into(), u64::MAX, || ()).await;
+    }
 
     #[tokio::test]
     async fn a_small_check_is_done_at_once_and_a_large_one_elsewhere() {
@@ -101,6 +126,7 @@ mod tests {
             check.await.unwrap();
         }
         assert_eq!(most.load(Ordering::SeqCst), 1);
+        assert_eq!(checking.places.available_permits(), AT_ONCE);
         drop(checking.turn_of(&"last".into()));
         assert_eq!(checking.turns.lock().unwrap().len(), 1, "nobody is kept for nothing");
     }

@@ -41,7 +41,9 @@ use super::scopes::Scopes;
 use crate::failure::{CommitFailure, Failure};
 use crate::flow_starts::starts_of;
 use crate::pauses::PausedQueues;
-use crate::row::{Backlog, EndedPosition, EndedTask, Spec, TaskKey, TaskWithSpec, Unfinished, Want};
+use crate::row::{
+    Backlog, EndedPosition, EndedTask, Spec, TaskKey, TaskWithSpec, Unfinished, Want,
+};
 use crate::seam::{
     Batch, Claimable, Decided, Found, Loaded, Lookup, Plan, PolledQueues, Selection,
 };

@@ -85,6 +85,14 @@ fn a_stored_version_whose_schema_costs_too_much_is_readable_and_nothing_fits_it(
 }
 
 #[test]
+fn patterns_are_counted_over_all_schemas() {
+    let names: Vec<String> = (0..150).map(|n| format!("p{n}: {{pattern: '\\w{{40}}'}}")).collect();
+    let schema = format!("{{properties: {{{}}}}}", names.join(", "));
+    let problems = topology::read(&with_schemas(&schema)).unwrap_err();
+    assert!(problems.iter().any(|it| it.message.contains("at most 200 patterns")), "{problems:?}");
+}
+
+#[test]
 fn a_value_that_costs_too_much_is_refused_before_it_is_tested() {
     let topology = topology::read(&with_schemas(&doubling(6))).unwrap();
     let list: Vec<u32> = (0..100_000).collect();

@@ -95,7 +95,8 @@ fn a_quota_refuses_what_is_new_and_finds_what_is_there() {
         assert_eq!(refused(quota), Refusal::QuotaReached { quota: max });
     }
     // a held key is answered with its holder, whatever the quota says.
-    let (held, quota) = (World::queued().subject, Some(Quota { max: 3, unfinished: 9, children: 0 }));
+    let (held, quota) =
+        (World::queued().subject, Some(Quota { max: 3, unfinished: 9, children: 0 }));
     let found = submit_with_quota(Some(&held), &submit, quota);
     assert!(matches!(found, Answer::Accepted { replayed: true, .. }));
     let other = Submit { fingerprint: Digest::of(&[b"other"]), ..submit.clone() };

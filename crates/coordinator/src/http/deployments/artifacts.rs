@@ -6,8 +6,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use serde_json::Value;
-use store::Browse;
 use store::objects::ObjectFilter;
+use store::{Browse, PAGE_BYTES_MAX};
 use topology::deployment::ArtifactRef;
 use topology::fields::CheckedFields;
 use topology::work::Work;
@@ -47,11 +47,12 @@ pub(in crate::http) async fn list(
         status: status.map(Name::from),
         after,
         limit,
+        bytes: Some(PAGE_BYTES_MAX),
         ..ObjectFilter::default()
     };
     let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
     let rows: Vec<ArtifactRow> = found.iter().filter_map(ArtifactRow::of).collect();
-    let cursor = next_cursor(&found, limit, |object| {
+    let cursor = next_cursor(&filter, &found, |object| {
         ArtifactRow::of(object).map_or_else(String::new, |row| row.artifact.name.id)
     });
     Ok(Json(ArtifactList { artifacts: rows.into_iter().map(view).collect(), cursor }))

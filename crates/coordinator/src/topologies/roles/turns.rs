@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use store::{Browse, ObjectFilter, Spec, StoredTask, TaskKey};
+use store::{Browse, ObjectFilter, PAGE_BYTES_MAX, Spec, StoredTask, TaskKey};
 use tokio::time::Instant;
 use topology::Topology;
 use topology::declaration::{Logic, Role};
@@ -167,6 +167,7 @@ impl Roles {
                 parent: Some(artifact_parent(&place.row.prefix(), kind)),
                 is_pending: true,
                 limit: PAGE,
+                bytes: Some(PAGE_BYTES_MAX),
                 ..ObjectFilter::default()
             };
             loop {
@@ -185,8 +186,9 @@ impl Roles {
                     found.truncate(max);
                     return Ok(found);
                 }
+                let is_last = filter.is_last(&page);
                 filter.after = page.last().map(|last| last.key.clone());
-                if page.len() < PAGE {
+                if is_last {
                     break;
                 }
             }
