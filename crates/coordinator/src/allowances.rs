@@ -1,7 +1,7 @@
 //! The limits of each tenant and their use: limits from the store, and counters in memory.
 //!
 //! The store is the source of truth for limits; a change is in force before its caller is answered. The number of a
-//! tenant's unfinished runs is read once at the start and updated by every commit, which is exact while one coordinator
+//! tenant's unfinished runs and children is read once at the start and updated by every commit, which is exact while one coordinator
 //! writes; with several, the store counts inside the batch instead. The spent part of a rate may be lost: it recovers
 //! within seconds anyway. Several coordinators share each rate. The rules themselves are in [`verdict::allowance`].
 //! Budgets of tenants and workspaces are beside them ([`crate::scope_budgets`]).
@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
-use store::{Browse, Change, DynBrowse, Failure, TenantLimits};
+use store::{Browse, Change, DynBrowse, Failure, TenantLimits, Unfinished};
 use verdict::{Name, Subject};
 #[cfg(feature = "http")]
 use verdict::{Rate, RateUsage, Span, Time};
@@ -33,7 +33,7 @@ struct Inner {
     #[cfg(feature = "http")]
     rates: Rates,
     /// At most one entry per tenant with unfinished runs.
-    unfinished: Mutex<HashMap<Name, u64>>,
+    unfinished: Mutex<HashMap<Name, Unfinished>>,
     budgets: BudgetDirectory,
 }
 
@@ -61,17 +61,25 @@ pub(crate) struct RateStanding {
     pub(crate) refused_at: Option<Time>,
 }
 
-/// How a batch changes the number of unfinished runs, by tenant.
-pub(crate) type Moved = HashMap<Name, i64>;
+/// How a batch changes the unfinished work, by tenant.
+pub(crate) type Moved = HashMap<Name, Moves>;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moves {
+    runs: i64,
+    children: i64,
+}
 
 impl Allowances {
     pub(crate) async fn load(browse: &DynBrowse) -> Result<Self, Failure> {
         let allowances = Self::default();
         allowances.reload(browse).await?;
         allowances.budgets().reload(browse).await?;
-        let mut unfinished = HashMap::new();
+        let mut unfinished: HashMap<Name, Unfinished> = HashMap::new();
         for depth in browse.queues(None).await? {
-            *unfinished.entry(depth.scope.tenant).or_default() += depth.runs;
+            let of_tenant = unfinished.entry(depth.scope.tenant).or_default();
+            of_tenant.runs += depth.runs;
+            of_tenant.children += depth.unfinished.saturating_sub(depth.runs);
         }
         *allowances.unfinished_runs() = unfinished;
         Ok(allowances)
@@ -108,19 +116,23 @@ impl Allowances {
         self.get(tenant)?.unfinished_runs
     }
 
-    pub(crate) fn unfinished(&self, tenant: &Name) -> u64 {
-        self.unfinished_runs().get(tenant).copied().unwrap_or(0)
+    pub(crate) fn unfinished(&self, tenant: &Name) -> Unfinished {
+        self.unfinished_runs().get(tenant).copied().unwrap_or_default()
     }
 
-    /// Applies a commit's change to the number of unfinished runs.
+    /// Applies a commit's change to the unfinished work.
     pub(crate) fn settle(&self, moved: Moved) {
         if moved.is_empty() {
             return;
         }
         let mut unfinished = self.unfinished_runs();
         for (tenant, by) in moved {
-            let left = unfinished.get(&tenant).copied().unwrap_or(0).saturating_add_signed(by);
-            if left == 0 {
+            let before = unfinished.get(&tenant).copied().unwrap_or_default();
+            let left = Unfinished {
+                runs: before.runs.saturating_add_signed(by.runs),
+                children: before.children.saturating_add_signed(by.children),
+            };
+            if left == Unfinished::default() {
                 unfinished.remove(&tenant);
             } else {
                 unfinished.insert(tenant, left);
@@ -128,8 +140,16 @@ impl Allowances {
         }
     }
 
-    fn unfinished_runs(&self) -> MutexGuard<'_, HashMap<Name, u64>> {
+    fn unfinished_runs(&self) -> MutexGuard<'_, HashMap<Name, Unfinished>> {
         self.inner.unfinished.lock().expect("no code panics while it counts")
+    }
+}
+
+/// A program without the API has no rates.
+#[cfg(not(feature = "http"))]
+impl Allowances {
+    pub(crate) fn allows_firing(&self, _: &Name, _: verdict::Time) -> bool {
+        true
     }
 }
 
@@ -152,6 +172,11 @@ impl Allowances {
         let mut all: Vec<_> = limits.values().cloned().collect();
         all.sort_by(|one, other| one.tenant.cmp(&other.tenant));
         all
+    }
+
+    /// Takes one request from the tenant's rate for a run that time starts, if there is one.
+    pub(crate) fn allows_firing(&self, tenant: &Name, now: Time) -> bool {
+        self.try_acquire(tenant, now).is_ok()
     }
 
     /// Takes one request from the tenant's rate, or returns how long to wait for it.
@@ -212,18 +237,20 @@ impl Allowances {
     }
 }
 
-/// Notes a change that is about to be saved: a new run, or one that ended. A child is part of its parent's run.
+/// Notes a change that is about to be saved: a new run or child, or one that ended.
 pub(crate) fn note(moved: &mut Moved, change: &Change) {
-    if change.after.is_child() {
-        return;
-    }
     let by = match (&change.after, change.before) {
         (Subject::Live(_), None) => 1,
         (Subject::Done(_), Some(_)) => -1,
         _ => return,
     };
     let Some(scope) = change.after.scope() else { return };
-    *moved.entry(scope.tenant.clone()).or_default() += by;
+    let of_tenant = moved.entry(scope.tenant.clone()).or_default();
+    if change.after.is_child() {
+        of_tenant.children += by;
+    } else {
+        of_tenant.runs += by;
+    }
 }
 
 #[cfg(test)]
@@ -270,11 +297,13 @@ mod tests {
     #[test]
     fn unfinished_runs_follow_the_commits() {
         let (allowances, acme) = (Allowances::default(), Name::from("acme"));
-        allowances.settle(Moved::from([(acme.clone(), 3)]));
-        allowances.settle(Moved::from([(acme.clone(), -2), ("other".into(), 1)]));
-        assert_eq!(allowances.unfinished(&acme), 1);
-        allowances.settle(Moved::from([(acme.clone(), -1)]));
-        assert_eq!(allowances.unfinished(&acme), 0);
+        let moves = |runs, children| Moves { runs, children };
+        allowances.settle(Moved::from([(acme.clone(), moves(3, 0))]));
+        allowances
+            .settle(Moved::from([(acme.clone(), moves(-2, 5)), ("other".into(), moves(1, 0))]));
+        assert_eq!(allowances.unfinished(&acme), Unfinished { runs: 1, children: 5 });
+        allowances.settle(Moved::from([(acme.clone(), moves(-1, -5))]));
+        assert_eq!(allowances.unfinished(&acme), Unfinished::default());
         assert_eq!(allowances.unfinished_runs().len(), 1, "nobody is kept for nothing");
     }
 }

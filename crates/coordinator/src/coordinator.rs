@@ -129,6 +129,7 @@ impl Coordinator {
         let shared = DynStore::new(store.clone());
         let allowances = Allowances::load(shared.browse()).await?;
         let endpoints = EndpointDirectory::load(shared.browse()).await?;
+        intake.weigh_by(&endpoints);
         let recovery = RecoveryDirectory::load(shared.browse()).await?;
         let topologies = TopologyDirectory::load(shared.browse()).await?;
         let mut coordinator = Self {
@@ -587,7 +588,7 @@ impl Coordinator {
         if self.store.status().writers > 1 {
             return store::Browse::unfinished(self.browse(), tenants).await;
         }
-        Ok(tenants.iter().map(|tenant| self.allowances.unfinished(tenant)).collect())
+        Ok(tenants.iter().map(|tenant| self.allowances.unfinished(tenant).runs).collect())
     }
 
     /// Tasks that cannot be processed, for operators.

@@ -50,6 +50,7 @@ mod queue_counts;
 mod queue_limit;
 mod queue_metrics;
 mod queues;
+mod read_share;
 mod record;
 mod records;
 mod recovery;

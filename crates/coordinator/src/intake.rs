@@ -2,10 +2,12 @@
 //!
 //! It has two bounded priority classes: calls of workers that hold a lease, and everything else. An overloaded
 //! coordinator refuses new work long before it refuses a heartbeat or a report, because those release load. No
-//! timer delays a request: a batch takes everything that waited when the previous one ended.
+//! timer delays a request: a batch takes everything that waited when the previous one ended, up to what one commit takes.
+//! Each class has a share of every commit, so a flood in one of them delays the other by no more than a longer commit.
 //!
 //! One carrier serves both classes, or two carriers serve one each.
 
+use std::sync::{Arc, OnceLock};
 use std::task::Poll as Polled;
 
 #[cfg(feature = "http")]
@@ -17,6 +19,8 @@ use verdict::{LeaseId, Name, Scope, Time};
 
 use crate::carry::ObjectCall;
 use crate::item::{Granted, Group, Item, Poll, Reply, RequestError, WaitingPoll, WaitingWorker};
+use crate::outbox::{EndpointDirectory, Endpoints};
+use crate::weight::BATCH_WEIGHT_MAX;
 
 /// How many callers may wait with new work. At 2 ms per batch of a thousand this is less than ten milliseconds of
 /// queue; a longer queue would delay answers without adding throughput.
@@ -24,6 +28,12 @@ const NEW_WORK_WAITING_MAX: usize = 4_096;
 
 /// How many callers may wait with heartbeats, starts and reports: four times as many.
 pub(crate) const LEASED_WAITING_MAX: usize = 16_384;
+
+/// What new work and administration may take of each commit, whatever waits under leases.
+const NEW_WORK_SHARE: usize = BATCH_WEIGHT_MAX / 4;
+
+/// Objects of a call about objects alone that count as much as one request.
+const OBJECTS_PER_UNIT: usize = 16;
 
 /// How urgent a request is when the coordinator is overloaded or drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +77,21 @@ pub(crate) enum Arrival {
 }
 
 impl Arrival {
+    /// How much of a commit's room it takes.
+    pub(crate) fn weight(&self, endpoints: &Endpoints) -> usize {
+        match self {
+            Arrival::Group(group) => group.items.iter().map(|item| item.weight(endpoints)).sum(),
+            // Carried in a commit of its own, beside that of the batch.
+            Arrival::Objects(call) => 1 + call.keys.len() / OBJECTS_PER_UNIT,
+            Arrival::Poll(_) | Arrival::Administer { .. } => 1,
+            Arrival::Ping(_)
+            | Arrival::CountPolls(_)
+            | Arrival::ListPolls(_)
+            | Arrival::TasksEnded { .. }
+            | Arrival::Close => 0,
+        }
+    }
+
     /// Refuses the arrival. Its caller may have disconnected.
     fn refuse(self) {
         match self {
@@ -114,6 +139,8 @@ pub(crate) struct Intake {
     new_work: mpsc::Sender<Arrival>,
     draining: tokio_util::sync::CancellationToken,
     carriers: Carriers,
+    /// Who is told of ends, which requests are weighed by. Empty until they are loaded.
+    endpoints: Arc<OnceLock<EndpointDirectory>>,
 }
 
 /// Which carriers serve the classes.
@@ -151,7 +178,9 @@ fn channels(carriers: Carriers) -> (Intake, IntakeReceiver, IntakeReceiver) {
     let receiver = |class| IntakeReceiver { classes: vec![class], draining: draining.clone() };
     let (leased_receiver, new_work_receiver) =
         (receiver(leased_receiver), receiver(new_work_receiver));
-    (Intake { leased, new_work, draining, carriers }, leased_receiver, new_work_receiver)
+    let endpoints = Arc::default();
+    let intake = Intake { leased, new_work, draining, carriers, endpoints };
+    (intake, leased_receiver, new_work_receiver)
 }
 
 impl IntakeReceiver {
@@ -164,9 +193,35 @@ impl IntakeReceiver {
         .await
     }
 
-    /// The same without waiting.
-    pub(crate) fn try_next(&mut self) -> Option<Arrival> {
-        self.classes.iter_mut().find_map(|class| class.try_recv().ok())
+    /// Takes what waits, as much as one commit has room for beside what was taken already.
+    ///
+    /// Calls under a lease come first, and leave new work its share. A group is taken as a whole, so a class may exceed its part
+    /// by one group.
+    pub(crate) fn take_batch(
+        &mut self,
+        before: usize,
+        weigh: impl Fn(&Arrival) -> usize,
+    ) -> Vec<Arrival> {
+        let mut taken = Vec::new();
+        let mut take = |class: &mut mpsc::Receiver<Arrival>, room: usize| {
+            let mut weight = 0;
+            while weight < room {
+                let Ok(arrival) = class.try_recv() else { break };
+                weight += weigh(&arrival);
+                taken.push(arrival);
+            }
+            weight
+        };
+        let room = BATCH_WEIGHT_MAX.saturating_sub(before);
+        match &mut self.classes[..] {
+            [leased, new_work] => {
+                let urgent = take(leased, room.saturating_sub(NEW_WORK_SHARE));
+                let other = take(new_work, room.saturating_sub(urgent).max(NEW_WORK_SHARE));
+                take(leased, room.saturating_sub(urgent + other));
+            }
+            classes => classes.iter_mut().for_each(|class| drop(take(class, room))),
+        }
+        taken
     }
 
     /// Closes the classes to new arrivals.
@@ -223,22 +278,46 @@ impl Intake {
         self.draining.is_cancelled()
     }
 
-    /// Answers each item in order, after its batch is durable.
+    /// Answers each item in order, after its batch is durable. Items that write more than one commit takes are spread over several,
+    /// one after the other: between two of them others have their turn.
     pub(crate) async fn ask(&self, items: Vec<Item>) -> Vec<Reply> {
-        let count = items.len();
-        if count == 0 {
-            return Vec::new();
-        }
         let is_leased = items.iter().all(|item| item.class() == PriorityClass::Leased);
         let class =
             if is_leased && !faultpoint::mutant(45) { &self.leased } else { &self.new_work };
-        let (reply, answers) = oneshot::channel();
-        let sent = self.send(class, Arrival::Group(Group { items, reply }));
-        match sent {
-            Err(error) => vec![Err(error); count],
-            // A carrier that stopped without answering may have committed.
-            Ok(()) => answers.await.unwrap_or_else(|_| vec![Err(RequestError::Unknown); count]),
+        let mut replies = Vec::with_capacity(items.len());
+        for items in self.commits_of(items) {
+            let (count, (reply, answers)) = (items.len(), oneshot::channel());
+            match self.send(class, Arrival::Group(Group { items, reply })) {
+                Err(error) => replies.extend(vec![Err(error); count]),
+                // A carrier that stopped without answering may have committed.
+                Ok(()) => replies.extend(
+                    answers.await.unwrap_or_else(|_| vec![Err(RequestError::Unknown); count]),
+                ),
+            }
         }
+        replies
+    }
+
+    /// The items in groups that each fit into one commit. An item that fills a commit has one for itself.
+    fn commits_of(&self, items: Vec<Item>) -> Vec<Vec<Item>> {
+        let endpoints = self.endpoints.get().map(EndpointDirectory::snapshot).unwrap_or_default();
+        let (mut groups, mut weight) = (Vec::new(), 0);
+        for item in items {
+            let added = item.weight(&endpoints);
+            if groups.is_empty() || weight + added > BATCH_WEIGHT_MAX {
+                groups.push(Vec::new());
+                weight = 0;
+            }
+            weight += added;
+            groups.last_mut().expect("it was just pushed").push(item);
+        }
+        groups
+    }
+
+    /// Says who is told of ends. Called once, before requests arrive.
+    pub(crate) fn weigh_by(&self, endpoints: &EndpointDirectory) {
+        // A second call would say the same.
+        let _ = self.endpoints.set(endpoints.clone());
     }
 
     pub(crate) async fn poll(&self, poll: Poll) -> Result<Vec<Granted>, RequestError> {
@@ -399,5 +478,61 @@ impl Drop for GrantGuard<'_> {
         if let Ok(Ok(granted)) = self.granted.try_recv() {
             self.intake.hand_back(granted.iter().map(|it| (it.key(), it.lease())));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Arrivals of two sorts, to tell the classes apart.
+    fn under_leases(intake: &Intake, count: usize) {
+        for _ in 0..count {
+            let ended = Arrival::TasksEnded { created: Vec::new(), at: Time::default() };
+            intake.leased.try_send(ended).unwrap();
+        }
+    }
+
+    fn new_work(intake: &Intake, count: usize) {
+        for _ in 0..count {
+            intake.new_work.try_send(Arrival::Ping(oneshot::channel().0)).unwrap();
+        }
+    }
+
+    /// The weight of each class in one batch, where one arrival weighs this much.
+    fn taken(receiver: &mut IntakeReceiver, leased: usize, new_work: usize) -> [usize; 2] {
+        let is_new = |arrival: &Arrival| matches!(arrival, Arrival::Ping(_));
+        let weigh = |arrival: &Arrival| if is_new(arrival) { new_work } else { leased };
+        let batch = receiver.take_batch(0, weigh);
+        let new = batch.iter().filter(|arrival| is_new(arrival)).count();
+        [(batch.len() - new) * leased, new * new_work]
+    }
+
+    #[test]
+    fn heavy_calls_under_leases_leave_new_work_its_share_of_every_commit() {
+        let (intake, mut receiver) = for_one_carrier();
+        under_leases(&intake, 100);
+        new_work(&intake, 300);
+        // As checkpoints with 500 children, and plain submissions.
+        assert_eq!(taken(&mut receiver, 501, 1), [1_002, NEW_WORK_SHARE]);
+        assert_eq!(taken(&mut receiver, 501, 1), [1_002, 44]);
+        // Without new work no room is left for it.
+        assert_eq!(taken(&mut receiver, 501, 1), [1_503, 0]);
+    }
+
+    #[test]
+    fn a_flood_of_new_work_delays_no_call_under_a_lease() {
+        let (intake, mut receiver) = for_one_carrier();
+        under_leases(&intake, 1_000);
+        new_work(&intake, 4_000);
+        assert_eq!(taken(&mut receiver, 1, 1), [768, 256]);
+        assert_eq!(taken(&mut receiver, 1, 1), [232, 792]);
+    }
+
+    #[test]
+    fn a_carrier_of_one_class_takes_a_whole_commit_of_it() {
+        let (intake, mut receiver, _new_work) = for_two_carriers();
+        under_leases(&intake, 2_000);
+        assert_eq!(receiver.take_batch(24, |_| 1).len(), BATCH_WEIGHT_MAX - 24);
     }
 }

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use store::runs::StoredStep;
 use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use topology::Topology;
 use topology::deployment::{ArtifactRef, Event, PauseState};
+use topology::fields::CheckedFields;
 use verdict::effect::{Declared, EffectId};
 use verdict::flow::Debounce;
-use verdict::plan::limits::STEPS_PER_DECISION;
 use verdict::plan::{PlanStep, Stage, StepTerms};
 use verdict::recovery::{Action, ForkOutcome};
 use verdict::request::{Caller, Submit, Undelivered};
@@ -329,14 +328,14 @@ pub(crate) enum TopologyCall {
     Delete,
     Create {
         artifact: ArtifactRef,
-        fields: Value,
+        fields: CheckedFields,
     },
     Move {
         artifact: ArtifactRef,
         to: String,
         /// The revision that the caller read.
         expect: Option<u64>,
-        fields: Option<Value>,
+        fields: Option<CheckedFields>,
         /// Whether the caller may make approvals, or changes that any person may make.
         is_approval: bool,
     },
@@ -472,7 +471,17 @@ impl Item {
         self
     }
 
-    /// The scope in which the request may start a run: its tenant's quota and its budgets hold for it.
+    /// The scope in which the request may create tasks: its tenant's quota holds for it.
+    pub(crate) fn creates_in(&self) -> Option<&Scope> {
+        match self {
+            Item::WithChildren { key, children, .. } => {
+                (!children.is_empty()).then_some(&key.scope)
+            }
+            _ => self.starts_in(),
+        }
+    }
+
+    /// The scope in which the request may start a run: its budgets hold for it.
     pub(crate) fn starts_in(&self) -> Option<&Scope> {
         match self {
             Item::Submit { submission, .. } => Some(&submission.scope),
@@ -482,30 +491,6 @@ impl Item {
             Item::Schedule(item) => Some(&item.scope),
             Item::Topology(item) => Some(&item.scope),
             Item::About { .. } | Item::Recovery(_) => None,
-        }
-    }
-
-    /// How much of a batch's room it takes: a child is a task that the batch creates.
-    pub(crate) fn weight(&self) -> usize {
-        match self {
-            Item::Submit { submission, .. } => {
-                let steps = submission.steps.as_ref().map_or(0, |planned| planned.steps.len());
-                let inherited = submission.fork.as_ref().map_or(0, |fork| fork.items.len());
-                1 + steps.min(STEPS_PER_DECISION) + inherited
-            }
-            Item::About { .. } | Item::Schedule(_) => 1,
-            Item::Recovery(item) => match &item.call {
-                RecoveryCall::Match { notes } => 1 + notes.len(),
-                RecoveryCall::Executed { outcomes, .. } => 1 + outcomes.len(),
-                RecoveryCall::Expire { .. } | RecoveryCall::Decide { .. } => 1,
-            },
-            Item::Topology(item) => match &item.call {
-                TopologyCall::Report(report) => 1 + report.changes.len(),
-                _ => 1,
-            },
-            Item::WithChildren { children, effects, watched, .. } => {
-                1 + children.len() + effects.len() + watched.len()
-            }
         }
     }
 
@@ -530,7 +515,7 @@ impl Item {
     }
 }
 
-/// Children of the parent's own run use up no quota.
+/// Children of the parent's own run are paid from its own budget.
 fn has_detached_child(request: &Request) -> bool {
     let call = request.checkpoint_call();
     call.is_some_and(|call| call.children.iter().any(|child| child.is_detached))

@@ -51,6 +51,7 @@ mod topologies;
 pub mod trace;
 #[cfg(not(feature = "http"))]
 mod unsealed;
+mod weight;
 mod worker_signals;
 
 #[cfg(feature = "http")]

@@ -11,6 +11,8 @@
 //! `tenure topology simulate` runs. Here is what surrounds them: rows ([`rows`]), the tasks of events and work orders
 //! ([`submissions`]), which deployments there are ([`directory`]), and the roles that lease ([`roles`]).
 
+#[cfg(feature = "http")]
+mod checking;
 mod directory;
 #[cfg(feature = "http")]
 pub(crate) mod roles;

@@ -9,7 +9,7 @@ use store::{
     Administration, Backlog, Batch, Change, Claimable, CommitFailure, Decided, EndedPosition,
     EndedTask, Failure, FailureKind, Found, IdempotencyKey, KeyOwner, Loaded, LockWait, Lookup,
     PausedQueues, PeerHint, Plan, PolledQueues, RemoteChange, RunsOn, Selection, Store,
-    StoreStatus, TaskKey, TaskWithSpec, Want, Writer,
+    StoreStatus, TaskKey, TaskWithSpec, Unfinished, Want, Writer,
 };
 use storetest::MemoryStore;
 use storetest::memory::{Disk, MemoryBrowse, Synced};
@@ -421,7 +421,7 @@ impl SimBatch<'_> {
 }
 
 impl Batch for SimBatch<'_> {
-    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<u64>>, Failure> {
+    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<Unfinished>>, Failure> {
         self.inner.prepare(plan).await
     }
 

@@ -90,9 +90,36 @@ pub struct ObjectFilter {
     pub is_pending: bool,
     pub after: Option<ObjectKey>,
     pub limit: usize,
+    /// The size of a page in bytes: no object follows the one that reaches it. Without it only their number is limited, which is
+    /// for objects that are small by what they are.
+    pub bytes: Option<usize>,
+}
+
+/// Names, numbers and times of one object.
+pub(crate) const OBJECT_ROW_BYTES: usize = 256;
+
+/// What is left of the bytes of a page.
+pub(crate) struct PageRoom(usize);
+
+impl PageRoom {
+    pub(crate) fn of(filter: &ObjectFilter) -> Self {
+        Self(filter.bytes.unwrap_or(usize::MAX))
+    }
+
+    /// Adds an object, and says whether another one may follow it.
+    pub(crate) fn has_room_after(&mut self, object: &Object) -> bool {
+        self.0 = self.0.saturating_sub(OBJECT_ROW_BYTES + object.body.as_str().len());
+        self.0 > 0
+    }
 }
 
 impl ObjectFilter {
+    /// Whether nothing follows a page that was read with this filter.
+    pub fn is_last(&self, page: &[Object]) -> bool {
+        let mut room = PageRoom::of(self);
+        page.len() < self.limit && page.iter().all(|object| room.has_room_after(object))
+    }
+
     /// The one object with this key.
     pub fn one(key: &ObjectKey) -> Self {
         Self {
@@ -102,6 +129,19 @@ impl ObjectFilter {
             limit: 1,
             ..Self::default()
         }
+    }
+
+    /// The leading objects that make a page.
+    pub fn page(&self, objects: impl IntoIterator<Item = Object>) -> Vec<Object> {
+        let (mut page, mut room) = (Vec::new(), PageRoom::of(self));
+        for object in objects.into_iter().take(self.limit) {
+            let is_open = room.has_room_after(&object);
+            page.push(object);
+            if !is_open {
+                break;
+            }
+        }
+        page
     }
 
     /// Whether an object is wanted, whatever the limit.

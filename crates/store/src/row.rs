@@ -346,6 +346,14 @@ pub struct QueueDepth {
     pub oldest_ready_at: Option<Time>,
 }
 
+/// The unfinished work of a tenant, which a quota limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unfinished {
+    pub runs: u64,
+    /// Tasks that have a parent.
+    pub children: u64,
+}
+
 /// The leases that one worker holds on the tasks of one queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldLeases {

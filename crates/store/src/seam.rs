@@ -34,7 +34,9 @@ use crate::failure::{CommitFailure, Failure};
 pub use crate::lookup::{Found, Loaded, LockWait, Lookup};
 use crate::objects::ObjectChange;
 use crate::pauses::PausedQueues;
-use crate::row::{Backlog, Change, EndedPosition, EndedTask, Refused, TaskKey, TaskWithSpec, Want};
+use crate::row::{
+    Backlog, Change, EndedPosition, EndedTask, Refused, TaskKey, TaskWithSpec, Unfinished, Want,
+};
 use crate::runs::MessageChanges;
 use crate::spend::SpendRow;
 
@@ -173,12 +175,12 @@ pub trait Writer: Send + 'static {
 /// The calls of a batch, in order: prepare, look up, read the moment, save what was decided, select and save again,
 /// commit.
 pub trait Batch: Send {
-    /// Says what the batch will touch, before anything is locked. Returns how many unfinished runs (waiting or running)
-    /// each tenant of the plan has; `None` where the store has a single writer, which may keep the count itself.
+    /// Says what the batch will touch, before anything is locked. Returns how much unfinished work (waiting or running) each
+    /// tenant of the plan has; `None` where the store has a single writer, which may keep the count itself.
     fn prepare(
         &mut self,
         plan: Plan<'_>,
-    ) -> impl Future<Output = Result<Option<Vec<u64>>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Option<Vec<Unfinished>>, Failure>> + Send;
 
     /// Looks up everything that requests name, and locks the tasks among it. May be called repeatedly.
     fn look_up(

@@ -73,7 +73,7 @@ macro_rules! conformance_checks {
             keys::{finds_the_task_that_has_a_key, remembers_a_key_for_a_day_after_the_end};
             pauses::{are_kept_as_they_are_now, grant_nothing_and_let_the_rest_go_on, fence_batches_that_began_before};
             lookups::{finds_every_name_at_once, reads_no_excluded_task};
-            objects::{change_by_one_revision_at_a_time, are_found_by_key_and_by_unique_key, are_listed_in_pages_by_scope, wake_when_they_are_due, belong_to_their_commit, are_locked_by_one_batch, of_endpoints_fence_batches_that_do_not_know_them, leave_with_their_run, are_verified_against_their_log, keep_the_newest_entries_of_a_schedule};
+            objects::{change_by_one_revision_at_a_time, are_found_by_key_and_by_unique_key, are_listed_in_pages_by_scope, are_listed_in_pages_of_bytes, wake_when_they_are_due, belong_to_their_commit, are_locked_by_one_batch, of_endpoints_fence_batches_that_do_not_know_them, leave_with_their_run, are_verified_against_their_log, keep_the_newest_entries_of_a_schedule};
             spend::{adds_up_by_scope_and_day, never_wraps, belongs_to_its_commit, is_read_in_pages, costs_the_same_for_a_thousand_workspaces};
             polls::{recalls_what_a_named_poll_was_given};
             progress_clocks::{stall_at_their_instant, are_kept_with_what_heartbeats_say, take_back_what_is_stuck, cancel_what_is_stuck, stand_still_while_nobody_could_be_heard};

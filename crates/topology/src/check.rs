@@ -16,7 +16,8 @@ use crate::declaration::{
 };
 use crate::digest;
 use crate::places::join;
-use crate::schema::Schema;
+use crate::schema::{PATTERNS_MAX, Schema, patterns};
+use crate::work::Work;
 
 /// The name under which schedulers ask other deployments for their pause states. No artifact type may have it.
 pub const PAUSE_STATE: &str = "pause_state";
@@ -62,13 +63,29 @@ pub(crate) struct Finding {
 struct Checker<'d> {
     declared: &'d Declaration,
     findings: Vec<Finding>,
+    origin: Origin,
     schemas: BTreeMap<String, Schema>,
+    patterns: usize,
 }
 
-/// Checks everything.
-pub(crate) fn compile(declaration: Declaration) -> Result<Topology, Vec<Finding>> {
-    let mut checker =
-        Checker { declared: &declaration, findings: Vec::new(), schemas: BTreeMap::new() };
+/// Where a declaration comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A person wants it to come into force.
+    File,
+    /// It came into force before, by the bounds of that time.
+    Store,
+}
+
+/// Checks everything; of a stored one everything but its schemas.
+pub(crate) fn compile(declaration: Declaration, origin: Origin) -> Result<Topology, Vec<Finding>> {
+    let mut checker = Checker {
+        declared: &declaration,
+        findings: Vec::new(),
+        origin,
+        schemas: BTreeMap::new(),
+        patterns: 0,
+    };
     checker.names();
     checker.artifacts();
     checker.events();
@@ -187,6 +204,15 @@ impl Checker<'_> {
     }
 
     fn schema(&mut self, path: String, schema: &serde_json::Value) {
+        if self.origin == Origin::Store {
+            self.schemas.insert(path, Schema::stored(schema));
+            return;
+        }
+        self.patterns += patterns(schema);
+        if self.patterns > PATTERNS_MAX {
+            let message = format!("at most {PATTERNS_MAX} patterns are allowed in all schemas");
+            return self.find(path, message);
+        }
         match Schema::compile(schema) {
             Ok(compiled) => {
                 self.schemas.insert(path, compiled);
@@ -310,14 +336,29 @@ impl Topology {
         self.schemas.get(path)
     }
 
-    /// Whether the fields of an artifact are as its type declares. `Err` says what is not.
-    pub fn test_fields(&self, artifact: &str, fields: &serde_json::Value) -> Result<(), String> {
+    /// Whether the fields of an artifact are as its type declares. `Err` says what is not, or that testing costs too much.
+    pub fn test_fields(
+        &self,
+        artifact: &str,
+        fields: &serde_json::Value,
+        work: &mut Work,
+    ) -> Result<(), String> {
         if !fields.is_object() {
             return Err("the fields of an artifact are an object".to_owned());
         }
-        match self.schema(&format!("artifacts.{artifact}.schema")) {
-            Some(schema) => schema.test(fields),
+        match self.fields_schema(artifact) {
+            Some(schema) => schema.test(fields, work),
             None => Ok(()),
         }
+    }
+
+    /// What testing the fields of an artifact costs at most.
+    #[must_use]
+    pub fn fields_steps(&self, artifact: &str, fields: &serde_json::Value) -> u64 {
+        self.fields_schema(artifact).map_or(0, |schema| schema.steps(fields))
+    }
+
+    fn fields_schema(&self, artifact: &str) -> Option<&Schema> {
+        self.schema(&format!("artifacts.{artifact}.schema"))
     }
 }

@@ -1,8 +1,9 @@
 //! Gate: judges the output of an executed work order, and makes its one run record with everything that follows.
 //!
-//! Checks of data come first; a work order that fails one is not shown to a worker or a person. Workers judge next,
-//! people last. A question without an answer in its time is a failed check, so every gate ends. A pass and its
-//! acceptance by a person are different facts: without `autoConfirm` a pass leaves the status alone.
+//! Checks of data come first; a work order that fails one is not shown to a worker or a person. All of them share one bound
+//! of work ([`Work`]): one that it does not suffice for fails. Workers judge next, people last. A question without an answer
+//! in its time is a failed check, so every gate ends. A pass and its acceptance by a person are different facts: without
+//! `autoConfirm` a pass leaves the status alone.
 
 use serde_json::{Value, json};
 
@@ -12,9 +13,12 @@ use crate::deployment::{
     Artifact, ArtifactRef, Asked, ExecutionStatus, GateReason, GateResult, OutputBundle,
     PauseReason, PauseState, RunRecord, WorkOrder,
 };
+use crate::fields::CheckedFields;
 use crate::outside::{Decision, Objection};
 use crate::predicate::look_up;
 use crate::proposal::{ArtifactChange, Author, Change, may_move};
+use crate::schema::Schema;
+use crate::work::{Work, size_of};
 
 /// The check that fails when the executor left no output.
 const EXECUTION: &str = "execution";
@@ -159,9 +163,31 @@ fn check_reasons(reasons: &[GateReason]) -> Result<(), Objection> {
     Err(Objection::Invalid(why))
 }
 
+/// What judging this work order costs, roughly: where it runs depends on it, and nothing else.
+#[must_use]
+pub fn steps(topology: &Topology, read: &Read<'_>) -> u64 {
+    let order = read.work_order;
+    let (Some(gate), Some(bundle)) = (topology.gate_of(&order.template), &order.output) else {
+        return 0;
+    };
+    let artifact = read.artifacts.first().map_or(0, |artifact| size_of(&artifact.fields));
+    let conditions = (gate.checks.len() as u64).saturating_mul(artifact + size_of(&bundle.output));
+    let schemas = (0..gate.checks.len()).filter_map(|place| schema_of(topology, order, place));
+    let creates = gate.pass.creates.as_ref();
+    schemas
+        .map(|schema| schema.steps(&bundle.output))
+        .chain(creates.map(|it| topology.fields_steps(&it.artifact, &bundle.output)))
+        .fold(conditions, u64::saturating_add)
+}
+
+fn schema_of<'t>(topology: &'t Topology, order: &WorkOrder, place: usize) -> Option<&'t Schema> {
+    let name = &topology.template(&order.template)?.gate;
+    topology.schema(&format!("gates.{name}.checks.{place}.schema"))
+}
+
 fn judge(topology: &Topology, gate: &Gate, read: &Read<'_>, bundle: &OutputBundle) -> Judgement {
-    let about = about(read, bundle);
-    let failed = data_checks(topology, gate, read.work_order, bundle, &about);
+    let (mut about, mut work) = (about(read, bundle), Work::of_check());
+    let failed = data_checks(topology, gate, read.work_order, bundle, &about, &mut work);
     if !failed.is_empty() {
         return Judgement::Decided(failed);
     }
@@ -171,7 +197,7 @@ fn judge(topology: &Topology, gate: &Gate, read: &Read<'_>, bundle: &OutputBundl
             .iter()
             .filter(|check| within(check).is_some() && check.people.is_some() == asks_people)
             .collect();
-        match ask(&stage, read, &about) {
+        match ask(&stage, read, &mut about, &mut work) {
             Judgement::Decided(failed) if failed.is_empty() => {}
             other => return other,
         }
@@ -198,21 +224,17 @@ fn data_checks(
     order: &WorkOrder,
     bundle: &OutputBundle,
     about: &Value,
+    work: &mut Work,
 ) -> Vec<GateReason> {
     if bundle.execution_status != ExecutionStatus::Completed {
         let message = bundle.notes.clone().unwrap_or_default();
         return vec![GateReason { check: EXECUTION.to_owned(), message }];
     }
-    let name = topology.template(&order.template).map(|it| it.gate.as_str()).unwrap_or_default();
     let mut failed = Vec::new();
     for (place, check) in gate.checks.iter().enumerate() {
-        let schema = check
-            .schema
-            .as_ref()
-            .and_then(|_| topology.schema(&format!("gates.{name}.checks.{place}.schema")));
-        let result = match (&check.require, schema) {
-            (Some(require), _) => require.test(about),
-            (None, Some(schema)) => schema.test(&bundle.output),
+        let result = match (&check.require, schema_of(topology, order, place)) {
+            (Some(require), _) => require.test(about, work),
+            (None, Some(schema)) => schema.test(&bundle.output, work),
             (None, None) => Ok(()),
         };
         if let Err(message) = result {
@@ -221,14 +243,14 @@ fn data_checks(
     }
     if let Some(creates) = &gate.pass.creates {
         let fields = look_up(about, &creates.from).cloned().unwrap_or_default();
-        if let Err(message) = topology.test_fields(&creates.artifact, &fields) {
+        if let Err(message) = topology.test_fields(&creates.artifact, &fields, work) {
             failed.push(GateReason { check: CREATES.to_owned(), message });
         }
     }
     failed
 }
 
-fn ask(stage: &[&Check], read: &Read<'_>, about: &Value) -> Judgement {
+fn ask(stage: &[&Check], read: &Read<'_>, about: &mut Value, work: &mut Work) -> Judgement {
     let order = read.work_order;
     let unasked = stage.iter().filter(|check| !order.asked.contains_key(&check.name));
     let unasked: Vec<String> = unasked.map(|check| check.name.clone()).collect();
@@ -240,7 +262,7 @@ fn ask(stage: &[&Check], read: &Read<'_>, about: &Value) -> Judgement {
         let Some(asked) = order.asked.get(&check.name) else {
             continue;
         };
-        match answered(check, asked, read.now, about) {
+        match answered(check, asked, read.now, about, work) {
             Some(Ok(())) => {}
             Some(Err(message)) => failed.push(GateReason { check: check.name.clone(), message }),
             None => return Judgement::Wait,
@@ -250,17 +272,22 @@ fn ask(stage: &[&Check], read: &Read<'_>, about: &Value) -> Judgement {
 }
 
 /// `None` while there is neither an answer nor the end of its time.
-fn answered(check: &Check, asked: &Asked, now: u64, about: &Value) -> Option<Result<(), String>> {
+fn answered(
+    check: &Check,
+    asked: &Asked,
+    now: u64,
+    about: &mut Value,
+    work: &mut Work,
+) -> Option<Result<(), String>> {
     let Some(answer) = &asked.answer else {
         let within = within(check).unwrap_or(0);
         let late = now >= asked.at.saturating_add(within);
         return late
             .then(|| Err(format!("no answer within {}", crate::span::Span::from_ms(within))));
     };
-    let mut about = about.clone();
-    about["answer"] = answer.clone();
     if let Some(judge) = &check.judge {
-        return Some(judge.pass.test(&about));
+        about["answer"] = answer.clone();
+        return Some(judge.pass.test(about, work));
     }
     let approved = answer.get("approved").and_then(Value::as_bool).unwrap_or(false);
     let reason = answer.get("reason").and_then(Value::as_str).unwrap_or("no reason given");
@@ -298,6 +325,8 @@ fn conclude(
         let about = about(read, bundle);
         let fields = look_up(&about, &creates.from).cloned().unwrap_or_default();
         let artifact = ArtifactRef { kind: creates.artifact.clone(), id: order.id.clone() };
+        // A gate passes only what the type of the artifact allows.
+        let fields = CheckedFields::tested(topology, &creates.artifact, fields);
         changes.push(Change::Create { artifact, fields });
     }
     changes.push(Change::Pause(pause(outcome, passed, read, bundle)));

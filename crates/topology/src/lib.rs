@@ -17,6 +17,7 @@ pub mod declaration;
 pub mod deployment;
 pub mod diff;
 pub mod digest;
+pub mod fields;
 pub mod gate;
 pub mod outside;
 pub mod plan;
@@ -28,6 +29,7 @@ pub mod reading;
 pub mod roles;
 pub mod simulate;
 pub mod span;
+pub mod work;
 
 mod places;
 #[cfg(test)]
@@ -36,7 +38,7 @@ mod schema;
 
 pub use check::Topology;
 pub use problem::Problem;
-pub use reading::read;
+pub use reading::{read, read_stored};
 
 /// The published JSON Schema of a topology file.
 pub const SCHEMA: &str = include_str!("../../../protocol/topology.schema.json");

@@ -3,8 +3,13 @@
 //! There is no expression language. A condition has no loop and no call, so it always ends, and one that does not hold
 //! names the clause that failed.
 
+use std::collections::HashSet;
+use std::io;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::work::{Work, size_of};
 
 /// The deepest nesting of `all`, `any` and `not`. A person cannot read more, and it bounds the recursion.
 pub const DEPTH_MAX: usize = 8;
@@ -66,45 +71,63 @@ impl Operator {
 }
 
 impl Predicate {
-    /// `Err` names the clause that does not hold.
-    pub fn test(&self, about: &Value) -> Result<(), String> {
+    /// `Err` names the clause that does not hold, or says that the condition costs more work than there is.
+    pub fn test(&self, about: &Value, work: &mut Work) -> Result<(), String> {
+        match self.find_failed(about, work)? {
+            None => Ok(()),
+            Some(failed) => Err(failed),
+        }
+    }
+
+    /// Why the condition does not hold; `Err` if that was not found out. The difference matters to `not` and `any`.
+    fn find_failed(&self, about: &Value, work: &mut Work) -> Result<Option<String>, String> {
         if let Some(all) = &self.all {
-            return all.iter().try_for_each(|part| part.test(about));
+            for part in all {
+                if let Some(failed) = part.find_failed(about, work)? {
+                    return Ok(Some(failed));
+                }
+            }
+            return Ok(None);
         }
         if let Some(any) = &self.any {
-            return Self::test_any(any, about);
+            return Self::find_all_failed(any, about, work);
         }
         if let Some(not) = &self.not {
-            return match not.test(about) {
-                Ok(()) => Err(format!("it must not hold that {}", not.describe())),
-                Err(_) => Ok(()),
-            };
+            let holds = not.find_failed(about, work)?.is_none();
+            return Ok(holds.then(|| format!("it must not hold that {}", not.describe())));
         }
-        self.test_clause(about)
+        self.find_failed_clause(about, work)
     }
 
-    fn test_any(any: &[Self], about: &Value) -> Result<(), String> {
+    fn find_all_failed(
+        any: &[Self],
+        about: &Value,
+        work: &mut Work,
+    ) -> Result<Option<String>, String> {
         let mut failed = Vec::new();
         for part in any {
-            match part.test(about) {
-                Ok(()) => return Ok(()),
-                Err(reason) => failed.push(reason),
+            match part.find_failed(about, work)? {
+                None => return Ok(None),
+                Some(reason) => failed.push(reason),
             }
         }
-        Err(format!("none of these holds: {}", failed.join("; ")))
+        Ok(Some(format!("none of these holds: {}", failed.join("; "))))
     }
 
-    fn test_clause(&self, about: &Value) -> Result<(), String> {
+    fn find_failed_clause(&self, about: &Value, work: &mut Work) -> Result<Option<String>, String> {
         let (Some(path), Some(op)) = (&self.path, self.op) else {
-            return Err("the condition is incomplete".to_owned());
+            return Ok(Some("the condition is incomplete".to_owned()));
         };
         let found = look_up(about, path);
         let listed = self.of.as_deref().and_then(|of| look_up(about, of));
+        let compared = [found, listed, self.value.as_ref()].into_iter().flatten();
+        let names = path.len() + self.of.as_ref().map_or(0, String::len);
+        work.spend(names as u64 + compared.map(size_of).sum::<u64>())?;
         if holds(op, found, self.value.as_ref(), listed) {
-            return Ok(());
+            return Ok(None);
         }
         let found = found.map_or_else(|| "missing".to_owned(), shown);
-        Err(format!("{}, but it is {found}", self.describe()))
+        Ok(Some(format!("{}, but it is {found}", self.describe())))
     }
 
     /// The condition as a sentence.
@@ -166,12 +189,16 @@ fn holds(
             _ => false,
         },
         Operator::Among => match found {
-            Value::Array(list) => {
-                !list.is_empty() && list.iter().all(|element| among(listed, element))
-            }
+            Value::Array(list) => !list.is_empty() && are_all_among(list, listed),
             element => among(listed, element),
         },
     }
+}
+
+/// Both lists may be long, so each is looked through once.
+fn are_all_among(list: &[Value], listed: Option<&Value>) -> bool {
+    let listed: HashSet<&Value> = listed.and_then(Value::as_array).into_iter().flatten().collect();
+    list.iter().all(|element| listed.contains(element))
 }
 
 fn is_non_empty(value: &Value) -> bool {
@@ -198,12 +225,33 @@ pub fn look_up<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
 }
 
 fn shown(value: &Value) -> String {
-    let text = value.to_string();
-    if text.chars().count() <= SHOWN_MAX {
-        return text;
+    let mut start = Start(Vec::new());
+    let is_whole = serde_json::to_writer(&mut start, value).is_ok();
+    let text = String::from_utf8_lossy(&start.0);
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None if is_whole => text.into_owned(),
+        None => format!("{text}…"),
     }
-    let start: String = text.chars().take(SHOWN_MAX).collect();
-    format!("{start}…")
+}
+
+/// The first bytes of what is written: a value that nobody reads to the end is not written to the end.
+struct Start(Vec<u8>);
+
+impl io::Write for Start {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // A character has at most four bytes.
+        if self.0.len() > 4 * SHOWN_MAX {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let taken = bytes.len().min(4 * SHOWN_MAX);
+        self.0.extend_from_slice(&bytes[..taken]);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -243,7 +291,10 @@ mod tests {
             ),
         ];
         for (clause, reason) in fails {
-            assert_eq!(predicate(clause).test(&about), Err(reason.to_owned()));
+            assert_eq!(
+                predicate(clause).test(&about, &mut Work::of_check()),
+                Err(reason.to_owned())
+            );
         }
     }
 
@@ -263,7 +314,11 @@ mod tests {
             json!({"any": [{"path": "empty", "op": "non-empty"}, {"path": "text", "op": "exists"}]}),
             json!({"all": [{"path": "text", "op": "exists"}, {"not": {"path": "empty", "op": "non-empty"}}]}),
         ] {
-            assert_eq!(predicate(clause.clone()).test(&about), Ok(()), "{clause}");
+            assert_eq!(
+                predicate(clause.clone()).test(&about, &mut Work::of_check()),
+                Ok(()),
+                "{clause}"
+            );
         }
     }
 
@@ -272,7 +327,9 @@ mod tests {
         // Otherwise an executor could pass by naming nothing.
         let about = json!({"ids": [], "known": ["a"]});
         assert!(
-            predicate(json!({"path": "ids", "op": "among", "of": "known"})).test(&about).is_err()
+            predicate(json!({"path": "ids", "op": "among", "of": "known"}))
+                .test(&about, &mut Work::of_check())
+                .is_err()
         );
     }
 }

@@ -13,6 +13,7 @@ use crate::deployment::{
     Artifact, ArtifactRef, Asked, Deployment, Event, OutputBundle, PauseState, Processed,
     RunRecord, WorkOrder,
 };
+use crate::fields::CheckedFields;
 
 /// Who proposes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub enum Change {
     Artifact(ArtifactChange),
     Create {
         artifact: ArtifactRef,
-        fields: Value,
+        fields: CheckedFields,
     },
     Order(Box<WorkOrder>),
     /// An attempt that left no output.
@@ -79,7 +80,7 @@ pub struct ArtifactChange {
     pub reserved_by: Option<Option<String>>,
     pub passed: Option<Option<String>>,
     /// Its fields from now on. Only a person changes them.
-    pub fields: Option<Value>,
+    pub fields: Option<CheckedFields>,
 }
 
 impl ArtifactChange {
@@ -114,6 +115,8 @@ pub enum Refusal {
     Done(String),
     Exists(ArtifactRef),
     BadFields(String),
+    /// The fields were checked for another type or by another version.
+    Unchecked(ArtifactRef),
 }
 
 impl fmt::Display for Refusal {
@@ -127,6 +130,12 @@ impl fmt::Display for Refusal {
             Self::Done(what) => write!(f, "{what} is done already"),
             Self::Exists(artifact) => write!(f, "{artifact} exists already"),
             Self::BadFields(why) => write!(f, "the fields do not fit the artifact type: {why}"),
+            Self::Unchecked(artifact) => {
+                write!(
+                    f,
+                    "another version came into force while the fields of {artifact} were checked"
+                )
+            }
         }
     }
 }
@@ -265,8 +274,8 @@ impl Commit<'_> {
                 let why = "a role changes no fields".to_owned();
                 return Err(Refusal::BadFields(why));
             }
-            self.topology.test_fields(&name.kind, fields).map_err(Refusal::BadFields)?;
-            next.fields = fields.clone();
+            let unchecked = || Refusal::Unchecked(name.clone());
+            next.fields = fields.of(self.topology, &name.kind).ok_or_else(unchecked)?.clone();
         }
         if let Some(to) = &change.to {
             self.enter(&mut next, to)?;
@@ -291,14 +300,15 @@ impl Commit<'_> {
         Ok(())
     }
 
-    fn create(&mut self, name: &ArtifactRef, fields: &Value) -> Result<(), Refusal> {
+    fn create(&mut self, name: &ArtifactRef, fields: &CheckedFields) -> Result<(), Refusal> {
         let Some(declared) = self.topology.artifact(&name.kind) else {
             return Err(Refusal::Missing(format!("the artifact type {}", name.kind)));
         };
         if self.deployment.artifacts.contains_key(name) {
             return Err(Refusal::Exists(name.clone()));
         }
-        self.topology.test_fields(&name.kind, fields).map_err(Refusal::BadFields)?;
+        let unchecked = || Refusal::Unchecked(name.clone());
+        let fields = fields.of(self.topology, &name.kind).ok_or_else(unchecked)?;
         let artifact = Artifact {
             name: name.clone(),
             status: declared.initial.clone(),

@@ -1,6 +1,6 @@
 //! Reads a topology file: text in, a checked [`Topology`] or everything that is wrong with it out.
 
-use crate::check::{self, Topology};
+use crate::check::{self, Finding, Origin, Topology};
 use crate::declaration::Declaration;
 use crate::places::Places;
 use crate::problem::{Place, Problem};
@@ -10,20 +10,33 @@ pub const FILE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Reads and checks a topology in YAML or JSON.
 pub fn read(text: &str) -> Result<Topology, Vec<Problem>> {
+    read_from(Origin::File, text)
+}
+
+/// Reads a topology that came into force before. Its schemas are compiled when they are first tested, so that reading it is cheap
+/// inside a batch. One that costs too much by the bounds of today fits nothing, and everything else about the topology works:
+/// what it left can be ended, and another version can take its place.
+pub fn read_stored(text: &str) -> Result<Topology, Vec<Problem>> {
+    read_from(Origin::Store, text)
+}
+
+fn read_from(origin: Origin, text: &str) -> Result<Topology, Vec<Problem>> {
     let declaration = parse::<Declaration>(text).map_err(|problem| vec![problem])?;
-    check::compile(declaration).map_err(|findings| {
-        let places = Places::of(text);
-        let mut problems: Vec<Problem> = findings
-            .into_iter()
-            .map(|finding| Problem {
-                place: places.find(&finding.path),
-                path: finding.path,
-                message: finding.message,
-            })
-            .collect();
-        problems.sort_by_key(|problem| problem.place);
-        problems
-    })
+    check::compile(declaration, origin).map_err(|findings| problems(text, findings))
+}
+
+fn problems(text: &str, findings: Vec<Finding>) -> Vec<Problem> {
+    let places = Places::of(text);
+    let mut problems: Vec<Problem> = findings
+        .into_iter()
+        .map(|finding| Problem {
+            place: places.find(&finding.path),
+            path: finding.path,
+            message: finding.message,
+        })
+        .collect();
+    problems.sort_by_key(|problem| problem.place);
+    problems
 }
 
 /// Reads a value of a known shape. What has another shape is a problem with its place.

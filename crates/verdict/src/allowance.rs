@@ -77,15 +77,26 @@ impl Headroom {
     }
 }
 
-/// The maximum number of unfinished runs of a tenant, and the present number.
+/// The unfinished children that a tenant may have for each run of its quota. They are counted apart from runs: a quota that
+/// is full of runs which wait for children would otherwise never have room for one.
+pub const CHILDREN_PER_RUN: u64 = 100;
+
+/// The maximum number of unfinished runs of a tenant, and the present numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     pub max: u64,
     pub unfinished: u64,
+    /// Unfinished tasks that have a parent, in all runs.
+    pub children: u64,
 }
 
 impl Quota {
     pub const fn is_reached(self) -> bool {
         self.unfinished >= self.max
+    }
+
+    /// Whether no more children may start.
+    pub const fn is_reached_by_children(self) -> bool {
+        self.children >= self.max.saturating_mul(CHILDREN_PER_RUN)
     }
 }

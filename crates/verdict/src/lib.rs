@@ -52,7 +52,7 @@ pub mod topology;
 pub mod transition;
 pub mod verdict;
 
-pub use allowance::{Headroom, Quota, Rate, RateUsage};
+pub use allowance::{CHILDREN_PER_RUN, Headroom, Quota, Rate, RateUsage};
 pub use apply::{Applied, Settled, apply, apply_verdict, closed_attempts};
 pub use attempt::{AttemptOutcome, ClosedAttempt};
 pub use budget::{Amounts, Balance, Budget, BudgetEvent, Charge, Limits, OnSoft, StageShare, Unit};

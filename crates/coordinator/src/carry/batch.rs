@@ -45,9 +45,14 @@ use crate::outbox::{EndpointDirectory, is_of_feed};
 use crate::recovery::RecoveryDirectory;
 use crate::topologies::TopologyDirectory;
 use crate::trace::TraceEvent;
+use crate::weight::{BATCH_WEIGHT_MAX, EFFECT_WEIGHT};
 
 /// Tasks swept in one batch. The rest is swept by the next batch, which follows at once.
 const SWEEP_MAX: usize = 1_024;
+
+/// Effects after which a part of a batch sweeps nothing and decides no message any more: one end may tell a hundred endpoints.
+/// The rest follows at once.
+const EFFECTS_MAX: usize = BATCH_WEIGHT_MAX / EFFECT_WEIGHT;
 
 /// What a committed batch did.
 #[derive(Default)]
@@ -162,6 +167,9 @@ pub(super) struct OpenBatch<'a, B: Batch> {
     pub(super) background_done: &'a mut Vec<TaskId>,
     /// How many messages between tasks the batch has decided.
     pub(super) messages_tried: usize,
+    /// How many effects the batch has saved, and how many it had made when its present part began.
+    effects_saved: usize,
+    effects_before: usize,
     pub(super) result: BatchResult,
 }
 
@@ -179,7 +187,18 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         work.policies = options.recovery.snapshot();
         work.topologies.versions = options.topologies.versions();
         let result = BatchResult { is_written: options.is_stalled(), ..BatchResult::default() };
-        Self { batch, work, options, ids, polls, background_done, messages_tried: 0, result }
+        Self {
+            batch,
+            work,
+            options,
+            ids,
+            polls,
+            background_done,
+            messages_tried: 0,
+            effects_saved: 0,
+            effects_before: 0,
+            result,
+        }
     }
 
     /// Runs all steps up to the commit.
@@ -198,6 +217,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         self.load_topologies(items, at.now).await?;
         self.decide(items, at)?;
         faultpoint::point!("batch.decided");
+        self.begin_part();
         self.deliver_messages(at).await?;
         self.do_background_work(at).await?;
         self.save().await?;
@@ -260,7 +280,9 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
             return Ok(());
         };
         if self.options.role.handles_leases() && !faultpoint::mutant(41) {
+            self.begin_part();
             self.sweep(at, background_max).await?;
+            self.begin_part();
             self.find_saved_messages(at).await?;
             self.deliver_messages(at).await?;
             self.find_due_objects(at.now, background_max).await?;
@@ -286,6 +308,10 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         self.result.more_due = due.len() == max && !faultpoint::mutant(13);
         let late = self.options.stall.late_grants_since();
         for (key, loaded) in self.load_due(due).await? {
+            if !self.has_room_for_effects() {
+                self.result.more_due = true;
+                break;
+            }
             self.background_done.push(key.id);
             let work = &mut self.work;
             catch_task_panic(key.id, || {
@@ -299,8 +325,23 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         Ok(())
     }
 
+    /// Whether this part of the batch may make more decisions that tell subscribers something. Each part has room of its own:
+    /// what callers ask for, or a fan-out of messages, does not keep leases from being swept.
+    pub(super) fn has_room_for_effects(&self) -> bool {
+        self.effects_made() - self.effects_before < EFFECTS_MAX
+    }
+
+    fn begin_part(&mut self) {
+        self.effects_before = self.effects_made();
+    }
+
+    fn effects_made(&self) -> usize {
+        self.effects_saved + self.work.asked.len()
+    }
+
     /// Passes the decisions since the last call to the store.
     pub(super) async fn save(&mut self) -> Result<(), Aborted> {
+        self.effects_saved += self.work.asked.len();
         self.append_effects().await?;
         let (changes, refused) = self.work.take();
         let messages = std::mem::take(&mut self.work.messages);

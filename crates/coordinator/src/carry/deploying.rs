@@ -1,8 +1,9 @@
 //! Requests about deployments, decided: what becomes of versions, artifacts, events, work orders and pause states.
 //!
 //! Whether a change is allowed is decided by [`topology::proposal::commit`] on the rows that the batch has locked: all of a
-//! proposal, or nothing. What it makes is saved in the same commit: rows as objects, an event and a work order as the tasks that
-//! they are, the end of a claim as the report that it is.
+//! proposal, or nothing. Fields of artifacts come checked ([`CheckedFields`]): nothing that a tenant wrote is evaluated inside a
+//! commit, except for conditions of reviews, whose work is bounded. What it makes is saved in the same commit: rows as objects,
+//! an event and a work order as the tasks that they are, the end of a claim as the report that it is.
 //!
 //! After every change of an artifact, roles that claim nothing are asked at once (readiness, reviews). An event whose task
 //! cannot be submitted now leaves its artifact pending, and a poll asks again.
@@ -16,6 +17,7 @@ use store::TaskKey;
 use topology::Topology;
 use topology::declaration::Logic;
 use topology::deployment::{ArtifactRef, Deployment, Event, PauseState};
+use topology::fields::CheckedFields;
 use topology::proposal::{self, ArtifactChange, Author, Change};
 use topology::roles::unclaimed;
 use verdict::topology::TopologyRefusal;
@@ -67,6 +69,9 @@ impl Deploying<'_> {
     pub(super) fn decide(&mut self, item: &TopologyItem) -> Answer {
         let decided = match &item.call {
             TopologyCall::Apply(topology) => self.apply(item, &topology.0),
+            // An operator can always do these, also where this program cannot read the version in force.
+            TopologyCall::Pause => self.change_any(item, |row| row.pause(true)),
+            TopologyCall::Delete => self.change_any(item, |row| row.is_deleted = true),
             _ => self.in_force(item).and_then(|found| self.decide_on(found, item)),
         };
         match (&decided, &item.call) {
@@ -94,10 +99,14 @@ impl Deploying<'_> {
         self.write(Object { due, is_pending: false, ..object }, None);
     }
 
-    fn in_force<'i>(&self, item: &'i TopologyItem) -> Decided<InForce<'i>> {
+    fn found(&self, item: &TopologyItem) -> Decided<(u32, DeploymentRow)> {
         let found = self.work.topologies.deployment(item);
         let found = found.filter(|(_, row)| !row.is_deleted && row.generation == item.generation);
-        let (revision, row) = found.ok_or(TopologyRefusal::DeploymentNotFound)?;
+        found.ok_or(TopologyRefusal::DeploymentNotFound)
+    }
+
+    fn in_force<'i>(&self, item: &'i TopologyItem) -> Decided<InForce<'i>> {
+        let (revision, row) = self.found(item)?;
         let topology = self.work.topologies.version(&row.version);
         // Written together with the deployment, by a program that could read it.
         let topology = topology.ok_or_else(|| {
@@ -109,8 +118,9 @@ impl Deploying<'_> {
 
     fn decide_on(&mut self, found: InForce<'_>, item: &TopologyItem) -> Decided<Answer> {
         match &item.call {
-            TopologyCall::Apply(_) => Ok(Answer::Nothing),
-            TopologyCall::Pause => Ok(self.change_deployment(found, |row| row.pause(true))),
+            TopologyCall::Apply(_) | TopologyCall::Pause | TopologyCall::Delete => {
+                Ok(Answer::Nothing)
+            }
             TopologyCall::Resume => {
                 let (topology, now) = (found.topology.clone(), self.now());
                 Ok(self.change_deployment(found, |row| {
@@ -118,7 +128,6 @@ impl Deploying<'_> {
                     row.next_instant = next_instant(&topology, row, now);
                 }))
             }
-            TopologyCall::Delete => Ok(self.change_deployment(found, |row| row.is_deleted = true)),
             TopologyCall::Create { artifact, fields } => self.create(&found, artifact, fields),
             TopologyCall::Move { artifact, to, expect, fields, is_approval } => {
                 let wanted = Wanted { to, expect: *expect, fields: fields.clone() };
@@ -208,7 +217,27 @@ impl Deploying<'_> {
         found: InForce<'_>,
         change: impl FnOnce(&mut DeploymentRow),
     ) -> Answer {
-        let InForce { scope, mut row, revision, by, .. } = found;
+        let InForce { scope, row, revision, by, .. } = found;
+        self.change_row(scope, (revision, row), by, change)
+    }
+
+    /// The same for a deployment whose version may be unreadable.
+    fn change_any(
+        &mut self,
+        item: &TopologyItem,
+        change: impl FnOnce(&mut DeploymentRow),
+    ) -> Decided<Answer> {
+        let found = self.found(item)?;
+        Ok(self.change_row(&item.scope, found, item.by.clone(), change))
+    }
+
+    fn change_row(
+        &mut self,
+        scope: &Scope,
+        (revision, mut row): (u32, DeploymentRow),
+        by: Option<Name>,
+        change: impl FnOnce(&mut DeploymentRow),
+    ) -> Answer {
         let before = row.clone();
         change(&mut row);
         if row == before {
@@ -231,7 +260,7 @@ impl Deploying<'_> {
         &mut self,
         found: &InForce<'_>,
         name: &ArtifactRef,
-        fields: &Value,
+        fields: &CheckedFields,
     ) -> Decided<Answer> {
         if found.topology.artifact(&name.kind).is_none() {
             return Err(unknown_type(&found.topology, &name.kind));
@@ -644,7 +673,7 @@ impl Deploying<'_> {
 struct Wanted<'a> {
     to: &'a str,
     expect: Option<u64>,
-    fields: Option<Value>,
+    fields: Option<CheckedFields>,
 }
 
 /// The rows of one request: those that it names, and what becomes of them.
@@ -682,6 +711,7 @@ fn translated(refusal: proposal::Refusal) -> TopologyRefusal {
     let text = Text::from(refusal.to_string());
     match refusal {
         proposal::Refusal::StaleRevision(_)
+        | proposal::Refusal::Unchecked(_)
         | proposal::Refusal::Missing(_)
         | proposal::Refusal::Done(_) => TopologyRefusal::Stale(text),
         proposal::Refusal::NotAllowed { .. } => TopologyRefusal::NotAllowed(text),

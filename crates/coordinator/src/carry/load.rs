@@ -1,5 +1,5 @@
 //! What a batch reads before it decides: tasks, the attempts that requests quote, the owners of idempotency keys, and
-//! the number of unfinished runs of each tenant with a quota, flow keys, and what requests about durable runs name.
+//! the unfinished work of each tenant with a quota, flow keys, and what requests about durable runs name.
 //!
 //! A task that is set aside is not read at all, and counts as locked.
 
@@ -56,7 +56,7 @@ pub(super) fn flow_of(submission: &Submission) -> Option<FlowRef> {
 }
 
 impl<B: Batch> OpenBatch<'_, B> {
-    /// Says which rows the batch will touch, and learns the number of unfinished runs of tenants that have a quota.
+    /// Says which rows the batch will touch, and learns the unfinished work of tenants that have a quota.
     pub(super) async fn prepare(&mut self, items: &[Item]) -> Result<(), Aborted> {
         let (tenants, wants) = (self.limited_tenants(items), self.likely_wants().await?);
         let set_aside = Some(self.options.set_aside).filter(|tasks| !tasks.is_empty());
@@ -69,7 +69,7 @@ impl<B: Batch> OpenBatch<'_, B> {
 
     fn limited_tenants(&self, items: &[Item]) -> Vec<Name> {
         let limited = |item: &Item| {
-            let tenant = &item.starts_in()?.tenant;
+            let tenant = &item.creates_in()?.tenant;
             self.options.allowances.quota(tenant).map(|_| tenant.clone())
         };
         let tenants: BTreeSet<Name> = items.iter().filter_map(limited).collect();

@@ -7,7 +7,8 @@
 //! Invariants:
 //! - every message of a batch is decided or saved in the commit of its sender;
 //! - saved messages of a task are decided before a new one to the same task, so messages of one sender stay in order;
-//! - a batch decides at most [`MESSAGES_MAX`] messages, so that a large fan-out delays nobody for long;
+//! - a batch decides at most [`MESSAGES_MAX`] messages, and none once it has told many subscribers of ends, so that a large
+//!   fan-out delays nobody for long;
 //! - a message that the rules refuse is parked: it stays, with its reason, and blocks only its own pair of tasks.
 
 use std::borrow::Cow;
@@ -65,6 +66,11 @@ impl Letter {
     pub(super) fn starts_run(&self) -> bool {
         let Body::Spawn { lineage, .. } = &self.message.body else { return false };
         matches!(lineage, Lineage::Detached { .. })
+    }
+
+    /// Whether the message creates a child of its sender.
+    pub(super) fn starts_child(&self) -> bool {
+        self.spec.is_some() && !self.starts_run()
     }
 
     /// Whether the addressee is created by the message and cannot exist before: its id is new.
@@ -226,7 +232,7 @@ impl<B: Batch> OpenBatch<'_, B> {
     /// Decides one message, or leaves it to a later batch.
     fn deliver(&mut self, letter: Letter, at: Moment) -> Result<(), Failure> {
         let key = letter.to();
-        if self.messages_tried >= MESSAGES_MAX || self.work.is_locked(&key) {
+        if !self.has_room_for_message() || self.work.is_locked(&key) {
             self.leave(letter, at);
             return Ok(());
         }
@@ -250,9 +256,13 @@ impl<B: Batch> OpenBatch<'_, B> {
         Ok(())
     }
 
+    fn has_room_for_message(&self) -> bool {
+        self.messages_tried < MESSAGES_MAX && self.has_room_for_effects()
+    }
+
     /// Saves a message for a later batch. One that is saved already stays as it is.
     fn leave(&mut self, letter: Letter, at: Moment) {
-        self.result.more_due |= self.messages_tried >= MESSAGES_MAX;
+        self.result.more_due |= !self.has_room_for_message();
         if !letter.is_saved {
             self.work.batch_metrics.messages_saved += 1;
             self.work.messages.saved.push(letter.into_saved(at.now));

@@ -378,12 +378,17 @@ impl Deciding<'_> {
         if self.is_owner_locked(key, &round) {
             return None;
         }
-        if let Some(older) = round.cancel {
+        let allowed: Vec<bool> = round.fire.iter().map(|_| self.is_allowed(key)).collect();
+        // The older run goes on where the rate lets no newer one take its place.
+        if let Some(older) = round.cancel.filter(|_| allowed.contains(&true)) {
             let older = task_key(key, older);
             self.work.decide(&older, Cow::Owned(cancel_older()), self.at);
         }
-        let fired = self.submit_all(key, &round);
-        let fired = fired.into_iter().map(outcome).collect();
+        let fired = round.fire.iter().zip(allowed).map(|(it, is_allowed)| match is_allowed {
+            true => outcome(self.submit(key, it.instant)),
+            false => Fired::NoRoom,
+        });
+        let fired = fired.collect();
         let after = round.end(fired, self.at.now);
         self.work.batch_metrics.note_instants(schedule.counts, after.counts);
         self.write(key, &after, None);
@@ -401,7 +406,7 @@ impl Deciding<'_> {
         if self.is_owner_locked(key, &round) {
             return None;
         }
-        let answer = self.submit_all(key, &round).pop()?;
+        let answer = self.submit(key, self.at.now);
         let Answer::Accepted { task, .. } = answer else { return Some(answer) };
         let after = round.end(vec![Fired::Started(task)], self.at.now);
         self.work.batch_metrics.note_instants(schedule.counts, after.counts);
@@ -417,8 +422,10 @@ impl Deciding<'_> {
         })
     }
 
-    fn submit_all(&mut self, key: &ObjectKey, round: &Round) -> Vec<Answer> {
-        round.fire.iter().map(|it| self.submit(key, it.instant)).collect()
+    /// Whether the tenant's rate has room for the run of an instant. It counts as if a client had sent it, so that a schedule is
+    /// no way around the rate; what has no room there waits, as with a quota.
+    fn is_allowed(&self, key: &ObjectKey) -> bool {
+        self.allowances.allows_firing(&key.scope.tenant, self.at.now)
     }
 
     fn submit(&mut self, key: &ObjectKey, instant: Time) -> Answer {

@@ -16,11 +16,7 @@ use super::object_calls::ObjectCall;
 use super::role::CarrierRole;
 use super::{Carrier, duration};
 use crate::intake::Arrival;
-use crate::item::{Group, Item, UnavailableReason};
-
-/// Requests in one commit. Measurements showed no gain beyond a thousand, and a commit this size
-/// still ends within milliseconds.
-const BATCH_ITEMS_MAX: usize = 1_024;
+use crate::item::{Group, UnavailableReason};
 
 /// The longest sleep; a later wake-up time is computed again after it. It bounds the effect of a wrong clock.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
@@ -34,7 +30,7 @@ const SET_ASIDE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) struct Arrivals {
     /// The number of arrivals of any kind.
     count: usize,
-    items: usize,
+    weight: usize,
     pub(super) groups: Vec<Group>,
     pub(super) acts: Vec<Act>,
     pub(super) object_calls: Vec<ObjectCall>,
@@ -44,7 +40,7 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     pub(super) fn is_any(&self) -> bool {
-        self.items > 0 || !self.pings.is_empty()
+        self.weight > 0 || !self.pings.is_empty()
     }
 }
 
@@ -91,33 +87,23 @@ impl<S: Store> Carrier<S> {
         IdleWait::Interrupted
     }
 
-    /// Takes everything else that waits, calls under a lease first, up to one batch.
+    /// Takes everything else that waits, up to one batch.
     pub(super) fn drain_intake(&mut self, arrivals: &mut Arrivals) {
-        while arrivals.items < BATCH_ITEMS_MAX {
-            let Some(arrival) = self.receiver.try_next() else { return };
+        let endpoints = self.endpoints.snapshot();
+        let weigh = |arrival: &Arrival| arrival.weight(&endpoints);
+        for arrival in self.receiver.take_batch(arrivals.weight, weigh) {
             self.accept(arrival, arrivals);
         }
     }
 
     pub(super) fn accept(&mut self, arrival: Arrival, arrivals: &mut Arrivals) {
         arrivals.count += 1;
+        arrivals.weight += arrival.weight(&self.endpoints.snapshot());
         match arrival {
-            Arrival::Group(group) => {
-                arrivals.items += group.items.iter().map(Item::weight).sum::<usize>();
-                arrivals.groups.push(group);
-            }
-            Arrival::Poll(poll) => {
-                arrivals.items += 1;
-                self.polls.add(poll);
-            }
-            Arrival::Administer { act, reply } => {
-                arrivals.items += 1;
-                arrivals.acts.push(Act { act, reply });
-            }
-            Arrival::Objects(call) => {
-                arrivals.items += 1;
-                arrivals.object_calls.push(call);
-            }
+            Arrival::Group(group) => arrivals.groups.push(group),
+            Arrival::Poll(poll) => self.polls.add(poll),
+            Arrival::Administer { act, reply } => arrivals.acts.push(Act { act, reply }),
+            Arrival::Objects(call) => arrivals.object_calls.push(call),
             Arrival::Ping(ping) => arrivals.pings.push(ping),
             Arrival::CountPolls(asked) => self.polls.answer_count(asked),
             Arrival::ListPolls(asked) => self.polls.answer_list(asked),

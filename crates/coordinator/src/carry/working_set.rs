@@ -12,7 +12,7 @@ use store::runs::StoredStep;
 use store::spend::spend_rows;
 use store::{
     Change, Entry, FlowRef, IdempotencyKey, KeyOwner, MessageChanges, ObjectChange, PausedQueues,
-    Refused, Spec, SpendRow, TaskKey,
+    Refused, Spec, SpendRow, TaskKey, Unfinished,
 };
 use verdict::approval::{self, Approval};
 use verdict::decide::caller::may_report;
@@ -90,7 +90,7 @@ pub(super) struct WorkingSet {
     /// The schedules of the batch.
     pub(super) schedules: Schedules,
     /// Tasks accepted in this batch, by tenant with a quota: the store's count does not include them yet.
-    accepted: HashMap<Name, u64>,
+    accepted: HashMap<Name, Unfinished>,
     /// The flow keys that were looked up, after what was decided.
     flows: HashMap<Scope, FlowUses>,
     /// The budgets that hold for new runs of this batch, with what was used of them before it.
@@ -102,7 +102,7 @@ pub(super) struct WorkingSet {
     /// How urgent the tasks are that wait in some queues: see [`super::next_stage`].
     pub(super) urgency: Urgency,
     /// Unfinished runs by tenant, for tenants whose runs the store counted for this batch.
-    pub(super) unfinished: HashMap<Name, u64>,
+    pub(super) unfinished: HashMap<Name, Unfinished>,
     /// Counts of everything that happened, for the metrics.
     pub(super) batch_metrics: BatchMetrics,
     /// Events to export as spans; `None` if no spans are exported.
@@ -257,7 +257,7 @@ impl WorkingSet {
             return answer.clone();
         }
         if is_limited {
-            *self.accepted.entry(scope.tenant.clone()).or_default() += 1;
+            self.accepted.entry(scope.tenant.clone()).or_default().runs += 1;
         }
         if let Some(key) = key {
             self.holders.insert(key, KeyOwner { task: id, fingerprint });
@@ -297,8 +297,10 @@ impl WorkingSet {
         let max = allowances.quota(tenant)?;
         let counted = self.unfinished.get(tenant).copied();
         let stored = counted.unwrap_or_else(|| allowances.unfinished(tenant));
-        let accepted = self.accepted.get(tenant).copied().unwrap_or(0);
-        Some(Quota { max, unfinished: stored + accepted })
+        let accepted = self.accepted.get(tenant).copied().unwrap_or_default();
+        let (unfinished, children) =
+            (stored.runs + accepted.runs, stored.children + accepted.children);
+        Some(Quota { max, unfinished, children })
     }
 
     /// The budgets that hold for runs of this scope.
@@ -340,7 +342,8 @@ impl WorkingSet {
         self.decide_on(key, Cow::Owned(Request::Sweep), extra, at)
     }
 
-    /// Decides a checkpoint call that wants children. Detached ones are runs: they use up the tenant's quota, and need room in budgets.
+    /// Decides a checkpoint call that wants children. All use up the tenant's quota: detached ones as runs, which also need room in
+    /// budgets, the others as children.
     pub(super) fn decide_with_children(
         &mut self,
         key: &TaskKey,
@@ -360,9 +363,12 @@ impl WorkingSet {
         let sent = self.outbox.len();
         let extra = Extra { loaded, quota, budgets };
         let answer = self.decide_on(key, Cow::Owned(request), extra, at);
-        let detached = self.outbox[sent..].iter().filter(|letter| letter.starts_run()).count();
-        if quota.is_some() && detached > 0 {
-            *self.accepted.entry(key.scope.tenant.clone()).or_default() += detached as u64;
+        if quota.is_some() {
+            let accepted = self.accepted.entry(key.scope.tenant.clone()).or_default();
+            for letter in &self.outbox[sent..] {
+                accepted.runs += u64::from(letter.starts_run());
+                accepted.children += u64::from(letter.starts_child());
+            }
         }
         self.specs.clear();
         answer

@@ -11,7 +11,7 @@ use store::{Failure, FailureKind};
 use verdict::flow::{Terms, UNLIMITED};
 use verdict::run::RunRefusal;
 use verdict::scope_budget::Spent;
-use verdict::{Name, Refusal, Scope};
+use verdict::{CHILDREN_PER_RUN, Name, Refusal, Scope};
 use wire::answers::Problem;
 use wire::{Code, FieldError};
 
@@ -217,7 +217,7 @@ fn from_refusal(refusal: Refusal) -> ApiError {
         Refusal::QuotaReached { quota } => ApiError::new(
             Code::QuotaReached,
             format!(
-                "the tenant reached its quota of {quota} unfinished runs; wait, or raise it with `tenure limits set`"
+                "the tenant reached its quota of {quota} unfinished runs, with {CHILDREN_PER_RUN} unfinished children for each; wait, or raise it with `tenure limits set`"
             ),
         ),
         Refusal::FlowLimitConflict { key, in_force, asked } => ApiError::new(

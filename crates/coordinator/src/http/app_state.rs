@@ -18,6 +18,7 @@ use super::body::SlowBodyLimits;
 use super::health::Probes;
 use super::plans_at_hand::PlansAtHand;
 use super::queue_counts::QueueCountCache;
+use super::read_share::ReadShare;
 use super::token_grace::GraceLookups;
 use super::translate::time;
 use crate::admit::api_key::Verified;
@@ -25,6 +26,7 @@ use crate::admit::denials::DenialLog;
 use crate::admit::{ApiKeys, Keyring};
 use crate::coordinator::Coordinator;
 use crate::ids::Entropy;
+use crate::item::Item;
 use crate::metrics::LimitKind;
 use crate::server::tls::Certificates;
 use crate::submit_defaults::SubmitDefaults;
@@ -106,6 +108,7 @@ pub(crate) struct Inner {
     pub(crate) sender: delivery::Sender,
     /// Rate limits of lookups for expired tokens, by tenant.
     pub(crate) grace_lookups: GraceLookups,
+    pub(super) read_share: ReadShare,
     /// The plans whose next stages are likely to be asked for.
     pub(crate) plans_at_hand: PlansAtHand,
     /// The source of randomness for new secrets.
@@ -147,6 +150,7 @@ impl AppState {
             metrics_queues: 0,
             sender: no_receivers(),
             grace_lookups: GraceLookups::default(),
+            read_share: ReadShare::default(),
             plans_at_hand: PlansAtHand::default(),
             entropy: Mutex::new(Box::new(entropy)),
             process: u32::from_be_bytes(process),
@@ -229,6 +233,14 @@ impl AppState {
         })
     }
 
+    /// Takes one request from the rate for a call under a lease that creates tasks. Others are exempt, because they release load.
+    pub(super) fn check_rate_of_children(&self, item: &Item) -> Result<(), ApiError> {
+        match item.creates_in() {
+            Some(scope) => self.check_rate(&scope.tenant, self.coordinator.now()),
+            None => Ok(()),
+        }
+    }
+
     /// The wait plus a varying part of it: up to as much again, but no more than [`SPREAD_MAX`].
     pub(super) fn spread(&self, wait: Duration) -> Duration {
         let turn = self.inner.requests.load(Ordering::Relaxed) % u64::from(SPREAD);
@@ -283,13 +295,17 @@ impl AppState {
         })
     }
 
-    /// Waits for a read, after the `wait` that the client asked for.
+    /// Waits for a read, after the `wait` that the client asked for. One without such a wait takes a place of its tenant's share.
     pub(super) async fn read<T>(
         &self,
         wait: Duration,
         reading: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, ApiError> {
-        match tokio::time::timeout(self.inner.timeouts.answer + wait, reading).await {
+        let in_turn = async {
+            let _place = if wait.is_zero() { self.inner.read_share.place().await } else { None };
+            reading.await
+        };
+        match tokio::time::timeout(self.inner.timeouts.answer + wait, in_turn).await {
             Ok(read) => read.map_err(ApiError::from),
             Err(_) => Err(ApiError::new(Code::Unavailable, "the store did not answer in time")),
         }

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use store::objects::{APPROVAL_CLOSED, APPROVAL_PENDING, ApprovalBody, ObjectFilter};
-use store::{Browse, TaskKey};
+use store::{Browse, PAGE_BYTES_MAX, TaskKey};
 use verdict::approval::{
     Approval, DecideCall, Decision, Outcome, Terms, Vote, VoteRefusal, parse_approval_id,
 };
@@ -49,10 +49,12 @@ pub(super) async fn list(
         status: state.map(|state| Name::from(status(state))),
         after,
         limit,
+        bytes: Some(PAGE_BYTES_MAX),
         ..ObjectFilter::default()
     };
     let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
-    let cursor = (found.len() == limit).then(|| found.last().map(|last| last.key.id.to_string()));
+    let cursor =
+        (!filter.is_last(&found)).then(|| found.last().map(|last| last.key.id.to_string()));
     let bodies = found.iter().filter_map(ApprovalBody::of);
     Ok(Json(ApprovalList { approvals: bodies.map(view).collect(), cursor: cursor.flatten() }))
 }

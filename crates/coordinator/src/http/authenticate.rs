@@ -8,6 +8,7 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use verdict::Name;
 use wire::Code;
 
 use super::api_error::ApiError;
@@ -49,15 +50,25 @@ pub(super) async fn authenticate(
         Audience::ApprovalReader => {
             leave::<ApprovalReaderPrincipal>(admit(app, route, parts)?, parts)
         }
-        Audience::TaskToken => leave(admit_token(app, parts).await?, parts),
+        Audience::TaskToken => {
+            let principal = admit_token(app, parts).await?;
+            parts.extensions.insert(TenantOf(principal.token().scope.tenant.clone()));
+            parts.extensions.insert(principal);
+            Ok(())
+        }
         Audience::Scraper => admit_scraper(app, route, parts),
     }
 }
 
-fn leave<P: Clone + Send + Sync + 'static>(
+/// The tenant whose share of the readers a request uses.
+#[derive(Clone)]
+pub(super) struct TenantOf(pub(super) Name);
+
+fn leave<P: Principal + Clone + Send + Sync + 'static>(
     principal: P,
     parts: &mut Parts,
 ) -> Result<(), ApiError> {
+    parts.extensions.insert(TenantOf(principal.key().scope.tenant.clone()));
     parts.extensions.insert(principal);
     Ok(())
 }

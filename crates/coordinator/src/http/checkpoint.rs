@@ -67,6 +67,7 @@ pub(super) fn request(
 ) -> Result<(Item, AwaitedKeys), ApiError> {
     let request = checked_checkpoint(caller, &key.scope, call, &app.inner.submit_defaults)?;
     let item = request.into_item(key);
+    app.check_rate_of_children(&item)?;
     let awaited = awaited_keys(&item);
     Ok((item, awaited))
 }

@@ -66,7 +66,9 @@ fn item(
     }
     let defaults = &app.inner.submit_defaults;
     let call = checked_last_call(caller, &key.scope, completed, defaults)?;
-    Ok(call.into_item(key).map_request(|request| metered(spend, request)))
+    let item = call.into_item(key);
+    app.check_rate_of_children(&item)?;
+    Ok(item.map_request(|request| metered(spend, request)))
 }
 
 /// The report of a pushed attempt: its answer goes to nobody, so it asks for no next stage. The error says what is wrong with

@@ -15,7 +15,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use store::objects::ObjectFilter;
-use store::{Administration, Audit, Browse};
+use store::{Administration, Audit, Browse, PAGE_BYTES_MAX};
 use topology::Topology;
 use verdict::topology::TopologyRefusal;
 use verdict::{Answer, Name, Object, ObjectKey, ObjectType, Scope, Text};
@@ -59,10 +59,11 @@ pub(super) async fn list(
         is_pending: true,
         after: cursor.map(|cursor| deployment_key(scope, &cursor)),
         limit,
+        bytes: Some(PAGE_BYTES_MAX),
         ..ObjectFilter::default()
     };
     let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
-    let cursor = next_cursor(&found, limit, |object| object.key.id.to_string());
+    let cursor = next_cursor(&filter, &found, |object| object.key.id.to_string());
     let rows = found.iter().filter_map(deployment_of);
     Ok(Json(DeploymentList { deployments: rows.map(|row| view(&row, None)).collect(), cursor }))
 }
@@ -86,7 +87,7 @@ pub(super) async fn plan(
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
 ) -> Result<Json<TopologyPlan>, ApiError> {
     check_whole_workspace(&principal)?;
-    let after = checked(&name, &body)?;
+    let after = checked(&app, principal.scope(), &name, &body).await?;
     let before = deployed(&app, principal.scope(), &name).await?;
     Ok(Json(planning::plan(&app, principal.scope(), before.as_ref(), &after).await?))
 }
@@ -98,8 +99,8 @@ pub(super) async fn apply(
     request: RequestId,
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
 ) -> Result<Json<DeploymentView>, ApiError> {
-    let after = checked(&name, &body)?;
     let scope = principal.scope();
+    let after = checked(&app, scope, &name, &body).await?;
     let before = deployed(&app, scope, &name).await?;
     let known = app.coordinator.topologies().snapshot();
     let count = known.get(scope).map_or(0, std::collections::BTreeMap::len);
@@ -123,10 +124,20 @@ pub(super) async fn apply(
 }
 
 /// The topology in a body, checked.
-fn checked(name: &str, body: &[u8]) -> Result<Arc<Topology>, ApiError> {
+async fn checked(
+    app: &AppState,
+    scope: &Scope,
+    name: &str,
+    body: &[u8],
+) -> Result<Arc<Topology>, ApiError> {
     let ApplyTopology { topology } = wire::parse(body)?;
     check_deployment(name)?;
-    let topology = topology::read(topology.text()).map_err(|problems| {
+    let text = topology.text().to_owned();
+    // Compiling its patterns takes about as long as the file is large.
+    let steps = text.len() as u64;
+    let read = move || topology::read(&text);
+    let read = app.coordinator.topologies().checking().run(&scope.tenant, steps, read).await;
+    let topology = read.map_err(|problems| {
         let said: Vec<String> = problems
             .iter()
             .map(|it| match it.path.is_empty() {
@@ -311,11 +322,11 @@ fn check_whole_workspace<P: Principal>(principal: &P) -> Result<(), ApiError> {
 
 /// The cursor of the next page; `None` on the last one.
 fn next_cursor(
+    filter: &ObjectFilter,
     found: &[Object],
-    limit: usize,
     cursor: impl Fn(&Object) -> String,
 ) -> Option<String> {
-    found.last().filter(|_| found.len() == limit).map(cursor)
+    found.last().filter(|_| !filter.is_last(found)).map(cursor)
 }
 
 fn view(row: &DeploymentRow, topology: Option<&Topology>) -> DeploymentView {

@@ -31,8 +31,9 @@ use crate::allowances::{Allowances, RateStanding};
 /// Upstreams of a blocked step that are named.
 const UPSTREAMS_NAMED_MAX: usize = 10;
 
-/// Counting stops here: beyond this, the exact number helps no reader.
-const AHEAD_MAX: usize = 10_000;
+/// Counting stops here, and the answer says "at least": beyond this, the exact number helps no reader, and counting it would
+/// keep readers from others.
+const AHEAD_MAX: usize = 1_000;
 
 pub(super) async fn explain(
     State(app): State<AppState>,

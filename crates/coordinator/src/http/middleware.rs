@@ -18,7 +18,8 @@ use wire::Code;
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
 use super::audit::note_denial;
-use super::authenticate::authenticate;
+use super::authenticate::{TenantOf, authenticate};
+use super::read_share::TENANT;
 use super::routes::{Audience, Route, RouteIndex, answering};
 
 /// Every path and query of this API fits into a few hundred bytes.
@@ -66,7 +67,12 @@ async fn answer(
     if let Err(error) = admit(app, matched, &mut parts).await {
         return error.into_response();
     }
-    next.run(Request::from_parts(parts, body)).await
+    let tenant = parts.extensions.get::<TenantOf>().cloned();
+    let answering = next.run(Request::from_parts(parts, body));
+    match tenant {
+        Some(TenantOf(tenant)) => TENANT.scope(tenant, answering).await,
+        None => answering.await,
+    }
 }
 
 async fn admit(

@@ -10,7 +10,7 @@ use axum::extract::{Path, State};
 use axum::http::Uri;
 use store::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
 use store::recovery::{candidate_key, candidate_of, policy_key, policy_object, policy_of};
-use store::{Administration, Audit, Browse};
+use store::{Administration, Audit, Browse, PAGE_BYTES_MAX};
 use verdict::recovery::{Deciders, Evaluator, OutOfScope, RecoveryPolicy, RecoveryRefusal, Terms};
 use verdict::{Answer, Moment, Name, Object, ObjectType, Scope, Span, Text};
 use wire::limits::PAGE_ITEMS_DEFAULT;
@@ -202,10 +202,12 @@ pub(super) async fn list(
         status: state.map(|state| Name::from(state.as_str())),
         after: cursor.map(|cursor| candidate_key(scope, &Name::from(cursor))),
         limit,
+        bytes: Some(PAGE_BYTES_MAX),
         ..ObjectFilter::default()
     };
     let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
-    let cursor = (found.len() == limit).then(|| found.last().map(|last| last.key.id.to_string()));
+    let cursor =
+        (!filter.is_last(&found)).then(|| found.last().map(|last| last.key.id.to_string()));
     let candidates = found.iter().filter_map(candidate_of).map(candidate_view).collect();
     Ok(Json(CandidateList { candidates, cursor: cursor.flatten() }))
 }

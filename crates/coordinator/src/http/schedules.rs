@@ -8,8 +8,8 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
-use store::Browse;
 use store::objects::{ObjectChange, ObjectFilter, ObjectLogFilter, schedule_of, template_key};
+use store::{Browse, PAGE_BYTES_MAX};
 use verdict::schedule::{
     CatchUp, LastFiring, Overlap, Recurrence, RefusedFiring, Schedule, ScheduleAnswer,
     ScheduleRefusal, Terms,
@@ -70,13 +70,14 @@ pub(super) async fn list(
         status: state.map(|state| Name::from(state.as_str())),
         after: cursor.map(|cursor| schedule_key(scope, &cursor)),
         limit,
+        bytes: Some(PAGE_BYTES_MAX),
         ..ObjectFilter::default()
     };
     let mut schedules = Vec::new();
     // Deleted ones stay in the store, and are shown only to those who ask for them.
     loop {
         let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
-        let is_last = found.len() < limit;
+        let is_last = filter.is_last(&found);
         filter.after = found.last().map(|last| last.key.clone());
         let is_wanted = |schedule: &Schedule| state.is_some() || !schedule.is_deleted;
         let views = found.iter().filter_map(|object| {

@@ -110,10 +110,12 @@ pub(crate) struct Turn {
 
 /// Settles these calls, and claims those of these effects that may be sent now, in one commit. Where a claim ran out, or the
 /// endpoint was deleted, that is decided instead. No two of them may be of one line: each row is changed once.
+/// Claims that end before `orphaned_before` are those of a dead process.
 pub(crate) async fn settle_and_claim(
     coordinator: &Coordinator,
     settlements: &[Settlement],
     effects: &[Candidate],
+    orphaned_before: Option<Time>,
 ) -> Result<Turn, RequestError> {
     let settling: Vec<(Option<Keys>, Settlement)> =
         settlements.iter().map(|it| (Keys::of(&it.effect, Some(it.request)), it.clone())).collect();
@@ -132,7 +134,7 @@ pub(crate) async fn settle_and_claim(
             .collect(),
         claimed: claiming
             .iter()
-            .filter_map(|(keys, payload)| claim_one(objects, keys, payload, at))
+            .filter_map(|(keys, payload)| claim_one(objects, keys, payload, orphaned_before, at))
             .collect(),
     };
     coordinator.decide_objects(loaded, decide_all).await
@@ -158,6 +160,7 @@ fn claim_one(
     objects: &mut ObjectSet,
     keys: &Keys,
     payload: &ObjectKey,
+    orphaned_before: Option<Time>,
     at: Moment,
 ) -> Option<Claimed> {
     let found = Found::load(objects, keys).ok()?;
@@ -165,6 +168,9 @@ fn claim_one(
         found.endpoint.as_ref().is_none_or(|it| it.endpoint.status == EndpointStatus::Deleted);
     let request = match found.effect.effect.state {
         _ if is_deleted => EffectRequest::Abandon,
+        EffectState::InFlight(claim) if orphaned_before.is_some_and(|it| claim.until < it) => {
+            EffectRequest::Orphaned { fence: claim.fence }
+        }
         EffectState::InFlight(_) => EffectRequest::Sweep,
         _ => EffectRequest::Claim,
     };

@@ -2,8 +2,9 @@
 //!
 //! Claims and settlements are decisions, carried in commits; between them only the fence counts. One commit settles all calls that
 //! have ended and claims what takes their places: while it is made, more calls end, so a busy deliverer makes few, large ones.
-//! Whoever dies in between leaves a claim that runs out: the effect is then sent again with the same id and bytes, or becomes
-//! unknown where the receiver does not recognise a repeated id. Any number of coordinators may do this at once (S2-75).
+//! Whoever dies in between leaves a claim that runs out, or that the next process finds orphaned where it is the only writer: the
+//! effect is then sent again with the same id and bytes, or becomes unknown where the receiver does not recognise a repeated
+//! id. Any number of coordinators may do this at once (S2-75).
 //!
 //! What becomes ready in this coordinator's commits is known at once ([`super::EffectFeed`]). The rest (effects of a
 //! coordinator that died, claims that ran out) is found by scans of the store, by status.
@@ -21,6 +22,7 @@ use store::{Browse, Failure, ObjectFilter};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use verdict::effect::claim::CLAIM;
 use verdict::effect::{EffectRequest, EffectState, EndpointStatus, Sent};
 use verdict::{Digest, Moment, Name, Object, ObjectKey, ObjectType, Scope, Span, Text, Time};
 use webhook::{HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, signatures};
@@ -75,6 +77,9 @@ pub(crate) struct Deliverer {
     /// Calls that have ended and are not settled yet.
     ended: Vec<Call>,
     scan_at: Instant,
+    /// Claims that end before this were made before this process began, where no other one can have made them. Their senders
+    /// are dead, so nothing waits for the claims to run out.
+    orphaned_before: Option<Time>,
 }
 
 /// A call that has ended.
@@ -87,7 +92,10 @@ impl Deliverer {
     pub(crate) fn new(courier: Courier) -> Self {
         courier.coordinator.effect_feed().follow();
         let (agenda, sending, ended) = (Agenda::default(), JoinSet::new(), Vec::new());
-        Self { courier, agenda, sending, ended, scan_at: tokio::time::Instant::now() }
+        let is_only_writer = courier.coordinator.store().status().writers == 1;
+        let orphaned_before = is_only_writer.then(|| courier.coordinator.now().plus(CLAIM));
+        let scan_at = tokio::time::Instant::now();
+        Self { courier, agenda, sending, ended, scan_at, orphaned_before }
     }
 
     /// Delivers until `closing` is cancelled, and then waits for what is in flight.
@@ -148,7 +156,8 @@ impl Deliverer {
             return None;
         }
         let wanted: Vec<Candidate> = taken.iter().map(|(_, wanted)| wanted.clone()).collect();
-        let turn = settle_and_claim(&self.courier.coordinator, &settlements, &wanted).await;
+        let (coordinator, before) = (&self.courier.coordinator, self.orphaned_before);
+        let turn = settle_and_claim(coordinator, &settlements, &wanted, before).await;
         let Turn { settled, claimed } = match turn {
             Ok(turn) => turn,
             Err(error) => {
@@ -271,11 +280,21 @@ impl Deliverer {
                 ..ObjectFilter::default()
             };
             let page = self.courier.coordinator.browse().objects(&filter).await?;
-            page.iter().filter_map(Candidate::of).for_each(|it| self.agenda.add(it));
+            for candidate in page.iter().filter_map(Candidate::of) {
+                self.agenda.add(self.at_once_if_orphaned(status, candidate));
+            }
             let Some(last) = page.last().filter(|_| page.len() == PAGE) else { return Ok(()) };
             after = Some(self.after(scope, &last.key));
         }
         Ok(())
+    }
+
+    /// A claim of a dead process is decided now and not when it runs out.
+    fn at_once_if_orphaned(&self, status: &str, candidate: Candidate) -> Candidate {
+        let is_orphaned =
+            status == IN_FLIGHT && self.orphaned_before.is_some_and(|it| candidate.due < it);
+        let due = if is_orphaned { self.courier.coordinator.now() } else { candidate.due };
+        Candidate { due, ..candidate }
     }
 
     /// Where a scan goes on: behind all effects of an endpoint that has enough candidates.

@@ -11,6 +11,7 @@
 //! Invariant: what is known is at least as new as its version. It may be newer.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use store::effects::StoredEndpoint;
@@ -32,6 +33,12 @@ pub(crate) type Endpoints = BTreeMap<Scope, BTreeMap<Name, Arc<StoredEndpoint>>>
 pub(crate) struct EndpointDirectory {
     known: Arc<RwLock<Known>>,
     browse: DynBrowse,
+}
+
+impl fmt::Debug for EndpointDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndpointDirectory").finish_non_exhaustive()
+    }
 }
 
 #[derive(Default)]
@@ -97,7 +104,6 @@ impl EndpointDirectory {
         saved.for_each(|object| put(endpoints, object));
     }
 
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only deliveries ask for it"))]
     pub(crate) fn snapshot(&self) -> Arc<Endpoints> {
         self.read().endpoints.clone()
     }

@@ -12,6 +12,8 @@ use tokio::sync::watch;
 use topology::Topology;
 use verdict::{Name, Object, ObjectType, Scope};
 
+#[cfg(feature = "http")]
+use super::checking::Checking;
 use super::rows::{DeploymentRow, deployment_of, topology_of, version_key};
 
 /// Deployments read at once.
@@ -33,6 +35,8 @@ pub(crate) struct TopologyDirectory {
     versions: Arc<RwLock<Arc<Versions>>>,
     /// Grows when something has changed that roles look at.
     changes: Arc<watch::Sender<u64>>,
+    #[cfg(feature = "http")]
+    checking: Checking,
 }
 
 impl Default for TopologyDirectory {
@@ -41,6 +45,8 @@ impl Default for TopologyDirectory {
             known: Arc::default(),
             versions: Arc::default(),
             changes: Arc::new(watch::Sender::new(0)),
+            #[cfg(feature = "http")]
+            checking: Checking::default(),
         }
     }
 }
@@ -134,6 +140,12 @@ impl TopologyDirectory {
             self.keep(compiled.clone());
         }
         Ok(compiled)
+    }
+
+    /// Where schemas are applied to values.
+    #[cfg(feature = "http")]
+    pub(crate) fn checking(&self) -> &Checking {
+        &self.checking
     }
 
     /// Says that roles may have something to do. A hint: what it misses is found by a scan.

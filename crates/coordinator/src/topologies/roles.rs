@@ -15,7 +15,7 @@ mod unprocessed;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use store::{Browse, Failure, ObjectFilter};
+use store::{Browse, Failure, ObjectFilter, PAGE_BYTES_MAX};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -288,6 +288,7 @@ impl Roles {
             object_type: Some(ObjectType::Artifact),
             is_pending: true,
             limit: PAGE,
+            bytes: Some(PAGE_BYTES_MAX),
             ..ObjectFilter::default()
         };
         // What only an outside process has to do is not asked about again and again.
@@ -328,6 +329,7 @@ impl Roles {
                         object_type: Some(ObjectType::Artifact),
                         parent: Some(super::rows::artifact_parent(&row.prefix(), kind)),
                         limit: PAGE,
+                        bytes: Some(PAGE_BYTES_MAX),
                         ..ObjectFilter::default()
                     };
                     let now = millis(self.coordinator.now());
@@ -362,8 +364,9 @@ impl Roles {
                     .then(|| Item::topology(scope, &deployment, generation, call))
             };
             self.ask(page.iter().filter_map(item).collect()).await?;
+            let is_last = filter.is_last(&page);
             filter.after = page.last().map(|last| last.key.clone());
-            if page.len() < filter.limit {
+            if is_last {
                 return Ok(());
             }
         }

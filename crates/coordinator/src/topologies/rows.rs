@@ -309,7 +309,7 @@ pub(crate) fn version_object(scope: &Scope, topology: &Topology) -> Object {
 /// The topology in a version's object; `None` if this program cannot read it.
 pub(crate) fn topology_of(object: &Object) -> Option<Topology> {
     let is_it = object.key.object_type == ObjectType::Topology;
-    is_it.then(|| topology::read(object.body.as_str()).ok()).flatten()
+    is_it.then(|| topology::read_stored(object.body.as_str()).ok()).flatten()
 }
 
 pub(crate) fn change(after: Object, at: Time, by: Option<Name>) -> ObjectChange {

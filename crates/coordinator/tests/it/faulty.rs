@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use store::{
     Administration, Backlog, Batch, Change, Claimable, CommitFailure, Decided, EndedPosition,
     EndedTask, Failure, FailureKind, Found, Loaded, Lookup, PausedQueues, Plan, PolledQueues,
-    RunsOn, Selection, Store, StoreStatus, TaskKey, TaskWithSpec, Want, Writer,
+    RunsOn, Selection, Store, StoreStatus, TaskKey, TaskWithSpec, Unfinished, Want, Writer,
 };
 use storetest::memory::MemoryBrowse;
 use storetest::{ManualClock, MemoryStore};
@@ -207,7 +207,7 @@ impl Writer for FaultyWriter {
 }
 
 impl Batch for FaultyBatch<'_> {
-    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<u64>>, Failure> {
+    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<Unfinished>>, Failure> {
         self.inner.prepare(plan).await
     }
 

@@ -58,6 +58,7 @@ mod shared;
 mod signing;
 mod stalls;
 mod submits;
+mod tenants;
 mod test_server;
 mod tokens;
 mod topologies;

@@ -41,7 +41,9 @@ use super::scopes::Scopes;
 use crate::failure::{CommitFailure, Failure};
 use crate::flow_starts::starts_of;
 use crate::pauses::PausedQueues;
-use crate::row::{Backlog, EndedPosition, EndedTask, Spec, TaskKey, TaskWithSpec, Want};
+use crate::row::{
+    Backlog, EndedPosition, EndedTask, Spec, TaskKey, TaskWithSpec, Unfinished, Want,
+};
 use crate::seam::{
     Batch, Claimable, Decided, Found, Loaded, Lookup, Plan, PolledQueues, Selection,
 };
@@ -308,7 +310,7 @@ enum Select {
 }
 
 impl Batch for PostgresBatch<'_> {
-    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<u64>>, Failure> {
+    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<Unfinished>>, Failure> {
         if let Some(tasks) = plan.exclude {
             self.excluded = Arc::new(tasks.clone());
         }

@@ -12,7 +12,7 @@ use super::writer::SqliteWriter;
 use super::{Shared, errors, messages, objects, pruning, writes};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::pauses::PausedQueues;
-use crate::row::{Backlog, EndedPosition, EndedTask, TaskKey, TaskWithSpec, Want};
+use crate::row::{Backlog, EndedPosition, EndedTask, TaskKey, TaskWithSpec, Unfinished, Want};
 use crate::seam::{Batch, Claimable, Decided, Found, Lookup, Plan, PolledQueues, Selection};
 
 pub struct SqliteBatch<'w> {
@@ -159,7 +159,7 @@ impl<'w> SqliteBatch<'w> {
 
 impl Batch for SqliteBatch<'_> {
     /// The store has one writer, which keeps its own count of unfinished runs, and reads cost no round trips.
-    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<u64>>, Failure> {
+    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<Unfinished>>, Failure> {
         if let Some(tasks) = plan.exclude {
             self.excluded = tasks.iter().copied().collect();
         }

@@ -201,7 +201,14 @@ fn as_limit(limit: usize) -> i64 {
 pub(super) fn list(connection: &Connection, filter: &ObjectFilter) -> Read<Vec<Object>> {
     let (from, values) = page(filter);
     let parameters: Vec<&dyn ToSql> = values.iter().map(|value| value as &dyn ToSql).collect();
-    read(connection, &from, &parameters)
+    let sql = format!("SELECT {} FROM objects o {from}", tables::OBJECT.join(", "));
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows =
+        statement.query_map(&parameters[..], |row| tables::object(&mut Columns::of(row)))?;
+    let (mut failed, found) = (None, rows.by_ref());
+    let read = found.map_while(|row| row.map_err(|error| failed = Some(error)).ok());
+    let page = filter.page(read);
+    failed.map_or(Ok(page), Err)
 }
 
 const DIALECT: Dialect = Dialect {

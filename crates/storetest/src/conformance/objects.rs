@@ -157,6 +157,32 @@ pub async fn are_listed_in_pages_by_scope<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(list(driver, &ObjectFilter { after, ..everything }).await.len(), 5);
 }
 
+/// A page ends with the object that reaches its bytes, and says so; a larger one is alone in its page.
+pub async fn are_listed_in_pages_of_bytes<F: Fixture>(driver: &mut Driver<F>) {
+    let sized = |id: &str, bytes: usize| Object {
+        body: format!("{{\"a\":\"{}\"}}", "x".repeat(bytes)).as_str().into(),
+        ..object(id)
+    };
+    let objects = [sized("a", 3_000), sized("b", 3_000), sized("c", 9_000), sized("d", 1), sized("e", 1)];
+    save(driver, &objects.each_ref()).await;
+    driver.pause().await;
+    let mut filter = ObjectFilter { bytes: Some(6_000), ..all() };
+    let mut pages = Vec::new();
+    loop {
+        let page = driver.browse().objects(&filter).await.expect("browsing works");
+        pages.push(page.iter().map(|it| it.key.id.to_string()).collect::<String>());
+        if filter.is_last(&page) {
+            break;
+        }
+        filter.after = page.last().map(|last| last.key.clone());
+    }
+    assert_eq!(pages, ["ab", "c", "de"]);
+    assert_eq!(list(driver, &all()).await.len(), 5, "without a bound all of them");
+    let two = ObjectFilter { limit: 2, bytes: Some(1_000_000), ..all() };
+    let page = driver.browse().objects(&two).await.expect("browsing works");
+    assert!(page.len() == 2 && !two.is_last(&page), "the number of objects is a bound, too");
+}
+
 pub async fn wake_when_they_are_due<F: Fixture>(driver: &mut Driver<F>) {
     let now = driver.now();
     let at = |secs| now.plus(Span::from_secs(secs));

@@ -7,7 +7,7 @@ use store::objects::{LoadedObject, ObjectChange, UniqueKey};
 use store::pauses::PausedQueues;
 use store::row::{
     Backlog, Change, EndedPosition, EndedTask, FlowRef, IdempotencyKey, KeyOwner, PollRef, Spec,
-    TaskKey, TaskWithSpec, Want,
+    TaskKey, TaskWithSpec, Unfinished, Want,
 };
 use store::runs::{MessageChanges, MessageKey, RunLookup, RunRows, SavedMessage};
 use store::seam::{
@@ -474,7 +474,7 @@ impl<'w> MemoryBatch<'w> {
 }
 
 impl Batch for MemoryBatch<'_> {
-    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<u64>>, Failure> {
+    async fn prepare(&mut self, plan: Plan<'_>) -> Result<Option<Vec<Unfinished>>, Failure> {
         if let Some(tasks) = plan.exclude {
             self.excluded.clone_from(tasks);
         }

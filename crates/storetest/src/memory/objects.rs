@@ -72,7 +72,7 @@ impl Objects {
 
     pub(super) fn list(&self, filter: &ObjectFilter) -> Vec<Object> {
         let wanted = self.current.values().filter(|object| filter.wants(object));
-        wanted.take(filter.limit).cloned().collect()
+        filter.page(wanted.cloned())
     }
 
     pub(super) fn read_log(&self, filter: &ObjectLogFilter) -> Vec<ObjectChange> {

@@ -8,6 +8,7 @@ use crate::check::Topology;
 use crate::declaration::{Logic, Role};
 use crate::deployment::Artifact;
 use crate::proposal::Change;
+use crate::work::{REVIEW_STEPS_MAX, Work};
 
 /// What the first role proposes that has something to propose, with its name: also one whose turns an outside process takes.
 #[must_use]
@@ -36,8 +37,9 @@ fn first<'t>(
     is_asked: impl Fn(&Role) -> bool,
 ) -> Option<(&'t str, Vec<Change>)> {
     let roles = topology.declaration().roles.iter().filter(|(_, role)| is_asked(role));
+    let mut work = Work::new(REVIEW_STEPS_MAX);
     roles.into_iter().find_map(|(name, _)| {
-        let proposed = of_role(topology, name, artifact, now);
+        let proposed = proposed(topology, name, artifact, now, &mut work);
         (!proposed.is_empty()).then_some((name.as_str(), proposed))
     })
 }
@@ -45,9 +47,19 @@ fn first<'t>(
 /// What one role proposes.
 #[must_use]
 pub fn of_role(topology: &Topology, role: &str, artifact: &Artifact, now: u64) -> Vec<Change> {
+    proposed(topology, role, artifact, now, &mut Work::new(REVIEW_STEPS_MAX))
+}
+
+fn proposed(
+    topology: &Topology,
+    role: &str,
+    artifact: &Artifact,
+    now: u64,
+    work: &mut Work,
+) -> Vec<Change> {
     match topology.role(role).map(|declared| declared.uses) {
         Some(Logic::Readiness) => readiness::propose(topology, role, artifact, now),
-        Some(Logic::Review) => review::propose(topology, role, artifact),
+        Some(Logic::Review) => review::propose_within(topology, role, artifact, work),
         _ => Vec::new(),
     }
 }

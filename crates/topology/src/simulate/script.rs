@@ -11,6 +11,7 @@ use crate::problem::Problem;
 use crate::query::Target;
 use crate::reading;
 use crate::span::Span;
+use crate::work::Work;
 
 /// The most steps of one script, and the most processes of one role.
 const STEPS_MAX: usize = 100_000;
@@ -252,7 +253,8 @@ impl Step {
             return Some(format!("the topology has no artifact type `{kind}`"));
         }
         if let Some(create) = &self.create {
-            let fields = topology.test_fields(&create.artifact, &create.fields).err();
+            let fields =
+                topology.test_fields(&create.artifact, &create.fields, &mut Work::of_check()).err();
             let count = !(1..=100_000).contains(&create.count);
             return fields.or_else(|| count.then(|| "`count` is 1 to 100000".to_owned()));
         }

@@ -4,6 +4,7 @@ use super::script::{Condition, MoveTo, NewArtifact};
 use super::world::{Item, World};
 use crate::deployment::{ArtifactRef, Event};
 use crate::proposal::{ArtifactChange, Author, Change};
+use crate::work::Work;
 
 const PERSON: &str = "person";
 
@@ -44,6 +45,10 @@ impl World<'_> {
     }
 
     fn create(&mut self, create: &NewArtifact) {
+        let fields = create.fields.clone();
+        let checked = self.topology.check_fields(&create.artifact, fields, &mut Work::of_check());
+        // The script was checked before it started.
+        let Ok(fields) = checked else { return };
         for number in 1..=create.count {
             let id = if create.count == 1 {
                 create.id.clone()
@@ -51,7 +56,7 @@ impl World<'_> {
                 format!("{}-{number}", create.id)
             };
             let artifact = ArtifactRef { kind: create.artifact.clone(), id };
-            let fields = create.fields.clone();
+            let fields = fields.clone();
             self.commit(PERSON, Author::Person, &[Change::Create { artifact, fields }]);
         }
     }

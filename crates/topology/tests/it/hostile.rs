@@ -2,6 +2,9 @@
 
 use proptest::prelude::*;
 
+use topology::predicate::Predicate;
+use topology::work::Work;
+
 use crate::{AGENT_REVIEW, EXECUTION, FILES, TASK_MANAGEMENT, compiled};
 
 #[test]
@@ -33,10 +36,97 @@ fn a_schema_that_refers_to_itself_ends() {
         1,
     );
     assert_ne!(itself, EXECUTION);
-    if let Ok(topology) = topology::read(&itself) {
-        let fields = serde_json::json!({"title": "t", "metadata": {}});
-        assert!(topology.test_fields("objective", &fields).is_err());
+    let problems = topology::read(&itself).unwrap_err();
+    assert!(problems[0].message.contains("refers to itself for the same value"), "{problems:?}");
+}
+
+/// Definitions that each refer twice to the one before: two to the power of `levels` evaluations.
+fn doubling(levels: usize) -> String {
+    let definitions: Vec<String> = (1..=levels)
+        .map(|n| {
+            format!("a{n}: {{allOf: [{{$ref: '#/$defs/a{0}'}}, {{$ref: '#/$defs/a{0}'}}]}}", n - 1)
+        })
+        .collect();
+    let definitions = definitions.join(", ");
+    format!("{{$ref: '#/$defs/a{levels}', $defs: {{a0: {{type: object}}, {definitions}}}}}")
+}
+
+/// The same with a schema in place of those of artifacts, and of the first check of each gate.
+fn with_schemas(schema: &str) -> String {
+    let mut file: serde_json::Value =
+        serde_json::to_value(compiled(EXECUTION).declaration()).unwrap();
+    let schema: serde_json::Value = serde_saphyr::from_str(schema).unwrap();
+    for artifact in file["artifacts"].as_object_mut().unwrap().values_mut() {
+        artifact["schema"] = schema.clone();
     }
+    for gate in file["gates"].as_object_mut().unwrap().values_mut() {
+        gate["checks"] = serde_json::json!([{"name": "shape", "schema": schema}]);
+    }
+    file.to_string()
+}
+
+#[test]
+fn a_schema_whose_work_doubles_is_refused_with_its_place() {
+    let problems = topology::read(&with_schemas(&doubling(40))).unwrap_err();
+    let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
+    assert!(paths.iter().any(|path| path.starts_with("artifacts.")), "{paths:?}");
+    assert!(paths.iter().any(|path| path.starts_with("gates.")), "{paths:?}");
+    assert!(problems.iter().all(|it| it.message.contains("costs too much")), "{problems:?}");
+}
+
+#[test]
+fn a_stored_version_whose_schema_costs_too_much_is_readable_and_nothing_fits_it() {
+    let stored = topology::read_stored(&with_schemas(&doubling(40))).unwrap();
+    let fields = serde_json::json!({"title": "t"});
+    let mut work = Work::of_check();
+    let why = stored.check_fields("objective", fields, &mut work).unwrap_err();
+    assert!(why.contains("costs too much"), "{why}");
+    assert_eq!(work.spent(), 0);
+}
+
+#[test]
+fn patterns_are_counted_over_all_schemas() {
+    let names: Vec<String> = (0..150).map(|n| format!("p{n}: {{pattern: '\\w{{40}}'}}")).collect();
+    let schema = format!("{{properties: {{{}}}}}", names.join(", "));
+    let problems = topology::read(&with_schemas(&schema)).unwrap_err();
+    assert!(problems.iter().any(|it| it.message.contains("at most 200 patterns")), "{problems:?}");
+}
+
+#[test]
+fn a_value_that_costs_too_much_is_refused_before_it_is_tested() {
+    let topology = topology::read(&with_schemas(&doubling(6))).unwrap();
+    let list: Vec<u32> = (0..100_000).collect();
+    let fields = serde_json::json!({"list": list});
+    let mut work = Work::of_check();
+    let why = topology.check_fields("objective", fields, &mut work).unwrap_err();
+    assert!(why.contains("make the value smaller"), "{why}");
+    assert_eq!(work.spent(), 0);
+    let fields = serde_json::json!({"list": [1, 2, 3]});
+    assert!(topology.check_fields("objective", fields, &mut work).is_ok());
+    assert!(work.spent() > 0);
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_described_in_a_few_hundred_characters() {
+    let topology = topology::read(&with_schemas("{type: object, maxProperties: 1}")).unwrap();
+    let fields = serde_json::json!({"a": "x".repeat(5_000), "b": 1});
+    let why = topology.check_fields("objective", fields, &mut Work::of_check()).unwrap_err();
+    assert!(why.chars().count() < 400, "{} characters", why.chars().count());
+}
+
+#[test]
+fn conditions_are_charged_for_what_they_look_through() {
+    let list: Vec<u32> = (0..200_000).collect();
+    let about = serde_json::json!({"ids": list, "known": list});
+    let among = serde_json::json!({"path": "ids", "op": "among", "of": "known"});
+    let condition: Predicate = serde_json::from_value(among.clone()).unwrap();
+    let mut work = Work::of_check();
+    assert_eq!(condition.test(&about, &mut work), Ok(()));
+    assert!((400_000..500_000).contains(&work.spent()), "{}", work.spent());
+    let many: Predicate =
+        serde_json::from_value(serde_json::json!({"not": {"all": vec![among; 20]}})).unwrap();
+    let why = many.test(&about, &mut work).unwrap_err();
+    assert!(why.contains("at most 5000000 are taken"), "{why}");
 }
 
 #[test]
@@ -48,7 +138,7 @@ fn a_pattern_that_would_run_away_is_linear() {
     );
     let topology = compiled(&changed);
     let fields = serde_json::json!({"title": format!("{}!", "a".repeat(50_000))});
-    assert!(topology.test_fields("objective", &fields).is_err());
+    assert!(topology.check_fields("objective", fields, &mut Work::of_check()).is_err());
 }
 
 proptest! {

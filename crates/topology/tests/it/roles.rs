@@ -7,6 +7,7 @@ use topology::gate;
 use topology::proposal::{self, ArtifactChange, Author, Change, Refusal};
 use topology::roles::runner::Execution;
 use topology::roles::{deadlines, readiness, review, runner, scheduler};
+use topology::work::Work;
 
 use crate::{EXECUTION, TASK_MANAGEMENT, compiled};
 
@@ -28,6 +29,7 @@ impl World {
 
     fn create(&mut self, kind: &str, id: &str, fields: Value) -> ArtifactRef {
         let artifact = ArtifactRef { kind: kind.to_owned(), id: id.to_owned() };
+        let fields = self.topology.check_fields(kind, fields, &mut Work::of_check()).unwrap();
         let change = Change::Create { artifact: artifact.clone(), fields };
         self.commit(Author::Person, &[change]).unwrap();
         artifact

@@ -167,18 +167,25 @@ impl<'a> Items<'a> {
     }
 
     /// A detached child is a run like any other, and needs room in the tenant's quota and in the budgets of its workspace and
-    /// tenant. Its message must not be refused later, because no caller would learn of the refusal.
+    /// tenant. Other children are paid from their run's budget, and need room among the tenant's children. The message that starts a
+    /// child must not be refused later, because no caller would learn of the refusal.
     fn check_quota(&mut self, is_detached: bool) -> Result<(), Refusal> {
         if let Some(spent) =
             scope_budget::first_spent(self.budgets, self.now).filter(|_| is_detached)
         {
             return Err(Refusal::BudgetSpent(spent));
         }
-        let Some(quota) = self.quota.as_mut().filter(|_| is_detached) else { return Ok(()) };
-        if quota.is_reached() {
+        let Some(quota) = self.quota.as_mut() else { return Ok(()) };
+        let is_reached =
+            if is_detached { quota.is_reached() } else { quota.is_reached_by_children() };
+        if is_reached {
             return Err(Refusal::QuotaReached { quota: quota.max });
         }
-        quota.unfinished += 1;
+        if is_detached {
+            quota.unfinished += 1;
+        } else {
+            quota.children += 1;
+        }
         Ok(())
     }
 

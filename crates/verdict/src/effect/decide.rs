@@ -30,6 +30,8 @@ pub enum EffectRequest {
     Settle { fence: u64, sent: Sent },
     /// Time has passed: the claim may have run out.
     Sweep,
+    /// The sender that claimed with this fence is known to be dead: no other process can write to the store.
+    Orphaned { fence: u64 },
     /// A person found out what became of an unknown effect.
     Reconcile(Reconciled),
     /// A person wants more tries for an effect that was given up.
@@ -84,6 +86,7 @@ pub fn decide(
         EffectRequest::Claim => decision.claim(),
         EffectRequest::Settle { fence, sent } => decision.settle(fence, sent),
         EffectRequest::Sweep => decision.sweep(),
+        EffectRequest::Orphaned { fence } => decision.orphaned(fence),
         EffectRequest::Reconcile(found) => decision.reconcile(found),
         EffectRequest::Redrive => decision.redrive(),
         EffectRequest::Release => decision.release(),
@@ -142,6 +145,22 @@ impl Decision<'_> {
                 Ok(self.after(None, Sent::Unanswered))
             }
             _ => Err(EffectRefusal::NotReady),
+        }
+    }
+
+    /// As for a claim that ran out. The next try needs no pause: it is not the receiver that failed.
+    fn orphaned(&self, fence: u64) -> Decided {
+        match self.effect().state {
+            EffectState::InFlight(claim) if claim.fence == fence => {
+                let mut events = self.after(None, Sent::Unanswered);
+                for event in &mut events {
+                    if let EffectEvent::Rescheduled { due, .. } = event {
+                        *due = self.now;
+                    }
+                }
+                Ok(events)
+            }
+            _ => Err(EffectRefusal::StaleClaim),
         }
     }
 

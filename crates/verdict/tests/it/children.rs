@@ -2,7 +2,10 @@
 
 use verdict::request::CancelMode;
 use verdict::run::{Lineage, RunRequest, WaitMode};
-use verdict::{Answer, Category, Policy, Quota, Reason, Request, State, Subject, TaskId, Time};
+use verdict::{
+    Answer, CHILDREN_PER_RUN, Category, Policy, Quota, Reason, Request, State, Subject, TaskId,
+    Time,
+};
 
 use crate::family::{Call, Family, ROOT, on_child, refused, run};
 use crate::world::{START, failed, secs, submission, succeeded};
@@ -220,11 +223,25 @@ fn a_detached_child_is_a_separate_run() {
     assert!(family.messages.is_empty(), "its end sends no message");
     // It draws on the tenant: without room the whole call is refused.
     let (mut family, caller) = Family::running();
-    family.quota = Some(Quota { max: 2, unfinished: 1 });
+    family.quota = Some(Quota { max: 2, unfinished: 1, children: 0 });
     let two = Call::default().detached("a", 20).detached("b", 21);
     assert_eq!(refused(family.ask_in_vain(ROOT, two.request(&caller))), "quota_reached");
     let one = Call::default().detached("a", 20).child("b", 21);
     assert_eq!(family.checkpoint(&caller, one).children.len(), 2);
+}
+
+#[test]
+fn children_need_room_beside_the_runs_of_a_quota_and_not_among_them() {
+    // A quota that is full of runs must leave room for their children, or none of them would ever end.
+    let (mut family, caller) = Family::running();
+    let full = 2 * CHILDREN_PER_RUN;
+    family.quota = Some(Quota { max: 2, unfinished: 2, children: full - 1 });
+    let one = Call::default().child("a", 20);
+    assert_eq!(family.checkpoint(&caller, one.clone()).children.len(), 1);
+    let (mut family, caller) = Family::running();
+    family.quota = Some(Quota { max: 2, unfinished: 2, children: full - 1 });
+    let two = one.child("b", 21);
+    assert_eq!(refused(family.ask_in_vain(ROOT, two.request(&caller))), "quota_reached");
 }
 
 #[test]

@@ -134,6 +134,25 @@ fn a_claim_runs_out_at_its_instant_and_not_before() {
 }
 
 #[test]
+fn the_claim_of_a_dead_sender_is_tried_again_at_once_and_counts_as_a_try() {
+    let claimed = ask(&two(), &terms(), EffectRequest::Claim, NOW);
+    let orphaned = EffectRequest::Orphaned { fence: claimed.effect.fence };
+    let found = ask(&claimed, &terms(), orphaned, NOW);
+    assert_eq!(found.effect.state, EffectState::Pending { due: NOW });
+    assert_eq!(found.effect.tries, 1);
+    let other = EffectRequest::Orphaned { fence: claimed.effect.fence + 1 };
+    assert_eq!(refusal(&claimed, &terms(), other), EffectRefusal::StaleClaim);
+    assert_eq!(refusal(&found, &terms(), orphaned), EffectRefusal::StaleClaim, "decided once");
+    // The receiver may have it: where it does not recognise an id, a person finds out.
+    let cautious = EffectTerms { is_idempotent: false, ..terms() };
+    let unknown = ask(&claimed, &cautious, orphaned, NOW);
+    assert_eq!(unknown.effect.state, EffectState::Unknown { since: NOW });
+    let last = EffectTerms { tries_max: 1, ..terms() };
+    let dead = ask(&claimed, &last, orphaned, NOW);
+    assert!(matches!(dead.effect.state, EffectState::Dead { .. }));
+}
+
+#[test]
 fn the_maximum_of_tries_is_in_force_and_the_line_stops() {
     let mut standing = two();
     for _ in 1..terms().tries_max {

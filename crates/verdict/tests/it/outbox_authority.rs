@@ -97,6 +97,7 @@ fn requests() -> Vec<EffectRequest> {
     let others = [
         EffectRequest::Claim,
         EffectRequest::Sweep,
+        EffectRequest::Orphaned { fence: 1 },
         EffectRequest::Reconcile(Reconciled::Arrived),
         EffectRequest::Reconcile(Reconciled::NotArrived),
         EffectRequest::Redrive,

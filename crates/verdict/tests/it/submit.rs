@@ -88,14 +88,15 @@ fn a_quota_refuses_what_is_new_and_finds_what_is_there() {
     };
     let refused = |quota| refusal(submit_with_quota(None, &submit, quota));
     assert!(is_new(None));
-    assert!(is_new(Some(Quota { max: 3, unfinished: 2 })));
+    assert!(is_new(Some(Quota { max: 3, unfinished: 2, children: 900 })));
     let reached = [(3, 3), (3, 9), (0, 0)];
     for (max, unfinished) in reached {
-        let quota = Some(Quota { max, unfinished });
+        let quota = Some(Quota { max, unfinished, children: 0 });
         assert_eq!(refused(quota), Refusal::QuotaReached { quota: max });
     }
     // a held key is answered with its holder, whatever the quota says.
-    let (held, quota) = (World::queued().subject, Some(Quota { max: 3, unfinished: 9 }));
+    let (held, quota) =
+        (World::queued().subject, Some(Quota { max: 3, unfinished: 9, children: 0 }));
     let found = submit_with_quota(Some(&held), &submit, quota);
     assert!(matches!(found, Answer::Accepted { replayed: true, .. }));
     let other = Submit { fingerprint: Digest::of(&[b"other"]), ..submit.clone() };

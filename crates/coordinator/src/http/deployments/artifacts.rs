@@ -6,11 +6,13 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use serde_json::Value;
-use store::Browse;
 use store::objects::ObjectFilter;
+use store::{Browse, PAGE_BYTES_MAX};
 use topology::deployment::ArtifactRef;
+use topology::fields::CheckedFields;
+use topology::work::Work;
 use verdict::topology::TopologyRefusal;
-use verdict::{Name, Object, ObjectType, Scope};
+use verdict::{Name, Object, ObjectType, Scope, Text};
 use wire::limits::PAGE_ITEMS_DEFAULT;
 use wire::topologies::{ArtifactList, ArtifactView, CreateArtifact, ListArtifacts, MoveArtifact};
 
@@ -18,10 +20,12 @@ use super::super::api_error::ApiError;
 use super::super::app_state::AppState;
 use super::super::body::{API_BYTES_MAX, JsonBody};
 use super::super::translate::query;
-use super::{asked, at, check_whole_workspace, decided, find, next_cursor, object, one, written};
+use super::{
+    asked, at, check_whole_workspace, decided, find, next_cursor, object, one, version, written,
+};
 use crate::admit::{ApproverPrincipal, ClientPrincipal, ReaderPrincipal};
 use crate::item::TopologyCall;
-use crate::topologies::rows::{ArtifactRow, artifact_key, artifact_parent};
+use crate::topologies::rows::{ArtifactRow, DeploymentRow, artifact_key, artifact_parent};
 
 pub(in crate::http) async fn list(
     State(app): State<AppState>,
@@ -43,11 +47,12 @@ pub(in crate::http) async fn list(
         status: status.map(Name::from),
         after,
         limit,
+        bytes: Some(PAGE_BYTES_MAX),
         ..ObjectFilter::default()
     };
     let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
     let rows: Vec<ArtifactRow> = found.iter().filter_map(ArtifactRow::of).collect();
-    let cursor = next_cursor(&found, limit, |object| {
+    let cursor = next_cursor(&filter, &found, |object| {
         ArtifactRow::of(object).map_or_else(String::new, |row| row.artifact.name.id)
     });
     Ok(Json(ArtifactList { artifacts: rows.into_iter().map(view).collect(), cursor }))
@@ -78,7 +83,8 @@ pub(in crate::http) async fn create(
     let row = find(&app, scope, &deployment).await?;
     let fields =
         if fields.is_null() { Value::Object(serde_json::Map::new()) } else { read(&fields)? };
-    let call = TopologyCall::Create { artifact: ArtifactRef { kind, id }, fields };
+    let checked = check_fields(&app, scope, &row, &kind, fields).await?;
+    let call = TopologyCall::Create { artifact: ArtifactRef { kind, id }, fields: checked };
     let item = asked(scope, (&deployment, row.generation), call, principal.key());
     let made = object(decided(&app, item).await?)?;
     Ok((StatusCode::CREATED, Json(viewed(Some(&made))?)))
@@ -115,12 +121,36 @@ async fn move_artifact(
 ) -> Result<Json<ArtifactView>, ApiError> {
     let MoveArtifact { to, revision, fields } = wanted;
     let row = find(app, scope, &deployment).await?;
-    let fields = (!fields.is_null()).then(|| read(&fields)).transpose()?;
+    let fields = match (!fields.is_null()).then(|| read(&fields)).transpose()? {
+        Some(fields) => Some(check_fields(app, scope, &row, &kind, fields).await?),
+        None => None,
+    };
     let artifact = ArtifactRef { kind, id };
     let call = TopologyCall::Move { artifact, to, expect: revision, fields, is_approval };
     let item = asked(scope, (&deployment, row.generation), call, by);
     let moved = object(decided(app, item).await?)?;
     Ok(Json(viewed(Some(&moved))?))
+}
+
+/// Checks fields by the version in force, before and not inside the commit. One that comes into force meanwhile refuses them as
+/// stale.
+async fn check_fields(
+    app: &AppState,
+    scope: &Scope,
+    row: &DeploymentRow,
+    kind: &str,
+    fields: Value,
+) -> Result<CheckedFields, ApiError> {
+    let Some(topology) = version(app, scope, row).await? else {
+        let why = "this program cannot read the version in force; upgrade it";
+        return Err(TopologyRefusal::Incompatible(Text::from(why)).into());
+    };
+    let steps = topology.fields_steps(kind, &fields);
+    let kind = kind.to_owned();
+    let check = move || topology.check_fields(&kind, fields, &mut Work::of_check());
+    let checked = app.coordinator.topologies().checking().run(&scope.tenant, steps, check).await;
+    let unfit = |why| format!("the fields do not fit the artifact type: {why}");
+    checked.map_err(|why| TopologyRefusal::Invalid(Text::from(unfit(why))).into())
 }
 
 fn read(fields: &wire::Json) -> Result<Value, ApiError> {

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use store::objects::ObjectFilter;
-use store::{Browse, Filter, LabelFilter, StoredTask};
+use store::{Browse, Filter, LabelFilter, PAGE_BYTES_MAX, StoredTask};
 use topology::deployment::{ArtifactRef, GateReason, PauseState, RunRecord};
 use verdict::topology::{GATE_KIND, KEY_PREFIX, NAME_PREFIX};
 use verdict::{Name, Object, ObjectType, Scope};
@@ -49,7 +49,7 @@ pub(in crate::http) async fn list(
         ..of_deployment(scope, &row, ObjectType::WorkOrder, limit)
     };
     let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
-    let cursor = next_cursor(&found, limit, |object| {
+    let cursor = next_cursor(&filter, &found, |object| {
         WorkOrderRow::of(object).map_or_else(String::new, |row| row.order.id)
     });
     let rows = found.iter().filter_map(WorkOrderRow::of);
@@ -67,6 +67,7 @@ fn of_deployment(
         object_type: Some(object_type),
         parent: Some(row.prefix().into()),
         limit,
+        bytes: Some(PAGE_BYTES_MAX),
         ..ObjectFilter::default()
     }
 }
@@ -174,7 +175,7 @@ pub(in crate::http) async fn pauses(
         ..of_deployment(scope, &row, ObjectType::PauseState, limit)
     };
     let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
-    let cursor = next_cursor(&found, limit, |object| {
+    let cursor = next_cursor(&filter, &found, |object| {
         PauseRow::of(object).map_or_else(String::new, |row| row.pause.id)
     });
     let rows = found.iter().filter_map(PauseRow::of);

@@ -104,11 +104,25 @@ impl Roles {
         let role = topology.judge_of(&turn.work_order.template);
         let role = role.map(|(name, _)| name.to_owned()).unwrap_or_default();
         let changes = match refused {
-            None => gate::propose(&topology, &role, &turn.read()),
+            None => self.proposed(&place.0.tenant, &topology, &role, turn).await,
             Some(why) => gate::refused(&topology, &role, &turn.read(), why.as_str()),
         };
         let version = topology.digest().to_owned();
         Ok(Some(RoleReport { claim: None, role, version, event: None, changes, objection: None }))
+    }
+
+    /// What the gate says. It applies what one tenant wrote to what another worker wrote, so it is done where nobody else waits.
+    async fn proposed(
+        &self,
+        tenant: &Name,
+        topology: &Arc<Topology>,
+        role: &str,
+        turn: OrderTurn,
+    ) -> Vec<Change> {
+        let steps = gate::steps(topology, &turn.read());
+        let (topology, role) = (topology.clone(), role.to_owned());
+        let judge = move || gate::propose(&topology, &role, &turn.read());
+        self.coordinator.topologies().checking().run(tenant, steps, judge).await
     }
 
     /// What a gate reads of a work order, with the version that made it.

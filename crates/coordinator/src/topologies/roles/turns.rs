@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use store::{Browse, ObjectFilter, Spec, StoredTask, TaskKey};
+use store::{Browse, ObjectFilter, PAGE_BYTES_MAX, Spec, StoredTask, TaskKey};
 use tokio::time::Instant;
 use topology::Topology;
 use topology::declaration::{Logic, Role};
@@ -167,6 +167,7 @@ impl Roles {
                 parent: Some(artifact_parent(&place.row.prefix(), kind)),
                 is_pending: true,
                 limit: PAGE,
+                bytes: Some(PAGE_BYTES_MAX),
                 ..ObjectFilter::default()
             };
             loop {
@@ -185,8 +186,9 @@ impl Roles {
                     found.truncate(max);
                     return Ok(found);
                 }
+                let is_last = filter.is_last(&page);
                 filter.after = page.last().map(|last| last.key.clone());
-                if page.len() < PAGE {
+                if is_last {
                     break;
                 }
             }
@@ -360,7 +362,7 @@ impl Roles {
         let said = serde_json::to_string(decision).expect("a decision has only text keys");
         let digest = Digest::of(&[b"decided", said.as_bytes()]);
         let decided = match &told {
-            Some(told) => changes(place, told, decision).map_err(refusal),
+            Some(told) => self.changes(place, told, decision).await.map_err(refusal),
             None => Err(refusal(Objection::Stale("the turn is over".to_owned()))),
         };
         let request = |request: Request| with_digest(request, digest);
@@ -396,6 +398,28 @@ impl Roles {
         self.ask_about(place, TopologyCall::Report(Box::new(report))).await
     }
 
+    /// What follows from a decision. A gate compares it with what its own checks say.
+    async fn changes(
+        &self,
+        place: &Place,
+        told: &Told,
+        decision: &Decision,
+    ) -> Result<Vec<Change>, Objection> {
+        let Told { version, turn } = told;
+        match turn {
+            TurnOf::Event(turn) => scheduler::decided(version, &place.role, &turn.read(), decision),
+            TurnOf::Order(turn) => {
+                let steps = gate::steps(version, &turn.read());
+                let (version, role) = (version.clone(), place.role.clone());
+                let (turn, decision) = (turn.clone(), decision.clone());
+                let judge = move || gate::decided(&version, &role, &turn.read(), &decision);
+                let checking = self.coordinator.topologies().checking();
+                checking.run(&place.scope.tenant, steps, judge).await
+            }
+            TurnOf::Artifact(_) => Ok(Vec::new()),
+        }
+    }
+
     /// Has a readiness or a review do what it has to about an artifact.
     pub(crate) async fn go(
         &self,
@@ -420,16 +444,6 @@ impl Roles {
             by: None,
         };
         Ok(self.coordinator.deploy(item).await?.answer)
-    }
-}
-
-/// What follows from a decision.
-fn changes(place: &Place, told: &Told, decision: &Decision) -> Result<Vec<Change>, Objection> {
-    let Told { version, turn } = told;
-    match turn {
-        TurnOf::Event(turn) => scheduler::decided(version, &place.role, &turn.read(), decision),
-        TurnOf::Order(turn) => gate::decided(version, &place.role, &turn.read(), decision),
-        TurnOf::Artifact(_) => Ok(Vec::new()),
     }
 }
 

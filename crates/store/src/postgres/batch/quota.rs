@@ -1,4 +1,4 @@
-//! Counts the unfinished runs of a tenant under a lock, so that no other coordinator counts at the same time.
+//! Counts the unfinished runs and children of a tenant under a lock, so that no other coordinator counts at the same time.
 //!
 //! The row of the tenant's limits is the lock, taken before any task's row lock. Its holder sees every submission
 //! that was accepted under it before. Tasks that end in the meantime only reduce the count. Tenants without a quota
@@ -13,27 +13,28 @@ use super::PostgresBatch;
 use crate::failure::Failure;
 use crate::postgres::reads::{Client, Read, set_scopes};
 use crate::postgres::rows::Columns;
+use crate::row::Unfinished;
 
 const LOCK: &str = "SELECT l.tenant FROM tenure.tenant_limits l WHERE l.tenant = ANY ($1) \
     ORDER BY l.tenant COLLATE \"C\" FOR UPDATE";
 
-/// Counts each part with the index that holds nothing else. The fourth part has the tasks of every other state; tasks with
-/// a parent belong to a run that is counted already.
+/// Counts each part with the index that holds nothing else. The fourth part has the tasks of every other state. Tasks with a
+/// parent are counted apart.
 const COUNT: &str = "SELECT u.tenant, \
     (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant \
         AND l.claimable_at IS NOT NULL AND NOT l.delayed) \
     + (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.delayed) \
     + (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.state = 'running') \
     + (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant \
-        AND l.claimable_at IS NULL AND l.state <> 'running') \
-    - (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.parent IS NOT NULL) \
+        AND l.claimable_at IS NULL AND l.state <> 'running'), \
+    (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.parent IS NOT NULL) \
     FROM unnest($1::text[]) AS u(tenant)";
 
 impl PostgresBatch<'_> {
     pub(in crate::postgres) async fn count_unfinished(
         &mut self,
         tenants: &[Name],
-    ) -> Result<Vec<u64>, Failure> {
+    ) -> Result<Vec<Unfinished>, Failure> {
         let setting = self.scopes.all();
         let asked: Vec<String> = tenants.iter().map(|name| name.as_str().to_owned()).collect();
         let work = move |client: Client| async move {
@@ -43,19 +44,21 @@ impl PostgresBatch<'_> {
             counted(&client, &asked).await
         };
         let counted = self.transaction().run("counting unfinished runs", work).await?;
-        Ok(tenants.iter().map(|name| counted.get(name).copied().unwrap_or(0)).collect())
+        Ok(tenants.iter().map(|name| counted.get(name).copied().unwrap_or_default()).collect())
     }
 }
 
 pub(in crate::postgres) async fn counted(
     client: &Client,
     tenants: &[String],
-) -> Read<HashMap<Name, u64>> {
+) -> Read<HashMap<Name, Unfinished>> {
     let rows = client.query_typed(COUNT, &[(&tenants, Type::TEXT_ARRAY)]).await?;
     let read = |row: &tokio_postgres::Row| {
         let mut columns = Columns::of(row);
         let tenant = columns.name()?;
-        Ok((tenant, columns.take::<i64>()?.unsigned_abs()))
+        let tasks = columns.take::<i64>()?.unsigned_abs();
+        let children = columns.take::<i64>()?.unsigned_abs();
+        Ok((tenant, Unfinished { runs: tasks.saturating_sub(children), children }))
     };
     rows.iter().map(read).collect()
 }

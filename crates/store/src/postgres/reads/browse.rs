@@ -505,7 +505,8 @@ impl Browse for PostgresBrowse {
         let asked: Vec<String> = tenants.iter().map(|name| name.as_str().to_owned()).collect();
         let read = move |client: Client| async move { quota::counted(&client, &asked).await };
         let counted = self.in_all("counting unfinished runs", read).await?;
-        Ok(tenants.iter().map(|name| counted.get(name).copied().unwrap_or(0)).collect())
+        let runs = |name: &Name| counted.get(name).map_or(0, |unfinished| unfinished.runs);
+        Ok(tenants.iter().map(runs).collect())
     }
 
     async fn flow_keys(&self, filter: &FlowFilter) -> Result<Vec<FlowKeyRow>, Failure> {

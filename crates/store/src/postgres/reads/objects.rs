@@ -5,7 +5,9 @@ use tokio_postgres::types::{ToSql, Type};
 use verdict::{Object, ObjectType};
 
 use super::{Client, Read, as_limit};
-use crate::objects::{Dialect, ObjectChange, ObjectFilter, ObjectLogFilter, PendingObjects, names};
+use crate::objects::{
+    Dialect, OBJECT_ROW_BYTES, ObjectChange, ObjectFilter, ObjectLogFilter, PendingObjects, names,
+};
 use crate::postgres::rows::Columns;
 use crate::tables;
 
@@ -17,13 +19,22 @@ const DIALECT: Dialect = Dialect {
 
 pub(super) async fn list(client: &Client, filter: &ObjectFilter) -> Read<Vec<Object>> {
     let (condition, values) = filter.condition(&DIALECT);
-    let sql = format!(
-        "SELECT {} FROM tenure.objects o WHERE {} \
+    let page = format!(
+        "tenure.objects o WHERE {condition} \
          ORDER BY o.tenant, o.workspace, o.object_type, o.id LIMIT {}",
-        tables::OBJECT.join(", "),
-        condition,
         as_limit(filter.limit)
     );
+    // The database leaves out what does not fit: otherwise all of it would be sent, to be dropped here.
+    let from = match filter.bytes {
+        None => page,
+        Some(bytes) => format!(
+            "(SELECT o.*, sum(octet_length(o.body) + {OBJECT_ROW_BYTES}) OVER ( \
+                 ORDER BY o.tenant, o.workspace, o.object_type, o.id ROWS UNBOUNDED PRECEDING) \
+                 - octet_length(o.body) - {OBJECT_ROW_BYTES} AS bytes_before FROM {page}) o \
+             WHERE o.bytes_before < {bytes} ORDER BY o.tenant, o.workspace, o.object_type, o.id"
+        ),
+    };
+    let sql = format!("SELECT {} FROM {from}", tables::OBJECT.join(", "));
     let parameters: Vec<(&(dyn ToSql + Sync), Type)> =
         values.iter().map(|value| (value as &(dyn ToSql + Sync), Type::TEXT)).collect();
     let rows = client.query_typed(&sql, &parameters).await?;

@@ -182,3 +182,34 @@ async fn f05_killed_between_call_and_record_the_effect_is_sent_again_unchanged_a
     receiver.assert_quiet();
     second.die();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f05_the_only_writer_sends_what_was_in_flight_as_soon_as_it_begins() {
+    // No claim runs out here: the clock stands still, but for the time that a restart takes.
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::default());
+    let mut receiver = Receiver::start().await;
+    let first = tokio::task::block_in_place(|| Life::begin(folder.path(), &clock));
+    let endpoint = json!({"name": "crm", "url": receiver.url, "types": []});
+    first.post("/v1/endpoints", &first.key, endpoint).await;
+    let run = json!({"kind": "k", "queue": "q", "leaseMs": 600_000});
+    first.post("/v1/runs", &first.key, run).await;
+    let poll = json!({"workerId": "w", "queues": ["q"], "max": 1});
+    let lease = first.post("/v1/leases", &first.key, poll).await["leases"][0].clone();
+    receiver.answers(&[HANGS]);
+    for number in 1..=2 {
+        first.declare(&lease, number).await;
+    }
+    let before = receiver.next().await;
+    first.die();
+    clock.advance(Span::from_millis(1));
+    let second = tokio::task::block_in_place(|| Life::begin(folder.path(), &clock));
+    let after = receiver.take(2).await;
+    assert_eq!((after[0].id(), &after[0].body), (before.id(), &before.body));
+    assert_eq!(after[1].body, "2");
+    while second.effects("delivered").await < 2 {
+        tokio::time::sleep(BETWEEN).await;
+    }
+    receiver.assert_quiet();
+    second.die();
+}

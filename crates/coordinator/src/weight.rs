@@ -1,0 +1,166 @@
+//! How much of a commit's room a request takes: what it writes, counted before it is decided.
+//!
+//! One unit is about one task or effect with its rows. The weight is a bound, not a forecast: a report that may end a task
+//! weighs as if it did. It is known before the decision, so a heavy request makes its commit shorter and nobody's wait longer.
+
+use std::sync::Arc;
+
+use store::effects::StoredEndpoint;
+use verdict::effect::EndpointStatus;
+use verdict::plan::limits::STEPS_PER_DECISION;
+use verdict::run::RunRequest;
+use verdict::{Name, Request, Scope};
+
+use crate::item::{Item, RecoveryCall, TopologyCall};
+use crate::outbox::Endpoints;
+
+/// What one commit takes. Measurements showed no gain beyond a thousand, and a commit this size still ends within milliseconds.
+pub(crate) const BATCH_WEIGHT_MAX: usize = 1_024;
+
+/// What an effect weighs: its own row, its body, and its place in its line.
+pub(crate) const EFFECT_WEIGHT: usize = 2;
+
+/// The kinds of effects that tell of ends begin with one of these words.
+const ENDS: [&str; 2] = ["run.", "task."];
+
+impl Item {
+    /// What the request writes at most, where these endpoints may be told of ends.
+    pub(crate) fn weight(&self, endpoints: &Endpoints) -> usize {
+        let told =
+            || self.ends_in().map_or(0, |scope| EFFECT_WEIGHT * subscribers(endpoints, scope));
+        match self {
+            Item::Submit { submission, .. } => {
+                let steps = submission.steps.as_ref().map_or(0, |planned| planned.steps.len());
+                let inherited = submission.fork.as_ref().map_or(0, |fork| fork.items.len());
+                // A debounced one takes the place of another, which ends.
+                1 + steps.min(STEPS_PER_DECISION) + inherited + told()
+            }
+            Item::About { request, .. } => 1 + recorded(request) + told(),
+            Item::Schedule(_) => 1,
+            Item::Recovery(item) => match &item.call {
+                RecoveryCall::Match { notes } => 1 + notes.len(),
+                RecoveryCall::Executed { outcomes, .. } => 1 + outcomes.len(),
+                RecoveryCall::Expire { .. } | RecoveryCall::Decide { .. } => 1,
+            },
+            Item::Topology(item) => match &item.call {
+                TopologyCall::Report(report) => 1 + report.changes.len() + told(),
+                _ => 1,
+            },
+            Item::WithChildren { request, children, effects, watched, .. } => {
+                let asked = children.len() + EFFECT_WEIGHT * effects.len() + watched.len();
+                1 + asked + recorded(request) + told()
+            }
+        }
+    }
+
+    /// The scope of a task that the request may end.
+    fn ends_in(&self) -> Option<&Scope> {
+        if let Item::Submit { submission, .. } = self {
+            return submission.debounce.as_ref().map(|_| &submission.scope);
+        }
+        let (key, request) = self.about()?;
+        may_end(request).then_some(&key.scope)
+    }
+}
+
+fn may_end(request: &Request) -> bool {
+    match request {
+        Request::Submit(_)
+        | Request::Grant(_)
+        | Request::Started(_)
+        | Request::Heartbeat(_)
+        | Request::Undelivered(_)
+        | Request::Extend(_) => false,
+        Request::Report(_) | Request::Cancel(_) | Request::Sweep => true,
+        Request::Run(run) => match &**run {
+            // What it says that it used may halt the run.
+            RunRequest::Metered(_) => true,
+            RunRequest::Signal(_) | RunRequest::Resume | RunRequest::Inherit(_) => false,
+            RunRequest::Checkpoint(_)
+            | RunRequest::Message(_)
+            | RunRequest::Decide(_)
+            | RunRequest::Plan(_) => true,
+        },
+    }
+}
+
+/// The steps of a checkpoint call: each is a record.
+fn recorded(request: &Request) -> usize {
+    request.checkpoint_call().map_or(0, |call| call.steps.len())
+}
+
+/// How many endpoints may be told of an end in this scope.
+fn subscribers(endpoints: &Endpoints, scope: &Scope) -> usize {
+    let Some(of_scope) = endpoints.get(scope) else { return 0 };
+    let is_told = |stored: &&Arc<StoredEndpoint>| {
+        let endpoint = &stored.endpoint;
+        endpoint.status != EndpointStatus::Deleted && endpoint.types.iter().any(hears_of_ends)
+    };
+    of_scope.values().filter(is_told).count()
+}
+
+/// Whether this word may subscribe to the kind of an end.
+fn hears_of_ends(word: &Name) -> bool {
+    let hears = |end: &&str| match word.as_str().strip_suffix('*') {
+        Some(beginning) => beginning.starts_with(*end) || end.starts_with(beginning),
+        None => word.as_str().starts_with(*end),
+    };
+    ENDS.iter().any(|end| hears(&end))
+}
+
+#[cfg(test)]
+mod tests {
+    use store::TaskKey;
+    use verdict::effect::Endpoint;
+    use verdict::request::{Cancel, CancelMode};
+    use verdict::{TaskId, Time};
+
+    use super::*;
+
+    /// A hundred endpoints that hear of every end, the most that a workspace has.
+    fn hundred() -> Endpoints {
+        let stored = |n: u32| {
+            let name = Name::from(format!("e{n}"));
+            let mut endpoint = Endpoint::new(name.clone(), "https://example.com/".into());
+            endpoint.types = vec!["*".into()];
+            let created_at = Time::default();
+            (name, Arc::new(StoredEndpoint { endpoint, secrets: vec![], created_at }))
+        };
+        [(Scope::default(), (0..100).map(stored).collect())].into()
+    }
+
+    fn about(request: Request) -> Item {
+        let key = TaskKey { scope: Scope::default(), id: TaskId::from_u128(1) };
+        Item::About { key, request }
+    }
+
+    #[test]
+    fn what_may_end_a_task_weighs_what_its_end_tells() {
+        let cancel = about(Request::Cancel(Cancel { mode: CancelMode::Graceful, reason: None }));
+        assert_eq!(cancel.weight(&Endpoints::new()), 1);
+        assert_eq!(cancel.weight(&hundred()), 1 + 100 * EFFECT_WEIGHT);
+        // Two hundred of them are no single commit.
+        assert!(200 * cancel.weight(&hundred()) > 30 * BATCH_WEIGHT_MAX);
+        let other = Scope { tenant: "other".into(), ..Scope::default() };
+        let key = TaskKey { scope: other, id: TaskId::from_u128(1) };
+        let request = Request::Cancel(Cancel { mode: CancelMode::Graceful, reason: None });
+        assert_eq!(Item::About { key, request }.weight(&hundred()), 1, "of another scope");
+        assert_eq!(
+            about(Request::Undelivered(verdict::request::Undelivered {
+                lease: verdict::LeaseId::from_u128(1)
+            }))
+            .weight(&hundred()),
+            1
+        );
+    }
+
+    #[test]
+    fn words_that_subscribe_to_ends_are_counted_and_others_are_not() {
+        for word in ["*", "run.*", "task.*", "run.failed", "r*", "run.f*"] {
+            assert!(hears_of_ends(&word.into()), "{word}");
+        }
+        for word in ["budget.*", "runs", "approval.requested", "b*"] {
+            assert!(!hears_of_ends(&word.into()), "{word}");
+        }
+    }
+}
