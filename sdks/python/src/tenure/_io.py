@@ -108,6 +108,8 @@ class Io(threading.Thread):
         self._reports: deque[Report] = deque()
         self._starts: deque[tuple[float, Attempt]] = deque()
         self.is_draining = False
+        #: Whether a poll is open that may be granted something.
+        self._is_polling = False
         self._error: BaseException | None = None
         self._told_at = -TELL_SECONDS
         self._ready = threading.Event()
@@ -195,7 +197,9 @@ class Io(threading.Thread):
                 await asyncio.sleep(GATHER_SECONDS)
             asked = min(self._slots - self._active, POLL_LEASES_MAX)
             if asked > 0 and not self.is_draining:
+                self._is_polling = True
                 await self._poll(asked)
+                self._is_polling = False
         await asyncio.Event().wait()  # the drain decides when the thread ends
 
     async def _has_room(self) -> bool:
@@ -524,7 +528,7 @@ class Io(threading.Thread):
         for attempt in list(self._held.values()):
             if not attempt.is_ended:
                 self._check(attempt, now, is_time)
-        if self.is_draining and not self._held and not self._reports:
+        if self.is_draining and not self._is_polling and not self._held and not self._reports:
             self._drained.set()
 
     def _check(self, attempt: Attempt, now: float, is_time: bool) -> None:
@@ -688,7 +692,7 @@ class Io(threading.Thread):
         if report.outcome == "RELEASED" and code in ("invalid_argument", "release_unsupported"):
             failure = Failure.infra("the worker shut down before the task was done")
             failure.retryable = True
-        elif report.has_riders or (report.outcome == "SUCCEEDED" and code == "invalid_argument"):
+        elif report.has_riders:
             failure = Failure.permanent(f"the coordinator refused the last steps ({code}): {message}")
         else:
             return False
