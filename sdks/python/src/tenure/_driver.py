@@ -102,7 +102,7 @@ class Driver:
         task: Task[..., Any] = self._attempt.task  # type: ignore[assignment]
         plain = opened(self._codec, self._attempt.envelope.get("input"))
         arguments = task.signature.arguments_of(plain)
-        return task.fn(Flow(core, "", log_extra(self._attempt.envelope)), **arguments)
+        return task.invoke(Flow(core, "", log_extra(self._attempt.envelope)), arguments)
 
     async def _carry_out(self, run: Run) -> Report | None:
         while True:

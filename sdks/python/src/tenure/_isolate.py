@@ -249,7 +249,7 @@ def _executed(link: _Link, tasks: dict[str, Task[..., Any]], state: SimpleNamesp
     token = current_context.set(ctx)
     try:
         arguments = task.signature.arguments_of(envelope.get("input"))
-        result = task.fn(ctx, **arguments) if task.is_bound else task.fn(**arguments)
+        result = task.invoke(ctx, arguments)
         if inspect.isawaitable(result):
             result = asyncio.run(link.cancellable(result))
         return {"output": _json.payload(result)}

@@ -186,13 +186,12 @@ class _Receiver:
         try:
             arguments = task.signature.arguments_of(attempt.envelope.get("input"))
             with span(attempt):
-                every = (ctx,) if task.is_bound else ()
                 if task.is_async:
-                    result = await task.fn(*every, **arguments)
+                    result = await task.invoke(ctx, arguments)
                 elif is_thread:
-                    result = task.fn(*every, **arguments)
+                    result = task.invoke(ctx, arguments)
                 else:
-                    result = await asyncio.to_thread(task.fn, *every, **arguments)
+                    result = await asyncio.to_thread(task.invoke, ctx, arguments)
             report: Report | None = _attempt.succeeded(attempt, link.worker_json, result, None, False)
         except (Exception, asyncio.CancelledError) as error:
             report = _attempt.raised(attempt, link.worker_json, error)

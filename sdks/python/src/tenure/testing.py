@@ -63,7 +63,7 @@ def run_inline(task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     arguments = task.signature.arguments_of(value)
     token = current_context.set(ctx)
     try:
-        result = task.fn(ctx, **arguments) if task.is_bound else task.fn(**arguments)
+        result = task.invoke(ctx, arguments)
         if inspect.isawaitable(result):
             result = _outside_loops(lambda: asyncio.run(_awaited(result)))
     finally:
@@ -327,7 +327,7 @@ def polled(run: Run) -> Any:
 
 def caller_of(function: Task[..., Any], value: Any) -> Callable[[Core], Any]:
     """Calls a durable function with an input."""
-    return lambda core: function.fn(Flow(core), **function.signature.arguments_of(value))
+    return lambda core: function.invoke(Flow(core), function.signature.arguments_of(value))
 
 
 async def executed(run: Run, command: Execute) -> None:

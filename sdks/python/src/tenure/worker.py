@@ -288,7 +288,7 @@ class Worker:
             current_context.set(ctx)
             arguments = self._arguments(task, attempt)
             with span(attempt):
-                result = await (task.fn(ctx, **arguments) if task.is_bound else task.fn(**arguments))
+                result = await task.invoke(ctx, arguments)
             report = self._succeeded(attempt, result)
         except (Exception, asyncio.CancelledError) as error:
             report = self._raised(attempt, error)
@@ -311,7 +311,7 @@ class Worker:
             token = current_context.set(ctx)
             arguments = self._arguments(task, attempt)
             with span(attempt):
-                result = task.fn(ctx, **arguments) if task.is_bound else task.fn(**arguments)
+                result = task.invoke(ctx, arguments)
             report = self._succeeded(attempt, result)
         except BaseException as error:
             report = self._raised(attempt, error)
