@@ -21,12 +21,14 @@ from ._attempt import Attempt, Report
 from ._checkpoint_calls import Recording
 from ._checkpoints import checkpoints_of, parts_of, recorded_of, riding_of, seed_of
 from ._codec import Codec, opened
+from ._commands import Complete, Execute, Last, Record, Recorded, Start, time_ms
 from ._current import current_context
-from ._engine import Complete, Core, Execute, Last, Record, Recorded, Run, Start, time_ms
+from ._engine import Core
 from ._io import Io
 from ._mailbox import Mailbox
-from ._operations import Step, nothing
 from ._pool import Pool
+from ._run import Run
+from ._steps import Step, nothing
 from ._stop import Stop
 from .ctx import log_extra
 from .failure import Failure

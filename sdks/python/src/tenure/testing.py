@@ -21,13 +21,15 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from . import _json
 from ._checkpoints import checkpoints_of
+from ._commands import Complete, Execute, Last, Record, Start, time_ms
 from ._current import current_context
-from ._engine import Complete, Core, Execute, Last, Record, Run, Start, time_ms
+from ._engine import Core
 from ._history import Checkpoint
 from ._lease import Clock, Lease
 from ._memory import BEGINNING, TASK_ID, Coordinator, Script, Stuck, Word
-from ._operations import Step
+from ._run import Run
 from ._span import Span, milliseconds
+from ._steps import Step
 from ._stop import Stop
 from .ctx import Ctx
 from .errors import Setup, TenureError
