@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -37,7 +38,8 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, tenure_server: Ser
     for place, block in enumerate(blocks(page)):
         named = re.match(r"# (\w+\.py)\n", block)
         (tmp_path / (named[1] if named else f"block_{place}.py")).write_text(block)
-    environment = {**tenure_server.environment, "PYTHONPATH": str(tmp_path)}
+    paths = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
+    environment = {**tenure_server.environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     worker = None
     if page.stem in WORKERS:
         command = [sys.executable, str(tmp_path / WORKERS[page.stem])]

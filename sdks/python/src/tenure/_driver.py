@@ -298,7 +298,7 @@ class Driver:
             return recorded_of(told, recording.server_time)
         worker = self._io.worker_json
         if recording.word == "lost":
-            self._io.post(self._io._lose, self._attempt, recording.why)
+            self._io.post(self._io.lose, self._attempt, recording.why)
             self._attempt.lease.lose(recording.why)
             raise _Ended(None)
         if recording.word == "refused":

@@ -126,7 +126,7 @@ class Isolates:
             failure = Failure.infra(f"the isolated process could not be used: {error}")
             report = _attempt.raised(attempt, self._io.worker_json, failure)
         finally:
-            self._io._ended(attempt, report)
+            self._io.end(attempt, report)
 
     async def _in_child(self, attempt: Attempt) -> Any:
         child = self._warm.pop() if self._warm else await self._spawn()

@@ -217,16 +217,15 @@ class Worker:
         reason = attempt.lease.stop_reason
         if reason == "TimedOut":
             failure = Failure.timeout("dropped after its time limit")
-            self._io._reports.append(_attempt.failed(attempt, self._io.worker_json, failure))
-            self._io._has_reports.set()
+            self._io.reports.file(_attempt.failed(attempt, self._io.worker_json, failure))
             attempt.lease.lose("its time limit passed")
         _LOGGER.warning("`%s` (%s) was told to stop and goes on; it keeps its slot", task.kind, attempt.task_id)
         self.emit(event.Stuck(attempt.task_id, attempt.number, task.kind))
         self._stuck += 1
         if self._io.is_draining:
-            self._io._ended(attempt, None)  # its thread ends with the process, and its lease with time
-        elif self._stuck >= self._io._slots:
-            self._io._fatal(TenureError("every slot of the worker is stuck", code="stuck"))
+            self._io.end(attempt, None)  # its thread ends with the process, and its lease with time
+        elif self._stuck >= self._io.slots:
+            self._io.fail(TenureError("every slot of the worker is stuck", code="stuck"))
 
     def emit(self, what: WorkerEvent) -> None:
         """Tells the user, on the loop of the user's code."""
