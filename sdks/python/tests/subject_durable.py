@@ -104,7 +104,8 @@ async def parallel(flow: Flow, input: dict[str, Any]) -> dict[str, Any]:
     async def right(flow: Flow) -> int:
         return await flow.step("a", slow, bind=True)
 
-    both = await flow.all(flow.branch("left", left), flow.branch("right", right))
+    third = [flow.branch("third", right)] if input.get("wide") else []
+    both = await flow.all(flow.branch("left", left), flow.branch("right", right), *third)
     won = [(await flow.any(go=flow.signal("go"), late=flow.sleep(0.3)))[0] for _ in range(2)]
     return {"left": both[0], "right": both[1], "won": won}
 
