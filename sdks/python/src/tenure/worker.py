@@ -109,7 +109,8 @@ class Worker:
     def run(self) -> None:
         """Works until SIGTERM or Ctrl-C. Raises what ended it otherwise."""
         if _isolate.is_isolated():
-            _isolate.serve(self.tasks, self.state, self._startup)
+            self._prepare_client()
+            _isolate.serve(self.tasks, self.state, self._startup, self._task_client)
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
             asyncio.run(self._serve_with_signals())
@@ -139,18 +140,14 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._mailbox = Mailbox(self._loop)
         self._over: asyncio.Future[BaseException | None] = self._loop.create_future()
-        client = self._client or Client()
-        self._codec = client._codec
-        self._settings = client._settings
-        self._made_client: Client | None = client if isinstance(client, Client) else None
-        self._client_lock = threading.Lock()
+        self._prepare_client()
         self._pool = Pool(self._concurrency or THREAD_SLOTS_MAX)
         self._stuck = 0
         for hook in self._startup:
             await _called(hook, self.state)
         self._io = Io(
             self,
-            client._settings,
+            self._settings,
             name=self.name,
             queues=sorted({task.queue for task in self.tasks.values()}),
             concurrency=self._concurrency,
@@ -214,8 +211,8 @@ class Worker:
         if task.is_isolated:
             self._isolates.kill(attempt)
             return
-        reason = attempt.lease.stop_reason
-        if reason == "TimedOut":
+        self.told(attempt)  # code that swallowed its cancellation gets another one
+        if attempt.lease.stop_reason == "TimedOut":
             failure = Failure.timeout("dropped after its time limit")
             self._io.reports.file(_attempt.failed(attempt, self._io.worker_json, failure))
             attempt.lease.lose("its time limit passed")
@@ -332,6 +329,13 @@ class Worker:
 
     def _ctx(self, attempt: Attempt) -> Ctx:
         return Ctx(attempt.envelope, attempt.lease, self._task_client, self.state, attempt.trace)
+
+    def _prepare_client(self) -> None:
+        client = self._client or Client()
+        self._codec = client._codec
+        self._settings = client._settings
+        self._made_client: Client | None = client if isinstance(client, Client) else None
+        self._client_lock = threading.Lock()
 
     def _task_client(self) -> Client:
         """A client for the code of tasks, made when it is first asked for."""
