@@ -55,6 +55,7 @@ def spends(ctx: Ctx, tokens: int) -> int | None:
 @task(queue=QUEUE, isolate=True, bind=True)
 def isolated(ctx: Ctx, how: str) -> int:
     ctx.progress(50, "half way")
+    assert ctx.client.version()["version"]
     if how == "crash":
         os._exit(7)
     if how == "hang":

@@ -11,7 +11,8 @@ import pytest
 from examples import Invoice, Order, Payout, invoice, order, payout
 
 from tenure import CallFailed, Failure, Flow, Kind, Retry, Step, StepFailed, current, durable, task
-from tenure._engine import Core, Start
+from tenure._commands import Start
+from tenure._engine import Core
 from tenure.testing import Diverged, FlowTest, Stuck, run_inline
 
 SQUARE: Kind[int, int] = Kind("square", queue="numbers", input=int, output=int)

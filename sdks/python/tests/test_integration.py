@@ -310,7 +310,7 @@ def test_changed_code_parks_the_run_until_other_code_comes(tenure_server: Server
 def test_a_killed_worker_loses_its_lease_and_another_goes_on(tenure_server: Server) -> None:
     with running(tenure_server, "takeover") as first:
         run = first.submit("slow", 1.0)
-        eventually(lambda: run.status()["state"] == "running")
+        eventually(lambda: run.status().get("startedAt"))
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
     with running(tenure_server, "takeover"):
@@ -322,8 +322,8 @@ def test_a_stopped_process_reports_nothing_afterwards(tenure_server: Server) -> 
     """S3-48: a process that was stopped past its lease drops its result."""
     # With one slot that is taken, the stopped process has no poll that could be granted the next attempt.
     with running(tenure_server, "stopped", TEST_CONCURRENCY="1") as first:
-        run = first.submit("slow", 0.5)
-        eventually(lambda: run.status()["state"] == "running")
+        run = first.submit("slow", 2.0)
+        eventually(lambda: run.status().get("startedAt"))
         first.process.send_signal(signal.SIGSTOP)
         with running(tenure_server, "stopped"):
             assert run.result(timeout=PATIENCE) == "done"

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from tenure import _engine, _json
+from tenure import _commands, _engine, _json
 from tenure._checkpoints import checkpoints_of
-from tenure._engine import Complete, Core, Execute, Last, Record, Recorded, Run, Start
-from tenure._operations import Step, pause_ms, write_ms
+from tenure._commands import Complete, Execute, Last, Record, Recorded, Start
+from tenure._engine import Core
+from tenure._op import write_ms
+from tenure._run import Run
+from tenure._steps import Step, pause_ms
 from tenure._stop import Divergence
 from tenure.failure import Failure, StepFailed
 from tenure.flow import Flow
@@ -137,7 +140,7 @@ class Player:
         self.script = Script(scenario["function"])
         checkpoints = checkpoints_of([{"kind": "STEP", **each} for each in start["checkpoints"]])
         core = Core(
-            Start(start["taskId"], start["fence"], start["seed"], _engine.time_ms(start["createdAt"]), checkpoints)
+            Start(start["taskId"], start["fence"], start["seed"], _commands.time_ms(start["createdAt"]), checkpoints)
         )
         self.run = Run(core, lambda core: self.script.run(Flow(core)))
         self.held: dict[str, Execute] = {}
@@ -173,7 +176,7 @@ class Player:
 
     def on_recorded(self, told: Any) -> None:
         results = checkpoints_of([{"kind": "STEP", **each} for each in told.get("results", [])])
-        recorded_at = _engine.time_ms(told["recordedAt"])
+        recorded_at = _commands.time_ms(told["recordedAt"])
         self.run.recorded(Recorded(told["state"], recorded_at, results, told.get("shouldCancel", False)))
 
     def on_timeOut(self, told: Any) -> None:

@@ -14,7 +14,7 @@ and, in another process, `Client().submit(greet, "Ada").result()`.
 
 from ._codec import Codec
 from ._current import current
-from ._operations import Vote
+from ._waits import Vote
 from .aio import AsyncClient, AsyncRunHandle
 from .client import Client, RunHandle
 from .ctx import Ctx

@@ -94,11 +94,10 @@ class CheckpointCalls:
             if not batch:
                 return
             items = ",".join(
-                f"{{{self._io._item(each.attempt)}{',' if each.members else ''}{each.members}}}" for each in batch
+                f"{{{self._io.item(each.attempt)}{',' if each.members else ''}{each.members}}}" for each in batch
             )
             sent = self._io.clock.now()
-            answers = await self._io._batch_call("/v1/checkpoints", f'{{"checkpoints":[{items}]}}', batch)
-            server_time = self._io._server_time
+            answers, server_time = await self._io.call("/v1/checkpoints", f'{{"checkpoints":[{items}]}}', batch)
             undecided = []
             for each, answer in zip(batch, answers, strict=True):
                 if answer is None or (answer.get("verdict") is None and answer["status"] in (429, 503)):
@@ -108,10 +107,9 @@ class CheckpointCalls:
             if not undecided:
                 return
             if answers[0] is None:
-                why = str(self._io._last_error)
+                why = str(self._io.last_error)
             batch = undecided
-            asked = getattr(self._io._last_error, "retry_after", None) or 0.0
-            await asyncio.sleep(max(pause, min(asked, _calls.RETRY_AFTER_SECONDS_MAX)))
+            await asyncio.sleep(max(pause, self._io.asked_pause()))
             pause = min(2 * pause, _calls.BACKOFF_SECONDS_MAX)
         for each in batch:
             each.done(Recording("unanswered", why=why))

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import _json
-from ._engine import Recorded, time_ms
+from ._commands import Recorded, time_ms
 from ._history import Checkpoint
 
 #: Half of what the coordinator reads of one body: a call must be readable beside the rest of its batch.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .errors import Setup
 
 if TYPE_CHECKING:
-    from ._operations import Step
+    from ._steps import Step
     from .ctx import Ctx
 
 current_context: ContextVar[Ctx | Step | None] = ContextVar("tenure_current", default=None)

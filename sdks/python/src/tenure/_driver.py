@@ -21,12 +21,14 @@ from ._attempt import Attempt, Report
 from ._checkpoint_calls import Recording
 from ._checkpoints import checkpoints_of, parts_of, recorded_of, riding_of, seed_of
 from ._codec import Codec, opened
+from ._commands import Complete, Execute, Last, Record, Recorded, Start, time_ms
 from ._current import current_context
-from ._engine import Complete, Core, Execute, Last, Record, Recorded, Run, Start, time_ms
+from ._engine import Core
 from ._io import Io
 from ._mailbox import Mailbox
-from ._operations import Step, nothing
 from ._pool import Pool
+from ._run import Run
+from ._steps import Step, nothing
 from ._stop import Stop
 from .ctx import log_extra
 from .failure import Failure
@@ -102,7 +104,7 @@ class Driver:
         task: Task[..., Any] = self._attempt.task  # type: ignore[assignment]
         plain = opened(self._codec, self._attempt.envelope.get("input"))
         arguments = task.signature.arguments_of(plain)
-        return task.fn(Flow(core, "", log_extra(self._attempt.envelope)), **arguments)
+        return task.invoke(Flow(core, "", log_extra(self._attempt.envelope)), arguments)
 
     async def _carry_out(self, run: Run) -> Report | None:
         while True:
@@ -296,7 +298,7 @@ class Driver:
             return recorded_of(told, recording.server_time)
         worker = self._io.worker_json
         if recording.word == "lost":
-            self._io.post(self._io._lose, self._attempt, recording.why)
+            self._io.post(self._io.lose, self._attempt, recording.why)
             self._attempt.lease.lose(recording.why)
             raise _Ended(None)
         if recording.word == "refused":

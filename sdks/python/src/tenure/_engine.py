@@ -1,29 +1,28 @@
-"""One attempt of a durable function: drives the code, hands out commands, takes in answers. No I/O, no clock.
+"""The state of one attempt of a durable function: what the code waits for, what is unrecorded, what comes next.
 
-The code is a coroutine, driven with `send(None)`. An operation of `flow` yields an `Until`: the code goes on when that is
-ready. When it cannot go on, `Core.settle` looks at everything that operations want and makes the next commands. So what is
-ready at the same time goes out in one call, and nothing new starts before the code has come to all that was recorded.
+Operations put what they want here and wait. When the code cannot go on, `Core.settle` looks at all wants together and makes
+the next commands. So what is ready at the same time goes out in one call, and nothing new starts before the code has come
+to everything that was recorded. No I/O, no clock.
 
 Invariants:
 - a step starts only after all earlier results of its branch are recorded, and at most one call is under way;
 - a wait is sent only when no step runs and nothing else is wanted, because it may end the attempt;
-- after an ending is set, no command is made;
-- the same start and the same answers give the same commands.
+- after an ending is set, no command is made.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from . import _json, _stop
 from ._codec import Codec, digest_of, opened, sealed
+from ._commands import Command, Execute, Last, Record, Recorded, Start, Until, Waits, time_ms
 from ._history import Checkpoint, History, Unlike, fits, joined, parse
-from ._stop import Divergence, Misuse, Seen, Stop
-from .failure import Failure, of_exception
+from ._stop import Divergence, Seen
+from .failure import Failure
 from .options import Left, Spend
 
 #: Open branches of one run. Each has a cursor in memory, and every answer looks at all of them.
@@ -34,86 +33,6 @@ CHILDREN_PER_CALL_MAX = 500
 DAY_MS = 24 * 60 * 60 * 1000
 #: The coordinator gives a wait up after this time, unless the call says otherwise.
 WAIT_MS_DEFAULT = 30 * DAY_MS
-
-
-class Until:
-    """What the code waits for: asked again after every event."""
-
-    __slots__ = ("ready",)
-
-    def __init__(self, ready: Callable[[], bool]) -> None:
-        self.ready = ready
-
-
-NEVER = Until(lambda: False)
-
-Code: TypeAlias = Coroutine[Any, None, Any]
-Waits: TypeAlias = Generator[Until, None, Any]
-
-
-@dataclass(slots=True)
-class Start:
-    """What an attempt begins with."""
-
-    task_id: str
-    fence: int
-    seed: int
-    #: When the run was accepted, in milliseconds: the function's time before its first checkpoint.
-    created_at: int
-    #: In commit order. What precedes the last savepoint may be left out.
-    checkpoints: list[Checkpoint] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Execute:
-    """A step's work begins. If it has a timeout, call `Run.time_out` when that is over."""
-
-    key: str
-    number: int
-    timeout_ms: int | None
-    work: Any
-
-
-@dataclass(slots=True)
-class Record:
-    """One call to the coordinator, recorded as a whole or not at all. Pass its answer to `Run.recorded`."""
-
-    steps: list[dict[str, Any]]
-    children: list[dict[str, Any]]
-    wait: dict[str, Any] | None
-
-
-@dataclass(slots=True)
-class Complete:
-    """The end: report it. What has yet to be recorded rides along."""
-
-    steps: list[dict[str, Any]]
-    children: list[dict[str, Any]]
-    outcome: Literal["SUCCEEDED", "FAILED"]
-    output: Any = None
-    error: Failure | None = None
-    #: An exception that is no failure: another attempt, with other code, can go on.
-    bug: BaseException | None = None
-
-
-@dataclass(slots=True)
-class Last:
-    """The attempt is over without a report of the function."""
-
-    word: Literal["suspend", "halt", "cancel"]
-
-
-Command: TypeAlias = Execute | Record | Complete | Last
-
-
-@dataclass(slots=True)
-class Recorded:
-    """The coordinator's answer to a call that it committed."""
-
-    state: Literal["running", "waiting", "halted"]
-    recorded_at: int
-    results: list[Checkpoint] = field(default_factory=list)
-    should_cancel: bool = False
 
 
 @dataclass(slots=True)
@@ -574,168 +493,3 @@ def drawn(seed: int, branch: str, label: str, count: int) -> bytes:
 def first_number(drawn_bytes: bytes) -> int:
     """The first eight bytes, as a number."""
     return int.from_bytes(drawn_bytes[:8], "big")
-
-
-def time_ms(text: str) -> int:
-    """An instant of the wire in milliseconds since 1970."""
-    return round(_json.read_time(text).timestamp() * 1000)
-
-
-class Run:
-    """One attempt. Drop it to give the attempt up: what was recorded stays."""
-
-    def __init__(self, core: Core, function: Callable[[Core], Code]) -> None:
-        self.core = core
-        self._function = function
-        self._code: Code | None = None
-        self._until: Until | None = None
-        #: What the function returned, or raised, while a call was under way.
-        self._returned: tuple[Any, Failure | None, BaseException | None] | None = None
-        self._is_over = False
-        self._call_function()
-
-    def poll(self) -> Command | None:
-        """The next command. None means that the work of a step, or a call, is under way. Raises `Stop`."""
-        assert not self._is_over, "a run gives no commands after its end"
-        try:
-            command = self._turn()
-        except Stop:
-            self._is_over = True
-            raise
-        self._is_over = isinstance(command, Complete | Last)
-        return command
-
-    def recorded(self, answer: Recorded) -> None:
-        """The answer to the last `Record`."""
-        self.core.recorded(answer)
-
-    def worked(
-        self,
-        key: str,
-        number: int,
-        result: Any = None,
-        error: BaseException | None = None,
-        spend: Spend | None = None,
-        effects: list[Any] | None = None,
-    ) -> None:
-        """The work of a try returned this, or raised that."""
-        failure = of_exception(error) if error is not None else None
-        if failure is None:
-            try:
-                result = self.core.sealed(_json.payload(result))
-            except _json.Unwritable as problem:
-                failure = of_exception(problem)
-        self.core.worked(key, number, result, failure, spend, effects or [])
-
-    def time_out(self, key: str, number: int) -> None:
-        """The time of a try is over. One that has ended meanwhile stays as it is."""
-        failure = Failure("the step took longer than its timeout", category="TIMEOUT", reason="STEP_TIMEOUT")
-        self.core.worked(key, number, None, failure, None, [])
-
-    def close(self) -> None:
-        """Gives the attempt up."""
-        self._is_over = True
-        self._drop_code()
-
-    def _turn(self) -> Command | None:
-        core = self.core
-        while True:
-            ending = core.take_ending()
-            if ending is not None:
-                last = self._end(ending)
-                if last is not None:
-                    return last
-                continue
-            command = core.next_command()
-            if command is not None:
-                return command
-            if self._returned is not None:
-                return self._report()
-            if self._until is None or self._until.ready():
-                self._go_on()
-            elif not core.settle():
-                return None
-
-    def _call_function(self) -> None:
-        self._until = None
-        try:
-            self._code = self._function(self.core)
-        except Failure as failure:
-            self._returned = (None, failure, None)
-
-    def _go_on(self) -> None:
-        core, code = self.core, self._code
-        assert code is not None, "the code lives until the run is over"
-        core.is_inside = True
-        try:
-            yielded = code.send(None)
-        except StopIteration as end:
-            self._return(end.value)
-        except Stop as stop:
-            core.end(stop)
-        except Failure as failure:
-            self._returned = (None, failure, None)
-        except Exception as bug:
-            self._returned = (None, None, bug)
-        else:
-            if type(yielded) is Until:
-                self._until = yielded
-            else:
-                core.end_by_foreign_await()
-        finally:
-            core.is_inside = False
-
-    def _return(self, value: Any) -> None:
-        unbegun = self.core.unbegun()
-        if unbegun:
-            self.core.end(_stop.not_awaited(unbegun))
-            return
-        try:
-            self._returned = (self.core.sealed(_json.payload(value)), None, None)
-        except _json.Unwritable as problem:
-            self._returned = (None, of_exception(problem), None)
-
-    def _end(self, ending: Any) -> Command | None:
-        """Drops the code. The last command, or None if the run goes on."""
-        self._drop_code()
-        if isinstance(ending, Stop):
-            raise ending
-        if isinstance(ending, Last):
-            return ending
-        if isinstance(ending, Failure):
-            self._returned = (None, ending, None)
-            return None
-        self.core.start_over(ending)
-        self._call_function()
-        return None
-
-    def _drop_code(self) -> None:
-        """Closes the coroutine. Its `finally` blocks run; what they await is not done."""
-        code, self._code = self._code, None
-        if code is None:
-            return
-        self.core.is_closing = True
-        try:
-            code.close()
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
-        finally:
-            self.core.is_closing = False
-
-    def _report(self) -> Complete | None:
-        """The end, as soon as no call is under way."""
-        if self.core.has_call_under_way:
-            return None
-        assert self._returned is not None, "the function has returned"
-        output, failure, bug = self._returned
-        difference = None if bug is not None else self.core.unreached()
-        if difference is not None:
-            raise difference
-        steps, children = self.core.take_rest()
-        if bug is not None:
-            return Complete(steps, children, "FAILED", None, of_exception(bug), bug)
-        return Complete(steps, children, "FAILED" if failure else "SUCCEEDED", output, failure)
-
-
-__all__ = ["Code", "Command", "Complete", "Core", "Execute", "Last", "Misuse", "Record", "Recorded", "Run", "Start"]

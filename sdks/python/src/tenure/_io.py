@@ -17,17 +17,18 @@ import json
 import logging
 import threading
 import uuid
-from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from . import _attempt, _calls, event
+from . import _attempt, _calls, _starts, event
 from ._attempt import Attempt, Batch, Report
 from ._calls import Call, Settings
 from ._checkpoint_calls import CheckpointCalls
 from ._http import AsyncTransport
 from ._lease import ANSWER_SECONDS_MIN, Clock, Lease
 from ._mailbox import Mailbox
+from ._reports import Reports
+from ._starts import Starts
 from .errors import Refused, TenureError
 from .failure import Failure
 from .options import Left
@@ -38,8 +39,6 @@ _LOGGER = logging.getLogger("tenure")
 TICK_SECONDS = 0.1
 #: A tick that comes this much later was kept from running.
 PAUSE_SECONDS = 0.5
-#: Work that ends sooner sends no start.
-START_AFTER_SECONDS = 0.005
 #: Free slots wait this long for others, so that one poll asks for all of them.
 GATHER_SECONDS = 0.001
 #: After this time without a free slot, a poll listens for signals alone.
@@ -48,11 +47,18 @@ POLL_LEASES_MAX = 256
 #: More reports than this wait only if the coordinator is slow; then polling waits too.
 REPORTS_MAX = 1000
 BATCH_ITEMS_MAX = 1000
-REPORT_BYTES_MAX = 512 * 1024
 TRIES_MAX = 10
 BEGIN_SLOTS = 8
 QUICK_SECONDS = 0.05
 TELL_SECONDS = 60.0
+
+
+class Answers(NamedTuple):
+    """The answers of a call with many items."""
+
+    #: None where nothing was decided.
+    items: list[Any]
+    server_time: str
 
 
 class Host(Protocol):
@@ -105,13 +111,20 @@ class Io(threading.Thread):
         self._held: dict[str, Attempt] = {}
         self.loop = asyncio.new_event_loop()
         self._inbox = Mailbox(self.loop)
-        self._reports: deque[Report] = deque()
-        self._starts: deque[tuple[float, Attempt]] = deque()
+        self._starts = Starts(self)
+        self.last_error: BaseException | None = None
         self.is_draining = False
+        #: Whether a poll is open that may be granted something.
+        self._is_polling = False
         self._error: BaseException | None = None
         self._told_at = -TELL_SECONDS
         self._ready = threading.Event()
         self._spawned: set[asyncio.Task[Any]] = set()
+
+    @property
+    def slots(self) -> int:
+        """How many attempts it may hold now."""
+        return self._slots
 
     # Called from any thread.
 
@@ -121,7 +134,7 @@ class Io(threading.Thread):
 
     def ended(self, attempt: Attempt, report: Report | None) -> None:
         """The code of an attempt has ended, with this report or without one."""
-        self.post(self._ended, attempt, report)
+        self.post(self.end, attempt, report)
 
     def drain(self, deadline: float | None) -> None:
         """Ends: no more polls; code has until `deadline`, then it is told."""
@@ -152,7 +165,7 @@ class Io(threading.Thread):
         self._transport = AsyncTransport(self._settings)
         self.checkpoints = CheckpointCalls(self, self._transport)
         self._slot_freed = asyncio.Event()
-        self._has_reports = asyncio.Event()
+        self.reports = Reports(self)
         self._beat_now = asyncio.Event()
         self._drained = asyncio.Event()
         self._drain_begun = asyncio.Event()
@@ -160,7 +173,7 @@ class Io(threading.Thread):
         self._next_tick = self.clock.now()
         self._ready.set()
         loops: list[asyncio.Future[Any]] = [
-            asyncio.ensure_future(each) for each in (self._poll_loop(), self._report_loop(), self._beat_loop())
+            asyncio.ensure_future(each) for each in (self._poll_loop(), self.reports.deliver(), self._beat_loop())
         ]
         drained = asyncio.ensure_future(self._drained.wait())
         try:
@@ -195,12 +208,14 @@ class Io(threading.Thread):
                 await asyncio.sleep(GATHER_SECONDS)
             asked = min(self._slots - self._active, POLL_LEASES_MAX)
             if asked > 0 and not self.is_draining:
+                self._is_polling = True
                 await self._poll(asked)
+                self._is_polling = False
         await asyncio.Event().wait()  # the drain decides when the thread ends
 
     async def _has_room(self) -> bool:
         """Waits a moment for a free slot."""
-        if self._active < self._slots and len(self._reports) < REPORTS_MAX:
+        if self._active < self._slots and len(self.reports) < REPORTS_MAX:
             return True
         self._slot_freed.clear()
         try:
@@ -208,7 +223,7 @@ class Io(threading.Thread):
                 await self._slot_freed.wait()
         except TimeoutError:
             return False
-        return self._active < self._slots and len(self._reports) < REPORTS_MAX
+        return self._active < self._slots and len(self.reports) < REPORTS_MAX
 
     async def _poll(self, most: int) -> None:
         poll_id = uuid.uuid4().hex
@@ -267,10 +282,10 @@ class Io(threading.Thread):
                 return await self._transport.call_once(call), sent
             except Refused as error:
                 if error.status in (401, 403):
-                    self._fatal(error)
+                    self.fail(error)
                     return None, sent
                 if not error.retryable:
-                    self._emit(event.Rejected(None, error.code or "", error.detail))
+                    self.emit(event.Rejected(None, error.code or "", error.detail))
                 asked = min(error.retry_after or 0.0, _calls.RETRY_AFTER_SECONDS_MAX)
                 if error.status != 429:
                     self._transport.move_past(address)
@@ -283,7 +298,7 @@ class Io(threading.Thread):
             pause = min(2 * pause, _calls.BACKOFF_SECONDS_MAX)
         return None, 0.0
 
-    def _fatal(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         """The worker may not go on: it drains and ends with the error."""
         self._error = self._error or error
         self._drain(None)
@@ -293,7 +308,7 @@ class Io(threading.Thread):
         if now >= self._told_at + TELL_SECONDS:
             self._told_at = now
             _LOGGER.warning("the coordinator grants no work: %s; trying again", error)
-            self._emit(event.Unreachable(str(error)))
+            self.emit(event.Unreachable(str(error)))
 
     def _granted(self, answer: Any, sent: float, asked: int) -> None:
         for signal in answer.get("signals") or ():
@@ -307,7 +322,7 @@ class Io(threading.Thread):
         for place, envelope in enumerate(leases):
             attempt = self._hold(envelope, sent)
             if place >= asked or self.is_draining:
-                self._ended(attempt, _attempt.released(attempt, self.worker_json))
+                self.end(attempt, _attempt.released(attempt, self.worker_json))
                 continue
             attempt.batch = batch
             if self._may_begin(attempt, now):
@@ -326,13 +341,13 @@ class Io(threading.Thread):
         """Whether the code may begin at once. If not, a heartbeat or a start goes first."""
         if attempt.task is None:
             failure = Failure.config(f"this worker has no task for kind `{attempt.kind}`")
-            self._ended(attempt, _attempt.failed(attempt, self.worker_json, failure))
+            self.end(attempt, _attempt.failed(attempt, self.worker_json, failure))
             return False
         if not attempt.lease.is_proven:
             self._beat_now.set()
             return False
         if attempt.needs_start:
-            self._send_start(attempt, now)
+            self._starts.send(attempt, now)
             return False
         self._begun(attempt, now)
         return True
@@ -343,97 +358,49 @@ class Io(threading.Thread):
         if attempt.timeout_at is not None:
             attempt.timeout_at += now
         if not attempt.start_sent and not attempt.is_next_stage:
-            self._send_start(attempt, now + START_AFTER_SECONDS)
+            self._starts.send(attempt, now + _starts.START_AFTER_SECONDS)
 
-    def _begin_if_ready(self, attempt: Attempt) -> None:
+    def begin_if_ready(self, attempt: Attempt) -> None:
         """After an answer that was waited for."""
         if attempt.is_begun or attempt.is_ended or not attempt.lease.is_proven or not attempt.lease.check():
             return
         if attempt.needs_start:
             if not attempt.start_sent:
-                self._send_start(attempt, self.clock.now())
+                self._starts.send(attempt, self.clock.now())
             return
         self._begun(attempt, self.clock.now())
         self._host.begin([attempt])
 
-    # Starts.
+    # Calls with many items.
 
-    def _send_start(self, attempt: Attempt, due: float) -> None:
-        attempt.start_sent = True
-        is_first = not self._starts
-        self._starts.append((due, attempt))
-        if is_first or due <= self.clock.now():
-            self.loop.call_later(max(0.0, due - self.clock.now()), self._start_due)
-
-    def _start_due(self) -> None:
-        now = self.clock.now()
-        due: list[Attempt] = []
-        later: deque[tuple[float, Attempt]] = deque()
-        for when, attempt in self._starts:
-            if attempt.is_ended or attempt.lease.stop_reason == "LeaseLost":
-                continue
-            if when <= now and len(due) < BATCH_ITEMS_MAX:
-                due.append(attempt)
-            else:
-                later.append((when, attempt))
-        self._starts = later
-        if due:
-            self.spawn(self._start_batch(due))
-        if later:
-            soonest = min(when for when, _ in later)
-            self.loop.call_later(max(0.002, soonest - now), self._start_due)
-
-    async def _start_batch(self, batch: list[Attempt]) -> None:
-        items = ",".join(f"{{{self._item(attempt)}}}" for attempt in batch)
-        answers = await self._batch_call("/v1/starts", f'{{"starts":[{items}]}}', batch)
-        for attempt, answer in zip(batch, answers, strict=True):
-            self._start_answered(attempt, answer)
-
-    def _start_answered(self, attempt: Attempt, answer: Any) -> None:
-        verdict = answer.get("verdict") if answer else None
-        if verdict == "COMMITTED":
-            attempt.needs_start = False
-            self._begin_if_ready(attempt)
-        elif verdict is None and (answer is None or answer["status"] in (429, 503)):
-            attempt.start_tries += 1
-            if attempt.start_tries < TRIES_MAX:
-                pause = min(_calls.BACKOFF_SECONDS_FIRST * 2**attempt.start_tries, _calls.BACKOFF_SECONDS_MAX)
-                self._send_start(attempt, self.clock.now() + pause)
-            elif not attempt.is_begun:
-                self._lose(attempt, "its start was not answered")
-        else:
-            if verdict != "CANCELLED":
-                self._emit_rejected(attempt, answer)
-            self._lose(attempt, answer.get("error") or "its start was refused")
-
-    def _item(self, attempt: Attempt) -> str:
+    def item(self, attempt: Attempt) -> str:
         return (
             f'"taskId":"{attempt.task_id}","taskToken":"{attempt.lease.token}","attempt":{attempt.number},'
             f'"workerId":{self.worker_json}'
         )
 
-    async def _batch_call(self, path: str, body: str, batch: list[Any], timeout: float | None = None) -> list[Any]:
+    async def call(self, path: str, body: str, batch: Sequence[Any], timeout: float | None = None) -> Answers:
         """One try of a call with many items: the answer of each, or None where nothing was decided."""
         call = Call("POST", path, body.encode(), timeout=timeout or _calls.ANSWER_SECONDS)
         address = self._transport.address
         try:
             answer = await self._transport.call_once(call)
-            answers = answer["answers"]
-            if len(answers) != len(batch):
+            if len(answer["answers"]) != len(batch):
                 raise Failure("the answers do not match the items")
         except (TenureError, KeyError, TypeError) as error:
             if not (isinstance(error, Refused) and error.status == 429):
                 self._transport.move_past(address)
-            self._last_error = error
+            self.last_error = error
             if isinstance(error, Refused) and not error.retryable:
                 refused = {"status": error.status, "verdict": "REJECTED", "error": error.code, "message": error.detail}
-                return [refused] * len(batch)
-            return [None] * len(batch)
-        self._server_time = answer.get("serverTime")
-        return list(answers)
+                return Answers([refused] * len(batch), "")
+            return Answers([None] * len(batch), "")
+        return Answers(answer["answers"], answer.get("serverTime") or "")
 
-    _last_error: BaseException | None = None
-    _server_time: str = ""
+    def asked_pause(self) -> float:
+        """How long the coordinator asked to wait, in its last refusal."""
+        asked = getattr(self.last_error, "retry_after", None) or 0.0
+        return float(min(asked, _calls.RETRY_AFTER_SECONDS_MAX))
 
     # Heartbeats and the clock.
 
@@ -467,12 +434,13 @@ class Io(threading.Thread):
         items = ",".join(self._beat_item(attempt, sent) for attempt in batch)
         patience = max(min(each.lease.interval for each in batch), ANSWER_SECONDS_MIN)
         body = f'{{"heartbeats":[{items}]}}'
-        ticking = asyncio.ensure_future(self._batch_call("/v1/heartbeats", body, batch, patience))
+        ticking = asyncio.ensure_future(self.call("/v1/heartbeats", body, batch, patience))
         while not ticking.done():  # time goes on while the answer is on its way
             await asyncio.wait([ticking], timeout=TICK_SECONDS)
             self._tick()
-        for attempt, answer in zip(batch, ticking.result(), strict=True):
-            self._beat_answered(attempt, answer, sent)
+        answers = ticking.result()
+        for attempt, answer in zip(batch, answers.items, strict=True):
+            self._beat_answered(attempt, answer, sent, answers.server_time)
 
     def _beat_item(self, attempt: Attempt, sent: float) -> str:
         lease = attempt.lease
@@ -486,19 +454,19 @@ class Io(threading.Thread):
             members["spend"] = lease.spent.to_json()
         said = {name: value for name, value in members.items() if value is not None}
         extra = _attempt._quoted(said)[1:-1] if said else ""
-        return f"{{{self._item(attempt)}{',' + extra if extra else ''}}}"
+        return f"{{{self.item(attempt)}{',' + extra if extra else ''}}}"
 
-    def _beat_answered(self, attempt: Attempt, answer: Any, sent: float) -> None:
+    def _beat_answered(self, attempt: Attempt, answer: Any, sent: float, server_time: str) -> None:
         lease = attempt.lease
         verdict = answer.get("verdict") if answer else None
         if verdict == "COMMITTED":
-            self.renewed(attempt, answer, sent, self._server_time)
-            self._begin_if_ready(attempt)
+            self.renewed(attempt, answer, sent, server_time)
+            self.begin_if_ready(attempt)
         elif verdict == "CANCELLED":
-            self._lose(attempt, answer.get("error") or "the coordinator ended the lease")
+            self.lose(attempt, answer.get("error") or "the coordinator ended the lease")
         elif verdict == "REJECTED":
             lease.next_beat = sent + lease.interval
-            self._emit_rejected(attempt, answer)
+            self.emit_rejected(attempt, answer)
         else:
             lease.unanswered()
 
@@ -524,13 +492,13 @@ class Io(threading.Thread):
         for attempt in list(self._held.values()):
             if not attempt.is_ended:
                 self._check(attempt, now, is_time)
-        if self.is_draining and not self._held and not self._reports:
+        if self.is_draining and not self._is_polling and not self._held and not self.reports:
             self._drained.set()
 
     def _check(self, attempt: Attempt, now: float, is_time: bool) -> None:
         lease = attempt.lease
         if lease.stop_reason == "LeaseLost" or not lease.check():
-            self._lose(attempt, lease.lost_because or "")
+            self.lose(attempt, lease.lost_because or "")
         elif is_time:
             self._stop(attempt, "ShuttingDown")
         elif attempt.is_begun and attempt.timeout_at is not None and now >= attempt.timeout_at:
@@ -554,13 +522,13 @@ class Io(threading.Thread):
 
     def _never_begun(self, attempt: Attempt, reason: str) -> None:
         if reason == "LeaseLost":
-            self._ended(attempt, None)
+            self.end(attempt, None)
         elif reason == "CancelRequested":
-            self._ended(attempt, _attempt.cancelled(attempt, self.worker_json))
+            self.end(attempt, _attempt.cancelled(attempt, self.worker_json))
         else:
-            self._ended(attempt, _attempt.released(attempt, self.worker_json))
+            self.end(attempt, _attempt.released(attempt, self.worker_json))
 
-    def _lose(self, attempt: Attempt, why: str) -> None:
+    def lose(self, attempt: Attempt, why: str) -> None:
         attempt.lease.lose(why)
         if not attempt.is_ended and not (
             attempt.was_told and attempt.lease.stop_reason == "LeaseLost" and attempt.is_stuck
@@ -575,11 +543,12 @@ class Io(threading.Thread):
             seconds,
             ", ".join(kinds) or "none",
         )
-        self._emit(event.Paused(seconds, kinds))
+        self.emit(event.Paused(seconds, kinds))
 
-    # Reports.
+    # Ends.
 
-    def _ended(self, attempt: Attempt, report: Report | None) -> None:
+    def end(self, attempt: Attempt, report: Report | None) -> None:
+        """The code of an attempt has ended. Only on this thread."""
         if attempt.is_ended:
             return
         # A resumed process may be the first to notice that the time is over.
@@ -589,20 +558,27 @@ class Io(threading.Thread):
         if report is None:
             if attempt.lease.stop_reason == "LeaseLost":
                 why = attempt.lease.lost_because or ""
-                self._emit(event.LeaseLost(attempt.task_id, attempt.number, why))
+                self.emit(event.LeaseLost(attempt.task_id, attempt.number, why))
             self._release(attempt)
             return
-        self._reports.append(report)
-        self._has_reports.set()
+        self.reports.file(report)
         if not report.wants_next:
-            self._free(attempt)
+            self.free(attempt)
 
-    def file_again(self, report: Report) -> None:
-        """Another report of an attempt whose first one could not be accepted."""
-        self._reports.append(report)
-        self._has_reports.set()
+    def reported(self, report: Report, answer: Any, sent: float) -> None:
+        """Something was decided about a report. The answer may bring the next stage of its task."""
+        attempt = report.attempt
+        self._held.pop(attempt.envelope["leaseId"], None)
+        following = answer.get("next") if answer else None
+        if report.wants_next:
+            self.free(attempt)
+        if following is None or following["leaseId"] in self._held:
+            return
+        stage = self._hold(following, sent, is_next_stage=True)
+        if self._may_begin(stage, self.clock.now()):
+            self._host.begin([stage])
 
-    def _free(self, attempt: Attempt) -> None:
+    def free(self, attempt: Attempt) -> None:
         """Nothing executes any more, so another attempt may use the slot."""
         self._active -= 1
         self._slot_freed.set()
@@ -617,97 +593,17 @@ class Io(threading.Thread):
     def _release(self, attempt: Attempt) -> None:
         """The attempt is over, and needs its slot no longer."""
         self._held.pop(attempt.envelope["leaseId"], None)
-        self._free(attempt)
+        self.free(attempt)
 
-    async def _report_loop(self) -> None:
-        while True:
-            if not self._reports:
-                self._has_reports.clear()
-                await self._has_reports.wait()
-            batch = self._report_batch()
-            body = f'{{"reports":[{",".join(report.text for report in batch)}]}}'
-            sent = self.clock.now()
-            answers = await self._batch_call("/v1/reports", body, batch)
-            again: list[Report] = []
-            for report, answer in zip(batch, answers, strict=True):
-                if not self._report_answered(report, answer, sent):
-                    again.append(report)
-            if again:
-                self._reports.extendleft(reversed(again))
-                tries = min(report.tries for report in again)
-                asked = getattr(self._last_error, "retry_after", None) or 0.0
-                pause = min(_calls.BACKOFF_SECONDS_FIRST * 2 ** (tries - 1), _calls.BACKOFF_SECONDS_MAX)
-                await asyncio.sleep(max(pause, min(asked, _calls.RETRY_AFTER_SECONDS_MAX)))
-
-    def _report_batch(self) -> list[Report]:
-        batch: list[Report] = []
-        size = 0
-        while self._reports and len(batch) < BATCH_ITEMS_MAX:
-            size += len(self._reports[0].text)
-            if batch and size > REPORT_BYTES_MAX:
-                break
-            batch.append(self._reports.popleft())
-        return batch
-
-    def _report_answered(self, report: Report, answer: Any, sent: float) -> bool:
-        """Whether something was decided about it."""
-        attempt = report.attempt
-        verdict = answer.get("verdict") if answer else None
-        if verdict is None and (answer is None or answer["status"] in (429, 503)):
-            report.tries += 1
-            if report.tries <= TRIES_MAX:
-                return False
-            self._emit(event.Unanswered(attempt.task_id, attempt.number, str(self._last_error)))
-        elif verdict == "COMMITTED":
-            self._emit_committed(report)
-        elif verdict == "CANCELLED":
-            self._emit(event.LeaseLost(attempt.task_id, attempt.number, answer.get("error") or ""))
-        elif self._files_instead(report, answer):
-            return True
-        self._done(report, answer, sent)
-        return True
-
-    def _done(self, report: Report, answer: Any, sent: float) -> None:
-        attempt = report.attempt
-        self._held.pop(attempt.envelope["leaseId"], None)
-        following = answer.get("next") if answer else None
-        if report.wants_next:
-            self._free(attempt)
-        if following is None or following["leaseId"] in self._held:
-            return
-        stage = self._hold(following, sent, is_next_stage=True)
-        if self._may_begin(stage, self.clock.now()):
-            self._host.begin([stage])
-
-    def _files_instead(self, report: Report, answer: Any) -> bool:
-        """A report that is refused for what it carries becomes a failure. Whether it did."""
-        self._emit_rejected(report.attempt, answer)
-        if answer["status"] == 409:
-            return False
-        code, message = answer.get("error") or "", answer.get("message") or ""
-        if report.outcome == "RELEASED" and code in ("invalid_argument", "release_unsupported"):
-            failure = Failure.infra("the worker shut down before the task was done")
-            failure.retryable = True
-        elif report.has_riders or (report.outcome == "SUCCEEDED" and code == "invalid_argument"):
-            failure = Failure.permanent(f"the coordinator refused the last steps ({code}): {message}")
-        else:
-            return False
-        self.file_again(_attempt.failed(report.attempt, self.worker_json, failure))
-        if report.wants_next:
-            self._free(report.attempt)
-        return True
-
-    def _emit(self, what: event.WorkerEvent) -> None:
+    def emit(self, what: event.WorkerEvent) -> None:
+        """Tells the user."""
         self._host.emit(what)
 
-    def _emit_committed(self, report: Report) -> None:
-        attempt = report.attempt
-        self._host.emit(event.Committed(attempt.task_id, attempt.number, report.outcome, report.error))
-
-    def _emit_rejected(self, attempt: Attempt, answer: Any) -> None:
+    def emit_rejected(self, attempt: Attempt, answer: Any) -> None:
+        """The coordinator refused a call, which is a bug."""
         code, message = answer.get("error") or f"status {answer['status']}", answer.get("message") or ""
         _LOGGER.error("the coordinator refused a call for %s (%s): %s", attempt.task_id, code, message)
-        self._emit(event.Rejected(attempt.task_id, code, message))
+        self.emit(event.Rejected(attempt.task_id, code, message))
 
     # Drain.
 

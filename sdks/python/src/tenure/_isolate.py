@@ -126,7 +126,7 @@ class Isolates:
             failure = Failure.infra(f"the isolated process could not be used: {error}")
             report = _attempt.raised(attempt, self._io.worker_json, failure)
         finally:
-            self._io._ended(attempt, report)
+            self._io.end(attempt, report)
 
     async def _in_child(self, attempt: Attempt) -> Any:
         child = self._warm.pop() if self._warm else await self._spawn()
@@ -221,7 +221,12 @@ def _log(record: Any) -> None:
 # The child.
 
 
-def serve(tasks: dict[str, Task[..., Any]], state: SimpleNamespace, startup: list[Callable[[Any], Any]]) -> NoReturn:
+def serve(
+    tasks: dict[str, Task[..., Any]],
+    state: SimpleNamespace,
+    startup: list[Callable[[Any], Any]],
+    client: Callable[[], Any],
+) -> NoReturn:
     """Serves one task after the other until the parent is gone."""
     connection = socket.socket(fileno=int(os.environ.pop(_VARIABLE)))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -234,22 +239,21 @@ def serve(tasks: dict[str, Task[..., Any]], state: SimpleNamespace, startup: lis
     threading.Thread(target=link.listen, daemon=True).start()
     while True:
         envelope = link.next_run()
-        link.send({"end": _executed(link, tasks, state, envelope)})
+        link.send(
+            {"end": _executed(link, tasks[envelope["kind"]], Ctx(envelope, _ChildLease(link, envelope), client, state))}
+        )
 
 
 async def _awaited(value: Any) -> Any:
     return await value
 
 
-def _executed(link: _Link, tasks: dict[str, Task[..., Any]], state: SimpleNamespace, envelope: Any) -> Any:
-    task = tasks[envelope["kind"]]
-    lease = _ChildLease(link, envelope)
-    link.lease = lease
-    ctx = Ctx(envelope, lease, None, state)
+def _executed(link: _Link, task: Task[..., Any], ctx: Ctx) -> Any:
+    link.lease = ctx._lease
     token = current_context.set(ctx)
     try:
-        arguments = task.signature.arguments_of(envelope.get("input"))
-        result = task.fn(ctx, **arguments) if task.is_bound else task.fn(**arguments)
+        arguments = task.signature.arguments_of(ctx._envelope.get("input"))
+        result = task.invoke(ctx, arguments)
         if inspect.isawaitable(result):
             result = asyncio.run(link.cancellable(result))
         return {"output": _json.payload(result)}
@@ -300,7 +304,7 @@ class _Link:
         self._lock = threading.Lock()
         self._runs: list[Any] = []
         self._has_run = threading.Semaphore(0)
-        self.lease: _ChildLease | None = None
+        self.lease: Lease | None = None
         self._cancel: Callable[[], object] | None = None
 
     def send(self, frame: Any) -> None:

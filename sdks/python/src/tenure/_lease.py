@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-from ._engine import time_ms
+from ._commands import time_ms
 from .options import Left, Spend
 
 StopReason: TypeAlias = Literal["CancelRequested", "TimedOut", "ShuttingDown", "LeaseLost"]

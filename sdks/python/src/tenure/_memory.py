@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ._engine import Recorded, Start, time_ms
+from ._commands import Recorded, Start, time_ms
 from ._history import Checkpoint, parse
 from .errors import TenureError
 from .failure import Failure

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _json
 from ._lease import Lease, StopReason
+from .errors import Setup
 from .options import Left, Spend
 
 if TYPE_CHECKING:
@@ -89,8 +90,10 @@ class Ctx:
 
     @property
     def client(self) -> Client:
-        """A client of the same coordinator."""
-        client: Client = self._client() if callable(self._client) else self._client
+        """A client of the same coordinator. Raises `Setup` where there is none: in pushed work and in tests."""
+        if self._client is None:
+            raise Setup("no client is known here", next_step="make a Client() of your own")
+        client: Client = self._client()
         return client
 
     @property

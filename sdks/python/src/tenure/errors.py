@@ -10,8 +10,8 @@ from typing import Any
 
 from ._wire import Problem
 
-#: Where each code has its page.
-_DOCS = "https://tenure.dev/errors/"
+#: Where the coordinator serves a page for each code.
+_DOCS = "/errors/"
 
 _NEXT_STEPS = {
     "unauthenticated": "check TENURE_API_KEY; `tenure keys list` shows the keys of the server",

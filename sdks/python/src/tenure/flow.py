@@ -3,42 +3,25 @@
 What `flow` gives is a function of the record: the code sees the same results, times and numbers in every attempt. Operations
 are lazy: `flow.step(…)` is a value, and awaiting it, or giving it to `all` or `any`, begins it.
 
-This module has the names that users see; `_operations` has what they do.
+This module has the names that users see; `_steps`, `_waits` and `_joins` have what they do.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Iterable, MutableMapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Concatenate, Literal, NoReturn, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 from uuid import UUID
 
 from . import _json, _stop
 from ._engine import Core, first_number
 from ._history import is_name, joined
-from ._operations import (
-    All,
-    Any_,
-    Approval,
-    ApprovalOp,
-    Branch,
-    Call,
-    Delivery,
-    DeliveryOp,
-    Effect,
-    EffectOp,
-    Map,
-    Now,
-    Op,
-    Savepoint,
-    Signal,
-    Sleep,
-    Step,
-    StepOp,
-    caller,
-)
+from ._joins import All, Any_, Branch, Call, Map
+from ._op import Op, caller
 from ._span import Span, milliseconds, seconds_of
+from ._steps import Delivery, DeliveryOp, Effect, EffectOp, Step, StepOp
+from ._waits import Approval, ApprovalOp, Now, Savepoint, Signal, Sleep
 from .options import Retry, TaskOptions
 from .task import Kind, Task, submission_of
 
@@ -378,11 +361,6 @@ class _FlowLog(logging.LoggerAdapter[logging.Logger]):
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         kwargs["extra"] = {**self._flow._extra, **(kwargs.get("extra") or {})}
         return msg, kwargs
-
-
-def utc(ms: int) -> datetime:
-    """Milliseconds since 1970 as an instant."""
-    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 __all__ = [

@@ -186,13 +186,12 @@ class _Receiver:
         try:
             arguments = task.signature.arguments_of(attempt.envelope.get("input"))
             with span(attempt):
-                every = (ctx,) if task.is_bound else ()
                 if task.is_async:
-                    result = await task.fn(*every, **arguments)
+                    result = await task.invoke(ctx, arguments)
                 elif is_thread:
-                    result = task.fn(*every, **arguments)
+                    result = task.invoke(ctx, arguments)
                 else:
-                    result = await asyncio.to_thread(task.fn, *every, **arguments)
+                    result = await asyncio.to_thread(task.invoke, ctx, arguments)
             report: Report | None = _attempt.succeeded(attempt, link.worker_json, result, None, False)
         except (Exception, asyncio.CancelledError) as error:
             report = _attempt.raised(attempt, link.worker_json, error)
@@ -261,7 +260,7 @@ class _Link(threading.Thread):
         """Reads something for a durable function."""
         self.spawn(self._fetch(call, done))
 
-    def _lose(self, attempt: Attempt, why: str) -> None:
+    def lose(self, attempt: Attempt, why: str) -> None:
         attempt.lease.lose(why)
         if attempt.on_stop is not None and not attempt.is_ended:
             attempt.on_stop()
@@ -305,12 +304,12 @@ class _Link(threading.Thread):
                     self._renewed(attempt, await self._transport.call_once(call), now)
             except Refused as error:
                 if not error.retryable:
-                    return self._lose(attempt, error.detail)
+                    return self.lose(attempt, error.detail)
                 lease.unanswered()
             except (TenureError, TimeoutError):
                 lease.unanswered()
         if not attempt.is_ended:
-            self._lose(attempt, lease.lost_because or "the lease could not be renewed in time")
+            self.lose(attempt, lease.lost_because or "the lease could not be renewed in time")
         return None
 
     def _renewed(self, attempt: Attempt, answer: Any, sent: float) -> None:

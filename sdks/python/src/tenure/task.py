@@ -48,6 +48,8 @@ class Signature:
                     f"`{fn.__qualname__}` takes `{parameter}`, which has no form that other languages could send",
                     next_step="name each parameter, or take one list or dict",
                 )
+        #: Parameters that take no keyword.
+        self.positional: list[str] = [each.name for each in self.parameters if each.kind is each.POSITIONAL_ONLY]
         self._bindable = inspect.Signature(self.parameters)
         self._readers: list[_json.Reader] | None = None
         self._result: _json.Reader | None = None
@@ -172,6 +174,15 @@ class Task(Generic[P, T_co]):
         other._options = typing.cast(RunOptions, {**self._options, **options})
         other._wire = to_wire(other._options)
         return other
+
+    def invoke(self, context: object, arguments: dict[str, Any]) -> Any:
+        """Calls the function, with `ctx` or `flow` first if it takes one."""
+        first = (context,) if self.is_bound else ()
+        if not self.signature.positional:
+            return self.fn(*first, **arguments)
+        given = [arguments[name] for name in self.signature.positional if name in arguments]
+        rest = {name: value for name, value in arguments.items() if name not in self.signature.positional}
+        return self.fn(*first, *given, **rest)
 
     def submission(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
         """The submission of a run with these arguments."""

@@ -21,13 +21,15 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from . import _json
 from ._checkpoints import checkpoints_of
+from ._commands import Complete, Execute, Last, Record, Start, time_ms
 from ._current import current_context
-from ._engine import Complete, Core, Execute, Last, Record, Run, Start, time_ms
+from ._engine import Core
 from ._history import Checkpoint
 from ._lease import Clock, Lease
 from ._memory import BEGINNING, TASK_ID, Coordinator, Script, Stuck, Word
-from ._operations import Step
+from ._run import Run
 from ._span import Span, milliseconds
+from ._steps import Step
 from ._stop import Stop
 from .ctx import Ctx
 from .errors import Setup, TenureError
@@ -63,7 +65,7 @@ def run_inline(task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     arguments = task.signature.arguments_of(value)
     token = current_context.set(ctx)
     try:
-        result = task.fn(ctx, **arguments) if task.is_bound else task.fn(**arguments)
+        result = task.invoke(ctx, arguments)
         if inspect.isawaitable(result):
             result = _outside_loops(lambda: asyncio.run(_awaited(result)))
     finally:
@@ -327,7 +329,7 @@ def polled(run: Run) -> Any:
 
 def caller_of(function: Task[..., Any], value: Any) -> Callable[[Core], Any]:
     """Calls a durable function with an input."""
-    return lambda core: function.fn(Flow(core), **function.signature.arguments_of(value))
+    return lambda core: function.invoke(Flow(core), function.signature.arguments_of(value))
 
 
 async def executed(run: Run, command: Execute) -> None:

@@ -109,7 +109,8 @@ class Worker:
     def run(self) -> None:
         """Works until SIGTERM or Ctrl-C. Raises what ended it otherwise."""
         if _isolate.is_isolated():
-            _isolate.serve(self.tasks, self.state, self._startup)
+            self._prepare_client()
+            _isolate.serve(self.tasks, self.state, self._startup, self._task_client)
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
             asyncio.run(self._serve_with_signals())
@@ -139,18 +140,14 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._mailbox = Mailbox(self._loop)
         self._over: asyncio.Future[BaseException | None] = self._loop.create_future()
-        client = self._client or Client()
-        self._codec = client._codec
-        self._settings = client._settings
-        self._made_client: Client | None = client if isinstance(client, Client) else None
-        self._client_lock = threading.Lock()
+        self._prepare_client()
         self._pool = Pool(self._concurrency or THREAD_SLOTS_MAX)
         self._stuck = 0
         for hook in self._startup:
             await _called(hook, self.state)
         self._io = Io(
             self,
-            client._settings,
+            self._settings,
             name=self.name,
             queues=sorted({task.queue for task in self.tasks.values()}),
             concurrency=self._concurrency,
@@ -214,19 +211,18 @@ class Worker:
         if task.is_isolated:
             self._isolates.kill(attempt)
             return
-        reason = attempt.lease.stop_reason
-        if reason == "TimedOut":
+        self.told(attempt)  # code that swallowed its cancellation gets another one
+        if attempt.lease.stop_reason == "TimedOut":
             failure = Failure.timeout("dropped after its time limit")
-            self._io._reports.append(_attempt.failed(attempt, self._io.worker_json, failure))
-            self._io._has_reports.set()
+            self._io.reports.file(_attempt.failed(attempt, self._io.worker_json, failure))
             attempt.lease.lose("its time limit passed")
         _LOGGER.warning("`%s` (%s) was told to stop and goes on; it keeps its slot", task.kind, attempt.task_id)
         self.emit(event.Stuck(attempt.task_id, attempt.number, task.kind))
         self._stuck += 1
         if self._io.is_draining:
-            self._io._ended(attempt, None)  # its thread ends with the process, and its lease with time
-        elif self._stuck >= self._io._slots:
-            self._io._fatal(TenureError("every slot of the worker is stuck", code="stuck"))
+            self._io.end(attempt, None)  # its thread ends with the process, and its lease with time
+        elif self._stuck >= self._io.slots:
+            self._io.fail(TenureError("every slot of the worker is stuck", code="stuck"))
 
     def emit(self, what: WorkerEvent) -> None:
         """Tells the user, on the loop of the user's code."""
@@ -288,7 +284,7 @@ class Worker:
             current_context.set(ctx)
             arguments = self._arguments(task, attempt)
             with span(attempt):
-                result = await (task.fn(ctx, **arguments) if task.is_bound else task.fn(**arguments))
+                result = await task.invoke(ctx, arguments)
             report = self._succeeded(attempt, result)
         except (Exception, asyncio.CancelledError) as error:
             report = self._raised(attempt, error)
@@ -311,7 +307,7 @@ class Worker:
             token = current_context.set(ctx)
             arguments = self._arguments(task, attempt)
             with span(attempt):
-                result = task.fn(ctx, **arguments) if task.is_bound else task.fn(**arguments)
+                result = task.invoke(ctx, arguments)
             report = self._succeeded(attempt, result)
         except BaseException as error:
             report = self._raised(attempt, error)
@@ -333,6 +329,13 @@ class Worker:
 
     def _ctx(self, attempt: Attempt) -> Ctx:
         return Ctx(attempt.envelope, attempt.lease, self._task_client, self.state, attempt.trace)
+
+    def _prepare_client(self) -> None:
+        client = self._client or Client()
+        self._codec = client._codec
+        self._settings = client._settings
+        self._made_client: Client | None = client if isinstance(client, Client) else None
+        self._client_lock = threading.Lock()
 
     def _task_client(self) -> Client:
         """A client for the code of tasks, made when it is first asked for."""
