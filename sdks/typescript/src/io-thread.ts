@@ -46,7 +46,7 @@ class IoThread {
     this.#clock = new Clock(options.clock);
     this.#calls = new Calls(sender, urls, apiKey, 0);
     this.#pages = new Calls(sender, urls, apiKey, PAGE_TRIES);
-    this.#held = new HeldLeases(options.stops, options.valid);
+    this.#held = new HeldLeases(options.stops, options.valid, options.begun);
     const post = (message: ToMain) => this.#post(message);
     const now = () => this.#clock.now();
     this.#keeper = new Keeper(this.#calls, this.#clock, this.#held, workerId, post);

@@ -21,6 +21,8 @@ export interface IoOptions {
   stops: SharedArrayBuffer;
   /** One cell per slot: until when its lease is valid, in microseconds of the clock; 0 if that is not proven. */
   valid: SharedArrayBuffer;
+  /** One cell per slot: when its code began, in microseconds of the clock; 0 before that, and -1 when it has ended. */
+  begun: SharedArrayBuffer;
 }
 
 export const STOP_REASONS: readonly (StopReason | undefined)[] = [

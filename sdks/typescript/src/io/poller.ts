@@ -124,7 +124,8 @@ export class Poller {
       await this.#listenUntilFree();
       return false;
     }
-    if (this.#free() < this.#concurrency / 2) {
+    // Reports that free slots are on their way before the poll that fills them.
+    if (this.#free() < this.#concurrency / 2 || this.openReports() > 0) {
       await this.#change(REFILL_MS);
       if (this.#free() <= 0) return false;
     }

@@ -18,6 +18,7 @@ export interface Surroundings {
   clock: Clock;
   stops: Int32Array;
   valid: BigInt64Array;
+  begun: BigInt64Array;
   state: unknown;
   progress(id: number, pct: number | undefined, message: string | undefined): void;
   spend(id: number, total: Amounts): void;
@@ -135,9 +136,16 @@ export class Attempt implements Ctx {
     return this.#why;
   }
 
+  /** The code begins now. */
+  begin(): void {
+    const { begun, clock } = this.around;
+    Atomics.store(begun, this.slot, BigInt(Math.max(1, Math.round(clock.now() * 1000))));
+  }
+
   /** The lease is no longer needed: its slot may be another's from now on. */
   over(): void {
     this.#look();
+    Atomics.store(this.around.begun, this.slot, -1n);
     this.#isOver = true;
   }
 

@@ -190,6 +190,7 @@ export class Runtime {
     if (active === undefined || active.hasBegun || active.isSettled) return;
     active.hasBegun = true;
     const { attempt } = active;
+    attempt.begin();
     if (attempt.stopReason === "LeaseLost") return this.#lost(active);
     const task = this.options.tasks.get(attempt.kind);
     const traced = this.options.tracing.start(attempt);
