@@ -43,7 +43,7 @@ export interface Granted {
 
 /** How a report ended. */
 export type Reported =
-  | { verdict: "COMMITTED"; outcome: Outcome }
+  | { verdict: "COMMITTED" }
   | { verdict: "CANCELLED"; why: string }
   | { verdict: "REJECTED"; code: string; message: string; status: number }
   | { verdict: "UNANSWERED"; why: string };
@@ -63,7 +63,9 @@ export type ToMain =
   | { type: "left"; id: number; left: BudgetLeft | undefined }
   | { type: "called"; call: number; answer: Called }
   | { type: "page"; call: number; answer: { page: Uint8Array } | { lost: string } | { failed: string } }
-  | { type: "reported"; id: number; reported: Reported; hasNext: boolean }
+  /** Reports that were accepted: most of them, so they travel as numbers. */
+  | { type: "committed"; ids: number[] }
+  | { type: "reported"; id: number; reported: Reported }
   | { type: "rejected"; taskId: string | undefined; code: string; message: string }
   | { type: "unanswered"; id: number; why: string }
   | { type: "unreachable"; why: string }
