@@ -96,7 +96,7 @@ export class Calls {
       const tried = await this.once(call);
       if (!("error" in tried)) return tried;
       if (!tried.error.retryable || tries >= this.retries) throw tried.error;
-      await pause(this.#pauseMs(tries, tried.retryAfterMs), call.signal);
+      await pause(this.#pauseMs(tries, tried), call.signal);
     }
   }
 
@@ -129,10 +129,14 @@ export class Calls {
     if (this.#current === at) this.#current = (at + 1) % this.urls.length;
   }
 
-  #pauseMs(tries: number, retryAfterMs: number | undefined): number {
+  #pauseMs(
+    tries: number,
+    { error, retryAfterMs }: { error: TenureError; retryAfterMs: number | undefined },
+  ): number {
     const backoff = backoffMs(tries);
-    // What one coordinator asks for says nothing about the next one, which is tried now.
-    if (this.urls.length > 1 || retryAfterMs === undefined) return backoff;
+    // What one coordinator asks for says nothing about the next one, which is tried now. A rate counts at all of them.
+    const staysHere = this.urls.length === 1 || (error instanceof Refused && error.status === 429);
+    if (!staysHere || retryAfterMs === undefined) return backoff;
     return Math.max(backoff, Math.min(retryAfterMs, RETRY_AFTER_MS_MAX));
   }
 }

@@ -108,9 +108,8 @@ async function watchAndRun(file: string): Promise<number> {
 }
 
 main().then(
-  (code) => {
-    process.exitCode = code;
-  },
+  // Code that was told to stop and goes on must not keep the process.
+  (code) => process.exit(code),
   (error: unknown) => {
     console.error(error instanceof Error ? `error: ${error.message}` : error);
     process.exitCode = 1;

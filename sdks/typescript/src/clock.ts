@@ -33,10 +33,13 @@ export class Clock {
 
   /** Milliseconds since the base. */
   now(): number {
-    const monotonic = monotonicMs() - this.base.monotonicMs;
+    let monotonic = monotonicMs() - this.base.monotonicMs;
     if (monotonic - this.#readAt >= UPTIME_READ_MS) {
+      const up = uptime() * 1000 - this.base.uptimeMs;
+      // Read again: a thread that had to wait in between would take that for sleep.
+      monotonic = monotonicMs() - this.base.monotonicMs;
       this.#readAt = monotonic;
-      this.#sleptMs = Math.max(this.#sleptMs, uptime() * 1000 - this.base.uptimeMs - monotonic);
+      this.#sleptMs = Math.max(this.#sleptMs, up - monotonic);
     }
     return monotonic + this.#sleptMs;
   }

@@ -46,7 +46,7 @@ class IoThread {
     this.#clock = new Clock(options.clock);
     this.#calls = new Calls(sender, urls, apiKey, 0);
     this.#pages = new Calls(sender, urls, apiKey, PAGE_TRIES);
-    this.#held = new HeldLeases(options.stops, options.valid);
+    this.#held = new HeldLeases(options.stops, options.valid, options.begun);
     const post = (message: ToMain) => this.#post(message);
     const now = () => this.#clock.now();
     this.#keeper = new Keeper(this.#calls, this.#clock, this.#held, workerId, post);
@@ -210,7 +210,6 @@ class IoThread {
         type: "reported",
         id: report.id,
         reported: { verdict: "CANCELLED", why: lease.lost ?? "" },
-        hasNext: false,
       });
       return this.#free(held);
     }
@@ -252,7 +251,7 @@ class IoThread {
         answer.verdict === "CANCELLED" ? { verdict: "CANCELLED", why: code } : refused,
       );
     }
-    this.#over(held, report, { verdict: "COMMITTED", outcome: report.outcome }, next !== undefined);
+    this.#over(held, report, { verdict: "COMMITTED" });
     if (next === undefined) return;
     const batch: Batch = { grantedAt: this.#clock.now(), size: 1, open: 0, wasFull: false };
     const granted = { index: 0, ...this.#accept(next, sentAt, batch, false) };
@@ -261,10 +260,17 @@ class IoThread {
     this.#keeper.plan();
   }
 
-  #over(held: Held, report: FiledReport, reported: Reported, hasNext = false): void {
+  #over(held: Held, report: FiledReport, reported: Reported): void {
     if (report.next) this.#free(held);
-    this.#post({ type: "reported", id: report.id, reported, hasNext });
+    if (reported.verdict === "COMMITTED") this.#committed(report.id);
+    else this.#post({ type: "reported", id: report.id, reported });
     this.#poller.changed();
+  }
+
+  #committed(id: number): void {
+    const last = this.#outbox.at(-1);
+    if (last?.type === "committed") last.ids.push(id);
+    else this.#post({ type: "committed", ids: [id] });
   }
 
   #call(call: number, id: number, text: string): void {

@@ -181,13 +181,12 @@ export function digest(value: unknown): string {
   return createHash("sha256").update(canonical(value)).digest("hex");
 }
 
-/** A run of digits that may be an integer beyond 2^53, or a part of some text. */
-const LONG_DIGITS = /[:,[\s-]\d{16}/;
-const STARTS_WITH_LONG_DIGITS = /^-?\d{16}/;
+/** Digits that may be an integer beyond 2^53, which has 17 of them or begins with 9. Most texts have none. */
+const LONG_DIGITS = /(?:^|[:,[\s-])(?:\d{17}|9\d{15})/;
 
 /** Reads JSON. Integers beyond 2^53 are `bigint`. */
 export function parse(text: string): unknown {
-  if (!LONG_DIGITS.test(text) && !STARTS_WITH_LONG_DIGITS.test(text)) return JSON.parse(text);
+  if (!LONG_DIGITS.test(text)) return JSON.parse(text);
   return JSON.parse(quoteBigIntegers(text), revive);
 }
 

@@ -167,6 +167,11 @@ export class Lease {
     return typeof this.#start === "object" ? this.#start.dueAt : undefined;
   }
 
+  /** It is looked at again then. */
+  postponeStart(until: number): void {
+    this.#start = { dueAt: until };
+  }
+
   startSent(): void {
     this.#start = "sent";
   }

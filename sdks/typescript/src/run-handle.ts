@@ -79,7 +79,8 @@ export class RunHandle<O = unknown> {
       const output = plain(run.output ?? null);
       return options.schema === undefined ? (output as O) : await validate(options.schema, output);
     } catch (error) {
-      if (error instanceof Unreadable || error instanceof SchemaRefused) throw new OutputUnreadable(this.id, error.path, error.why, error);
+      if (error instanceof Unreadable || error instanceof SchemaRefused)
+        throw new OutputUnreadable(this.id, error.path, error.why, error);
       throw error;
     }
   }

@@ -98,6 +98,7 @@ export class Worker<S = unknown> {
       clock: new Clock(io.clock),
       stops: new Int32Array(io.stops),
       valid: new BigInt64Array(io.valid),
+      begun: new BigInt64Array(io.begun),
     };
     const sink = this.#options.onLog ?? standardSink();
     const tracing = await findTracing();
@@ -142,6 +143,7 @@ export class Worker<S = unknown> {
       clock: clockBase(),
       stops: new SharedArrayBuffer(SLOTS_MAX * Int32Array.BYTES_PER_ELEMENT),
       valid: new SharedArrayBuffer(SLOTS_MAX * BigInt64Array.BYTES_PER_ELEMENT),
+      begun: new SharedArrayBuffer(SLOTS_MAX * BigInt64Array.BYTES_PER_ELEMENT),
     };
   }
 }

@@ -13,6 +13,8 @@ import {
   Unreachable,
 } from "@tenure/sdk";
 import { afterEach, describe, expect, it } from "vitest";
+import { Calls } from "../dist/calls.js";
+import { openSender } from "../dist/transport-fetch.js";
 import { type Answer, type Asked, problem, type Stub, startStub } from "./stub.ts";
 
 const echo = kind<unknown, any>("echo", { queue: "q" });
@@ -218,6 +220,25 @@ describe("several addresses", () => {
       expect(() => new Client({ url })).toThrow(Setup);
     },
   );
+});
+
+describe("calls by fetch, where there is no Node", () => {
+  it("are repeated and refused in the same way", async () => {
+    const stub = await startStub(({ path }, n) =>
+      path === "/no"
+        ? problem("forbidden", 403)
+        : n === 1
+          ? { drop: "half", body: accepted }
+          : { body: accepted },
+    );
+    stubs.push(stub);
+    const calls = new Calls(openSender({ urls: [stub.url] }), [stub.url], "k", 2);
+    const call = { method: "POST", path: "/v1/runs", body: "{}", idempotencyKey: "one" } as const;
+    expect(await calls.json(call)).toEqual(accepted);
+    expect(stub.asked.map(({ headers }) => headers["idempotency-key"])).toEqual(["one", "one"]);
+    expect((await thrown(Refused, calls.json({ method: "GET", path: "/no" }))).code).toBe("forbidden");
+    expect(() => openSender({ urls: [stub.url], caFile: "ca.pem" })).toThrow(Setup);
+  });
 });
 
 it("runs are found page by page, as they are needed", async () => {

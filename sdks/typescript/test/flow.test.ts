@@ -356,3 +356,23 @@ describe("what a durable function must not do", () => {
 it("a task is no durable function", () => {
   expect(() => new FlowTest(task("t", {}, () => 1))).toThrow("no durable function");
 });
+
+it("work that ends in the last moment of a window resumes its function inside one", async () => {
+  // The end of the work and the end of the engine's window are in one turn of the event loop.
+  const racing = durable("racing", {}, async (flow) => {
+    let sum = 0;
+    for (let n = 0; n < 20; n++)
+      sum += await flow.step("s", () => new Promise<number>((resolve) => setImmediate(resolve, 1)));
+    const [left, right] = await flow.all([
+      flow.step("a", () => new Promise<number>((resolve) => setImmediate(resolve, 1))),
+      flow.branch("b", async (inner) => {
+        let last = 0;
+        for (let n = 0; n < 20; n++)
+          last = await inner.step("c", () => new Promise<number>((resolve) => setTimeout(resolve, 0, n)));
+        return last;
+      }),
+    ]);
+    return [sum, left, right];
+  });
+  expect((await new FlowTest(racing).run()).output).toEqual([20, 1, 19]);
+});

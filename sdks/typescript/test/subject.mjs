@@ -2,7 +2,7 @@
 // It uses the public surface only.
 import { createServer, request } from "node:http";
 import { createInterface } from "node:readline";
-import { CallFailed, Client, durable, Failure, kind, newRun, task, TenureError, Worker } from "@tenure/sdk";
+import { CallFailed, Client, durable, Failure, kind, newRun, TenureError, task, Worker } from "@tenure/sdk";
 import { push, toNode } from "@tenure/sdk/push";
 import { RecentIds, Verifier, VerifyError } from "@tenure/sdk/webhooks";
 import { z } from "zod";
@@ -22,7 +22,10 @@ const sleep = (ms, signal) =>
 function send(said) {
   const [url] = process.env.TENURE_URL.split(",");
   return new Promise((resolve) => {
-    const call = request(`${url}/conform/mark`, { method: "POST", headers: { "content-type": "application/json" } });
+    const call = request(`${url}/conform/mark`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+    });
     call.on("error", resolve);
     call.on("response", (response) => response.resume().on("close", resolve));
     call.end(JSON.stringify(said));
@@ -37,7 +40,8 @@ const markStep = (step, mark) =>
 async function runSlow(ctx, ms) {
   await mark(ctx, "began");
   const until = performance.now() + ms;
-  while (performance.now() < until && !ctx.cancelled) await sleep(Math.min(50, until - performance.now()), ctx.signal);
+  while (performance.now() < until && !ctx.cancelled)
+    await sleep(Math.min(50, until - performance.now()), ctx.signal);
   if (ctx.cancelled) {
     await mark(ctx, "stopped");
     throw Failure.cancelled("stopped as requested", { phase: "waiting" });
@@ -63,11 +67,20 @@ const tasks = [
   }),
   task(
     "fail",
-    { queue, input: z.object({ category: z.string(), message: z.string(), retryable: z.boolean().optional(), crash: z.boolean().optional() }) },
+    {
+      queue,
+      input: z.object({
+        category: z.string(),
+        message: z.string(),
+        retryable: z.boolean().optional(),
+        crash: z.boolean().optional(),
+      }),
+    },
     async ({ category, message, retryable, crash }, ctx) => {
       await mark(ctx, "began");
       if (crash) process.kill(process.pid, "SIGKILL");
-      if (category === "USER_CODE") throw retryable === undefined ? new Error(message) : new Failure(category, message, { retryable });
+      if (category === "USER_CODE")
+        throw retryable === undefined ? new Error(message) : new Failure(category, message, { retryable });
       throw failures[category](message, retryable === undefined ? {} : { retryable });
     },
   ),
@@ -81,7 +94,8 @@ const tasks = [
   task("block", { queue }, async ({ ms, how }, ctx) => {
     await mark(ctx, "began");
     const until = performance.now() + ms;
-    if (how === "gil") for (const text = `${"a".repeat(27)}b`; performance.now() < until; ) /^(a+)+$/.test(text);
+    if (how === "gil")
+      for (const text = `${"a".repeat(20)}b`; performance.now() < until; ) /^(a+)+$/.test(text);
     else while (performance.now() < until);
     await mark(ctx, "done");
     return ms;
@@ -158,12 +172,16 @@ const durables = [
   durable("order", { queue }, async (flow, { cents, items = [], fails = 0, chargeMs = 0, timeoutMs }) => {
     const charge = async (step) => {
       await markStep(step, "charge");
-      await sleep(chargeMs);
+      await sleep(chargeMs, step.signal);
       if (step.number <= fails) throw Failure.infra("the bank is closed");
       return `receipt-${cents}`;
     };
     const limit = timeoutMs === undefined ? {} : { timeout: { milliseconds: timeoutMs } };
-    const receipt = await flow.step("charge", charge, { input: cents, retry: { tries: 3, base: { milliseconds: 100 } }, ...limit });
+    const receipt = await flow.step("charge", charge, {
+      input: cents,
+      retry: { tries: 3, base: { milliseconds: 100 } },
+      ...limit,
+    });
     await flow.sleep("cool-off", { milliseconds: 300 });
     const approved = await flow.signal("approve").within({ days: 7 });
     const packed = approved
@@ -257,7 +275,14 @@ function verify({ secrets, headers, body }) {
 
 async function servePush(client, { secret, url }) {
   const { concurrency } = settings;
-  const handler = push({ tasks: [...tasks, ...durables], secret, url, name: "subject", client, ...(concurrency ? { concurrency } : {}) });
+  const handler = push({
+    tasks: [...tasks, ...durables],
+    secret,
+    url,
+    name: "subject",
+    client,
+    ...(concurrency ? { concurrency } : {}),
+  });
   const server = createServer(toNode(handler));
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   return { port: server.address().port };
@@ -269,7 +294,9 @@ const perform = {
     return { runId: run.id, replayed: run.replayed };
   },
   many: async (client, { runs }) => {
-    const results = await client.submitMany(runs.map(({ kind, input, queue }) => newRun(kind, input, { queue })));
+    const results = await client.submitMany(
+      runs.map(({ kind, input, queue }) => newRun(kind, input, { queue })),
+    );
     return results.map(({ handle, error }) => (handle ? { runId: handle.id } : { error: told(error) }));
   },
   result: (client, { runId, timeoutMs, as }) =>
@@ -277,8 +304,16 @@ const perform = {
       ...(timeoutMs === undefined ? {} : { timeout: { milliseconds: timeoutMs } }),
       ...(as === "order" ? { schema: order } : {}),
     }),
-  cancel: (client, { runId, reason }) => client.run(runId).cancel({ reason }).then(() => null),
-  signal: (client, { runId, name, payload }) => client.run(runId).signal(name, payload).then(() => null),
+  cancel: (client, { runId, reason }) =>
+    client
+      .run(runId)
+      .cancel({ reason })
+      .then(() => null),
+  signal: (client, { runId, name, payload }) =>
+    client
+      .run(runId)
+      .signal(name, payload)
+      .then(() => null),
   retry: async (client, { runId }) => ({ runId: (await client.run(runId).retry()).id }),
   fork: async (client, { runId }) => ({ runId: (await client.run(runId).fork()).id }),
   runs: async (client, { take = Number.POSITIVE_INFINITY }) => {
@@ -289,13 +324,15 @@ const perform = {
     }
     return ids;
   },
-  schedule: async (client, { name, cron, kind, input }) => (await client.schedules.create(name, { cron }, kind, input, { queue })).name,
+  schedule: async (client, { name, cron, kind, input }) =>
+    (await client.schedules.create(name, { cron }, kind, input, { queue })).name,
   verify: (_, call) => verify(call),
   push: servePush,
 };
 
 function told(error) {
-  if (!(error instanceof TenureError)) return { class: error.name, code: null, retryable: false, message: error.message };
+  if (!(error instanceof TenureError))
+    return { class: error.name, code: null, retryable: false, message: error.message };
   const { code, retryable, field = null, message, state, reason, category, attempt } = error;
   const name = error instanceof VerifyError ? "Verification" : error.name;
   return { class: name, code, retryable, field, message, state, reason, category, attempt };
@@ -310,7 +347,10 @@ async function serveClient() {
     const { id, do: what, ...call } = JSON.parse(line);
     Promise.resolve()
       .then(() => perform[what](client, call))
-      .then((ok) => say({ id, ok }), (error) => say({ id, error: told(error) }));
+      .then(
+        (ok) => say({ id, ok }),
+        (error) => say({ id, error: told(error) }),
+      );
   }
 }
 

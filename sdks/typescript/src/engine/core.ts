@@ -107,6 +107,7 @@ export class Core {
   #inFlight: InFlight | undefined;
   #commands: Command[] = [];
   #parked: Parked[] = [];
+  #isWoken = false;
   #last: { key: string; at: Place } | undefined;
 
   constructor(start: Start) {
@@ -311,22 +312,27 @@ export class Core {
     });
   }
 
-  /** Resumes every operation whose wait is over. Returns whether there was one. */
-  wake(): boolean {
-    if (this.ending !== undefined) return false;
+  /** Whether an operation was resumed since this was asked last: the code has yet to run then. */
+  takeWoken(): boolean {
+    const woken = this.#isWoken;
+    this.#isWoken = false;
+    return woken;
+  }
+
+  /** Resumes every operation whose wait is over. */
+  wake(): void {
+    if (this.ending !== undefined) return;
     const parked = this.#parked;
     this.#parked = [];
-    let woken = false;
     for (const waiting of parked) {
       const answer = waiting.answer();
       if (answer === undefined) {
         this.#parked.push(waiting);
       } else {
-        woken = true;
+        this.#isWoken = true;
         waiting.resolve(answer);
       }
     }
-    return woken;
   }
 
   // Endings.

@@ -113,7 +113,7 @@ export class Run {
       this.#call();
       await turnOfLoop();
     }
-    while (this.#core.wake()) {
+    for (this.#core.wake(); this.#core.takeWoken(); this.#core.wake()) {
       ran = true;
       await turnOfLoop();
     }
@@ -126,8 +126,12 @@ export class Run {
     const keep = (returned: Returned) => {
       // What comes after a foreign await comes outside of the window.
       if (epoch !== this.#core.epoch || this.#isOver) return;
-      if (!this.#core.isInside) this.#core.endByForeignAwait();
-      else this.#returned = returned;
+      if (this.#core.isInside) {
+        this.#returned = returned;
+      } else {
+        this.#core.endByForeignAwait();
+        this.#core.onChange();
+      }
     };
     this.#body(this.#core, this.#input).then(
       (value) => keep(outputOf(value)),

@@ -36,11 +36,13 @@ export class HeldLeases {
   readonly #free: number[] = [];
   readonly #stops: Int32Array;
   readonly #valid: BigInt64Array;
+  readonly #begun: BigInt64Array;
   #nextId = 1;
 
-  constructor(stops: SharedArrayBuffer, valid: SharedArrayBuffer) {
+  constructor(stops: SharedArrayBuffer, valid: SharedArrayBuffer, begun: SharedArrayBuffer) {
     this.#stops = new Int32Array(stops);
     this.#valid = new BigInt64Array(valid);
+    this.#begun = new BigInt64Array(begun);
     for (let slot = SLOTS_MAX - 1; slot >= 0; slot--) this.#free.push(slot);
   }
 
@@ -87,8 +89,15 @@ export class HeldLeases {
     this.#byId.set(held.id, held);
     this.#leaseIds.add(leaseId);
     Atomics.store(this.#stops, slot, 0);
+    Atomics.store(this.#begun, slot, 0n);
     this.publish(held);
     return held;
+  }
+
+  /** When the code began, in milliseconds of the clock; undefined before that, and "ended" when it is over. */
+  begunAt(held: Held): number | "ended" | undefined {
+    const begun = Atomics.load(this.#begun, held.slot);
+    return begun === 0n ? undefined : begun < 0n ? "ended" : Number(begun) / 1000;
   }
 
   /** Lets the other thread see until when the lease is valid. */

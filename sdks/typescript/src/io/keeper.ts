@@ -9,6 +9,7 @@ import type { Clock } from "../clock.js";
 import type { StopReason } from "../context.js";
 import { Refused } from "../errors.js";
 import { writeChecked } from "../json.js";
+import { START_DELAY_MS } from "../lease.js";
 import type { HeartbeatAnswer, HeartbeatAnswers, StartAnswer, StartAnswers } from "../wire.js";
 import type { Held, HeldLeases } from "./held.js";
 import type { ToMain } from "./messages.js";
@@ -180,16 +181,23 @@ export class Keeper {
 
   #sendStarts(now: number): void {
     if (this.#startCalls >= START_CALLS_MAX) return;
-    const batch: Held[] = [];
-    for (const held of this.held.all()) {
-      const due = held.lease.startDueAt();
-      if (held.lease.lost === undefined && due !== undefined && due <= now && batch.length < ITEMS_MAX)
-        batch.push(held);
-    }
+    const batch = [...this.held.all()].filter((held) => this.#isStartDue(held, now)).slice(0, ITEMS_MAX);
     if (batch.length === 0) return;
     for (const { lease } of batch) lease.startSent();
     const texts = batch.map((held) => writeChecked({ ...this.#about(held), startedAt: held.startedAt }));
     void this.#starts(batch, `{"starts":[${texts.join(",")}]}`);
+  }
+
+  /** A start that may wait is due when its code has run for a while, and needless when that has ended. */
+  #isStartDue(held: Held, now: number): boolean {
+    const { lease } = held;
+    const due = lease.startDueAt();
+    if (lease.lost !== undefined || due === undefined || due > now) return false;
+    if (lease.startFirst || lease.startFailures > 0) return true;
+    const begun = this.held.begunAt(held);
+    if (typeof begun === "number" && begun + START_DELAY_MS <= now) return true;
+    lease.postponeStart(typeof begun === "number" ? begun + START_DELAY_MS : now + START_DELAY_MS);
+    return false;
   }
 
   async #starts(batch: Held[], body: string): Promise<void> {

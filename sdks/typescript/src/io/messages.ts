@@ -21,6 +21,8 @@ export interface IoOptions {
   stops: SharedArrayBuffer;
   /** One cell per slot: until when its lease is valid, in microseconds of the clock; 0 if that is not proven. */
   valid: SharedArrayBuffer;
+  /** One cell per slot: when its code began, in microseconds of the clock; 0 before that, and -1 when it has ended. */
+  begun: SharedArrayBuffer;
 }
 
 export const STOP_REASONS: readonly (StopReason | undefined)[] = [
@@ -41,7 +43,7 @@ export interface Granted {
 
 /** How a report ended. */
 export type Reported =
-  | { verdict: "COMMITTED"; outcome: Outcome }
+  | { verdict: "COMMITTED" }
   | { verdict: "CANCELLED"; why: string }
   | { verdict: "REJECTED"; code: string; message: string; status: number }
   | { verdict: "UNANSWERED"; why: string };
@@ -61,7 +63,9 @@ export type ToMain =
   | { type: "left"; id: number; left: BudgetLeft | undefined }
   | { type: "called"; call: number; answer: Called }
   | { type: "page"; call: number; answer: { page: Uint8Array } | { lost: string } | { failed: string } }
-  | { type: "reported"; id: number; reported: Reported; hasNext: boolean }
+  /** Reports that were accepted: most of them, so they travel as numbers. */
+  | { type: "committed"; ids: number[] }
+  | { type: "reported"; id: number; reported: Reported }
   | { type: "rejected"; taskId: string | undefined; code: string; message: string }
   | { type: "unanswered"; id: number; why: string }
   | { type: "unreachable"; why: string }

@@ -8,7 +8,6 @@
 import { backoffMs, type Calls, pause } from "../calls.js";
 import type { Clock } from "../clock.js";
 import { Refused, type TenureError } from "../errors.js";
-import { parse } from "../json.js";
 import type { Leases } from "../wire.js";
 import type { Batch, HeldLeases } from "./held.js";
 import { type IoOptions, SLOTS_MAX, type ToMain } from "./messages.js";
@@ -124,7 +123,8 @@ export class Poller {
       await this.#listenUntilFree();
       return false;
     }
-    if (this.#free() < this.#concurrency / 2) {
+    // Reports that free slots are on their way before the poll that fills them.
+    if (this.#free() < this.#concurrency / 2 || this.openReports() > 0) {
       await this.#change(REFILL_MS);
       if (this.#free() <= 0) return false;
     }
@@ -174,7 +174,7 @@ export class Poller {
         signal,
       });
       if ("error" in tried) await pause(LISTEN_AFTER_MS, signal);
-      else this.#hurry(parse(new TextDecoder().decode(tried.body)) as Leases);
+      else this.#hurry(JSON.parse(new TextDecoder().decode(tried.body)) as Leases);
     } catch (error) {
       if (error !== DRAINING) throw error;
     } finally {
@@ -235,7 +235,7 @@ export class Poller {
     try {
       const tried = await this.calls.once({ method: "POST", path: "/v1/leases", body, waitMs, signal });
       if ("error" in tried) return tried;
-      return { leases: parse(new TextDecoder().decode(tried.body)) as Leases, bytes: tried.body };
+      return { leases: JSON.parse(new TextDecoder().decode(tried.body)) as Leases, bytes: tried.body };
     } catch (error) {
       if (error === DRAINING) return "drained";
       throw error;
@@ -248,7 +248,7 @@ export class Poller {
   async #lastPoll(body: string, sentAt: number): Promise<void> {
     const tried = await this.calls.once({ method: "POST", path: "/v1/leases", body, waitMs: 0 });
     if ("error" in tried) return;
-    const leases = parse(new TextDecoder().decode(tried.body)) as Leases;
+    const leases = JSON.parse(new TextDecoder().decode(tried.body)) as Leases;
     this.#granted({ leases, bytes: tried.body }, sentAt, false, this.release);
   }
 

@@ -8,7 +8,7 @@ import type { Client } from "../client.js";
 import type { Clock } from "../clock.js";
 import type { Ctx, StopReason } from "../context.js";
 import { STOP_REASONS } from "../io/messages.js";
-import type { Log } from "../log.js";
+import { type Log, type LogSink, logTo } from "../log.js";
 import type { Amounts } from "../options.js";
 import type { BudgetLeft, Envelope } from "../wire.js";
 
@@ -18,7 +18,9 @@ export interface Surroundings {
   clock: Clock;
   stops: Int32Array;
   valid: BigInt64Array;
+  begun: BigInt64Array;
   state: unknown;
+  sink: LogSink;
   progress(id: number, pct: number | undefined, message: string | undefined): void;
   spend(id: number, total: Amounts): void;
 }
@@ -41,8 +43,6 @@ export class Attempt implements Ctx {
   readonly fence: number;
   readonly kind: string;
   readonly queue: string;
-  /** When the work began, to tell a stuck task. */
-  log: Log;
   traceparent: string | undefined;
   #stop: StopReason | undefined;
   #abort: AbortController | undefined;
@@ -50,13 +50,13 @@ export class Attempt implements Ctx {
   #isOver = false;
   #spent: Amounts | undefined;
   #left: BudgetLeft | undefined;
+  #log: Log | undefined;
 
   constructor(
     readonly id: number,
     readonly slot: number,
     readonly envelope: Envelope,
     private readonly around: Surroundings,
-    log: Log,
   ) {
     const { runId, taskId, attempt, fence, kind, queue } = envelope;
     this.runId = runId;
@@ -66,7 +66,6 @@ export class Attempt implements Ctx {
     this.kind = kind;
     this.queue = queue;
     this.traceparent = envelope.traceparent ?? undefined;
-    this.log = log;
     this.#left = envelope.budgetLeft ?? undefined;
   }
 
@@ -80,6 +79,12 @@ export class Attempt implements Ctx {
 
   get labels(): Readonly<Record<string, string>> {
     return this.envelope.labels ?? {};
+  }
+
+  get log(): Log {
+    const { runId, taskId, attempt, kind } = this;
+    this.#log ??= logTo(this.around.sink, { runId, taskId, attempt, kind });
+    return this.#log;
   }
 
   get client(): Client {
@@ -135,9 +140,16 @@ export class Attempt implements Ctx {
     return this.#why;
   }
 
+  /** The code begins now. */
+  begin(): void {
+    const { begun, clock } = this.around;
+    Atomics.store(begun, this.slot, BigInt(Math.max(1, Math.round(clock.now() * 1000))));
+  }
+
   /** The lease is no longer needed: its slot may be another's from now on. */
   over(): void {
     this.#look();
+    Atomics.store(this.around.begun, this.slot, -1n);
     this.#isOver = true;
   }
 

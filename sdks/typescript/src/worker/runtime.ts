@@ -11,10 +11,10 @@ import { Flow } from "../flow.js";
 import type { Called, Granted, Reported, ToIo, ToMain } from "../io/messages.js";
 import type { IsolatePool } from "../isolate.js";
 import { parse, plain, Unreadable } from "../json.js";
-import { type LogSink, logTo } from "../log.js";
+import type { LogSink } from "../log.js";
 import { type Code, type DurableCode, readInput, type Task, unreadableInput } from "../task.js";
 import type { Tracing } from "../tracing.js";
-import type { Envelope, Leases } from "../wire.js";
+import type { Envelope, Leases, Outcome } from "../wire.js";
 import { Attempt, type Surroundings } from "./attempt.js";
 import { drive, type Wires } from "./driver.js";
 import { levelOf, type WorkerEvent } from "./events.js";
@@ -36,15 +36,15 @@ interface Active {
   isStuck: boolean;
   /** Nothing more is reported or closed for it. */
   isSettled: boolean;
+  /** Tell the driver of a durable function. */
   interrupt: (end: { lost: string } | { handBack: string }) => void;
-  interrupted: Promise<{ lost: string } | { handBack: string }>;
   cancel: () => void;
-  cancelled: Promise<void>;
 }
 
 export class Runtime {
+  readonly #around: Surroundings;
   readonly #active = new Map<number, Active>();
-  readonly #said = new Map<number, { attempt: Attempt; error: string | undefined }>();
+  readonly #said = new Map<number, { attempt: Attempt; outcome: Outcome; error: string | undefined }>();
   readonly #calls = new Map<number, (answer: never) => void>();
   #outbox: ToIo[] = [];
   #nextCall = 1;
@@ -57,9 +57,15 @@ export class Runtime {
 
   constructor(
     private readonly thread: Thread,
-    private readonly around: Omit<Surroundings, "progress" | "spend">,
+    around: Omit<Surroundings, "progress" | "spend" | "sink">,
     private readonly options: RuntimeOptions,
   ) {
+    this.#around = {
+      ...around,
+      sink: options.sink,
+      progress: (id, pct, message) => this.#post({ type: "progress", id, pct, message }),
+      spend: (id, total) => this.#post({ type: "spend", id, total }),
+    };
     thread.on("message", (messages: ToMain[]) => {
       for (const message of messages) this.#heard(message);
     });
@@ -93,6 +99,9 @@ export class Runtime {
         this.#calls.delete(message.call);
         return resolve?.(message.answer as never);
       }
+      case "committed":
+        for (const id of message.ids) this.#reported(id, { verdict: "COMMITTED" });
+        return;
       case "reported":
         return this.#reported(message.id, message.reported);
       case "rejected":
@@ -135,20 +144,10 @@ export class Runtime {
   }
 
   #accept(id: number, slot: number, envelope: Envelope): Active {
-    const { runId, taskId, attempt: number, kind } = envelope;
-    const log = logTo(this.options.sink, { runId, taskId, attempt: number, kind });
-    const around: Surroundings = {
-      ...this.around,
-      progress: (id, pct, message) => this.#post({ type: "progress", id, pct, message }),
-      spend: (id, total) => this.#post({ type: "spend", id, total }),
-    };
-    const attempt = new Attempt(id, slot, envelope, around, log);
-    const { promise: interrupted, resolve: interrupt } = withResolvers<
-      { lost: string } | { handBack: string }
-    >();
-    const { promise: cancelled, resolve: cancel } = withResolvers<void>();
+    const attempt = new Attempt(id, slot, envelope, this.#around);
+    const nothing = () => {};
     const flags = { hasBegun: false, isStuck: false, isSettled: false };
-    const active: Active = { attempt, ...flags, interrupt, interrupted, cancel, cancelled };
+    const active: Active = { attempt, ...flags, interrupt: nothing, cancel: nothing };
     attempt.onTold = () => this.#told(active);
     this.#active.set(id, active);
     return active;
@@ -190,6 +189,7 @@ export class Runtime {
     if (active === undefined || active.hasBegun || active.isSettled) return;
     active.hasBegun = true;
     const { attempt } = active;
+    attempt.begin();
     if (attempt.stopReason === "LeaseLost") return this.#lost(active);
     const task = this.options.tasks.get(attempt.kind);
     const traced = this.options.tracing.start(attempt);
@@ -222,8 +222,12 @@ export class Runtime {
       call: (text) => this.#ask<Called>((call) => ({ type: "call", call, id: attempt.id, text })),
       page: (after) => this.#ask((call) => ({ type: "page", call, id: attempt.id, after })),
       left: () => attempt.left(),
-      interrupted: active.interrupted,
-      cancelled: active.cancelled,
+      interrupted: new Promise((resolve) => {
+        active.interrupt = resolve;
+      }),
+      cancelled: new Promise((resolve) => {
+        active.cancel = resolve;
+      }),
       isCancelled: () => attempt.stopReason === "CancelRequested",
     };
     const body = (core: ConstructorParameters<typeof Flow>[0]["core"], given: unknown) =>
@@ -274,7 +278,7 @@ export class Runtime {
     const traced =
       attempt.traceparent === undefined ? "" : `,"traceparent":${JSON.stringify(attempt.traceparent)}`;
     const full = `${text.slice(0, -1)},"completedAt":"${new Date().toISOString()}"${traced}}`;
-    this.#said.set(attempt.id, { attempt, error });
+    this.#said.set(attempt.id, { attempt, outcome, error });
     this.#settle(active);
     const next = endsStage && !this.#isDraining;
     this.#post({ type: "report", report: { id: attempt.id, text: full, outcome, next, riders } });
@@ -291,10 +295,10 @@ export class Runtime {
     const said = this.#said.get(id);
     this.#said.delete(id);
     if (said === undefined) return;
-    const { attempt, error } = said;
+    const { attempt, outcome, error } = said;
     switch (reported.verdict) {
       case "COMMITTED":
-        return this.#emit({ type: "Committed", ...about(attempt), outcome: reported.outcome, error });
+        return this.#emit({ type: "Committed", ...about(attempt), outcome, error });
       case "CANCELLED":
         return this.#emit({ type: "Cancelled", ...about(attempt), why: reported.why });
       case "REJECTED":
@@ -355,12 +359,4 @@ function readable(input: unknown): unknown {
     if (error instanceof Unreadable) throw unreadableInput(error);
     throw error;
   }
-}
-
-function withResolvers<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
-  let resolve: (value: T) => void = () => {};
-  const promise = new Promise<T>((it) => {
-    resolve = it;
-  });
-  return { promise, resolve };
 }
