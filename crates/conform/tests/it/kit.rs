@@ -57,3 +57,14 @@ fn embedded_cases_are_those_of_the_repository() {
     };
     assert_eq!(names(all_cases(Some(&folder)).unwrap()), names(all_cases(None).unwrap()));
 }
+
+#[test]
+fn what_a_case_proves_is_in_the_contract() {
+    let contract = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/contract.md");
+    let contract = std::fs::read_to_string(contract).unwrap();
+    for case in all_cases(None).unwrap() {
+        for id in &case.proves {
+            assert!(contract.contains(&format!("| {id} |")), "{id} of {}", case.case);
+        }
+    }
+}

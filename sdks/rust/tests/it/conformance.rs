@@ -48,8 +48,8 @@ fn subject() -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_subject_passes_what_it_is_not_known_to_fail() {
-    // S3-53, S2-115, S3-7, S3-12, S2-88: a repeated call is the same call, an execution is reported once, a record is
-    // never executed again. Break one, and its case fails.
+    // S3-53, S3-62, S4-25, S2-90: a repeated call is the same call, a report is made once, a lost lease ends the work, and
+    // what is recorded is not executed again. Break one, and its case fails.
     let known = concat!(env!("CARGO_MANIFEST_DIR"), "/conform-known-failing.txt");
     let known = KnownFailing::read(known.as_ref()).unwrap();
     let start_timeout = Duration::from_secs(60);
