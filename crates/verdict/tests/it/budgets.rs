@@ -317,6 +317,9 @@ fn absurd_numbers_are_beyond_every_limit() {
     family.checkpoint(&caller, with_child("kid", 20, verdict::budget::LIMIT_MAX));
     let answer = family.checkpoint(&caller, Call::default().step_of("b", spending(u64::MAX - 1)));
     assert_eq!(answer.state, State::Halted);
+    // A sum is a number that JavaScript and every other reader of JSON keeps exactly.
+    let used = balance(&family, ROOT).used.tokens;
+    assert_eq!((used, (used as f64) as u64), (verdict::budget::SUM_MAX, used));
 }
 
 #[test]
