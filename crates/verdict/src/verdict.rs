@@ -189,6 +189,10 @@ pub enum Refusal {
         in_force: Terms,
         asked: Terms,
     },
+    /// The submission would replace a waiting run of a queue that its caller may not use.
+    DebounceForbidden {
+        key: Name,
+    },
     /// The budget of the workspace or tenant is used up.
     BudgetSpent(Spent),
     /// The rules in force do not know releases: a coordinator of an earlier version is running.
@@ -224,6 +228,7 @@ impl Refusal {
             Refusal::HistoryFull { .. } => "history_full",
             Refusal::QuotaReached { .. } => "quota_reached",
             Refusal::FlowLimitConflict { .. } => "flow_limit_conflict",
+            Refusal::DebounceForbidden { .. } => "debounce_forbidden",
             Refusal::BudgetSpent(_) => "budget_spent",
             Refusal::ReleaseUnsupported { .. } => "release_unsupported",
             Refusal::Run(refusal) => refusal.name(),
@@ -250,6 +255,7 @@ impl Refusal {
             | Refusal::HistoryFull { .. }
             | Refusal::QuotaReached { .. }
             | Refusal::FlowLimitConflict { .. }
+            | Refusal::DebounceForbidden { .. }
             | Refusal::BudgetSpent(_)
             | Refusal::ReleaseUnsupported { .. }
             | Refusal::Run(_)

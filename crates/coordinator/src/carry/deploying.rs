@@ -16,11 +16,13 @@ use store::TaskKey;
 use topology::Topology;
 use topology::declaration::Logic;
 use topology::deployment::{ArtifactRef, Deployment, Event, PauseState};
+use topology::plan::Obstacle;
 use topology::proposal::{self, ArtifactChange, Author, Change};
 use topology::roles::unclaimed;
 use verdict::topology::{TopologyRefusal, is_supported};
 use verdict::{
-    Answer, Digest, Moment, Name, Object, ObjectKey, Refusal, Request, Scope, Span, TaskId, Text,
+    Answer, Digest, Moment, Name, Object, ObjectKey, ObjectType, Refusal, Request, Scope, Span,
+    TaskId, Text,
 };
 
 use super::batch::submit;
@@ -70,6 +72,7 @@ impl Deploying<'_> {
         }
         let decided = match &item.call {
             TopologyCall::Apply(topology) => self.apply(item, &topology.0),
+            TopologyCall::Settled => Ok(self.settled(item)),
             _ => self.in_force(item).and_then(|found| self.decide_on(found, item)),
         };
         match (&decided, &item.call) {
@@ -112,7 +115,7 @@ impl Deploying<'_> {
 
     fn decide_on(&mut self, found: InForce<'_>, item: &TopologyItem) -> Decided<Answer> {
         match &item.call {
-            TopologyCall::Apply(_) => Ok(Answer::Nothing),
+            TopologyCall::Apply(_) | TopologyCall::Settled => Ok(Answer::Nothing),
             TopologyCall::Pause => Ok(self.change_deployment(found, |row| row.pause(true))),
             TopologyCall::Resume => {
                 let (topology, now) = (found.topology.clone(), self.now());
@@ -121,7 +124,10 @@ impl Deploying<'_> {
                     row.next_instant = next_instant(&topology, row, now);
                 }))
             }
-            TopologyCall::Delete => Ok(self.change_deployment(found, |row| row.is_deleted = true)),
+            TopologyCall::Delete => {
+                self.check_no_orders(item)?;
+                Ok(self.change_deployment(found, |row| row.is_deleted = true))
+            }
             TopologyCall::Create { artifact, fields } => self.create(&found, artifact, fields),
             TopologyCall::Move { artifact, to, expect, fields, is_approval } => {
                 let wanted = Wanted { to, expect: *expect, fields: fields.clone() };
@@ -175,7 +181,10 @@ impl Deploying<'_> {
                 let object = self.work.topologies.get(&key).expect("it was just read");
                 return Ok(answered(object.clone()));
             }
-            Some((_, row)) => row.clone(),
+            Some((_, row)) => {
+                self.check_artifacts(item, topology)?;
+                row.clone()
+            }
             None => DeploymentRow {
                 name: item.deployment.to_string(),
                 topology: String::new(),
@@ -191,6 +200,8 @@ impl Deploying<'_> {
                 emitted: std::collections::BTreeMap::new(),
                 next_instant: None,
                 outside_gates: BTreeSet::new(),
+                serials: BTreeSet::new(),
+                is_settled: false,
             },
         };
         row.topology = topology.name().to_owned();
@@ -199,11 +210,54 @@ impl Deploying<'_> {
         row.next_instant = next_instant(topology, &row, now);
         let outside = topology.roles_using(Logic::Gate).filter(|(_, role)| role.outside);
         row.outside_gates.extend(outside.map(|(name, _)| name.to_owned()));
+        let tracks = topology.declaration().tracks.values();
+        row.serials.extend(tracks.filter_map(|track| track.serial.clone()));
         if self.work.topologies.get(&version_key(scope, topology.digest())).is_none() {
             self.write(version_object(scope, topology), item.by.clone());
         }
         self.work.topologies.keep_version(topology.clone());
         Ok(answered(self.write(row.object(scope, 1), item.by.clone())))
+    }
+
+    /// Nothing of a deleted deployment is left to be ended.
+    fn settled(&mut self, item: &TopologyItem) -> Answer {
+        let found = self.work.topologies.deployment(item);
+        let found = found.filter(|(_, row)| row.is_deleted && row.generation == item.generation);
+        let Some((_, row)) = found.filter(|(_, row)| !row.is_settled) else {
+            return Answer::Nothing;
+        };
+        let row = DeploymentRow { is_settled: true, ..row };
+        answered(self.write(row.object(&item.scope, 1), None))
+    }
+
+    /// No artifact is where the new version has no place for it. Looked at by who asks, too; here it holds for the commit.
+    fn check_artifacts(&self, item: &TopologyItem, after: &Topology) -> Decided<()> {
+        let artifacts = self.work.topologies.in_the_way(item, ObjectType::Artifact);
+        for row in artifacts.filter_map(ArtifactRow::of) {
+            let (artifact, status) = (row.artifact.name.kind, row.artifact.status);
+            let obstacle = match after.artifact(&artifact) {
+                None => Obstacle::ArtifactType { artifact },
+                Some(next) if !next.statuses.contains(&status) => {
+                    Obstacle::Status { artifact, status }
+                }
+                Some(_) => continue,
+            };
+            let why = format!("{obstacle}; nothing was changed");
+            return Err(TopologyRefusal::Incompatible(Text::from(why)));
+        }
+        Ok(())
+    }
+
+    /// No work order is active: without its deployment no gate would judge it.
+    fn check_no_orders(&self, item: &TopologyItem) -> Decided<()> {
+        let mut orders = self.work.topologies.in_the_way(item, ObjectType::WorkOrder);
+        match orders.find(|order| order.is_pending) {
+            None => Ok(()),
+            Some(_) => {
+                let why = "work orders are active; let them end, or cancel their runs, before you delete the deployment";
+                Err(TopologyRefusal::Incompatible(Text::from(why)))
+            }
+        }
     }
 
     fn change_deployment(

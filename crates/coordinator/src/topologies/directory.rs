@@ -5,6 +5,7 @@
 //! directory only spares the reading and compiling of a version that is known.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 use store::{Browse, DynBrowse, Failure, ObjectFilter};
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 use topology::Topology;
 use verdict::{Name, Object, ObjectType, Scope};
 
-use super::rows::{DeploymentRow, deployment_of, topology_of, version_key};
+use super::rows::{DELETED, DeploymentRow, deployment_of, topology_of, version_key};
 
 /// Deployments read at once.
 const PAGE: usize = 500;
@@ -33,6 +34,8 @@ pub(crate) struct TopologyDirectory {
     versions: Arc<RwLock<Arc<Versions>>>,
     /// Grows when something has changed that roles look at.
     changes: Arc<watch::Sender<u64>>,
+    /// Whether a deployment was deleted whose events may not have ended. True at the start: nobody knows then.
+    has_leaving: Arc<AtomicBool>,
 }
 
 impl Default for TopologyDirectory {
@@ -41,6 +44,7 @@ impl Default for TopologyDirectory {
             known: Arc::default(),
             versions: Arc::default(),
             changes: Arc::new(watch::Sender::new(0)),
+            has_leaving: Arc::new(AtomicBool::new(true)),
         }
     }
 }
@@ -65,6 +69,8 @@ impl TopologyDirectory {
             };
             let page = browse.objects(&filter).await?;
             page.iter().for_each(|object| put(&mut found, object));
+            let is_leaving = page.iter().any(|object| object.status.as_str() == DELETED);
+            self.has_leaving.fetch_or(is_leaving, Ordering::AcqRel);
             after = page.last().map(|last| last.key.clone());
             if page.len() < PAGE {
                 break;
@@ -84,6 +90,8 @@ impl TopologyDirectory {
         for object in saved {
             match object.key.object_type {
                 ObjectType::Deployment => {
+                    let is_leaving = object.is_pending && object.status.as_str() == DELETED;
+                    self.has_leaving.fetch_or(is_leaving, Ordering::AcqRel);
                     let mut known = self.known.write().expect("no code panics while it changes it");
                     put(Arc::make_mut(&mut known), object);
                 }
@@ -134,6 +142,18 @@ impl TopologyDirectory {
             self.keep(compiled.clone());
         }
         Ok(compiled)
+    }
+
+    /// Whether deleted deployments are to be looked for. Says so once, until another one is deleted or [`Self::look_again`] is
+    /// called.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_leaving(&self) -> bool {
+        self.has_leaving.swap(false, Ordering::AcqRel)
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn look_again(&self) {
+        self.has_leaving.store(true, Ordering::Release);
     }
 
     /// Says that roles may have something to do. A hint: what it misses is found by a scan.

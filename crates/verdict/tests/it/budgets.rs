@@ -130,7 +130,7 @@ fn a_total_of_the_attempt_counts_once_and_never_for_another_attempt() {
     assert_eq!(refused(family.ask_in_vain(id, metered(900, beat(&caller)))), "attempt_mismatch");
     let digest = Digest::of(&[b"report"]);
     let outcome = Outcome::Succeeded { output: None };
-    let report = Report { caller: next.clone(), outcome, digest, claims: None };
+    let report = Report { caller: next.clone(), outcome, digest, claims: None, by: None };
     family.ask(ROOT, metered(7, Request::Report(report)));
     assert_eq!((used(&family), family.state(ROOT)), (67, Some(State::Succeeded)));
 }
