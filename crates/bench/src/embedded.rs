@@ -114,6 +114,7 @@ fn report(granted: &Granted) -> Report {
         outcome: Outcome::Succeeded { output: Some(Json::from(OUTPUT.to_owned())) },
         digest: Digest::of(&[OUTPUT.as_bytes()]),
         claims: None,
+        by: None,
     }
 }
 

@@ -126,6 +126,9 @@ fn describe(approval: &ApprovalView, names: &KeyNames) -> Result<(), CliError> {
     if let Some(digest) = &approval.digest {
         output::line(format_args!("digest   {digest}"))?;
     }
+    if let Some(content) = &approval.content {
+        output::line(format_args!("about    {content}"))?;
+    }
     let who: Vec<&str> = approval.roles.iter().chain(&approval.keys).map(String::as_str).collect();
     let who = if who.is_empty() { "approver".to_owned() } else { who.join(", ") };
     output::line(format_args!("decides  {who} ({} needed)", approval.quorum))?;

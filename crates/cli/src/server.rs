@@ -148,6 +148,7 @@ fn remedy(code: Code) -> Option<&'static str> {
             "`tenure queues` shows what waits; `tenure limits list` shows the limit"
         }
         Code::FlowLimitConflict => "`tenure flow list` shows the limit in force",
+        Code::DebounceForbidden => "use another flow key, or a key that may use both queues",
         Code::BudgetSpent => "`tenure budgets list` shows what is used and when it begins anew",
         Code::LastAdminKey => {
             "create another with `tenure keys create --role admin`, or rotate this one with --overlap 0s"
@@ -186,6 +187,9 @@ fn remedy(code: Code) -> Option<&'static str> {
         Code::NotDiverged => "`tenure explain` says what it waits for",
         Code::SignalsFull => "`tenure runs show` says how many signals it has not taken",
         Code::RunNotRetryable => "`tenure runs show` shows its state and its deadline",
+        Code::RunHasRecords => {
+            "`tenure runs continue` goes on from what is recorded; `tenure runs retry --from-scratch` does it all again"
+        }
         Code::RunNotForkable => "`tenure runs show` shows its state and its steps",
         Code::TooManyRequests | Code::Overloaded | Code::ShuttingDown => "try again in a moment",
         Code::Unavailable => {

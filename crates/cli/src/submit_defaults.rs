@@ -38,7 +38,8 @@ const FLOW_HOLD: &str = "flow-hold";
 const FLOW_KEYS: [&str; 5] = [FLOW_LIMIT, FLOW_RATE, FLOW_DEBOUNCE, FLOW_DEBOUNCE_MAX, FLOW_HOLD];
 
 /// The other keys of a queue's table: the settings below without `default-`.
-const KEYS: [&str; 5] = ["lease", "heartbeat", "cancel-grace", "max-attempts", "lost-max"];
+const KEYS: [&str; 6] =
+    ["lease", "heartbeat", "cancel-grace", "max-attempts", "lost-max", "stall-after"];
 
 /// More queues than anyone configures by hand; a file with more is something else.
 const QUEUES_MAX: usize = 1_000;
@@ -60,6 +61,9 @@ pub(crate) struct DefaultSettings {
     /// Number of lost workers that ends a run, for runs that do not say [default: 3]
     #[arg(long, value_name = "N", env = "TENURE_DEFAULT_LOST_MAX", hide_env = true)]
     default_lost_max: Option<u32>,
+    /// How long an attempt may only send heartbeats before another worker gets the run, for runs that do not say [default: 24h]
+    #[arg(long, value_name = "SPAN", env = "TENURE_DEFAULT_STALL_AFTER", hide_env = true, value_parser = duration::parse)]
+    default_stall_after: Option<Duration>,
     /// From the config file alone.
     #[arg(skip)]
     pub(crate) tables: TableDefaults,
@@ -88,6 +92,7 @@ impl DefaultSettings {
             cancel_grace_ms: self.default_cancel_grace.map(millis),
             max_attempts: self.default_max_attempts,
             lost_max: self.default_lost_max,
+            stall_after_ms: self.default_stall_after.map(millis),
             flow: FlowDefaults::default(),
         };
         let TableDefaults { queues, kinds } = self.tables.clone();
@@ -206,6 +211,7 @@ fn set(own: &mut PolicyDefaults, key: &str, value: &toml::Value) -> Result<(), S
         "cancel-grace" => own.cancel_grace_ms = Some(span(value)?),
         "max-attempts" => own.max_attempts = Some(number(value)?),
         "lost-max" => own.lost_max = Some(number(value)?),
+        "stall-after" => own.stall_after_ms = Some(span(value)?),
         _ => {
             let set = set_flow(&mut own.flow, key, value);
             return set.unwrap_or_else(|| Err("is no default of a queue".to_owned()));
@@ -229,13 +235,14 @@ pub(crate) fn rows(tables: &TableDefaults) -> Vec<(String, String)> {
     let span = duration::format_exact;
     let row = |queue: &str, key: &str, value: String| (format!("{QUEUES}.{queue}.{key}"), value);
     let of = |(queue, own): (&String, &PolicyDefaults)| {
-        let [lease, heartbeat, grace, attempts, lost] = KEYS;
+        let [lease, heartbeat, grace, attempts, lost, stall] = KEYS;
         let rows = [
             own.lease_ms.map(|ms| row(queue, lease, span(ms))),
             own.heartbeat_interval_ms.map(|ms| row(queue, heartbeat, span(ms))),
             own.cancel_grace_ms.map(|ms| row(queue, grace, span(ms))),
             own.max_attempts.map(|count| row(queue, attempts, count.to_string())),
             own.lost_max.map(|count| row(queue, lost, count.to_string())),
+            own.stall_after_ms.map(|ms| row(queue, stall, span(ms))),
         ];
         let flow = flow_rows(&format!("{QUEUES}.{queue}"), own.flow);
         rows.into_iter().flatten().chain(flow).collect::<Vec<_>>()
@@ -268,16 +275,17 @@ mod tests {
     #[test]
     fn a_queue_has_its_own_defaults() {
         let queues = read(
-            "[queues.images]\nlease = \"20s\"\nheartbeat = \"5s\"\nlost-max = 5\n[queues.video]\nmax-attempts = 1\ncancel-grace = \"2m\"",
+            "[queues.images]\nlease = \"20s\"\nheartbeat = \"5s\"\nlost-max = 5\n[queues.video]\nmax-attempts = 1\ncancel-grace = \"2m\"\nstall-after = \"3d\"",
         )
         .unwrap();
         let images = queues["images"];
         assert_eq!((images.lease_ms, images.heartbeat_interval_ms), (Some(20_000), Some(5_000)));
         assert_eq!((images.lost_max, images.max_attempts), (Some(5), None));
         assert_eq!(queues["video"].cancel_grace_ms, Some(120_000));
+        assert_eq!(queues["video"].stall_after_ms, Some(259_200_000));
         let tables = TableDefaults { queues, ..TableDefaults::default() };
         let shown: Vec<String> = rows(&tables).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(shown.len(), 5);
+        assert_eq!(shown.len(), 6);
         assert_eq!(shown[0], "queues.images.lease");
     }
 

@@ -131,8 +131,8 @@ impl BatchMetrics {
 
     /// Counts an attempt that made no progress for too long, by what followed.
     fn note_stall(&mut self, before: Option<&Task>) {
-        if let Some(clock) = before.and_then(|task| task.policy.progress_clock) {
-            self.stalls.note(clock.action.name());
+        if let Some(task) = before {
+            self.stalls.note(task.policy.clock().action.name());
         }
     }
 

@@ -13,11 +13,12 @@ use verdict::event::Submitted;
 use verdict::fork::{self, BYTES_MAX, NotForkable, RECORDS_MAX};
 use verdict::run::{Checkpoint, Child, Inherited, Recorded, RunEvent, Spend, Step, StepOutcome};
 use verdict::{
-    Budget, Digest, Done, Event, Limits, Name, State, Subject, Text, Time, Unit, redrive,
+    Budget, Digest, Done, Event, Limits, Name, State, Subject, TaskId, Text, Time, Unit, redrive,
 };
-use wire::names::{FORK_OF_LABEL, RETRY_OF_LABEL};
+use wire::names::{FORK_OF_LABEL, ORIGIN_LABEL, RETRY_OF_LABEL};
 
 use crate::item::{Fork, ForkItem, Submission};
+use crate::retries::run_of;
 
 /// How many rows are read at once.
 const PAGE: usize = 500;
@@ -61,8 +62,8 @@ pub async fn fork<B: Browse>(
 ) -> Result<Option<Result<Submission, ForkRefused>>, Failure> {
     let Some(state) = source.found.subject.state() else { return Ok(None) };
     let refused = |why| Ok(Some(Err(ForkRefused { why, state })));
-    let has_plan = run_of(&source.found.subject).is_some_and(|run| run.plan.is_some());
-    if let Err(why) = fork::may_fork(&source.submitted, state, has_plan) {
+    let run = run_of(&source.found.subject);
+    if let Err(why) = fork::may_fork(&source.submitted, state, run) {
         return refused(why);
     }
     let Subject::Done(done) = &source.found.subject else { return Ok(None) };
@@ -80,20 +81,13 @@ pub async fn fork<B: Browse>(
     Ok(Some(Ok(submission(source, call, fork, now))))
 }
 
-fn run_of(subject: &Subject) -> Option<&verdict::RunState> {
-    match subject {
-        Subject::Done(done) => done.run.as_deref(),
-        Subject::Live(task) => task.run.as_deref(),
-        Subject::Absent => None,
-    }
-}
-
 fn submission(source: ForkSource, call: ForkCall, taken: Fork, now: Time) -> Submission {
     let ForkSource { found, submitted, seed } = source;
     let starts_again = taken.items.iter().any(|item| matches!(item, ForkItem::Again { .. }));
     let mut labels = found.spec.labels;
     labels.remove(RETRY_OF_LABEL);
     labels.insert(FORK_OF_LABEL.to_owned(), submitted.id.run_name());
+    note_origin(&mut labels, submitted.id);
     Submission {
         scope: submitted.scope.clone(),
         kind: submitted.kind.clone(),
@@ -121,6 +115,12 @@ fn submission(source: ForkSource, call: ForkCall, taken: Fork, now: Time) -> Sub
         steps: None,
         fork: Some(Arc::new(taken)),
     }
+}
+
+/// Names the first task of a line of forks, if no earlier fork did: idempotency keys of steps begin with it, so that a step
+/// which is repeated after a fork has the key that it had.
+fn note_origin(labels: &mut BTreeMap<String, String>, first: TaskId) {
+    labels.entry(ORIGIN_LABEL.to_owned()).or_insert_with(|| first.to_string());
 }
 
 /// Everything that a run has recorded.
@@ -291,8 +291,9 @@ async fn again_of<B: Browse>(
     }))
 }
 
-fn respawned(spec: Spec, submitted: &Submitted, fingerprint: Digest, now: Time) -> Submission {
+fn respawned(mut spec: Spec, submitted: &Submitted, fingerprint: Digest, now: Time) -> Submission {
     let budget = submitted.budget.clone();
+    note_origin(&mut spec.labels, submitted.id);
     Submission {
         scope: submitted.scope.clone(),
         kind: submitted.kind.clone(),

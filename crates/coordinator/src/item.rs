@@ -12,11 +12,11 @@ use topology::Topology;
 use topology::deployment::{ArtifactRef, Event, PauseState};
 use topology::fields::CheckedFields;
 use verdict::effect::{Declared, EffectId};
-use verdict::flow::Debounce;
+use verdict::flow::debounce::DebounceCall;
 use verdict::plan::{PlanStep, Stage, StepTerms};
 use verdict::recovery::{Action, ForkOutcome};
 use verdict::request::{Caller, Submit, Undelivered};
-use verdict::run::{ChildCall, Inherited, RunRequest, Then};
+use verdict::run::{ChildCall, Inherited, Then};
 use verdict::schedule::{Terms, TermsChange};
 use verdict::topology::TopologyRefusal;
 use verdict::{
@@ -44,7 +44,7 @@ pub struct Submission {
     /// The key of which only so many tasks are leased at once.
     pub flow: Option<Box<FlowKey>>,
     /// That the run waits for a newer one with its key. Only for what clients submit.
-    pub debounce: Option<Debounce>,
+    pub debounce: Option<DebounceCall>,
     pub spec: Spec,
     /// The stages of a run with a plan. Kind, queue and policy are those of the first, except for the deadline.
     pub stages: Option<Arc<[Stage]>>,
@@ -178,6 +178,14 @@ impl StepSubmission {
 }
 
 impl Submission {
+    /// The queues in which it waits, one after the other or side by side.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "said in calls over HTTP only"))]
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &Name> {
+        let stages = self.stages.iter().flat_map(|stages| stages.iter()).map(|stage| &stage.queue);
+        let steps = self.steps.iter().flat_map(|planned| &planned.steps).map(|step| &step.queue);
+        std::iter::once(&self.queue).chain(stages).chain(steps)
+    }
+
     /// Spans begin when the submission is decided. A repeated submission is recognised by the spans as sent, and keeps
     /// the instants of the first.
     pub(crate) fn starts_at(&self, now: Time) -> Option<Time> {
@@ -363,6 +371,8 @@ pub(crate) enum TopologyCall {
     ClosePause {
         id: String,
     },
+    /// The last event of a deleted deployment has ended.
+    Settled,
     /// The task of an event ended otherwise than by its role: its pause state, and the end of the note that said so.
     Unprocessed {
         task: TaskId,
@@ -455,18 +465,20 @@ impl Item {
         self
     }
 
-    /// Notes the API key under which the asking attempt was leased: it may not decide what the attempt asks for.
+    /// Notes the API key under which the calling attempt was leased: it may not decide what the attempt asks for, nor about what
+    /// it has done.
     #[must_use]
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "said in calls over HTTP only"))]
     pub(crate) fn asked_by(mut self, key: Option<&Name>) -> Self {
-        if let Item::About { request, .. } | Item::WithChildren { request, .. } = &mut self
-            && let Request::Run(run) = request
-            && let RunRequest::Checkpoint(call) = &mut **run
-        {
-            if let Then::Wait(wait) = &mut call.then {
-                wait.approvals.iter_mut().for_each(|call| call.asked_by = key.cloned());
+        if let Item::About { request, .. } | Item::WithChildren { request, .. } = &mut self {
+            if let Some(call) = request.checkpoint_call_mut() {
+                if let Then::Wait(wait) = &mut call.then {
+                    wait.approvals.iter_mut().for_each(|call| call.asked_by = key.cloned());
+                }
+                call.asked_by = key.cloned();
+            } else if let Some(report) = request.report_mut() {
+                report.by = key.cloned();
             }
-            call.asked_by = key.cloned();
         }
         self
     }

@@ -12,6 +12,7 @@ mod steps;
 use edge::digests;
 use serde::Serialize;
 use store::{Resources, Spec};
+use verdict::flow::debounce::DebounceCall;
 use verdict::flow::{Debounce, Hold};
 use verdict::request::{Caller, Outcome, Report};
 use verdict::{
@@ -176,12 +177,16 @@ fn known_submission(
         fingerprint,
     };
     let priority = priority.unwrap_or(0);
-    let of_run = steps::OfRun { seed, priority, traceparent: spec.traceparent.as_ref() };
+    let asks_people =
+        plan.as_ref().is_some_and(|plan| plan.steps.iter().any(|step| step.approval.is_some()));
+    let traceparent = spec.traceparent.as_ref();
+    let of_run = steps::OfRun { seed, priority, traceparent, asks_people };
     let planned = plan.as_ref().zip(compiled.as_ref());
     let steps = planned.map(|(plan, compiled)| steps::of(plan, compiled, &of_run, defaults));
     // One that says when it starts waits for nothing else.
     let debounce =
         flow.as_ref().and_then(debounce).filter(|_| run_at.is_none() && delay_ms.is_none());
+    let debounce = debounce.map(DebounceCall::new);
     Submission {
         scope: scope.clone(),
         kind: kind.into(),
@@ -261,7 +266,7 @@ fn resources_row(resources: wire::requests::Resources) -> Resources {
 pub(crate) fn checked_report(caller: Caller, completed: Completed) -> Result<Report, FieldError> {
     let digest = digests::report(&completed);
     let claims = claims(&completed);
-    Ok(Report { caller, outcome: checked_outcome(completed)?, digest, claims })
+    Ok(Report { caller, outcome: checked_outcome(completed)?, digest, claims, by: None })
 }
 
 /// What the worker reports about its attempt, without the steps and children that ride along.

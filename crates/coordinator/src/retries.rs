@@ -12,9 +12,10 @@ use store::runs::StoredStep;
 use store::{Browse, Failure, RowsAfter, Spec, StoredTask, TaskKey};
 use verdict::event::Submitted;
 use verdict::plan::{PlanState, Stage};
-use verdict::redrive::{self, NotRetryable};
-use verdict::{State, Subject, Text, Time};
-use wire::names::{FORK_OF_LABEL, RETRY_OF_LABEL};
+use verdict::redrive::{self, NotRetryable, Repeat};
+use verdict::{RunState, State, Subject, Text, Time};
+use wire::Code;
+use wire::names::{FORK_OF_LABEL, ORIGIN_LABEL, RETRY_OF_LABEL};
 
 use crate::item::{PlannedSteps, Submission};
 
@@ -54,6 +55,8 @@ pub struct RetryCall {
     pub key: Option<Text>,
     /// The trace that the new run belongs to; that of the old run where the call has none.
     pub traceparent: Option<Text>,
+    /// Whether what the run recorded is to be done again.
+    pub repeat: Repeat,
 }
 
 /// Why a run is not submitted again, and the state it is in.
@@ -61,6 +64,21 @@ pub struct RetryCall {
 pub struct RetryRefused {
     pub why: NotRetryable,
     pub state: State,
+}
+
+impl RetryRefused {
+    /// The code under which callers learn it.
+    pub const fn code(self) -> Code {
+        match self.why {
+            NotRetryable::Recorded => Code::RunHasRecords,
+            NotRetryable::NotEnded
+            | NotRetryable::Succeeded
+            | NotRetryable::Halted
+            | NotRetryable::HaltedPlan
+            | NotRetryable::Reserved
+            | NotRetryable::NoTime => Code::RunNotRetryable,
+        }
+    }
 }
 
 /// The submission that repeats a run. `submitted` is the event of its first history entry, and `steps` has all steps of a
@@ -74,7 +92,7 @@ pub fn retry(
 ) -> Option<Result<Submission, RetryRefused>> {
     let state = found.subject.state()?;
     let (scope, id) = (found.subject.scope()?.clone(), submitted.id);
-    if let Err(why) = redrive::may_retry(submitted, state) {
+    if let Err(why) = redrive::may_retry(submitted, state, run_of(&found.subject), call.repeat) {
         return Some(Err(RetryRefused { why, state }));
     }
     debug_assert!(matches!(found.subject, Subject::Done(_)), "only ended tasks may be retried");
@@ -82,6 +100,7 @@ pub fn retry(
     let mut labels = found.spec.labels;
     // A retry begins from nothing, also that of a fork.
     labels.remove(FORK_OF_LABEL);
+    labels.remove(ORIGIN_LABEL);
     labels.insert(RETRY_OF_LABEL.to_owned(), id.run_name());
     Some(Ok(Submission {
         scope,
@@ -110,6 +129,15 @@ pub fn retry(
         fork: None,
         steps: (!steps.is_empty()).then(|| Arc::new(PlannedSteps::again(steps))),
     }))
+}
+
+/// How far a task has come; `None` for a plain one.
+pub(crate) fn run_of(subject: &Subject) -> Option<&RunState> {
+    match subject {
+        Subject::Done(done) => done.run.as_deref(),
+        Subject::Live(task) => task.run.as_deref(),
+        Subject::Absent => None,
+    }
 }
 
 /// The stages of a run with a plan: a retry passes through all of them again.

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use verdict::flow::{Rate, Terms, UNLIMITED};
 use verdict::{FlowKey, Span};
-use wire::limits::LEASE_PER_INTERVAL_MIN;
-use wire::requests::{Flow, FlowHold, FlowRate, SubmitRun};
+use wire::limits::{LEASE_PER_INTERVAL_MIN, STALL_PER_INTERVAL_MIN};
+use wire::requests::{Flow, FlowHold, FlowRate, Stall, StallAction, SubmitRun};
 use wire::{Check, FieldError};
 
 /// The defaults of a server.
@@ -31,6 +31,8 @@ pub struct PolicyDefaults {
     pub cancel_grace_ms: Option<u64>,
     pub max_attempts: Option<u32>,
     pub lost_max: Option<u32>,
+    /// How long an attempt may only send heartbeats before the task is given to another worker.
+    pub stall_after_ms: Option<u64>,
     /// For runs that have no flow key of their own.
     pub flow: FlowDefaults,
 }
@@ -121,6 +123,7 @@ impl PolicyDefaults {
             cancel_grace_ms: self.cancel_grace_ms.or(others.cancel_grace_ms),
             max_attempts: self.max_attempts.or(others.max_attempts),
             lost_max: self.lost_max.or(others.lost_max),
+            stall_after_ms: self.stall_after_ms.or(others.stall_after_ms),
             flow: self.flow,
         }
     }
@@ -138,6 +141,16 @@ impl PolicyDefaults {
         run.cancel_grace_ms = run.cancel_grace_ms.or(self.cancel_grace_ms);
         run.max_attempts = run.max_attempts.or(self.max_attempts);
         run.lost_max = run.lost_max.or(self.lost_max);
+        if run.plan.is_none() {
+            run.stall = run.stall.or_else(|| self.stall(run));
+        }
+    }
+
+    /// A run whose heartbeats are rare has the time of two of them to say how far it is.
+    fn stall(self, run: &SubmitRun) -> Option<Stall> {
+        let least = run.heartbeat_interval_ms.unwrap_or(0).saturating_mul(STALL_PER_INTERVAL_MIN);
+        let after_ms = self.stall_after_ms?.max(least);
+        Some(Stall { after_ms, action: StallAction::Requeue })
     }
 
     /// A run that names its lease gets the interval that is usual for it, and a run that names an interval too long for
@@ -244,6 +257,29 @@ mod tests {
         // The queue's lease does not have the interval of the server's shorter one.
         assert_eq!((run.lease_ms, run.heartbeat_interval_ms), (Some(600_000), None));
         assert_eq!((run.max_attempts, run.lost_max), (Some(1), Some(7)));
+    }
+
+    #[test]
+    fn a_silent_submission_gets_the_bound_on_attempts_that_only_send_heartbeats() {
+        let mut defaults = defaults();
+        defaults.server.stall_after_ms = Some(60_000);
+        defaults.queues.get_mut("video").unwrap().stall_after_ms = Some(7_200_000);
+        assert_eq!(defaults.check(), Ok(()));
+        let filled = |text: &str| {
+            let mut run: SubmitRun = wire::parse(text.as_bytes()).unwrap();
+            defaults.fill(&mut run);
+            run.check().expect("what was valid stays valid");
+            run.stall.map(|stall| (stall.after_ms, stall.action))
+        };
+        let requeued = |after| Some((after, StallAction::Requeue));
+        assert_eq!(filled(r#"{"kind":"k","queue":"q"}"#), requeued(60_000));
+        assert_eq!(filled(r#"{"kind":"k","queue":"video"}"#), requeued(7_200_000));
+        let own = r#"{"kind":"k","queue":"video","stall":{"afterMs":50000}}"#;
+        assert_eq!(filled(own), Some((50_000, StallAction::Warn)));
+        let rare = r#"{"kind":"k","queue":"q","leaseMs":600000,"heartbeatIntervalMs":40000}"#;
+        assert_eq!(filled(rare), requeued(80_000));
+        let plan = r#"{"plan":{"steps":[{"key":"a","kind":"k","queue":"q"}]}}"#;
+        assert_eq!(filled(plan), None, "its steps have it");
     }
 
     #[test]

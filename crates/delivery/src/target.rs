@@ -98,9 +98,8 @@ impl Target {
             return Ok(());
         }
         let is_inner = |inner: &&str| {
-            name.split_once(*inner).is_some_and(|(head, tail)| {
-                tail.is_empty() && (head.is_empty() || head.ends_with('.'))
-            })
+            let head = name.strip_suffix(*inner);
+            head.is_some_and(|head| head.is_empty() || head.ends_with('.'))
         };
         if !name.contains('.') || INNER_NAMES.iter().any(is_inner) {
             return Err(Refused::Host);

@@ -125,7 +125,7 @@ impl TaskRun {
             }),
         };
         let digest = Digest::of(&[format!("{outcome:?}").as_bytes()]);
-        Ok(Report { caller: self.caller(source)?, outcome, digest, claims: None })
+        Ok(Report { caller: self.caller(source)?, outcome, digest, claims: None, by: None })
     }
 
     fn apply(&mut self, request: &Request, now: Time) {

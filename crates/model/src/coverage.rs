@@ -238,7 +238,7 @@ fn refusal_index(refusal: &Refusal) -> usize {
                 "quotas and budgets of scopes are looked at beside the rules that are explored here"
             )
         }
-        Refusal::FlowLimitConflict { .. } => {
+        Refusal::FlowLimitConflict { .. } | Refusal::DebounceForbidden { .. } => {
             unreachable!("no task of these worlds has a flow key")
         }
         Refusal::Run(_) | Refusal::Schedule(_) | Refusal::Recovery(_) | Refusal::Topology(_) => {

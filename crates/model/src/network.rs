@@ -112,7 +112,7 @@ fn report(caller: Caller, said: ReportKind) -> Report {
         ReportKind::Cancelled => Outcome::Cancelled { output: None },
         ReportKind::Released => Outcome::Released,
     };
-    Report { caller, outcome, digest: digest(said), claims: None }
+    Report { caller, outcome, digest: digest(said), claims: None, by: None }
 }
 
 /// Cheap stand-ins for the digests of reports: they only need to differ.

@@ -186,7 +186,8 @@ fn tell_of_plan(decision: &mut Decision, event: &PlanEvent, found: &StoredTask) 
         PlanEvent::StepsSpawned(_)
         | PlanEvent::StepBlamed(_)
         | PlanEvent::DownstreamsTold { .. }
-        | PlanEvent::Released { .. } => {}
+        | PlanEvent::Released { .. }
+        | PlanEvent::DoneBy(_) => {}
     }
 }
 

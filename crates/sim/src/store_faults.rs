@@ -455,6 +455,7 @@ impl Batch for SimBatch<'_> {
             unique_objects,
             step_specs,
             debounced,
+            listed,
             ..
         } = self.inner.look_up(rest).await?;
         if self.store_faults.bug == PlantedBug::ForgetsHolders {
@@ -466,7 +467,7 @@ impl Batch for SimBatch<'_> {
         }
         runs.iter_mut().for_each(|loaded| durable_bugs::forget(self.store_faults.bug, loaded));
         let loaded = Found { closed, runs, messages, flows, step_specs, debounced, ..found };
-        Ok(Found { objects, unique_objects, ..loaded })
+        Ok(Found { objects, unique_objects, listed, ..loaded })
     }
 
     async fn moment(&mut self) -> Result<Moment, Failure> {

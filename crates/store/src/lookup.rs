@@ -5,9 +5,11 @@
 
 use std::borrow::Cow;
 
-use verdict::{Amounts, ClosedAttempt, KeyUse, LeaseId, ObjectKey, Span, Subject, TaskId, Time};
+use verdict::{
+    Amounts, ClosedAttempt, KeyUse, LeaseId, Object, ObjectKey, Span, Subject, TaskId, Time,
+};
 
-use crate::objects::{LoadedObject, UniqueKey};
+use crate::objects::{LoadedObject, ObjectFilter, UniqueKey};
 use crate::row::{FlowRef, IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, TaskWithSpec};
 use crate::runs::{RunLookup, SavedMessage};
 use crate::spend::SpendQuery;
@@ -43,6 +45,9 @@ pub struct Lookup<'a> {
     pub debounced: &'a [DebounceQuery],
     /// What was used. Locks nothing, and has what was committed before, not what this batch saved.
     pub spend: &'a [SpendQuery],
+    /// Objects to list. Locks nothing, and has at least what was committed when the batch got the locks of an earlier lookup: a
+    /// decision may rely on it if whoever changes these objects needs one of those locks, too.
+    pub listed: &'a [ObjectFilter],
 }
 
 /// What to do about a task that another writer has locked.
@@ -109,6 +114,7 @@ pub struct Found {
     pub flows: Vec<Option<KeyUse>>,
     pub debounced: Vec<DebouncedKey>,
     pub spend: Vec<Amounts>,
+    pub listed: Vec<Vec<Object>>,
 }
 
 impl<'a> Lookup<'a> {

@@ -216,7 +216,8 @@ mod tests {
         let comment = Some("go".into());
         let decision = Decision { action: Action::Retry, decider, propose: None, comment };
         let chosen = open.clone().decided(decision, Some(&policy), now).unwrap();
-        let question = Candidate::question(TaskId::from_u128(10), Action::Retry, &policy.terms);
+        let by = Some("key_1".into());
+        let question = Candidate::question(TaskId::from_u128(10), Action::Retry, &policy.terms, by);
         let asked = open.clone().asked(question);
         for candidate in [open, chosen, asked] {
             let object = candidate_change(&scope, &candidate, 1, now, None).after;

@@ -8,17 +8,15 @@
 //! - read them beside the writers: [`crate::Browse::spend`], [`crate::Browse::spend_rows`].
 //!
 //! The use of a whole tenant is saved under a scope of its own ([`whole_tenant`]), so no read adds up workspaces. A sum that does
-//! not fit its column stays at the largest number.
+//! not fit its column stays at the largest number; none is read as more than [`SUM_MAX`].
 //!
 //! A budget is an object of its scope. One that is removed limits nothing and is no longer pending.
 
+use verdict::budget::SUM_MAX;
 use verdict::scope_budget::{Day, ScopeBudget, whole_tenant};
 use verdict::{Amounts, Object, ObjectKey, ObjectType, Scope, Unit};
 
 use crate::codec::Stored;
-
-/// The largest stored sum: what the columns hold.
-const SUM_MAX: u64 = i64::MAX as u64;
 
 /// What was used in a scope on a day.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,14 +46,14 @@ pub(crate) fn cells(amounts: Amounts) -> [i64; 4] {
 pub(crate) fn amounts(cells: [i64; 4]) -> Amounts {
     let mut amounts = Amounts::default();
     for (unit, cell) in Unit::ALL.into_iter().zip(cells) {
-        amounts.set(unit, u64::try_from(cell).unwrap_or(0));
+        amounts.set(unit, u64::try_from(cell).unwrap_or(0).min(SUM_MAX));
     }
     amounts
 }
 
 /// A sum that fits its columns.
 pub fn add(sum: Amounts, more: Amounts) -> Amounts {
-    sum.plus(more).map(|_, amount| amount.min(SUM_MAX))
+    sum.plus(more)
 }
 
 /// The status of a budget that is in force.

@@ -10,7 +10,8 @@
 //! another rule needs to ask for one.
 //!
 //! Invariants:
-//! - one vote for each key, and never the key that holds the lease of the asking attempt;
+//! - one vote for each key, and never the key that holds the lease of the asking attempt, nor one under which the work was done
+//!   that is decided about;
 //! - one rejection rejects; as many approvals as the quorum approve;
 //! - an approval closes once: decided, expired, or withdrawn because its task no longer waits for it;
 //! - it outlives the wait that asked for it: whatever else wakes the task, the votes stay, and the next wait either asks
@@ -25,6 +26,9 @@ use crate::time::{Span, Time};
 
 /// Maximum open approvals of one task: each is part of its row.
 pub const OPEN_MAX: usize = 16;
+
+/// Maximum bytes of the text that people decide about: more than a person reads at once, and small enough for every list.
+pub const CONTENT_MAX: usize = 64 * 1024;
 
 /// Maximum roles and keys that an approval names together.
 pub const DECIDERS_MAX: usize = 32;
@@ -53,6 +57,12 @@ pub struct Terms {
     pub subject: Option<Text>,
     /// The digest of what is approved.
     pub digest: Option<Digest>,
+    /// What is approved, as text; at most [`CONTENT_MAX`] bytes.
+    pub content: Option<Text>,
+    /// The stage whose output is what is approved: its text is the content, and its digest is filled in when people are asked.
+    pub shows: Option<Name>,
+    /// API keys under which the work was done that is decided about. None of them may vote.
+    pub done_by: Vec<Name>,
 }
 
 /// An approval that a wait is for.
@@ -176,7 +186,7 @@ pub enum VoteRefusal {
     AlreadyVoted,
     /// The approval names neither the key nor a role of it.
     NotNamed,
-    /// The key holds the lease of the asking attempt.
+    /// The key holds the lease of the asking attempt, or did the work that is decided about.
     OwnWork,
 }
 
@@ -214,14 +224,14 @@ impl Approval {
     }
 
     fn check(&self, call: &DecideCall) -> Result<(), VoteRefusal> {
-        let Terms { roles, keys, digest, .. } = &self.terms;
+        let Terms { roles, keys, digest, done_by, .. } = &self.terms;
         let is_named = match (roles.is_empty(), keys.is_empty()) {
             (true, true) => call.roles.iter().any(|role| role.as_str() == DEFAULT_ROLE),
             _ => keys.contains(&call.key) || roles.iter().any(|role| call.roles.contains(role)),
         };
         if !is_named {
             Err(VoteRefusal::NotNamed)
-        } else if self.asked_by.as_ref() == Some(&call.key) {
+        } else if self.asked_by.as_ref() == Some(&call.key) || done_by.contains(&call.key) {
             Err(VoteRefusal::OwnWork)
         } else if call.digest != *digest {
             Err(VoteRefusal::DigestMismatch)

@@ -81,10 +81,10 @@ impl Amounts {
         Self { cost_micros, tokens, steps: 0, tool_calls }
     }
 
-    /// Saturates: a worker's claim must not overflow a total. The largest number is beyond every limit ([`LIMIT_MAX`]).
+    /// Saturates: a worker's claim must not overflow a total. The largest sum is beyond every limit ([`SUM_MAX`]).
     #[must_use]
     pub fn plus(self, other: Amounts) -> Amounts {
-        self.map(|unit, amount| amount.saturating_add(other.get(unit)))
+        self.map(|unit, amount| amount.saturating_add(other.get(unit)).min(SUM_MAX))
     }
 
     /// Zero where the other is larger.
@@ -110,8 +110,12 @@ pub struct Limits {
     pub tool_calls: Option<u64>,
 }
 
-/// The largest limit. It is smaller than a sum that does not fit, so such a sum is beyond every limit.
-pub const LIMIT_MAX: u64 = i64::MAX as u64;
+/// The largest limit: the largest integer that every JSON parser keeps exactly.
+pub const LIMIT_MAX: u64 = (1 << 53) - 1;
+
+/// The largest sum. It is beyond every limit, so a sum that does not fit lifts none (W-10), and a double holds it exactly, so
+/// every JSON parser reads what was counted.
+pub const SUM_MAX: u64 = LIMIT_MAX + 1;
 
 impl Limits {
     pub const fn get(&self, unit: Unit) -> Option<u64> {

@@ -44,7 +44,8 @@ pub fn decide(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let at = read_set.subject.dated(at);
     let verdict = by_request(read_set, request, at);
     let verdict = budget::judge(read_set.subject, request, verdict, at);
-    let verdict = stages::turn(read_set.subject, verdict, at);
+    let verdict = stages::turn(read_set.subject, request, verdict, at);
+    let verdict = steps::keep_key(read_set.subject, request, verdict);
     asking::open(read_set.subject, verdict, at)
 }
 

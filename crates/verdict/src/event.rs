@@ -366,7 +366,7 @@ fn change(mut task: Task, event: &Event, now: Time) -> Subject {
             let lease = lease_of(&mut task);
             lease.started_at = Some(now);
             lease.heard = true;
-            progress_clock::advance(&mut task, now);
+            progress_clock::start(&mut task, now);
         }
         Event::Renewed { expires_at, progress } => {
             task.claim_version = next(task.claim_version);

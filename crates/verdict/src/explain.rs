@@ -176,8 +176,8 @@ fn cancelling(task: &Task, lease: &Lease, cancel: &CancelRequest) -> Gate {
 }
 
 fn progress(task: &Task) -> Option<Gate> {
-    let (clock, mark) = (task.policy.progress_clock?, task.lease()?.progress_mark?);
-    let (since, stalled_at) = (mark.at, mark.stalled_at);
+    let (clock, since) = (task.policy.clock(), task.progressed_at()?);
+    let stalled_at = task.lease()?.progress_mark.and_then(|mark| mark.stalled_at);
     Some(Gate::Progress { clock, since, stalled_at, until: task.stalls_at() })
 }
 

@@ -10,9 +10,9 @@ use crate::event::Submitted;
 use crate::flow::{FlowKey, Hold};
 use crate::id::{Name, Text};
 use crate::policy::Policy;
-use crate::redrive::{self, NotRetryable};
+use crate::redrive::{self, NotRetryable, Repeat};
 use crate::run::message::{BUDGET_EXHAUSTED, PARENT_ENDED};
-use crate::run::{Checkpoint, Recorded, StepOutcome};
+use crate::run::{Checkpoint, Recorded, RunState, StepOutcome};
 use crate::task::State;
 use crate::time::Time;
 
@@ -34,6 +34,10 @@ pub enum NotForkable {
     Succeeded,
     /// Its plan says what follows what; a fork would pass through all of it again, as a retry does.
     HasPlan,
+    /// The same, and it was halted, so that it is not retried either.
+    HaltedPlan,
+    /// As [`NotRetryable::Reserved`].
+    Reserved,
     /// As [`NotRetryable::NoTime`].
     NoTime,
     /// It has recorded nothing under the key of the step.
@@ -42,19 +46,25 @@ pub enum NotForkable {
     TooLarge,
 }
 
-/// Whether a run that was submitted like this, and is in this state, may be forked.
-pub fn may_fork(submitted: &Submitted, state: State, has_plan: bool) -> Result<(), NotForkable> {
-    let refused = match redrive::may_retry(submitted, state) {
-        // Halted is the reason why forks exist, but a deadline without time stops a fork as well.
-        Err(NotRetryable::Halted) => redrive::may_retry(submitted, State::Failed),
-        other => other,
-    };
-    match refused {
+/// Whether a run that was submitted like this, is in this state and has come so far may be forked.
+pub fn may_fork(
+    submitted: &Submitted,
+    state: State,
+    run: Option<&RunState>,
+) -> Result<(), NotForkable> {
+    // Halted is the reason why forks exist, but a deadline without time stops a fork as well.
+    let ended = if state == State::Halted { State::Failed } else { state };
+    match redrive::may_retry(submitted, ended, run, Repeat::FromScratch) {
         Err(NotRetryable::NotEnded) => Err(NotForkable::NotEnded),
         Err(NotRetryable::Succeeded) => Err(NotForkable::Succeeded),
+        Err(NotRetryable::Reserved) => Err(NotForkable::Reserved),
+        _ if redrive::has_plan(run) && state == State::Halted => Err(NotForkable::HaltedPlan),
+        _ if redrive::has_plan(run) => Err(NotForkable::HasPlan),
         Err(NotRetryable::NoTime) => Err(NotForkable::NoTime),
-        Ok(()) | Err(NotRetryable::Halted) if has_plan => Err(NotForkable::HasPlan),
-        Ok(()) | Err(NotRetryable::Halted) => Ok(()),
+        Ok(()) => Ok(()),
+        Err(NotRetryable::Halted | NotRetryable::HaltedPlan | NotRetryable::Recorded) => {
+            unreachable!("a fork asks as if the run had failed and everything were done again")
+        }
     }
 }
 

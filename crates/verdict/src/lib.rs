@@ -38,6 +38,7 @@ pub mod recovery;
 pub mod redrive;
 pub mod renewals;
 pub mod request;
+pub mod reserved;
 pub mod retention;
 pub mod rules;
 pub mod run;
@@ -66,6 +67,7 @@ pub use policy::Policy;
 pub use progress_clock::{OnStall, ProgressClock, ProgressMark};
 pub use renewals::Renewals;
 pub use request::Request;
+pub use reserved::Reserved;
 pub use retention::Retention;
 pub use rules::{Rules, SupportedRules};
 pub use run::{

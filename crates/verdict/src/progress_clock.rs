@@ -1,9 +1,10 @@
 //! The progress clock of a task: how long an attempt may go without progress, and what then follows.
 //!
 //! A lease shows that a worker lives. A worker can live, send heartbeats and get nowhere; only the lack of progress
-//! shows that. A task that is submitted with a progress clock stalls when its attempt makes none for that long. This
-//! module has the terms of the clock, what an attempt remembers of its progress, and the instant at which it stalls; what
-//! follows a stall is decided in [`crate::decide`], by the sweep that is due at that instant.
+//! shows that. A task that is submitted with a progress clock stalls when its attempt makes none for that long. One that is
+//! submitted without has a generous clock all the same ([`Policy::clock`]): no task is running for ever because its worker goes
+//! on sending heartbeats (S2-100). This module has the terms of the clock, what an attempt remembers of its progress, and the
+//! instant at which it stalls; what follows a stall is decided in [`crate::decide`], by the sweep that is due at that instant.
 //!
 //! Not to be confused with [`crate::stall`], which is about silences of the coordinator itself. Those do not
 //! count here either: a progress clock stands still while no heartbeat could be recorded, as leases do.
@@ -11,7 +12,8 @@
 //! Invariants:
 //! - Progress is a start, a heartbeat whose progress differs from the last one, a new step or wait of a durable run, or a
 //!   child that it starts. A heartbeat that repeats itself is none.
-//! - The clock of an attempt starts with the first call of its worker. Before that, only the lease judges the grant.
+//! - A clock that was asked for starts with the first call of the worker: before that, only the lease judges the grant. The
+//!   clock of a task that asked for none counts from the grant and remembers progress alone, so that a plain task costs nothing.
 //! - A stall is decided once. After a warning the clock starts again with the next progress; with a cancel pending it
 //!   stands still, because the cancel has a clock of its own.
 
@@ -20,6 +22,13 @@ use crate::done::Reason;
 use crate::policy::Policy;
 use crate::task::{Lease, Progress, Task};
 use crate::time::{Span, Time};
+
+/// How long an attempt may only send heartbeats where nobody said otherwise: a day of silence about a piece of work means that
+/// nobody is working on it. Longer work says how far it is, or asks for a longer clock.
+pub const AFTER_DEFAULT: Span = Span::from_secs(24 * 60 * 60);
+
+/// A worker with a long lease has the time of so many leases to say how far it is.
+const LEASES_MIN: u64 = 2;
 
 /// The terms of a progress clock, part of a task's policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,6 +81,13 @@ impl ProgressMark {
 }
 
 impl Policy {
+    /// The clock of every attempt: the one that was asked for, else the default, which gives the task to another worker.
+    pub fn clock(&self) -> ProgressClock {
+        let least = Span::from_millis(self.lease.millis().saturating_mul(LEASES_MIN));
+        let default = ProgressClock { after: AFTER_DEFAULT.max(least), action: OnStall::Requeue };
+        self.progress_clock.unwrap_or(default)
+    }
+
     /// The shortest silence of ours that could end or change an attempt: of its lease, or of its progress clock.
     pub fn shortest_silence(&self) -> Span {
         self.progress_clock.map_or(self.lease, |clock| clock.after.min(self.lease))
@@ -79,13 +95,23 @@ impl Policy {
 }
 
 impl Task {
+    /// What the clock of the current attempt counts from; `None` without an attempt, and before the first call of one that asked
+    /// for its clock.
+    pub fn progressed_at(&self) -> Option<Time> {
+        let lease = self.lease()?;
+        let is_implicit = self.policy.progress_clock.is_none() && lease.heard;
+        let implicit = is_implicit.then_some(lease.acquired_at);
+        lease.progress_mark.map(|mark| mark.at).or(implicit)
+    }
+
     /// When the current attempt stalls unless it makes progress; `None` while no progress clock runs.
     pub fn stalls_at(&self) -> Option<Time> {
-        let (clock, mark) = (self.policy.progress_clock?, self.lease()?.progress_mark?);
-        let is_running = self.cancel.is_none() && mark.stalled_at.is_none();
+        let (clock, since) = (self.policy.clock(), self.progressed_at()?);
+        let has_stalled = self.lease()?.progress_mark.is_some_and(|mark| mark.stalled_at.is_some());
+        let is_running = self.cancel.is_none() && !has_stalled;
         // A warning is an entry that no attempt needs: the last entries of a history are kept for those that it does.
         let has_room = clock.action != OnStall::Warn || bounds::has_room_for_warning(self);
-        (is_running && has_room).then(|| mark.at.plus(clock.after))
+        (is_running && has_room).then(|| since.plus(clock.after))
     }
 
     /// Whether the pending cancel was the answer to a stall.
@@ -101,18 +127,25 @@ impl Task {
     }
 }
 
-/// Records that the attempt made progress. Without a clock, or with a cancel pending, nothing is recorded.
+/// Records that the attempt made progress. With a cancel pending, nothing is recorded.
 pub(crate) fn advance(task: &mut Task, now: Time) {
-    let counts = task.policy.progress_clock.is_some() && task.cancel.is_none();
+    let counts = task.cancel.is_none();
     if let Some(lease) = task.lease_mut().filter(|_| counts) {
         lease.progress_mark = Some(ProgressMark::new(now));
+    }
+}
+
+/// The attempt has started, which is progress for a clock that was asked for.
+pub(crate) fn start(task: &mut Task, now: Time) {
+    if task.policy.progress_clock.is_some() {
+        advance(task, now);
     }
 }
 
 /// A call of the worker that is no progress only starts a clock that does not run yet.
 pub(crate) fn begin(task: &mut Task, now: Time) {
     if task.lease().is_some_and(|lease| lease.progress_mark.is_none()) {
-        advance(task, now);
+        start(task, now);
     }
 }
 

@@ -30,13 +30,15 @@ pub use candidate::{
 pub use escalation::{Deciders, QUESTION_KEY, QUESTION_NUMBER, Question, Word};
 pub use suggestion::{AUTOMATIC_MIN, Because, CONFIDENCE_MAX, Suggestion, automatic};
 
-/// The kind and the queue of the tasks that evaluate candidates. Clients cannot submit to them; workers may lease from the
-/// queue like from any other.
+/// The kind and the queue of the tasks by which workers evaluate candidates. Clients cannot submit to them; workers may lease from
+/// the queue like from any other.
 pub const KIND: &str = "tenure.recovery";
 pub const QUEUE: &str = "tenure.recovery";
 
-/// The kind of the evaluations that the coordinator makes itself, so that it takes none from workers.
+/// The kind and the queue of the evaluations that the coordinator makes itself. The queue is apart, so that it takes none from
+/// workers and no worker decides in its place ([`crate::reserved`]).
 pub const KIND_BUILT_IN: &str = "tenure.recovery.builtin";
+pub const QUEUE_BUILT_IN: &str = "tenure.recovery.builtin";
 
 /// The kind of the runs that ask people about what was escalated. They are in [`QUEUE`] too, and no worker ever gets them.
 pub const KIND_APPROVAL: &str = "tenure.recovery.approval";
@@ -124,6 +126,14 @@ impl Evaluator {
         match self {
             Evaluator::BuiltIn => KIND_BUILT_IN,
             Evaluator::Workers => KIND,
+        }
+    }
+
+    /// The queue in which they wait.
+    pub const fn queue(self) -> &'static str {
+        match self {
+            Evaluator::BuiltIn => QUEUE_BUILT_IN,
+            Evaluator::Workers => QUEUE,
         }
     }
 }

@@ -3,9 +3,14 @@
 //! Decides which tasks may be submitted again, and with which policy. The old task does not change, so that its record
 //! stays what it was; the caller links the new one to it. Not to be confused with the next attempt of a task that has
 //! not ended, which the task's own policy decides.
+//!
+//! The new task begins from nothing. What the old one recorded would be done a second time, so that must be asked for
+//! ([`Repeat::FromScratch`]); a fork ([`crate::fork`]) takes it over.
 
 use crate::event::Submitted;
 use crate::policy::Policy;
+use crate::reserved;
+use crate::run::RunState;
 use crate::task::State;
 use crate::time::Time;
 
@@ -18,27 +23,67 @@ pub enum NotRetryable {
     Succeeded,
     /// A limit of its budget stopped it: more needs another budget (S2-94).
     Halted,
+    /// The same, and its plan keeps it from being continued, too.
+    HaltedPlan,
+    /// It has recorded steps or started children, and the caller did not ask for them to be done again.
+    Recorded,
+    /// It is the server's own ([`crate::reserved`]): a work order with its gate, or an evaluation.
+    Reserved,
     /// Its deadline was not after the moment at which it could first be leased. The new task would have no time either,
     /// and end before any worker could lease it.
     NoTime,
 }
 
-/// Whether a task that was submitted like this, and is in this state, may be submitted again.
-pub fn may_retry(submitted: &Submitted, state: State) -> Result<(), NotRetryable> {
-    let has_no_time = |deadline: Time| deadline.has_come(submitted.due);
+/// How much a retry may do again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repeat {
+    /// Nothing that is recorded.
+    #[default]
+    Unrecorded,
+    /// Everything.
+    FromScratch,
+}
+
+/// Whether a task that was submitted like this, is in this state and has come so far may be submitted again.
+pub fn may_retry(
+    submitted: &Submitted,
+    state: State,
+    run: Option<&RunState>,
+    repeat: Repeat,
+) -> Result<(), NotRetryable> {
     match state {
+        State::Halted if has_plan(run) => Err(NotRetryable::HaltedPlan),
         State::Halted => Err(NotRetryable::Halted),
-        State::Failed | State::Cancelled | State::Skipped
-            if submitted.policy.deadline.is_some_and(has_no_time) =>
-        {
-            Err(NotRetryable::NoTime)
-        }
-        State::Failed | State::Cancelled | State::Skipped => Ok(()),
         State::Succeeded => Err(NotRetryable::Succeeded),
         State::Queued | State::Running | State::Retry | State::Waiting | State::Blocked => {
             Err(NotRetryable::NotEnded)
         }
+        State::Failed | State::Cancelled | State::Skipped => {
+            let is_own = reserved::is_own(&submitted.queue, run);
+            if is_own {
+                Err(NotRetryable::Reserved)
+            } else if repeat == Repeat::Unrecorded && has_records(run) {
+                Err(NotRetryable::Recorded)
+            } else if has_no_time(submitted) {
+                Err(NotRetryable::NoTime)
+            } else {
+                Ok(())
+            }
+        }
     }
+}
+
+pub(crate) fn has_no_time(submitted: &Submitted) -> bool {
+    submitted.policy.deadline.is_some_and(|deadline| deadline.has_come(submitted.due))
+}
+
+pub(crate) fn has_plan(run: Option<&RunState>) -> bool {
+    run.is_some_and(|run| run.plan.is_some())
+}
+
+/// Whether a fork would take something over that a retry does again. A plan has no fork: its file says that its steps are done.
+fn has_records(run: Option<&RunState>) -> bool {
+    run.is_some_and(|run| run.plan.is_none() && (run.steps > 0 || run.children > 0))
 }
 
 /// When the new task may first be leased: at once, unless the start of the old one has not come yet.
@@ -97,11 +142,43 @@ mod tests {
         ];
         let task = submitted(Policy::default());
         for (state, why) in refused {
-            assert_eq!(may_retry(&task, state), Err(why), "{state:?}");
+            assert_eq!(plain(&task, state), Err(why), "{state:?}");
         }
         for state in [State::Failed, State::Cancelled] {
-            assert_eq!(may_retry(&task, state), Ok(()), "{state:?}");
+            assert_eq!(plain(&task, state), Ok(()), "{state:?}");
         }
+    }
+
+    fn plain(task: &Submitted, state: State) -> Result<(), NotRetryable> {
+        may_retry(task, state, None, Repeat::Unrecorded)
+    }
+
+    #[test]
+    fn what_is_recorded_is_done_again_only_if_that_is_asked_for() {
+        let task = submitted(Policy::default());
+        let waited = RunState { checkpoints: 2, ..RunState::default() };
+        let paid = RunState { checkpoints: 1, steps: 1, ..RunState::default() };
+        let delegated = RunState { checkpoints: 1, children: 1, ..RunState::default() };
+        for (run, is_refused) in [(waited, false), (paid, true), (delegated, true)] {
+            let ask = |repeat| may_retry(&task, State::Failed, Some(&run), repeat);
+            let refused = if is_refused { Err(NotRetryable::Recorded) } else { Ok(()) };
+            assert_eq!(ask(Repeat::Unrecorded), refused, "{run:?}");
+            assert_eq!(ask(Repeat::FromScratch), Ok(()), "{run:?}");
+        }
+    }
+
+    #[test]
+    fn the_servers_own_work_is_not_submitted_again() {
+        let gate = crate::topology::gate_queue("joinery");
+        for queue in [crate::recovery::QUEUE.into(), crate::recovery::QUEUE_BUILT_IN.into(), gate] {
+            let task = Submitted { queue, ..submitted(Policy::default()) };
+            let refused = may_retry(&task, State::Failed, None, Repeat::FromScratch);
+            assert_eq!(refused, Err(NotRetryable::Reserved), "{}", task.queue);
+        }
+        // A person may let an event come back that no role processed.
+        let queue = crate::topology::event_queue("joinery", None);
+        let event = Submitted { queue, ..submitted(Policy::default()) };
+        assert_eq!(plain(&event, State::Failed), Ok(()));
     }
 
     #[test]
@@ -112,9 +189,9 @@ mod tests {
             submitted(Policy { deadline, ..Policy::default() })
         };
         for state in [State::Failed, State::Cancelled] {
-            assert_eq!(may_retry(&with(4_000), state), Err(NotRetryable::NoTime), "{state:?}");
-            assert_eq!(may_retry(&with(5_000), state), Err(NotRetryable::NoTime), "{state:?}");
-            assert_eq!(may_retry(&with(5_001), state), Ok(()), "{state:?}");
+            assert_eq!(plain(&with(4_000), state), Err(NotRetryable::NoTime), "{state:?}");
+            assert_eq!(plain(&with(5_000), state), Err(NotRetryable::NoTime), "{state:?}");
+            assert_eq!(plain(&with(5_001), state), Ok(()), "{state:?}");
         }
     }
 

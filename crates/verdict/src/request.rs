@@ -3,10 +3,10 @@
 
 use crate::budget::{Budget, BudgetEvent};
 use crate::done::Fault;
-use crate::event::Event;
+use crate::event::{Event, Next};
 use crate::flow::FlowKey;
 use crate::id::{Digest, Json, LeaseId, Name, Scope, TaskId, Text};
-use crate::plan::PlanRequest;
+use crate::plan::{PlanEvent, PlanRequest};
 use crate::policy::Policy;
 use crate::run::{CheckpointCall, RunEvent, RunRequest};
 use crate::task::Progress;
@@ -64,17 +64,35 @@ impl Request {
         }
     }
 
-    /// Leaves out who made the call unless people were asked because of it: nothing else follows from it, and a history that
-    /// says it of every step would be much longer.
+    /// The API key under which the attempt was leased that a report ends.
+    pub fn done_by(&self) -> Option<&Name> {
+        let report = self.report().and_then(|report| report.by.as_ref());
+        report.or_else(|| self.checkpoint_call()?.asked_by.as_ref())
+    }
+
+    /// Leaves out who made the call unless people were asked because of it, or will be: nothing else follows from it, and a
+    /// history that says it of every step would be much longer.
     pub fn forget_asker(&mut self, events: &[Event]) {
         let is_asked = |event: &Event| match event {
-            Event::Run(event) => {
-                matches!(&**event, RunEvent::Budget(it) if matches!(**it, BudgetEvent::Asked(_)))
-            }
+            Event::Run(event) => match &**event {
+                RunEvent::Budget(it) => matches!(**it, BudgetEvent::Asked(_)),
+                RunEvent::Plan(it) => match &**it {
+                    PlanEvent::StageEntered(turn) => turn.by.is_some(),
+                    PlanEvent::DoneBy(_) => true,
+                    _ => false,
+                },
+                _ => false,
+            },
+            Event::AttemptClosed { next: Next::Stage(turn), .. } => turn.by.is_some(),
             _ => false,
         };
-        if let Some(call) = self.checkpoint_call_mut().filter(|_| !events.iter().any(is_asked)) {
+        if events.iter().any(is_asked) {
+            return;
+        }
+        if let Some(call) = self.checkpoint_call_mut() {
             call.asked_by = None;
+        } else if let Some(report) = self.report_mut() {
+            report.by = None;
         }
     }
 
@@ -167,6 +185,8 @@ pub struct Report {
     /// Canonical digest of outcome, output and error, without times and metrics.
     pub digest: Digest,
     pub claims: Option<Json>,
+    /// The API key under which the attempt was leased. Kept where people are asked about the work ([`Request::forget_asker`]).
+    pub by: Option<Name>,
 }
 
 /// What a worker reports about its attempt.

@@ -56,11 +56,19 @@ pub fn event_queue(deployment: &str, serial: Option<&str>) -> Name {
     })
 }
 
+/// The deployment whose events or gates wait in this queue; `None` for every other queue.
+pub fn deployment_in(queue: &str) -> Option<&str> {
+    split(queue).map(|(deployment, _)| deployment)
+}
+
 /// The deployment whose events wait in this queue; `None` for every other queue.
 pub fn deployment_of_events(queue: &Name) -> Option<&str> {
-    let (deployment, rest) =
-        queue.as_str().strip_prefix(NAME_PREFIX)?.strip_prefix('.')?.split_once('/')?;
+    let (deployment, rest) = split(queue.as_str())?;
     (rest == "events" || rest.starts_with("serial/")).then_some(deployment)
+}
+
+fn split(queue: &str) -> Option<(&str, &str)> {
+    queue.strip_prefix(NAME_PREFIX)?.strip_prefix('.')?.split_once('/')
 }
 
 /// Whether this was the task of an event that ended otherwise than by its role deciding: it ran out of tries, was given up or

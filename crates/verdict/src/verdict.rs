@@ -189,6 +189,10 @@ pub enum Refusal {
         in_force: Terms,
         asked: Terms,
     },
+    /// The submission would replace a waiting run of a queue that its caller may not use.
+    DebounceForbidden {
+        key: Name,
+    },
     /// The budget of the workspace or tenant is used up.
     BudgetSpent(Spent),
     /// A request about a durable run.
@@ -220,6 +224,7 @@ impl Refusal {
             Refusal::HistoryFull { .. } => "history_full",
             Refusal::QuotaReached { .. } => "quota_reached",
             Refusal::FlowLimitConflict { .. } => "flow_limit_conflict",
+            Refusal::DebounceForbidden { .. } => "debounce_forbidden",
             Refusal::BudgetSpent(_) => "budget_spent",
             Refusal::Run(refusal) => refusal.name(),
             Refusal::Schedule(refusal) => refusal.name(),
@@ -245,6 +250,7 @@ impl Refusal {
             | Refusal::HistoryFull { .. }
             | Refusal::QuotaReached { .. }
             | Refusal::FlowLimitConflict { .. }
+            | Refusal::DebounceForbidden { .. }
             | Refusal::BudgetSpent(_)
             | Refusal::Run(_)
             | Refusal::Schedule(_)

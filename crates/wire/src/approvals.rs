@@ -102,6 +102,10 @@ pub struct ApprovalView {
     pub subject: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// What is approved, as text whose SHA-256 is `digest`: the output of a work order, or the action of an escalation. Only where
+    /// one approval is read, and up to 64 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
     pub roles: Vec<String>,
     pub keys: Vec<String>,
     pub quorum: u32,

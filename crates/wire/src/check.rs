@@ -11,9 +11,8 @@ use std::ops::RangeInclusive;
 
 use crate::limits::*;
 use crate::names::{
-    FIRING_KEY_PREFIX, RECOVERY_KEY_PREFIX, RECOVERY_NAME_PREFIX, RESERVED_LABEL_PREFIX,
-    TOPOLOGY_KEY_PREFIX, TOPOLOGY_NAME_PREFIX, is_idempotency_key, is_label_value, is_name,
-    repair_text,
+    FIRING_KEY_PREFIX, RECOVERY_KEY_PREFIX, RESERVED_LABEL_PREFIX, RESERVED_NAME_PREFIX,
+    TOPOLOGY_KEY_PREFIX, is_idempotency_key, is_label_value, is_name, repair_text,
 };
 use crate::plan::{Plan, PlanForm};
 use crate::requests::*;
@@ -100,15 +99,9 @@ fn given(field: &str, value: &str) -> Checked {
     if value.is_empty() {
         return Err(FieldError::new(field, "is missing"));
     }
-    if value.starts_with(RECOVERY_NAME_PREFIX) {
+    if value.starts_with(RESERVED_NAME_PREFIX) {
         let message = format!(
-            "begins with {RECOVERY_NAME_PREFIX}, which is reserved for recovery; choose another name"
-        );
-        return Err(FieldError::new(field, message));
-    }
-    if value.starts_with(TOPOLOGY_NAME_PREFIX) {
-        let message = format!(
-            "begins with {TOPOLOGY_NAME_PREFIX}, which is reserved for topologies; choose another name"
+            "begins with {RESERVED_NAME_PREFIX}, which is reserved for the server's own work; choose another name"
         );
         return Err(FieldError::new(field, message));
     }
@@ -186,12 +179,6 @@ impl Check for LeaseRequest {
     fn check(&self) -> Checked {
         name("workerId", &self.worker_id)?;
         names("queues", &self.queues, QUEUES_PER_POLL_MAX)?;
-        if self.queues.iter().any(|queue| queue.starts_with(TOPOLOGY_NAME_PREFIX)) {
-            let message = format!(
-                "names a queue of {TOPOLOGY_NAME_PREFIX}; events and gates of deployments are taken by the server"
-            );
-            return refuse("queues", message);
-        }
         if let Some(kinds) = &self.kinds {
             names("kinds", kinds, KINDS_PER_POLL_MAX)?;
         }

@@ -41,8 +41,8 @@ pub const HEARTBEAT_INTERVAL_MS: RangeInclusive<u64> = 500..=600_000;
 /// One heartbeat may be lost without losing the lease.
 pub const LEASE_PER_INTERVAL_MIN: u64 = 2;
 pub const CANCEL_GRACE_MS: RangeInclusive<u64> = 0..=3_600_000;
-/// As a lease: shorter silences of a coordinator cannot be told from those of a worker, and after a day nobody waits.
-pub const STALL_AFTER_MS: RangeInclusive<u64> = 2_000..=86_400_000;
+/// Shorter silences of a coordinator cannot be told from those of a worker, and after a month nobody waits.
+pub const STALL_AFTER_MS: RangeInclusive<u64> = 2_000..=2_592_000_000;
 /// A worker that makes progress says so with one of two heartbeats, although one may be lost.
 pub const STALL_PER_INTERVAL_MIN: u64 = 2;
 pub const CANCEL_GRACE_MS_DEFAULT: u64 = 30_000;

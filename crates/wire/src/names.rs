@@ -29,6 +29,10 @@ pub const RETRY_OF_LABEL: &str = "tenure.retry-of";
 /// The label that links a fork to the run whose records it began with.
 pub const FORK_OF_LABEL: &str = "tenure.fork-of";
 
+/// The label of a run that continues another one, and of a child that starts again with it: its value is the id of the task with
+/// which the line began.
+pub const ORIGIN_LABEL: &str = "tenure.origin";
+
 /// The label of a run that a schedule submitted: its value is the id of the schedule.
 pub const SCHEDULE_LABEL: &str = "tenure.schedule";
 
@@ -49,14 +53,11 @@ pub const FIRING_KEY_PREFIX: &str = "sched/";
 /// What the idempotency keys of runs that recovery submits begin with, and those of clients do not.
 pub const RECOVERY_KEY_PREFIX: &str = "recovery/";
 
-/// What the queue and the kinds of evaluations begin with, and those of clients do not.
-pub const RECOVERY_NAME_PREFIX: &str = "tenure.recovery";
+/// What the queues and kinds of the server's own tasks begin with (evaluations, events, gates), and those of clients do not.
+pub const RESERVED_NAME_PREFIX: &str = "tenure.";
 
 /// What the idempotency keys of events and work orders begin with, and those of clients do not.
 pub const TOPOLOGY_KEY_PREFIX: &str = "topology/";
-
-/// What the queues and kinds of events and gates begin with, and those of clients do not.
-pub const TOPOLOGY_NAME_PREFIX: &str = "tenure.topology";
 
 /// The label of the events and work orders of a deployment: its value is the name of the deployment.
 pub const DEPLOYMENT_LABEL: &str = "tenure.deployment";

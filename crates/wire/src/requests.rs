@@ -152,7 +152,7 @@ pub struct SubmitRun {
 pub struct Stall {
     /// How long an attempt may go without progress: at least twice `heartbeatIntervalMs`, since heartbeats carry it. The
     /// interval is at most a third of it when `heartbeatIntervalMs` is absent.
-    #[schema(minimum = 2000, maximum = 86400000)]
+    #[schema(minimum = 2000, maximum = 2592000000_u64)]
     pub after_ms: u64,
     /// `warn` when absent.
     #[serde(default)]
@@ -249,10 +249,15 @@ pub struct CancelRun {
     pub force: Option<bool>,
 }
 
-/// `POST /v1/runs/{runId}/retry`. It has no members: a retry keeps every setting of the run.
+/// `POST /v1/runs/{runId}/retry`: the run once more, from the beginning and with every setting that it had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RetryRun {}
+pub struct RetryRun {
+    /// Do again what the run has recorded. Without it, a run with recorded steps or children is refused with `run_has_records`:
+    /// continue it with `POST /v1/runs/{runId}/fork` instead.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub from_scratch: bool,
+}
 
 /// `POST /v1/runs/{runId}/fork`: a new run that starts from the recorded steps of one that has ended without success.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

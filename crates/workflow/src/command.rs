@@ -48,6 +48,9 @@ pub struct Checkpoint {
 pub struct Start {
     /// Begins the idempotency keys of steps: those of a parent and of its children differ.
     pub task_id: String,
+    /// Begins them instead, if the run continues another one: the task with which that line began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
     /// The fence of this attempt's lease.
     pub fence: u64,
     /// Equal in every attempt, like everything below it.

@@ -53,7 +53,7 @@ pub(crate) enum Want {
 }
 
 pub(crate) struct Core {
-    pub(crate) task_id: String,
+    pub(crate) origin: String,
     pub(crate) fence: u64,
     seed: u64,
     /// What the function starts over with.
@@ -81,11 +81,11 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(start: Start) -> Core {
-        let Start { task_id, fence, seed, created_at, input: _, mut checkpoints } = start;
+        let Start { task_id, origin, fence, seed, created_at, input: _, mut checkpoints } = start;
         let savepoint = checkpoints.iter().rposition(|checkpoint| checkpoint.savepoint);
         let after = checkpoints.split_off(savepoint.map_or(0, |position| position + 1));
         let mut core = Core {
-            task_id,
+            origin: origin.unwrap_or(task_id),
             fence,
             seed,
             resumed: None,

@@ -245,10 +245,11 @@ impl Client {
     pub(crate) async fn send_retry(
         &self,
         run_id: &str,
+        asked: &RetryRun,
         key: Option<String>,
     ) -> Result<RunAccepted, Error> {
         let key = key.map_or_else(generate_key, Ok)?;
-        let call = self.post(&["v1", "runs", run_id, "retry"], &RetryRun::default())?;
+        let call = self.post(&["v1", "runs", run_id, "retry"], asked)?;
         self.transport.call(&call.idempotency_key(&key)?).await
     }
 

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use wire::answers::{CancelAccepted, Explanation, History, Record, Run, RunAccepted};
-use wire::requests::{Budget, CancelRun, ForkRun, HistoryQuery, RecordQuery, WaitMs};
+use wire::requests::{Budget, CancelRun, ForkRun, HistoryQuery, RecordQuery, RetryRun, WaitMs};
 use wire::{Json, State};
 
 pub use self::durable::SignalRequest;
@@ -107,8 +107,9 @@ impl RunHandle {
         self.cancel().mode(CancelMode::Immediate)
     }
 
-    /// Submits a run that ended without success once more, as a new run with the same settings.
-    /// Await it to get the new run.
+    /// Submits a run that ended without success once more, as a new run with the same settings and from the beginning.
+    /// Await it to get the new run. A run that has recorded steps or started children is refused with `run_has_records`: continue
+    /// it with [`RunHandle::fork`], or say [`RetryRequest::from_scratch`].
     ///
     /// ```no_run
     /// # async fn example(run: tenure::RunHandle) -> Result<(), tenure::Error> {
@@ -117,7 +118,7 @@ impl RunHandle {
     /// # Ok(()) }
     /// ```
     pub fn retry(&self) -> RetryRequest {
-        RetryRequest { run: self.clone(), key: None }
+        RetryRequest { run: self.clone(), asked: RetryRun::default(), key: None }
     }
 
     /// Continues a run that ended without success from its recorded steps, as a new run with its own budget.
@@ -261,10 +262,17 @@ impl IntoFuture for ForkRequest {
 #[must_use = "nothing is submitted until this is awaited"]
 pub struct RetryRequest {
     run: RunHandle,
+    asked: RetryRun,
     key: Option<String>,
 }
 
 impl RetryRequest {
+    /// Executes again what the run has recorded, under new idempotency keys.
+    pub fn from_scratch(mut self) -> RetryRequest {
+        self.asked.from_scratch = true;
+        self
+    }
+
     /// An idempotency key: a repeated retry under the same key returns the run that the first one made. Without one,
     /// each retry submits another run.
     pub fn key(mut self, key: impl Into<String>) -> RetryRequest {
@@ -275,7 +283,7 @@ impl RetryRequest {
     /// Sends the retry and returns the coordinator's whole answer, which says whether an earlier retry
     /// under the same key made the run.
     pub async fn accepted(self) -> Result<RunAccepted, Error> {
-        self.run.client.send_retry(&self.run.id, self.key).await
+        self.run.client.send_retry(&self.run.id, &self.asked, self.key).await
     }
 }
 

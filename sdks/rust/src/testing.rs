@@ -128,6 +128,7 @@ pub(crate) fn envelope(input: Json) -> Envelope {
         labels: BTreeMap::new(),
         traceparent: None,
         seed: None,
+        origin: None,
         parent_task_id: None,
         stage: None,
         checkpoints: Vec::new(),

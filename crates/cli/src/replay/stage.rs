@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use wire::Time;
 use wire::answers::{CheckpointAnswer, Envelope, StartedChild};
+use wire::names::ORIGIN_LABEL;
 use wire::requests::{CheckpointCall, Completed, LeaseRequest};
 use wire::{Code, State, Verdict};
 
@@ -279,6 +280,7 @@ impl Served {
             heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,
             heartbeat_timeout_ms: LEASE.as_millis() as u64,
             cancel_grace_period_ms: CANCEL_GRACE_MS,
+            origin: head.labels.get(ORIGIN_LABEL).cloned(),
             labels: head.labels,
             traceparent: None,
             seed: head.seed,

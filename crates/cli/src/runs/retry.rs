@@ -6,7 +6,7 @@
 //! refuses to retry is named, and does not stop the others.
 
 use serde::Serialize;
-use tenure::{Client, Error};
+use tenure::{Client, Error, RetryRequest};
 use tokio::task::JoinSet;
 use wire::answers::{Run, RunAccepted};
 use wire::names::RETRY_OF_LABEL;
@@ -34,6 +34,9 @@ pub(crate) struct Arguments {
     /// A repeated retry with the same key returns the run that the first one made
     #[arg(long, value_name = "KEY", conflicts_with = "filters")]
     idempotency_key: Option<String>,
+    /// Also do again what the runs have recorded; without it such runs are refused (see `tenure runs continue`)
+    #[arg(long)]
+    from_scratch: bool,
     #[command(flatten)]
     filters: Filters,
     /// Print what would be retried, and do nothing
@@ -69,15 +72,15 @@ struct RetryOutcome {
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
     match &arguments.id {
         Some(id) if arguments.dry_run => preview_one(&client, format, id).await,
-        Some(id) => one(client, format, id, arguments.idempotency_key.clone()).await,
+        Some(id) => one(client, format, id, &arguments).await,
         None => many(client, format, arguments).await,
     }
 }
 
-async fn one(client: Client, format: Format, id: &str, key: Option<String>) -> CommandResult {
+async fn one(client: Client, format: Format, id: &str, arguments: &Arguments) -> CommandResult {
     let id = super::run_id(id);
-    let retry = client.run(&id).retry();
-    let retry = match key {
+    let retry = request(&client, &id, arguments.from_scratch);
+    let retry = match &arguments.idempotency_key {
         Some(key) => retry.key(key),
         None => retry,
     };
@@ -93,6 +96,11 @@ async fn one(client: Client, format: Format, id: &str, key: Option<String>) -> C
         }
     }
     Ok(Exit::Done)
+}
+
+fn request(client: &Client, id: &str, from_scratch: bool) -> RetryRequest {
+    let retry = client.run(id).retry();
+    if from_scratch { retry.from_scratch() } else { retry }
 }
 
 async fn preview_one(client: &Client, format: Format, id: &str) -> CommandResult {
@@ -129,7 +137,7 @@ fn refuse_run(run: &Run) -> Result<(), CliError> {
 }
 
 async fn many(client: Client, format: Format, arguments: Arguments) -> CommandResult {
-    let Arguments { filters, dry_run, yes, limit, .. } = arguments;
+    let Arguments { filters, dry_run, yes, limit, from_scratch, .. } = arguments;
     let (runs, already_retried, more) = matching(&client, &filters, limit).await?;
     let matched: Vec<String> = runs.iter().map(|run| run.run_id.clone()).collect();
     let more = more == More::Yes;
@@ -142,7 +150,7 @@ async fn many(client: Client, format: Format, arguments: Arguments) -> CommandRe
         if !yes {
             bulk::confirm("Retry", "retry", runs.len())?;
         }
-        retry_all(&client, &mut outcome, format).await?;
+        retry_all(&client, &mut outcome, from_scratch, format).await?;
     }
     match format {
         Format::Json => output::json(&outcome)?,
@@ -183,6 +191,7 @@ fn refuse_state(state: State) -> Result<(), CliError> {
 async fn retry_all(
     client: &Client,
     outcome: &mut RetryOutcome,
+    from_scratch: bool,
     format: Format,
 ) -> Result<(), CliError> {
     let mut under_way = JoinSet::new();
@@ -195,7 +204,7 @@ async fn retry_all(
         if format == Format::People && number > 0 && number % PROGRESS_EVERY == 0 {
             output::note(format_args!("retried {number} of {}", outcome.matched.len()));
         }
-        let retry = client.run(&id).retry().key(format!("retry-of-{id}"));
+        let retry = request(client, &id, from_scratch).key(format!("retry-of-{id}"));
         under_way.spawn(async move { (id, retry.accepted().await) });
     }
     while let Some(answer) = under_way.join_next().await {

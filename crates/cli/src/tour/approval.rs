@@ -13,10 +13,10 @@ use crate::output::{BOLD, GOOD, WARN};
 use crate::server;
 
 /// Somebody with a key that may decide, and nothing else.
-struct Person {
+pub(super) struct Person {
     name: &'static str,
     key_id: String,
-    secret: String,
+    pub(super) secret: String,
 }
 
 impl Tour {
@@ -96,7 +96,7 @@ impl Tour {
         Ok(its)
     }
 
-    async fn person(&self, name: &'static str) -> Result<Person, CliError> {
+    pub(super) async fn person(&self, name: &'static str) -> Result<Person, CliError> {
         let create = ["keys", "create", "--role", "approver", "--name", name, "--json"];
         let made = self.server.run_command(&create).await?;
         let made: NewKey = serde_json::from_str(&made.stdout)

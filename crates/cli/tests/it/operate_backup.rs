@@ -13,8 +13,16 @@ use crate::home::{Home, Process};
 const WORKER: &str = "old-hand";
 
 pub(crate) fn client(home: &Home) -> Client {
-    let profile: Value = serde_json::from_slice(&std::fs::read(home.profile()).unwrap()).unwrap();
+    let profile = profile(home);
     Client::new(profile["url"].as_str().unwrap(), profile["apiKey"].as_str().unwrap()).unwrap()
+}
+
+pub(crate) fn url(home: &Home) -> String {
+    profile(home)["url"].as_str().unwrap().to_owned()
+}
+
+fn profile(home: &Home) -> Value {
+    serde_json::from_slice(&std::fs::read(home.profile()).unwrap()).unwrap()
 }
 
 pub(crate) async fn lease(client: &Client) -> Envelope {

@@ -31,7 +31,7 @@ use super::deploying::Deploying;
 use super::load::key_of;
 use super::next_stage::{leased_next, with_next_lease};
 use super::polls::{Polls, RoundResult};
-use super::recovery::Recovering;
+use super::recovery::{Recovering, Reported};
 use super::role::CarrierRole;
 use super::schedules::Deciding;
 use super::stall::{self, StallAction, StallDetector, StallStatus};
@@ -413,15 +413,36 @@ fn decide_item(
     if is_locked(work, item) {
         return None;
     }
-    let answer = match item {
+    let answer = match (Recovering { work: &mut *work, ids: &mut *ids, at }.reported(item)) {
+        Reported::Other => answer_item(work, ids, item, at, allowances)?,
+        Reported::Refused(answer) => answer,
+        Reported::Named(named) => {
+            work.is_evaluated = true;
+            let answer = answer_item(work, ids, item, at, allowances);
+            work.is_evaluated = false;
+            Recovering { work: &mut *work, ids: &mut *ids, at }.carry_out(*named);
+            answer?
+        }
+    };
+    let recorded_at = item.about().and_then(|(key, request)| work.recorded_at(key, request));
+    let balance = item.about().and_then(|(key, _)| work.balance(key));
+    let next = item.about().and_then(|(key, _)| leased_next(work, key, &answer));
+    Some(Answered { answer, at: at.now, recorded_at, balance, next })
+}
+
+/// The same for an item whose rows are all loaded.
+fn answer_item(
+    work: &mut WorkingSet,
+    ids: &mut Ids,
+    item: &Item,
+    at: Moment,
+    allowances: &Allowances,
+) -> Option<Answer> {
+    Some(match item {
         Item::Submit { submission, input } => submit(work, ids, submission, *input, at, allowances),
         Item::About { key, request } => {
-            let evaluated =
-                Recovering { work: &mut *work, ids: &mut *ids, at }.report(key, request);
-            evaluated.unwrap_or_else(|| {
-                let filled = with_next_lease(work, ids, key, request, at);
-                work.decide(key, filled.map_or(Cow::Borrowed(request), Cow::Owned), at)
-            })
+            let filled = with_next_lease(work, ids, key, request, at);
+            work.decide(key, filled.map_or(Cow::Borrowed(request), Cow::Owned), at)
         }
         Item::WithChildren { key, request, children, effects, watched } => {
             let request = with_child_ids(request, children, ids, at);
@@ -443,11 +464,7 @@ fn decide_item(
             let (work, ids) = (&mut *work, &mut *ids);
             Deploying { work, ids, allowances, at }.decide(item)
         }
-    };
-    let recorded_at = item.about().and_then(|(key, request)| work.recorded_at(key, request));
-    let balance = item.about().and_then(|(key, _)| work.balance(key));
-    let next = item.about().and_then(|(key, _)| leased_next(work, key, &answer));
-    Some(Answered { answer, at: at.now, recorded_at, balance, next })
+    })
 }
 
 /// The call with a new id and the submission of each child. Ids of children that exist already are not used.

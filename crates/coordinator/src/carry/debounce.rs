@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 use store::{Batch, DebounceQuery, DebouncedKey, FlowRef, Lookup, TaskKey};
 use verdict::flow::debounce::{Replacement, replaced};
 use verdict::request::Submit;
-use verdict::{Moment, Request, Time};
+use verdict::{Moment, Refusal, Request, Time};
 
 use super::batch::{Aborted, OpenBatch};
 use super::load::flow_of;
@@ -32,10 +32,14 @@ enum Line {
     Last(Option<TaskKey>),
 }
 
+fn waiting_flow(submission: &Submission) -> Option<FlowRef> {
+    submission.debounce.as_ref().and_then(|_| flow_of(submission))
+}
+
 /// The key of a submission that waits for newer ones.
 fn debounced(item: &Item) -> Option<FlowRef> {
     match item {
-        Item::Submit { submission, .. } => submission.debounce.and_then(|_| flow_of(submission)),
+        Item::Submit { submission, .. } => waiting_flow(submission),
         _ => None,
     }
 }
@@ -75,8 +79,7 @@ impl<B: Batch> OpenBatch<'_, B> {
 impl WorkingSet {
     /// Whether another writer submits with the key, or has the run locked that waits.
     pub(super) fn is_debounce_locked(&self, submission: &Submission) -> bool {
-        let flow = submission.debounce.and_then(|_| flow_of(submission));
-        match flow.and_then(|flow| self.debounces.0.get(&flow)) {
+        match waiting_flow(submission).and_then(|flow| self.debounces.0.get(&flow)) {
             Some(Line::Locked) => true,
             Some(Line::Last(Some(last))) => self.is_locked(last),
             Some(Line::Last(None)) | None => false,
@@ -84,11 +87,17 @@ impl WorkingSet {
     }
 
     /// What a submission does to the run that waits, and how long it waits itself. `None` for one that does not wait.
-    pub(super) fn replacement(&self, submission: &Submission, now: Time) -> Option<Replacement> {
-        let flow = flow_of(submission)?;
-        let Line::Last(last) = self.debounces.0.get(&flow)? else { return None };
+    pub(super) fn replacement(
+        &self,
+        submission: &Submission,
+        now: Time,
+    ) -> Result<Option<Replacement>, Refusal> {
+        let Some((call, flow)) = submission.debounce.as_ref().zip(flow_of(submission)) else {
+            return Ok(None);
+        };
+        let Some(Line::Last(last)) = self.debounces.0.get(&flow) else { return Ok(None) };
         let waiting = last.as_ref().and_then(|last| self.task(last));
-        Some(submission.debounce?.submitted(waiting, now))
+        call.submitted(&flow.key, waiting, now).map(Some)
     }
 
     /// Ends the run that a new one replaces; the new one waits from now on.

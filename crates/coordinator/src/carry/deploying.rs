@@ -18,11 +18,13 @@ use topology::Topology;
 use topology::declaration::Logic;
 use topology::deployment::{ArtifactRef, Deployment, Event, PauseState};
 use topology::fields::CheckedFields;
+use topology::plan::Obstacle;
 use topology::proposal::{self, ArtifactChange, Author, Change};
 use topology::roles::unclaimed;
 use verdict::topology::TopologyRefusal;
 use verdict::{
-    Answer, Digest, Moment, Name, Object, ObjectKey, Refusal, Request, Scope, Span, TaskId, Text,
+    Answer, Digest, Moment, Name, Object, ObjectKey, ObjectType, Refusal, Request, Scope, Span,
+    TaskId, Text,
 };
 
 use super::batch::submit;
@@ -71,7 +73,8 @@ impl Deploying<'_> {
             TopologyCall::Apply(topology) => self.apply(item, &topology.0),
             // An operator can always do these, also where this program cannot read the version in force.
             TopologyCall::Pause => self.change_any(item, |row| row.pause(true)),
-            TopologyCall::Delete => self.change_any(item, |row| row.is_deleted = true),
+            TopologyCall::Delete => self.delete(item),
+            TopologyCall::Settled => Ok(self.settled(item)),
             _ => self.in_force(item).and_then(|found| self.decide_on(found, item)),
         };
         match (&decided, &item.call) {
@@ -118,9 +121,10 @@ impl Deploying<'_> {
 
     fn decide_on(&mut self, found: InForce<'_>, item: &TopologyItem) -> Decided<Answer> {
         match &item.call {
-            TopologyCall::Apply(_) | TopologyCall::Pause | TopologyCall::Delete => {
-                Ok(Answer::Nothing)
-            }
+            TopologyCall::Apply(_)
+            | TopologyCall::Pause
+            | TopologyCall::Delete
+            | TopologyCall::Settled => Ok(Answer::Nothing),
             TopologyCall::Resume => {
                 let (topology, now) = (found.topology.clone(), self.now());
                 Ok(self.change_deployment(found, |row| {
@@ -181,7 +185,10 @@ impl Deploying<'_> {
                 let object = self.work.topologies.get(&key).expect("it was just read");
                 return Ok(answered(object.clone()));
             }
-            Some((_, row)) => row.clone(),
+            Some((_, row)) => {
+                self.check_artifacts(item, topology)?;
+                row.clone()
+            }
             None => DeploymentRow {
                 name: item.deployment.to_string(),
                 topology: String::new(),
@@ -197,6 +204,8 @@ impl Deploying<'_> {
                 emitted: std::collections::BTreeMap::new(),
                 next_instant: None,
                 outside_gates: BTreeSet::new(),
+                serials: BTreeSet::new(),
+                is_settled: false,
             },
         };
         row.topology = topology.name().to_owned();
@@ -205,11 +214,54 @@ impl Deploying<'_> {
         row.next_instant = next_instant(topology, &row, now);
         let outside = topology.roles_using(Logic::Gate).filter(|(_, role)| role.outside);
         row.outside_gates.extend(outside.map(|(name, _)| name.to_owned()));
+        let tracks = topology.declaration().tracks.values();
+        row.serials.extend(tracks.filter_map(|track| track.serial.clone()));
         if self.work.topologies.get(&version_key(scope, topology.digest())).is_none() {
             self.write(version_object(scope, topology), item.by.clone());
         }
         self.work.topologies.keep_version(topology.clone());
         Ok(answered(self.write(row.object(scope, 1), item.by.clone())))
+    }
+
+    /// Nothing of a deleted deployment is left to be ended.
+    fn settled(&mut self, item: &TopologyItem) -> Answer {
+        let found = self.work.topologies.deployment(item);
+        let found = found.filter(|(_, row)| row.is_deleted && row.generation == item.generation);
+        let Some((_, row)) = found.filter(|(_, row)| !row.is_settled) else {
+            return Answer::Nothing;
+        };
+        let row = DeploymentRow { is_settled: true, ..row };
+        answered(self.write(row.object(&item.scope, 1), None))
+    }
+
+    /// No artifact is where the new version has no place for it. Looked at by who asks, too; here it holds for the commit.
+    fn check_artifacts(&self, item: &TopologyItem, after: &Topology) -> Decided<()> {
+        let artifacts = self.work.topologies.in_the_way(item, ObjectType::Artifact);
+        for row in artifacts.filter_map(ArtifactRow::of) {
+            let (artifact, status) = (row.artifact.name.kind, row.artifact.status);
+            let obstacle = match after.artifact(&artifact) {
+                None => Obstacle::ArtifactType { artifact },
+                Some(next) if !next.statuses.contains(&status) => {
+                    Obstacle::Status { artifact, status }
+                }
+                Some(_) => continue,
+            };
+            let why = format!("{obstacle}; nothing was changed");
+            return Err(TopologyRefusal::Incompatible(Text::from(why)));
+        }
+        Ok(())
+    }
+
+    /// No work order is active: without its deployment no gate would judge it.
+    fn check_no_orders(&self, item: &TopologyItem) -> Decided<()> {
+        let mut orders = self.work.topologies.in_the_way(item, ObjectType::WorkOrder);
+        match orders.find(|order| order.is_pending) {
+            None => Ok(()),
+            Some(_) => {
+                let why = "work orders are active; let them end, or cancel their runs, before you delete the deployment";
+                Err(TopologyRefusal::Incompatible(Text::from(why)))
+            }
+        }
     }
 
     fn change_deployment(
@@ -219,6 +271,12 @@ impl Deploying<'_> {
     ) -> Answer {
         let InForce { scope, row, revision, by, .. } = found;
         self.change_row(scope, (revision, row), by, change)
+    }
+
+    fn delete(&mut self, item: &TopologyItem) -> Decided<Answer> {
+        self.found(item)?;
+        self.check_no_orders(item)?;
+        self.change_any(item, |row| row.is_deleted = true)
     }
 
     /// The same for a deployment whose version may be unreadable.

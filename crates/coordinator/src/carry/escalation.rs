@@ -25,6 +25,15 @@ use super::recovery::{EVALUATION_GRACE, Recovering, answered, refused};
 use crate::allowances::Allowances;
 use crate::item::Submission;
 
+/// What people are to be asked.
+#[derive(Default)]
+pub(super) struct Proposed {
+    /// `None` if the rules choose it.
+    pub(super) action: Option<Action>,
+    /// The API key of the evaluation that proposes it.
+    pub(super) by: Option<Name>,
+}
+
 /// What a person says about a candidate.
 pub(super) struct Said<'a> {
     pub(super) action: Action,
@@ -65,14 +74,14 @@ impl Recovering<'_> {
         &mut self,
         scope: &Scope,
         candidate: Candidate,
-        proposed: Option<Action>,
+        proposed: Proposed,
         policy: Option<&RecoveryPolicy>,
     ) -> Candidate {
         let Some(policy) = policy.filter(|_| candidate.state == CandidateState::Escalated) else {
             return candidate;
         };
-        match candidate.proposal(proposed, &policy.terms) {
-            Ok(action) => self.ask(scope, candidate, action, policy),
+        match candidate.proposal(proposed.action, &policy.terms) {
+            Ok(action) => self.ask(scope, candidate, (action, proposed.by), policy),
             // It was checked before. Whoever decides names an action then.
             Err(_) => candidate,
         }
@@ -82,16 +91,19 @@ impl Recovering<'_> {
         &mut self,
         scope: &Scope,
         candidate: Candidate,
-        action: Action,
+        (action, by): (Action, Option<Name>),
         policy: &RecoveryPolicy,
     ) -> Candidate {
-        let submission = question(scope, &candidate, action, policy, self.at.now);
+        // Whose proposal is decided stays known when people are asked about another action.
+        let by = by.or_else(|| candidate.proposed_by().cloned());
+        let asked = (action, by.clone());
+        let submission = question(scope, &candidate, asked, policy, self.at.now);
         let input = Digest::of(&[submission.spec.input.as_str().as_bytes()]);
         // As for evaluations: recovery uses up nobody's quota.
         let free = Allowances::default();
         match submit(self.work, self.ids, &submission, input, self.at, &free) {
             Answer::Accepted { task, .. } => {
-                candidate.asked(Candidate::question(task, action, &policy.terms))
+                candidate.asked(Candidate::question(task, action, &policy.terms, by))
             }
             // Without a question it waits for somebody who names an action.
             _ => candidate,
@@ -110,9 +122,13 @@ impl Recovering<'_> {
             return self.vote(scope, candidate, &question, policy.as_ref(), said);
         }
         let deciders = policy.as_ref().map(|it| it.terms.deciders.clone()).unwrap_or_default();
+        let refuse = |why| Answer::Refused(Refusal::Run(RunRefusal::Approval(why)));
         if !deciders.name(said.key, said.roles) {
-            let refusal = RunRefusal::Approval(VoteRefusal::NotNamed);
-            return Answer::Refused(Refusal::Run(refusal));
+            return refuse(VoteRefusal::NotNamed);
+        }
+        // The key that evaluated it decides nothing in place of the people that it asked.
+        if candidate.proposed_by() == Some(said.key) {
+            return refuse(VoteRefusal::OwnWork);
         }
         match (said.action, policy.as_ref()) {
             (Action::Retry | Action::Continue | Action::Notify, Some(policy))
@@ -135,7 +151,7 @@ impl Recovering<'_> {
         let awaited = candidate.awaited();
         match candidate.decided(said.decision(), policy, self.at.now) {
             Ok(after) => {
-                let after = self.asking(scope, after, None, policy);
+                let after = self.asking(scope, after, Proposed::default(), policy);
                 self.act(scope, &after, Some(said.key.clone()));
                 self.cancel(scope, awaited);
                 answered(&after.signature.id(), after)
@@ -160,7 +176,7 @@ impl Recovering<'_> {
             false => candidate.decided(escalating, Some(policy), self.at.now),
         };
         let candidate = match escalated {
-            Ok(candidate) => self.ask(scope, candidate, said.action, policy),
+            Ok(candidate) => self.ask(scope, candidate, (said.action, None), policy),
             Err(refusal) => return refused(refusal),
         };
         self.cancel(scope, awaited);
@@ -219,13 +235,13 @@ impl Recovering<'_> {
 fn question(
     scope: &Scope,
     candidate: &Candidate,
-    action: Action,
+    (action, by): (Action, Option<Name>),
     policy: &RecoveryPolicy,
     now: verdict::Time,
 ) -> Submission {
     let Terms { deciders, .. } = &policy.terms;
     // The digest does not cover the task, which has no id yet.
-    let asked = Candidate::question(TaskId::from_u128(0), action, &policy.terms);
+    let asked = Candidate::question(TaskId::from_u128(0), action, &policy.terms, by);
     let terms = candidate.asked_terms(&asked, deciders, now);
     let input = Json::from(candidate.asked_text(&asked).to_string());
     let deadline = Some(candidate.round.expires_at.plus(EVALUATION_GRACE));

@@ -17,8 +17,8 @@ use store::recovery::{
 use store::{Batch, Lookup, ObjectChange, RunLookup, Spec, TaskKey};
 use verdict::effect::{EffectId, EndpointStatus, Intent, wants};
 use verdict::recovery::{
-    Action, Candidate, CandidateState, Decider, Decision, FailedRun, ForkOutcome, QUEUE,
-    RecoveryAnswer, RecoveryPolicy, RecoveryRefusal, Signature, Standing, is_evaluation,
+    Action, Candidate, CandidateState, Decider, Decision, FailedRun, ForkOutcome, RecoveryAnswer,
+    RecoveryPolicy, RecoveryRefusal, Signature, Standing, is_evaluation,
 };
 use verdict::request::{Cancel, CancelMode, Outcome};
 use verdict::run::{RunRequest, Then};
@@ -30,8 +30,7 @@ use wire::recovery::{EvaluationInput, EvaluationOutput};
 
 use super::batch::{Aborted, OpenBatch, submit};
 use super::effects::Asked;
-use super::escalation::Said;
-use super::next_stage::with_next_lease;
+use super::escalation::{Proposed, Said};
 use super::working_set::WorkingSet;
 use crate::allowances::Allowances;
 use crate::ids::Ids;
@@ -318,6 +317,26 @@ fn named(output: Option<&Json>) -> Result<Decision, RecoveryRefusal> {
     })
 }
 
+/// What the report of an evaluation means for its candidate.
+pub(super) enum Reported {
+    /// Nothing: it is no such report, no candidate waits for it, or its caller has no authority.
+    Other,
+    /// The report is refused and its lease goes on.
+    Refused(Answer),
+    /// What becomes of the candidate if the report ends the evaluation.
+    Named(Box<Named>),
+}
+
+/// An action that an evaluation named within its policy.
+pub(super) struct Named {
+    key: TaskKey,
+    after: Candidate,
+    proposed: Proposed,
+    policy: Option<RecoveryPolicy>,
+}
+
+type NotNamed<'i> = (&'i TaskKey, &'i Request, RecoveryRefusal);
+
 /// What decisions about recovery need besides the working set.
 pub(super) struct Recovering<'a> {
     pub(super) work: &'a mut WorkingSet,
@@ -326,14 +345,27 @@ pub(super) struct Recovering<'a> {
 }
 
 impl Recovering<'_> {
-    /// The answer to the report of an evaluation whose candidate waits for it; `None` for every other call.
-    pub(super) fn report(&mut self, key: &TaskKey, request: &Request) -> Option<Answer> {
+    /// What an item says about a candidate that waits for it. Whether its caller may say so is for the rules of leases: without
+    /// authority the report is decided as any other, and its caller learns what every worker would.
+    pub(super) fn reported(&mut self, item: &Item) -> Reported {
+        match self.named(item) {
+            None => Reported::Other,
+            Some(Ok(named)) => Reported::Named(Box::new(named)),
+            Some(Err((key, request, refusal))) => {
+                let refusal = Refusal::Recovery(refusal);
+                self.work.note_refusal(key, request, &refusal, self.at);
+                Reported::Refused(Answer::Refused(refusal))
+            }
+        }
+    }
+
+    fn named<'i>(&self, item: &'i Item) -> Option<Result<Named, NotNamed<'i>>> {
+        let (Item::About { key, request } | Item::WithChildren { key, request, .. }) = item else {
+            return None;
+        };
         let output = reported(request)?;
-        let task = self.work.task(key).filter(|task| is_evaluation(&task.kind))?;
-        // Whoever has no authority learns that first.
-        let lease = task.lease()?;
-        let caller = request.caller()?;
-        if lease.id != caller.lease || lease.expires_at.has_come(self.at.now) {
+        self.work.task(key).filter(|task| is_evaluation(&task.kind))?;
+        if !self.work.may_report(key, request.caller()?, self.at) {
             return None;
         }
         let candidate_key = self.work.recoveries.awaiting(&key.scope, key.id)?;
@@ -343,25 +375,24 @@ impl Recovering<'_> {
             let proposed = decision.propose;
             Ok((candidate.decided(decision, policy.as_ref(), self.at.now)?, proposed))
         });
-        let (after, proposed) = match after {
-            Ok(after) => after,
-            Err(refusal) => {
-                let refusal = Refusal::Recovery(refusal);
-                self.work.note_refusal(key, request, &refusal, self.at);
-                return Some(Answer::Refused(refusal));
+        Some(match after {
+            Ok((after, action)) => {
+                let proposed = Proposed { action, by: request.done_by().cloned() };
+                Ok(Named { key: key.clone(), after, proposed, policy })
             }
-        };
-        self.work.is_evaluated = true;
-        let filled = with_next_lease(self.work, self.ids, key, request, self.at);
-        let request = filled.map_or(Cow::Borrowed(request), Cow::Owned);
-        let answer = self.work.decide(key, request, self.at);
-        self.work.is_evaluated = false;
-        // It was live, and this report has ended it.
-        if self.work.task(key).is_none() {
+            Err(refusal) => Err((key, request, refusal)),
+        })
+    }
+
+    /// Does what an evaluation named, once its report was decided.
+    pub(super) fn carry_out(&mut self, named: Named) {
+        let Named { key, after, proposed, policy } = named;
+        // It was live, and this report has decided its end. Children that it still waits for change nothing about the action.
+        let is_over = self.work.task(&key).is_none_or(|task| task.closing().is_some());
+        if is_over {
             let after = self.asking(&key.scope, after, proposed, policy.as_ref());
             self.act(&key.scope, &after, None);
         }
-        Some(answer)
     }
 
     pub(super) fn decide(&mut self, item: &RecoveryItem) -> Answer {
@@ -579,7 +610,7 @@ fn evaluation(scope: &Scope, candidate: Candidate, policy: &RecoveryPolicy) -> S
     Submission {
         scope: scope.clone(),
         kind: terms.evaluator.kind().into(),
-        queue: QUEUE.into(),
+        queue: terms.evaluator.queue().into(),
         priority: 0,
         policy,
         run_at: None,

@@ -8,21 +8,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use store::objects::{LoadedObject, ObjectChange};
-use store::{Batch, IdempotencyKey, Lookup, TaskKey};
+use store::{Batch, IdempotencyKey, Lookup, ObjectFilter, TaskKey};
 use topology::Topology;
 use topology::deployment::{ArtifactRef, Event, PauseState};
 use topology::proposal::Change;
 use topology::roles::{deadlines, unclaimed};
-use verdict::{Object, ObjectKey, ObjectType, Scope, Text, Time};
+use verdict::{Name, Object, ObjectKey, ObjectType, Scope, Text, Time};
 
 use super::batch::{Aborted, OpenBatch};
 use super::working_set::WorkingSet;
 use crate::item::{Item, TopologyCall, TopologyItem};
 use crate::topologies::Versions;
 use crate::topologies::rows::{
-    ArtifactRow, DeploymentRow, TrackRow, WorkOrderRow, artifact_key, artifact_named, change,
-    deployment_key, deployment_of, millis, note_key, pause_key, prefix, slots, topology_of,
-    track_key, version_key, work_order_key,
+    ArtifactRow, DeploymentRow, TrackRow, WorkOrderRow, artifact_key, artifact_named,
+    artifact_parent, change, deployment_key, deployment_of, millis, note_key, pause_key, prefix,
+    slots, topology_of, track_key, version_key, work_order_key,
 };
 use crate::topologies::submissions::Owner;
 
@@ -40,6 +40,9 @@ pub(super) struct Topologies {
     read: HashMap<String, Arc<Topology>>,
     /// What was looked up for the requests about each deployment beside what they name.
     derived: HashMap<ObjectKey, Derived>,
+    /// What may stand in the way of a new version or of a deletion, by deployment. Whoever changes such a row locks the
+    /// deployment, as the batch has done: it holds for the commit.
+    in_the_way: HashMap<ObjectKey, Vec<Object>>,
     /// Who has the slots of tracks, as far as the batch has asked. What it changes is written once, with the batch: hundreds of
     /// work orders may take and leave the slots of one deployment in one commit.
     tracks: BTreeMap<ObjectKey, Holders>,
@@ -102,6 +105,29 @@ impl Topologies {
         changes
     }
 
+    /// The rows of one type that may stand in the way, as this batch leaves them: what was listed, and what the batch has made.
+    pub(super) fn in_the_way(
+        &self,
+        item: &TopologyItem,
+        object_type: ObjectType,
+    ) -> impl Iterator<Item = &Object> {
+        let deployment = deployment_key(&item.scope, item.deployment.as_str());
+        let listed = self.in_the_way.get(&deployment).into_iter().flatten();
+        let listed = listed.map(|object| self.get(&object.key).unwrap_or(object));
+        let prefix = prefix(item.deployment.as_str(), item.generation);
+        let is_own = move |object: &&Object| {
+            let id = object.key.id.as_str();
+            object.key.scope == item.scope
+                && id.strip_prefix(&prefix).is_some_and(|rest| rest.starts_with('/'))
+        };
+        let made = self.objects.values().filter_map(|loaded| match loaded {
+            LoadedObject::Object(object) => Some(object),
+            LoadedObject::Absent | LoadedObject::Locked => None,
+        });
+        let all = listed.chain(made.filter(is_own));
+        all.filter(move |object| object.key.object_type == object_type)
+    }
+
     fn is_missing(&self, key: &ObjectKey) -> bool {
         matches!(self.objects.get(key), Some(LoadedObject::Locked) | None)
     }
@@ -144,6 +170,56 @@ impl Topologies {
             self.version(&digest).is_none() && is_locked
         })
     }
+}
+
+/// How many rows are listed for each status that a version takes away, and of active work orders. Should all of them have moved
+/// on within the batch, the call is refused once too often and can be repeated.
+const IN_THE_WAY_MAX: usize = 32;
+
+impl Topologies {
+    /// What to list for an item: artifacts that a new version has no place for, active work orders of what is deleted.
+    fn obstacle_filters(&self, item: &TopologyItem) -> Vec<ObjectFilter> {
+        let found = self.deployment(item).filter(|(_, row)| !row.is_deleted);
+        let Some((_, row)) = found else { return Vec::new() };
+        let filter = |object_type, parent: Name| ObjectFilter {
+            scope: Some(item.scope.clone()),
+            object_type: Some(object_type),
+            parent: Some(parent),
+            limit: IN_THE_WAY_MAX,
+            ..ObjectFilter::default()
+        };
+        match &item.call {
+            TopologyCall::Delete => {
+                let active = filter(ObjectType::WorkOrder, row.prefix().into());
+                vec![ObjectFilter { is_pending: true, ..active }]
+            }
+            TopologyCall::Apply(after) => {
+                let before = self.version(&row.version);
+                let gone = before.iter().flat_map(|before| gone_statuses(before, &after.0));
+                gone.map(|(kind, status)| ObjectFilter {
+                    status: status.map(Name::from),
+                    ..filter(ObjectType::Artifact, artifact_parent(&row.prefix(), kind))
+                })
+                .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The statuses that a version takes away; none for a type that it takes away as a whole.
+fn gone_statuses<'t>(before: &'t Topology, after: &Topology) -> Vec<(&'t str, Option<&'t str>)> {
+    let mut gone = Vec::new();
+    for (kind, declared) in &before.declaration().artifacts {
+        match after.artifact(kind) {
+            None => gone.push((kind.as_str(), None)),
+            Some(next) => {
+                let statuses = declared.statuses.iter().filter(|it| !next.statuses.contains(it));
+                gone.extend(statuses.map(|status| (kind.as_str(), Some(status.as_str()))));
+            }
+        }
+    }
+    gone
 }
 
 /// Whether roles may have something to do about it.
@@ -197,6 +273,7 @@ fn artifacts(call: &TopologyCall) -> Vec<ArtifactRef> {
         | TopologyCall::Emit { .. }
         | TopologyCall::Tick
         | TopologyCall::Scanned { .. }
+        | TopologyCall::Settled
         | TopologyCall::ClosePause { .. }
         | TopologyCall::Unprocessed { .. } => Vec::new(),
     }
@@ -264,10 +341,27 @@ impl<B: Batch> OpenBatch<'_, B> {
                 self.work.topologies.keep_version(Arc::new(topology));
             }
         }
+        self.list_in_the_way(items).await?;
         for item in topology_items(items) {
             self.derive(item, now);
         }
         self.load_derived().await
+    }
+
+    /// Lists what may stand in the way of versions and deletions, once their deployments are locked. Most batches have neither.
+    async fn list_in_the_way(&mut self, items: &[Item]) -> Result<(), Aborted> {
+        for item in topology_items(items) {
+            let filters = self.work.topologies.obstacle_filters(item);
+            if filters.is_empty() {
+                continue;
+            }
+            let lookup = Lookup { listed: &filters, ..Lookup::default() };
+            let listed = self.batch.look_up(lookup).await?.listed;
+            let deployment = deployment_key(&item.scope, item.deployment.as_str());
+            let known = self.work.topologies.in_the_way.entry(deployment).or_default();
+            known.extend(listed.into_iter().flatten());
+        }
+        Ok(())
     }
 
     async fn load_deployed(&mut self, keys: BTreeSet<ObjectKey>) -> Result<(), Aborted> {

@@ -235,14 +235,24 @@ impl WorkingSet {
         let SubmissionPayload { steps, inherited } = payload;
         let (spec, id, fingerprint) = (&submission.spec, submit.id, submit.fingerprint);
         let (scope, budgets) = (submit.scope.clone(), self.budgets_of(&submit.scope));
-        let wait = self.replacement(submission, at.now);
+        let key = spec.key.clone().map(|text| IdempotencyKey { scope: scope.clone(), text });
+        let holder = key.as_ref().and_then(|key| self.holder(key));
+        let wait = match self.replacement(submission, at.now) {
+            Ok(wait) => wait,
+            // One that was submitted before replaces nothing now.
+            Err(_) if holder.is_some() => None,
+            Err(refusal) => {
+                let answer = Answer::Refused(refusal);
+                self.batch_metrics.note_submission(&answer);
+                return answer;
+            }
+        };
         let replaces = wait.as_ref().and_then(|wait| wait.replaces);
         let mut submit = with_wait(submit, wait.as_ref());
         if !budgets.is_empty() {
             count_all(&mut submit);
         }
         let request = submitting(submit, submission, &steps);
-        let key = spec.key.clone().map(|text| IdempotencyKey { scope: scope.clone(), text });
         let holder = key.as_ref().and_then(|key| self.holder(key));
         // One that takes the place of another needs no room.
         let quota = self.quota(&scope.tenant, allowances).filter(|_| replaces.is_none());

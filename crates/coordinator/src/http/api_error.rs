@@ -228,6 +228,12 @@ fn from_refusal(refusal: Refusal) -> ApiError {
                 spell_terms(asked)
             ),
         ),
+        Refusal::DebounceForbidden { key } => ApiError::new(
+            Code::DebounceForbidden,
+            format!(
+                "a run of another queue waits under the flow key `{key}`, and this API key may not replace it; use a flow key of your own queues, or leave `debounceMs` out"
+            ),
+        ),
         Refusal::BudgetSpent(spent) => ApiError::new(Code::BudgetSpent, spent_message(&spent)),
         Refusal::HistoryFull { state } => with_state(
             Code::HistoryFull,

@@ -9,12 +9,13 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use store::objects::{APPROVAL_CLOSED, APPROVAL_PENDING, ApprovalBody, ObjectFilter};
-use store::{Browse, PAGE_BYTES_MAX, TaskKey};
+use store::{Browse, PAGE_BYTES_MAX, RecordsOf, RunRecord, TaskKey};
 use verdict::approval::{
-    Approval, DecideCall, Decision, Outcome, Terms, Vote, VoteRefusal, parse_approval_id,
+    Approval, CONTENT_MAX, DecideCall, Decision, Outcome, Terms, Vote, VoteRefusal,
+    parse_approval_id,
 };
-use verdict::run::RunAnswer;
-use verdict::{Answer, Digest, Name, ObjectKey, ObjectType, Refusal, Scope};
+use verdict::run::{Recorded, RunAnswer, Step, StepOutcome};
+use verdict::{Answer, Digest, Name, ObjectKey, ObjectType, Refusal, Scope, TaskId};
 use wire::approvals::{
     ApprovalDecided, ApprovalList, ApprovalView, DecideApproval, ListApprovals, VoteView,
 };
@@ -68,7 +69,37 @@ pub(super) async fn show(
     let filter = ObjectFilter::one(&key);
     let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
     let body = found.first().and_then(ApprovalBody::of).ok_or_else(not_found)?;
-    Ok(Json(view(body)))
+    let content = content(&app, principal.scope(), &body).await?;
+    Ok(Json(ApprovalView { content, ..view(body) }))
+}
+
+/// What people decide about: the text of the approval itself, or the output of the stage that it shows, byte for byte as its
+/// digest covers it. `None` if there is none, and for an output that is too long to be read.
+async fn content(
+    app: &AppState,
+    scope: &Scope,
+    body: &ApprovalBody,
+) -> Result<Option<String>, ApiError> {
+    let Terms { content, shows, digest, .. } = &body.approval.terms;
+    if let Some(content) = content {
+        return Ok(Some(content.to_string()));
+    }
+    let Some(stage) = shows else { return Ok(None) };
+    let (task, keys) = (TaskKey { scope: scope.clone(), id: body.task }, [stage.clone()]);
+    let reading = app.coordinator.browse().records(&task, RecordsOf::Keys(&keys), 1);
+    let records = app.read(Duration::ZERO, reading).await?;
+    let output = records.into_iter().find_map(|record| match record {
+        RunRecord::Checkpoint { checkpoint, .. } => match checkpoint.recorded {
+            Recorded::Step(Step { outcome: StepOutcome::Succeeded { result }, .. }) => result,
+            _ => None,
+        },
+        _ => None,
+    });
+    let is_it = |output: &verdict::Json| {
+        let text = output.as_str();
+        text.len() <= CONTENT_MAX && Some(Digest::of_bytes(text.as_bytes())) == *digest
+    };
+    Ok(output.filter(is_it).map(|output| output.as_str().to_owned()))
 }
 
 pub(super) async fn decide(
@@ -138,9 +169,10 @@ pub(super) fn from_refusal(refusal: VoteRefusal) -> ApiError {
         VoteRefusal::NotNamed => {
             (Code::ApprovalForbidden, "the approval names neither this key nor a role of it")
         }
-        VoteRefusal::OwnWork => {
-            (Code::ApprovalForbidden, "this key holds the lease that asked for the approval")
-        }
+        VoteRefusal::OwnWork => (
+            Code::ApprovalForbidden,
+            "this key asked for the approval or did the work that is decided about; another key must decide",
+        ),
     };
     ApiError::new(code, message)
 }
@@ -193,6 +225,7 @@ fn view(body: ApprovalBody) -> ApprovalView {
         outcome: outcome.map(outcome_view),
         subject: subject.map(|subject| subject.to_string()),
         digest: digest.map(|digest| digest.to_string()),
+        content: None,
         roles: texts(roles),
         keys: texts(keys),
         quorum,

@@ -25,6 +25,7 @@ use super::body::{CHECKPOINT_BYTES_MAX, JsonBody};
 use super::budget_view::left_of;
 use super::caller::{caller, task_id};
 use super::endpoints::check_endpoints;
+use super::queue_limit::check_children;
 use super::records::{Page, read_page, within_bytes};
 use super::submit::unexpected;
 use super::translate::{query, state, time};
@@ -51,6 +52,7 @@ pub(super) async fn checkpoint(
     let call: wire::requests::CheckpointCall = wire::parse(&body)?;
     let (key, caller) = caller(&principal, &task, call.attempt, &call.worker_id)?;
     let (item, awaited) = request(&app, key.clone(), caller, call)?;
+    check_children(&app, principal.token(), &item)?;
     check_endpoints(&app, &item).await?;
     check_watched(&app, &item).await?;
     let item = item.asked_by(principal.token().key.as_ref());

@@ -16,6 +16,7 @@ use super::body::{CHECKPOINT_BYTES_MAX, JsonBody};
 use super::caller::caller;
 use super::endpoints::check_endpoints;
 use super::next_stage;
+use super::queue_limit::check_children;
 use super::submit::unexpected;
 use super::translate::{state, time};
 use crate::admit::{TaskPrincipal, TokenScope};
@@ -31,7 +32,9 @@ pub(super) async fn completed(
     let completed: Completed = wire::parse(&body)?;
     let (key, caller) = caller(&principal, &task, completed.attempt, &completed.worker_id)?;
     let asked = request(&app, principal.token(), key.clone(), caller, completed)?;
+    check_children(&app, principal.token(), &asked)?;
     check_endpoints(&app, &asked).await?;
+    let asked = asked.asked_by(principal.token().key.as_ref());
     let replies = app.decided(app.coordinator.ask(vec![asked])).await?;
     let reply = replies.into_iter().next().expect("one request has one reply");
     acknowledge(&app, principal.token(), &key, reply).await.map(Json)

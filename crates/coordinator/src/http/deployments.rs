@@ -64,7 +64,7 @@ pub(super) async fn list(
     };
     let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
     let cursor = next_cursor(&filter, &found, |object| object.key.id.to_string());
-    let rows = found.iter().filter_map(deployment_of);
+    let rows = found.iter().filter_map(deployment_of).filter(|row| !row.is_deleted);
     Ok(Json(DeploymentList { deployments: rows.map(|row| view(&row, None)).collect(), cursor }))
 }
 

@@ -100,7 +100,13 @@ impl From<ForkRefused> for ApiError {
             }
             NotForkable::Succeeded => "the run succeeded: nothing of it is left to do",
             NotForkable::HasPlan => {
-                "a run with a plan is not continued; retry it or submit a new run"
+                "a run with a plan is not continued; retry it (`tenure runs retry`), which executes all of its steps again"
+            }
+            NotForkable::HaltedPlan => {
+                "a run with a plan is not continued, and one that stopped at a limit of its budget is not retried; submit the plan as a new run with a larger budget"
+            }
+            NotForkable::Reserved => {
+                "the run is the server's own work, a work order or an evaluation of recovery, which it starts again where that is needed"
             }
             NotForkable::NoTime => {
                 "the deadline of the run was not after its start, so a continuation would fail at once; submit a new run \

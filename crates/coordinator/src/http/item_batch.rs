@@ -13,6 +13,7 @@ use super::app_state::AppState;
 use super::caller::{caller, verify};
 use super::checkpoint::check_watched;
 use super::endpoints::check_endpoints;
+use super::queue_limit::check_children;
 use super::token_grace::TokenGrace;
 use crate::admit::{LeaseHolderPrincipal, TaskPrincipal, TokenScope};
 use crate::item::{Item, Reply};
@@ -131,6 +132,7 @@ async fn prepare<C: BatchedCall>(
         let (key, caller) = caller(&token, &task_id, attempt, &worker_id)?;
         check_scope(principal, &key)?;
         let (request, memo) = C::translate(app, token.token(), key.clone(), caller, rest)?;
+        check_children(app, token.token(), &request)?;
         check_endpoints(app, &request).await?;
         check_watched(app, &request).await?;
         let request = request.asked_by(token.token().key.as_ref());

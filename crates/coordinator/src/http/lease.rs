@@ -10,6 +10,7 @@ use verdict::{Name, Scope, Task, TaskId, Text};
 use wire::Code;
 use wire::answers::{Envelope, Leases, Signal};
 use wire::limits::INTEGER_MAX;
+use wire::names::ORIGIN_LABEL;
 use wire::requests::LeaseRequest;
 
 use super::api_error::ApiError;
@@ -17,7 +18,7 @@ use super::app_state::AppState;
 use super::body::{API_BYTES_MAX, JsonBody};
 use super::budget_view::left_of;
 use super::delivery::Delivery;
-use super::queue_limit::check_queue;
+use super::queue_limit::{check_queue, check_served};
 use super::records::{Page, envelope_page, has_records};
 use super::stages::{self, StageInput, stages_of};
 use super::steps;
@@ -57,9 +58,12 @@ pub(super) async fn lease(
     Ok(Delivery::new(app.coordinator.clone(), granted, bytes).into_response())
 }
 
-/// A worker's key may be limited to some queues.
+/// A worker's key may be limited to some queues, and none may serve those of the server.
 fn check_queues(principal: &WorkerPrincipal, request: &LeaseRequest) -> Result<(), ApiError> {
-    request.queues.iter().try_for_each(|queue| check_queue(principal, "lease from", queue))
+    request.queues.iter().try_for_each(|queue| {
+        check_served("queues", queue)?;
+        check_queue(principal, "lease from", queue)
+    })
 }
 
 fn poll(scope: &Scope, request: LeaseRequest, wait: Duration) -> Poll {
@@ -211,6 +215,7 @@ fn envelope(app: &AppState, held_by: Option<&Name>, granted: &Granted, reach: Re
         labels: labels.clone(),
         traceparent: app.coordinator.traceparent(granted),
         seed: Some(task.policy.seed.unwrap_or_else(|| seed_of(task.id))),
+        origin: labels.get(ORIGIN_LABEL).cloned(),
         parent_task_id: parent_of(task).map(|parent| parent.to_string()),
         stage: None,
         checkpoints: Vec::new(),

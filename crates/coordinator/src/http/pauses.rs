@@ -12,6 +12,7 @@ use wire::pausing::{Pause, PauseQueue, QueueStatus, ResumeQueue};
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
 use super::body::{API_BYTES_MAX, JsonBody};
+use super::queue_limit::check_served;
 use super::translate::{scope_or, time};
 use crate::admit::AdminPrincipal;
 use crate::admit::pausing::{PauseError, Wanted, change};
@@ -24,6 +25,7 @@ pub(super) async fn pause(
     JsonBody(body): JsonBody<API_BYTES_MAX>,
 ) -> Result<Json<QueueStatus>, ApiError> {
     let PauseQueue { reason, tenant_id, workspace_id } = wire::parse(&body)?;
+    check_served("queue", &named(&queue))?;
     let scope = scope_or(principal.scope(), tenant_id, workspace_id);
     let wanted = Wanted::Paused { reason: reason.map(Text::from) };
     carry_out(&app, &principal, request, (scope, queue), wanted).await
@@ -48,7 +50,7 @@ async fn carry_out(
     (scope, queue): (Scope, String),
     wanted: Wanted,
 ) -> Result<Json<QueueStatus>, ApiError> {
-    let queue = queue.replace('~', "/");
+    let queue = named(&queue);
     wire::check_name("queue", &queue)?;
     let (place, request) = ((scope.clone(), Name::from(queue.as_str())), Name::new(request));
     let changing = change(&app.inner.keys, &app.coordinator, principal, request, place, wanted);
@@ -59,6 +61,11 @@ async fn carry_out(
         workspace_id: scope.workspace.to_string(),
         pause: after.as_ref().map(view),
     }))
+}
+
+/// The queue that a path means.
+fn named(path: &str) -> String {
+    path.replace('~', "/")
 }
 
 fn refused(error: PauseError, principal: &AdminPrincipal) -> ApiError {

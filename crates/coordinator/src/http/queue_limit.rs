@@ -1,22 +1,27 @@
-//! The limit of an API key to some queues, applied to a request.
+//! The limit of an API key to some queues, applied to a request, and the queues that no key may serve.
 //!
 //! A run of another queue is answered like one that does not exist, in one place for every route that names a run: a
 //! new route cannot forget it. A queue that the caller names itself is refused by its name. Lists are narrowed by
 //! their handlers. A key without a limit costs nothing here.
+//!
+//! Which queues are the server's own is a rule ([`verdict::reserved`]).
 
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use store::{Browse, TaskKey};
-use verdict::Name;
+use verdict::reserved::is_served_outside;
+use verdict::{Name, Reserved};
 use wire::Code;
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
 use super::routes::Route;
+use crate::admit::TokenScope;
 use crate::admit::principals::Principal;
+use crate::item::{Item, Submission};
 
 /// The parameter of a path that names a run.
 const RUN: &str = "{run}";
@@ -50,12 +55,57 @@ pub(super) fn check_queue<P: Principal>(
     if principal.may_use(queue) {
         return Ok(());
     }
-    let queues: Vec<&str> =
-        principal.queues().unwrap_or_default().iter().map(Name::as_str).collect();
+    let key = principal.key();
+    Err(beyond_limit(principal.queues().unwrap_or_default(), doing, queue).by(&key.id, &key.scope))
+}
+
+fn beyond_limit(queues: &[Name], doing: &str, queue: &str) -> ApiError {
+    let queues: Vec<&str> = queues.iter().map(Name::as_str).collect();
     let message = format!(
         "this API key may not {doing} the queue {queue}; it is limited to {}",
         queues.join(", ")
     );
-    let key = principal.key();
-    Err(ApiError::new(Code::Forbidden, message).by(&key.id, &key.scope))
+    ApiError::new(Code::Forbidden, message)
+}
+
+/// Refuses children in queues that the API key may not use under which the attempt was leased. A key that was revoked since
+/// limits as before: its attempt goes on with what it could do when it began. One that this coordinator has not heard of yet
+/// may be limited, so the call is to be repeated.
+pub(super) fn check_children(
+    app: &AppState,
+    token: &TokenScope,
+    item: &Item,
+) -> Result<(), ApiError> {
+    let Item::WithChildren { children, .. } = item else { return Ok(()) };
+    let Some(id) = token.key.as_ref().filter(|_| !children.is_empty()) else { return Ok(()) };
+    let Some(key) = app.inner.keys.get(id.as_str()) else {
+        let message = "the API key of this attempt is not known here yet; try again";
+        return Err(ApiError::new(Code::Unavailable, message));
+    };
+    let Some(limit) = key.queues.as_deref() else { return Ok(()) };
+    let is_beyond = |child: &&Submission| !limit.contains(&child.queue);
+    match children.iter().find(is_beyond) {
+        None => Ok(()),
+        Some(child) => {
+            let refused = beyond_limit(limit, "start children in", child.queue.as_str());
+            Err(refused.by(id, &token.scope))
+        }
+    }
+}
+
+/// Refuses a queue that the server serves itself: no worker leases from it, nothing is pushed from it, and it is not paused.
+pub(super) fn check_served(field: &str, queue: &str) -> Result<(), ApiError> {
+    if is_served_outside(queue) {
+        return Ok(());
+    }
+    let owner = match Reserved::of(queue) {
+        Some(Reserved::BuiltInRecovery | Reserved::Recovery) => {
+            "recovery, which makes its built-in evaluations itself".to_owned()
+        }
+        Some(Reserved::Deployment(name)) => {
+            format!("the deployment {name}, whose events and gates the server takes")
+        }
+        Some(Reserved::Unused) | None => "the server".to_owned(),
+    };
+    Err(ApiError::field(field, format!("names the queue {queue}, which is reserved for {owner}")))
 }

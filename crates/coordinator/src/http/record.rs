@@ -8,8 +8,11 @@ use axum::extract::State;
 use axum::http::Uri;
 use store::{Browse, Failure, RowsAfter, TaskKey};
 use verdict::event::Submitted;
+use verdict::plan::PlanState;
 use verdict::run::{Checkpoint, Recorded, Spend, StepOutcome};
-use verdict::{ClosedAttempt, Digest, Done, Event, RunState, Subject, record as provenance};
+use verdict::{
+    ClosedAttempt, Digest, Done, Event, RunState, State as TaskState, Subject, record as provenance,
+};
 use wire::CheckpointOutcome;
 use wire::Code;
 use wire::answers::{AttemptClaims, AttemptView, Record, RecordedRun, ToolCall};
@@ -58,27 +61,62 @@ pub(super) async fn record(
         return Err(broken(&done));
     }
     let goal = spec.and_then(|spec| spec.goal).map(|goal| goal.to_string());
-    let tool_calls = app.read(Duration::ZERO, tool_calls(&app, &key, &done)).await?;
-    Ok(Json(Record { goal, tool_calls, ..view(provenance, &done) }))
+    let calls = app.read(Duration::ZERO, tool_calls(&app, &key, &done)).await?;
+    let ToolCalls { shown: tool_calls, left_out } = calls;
+    let tool_calls_left_out = Some(left_out).filter(|left_out| *left_out > 0);
+    Ok(Json(Record { goal, tool_calls, tool_calls_left_out, ..view(provenance, &done) }))
 }
 
-/// The completed steps (S2-97).
-async fn tool_calls(app: &AppState, key: &TaskKey, done: &Done) -> Result<Vec<ToolCall>, Failure> {
-    let (mut calls, mut last) = (Vec::new(), 0);
-    if done.run.as_ref().is_none_or(|run| run.steps == 0) {
-        return Ok(calls);
-    }
-    loop {
+/// The completed steps (S2-97): those that the run recorded, or those of its plan. As many as one answer has room for, and how
+/// many more there are.
+struct ToolCalls {
+    shown: Vec<ToolCall>,
+    left_out: u32,
+}
+
+async fn tool_calls(app: &AppState, key: &TaskKey, done: &Done) -> Result<ToolCalls, Failure> {
+    let (mut shown, mut last) = (Vec::new(), 0);
+    let is_plan = is_plan(done.run.as_deref());
+    let recorded = done.run.as_ref().map_or(0, |run| run.steps);
+    let mut count = if is_plan { 0 } else { recorded };
+    // The steps of a run are counted; those of a plan that were not skipped are not.
+    while is_plan || shown.len() < count.min(TOOL_CALLS_MAX as u32) as usize {
         let after = RowsAfter::Checkpoint(last);
         let page = app.coordinator.browse().rows(key, after, TOOL_CALLS_MAX).await?.checkpoints;
-        let Some(newest) = page.last() else { return Ok(calls) };
+        let Some(newest) = page.last() else { break };
         last = newest.number;
-        calls.extend(page.iter().filter_map(tool_call));
-        if calls.len() >= TOOL_CALLS_MAX {
-            calls.truncate(TOOL_CALLS_MAX);
-            return Ok(calls);
+        for call in page.iter().filter_map(|it| tool_call(it).or_else(|| step_of_plan(it, is_plan)))
+        {
+            count += u32::from(is_plan);
+            if shown.len() < TOOL_CALLS_MAX {
+                shown.push(call);
+            }
         }
     }
+    let left_out = count.saturating_sub(u32::try_from(shown.len()).unwrap_or(u32::MAX));
+    Ok(ToolCalls { shown, left_out })
+}
+
+fn is_plan(run: Option<&RunState>) -> bool {
+    matches!(run.and_then(|run| run.plan.as_deref()), Some(PlanState::Root(_)))
+}
+
+/// A step of a plan is a task of its own, whose end its run has recorded. One that was skipped was not completed.
+fn step_of_plan(checkpoint: &Checkpoint, is_plan: bool) -> Option<ToolCall> {
+    let Recorded::Child(end) = &checkpoint.recorded else { return None };
+    let outcome = match end.state {
+        _ if !is_plan => return None,
+        TaskState::Skipped => return None,
+        TaskState::Succeeded => CheckpointOutcome::Succeeded,
+        _ => CheckpointOutcome::Failed,
+    };
+    Some(ToolCall {
+        key: checkpoint.key.to_string(),
+        outcome,
+        attempt: None,
+        recorded_at: time(checkpoint.at),
+        spend: None,
+    })
 }
 
 fn tool_call(checkpoint: &Checkpoint) -> Option<ToolCall> {
@@ -179,6 +217,7 @@ fn view(provenance: Provenance, done: &Done) -> Record {
     Record {
         run_id: done.id.run_name(),
         tool_calls: Vec::new(),
+        tool_calls_left_out: None,
         state: state(done.end.state),
         kind: done.kind.to_string(),
         queue: done.queue.to_string(),

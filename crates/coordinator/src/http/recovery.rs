@@ -1,7 +1,7 @@
 //! `/v1/recovery`: policies, set by administrators; candidates, read by everybody and decided by people.
 //!
 //! A decision is carried in a batch like a request about a task. Lists read what is stored. A key that is limited to queues sees
-//! no candidates, because they are not listed by queue.
+//! no candidates, because they are not listed by queue, and the policies of its own queues alone.
 
 use std::time::Duration;
 
@@ -52,7 +52,16 @@ pub(super) async fn list_policies(
 ) -> Json<RecoveryPolicyList> {
     let known = app.coordinator.recovery().snapshot();
     let of_scope = known.get(principal.scope()).into_iter().flat_map(|known| known.values());
-    Json(RecoveryPolicyList { policies: of_scope.map(policy_view).collect() })
+    let is_seen = |policy: &&RecoveryPolicy| is_within(&principal, policy);
+    Json(RecoveryPolicyList { policies: of_scope.filter(is_seen).map(policy_view).collect() })
+}
+
+/// Whether a policy is about queues of the key alone. One for every queue is about others, too.
+fn is_within(principal: &ReaderPrincipal, policy: &RecoveryPolicy) -> bool {
+    match &policy.queue {
+        Some(queue) => principal.may_use(queue.as_str()),
+        None => principal.queues().is_none(),
+    }
 }
 
 pub(super) async fn set_policy(

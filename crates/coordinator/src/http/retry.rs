@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use store::{StoredTask, TaskKey};
 use verdict::plan::PlanState;
-use verdict::redrive::NotRetryable;
+use verdict::redrive::{NotRetryable, Repeat};
 use verdict::{Subject, Text};
 use wire::requests::RetryRun;
 use wire::{Code, TraceContext};
@@ -16,6 +16,7 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::body::{API_BYTES_MAX, JsonBody};
 use super::caller::RunPath;
+use super::queue_limit::check_queue;
 use super::submit::{answer_one, key_header, trace_header};
 use super::translate::state;
 use crate::admit::ClientPrincipal;
@@ -28,20 +29,25 @@ pub(super) async fn retry(
     headers: HeaderMap,
     JsonBody(body): JsonBody<API_BYTES_MAX>,
 ) -> Result<Response, ApiError> {
-    let RetryRun {} = wire::parse(&body)?;
-    let call = call(&headers)?;
+    let asked: RetryRun = wire::parse(&body)?;
+    let call = call(&headers, asked)?;
     let key = TaskKey { scope: principal.scope().clone(), id: run };
     let reading = retries::find(app.coordinator.browse(), &key);
     let source = app.read(Duration::ZERO, reading).await?.ok_or_else(ApiError::run_not_found)?;
     let RunSource { found, submitted, steps } = source;
     refuse_step(&found)?;
     let retry = retries::retry(found, &submitted, steps, call, app.coordinator.now());
-    answer_one(&app, retry.ok_or_else(ApiError::run_not_found)??).await
+    let retry = retry.ok_or_else(ApiError::run_not_found)??;
+    // The steps of a plan may be in other queues than the run that the key may see.
+    retry.queues().try_for_each(|queue| check_queue(&principal, "submit to", queue.as_str()))?;
+    answer_one(&app, retry).await
 }
 
-fn call(headers: &HeaderMap) -> Result<RetryCall, ApiError> {
+fn call(headers: &HeaderMap, asked: RetryRun) -> Result<RetryCall, ApiError> {
     let trace = trace_header(headers).and_then(|text| TraceContext::parse(&text));
+    let RetryRun { from_scratch } = asked;
     Ok(RetryCall {
+        repeat: if from_scratch { Repeat::FromScratch } else { Repeat::Unrecorded },
         key: key_header(headers)?.map(Text::from),
         traceparent: trace.map(|trace| Text::from(trace.to_string())),
     })
@@ -75,12 +81,21 @@ impl From<RetryRefused> for ApiError {
             NotRetryable::Halted => {
                 "the run stopped at a limit of its budget and is never retried; continue it with a larger budget (`tenure runs continue`)"
             }
+            NotRetryable::HaltedPlan => {
+                "the run stopped at a limit of its budget and is never retried, and a run with a plan is not continued; submit the plan as a new run with a larger budget"
+            }
+            NotRetryable::Recorded => {
+                "the run has recorded steps or started children, and a retry would do them again; continue it from there (`tenure runs continue`), or say that everything is to be done again (`tenure runs retry --from-scratch`, `fromScratch` in the body)"
+            }
+            NotRetryable::Reserved => {
+                "the run is the server's own work, a work order or an evaluation of recovery, which it starts again where that is needed"
+            }
             NotRetryable::NoTime => {
                 "the deadline of the run was not after its start, so a retry would fail at once; submit a new run with \
                  a later deadline"
             }
         };
         let state = Some(state(refused.state));
-        Self { state, ..Self::new(Code::RunNotRetryable, message) }
+        Self { state, ..Self::new(refused.code(), message) }
     }
 }

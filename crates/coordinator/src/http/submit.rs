@@ -96,7 +96,11 @@ impl CallContext<'_> {
         }
         let own = run.traceparent.filter(|text| TraceContext::parse(text).is_some());
         run.traceparent = own.or_else(|| self.trace.clone());
-        Ok(checked_submission(self.principal.scope(), run, key, self.defaults))
+        let mut submission = checked_submission(self.principal.scope(), run, key, self.defaults);
+        if let Some(call) = &mut submission.debounce {
+            call.queues = self.principal.queues().map(Into::into);
+        }
+        Ok(submission)
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use verdict::effect::EndpointStatus;
 use verdict::push::{self, PushClaim};
+use verdict::reserved::is_served_outside;
 use verdict::{Name, Rate, RateUsage, Scope, Span, Time};
 
 use super::call::{Call, Handed};
@@ -53,7 +54,12 @@ pub(super) struct Lane {
 
 /// Whether work is pushed to an endpoint.
 pub(super) fn is_pushed_to(stored: &StoredEndpoint) -> bool {
-    stored.endpoint.status == EndpointStatus::Enabled && !stored.endpoint.queues.is_empty()
+    stored.endpoint.status == EndpointStatus::Enabled && !served(&stored.endpoint.queues).is_empty()
+}
+
+/// Those of the queues that workers may serve at all: an endpoint is a worker like any other.
+fn served(queues: &[Name]) -> Vec<Name> {
+    queues.iter().filter(|queue| is_served_outside(queue.as_str())).cloned().collect()
 }
 
 impl Lane {
@@ -200,7 +206,7 @@ impl Lane {
         Poll {
             scope: scope.clone(),
             worker: push::worker(name),
-            queues: stored.endpoint.queues.clone(),
+            queues: served(&stored.endpoint.queues),
             kinds: None,
             max,
             until: tokio::time::Instant::now() + POLL,

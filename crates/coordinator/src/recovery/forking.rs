@@ -4,6 +4,7 @@
 use edge::digests;
 use store::{DynBrowse, Failure, TaskKey};
 use verdict::recovery::{Action, Terms, fork_key, may_fork_again};
+use verdict::redrive::Repeat;
 use verdict::{Budget, Name, Time};
 use wire::Code;
 use wire::names::RECOVERED_LABEL;
@@ -39,9 +40,14 @@ pub(super) async fn submission(
 
 fn retried(key: &TaskKey, source: RunSource, now: Time) -> Result<Submission, Name> {
     let RunSource { found, submitted, steps } = source;
-    let call = RetryCall { key: Some(fork_key(key.id)), traceparent: None };
-    let retry = retries::retry(found, &submitted, steps, call, now);
-    retry.and_then(Result::ok).ok_or_else(|| Name::from(Code::RunNotRetryable.as_str()))
+    // A policy that allows `retry` does not ask for recorded work to be done again.
+    let repeat = Repeat::Unrecorded;
+    let call = RetryCall { key: Some(fork_key(key.id)), traceparent: None, repeat };
+    let code = |code: Code| Name::from(code.as_str());
+    match retries::retry(found, &submitted, steps, call, now) {
+        None => Err(code(Code::RunNotRetryable)),
+        Some(retry) => retry.map_err(|refused| code(refused.code())),
+    }
 }
 
 async fn continued(

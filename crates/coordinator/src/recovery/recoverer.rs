@@ -12,7 +12,7 @@ use store::recovery::{candidate_of, failed_run_of, of_round, policy_key, policy_
 use store::{Browse, Failure, ObjectFilter, TaskKey};
 use tokio_util::sync::CancellationToken;
 use verdict::recovery::{
-    Action, Candidate, CandidateState, Evaluator, ForkOutcome, KIND_BUILT_IN, QUEUE,
+    Action, Candidate, CandidateState, Evaluator, ForkOutcome, KIND_BUILT_IN, QUEUE_BUILT_IN,
     RecoveryPolicy, Terms, automatic,
 };
 use verdict::request::{Outcome, Report};
@@ -156,7 +156,7 @@ impl Recoverer {
         let poll = Poll {
             scope: scope.clone(),
             worker: WORKER.into(),
-            queues: vec![QUEUE.into()],
+            queues: vec![QUEUE_BUILT_IN.into()],
             kinds: Some(vec![KIND_BUILT_IN.into()]),
             max: LEASES_MAX,
             until: tokio::time::Instant::now() + POLL_WAIT,
@@ -298,5 +298,6 @@ fn report(granted: &Granted, action: Action) -> Report {
         digest: Digest::of(&[output.as_bytes()]),
         outcome: Outcome::Succeeded { output: Some(Json::from(output)) },
         claims: None,
+        by: None,
     }
 }

@@ -253,6 +253,9 @@ pub(super) fn approval_terms(terms: ApprovalTerms) -> Terms {
         default: default.map(approval_decision),
         subject: subject.map(Text::from),
         digest: digest.as_deref().and_then(Digest::parse),
+        content: None,
+        shows: None,
+        done_by: Vec::new(),
     }
 }
 

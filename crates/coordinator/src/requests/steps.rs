@@ -24,6 +24,8 @@ pub(super) struct OfRun<'a> {
     pub(super) seed: Option<u64>,
     pub(super) priority: i32,
     pub(super) traceparent: Option<&'a Text>,
+    /// Whether a step of the plan asks people.
+    pub(super) asks_people: bool,
 }
 
 /// The order of the steps, if the plan has edges. A plan that does not compile was refused before.
@@ -68,6 +70,8 @@ fn step(
         time_limit: step.deadline_ms.map(Span::from_millis),
         has_references: references::has_any(&step.input),
         asks: step.approval.clone().map(approval_terms).map(Arc::new),
+        keeps_keys: of_run.asks_people,
+        done_by: Vec::new(),
     };
     let input = raw(&step.input);
     StepSubmission {

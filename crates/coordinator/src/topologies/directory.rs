@@ -5,6 +5,7 @@
 //! directory only spares the reading and compiling of a version that is known.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 use store::{Browse, DynBrowse, Failure, ObjectFilter};
@@ -14,7 +15,7 @@ use verdict::{Name, Object, ObjectType, Scope};
 
 #[cfg(feature = "http")]
 use super::checking::Checking;
-use super::rows::{DeploymentRow, deployment_of, topology_of, version_key};
+use super::rows::{DELETED, DeploymentRow, deployment_of, topology_of, version_key};
 
 /// Deployments read at once.
 const PAGE: usize = 500;
@@ -37,6 +38,8 @@ pub(crate) struct TopologyDirectory {
     changes: Arc<watch::Sender<u64>>,
     #[cfg(feature = "http")]
     checking: Checking,
+    /// Whether a deployment was deleted whose events may not have ended. True at the start: nobody knows then.
+    has_leaving: Arc<AtomicBool>,
 }
 
 impl Default for TopologyDirectory {
@@ -47,6 +50,7 @@ impl Default for TopologyDirectory {
             changes: Arc::new(watch::Sender::new(0)),
             #[cfg(feature = "http")]
             checking: Checking::default(),
+            has_leaving: Arc::new(AtomicBool::new(true)),
         }
     }
 }
@@ -71,6 +75,8 @@ impl TopologyDirectory {
             };
             let page = browse.objects(&filter).await?;
             page.iter().for_each(|object| put(&mut found, object));
+            let is_leaving = page.iter().any(|object| object.status.as_str() == DELETED);
+            self.has_leaving.fetch_or(is_leaving, Ordering::AcqRel);
             after = page.last().map(|last| last.key.clone());
             if page.len() < PAGE {
                 break;
@@ -90,6 +96,8 @@ impl TopologyDirectory {
         for object in saved {
             match object.key.object_type {
                 ObjectType::Deployment => {
+                    let is_leaving = object.is_pending && object.status.as_str() == DELETED;
+                    self.has_leaving.fetch_or(is_leaving, Ordering::AcqRel);
                     let mut known = self.known.write().expect("no code panics while it changes it");
                     put(Arc::make_mut(&mut known), object);
                 }
@@ -146,6 +154,18 @@ impl TopologyDirectory {
     #[cfg(feature = "http")]
     pub(crate) fn checking(&self) -> &Checking {
         &self.checking
+    }
+
+    /// Whether deleted deployments are to be looked for. Says so once, until another one is deleted or [`Self::look_again`] is
+    /// called.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_leaving(&self) -> bool {
+        self.has_leaving.swap(false, Ordering::AcqRel)
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn look_again(&self) {
+        self.has_leaving.store(true, Ordering::Release);
     }
 
     /// Says that roles may have something to do. A hint: what it misses is found by a scan.

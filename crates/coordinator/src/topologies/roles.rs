@@ -7,6 +7,7 @@
 
 mod judging;
 mod lines;
+mod orphans;
 mod reading;
 mod scheduling;
 pub(crate) mod turns;
@@ -217,6 +218,7 @@ impl Roles {
             digest: Digest::of(&[fault.message.as_str().as_bytes()]),
             outcome: Outcome::Failed(fault),
             claims: None,
+            by: None,
         };
         if let Err(error) = self.coordinator.report(granted.key(), report).await {
             tracing::debug!(%error, "a claim of a role ends with its lease");
@@ -257,10 +259,6 @@ impl Roles {
 
     /// Does what polls find, and says when to look again if nothing changes.
     async fn look(&self, settled: &mut Option<Instant>) -> Duration {
-        // Without a deployment there is nothing to do, and a scan would be for nothing.
-        if self.coordinator.topologies().snapshot().is_empty() {
-            return SCAN_ALONE;
-        }
         match self.look_at_rows(settled).await {
             Ok(()) if self.coordinator.store().status().writers > 1 => SCAN_SHARED,
             Ok(()) => SCAN_ALONE,
@@ -272,6 +270,11 @@ impl Roles {
     }
 
     async fn look_at_rows(&self, settled: &mut Option<Instant>) -> Result<(), Interrupted> {
+        self.settle_deleted().await?;
+        // Without a deployment there is nothing else to do, and a scan would be for nothing.
+        if self.coordinator.topologies().snapshot().is_empty() {
+            return Ok(());
+        }
         self.advance_pending().await?;
         self.tell_unprocessed().await?;
         self.scan_versions().await?;
@@ -340,6 +343,7 @@ impl Roles {
                     })
                     .await?;
                 }
+                self.end_gone_serials(scope, row, &version).await?;
                 let call = TopologyCall::Scanned { mark: row.mark() };
                 self.ask(vec![Item::topology(scope, name, row.generation, call)]).await?;
             }
@@ -410,6 +414,7 @@ fn succeeded(caller: Caller, output: &serde_json::Value) -> Request {
         digest: Digest::of(&[output.as_bytes()]),
         outcome: Outcome::Succeeded { output: Some(Json::from(output)) },
         claims: None,
+        by: None,
     })
 }
 
@@ -422,5 +427,6 @@ fn failed(caller: Caller, category: Category, message: &str) -> Request {
         digest: Digest::of(&[message.as_bytes()]),
         outcome: Outcome::Failed(fault),
         claims: None,
+        by: None,
     })
 }

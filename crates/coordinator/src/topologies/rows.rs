@@ -56,6 +56,12 @@ pub(crate) struct DeploymentRow {
     /// The gate roles that any version gave to outside processes: work orders from that time wait in their queues.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) outside_gates: BTreeSet<String>,
+    /// The serial keys of any version: events wait in their queues.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) serials: BTreeSet<String>,
+    /// It was deleted, and none of its events is left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_settled: bool,
 }
 
 impl DeploymentRow {
@@ -97,7 +103,7 @@ impl DeploymentRow {
             due: due.map(instant),
             unique_key: None,
             parent: None,
-            is_pending: !self.is_deleted,
+            is_pending: !self.is_settled,
             body: write(self),
         }
     }

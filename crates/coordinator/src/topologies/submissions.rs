@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use topology::Topology;
 use topology::declaration::{Budget as Declared, Check, Gate, Role};
 use topology::deployment::{Event, WorkOrder};
+use verdict::plan::Stage;
 use verdict::topology::{
     DECIDE, EXECUTE, GATE, GATE_KIND, JUDGE_PREFIX, JUDGED, KEY_PREFIX, PEOPLE_PREFIX, event_queue,
     gate_queue, outside_gate_queue,
@@ -160,6 +161,7 @@ impl Owner<'_> {
                 // What people wrote in artifacts refers to nothing.
                 execute.has_references = false;
             }
+            stages.iter_mut().for_each(show_output);
             made.stages = Some(Arc::from(stages));
         }
         made
@@ -184,6 +186,13 @@ fn judges(gate: &Gate, order: &WorkOrder) -> Vec<PlanStep> {
         })
     };
     gate.checks.iter().filter_map(step).collect()
+}
+
+/// People decide about what the executor has made, and see it.
+fn show_output(stage: &mut Stage) {
+    if let Some(terms) = &mut stage.asks {
+        Arc::make_mut(terms).shows = Some(EXECUTE.into());
+    }
 }
 
 /// The stages that ask people.

@@ -163,7 +163,7 @@ pub(crate) fn succeeded(output: &str) -> Outcome {
 
 pub(crate) fn report_of(granted: &Granted, outcome: Outcome) -> Report {
     let digest = Digest::of(&[format!("{outcome:?}").as_bytes()]);
-    Report { caller: caller(granted), outcome, digest, claims: None }
+    Report { caller: caller(granted), outcome, digest, claims: None, by: None }
 }
 
 pub(crate) fn accepted(reply: &Reply) -> (TaskId, bool) {

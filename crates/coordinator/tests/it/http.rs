@@ -6,6 +6,7 @@ mod answers;
 mod apart;
 mod approvals;
 mod audit;
+mod authority;
 mod batches;
 mod budgets;
 mod cancels;

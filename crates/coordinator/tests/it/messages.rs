@@ -64,7 +64,14 @@ async fn a_saved_message_is_found_decided_and_gone() {
 async fn a_message_that_the_rules_refuse_is_parked_and_blocks_nothing_else() {
     // F82: a poison message stays, with its reason, and its addressee goes on.
     let record = Digest::of(&[b"record"]);
-    let ended = Body::ChildEnded { charge: None, key: "c".into(), state: State::Succeeded, record };
+    let ended = Body::ChildEnded {
+        charge: None,
+        halt: None,
+        done_by: vec![],
+        key: "c".into(),
+        state: State::Succeeded,
+        record,
+    };
     let (world, store, run) = world_with(ended, None).await;
     world.round().await;
     let parked = saved(&store).await;

@@ -215,7 +215,7 @@ fn grant(at: usize) -> Request {
 fn success(at: usize) -> Request {
     let caller = Caller { worker: WORKER.into(), attempt: 1, lease: lease_of(at), epoch: 1 };
     let (outcome, digest) = (Outcome::Succeeded { output: None }, Digest::of(&[]));
-    Request::Report(Report { caller, outcome, digest, claims: None })
+    Request::Report(Report { caller, outcome, digest, claims: None, by: None })
 }
 
 impl Model for DebounceSpace {

@@ -69,7 +69,7 @@ impl EscrowCall {
         };
         let report = |outcome| {
             let (digest, caller) = (self.digest(), caller.clone());
-            Request::Report(Report { caller, outcome, digest, claims: None })
+            Request::Report(Report { caller, outcome, digest, claims: None, by: None })
         };
         match self {
             EscrowCall::Step => with(vec![step("s1", CHEAP)], vec![], Then::Continue),

@@ -2,6 +2,7 @@
 
 use verdict::approval::Decision;
 use verdict::event::Submitted;
+use verdict::redrive::Repeat;
 use verdict::request::{Caller, Cancel, Grant, Submit};
 use verdict::run::{
     Body, Checkpoint, Child, Inherit, Inherited, Message, Recorded, RunRequest, Spend, Step,
@@ -126,7 +127,7 @@ impl EscrowSpace {
             .get(self.bounds.family())
             .is_some_and(|row| row.records == Default::default() && row.subject == Subject::Absent);
         let submitted = submitted(self.submit(ROOT, self.bounds.limit), world.now);
-        is_new && fork::may_fork(&submitted, done.end.state, false).is_ok()
+        is_new && fork::may_fork(&submitted, done.end.state, done.run.as_deref()).is_ok()
     }
 
     /// What the continuation takes over.
@@ -225,9 +226,11 @@ impl EscrowSpace {
 
 /// A client cannot have a halted task tried again either.
 fn may_be_retried(subject: &Subject, now: Time, space: &EscrowSpace) -> bool {
-    let Subject::Done(Done { end, .. }) = subject else { return false };
+    let Subject::Done(Done { end, run, .. }) = subject else { return false };
     let submitted = submitted(space.submit(ROOT, space.bounds.limit), now);
-    end.state == State::Halted && redrive::may_retry(&submitted, end.state).is_ok()
+    let repeat = Repeat::FromScratch;
+    end.state == State::Halted
+        && redrive::may_retry(&submitted, end.state, run.as_deref(), repeat).is_ok()
 }
 
 fn submitted(submit: Submit, due: Time) -> Submitted {

@@ -377,5 +377,5 @@ fn report(issued: Issued, kind: ReportKind) -> Request {
         }),
     };
     let digest = Digest::of(&[format!("{kind:?}").as_bytes()]);
-    Request::Report(Report { caller, outcome, digest, claims: None })
+    Request::Report(Report { caller, outcome, digest, claims: None, by: None })
 }

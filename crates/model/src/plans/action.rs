@@ -54,6 +54,8 @@ pub(super) fn submission(bounds: &PlanBounds) -> PlanSubmit {
             time_limit: None,
             has_references: false,
             asks: None,
+            keeps_keys: false,
+            done_by: Vec::new(),
         },
     };
     let steps: Arc<[PlanStep]> = bounds.steps.iter().enumerate().map(step).collect();
@@ -73,5 +75,11 @@ pub(super) fn report(caller: Caller, succeeds: bool) -> Request {
         true => Outcome::Succeeded { output: None },
         false => Outcome::Failed(fault),
     };
-    Request::Report(Report { caller, outcome, digest: digest(u8::from(succeeds)), claims: None })
+    Request::Report(Report {
+        caller,
+        outcome,
+        digest: digest(u8::from(succeeds)),
+        claims: None,
+        by: None,
+    })
 }

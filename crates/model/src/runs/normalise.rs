@@ -39,7 +39,7 @@ fn order(message: &Message) -> (TaskId, TaskId, u8) {
         Body::Cancel(cancel) => 1 + cancel.mode as u8,
         Body::Signal(_) => 3,
         Body::Plan(PlanMessage::Spawn { .. }) => 4,
-        Body::Plan(PlanMessage::Release) => 5,
+        Body::Plan(PlanMessage::Release { .. }) => 5,
         Body::Plan(PlanMessage::Skip { .. }) => 6,
     };
     (message.to, message.from, kind)

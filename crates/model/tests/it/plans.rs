@@ -86,7 +86,7 @@ fn a_step_that_is_skipped_although_its_upstreams_succeeded() {
     fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
         with_events(decide(read_set, request, at), |event| {
             if let PlanEvent::DownstreamsTold { ended, told, .. } = event {
-                let blame = Blame { key: ended.key.clone(), state: State::Failed };
+                let blame = Blame { key: ended.key.clone(), state: State::Failed, halt: None };
                 for told in told.iter_mut().filter(|told| told.to == ToldTo::Run) {
                     (told.to, told.blame) = (ToldTo::Skip, Some(blame.clone()));
                 }

@@ -27,6 +27,12 @@ struct TermsForm {
     subject: Option<Text>,
     #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     digest: Option<Digest>,
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
+    content: Option<Text>,
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
+    shows: Option<Name>,
+    #[serde(with = "names", default, skip_serializing_if = "Vec::is_empty")]
+    done_by: Vec<Name>,
 }
 
 #[derive(Serialize, Deserialize)]

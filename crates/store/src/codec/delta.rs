@@ -119,7 +119,7 @@ pub(super) fn is_derivable(request: &Request, event: &Event) -> bool {
             (lease, owner, poll) == (asked_lease, asked_owner, asked_poll)
         }
         (Request::Report(asked), Event::AttemptClosed { closed, next: Next::End(end) }) => {
-            let Report { caller, outcome, digest, claims } = asked;
+            let Report { caller, outcome, digest, claims, by: _ } = asked;
             is_success(Reported { caller, outcome, digest: *digest, claims }, closed, end)
         }
         _ => false,
@@ -190,7 +190,7 @@ fn rebuild(task: TaskId, request: &Request, delta: Delta) -> Option<Event> {
             Some(Event::Granted { lease, owner, poll, fence, expires_at })
         }
         (Request::Report(asked), Delta::Succeeded { fence, granted_at, started_at, closed_at }) => {
-            let Report { caller, outcome, digest, claims } = asked.clone();
+            let Report { caller, outcome, digest, claims, by: _ } = asked.clone();
             let Outcome::Succeeded { output } = outcome else { return None };
             let closed = ClosedAttempt {
                 task,

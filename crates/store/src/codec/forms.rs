@@ -122,6 +122,8 @@ struct ReportForm {
     digest: Digest,
     #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     claims: Option<Json>,
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
+    by: Option<Name>,
 }
 
 #[derive(Serialize, Deserialize)]

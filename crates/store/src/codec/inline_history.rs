@@ -391,7 +391,7 @@ pub(super) fn unpack_caller(from: &mut PackReader<'_>) -> Option<Caller> {
 }
 
 pub(super) fn pack_success(to: &mut PackWriter<'_>, asked: &Report) {
-    let Report { caller, outcome, digest, claims } = asked;
+    let Report { caller, outcome, digest, claims, by: _ } = asked;
     pack_caller(to, caller);
     let output = match outcome {
         Outcome::Succeeded { output } => output.as_ref(),
@@ -438,7 +438,7 @@ pub(super) fn unpack_closing(
 
 fn unpack_succeeded(from: &mut PackReader<'_>, task: TaskId) -> Option<(Request, Event)> {
     let report = unpack_success(from)?;
-    let Report { caller, outcome, digest, claims } = &report;
+    let Report { caller, outcome, digest, claims, by: _ } = &report;
     let closed = unpack_closing(from, task, caller, *digest, claims.clone())?;
     let Outcome::Succeeded { output } = outcome else { return None };
     let output = output.clone();
@@ -453,5 +453,5 @@ pub(super) fn unpack_success(from: &mut PackReader<'_>) -> Option<Report> {
     let output = from.optional(PackReader::text)?.map(Json::from);
     let digest = from.digest()?;
     let claims = from.optional(PackReader::text)?.map(Json::from);
-    Some(Report { caller, outcome: Outcome::Succeeded { output }, digest, claims })
+    Some(Report { caller, outcome: Outcome::Succeeded { output }, digest, claims, by: None })
 }

@@ -150,6 +150,10 @@ pub(super) struct TurnForm {
     due: Time,
     #[serde(with = "optional_end", default, skip_serializing_if = "Option::is_none")]
     ending: Option<End>,
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
+    by: Option<Name>,
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
+    output: Option<Digest>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -180,7 +184,10 @@ pub(super) enum PlanEventForm {
     Released {
         #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
         deadline: Option<Time>,
+        #[serde(with = "names", default, skip_serializing_if = "Vec::is_empty")]
+        done_by: Vec<Name>,
     },
+    DoneBy(#[serde(with = "names")] Vec<Name>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -204,6 +211,33 @@ struct StagesStateForm {
     run_deadline: Option<Time>,
     #[serde(with = "optional_ending", default, skip_serializing_if = "Option::is_none")]
     ending: Option<Ending>,
+    #[serde(with = "names", default, skip_serializing_if = "Vec::is_empty")]
+    done_by: Vec<Name>,
+    #[serde(with = "outputs", default, skip_serializing_if = "Vec::is_empty")]
+    outputs: Vec<(Name, Digest)>,
+}
+
+/// The digest of each output that people are shown.
+mod outputs {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(
+        outputs: &[(Name, Digest)],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_seq(outputs.iter().map(|(key, digest)| (key.as_str(), digest.to_string())))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<(Name, Digest)>, D::Error> {
+        let read = |(key, digest): (String, String)| {
+            let digest = Digest::parse(&digest);
+            let digest = digest.ok_or_else(|| serde::de::Error::custom("a digest is malformed"))?;
+            Ok((Name::from(key), digest))
+        };
+        Vec::<(String, String)>::deserialize(from)?.into_iter().map(read).collect()
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -234,6 +268,7 @@ mod stage_list {
 }
 
 super::forms::optional!(optional_end, End, "EndForm");
+super::budget_forms::optional_box!(optional_halt, End, "EndForm");
 super::forms::optional!(optional_ending, Ending, "EndingForm");
 super::forms::optional!(optional_cancel, CancelRequest, "CancelRequestForm");
 super::forms::boxed!(boxed_turn, Turn, TurnForm);

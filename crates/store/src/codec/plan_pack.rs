@@ -158,10 +158,10 @@ impl<'a> StageSuccess<'a> {
         closed: &'a ClosedAttempt,
         next: &'a Next,
     ) -> Option<Self> {
-        let Report { caller, outcome, digest, claims } = report;
+        let Report { caller, outcome, digest, claims, by: None } = report else { return None };
         let Outcome::Succeeded { output } = outcome else { return None };
         let turn = match next {
-            Next::Stage(turn) if turn.ending.is_none() => Some(&**turn),
+            Next::Stage(turn) if **turn == Turn::new(turn.stage, turn.due) => Some(&**turn),
             Next::End(end) if *end == success(None) => None,
             _ => return None,
         };
@@ -183,7 +183,7 @@ impl<'a> StageSuccess<'a> {
         to.text(self.checkpoint.key.as_str());
         to.digest(&self.checkpoint.digest);
         to.digest(self.input);
-        if let Some(Turn { stage, due, ending: _ }) = self.turn {
+        if let Some(Turn { stage, due, ending: _, by: _, output: _ }) = self.turn {
             to.number(u64::from(*stage));
             to.time(*due);
         }
@@ -240,7 +240,7 @@ fn unpack_succeeded(
     let (attempt, at) = (caller.attempt, closed.closed_at);
     let checkpoint = Checkpoint { number, key, digest, attempt, at, recorded };
     let next = if has_next {
-        Next::Stage(Box::new(Turn { stage: from.small()?, due: from.time()?, ending: None }))
+        Next::Stage(Box::new(Turn::new(from.small()?, from.time()?)))
     } else {
         Next::End(success(None))
     };

@@ -67,6 +67,8 @@ struct QuestionForm {
     runs_max: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cost_micros: Option<u64>,
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
+    asked_by: Option<Name>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -18,7 +18,7 @@ use verdict::{Digest, End, Fault, FlowKey, Json, Name, Span, State, TaskId, Text
 
 use super::approval_forms::{
     ApprovalsForm, DecideCallForm, OutcomeForm as ApprovalOutcomeForm, approval_calls,
-    boxed_approval, boxed_vote,
+    boxed_approval, boxed_vote, names,
 };
 use super::budget_forms::{self, MeteredForm};
 use super::flow_forms;
@@ -27,7 +27,7 @@ use super::forms::{
     boxed_submitted,
 };
 use super::inherit_forms::{InheritForm, boxed_inherited_child};
-use super::plan_forms::{self, PlanRequestForm};
+use super::plan_forms::{self, PlanRequestForm, optional_halt};
 use super::scalars::{as_number, as_text};
 use super::step_forms::PlanMessageForm;
 
@@ -250,6 +250,10 @@ pub(super) enum BodyForm {
             skip_serializing_if = "Option::is_none"
         )]
         charge: Option<Box<Charge>>,
+        #[serde(with = "optional_halt", default, skip_serializing_if = "Option::is_none")]
+        halt: Option<Box<End>>,
+        #[serde(with = "names", default, skip_serializing_if = "Vec::is_empty")]
+        done_by: Vec<Name>,
     },
     Cancel(#[serde(with = "CancelForm")] Cancel),
     Signal(#[serde(with = "SignalCallForm")] SignalCall),

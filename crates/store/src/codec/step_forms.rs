@@ -12,9 +12,10 @@ use verdict::plan::{
 };
 use verdict::request::Submit;
 use verdict::run::{ChildCall, Lineage};
-use verdict::{Name, Span, State, TaskId, Time};
+use verdict::{End, Name, Span, State, TaskId, Time};
 
-use super::approval_forms::shared_terms;
+use super::approval_forms::{names as api_keys, shared_terms};
+use super::plan_forms::optional_halt;
 use super::run_forms::{ChildCallForm, LineageForm, boxed_submit, list};
 use super::scalars::{as_number, as_text};
 
@@ -55,6 +56,10 @@ pub(super) struct StepTermsForm {
     has_references: bool,
     #[serde(with = "shared_terms", default, skip_serializing_if = "Option::is_none")]
     asks: Option<Arc<Terms>>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    keeps_keys: bool,
+    #[serde(with = "api_keys", default, skip_serializing_if = "Vec::is_empty")]
+    done_by: Vec<Name>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -64,6 +69,8 @@ pub(super) struct BlameForm {
     key: Name,
     #[serde(with = "as_text")]
     state: State,
+    #[serde(with = "optional_halt", default, skip_serializing_if = "Option::is_none")]
+    halt: Option<Box<End>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -123,6 +130,8 @@ pub(super) struct RootStateForm {
     backlog: Vec<Backlog>,
     #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     due: Option<Time>,
+    #[serde(with = "api_keys", default, skip_serializing_if = "Vec::is_empty")]
+    done_by: Vec<Name>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -147,7 +156,10 @@ pub(super) enum PlanMessageForm {
         #[serde(rename = "blocked", default, skip_serializing_if = "is_false")]
         is_blocked: bool,
     },
-    Release,
+    Release {
+        #[serde(with = "api_keys", default, skip_serializing_if = "Vec::is_empty")]
+        done_by: Vec<Name>,
+    },
     Skip {
         #[serde(with = "BlameForm")]
         blame: Blame,

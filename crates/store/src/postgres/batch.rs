@@ -337,6 +337,7 @@ impl Batch for PostgresBatch<'_> {
         found.objects = self.load_objects(lookup.objects, lookup.lock_wait).await?;
         found.unique_objects = self.load_unique_objects(lookup.unique_objects).await?;
         found.spend = self.load_spend(lookup.spend).await?;
+        found.listed = self.list_objects(lookup.listed).await?;
         found.closed = self.closed_attempts(lookup.leases).await?;
         found.flows = self.flow_uses(lookup.flows).await?;
         found.debounced = self.load_debounced(lookup.debounced, lookup.lock_wait).await?;

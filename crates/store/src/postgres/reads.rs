@@ -6,7 +6,7 @@
 pub(super) mod browse;
 mod integrity;
 pub(super) mod listing;
-mod objects;
+pub(in crate::postgres) mod objects;
 mod overview;
 pub(super) mod plan_steps;
 pub(super) mod replay;

@@ -138,7 +138,8 @@ impl<'a> RunRows<'a> {
             | PlanEvent::StageEntered(_)
             | PlanEvent::StepBlamed(_)
             | PlanEvent::StepSpawned { .. }
-            | PlanEvent::Released { .. } => {}
+            | PlanEvent::Released { .. }
+            | PlanEvent::DoneBy(_) => {}
         }
     }
 

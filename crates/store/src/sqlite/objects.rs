@@ -75,6 +75,18 @@ impl SqliteBatch<'_> {
         })
     }
 
+    pub(super) fn list_objects(
+        &mut self,
+        filters: &[ObjectFilter],
+    ) -> Result<Vec<Vec<Object>>, Failure> {
+        if filters.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.step("listing objects", |work| {
+            filters.iter().map(|filter| Ok(list(work.connection, filter)?)).collect()
+        })
+    }
+
     pub(super) fn objects_due(&mut self, now: Time, limit: usize) -> Result<Vec<Object>, Failure> {
         self.step("looking for due objects", |work| {
             if !work.memory.object_due.is_some_and(|due| due.has_come(now)) {

@@ -163,6 +163,9 @@ impl RunCheck {
                     task.plan_root().is_some()
                 }
                 PlanEvent::Released { .. } => matches!(task.plan(), Some(PlanState::Step(_))),
+                PlanEvent::DoneBy(_) => {
+                    matches!(task.plan(), Some(PlanState::Step(_) | PlanState::Root(_)))
+                }
                 PlanEvent::StepSpawned { .. } => false,
             },
             RunEvent::Budget(_) => task.balance().is_some(),

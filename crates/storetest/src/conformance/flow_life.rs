@@ -37,7 +37,7 @@ async fn row<F: Fixture>(driver: &Driver<F>) -> FlowKeyRow {
 
 async fn report<F: Fixture>(driver: &mut Driver<F>, leased: &TaskWithSpec, outcome: Outcome) {
     let digest = Digest::of(&[format!("{outcome:?}").as_bytes()]);
-    let report = Report { caller: caller(leased), outcome, digest, claims: None };
+    let report = Report { caller: caller(leased), outcome, digest, claims: None, by: None };
     let answer = driver.about(&key_of(leased), Request::Report(report)).await;
     assert!(matches!(answer, Answer::Committed { .. }), "{answer:?}");
 }

@@ -35,7 +35,7 @@ async fn lease<F: Fixture>(driver: &mut Driver<F>, queue: &str) -> Vec<TaskWithS
 async fn end<F: Fixture>(driver: &mut Driver<F>, leased: &TaskWithSpec) {
     let outcome = Outcome::Succeeded { output: None };
     let (caller, digest) = (caller(leased), Digest::of(&[]));
-    let report = Request::Report(Report { caller, outcome, digest, claims: None });
+    let report = Request::Report(Report { caller, outcome, digest, claims: None, by: None });
     let answer = driver.about(&key_of(leased), report).await;
     assert!(matches!(answer, Answer::Committed { .. }), "{answer:?}");
 }

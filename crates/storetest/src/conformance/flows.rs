@@ -36,7 +36,7 @@ async fn lease<F: Fixture>(driver: &mut Driver<F>, queue: &str, max: usize) -> V
 
 fn reported(leased: &TaskWithSpec, outcome: Outcome) -> Request {
     let digest = Digest::of(&[format!("{outcome:?}").as_bytes()]);
-    Request::Report(Report { caller: caller(leased), outcome, digest, claims: None })
+    Request::Report(Report { caller: caller(leased), outcome, digest, claims: None, by: None })
 }
 
 fn success() -> Outcome {

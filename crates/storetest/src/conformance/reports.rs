@@ -13,7 +13,7 @@ use super::fixture::Fixture;
 /// A report with the digest a coordinator would give it.
 pub fn report(caller: &Caller, outcome: Outcome) -> Request {
     let digest = Digest::of(&[format!("{outcome:?}").as_bytes()]);
-    Request::Report(Report { caller: caller.clone(), outcome, digest, claims: None })
+    Request::Report(Report { caller: caller.clone(), outcome, digest, claims: None, by: None })
 }
 
 pub fn succeeded() -> Outcome {
@@ -155,7 +155,7 @@ pub async fn carries_payloads_unchanged<F: Fixture>(driver: &mut Driver<F>) {
     let claims = Some(format!("{{\"metrics\":\"{}\"}}", "9".repeat(5_000)).into());
     let digest = Digest::of(&[b"failed"]);
     let outcome = Outcome::Failed(fault.clone());
-    let request = Report { caller, outcome, digest, claims: claims.clone() };
+    let request = Report { caller, outcome, digest, claims: claims.clone(), by: None };
     driver.about(&key, Request::Report(request.clone())).await;
     let Subject::Done(done) = driver.load(&key).await else { panic!("the task has ended") };
     // S2-33: a failed run records its error.

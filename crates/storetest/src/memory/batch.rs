@@ -507,6 +507,8 @@ impl Batch for MemoryBatch<'_> {
             let waiting = lookup.debounced.iter().map(|query| batch.debounced(shared, query));
             found.debounced = waiting.collect();
             found.spend = lookup.spend.iter().map(|query| shared.tables.spent(query)).collect();
+            let listed = lookup.listed.iter().map(|filter| shared.tables.objects.list(filter));
+            found.listed = listed.collect();
             Ok(found)
         })
     }

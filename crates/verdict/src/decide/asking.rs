@@ -2,7 +2,7 @@
 
 use super::engine;
 use super::waiting::open_wait;
-use crate::approval::{self, Approval, ApprovalCall, Outcome, Vote};
+use crate::approval::{self, Approval, ApprovalCall, Outcome, Terms, Vote};
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::{Event, Next, Subject};
 use crate::id::Text;
@@ -44,8 +44,21 @@ fn enters(event: &Event) -> bool {
 
 fn opening(task: &Task, at: Moment) -> Option<Event> {
     let (key, terms) = task.asking().filter(|_| open_wait(task).is_some())?;
-    let call = ApprovalCall { item: key.clone(), terms: terms.clone(), asked_by: None };
+    let terms = with_work(task, terms.clone());
+    let call = ApprovalCall { item: key.clone(), terms, asked_by: None };
     Some(approval::open(task, &call, Some(key), 0, at.now))
+}
+
+/// The terms with who did the work, and the digest of what is shown of it.
+fn with_work(task: &Task, mut terms: Terms) -> Terms {
+    if let Some(step) = task.step_terms() {
+        terms.done_by.extend(step.done_by.iter().cloned());
+    }
+    let Some(stages) = task.stages() else { return terms };
+    terms.done_by.extend(stages.done_by.iter().cloned());
+    let shown = terms.shows.as_ref().and_then(|stage| stages.output(stage));
+    terms.digest = shown.or(terms.digest);
+    terms
 }
 
 /// How the step ends that this approval was opened for; `None` if a worker waits for it.

@@ -18,7 +18,7 @@ use crate::event::{Event, Next, Subject};
 use crate::id::{Digest, Text};
 use crate::request::Request;
 use crate::run::message::BUDGET_EXHAUSTED;
-use crate::run::{Metered, RunAnswer, RunEvent, RunRequest, Spend, Waiting};
+use crate::run::{Lineage, Metered, RunAnswer, RunEvent, RunRequest, Spend, Waiting};
 use crate::task::{State, Task};
 use crate::time::Moment;
 use crate::transition::Closing;
@@ -68,7 +68,7 @@ pub(super) fn judge(subject: &Subject, request: &Request, verdict: Verdict, at: 
     let after = subject.clone().settle(&verdict.events, at.now);
     let Some(balance) = balance_of(&after) else { return verdict };
     let refused = soft_limit::refused(task, &verdict.events);
-    let end = exhausted(balance).or_else(|| exhausted_in_stage(task, balance)).or(refused);
+    let end = exhausted(task, balance).or_else(|| exhausted_in_stage(task, balance)).or(refused);
     let verdict = match end {
         Some(end) => halt(task, &after, request, verdict, end, at),
         None => soft_limit::ask(task, &after, request, verdict, at),
@@ -219,9 +219,19 @@ pub(super) fn stopped_call(closed: &ClosedAttempt, call: Digest) -> bool {
 }
 
 /// How a task ends whose budget is used up. The message names the limit (S2-99).
-fn exhausted(balance: &Balance) -> Option<End> {
+fn exhausted(task: &Task, balance: &Balance) -> Option<End> {
     let unit = balance.crossed()?;
-    Some(beyond("the budget", &balance.budget.limits, balance.committed(), unit))
+    let use_of = Use { used: balance.used, held: balance.held };
+    Some(beyond(&whose(task), &balance.budget.limits, use_of, unit))
+}
+
+/// The budget of a plan's step is the ceiling that the plan gives it.
+fn whose(task: &Task) -> String {
+    let lineage = task.run.as_ref().and_then(|run| run.lineage.as_ref());
+    match lineage.and_then(Lineage::parent) {
+        Some((_, key)) if task.step_terms().is_some() => format!("the ceiling of the step `{key}`"),
+        _ => "the budget".to_owned(),
+    }
 }
 
 /// How a stage ends that has used more than its ceiling.
@@ -229,14 +239,37 @@ fn exhausted_in_stage(task: &Task, balance: &Balance) -> Option<End> {
     let (stage, unit) = (balance.stage.as_ref()?, balance.crossed_in_stage()?);
     let key = task.stages().map_or("", |stages| stages.stage().key.as_str());
     let whose = format!("the ceiling of the step `{key}`");
-    Some(beyond(&whose, &stage.ceiling, stage.committed(), unit))
+    let use_of = Use { used: stage.used, held: stage.held };
+    Some(beyond(&whose, &stage.ceiling, use_of, unit))
 }
 
-fn beyond(whose: &str, limits: &Limits, used: Amounts, unit: Unit) -> End {
-    let (name, used) = (unit.name(), used.get(unit));
+/// What is used, and what is held beside it: both count against a limit, and only one of them was used.
+struct Use {
+    used: Amounts,
+    held: Amounts,
+}
+
+impl Use {
+    fn of(&self, unit: Unit) -> String {
+        match (self.used.get(unit), self.held.get(unit)) {
+            (used, 0) => format!("{used} are used"),
+            (used, held) => format!("{used} are used, {held} more are held for what has not ended"),
+        }
+    }
+}
+
+fn beyond(whose: &str, limits: &Limits, use_of: Use, unit: Unit) -> End {
+    let (name, use_of) = (unit.name(), use_of.of(unit));
     let limit = limits.get(unit).unwrap_or_default();
-    let message = format!("{whose} allows {limit} {name}, and {used} are used");
+    let message = format!("{whose} allows {limit} {name}, and {use_of}");
     end(Reason::BudgetExhausted, Category::Configuration, &message)
+}
+
+/// How far a soft limit was crossed, for the people who are asked and for the record.
+pub(super) fn soft_use(balance: &Balance, unit: Unit) -> String {
+    let use_of = Use { used: balance.used, held: balance.held }.of(unit);
+    let limit = balance.budget.soft.get(unit).unwrap_or_default();
+    format!("the soft limit is {limit} {}, and {use_of}", unit.name())
 }
 
 /// How a task ends that was not allowed to go on beyond its soft limit.
@@ -244,11 +277,7 @@ pub(super) fn not_approved(task: &Task) -> End {
     let crossed = task.balance().and_then(|it| Some((it, it.budget.soft.crossed(it.committed())?)));
     let message = match crossed {
         Some((balance, unit)) => {
-            let (name, used) = (unit.name(), balance.committed().get(unit));
-            let limit = balance.budget.soft.get(unit).unwrap_or_default();
-            format!(
-                "the soft limit is {limit} {name}, {used} are used, and going on was not approved"
-            )
+            format!("{}, and going on was not approved", soft_use(balance, unit))
         }
         None => "a soft limit was crossed, and going on was not approved".to_owned(),
     };

@@ -98,6 +98,7 @@ fn follow(
                 outcome: outcome.clone(),
                 digest: call.digest,
                 claims: claims.clone(),
+                by: call.asked_by.clone(),
             };
             conclude(task, &report, resolved, at)
         }

@@ -38,8 +38,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, extend: &Extend, at: Moment) -> Verd
 
 /// Where the task's progress clock counts from, if it runs.
 fn running_mark(task: &Task) -> Option<Time> {
-    let mark = task.lease().and_then(|lease| lease.progress_mark);
-    task.stalls_at().and(mark).map(|mark| mark.at)
+    task.stalls_at().and(task.progressed_at())
 }
 
 /// The part of the stall by which a task's lease is extended.

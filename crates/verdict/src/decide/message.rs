@@ -6,12 +6,14 @@
 use super::waiting::{self, Recording};
 use super::{cancel, engine, run, signal, steps, submit};
 use crate::budget::{BudgetEvent, Charge};
+use crate::done::End;
 use crate::event::{Event, Subject};
-use crate::id::{Digest, Name};
-use crate::plan::PlanMessage;
+use crate::id::Name;
+use crate::plan::{PlanEvent, PlanMessage};
 use crate::run::{Body, Child, ChildEnd, Message, Recorded, RunEvent, RunRefusal};
-use crate::task::{State, Task};
+use crate::task::Task;
 use crate::time::{Moment, Time};
+use crate::transition::plan_event;
 use crate::verdict::{Answer, ReadSet, Refusal, Verdict};
 
 pub(super) fn decide(read_set: ReadSet<'_>, message: &Message, at: Moment) -> Verdict {
@@ -29,13 +31,14 @@ pub(super) fn decide(read_set: ReadSet<'_>, message: &Message, at: Moment) -> Ve
         }
         (_, Subject::Absent) => Verdict::refuse(Refusal::Run(RunRefusal::MessageEarly)),
         (Body::Spawn { .. }, _) | (_, Subject::Done(_)) => Verdict::nothing(),
-        (Body::ChildEnded { key, state, record, charge }, Subject::Live(task)) => {
+        (Body::ChildEnded { key, state, record, charge, halt, done_by }, Subject::Live(task)) => {
             match known_child(read_set, key, message) {
                 Err(refusal) => Verdict::refuse(refusal),
                 Ok(child) if child.end.is_some() => Verdict::nothing(),
                 Ok(child) => {
-                    let ended = child_ended(read_set, task, child, *state, *record, at.now);
-                    refund(task, charge.as_deref(), ended)
+                    let end = ChildEnd { child: child.id, state: *state, record: *record };
+                    let ended = child_ended(read_set, task, child, end, halt.as_deref(), at.now);
+                    refund(task, charge.as_deref(), with_keys(done_by, ended))
                 }
             }
         }
@@ -78,19 +81,27 @@ fn child_ended(
     read_set: ReadSet<'_>,
     task: &Task,
     child: &Child,
-    state: State,
-    record: Digest,
+    end: ChildEnd,
+    halt: Option<&End>,
     now: Time,
 ) -> Verdict {
-    let number = waiting::next_number(task);
-    let end = ChildEnd { child: child.id, state, record };
+    let (number, state) = (waiting::next_number(task), end.state);
     let recording = Recording { number, attempt: 0, now };
     let mut events = vec![recording.event(&child.key, child.digest, Recorded::Child(end))];
     match task.plan_root() {
-        Some(root) => events.extend(steps::after_step(read_set, task, root, state)),
+        Some(root) => events.extend(steps::after_step(read_set, task, root, state, halt)),
         None => events.extend(after_end(read_set, task, &child.key, number, now)),
     }
     Verdict::new(Answer::Done, events)
+}
+
+/// The root of a plan learns under which keys its step was done, before it releases a step that asks people.
+fn with_keys(done_by: &[Name], ended: Verdict) -> Verdict {
+    if done_by.is_empty() {
+        return ended;
+    }
+    let done_by = plan_event(PlanEvent::DoneBy(done_by.to_vec()));
+    Verdict { events: [done_by].into_iter().chain(ended.events).collect(), ..ended }
 }
 
 /// What was held for the child is free again, and what it used is used. First of all: the same decision may end the task.

@@ -78,10 +78,7 @@ fn suspend(
 
 /// Anybody with the role of approvers decides, once, except for the key that holds the lease.
 fn terms(balance: &Balance, unit: Unit) -> Terms {
-    let (name, used) = (unit.name(), balance.committed().get(unit));
-    let limit = balance.budget.soft.get(unit).unwrap_or_default();
-    let subject =
-        format!("the soft limit is {limit} {name}, and {used} are used: may the run go on?");
+    let subject = format!("{}: may the run go on?", budget::soft_use(balance, unit));
     Terms {
         roles: Vec::new(),
         keys: Vec::new(),
@@ -91,6 +88,9 @@ fn terms(balance: &Balance, unit: Unit) -> Terms {
         default: None,
         subject: Some(Text::from(subject)),
         digest: None,
+        content: None,
+        shows: None,
+        done_by: Vec::new(),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::id::{Digest, LeaseId, Name, Text};
 use crate::plan::{
     Advance, Ending, NextLease, PlanAnswer, PlanEvent, Stage, StagesState, Turn, fold,
 };
-use crate::request::{Caller, CancelMode, Grant};
+use crate::request::{Caller, CancelMode, Grant, Request};
 use crate::run::{Recorded, RunAnswer, RunEvent, Spend, Step, StepOutcome, Waiting};
 use crate::task::{State, Task};
 use crate::time::{Moment, Time};
@@ -31,7 +31,7 @@ enum After {
 }
 
 /// The verdict with the end of the task's stage in place of its own. Every other verdict is returned as it is.
-pub(super) fn turn(subject: &Subject, verdict: Verdict, at: Moment) -> Verdict {
+pub(super) fn turn(subject: &Subject, request: &Request, verdict: Verdict, at: Moment) -> Verdict {
     let Some((task, stages)) = subject.live().and_then(|task| Some((task, task.stages()?))) else {
         return verdict;
     };
@@ -39,7 +39,9 @@ pub(super) fn turn(subject: &Subject, verdict: Verdict, at: Moment) -> Verdict {
     let is_decided = task.closing().is_some() || is_turned(&verdict.events, stages);
     let place = verdict.events.iter().position(|event| end_in(event).is_some());
     match place {
-        Some(place) if !is_decided => replace_end(task, stages, verdict, place, at.now),
+        Some(place) if !is_decided => {
+            replace_end(task, stages, verdict, place, (request.done_by(), at.now))
+        }
         Some(_) | None => verdict,
     }
 }
@@ -75,7 +77,7 @@ fn replace_end(
     stages: &StagesState,
     verdict: Verdict,
     place: usize,
-    now: Time,
+    (by, now): (Option<&Name>, Time),
 ) -> Verdict {
     let Verdict { answer, mut events } = verdict;
     let end = end_in(&events[place]).expect("the event decides an end").clone();
@@ -86,7 +88,8 @@ fn replace_end(
         After::Stage { place: stage, ending } => {
             let asks = stages.stages[stage as usize].asks.is_some();
             let state = if asks { State::Waiting } else { State::Queued };
-            let turn = engine::next_stage(task, Turn { stage, due: now, ending }, state);
+            let turn = Turn { ending, ..remembered(stages, &end, by, Turn::new(stage, now)) };
+            let turn = engine::next_stage(task, turn, state);
             (with_turn(events[place].clone(), turn), state)
         }
         After::End(end) => {
@@ -99,6 +102,17 @@ fn replace_end(
     events[place] = replaced;
     events.insert(place, checkpoint);
     Verdict::new(with_state(answer, state), events)
+}
+
+/// The turn with what is to be known when people are asked: who did the work, and what they decide about.
+fn remembered(stages: &StagesState, end: &End, by: Option<&Name>, turn: Turn) -> Turn {
+    let is_asked = stages.asked_later().next().is_some();
+    let by = by.filter(|by| is_asked && !stages.done_by.contains(by)).cloned();
+    let key = &stages.stage().key;
+    let is_shown = stages.asked_later().any(|terms| terms.shows.as_ref() == Some(key));
+    let output = end.output.as_ref().filter(|_| is_shown && end.state == State::Succeeded);
+    let output = output.map(|json| Digest::of_bytes(json.as_str().as_bytes()));
+    Turn { by, output, ..turn }
 }
 
 fn after(task: &Task, end: &End, is_halt_of_stage: bool, is_cancelled: bool, now: Time) -> After {
@@ -264,7 +278,7 @@ pub(super) fn forced_end(task: &Task, mode: CancelMode) -> Option<End> {
 pub(super) fn advance(read_set: ReadSet<'_>, call: &Advance, at: Moment) -> Verdict {
     let verdict = super::by_request(read_set, &call.report, at);
     let verdict = budget::judge(read_set.subject, &call.report, verdict, at);
-    let Verdict { answer, mut events } = turn(read_set.subject, verdict, at);
+    let Verdict { answer, mut events } = turn(read_set.subject, &call.report, verdict, at);
     let (Answer::Committed { outcome, state, replayed }, Some(caller)) =
         (answer.clone(), call.report.caller())
     else {

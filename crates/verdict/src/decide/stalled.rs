@@ -16,12 +16,12 @@ use crate::transition::Closing;
 
 /// `None` if the task has no attempt that has stalled.
 pub(super) fn decide(task: &Task, at: Moment) -> Option<Vec<Event>> {
-    let (clock, lease) = (task.policy.progress_clock?, task.lease()?);
+    let (clock, lease) = (task.policy.clock(), task.lease()?);
     let has_stalled = task.stalls_at()?.has_come(at.now);
     if !has_stalled || lease.expires_at.has_come(at.now) {
         return None;
     }
-    let since = lease.progress_mark?.at;
+    let since = task.progressed_at()?;
     Some(match clock.action {
         // The lease is of an earlier life of the store: its worker could not record progress, and loses the lease in time.
         _ if lease.fence.epoch() != at.epoch => vec![Event::Stalled { since }],
@@ -51,5 +51,9 @@ fn requeue(task: &Task, clock: ProgressClock, at: Moment) -> Event {
 }
 
 fn message(clock: ProgressClock) -> String {
-    format!("the attempt made no progress for {} ms", clock.after.millis())
+    format!(
+        "the attempt sent heartbeats and made no progress for {} ms; its worker is stuck, or works longer than that without \
+         saying how far it is",
+        clock.after.millis()
+    )
 }

@@ -9,14 +9,14 @@ use super::engine;
 use super::run::loaded;
 use crate::budget::Balance;
 use crate::done::{Category, End, Fault, Reason};
-use crate::event::Event;
+use crate::event::{Event, Subject};
 use crate::id::{Scope, Text};
 use crate::plan::limits::STEPS_PER_DECISION;
 use crate::plan::{
     Blame, EndedStep, PlanEvent, PlanLoaded, PlanMessage, PlanStep, PlanSubmit, RootState,
     SpawnedStep, StepRow, Told, ToldTo, fold,
 };
-use crate::request::{Cancel, CancelMode, Submit};
+use crate::request::{Cancel, CancelMode, Request, Submit};
 use crate::run::{ChildCall, RunRefusal, Waiting};
 use crate::task::{Phase, State, Task};
 use crate::time::Time;
@@ -106,12 +106,13 @@ pub(super) fn after_step(
     task: &Task,
     root: &RootState,
     state: State,
+    halt: Option<&End>,
 ) -> Vec<Event> {
     let rows = rows(read_set);
     let ended = rows.ended.as_ref().expect("a child of a plan's root is a step");
     let (key, blocks) = (ended.step.child.key.clone(), ended.step.terms.blocks(state));
     let ended = EndedStep { key, state, blocks };
-    let blamed = blamed(root, &ended);
+    let blamed = blamed(root, &ended, halt);
     let mut events: Vec<Event> =
         blamed.iter().map(|blame| plan_event(PlanEvent::StepBlamed(blame.clone()))).collect();
     if !rows.downstreams.is_empty() {
@@ -125,13 +126,14 @@ pub(super) fn after_step(
 
 /// The first step that failed is blamed for the end of the run. One that was halted is blamed only while none failed: the run is
 /// halted then. A skip has a cause that is blamed already.
-fn blamed(root: &RootState, ended: &EndedStep) -> Option<Blame> {
+fn blamed(root: &RootState, ended: &EndedStep, halt: Option<&End>) -> Option<Blame> {
     let is_cause = ended.blocks && ended.state != State::Skipped;
     let is_first = match &root.blame {
         None => true,
         Some(blame) => blame.state == State::Halted && ended.state != State::Halted,
     };
-    (is_cause && is_first).then(|| Blame { key: ended.key.clone(), state: ended.state })
+    let halt = halt.map(|end| Box::new(end.clone()));
+    (is_cause && is_first).then(|| Blame { key: ended.key.clone(), state: ended.state, halt })
 }
 
 /// The root ends as it was decided, or as its steps did.
@@ -142,9 +144,17 @@ fn end(task: &Task, blame: Option<&Blame>) -> Event {
     }
 }
 
-/// A run whose steps stopped at a limit is halted; any other step that did not succeed fails it.
+/// A run whose steps stopped at a limit is halted, and names the step and the limit (S2-99); any other step that did not succeed
+/// fails it.
 fn failure(blame: &Blame) -> End {
     let (key, how) = (&blame.key, blame.state.name());
+    if let Some(halt) = &blame.halt {
+        let said = |of: &Fault| Fault {
+            message: Text::from(format!("step `{key}` was halted: {}", of.message.as_str())),
+            ..of.clone()
+        };
+        return End { fault: halt.fault.as_ref().map(said), ..(**halt).clone() };
+    }
     let message = format!("step `{key}` {how}, and its `onError` is not `continue`");
     let state = match blame.state {
         State::Halted => State::Halted,
@@ -173,7 +183,8 @@ fn tell(task: &Task, ended: &EndedStep, rows: &PlanLoaded) -> Event {
 fn count(row: &StepRow, ended: &EndedStep, is_closing: bool) -> Told {
     let child = &row.step.child;
     let missing = row.missing.checked_sub(1).expect("an upstream ends once");
-    let blamed = ended.blocks.then(|| Blame { key: ended.key.clone(), state: ended.state });
+    let (key, state) = (ended.key.clone(), ended.state);
+    let blamed = ended.blocks.then_some(Blame { key, state, halt: None });
     let row = StepRow { missing, blame: row.blame.clone().or(blamed), ..row.clone() };
     // A closing root cancels every step but those that must run.
     let is_cancelled = is_closing && !row.step.terms.is_always;
@@ -190,9 +201,10 @@ pub(super) fn told(task: &Task, message: &PlanMessage, now: Time) -> Verdict {
     let Some(terms) = task.step_terms().filter(|_| is_blocked) else { return Verdict::nothing() };
     let event = match message {
         PlanMessage::Spawn { .. } => return Verdict::nothing(),
-        PlanMessage::Release => {
+        PlanMessage::Release { done_by } => {
             let deadline = terms.deadline(task.policy.deadline, now);
-            plan_event(PlanEvent::Released { deadline })
+            let done_by = if terms.asks.is_some() { done_by.clone() } else { Vec::new() };
+            plan_event(PlanEvent::Released { deadline, done_by })
         }
         PlanMessage::Skip { blame } => engine::skip(task, skipped(blame)),
     };
@@ -210,4 +222,19 @@ fn skipped(blame: &Blame) -> End {
 pub(super) fn outlives(task: &Task, cancel: &Cancel) -> bool {
     let is_always = task.step_terms().is_some_and(|terms| terms.is_always);
     is_always && cancel.mode == CancelMode::Graceful
+}
+
+/// The verdict, with the API key under which a step was done whose plan asks people.
+pub(super) fn keep_key(subject: &Subject, request: &Request, verdict: Verdict) -> Verdict {
+    let terms = subject.live().and_then(Task::step_terms).filter(|terms| terms.keeps_keys);
+    let by = terms.zip(request.done_by()).filter(|(terms, by)| !terms.done_by.contains(by));
+    let ends = |event: &Event| matches!(event, Event::AttemptClosed { .. });
+    match by {
+        Some((_, by)) if verdict.events.iter().any(ends) => {
+            let done_by = plan_event(PlanEvent::DoneBy(vec![by.clone()]));
+            let events = [done_by].into_iter().chain(verdict.events).collect();
+            Verdict { events, ..verdict }
+        }
+        _ => verdict,
+    }
 }

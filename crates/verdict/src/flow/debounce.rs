@@ -10,12 +10,16 @@
 //!
 //! Invariants:
 //! - a run that was ever leased, or whose wait is over, is not touched;
+//! - a caller that may use some queues only replaces runs of those queues only: it could not cancel the others either;
 //! - no wait ends later than `span` after its submission, nor later than `max` after the first of its line.
+
+use std::sync::Arc;
 
 use crate::id::{Name, TaskId};
 use crate::request::{Cancel, CancelMode};
 use crate::task::{Phase, Task};
 use crate::time::{Span, Time};
+use crate::verdict::Refusal;
 
 /// The longest debounce: what follows after more than a week is another piece of work.
 pub const DEBOUNCE_SPAN_MAX: Span = Span::from_secs(7 * 24 * 60 * 60);
@@ -49,6 +53,40 @@ impl Debounce {
         let debounced = Debounced { span, max, since };
         let replaces = waiting.map(|task| task.id);
         Replacement { debounced, due: debounced.until(now), replaces }
+    }
+}
+
+/// A submission that waits for newer ones, and whose runs it may replace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebounceCall {
+    pub debounce: Debounce,
+    /// The queues that the caller may use; `None` for every queue.
+    pub queues: Option<Arc<[Name]>>,
+}
+
+impl DebounceCall {
+    /// Of a caller that may use every queue.
+    pub const fn new(debounce: Debounce) -> Self {
+        Self { debounce, queues: None }
+    }
+
+    /// What a submission with this key does, as [`Debounce::submitted`] says, unless it would end a run that is not the
+    /// caller's to end.
+    pub fn submitted(
+        &self,
+        key: &Name,
+        waiting: Option<&Task>,
+        now: Time,
+    ) -> Result<Replacement, Refusal> {
+        let replacement = self.debounce.submitted(waiting, now);
+        let replaced = waiting.filter(|task| replacement.replaces == Some(task.id));
+        let may_use = |queue: &Name| self.queues.as_ref().is_none_or(|it| it.contains(queue));
+        match replaced {
+            Some(task) if !may_use(&task.queue) => {
+                Err(Refusal::DebounceForbidden { key: key.clone() })
+            }
+            Some(_) | None => Ok(replacement),
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! A step that asks people: its task waits for an approval instead of a worker, and ends with what they decide.
 //!
 //! Such a task has an ordinary wait and an ordinary approval, both under the key of the step, so people find and decide it
-//! like any other. It differs in two ways: nobody leased it, so nobody's key is barred from deciding; and the decision ends
-//! the step instead of waking a worker. Whether it waits follows from its place in the plan: [`phase`] is part of the fold, and
-//! the decision that lets a task enter such a step opens the approval.
+//! like any other. It differs in two ways: nobody leased it, so the keys that are barred from deciding are those of the stages or
+//! steps before it ([`super::StagesState::done_by`], [`super::StepTerms::done_by`]); and the decision ends the step instead of
+//! waking a worker. Whether it waits follows from its place in the plan: [`phase`] is part of the fold, and the decision that
+//! lets a task enter such a step opens the approval.
 
 use crate::approval::{self, Terms};
 use crate::id::{Digest, Name};

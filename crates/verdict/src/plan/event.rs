@@ -2,7 +2,7 @@
 
 use crate::done::End;
 use crate::event::Submitted;
-use crate::id::{Name, TaskId};
+use crate::id::{Digest, Name, TaskId};
 use crate::run::Lineage;
 use crate::time::Time;
 
@@ -24,8 +24,11 @@ pub enum PlanEvent {
     DownstreamsTold { ended: EndedStep, told: Vec<Told>, has_more: bool },
     /// The first event of a step.
     StepSpawned { submitted: Box<Submitted>, lineage: Lineage, terms: StepTerms, is_blocked: bool },
-    /// All upstreams of the step have ended, and it may be leased.
-    Released { deadline: Option<Time> },
+    /// All upstreams of the step have ended, and it may be leased. One that asks people learns under which API keys steps were
+    /// done.
+    Released { deadline: Option<Time>, done_by: Vec<Name> },
+    /// Under which API keys a step was done: in the history of the step, and of its root.
+    DoneBy(Vec<Name>),
 }
 
 /// A step that is spawned: blocked, ready, or to be skipped at once because of an upstream that ended before.
@@ -43,6 +46,17 @@ pub struct Turn {
     pub due: Time,
     /// How the task ends when the remaining `always` stages have ended; `None` while its end is open.
     pub ending: Option<End>,
+    /// The API key under which the stage was done that the task leaves, if people are asked later.
+    pub by: Option<Name>,
+    /// The digest of that stage's output, if people are shown it later.
+    pub output: Option<Digest>,
+}
+
+impl Turn {
+    /// A stage that follows without anything to remember.
+    pub const fn new(stage: u32, due: Time) -> Self {
+        Self { stage, due, ending: None, by: None, output: None }
+    }
 }
 
 /// What the end of an upstream means for one step, and the row of that step afterwards.
@@ -74,6 +88,7 @@ impl PlanEvent {
             PlanEvent::DownstreamsTold { .. } => "downstreams_told",
             PlanEvent::StepSpawned { .. } => "step_spawned",
             PlanEvent::Released { .. } => "released",
+            PlanEvent::DoneBy(_) => "done_by",
         }
     }
 }

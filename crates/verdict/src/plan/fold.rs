@@ -27,9 +27,24 @@ pub(crate) fn change(task: &mut Task, event: &PlanEvent, now: Time) {
             let after = told.last().map(|told| told.key.clone());
             tell(root_of(task), ended, after.filter(|_| *has_more), now);
         }
-        PlanEvent::Released { deadline } => {
+        PlanEvent::DoneBy(keys) => note_keys(task, keys),
+        PlanEvent::Released { deadline, done_by } => {
+            note_keys(task, done_by);
             task.policy.deadline = *deadline;
             task.phase = asking(task, now).unwrap_or_else(|| blocked(Some(now)));
+        }
+    }
+}
+
+fn note_keys(task: &mut Task, keys: &[Name]) {
+    let known = match run_of(task).plan.as_deref_mut() {
+        Some(PlanState::Root(root)) => &mut root.done_by,
+        Some(PlanState::Step(terms)) => &mut terms.done_by,
+        Some(PlanState::Stages(_)) | None => unreachable!("only plans with steps have such events"),
+    };
+    for key in keys {
+        if !known.contains(key) {
+            known.push(key.clone());
         }
     }
 }
@@ -65,13 +80,21 @@ fn plan(task: &mut Task, form: &PlanForm) {
             task.chain = record::extend_with_plan(task.chain, *digest);
             let (stages, run_deadline) = (stages.clone(), task.policy.deadline);
             let due = task.claimable_at().expect("a task that was just submitted is queued");
-            let state = StagesState { stages, current: 0, since: 0, run_deadline, ending: None };
+            let state = StagesState {
+                stages,
+                current: 0,
+                since: 0,
+                run_deadline,
+                ending: None,
+                done_by: Vec::new(),
+                outputs: Vec::new(),
+            };
             let run = run_of(task);
             if run.balance.is_none() && state.has_ceilings() {
                 run.balance = Some(Box::default());
             }
             run.plan = Some(Box::new(PlanState::Stages(state)));
-            enter(task, &Turn { stage: 0, due, ending: None });
+            enter(task, &Turn::new(0, due));
         }
         PlanForm::Steps { digest, count } => {
             task.chain = record::extend_with_plan(task.chain, *digest);
@@ -89,6 +112,9 @@ pub(crate) fn enter(task: &mut Task, turn: &Turn) {
     let cancel = turn.ending.as_ref().and_then(|_| task.cancel.take());
     let since = run_of(task).checkpoints;
     let stages = stages_of(task);
+    stages.done_by.extend(turn.by.clone());
+    let left = stages.stage().key.clone();
+    stages.outputs.extend(turn.output.map(|digest| (left, digest)));
     (stages.current, stages.since) = (turn.stage, since);
     if let (Some(end), None) = (&turn.ending, &stages.ending) {
         stages.ending = Some(Ending { end: end.clone(), cancel });

@@ -75,7 +75,8 @@ impl PlanRecords {
             | PlanEvent::StageEntered(_)
             | PlanEvent::StepBlamed(_)
             | PlanEvent::StepSpawned { .. }
-            | PlanEvent::Released { .. } => {}
+            | PlanEvent::Released { .. }
+            | PlanEvent::DoneBy(_) => {}
         }
     }
 

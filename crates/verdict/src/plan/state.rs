@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::approval::Terms;
 use crate::done::End;
-use crate::id::Name;
+use crate::id::{Digest, Name};
 use crate::task::{CancelRequest, State, Task};
 use crate::time::Time;
 
@@ -32,6 +33,10 @@ pub struct StagesState {
     pub run_deadline: Option<Time>,
     /// The end that is decided while `always` stages are still to run.
     pub ending: Option<Ending>,
+    /// The API keys under which stages were done that people are asked about later.
+    pub done_by: Vec<Name>,
+    /// The digests of the outputs that people are shown later, by the keys of their stages.
+    pub outputs: Vec<(Name, Digest)>,
 }
 
 /// An end that waits for `always` stages. The first reason to end is final.
@@ -55,6 +60,8 @@ pub struct RootState {
     pub backlog: Vec<Backlog>,
     /// When the next slice is due; `None` if there is nothing to spawn or tell.
     pub due: Option<Time>,
+    /// The API keys under which steps were done, where a step asks people.
+    pub done_by: Vec<Name>,
 }
 
 /// An ended step whose downstreams are to be told.
@@ -76,6 +83,17 @@ pub struct Backlog {
 impl StagesState {
     pub fn stage(&self) -> &Stage {
         &self.stages[self.current as usize]
+    }
+
+    /// The digest of the output of a stage that people are shown.
+    pub(crate) fn output(&self, stage: &Name) -> Option<Digest> {
+        self.outputs.iter().find(|(key, _)| key == stage).map(|(_, digest)| *digest)
+    }
+
+    /// The terms of those after the present stage that ask people.
+    pub(crate) fn asked_later(&self) -> impl Iterator<Item = &Terms> {
+        let rest = self.stages.iter().skip(self.current as usize + 1);
+        rest.filter_map(|stage| stage.asks.as_deref())
     }
 
     /// Whether what stages use is counted, even if the task has no budget.
@@ -109,7 +127,8 @@ impl StagesState {
 
 impl RootState {
     pub(crate) fn new(steps: u32, start: Time) -> Self {
-        Self { steps, start, spawned: 0, blame: None, backlog: Vec::new(), due: None }
+        let (backlog, done_by) = (Vec::new(), Vec::new());
+        Self { steps, start, spawned: 0, blame: None, backlog, due: None, done_by }
     }
 
     pub fn is_all_spawned(&self) -> bool {

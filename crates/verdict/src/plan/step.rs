@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::approval::Terms;
+use crate::done::End;
 use crate::id::Name;
 use crate::run::ChildCall;
 use crate::task::State;
@@ -32,6 +33,10 @@ pub struct StepTerms {
     pub has_references: bool,
     /// The step asks people instead of a worker: no worker ever gets it.
     pub asks: Option<Arc<Terms>>,
+    /// A step of the plan asks people, so it is kept under which API keys the others are done.
+    pub keeps_keys: bool,
+    /// The API keys under which the step was done; of one that asks, those under which steps before it were.
+    pub done_by: Vec<Name>,
 }
 
 /// The first upstream that keeps a step from running, and how it ended.
@@ -39,6 +44,8 @@ pub struct StepTerms {
 pub struct Blame {
     pub key: Name,
     pub state: State,
+    /// At which limit it was halted, where that decides how the run ends.
+    pub halt: Option<Box<End>>,
 }
 
 impl StepTerms {

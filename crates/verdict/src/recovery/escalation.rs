@@ -70,6 +70,8 @@ pub struct Question {
     /// As many runs as they were told at most, and what each of them may cost.
     pub runs_max: u32,
     pub cost_micros: Option<u64>,
+    /// The API key of the evaluation that escalated it: it does not decide what it proposed.
+    pub asked_by: Option<Name>,
 }
 
 impl Question {
@@ -110,8 +112,19 @@ impl Candidate {
     }
 
     /// The question about this action, asked by this task.
-    pub fn question(task: TaskId, action: Action, terms: &Terms) -> Question {
-        Question { task, action, runs_max: terms.runs_max, cost_micros: terms.cost_micros }
+    pub fn question(
+        task: TaskId,
+        action: Action,
+        terms: &Terms,
+        asked_by: Option<Name>,
+    ) -> Question {
+        let Terms { runs_max, cost_micros, .. } = *terms;
+        Question { task, action, runs_max, cost_micros, asked_by }
+    }
+
+    /// The API key of the evaluation on whose proposal people decide.
+    pub fn proposed_by(&self) -> Option<&Name> {
+        self.open_question()?.asked_by.as_ref()
     }
 
     /// What exactly is approved, as canonical JSON.
@@ -155,6 +168,9 @@ impl Candidate {
             default: deciders.default,
             subject: Some(Text::from(subject)),
             digest: Some(self.asked_digest(question)),
+            content: Some(self.asked_text(question)),
+            shows: None,
+            done_by: question.asked_by.iter().cloned().collect(),
         }
     }
 

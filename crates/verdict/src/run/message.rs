@@ -10,10 +10,10 @@
 //! spawning is refused and stays saved. The store keeps the order per sender, for the signals' sake.
 
 use crate::budget::Charge;
-use crate::done::Done;
+use crate::done::{Done, End};
 use crate::event::{Event, Subject};
 use crate::id::{Digest, Name, TaskId};
-use crate::plan::{self, PlanMessage};
+use crate::plan::{self, PlanMessage, PlanState};
 use crate::request::{Cancel, CancelMode, Submit};
 use crate::task::State;
 
@@ -21,6 +21,7 @@ use super::event::RunEvent;
 use super::lineage::Lineage;
 use super::request::ChildCall;
 use super::signal::SignalCall;
+use super::state::RunState;
 
 /// What workers of a halted run are told, in the cancel signal.
 pub const BUDGET_EXHAUSTED: &str = "budget_exhausted";
@@ -57,6 +58,11 @@ pub enum Body {
         record: Digest,
         /// What the child's budget comes to; `None` without one.
         charge: Option<Box<Charge>>,
+        /// At which limit a step of a plan was halted, without its output: its run says it, too (S2-99). `None` for every other
+        /// end.
+        halt: Option<Box<End>>,
+        /// The API keys under which a step of a plan was done, if people are asked in it.
+        done_by: Vec<Name>,
     },
     Cancel(Cancel),
     Signal(SignalCall),
@@ -131,6 +137,16 @@ fn end_of_child(after: &Subject) -> Option<(TaskId, Body)> {
     let Subject::Done(Done { run: Some(run), end, record, .. }) = after else { return None };
     let (parent, key) = run.lineage.as_ref()?.parent()?;
     let charge = run.balance.as_ref().map(|balance| Box::new(balance.charge()));
-    let body = Body::ChildEnded { key: key.clone(), state: end.state, record: *record, charge };
-    Some((parent, body))
+    let halt = halt_of_step(run, end).map(Box::new);
+    let (key, state, record) = (key.clone(), end.state, *record);
+    let done_by = match run.plan.as_deref() {
+        Some(PlanState::Step(terms)) if terms.asks.is_none() => terms.done_by.clone(),
+        _ => Vec::new(),
+    };
+    Some((parent, Body::ChildEnded { key, state, record, charge, halt, done_by }))
+}
+
+fn halt_of_step(run: &RunState, end: &End) -> Option<End> {
+    let is_step = matches!(run.plan.as_deref(), Some(PlanState::Step(_)));
+    (is_step && end.state == State::Halted).then(|| End { output: None, ..end.clone() })
 }

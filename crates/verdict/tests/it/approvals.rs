@@ -22,6 +22,9 @@ fn terms() -> Terms {
         default: None,
         subject: Some("ship it".into()),
         digest: Some(Digest::of(&[b"what"])),
+        content: None,
+        shows: None,
+        done_by: vec![],
     }
 }
 

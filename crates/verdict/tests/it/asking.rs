@@ -25,6 +25,9 @@ fn terms(quorum: u32) -> Terms {
         default: None,
         subject: Some("ship it".into()),
         digest: None,
+        content: None,
+        shows: None,
+        done_by: vec![],
     }
 }
 
@@ -221,4 +224,79 @@ fn a_step_with_edges_asks_once_its_upstreams_have_ended() {
     family.ask(task_of(3), decide(1, "ann", Decision::Approved));
     family.settle();
     assert_eq!(end(&family, ROOT), (State::Failed, Some(Reason::StepFailed)));
+}
+
+#[test]
+fn the_key_that_did_the_work_does_not_decide_about_it() {
+    // The key of every stage before the question is barred, also of one that was not the last.
+    let stages = vec![stage("a"), stage("b"), asking("ask", terms(1)), stage("c")];
+    let mut family = staged(stages, Policy::default());
+    for by in ["maker", "finisher"] {
+        let caller = family.grant(ROOT);
+        family.ask(ROOT, by_key(report(&caller, succeeded()), by));
+    }
+    for key in ["maker", "finisher"] {
+        let own = family.ask_in_vain(ROOT, decide(1, key, Decision::Approved));
+        assert_eq!(refused(own), "approval_forbidden", "{key}");
+    }
+    let approved = family.ask(ROOT, decide(1, "ann", Decision::Approved));
+    assert_eq!(outcome(approved), Some(Outcome::Approved));
+}
+
+/// The report of an attempt that was leased under this API key.
+fn by_key(request: Request, key: &str) -> Request {
+    let Request::Report(report) = request else { panic!("not a report: {request:?}") };
+    Request::Report(verdict::request::Report { by: Some(key.into()), ..report })
+}
+
+#[test]
+fn people_decide_about_the_digest_of_the_output_that_they_are_shown() {
+    let shown = Terms { shows: Some("a".into()), ..terms(1) };
+    let stages = vec![stage("a"), stage("b"), asking("ask", shown), stage("c")];
+    let mut family = staged(stages, Policy::default());
+    for _ in 0..2 {
+        let caller = family.grant(ROOT);
+        family.ask(ROOT, report(&caller, succeeded()));
+    }
+    let blind = family.ask_in_vain(ROOT, decide(1, "ann", Decision::Approved));
+    assert_eq!(refused(blind), "approval_digest_mismatch");
+    let run = family.task(ROOT).run.as_ref().expect("a task of a plan");
+    let digest = run.approvals.open[0].terms.digest;
+    let output = result(&family, "a");
+    assert_eq!(digest, Some(verdict::Digest::of_bytes(output.as_bytes())));
+    let Request::Run(asked) = decide(1, "ann", Decision::Approved) else { unreachable!() };
+    let RunRequest::Decide(call) = *asked else { unreachable!() };
+    let seen = verdict::run::RunRequest::Decide(DecideCall { digest, ..call });
+    assert_eq!(outcome(family.ask(ROOT, crate::family::run(seen))), Some(Outcome::Approved));
+}
+
+#[test]
+fn the_key_that_did_a_step_does_not_decide_in_a_later_one() {
+    // 0 → 1 → 2 asks, and 3 asks at once.
+    let keeps = verdict::plan::StepTerms { keeps_keys: true, ..PLAIN };
+    let asks =
+        verdict::plan::StepTerms { asks: Some(Arc::new(terms(1))), keeps_keys: true, ..PLAIN };
+    let steps = vec![
+        step(0, &[], keeps.clone()),
+        step(1, &[0], keeps),
+        step(2, &[1], asks.clone()),
+        step(3, &[], asks),
+    ];
+    let mut family = planned(steps);
+    family.settle();
+    for (place, by) in [(0, "maker"), (1, "finisher")] {
+        let caller = family.grant(task_of(place));
+        family.ask(task_of(place), by_key(report(&caller, succeeded()), by));
+        family.settle();
+    }
+    for key in ["maker", "finisher"] {
+        let own = family.ask_in_vain(task_of(2), decide(1, key, Decision::Approved));
+        assert_eq!(refused(own), "approval_forbidden", "{key}");
+    }
+    let approved = family.ask(task_of(2), decide(1, "ann", Decision::Approved));
+    assert_eq!(outcome(approved), Some(Outcome::Approved));
+    // Nothing was done before the question that came first.
+    let first = family.ask(task_of(3), decide(1, "maker", Decision::Approved));
+    assert_eq!(outcome(first), Some(Outcome::Approved));
+    family.repeat_messages();
 }

@@ -124,7 +124,7 @@ impl Play {
                 let Some(caller) = self.callers.get(&id(of)).cloned() else { return };
                 let outcome = Outcome::Succeeded { output: None };
                 let digest = Digest::of(&[b"report"]);
-                let report = Report { caller, outcome, digest, claims: None };
+                let report = Report { caller, outcome, digest, claims: None, by: None };
                 self.family.ask(id(of), Request::Report(report.clone()));
                 self.family.ask(id(of), Request::Report(report));
             }

@@ -130,7 +130,7 @@ fn a_total_of_the_attempt_counts_once_and_never_for_another_attempt() {
     assert_eq!(refused(family.ask_in_vain(id, metered(900, beat(&caller)))), "attempt_mismatch");
     let digest = Digest::of(&[b"report"]);
     let outcome = Outcome::Succeeded { output: None };
-    let report = Report { caller: next.clone(), outcome, digest, claims: None };
+    let report = Report { caller: next.clone(), outcome, digest, claims: None, by: None };
     family.ask(ROOT, metered(7, Request::Report(report)));
     assert_eq!((used(&family), family.state(ROOT)), (67, Some(State::Succeeded)));
 }
@@ -317,6 +317,9 @@ fn absurd_numbers_are_beyond_every_limit() {
     family.checkpoint(&caller, with_child("kid", 20, verdict::budget::LIMIT_MAX));
     let answer = family.checkpoint(&caller, Call::default().step_of("b", spending(u64::MAX - 1)));
     assert_eq!(answer.state, State::Halted);
+    // A sum is a number that JavaScript and every other reader of JSON keeps exactly.
+    let used = balance(&family, ROOT).used.tokens;
+    assert_eq!((used, (used as f64) as u64), (verdict::budget::SUM_MAX, used));
 }
 
 #[test]

@@ -3,11 +3,12 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use verdict::explain::{Gate, explain};
-use verdict::flow::debounce::{DEBOUNCE_MAX_DEFAULT, replaced};
+use verdict::flow::debounce::{DEBOUNCE_MAX_DEFAULT, DebounceCall, replaced};
 use verdict::flow::{Debounce, UNLIMITED};
 use verdict::request::Submit;
 use verdict::{
-    FlowKey, Moment, Policy, Reason, Request, Rules, Span, State, Subject, TaskId, Time,
+    FlowKey, Moment, Name, Policy, Reason, Refusal, Request, Rules, Span, State, Subject, TaskId,
+    Time,
 };
 
 use crate::world::{START, World, submission};
@@ -130,4 +131,29 @@ proptest! {
             last = Some((world, since, due));
         }
     }
+}
+
+#[test]
+fn a_caller_replaces_no_run_of_a_queue_that_it_may_not_use() {
+    let (world, _) = waiting(1, debounce(FIVE, 60_000), None, START);
+    let (task, later) = (world.subject.live(), START.plus(Span::from_secs(3)));
+    let queue = task.expect("it waits").queue.clone();
+    let ask = |queues: Option<&[Name]>, task| {
+        let debounce = debounce(FIVE, 60_000);
+        let call = DebounceCall { debounce, queues: queues.map(Into::into) };
+        call.submitted(&"acme".into(), task, later)
+    };
+    let replaces = |queues: Option<&[Name]>| ask(queues, task).map(|by| by.replaces);
+    let own = Ok(Some(TaskId::from_u128(1)));
+    assert_eq!(replaces(None), own);
+    assert_eq!(replaces(Some(&["other".into(), queue.clone()])), own);
+    let forbidden = Err(Refusal::DebounceForbidden { key: "acme".into() });
+    assert_eq!(replaces(Some(&["other".into()])), forbidden);
+    // Nothing is replaced where nothing waits, so nothing is refused either.
+    let alone = ask(Some(&["other".into()]), None).map(|by| by.replaces);
+    assert_eq!(alone, Ok(None));
+    // A run whose wait is over is not touched, and keeps nobody from submitting.
+    let over = START.plus(FIVE);
+    let call = DebounceCall { debounce: debounce(FIVE, 60_000), queues: Some(["o".into()].into()) };
+    assert_eq!(call.submitted(&"acme".into(), task, over).map(|by| by.replaces), Ok(None));
 }

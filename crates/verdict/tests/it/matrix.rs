@@ -162,6 +162,7 @@ fn describe(answer: &Answer) -> &'static str {
             Refusal::HistoryFull { .. } => "full",
             Refusal::QuotaReached { .. } => "quota",
             Refusal::FlowLimitConflict { .. } => "another limit",
+            Refusal::DebounceForbidden { .. } => "not to be replaced",
             Refusal::BudgetSpent(_) => "budget spent",
             Refusal::Run(_) => "of a durable run",
             Refusal::Schedule(_) => "of a schedule",

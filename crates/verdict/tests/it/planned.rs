@@ -52,7 +52,15 @@ pub(crate) const PLAIN: StepTerms = terms(false, false);
 
 pub(crate) const fn terms(continues_on_error: bool, is_always: bool) -> StepTerms {
     let (time_limit, has_references, asks) = (None, false, None);
-    StepTerms { continues_on_error, is_always, time_limit, has_references, asks }
+    StepTerms {
+        continues_on_error,
+        is_always,
+        time_limit,
+        has_references,
+        asks,
+        keeps_keys: false,
+        done_by: Vec::new(),
+    }
 }
 
 /// The step in this place; its task's id follows from the place.
@@ -97,7 +105,7 @@ pub(crate) fn next_lease(lease: u128) -> NextLease {
 /// A report that asks for the next stage.
 pub(crate) fn advance(caller: &Caller, outcome: Outcome, next: NextLease) -> Request {
     let digest = Digest::of(&[format!("{outcome:?}").as_bytes()]);
-    let report = Report { caller: caller.clone(), outcome, digest, claims: None };
+    let report = Report { caller: caller.clone(), outcome, digest, claims: None, by: None };
     advance_with(Request::Report(report), next)
 }
 

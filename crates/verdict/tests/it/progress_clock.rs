@@ -277,3 +277,56 @@ fn the_clock_is_among_the_reasons_that_a_task_is_explained_with() {
     let gate = Gate::Progress { clock, since: START, stalled_at: Some(world.now), until: None };
     assert!(explain(&world.subject, None, world.moment()).contains(&gate));
 }
+
+/// A task without a clock of its own whose worker has started.
+fn plain() -> (World, Caller) {
+    let (mut world, caller) = World::running();
+    world.start(&caller);
+    (world, caller)
+}
+
+/// Sends heartbeats that say nothing until just before the instant.
+fn only_heartbeats(world: &mut World, caller: &Caller, until: verdict::Time) {
+    while world.now.plus(secs(60)) < until {
+        world.wait(secs(60));
+        world.ask(beat(caller));
+        world.ask_in_vain(Request::Sweep);
+    }
+}
+
+#[test]
+fn nobody_asked_for_a_clock_and_yet_no_attempt_only_sends_heartbeats_for_ever() {
+    // S2-100, S2-101: a worker that lives and says nothing else loses the task after a day, which is due again at once.
+    let (mut world, caller) = plain();
+    let due = START.plus(verdict::progress_clock::AFTER_DEFAULT);
+    only_heartbeats(&mut world, &caller, due);
+    assert_eq!(world.task().wakes_at(), Some(due), "the sweep comes at that instant");
+    world.now = due;
+    assert_eq!(world.sweep(), Answer::Done);
+    assert_eq!(world.task().state(), State::Retry);
+    assert_eq!(world.task().lost, 1, "it counts like a lost worker, so the third one ends it");
+    let late = refusal(world.ask(beat(&caller)));
+    assert!(matches!(late, Refusal::TaskExpired { .. }), "{late:?}");
+}
+
+#[test]
+fn work_of_days_that_says_how_far_it_is_goes_on() {
+    let (mut world, caller) = plain();
+    for percent in 1..=9 {
+        let noon = world.now.plus(Span::from_secs(12 * 60 * 60));
+        only_heartbeats(&mut world, &caller, noon);
+        world.ask(said(&caller, percent));
+    }
+    assert!(world.now > START.plus(Span::from_secs(4 * 24 * 60 * 60)), "it took days");
+    assert_eq!(world.report(&caller, succeeded()), committed(State::Succeeded));
+}
+
+#[test]
+fn a_plain_task_remembers_nothing_for_the_clock_that_nobody_asked_for() {
+    let (mut world, caller) = plain();
+    world.wait(secs(10));
+    world.ask(beat(&caller));
+    assert_eq!(world.lease().progress_mark, None);
+    let long = Policy { lease: Span::from_secs(24 * 60 * 60), ..Policy::default() };
+    assert_eq!(long.clock().after, Span::from_secs(48 * 60 * 60), "two leases at least");
+}

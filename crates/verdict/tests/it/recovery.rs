@@ -329,7 +329,7 @@ fn word(outcome: Outcome) -> Word {
 fn escalated(policy: &RecoveryPolicy) -> Candidate {
     let candidate = decided(&opened(policy), Action::Escalate, policy);
     let action = candidate.proposal(None, &policy.terms).expect("something can be proposed");
-    candidate.asked(Candidate::question(run(500), action, &policy.terms))
+    candidate.asked(Candidate::question(run(500), action, &policy.terms, Some("evaluator".into())))
 }
 
 #[test]

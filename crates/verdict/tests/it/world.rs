@@ -230,7 +230,7 @@ pub(crate) fn start(caller: &Caller) -> Request {
 
 pub(crate) fn report(caller: &Caller, outcome: Outcome) -> Request {
     let digest = Digest::of(&[format!("{outcome:?}").as_bytes()]);
-    Request::Report(Report { caller: caller.clone(), outcome, digest, claims: None })
+    Request::Report(Report { caller: caller.clone(), outcome, digest, claims: None, by: None })
 }
 
 pub(crate) fn cancel(mode: CancelMode) -> Request {

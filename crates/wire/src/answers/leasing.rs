@@ -67,6 +67,10 @@ pub struct Envelope {
     /// The source of a durable function's random numbers: equal in every attempt of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// The task with which this line of continuations began: idempotency keys of steps are `origin/key`, so that a step which is
+    /// repeated after `continue` has the key that it had. The task itself when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
     /// The task that started this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_task_id: Option<String>,

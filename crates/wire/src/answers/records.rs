@@ -67,9 +67,13 @@ pub struct Record {
     /// What a durable run recorded; absent for a plain one. The digest covers each step, wait and child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<RecordedRun>,
-    /// Every completed step, whatever ended the run: the first 1,000; `/steps` has all of them with their results.
+    /// Every completed step, whatever ended the run: those that it recorded, and the steps of a plan that were not skipped. The
+    /// first 1,000; `/steps` has all of them with their results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
+    /// How many completed steps `toolCalls` leaves out; absent if it has all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls_left_out: Option<u32>,
     /// Digest over kind, queue, input, every attempt, every checkpoint and the end.
     pub digest: String,
 }

@@ -165,6 +165,8 @@ pub(super) const ROUTES: &[Route] = &[
             BodyTooLarge,
             UnsupportedMediaType,
             IdempotencyKeyReused,
+            FlowLimitConflict,
+            DebounceForbidden,
             QuotaReached,
             BudgetSpent,
             UnknownOutcome
@@ -229,6 +231,7 @@ pub(super) const ROUTES: &[Route] = &[
         codes: with_key_codes![
             RunNotFound,
             RunNotRetryable,
+            RunHasRecords,
             BodyTooLarge,
             UnsupportedMediaType,
             IdempotencyKeyReused,

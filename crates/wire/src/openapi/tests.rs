@@ -311,7 +311,7 @@ fn envelope() -> Value {
         "leaseId": "l", "fence": 1, "input": {"a": 1}, "enqueuedAt": AT, "deadline": AT,
         "leaseExpiresAt": AT, "callbackBaseUrl": "http://127.0.0.1:7400", "taskToken": "k",
         "tokenExpiresAt": AT, "heartbeatIntervalMs": 30000, "heartbeatTimeoutMs": 90000,
-        "cancelGracePeriodMs": 30000, "labels": {}, "traceparent": "p", "seed": 1, "parentTaskId": "t",
+        "cancelGracePeriodMs": 30000, "labels": {}, "traceparent": "p", "seed": 1, "origin": "t", "parentTaskId": "t",
         "checkpoints": [checkpoint()], "checkpointsAfter": 1, "budgetLeft": budget_left(), "stage": "s",
     })
 }
@@ -370,7 +370,7 @@ fn record() -> Value {
         "decisions": 4, "rules": [5], "durable": recorded_run(),
         "outputDigest": "o", "error": run_error(), "attempts": [attempt_view()], "nextAfter": 1,
         "createdAt": AT,
-        "startedAt": AT, "completedAt": AT, "durationMs": 1, "digest": "d", "toolCalls": [tool_call()],
+        "startedAt": AT, "completedAt": AT, "durationMs": 1, "digest": "d", "toolCalls": [tool_call()], "toolCallsLeftOut": 1,
     })
 }
 
@@ -410,7 +410,7 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
     shapes.check_open::<answers::PlanStage>("PlanStage", plan_stage());
     shapes.check_strict::<requests::Retry>("Retry", json!({"baseMs": 1, "capMs": 2}));
     shapes.check_strict::<requests::CancelRun>("CancelRun", json!({"reason": "r", "force": true}));
-    shapes.check_strict::<requests::RetryRun>("RetryRun", json!({}));
+    shapes.check_strict::<requests::RetryRun>("RetryRun", json!({"fromScratch": true}));
     let fork = json!({"budget": budget(), "fromStep": "s"});
     shapes.check_strict::<requests::ForkRun>("ForkRun", fork);
     let poll = json!({"workerId": "w", "queues": ["q"], "kinds": ["k"], "max": 1, "waitMs": 2,

@@ -36,7 +36,7 @@ fn long_loop() -> Function<'static> {
 
 fn start(checkpoints: Vec<Checkpoint>) -> Start {
     let (task_id, input) = ("task_1".to_owned(), Json::null());
-    Start { task_id, fence: 1, seed: 1, created_at: NOW, input, checkpoints }
+    Start { task_id, origin: None, fence: 1, seed: 1, created_at: NOW, input, checkpoints }
 }
 
 /// Drives a run to its end. Returns how many steps were started, and what an envelope would bring then.
@@ -74,4 +74,28 @@ fn a_million_steps_with_savepoints_take_constant_memory_and_are_not_replayed() {
     assert!(since.len() <= 2, "{}", since.len());
     let (started, _) = drive(since);
     assert_eq!(started, 0);
+}
+
+#[test]
+fn a_continued_run_gives_its_steps_the_keys_that_they_had() {
+    let key_of = |origin: Option<&str>| {
+        let seen = std::sync::Mutex::new(String::new());
+        let code = function(async |ctx: Durable, (): ()| {
+            ctx.step("pay", async |step| {
+                step.idempotency_key().clone_into(&mut seen.lock().unwrap());
+                Ok::<_, Failure>(())
+            })
+            .await
+        });
+        let begun = Start { origin: origin.map(str::to_owned), ..start(Vec::new()) };
+        let mut run = Run::new(begun, code);
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..2 {
+            let _ = run.poll(&mut context);
+        }
+        drop(run);
+        seen.into_inner().unwrap()
+    };
+    assert_eq!(key_of(None), "task_1/pay#1");
+    assert_eq!(key_of(Some("task_0")), "task_0/pay#1");
 }

@@ -100,7 +100,7 @@ impl Execution {
     async fn start(&self, number: u32) -> Step {
         self.operation.start(number, self.settings.timeout).await;
         self.operation.shared.with(|core| Step {
-            idempotency_key: format!("{}/{}", core.task_id, self.key),
+            idempotency_key: format!("{}/{}", core.origin, self.key),
             fence: core.fence,
             number,
             spend: Arc::default(),

@@ -128,6 +128,7 @@ impl MemoryCoordinator {
     pub fn start(&self, fence: u64) -> Start {
         Start {
             task_id: "task_00000000000000000000000000".to_owned(),
+            origin: None,
             fence,
             seed: self.seed,
             created_at: BEGINNING,

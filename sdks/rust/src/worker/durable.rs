@@ -128,6 +128,7 @@ impl Driver<'_> {
         }
         Ok(Start {
             task_id: envelope.task_id.clone(),
+            origin: envelope.origin.clone(),
             fence: envelope.fence,
             seed: envelope.seed.unwrap_or_else(|| seed_of(&envelope.task_id)),
             created_at: envelope.enqueued_at,

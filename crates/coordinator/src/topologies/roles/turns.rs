@@ -347,6 +347,7 @@ impl Roles {
             digest: Digest::of(&[b"returned", why.as_bytes()]),
             outcome: Outcome::Failed(fault),
             claims: None,
+            by: None,
         };
         Ok(self.coordinator.report(claim.key.clone(), report).await?.answer)
     }

@@ -68,7 +68,10 @@ async fn a_retry_begins_from_nothing_and_continue_from_what_was_recorded() {
     for (action, label) in [("retry", "retryOf"), ("continue", "forkOf")] {
         for api in both().await {
             set(&api, json!({"actions": [action]})).await;
-            let old = failed_after_a_step(&api).await;
+            let old = match action {
+                "retry" => failed(&api, "INFRASTRUCTURE", "gone").await,
+                _ => failed_after_a_step(&api).await,
+            };
             let lease = evaluation(&api).await;
             let witness = Witness::of(&api).await;
             api.complete(&lease, names(action)).await.ok();
@@ -91,6 +94,20 @@ async fn a_retry_begins_from_nothing_and_continue_from_what_was_recorded() {
                 assert_eq!(api.run(&old).await["retries"], json!([lease.run]), "linked both ways");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn a_retry_does_nothing_again_that_is_recorded() {
+    for api in both().await {
+        set(&api, json!({"actions": ["retry"]})).await;
+        failed_after_a_step(&api).await;
+        let lease = evaluation(&api).await;
+        let witness = Witness::of(&api).await;
+        api.complete(&lease, names("retry")).await.ok();
+        let done = until(&api, |it| it["refused"] == 1).await;
+        assert_eq!((&done["forked"], &done["lastRefusal"]), (&json!(0), &json!("run_has_records")));
+        witness.saw_no_new_run(&api).await;
     }
 }
 

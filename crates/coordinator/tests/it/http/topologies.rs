@@ -625,9 +625,9 @@ executors:
     }
 }
 
-const AGENT_REVIEW: &str = include_str!("../../../../../topologies/agent-review.yaml");
+pub(super) const AGENT_REVIEW: &str = include_str!("../../../../../topologies/agent-review.yaml");
 
-async fn asked_about(api: &TestServer) -> String {
+pub(super) async fn asked_about(api: &TestServer) -> String {
     for _ in 0..LOOKS_MAX {
         let found = api.get("/v1/approvals?state=pending").await.ok();
         if let Some(id) = found["approvals"][0]["approvalId"].as_str() {
@@ -658,8 +658,10 @@ async fn a_judge_and_then_a_person_decide_about_what_an_agent_made() {
             // What a judge refused is shown to nobody.
             let Some(decision) = decision else { continue };
             let approval = asked_about(&api).await;
-            let path = format!("/v1/approvals/{approval}/decide");
-            api.post(&path, &api.admin_key, json!({"decision": decision})).await.ok();
+            let path = format!("/v1/approvals/{approval}");
+            let digest = api.get_as(&path, &api.admin_key).await.ok()["digest"].clone();
+            let says = json!({"decision": decision, "digest": digest});
+            api.post(&format!("{path}/decide"), &api.admin_key, says).await.ok();
         }
         let path = "review/artifacts/assignment/a";
         until(&api, path, |it| it["status"] == "accepted").await;

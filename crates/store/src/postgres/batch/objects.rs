@@ -18,9 +18,10 @@ use super::column_batch::{ColumnBatch, Statement};
 use super::writes::inserting;
 use crate::failure::Failure;
 use crate::lookup::LockWait;
-use crate::objects::{LoadedObject, ObjectChange, UniqueKey};
+use crate::objects::{LoadedObject, ObjectChange, ObjectFilter, UniqueKey};
 use crate::postgres::administration::{pauses, pruning};
 use crate::postgres::errors::{conflict, invalid};
+use crate::postgres::reads::objects::list;
 use crate::postgres::reads::{Client, Read, as_limit, set_scopes};
 use crate::postgres::rows::Columns;
 use crate::postgres::tables::{OBJECT_KEYS, OBJECT_LOG, OBJECTS, UNIQUE_KEYS};
@@ -181,6 +182,27 @@ impl PostgresBatch<'_> {
         let others: Vec<_> = others.map(|object| (object, LoadedObject::Locked)).collect();
         let ours = locked.into_iter().map(|it| (it.clone(), LoadedObject::Object(it)));
         Ok(ours.chain(others).collect())
+    }
+
+    /// Objects as they are committed now: every statement of a batch sees what was committed before it.
+    pub(super) async fn list_objects(
+        &mut self,
+        filters: &[ObjectFilter],
+    ) -> Result<Vec<Vec<Object>>, Failure> {
+        if filters.is_empty() {
+            return Ok(Vec::new());
+        }
+        let setting = self.scopes.add(filters.iter().filter_map(|filter| filter.scope.as_ref()));
+        let filters = filters.to_vec();
+        let work = move |client: Client| async move {
+            set_scopes(&client, setting).await?;
+            let mut listed = Vec::with_capacity(filters.len());
+            for filter in &filters {
+                listed.push(list(&client, filter).await?);
+            }
+            Ok(listed)
+        };
+        self.transaction().run("listing objects", work).await
     }
 
     pub(super) async fn list_due_objects(

@@ -17,7 +17,7 @@ const DIALECT: Dialect = Dialect {
     is_among: "= ANY (ARRAY(SELECT json_array_elements_text($#::json)))",
 };
 
-pub(super) async fn list(client: &Client, filter: &ObjectFilter) -> Read<Vec<Object>> {
+pub(in crate::postgres) async fn list(client: &Client, filter: &ObjectFilter) -> Read<Vec<Object>> {
     let (condition, values) = filter.condition(&DIALECT);
     let page = format!(
         "tenure.objects o WHERE {condition} \

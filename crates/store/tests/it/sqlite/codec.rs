@@ -272,7 +272,8 @@ fn entries() -> Vec<Entry> {
         let output = Some(Json::from("[1]"));
         let outcome = Outcome::Succeeded { output: output.clone() };
         let digest = attempt.report.unwrap();
-        let request = Request::Report(Report { caller: caller(), outcome, digest, claims: None });
+        let request =
+            Request::Report(Report { caller: caller(), outcome, digest, claims: None, by: None });
         let next = Next::End(End { state: State::Succeeded, reason: None, output, fault: None });
         entries
             .push(entry(request, vec![Event::AttemptClosed { closed: Box::new(attempt), next }]));

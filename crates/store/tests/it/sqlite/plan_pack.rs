@@ -39,6 +39,9 @@ fn asked() -> verdict::approval::Terms {
         default: Some(verdict::approval::Decision::Rejected),
         subject: Some("ship it".into()),
         digest: Some(digest("what")),
+        content: None,
+        shows: None,
+        done_by: vec!["k3".into()],
     }
 }
 
@@ -149,7 +152,7 @@ fn succeeded(next: Next) -> Entry {
         claims: None,
     };
     let outcome = Outcome::Succeeded { output };
-    let report = Report { caller, outcome, digest: digest("report"), claims: None };
+    let report = Report { caller, outcome, digest: digest("report"), claims: None, by: None };
     let recorded = Event::Run(Box::new(RunEvent::Checkpointed(Box::new(checkpoint))));
     let closed = Event::AttemptClosed { closed: Box::new(closed), next };
     entry(Request::Report(report), vec![recorded, closed])

@@ -133,6 +133,13 @@ fn bodies() -> Vec<Body> {
     let spawn = |lineage| Body::Spawn { submit: Box::new(submit()), lineage };
     let ended = Body::ChildEnded {
         charge: None,
+        halt: Some(Box::new(End {
+            state: State::Halted,
+            reason: Some(Reason::BudgetExhausted),
+            output: None,
+            fault: None,
+        })),
+        done_by: vec!["k9".into()],
         key: "k".into(),
         state: State::Halted,
         record: digest("record"),
@@ -282,6 +289,9 @@ fn terms() -> Terms {
         default: Some(Decision::Approved),
         subject: Some("ship it".into()),
         digest: Some(Digest::of(&[b"it"])),
+        content: Some("it".into()),
+        shows: Some("execute".into()),
+        done_by: vec!["k3".into()],
     }
 }
 

@@ -262,7 +262,14 @@ fn what_says_anything_else_than_its_call_is_not_packed() {
 /// The end of a child, as its parent records it.
 fn child_ended(change: impl FnOnce(&mut Checkpoint)) -> Entry {
     let (key, record) = (verdict::Name::from("child#1"), digest("record"));
-    let body = Body::ChildEnded { charge: None, key: key.clone(), state: State::Failed, record };
+    let body = Body::ChildEnded {
+        charge: None,
+        halt: None,
+        done_by: vec![],
+        key: key.clone(),
+        state: State::Failed,
+        record,
+    };
     let (from, number) = (TaskId::from_u128(3), MessageNumber { entry: 4, index: 0 });
     let message = Message { from, number, to: TASK, body };
     let end = ChildEnd { child: from, state: State::Failed, record };

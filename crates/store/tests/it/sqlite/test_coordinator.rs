@@ -164,7 +164,7 @@ impl TestCoordinator {
     pub(crate) async fn report(&mut self, ready: &TaskWithSpec, outcome: Outcome) -> Step<Applied> {
         let digest = Digest::of(&[format!("{outcome:?}").as_bytes()]);
         let claims = Some(Json::from(format!("{{\"metrics\":\"{}\"}}", "m".repeat(100))));
-        let report = Report { caller: caller(ready), outcome, digest, claims };
+        let report = Report { caller: caller(ready), outcome, digest, claims, by: None };
         self.carry(ready.task.id.as_u128(), Request::Report(report), None).await
     }
 

@@ -27,6 +27,8 @@ fn signal(name: &str) -> Body {
 fn stray_end() -> Body {
     Body::ChildEnded {
         charge: None,
+        halt: None,
+        done_by: vec![],
         key: "nobody".into(),
         state: State::Succeeded,
         record: Digest::of(&[]),

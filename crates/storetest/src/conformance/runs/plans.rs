@@ -24,7 +24,15 @@ const ALWAYS: StepTerms = terms(false, true);
 
 const fn terms(continues_on_error: bool, is_always: bool) -> StepTerms {
     let (time_limit, has_references) = (Some(Span::from_secs(3_600)), false);
-    StepTerms { continues_on_error, is_always, time_limit, has_references, asks: None }
+    StepTerms {
+        continues_on_error,
+        is_always,
+        time_limit,
+        has_references,
+        asks: None,
+        keeps_keys: false,
+        done_by: Vec::new(),
+    }
 }
 
 /// A plan whose root has the id `base`; the tasks of its steps have the next ones, in order.
@@ -89,7 +97,7 @@ async fn report<F: Fixture>(
 ) {
     let caller = lease(driver, queue).await;
     let digest = Digest::of(&[format!("{outcome:?}").as_bytes()]);
-    let report = Report { caller, outcome, digest, claims: None };
+    let report = Report { caller, outcome, digest, claims: None, by: None };
     family.about(driver, task, Request::Report(report)).await;
     family.deliver_all(driver).await;
 }

@@ -63,7 +63,7 @@ async fn submit_stages<F: Fixture>(
 fn report(caller: &Caller, lease: LeaseId, closed_queues: Vec<Name>) -> RunRequest {
     let output = Some(Json::from(format!("\"{}\"", "x".repeat(500))));
     let (outcome, digest) = (Outcome::Succeeded { output }, Digest::of(&[b"report"]));
-    let report = Report { caller: caller.clone(), outcome, digest, claims: None };
+    let report = Report { caller: caller.clone(), outcome, digest, claims: None, by: None };
     let next = NextLease { lease, until: u32::MAX, closed_queues };
     let report = Box::new(Request::Report(report));
     RunRequest::Plan(PlanRequest::Advance(Advance { report, next }))

@@ -12,7 +12,7 @@ pub(super) fn check_approvals(shapes: &mut Shapes) {
     shapes.check_open::<approvals::VoteView>("VoteView", vote.clone());
     let view = json!({"approvalId": "a", "runId": "r", "taskId": "t", "key": "k",
         "state": "closed", "outcome": "APPROVED", "subject": "s", "digest": "d",
-        "roles": ["approver"], "keys": ["k"], "quorum": 1, "openedAt": AT, "expiresAt": AT,
+        "roles": ["approver"], "keys": ["k"], "quorum": 1, "content": "c", "openedAt": AT, "expiresAt": AT,
         "default": "REJECTED", "votes": [vote]});
     shapes.check_open::<approvals::ApprovalView>("ApprovalView", view.clone());
     let list = json!({"approvals": [view], "cursor": "c"});
