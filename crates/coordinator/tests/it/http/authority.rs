@@ -152,9 +152,9 @@ async fn a_limited_worker_starts_children_in_its_queues_only() {
             "workerId": "w1"}),
             child("b", "kid", false),
         );
-        let answers =
-            api.post("/v1/checkpoints", &key, json!({"items": [item]})).await.ok()["answers"]
-                .clone();
+        let answers = api.post("/v1/checkpoints", &key, json!({"checkpoints": [item]})).await.ok()
+            ["answers"]
+            .clone();
         assert_eq!(answers[0]["error"], "forbidden", "{answers}");
         api.checkpoint(&lease, child("a", "kid", false)).await.ok();
         assert_eq!(api.get("/v1/runs?queue=b&children=true").await.ok()["runs"], json!([]));
@@ -436,7 +436,7 @@ async fn a_record_says_how_many_calls_it_leaves_out() {
 async fn explain_names_the_bound_on_an_attempt_that_only_sends_heartbeats() {
     // S2-100, S2-101: without anybody asking for it.
     for api in both().await {
-        let lease = api.leased(json!({})).await;
+        let lease = api.leased(json!({"leaseMs": 90_000})).await;
         api.started(&lease).await.ok();
         let explained = api.get(&format!("/v1/runs/{}/explain", lease.run)).await.ok();
         let text = explained.to_string();
