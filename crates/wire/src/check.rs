@@ -319,6 +319,7 @@ impl Check for ListWorkers {
 
 impl Check for ListFlowKeys {
     fn check(&self) -> Checked {
+        optional_name("key", self.key.as_deref())?;
         optional_name("after", self.after.as_deref())?;
         within("limit", self.limit.map(u64::from), PAGE_ITEMS)
     }

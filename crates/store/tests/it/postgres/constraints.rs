@@ -55,7 +55,7 @@ async fn what_was_written_once_stays() {
 
 #[tokio::test]
 async fn live_tasks_change_by_the_rules_only() {
-    // S2-108: states, counters and names.
+    // Proves: S2-108: states, counters and names.
     let (_driver, client) = furnished().await;
     for set in [
         "state = 'retry', revision = revision + 1 WHERE queue = 'waiting'",
