@@ -55,7 +55,7 @@ fn embedded_cases_are_those_of_the_repository() {
         names.sort();
         names
     };
-    assert_eq!(names(all_cases(Some(&folder)).unwrap()), names(all_cases(None).unwrap()));
+    assert_eq!(names(all_cases(Some(folder.as_path())).unwrap()), names(all_cases(None).unwrap()));
 }
 
 #[test]
