@@ -25,6 +25,8 @@ REQUESTS_MAX = 4
 #: Below the coordinator's limit of 1 MiB on a body. A larger call travels alone.
 BATCH_BYTES_MAX = 768 * 1024
 BATCH_ITEMS_MAX = 1000
+#: How long a call waits for others, while there are requests in flight anyway.
+GATHER_SECONDS = 0.001
 TRIES_MAX = 10
 
 
@@ -53,12 +55,16 @@ class CheckpointCalls:
         self._transport = transport
         self._pending: deque[_Pending] = deque()
         self._in_flight = 0
+        self._is_scheduled = False
 
     def send(self, attempt: Attempt, part: dict[str, Any], done: Callable[[Recording], None]) -> None:
         """Sends one call. `done` is called on this thread."""
         attempt.start_sent = True  # the call implies the start
         self._pending.append(_Pending(attempt, dumps(part)[1:-1], done))
-        self._send_batches()
+        if not self._is_scheduled:
+            # What comes in the same moment shares a request; beside others, a moment is a little longer.
+            self._is_scheduled = True
+            self._io.loop.call_later(GATHER_SECONDS if self._in_flight else 0, self._send_batches)
 
     def fetch(self, call: _calls.Call, done: Callable[[Any, BaseException | None], None]) -> None:
         """Reads something for a durable function."""
@@ -71,6 +77,7 @@ class CheckpointCalls:
             done(None, error)
 
     def _send_batches(self) -> None:
+        self._is_scheduled = False
         while self._pending and self._in_flight < REQUESTS_MAX:
             batch: list[_Pending] = []
             size = 0
