@@ -87,6 +87,8 @@ export class Worker<S = unknown> {
     } = this.#options;
     const cleanupMs = milliseconds(cleanupTimeout);
     const io = this.#ioOptions(client);
+    const tracing = await findTracing();
+    // Nothing is awaited until the runtime listens: a message that comes before that is lost, and leases with it.
     const thread = new Thread(new URL("./io-thread.js", import.meta.url), {
       workerData: io,
       name: "tenure-io",
@@ -101,7 +103,6 @@ export class Worker<S = unknown> {
       begun: new BigInt64Array(io.begun),
     };
     const sink = this.#options.onLog ?? standardSink();
-    const tracing = await findTracing();
     const runtime = new Runtime(thread, around, {
       tasks: this.#tasks,
       cleanupMs,
