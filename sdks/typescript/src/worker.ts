@@ -23,6 +23,9 @@ import { Runtime } from "./worker/runtime.js";
 const QUEUES_MAX = 32;
 const KINDS_MAX = 256;
 
+/** How long a killed child may take to be gone, so that its task is handed back and not given up. */
+const KILL_MS = 500;
+
 export interface WorkerOptions<S = unknown> {
   tasks: readonly Task<any, any>[];
   /** For the tasks' own calls, and for the address and key of the worker. */
@@ -159,7 +162,7 @@ async function drainWhenTold(
   runtime.drain();
   await withLimit(Promise.race([runtime.idle(), stops.second]), shutdownMs);
   runtime.shutDown();
-  await withLimit(runtime.idle(), cleanupMs);
+  await withLimit(runtime.idle(), cleanupMs + KILL_MS);
   await runtime.finish();
 }
 

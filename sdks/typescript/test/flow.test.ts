@@ -65,7 +65,7 @@ describe("an order", () => {
     }
   });
 
-  it("is refunded when somebody rejects", async () => {
+  it("is refunded when a person rejects", async () => {
     const ended = await new FlowTest(order, lamp).reject("ship", "ann", { comment: "too dear" }).run();
     expect(ended.output).toBe("refunded");
     expect(ended.executed).toEqual({ "charge#1": 1, "refund#1": 1 });
