@@ -138,7 +138,7 @@ export class FlowTest<I = any, O = any> {
     return this;
   }
 
-  /** Somebody approves, as soon as the approval is open or after a time. `by` is the id of a key. */
+  /** A person approves, as soon as the approval is open or after a time. `by` is the id of a key. */
   approve(name: string, by: string, options: { after?: Span; comment?: string } = {}): this {
     return this.decide(name, by, "APPROVED", options);
   }

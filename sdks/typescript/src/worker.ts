@@ -23,6 +23,9 @@ import { Runtime } from "./worker/runtime.js";
 const QUEUES_MAX = 32;
 const KINDS_MAX = 256;
 
+/** How long a killed child may take to be gone, so that its task is handed back and not given up. */
+const KILL_MS = 500;
+
 export interface WorkerOptions<S = unknown> {
   tasks: readonly Task<any, any>[];
   /** For the tasks' own calls, and for the address and key of the worker. */
@@ -87,6 +90,8 @@ export class Worker<S = unknown> {
     } = this.#options;
     const cleanupMs = milliseconds(cleanupTimeout);
     const io = this.#ioOptions(client);
+    const tracing = await findTracing();
+    // Nothing is awaited until the runtime listens: a message that comes before that is lost, and leases with it.
     const thread = new Thread(new URL("./io-thread.js", import.meta.url), {
       workerData: io,
       name: "tenure-io",
@@ -101,7 +106,6 @@ export class Worker<S = unknown> {
       begun: new BigInt64Array(io.begun),
     };
     const sink = this.#options.onLog ?? standardSink();
-    const tracing = await findTracing();
     const runtime = new Runtime(thread, around, {
       tasks: this.#tasks,
       cleanupMs,
@@ -158,7 +162,7 @@ async function drainWhenTold(
   runtime.drain();
   await withLimit(Promise.race([runtime.idle(), stops.second]), shutdownMs);
   runtime.shutDown();
-  await withLimit(runtime.idle(), cleanupMs);
+  await withLimit(runtime.idle(), cleanupMs + KILL_MS);
   await runtime.finish();
 }
 

@@ -65,7 +65,7 @@ describe("an order", () => {
     }
   });
 
-  it("is refunded when somebody rejects", async () => {
+  it("is refunded when a person rejects", async () => {
     const ended = await new FlowTest(order, lamp).reject("ship", "ann", { comment: "too dear" }).run();
     expect(ended.output).toBe("refunded");
     expect(ended.executed).toEqual({ "charge#1": 1, "refund#1": 1 });
@@ -357,8 +357,7 @@ it("a task is no durable function", () => {
   expect(() => new FlowTest(task("t", {}, () => 1))).toThrow("no durable function");
 });
 
-it("work that ends in the last moment of a window resumes its function inside one", async () => {
-  // The end of the work and the end of the engine's window are in one turn of the event loop.
+it("work that ends in another turn of the event loop resumes its function", async () => {
   const racing = durable("racing", {}, async (flow) => {
     let sum = 0;
     for (let n = 0; n < 20; n++)

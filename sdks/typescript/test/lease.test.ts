@@ -40,6 +40,7 @@ describe("a lease", () => {
     expect(held.isLost(8_000)).toBe(true);
     held.renewed(7_900, 10_000);
     expect(held.isLost(8_001)).toBe(true);
+    expect(held.validUntil).toBe(8_000);
     expect(held.mayBegin).toBe(false);
   });
 

@@ -53,4 +53,4 @@ it("works where it is installed", async () => {
   expect([none.code, none.text]).toEqual([1, expect.stringContaining("exports no task")]);
   await server.stop();
   rmSync(folder, { recursive: true, force: true });
-}, 120_000);
+}, 180_000);

@@ -210,7 +210,7 @@ const durables = [
       throw end.reason;
     });
   }),
-  durable("parallel", { queue }, async (flow, { slowMs = 0 }) => {
+  durable("parallel", { queue }, async (flow, { slowMs = 0, wide = false }) => {
     const slow = async (step) => {
       await markStep(step, "slow");
       await sleep(slowMs);
@@ -219,6 +219,7 @@ const durables = [
     const [left, right] = await flow.all([
       flow.branch("left", async (flow) => (await flow.step("a", () => 1)) + (await flow.step("b", () => 2))),
       flow.branch("right", (flow) => flow.step("a", slow)),
+      ...(wide ? [flow.branch("third", (flow) => flow.step("a", slow))] : []),
     ]);
     const won = [];
     for (let n = 0; n < 2; n++) {

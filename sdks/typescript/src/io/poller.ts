@@ -103,7 +103,9 @@ export class Poller {
   }
 
   #free(): number {
-    return this.#concurrency - this.held.size - this.#stuck;
+    // A worker of few slots asks for more when its reports are decided; one of many asks while they are on their way.
+    const reporting = this.#concurrency <= CONCURRENCY_MIN ? this.openReports() : 0;
+    return this.#concurrency - this.held.size - this.#stuck - reporting;
   }
 
   async #run(): Promise<void> {
