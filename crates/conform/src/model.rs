@@ -298,6 +298,7 @@ impl Model {
         let deadline = task.deadline_ms.map(|end| Time::from_ms(now.as_ms() + ends_in(end)));
         Envelope {
             task_id: task.task_id.clone(),
+            origin: None,
             run_id: task.run_id.clone(),
             tenant_id: SCOPE.to_owned(),
             workspace_id: SCOPE.to_owned(),

@@ -219,7 +219,9 @@ impl IntakeReceiver {
                 let other = take(new_work, room.saturating_sub(urgent).max(NEW_WORK_SHARE));
                 take(leased, room.saturating_sub(urgent + other));
             }
-            classes => classes.iter_mut().for_each(|class| drop(take(class, room))),
+            classes => classes.iter_mut().for_each(|class| {
+                take(class, room);
+            }),
         }
         taken
     }

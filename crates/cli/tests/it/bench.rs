@@ -111,7 +111,12 @@ fn a_comparison_that_cannot_be_made_is_refused_before_anything_is_measured() {
     let running = ["bench", "--compare", "tenure", "--url", "http://127.0.0.1:1", "--key", "k"];
     home.run(&running).assert_error(2, "bad_comparison", "not a running one", "--url");
     let missing = ["bench", "--compare", "no-such-binary"];
-    home.run(&missing).assert_error(2, "bad_comparison", "no-such-binary", "another `tenure` binary");
+    home.run(&missing).assert_error(
+        2,
+        "bad_comparison",
+        "no-such-binary",
+        "another `tenure` binary",
+    );
     let none = ["bench", "--compare", "no-such-binary", "--pairs", "0"];
     home.run(&none).assert_error(2, "bad_comparison", "between 1 and 99", "--pairs");
 }

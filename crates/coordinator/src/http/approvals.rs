@@ -15,7 +15,7 @@ use verdict::approval::{
     parse_approval_id,
 };
 use verdict::run::{Recorded, RunAnswer, Step, StepOutcome};
-use verdict::{Answer, Digest, Name, ObjectKey, ObjectType, Refusal, Scope, TaskId};
+use verdict::{Answer, Digest, Name, ObjectKey, ObjectType, Refusal, Scope};
 use wire::approvals::{
     ApprovalDecided, ApprovalList, ApprovalView, DecideApproval, ListApprovals, VoteView,
 };

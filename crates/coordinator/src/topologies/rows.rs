@@ -399,6 +399,8 @@ mod tests {
             created_at: 0,
             applied_at: 0,
             pauses: 0,
+            serials: BTreeSet::new(),
+            is_settled: false,
             scanned: "v1".to_owned(),
             emitted: BTreeMap::new(),
             next_instant: None,

@@ -9,6 +9,7 @@ use store::postgres::{self, Notify};
 use store::verify::verify;
 use store::{Browse, DynBrowse, FlowFilter, PostgresStore, SqliteStore};
 use storetest::{Database, ManualClock};
+use verdict::flow::debounce::DebounceCall;
 use verdict::flow::{Debounce, Rate, Terms, UNLIMITED};
 use verdict::{FlowKey, Policy, Scope, Span, State, Subject, TaskId, Time};
 
@@ -152,8 +153,8 @@ async fn two_coordinators_share_the_rate_of_a_key() {
 
 /// A submission that waits for a newer one with its key.
 fn waiting(key: &str, span_ms: u64) -> Submission {
-    let debounce = Some(Debounce::new(Span::from_millis(span_ms), None));
-    Submission { debounce, ..limited(key, UNLIMITED) }
+    let debounce = Debounce::new(Span::from_millis(span_ms), None);
+    Submission { debounce: Some(DebounceCall::new(debounce)), ..limited(key, UNLIMITED) }
 }
 
 /// How a run is: whom it was replaced by, if it was.

@@ -163,7 +163,8 @@ pub async fn are_listed_in_pages_of_bytes<F: Fixture>(driver: &mut Driver<F>) {
         body: format!("{{\"a\":\"{}\"}}", "x".repeat(bytes)).as_str().into(),
         ..object(id)
     };
-    let objects = [sized("a", 3_000), sized("b", 3_000), sized("c", 9_000), sized("d", 1), sized("e", 1)];
+    let objects =
+        [sized("a", 3_000), sized("b", 3_000), sized("c", 9_000), sized("d", 1), sized("e", 1)];
     save(driver, &objects.each_ref()).await;
     driver.pause().await;
     let mut filter = ObjectFilter { bytes: Some(6_000), ..all() };

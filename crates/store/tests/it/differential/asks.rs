@@ -213,7 +213,7 @@ fn report(dice: &mut Dice, caller: Caller) -> Request {
     };
     let digest = Digest::of(&[format!("{outcome:?}").as_bytes()]);
     let claims = dice.one_in(3).then(|| format!("{{\"cpuTimeMs\":3,\"x\":\"{long}\"}}").into());
-    Request::Report(Report { caller, outcome, digest, claims })
+    Request::Report(Report { caller, outcome, digest, claims, by: None })
 }
 
 fn extend(dice: &mut Dice, now: Time) -> Call {

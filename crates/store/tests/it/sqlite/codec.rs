@@ -94,7 +94,7 @@ fn requests() -> Vec<Request> {
     let report = |outcome| {
         let claims = closed(AttemptOutcome::Failed, None).claims;
         let digest = Digest::of(&[b"report"]);
-        Request::Report(Report { caller: caller(), outcome, digest, claims })
+        Request::Report(Report { caller: caller(), outcome, digest, claims, by: None })
     };
     let output = end(State::Succeeded, None).output;
     vec![

@@ -184,7 +184,7 @@ fn advanced_otherwise(change: impl FnOnce(&mut NextLease, &mut Vec<Event>)) -> E
 }
 
 fn turn(ending: Option<End>) -> Next {
-    Next::Stage(Box::new(Turn { stage: 1, due: Time::from_millis(8), ending }))
+    Next::Stage(Box::new(Turn { ending, ..Turn::new(1, Time::from_millis(8)) }))
 }
 
 fn end(reason: Option<verdict::Reason>) -> End {
