@@ -1,6 +1,5 @@
 //! Embeds the case files, so that a binary proves SDKs without this repository.
 
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
