@@ -3,8 +3,8 @@
 //! There is no expression language. A condition has no loop and no call, so it always ends, and one that does not hold
 //! names the clause that failed.
 
-use std::collections::HashSet;
-use std::io;
+use std::collections::BTreeSet;
+use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -197,8 +197,9 @@ fn holds(
 
 /// Both lists may be long, so each is looked through once.
 fn are_all_among(list: &[Value], listed: Option<&Value>) -> bool {
-    let listed: HashSet<&Value> = listed.and_then(Value::as_array).into_iter().flatten().collect();
-    list.iter().all(|element| listed.contains(element))
+    let listed = listed.and_then(Value::as_array).into_iter().flatten();
+    let listed: BTreeSet<String> = listed.map(Value::to_string).collect();
+    list.iter().all(|element| listed.contains(&element.to_string()))
 }
 
 fn is_non_empty(value: &Value) -> bool {
@@ -225,31 +226,26 @@ pub fn look_up<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
 }
 
 fn shown(value: &Value) -> String {
-    let mut start = Start(Vec::new());
-    let is_whole = serde_json::to_writer(&mut start, value).is_ok();
-    let text = String::from_utf8_lossy(&start.0);
+    let mut start = Start(String::new());
+    let is_whole = write!(start, "{value}").is_ok();
+    let text = start.0;
     match text.char_indices().nth(SHOWN_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None if is_whole => text.into_owned(),
+        None if is_whole => text,
         None => format!("{text}…"),
     }
 }
 
-/// The first bytes of what is written: a value that nobody reads to the end is not written to the end.
-struct Start(Vec<u8>);
+/// The beginning of what is written: a value that is not shown to the end is not written to the end.
+struct Start(String);
 
-impl io::Write for Start {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+impl fmt::Write for Start {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
         // A character has at most four bytes.
         if self.0.len() > 4 * SHOWN_MAX {
-            return Err(io::ErrorKind::StorageFull.into());
+            return Err(fmt::Error);
         }
-        let taken = bytes.len().min(4 * SHOWN_MAX);
-        self.0.extend_from_slice(&bytes[..taken]);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
+        self.0.extend(text.chars().take(SHOWN_MAX + 1));
         Ok(())
     }
 }

@@ -48,6 +48,11 @@ export interface ApprovalTerms {
 
 export interface ApprovalView {
   approvalId: string;
+  /**
+   * What is approved, as text whose SHA-256 is `digest`: the output of a work order, or the action of an escalation. Only where
+   * one approval is read, and up to 64 KiB.
+   */
+  content?: string | null;
   default?: ApprovalDecision | null;
   digest?: string | null;
   expiresAt?: Time | null;
@@ -204,6 +209,7 @@ export interface AwaitedView {
   child?: string | null;
   /** The key of an item that waits for what becomes of an effect. */
   effect?: string | null;
+  expiresAt?: Time | null;
   key: string;
   signal?: string | null;
   until?: Time | null;
@@ -600,8 +606,8 @@ export interface Completed {
   error?: ReportedError | null;
   metrics?: Metrics | null;
   /**
-   * Asks for the next stage of the task, leased in the same decision. A wish: the answer has `next` if it is granted. Not
-   * granted with steps, children or effects.
+   * Asks for the next stage of the task, leased in the same decision. A wish: the answer has `next` if it is granted.
+   * Steps, children and effects may ride along.
    */
   next?: boolean;
   outcome: Outcome;
@@ -915,6 +921,11 @@ export interface Envelope {
   labels?: { [name: string]: string };
   leaseExpiresAt: Time;
   leaseId: string;
+  /**
+   * The task with which this line of continuations began: idempotency keys of steps are `origin/key`, so that a step which is
+   * repeated after `continue` has the key that it had. The task itself when absent.
+   */
+  origin?: string | null;
   /** The task that started this one. */
   parentTaskId?: string | null;
   queue: string;
@@ -1457,6 +1468,8 @@ export interface QueueView {
   /** Tasks that wait for a delayed start or a retry. */
   delayed: number;
   oldestReadyAt?: Time | null;
+  /** Tasks that wait for a slot or a start of their flow key: more workers do not help them. */
+  parked?: number;
   pause?: Pause | null;
   queue: string;
   /** Tasks that could be leased now. */
@@ -1513,8 +1526,13 @@ export interface Record {
   runId: string;
   startedAt?: Time | null;
   state: State;
-  /** Every completed step, whatever ended the run: the first 1,000; `/steps` has all of them with their results. */
+  /**
+   * Every completed step, whatever ended the run: those that it recorded, and the steps of a plan that were not skipped. The
+   * first 1,000; `/steps` has all of them with their results.
+   */
   toolCalls?: Array<ToolCall>;
+  /** How many completed steps `toolCalls` leaves out; absent if it has all of them. */
+  toolCallsLeftOut?: number | null;
 }
 
 /** What a durable run recorded, counted. */
@@ -1596,8 +1614,8 @@ export interface Report {
   error?: ReportedError | null;
   metrics?: Metrics | null;
   /**
-   * Asks for the next stage of the task, leased in the same decision. A wish: the answer has `next` if it is granted. Not
-   * granted with steps, children or effects.
+   * Asks for the next stage of the task, leased in the same decision. A wish: the answer has `next` if it is granted.
+   * Steps, children and effects may ride along.
    */
   next?: boolean;
   outcome: Outcome;
@@ -1694,8 +1712,14 @@ export interface RetryPolicy {
   capMs: number;
 }
 
-/** `POST /v1/runs/{runId}/retry`. It has no members: a retry keeps every setting of the run. */
-export type RetryRun = { [name: string]: unknown };
+/** `POST /v1/runs/{runId}/retry`: the run once more, from the beginning and with every setting that it had. */
+export interface RetryRun {
+  /**
+   * Do again what the run has recorded. Without it, a run with recorded steps or children is refused with `run_has_records`:
+   * continue it with `POST /v1/runs/{runId}/fork` instead.
+   */
+  fromScratch?: boolean;
+}
 
 /** `POST /v1/deployments/{deployment}/roles/{role}/turns/return`: gives a turn back, to be tried again after a pause. */
 export interface ReturnTurn {

@@ -62,7 +62,9 @@ async fn a_run_is_drawn_with_its_steps_its_wait_and_its_child() {
     }
     let explained = home.run(&["explain", &run]);
     assert!(
-        explained.stdout.contains("one of: the signal `approve`, the child `ship#1`"),
+        explained
+            .stdout
+            .contains("waits for the signal `approve` or the end of the child `ship#1`"),
         "{explained:?}"
     );
     // A list shows runs, and tasks of runs to those who ask.

@@ -12,7 +12,7 @@
 //! References that this module would resolve differently from the library are refused, because then it would count another
 //! schema than the one that is applied.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -112,7 +112,7 @@ struct Subschema<'s> {
 /// The subschemas that can be reached from the root, which is the first.
 struct Graph<'s> {
     root: &'s Value,
-    places: HashMap<*const Value, usize>,
+    places: BTreeMap<*const Value, usize>,
     waiting: Vec<&'s Value>,
     anchors: BTreeMap<&'s str, Vec<&'s Value>>,
 }
@@ -120,7 +120,7 @@ struct Graph<'s> {
 impl<'s> Graph<'s> {
     fn read(root: &'s Value) -> Result<Vec<Subschema<'s>>, String> {
         let mut graph =
-            Self { root, places: HashMap::new(), waiting: Vec::new(), anchors: anchors(root)? };
+            Self { root, places: BTreeMap::new(), waiting: Vec::new(), anchors: anchors(root)? };
         graph.place(root)?;
         let mut read = Vec::new();
         while let Some(schema) = graph.waiting.get(read.len()).copied() {

@@ -59,8 +59,6 @@ RecoveryEvaluator: TypeAlias = Literal["builtIn", "workers"]
 
 ResumeRun: TypeAlias = dict[str, Any]
 
-RetryRun: TypeAlias = dict[str, Any]
-
 Role: TypeAlias = Literal["client", "worker", "admin", "reader", "approver"]
 
 ScheduleCall: TypeAlias = dict[str, Any]
@@ -115,6 +113,7 @@ class ApprovalTerms(TypedDict):
 
 class ApprovalView(TypedDict):
     approvalId: str
+    content: NotRequired[str | None]
     default: NotRequired[ApprovalDecision | None]
     digest: NotRequired[str | None]
     expiresAt: NotRequired[Time | None]
@@ -236,6 +235,7 @@ class AwaitedView(TypedDict):
     approval: NotRequired[str | None]
     child: NotRequired[str | None]
     effect: NotRequired[str | None]
+    expiresAt: NotRequired[Time | None]
     key: str
     signal: NotRequired[str | None]
     until: NotRequired[Time | None]
@@ -782,6 +782,7 @@ class Envelope(TypedDict):
     labels: NotRequired[dict[str, str]]
     leaseExpiresAt: Time
     leaseId: str
+    origin: NotRequired[str | None]
     parentTaskId: NotRequired[str | None]
     queue: str
     resources: NotRequired[Resources | None]
@@ -1191,6 +1192,7 @@ class QueueStatus(TypedDict):
 class QueueView(TypedDict):
     delayed: int
     oldestReadyAt: NotRequired[Time | None]
+    parked: NotRequired[int]
     pause: NotRequired[Pause | None]
     queue: str
     ready: int
@@ -1241,6 +1243,7 @@ class Record(TypedDict):
     startedAt: NotRequired[Time | None]
     state: State
     toolCalls: NotRequired[list[ToolCall]]
+    toolCallsLeftOut: NotRequired[int | None]
 
 
 
@@ -1386,6 +1389,11 @@ class Retry(TypedDict):
 class RetryPolicy(TypedDict):
     baseMs: int
     capMs: int
+
+
+
+class RetryRun(TypedDict):
+    fromScratch: NotRequired[bool]
 
 
 

@@ -47,8 +47,9 @@ async fn every_list_has_a_bound_in_bytes() {
     let paths = document["paths"].as_object().unwrap().iter();
     let lists: Vec<&str> =
         paths.filter(|(_, it)| takes_limit(it)).map(|(path, _)| path.as_str()).collect();
-    let known =
-        |path: &&&str| !LISTS.iter().any(|(known, _)| known == path) && !OTHER_LISTS.contains(path);
+    let known = |path: &&&str| {
+        !LISTS.iter().any(|(known, _)| known == *path) && !OTHER_LISTS.contains(path)
+    };
     let unknown: Vec<&&str> = lists.iter().filter(known).collect();
     assert!(unknown.is_empty(), "say what bounds the bytes of a page of {unknown:?}");
     assert_eq!(lists.len(), LISTS.len() + OTHER_LISTS.len(), "each of them exists");

@@ -1,3 +1,5 @@
+//! The computed cost of a schema beside the steps that applying it takes.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
