@@ -103,9 +103,7 @@ export class Poller {
   }
 
   #free(): number {
-    // A worker of few slots asks for more when its reports are decided; one of many asks while they are on their way.
-    const reporting = this.#concurrency <= CONCURRENCY_MIN ? this.openReports() : 0;
-    return this.#concurrency - this.held.size - this.#stuck - reporting;
+    return this.#concurrency - this.held.size - this.#stuck;
   }
 
   async #run(): Promise<void> {
