@@ -279,7 +279,9 @@ mod tests {
         let rare = r#"{"kind":"k","queue":"q","leaseMs":600000,"heartbeatIntervalMs":40000}"#;
         assert_eq!(filled(rare), requeued(80_000));
         let plan = r#"{"plan":{"steps":[{"key":"a","kind":"k","queue":"q"}]}}"#;
-        assert_eq!(filled(plan), None, "its steps have it");
+        let mut plan: SubmitRun = wire::parse(plan.as_bytes()).unwrap();
+        defaults.fill(&mut plan);
+        assert_eq!(plan.stall, None, "its steps have it");
     }
 
     #[test]

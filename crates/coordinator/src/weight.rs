@@ -105,7 +105,7 @@ fn hears_of_ends(word: &Name) -> bool {
         Some(beginning) => beginning.starts_with(*end) || end.starts_with(beginning),
         None => word.as_str().starts_with(*end),
     };
-    ENDS.iter().any(|end| hears(end))
+    ENDS.iter().any(hears)
 }
 
 #[cfg(test)]

@@ -176,6 +176,10 @@ fn cancelling(task: &Task, lease: &Lease, cancel: &CancelRequest) -> Gate {
 }
 
 fn progress(task: &Task) -> Option<Gate> {
+    // The bound that every attempt has says nothing while a cancel is about to end it.
+    if task.cancel.is_some() && task.policy.progress_clock.is_none() {
+        return None;
+    }
     let (clock, since) = (task.policy.clock(), task.progressed_at()?);
     let stalled_at = task.lease()?.progress_mark.and_then(|mark| mark.stalled_at);
     Some(Gate::Progress { clock, since, stalled_at, until: task.stalls_at() })

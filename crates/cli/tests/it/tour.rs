@@ -197,10 +197,10 @@ fn the_chapter_on_topologies_plays_the_three_shipped_ones() {
         &[
             "applied    agent-review.yaml: 5 roles, and no code",
             "created    assignment/greeting requested",
-            "a person: \"Does the change do what was asked for?",
-            "approved   \"All of them are polite.\"",
             "plan-assignment: PASS",
             "build-assignment: FAIL, changed-something",
+            "a person: \"Does the change do what was asked for?",
+            "approved   \"All of them are polite.\"",
             "build-assignment: PASS",
             "ended      assignment/greeting accepted",
             "applied    execution.yaml",

@@ -46,14 +46,17 @@ impl Workload {
                 let refused = results.iter().find(|it| it["runId"].is_null());
                 return Err(io::Error::other(format!("the server refused a run: {refused:?}")));
             }
-            let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-            states.extend(ids.iter().map(|id| ((*id).to_owned(), "queued".to_owned())));
-            drop(states);
+            self.note_queued(&ids);
             for (place, id) in ids.into_iter().enumerate() {
                 self.signal(n * BATCH + place, id).await?;
             }
         }
         Ok(())
+    }
+
+    fn note_queued(&self, ids: &[&str]) {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        states.extend(ids.iter().map(|id| ((*id).to_owned(), "queued".to_owned())));
     }
 
     /// Sends what a run waits for; a signal is kept until it is taken.

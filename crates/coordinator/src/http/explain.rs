@@ -394,16 +394,26 @@ fn progress(
         OnStall::Cancel => "the run is cancelled as STALLED",
         OnStall::Requeue => "the attempt ends as STALLED and the task is offered again",
     };
-    let (since, after) = (time(since), clock.after.millis());
+    let (since, after) = (time(since), spelled(clock.after.millis()));
     let now = match stalled_at {
         Some(at) => format!("has stalled: no progress since {since}, noticed at {}", time(at)),
-        None => format!("made progress at {since}, and stalls after {after} ms without any"),
+        None => format!("made progress at {since}, and stalls after {after} without any"),
     };
     let change = match until {
         Some(_) => format!("progress in a heartbeat, or a checkpoint; else {then}"),
         None => "progress in a heartbeat, or a checkpoint".to_owned(),
     };
     gate("stall", now, change, until)
+}
+
+/// Whole hours where they are, because that is how long bounds are set.
+fn spelled(millis: u64) -> String {
+    const HOUR: u64 = 3_600_000;
+    if millis >= HOUR && millis.is_multiple_of(HOUR) {
+        format!("{} h", millis / HOUR)
+    } else {
+        format!("{millis} ms")
+    }
 }
 
 fn unheard(

@@ -40,8 +40,8 @@ fn said(lease: &Value, more: Value) -> Value {
 /// Sessions of coordinators that wait for a lock.
 const WAITING: &str = "SELECT count(*) FROM pg_stat_activity \
     WHERE application_name LIKE 'tenure %' AND wait_event_type = 'Lock'";
-/// How many queries for callers run at once.
-const READERS: i64 = 4;
+/// How many queries for callers of one tenant run at once.
+const READERS: i64 = 3;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_that_take_long_keep_no_worker_waiting() {

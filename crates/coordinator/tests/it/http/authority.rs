@@ -333,6 +333,7 @@ async fn idempotency_keys_of_steps_survive_every_continuation() {
         api.checkpoint(&first, child).await.ok();
         let kid = api.leased_by(&api.key, "kids").await;
         api.cancel(&first.run, json!({"force": true})).await.ok();
+        api.get(&format!("/v1/runs/{}?waitMs=20000", first.run)).await.ok();
         let mut of = first.run.clone();
         for _ in 0..2 {
             let path = format!("/v1/runs/{of}/fork");
@@ -343,6 +344,7 @@ async fn idempotency_keys_of_steps_survive_every_continuation() {
             let again = api.leased_by(&api.key, "kids").await;
             assert_eq!(again.envelope["origin"], json!(kid.task), "so for children");
             api.cancel(&of, json!({"force": true})).await.ok();
+            api.get(&format!("/v1/runs/{of}?waitMs=20000")).await.ok();
         }
     }
 }
@@ -462,6 +464,10 @@ artifacts:
     transitions:
       - {{from: read, to: sold, by: person}}
 {more}
+events: {{}}
+workOrders: {{}}
+gates: {{}}
+roles: {{}}
 "
     )
 }

@@ -165,7 +165,8 @@ async fn is_lost_as_often_as_documented(api: &TestServer, most: u64) {
 }
 
 /// Members that only leases of durable runs have.
-const OF_DURABLE_RUNS: [&str; 4] = ["checkpoints", "checkpointsAfter", "parentTaskId", "stage"];
+const OF_DURABLE_RUNS: [&str; 5] =
+    ["checkpoints", "checkpointsAfter", "origin", "parentTaskId", "stage"];
 
 #[tokio::test]
 async fn leases_have_the_members_that_the_documents_name() {

@@ -202,7 +202,7 @@ async fn a_run_is_shown_with_its_tree() {
 #[tokio::test]
 async fn more_children_than_one_batch_decides_all_start_and_join() {
     for api in both().await {
-        // DESIGN 14: at most 1,000 messages are decided in a batch, and the others are saved.
+        // DESIGN 14: at most 1,000 messages are decided in a batch. Calls weigh what they write, so they are spread over commits.
         let parents =
             [api.leased(json!({})).await, api.leased(json!({})).await, api.leased(json!({})).await];
         let children: Vec<Value> = (0..500).map(|n| child(&format!("c#{n}"))).collect();
@@ -243,8 +243,5 @@ async fn more_children_than_one_batch_decides_all_start_and_join() {
             );
         }
         assert_eq!(children, 1_500, "every child was leased once");
-        let metrics = api.get("/metrics").await.body;
-        let saved = r#"tenure_messages_total{outcome="saved"} 500"#;
-        assert!(metrics.as_str().unwrap().contains(saved), "the batch had more than it decides");
     }
 }

@@ -153,7 +153,8 @@ async fn a_grant_is_unheard_until_its_worker_speaks_and_leased_after() {
         let progress = lease.said(json!({"progressPct": 40, "message": "half way"}));
         api.call(&lease, "heartbeat", progress).await.ok();
         let found = gates(&api, &lease.run).await;
-        assert_eq!(names(&found), ["leased"]);
+        // S2-101: a running attempt always has a bound.
+        assert_eq!(names(&found), ["leased", "stall"]);
         says(&found[0], &["attempt 1 is held by w1", "40 %", "half way"]);
         assert_eq!(found[0]["at"], api.run(&lease.run).await["lease"]["expiresAt"]);
     }

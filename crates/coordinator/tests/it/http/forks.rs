@@ -54,7 +54,10 @@ async fn a_halted_run_continues_with_its_steps_and_another_budget() {
         // Linked both ways.
         let run = api.run(&new).await;
         assert_eq!((&run["forkOf"], &run["seed"]), (&json!(old.run), &json!(7)));
-        assert_eq!(run["labels"], json!({"team": "a", "tenure.fork-of": old.run}));
+        assert_eq!(
+            run["labels"],
+            json!({"team": "a", "tenure.fork-of": old.run, "tenure.origin": old.task})
+        );
         assert_eq!(api.run(&old.run).await["forks"], json!([new]));
         // What was recorded is there and is not paid for again.
         let lease = api.lease("w1").await;

@@ -105,8 +105,11 @@ async fn a_schema_whose_work_doubles_is_refused_by_plan_and_apply() {
             serde_json::to_value(topology::read(EXECUTION).unwrap().declaration()).unwrap();
         declared["artifacts"]["objective"]["schema"] = doubling(40);
         let body = json!({"topology": declared});
-        for path in ["/v1/deployments/execution/plan", "/v1/deployments/execution"] {
-            let refused = api.post(path, &api.admin_key, body.clone()).await;
+        for (path, key) in [
+            ("/v1/deployments/execution/plan", &api.key),
+            ("/v1/deployments/execution", &api.admin_key),
+        ] {
+            let refused = api.post(path, key, body.clone()).await;
             refused.problem(400, "invalid_argument");
             let message = refused.text("message");
             assert!(
@@ -186,12 +189,12 @@ async fn runs_that_schedules_start_count_against_the_rate_and_wait_for_it() {
         }
         let limits = json!({"tenantId": "default", "requestsPerSecond": 1, "burst": 2});
         api.limit(limits).await.ok();
-        api.pass(seconds(10)).await;
+        api.pass(seconds(12)).await;
         let fired = fired(&api).await;
         assert!((1..=2).contains(&fired), "{fired} of four fired within a burst of two");
         // The others wait, and are made up for.
         api.limit(json!({"tenantId": "default"})).await.ok();
-        api.pass(seconds(9)).await;
+        api.pass(seconds(5)).await;
         assert_eq!(self::fired(&api).await, 4);
     }
 }

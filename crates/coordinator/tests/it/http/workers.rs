@@ -33,7 +33,7 @@ async fn a_run_goes_to_a_worker_with_its_skill_and_the_runtime_answers_for_it() 
         let draw = api.submit(json!({"kind": "draw", "budget": {"tokens": 10}})).await;
         assert_eq!(api.run(&draw).await["budget"]["left"]["tokens"], 10);
         assert!(skilled("writer", &["write", "sing"]).await.is_empty(), "it cannot draw");
-        let lease = skilled("painter", &["paint", "draw"]).await.remove(0);
+        let lease = skilled("painter", &["paint", "draw"]).await.remove(0).by("painter");
         assert_eq!(lease.run, draw);
         let step = json!({"key": "a#1", "outcome": "SUCCEEDED", "spend": {"tokens": 4}});
         api.checkpoint(&lease, json!({"steps": [step]})).await.has("state", "running");

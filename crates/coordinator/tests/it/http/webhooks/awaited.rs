@@ -57,7 +57,8 @@ async fn a_run_goes_on_when_its_effect_was_delivered_after_the_call_that_waits()
         let item = &shown["durable"]["waiting"]["wait"]["for"][0];
         assert_eq!(item["effect"], "told#1", "{shown}");
         let explained = api.explained(&lease.run).await;
-        assert!(explained.contains("the effect of `told#1`"), "{explained}");
+        assert!(explained.contains("waits for the delivery of eff_"), "{explained}");
+        assert!(explained.contains("to `mailer`"), "{explained}");
         assert_eq!(api.poll("w1").await.len(), 0, "it was not delivered yet");
         let effect = api.effect_in(&lease.run, "pending").await;
         api.pass(seconds(2)).await;
