@@ -413,7 +413,6 @@ mod tests {
             .asset("asset")
             .traceparent("trace")
             .budget(Budget { tokens: Some(14), ..Budget::default() })
-            .flow("other", 3)
             .flow("customer", 16)
             .flow_rate("customer", 10, Duration::from_secs(1))
             .debounce("customer", Duration::from_secs(5))

@@ -206,7 +206,6 @@ fn the_chapter_on_topologies_plays_the_three_shipped_ones() {
             "applied    execution.yaml",
             "approved   objective/T-1 TODO",
             "killed     the server",
-            "moved      objective/T-1 DONE",
             "PATCH_DIAZOTROPH: PASS",
             "applied    task-management.yaml",
             "requested",

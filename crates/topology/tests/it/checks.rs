@@ -220,7 +220,7 @@ fn conditions_and_schemas_that_mean_nothing_are_found() {
             "            title: {$ref: 'https://example.com/x.json'}",
         ),
         "        schema:",
-        "no usable JSON Schema",
+        "leads nowhere",
     );
     let nested = format!("{}{{path: a, op: exists}}{}", "{not: ".repeat(20), "}".repeat(20));
     finds(

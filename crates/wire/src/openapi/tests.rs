@@ -527,7 +527,9 @@ fn check_durable_views(shapes: &mut Shapes) {
     shapes.check_open::<answers::BudgetView>("BudgetView", budget_view());
     shapes.check_open::<answers::WaitingView>("WaitingView", waiting_view());
     shapes.check_open::<answers::OpenWait>("OpenWait", open_wait());
-    shapes.check_open::<answers::AwaitedView>("AwaitedView", awaited());
+    let mut view = awaited();
+    view["expiresAt"] = json!(AT);
+    shapes.check_open::<answers::AwaitedView>("AwaitedView", view);
     shapes.check_open::<answers::Divergence>("Divergence", diverged());
     shapes.check_open::<answers::Spent>("Spent", spend());
     let ending = json!({"state": "failed", "reason": "R"});

@@ -464,10 +464,19 @@ artifacts:
     transitions:
       - {{from: read, to: sold, by: person}}
 {more}
-events: {{}}
-workOrders: {{}}
-gates: {{}}
-roles: {{}}
+events:
+  closing: {{on: request}}
+workOrders:
+  tidy: {{kind: broom, queue: shelf, budget: {{time: 10m}}, gate: floor}}
+gates:
+  floor:
+    checks: [{{name: clean, require: {{path: output.crumbs, op: at-most, value: 0}}}}]
+    pass: {{actions: [Go home.]}}
+    fail: {{actions: [Sweep again.]}}
+roles:
+  janitor: {{uses: scheduler, event: closing, workOrder: tidy, lists: [{{artifact: book, atMost: 5}}]}}
+  hands: {{uses: runner, workOrders: [tidy]}}
+  taster: {{uses: gate, workOrders: [tidy]}}
 "
     )
 }
