@@ -6,7 +6,7 @@ use verdict::event::Submitted;
 use verdict::plan::{PlanEvent, PlanForm, PlanRequest};
 use verdict::run::{Lineage, RunEvent, RunRequest, Then};
 use verdict::schedule::FIRING_KEY_PREFIX;
-use verdict::{AttemptOutcome, Done, Event, Next, Request, Subject};
+use verdict::{AttemptOutcome, Done, Event, Next, Request, Subject, recovery};
 
 pub(crate) fn snapshot(found: &[StoredTask], now: u64) -> Snapshot {
     let tasks = found.iter().map(|found| TaskSnapshot {
@@ -133,8 +133,10 @@ fn tell_of_submission(decision: &mut Decision, submitted: &Submitted, found: &St
     decision.after = State::Queued;
     decision.scope = Some(format!("{}/{}", submitted.scope.tenant, submitted.scope.workspace));
     decision.key = found.spec.key.as_ref().map(|key| key.as_str().to_owned());
-    // A schedule asked for it: no two runs may have the same instant.
-    decision.parent = decision.key.clone().filter(|key| key.starts_with(FIRING_KEY_PREFIX));
+    // A schedule or recovery asked for it: no two runs may have the same instant, or recover the same run.
+    let is_own =
+        |key: &String| key.starts_with(FIRING_KEY_PREFIX) || key.starts_with(recovery::KEY_PREFIX);
+    decision.parent = decision.key.clone().filter(is_own);
     decision.due = Some(submitted.due.millis());
     decision.deadline = submitted.policy.deadline.map(verdict::Time::millis);
     decision.failures_max = Some(submitted.policy.failures_max);
