@@ -379,7 +379,7 @@ fn tool_call() -> Value {
 }
 
 fn queue_view() -> Value {
-    json!({"queue": "q", "ready": 1, "delayed": 2, "running": 3, "oldestReadyAt": AT,
+    json!({"queue": "q", "ready": 1, "parked": 4, "delayed": 2, "running": 3, "oldestReadyAt": AT,
         "pause": pause()})
 }
 
