@@ -69,9 +69,13 @@ def formatted(text: str, name: str) -> str:
     ruff = [sys.executable, "-m", "ruff"]
     for command in (["check", "--select", "I", "--fix", "-q"], ["format", "-q"]):
         done = subprocess.run(
-            [*ruff, *command, "--stdin-filename", str(SOURCE / name), "-"], input=text, capture_output=True, text=True
+            [*ruff, *command, "--stdin-filename", str(SOURCE / name), "-"],
+            input=text,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
         )
-        text = done.stdout or text
+        text = done.stdout
     return text
 
 

@@ -11,8 +11,8 @@ from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from . import _calls, _json, _wire
 from ._codec import Codec, sealed_submission
-from ._sync_http import Transport
 from ._span import Span, milliseconds
+from ._sync_http import Transport
 from .options import Retry, TaskOptions
 from .schedule import Cron, Every
 from .task import Kind, Plan, Task, submission_of
@@ -99,9 +99,7 @@ class Schedules(Resource):
         queue: str,
         **options: Unpack[TaskOptions],
     ) -> _wire.ScheduleView: ...
-    def create(
-        self, name: str, when: Cron | Every, task: Any, /, *args: Any, **kwargs: Any
-    ) -> _wire.ScheduleView:
+    def create(self, name: str, when: Cron | Every, task: Any, /, *args: Any, **kwargs: Any) -> _wire.ScheduleView:
         """Creates a schedule that submits this run."""
         run = sealed_submission(self._codec, submission_of(task, args, kwargs).wire)
         answer: _wire.ScheduleView = self._post("/v1/schedules", {"name": name, **when.to_json(), "run": run})
@@ -384,9 +382,7 @@ class Deployments(Resource):
         answer: _wire.EventRequested = self._post(self._path(name, "/events"), {"type": type, "key": key})
         return answer
 
-    def work_orders(
-        self, name: str, *, state: _wire.WorkOrderState | None = None
-    ) -> Iterator[_wire.WorkOrderView]:
+    def work_orders(self, name: str, *, state: _wire.WorkOrderState | None = None) -> Iterator[_wire.WorkOrderView]:
         """Work orders that match."""
         for order in self._items(self._path(name, "/workorders"), "workOrders", {"state": state}):
             yield order
@@ -396,9 +392,7 @@ class Deployments(Resource):
         answer: Sequence[_wire.ClaimView] = (self._get(self._path(name, "/claims")))["claims"]
         return answer
 
-    def pause_states(
-        self, name: str, *, state: _wire.PauseStateState | None = None
-    ) -> Iterator[_wire.PauseStateView]:
+    def pause_states(self, name: str, *, state: _wire.PauseStateState | None = None) -> Iterator[_wire.PauseStateView]:
         """What waits for a person."""
         for pause in self._items(self._path(name, "/pause-states"), "pauseStates", {"state": state}):
             yield pause

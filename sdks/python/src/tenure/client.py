@@ -14,7 +14,6 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 from . import _calls, _json, _wire
 from ._codec import Codec, opened, sealed, sealed_submission
-from ._sync_http import Transport
 from ._resources import (
     Approvals,
     Artifacts,
@@ -30,6 +29,7 @@ from ._resources import (
     Schedules,
     Workers,
 )
+from ._sync_http import Transport
 from .errors import OutputUnreadable, RunFailed, TimedOut, Unreachable
 from .options import Budget, TaskOptions
 from .task import Kind, NewRun, Plan, Submission, Task, submission_of
