@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tenure::{Client, Durable, Failure, NewRun, Worker, WorkerEvent};
+use tenure::{Client, Failure, Flow, NewRun, Worker, WorkerEvent};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -146,7 +146,7 @@ pub(crate) async fn measure_steps(
     let worker = |client| {
         Worker::new(client).queue("default").durable(
             "stepwise",
-            move |ctx: Durable, _: String| async move {
+            move |ctx: Flow, _: String| async move {
                 for _ in 0..steps {
                     ctx.step("step", async |_| Ok::<_, Failure>(NAME.to_owned())).await?;
                 }

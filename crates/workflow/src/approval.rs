@@ -14,7 +14,7 @@ use wire::approvals::ApprovalTerms;
 use wire::{ApprovalDecision, ApprovalOutcome, ErrorCategory, Json, Time};
 
 use crate::command::{Awaited, Checkpoint, Mode};
-use crate::durable::Durable;
+use crate::flow::Flow;
 use crate::key::Kind;
 use crate::operation::{Operation, later};
 use crate::stop::SourceLine;
@@ -94,7 +94,7 @@ pub fn decided_digest(told: &Json) -> Option<Digest> {
 /// An approval that is asked for when it is awaited.
 #[must_use = "an approval is asked for when it is awaited"]
 pub struct ApprovalCall {
-    ctx: Durable,
+    ctx: Flow,
     name: String,
     terms: ApprovalTerms,
     within: Option<Duration>,
@@ -103,7 +103,7 @@ pub struct ApprovalCall {
 }
 
 impl ApprovalCall {
-    pub(crate) fn new(ctx: Durable, name: String, at: SourceLine) -> ApprovalCall {
+    pub(crate) fn new(ctx: Flow, name: String, at: SourceLine) -> ApprovalCall {
         let (terms, about) = (ApprovalTerms::default(), Ok(None));
         ApprovalCall { ctx, name, terms, within: None, about, at }
     }

@@ -6,23 +6,23 @@
 use wire::Time;
 
 use crate::core::{Ending, Want};
-use crate::durable::Durable;
+use crate::flow::Flow;
 use crate::key::{self, Branch};
 use crate::operation::stop;
 use crate::stop::{Misuse, SourceLine};
 
 /// A branch that was made but not opened.
 pub(crate) struct BranchGuard {
-    outer: Durable,
-    inner: Durable,
+    outer: Flow,
+    inner: Flow,
     floor: Time,
     at: SourceLine,
     is_named: bool,
 }
 
 impl BranchGuard {
-    pub(crate) fn new(outer: &Durable, name: &str, at: SourceLine) -> BranchGuard {
-        let inner = Durable { shared: outer.shared.clone(), branch: outer.branch.inner(name) };
+    pub(crate) fn new(outer: &Flow, name: &str, at: SourceLine) -> BranchGuard {
+        let inner = Flow { shared: outer.shared.clone(), branch: outer.branch.inner(name) };
         let floor = outer.shared.with(|core| core.branch(&outer.branch).joined);
         let is_named = key::is_name(name) && key::fits(inner.branch.as_str());
         BranchGuard { outer: outer.clone(), inner, floor, at, is_named }
@@ -46,14 +46,14 @@ impl BranchGuard {
 
 /// A branch whose code runs.
 pub(crate) struct OpenBranch {
-    outer: Durable,
-    inner: Durable,
+    outer: Flow,
+    inner: Flow,
     at: SourceLine,
     is_over: bool,
 }
 
 impl OpenBranch {
-    pub(crate) fn ctx(&self) -> Durable {
+    pub(crate) fn ctx(&self) -> Flow {
         self.inner.clone()
     }
 
@@ -75,7 +75,7 @@ impl Drop for OpenBranch {
 }
 
 /// Waits until all results of a branch are recorded. `place` keeps the wants of parallel branches apart.
-async fn recorded(ctx: &Durable, place: &Branch) {
+async fn recorded(ctx: &Flow, place: &Branch) {
     let key = place.key("", 0);
     ctx.shared.with(|core| core.want(&key, &ctx.branch, Want::Record));
     ctx.shared.until(|core| (core.branch(&ctx.branch).unrecorded == 0).then_some(())).await;

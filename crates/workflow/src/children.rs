@@ -13,7 +13,7 @@ use wire::requests::SubmitRun;
 use wire::{ErrorCategory, Json};
 
 use crate::command::{Awaited, Checkpoint, ChildRecord, Mode, Outcome};
-use crate::durable::Durable;
+use crate::flow::Flow;
 use crate::history::Entered;
 use crate::key::Kind;
 use crate::operation::Operation;
@@ -75,7 +75,7 @@ fn identity(run: &SubmitRun) -> Digest {
 /// A child that starts when it is awaited.
 #[must_use = "a child starts when it is awaited"]
 pub struct ChildCall<T> {
-    ctx: Durable,
+    ctx: Flow,
     name: String,
     run: ChildRun,
     at: SourceLine,
@@ -83,7 +83,7 @@ pub struct ChildCall<T> {
 }
 
 impl<T> ChildCall<T> {
-    pub(crate) fn new(ctx: Durable, name: String, run: ChildRun, at: SourceLine) -> ChildCall<T> {
+    pub(crate) fn new(ctx: Flow, name: String, run: ChildRun, at: SourceLine) -> ChildCall<T> {
         ChildCall { ctx, name, run, at, reads: PhantomData }
     }
 
@@ -117,7 +117,7 @@ impl<T: DeserializeOwned + 'static> IntoFuture for ChildCall<T> {
 /// Children that start when they are awaited.
 #[must_use = "children start when they are awaited"]
 pub struct ChildrenCall<T> {
-    ctx: Durable,
+    ctx: Flow,
     name: String,
     runs: Vec<ChildRun>,
     max: usize,
@@ -127,7 +127,7 @@ pub struct ChildrenCall<T> {
 
 impl<T> ChildrenCall<T> {
     pub(crate) fn new(
-        ctx: Durable,
+        ctx: Flow,
         name: String,
         runs: Vec<ChildRun>,
         at: SourceLine,

@@ -15,7 +15,7 @@ use wire::{ErrorCategory, Json, Time};
 
 use crate::Failure;
 use crate::command::{Awaited, Checkpoint, Mode};
-use crate::durable::Durable;
+use crate::flow::Flow;
 use crate::key::{Kind, TIMEOUT};
 use crate::operation::{Operation, later};
 use crate::step::{Step, StepCall};
@@ -107,14 +107,14 @@ pub(crate) struct Told {
 /// An effect that is asked for when it is awaited.
 #[must_use = "an effect is asked for when it is awaited"]
 pub struct EffectCall {
-    ctx: Durable,
+    ctx: Flow,
     name: String,
     effect: Effect,
     at: SourceLine,
 }
 
 impl EffectCall {
-    pub(crate) fn new(ctx: Durable, name: String, effect: Effect, at: SourceLine) -> EffectCall {
+    pub(crate) fn new(ctx: Flow, name: String, effect: Effect, at: SourceLine) -> EffectCall {
         EffectCall { ctx, name, effect, at }
     }
 

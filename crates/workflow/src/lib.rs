@@ -1,6 +1,6 @@
 //! The engine of durable functions: recorded checkpoints in, commands out.
 //!
-//! A durable function is ordinary code that gets a [`Durable`] context. Each step's result is recorded before the next
+//! A durable function is ordinary code that gets a [`Flow`] context. Each step's result is recorded before the next
 //! step starts, and another attempt fast-forwards over what is recorded. A [`Run`] is one attempt: a driver polls it,
 //! carries its [`Command`]s out and brings the coordinator's [`Answer`]s back.
 //!
@@ -21,11 +21,12 @@ mod children;
 mod command;
 mod core;
 mod digest;
-mod durable;
 mod effect;
 mod failure;
+mod flow;
 mod history;
 mod key;
+mod kind;
 mod operation;
 mod run;
 mod shared;
@@ -41,9 +42,10 @@ pub use command::{
     State, StepRecord, Wait,
 };
 pub use digest::{Digest, NotADigest};
-pub use durable::Durable;
 pub use effect::{Delivery, DeliveryOutcome, Effect, EffectCall};
 pub use failure::Failure;
+pub use flow::Flow;
+pub use kind::{Kind, RunKind};
 pub use run::{Body, Function, Run, function};
 pub use step::{OnError, Retry, Step, StepCall};
 pub use stop::{Difference, Divergence, LastOperation, Misuse, Seen, SourceLine, Stop};

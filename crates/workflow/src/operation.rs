@@ -10,7 +10,7 @@ use wire::Time;
 use crate::Digest;
 use crate::command::{Awaited, Checkpoint, Mode};
 use crate::core::{Ending, Want};
-use crate::durable::Durable;
+use crate::flow::Flow;
 use crate::history::Entered;
 use crate::key::{self, Branch, Kind};
 use crate::shared::Shared;
@@ -29,7 +29,7 @@ pub(crate) struct Operation {
 
 impl Operation {
     /// Begins, if the branch is free. Otherwise the run stops, and this never returns.
-    pub(crate) async fn begin(ctx: &Durable, kind: Kind, name: &str, at: SourceLine) -> Operation {
+    pub(crate) async fn begin(ctx: &Flow, kind: Kind, name: &str, at: SourceLine) -> Operation {
         let is_named = matches!(
             kind,
             Kind::Step | Kind::Signal | Kind::Approval | Kind::Delivery | Kind::Child

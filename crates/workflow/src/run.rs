@@ -17,7 +17,7 @@ use crate::Failure;
 use crate::alarm::Alarm;
 use crate::command::{Answer, Command, Outcome, Report, Start};
 use crate::core::{Core, Ending};
-use crate::durable::Durable;
+use crate::flow::Flow;
 use crate::shared::Shared;
 use crate::stop::Stop;
 
@@ -25,14 +25,14 @@ use crate::stop::Stop;
 pub type Body<'f> = Pin<Box<dyn Future<Output = Result<Json, Failure>> + Send + 'f>>;
 
 /// A durable function: called anew for each attempt and after each savepoint.
-pub type Function<'f> = Arc<dyn Fn(Durable, Json) -> Body<'f> + Send + Sync + 'f>;
+pub type Function<'f> = Arc<dyn Fn(Flow, Json) -> Body<'f> + Send + Sync + 'f>;
 
 /// Makes a durable function of typed code.
 ///
 /// ```
-/// use workflow::{Durable, Failure, function};
+/// use workflow::{Flow, Failure, function};
 ///
-/// let order = function(async |ctx: Durable, cents: u64| {
+/// let order = function(async |ctx: Flow, cents: u64| {
 ///     let receipt: String = ctx.step("charge", async |step| {
 ///         Ok::<_, Failure>(format!("{cents} cents under {}", step.idempotency_key()))
 ///     }).await?;
@@ -44,7 +44,7 @@ pub fn function<'f, I, O, F, Fut>(code: F) -> Function<'f>
 where
     I: DeserializeOwned + Send,
     O: Serialize + Send,
-    F: Fn(Durable, I) -> Fut + Send + Sync + 'f,
+    F: Fn(Flow, I) -> Fut + Send + Sync + 'f,
     Fut: Future<Output = Result<O, Failure>> + Send + 'f,
 {
     Arc::new(move |ctx, input| {
@@ -114,7 +114,7 @@ impl<'f> Run<'f> {
     pub fn new(mut start: Start, function: Function<'f>) -> Run<'f> {
         let input = std::mem::take(&mut start.input);
         let shared = Arc::new(Shared::new(Core::new(start)));
-        let code = function(Durable::root(shared.clone()), input.clone());
+        let code = function(Flow::root(shared.clone()), input.clone());
         Run { function, input, shared, code: Some(code), returned: None, is_over: false }
     }
 
@@ -210,7 +210,7 @@ impl<'f> Run<'f> {
             }
             Ending::StartOver(savepoint) => {
                 self.shared.with(|core| core.start_over(savepoint));
-                let ctx = Durable::root(self.shared.clone());
+                let ctx = Flow::root(self.shared.clone());
                 self.code = Some((self.function)(ctx, self.input.clone()));
                 self.shared.alarm.ring();
                 None

@@ -18,8 +18,8 @@ use wire::answers::BudgetLeft;
 
 use self::execution::Execution;
 use crate::command::Spend;
-use crate::durable::Durable;
 use crate::effect::Effect;
+use crate::flow::Flow;
 use crate::stop::SourceLine;
 use crate::{Digest, Failure};
 
@@ -134,7 +134,7 @@ impl Step {
 /// A step that begins when it is awaited.
 #[must_use = "a step does nothing unless it is awaited"]
 pub struct StepCall<'w, W> {
-    ctx: Durable,
+    ctx: Flow,
     name: String,
     work: W,
     input: Result<Option<Digest>, Failure>,
@@ -152,7 +152,7 @@ struct Settings {
 }
 
 impl<'w, W> StepCall<'w, W> {
-    pub(crate) fn new(ctx: Durable, name: String, work: W, at: SourceLine) -> StepCall<'w, W> {
+    pub(crate) fn new(ctx: Flow, name: String, work: W, at: SourceLine) -> StepCall<'w, W> {
         let (retry, on_error) = (Retry::tries(1), OnError::default());
         let settings = Settings { retry, timeout: None, on_error, at };
         StepCall { ctx, name, work, input: Ok(None), settings, borrows: PhantomData }

@@ -7,9 +7,9 @@
 //! ```
 //! use std::time::Duration;
 //! use workflow::testing::TestRun;
-//! use workflow::{Durable, Failure, function};
+//! use workflow::{Flow, Failure, function};
 //!
-//! let order = function(async |ctx: Durable, cents: u64| {
+//! let order = function(async |ctx: Flow, cents: u64| {
 //!     ctx.step("charge", async |_| Ok::<_, Failure>(cents)).await?;
 //!     ctx.sleep(Duration::from_secs(86_400)).await;
 //!     let by: String = ctx.signal("approve").await?;

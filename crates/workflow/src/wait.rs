@@ -11,7 +11,7 @@ use wire::ErrorCategory;
 
 use crate::Failure;
 use crate::command::{Awaited, Checkpoint, Mode};
-use crate::durable::Durable;
+use crate::flow::Flow;
 use crate::key::{Kind, TIMEOUT};
 use crate::operation::{Operation, later};
 use crate::stop::SourceLine;
@@ -19,14 +19,14 @@ use crate::stop::SourceLine;
 /// A signal that is awaited.
 #[must_use = "a signal is taken when it is awaited"]
 pub struct SignalCall<T> {
-    ctx: Durable,
+    ctx: Flow,
     name: String,
     at: SourceLine,
     reads: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned> SignalCall<T> {
-    pub(crate) fn new(ctx: Durable, name: String, at: SourceLine) -> SignalCall<T> {
+    pub(crate) fn new(ctx: Flow, name: String, at: SourceLine) -> SignalCall<T> {
         SignalCall { ctx, name, at, reads: PhantomData }
     }
 

@@ -1,13 +1,13 @@
 //! A durable agent that thinks five times and says what each thought used. The example of the guide to budgets.
 #![expect(clippy::print_stdout, reason = "it is a program for a terminal")]
 
-use tenure::{Client, Durable, Error, Failure, Spend, Worker};
+use tenure::{Client, Error, Failure, Flow, Spend, Worker};
 
 /// How many thoughts an answer takes, and how many tokens each uses.
 const THOUGHTS: u32 = 5;
 const TOKENS: u64 = 400;
 
-async fn agent(ctx: Durable, question: String) -> Result<String, Failure> {
+async fn agent(ctx: Flow, question: String) -> Result<String, Failure> {
     for thought in 1..=THOUGHTS {
         ctx.step("think", async |step| {
             // What a model says that it used.

@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "it is a program for a terminal")]
 
 use serde::{Deserialize, Serialize};
-use tenure::{Client, Durable, Effect, Error, Failure, Worker};
+use tenure::{Client, Effect, Error, Failure, Flow, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Invoice {
@@ -12,7 +12,7 @@ struct Invoice {
     cents: u64,
 }
 
-async fn invoice(ctx: Durable, invoice: Invoice) -> Result<String, Failure> {
+async fn invoice(ctx: Flow, invoice: Invoice) -> Result<String, Failure> {
     let number: u64 = ctx.step("number", async |_| Ok::<_, Failure>(invoice.cents % 1_000)).await?;
 
     // Recorded once, and delivered in the order of the customer's invoices. Nobody works while it is on its way.

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use tenure::{ChildRun, Client, Ctx, Durable, Error, Failure, Retry, TaskResult, Worker};
+use tenure::{ChildRun, Client, Ctx, Error, Failure, Flow, Retry, TaskResult, Worker};
 
 /// How long a customer may cancel the order.
 const COOLING_OFF: Duration = Duration::from_secs(2);
@@ -19,7 +19,7 @@ struct Order {
     items: Vec<String>,
 }
 
-async fn order(ctx: Durable, order: Order) -> Result<String, Failure> {
+async fn order(ctx: Flow, order: Order) -> Result<String, Failure> {
     let receipt = ctx
         .step("charge", async |step| charge(step.idempotency_key(), order.cents).await)
         .input(&order.cents)

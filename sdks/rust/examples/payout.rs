@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tenure::{ApprovalDecision, Client, Durable, Error, Failure, Worker};
+use tenure::{ApprovalDecision, Client, Error, Failure, Flow, Worker};
 
 /// How long people may take. After that the payout is rejected.
 const DAY: Duration = Duration::from_secs(86_400);
@@ -15,7 +15,7 @@ struct Payout {
     cents: u64,
 }
 
-async fn payout(ctx: Durable, payout: Payout) -> Result<String, Failure> {
+async fn payout(ctx: Flow, payout: Payout) -> Result<String, Failure> {
     let account: String =
         ctx.step("look-up", async |_| look_up(&payout.to).await).input(&payout.to).await?;
 

@@ -76,8 +76,8 @@ pub use wire::{Code, ErrorCategory, Json, Outcome, State, Time, TraceContext, Ve
 pub use worker::{Ctx, StopReason, Worker, WorkerEvent};
 pub use workflow;
 pub use workflow::{
-    Approval, ApprovalDecision, ApprovalOutcome, ChildRun, Delivery, DeliveryOutcome, Durable,
-    Effect, Failure, OnError, Retry, Spend, Step, Vote,
+    Approval, ApprovalDecision, ApprovalOutcome, ChildRun, Delivery, DeliveryOutcome, Effect,
+    Failure, Flow, OnError, Retry, Spend, Step, Vote,
 };
 
 /// Compiles the examples of the documents that show this crate.

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use wire::answers::Envelope;
 use wire::{Json, Time};
 pub use workflow::testing::{Crash, Ended, TestError, TestRun};
-use workflow::{Durable, Failure};
+use workflow::{Failure, Flow};
 
 use crate::task_error::TaskResult;
 use crate::worker::clock::Clock;
@@ -54,9 +54,9 @@ where
 ///
 /// ```
 /// use std::time::Duration;
-/// use tenure::{Durable, Failure, testing::run_durable};
+/// use tenure::{Flow, Failure, testing::run_durable};
 ///
-/// async fn order(ctx: Durable, cents: u64) -> Result<String, Failure> {
+/// async fn order(ctx: Flow, cents: u64) -> Result<String, Failure> {
 ///     ctx.step("charge", async |_| Ok::<_, Failure>(cents)).await?;
 ///     ctx.sleep(Duration::from_secs(86_400)).await;
 ///     let by: String = ctx.signal("approve").await?;
@@ -72,7 +72,7 @@ where
 /// [`TestRun::finish`] is for steps that wait for nothing outside; await [`TestRun::run`] for others.
 pub fn run_durable<'f, F, In, I, O, Fut>(code: F, input: &In) -> TestRun<'f>
 where
-    F: Fn(Durable, I) -> Fut + Send + Sync + 'f,
+    F: Fn(Flow, I) -> Fut + Send + Sync + 'f,
     In: Serialize + ?Sized,
     I: DeserializeOwned + Send,
     O: Serialize + Send,

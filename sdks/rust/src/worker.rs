@@ -32,7 +32,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use wire::limits::BATCH_ITEMS_MAX;
-use workflow::{Durable, Failure};
+use workflow::{Failure, Flow};
 
 use self::attempt::SharedState;
 use self::clock::Clock;
@@ -211,7 +211,7 @@ impl Worker {
     ///
     /// ```no_run
     /// use std::time::Duration;
-    /// use tenure::{Durable, Failure, Retry, Worker};
+    /// use tenure::{Flow, Failure, Retry, Worker};
     ///
     /// #[derive(serde::Deserialize)]
     /// struct Order { id: u64, cents: u64 }
@@ -222,7 +222,7 @@ impl Worker {
     /// async fn main() -> Result<(), tenure::Error> {
     ///     Worker::from_env()?
     ///         .queue("orders")
-    ///         .durable("order", |ctx: Durable, order: Order| async move {
+    ///         .durable("order", |ctx: Flow, order: Order| async move {
     ///             let receipt: String = ctx
     ///                 .step("charge", async |step| charge(step.idempotency_key(), order.cents).await)
     ///                 .retry(Retry::tries(5))
@@ -237,7 +237,7 @@ impl Worker {
     /// ```
     pub fn durable<F, I, O, Fut>(mut self, kind: impl Into<String>, code: F) -> Worker
     where
-        F: Fn(Durable, I) -> Fut + Send + Sync + 'static,
+        F: Fn(Flow, I) -> Fut + Send + Sync + 'static,
         I: DeserializeOwned + Send,
         O: Serialize + Send,
         Fut: Future<Output = Result<O, Failure>> + Send + 'static,

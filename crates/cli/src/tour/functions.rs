@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tenure::{Ctx, Durable, Failure, Spend, TaskResult};
+use tenure::{Ctx, Failure, Flow, Spend, TaskResult};
 
 use super::order::Services;
 
@@ -31,7 +31,7 @@ impl Payout {
 
 /// Looked up, approved by two people, transferred once.
 pub(super) async fn payout(
-    ctx: Durable,
+    ctx: Flow,
     payout: Payout,
     at: Arc<Services>,
 ) -> Result<String, Failure> {
@@ -50,7 +50,7 @@ pub(super) async fn payout(
 
 /// Thinks, and says what each thought used.
 pub(super) async fn agent(
-    ctx: Durable,
+    ctx: Flow,
     question: String,
     at: Arc<Services>,
 ) -> Result<String, Failure> {

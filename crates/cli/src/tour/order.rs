@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tenure::{Client, Ctx, Durable, Failure, Worker};
+use tenure::{Client, Ctx, Failure, Flow, Worker};
 
 use super::functions::{self, AGENT, PAYOUT, Payout, STEPS};
 use crate::exit::{CommandResult, Exit};
@@ -96,13 +96,13 @@ fn with_work(worker: Worker, services: &Arc<Services>) -> Worker {
     let at = || Arc::clone(services);
     let (for_orders, for_payouts, for_agents) = (at(), at(), at());
     let worker = worker
-        .durable(KIND, move |ctx: Durable, order: Order| {
+        .durable(KIND, move |ctx: Flow, order: Order| {
             order_run(ctx, order, Arc::clone(&for_orders))
         })
-        .durable(PAYOUT, move |ctx: Durable, asked: Payout| {
+        .durable(PAYOUT, move |ctx: Flow, asked: Payout| {
             functions::payout(ctx, asked, Arc::clone(&for_payouts))
         })
-        .durable(AGENT, move |ctx: Durable, question: String| {
+        .durable(AGENT, move |ctx: Flow, question: String| {
             functions::agent(ctx, question, Arc::clone(&for_agents))
         });
     STEPS.into_iter().fold(worker, |worker, kind| {
@@ -114,7 +114,7 @@ fn with_work(worker: Worker, services: &Arc<Services>) -> Worker {
 }
 
 /// Charged once, packed, kept for a while, approved by a person, shipped.
-async fn order_run(ctx: Durable, order: Order, at: Arc<Services>) -> Result<String, Failure> {
+async fn order_run(ctx: Flow, order: Order, at: Arc<Services>) -> Result<String, Failure> {
     let receipt = format!("receipt for {} cents", order.cents);
     let receipt: String = ctx
         .step("charge", async |step| at.execute("charge", step.fence(), receipt.clone()).await)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tenure::webhooks::{HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, Secret, Verifier};
-use tenure::{Durable, Effect, Failure, Worker};
+use tenure::{Effect, Failure, Flow, Worker};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
@@ -110,7 +110,7 @@ impl Tour {
     }
 }
 
-async fn ship(ctx: Durable, _: ()) -> Result<(), Failure> {
+async fn ship(ctx: Flow, _: ()) -> Result<(), Failure> {
     for change in CHANGES {
         ctx.effect("tell", Effect::to("shop", change, change)?).await?;
     }

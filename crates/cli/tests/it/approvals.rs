@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::{ApprovalDecision, Durable, Failure};
+use tenure::{ApprovalDecision, Failure, Flow};
 
 use crate::durable::{World, until_waiting};
 use crate::home::CommandOutput;
@@ -12,7 +12,7 @@ use crate::home::CommandOutput;
 const LONG: u64 = 86_400_000;
 
 /// Asks two people about an amount, and returns what they said.
-async fn payout(ctx: Durable, (cents, within_ms): (u64, u64)) -> Result<Value, Failure> {
+async fn payout(ctx: Flow, (cents, within_ms): (u64, u64)) -> Result<Value, Failure> {
     let within = Duration::from_millis(within_ms);
     let asked = ctx.approval("pay").roles(["approver"]).quorum(2).about(&cents);
     let asked = asked.subject(format!("Pay {cents} cents"));
@@ -23,11 +23,9 @@ async fn payout(ctx: Durable, (cents, within_ms): (u64, u64)) -> Result<Value, F
 }
 
 /// Asks two departments at the same time.
-async fn contract(ctx: Durable, _: Value) -> Result<Value, Failure> {
+async fn contract(ctx: Flow, _: Value) -> Result<Value, Failure> {
     let ask = |name: &'static str| {
-        ctx.branch(name, async move |ctx: Durable| {
-            ctx.approval("sign").subject(name).quorum(2).await
-        })
+        ctx.branch(name, async move |ctx: Flow| ctx.approval("sign").subject(name).quorum(2).await)
     };
     let (legal, money) = tokio::join!(ask("legal"), ask("money"));
     Ok(json!([legal?.votes.len(), money?.votes.len()]))
@@ -184,7 +182,7 @@ async fn a_role_of_an_approval_may_be_any_role_of_a_key() {
     let (plain, reader) =
         (world.person("ann", &["approver"]), world.person("bob", &["approver", "reader"]));
     let working = world.work(|worker| {
-        worker.durable("read", |ctx: Durable, _: Value| async move {
+        worker.durable("read", |ctx: Flow, _: Value| async move {
             Ok(ctx.approval("read").roles(["reader"]).await?.votes.len())
         })
     });

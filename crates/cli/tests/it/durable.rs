@@ -14,7 +14,7 @@ use pgserver::Server;
 use serde_json::{Value, json};
 use tenure::wire::answers::Checkpoint;
 use tenure::{
-    ChildRun, Client, Ctx, Durable, Error, Failure, Run, RunHandle, State, TaskError, Worker,
+    ChildRun, Client, Ctx, Error, Failure, Flow, Run, RunHandle, State, TaskError, Worker,
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -121,7 +121,7 @@ fn noted(file: &Path) -> Vec<String> {
 fn work_here(executed: PathBuf) {
     let is_stuck = std::env::var_os(STUCK).is_some();
     let worker = Worker::from_env().unwrap().queue(QUEUE);
-    let worker = worker.durable("order", move |ctx: Durable, cents: u64| {
+    let worker = worker.durable("order", move |ctx: Flow, cents: u64| {
         let executed = executed.clone();
         async move {
             let receipt: String = ctx
@@ -148,9 +148,9 @@ fn work_here(executed: PathBuf) {
 }
 
 /// Branches, random numbers, a map in random order, and a failure.
-async fn busy(ctx: Durable, weights: HashMap<String, u64>) -> Result<u64, Failure> {
+async fn busy(ctx: Flow, weights: HashMap<String, u64>) -> Result<u64, Failure> {
     let part = |name: &'static str| {
-        ctx.branch(name, async move |ctx: Durable| {
+        ctx.branch(name, async move |ctx: Flow| {
             ctx.step("draw", async |_| Ok::<_, Failure>(ctx.random("die") % 6)).await?;
             ctx.sleep(Duration::from_millis(ctx.random("nap") % 10)).await;
             ctx.step("late", async |_| Ok::<_, Failure>(name.to_owned())).await
@@ -254,7 +254,7 @@ fn processes_in_other_places_record_the_same_bytes() {
 // What a function waits for.
 
 /// Waits for a signal, then with a limit for another one, then for a third.
-async fn signals(ctx: Durable, limit_ms: u64) -> Result<Value, Failure> {
+async fn signals(ctx: Flow, limit_ms: u64) -> Result<Value, Failure> {
     let one: String = ctx.signal("go").await?;
     let two: Option<String> = ctx.signal("go").within(Duration::from_millis(limit_ms)).await?;
     let three: String = ctx.signal("go").await?;
@@ -292,7 +292,7 @@ async fn signals_are_taken_once_and_in_order(world: &World) {
 
 async fn a_sleep_ends_by_itself_and_holds_no_worker(world: &World) {
     let working = world.work(|worker| {
-        worker.concurrency(1).durable("nap", |ctx: Durable, ms: u64| async move {
+        worker.concurrency(1).durable("nap", |ctx: Flow, ms: u64| async move {
             let before = ctx.now().await;
             ctx.sleep(Duration::from_millis(ms)).await;
             Ok(ctx.now().await.as_ms() - before.as_ms())
@@ -307,7 +307,7 @@ async fn a_sleep_ends_by_itself_and_holds_no_worker(world: &World) {
     working.end().await;
 }
 
-async fn family(ctx: Durable, parts: Vec<u64>) -> Result<Value, Failure> {
+async fn family(ctx: Flow, parts: Vec<u64>) -> Result<Value, Failure> {
     let runs = parts.iter().map(|part| ChildRun::new("part", QUEUE, part));
     let mut results = Vec::new();
     for result in ctx.children::<u64>("part", runs).max(2).await {
@@ -355,7 +355,7 @@ async fn children_are_joined_in_order_and_their_failures_are_values(world: &Worl
 
 async fn changed_code_is_stopped_and_the_old_code_continues(world: &World) {
     let code = |name: &'static str| {
-        move |ctx: Durable, _: Value| async move {
+        move |ctx: Flow, _: Value| async move {
             ctx.step(name, async |_| Ok::<_, Failure>(1)).await?;
             ctx.signal::<String>("go").await
         }
@@ -386,7 +386,7 @@ async fn changed_code_is_stopped_and_the_old_code_continues(world: &World) {
 async fn a_cancelled_run_drops_its_step(world: &World) {
     let (begun, mut begins) = tokio::sync::mpsc::channel(1);
     let working = world.work(|worker| {
-        worker.durable("endless", move |ctx: Durable, _: Value| {
+        worker.durable("endless", move |ctx: Flow, _: Value| {
             let begun = begun.clone();
             async move {
                 ctx.step("hang", async |_| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crashlab::waits;
 use serde_json::{Value, json};
-use tenure::{ChildRun, Client, Ctx, Durable, Failure, RunHandle, State, Worker};
+use tenure::{ChildRun, Client, Ctx, Failure, Flow, RunHandle, State, Worker};
 use tokio_util::sync::CancellationToken;
 
 use crate::durable_guide::{invoice, order, payout};
@@ -26,7 +26,7 @@ fn tell(what: &str) {
 }
 
 /// One function in several versions.
-async fn parcel(ctx: Durable, cents: u64, code: &str) -> Result<Value, Failure> {
+async fn parcel(ctx: Flow, cents: u64, code: &str) -> Result<Value, Failure> {
     let (step, paid) = match code {
         "renamed" => ("bill", "paid"),
         "otherwise" => ("charge", "paid twice"),
@@ -42,7 +42,7 @@ async fn parcel(ctx: Durable, cents: u64, code: &str) -> Result<Value, Failure> 
     ctx.sleep(Duration::from_millis(5)).await;
     let who: String = ctx.signal("approve").await?;
     let part = |name: &'static str| {
-        ctx.branch(name, async move |ctx: Durable| {
+        ctx.branch(name, async move |ctx: Flow| {
             ctx.step("weigh", async |_| Ok::<_, Failure>(ctx.random("grams") % 100)).await
         })
     };
@@ -73,7 +73,7 @@ fn worker(client: Client, code: String) -> Worker {
     let kind = if code == "elsewhere" { "letter" } else { "parcel" };
     Worker::new(client)
         .queue(QUEUE)
-        .durable(kind, move |ctx: Durable, cents: u64| {
+        .durable(kind, move |ctx: Flow, cents: u64| {
             let code = code.clone();
             async move { parcel(ctx, cents, &code).await }
         })

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 
 use super::*;
-use crate::{Answer, Durable, Function, Run, State, function};
+use crate::{Answer, Flow, Function, Run, State, function};
 
 const STEPS: u64 = 1_000_000;
 const CHUNK: u64 = 1000;
@@ -22,7 +22,7 @@ impl Core {
 
 /// Takes a million steps, and starts over after every thousand.
 fn long_loop() -> Function<'static> {
-    function(async |ctx: Durable, (): ()| {
+    function(async |ctx: Flow, (): ()| {
         let mut next: u64 = ctx.resumed()?.unwrap_or(0);
         for _ in 0..CHUNK {
             if next == STEPS {
@@ -80,7 +80,7 @@ fn a_million_steps_with_savepoints_take_constant_memory_and_are_not_replayed() {
 fn a_continued_run_gives_its_steps_the_keys_that_they_had() {
     let key_of = |origin: Option<&str>| {
         let seen = std::sync::Mutex::new(String::new());
-        let code = function(async |ctx: Durable, (): ()| {
+        let code = function(async |ctx: Flow, (): ()| {
             ctx.step("pay", async |step| {
                 step.idempotency_key().clone_into(&mut seen.lock().unwrap());
                 Ok::<_, Failure>(())

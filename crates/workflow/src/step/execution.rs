@@ -12,8 +12,8 @@ use super::{OnError, Settings, Step};
 use crate::alarm::WorkWaker;
 use crate::command::{Checkpoint, Outcome, Spend, StepRecord};
 use crate::core::Ending;
-use crate::durable::Durable;
 use crate::effect::Effect;
+use crate::flow::Flow;
 use crate::key::Kind;
 use crate::operation::Operation;
 use crate::run::encode;
@@ -29,7 +29,7 @@ pub(super) struct Execution {
 
 impl Execution {
     pub(super) async fn begin(
-        ctx: &Durable,
+        ctx: &Flow,
         name: &str,
         input_digest: Option<Digest>,
         settings: Settings,

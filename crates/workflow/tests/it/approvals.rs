@@ -6,7 +6,7 @@ use futures_util::join;
 use serde_json::{Value, json};
 use workflow::testing::{Ended, TestRun};
 use workflow::{
-    Approval, ApprovalDecision, ApprovalOutcome, Durable, Failure, Function, Stop, function,
+    Approval, ApprovalDecision, ApprovalOutcome, Failure, Flow, Function, Stop, function,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -14,7 +14,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// Asks two people about a number of cents, for a day.
 fn payout() -> Function<'static> {
-    function(async |ctx: Durable, cents: u64| {
+    function(async |ctx: Flow, cents: u64| {
         let call = ctx.approval("pay").quorum(2).subject(format!("Pay {cents} cents"));
         let approval = call.within_or(DAY, ApprovalDecision::Rejected).about(&cents).await?;
         Ok(told(&approval))
@@ -63,7 +63,7 @@ fn nobody_votes_twice_and_the_expiry_takes_the_default() {
 
 #[test]
 fn without_a_default_the_expiry_is_an_outcome_of_its_own() {
-    let code = function(async |ctx: Durable, _: Value| {
+    let code = function(async |ctx: Flow, _: Value| {
         let approval = ctx.approval("pay").within(DAY).await?;
         Ok((approval.outcome, approval.is_approved(), ctx.now().await))
     });
@@ -76,9 +76,9 @@ fn without_a_default_the_expiry_is_an_outcome_of_its_own() {
 #[test]
 fn branches_ask_different_people_and_both_words_are_kept() {
     // The first decision wakes the function while the second approval is open.
-    let code = function(async |ctx: Durable, _: Value| {
+    let code = function(async |ctx: Flow, _: Value| {
         let ask = |name: &'static str| {
-            ctx.branch(name, async move |ctx: Durable| ctx.approval("ok").keys([name]).await)
+            ctx.branch(name, async move |ctx: Flow| ctx.approval("ok").keys([name]).await)
         };
         let (legal, money) = join!(ask("legal"), ask("money"));
         Ok((told(&legal?), told(&money?)))
@@ -104,7 +104,7 @@ fn code_that_asks_about_something_else_is_stopped() {
 
 #[test]
 fn an_approval_without_a_name_or_with_an_unreadable_word_is_told() {
-    let code = function(async |ctx: Durable, name: String| {
+    let code = function(async |ctx: Flow, name: String| {
         ctx.approval(name).await.map(|approval| approval.outcome)
     });
     let stopped = TestRun::new(code.clone(), "a/b").finish().unwrap_err();

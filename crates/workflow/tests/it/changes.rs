@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use workflow::testing::{Ended, TestError, TestRun};
-use workflow::{Checkpoint, Difference, Divergence, Durable, Failure, Outcome, Stop, function};
+use workflow::{Checkpoint, Difference, Divergence, Failure, Flow, Outcome, Stop, function};
 
 use super::crashes::world;
 use super::program::ops;
@@ -220,12 +220,12 @@ fn a_mark_may_be_removed_but_not_its_path() {
 
 #[test]
 fn a_divergence_says_where_what_and_what_to_do() {
-    let record = function(async |ctx: Durable, _: Value| {
+    let record = function(async |ctx: Flow, _: Value| {
         ctx.step("charge", async |_| Ok::<_, Failure>(1)).await
     });
     let history = TestRun::new(record, &Value::Null).finish().unwrap().history;
     let line = line!() + 2;
-    let other = function(async |ctx: Durable, _: Value| {
+    let other = function(async |ctx: Flow, _: Value| {
         ctx.step("refund", async |_| Ok::<_, Failure>(1)).await
     });
     let told = TestRun::new(other, &Value::Null).recorded(history.clone()).finish().unwrap_err();
@@ -236,7 +236,7 @@ fn a_divergence_says_where_what_and_what_to_do() {
          `patched` beside the new one"
     );
     assert_eq!(told.to_string(), expected);
-    let retyped = function(async |ctx: Durable, _: Value| {
+    let retyped = function(async |ctx: Flow, _: Value| {
         ctx.step("charge", async |_| Ok::<_, Failure>("one".to_owned())).await
     });
     let told = TestRun::new(retyped, &Value::Null).recorded(history).finish().unwrap_err();

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use workflow::testing::TestRun;
-use workflow::{Durable, Failure, function};
+use workflow::{Failure, Flow, function};
 
 use super::crashes::world;
 use super::program::ops;
@@ -30,7 +30,7 @@ fn busy() -> Vec<super::program::Op> {
 /// A function whose own work uses a map in random order: only what is recorded may differ.
 fn history() -> String {
     let ended = world(busy()).seed(42).finish().unwrap();
-    let code = function(async |ctx: Durable, names: HashMap<String, u32>| {
+    let code = function(async |ctx: Flow, names: HashMap<String, u32>| {
         let total = ctx.step("sum", async |_| Ok::<_, Failure>(names.values().sum::<u32>()));
         let total = total.input(&names).await?;
         ctx.step("mail", async |step| Ok::<_, Failure>(step.idempotency_key().to_owned())).await?;

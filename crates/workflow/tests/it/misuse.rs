@@ -10,7 +10,7 @@ use futures_util::{join, try_join};
 use serde_json::Value;
 use workflow::testing::{MemoryCoordinator, TestError, TestRun};
 use workflow::{
-    Answer, ChildRun, Command, Durable, Failure, Function, Json, Misuse, Run, State, Stop, function,
+    Answer, ChildRun, Command, Failure, Flow, Function, Json, Misuse, Run, State, Stop, function,
 };
 
 /// A future that ends when somebody outside says so.
@@ -59,7 +59,7 @@ async fn ok(_: workflow::Step) -> Result<u32, Failure> {
 #[test]
 fn awaiting_something_foreign_is_noticed_and_named() {
     // S2-88: nothing but `ctx` may be awaited outside of a step.
-    let code = function(async |ctx: Durable, _: Value| {
+    let code = function(async |ctx: Flow, _: Value| {
         ctx.step("before", ok).await?;
         Outside::default().await;
         Ok(())
@@ -73,7 +73,7 @@ fn awaiting_something_foreign_is_noticed_and_named() {
 fn a_foreign_wake_is_noticed_although_a_step_runs() {
     // S2-88: a race between a step and a foreign timer would end differently in a replay.
     let (timer, work) = (Outside::default(), Outside::default());
-    let code = function(async |ctx: Durable, _: Value| {
+    let code = function(async |ctx: Flow, _: Value| {
         let step = ctx.step("slow", async |_| {
             work.clone().await;
             Ok::<_, Failure>(1)
@@ -93,7 +93,7 @@ fn a_foreign_wake_is_noticed_although_a_step_runs() {
 #[test]
 fn the_work_of_a_step_may_await_anything() {
     let work = Outside::default();
-    let code = function(async |ctx: Durable, _: Value| {
+    let code = function(async |ctx: Flow, _: Value| {
         ctx.step("slow", async |_| {
             work.clone().await;
             Ok::<_, Failure>(1)
@@ -110,7 +110,7 @@ fn the_work_of_a_step_may_await_anything() {
 #[test]
 fn branches_may_pass_values_to_each_other() {
     // A channel between branches wakes the code from inside: that is a function of the record.
-    let code = function(async |ctx: Durable, _: Value| {
+    let code = function(async |ctx: Flow, _: Value| {
         let gate = Outside::default();
         let (taken, given) = join!(
             ctx.branch("takes", async |ctx| {
@@ -133,7 +133,7 @@ fn branches_may_pass_values_to_each_other() {
 #[test]
 fn two_operations_of_one_branch_at_once_are_refused() {
     // S2-28: one after the other, unless branches say otherwise.
-    let code = function(async |ctx: Durable, _: Value| {
+    let code = function(async |ctx: Flow, _: Value| {
         let (one, two) = join!(ctx.step("one", ok).into_future(), ctx.sleep(Duration::ZERO));
         let () = two;
         one
@@ -145,8 +145,8 @@ fn two_operations_of_one_branch_at_once_are_refused() {
 
 #[test]
 fn a_branch_waits_for_the_branches_inside_it() {
-    let code = function(async |ctx: Durable, _: Value| {
-        let inner = ctx.branch("inner", async |ctx: Durable| ctx.step("s", ok).await);
+    let code = function(async |ctx: Flow, _: Value| {
+        let inner = ctx.branch("inner", async |ctx: Flow| ctx.step("s", ok).await);
         join!(inner, ctx.step("beside", ok).into_future()).0
     });
     assert!(matches!(misuse(code), Misuse::TwoAtOnce { second, .. } if second == "beside"));
@@ -154,9 +154,9 @@ fn a_branch_waits_for_the_branches_inside_it() {
 
 #[test]
 fn an_operation_that_is_dropped_before_its_end_is_noticed() {
-    let selects = function(async |ctx: Durable, _: Value| {
-        let left = Box::pin(ctx.branch("left", async |ctx: Durable| ctx.step("s", ok).await));
-        let right = Box::pin(ctx.branch("right", async |ctx: Durable| {
+    let selects = function(async |ctx: Flow, _: Value| {
+        let left = Box::pin(ctx.branch("left", async |ctx: Flow| ctx.step("s", ok).await));
+        let right = Box::pin(ctx.branch("right", async |ctx: Flow| {
             ctx.sleep(Duration::from_secs(9)).await;
         }));
         match select(left, right).await {
@@ -166,17 +166,17 @@ fn an_operation_that_is_dropped_before_its_end_is_noticed() {
     });
     let told = misuse(selects).to_string();
     assert!(told.contains("was dropped before its end, as `select!` and `try_join!` do"), "{told}");
-    let races = function(async |ctx: Durable, _: Value| {
+    let races = function(async |ctx: Flow, _: Value| {
         let sleep = Box::pin(ctx.sleep(Duration::from_secs(9)));
         select(sleep, std::future::ready(())).await;
         Ok(())
     });
     assert!(matches!(misuse(races), Misuse::Dropped { key, .. } if key == "sleep#1"));
-    let tries = function(async |ctx: Durable, _: Value| {
-        let left = ctx.branch("left", async |ctx: Durable| {
+    let tries = function(async |ctx: Flow, _: Value| {
+        let left = ctx.branch("left", async |ctx: Flow| {
             ctx.step("s", async |_| Err::<u32, _>(Failure::permanent("no"))).await
         });
-        let right = ctx.branch("right", async |ctx: Durable| ctx.signal::<u32>("never").await);
+        let right = ctx.branch("right", async |ctx: Flow| ctx.signal::<u32>("never").await);
         try_join!(left, right).map(|(left, _)| left)
     });
     assert!(matches!(misuse(tries), Misuse::Dropped { .. }));
@@ -184,24 +184,24 @@ fn an_operation_that_is_dropped_before_its_end_is_noticed() {
 
 #[test]
 fn names_and_branches_are_checked() {
-    let bad_step = function(async |ctx: Durable, _: Value| ctx.step("a/b", ok).await);
+    let bad_step = function(async |ctx: Flow, _: Value| ctx.step("a/b", ok).await);
     assert!(matches!(misuse(bad_step), Misuse::BadName { name, .. } if name == "a/b"));
     let long = "x".repeat(120);
-    let long = function(async |ctx: Durable, _: Value| ctx.step(long.as_str(), ok).await);
+    let long = function(async |ctx: Flow, _: Value| ctx.step(long.as_str(), ok).await);
     assert!(matches!(misuse(long), Misuse::BadName { .. }));
-    let bad_label = function(async |ctx: Durable, _: Value| Ok(ctx.random("é")));
+    let bad_label = function(async |ctx: Flow, _: Value| Ok(ctx.random("é")));
     assert!(matches!(misuse(bad_label), Misuse::BadName { .. }));
-    let bad_branch = function(async |ctx: Durable, _: Value| {
-        ctx.branch("a#1", async |ctx: Durable| ctx.step("s", ok).await).await
+    let bad_branch = function(async |ctx: Flow, _: Value| {
+        ctx.branch("a#1", async |ctx: Flow| ctx.step("s", ok).await).await
     });
     assert!(matches!(misuse(bad_branch), Misuse::BadName { .. }));
-    let twice = function(async |ctx: Durable, _: Value| {
-        let same = || ctx.branch("same", async |ctx: Durable| ctx.step("s", ok).await);
+    let twice = function(async |ctx: Flow, _: Value| {
+        let same = || ctx.branch("same", async |ctx: Flow| ctx.step("s", ok).await);
         join!(same(), same()).0
     });
     assert!(matches!(misuse(twice), Misuse::OpenTwice { branch, .. } if branch == "same"));
-    let over = function(async |ctx: Durable, _: Value| {
-        let inner = ctx.branch("inner", async |ctx: Durable| ctx).await;
+    let over = function(async |ctx: Flow, _: Value| {
+        let inner = ctx.branch("inner", async |ctx: Flow| ctx).await;
         inner.step("late", ok).await
     });
     assert!(matches!(misuse(over), Misuse::BranchOver { branch, .. } if branch == "inner"));
@@ -209,24 +209,24 @@ fn names_and_branches_are_checked() {
 
 #[test]
 fn a_savepoint_belongs_to_the_function_itself() {
-    let code = function(async |ctx: Durable, _: Value| {
-        ctx.branch("b", async |ctx: Durable| ctx.savepoint::<_, u32>(&1).await).await
+    let code = function(async |ctx: Flow, _: Value| {
+        ctx.branch("b", async |ctx: Flow| ctx.savepoint::<_, u32>(&1).await).await
     });
     assert!(matches!(misuse(code), Misuse::SavepointInBranch { branch, .. } if branch == "b"));
 }
 
 #[test]
 fn children_and_branches_are_bounded() {
-    let children = function(async |ctx: Durable, _: Value| {
+    let children = function(async |ctx: Flow, _: Value| {
         let runs = (0..10_001).map(|n| ChildRun::new("k", "q", &n));
         Ok(ctx.children::<u32>("c", runs).await.len())
     });
     let told = misuse(children).to_string();
     assert!(told.starts_with("10001 children ("), "{told}");
     assert!(told.contains("the limit is 10000"), "{told}");
-    let branches = function(async |ctx: Durable, _: Value| {
+    let branches = function(async |ctx: Flow, _: Value| {
         let open = (0..1001)
-            .map(|n| ctx.branch(&format!("b{n}"), async |ctx: Durable| ctx.step("s", ok).await));
+            .map(|n| ctx.branch(&format!("b{n}"), async |ctx: Flow| ctx.step("s", ok).await));
         Ok(futures_util::future::join_all(open).await.len())
     });
     assert!(matches!(misuse(branches), Misuse::TooMany { what: "open branches", .. }));
@@ -234,7 +234,7 @@ fn children_and_branches_are_bounded() {
 
 #[test]
 fn an_answer_that_brings_nothing_stops_the_run_instead_of_asking_for_ever() {
-    let code = function(async |ctx: Durable, _: Value| {
+    let code = function(async |ctx: Flow, _: Value| {
         ctx.sleep(Duration::from_secs(1)).await;
         Ok(())
     });
@@ -253,7 +253,7 @@ fn the_coordinator_can_cancel_and_halt_between_steps() {
     for (state, should_cancel, last) in
         [(State::Running, true, Command::Cancel), (State::Halted, false, Command::Halt)]
     {
-        let code = function(async |ctx: Durable, _: Value| {
+        let code = function(async |ctx: Flow, _: Value| {
             ctx.step("one", ok).await?;
             ctx.step("two", ok).await
         });
@@ -269,7 +269,7 @@ fn the_coordinator_can_cancel_and_halt_between_steps() {
 
 #[test]
 fn a_program_with_a_bad_name_tells_where() {
-    let code = function(async |ctx: Durable, _: Value| ctx.step("", ok).await);
+    let code = function(async |ctx: Flow, _: Value| ctx.step("", ok).await);
     let told = misuse(code).to_string();
     assert!(told.contains("misuse.rs:"), "{told}");
     assert!(told.contains("use letters, digits"), "{told}");

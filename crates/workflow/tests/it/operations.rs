@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::join;
 use serde_json::{Value, json};
 use workflow::testing::{Crash, Ended, TestRun};
-use workflow::{DeliveryOutcome, Durable, Effect, Failure, Json, OnError, Retry, function};
+use workflow::{DeliveryOutcome, Effect, Failure, Flow, Json, OnError, Retry, function};
 
 use super::crashes::world;
 use super::program::{ops, program};
@@ -21,7 +21,7 @@ fn run(program: Value) -> Ended {
 #[test]
 fn a_step_hands_out_one_idempotency_key_and_the_fence_of_the_lease() {
     let seen = Mutex::new(Vec::new());
-    let code = function(async |ctx: Durable, _: Value| {
+    let code = function(async |ctx: Flow, _: Value| {
         let step = ctx.step("charge", async |step| {
             let key = step.idempotency_key().to_owned();
             seen.lock().unwrap().push((key, step.fence(), step.number()));
@@ -41,7 +41,7 @@ fn a_step_hands_out_one_idempotency_key_and_the_fence_of_the_lease() {
 #[test]
 fn code_sees_the_recorded_value_at_once_and_may_borrow() {
     // E3: what the code sees is what is recorded, also when it was not read from a record.
-    let code = function(async |ctx: Durable, name: String| {
+    let code = function(async |ctx: Flow, name: String| {
         let first: f32 =
             ctx.step("measure", async |_| Ok::<_, Failure>(f32::NAN)).await.unwrap_or(0.5);
         let order = vec![name];
@@ -58,7 +58,7 @@ fn code_sees_the_recorded_value_at_once_and_may_borrow() {
 #[test]
 fn an_effect_goes_out_with_the_step_that_asked_for_it() {
     // S2-71: what a failed try asked for does not happen, and the call that records the step asks once.
-    let code = function(async |ctx: Durable, _: Value| {
+    let code = function(async |ctx: Flow, _: Value| {
         let charge = ctx.step("charge", async |step| {
             step.effect(Effect::to("mailer", "tried", &step.number())?);
             if step.number() < 2 { Err(std::fmt::Error.into()) } else { Ok::<_, Failure>(7) }
@@ -81,7 +81,7 @@ fn an_effect_goes_out_with_the_step_that_asked_for_it() {
 #[test]
 fn a_function_waits_for_what_becomes_of_its_effect_and_every_replay_reads_the_same() {
     let code = || {
-        function(async |ctx: Durable, _: Value| {
+        function(async |ctx: Flow, _: Value| {
             let paid = Effect::to("crm", "order.paid", &7)?;
             let told = ctx.effect("tell", paid).delivered().await?;
             let lost = Effect::to("crm", "order.lost", &7)?;
@@ -192,7 +192,7 @@ fn a_failed_step_follows_its_policy() {
 #[test]
 fn a_permanent_failure_is_not_tried_again() {
     let tries = AtomicU32::new(0);
-    let code = function(async |ctx: Durable, _: Value| {
+    let code = function(async |ctx: Flow, _: Value| {
         let step = ctx.step("s", async |_| {
             tries.fetch_add(1, Ordering::SeqCst);
             Err::<u32, _>(Failure::permanent("never"))
@@ -294,7 +294,7 @@ fn children_end_as_values_in_order_and_no_more_than_max_run_at_once() {
 
 #[test]
 fn time_is_that_of_the_last_checkpoint() {
-    let code = function(async |ctx: Durable, _: Value| {
+    let code = function(async |ctx: Flow, _: Value| {
         let first = ctx.now().await;
         ctx.sleep(Duration::from_secs(60)).await;
         let later = ctx.now().await;
@@ -319,7 +319,7 @@ fn time_is_that_of_the_last_checkpoint() {
 
 #[test]
 fn a_branch_begins_no_earlier_than_the_branches_before_it_ended() {
-    let code = function(async |ctx: Durable, _: Value| {
+    let code = function(async |ctx: Flow, _: Value| {
         let first = ctx.branch("first", async |ctx| ctx.sleep(Duration::from_secs(60)).await);
         first.await;
         Ok(ctx.branch("second", async |ctx| ctx.now().await).await.to_string())
@@ -381,7 +381,7 @@ fn a_detached_child_is_recorded_before_the_next_step_and_not_awaited() {
 
 #[test]
 fn a_failure_of_the_function_is_its_report() {
-    let code = function(async |ctx: Durable, text: String| {
+    let code = function(async |ctx: Flow, text: String| {
         let number: u32 = text.parse()?;
         ctx.step("s", async |_| Ok::<_, Failure>(number)).on_error(OnError::Abort).await
     });
@@ -422,7 +422,7 @@ fn the_record_of_a_wait_is_no_operation() {
 #[test]
 fn a_result_that_the_coordinator_would_refuse_is_a_failure_of_its_step() {
     let nested = |levels: u32| (0..levels).fold(json!("[{\"[["), |inner, _| json!([inner]));
-    let deep = function(async |ctx: Durable, levels: u32| {
+    let deep = function(async |ctx: Flow, levels: u32| {
         let result = ctx.step("deep", async |_| Ok::<_, Failure>(nested(levels))).await;
         Ok(result.map(|_| ()).map_err(|failure| failure.reason))
     });
@@ -447,7 +447,7 @@ fn a_run_is_sent_between_threads() {
     let shared = Arc::new(AtomicU32::new(0));
     let code = {
         let shared = shared.clone();
-        function(move |ctx: Durable, _: Value| {
+        function(move |ctx: Flow, _: Value| {
             let shared = shared.clone();
             async move {
                 ctx.step("s", async |_| Ok::<_, Failure>(shared.fetch_add(1, Ordering::SeqCst)))

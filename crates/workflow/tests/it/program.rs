@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workflow::{
-    ApprovalDecision, ChildRun, Durable, Failure, Function, OnError, Retry, Spend, Step, function,
+    ApprovalDecision, ChildRun, Failure, Flow, Function, OnError, Retry, Spend, Step, function,
 };
 
 #[derive(Clone, Debug, Deserialize)]
@@ -122,7 +122,7 @@ pub(crate) fn program(ops: Vec<Op>) -> Function<'static> {
 
 pub(crate) fn held_program(ops: Vec<Op>, releases: Releases) -> Function<'static> {
     let ops: Arc<[Op]> = ops.into();
-    function(move |ctx: Durable, _: Value| {
+    function(move |ctx: Flow, _: Value| {
         let (ops, releases) = (ops.clone(), releases.clone());
         async move { execute(&ctx, &ops, &releases).await.map(Value::from) }
     })
@@ -130,7 +130,7 @@ pub(crate) fn held_program(ops: Vec<Op>, releases: Releases) -> Function<'static
 
 type Outputs<'p> = Pin<Box<dyn Future<Output = Result<Vec<Value>, Failure>> + Send + 'p>>;
 
-fn execute<'p>(ctx: &'p Durable, ops: &'p [Op], releases: &'p Releases) -> Outputs<'p> {
+fn execute<'p>(ctx: &'p Flow, ops: &'p [Op], releases: &'p Releases) -> Outputs<'p> {
     Box::pin(async move {
         let mut outputs = Vec::new();
         for op in ops {
@@ -140,7 +140,7 @@ fn execute<'p>(ctx: &'p Durable, ops: &'p [Op], releases: &'p Releases) -> Outpu
     })
 }
 
-async fn one(ctx: &Durable, op: &Op, releases: &Releases) -> Result<Value, Failure> {
+async fn one(ctx: &Flow, op: &Op, releases: &Releases) -> Result<Value, Failure> {
     match op {
         Op::Step(step) => run_step(ctx, step, releases).await,
         Op::Sleep(ms) => {
@@ -189,7 +189,7 @@ async fn one(ctx: &Durable, op: &Op, releases: &Releases) -> Result<Value, Failu
     }
 }
 
-async fn run_step(ctx: &Durable, op: &StepOp, releases: &Releases) -> Result<Value, Failure> {
+async fn run_step(ctx: &Flow, op: &StepOp, releases: &Releases) -> Result<Value, Failure> {
     let mut call = ctx.step(op.name.as_str(), |step: Step| async move {
         if let Some(tokens) = op.tokens {
             step.spend(Spend { tokens, ..Spend::default() });
@@ -218,12 +218,12 @@ async fn run_step(ctx: &Durable, op: &StepOp, releases: &Releases) -> Result<Val
 }
 
 async fn parallel(
-    ctx: &Durable,
+    ctx: &Flow,
     branches: &BTreeMap<String, Vec<Op>>,
     releases: &Releases,
 ) -> Result<Value, Failure> {
     let open = branches.iter().map(|(name, ops)| {
-        ctx.branch(name, async move |ctx: Durable| execute(&ctx, ops, releases).await)
+        ctx.branch(name, async move |ctx: Flow| execute(&ctx, ops, releases).await)
     });
     let ended: Result<Vec<_>, Failure> = join_all(open).await.into_iter().collect();
     ended.map(|outputs| json!(outputs))

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 use workflow::testing::{Crash, MemoryCoordinator, TestRun};
-use workflow::{Durable, Failure, Function, Json, function};
+use workflow::{Failure, Flow, Function, Json, function};
 
 /// Adds up the numbers below `last`, `chunk` at a time.
 fn adding(last: u64, chunk: u64) -> Function<'static> {
-    function(move |ctx: Durable, _: Value| async move {
+    function(move |ctx: Flow, _: Value| async move {
         let (mut next, mut total): (u64, u64) = ctx.resumed()?.unwrap_or_default();
         for _ in 0..chunk {
             if next == last {
@@ -60,7 +60,7 @@ fn an_envelope_with_everything_resumes_like_one_that_begins_at_the_savepoint() {
 fn a_state_that_cannot_be_read_stops_the_run_instead_of_failing_it() {
     // E4: another build may be able to read it.
     let history = TestRun::new(adding(7, 3), &Value::Null).finish().unwrap().history;
-    let retyped = function(async |ctx: Durable, _: Value| {
+    let retyped = function(async |ctx: Flow, _: Value| {
         let state: Option<String> = ctx.resumed()?;
         ctx.step("s", async |_| Ok::<_, Failure>(state.is_some())).await
     });

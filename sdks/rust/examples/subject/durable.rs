@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tenure::{ApprovalDecision, ChildRun, Durable, Effect, Failure, Retry, Spend, Worker};
+use tenure::{ApprovalDecision, ChildRun, Effect, Failure, Flow, Retry, Spend, Worker};
 
 use crate::marks::mark_step;
 
@@ -28,11 +28,11 @@ struct Order {
 pub(crate) fn add(worker: Worker) -> Worker {
     worker
         .durable("order", order)
-        .durable("sleeper", |flow: Durable, _: Value| async move {
+        .durable("sleeper", |flow: Flow, _: Value| async move {
             flow.sleep(Duration::from_secs(3600)).await;
             Ok(flow.now().await)
         })
-        .durable("signaller", |flow: Durable, _: Value| async move {
+        .durable("signaller", |flow: Flow, _: Value| async move {
             let first: Value = flow.signal("go").await?;
             let second: Value = flow.signal("go").await?;
             let third: Option<Value> = flow.signal("go").within(Duration::from_secs(1)).await?;
@@ -41,7 +41,7 @@ pub(crate) fn add(worker: Worker) -> Worker {
         .durable("children", children)
         .durable("parallel", parallel)
         .durable("budgeted", budgeted)
-        .durable("approval", |flow: Durable, input: Value| async move {
+        .durable("approval", |flow: Flow, input: Value| async move {
             let asked = flow.approval("pay").about(&input).quorum(2);
             let approval = asked.within_or(DAY, ApprovalDecision::Rejected).await?;
             Ok(json!({"outcome": approval.outcome, "reason": approval.reason()}))
@@ -51,7 +51,7 @@ pub(crate) fn add(worker: Worker) -> Worker {
         .durable("versions", versions)
 }
 
-async fn order(flow: Durable, order: Order) -> Result<Value, Failure> {
+async fn order(flow: Flow, order: Order) -> Result<Value, Failure> {
     let charge = flow.step("charge", async |step| {
         mark_step(&step, "charge").await;
         tokio::time::sleep(Duration::from_millis(order.charge_ms)).await;
@@ -91,7 +91,7 @@ enum Numbers {
     Detached { detached: i64 },
 }
 
-async fn children(flow: Durable, input: Numbers) -> Result<Value, Failure> {
+async fn children(flow: Flow, input: Numbers) -> Result<Value, Failure> {
     let numbers = match input {
         Numbers::Many(numbers) => numbers,
         Numbers::Detached { detached } => {
@@ -119,13 +119,13 @@ struct Parallel {
     wide: bool,
 }
 
-async fn parallel(flow: Durable, input: Parallel) -> Result<Value, Failure> {
-    let left = flow.branch("left", async |flow: Durable| {
+async fn parallel(flow: Flow, input: Parallel) -> Result<Value, Failure> {
+    let left = flow.branch("left", async |flow: Flow| {
         let a: u32 = flow.step("a", async |_| Ok::<_, Failure>(1)).await?;
         let b: u32 = flow.step("b", async |_| Ok::<_, Failure>(2)).await?;
         Ok::<_, Failure>(a + b)
     });
-    let slow = async |flow: Durable| -> Result<u32, Failure> {
+    let slow = async |flow: Flow| -> Result<u32, Failure> {
         flow.step("a", async |step| {
             mark_step(&step, "slow").await;
             tokio::time::sleep(Duration::from_millis(input.slow_ms)).await;
@@ -149,7 +149,7 @@ async fn parallel(flow: Durable, input: Parallel) -> Result<Value, Failure> {
     Ok(json!({"left": left?, "right": right?, "won": won}))
 }
 
-async fn budgeted(flow: Durable, _: Value) -> Result<Value, Failure> {
+async fn budgeted(flow: Flow, _: Value) -> Result<Value, Failure> {
     let mut left = Vec::new();
     for _ in 0..5 {
         let before: Option<u64> = flow
@@ -164,7 +164,7 @@ async fn budgeted(flow: Durable, _: Value) -> Result<Value, Failure> {
     Ok(json!(left))
 }
 
-async fn effects(flow: Durable, input: Value) -> Result<Value, Failure> {
+async fn effects(flow: Flow, input: Value) -> Result<Value, Failure> {
     let effect = Effect::to("crm", "order.paid", &input)?.aggregate("o-7");
     let delivery = flow.effect("tell", effect).delivered().await?;
     if !delivery.is_delivered() {
@@ -183,7 +183,7 @@ struct Looped {
     draws: Vec<String>,
 }
 
-async fn looper(flow: Durable, _: Value) -> Result<Value, Failure> {
+async fn looper(flow: Flow, _: Value) -> Result<Value, Failure> {
     let mut state: Looped = flow.resumed()?.unwrap_or_default();
     loop {
         let steps = state.steps;
@@ -206,8 +206,8 @@ struct Version {
     value: Value,
 }
 
-async fn versions(flow: Durable, input: Version) -> Result<Value, Failure> {
-    let value = async |flow: &Durable, name: &str, value: Value| -> Result<Value, Failure> {
+async fn versions(flow: Flow, input: Version) -> Result<Value, Failure> {
+    let value = async |flow: &Flow, name: &str, value: Value| -> Result<Value, Failure> {
         flow.step(name.to_owned(), async |_| Ok::<_, Failure>(value.clone())).input(&1).await
     };
     match input.code.as_str() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure::wire::Outcome;
-use tenure::{ChildRun, Durable, Failure, Retry, TaskError, Worker, WorkerEvent};
+use tenure::{ChildRun, Failure, Flow, Retry, TaskError, Worker, WorkerEvent};
 
 use crate::coordinator::{Coordinator, Reply, SERVER_TIME, envelope_with, item_refusal};
 use crate::log::Log;
@@ -38,7 +38,7 @@ fn recorded(number: u32, kind: &str, key: &str, members: Value) -> Value {
 /// Three steps that note that they were executed.
 pub(crate) fn three_steps(worker: Worker, executed: &Arc<Log<String>>) -> Worker {
     let executed = Arc::clone(executed);
-    worker.durable("work", move |ctx: Durable, n: u32| {
+    worker.durable("work", move |ctx: Flow, n: u32| {
         let executed = Arc::clone(&executed);
         async move {
             let mut total = n;
@@ -143,7 +143,7 @@ async fn a_wait_frees_the_slot_and_reports_nothing() {
     let coordinator = Coordinator::start().await;
     let running = Running::start(worker(&coordinator).concurrency(1).durable(
         "work",
-        |ctx: Durable, n: u32| async move {
+        |ctx: Flow, n: u32| async move {
             if n == 1 {
                 ctx.sleep(Duration::from_secs(3600)).await;
             }
@@ -165,7 +165,7 @@ async fn a_wait_frees_the_slot_and_reports_nothing() {
 }
 
 /// Waits for a signal with a limit, a child, and an hour.
-async fn waiting(ctx: Durable, _: u32) -> Result<Value, Failure> {
+async fn waiting(ctx: Flow, _: u32) -> Result<Value, Failure> {
     let go: Option<String> = ctx.signal("go").within(Duration::from_secs(60)).await?;
     let child = ctx.child::<u32>("part", ChildRun::new("part", "q", &5)).await;
     ctx.sleep(Duration::from_secs(3600)).await;
@@ -258,10 +258,10 @@ async fn what_is_there_already_comes_with_the_answer_and_the_lease_goes_on() {
             "leaseExpiresAt": "2026-03-01T12:10:00.000Z",
         })),
     );
-    let running =
-        Running::start(worker(&coordinator).durable("work", |ctx: Durable, _: u32| async move {
-            ctx.signal::<String>("go").await
-        }));
+    let running = Running::start(
+        worker(&coordinator)
+            .durable("work", |ctx: Flow, _: u32| async move { ctx.signal::<String>("go").await }),
+    );
     coordinator.offer([first(1)]);
     running.until_committed(1).await;
     running.end().await.unwrap();
@@ -308,7 +308,7 @@ async fn code_that_is_not_the_recorded_code_is_stopped_before_it_does_anything()
 async fn awaiting_something_else_outside_of_a_step_is_named() {
     let coordinator = Coordinator::start().await;
     let running =
-        Running::start(worker(&coordinator).durable("work", |ctx: Durable, n: u32| async move {
+        Running::start(worker(&coordinator).durable("work", |ctx: Flow, n: u32| async move {
             ctx.step("first", async |_| Ok::<_, Failure>(n)).await?;
             tokio::task::yield_now().await;
             Ok(n)
@@ -328,7 +328,7 @@ async fn a_failure_of_the_function_is_final_and_a_panic_is_not() {
     // S2-91: steps have their own retries; a replay of the function would fail in the same way.
     let coordinator = Coordinator::start().await;
     let running =
-        Running::start(worker(&coordinator).durable("work", |ctx: Durable, n: u32| async move {
+        Running::start(worker(&coordinator).durable("work", |ctx: Flow, n: u32| async move {
             assert!(n == 1, "fell at {n}");
             ctx.step("charge", async |_| Err::<u32, _>(TaskError::permanent("no credit"))).await
         }));
@@ -356,7 +356,7 @@ async fn a_step_that_takes_too_long_is_dropped_and_tried_again() {
     // S2-91: each failed try is recorded, and the pause before the next is a durable timer.
     let coordinator = Coordinator::start().await;
     let running =
-        Running::start(worker(&coordinator).durable("work", |ctx: Durable, _: u32| async move {
+        Running::start(worker(&coordinator).durable("work", |ctx: Flow, _: u32| async move {
             ctx.step("hang", async |_| std::future::pending::<Result<u32, Failure>>().await)
                 .timeout(Duration::from_millis(1))
                 .retry(Retry::tries(2))
@@ -391,7 +391,7 @@ async fn a_step_that_ignores_a_cancel_is_dropped_within_the_grace_period() {
     let coordinator = Coordinator::start().await;
     coordinator.always("/heartbeats", Reply::Each(json!({ "shouldCancel": true })));
     let running =
-        Running::start(worker(&coordinator).durable("work", |ctx: Durable, _: u32| async move {
+        Running::start(worker(&coordinator).durable("work", |ctx: Flow, _: u32| async move {
             ctx.step("hang", async |_| std::future::pending::<Result<u32, Failure>>().await).await
         }));
     let members = json!({ "attempt": 1, "heartbeatIntervalMs": 20, "cancelGracePeriodMs": 40 });

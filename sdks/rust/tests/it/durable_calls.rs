@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tenure::{Durable, Failure, WorkerEvent};
+use tenure::{Failure, Flow, WorkerEvent};
 use tokio::sync::Notify;
 
 use crate::coordinator::{Coordinator, Reply, item_refusal, problem};
@@ -105,9 +105,9 @@ async fn calls_of_many_runs_share_requests() {
 async fn branches_that_end_together_are_recorded_in_one_call() {
     let coordinator = Coordinator::start().await;
     let running =
-        Running::start(worker(&coordinator).durable("work", |ctx: Durable, n: u32| async move {
+        Running::start(worker(&coordinator).durable("work", |ctx: Flow, n: u32| async move {
             let part = |name: &'static str| {
-                ctx.branch(name, async move |ctx: Durable| {
+                ctx.branch(name, async move |ctx: Flow| {
                     ctx.step("s", async |_| Ok::<_, Failure>(1)).await
                 })
             };

@@ -27,14 +27,14 @@ use crate::wait::SignalCall;
 
 /// The context of a durable function, or of one of its branches.
 #[derive(Clone)]
-pub struct Durable {
+pub struct Flow {
     pub(crate) shared: Arc<Shared>,
     pub(crate) branch: Branch,
 }
 
-impl Durable {
-    pub(crate) fn root(shared: Arc<Shared>) -> Durable {
-        Durable { shared, branch: Branch::root() }
+impl Flow {
+    pub(crate) fn root(shared: Arc<Shared>) -> Flow {
+        Flow { shared, branch: Branch::root() }
     }
 
     /// Executes `work` at least once and records its result once: in every later attempt the recorded result is
@@ -119,7 +119,7 @@ impl Durable {
         code: F,
     ) -> impl Future<Output = Fut::Output> + use<F, Fut>
     where
-        F: FnOnce(Durable) -> Fut,
+        F: FnOnce(Flow) -> Fut,
         Fut: Future,
     {
         let at = Location::caller();
@@ -139,7 +139,7 @@ impl Durable {
         crate::digest::first_u64(self.random_bytes(label))
     }
 
-    /// 32 bytes, drawn like [`random`](Durable::random).
+    /// 32 bytes, drawn like [`random`](Flow::random).
     #[track_caller]
     pub fn random_bytes(&self, label: &str) -> [u8; 32] {
         let at = Location::caller();
@@ -182,7 +182,7 @@ impl Durable {
     }
 
     /// Records `state` as the new start of replay, and starts the function over: it finds the state in
-    /// [`resumed`](Durable::resumed). What came before is never replayed again. This returns only a failure to write
+    /// [`resumed`](Flow::resumed). What came before is never replayed again. This returns only a failure to write
     /// the state as JSON.
     #[track_caller]
     pub fn savepoint<S, T>(
@@ -218,8 +218,8 @@ impl Durable {
     }
 }
 
-impl std::fmt::Debug for Durable {
+impl std::fmt::Debug for Flow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Durable").field("branch", &self.branch).finish_non_exhaustive()
+        f.debug_struct("Flow").field("branch", &self.branch).finish_non_exhaustive()
     }
 }
