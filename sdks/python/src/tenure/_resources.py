@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
-from . import _calls, _json, _wire
+from . import _calls, _json
 from ._codec import Codec, sealed_submission
 from ._span import Span, milliseconds
 from ._sync_http import Transport
 from .options import Retry, TaskOptions
 from .schedule import Cron, Every
 from .task import Kind, Plan, Task, submission_of
+
+if TYPE_CHECKING:
+    from . import _wire
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -11,9 +11,9 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
-from . import _calls, _json, _wire
+from . import _calls, _json
 from ._codec import Codec, opened, sealed, sealed_submission
 from ._http import AsyncTransport
 from ._resources_aio import (
@@ -34,6 +34,10 @@ from ._resources_aio import (
 from .errors import OutputUnreadable, RunFailed, TimedOut, Unreachable
 from .options import Budget, TaskOptions
 from .task import Kind, NewRun, Plan, Submission, Task, submission_of
+
+if TYPE_CHECKING:
+    # A hundred and fifty types that no line of code uses: they would be a third of what importing this package costs.
+    from . import _wire
 
 P = ParamSpec("P")
 T = TypeVar("T")

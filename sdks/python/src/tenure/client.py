@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
-from . import _calls, _json, _wire
+from . import _calls, _json
 from ._codec import Codec, opened, sealed, sealed_submission
 from ._resources import (
     Approvals,
@@ -33,6 +33,10 @@ from ._sync_http import Transport
 from .errors import OutputUnreadable, RunFailed, TimedOut, Unreachable
 from .options import Budget, TaskOptions
 from .task import Kind, NewRun, Plan, Submission, Task, submission_of
+
+if TYPE_CHECKING:
+    # A hundred and fifty types that no line of code uses: they would be a third of what importing this package costs.
+    from . import _wire
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -6,9 +6,10 @@ coordinator; `Unreachable` and `UnknownOutcome` mean that there was none.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ._wire import Problem
+if TYPE_CHECKING:
+    from ._wire import Problem
 
 #: Where the coordinator serves a page for each code.
 _DOCS = "/errors/"
