@@ -6,11 +6,8 @@ import http.server
 import json
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-
-Reply = Callable[["Stub", "Request"], Any]
 
 
 @dataclass
@@ -48,7 +45,7 @@ class Drop(Exception):
 
 
 class Stub:
-    """Answers each request with the next of `replies`; the last one stays."""
+    """Answers each request with the next of `replies`, or what that says of the request; the last one stays."""
 
     def __init__(self, *replies: Any) -> None:
         self._replies = list(replies)
@@ -84,8 +81,11 @@ class Stub:
     def _answer(self, handler: http.server.BaseHTTPRequestHandler) -> None:
         body = handler.rfile.read(int(handler.headers.get("content-length") or 0))
         headers = {name.lower(): value for name, value in handler.headers.items()}
-        self.requests.append(Request(handler.command, handler.path, headers, body))
+        request = Request(handler.command, handler.path, headers, body)
+        self.requests.append(request)
         reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+        if callable(reply):
+            reply = reply(request)
         if isinstance(reply, Drop):
             handler.wfile.write(reply.text)
             handler.wfile.flush()

@@ -147,6 +147,12 @@ def get(path: str, query: Mapping[str, Any] | None = None, *, wait_ms: int = 0, 
     return Call("GET", full, token=token, timeout=ANSWER_SECONDS + wait_ms / 1000)
 
 
+def ended(run_id: str, wait_ms: int | None) -> Call:
+    """Reads a run when it has ended, or after `wait_ms` or the longest wait that there is."""
+    wait_ms = WAIT_MS_MAX if wait_ms is None else min(wait_ms, WAIT_MS_MAX)
+    return get(f"/v1/runs/{segment(run_id)}", wait_ms=wait_ms)
+
+
 def post(
     path: str, body: Any, *, idempotency_key: str | None = None, token: str | None = None, wait_ms: int = 0
 ) -> Call:

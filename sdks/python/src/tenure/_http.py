@@ -12,6 +12,7 @@ from typing import Any
 
 from . import _calls
 from ._calls import Address, Addresses, Answer, Call, NoAnswer, Settings, Tries
+from ._results import Results
 from .errors import Refused, TenureError
 
 #: Many coroutines that wait for runs hold a connection each; beyond this many they are not kept.
@@ -156,6 +157,7 @@ class AsyncTransport:
         self._tls = settings.tls()
         self._idle: deque[tuple[Address, Connection]] = deque()
         self._submissions = Submissions(self)
+        self._results = Results(self.call)
 
     @property
     def address(self) -> Address:
@@ -190,8 +192,13 @@ class AsyncTransport:
         """Submits one run. Submissions that wait for a call go out together."""
         return await self._submissions.submit(run, key)
 
+    async def ended(self, run_id: str, wait_ms: int | None) -> Any:
+        """The run as soon as it has ended, or as it is after a while. Waits share their calls."""
+        return await self._results.ended(run_id, wait_ms)
+
     async def close(self) -> None:
         """Closes the connections that are not in use."""
+        self._results.close()
         while self._idle:
             self._idle.pop()[1].close()
         await asyncio.sleep(0)

@@ -43,6 +43,10 @@ class Transport:
         """Submits one run."""
         return self.call(_calls.post("/v1/runs", run, idempotency_key=key))
 
+    def ended(self, run_id: str, wait_ms: int | None) -> Any:
+        """The run as soon as it has ended, or as it is after a while."""
+        return self.call(_calls.ended(run_id, wait_ms))
+
     def close(self) -> None:
         """Closes the connections that are not in use."""
         with self._lock:

@@ -203,18 +203,12 @@ class RunHandle(Generic[T_co]):
 
     def wait(self, timeout: float | None = None) -> _wire.Run:
         """Waits until the run has ended, however it did. Raises `TimedOut` after `timeout` seconds; the run goes on."""
-        end = None if timeout is None else time.monotonic() + timeout
-        while True:
-            left = _calls.WAIT_MS_MAX if end is None else max(0, round(1000 * (end - time.monotonic())))
-            run = self._poll(min(left, _calls.WAIT_MS_MAX), end)
-            if run is not None and run["state"] in ENDED:
-                return run
-            if end is not None and time.monotonic() >= end:
-                raise TimedOut(self.id, timeout or 0)
+        run = self._ended(timeout)
+        return run if "input" in run else self.status()
 
     def result(self, timeout: float | None = None) -> T_co:
         """What the run returned. Raises `RunFailed` if it did not succeed, and `TimedOut` after `timeout` seconds."""
-        run = self.wait(timeout)
+        run = self._ended(timeout)
         if run["state"] != "succeeded":
             raise RunFailed(run)
         output = opened(self._client._codec, run.get("output"))
@@ -224,10 +218,21 @@ class RunHandle(Generic[T_co]):
             raise OutputUnreadable(self.id, problem.path, str(problem)) from None
         return value
 
-    def _poll(self, wait_ms: int, end: float | None) -> _wire.Run | None:
-        """One long poll. A coordinator that is away for a moment does not end the wait."""
+    def _ended(self, timeout: float | None) -> _wire.Run:
+        """The run when it has ended, without its input if the coordinator leaves it out."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if end is None else max(0, round(1000 * (end - time.monotonic())))
+            run = self._poll(left, end)
+            if run is not None and run["state"] in ENDED:
+                return run
+            if end is not None and time.monotonic() >= end:
+                raise TimedOut(self.id, timeout or 0)
+
+    def _poll(self, wait_ms: int | None, end: float | None) -> _wire.Run | None:
+        """One wait. A coordinator that is away for a moment does not end it."""
         try:
-            answer: _wire.Run = self._client._transport.call(_calls.get(self._path(), wait_ms=wait_ms))
+            answer: _wire.Run = self._client._transport.ended(self.id, wait_ms)
         except Unreachable:
             if end is None or time.monotonic() >= end:
                 raise
