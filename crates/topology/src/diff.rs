@@ -1,5 +1,6 @@
 //! What changes between two versions of a topology, as values.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -76,16 +77,46 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<Difference
     }
 }
 
-/// Elements of lists have no names, so they are compared as wholes.
+/// Elements of lists have no names, so they are compared as wholes: by their texts, so that two lists cost what they are
+/// long and not their product.
 fn compare_lists(path: &str, left: &[Value], right: &[Value], found: &mut Vec<Difference>) {
     let start = found.len();
-    for value in left.iter().filter(|value| !right.contains(value)) {
+    let texts = |list: &[Value]| list.iter().map(Value::to_string).collect::<BTreeSet<_>>();
+    let (of_left, of_right) = (texts(left), texts(right));
+    for value in left.iter().filter(|value| !of_right.contains(&value.to_string())) {
         found.push(Difference::Removed { path: path.to_owned(), value: value.clone() });
     }
-    for value in right.iter().filter(|value| !left.contains(value)) {
+    for value in right.iter().filter(|value| !of_left.contains(&value.to_string())) {
         found.push(Difference::Added { path: path.to_owned(), value: value.clone() });
     }
     if found.len() == start && left != right {
         found.push(Difference::Reordered { path: path.to_owned() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn list(from: u32, to: u32) -> Value {
+        (from..to).map(|n| json!({"n": [n]})).collect()
+    }
+
+    #[test]
+    fn long_lists_cost_what_they_are_long() {
+        // A comparison of each with each would be ten thousand million ones.
+        let mut found = Vec::new();
+        compare("list", &list(0, 100_000), &list(1, 100_001), &mut found);
+        let said: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(said, ["- list: {\"n\":[0]}", "+ list: {\"n\":[100000]}"]);
+    }
+
+    #[test]
+    fn the_same_elements_in_another_order_are_one_difference() {
+        let mut found = Vec::new();
+        compare("list", &json!([1, {"a": 1, "b": 2}]), &json!([{"b": 2, "a": 1}, 1]), &mut found);
+        assert_eq!(found, [Difference::Reordered { path: "list".to_owned() }]);
     }
 }

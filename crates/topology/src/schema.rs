@@ -29,6 +29,9 @@ const PATTERN_BYTES_MAX: usize = 128 * 1024;
 /// The most patterns of one topology. Compiling a large one takes milliseconds.
 pub(crate) const PATTERNS_MAX: usize = 200;
 
+/// The longest list of a schema, as in `enum`. The library compares each entry with each other one before it uses the schema.
+const LIST_MAX: usize = 2_000;
+
 /// A JSON Schema, compiled before it is first tested.
 #[derive(Debug, Clone)]
 pub(crate) struct Schema {
@@ -102,6 +105,9 @@ impl Schema {
 fn prepare(source: &Value) -> Result<(Validator, Cost), String> {
     let too_much = |why: String| format!("this JSON Schema costs too much: {why}");
     let cost = cost::of(source).map_err(too_much)?;
+    if longest_list(source) > LIST_MAX {
+        return Err(too_much(format!("it has a list of more than {LIST_MAX} entries")));
+    }
     if patterns(source) > PATTERNS_MAX {
         return Err(too_much(format!("it has more than {PATTERNS_MAX} patterns")));
     }
@@ -111,6 +117,22 @@ fn prepare(source: &Value) -> Result<(Validator, Cost), String> {
     let compiled = options.build(source);
     let validator = compiled.map_err(|error| format!("this is no usable JSON Schema: {error}"))?;
     Ok((validator, cost))
+}
+
+/// The entries of the longest list of a schema, in whatever keyword it stands.
+fn longest_list(source: &Value) -> usize {
+    let (mut longest, mut waiting) = (0, vec![source]);
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Object(members) => waiting.extend(members.values()),
+            Value::Array(list) => {
+                longest = longest.max(list.len());
+                waiting.extend(list);
+            }
+            _ => {}
+        }
+    }
+    longest
 }
 
 /// How many patterns a schema has, wherever they stand.

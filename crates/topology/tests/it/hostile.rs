@@ -75,6 +75,19 @@ fn a_schema_whose_work_doubles_is_refused_with_its_place() {
 }
 
 #[test]
+fn a_schema_with_a_very_long_list_is_refused_wherever_the_list_stands() {
+    let schema = |keyword: &str, count: usize| {
+        serde_json::json!({"type": "object", keyword: (0..count).collect::<Vec<_>>()}).to_string()
+    };
+    assert!(topology::read(&with_schemas(&schema("examples", 2_000))).is_ok());
+    for keyword in ["enum", "examples", "default", "x-note"] {
+        let problems = topology::read(&with_schemas(&schema(keyword, 2_001))).unwrap_err();
+        let said = &problems[0].message;
+        assert!(said.contains("a list of more than 2000 entries"), "{keyword}: {said}");
+    }
+}
+
+#[test]
 fn a_stored_version_whose_schema_costs_too_much_is_readable_and_nothing_fits_it() {
     let stored = topology::read_stored(&with_schemas(&doubling(40))).unwrap();
     let fields = serde_json::json!({"title": "t"});

@@ -2,6 +2,7 @@
 //!
 //! Only the first row of each status and type is looked for, so a plan costs the same for ten artifacts and for a million.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use store::objects::ObjectFilter;
@@ -25,7 +26,7 @@ pub(super) async fn plan(
     app: &AppState,
     scope: &Scope,
     before: Option<&DeploymentRow>,
-    after: &Topology,
+    after: &Arc<Topology>,
 ) -> Result<TopologyPlan, ApiError> {
     let to = after.digest().to_owned();
     let Some(row) = before else {
@@ -42,16 +43,28 @@ pub(super) async fn plan(
         let obstacles = vec!["this server cannot read the version in force".to_owned()];
         return Ok(TopologyPlan { from, to, differences: Vec::new(), obstacles, in_flight: 0 });
     };
-    let differences = diff::between(&topology, after);
+    let differences = differences(app, scope, &topology, after).await;
     let mut obstacles = artifacts(app, scope, row, &topology, after).await?;
     obstacles.extend(events(app, scope, row, &topology, after).await?);
     Ok(TopologyPlan {
         from,
         to,
-        differences: differences.iter().map(ToString::to_string).collect(),
+        differences,
         obstacles: obstacles.iter().map(ToString::to_string).collect(),
         in_flight: active_orders(app, scope, row).await?,
     })
+}
+
+/// Both versions are the tenant's, and large ones take a while to compare.
+async fn differences(
+    app: &AppState,
+    scope: &Scope,
+    before: &Arc<Topology>,
+    after: &Arc<Topology>,
+) -> Vec<String> {
+    let (before, after) = (before.clone(), after.clone());
+    let compare = move || diff::between(&before, &after).iter().map(ToString::to_string).collect();
+    app.coordinator.topologies().checking().run(&scope.tenant, u64::MAX, compare).await
 }
 
 /// Types and statuses that the new version does not have, and that artifacts have.
