@@ -40,7 +40,7 @@ pub(crate) struct Model {
     pub(crate) log: Log,
     pub(crate) tasks: Vec<Task>,
     pub(crate) runs: Runs,
-    /// Which lease a token belongs to, and the how manieth token of it that is.
+    /// Which lease a token belongs to, and its number among the tokens of that lease.
     tokens: HashMap<String, Token>,
     /// Leases that a poll was granted, by its id.
     polls: HashMap<String, Vec<(usize, u32)>>,
