@@ -47,6 +47,7 @@ mod openapi;
 mod pauses;
 mod plans_at_hand;
 mod queue_counts;
+mod queue_depths;
 mod queue_limit;
 mod queue_metrics;
 mod queues;

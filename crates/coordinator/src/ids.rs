@@ -72,6 +72,12 @@ pub fn first_task_at(time: Time) -> TaskId {
     TaskId::from_u128((time.millis().max(0) as u128) << RANDOM_BITS)
 }
 
+/// When a task with this id was submitted, to the millisecond.
+pub fn submitted_at(id: TaskId) -> Time {
+    let millis = id.as_u128() >> RANDOM_BITS;
+    Time::from_millis(i64::try_from(millis).expect("48 bits fit"))
+}
+
 /// Generates ids, each larger than all before it.
 pub struct Ids {
     entropy: Box<dyn Entropy>,

@@ -59,7 +59,7 @@ pub use record_seals::{EndedRecord, EndedRecords, Leaf, Leaves, RecordSeal, Seal
 pub use row::{
     Ahead, Backlog, Bodies, Change, EndedPosition, EndedTask, Entry, Filter, FlowFilter,
     FlowKeyRow, FlowRef, HeldLeases, IdempotencyKey, KeyOwner, LabelFilter, Listed, Listing,
-    PAGE_BYTES_MAX, PollRef, QueueDepth, Refused, Renewals, Resources, Spec, StoredTask,
+    PAGE_BYTES_MAX, PageStop, PollRef, QueueDepth, Refused, Renewals, Resources, Spec, StoredTask,
     TaskBundle, TaskKey, TaskRows, TaskWithSpec, Unfinished, Want,
 };
 pub use runs::{

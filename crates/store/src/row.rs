@@ -449,8 +449,19 @@ impl Default for Filter {
 pub struct Listing {
     pub tasks: Vec<Listed>,
     /// The `before` of the next page. A page may be shorter than its limit, or empty, and still have a next one,
-    /// because it reached its limit of bytes or of examined tasks.
+    /// because it was stopped.
     pub next: Option<TaskId>,
+    /// Why the page has a next one although it is shorter than its limit.
+    pub stopped: Option<PageStop>,
+}
+
+/// What ended a page before it was full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageStop {
+    /// The next task would not fit into its bytes.
+    Bytes,
+    /// It examined as many tasks as a page may. `next` is the last of them.
+    Scan,
 }
 
 /// A task in a list. Bodies that were not requested are left out: the input is `null`, and the end has no

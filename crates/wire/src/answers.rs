@@ -33,8 +33,8 @@ pub use self::records::{
 };
 pub use self::reporting::{CompletedAck, ReportAnswer, ReportAnswers};
 pub use self::runs::{
-    CancelAccepted, Lease, Parent, PlanStage, PlanSteps, RefusedCall, RetryPolicy, Run, RunError,
-    RunList,
+    CancelAccepted, Lease, PageStop, Parent, PlanStage, PlanSteps, RefusedCall, RetryPolicy, Run,
+    RunError, RunList,
 };
 pub use self::serving::{QueueView, Queues, Ready, ReadyCheck, Version};
 pub use self::starting::{StartAnswer, StartAnswers, StartedAck};

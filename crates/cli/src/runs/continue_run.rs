@@ -106,7 +106,7 @@ async fn many(client: &Client, format: Format, asked: Arguments) -> CommandResul
     let (runs, already_continued, more) = matching(client, &filters, limit).await?;
     let mut outcome = Outcome {
         dry_run,
-        more: more == More::Yes,
+        more: more.is_possible(),
         matched: runs.iter().map(|run| run.run_id.clone()).collect(),
         already_continued,
         ..Outcome::default()

@@ -74,11 +74,26 @@ impl Filters {
     }
 }
 
+/// Runs that a command looks at for a filter that few of them pass. A person waits some seconds for that many.
+const SEARCHED_MAX: u64 = 100_000;
+
 /// Whether more runs match than were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum More {
     Yes,
     No,
+    /// The newest runs were searched, back to this time, and older ones were not.
+    Unsearched {
+        searched: u64,
+        to: Time,
+    },
+}
+
+impl More {
+    /// Whether there may be more.
+    pub(crate) fn is_possible(self) -> bool {
+        self != More::No
+    }
 }
 
 /// The newest runs that match, at most `limit`. A page may be short or empty before the last one.
@@ -87,16 +102,20 @@ pub(crate) async fn pages(
     mut query: ListRuns,
     limit: u32,
 ) -> Result<(Vec<Run>, More), CliError> {
-    let mut runs: Vec<Run> = Vec::new();
+    let (mut runs, mut searched): (Vec<Run>, u64) = (Vec::new(), 0);
     loop {
         let missing = limit - u32::try_from(runs.len()).unwrap_or(limit);
         query.limit = Some(missing.min(super::PAGE));
         let page = client.list_with(query.clone()).await.map_err(server::cli_error)?;
         runs.extend(page.runs);
+        searched += page.searched.unwrap_or(0);
         let full = runs.len() >= limit as usize;
         match page.next_cursor {
             Some(_) if full => return Ok((runs, More::Yes)),
-            Some(cursor) => query.cursor = Some(cursor),
+            Some(cursor) => match page.searched_to.filter(|_| searched >= SEARCHED_MAX) {
+                Some(to) => return Ok((runs, More::Unsearched { searched, to })),
+                None => query.cursor = Some(cursor),
+            },
             None => return Ok((runs, More::No)),
         }
     }

@@ -52,19 +52,24 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
         output::json(&runs)?;
         return Ok(Exit::Done);
     }
-    if runs.is_empty() {
-        output::note(match has_filters {
-            true => "no runs match the filters; `tenure runs list` without them shows all",
-            false => "there are no runs; `tenure submit KIND --queue QUEUE` creates one",
-        });
-        return Ok(Exit::Done);
+    if !runs.is_empty() {
+        print(&runs, &full_keys(&client, &runs).await)?;
     }
-    print(&runs, &full_keys(&client, &runs).await)?;
-    if more == More::Yes {
-        output::note(format_args!(
+    match more {
+        More::Yes => output::note(format_args!(
             "… older runs may match too; raise --limit to show more than {}",
             runs.len()
-        ));
+        )),
+        More::Unsearched { searched, to } => output::note(format_args!(
+            "searched the newest {searched} runs, back to {to}; `--until {to}` searches on from there"
+        )),
+        More::No if !runs.is_empty() => {}
+        More::No if has_filters => {
+            output::note("no runs match the filters; `tenure runs list` without them shows all");
+        }
+        More::No => {
+            output::note("there are no runs; `tenure submit KIND --queue QUEUE` creates one");
+        }
     }
     Ok(Exit::Done)
 }

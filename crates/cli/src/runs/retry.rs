@@ -140,7 +140,7 @@ async fn many(client: Client, format: Format, arguments: Arguments) -> CommandRe
     let Arguments { filters, dry_run, yes, limit, from_scratch, .. } = arguments;
     let (runs, already_retried, more) = matching(&client, &filters, limit).await?;
     let matched: Vec<String> = runs.iter().map(|run| run.run_id.clone()).collect();
-    let more = more == More::Yes;
+    let more = more.is_possible();
     let mut outcome =
         RetryOutcome { dry_run, more, matched, already_retried, ..RetryOutcome::default() };
     if format == Format::People && !(runs.is_empty() && already_retried > 0) {

@@ -18,6 +18,7 @@ use super::body::SlowBodyLimits;
 use super::health::Probes;
 use super::plans_at_hand::PlansAtHand;
 use super::queue_counts::QueueCountCache;
+use super::queue_depths::QueueDepths;
 use super::read_share::ReadShare;
 use super::token_grace::GraceLookups;
 use super::translate::time;
@@ -109,6 +110,7 @@ pub(crate) struct Inner {
     /// Rate limits of lookups for expired tokens, by tenant.
     pub(crate) grace_lookups: GraceLookups,
     pub(super) read_share: ReadShare,
+    pub(super) queue_depths: QueueDepths,
     /// The plans whose next stages are likely to be asked for.
     pub(crate) plans_at_hand: PlansAtHand,
     /// The source of randomness for new secrets.
@@ -151,6 +153,7 @@ impl AppState {
             sender: no_receivers(),
             grace_lookups: GraceLookups::default(),
             read_share: ReadShare::default(),
+            queue_depths: QueueDepths::default(),
             plans_at_hand: PlansAtHand::default(),
             entropy: Mutex::new(Box::new(entropy)),
             process: u32::from_be_bytes(process),

@@ -177,7 +177,7 @@ async fn ready(
     let (ahead, running) = app
         .read(Duration::ZERO, async {
             let ahead = browse.count_ahead(key, AHEAD_MAX).await?;
-            Ok::<_, Failure>((ahead, running_beside(browse, task).await?))
+            Ok::<_, Failure>((ahead, running_beside(app, task).await?))
         })
         .await?;
     let since = time(since);
@@ -274,8 +274,8 @@ async fn runs_gate(app: &AppState, tenant: &Name) -> Result<Option<Gate>, ApiErr
     Ok(Some(gate("tenant_runs", said, change, None)))
 }
 
-async fn running_beside<B: Browse>(browse: &B, task: &Task) -> Result<u64, Failure> {
-    let depths = browse.queues(Some(&task.scope)).await?;
+async fn running_beside(app: &AppState, task: &Task) -> Result<u64, Failure> {
+    let depths = app.inner.queue_depths.of(app.coordinator.browse(), &task.scope).await?;
     Ok(depths.iter().find(|depth| depth.queue == task.queue).map_or(0, |depth| depth.running))
 }
 

@@ -20,7 +20,7 @@ pub(super) async fn queues(
     principal: ReaderPrincipal,
 ) -> Result<Json<Queues>, ApiError> {
     let (browse, scope) = (app.coordinator.browse(), principal.scope());
-    let depths = app.read(Duration::ZERO, browse.queues(Some(scope))).await?;
+    let depths = app.read(Duration::ZERO, app.inner.queue_depths.of(browse, scope)).await?;
     let paused = app.read(Duration::ZERO, browse.paused_queues()).await?;
     let mut queues: BTreeMap<String, QueueView> =
         depths.into_iter().map(|depth| (depth.queue.to_string(), view(depth))).collect();

@@ -8,7 +8,7 @@ use axum::http::Uri;
 use store::objects::{FORK_LINKED, RETRY_LINKED};
 use store::{Bodies, Browse, Failure, Filter, LabelFilter, StoredTask, TaskKey, TaskOverview};
 use verdict::State as TaskState;
-use wire::answers::{Run, RunList};
+use wire::answers::{PageStop, Run, RunList};
 use wire::limits::PAGE_ITEMS_DEFAULT;
 use wire::requests::{GetRun, Included, LabelQuery, ListRuns};
 
@@ -21,7 +21,7 @@ use super::queue_limit::check_queue;
 use super::run_view::{full_view, list_view};
 use super::stages::with_stages;
 use super::steps::with_steps;
-use super::translate::{category_filter, instant, query, query_with_repeated, state_filter};
+use super::translate::{category_filter, instant, query, query_with_repeated, state_filter, time};
 use crate::admit::principals::Principal;
 use crate::admit::{Cursors, ReaderPrincipal};
 use crate::{Awaited, Occasion, ids};
@@ -112,7 +112,17 @@ pub(super) async fn list(
     let now = app.server_time();
     let shown = listing.tasks.iter().filter_map(|listed| list_view(listed, filter.bodies, now));
     let next_cursor = listing.next.map(|last| cursors.write(last));
-    Ok(Json(RunList { runs: shown.collect(), next_cursor }))
+    let stopped = listing.stopped.map(page_stop);
+    let searched = (stopped == Some(PageStop::Scan)).then_some(filter.scan_max as u64);
+    let searched_to = stopped.and(listing.next).map(|last| time(ids::submitted_at(last)));
+    Ok(Json(RunList { runs: shown.collect(), next_cursor, stopped, searched, searched_to }))
+}
+
+fn page_stop(stop: store::PageStop) -> PageStop {
+    match stop {
+        store::PageStop::Bytes => PageStop::Bytes,
+        store::PageStop::Scan => PageStop::Scan,
+    }
 }
 
 /// The parameter `label` may be repeated; every other one may not.

@@ -15,7 +15,7 @@ use verdict::{Category, Name, Scope, State, Subject, TaskId};
 use super::rows::{self, Columns, ENTRY, NAMES, id_bytes};
 use super::{administration, reads};
 use crate::columns::{self, listed_done, listed_spec};
-use crate::row::{Bodies, Entry, Filter, LabelFilter, Listed, Listing, Spec, StoredTask};
+use crate::row::{Bodies, Entry, Filter, LabelFilter, Listed, Listing, PageStop, Spec, StoredTask};
 use crate::row_size::{self, ByteBudget};
 
 type Read<T> = rusqlite::Result<T>;
@@ -45,19 +45,22 @@ pub(super) fn list(connection: &Connection, scope: &Scope, filter: &Filter) -> R
         if filter.from.is_some_and(|from| task.id < from) {
             break;
         }
-        if tasks.len() == filter.limit || scanned == filter.scan_max {
-            return Ok(Listing { tasks, next: last });
+        if tasks.len() == filter.limit {
+            return Ok(Listing { tasks, next: last, stopped: None });
+        }
+        if scanned == filter.scan_max {
+            return Ok(Listing { tasks, next: last, stopped: Some(PageStop::Scan) });
         }
         scanned += 1;
         if let Some(listed) = wanted(connection, task, filter)? {
             if !budget.takes(row_size::task(&listed.task)) {
-                return Ok(Listing { tasks, next: last });
+                return Ok(Listing { tasks, next: last, stopped: Some(PageStop::Bytes) });
             }
             tasks.push(listed);
         }
         last = Some(task.id);
     }
-    Ok(Listing { tasks, next: None })
+    Ok(Listing { tasks, next: None, stopped: None })
 }
 
 fn kind_queues(connection: &Connection, scope: &Scope, filter: &Filter) -> Read<Vec<i64>> {

@@ -3,8 +3,8 @@
 use store::TaskOverview;
 use store::browse::{Browse, RowsAfter, ScanDepth};
 use store::row::{
-    Bodies, Entry, Filter, LabelFilter, Listed, Listing, PAGE_BYTES_MAX, QueueDepth, StoredTask,
-    TaskKey,
+    Bodies, Entry, Filter, LabelFilter, Listed, Listing, PAGE_BYTES_MAX, PageStop, QueueDepth,
+    StoredTask, TaskKey,
 };
 use verdict::request::{Caller, Outcome};
 use verdict::{Fault, Name, Scope, Span, State, Subject, TaskId};
@@ -148,6 +148,7 @@ pub async fn ends_a_page_that_is_heavy_enough<F: Fixture>(driver: &mut Driver<F>
     let filter = |bytes| Filter { limit: 99, bytes, bodies, ..Filter::default() };
     let two_each = pages(driver, filter(3 * INPUT)).await;
     assert_eq!(two_each, [&made[..2], &made[2..4], &made[4..]]);
+    assert_eq!(page(driver, &filter(3 * INPUT)).await.stopped, Some(PageStop::Bytes));
     // One task is larger than a page may be: it is alone in its page.
     let one_each = pages(driver, filter(INPUT / 2)).await;
     assert_eq!(one_each.concat(), made);
@@ -178,8 +179,14 @@ pub async fn looks_at_so_many_tasks_for_a_page<F: Fixture>(driver: &mut Driver<F
     };
     let empty = Vec::new();
     assert_eq!(pages(driver, filter.clone()).await, [empty.clone(), empty, vec![red_id]]);
+    let stopped = page(driver, &filter).await;
+    assert_eq!(stopped.stopped, Some(PageStop::Scan), "an empty page says why it is empty");
     let whole = Filter { scan_max: 7, ..filter.clone() };
+    assert_eq!(page(driver, &whole).await.stopped, None);
     assert_eq!(pages(driver, whole).await, [[red_id]]);
+    // A page that is full was not stopped.
+    let full = Filter { limit: 3, labels: Vec::new(), ..filter.clone() };
+    assert_eq!(page(driver, &full).await.stopped, None);
     // No next page is announced once everything was examined.
     let state = Filter { labels: Vec::new(), state: Some(State::Succeeded), ..filter };
     assert_eq!(pages(driver, Filter { scan_max: 7, ..state.clone() }).await, [[]]);

@@ -13,8 +13,8 @@ use store::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
 use store::pauses::PausedQueues;
 use store::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
 use store::row::{
-    Ahead, Bodies, Entry, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listed, Listing, QueueDepth,
-    Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
+    Ahead, Bodies, Entry, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listed, Listing, PageStop,
+    QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
 };
 use store::row_size::{self, ByteBudget};
 use store::runs::{MessageKey, SavedMessage};
@@ -283,21 +283,24 @@ fn list(tables: &Tables, scope: &Scope, filter: &Filter) -> Listing {
     let mut budget = ByteBudget::new(filter.bytes);
     let (mut tasks, mut last) = (Vec::new(), None);
     for (scanned, found) in older.enumerate() {
-        if tasks.len() == filter.limit || scanned == filter.scan_max {
-            return Listing { tasks, next: last };
+        if tasks.len() == filter.limit {
+            return Listing { tasks, next: last, stopped: None };
+        }
+        if scanned == filter.scan_max {
+            return Listing { tasks, next: last, stopped: Some(PageStop::Scan) };
         }
         let id = found.key().id;
         let worker = worker(tables, &found);
         if matches(&found, worker.as_ref(), filter) {
             let found = without_bodies(found, filter.bodies);
             if !budget.takes(row_size::task(&found)) {
-                return Listing { tasks, next: last };
+                return Listing { tasks, next: last, stopped: Some(PageStop::Bytes) };
             }
             tasks.push(Listed { task: found, submitted: submitted(tables, id), worker });
         }
         last = Some(id);
     }
-    Listing { tasks, next: None }
+    Listing { tasks, next: None, stopped: None }
 }
 
 /// The submission that the first entry of a task's history records.

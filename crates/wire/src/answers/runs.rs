@@ -211,10 +211,29 @@ pub struct Lease {
 #[serde(rename_all = "camelCase")]
 pub struct RunList {
     pub runs: Vec<Run>,
-    /// Absent on the last page. A page may be shorter than its `limit`, even empty, and still have one: it was
-    /// large enough, or enough runs were looked at for it.
+    /// Absent on the last page. A page may be shorter than its `limit`, even empty, and still have one: `stopped` says
+    /// why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+    /// Why the page ended before its `limit` although there are more runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<PageStop>,
+    /// How many runs were looked at, if that is why it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub searched: Option<u64>,
+    /// When the oldest run that was looked at was submitted; present with `stopped`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub searched_to: Option<Time>,
+}
+
+/// What ended a page before it was full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PageStop {
+    /// The next run would not fit into the bytes of a page.
+    Bytes,
+    /// As many runs were looked at as a page may cost, and most of them did not match.
+    Scan,
 }
 
 /// A cancel was recorded: 202. `state` is `cancelled` at once when no worker held the run.

@@ -84,6 +84,13 @@ async fn a_page_is_no_larger_than_a_few_megabytes() {
         }
         let mut path = "/v1/runs?limit=1000&include=input".to_owned();
         let mut seen = 0;
+        let first = api.get(&path).await.ok();
+        assert_eq!(first["stopped"], "bytes", "the page says why it is short");
+        assert_eq!(
+            first["searchedTo"],
+            first["runs"].as_array().unwrap().last().unwrap()["createdAt"]
+        );
+        assert!(first.get("searched").is_none());
         loop {
             let page = api.get(&path).await.ok();
             let runs = page["runs"].as_array().unwrap().len();
@@ -96,7 +103,30 @@ async fn a_page_is_no_larger_than_a_few_megabytes() {
         assert_eq!(seen, RUNS);
         let light = api.get("/v1/runs?limit=1000").await.ok();
         assert_eq!(light["runs"].as_array().unwrap().len(), RUNS, "without bodies it is one page");
-        assert!(light.get("nextCursor").is_none());
+        assert!(light.get("nextCursor").is_none() && light.get("stopped").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_filter_that_nothing_passes_says_how_far_it_searched() {
+    // One more than a page looks at (`store::row::SCAN_MAX`).
+    const SEARCHED: usize = 10_000;
+    const BATCH: usize = 1_000;
+    for api in both().await {
+        let wanted = api.submit(json!({"labels": {"team": "blue"}})).await;
+        let runs = vec![json!({"kind": "resize", "queue": "images"}); BATCH];
+        for _ in 0..SEARCHED / BATCH {
+            api.post("/v1/runs", &api.key, json!({"runs": runs})).await.ok();
+        }
+        let path = "/v1/runs?label=team%3Dblue";
+        let empty = api.get(path).await.ok();
+        assert_eq!(empty["runs"], json!([]));
+        assert_eq!((&empty["stopped"], &empty["searched"]), (&json!("scan"), &json!(SEARCHED)));
+        assert!(empty["searchedTo"].is_string(), "{empty}");
+        let cursor = empty["nextCursor"].as_str().unwrap();
+        let rest = api.get(&format!("{path}&cursor={cursor}")).await.ok();
+        assert_eq!(rest["runs"][0]["runId"], wanted, "the search goes on where it stopped");
+        assert!(rest.get("stopped").is_none() && rest.get("searched").is_none(), "{rest}");
     }
 }
 

@@ -14,7 +14,7 @@ use verdict::{Category, Scope, State, Subject, TaskId};
 use super::{Client, Read, as_limit};
 use crate::columns::{listed_done, listed_spec, submitted};
 use crate::postgres::rows::{self, Columns, SPEC, done_columns, id_bytes, task_columns};
-use crate::row::{Bodies, Filter, LabelFilter, Listed, Listing, StoredTask};
+use crate::row::{Bodies, Filter, LabelFilter, Listed, Listing, PageStop, StoredTask};
 use crate::row_size::{ByteBudget, ROW_BYTES};
 
 const WITHOUT_TRACE: &str = "(d.fault::jsonb - 'stack_trace')::text";
@@ -103,15 +103,17 @@ pub(in crate::postgres) async fn list(
 ) -> Read<Listing> {
     let candidates = candidates(client, scope, filter).await?;
     let chosen = fitting(&candidates, filter.limit, filter.bytes);
-    let next = if chosen.len() < candidates.len() {
-        chosen.last().and_then(|id| task_id(id))
+    let (next, stopped) = if chosen.len() < candidates.len() {
+        let is_full = chosen.len() == filter.limit;
+        (chosen.last().and_then(|id| task_id(id)), (!is_full).then_some(PageStop::Bytes))
     } else {
-        scanned_to(client, scope, filter).await?
+        let last = scanned_to(client, scope, filter).await?;
+        (last, last.filter(|_| chosen.len() < filter.limit).map(|_| PageStop::Scan))
     };
     let spec = listed_spec(filter.bodies);
     let columns = format!("{}, {}", rows::ended_head(), listed_done(filter.bodies, WITHOUT_TRACE));
     let (live, done) = (live_statement(&spec, WORKER), done_statement(&columns, &spec, WORKER));
-    Ok(Listing { tasks: read(client, &live, &done, &chosen).await?, next })
+    Ok(Listing { tasks: read(client, &live, &done, &chosen).await?, next, stopped })
 }
 
 fn fitting(candidates: &[Candidate], limit: usize, bytes: usize) -> Vec<Vec<u8>> {
