@@ -106,6 +106,21 @@ async def changed(flow: Flow, _: None) -> str:
     return name
 
 
+def ship(journal: str) -> str:
+    """Fails for good after two payments, and not after three."""
+    lines = Path(journal).read_text().splitlines()
+    if len(lines) == 2:
+        raise Failure.permanent("the van is gone")
+    return lines[-1]
+
+
+@durable(queue=QUEUE)
+async def forked(flow: Flow, journal: str) -> str:
+    for _ in range(2):
+        await flow.step("pay", charge, journal, bind=True)
+    return await flow.step("ship", ship, journal)
+
+
 TASKS: list[Task[..., Any]] = [
     greet,
     agreet,
@@ -118,6 +133,7 @@ TASKS: list[Task[..., Any]] = [
     order,
     steps,
     changed,
+    forked,
 ]
 
 

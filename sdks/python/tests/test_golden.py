@@ -1,4 +1,4 @@
-"""Golden files that the Rust SDK recorded replay in Python (S4-74): the same keys, digests, times and results."""
+"""Golden files of every SDK replay in Python (S4-74): the same keys, digests, times and results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).resolve().parents[3] / "protocol" / "golden"
 
 
 @pytest.mark.golden(str(GOLDEN / "*.jsonl"))
-def test_a_golden_file_of_rust_replays(golden_path: Path) -> None:
+def test_a_golden_file_replays(golden_path: Path) -> None:
     function: Any = FUNCTIONS[golden_path.stem.partition("-")[0]]
     FlowTest(function, read_golden(golden_path)[0]["input"]).replay(golden_path)
 

@@ -376,3 +376,17 @@ def test_work_survives_a_restart_of_the_server() -> None:
 
 def test_the_binary_is_named() -> None:
     assert os.environ.get("TENURE_BINARY"), "set TENURE_BINARY to the program `tenure`"
+
+
+def test_a_step_that_a_fork_repeats_has_the_key_that_it_had(worker: Running, tmp_path: Path) -> None:
+    """S2-90: a service that has seen the key of the first run does nothing twice."""
+    journal = tmp_path / "journal"
+    first = worker.submit("forked", str(journal))
+    with pytest.raises(RunFailed):
+        first.result(timeout=PATIENCE)
+    again = first.fork(from_step="pay#2")
+    again.result(timeout=PATIENCE)
+    one, two, repeated = [line.split()[1] for line in journal.read_text().splitlines()]
+    assert again.id != first.id
+    assert one != two
+    assert repeated == two

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import resource
 import subprocess
 import sys
@@ -57,8 +56,11 @@ def drained(server: Server, shape: str, runs: int) -> tuple[float, float]:
     handles = client.submit_many([NewRun(kind, n) for n in range(runs)])
     last = [handle for handle in handles if not isinstance(handle, Exception)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began = time.monotonic()
-    worker = subprocess.Popen([sys.executable, __file__, "serve", shape], env=server.environment)
+    worker = subprocess.Popen(
+        [sys.executable, __file__, "serve", shape], env=server.environment, stdout=subprocess.PIPE
+    )
+    assert worker.stdout is not None
+    began, started = map(float, worker.stdout.readline().split())
     for handle in (last[-1], *last[:: max(1, runs // 20)]):
         handle.wait(timeout=300)
     while any(queue["ready"] or queue["running"] for queue in client.queues.list()):
@@ -68,8 +70,7 @@ def drained(server: Server, shape: str, runs: int) -> tuple[float, float]:
     worker.wait()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    started = float(os.environ.get("BENCH_START", "0.15"))  # the interpreter and its imports
-    return runs / max(seconds - started, 0.001), 1e6 * max(used - started, 0) / runs
+    return runs / seconds, 1e6 * (used - started) / runs
 
 
 async def _waited(server: Server, runs: int) -> float:
@@ -87,7 +88,8 @@ async def _waited(server: Server, runs: int) -> float:
 
 def waited(server: Server, runs: int) -> tuple[float, float]:
     """Runs per second that 64 coroutines submit and wait for."""
-    worker = subprocess.Popen([sys.executable, __file__, "serve", "drain-async"], env=server.environment)
+    serve = [sys.executable, __file__, "serve", "drain-async"]
+    worker = subprocess.Popen(serve, env=server.environment, stdout=subprocess.DEVNULL)
     try:
         Client(server.url, server.api_key).submit(on_loop, 1).result(timeout=60)
         began = time.process_time()
@@ -101,7 +103,10 @@ def waited(server: Server, runs: int) -> tuple[float, float]:
 def main() -> int:
     if sys.argv[1:2] == ["serve"]:
         # A durable function waits for its checkpoints most of the time, so it takes many at once to fill two cores.
-        Worker(TASKS[sys.argv[2]], concurrency=64 if sys.argv[2] == "durable" else None).run()
+        worker = Worker(TASKS[sys.argv[2]], concurrency=64 if sys.argv[2] == "durable" else None)
+        # Before the first poll: the time, and what the interpreter and its imports have used.
+        worker.on_startup(lambda _: print(time.monotonic(), time.process_time(), flush=True))
+        worker.run()
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shapes", nargs="*", default=["drain-async", "drain-threads", "wait", "durable"])

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -39,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     sys.path.insert(0, os.getcwd())
     if told.reload and "TENURE_ISOLATED" not in os.environ:
-        return reload(told.app)
+        return reload(told.app, told.concurrency)
     try:
         found(told.app, told.concurrency).run()
     except Setup as error:
@@ -74,10 +75,16 @@ def _of_module(module: ModuleType, concurrency: int | None) -> Worker:
     return Worker(*tasks.values(), concurrency=concurrency)
 
 
-def reload(app: str) -> int:
+class _Terminated(Exception):
+    """SIGTERM arrived. Ctrl-C goes to the worker too, SIGTERM to this process alone."""
+
+
+def reload(app: str, concurrency: int | None = None) -> int:
     """Runs the worker as a child, and again whenever a source file below this directory changes."""
     command = [sys.executable, "-m", "tenure", "worker", app]
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if concurrency is not None:
+        command += ["--concurrency", str(concurrency)]
+    signal.signal(signal.SIGTERM, _terminate)
     before = _stamps()
     child = subprocess.Popen(command)
     try:
@@ -92,13 +99,21 @@ def reload(app: str) -> int:
                 child = subprocess.Popen(command)
     except KeyboardInterrupt:
         return child.wait()
-    finally:
-        if child.poll() is None:
-            child.terminate()
+    except _Terminated:
+        child.terminate()
+        return child.wait()
+
+
+def _terminate(*_: object) -> None:
+    raise _Terminated
 
 
 def _stamps() -> dict[str, float]:
-    return {str(path): path.stat().st_mtime for path in _sources(Path.cwd())}
+    stamps = {}
+    for path in _sources(Path.cwd()):
+        with suppress(FileNotFoundError):  # editors rename files
+            stamps[str(path)] = path.stat().st_mtime
+    return stamps
 
 
 def _sources(directory: Path) -> Iterator[Path]:

@@ -43,6 +43,8 @@ class Attempt:
         "is_begun",
         "is_ended",
         "is_next_stage",
+        "is_start_implied",
+        "is_starting",
         "is_stuck",
         "lease",
         "needs_start",
@@ -65,6 +67,10 @@ class Attempt:
         #: A later attempt may follow a crash: its code begins after the coordinator knows that it does.
         self.needs_start: bool = envelope["attempt"] > 1 and not is_next_stage
         self.start_sent: bool = False
+        #: A start is on its way. No other call overtakes it.
+        self.is_starting: bool = False
+        #: A checkpoint was sent, which says that the attempt has started.
+        self.is_start_implied: bool = False
         self.start_tries: int = 0
         self.is_begun: bool = False
         self.is_ended: bool = False

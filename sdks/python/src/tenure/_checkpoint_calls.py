@@ -1,7 +1,8 @@
 """The checkpoint calls of all durable functions of one worker: calls that wait share one request.
 
 A call is repeated, with the same content and a bound on repetitions, only while nothing was decided about it. A committed
-call renews its lease and implies the start. Each call gets exactly one `Recording`.
+call renews its lease and implies the start; one that ends the attempt must not overtake its start, which would be refused.
+Each call gets exactly one `Recording`.
 """
 
 from __future__ import annotations
@@ -54,13 +55,32 @@ class CheckpointCalls:
         self._io = io
         self._transport = transport
         self._pending: deque[_Pending] = deque()
+        #: Calls of attempts whose start is on its way.
+        self._held_back: list[_Pending] = []
         self._in_flight = 0
         self._is_scheduled = False
 
     def send(self, attempt: Attempt, part: dict[str, Any], done: Callable[[Recording], None]) -> None:
         """Sends one call. `done` is called on this thread."""
-        attempt.start_sent = True  # the call implies the start
-        self._pending.append(_Pending(attempt, dumps(part)[1:-1], done))
+        attempt.start_sent = True
+        pending = _Pending(attempt, dumps(part)[1:-1], done)
+        if attempt.is_starting:
+            self._held_back.append(pending)
+        else:
+            self._schedule(pending)
+
+    def go_on(self) -> None:
+        """Starts were answered: sends the calls that waited for them."""
+        held_back, self._held_back = self._held_back, []
+        for pending in held_back:
+            if pending.attempt.is_starting:
+                self._held_back.append(pending)
+            else:
+                self._schedule(pending)
+
+    def _schedule(self, pending: _Pending) -> None:
+        pending.attempt.is_start_implied = True
+        self._pending.append(pending)
         if not self._is_scheduled:
             # What comes in the same moment shares a request; beside others, a moment is a little longer.
             self._is_scheduled = True

@@ -45,9 +45,21 @@ def sealed(codec: Codec | None, value: _json.Json) -> _json.Json:
 
 
 def opened(codec: Codec | None, value: _json.Json) -> _json.Json:
-    """The plain value of a stored one. A value that no codec wrote is plain."""
-    if not isinstance(value, dict) or set(value) != {"$codec", "data"}:
+    """The plain value of a stored one. A value that no codec wrote is plain; parts of it may not be, as in a plan."""
+    if _is_sealed(value):
+        return _unsealed(codec, value)
+    if codec is None or not isinstance(value, dict | list):
         return value
+    if isinstance(value, list):
+        return [opened(codec, each) for each in value]
+    return {name: opened(codec, each) for name, each in value.items()}
+
+
+def _is_sealed(value: _json.Json) -> bool:
+    return isinstance(value, dict) and len(value) == 2 and "$codec" in value and "data" in value
+
+
+def _unsealed(codec: Codec | None, value: Any) -> _json.Json:
     if codec is None or codec.name != value["$codec"]:
         raise Setup(
             f"the value was written by the codec `{value['$codec']}`", next_step="give client and worker that codec"
@@ -61,8 +73,33 @@ def digest_of(codec: Codec | None, value: _json.Json) -> str:
 
 
 def sealed_submission(codec: Codec | None, wire: dict[str, Any]) -> dict[str, Any]:
-    """A submission with its input in stored form. The caller may change the result."""
+    """A submission with its inputs in stored form. The caller may change the result."""
     run = dict(wire)
-    if codec is not None and run.get("input") is not None:
+    if codec is None:
+        return run
+    if run.get("input") is not None:
         run["input"] = sealed(codec, run["input"])
+    if "plan" in run:
+        steps = [{**step, "input": _sealed_parts(codec, step.get("input"))} for step in run["plan"]["steps"]]
+        run["plan"] = {**run["plan"], "steps": steps}
     return run
+
+
+def _sealed_parts(codec: Codec, value: _json.Json) -> _json.Json:
+    """The input of a step of a plan. The coordinator must find the references in it, and puts sealed outputs there."""
+    if not _has_reference(value):
+        return sealed(codec, value)
+    if isinstance(value, list):
+        return [_sealed_parts(codec, each) for each in value]
+    assert isinstance(value, dict), "only containers have references in them"
+    if "$from" in value:
+        return value
+    return {name: _sealed_parts(codec, each) for name, each in value.items()}
+
+
+def _has_reference(value: _json.Json) -> bool:
+    if isinstance(value, list):
+        return any(_has_reference(each) for each in value)
+    if not isinstance(value, dict) or "$literal" in value:
+        return False
+    return "$from" in value or any(_has_reference(each) for each in value.values())

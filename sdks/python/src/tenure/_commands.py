@@ -37,6 +37,8 @@ class Start:
     created_at: int
     #: In commit order. What precedes the last savepoint may be left out.
     checkpoints: list[Checkpoint] = field(default_factory=list)
+    #: The task with which a line of continuations began; this one when absent. Idempotency keys of steps begin with it.
+    origin: str | None = None
 
 
 @dataclass(slots=True)

@@ -240,6 +240,7 @@ class Driver:
             seed_of(self._attempt.task_id) if seed is None else seed,
             time_ms(envelope["enqueuedAt"]),
             checkpoints_of(recorded),
+            envelope.get("origin"),
         )
 
     async def _pages(self, after: int | None) -> list[Any]:

@@ -78,6 +78,7 @@ class Core:
 
     def __init__(self, start: Start, codec: Codec | None = None) -> None:
         self.task_id: str = start.task_id
+        self.origin: str = start.origin or start.task_id
         self.fence: int = start.fence
         self.codec: Codec | None = codec
         self._seed = start.seed

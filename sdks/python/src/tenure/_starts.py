@@ -39,7 +39,7 @@ class Starts:
         due: list[Attempt] = []
         later: deque[tuple[float, Attempt]] = deque()
         for when, attempt in self._waiting:
-            if attempt.is_ended or attempt.lease.stop_reason == "LeaseLost":
+            if attempt.is_ended or attempt.is_start_implied or attempt.lease.stop_reason == "LeaseLost":
                 continue
             if when <= now and len(due) < BATCH_ITEMS_MAX:
                 due.append(attempt)
@@ -54,9 +54,13 @@ class Starts:
 
     async def _send_batch(self, batch: list[Attempt]) -> None:
         items = ",".join(f"{{{self._io.item(attempt)}}}" for attempt in batch)
+        for attempt in batch:
+            attempt.is_starting = True
         answers = await self._io.call("/v1/starts", f'{{"starts":[{items}]}}', batch)
         for attempt, answer in zip(batch, answers.items, strict=True):
+            attempt.is_starting = False
             self._answered(attempt, answer)
+        self._io.checkpoints.go_on()
 
     def _answered(self, attempt: Attempt, answer: Any) -> None:
         verdict = answer.get("verdict") if answer else None

@@ -32,8 +32,9 @@ class Step:
     """What the work of a step is given with `bind=True`, and what `tenure.current()` finds inside it."""
 
     def __init__(self, core: Core, key: str, number: int) -> None:
-        #: The same in every try and every attempt: pass it to services that recognise repeated requests.
-        self.idempotency_key: str = f"{core.task_id}/{key}"
+        #: The same in every try and every attempt, and when a run that continues another repeats the step: pass it to
+        #: services that recognise repeated requests.
+        self.idempotency_key: str = f"{core.origin}/{key}"
         #: Larger in every attempt: a store that remembers the largest one can refuse a late worker.
         self.fence: int = core.fence
         #: Numbers the tries of this step, from 1.

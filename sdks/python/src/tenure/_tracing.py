@@ -1,4 +1,4 @@
-"""Spans of attempts, if OpenTelemetry is installed and set up. Without it nothing is done."""
+"""Spans of attempts, and submissions that continue the caller's trace, if OpenTelemetry is installed and set up."""
 
 from __future__ import annotations
 
@@ -33,6 +33,18 @@ def span(attempt: Attempt) -> AbstractContextManager[Any]:
     return _ReportedSpan(attempt, tracer.start_as_current_span("tenure.attempt", context=parent, attributes=attributes))
 
 
+def carried(run: dict[str, Any]) -> dict[str, Any]:
+    """A submission within the caller's trace, unless it names one. It is no part of what makes two submissions the same."""
+    if trace is None or "traceparent" in run:
+        return run
+    context = trace.get_current_span().get_span_context()
+    return {**run, "traceparent": _traceparent(context)} if context.is_valid else run
+
+
+def _traceparent(context: Any) -> str:
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
+
+
 class _ReportedSpan:
     """Sends the span's own `traceparent` with the report, so that the run links to it."""
 
@@ -44,7 +56,7 @@ class _ReportedSpan:
         entered = self._inner.__enter__()
         context = entered.get_span_context()
         if context.is_valid and self._attempt.trace is not None:
-            self._attempt.trace = f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
+            self._attempt.trace = _traceparent(context)
         return entered
 
     def __exit__(self, *exception: Any) -> Any:

@@ -31,6 +31,7 @@ from ._resources_aio import (
     AsyncSchedules,
     AsyncWorkers,
 )
+from ._tracing import carried
 from .errors import OutputUnreadable, RunFailed, TimedOut, Unreachable
 from .options import Budget, TaskOptions
 from .task import Kind, NewRun, Plan, Submission, Task, submission_of
@@ -112,7 +113,7 @@ class AsyncClient:
         A submission without `idempotency_key` gets one of its own, so it can be repeated when an answer is lost.
         """
         submission = submission_of(task, args, kwargs)
-        run = sealed_submission(self._codec, submission.wire)
+        run = carried(sealed_submission(self._codec, submission.wire))
         key = run.pop("idempotencyKey", None) or _calls.new_key()
         _calls.check_key(key)
         return self._handle(await self._transport.submit(run, key), submission)
@@ -123,7 +124,7 @@ class AsyncClient:
         They go out in batches of up to 1,000. A batch that cannot be sent fails all of its runs.
         """
         submissions = [run.submission for run in runs]
-        wires = [_with_key(sealed_submission(self._codec, each.wire)) for each in submissions]
+        wires = [_with_key(carried(sealed_submission(self._codec, each.wire))) for each in submissions]
         results: list[AsyncRunHandle[T] | Exception] = []
         for first, last in _batches(wires):
             answer = await self._transport.call(_calls.post("/v1/runs", {"runs": wires[first:last]}))

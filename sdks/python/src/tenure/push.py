@@ -20,6 +20,7 @@ from . import _attempt, _calls
 from ._attempt import Attempt, Report
 from ._calls import Address, Settings
 from ._checkpoint_calls import TRIES_MAX, Recording
+from ._codec import Codec, opened
 from ._current import current_context
 from ._driver import Driver
 from ._http import AsyncTransport
@@ -48,10 +49,15 @@ AsgiApp: TypeAlias = Callable[[Any, Callable[[], Awaitable[Any]], Callable[[Any]
 
 
 def wsgi(
-    *tasks: Task[..., Any], secret: str, url: str, endpoint: str | None = None, concurrency: int = CONCURRENCY
+    *tasks: Task[..., Any],
+    secret: str,
+    url: str,
+    endpoint: str | None = None,
+    concurrency: int = CONCURRENCY,
+    codec: Codec | None = None,
 ) -> WsgiApp:
     """A WSGI application for one URL: mount it in Django or Flask, or serve it alone."""
-    receiver = _Receiver(tasks, secret, url, endpoint, concurrency)
+    receiver = _Receiver(tasks, secret, url, endpoint, concurrency, codec)
 
     def app(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         length = int(environ.get("CONTENT_LENGTH") or 0)
@@ -67,10 +73,15 @@ def wsgi(
 
 
 def asgi(
-    *tasks: Task[..., Any], secret: str, url: str, endpoint: str | None = None, concurrency: int = CONCURRENCY
+    *tasks: Task[..., Any],
+    secret: str,
+    url: str,
+    endpoint: str | None = None,
+    concurrency: int = CONCURRENCY,
+    codec: Codec | None = None,
 ) -> AsgiApp:
     """An ASGI application for one URL: mount it in FastAPI or Starlette, or serve it alone."""
-    receiver = _Receiver(tasks, secret, url, endpoint, concurrency)
+    receiver = _Receiver(tasks, secret, url, endpoint, concurrency, codec)
 
     async def app(scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]) -> None:
         if scope["type"] != "http":
@@ -110,8 +121,15 @@ class _Receiver:
     """Verifies requests and runs tasks."""
 
     def __init__(
-        self, tasks: tuple[Task[..., Any], ...], secret: str, url: str, endpoint: str | None, concurrency: int
+        self,
+        tasks: tuple[Task[..., Any], ...],
+        secret: str,
+        url: str,
+        endpoint: str | None,
+        concurrency: int,
+        codec: Codec | None,
     ) -> None:
+        self._codec = codec
         self._tasks = {task.kind: task for task in tasks}
         self._verifier = PushVerifier(secret, url)
         self._recent = RecentIds()
@@ -174,7 +192,7 @@ class _Receiver:
     def _driver(self, attempt: Attempt, link: _Link) -> Driver:
         io: Any = link
         mailbox = Mailbox(asyncio.get_running_loop())
-        return Driver(attempt, io, link.pool, None, lambda _: None, mailbox)
+        return Driver(attempt, io, link.pool, self._codec, lambda _: None, mailbox)
 
     async def _executed(self, attempt: Attempt, task: Task[..., Any], link: _Link, is_thread: bool) -> Report | None:
         loop = asyncio.get_running_loop()
@@ -184,7 +202,7 @@ class _Receiver:
         ctx = Ctx(attempt.envelope, attempt.lease, None, None, attempt.trace)
         token = current_context.set(ctx)
         try:
-            arguments = task.signature.arguments_of(attempt.envelope.get("input"))
+            arguments = task.signature.arguments_of(opened(self._codec, attempt.envelope.get("input")))
             with span(attempt):
                 if task.is_async:
                     result = await task.invoke(ctx, arguments)
@@ -192,7 +210,7 @@ class _Receiver:
                     result = task.invoke(ctx, arguments)
                 else:
                     result = await asyncio.to_thread(task.invoke, ctx, arguments)
-            report: Report | None = _attempt.succeeded(attempt, link.worker_json, result, None, False)
+            report: Report | None = _attempt.succeeded(attempt, link.worker_json, result, self._codec, False)
         except (Exception, asyncio.CancelledError) as error:
             report = _attempt.raised(attempt, link.worker_json, error)
         finally:

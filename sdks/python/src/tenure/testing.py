@@ -21,6 +21,7 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from . import _json
 from ._checkpoints import checkpoints_of
+from ._codec import Codec, opened
 from ._commands import Complete, Execute, Last, Record, Start, time_ms
 from ._current import current_context
 from ._engine import Core
@@ -233,9 +234,9 @@ class FlowTest(Generic[T]):
         args, kwargs = self._arguments
         return self._function.signature.input_of(args, kwargs)
 
-    def replay(self, path: str | Path) -> None:
+    def replay(self, path: str | Path, codec: Codec | None = None) -> None:
         """Replays a golden file, as `tenure export` wrote it. Raises `Diverged` if the code does not fit it."""
-        _outside_loops(lambda: asyncio.run(_replayed(self._function, Path(path))))
+        _outside_loops(lambda: asyncio.run(_replayed(self._function, Path(path), codec)))
 
 
 class _Attempts:
@@ -361,13 +362,13 @@ async def executed(run: Run, command: Execute) -> None:
 # Golden files.
 
 
-async def _replayed(function: Task[..., Any], path: Path) -> None:
+async def _replayed(function: Task[..., Any], path: Path, codec: Codec | None) -> None:
     head, checkpoints, end = read_golden(path)
     created_at = time_ms(head["createdAt"])
     start = Start(head["taskId"], head["attempt"] + 1, head["seed"], created_at, checkpoints_of(checkpoints))
-    run = Run(Core(start), caller_of(function, head.get("input")))
+    run = Run(Core(start, codec), caller_of(function, opened(codec, head.get("input"))))
     try:
-        _compare(path, polled(run), end)
+        _compare(path, polled(run), end, codec)
     finally:
         run.close()
 
@@ -384,7 +385,7 @@ def read_golden(path: Path) -> tuple[Any, list[Any], Any]:
     return told[0]["head"], [line["checkpoint"] for line in told if "checkpoint" in line], ends[0] if ends else None
 
 
-def _compare(path: Path, command: Any, end: Any) -> None:
+def _compare(path: Path, command: Any, end: Any, codec: Codec | None) -> None:
     is_over = end is not None and end["state"] in ("succeeded", "failed")
     if not is_over:
         if isinstance(command, Complete):
@@ -401,8 +402,11 @@ def _compare(path: Path, command: Any, end: Any) -> None:
         raise Diverged(f"{path}: the code records more than the run did: {[step['key'] for step in command.steps]}")
     if command.outcome != {"succeeded": "SUCCEEDED", "failed": "FAILED"}[end["state"]]:
         raise Diverged(f"{path}: recorded {end['state']}, now {command.outcome}: {command.error}")
-    if command.outcome == "SUCCEEDED" and _json.canonical(command.output) != _json.canonical(end.get("output")):
-        raise Diverged(f"{path}: recorded output {end.get('output')!r}, now {command.output!r}")
+    if command.outcome != "SUCCEEDED":
+        return
+    recorded, now = opened(codec, end.get("output")), opened(codec, command.output)
+    if _json.canonical(recorded) != _json.canonical(now):
+        raise Diverged(f"{path}: recorded output {recorded!r}, now {now!r}")
 
 
 __all__ = ["Diverged", "Ended", "FlowTest", "Stuck", "inline_ctx", "read_golden", "run_inline"]
