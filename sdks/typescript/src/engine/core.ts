@@ -12,6 +12,7 @@
  */
 import { createHash } from "node:crypto";
 
+import { type Codec, digestOf, opened, sealed } from "../codec.js";
 import type { FailureRecord } from "../failure.js";
 import type { BudgetLeft } from "../wire.js";
 import { BranchState } from "./branch-state.js";
@@ -110,7 +111,10 @@ export class Core {
   #isWoken = false;
   #last: { key: string; at: Place } | undefined;
 
-  constructor(start: Start) {
+  constructor(
+    start: Start,
+    private readonly codec?: Codec,
+  ) {
     this.taskId = start.taskId;
     this.fence = start.fence;
     this.#seed = start.seed;
@@ -130,6 +134,21 @@ export class Core {
     this.#parked = [];
     this.made.clear();
     this.epoch += 1;
+  }
+
+  // Values, which the record has in their stored form.
+
+  sealed(value: unknown): unknown {
+    return sealed(this.codec, value);
+  }
+
+  opened(value: unknown): unknown {
+    return opened(this.codec, value);
+  }
+
+  /** What identifies a plain value. */
+  digest(value: unknown): string {
+    return digestOf(this.codec, value);
   }
 
   // Branches and keys.
