@@ -80,7 +80,8 @@ interface InFlight {
 }
 
 export class Core {
-  readonly taskId: string;
+  /** The task with which the line of continuations began. */
+  readonly origin: string;
   readonly fence: number;
   readonly #seed: string;
   /** What the function starts over with. */
@@ -115,7 +116,7 @@ export class Core {
     start: Start,
     private readonly codec?: Codec,
   ) {
-    this.taskId = start.taskId;
+    this.origin = start.origin ?? start.taskId;
     this.fence = start.fence;
     this.#seed = start.seed;
     const savepoint = start.checkpoints.findLastIndex((checkpoint) => checkpoint.savepoint === true);

@@ -183,7 +183,7 @@ export class StepCall<T> extends Operation<T> {
   async #try(begun: Begun, key: string, number: number): Promise<Tried> {
     const { core } = begun;
     const running = await begun.start(number, optionalMilliseconds(this.options.timeout));
-    const step = new Step(`${core.taskId}/${key}`, core.fence, number, core.left);
+    const step = new Step(`${core.origin}/${key}`, core.fence, number, core.left);
     runAsCurrent(step, this.work).then(
       (value) => core.ended(key, running, { value }),
       (thrown: unknown) => core.ended(key, running, { thrown }),

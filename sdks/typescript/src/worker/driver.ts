@@ -75,6 +75,7 @@ async function startOf(envelope: Envelope, input: unknown, wires: Wires): Promis
     recorded.push(...(await pagesAfter(envelope.checkpointsAfter, wires)));
   return {
     taskId: envelope.taskId,
+    origin: envelope.origin ?? undefined,
     fence: envelope.fence,
     seed: typeof envelope.seed === "number" ? String(envelope.seed) : seedOf(envelope.taskId),
     createdAt: Date.parse(envelope.enqueuedAt),
