@@ -6,6 +6,7 @@
  */
 import { openSender } from "#transport";
 import { Calls } from "./calls.js";
+import { type Codec, sealed } from "./codec.js";
 import { Refused, Setup } from "./errors.js";
 import { throughJson, Unwritable } from "./json.js";
 import type { RunOptions } from "./options.js";
@@ -48,6 +49,8 @@ const RETRIES = 4;
 export interface ClientOptions extends SettingsOptions {
   /** How often a call is repeated that got no decision. */
   retries?: number;
+  /** Encodes inputs, outputs, results and signals, so that the coordinator cannot read them. */
+  codec?: Codec;
 }
 
 export interface RunFilters {
@@ -90,6 +93,8 @@ export class Client {
   readonly audit: Audit;
   /** For the worker, which opens connections of its own. */
   readonly settings: Settings;
+  /** For the worker, which reads and writes the same payloads. */
+  readonly codec: Codec | undefined;
   readonly #calls: Calls;
   readonly #submissions: Submissions;
 
@@ -97,9 +102,10 @@ export class Client {
     this.settings = resolveSettings(options);
     const { urls, apiKey } = this.settings;
     const calls = new Calls(openSender(this.settings), urls, apiKey, options.retries ?? RETRIES);
+    this.codec = options.codec;
     this.#calls = calls;
     this.#submissions = new Submissions(calls);
-    this.schedules = new Schedules(calls);
+    this.schedules = new Schedules(calls, options.codec);
     this.endpoints = new Endpoints(calls);
     this.effects = new Effects(calls);
     this.approvals = new Approvals(calls);
@@ -119,21 +125,21 @@ export class Client {
   submit<I, O>(task: Task<I, O>, ...args: Arguments<I>): Submission<O>;
   submit(kind: string, input?: unknown, options?: RunOptions): Submission<unknown>;
   submit(task: Task | string, input?: unknown, options?: RunOptions): Submission<unknown> {
-    return this.#sent(() => checked(submissionOf(task, input, options)));
+    return this.#sent(() => checked(submissionOf(task, input, options), this.codec));
   }
 
   /** Submits a plan. */
   submitPlan(plan: Plan, options: Omit<RunOptions, "queue"> = {}): Submission<unknown> {
     return this.#sent(() => {
       const { kind: _, queue: __, input: ___, ...run } = submissionOf("plan", undefined, options);
-      return checked({ ...run, plan: plan.plan });
+      return checked({ ...run, plan: plan.plan }, undefined);
     });
   }
 
   #sent(run: () => SubmitRun): Submission<unknown> {
     const accepted = (async () => this.#submissions.submit(run()))();
-    const handle = accepted.then(
-      ({ runId, replayed }: RunAccepted) => new RunHandle(this.#calls, runId, replayed === true),
+    const handle = accepted.then(({ runId, replayed }: RunAccepted) =>
+      this.#handle(runId, replayed === true),
     );
     // A caller that only asks for the result handles the failure there.
     handle.catch(() => {});
@@ -144,12 +150,16 @@ export class Client {
   async submitMany<const R extends readonly NewRun<any>[]>(
     runs: R,
   ): Promise<{ -readonly [K in keyof R]: Submitted<R[K] extends NewRun<infer O> ? O : unknown> }> {
-    const results = await this.#submissions.submitAll(runs.map(({ run }) => checked(run)));
+    const results = await this.#submissions.submitAll(runs.map(({ run }) => checked(run, this.codec)));
     return results.map((result) => this.#submitted(result)) as never;
   }
 
+  #handle(id: string, replayed = false): RunHandle<unknown> {
+    return new RunHandle(this.#calls, id, replayed, this.codec);
+  }
+
   #submitted(result: SubmitResult): Submitted<unknown> {
-    if (result.runId) return { handle: new RunHandle(this.#calls, result.runId, result.replayed === true) };
+    if (result.runId) return { handle: this.#handle(result.runId, result.replayed === true) };
     const { error = "internal", message = "", field } = result;
     // The result of one run in a batch has no status: 400 is what such refusals have alone.
     return {
@@ -164,7 +174,7 @@ export class Client {
 
   /** The handle of a run by its id. Nothing is sent. */
   run<O = unknown>(id: string): RunHandle<O> {
-    return new RunHandle(this.#calls, id);
+    return this.#handle(id) as RunHandle<O>;
   }
 
   /** Runs, the newest first. Pages are read as they are needed. */
@@ -197,9 +207,11 @@ export class Client {
 }
 
 /** The submission as the coordinator will read it; a value that cannot be sent is told before anything is. */
-function checked(run: SubmitRun): SubmitRun {
+function checked(run: SubmitRun, codec: Codec | undefined): SubmitRun {
   try {
-    return "input" in run ? { ...run, input: throughJson(run.input) } : run;
+    return "input" in run
+      ? { ...run, input: sealed(codec, throughJson(run.input)) as SubmitRun["input"] }
+      : run;
   } catch (error) {
     if (!(error instanceof Unwritable)) throw error;
     throw new Setup(

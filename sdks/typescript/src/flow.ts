@@ -7,7 +7,7 @@
 
 import { firstNumber } from "./engine/draw.js";
 import { inner, isName } from "./engine/key.js";
-import { encodeResult } from "./engine/run.js";
+import { encodeResult, sealedResult } from "./engine/run.js";
 import { misuse, Place } from "./engine/stop.js";
 import { StepFailed } from "./errors.js";
 import { AllCall, BranchCall, MapCall, type Settled, valuesOf } from "./flow/groups.js";
@@ -189,7 +189,8 @@ export class Flow {
 
   /** What the last savepoint of this run recorded, if there was one. */
   resumed<T>(): T | undefined {
-    return this.#scope.core.resumed?.state as T | undefined;
+    const { core } = this.#scope;
+    return core.resumed === undefined ? undefined : (core.opened(core.resumed.state) as T);
   }
 
   /** Records `state` as the new start of replay, and starts the function over: it finds the state in `resumed`. */
@@ -249,7 +250,7 @@ class SavepointCall extends Operation<never> {
   }
 
   async run(scope: Scope): Promise<never> {
-    const encoded = encodeResult(this.state);
+    const encoded = sealedResult(scope.core, encodeResult(this.state));
     if ("failure" in encoded) throw new StepFailed("savepoint", encoded.failure);
     const begun = new Begun(scope, this.label, this.at);
     if (scope.branch !== "") throw misuse.savepointInBranch(scope.branch, this.at);

@@ -1,5 +1,6 @@
 /** What works without Node: the client by `fetch`, tasks, durable functions. Workers need Node; `push` does not. */
 export { Client, type ClientOptions, type RunFilters, type Submission, type Submitted } from "./client.js";
+export type { Codec } from "./codec.js";
 export type { Ctx, StopReason } from "./context.js";
 export { current } from "./current.js";
 export * from "./errors.js";

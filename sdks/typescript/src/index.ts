@@ -1,5 +1,6 @@
 /** The SDK for Node: client, worker, tasks and durable functions. */
 export { Client, type ClientOptions, type RunFilters, type Submission, type Submitted } from "./client.js";
+export type { Codec } from "./codec.js";
 export type { Ctx, StopReason } from "./context.js";
 export { current } from "./current.js";
 export * from "./errors.js";

@@ -22,6 +22,8 @@ const REPORT_BYTES_MAX = 512 * 1024;
 const CHECKPOINT_BYTES_MAX = 768 * 1024;
 /** An answer that does not come must not keep other runs from their next step. */
 const CHECKPOINT_CALLS_MAX = 4;
+/** A start that is on its way goes first, unless it takes longer than this. */
+const START_WAIT_MS = 250;
 /** Pages of checkpoints are read again a few times, under the lease. */
 const PAGE_TRIES = 4;
 
@@ -279,6 +281,7 @@ class IoThread {
     if (held === undefined || held.lease.isLost(this.#clock.now())) {
       return answer({ lost: held?.lease.lost ?? "the attempt is over" });
     }
+    if (held.startCall !== undefined) return void this.#callAfter(held.startCall, call, id, text);
     // The call implies the start.
     held.lease.startSent();
     this.#checkpoints.add({
@@ -290,6 +293,19 @@ class IoThread {
       refused: (code, message) => answer({ refused: { code, message } }),
       gaveUp: (why) => answer({ unanswered: why }),
     });
+  }
+
+  /** A call that ends its attempt would have the start refused that arrives after it. */
+  async #callAfter(start: Promise<void>, call: number, id: number, text: string): Promise<void> {
+    let limit: NodeJS.Timeout | undefined;
+    const tooLong = new Promise<void>((resolve) => {
+      limit = setTimeout(resolve, START_WAIT_MS);
+    });
+    await Promise.race([start, tooLong]);
+    clearTimeout(limit);
+    const held = this.#held.get(id);
+    if (held !== undefined) held.startCall = undefined;
+    this.#call(call, id, text);
   }
 
   #called(held: Held, answer: CheckpointAnswer, sentAt: number, serverTime: string): Called {

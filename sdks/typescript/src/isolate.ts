@@ -16,10 +16,10 @@ import type { Ctx, StopReason } from "./context.js";
 import { runAsCurrent } from "./current.js";
 import { Failure } from "./failure.js";
 import { killGroup } from "./io/keeper.js";
-import { parse, plain, writeChecked } from "./json.js";
+import { parse, writeChecked } from "./json.js";
 import { type LogLine, logTo } from "./log.js";
 import type { Amounts } from "./options.js";
-import { readInput, type Task } from "./task.js";
+import { openedInput, readInput, type Task } from "./task.js";
 import type { BudgetLeft, Envelope } from "./wire.js";
 import { type Attempt, Stopped } from "./worker/attempt.js";
 import { type ReportText, returned, threw } from "./worker/report.js";
@@ -188,8 +188,8 @@ async function runOne(task: Task | undefined, ctx: IsolatedCtx): Promise<ReportT
   try {
     const code = task?.code;
     if (code?.type !== "task") throw Failure.config(`this worker has no code for \`${ctx.kind}\``);
-    const input = await readInput(code, plain(ctx.envelope.input ?? null));
-    return returned(await runAsCurrent(ctx, () => code.run(input, ctx)));
+    const input = await readInput(code, openedInput(ctx.client.codec, ctx.envelope.input));
+    return returned(await runAsCurrent(ctx, () => code.run(input, ctx)), ctx.client.codec);
   } catch (thrown) {
     return threw(thrown, ctx.stopReason);
   } finally {

@@ -16,11 +16,11 @@ import { Refused } from "./errors.js";
 import { Failure } from "./failure.js";
 import { Flow } from "./flow.js";
 import type { Called } from "./io/messages.js";
-import { parse, plain, Unreadable } from "./json.js";
+import { parse } from "./json.js";
 import { usableMs } from "./lease.js";
 import { type LogSink, logTo, standardSink } from "./log.js";
 import type { Amounts } from "./options.js";
-import { readInput, type Task, unreadableInput } from "./task.js";
+import { openedInput, readInput, type Task } from "./task.js";
 import { PushVerifier, RecentIds, VerifyError } from "./webhooks.js";
 import type { BudgetLeft, CheckpointAck, Envelope, HeartbeatAck } from "./wire.js";
 import { Stopped } from "./worker/attempt.js";
@@ -123,8 +123,9 @@ class Receiver {
     try {
       const code = this.#tasks.get(ctx.kind)?.code;
       if (code === undefined) throw Failure.config(`this endpoint has no code for \`${ctx.kind}\``);
-      const input = await readInput(code, readable(ctx.envelope.input));
-      if (code.type === "task") return returned(await runAsCurrent(ctx, () => code.run(input, ctx)));
+      const input = await readInput(code, openedInput(ctx.client.codec, ctx.envelope.input));
+      if (code.type === "task")
+        return returned(await runAsCurrent(ctx, () => code.run(input, ctx)), ctx.client.codec);
       if (this.options.name === undefined) {
         throw Failure.config(
           "a pushed durable function needs the name of its endpoint: pass `name` to `push()`",
@@ -132,19 +133,10 @@ class Receiver {
       }
       const flow = (core: ConstructorParameters<typeof Flow>[0]["core"], given: unknown) =>
         code.run(new Flow({ core, branch: "" }, ctx.log), given);
-      return durableReport(await drive(ctx.envelope, input, flow, ctx.wires()));
+      return durableReport(await drive(ctx.envelope, input, flow, ctx.wires(), ctx.client.codec));
     } catch (thrown) {
       return threw(thrown, ctx.stopReason);
     }
-  }
-}
-
-function readable(input: unknown): unknown {
-  try {
-    return plain(input ?? null);
-  } catch (error) {
-    if (error instanceof Unreadable) throw unreadableInput(error);
-    throw error;
   }
 }
 

@@ -3,6 +3,7 @@
  * delete pause resume`). Lists are async iterators that read pages as they are needed.
  */
 import type { Calls } from "./calls.js";
+import { type Codec, sealed } from "./codec.js";
 import { throughJson } from "./json.js";
 import { type Budget, budgetOf, defined, type RunOptions } from "./options.js";
 import { pathOf, Resource } from "./routes.js";
@@ -31,7 +32,10 @@ function whenOf(when: When) {
 }
 
 export class Schedules extends Resource {
-  constructor(calls: Calls) {
+  constructor(
+    calls: Calls,
+    private readonly codec?: Codec,
+  ) {
     super(calls, "/v1/schedules");
   }
 
@@ -50,7 +54,7 @@ export class Schedules extends Resource {
     input?: unknown,
     options?: RunOptions,
   ): Promise<wire.ScheduleView> {
-    const run = submissionOf(task, throughJson(input), options);
+    const run = submissionOf(task, sealed(this.codec, throughJson(input)), options);
     return this.send("", { name, ...whenOf(when), run });
   }
 

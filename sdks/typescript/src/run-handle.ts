@@ -4,8 +4,9 @@
  * A handle is an id and a client. It keeps nothing of the run, so it never goes stale, and dropping it has no effect.
  */
 import type { Calls } from "./calls.js";
+import { type Codec, opened, sealed } from "./codec.js";
 import { OutputUnreadable, RunFailed, TimedOut } from "./errors.js";
-import { encode, plain, Unreadable, writeChecked } from "./json.js";
+import { encode, plain, throughJson, Unreadable, writeChecked } from "./json.js";
 import { type Budget, budgetOf } from "./options.js";
 import { SchemaRefused, type StandardSchemaV1, validate } from "./schema.js";
 import { milliseconds, type Span } from "./span.js";
@@ -46,6 +47,7 @@ export class RunHandle<O = unknown> {
     readonly id: string,
     /** Whether the submission found a run that was accepted before. */
     readonly replayed = false,
+    private readonly codec?: Codec,
   ) {}
 
   /** The run as it is now. */
@@ -76,7 +78,7 @@ export class RunHandle<O = unknown> {
     }
     if (run.state !== "succeeded") throw new RunFailed(run);
     try {
-      const output = plain(run.output ?? null);
+      const output = plain(opened(this.codec, run.output ?? null));
       return options.schema === undefined ? (output as O) : await validate(options.schema, output);
     } catch (error) {
       if (error instanceof Unreadable || error instanceof SchemaRefused)
@@ -100,7 +102,7 @@ export class RunHandle<O = unknown> {
     value: unknown = null,
     options: { idempotencyKey?: string } = {},
   ): Promise<SignalAccepted> {
-    const body = `{"name":${JSON.stringify(name)},"payload":${encode(value)}}`;
+    const body = `{"name":${JSON.stringify(name)},"payload":${encode(sealed(this.codec, throughJson(value)))}}`;
     const idempotencyKey = options.idempotencyKey ?? newKey();
     return this.calls.json({ method: "POST", path: `/v1/runs/${this.id}/signals`, body, idempotencyKey });
   }
@@ -163,7 +165,7 @@ export class RunHandle<O = unknown> {
 
   async #another(path: string, body: object, key: string | undefined): Promise<RunHandle<O>> {
     const accepted = await this.#post<RunAccepted>(path, body, key ?? newKey());
-    return new RunHandle(this.calls, accepted.runId, accepted.replayed === true);
+    return new RunHandle(this.calls, accepted.runId, accepted.replayed === true, this.codec);
   }
 
   async #pages<P, T>(path: string, read: (page: P) => [T[], number | null | undefined]): Promise<T[]> {

@@ -4,10 +4,11 @@
  * The type of a task carries the types of its input and output, so `submit` and `call` are checked against it. A task
  * does nothing by itself: a `Worker` runs it, a `Client` submits it, a flow calls it.
  */
+import { type Codec, opened } from "./codec.js";
 import type { Ctx } from "./context.js";
 import { Failure } from "./failure.js";
 import type { Flow } from "./flow.js";
-import type { Unreadable } from "./json.js";
+import { plain, Unreadable } from "./json.js";
 import { type RunOptions, submission, type TaskOptions } from "./options.js";
 import { SchemaRefused, type StandardSchemaV1, validate } from "./schema.js";
 import { optionalMilliseconds, type Span } from "./span.js";
@@ -122,9 +123,16 @@ export async function readInput(code: Code, input: unknown): Promise<unknown> {
   }
 }
 
-/** The failure of an input that JavaScript cannot hold. */
-export function unreadableInput(error: Unreadable): Failure {
-  return Failure.data(`the input cannot be read at ${error.path}: ${error.why}`);
+/** The plain input. One that JavaScript cannot hold is bad data; one that another codec wrote needs another worker. */
+export function openedInput(codec: Codec | undefined, input: unknown): unknown {
+  try {
+    return plain(opened(codec, input ?? null));
+  } catch (error) {
+    if (error instanceof Unreadable)
+      throw Failure.data(`the input cannot be read at ${error.path}: ${error.why}`);
+    const why = error instanceof Error ? error.message : String(error);
+    throw new Failure("CONFIGURATION", `the input cannot be decoded: ${why}`, { retryable: true });
+  }
 }
 
 /** A run for `submitMany` and schedules. */

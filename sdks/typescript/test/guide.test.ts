@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Client } from "@tenure/sdk";
+import { Client, type Codec, FlowTest, type Task, Worker } from "@tenure/sdk";
 import ts from "typescript";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { end, firstMatch, output, type Server, startServer } from "./server.ts";
@@ -76,7 +76,7 @@ function start(file: string, env: NodeJS.ProcessEnv = {}) {
 
 describe("the guide", () => {
   it("has its pages, and all of their code compiles", () => {
-    expect(pages.length).toBe(6);
+    expect(pages.length).toBe(7);
     const files = pages.flatMap((page) => writePage(page).files);
     const program = ts.createProgram(files, OPTIONS);
     const problems = ts.getPreEmitDiagnostics(program).map(({ file, start = 0, messageText }) => {
@@ -109,6 +109,55 @@ describe("the guide", () => {
     });
     expect(code, text).toBe(0);
     expect(text).toContain("pass 4");
+  });
+
+  it("typescript-deploying.md: the program prints what the page says, and a changed byte is refused", async () => {
+    const dir = join(work, "typescript-deploying");
+    const env = { ...server.env, TENURE_LOG: "off", PAYLOAD_KEY: Buffer.alloc(32, 7).toString("base64") };
+    const { code, text } = await output(process.execPath, [join(dir, "secret.js")], env);
+    expect([code, text]).toEqual([0, expected("typescript-deploying.md")]);
+    const { encrypted } = (await import(join(dir, "codec.js"))) as {
+      encrypted(key: Uint8Array): Codec;
+    };
+    const codec = encrypted(Buffer.alloc(32, 7));
+    const stored = codec.encode(Buffer.from("sesame"));
+    expect(Buffer.from(codec.decode(stored)).toString()).toBe("sesame");
+    expect(stored).toEqual(codec.encode(Buffer.from("sesame")));
+    const changed = stored.map((byte, n) => (n === 13 ? byte ^ 1 : byte));
+    expect(() => codec.decode(changed)).toThrow();
+    expect(() => encrypted(Buffer.alloc(32, 8)).decode(stored)).toThrow();
+  });
+
+  it("typescript-from-bullmq.md: the producer gets what the processor returns", async () => {
+    const { mail, produce } = (await import(join(work, "typescript-from-bullmq", "mail.js"))) as {
+      mail: Task<{ to: string; text: string }, { id: string }>;
+      produce(client: Client): Promise<string>;
+    };
+    await using client = new Client({ url: server.url, apiKey: server.apiKey });
+    const stop = new AbortController();
+    const ended = new Worker({ tasks: [mail], client, onLog: () => {} }).run({ signal: stop.signal });
+    try {
+      expect(await produce(client)).toMatch(/^ada@example.com\/\d+$/);
+      const nowhere = client.submit(mail, { to: "nowhere", text: "" }).result({ timeout: { seconds: 60 } });
+      await expect(nowhere).rejects.toThrow("nowhere is no address");
+    } finally {
+      stop.abort();
+      await ended;
+    }
+  });
+
+  it("typescript-from-inngest.md: the function reminds, or activates", async () => {
+    const { signup, sendMail } = (await import(join(work, "typescript-from-inngest", "signup.js"))) as {
+      signup: Task<{ id: string; email: string }, string>;
+      sendMail: Task<{ to: string; subject: string }, string>;
+    };
+    const user = { id: "u-7", email: "ada@example.com" };
+    const test = () => new FlowTest(signup, user).child(sendMail, (mail) => mail.to);
+    expect((await test().run()).output).toBe("reminded");
+    const confirmed = await test()
+      .signal("confirmed", { at: "2026-01-02" }, { after: { days: 1 } })
+      .run();
+    expect([confirmed.output, confirmed.executed["activate#1"]]).toEqual(["free", 1]);
   });
 
   it("typescript-push.md: tasks and durable functions are pushed to it", async () => {

@@ -5,7 +5,6 @@ import { createInterface } from "node:readline";
 import { CallFailed, Client, durable, Failure, kind, newRun, TenureError, task, Worker } from "@tenure/sdk";
 import { push, toNode } from "@tenure/sdk/push";
 import { RecentIds, Verifier, VerifyError } from "@tenure/sdk/webhooks";
-import { z } from "zod";
 
 const settings = JSON.parse(process.env.TENURE_CONFORM);
 const queue = "conform";
@@ -17,6 +16,29 @@ const sleep = (ms, signal) =>
       resolve();
     });
   });
+
+// A schema of the Standard Schema interface, small enough to be loaded for every case.
+function issues(type, value, path) {
+  if (Array.isArray(type))
+    return Array.isArray(value)
+      ? value.flatMap((item, n) => issues(type[0], item, [...path, n]))
+      : [{ message: "expected an array", path }];
+  if (typeof type !== "string") return type.issues(value, path);
+  if (type.endsWith("?") && value === undefined) return [];
+  const name = type.replace("?", "");
+  return typeof value === name ? [] : [{ message: `expected a ${name}`, path }];
+}
+const object = (members) => {
+  const found = (value, path) =>
+    typeof value === "object" && value !== null
+      ? Object.entries(members).flatMap(([name, type]) => issues(type, value[name], [...path, name]))
+      : [{ message: "expected an object", path }];
+  const validate = (value) => {
+    const issues = found(value, []);
+    return issues.length > 0 ? { issues } : { value };
+  };
+  return { issues: found, "~standard": { version: 1, vendor: "subject", validate } };
+};
 
 // Marks: user code says what it does, with a plain HTTP call that is no part of the SDK.
 function send(said) {
@@ -69,12 +91,7 @@ const tasks = [
     "fail",
     {
       queue,
-      input: z.object({
-        category: z.string(),
-        message: z.string(),
-        retryable: z.boolean().optional(),
-        crash: z.boolean().optional(),
-      }),
+      input: object({ category: "string", message: "string", retryable: "boolean?", crash: "boolean?" }),
     },
     async ({ category, message, retryable, crash }, ctx) => {
       await mark(ctx, "began");
@@ -84,7 +101,7 @@ const tasks = [
       throw failures[category](message, retryable === undefined ? {} : { retryable });
     },
   ),
-  task("slow", { queue, input: z.object({ ms: z.number() }) }, ({ ms }, ctx) => runSlow(ctx, ms)),
+  task("slow", { queue, input: object({ ms: "number" }) }, ({ ms }, ctx) => runSlow(ctx, ms)),
   task("ignore-cancel", { queue }, async ({ ms }, ctx) => {
     await mark(ctx, "began");
     await sleep(ms);
@@ -264,7 +281,7 @@ const durables = [
 
 // The client role: one JSON object per line on stdin, one answer per line on stdout.
 
-const order = z.object({ id: z.string(), items: z.array(z.object({ cents: z.number() })) });
+const order = object({ id: "string", items: [object({ cents: "number" })] });
 const recent = new Map();
 
 function verify({ secrets, headers, body }) {

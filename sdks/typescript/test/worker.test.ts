@@ -329,6 +329,29 @@ describe("durable functions", () => {
     await working([old], async () => expect(await run.result({ timeout: { seconds: 50 } })).toBe(7));
   });
 
+  it("give a step the same idempotency key where another run repeats it", async () => {
+    const keys: string[] = [];
+    let isClosed = true;
+    const paying = durable("paying", { queue: "it" }, async (flow) => {
+      await flow.step("look", () => 1);
+      return flow.step("pay", (step) => {
+        keys.push(step.idempotencyKey);
+        if (isClosed) throw Failure.permanent("the bank is closed");
+        return "paid";
+      });
+    });
+    await working([paying], async () => {
+      const first = await client.submit(paying);
+      const { taskId } = await first.status();
+      await first.result({ timeout: { seconds: 50 } }).catch(() => {});
+      isClosed = false;
+      const second = await first.fork({ fromStep: "pay#1" });
+      expect(await second.result({ timeout: { seconds: 50 } })).toBe("paid");
+      expect((await second.status()).taskId).not.toBe(taskId);
+      expect(keys).toEqual([`${taskId}/pay#1`, `${taskId}/pay#1`]);
+    });
+  });
+
   it("read a record of many pages", async () => {
     const big = durable("big", { queue: "pages" }, async (flow, count: number) => {
       const sizes: number[] = [];

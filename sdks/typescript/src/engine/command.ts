@@ -23,6 +23,8 @@ export interface Checkpoint {
 export interface Start {
   /** Begins the idempotency keys of steps: those of a parent and of its children differ. */
   taskId: string;
+  /** Begins them instead where the run continues another one, whose steps may have been executed already. */
+  origin?: string | undefined;
   fence: number;
   /** A number of 64 bits, in decimal. */
   seed: string;

@@ -12,6 +12,7 @@
  */
 import { createHash } from "node:crypto";
 
+import { type Codec, digestOf, opened, sealed } from "../codec.js";
 import type { FailureRecord } from "../failure.js";
 import type { BudgetLeft } from "../wire.js";
 import { BranchState } from "./branch-state.js";
@@ -79,7 +80,8 @@ interface InFlight {
 }
 
 export class Core {
-  readonly taskId: string;
+  /** The task with which the line of continuations began. */
+  readonly origin: string;
   readonly fence: number;
   readonly #seed: string;
   /** What the function starts over with. */
@@ -110,8 +112,11 @@ export class Core {
   #isWoken = false;
   #last: { key: string; at: Place } | undefined;
 
-  constructor(start: Start) {
-    this.taskId = start.taskId;
+  constructor(
+    start: Start,
+    private readonly codec?: Codec,
+  ) {
+    this.origin = start.origin ?? start.taskId;
     this.fence = start.fence;
     this.#seed = start.seed;
     const savepoint = start.checkpoints.findLastIndex((checkpoint) => checkpoint.savepoint === true);
@@ -130,6 +135,21 @@ export class Core {
     this.#parked = [];
     this.made.clear();
     this.epoch += 1;
+  }
+
+  // Values, which the record has in their stored form.
+
+  sealed(value: unknown): unknown {
+    return sealed(this.codec, value);
+  }
+
+  opened(value: unknown): unknown {
+    return opened(this.codec, value);
+  }
+
+  /** What identifies a plain value. */
+  digest(value: unknown): string {
+    return digestOf(this.codec, value);
   }
 
   // Branches and keys.

@@ -8,6 +8,7 @@
  * loop. By then every microtask has run, so the code has returned, or registered an operation, or awaits something
  * foreign. Promises that settle by microtasks alone are harmless.
  */
+import type { Codec } from "../codec.js";
 import type { FailureRecord } from "../failure.js";
 import { Failure, namedFailure, recordOf } from "../failure.js";
 import { encode, parse, plain, Unreadable, Unwritable } from "../json.js";
@@ -46,8 +47,8 @@ export class Run {
   #hasBegun = false;
   #isOver = false;
 
-  constructor(start: Start, body: Body) {
-    this.#core = new Core(start);
+  constructor(start: Start, body: Body, codec?: Codec) {
+    this.#core = new Core(start, codec);
     this.#body = body;
     this.#input = start.input;
   }
@@ -134,7 +135,7 @@ export class Run {
       }
     };
     this.#body(this.#core, this.#input).then(
-      (value) => keep(outputOf(value)),
+      (value) => keep(outputOf(this.#core, value)),
       (thrown: unknown) => keep(thrownOf(thrown)),
     );
   }
@@ -178,8 +179,8 @@ function isMiddle(command: Command): boolean {
   return typeof command === "object" && ("execute" in command || "checkpoint" in command);
 }
 
-function outputOf(value: unknown): Returned {
-  const encoded = encodeResult(value, { keepBig: true });
+function outputOf(core: Core, value: unknown): Returned {
+  const encoded = sealedResult(core, encodeResult(value, { keepBig: true }));
   return "failure" in encoded ? encoded : { output: encoded.value };
 }
 
@@ -190,11 +191,21 @@ function thrownOf(thrown: unknown): Returned {
   return isFailure ? { failure: recordOf(thrown) } : { bug: thrown };
 }
 
-/** A result in the form in which it is recorded, or why it has none. */
-export function encodeResult(
-  value: unknown,
-  { keepBig = false } = {},
-): { value: unknown } | { failure: FailureRecord } {
+type Encoded = { value: unknown } | { failure: FailureRecord };
+
+/** The stored form of a result: a codec may make it too large. */
+export function sealedResult(core: Core, encoded: Encoded): Encoded {
+  if ("failure" in encoded) return encoded;
+  try {
+    return { value: core.sealed(encoded.value) };
+  } catch (error) {
+    if (!(error instanceof Unwritable)) throw error;
+    return { failure: namedFailure("RESULT_TOO_LARGE", `the result, encoded: ${error.message}`) };
+  }
+}
+
+/** A result as its reader will see it, or why it has no such form. */
+export function encodeResult(value: unknown, { keepBig = false } = {}): Encoded {
   try {
     const read = parse(encode(value));
     return { value: keepBig ? read : plain(read) };

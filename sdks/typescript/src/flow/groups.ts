@@ -173,7 +173,7 @@ async function runChildren(
       const end = begun.takeFirst([key]);
       if (end === undefined) continue;
       live.delete(place);
-      ends[place] = settledEnd(() => readEnd(end));
+      ends[place] = settledEnd(() => readEnd(core, end));
     }
   }
   begun.end();

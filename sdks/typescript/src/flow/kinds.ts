@@ -65,7 +65,7 @@ export class SignalCall<T> extends Wait<T> {
   read(first: Checkpoint, key: string): T {
     // Recorded code may have had a limit. Then no signal is what was recorded.
     if (first.key !== key) throw Failure.timeout("no signal came in time");
-    return readValue(first.result, this.schema, `the payload of signal \`${key}\``);
+    return readValue(this.scope.core.opened(first.result), this.schema, `the payload of signal \`${key}\``);
   }
 }
 
@@ -139,7 +139,7 @@ export class ApprovalCall extends Wait<Approval> {
     const value = about ?? content;
     return value === undefined
       ? undefined
-      : orUnwritable(() => digest(throughJson(value)), "what is approved");
+      : orUnwritable(() => this.scope.core.digest(throughJson(value)), "what is approved");
   }
 
   #terms(about: string | undefined, now: number): NonNullable<Awaited["approval"]> {
@@ -314,8 +314,13 @@ export class ChildCall<T> extends Wait<T> {
 
   /** Enters the child with the next key of its name, and has it started if it is new. */
   start(core: Core, branch: string, enter: Enter, detached: boolean): { key: string } {
-    const run = this.submission();
-    const inputDigest = digest([run.kind, run.queue, digest(run.input ?? null)]);
+    const { input, ...rest } = this.submission();
+    const inputDigest = digest([rest.kind, rest.queue, core.digest(input ?? null)]);
+    const sealed = orUnwritable(
+      () => core.sealed(input) as SubmitRun["input"],
+      "the input of a call, encoded",
+    );
+    const run: SubmitRun = { ...rest, ...(sealed === undefined ? {} : { input: sealed }) };
     const { key, isRecorded } = enter(this.label, inputDigest);
     const child: ChildRecord = { key, inputDigest, ...(detached ? { detached: true } : {}), run };
     if (!isRecorded) core.startChild(branch, child);
@@ -324,7 +329,7 @@ export class ChildCall<T> extends Wait<T> {
 
   read(first: Checkpoint, key: string): T {
     if (first.key !== key) throw Failure.timeout("the call did not end in time");
-    return readEnd(first) as T;
+    return readEnd(this.scope.core, first) as T;
   }
 }
 
@@ -349,8 +354,9 @@ export class DetachedCall extends Operation<void> {
 }
 
 /** What a child returned. Its failure is a value that code may catch. */
-export function readEnd(end: Checkpoint): unknown {
-  if (end.outcome === "SUCCEEDED") return readValue(end.result, undefined, `the result of \`${end.key}\``);
+export function readEnd(core: Core, end: Checkpoint): unknown {
+  if (end.outcome === "SUCCEEDED")
+    return readValue(core.opened(end.result), undefined, `the result of \`${end.key}\``);
   throw new CallFailed(end.key, end.error ?? namedFailure("NO_ERROR", "it ended without an error"));
 }
 

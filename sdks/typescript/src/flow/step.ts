@@ -7,12 +7,13 @@
  */
 import { runAsCurrent } from "../current.js";
 import type { Checkpoint, EffectRecord, StepRecord } from "../engine/command.js";
+import type { Core } from "../engine/core.js";
 import { pauseMs } from "../engine/draw.js";
-import { encodeResult } from "../engine/run.js";
+import { encodeResult, sealedResult } from "../engine/run.js";
 import { Stop } from "../engine/stop.js";
 import { StepFailed } from "../errors.js";
 import { type FailureRecord, isRetryable, namedFailure, recordOf } from "../failure.js";
-import { digest, throughJson, Unwritable } from "../json.js";
+import { throughJson, Unwritable } from "../json.js";
 import type { Amounts } from "../options.js";
 import { milliseconds, optionalMilliseconds, type Span } from "../span.js";
 import type { BudgetLeft } from "../wire.js";
@@ -143,7 +144,7 @@ export class StepCall<T> extends Operation<T> {
 
   async run(scope: Scope): Promise<T> {
     checkName(this.name, this.at);
-    const inputDigest = this.#inputDigest();
+    const inputDigest = this.#inputDigest(scope.core);
     const begun = new Begun(scope, this.name, this.at);
     const { key } = begun.enter(inputDigest);
     this.key = key;
@@ -152,10 +153,10 @@ export class StepCall<T> extends Operation<T> {
     return this.#read(begun, key, checkpoint) as Promise<T>;
   }
 
-  #inputDigest(): string | undefined {
+  #inputDigest(core: Core): string | undefined {
     if (!("input" in this.options)) return undefined;
     try {
-      return digest(throughJson(this.options.input));
+      return core.digest(throughJson(this.options.input));
     } catch (error) {
       if (!(error instanceof Unwritable)) throw error;
       throw new StepFailed(
@@ -182,7 +183,7 @@ export class StepCall<T> extends Operation<T> {
   async #try(begun: Begun, key: string, number: number): Promise<Tried> {
     const { core } = begun;
     const running = await begun.start(number, optionalMilliseconds(this.options.timeout));
-    const step = new Step(`${core.taskId}/${key}`, core.fence, number, core.left);
+    const step = new Step(`${core.origin}/${key}`, core.fence, number, core.left);
     runAsCurrent(step, this.work).then(
       (value) => core.ended(key, running, { value }),
       (thrown: unknown) => core.ended(key, running, { thrown }),
@@ -195,7 +196,7 @@ export class StepCall<T> extends Operation<T> {
       return { result: { failure: TIMED_OUT }, spend };
     }
     if ("thrown" in ended) return { result: { failure: recordOf(ended.thrown) }, spend };
-    return { result: encodeResult(ended.value), spend, effects: step.declared() };
+    return { result: sealedResult(core, encodeResult(ended.value)), spend, effects: step.declared() };
   }
 
   #mayRetry(number: number, failure: FailureRecord): boolean {
@@ -234,7 +235,7 @@ export class StepCall<T> extends Operation<T> {
 
   async #read(begun: Begun, key: string, checkpoint: Checkpoint): Promise<unknown> {
     if (checkpoint.outcome === "SUCCEEDED") {
-      const read = encodeResult(checkpoint.result);
+      const read = encodeResult(begun.core.opened(checkpoint.result));
       if ("failure" in read) throw this.#unreadable(begun, key, read.failure.message);
       begun.end();
       return read.value;

@@ -20,6 +20,8 @@ export interface Held {
   reserveMs: number;
   batch: Batch;
   startedAt: string;
+  /** Settles when the start that is on its way was answered, or was not. */
+  startCall: Promise<void> | undefined;
 }
 
 /** Leases that came together, to notice whether they end soon. */
@@ -85,6 +87,7 @@ export class HeldLeases {
       reserveMs,
       batch,
       startedAt: new Date().toISOString(),
+      startCall: undefined,
     };
     this.#byId.set(held.id, held);
     this.#leaseIds.add(leaseId);

@@ -185,7 +185,8 @@ export class Keeper {
     if (batch.length === 0) return;
     for (const { lease } of batch) lease.startSent();
     const texts = batch.map((held) => writeChecked({ ...this.#about(held), startedAt: held.startedAt }));
-    void this.#starts(batch, `{"starts":[${texts.join(",")}]}`);
+    const call = this.#starts(batch, `{"starts":[${texts.join(",")}]}`);
+    for (const held of batch) held.startCall = call;
   }
 
   /** A start that may wait is due when its code has run for a while, and needless when that has ended. */
@@ -208,6 +209,7 @@ export class Keeper {
     );
     const answers = await this.#ask<StartAnswers>("/v1/starts", body, timeoutMs);
     this.#startCalls -= 1;
+    for (const held of batch) held.startCall = undefined;
     if ("refused" in answers) {
       this.#refused(batch, answers.refused);
     } else {

@@ -9,6 +9,7 @@
  * - A lost lease leaves the function at once. What it was doing is not reported.
  * - A cancelled run starts no further step. One that runs may end within half of the grace period, and is recorded.
  */
+import type { Codec } from "../codec.js";
 import type { Checkpoint, Command, EngineCall, EngineReport, Start } from "../engine/command.js";
 import { seedOf } from "../engine/draw.js";
 import { type Body, Run } from "../engine/run.js";
@@ -56,10 +57,11 @@ export async function drive(
   input: unknown,
   body: Body,
   wires: Wires,
+  codec?: Codec,
 ): Promise<DurableEnd> {
   try {
     const start = await startOf(envelope, input, wires);
-    return await new Driver(new Run(start, body), envelope, wires).carryOut();
+    return await new Driver(new Run(start, body, codec), envelope, wires).carryOut();
   } catch (error) {
     if (error instanceof Ended) return error.end;
     throw error;
@@ -73,6 +75,7 @@ async function startOf(envelope: Envelope, input: unknown, wires: Wires): Promis
     recorded.push(...(await pagesAfter(envelope.checkpointsAfter, wires)));
   return {
     taskId: envelope.taskId,
+    origin: envelope.origin ?? undefined,
     fence: envelope.fence,
     seed: typeof envelope.seed === "number" ? String(envelope.seed) : seedOf(envelope.taskId),
     createdAt: Date.parse(envelope.enqueuedAt),

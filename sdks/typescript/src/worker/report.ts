@@ -3,9 +3,10 @@
  *
  * The worker only says what happened; the coordinator decides whether there is another attempt.
  */
+import { type Codec, sealed } from "../codec.js";
 import type { StopReason } from "../context.js";
 import { Failure, namedFailure, recordOf, stackOf } from "../failure.js";
-import { encode, Unwritable } from "../json.js";
+import { encode, throughJson, Unwritable } from "../json.js";
 import type { Outcome, ReportedError } from "../wire.js";
 import type { DurableEnd } from "./driver.js";
 
@@ -28,9 +29,10 @@ function failed(error: ReportedError, rest = ""): ReportText {
 }
 
 /** A task returned. A value that cannot be sent is a failure that another attempt cannot mend. */
-export function returned(value: unknown): ReportText {
+export function returned(value: unknown, codec?: Codec): ReportText {
   try {
-    return { outcome: "SUCCEEDED", text: `{"outcome":"SUCCEEDED","output":${encode(value)}}` };
+    const output = codec === undefined ? encode(value) : encode(sealed(codec, throughJson(value)));
+    return { outcome: "SUCCEEDED", text: `{"outcome":"SUCCEEDED","output":${output}}` };
   } catch (error) {
     if (!(error instanceof Unwritable)) throw error;
     const { category, message, retryable } = namedFailure("", `the result cannot be sent: ${error.message}`);

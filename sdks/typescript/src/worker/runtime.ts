@@ -10,9 +10,9 @@ import { Failure } from "../failure.js";
 import { Flow } from "../flow.js";
 import type { Called, Granted, Reported, ToIo, ToMain } from "../io/messages.js";
 import type { IsolatePool } from "../isolate.js";
-import { parse, plain, Unreadable } from "../json.js";
+import { parse } from "../json.js";
 import type { LogSink } from "../log.js";
-import { type Code, type DurableCode, readInput, type Task, unreadableInput } from "../task.js";
+import { type Code, type DurableCode, openedInput, readInput, type Task } from "../task.js";
 import type { Tracing } from "../tracing.js";
 import type { Envelope, Leases, Outcome } from "../wire.js";
 import { Attempt, type Surroundings } from "./attempt.js";
@@ -203,9 +203,9 @@ export class Runtime {
     if (code === undefined) throw Failure.config(`this worker has no code for \`${attempt.kind}\``);
     if (code.type === "task" && code.isolate)
       return this.options.isolate.run(attempt, (pid) => this.#isolated(attempt, pid));
-    const input = await readInput(code, readable(attempt.envelope.input));
+    const input = await readInput(code, openedInput(attempt.client.codec, attempt.envelope.input));
     if (code.type === "durable") return this.#durable(attempt, code, input, active);
-    return returned(await runAsCurrent(attempt, () => code.run(input, attempt)));
+    return returned(await runAsCurrent(attempt, () => code.run(input, attempt)), attempt.client.codec);
   }
 
   #isolated(attempt: Attempt, pid: number | undefined): void {
@@ -232,7 +232,7 @@ export class Runtime {
     };
     const body = (core: ConstructorParameters<typeof Flow>[0]["core"], given: unknown) =>
       code.run(new Flow({ core, branch: "" }, attempt.log), given);
-    const end = await drive(attempt.envelope, input, body, wires);
+    const end = await drive(attempt.envelope, input, body, wires, attempt.client.codec);
     if (typeof end === "object" && "closed" in end) this.#closedBy(attempt, end.closed);
     return durableReport(end);
   }
@@ -349,14 +349,4 @@ export class Runtime {
 
 function about(attempt: Attempt): { taskId: string; attempt: number } {
   return { taskId: attempt.taskId, attempt: attempt.attempt };
-}
-
-/** The input, unless JavaScript cannot hold it. */
-function readable(input: unknown): unknown {
-  try {
-    return plain(input ?? null);
-  } catch (error) {
-    if (error instanceof Unreadable) throw unreadableInput(error);
-    throw error;
-  }
 }
