@@ -183,7 +183,12 @@ impl Submission {
     pub(crate) fn queues(&self) -> impl Iterator<Item = &Name> {
         let stages = self.stages.iter().flat_map(|stages| stages.iter()).map(|stage| &stage.queue);
         let steps = self.steps.iter().flat_map(|planned| &planned.steps).map(|step| &step.queue);
-        std::iter::once(&self.queue).chain(stages).chain(steps)
+        let items = self.fork.iter().flat_map(|fork| &fork.items);
+        let again = items.filter_map(|item| match item {
+            ForkItem::Again { child, .. } => Some(&child.queue),
+            ForkItem::Record(_) => None,
+        });
+        std::iter::once(&self.queue).chain(stages).chain(steps).chain(again)
     }
 
     /// Spans begin when the submission is decided. A repeated submission is recognised by the spans as sent, and keeps

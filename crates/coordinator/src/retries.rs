@@ -13,7 +13,7 @@ use store::{Browse, Failure, RowsAfter, Spec, StoredTask, TaskKey};
 use verdict::event::Submitted;
 use verdict::plan::{PlanState, Stage};
 use verdict::redrive::{self, NotRetryable, Repeat};
-use verdict::{RunState, State, Subject, Text, Time};
+use verdict::{Name, RunState, State, Subject, Text, Time};
 use wire::Code;
 use wire::names::{FORK_OF_LABEL, ORIGIN_LABEL, RETRY_OF_LABEL};
 
@@ -28,6 +28,8 @@ pub struct RunSource {
     pub submitted: Submitted,
     /// The steps of a plan with edges.
     pub steps: Vec<StoredStep>,
+    /// Whether one of them succeeded.
+    pub has_done_steps: bool,
 }
 
 /// The run with its submission. A run whose history is missing cannot be submitted again: its settings are unknown.
@@ -45,7 +47,23 @@ pub async fn find<B: Browse>(browse: &B, key: &TaskKey) -> Result<Option<RunSour
     let first = browse.rows(key, RowsAfter::Entry(0), 1).await?.history;
     let events = first.into_iter().flat_map(|entry| entry.events);
     let submitted = { events }.find_map(|event| event.submitted().cloned());
-    Ok(submitted.map(|submitted| RunSource { found, submitted, steps }))
+    let has_done_steps = !steps.is_empty() && has_done_steps(browse, key).await?;
+    Ok(submitted.map(|submitted| RunSource { found, submitted, steps, has_done_steps }))
+}
+
+/// Reads the tasks of a plan's steps until one has succeeded.
+async fn has_done_steps<B: Browse>(browse: &B, key: &TaskKey) -> Result<bool, Failure> {
+    let mut after: Option<Name> = None;
+    loop {
+        let page = browse.rows(key, RowsAfter::Child(after.as_ref()), STEPS_PER_READ).await?;
+        if page.children.iter().any(|it| it.child.end == Some(State::Succeeded)) {
+            return Ok(true);
+        }
+        match page.children.last() {
+            Some(last) => after = Some(last.child.key.clone()),
+            None => return Ok(false),
+        }
+    }
 }
 
 /// How the call that asks for a retry identifies itself.
@@ -70,7 +88,7 @@ impl RetryRefused {
     /// The code under which callers learn it.
     pub const fn code(self) -> Code {
         match self.why {
-            NotRetryable::Recorded => Code::RunHasRecords,
+            NotRetryable::Recorded | NotRetryable::DoneSteps => Code::RunHasRecords,
             NotRetryable::NotEnded
             | NotRetryable::Succeeded
             | NotRetryable::Halted
@@ -81,18 +99,18 @@ impl RetryRefused {
     }
 }
 
-/// The submission that repeats a run. `submitted` is the event of its first history entry, and `steps` has all steps of a
-/// plan with edges. `None` for a subject that does not exist.
+/// The submission that repeats a run. `None` for a subject that does not exist.
 pub fn retry(
-    found: StoredTask,
-    submitted: &Submitted,
-    steps: Vec<StoredStep>,
+    source: RunSource,
     call: RetryCall,
     now: Time,
 ) -> Option<Result<Submission, RetryRefused>> {
+    let RunSource { found, submitted, steps, has_done_steps } = source;
+    let submitted = &submitted;
     let state = found.subject.state()?;
     let (scope, id) = (found.subject.scope()?.clone(), submitted.id);
-    if let Err(why) = redrive::may_retry(submitted, state, run_of(&found.subject), call.repeat) {
+    let run = run_of(&found.subject);
+    if let Err(why) = redrive::may_retry(submitted, state, run, has_done_steps, call.repeat) {
         return Some(Err(RetryRefused { why, state }));
     }
     debug_assert!(matches!(found.subject, Subject::Done(_)), "only ended tasks may be retried");

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use store::effects::StoredEndpoint;
 use verdict::effect::EndpointStatus;
-use verdict::plan::limits::STEPS_PER_DECISION;
 use verdict::run::RunRequest;
 use verdict::{Name, Request, Scope};
 
@@ -34,7 +33,7 @@ impl Item {
                 let steps = submission.steps.as_ref().map_or(0, |planned| planned.steps.len());
                 let inherited = submission.fork.as_ref().map_or(0, |fork| fork.items.len());
                 // A debounced one takes the place of another, which ends.
-                1 + steps.min(STEPS_PER_DECISION) + inherited + told()
+                1 + steps + inherited + told()
             }
             Item::About { request, .. } => 1 + recorded(request) + told(),
             Item::Schedule(_) => 1,

@@ -97,6 +97,11 @@ impl Quota {
 
     /// Whether no more children may start.
     pub const fn is_reached_by_children(self) -> bool {
-        self.children >= self.max.saturating_mul(CHILDREN_PER_RUN)
+        !self.has_room_for_children(1)
+    }
+
+    /// Whether so many more children may start.
+    pub const fn has_room_for_children(self, count: u64) -> bool {
+        self.children.saturating_add(count) <= self.max.saturating_mul(CHILDREN_PER_RUN)
     }
 }

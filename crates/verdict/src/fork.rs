@@ -54,7 +54,7 @@ pub fn may_fork(
 ) -> Result<(), NotForkable> {
     // Halted is the reason why forks exist, but a deadline without time stops a fork as well.
     let ended = if state == State::Halted { State::Failed } else { state };
-    match redrive::may_retry(submitted, ended, run, Repeat::FromScratch) {
+    match redrive::may_retry(submitted, ended, run, false, Repeat::FromScratch) {
         Err(NotRetryable::NotEnded) => Err(NotForkable::NotEnded),
         Err(NotRetryable::Succeeded) => Err(NotForkable::Succeeded),
         Err(NotRetryable::Reserved) => Err(NotForkable::Reserved),
@@ -62,7 +62,12 @@ pub fn may_fork(
         _ if redrive::has_plan(run) => Err(NotForkable::HasPlan),
         Err(NotRetryable::NoTime) => Err(NotForkable::NoTime),
         Ok(()) => Ok(()),
-        Err(NotRetryable::Halted | NotRetryable::HaltedPlan | NotRetryable::Recorded) => {
+        Err(
+            NotRetryable::Halted
+            | NotRetryable::HaltedPlan
+            | NotRetryable::Recorded
+            | NotRetryable::DoneSteps,
+        ) => {
             unreachable!("a fork asks as if the run had failed and everything were done again")
         }
     }

@@ -8,6 +8,7 @@
 //! ([`Repeat::FromScratch`]); a fork ([`crate::fork`]) takes it over.
 
 use crate::event::Submitted;
+use crate::plan::PlanState;
 use crate::policy::Policy;
 use crate::reserved;
 use crate::run::RunState;
@@ -27,6 +28,8 @@ pub enum NotRetryable {
     HaltedPlan,
     /// It has recorded steps or started children, and the caller did not ask for them to be done again.
     Recorded,
+    /// The same for steps of its plan that have succeeded. A plan is not continued.
+    DoneSteps,
     /// It is the server's own ([`crate::reserved`]): a work order with its gate, or an evaluation.
     Reserved,
     /// Its deadline was not after the moment at which it could first be leased. The new task would have no time either,
@@ -45,10 +48,12 @@ pub enum Repeat {
 }
 
 /// Whether a task that was submitted like this, is in this state and has come so far may be submitted again.
+/// `has_done_steps` says whether a step of its plan with edges succeeded, which its own state does not tell.
 pub fn may_retry(
     submitted: &Submitted,
     state: State,
     run: Option<&RunState>,
+    has_done_steps: bool,
     repeat: Repeat,
 ) -> Result<(), NotRetryable> {
     match state {
@@ -64,6 +69,8 @@ pub fn may_retry(
                 Err(NotRetryable::Reserved)
             } else if repeat == Repeat::Unrecorded && has_records(run) {
                 Err(NotRetryable::Recorded)
+            } else if repeat == Repeat::Unrecorded && (has_done_steps || has_done_stages(run)) {
+                Err(NotRetryable::DoneSteps)
             } else if has_no_time(submitted) {
                 Err(NotRetryable::NoTime)
             } else {
@@ -81,9 +88,17 @@ pub(crate) fn has_plan(run: Option<&RunState>) -> bool {
     run.is_some_and(|run| run.plan.is_some())
 }
 
-/// Whether a fork would take something over that a retry does again. A plan has no fork: its file says that its steps are done.
+/// Whether a fork would take something over that a retry does again. A plan has no fork.
 fn has_records(run: Option<&RunState>) -> bool {
     run.is_some_and(|run| run.plan.is_none() && (run.steps > 0 || run.children > 0))
+}
+
+/// Whether a stage of a plan is behind the task, or its first stage has recorded a step of its own beside its end.
+fn has_done_stages(run: Option<&RunState>) -> bool {
+    run.is_some_and(|run| match run.plan.as_deref() {
+        Some(PlanState::Stages(stages)) => stages.current > 0 || run.steps > 1 || run.children > 0,
+        Some(PlanState::Root(_) | PlanState::Step(_)) | None => false,
+    })
 }
 
 /// When the new task may first be leased: at once, unless the start of the old one has not come yet.
@@ -150,7 +165,15 @@ mod tests {
     }
 
     fn plain(task: &Submitted, state: State) -> Result<(), NotRetryable> {
-        may_retry(task, state, None, Repeat::Unrecorded)
+        may_retry(task, state, None, false, Repeat::Unrecorded)
+    }
+
+    #[test]
+    fn steps_of_a_plan_that_succeeded_are_done_again_only_if_that_is_asked_for() {
+        let task = submitted(Policy::default());
+        let ask = |repeat| may_retry(&task, State::Failed, None, true, repeat);
+        assert_eq!(ask(Repeat::Unrecorded), Err(NotRetryable::DoneSteps));
+        assert_eq!(ask(Repeat::FromScratch), Ok(()));
     }
 
     #[test]
@@ -160,7 +183,7 @@ mod tests {
         let paid = RunState { checkpoints: 1, steps: 1, ..RunState::default() };
         let delegated = RunState { checkpoints: 1, children: 1, ..RunState::default() };
         for (run, is_refused) in [(waited, false), (paid, true), (delegated, true)] {
-            let ask = |repeat| may_retry(&task, State::Failed, Some(&run), repeat);
+            let ask = |repeat| may_retry(&task, State::Failed, Some(&run), false, repeat);
             let refused = if is_refused { Err(NotRetryable::Recorded) } else { Ok(()) };
             assert_eq!(ask(Repeat::Unrecorded), refused, "{run:?}");
             assert_eq!(ask(Repeat::FromScratch), Ok(()), "{run:?}");
@@ -172,7 +195,7 @@ mod tests {
         let gate = crate::topology::gate_queue("joinery");
         for queue in [crate::recovery::QUEUE.into(), crate::recovery::QUEUE_BUILT_IN.into(), gate] {
             let task = Submitted { queue, ..submitted(Policy::default()) };
-            let refused = may_retry(&task, State::Failed, None, Repeat::FromScratch);
+            let refused = may_retry(&task, State::Failed, None, false, Repeat::FromScratch);
             assert_eq!(refused, Err(NotRetryable::Reserved), "{}", task.queue);
         }
         // A person may let an event come back that no role processed.

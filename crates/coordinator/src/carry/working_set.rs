@@ -267,7 +267,9 @@ impl WorkingSet {
             return answer.clone();
         }
         if is_limited {
-            self.accepted.entry(scope.tenant.clone()).or_default().runs += 1;
+            let accepted = self.accepted.entry(scope.tenant.clone()).or_default();
+            accepted.runs += 1;
+            accepted.children += steps.len() as u64;
         }
         if let Some(key) = key {
             self.holders.insert(key, KeyOwner { task: id, fingerprint });

@@ -45,7 +45,12 @@ pub(super) async fn fork(
     let browse = app.coordinator.browse();
     let reading = forks::fork(browse, source, call, app.coordinator.now());
     let submission = app.read(Duration::ZERO, reading).await?;
-    answer_one(&app, submission.ok_or_else(ApiError::run_not_found)??).await
+    let submission = submission.ok_or_else(ApiError::run_not_found)??;
+    // Children that start again may be in other queues than the run that the key may see.
+    submission
+        .queues()
+        .try_for_each(|queue| check_queue(&principal, "submit to", queue.as_str()))?;
+    answer_one(&app, submission).await
 }
 
 fn call(headers: &HeaderMap, key: &TaskKey, asked: ForkRun) -> Result<ForkCall, ApiError> {
@@ -100,7 +105,7 @@ impl From<ForkRefused> for ApiError {
             }
             NotForkable::Succeeded => "the run succeeded: nothing of it is left to do",
             NotForkable::HasPlan => {
-                "a run with a plan is not continued; retry it (`tenure runs retry`), which executes all of its steps again"
+                "a run with a plan is not continued; retry it (`tenure runs retry --from-scratch`), which executes all of its steps again"
             }
             NotForkable::HaltedPlan => {
                 "a run with a plan is not continued, and one that stopped at a limit of its budget is not retried; submit the plan as a new run with a larger budget"

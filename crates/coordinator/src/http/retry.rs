@@ -20,7 +20,7 @@ use super::queue_limit::check_queue;
 use super::submit::{answer_one, key_header, trace_header};
 use super::translate::state;
 use crate::admit::ClientPrincipal;
-use crate::retries::{self, RetryCall, RetryRefused, RunSource};
+use crate::retries::{self, RetryCall, RetryRefused};
 
 pub(super) async fn retry(
     State(app): State<AppState>,
@@ -34,9 +34,8 @@ pub(super) async fn retry(
     let key = TaskKey { scope: principal.scope().clone(), id: run };
     let reading = retries::find(app.coordinator.browse(), &key);
     let source = app.read(Duration::ZERO, reading).await?.ok_or_else(ApiError::run_not_found)?;
-    let RunSource { found, submitted, steps } = source;
-    refuse_step(&found)?;
-    let retry = retries::retry(found, &submitted, steps, call, app.coordinator.now());
+    refuse_step(&source.found)?;
+    let retry = retries::retry(source, call, app.coordinator.now());
     let retry = retry.ok_or_else(ApiError::run_not_found)??;
     // The steps of a plan may be in other queues than the run that the key may see.
     retry.queues().try_for_each(|queue| check_queue(&principal, "submit to", queue.as_str()))?;
@@ -86,6 +85,9 @@ impl From<RetryRefused> for ApiError {
             }
             NotRetryable::Recorded => {
                 "the run has recorded steps or started children, and a retry would do them again; continue it from there (`tenure runs continue`), or say that everything is to be done again (`tenure runs retry --from-scratch`, `fromScratch` in the body)"
+            }
+            NotRetryable::DoneSteps => {
+                "steps of the run's plan have succeeded, a retry would do them again, and a plan is not continued; say that everything is to be done again (`tenure runs retry --from-scratch`, `fromScratch` in the body), or submit what is left as a new run"
             }
             NotRetryable::Reserved => {
                 "the run is the server's own work, a work order or an evaluation of recovery, which it starts again where that is needed"

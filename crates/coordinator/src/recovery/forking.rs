@@ -39,12 +39,11 @@ pub(super) async fn submission(
 }
 
 fn retried(key: &TaskKey, source: RunSource, now: Time) -> Result<Submission, Name> {
-    let RunSource { found, submitted, steps } = source;
     // A policy that allows `retry` does not ask for recorded work to be done again.
     let repeat = Repeat::Unrecorded;
     let call = RetryCall { key: Some(fork_key(key.id)), traceparent: None, repeat };
     let code = |code: Code| Name::from(code.as_str());
-    match retries::retry(found, &submitted, steps, call, now) {
+    match retries::retry(source, call, now) {
         None => Err(code(Code::RunNotRetryable)),
         Some(retry) => retry.map_err(|refused| code(refused.code())),
     }

@@ -230,7 +230,7 @@ fn may_be_retried(subject: &Subject, now: Time, space: &EscrowSpace) -> bool {
     let submitted = submitted(space.submit(ROOT, space.bounds.limit), now);
     let repeat = Repeat::FromScratch;
     end.state == State::Halted
-        && redrive::may_retry(&submitted, end.state, run.as_deref(), repeat).is_ok()
+        && redrive::may_retry(&submitted, end.state, run.as_deref(), false, repeat).is_ok()
 }
 
 fn submitted(submit: Submit, due: Time) -> Submitted {

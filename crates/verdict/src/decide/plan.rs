@@ -32,6 +32,10 @@ fn submit_plan(read_set: ReadSet<'_>, asked: &PlanSubmit, at: Moment) -> Verdict
     if events.is_empty() {
         return Verdict::new(answer, events);
     }
+    let steps = asked.steps.len() as u64;
+    if let Some(quota) = read_set.context.quota.filter(|it| !it.has_room_for_children(steps)) {
+        return Verdict::refuse(Refusal::QuotaReached { quota: quota.max });
+    }
     if let Err(refusal) = steps::check_ceilings(asked, at.now) {
         return Verdict::refuse(Refusal::Run(refusal));
     }

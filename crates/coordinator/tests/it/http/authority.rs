@@ -326,6 +326,47 @@ async fn a_retry_does_not_repeat_what_is_recorded_unless_that_is_said() {
 }
 
 #[tokio::test]
+async fn a_retry_does_not_repeat_stages_that_succeeded_unless_that_is_said() {
+    for api in both().await {
+        let stage = |key: &str| json!({"key": key, "kind": "k", "queue": "q", "maxAttempts": 1});
+        let plan = json!({"plan": {"steps": [stage("pay"), stage("send")]}});
+        let first = api.post("/v1/runs", &api.key, plan.clone()).await.text("runId");
+        // The first stage fails: there is nothing that a retry could repeat.
+        api.fail(&api.leased_by(&api.key, "q").await).await.has("state", "failed");
+        let path = format!("/v1/runs/{first}/retry");
+        let again = api.post(&path, &api.key, json!({})).await.text("runId");
+        api.cancel(&again, json!({"force": true})).await.ok();
+        // The second one fails after the first has paid.
+        let run = api.post("/v1/runs", &api.key, plan).await.text("runId");
+        let paid = json!({"outcome": "SUCCEEDED", "output": "paid"});
+        api.complete(&api.leased_by(&api.key, "q").await, paid).await.ok();
+        api.fail(&api.leased_by(&api.key, "q").await).await.has("state", "failed");
+        let path = format!("/v1/runs/{run}/retry");
+        let refused = api.post(&path, &api.key, json!({})).await;
+        refused.problem(409, "run_has_records").has("state", "FAILED");
+        assert!(refused.text("message").contains("--from-scratch"), "{refused:?}");
+        api.post(&path, &api.key, json!({"fromScratch": true})).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn a_limited_client_continues_no_run_whose_children_start_again_elsewhere() {
+    for api in both().await {
+        let limited = api.limited(&["client"], &["q"]).await;
+        let first = api.leased(json!({"maxAttempts": 1})).await;
+        let child = json!({"children": [{"key": "kid", "kind": "k", "queue": "secret"}]});
+        api.checkpoint(&first, child).await.ok();
+        api.cancel(&first.run, json!({"force": true})).await.ok();
+        api.get(&format!("/v1/runs/{}?waitMs=20000", first.run)).await.ok();
+        let path = format!("/v1/runs/{}/fork", first.run);
+        let refused = api.post(&path, &limited, json!({})).await;
+        refused.problem(403, "forbidden");
+        assert!(refused.text("message").contains("secret"), "{refused:?}");
+        api.post(&path, &api.key, json!({})).await.ok();
+    }
+}
+
+#[tokio::test]
 async fn idempotency_keys_of_steps_survive_every_continuation() {
     for api in both().await {
         let first = api.leased(json!({"maxAttempts": 1})).await;

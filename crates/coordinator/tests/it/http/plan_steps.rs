@@ -116,8 +116,12 @@ async fn a_failure_skips_what_depends_on_it_with_the_reason_on_each() {
         );
         assert_eq!(ended["output"]["c"], json!({"n": 1}));
 
-        // A retry repeats the plan with all its steps; a step alone is not repeated.
-        let again = api.post(&format!("/v1/runs/{run}/retry"), &api.key, json!({})).await;
+        // A retry repeats the plan with all its steps, if that is said; a step alone is not repeated.
+        let path = format!("/v1/runs/{run}/retry");
+        let refused = api.post(&path, &api.key, json!({})).await;
+        refused.problem(409, "run_has_records").has("state", "FAILED");
+        assert!(refused.text("message").contains("--from-scratch"), "{refused:?}");
+        let again = api.post(&path, &api.key, json!({"fromScratch": true})).await;
         assert_eq!(api.plan_of(&again.text("runId")).await.len(), 6);
         let step = seen["b"]["taskId"].as_str().unwrap().replace("task_", "run_");
         let alone = api.post(&format!("/v1/runs/{step}/retry"), &api.key, json!({})).await;

@@ -163,6 +163,24 @@ async fn children_count_against_the_quota_of_their_tenant() {
 }
 
 #[tokio::test]
+async fn steps_of_plans_count_against_the_quota_as_children_do() {
+    for api in both().await {
+        api.limit(json!({"tenantId": "default", "unfinishedRuns": 2})).await.ok();
+        let step = |n: usize| {
+            let after = if n == 0 { json!([]) } else { json!(["s0"]) };
+            json!({"key": format!("s{n}"), "kind": "k", "queue": "q", "dependsOn": after})
+        };
+        let plan =
+            |count: usize| json!({"plan": {"steps": (0..count).map(step).collect::<Vec<_>>()}});
+        let submit = |count: usize| api.post("/v1/runs", &api.key, plan(count));
+        submit(201).await.problem(429, "quota_reached");
+        submit(150).await.ok();
+        submit(51).await.problem(429, "quota_reached");
+        submit(50).await.ok();
+    }
+}
+
+#[tokio::test]
 async fn a_checkpoint_that_starts_children_counts_against_the_rate_and_others_do_not() {
     for api in both().await {
         let parent = api.leased(json!({"leaseMs": 600_000})).await;
