@@ -474,6 +474,32 @@ impl PostgresStore {
         Ok(connection.is_direct())
     }
 
+    /// How many idle connections of the pools could have prepared statements and have none. There must be none: such a
+    /// connection has every statement planned anew.
+    pub fn unprepared_connections(&self) -> usize {
+        let mut unprepared = 0;
+        for pool in [&self.shared.pool, &self.shared.readers] {
+            pool.retain(|connection, _| {
+                unprepared += usize::from(connection.lacks_statements());
+                true
+            });
+        }
+        unprepared
+    }
+
+    /// Opens every connection of the pools for batches and reads, and leaves them there.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub async fn fill_pools(&self) -> Result<usize, Failure> {
+        let mut held = Vec::new();
+        for pool in [&self.shared.pool, &self.shared.readers] {
+            for _ in 0..pool.status().max_size {
+                held.push(pool.get().await.map_err(errors::no_connection)?);
+            }
+        }
+        Ok(held.len())
+    }
+
     /// Removes expired idempotency keys. Coordinators also do this on their own schedule, a page at a time.
     pub async fn forget_old_keys(&self) -> Result<(), Failure> {
         let client = self.shared.pool.get().await.map_err(errors::no_connection)?;

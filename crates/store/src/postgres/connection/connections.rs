@@ -62,6 +62,8 @@ impl Connections {
 pub(in crate::postgres) struct Connection {
     client: Client,
     purpose: PoolPurpose,
+    /// Whether no pooler is in between, as far as this was asked.
+    leads_to_server: bool,
     /// By their text.
     prepared: HashMap<&'static str, Statement>,
     /// The counter that all connections of the pool share, and its value when this one was made.
@@ -79,6 +81,12 @@ impl Connection {
     /// Whether the connection is direct (no pooler in between), so that it has prepared statements.
     pub(in crate::postgres) fn is_direct(&self) -> bool {
         !self.prepared.is_empty()
+    }
+
+    /// Whether it could have prepared statements and has none. It would keep sending text for as long as it lives, so
+    /// no such connection may stay in a pool.
+    pub(in crate::postgres) fn lacks_statements(&self) -> bool {
+        self.leads_to_server && self.prepared.is_empty()
     }
 
     /// Sends this COMMIT statement. A success that the server reported without its standby's confirmation is an
@@ -161,7 +169,8 @@ impl Connection {
     /// Prepares frequent statements, if the connection is direct and the database has a store.
     async fn name_statements(&mut self) -> Result<(), Error> {
         let Some((settings, texts)) = statements_to_prepare(self.purpose) else { return Ok(()) };
-        if !direct::is_direct(&self.client).await? {
+        self.leads_to_server = direct::is_direct(&self.client).await?;
+        if !self.leads_to_server {
             return Ok(());
         }
         self.client.batch_execute(settings).await?;
@@ -233,6 +242,7 @@ impl managed::Manager for Connections {
         let mut connection = Connection {
             client,
             purpose: self.purpose,
+            leads_to_server: false,
             prepared: HashMap::new(),
             outdated: self.outdated.clone(),
             made_at: self.outdated.load(Ordering::Relaxed),

@@ -75,6 +75,16 @@ async fn a_batch_that_is_dropped_half_way_leaves_no_transaction_open() {
 }
 
 #[tokio::test]
+async fn after_an_empty_database_was_opened_every_connection_is_prepared() {
+    // The tables are created while the store is opened. A connection from before that has no prepared statements, ever.
+    let database = Database::create();
+    let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
+    assert_eq!(store.unprepared_connections(), 0);
+    assert!(store.fill_pools().await.unwrap() >= 2);
+    assert_eq!(store.unprepared_connections(), 0);
+}
+
+#[tokio::test]
 async fn a_name_that_means_something_else_costs_one_batch_at_most() {
     // prepared statements exist on every connection, and a table changes under them.
     let database = Database::create();
