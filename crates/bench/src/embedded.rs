@@ -48,6 +48,11 @@ impl Embedded {
         Ok(Self { coordinator, database: Some(store) })
     }
 
+    #[cfg(test)]
+    pub(crate) fn database(&self) -> Option<&PostgresStore> {
+        self.database.as_ref()
+    }
+
     /// Stops after a load. Fails if statements were planned again and again: such a figure measures a defect.
     pub(crate) async fn stop(self) -> Result<(), BenchError> {
         let unprepared = self.database.as_ref().map_or(0, PostgresStore::unprepared_connections);

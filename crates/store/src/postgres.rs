@@ -487,6 +487,14 @@ impl PostgresStore {
         unprepared
     }
 
+    /// Statements that one connection has sent as text more than once, although it has prepared statements.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn statements_planned_again(&self) -> std::collections::BTreeSet<String> {
+        let pools = [&self.shared.pool, &self.shared.readers];
+        pools.into_iter().flat_map(|pool| pool.manager().planned_again()).collect()
+    }
+
     /// Opens every connection of the pools for batches and reads, and leaves them there.
     #[cfg(feature = "testing")]
     #[doc(hidden)]

@@ -122,7 +122,8 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "crates/bench",
         dependency: "bench",
-        may_know: &["verdict", "store", "coordinator", "tenure"],
+        // Its tests start databases, like those of the store.
+        may_know: &["verdict", "store", "coordinator", "tenure", "storetest"],
         outside: None,
     },
     Member {

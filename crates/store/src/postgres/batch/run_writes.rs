@@ -221,8 +221,20 @@ static WAITS_UPSERT: LazyLock<Statement> = LazyLock::new(|| {
 });
 
 /// Statements that batches with durable runs repeat, to be prepared on direct connections.
-pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'static str> {
-    let built: [&'static LazyLock<Statement>; 5] =
-        [&CHECKPOINTS_INSERT, &CHILDREN_INSERT, &CHILDREN_UPDATE, &SIGNALS_INSERT, &SIGNALS_UPDATE];
+pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
+    let built: [&'static LazyLock<Statement>; 12] = [
+        &CHECKPOINTS_INSERT,
+        &CHILDREN_INSERT,
+        &CHILDREN_UPDATE,
+        &SIGNALS_INSERT,
+        &SIGNALS_UPDATE,
+        &WAITS_DELETE,
+        &WAITS_UPSERT,
+        &LIVE_MOVE,
+        &STEPS_INSERT,
+        &EDGES_INSERT,
+        &COUNTS_INSERT,
+        &COUNTS_UPDATE,
+    ];
     built.into_iter().flat_map(|statement| statement.texts())
 }

@@ -217,14 +217,16 @@ const UNCHANGED: &str = "1 / CASE WHEN l.revision = u.before \
 const NAMED: &str = "l.id = u.id AND l.tenant = u.tenant AND l.workspace = u.workspace";
 
 /// Statements that batches repeat, to be prepared on direct connections.
-pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'static str> {
-    let built: [&'static LazyLock<Statement>; 7] = [
+pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
+    let built: [&'static LazyLock<Statement>; 9] = [
         &INPUTS_INSERT,
         &LIVE_INSERT,
         &LIVE_UPDATE,
         &LIVE_DELETE,
         &DONE_INSERT,
         &ATTEMPTS_INSERT,
+        &HISTORY_INSERT,
+        &REFUSED_INSERT,
         &KEYS_WRITE,
     ];
     built.into_iter().flat_map(|statement| statement.texts()).chain([commit::MARK_BY])

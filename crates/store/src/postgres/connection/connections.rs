@@ -10,8 +10,12 @@
 //! keep their order, and reading the clock after the locks depends on that order.
 
 use std::collections::HashMap;
+#[cfg(feature = "testing")]
+use std::collections::{BTreeSet, HashSet};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+#[cfg(feature = "testing")]
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use deadpool::managed::{self, Metrics, RecycleError, RecycleResult};
@@ -24,10 +28,9 @@ use tokio_postgres::{Client, Error, Row, Statement};
 use super::server_list::{CONNECT_TIMEOUT, ServerList};
 use super::tls::Connector;
 use super::{direct, notices, session};
-use crate::postgres::batch::{run_writes, writes};
 use crate::postgres::errors::StepError;
-use crate::postgres::reads::{self, browse, run_records};
-use crate::postgres::scopes;
+use crate::postgres::reads::{self, browse, plan_steps, run_records};
+use crate::postgres::{batch, flows, scopes};
 
 pub(in crate::postgres) type Pool = managed::Pool<Connections>;
 pub(in crate::postgres) type Object = managed::Object<Connections>;
@@ -50,11 +53,48 @@ pub(in crate::postgres) struct Connections {
     /// Incremented when prepared statements turn out to be outdated. Every connection made before that is outdated
     /// too.
     outdated: Arc<AtomicU64>,
+    #[cfg(feature = "testing")]
+    planned_again: PlannedAgain,
 }
 
 impl Connections {
     pub(in crate::postgres) fn new(servers: ServerList, purpose: PoolPurpose) -> Self {
-        Self { servers, purpose, outdated: Arc::default() }
+        Self {
+            servers,
+            purpose,
+            outdated: Arc::default(),
+            #[cfg(feature = "testing")]
+            planned_again: PlannedAgain::default(),
+        }
+    }
+
+    /// Statements that one connection with prepared statements has sent as text more than once.
+    #[cfg(feature = "testing")]
+    pub(in crate::postgres) fn planned_again(&self) -> BTreeSet<String> {
+        self.planned_again.lock().expect("nothing panics with the set in hand").clone()
+    }
+}
+
+/// Statements that the database had to plan again, of all connections of a pool.
+#[cfg(feature = "testing")]
+type PlannedAgain = Arc<Mutex<BTreeSet<String>>>;
+
+/// Statements that one connection has sent as text.
+#[cfg(feature = "testing")]
+#[derive(Default)]
+struct SentTexts {
+    texts: Mutex<HashSet<String>>,
+    planned_again: PlannedAgain,
+}
+
+#[cfg(feature = "testing")]
+impl SentTexts {
+    fn note(&self, sql: &str) {
+        let mut texts = self.texts.lock().expect("nothing panics with the set in hand");
+        if !texts.insert(sql.to_owned()) {
+            let mut again = self.planned_again.lock().expect("nothing panics with the set in hand");
+            again.insert(sql.to_owned());
+        }
     }
 }
 
@@ -75,6 +115,8 @@ pub(in crate::postgres) struct Connection {
     driver: AbortHandle,
     /// For the connection on which a cancel request is sent.
     connector: Connector,
+    #[cfg(feature = "testing")]
+    sent_texts: SentTexts,
 }
 
 impl Connection {
@@ -137,7 +179,10 @@ impl Connection {
             Some(statement) => {
                 self.note_outdated(self.client.query(statement, &values(parameters)).await)
             }
-            None => self.client.query_typed(sql, parameters).await,
+            None => {
+                self.note_text(sql);
+                self.client.query_typed(sql, parameters).await
+            }
         }
     }
 
@@ -151,9 +196,23 @@ impl Connection {
             Some(statement) => {
                 self.note_outdated(self.client.execute(statement, &values(parameters)).await)
             }
-            None => self.client.execute_typed(sql, parameters).await,
+            None => {
+                self.note_text(sql);
+                self.client.execute_typed(sql, parameters).await
+            }
         }
     }
+
+    /// Counts what is planned at each use, for the test of it.
+    #[cfg(feature = "testing")]
+    fn note_text(&self, sql: &str) {
+        if self.is_direct() {
+            self.sent_texts.note(sql);
+        }
+    }
+
+    #[cfg(not(feature = "testing"))]
+    fn note_text(&self, _: &str) {}
 
     /// Detects a prepared statement that a schema change has made invalid. Then all connections that have it are
     /// replaced, and the new ones prepare it again.
@@ -192,9 +251,10 @@ fn statements_to_prepare(purpose: PoolPurpose) -> Option<(&'static str, Vec<&'st
     match purpose {
         PoolPurpose::Batches => {
             let texts = reads::frequent_statements()
-                .chain(writes::frequent_statements())
                 .chain(run_records::frequent_statements())
-                .chain(run_writes::frequent_statements())
+                .chain(plan_steps::frequent_statements())
+                .chain(batch::frequent_statements())
+                .chain(flows::frequent_statements())
                 .chain(reads::idle_statements());
             Some((session::DIRECT, texts.collect()))
         }
@@ -249,6 +309,11 @@ impl managed::Manager for Connections {
             is_standby_wait_cancelled,
             driver,
             connector: self.servers.connector.clone(),
+            #[cfg(feature = "testing")]
+            sent_texts: SentTexts {
+                planned_again: self.planned_again.clone(),
+                ..SentTexts::default()
+            },
         };
         connection.name_statements().await?;
         Ok(connection)

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client};
+use tokio_postgres::{AsyncMessage, Client, Statement};
 use verdict::{Name, Scope, Subject, TaskId, Time};
 
 use super::rules;
 use crate::postgres::administration::key_expiry::KeyExpiry;
 use crate::postgres::connection::server_list::ServerList;
-use crate::postgres::connection::session;
+use crate::postgres::connection::{direct, session};
 use crate::postgres::failover::primary;
 use crate::postgres::ready::candidates::Candidate;
 use crate::postgres::ready::queue_position::QueuePosition;
@@ -299,6 +299,7 @@ async fn run_session(
         }
     };
     let telling = async {
+        let notify = Notifier::of(&client).await?;
         // No role is set: behind a pooler the server session may serve another client after this statement.
         client.batch_execute("LISTEN tenure").await?;
         let mut presence = tokio::time::interval(PRESENCE_INTERVAL);
@@ -309,7 +310,7 @@ async fn run_session(
                         while let Ok(another) = inbox.try_recv() {
                             hint.add(another);
                         }
-                        notify_peers(&client, shared, &hint).await?;
+                        notify.peers(&client, shared, &hint).await?;
                     }
                     None => return Ok(()),
                 },
@@ -341,24 +342,54 @@ async fn run_session(
 /// How often this coordinator records that it is alive.
 const PRESENCE_INTERVAL: Duration = Duration::from_secs(5);
 
-async fn notify_peers(
-    client: &Client,
-    shared: &Weak<Shared>,
-    hint: &Hint,
-) -> Result<(), tokio_postgres::Error> {
-    let Some(shared) = shared.upgrade() else { return Ok(()) };
-    let payloads = hint.payloads(&shared.hints.instance);
-    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
-        [(&CHANNEL, Type::TEXT), (&payloads, Type::TEXT_ARRAY)];
-    // Sent together: every further round trip delays a peer.
-    let (begun, notified, committed) = futures_util::join!(
-        client.batch_execute(session::BEGIN_HINT),
-        client.query_typed(NOTIFY, &parameters),
-        client.batch_execute("COMMIT"),
-    );
-    begun?;
-    notified?;
-    committed
+/// Sends hints, with a prepared statement if the session leads directly to the server.
+struct Notifier {
+    prepared: Option<Statement>,
+}
+
+impl Notifier {
+    async fn of(client: &Client) -> Result<Self, tokio_postgres::Error> {
+        let prepared = match direct::is_direct(client).await? {
+            true => Some(client.prepare(NOTIFY).await?),
+            false => None,
+        };
+        Ok(Self { prepared })
+    }
+
+    async fn peers(
+        &self,
+        client: &Client,
+        shared: &Weak<Shared>,
+        hint: &Hint,
+    ) -> Result<(), tokio_postgres::Error> {
+        let Some(shared) = shared.upgrade() else { return Ok(()) };
+        let payloads = hint.payloads(&shared.hints.instance);
+        // Sent together: every further round trip delays a peer.
+        let (begun, notified, committed) = futures_util::join!(
+            client.batch_execute(session::BEGIN_HINT),
+            self.notify(client, &payloads),
+            client.batch_execute("COMMIT"),
+        );
+        begun?;
+        notified?;
+        committed
+    }
+
+    async fn notify(
+        &self,
+        client: &Client,
+        payloads: &[String],
+    ) -> Result<(), tokio_postgres::Error> {
+        let sent = match &self.prepared {
+            Some(statement) => client.query(statement, &[&CHANNEL, &payloads]).await,
+            None => {
+                let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+                    [(&CHANNEL, Type::TEXT), (&payloads, Type::TEXT_ARRAY)];
+                client.query_typed(NOTIFY, &parameters).await
+            }
+        };
+        sent.map(drop)
+    }
 }
 
 fn receive(shared: &Weak<Shared>, payload: &str) {
