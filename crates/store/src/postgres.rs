@@ -417,7 +417,7 @@ impl PostgresStore {
             promises: parts.durability.promises().into(),
         };
         let clock = StoreClock::open(&options, &parts.header)?;
-        let hints = Hints::new(parts.header.instance);
+        let hints = Hints::new(parts.header.instance, parts.is_alone);
         let shared = Arc::new(Shared {
             runtime: tokio::runtime::Handle::current(),
             pool: parts.pool,

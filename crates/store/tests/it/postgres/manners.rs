@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pgserver::{Server, Stop};
-use store::postgres::{Options, PostgresStore};
+use store::postgres::{Notify, Options, PostgresStore};
 use store::{Batch, Browse, Store, TaskKey, Want, Writer};
 use storetest::Database;
 use storetest::conformance::{Call, CallResult, Poll, Submission, carry::carry};
+use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 use verdict::{Scope, TaskId};
 
@@ -115,27 +116,64 @@ async fn a_batch_itself_notifies_nobody() {
     // A notification inside a batch would serialize all commits of the database.
     let database = Database::create();
     let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
-    let (client, mut connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
-    let (tell, mut told) = tokio::sync::mpsc::channel(64);
-    tokio::spawn(async move {
-        loop {
-            let next = std::future::poll_fn(|context| connection.poll_message(context)).await;
-            match next {
-                Some(Ok(AsyncMessage::Notification(note))) => tell.send(note).await.unwrap(),
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => return,
-            }
-        }
-    });
-    client.batch_execute("LISTEN tenure").await.unwrap();
+    let (client, mut told) = listen(&database).await;
     let mut writer = store.writer().await.unwrap();
     for id in 1..=5 {
         submit(&mut writer, id).await;
     }
     // An earlier notification would arrive before this one, and there is none.
     client.batch_execute("NOTIFY tenure, 'me'").await.unwrap();
-    let heard = told.recv().await.unwrap();
-    assert_eq!(heard.payload(), "me");
+    assert_eq!(told.recv().await.unwrap(), "me");
+}
+
+/// A client, and what it hears on the channel of hints.
+async fn listen(database: &Database) -> (Client, mpsc::Receiver<String>) {
+    let (client, mut connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
+    let (tell, told) = mpsc::channel(1_024);
+    tokio::spawn(async move {
+        loop {
+            let next = std::future::poll_fn(|context| connection.poll_message(context)).await;
+            match next {
+                Some(Ok(AsyncMessage::Notification(note))) => {
+                    // The test may have ended.
+                    let _ = tell.send(note.payload().to_owned()).await;
+                }
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return,
+            }
+        }
+    });
+    client.batch_execute("LISTEN tenure").await.unwrap();
+    (client, told)
+}
+
+#[tokio::test]
+async fn hints_begin_when_there_is_a_peer_to_hear_them() {
+    let database = Database::create();
+    let (client, mut told) = listen(&database).await;
+    let hinting = |name: &str| Options { notify: Notify::On, ..Options::new(name) };
+    let store = PostgresStore::open(database.url(), hinting("first")).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    // It says that it listens, and nothing else: there is no peer.
+    let first = told.recv().await.unwrap();
+    assert!(!first.contains('\n'), "{first}");
+    for id in 1..=5 {
+        submit(&mut writer, id).await;
+    }
+    client.batch_execute("NOTIFY tenure, 'end'").await.unwrap();
+    loop {
+        match told.recv().await.unwrap() {
+            heard if heard == "end" => break,
+            heard => assert_eq!(heard, first, "a hint without a peer"),
+        }
+    }
+    // A peer says that it listens. The hint of what is submitted before that is heard is not sent.
+    let _second = PostgresStore::open(database.url(), hinting("second")).await.unwrap();
+    let mut id = 5;
+    while !told.recv().await.unwrap().starts_with(&format!("{first}\n")) {
+        id += 1;
+        submit(&mut writer, id).await;
+    }
 }
 
 /// Leases, one after the other.
