@@ -7,12 +7,13 @@ use pgserver::{Server, Stop};
 use store::postgres::{Notify, Options, PostgresStore};
 use store::{Batch, Browse, Store, TaskKey, Want, Writer};
 use storetest::Database;
-use storetest::conformance::{Call, CallResult, Poll, Submission, carry::carry};
+use storetest::conformance::runs::stages;
+use storetest::conformance::{Between, Call, CallResult, Driver, Poll, Submission, carry::carry};
 use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 use verdict::{Scope, TaskId};
 
-use super::options;
+use super::{Postgres, options};
 
 fn want(max: usize) -> Want {
     Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max }
@@ -174,6 +175,23 @@ async fn hints_begin_when_there_is_a_peer_to_hear_them() {
         id += 1;
         submit(&mut writer, id).await;
     }
+}
+
+/// Counts how often rows of live tasks are written.
+const COUNTED: &str = "CREATE TABLE public.writes (n int); \
+    CREATE FUNCTION public.count_write() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS \
+        'BEGIN INSERT INTO public.writes VALUES (1); RETURN NULL; END'; \
+    CREATE TRIGGER counted AFTER UPDATE ON tenure.live FOR EACH ROW EXECUTE FUNCTION public.count_write()";
+
+#[tokio::test]
+async fn a_stage_at_the_same_place_is_written_once() {
+    let fixture = Postgres::new();
+    let (client, connection) = tokio_postgres::connect(fixture.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let mut driver = Driver::start(fixture, Between::Nothing).await;
+    client.batch_execute(COUNTED).await.unwrap();
+    stages::stay_at_their_place(&mut driver).await;
+    assert_eq!(count(&client, "SELECT count(*) FROM public.writes").await, stages::WRITES);
 }
 
 /// Leases, one after the other.
