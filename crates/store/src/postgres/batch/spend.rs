@@ -79,10 +79,12 @@ impl Additions {
         additions
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.days.is_empty()
+    }
+
+    /// There must be some.
     pub(super) async fn write(&self, client: &Client) -> Read<()> {
-        if self.days.is_empty() {
-            return Ok(());
-        }
         let [cost, tokens, steps, tools] = &self.amounts;
         let parameters: [(&(dyn ToSql + Sync), Type); 8] = [
             (&self.tenants, Type::TEXT_ARRAY),

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 #[cfg(feature = "testing")]
 use std::collections::{BTreeSet, HashSet};
 use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
 use std::sync::Arc;
 #[cfg(feature = "testing")]
 use std::sync::Mutex;
@@ -98,6 +99,11 @@ impl SentTexts {
     }
 }
 
+/// A statement on its way. The driver's future takes about a kilobyte, and a step of a batch has many of them: boxed here,
+/// none is copied with the futures that it becomes a part of.
+pub(in crate::postgres) type Sent<'s, T> =
+    Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 's>>;
+
 /// One connection. It behaves like the driver's client, but uses prepared statements where it has them.
 pub(in crate::postgres) struct Connection {
     client: Client,
@@ -170,35 +176,35 @@ impl Connection {
     }
 
     /// Like the driver's method, with a prepared statement if there is one.
-    pub(in crate::postgres) async fn query_typed(
-        &self,
-        sql: &str,
-        parameters: &[(&(dyn ToSql + Sync), Type)],
-    ) -> Result<Vec<Row>, Error> {
+    pub(in crate::postgres) fn query_typed<'s>(
+        &'s self,
+        sql: &'s str,
+        parameters: &'s [(&'s (dyn ToSql + Sync), Type)],
+    ) -> Sent<'s, Vec<Row>> {
         match self.prepared.get(sql) {
-            Some(statement) => {
+            Some(statement) => Box::pin(async move {
                 self.note_outdated(self.client.query(statement, &values(parameters)).await)
-            }
+            }),
             None => {
                 self.note_text(sql);
-                self.client.query_typed(sql, parameters).await
+                Box::pin(self.client.query_typed(sql, parameters))
             }
         }
     }
 
     /// Like the driver's method, with a prepared statement if there is one.
-    pub(in crate::postgres) async fn execute_typed(
-        &self,
-        sql: &str,
-        parameters: &[(&(dyn ToSql + Sync), Type)],
-    ) -> Result<u64, Error> {
+    pub(in crate::postgres) fn execute_typed<'s>(
+        &'s self,
+        sql: &'s str,
+        parameters: &'s [(&'s (dyn ToSql + Sync), Type)],
+    ) -> Sent<'s, u64> {
         match self.prepared.get(sql) {
-            Some(statement) => {
+            Some(statement) => Box::pin(async move {
                 self.note_outdated(self.client.execute(statement, &values(parameters)).await)
-            }
+            }),
             None => {
                 self.note_text(sql);
-                self.client.execute_typed(sql, parameters).await
+                Box::pin(self.client.execute_typed(sql, parameters))
             }
         }
     }
@@ -294,7 +300,23 @@ impl managed::Manager for Connections {
     type Type = Connection;
     type Error = Error;
 
+    /// Boxed: the future of every use of the pool would have room for a connection that is being made.
     async fn create(&self) -> Result<Connection, Error> {
+        Box::pin(self.connect()).await
+    }
+
+    /// A connection returns only after its transaction has ended, so it is enough that it is open.
+    async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<Error> {
+        let is_outdated = connection.made_at < self.outdated.load(Ordering::Relaxed);
+        if connection.client.is_closed() || is_outdated {
+            return Err(RecycleError::message("the connection is closed or outdated"));
+        }
+        Ok(())
+    }
+}
+
+impl Connections {
+    async fn connect(&self) -> Result<Connection, Error> {
         let (client, driver) = self.servers.connect().await?;
         let is_standby_wait_cancelled = Arc::new(AtomicBool::new(false));
         let driver =
@@ -317,14 +339,5 @@ impl managed::Manager for Connections {
         };
         connection.name_statements().await?;
         Ok(connection)
-    }
-
-    /// A connection returns only after its transaction has ended, so it is enough that it is open.
-    async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<Error> {
-        let is_outdated = connection.made_at < self.outdated.load(Ordering::Relaxed);
-        if connection.client.is_closed() || is_outdated {
-            return Err(RecycleError::message("the connection is closed or outdated"));
-        }
-        Ok(())
     }
 }
