@@ -9,6 +9,7 @@
 
 mod approval_forms;
 mod budget_forms;
+mod budget_pack;
 pub(crate) mod delta;
 mod effect_forms;
 mod flow_forms;

@@ -89,7 +89,7 @@ macro_rules! conformance_checks {
             run_budgets::{are_kept_with_their_tasks, end_a_task_with_its_steps};
             run_forks::{takes_over_what_another_run_recorded, is_linked_to_its_forks};
             run_plans::{run_in_order_in_one_batch, run_in_order_by_saved_messages, skip_what_depends_on_a_failure, are_spawned_and_told_in_slices, are_cancelled_with_their_root, are_forgotten_whole};
-            run_stages::{are_leased_with_the_report_before, wait_in_their_queue_otherwise, give_way_to_what_is_more_urgent, keep_their_ceilings, are_leased_with_the_last_call};
+            run_stages::{are_leased_with_the_report_before, stay_at_their_place, wait_in_their_queue_otherwise, give_way_to_what_is_more_urgent, keep_their_ceilings, are_leased_with_the_last_call};
             run_life::{diverges_and_is_resumed, is_forgotten_whole, is_never_half_saved};
             scopes::{never_leak};
             backlogs::{names_every_polled_queue_that_holds_something, names_no_queue_that_nobody_polls, follows_what_the_same_batch_grants};

@@ -24,6 +24,8 @@ pub mod done;
 pub mod effect;
 pub mod event;
 pub mod explain;
+#[cfg(not(feature = "museum"))]
+mod faultpoint;
 pub mod flow;
 pub mod fork;
 pub mod id;

@@ -2,12 +2,14 @@
 //!
 //! The museum activates each bug and names the test that must detect it. A bug is a wrapper around
 //! the rules: it passes them a changed task, caller or time, or changes their verdict. So the rules
-//! themselves contain no trace of any bug. Without the feature `lab` no bug can be selected, and
+//! themselves contain no trace of any bug. Without the feature `museum` no bug can be selected, and
 //! [`decide`] is the rules alone.
 
 use crate::decide::decide as by_the_rules;
 use crate::done::Reason;
 use crate::event::{Event, Next, Subject};
+#[cfg(not(feature = "museum"))]
+use crate::faultpoint;
 use crate::request::{Caller, Request};
 use crate::run::{RunRequest, Then};
 use crate::task::{Lease, Phase, Task};

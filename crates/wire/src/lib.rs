@@ -2,7 +2,7 @@
 //!
 //! One named struct per public shape, members in camelCase. Nothing here decides anything: a
 //! request that [`parse`] accepts is well formed, not granted. The crate depends on no other crate
-//! of the workspace except `faultpoint`, so that a client links the shapes without the rules or the
+//! of the workspace (except `faultpoint` in test builds), so that a client links the shapes without the rules or the
 //! store.
 //!
 //! Invariants:
@@ -19,6 +19,8 @@ pub mod canonical;
 mod check;
 mod code;
 pub mod effects;
+#[cfg(not(feature = "museum"))]
+mod faultpoint;
 mod json;
 pub mod limits;
 pub mod names;

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+#[cfg(not(feature = "museum"))]
+use crate::faultpoint;
 use crate::limits::{IDEMPOTENCY_KEY_CHARS_MAX, LABEL_VALUE_CHARS_MAX, NAME_BYTES_MAX};
 
 /// Kinds, queues, task keys, label names, worker ids: `[A-Za-z0-9._:/-]{1,128}`.

@@ -16,8 +16,10 @@ use std::process::Stdio;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// Enables the fault points and the museum's bugs, which are then chosen at run time.
-pub(crate) const FEATURE: &str = "tenure-faultpoint/lab";
+/// Enables the fault points and the museum's bugs, which are then chosen at run time. What users compile links neither
+/// without its own feature.
+pub(crate) const FEATURE: &str =
+    "tenure-faultpoint/lab,tenure-verdict/museum,tenure-wire/museum,tenure-sdk/museum";
 
 /// The test runner passes the same arguments to cargo. A binary is built if an integration test of its package starts
 /// it.

@@ -42,6 +42,8 @@
 mod client;
 mod endpoints;
 mod error;
+#[cfg(not(feature = "museum"))]
+mod faultpoint;
 mod new_run;
 mod payload;
 mod root_certificates;

@@ -2,7 +2,7 @@
 //!
 //! They are a selection from the worlds of `scenarios::durable_runs_survive_everything_and_do_each_thing_once`. When the
 //! simulation draws differently and a bug survives, run that test with `TENURE_LAB=mutant@NN` in a build with the feature
-//! `tenure-faultpoint/lab`: it names the worlds in which NN shows.
+//! `lab::FEATURE` of `xtask`: it names the worlds in which NN shows.
 
 use sim::coverage::CoverageGoal;
 use sim::log::Keep;

@@ -1,7 +1,7 @@
 //! Worlds that show what can go wrong with budgets, a few for each bug of the museum.
 //!
 //! They are the first worlds of `scenarios::budgets_are_escrow_whatever_fails`. When the simulation draws differently and a bug
-//! survives, run that test with `TENURE_LAB=mutant@NN` in a build with the feature `tenure-faultpoint/lab`: it names the
+//! survives, run that test with `TENURE_LAB=mutant@NN` in a build with the feature `lab::FEATURE` of `xtask`: it names the
 //! worlds in which NN shows.
 
 use sim::coverage::CoverageGoal;

@@ -2,7 +2,7 @@
 //!
 //! They are a selection from the worlds of `scenarios::one_of_two_committers_fails_and_no_promise_does`, so that the
 //! museum need not run all of them for each bug. When the simulation draws differently and a bug survives, run that
-//! test with `TENURE_LAB=mutant@NN` in a build with the feature `tenure-faultpoint/lab`: it names the worlds in which
+//! test with `TENURE_LAB=mutant@NN` in a build with the feature `lab::FEATURE` of `xtask`: it names the worlds in which
 //! NN shows.
 
 use sim::log::Keep;

@@ -17,6 +17,7 @@ use verdict::{
     TaskId,
 };
 
+use super::budget_pack::{pack_budget, unpack_budget};
 use super::pack::{PackReader, PackWriter};
 use super::payload_digest::digest_payloads;
 use super::plan_pack::{self, PackedPlan};
@@ -37,6 +38,8 @@ const STARTED: u8 = 4;
 const DELTA: u8 = 5;
 /// A submission with a flow key. The forms in between are those of [`run_pack`] and [`super::plan_pack`].
 const LIMITED: u8 = 12;
+/// A submission with a budget, and perhaps a flow key.
+const BUDGETED: u8 = 16;
 
 /// Whether there was room for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,8 +147,14 @@ fn pack(to: &mut PackWriter<'_>, task: TaskId, entry: &Entry) {
         }
         (LIMITED, Request::Submit(asked), [Event::Submitted(said)]) => {
             let flow = asked.flow.as_ref().expect("the form is for submissions with a key");
-            to.text(flow.name.as_str());
-            to.number(u64::from(flow.limit));
+            pack_flow(to, flow);
+            pack_submit(to, asked);
+            to.time(said.due);
+        }
+        (BUDGETED, Request::Submit(asked), [Event::Submitted(said)]) => {
+            let budget = asked.budget.as_ref().expect("the form is for submissions with a budget");
+            pack_budget(to, budget);
+            to.optional(asked.flow.as_deref(), pack_flow);
             pack_submit(to, asked);
             to.time(said.due);
         }
@@ -190,6 +199,7 @@ fn form(task: TaskId, entry: &Entry) -> u8 {
         (request, [event]) if delta::is_derivable(request, event) => match event {
             Event::Submitted(said) if said.id == task && is_packed(said) => SUBMITTED,
             Event::Submitted(said) if said.id == task && is_limited(said) => LIMITED,
+            Event::Submitted(said) if said.id == task && is_budgeted(said) => BUDGETED,
             Event::Granted { .. } => GRANTED,
             Event::AttemptClosed { closed, .. } if closed.task == task => SUCCEEDED,
             _ => WHOLE,
@@ -205,8 +215,17 @@ pub(super) fn is_packed(said: &Submitted) -> bool {
 
 /// Whether it has the packed form of a submission with a flow key, which says its name and limit and nothing else.
 fn is_limited(said: &Submitted) -> bool {
-    let is_plain = |flow: &FlowKey| *flow == FlowKey::new(flow.name.clone(), flow.limit);
     said.budget.is_none() && said.flow.as_deref().is_some_and(is_plain)
+}
+
+/// Whether it has the packed form of a submission with a budget.
+fn is_budgeted(said: &Submitted) -> bool {
+    said.budget.is_some() && said.flow.as_deref().is_none_or(is_plain)
+}
+
+/// Whether a flow key is its name and limit and nothing else.
+fn is_plain(flow: &FlowKey) -> bool {
+    *flow == FlowKey::new(flow.name.clone(), flow.limit)
 }
 
 fn unpack(mut from: PackReader<'_>, task: TaskId) -> Result<Entry, Unreadable> {
@@ -259,6 +278,7 @@ fn unpack_delta(from: &mut PackReader<'_>, form: u8, task: TaskId) -> Option<(Re
     match form {
         SUBMITTED => unpack_submitted(from, task),
         LIMITED => unpack_limited(from, task),
+        BUDGETED => unpack_budgeted(from, task),
         GRANTED => unpack_granted(from),
         SUCCEEDED => unpack_succeeded(from, task),
         STARTED => {
@@ -313,11 +333,19 @@ fn unpack_renewals(from: &mut PackReader<'_>) -> Option<Renewals> {
     })
 }
 
-/// All of a submission but its flow key, which has a form of its own.
+fn pack_flow(to: &mut PackWriter<'_>, flow: &FlowKey) {
+    to.text(flow.name.as_str());
+    to.number(u64::from(flow.limit));
+}
+
+fn unpack_flow(from: &mut PackReader<'_>) -> Option<Box<FlowKey>> {
+    Some(Box::new(FlowKey::new(from.name()?, from.small()?)))
+}
+
+/// All of a submission but its budget and its flow key, which have forms of their own.
 pub(super) fn pack_submit(to: &mut PackWriter<'_>, asked: &Submit) {
     let Submit { id: _, scope, kind, queue, priority, policy, run_at, input, .. } = asked;
-    let Submit { budget, flow: _, fingerprint, .. } = asked;
-    debug_assert!(budget.is_none(), "a submission with a budget has no packed form");
+    let Submit { budget: _, flow: _, fingerprint, .. } = asked;
     for name in [&scope.tenant, &scope.workspace, kind, queue] {
         to.text(name.as_str());
     }
@@ -351,9 +379,16 @@ fn unpack_submitted(from: &mut PackReader<'_>, id: TaskId) -> Option<(Request, E
 }
 
 fn unpack_limited(from: &mut PackReader<'_>, id: TaskId) -> Option<(Request, Event)> {
-    let (name, limit): (_, u32) = (from.name()?, from.small()?);
-    let flow = FlowKey::new(name, limit);
-    let asked = Submit { flow: Some(Box::new(flow)), ..unpack_submission(from, id)? };
+    let flow = Some(unpack_flow(from)?);
+    let asked = Submit { flow, ..unpack_submission(from, id)? };
+    let said = delta::submitted(&asked, from.time()?);
+    Some((Request::Submit(asked), Event::Submitted(Box::new(said))))
+}
+
+fn unpack_budgeted(from: &mut PackReader<'_>, id: TaskId) -> Option<(Request, Event)> {
+    let budget = Some(Box::new(unpack_budget(from)?));
+    let flow = from.optional(unpack_flow)?;
+    let asked = Submit { budget, flow, ..unpack_submission(from, id)? };
     let said = delta::submitted(&asked, from.time()?);
     Some((Request::Submit(asked), Event::Submitted(Box::new(said))))
 }

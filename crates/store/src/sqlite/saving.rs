@@ -3,7 +3,7 @@
 //! A new task is written to `inputs` at once, and to `live` or `done` in its final form. Its history is
 //! inline in the task's row while it is short ([`InlineHistory`]), and continues in `history`.
 
-use verdict::{ClosedAttempt, Subject, Task, TaskId, Time};
+use verdict::{ClosedAttempt, Span, Subject, Task, TaskId, Time};
 
 use super::created_tasks::CreatedTask;
 use super::errors;
@@ -102,6 +102,7 @@ impl Work<'_> {
         let mut known = KnownTask {
             row,
             kind_queue: present,
+            lease: lease_of(&after),
             indexed: None,
             revision,
             entries,
@@ -161,7 +162,8 @@ impl Work<'_> {
         Ok(row)
     }
 
-    /// A task that entered another stage waits in another kind queue, with leases of another length.
+    /// A task that entered another stage may wait in another kind queue, with leases of another length. Most stages of a
+    /// plan have those of the stage before, and their row is not written twice.
     fn enter_stage(
         &mut self,
         known: &mut KnownTask,
@@ -171,7 +173,12 @@ impl Work<'_> {
         if !entries.iter().any(RunRows::is_move) {
             return Ok(());
         }
-        known.kind_queue = self.memory.kind_queue(self.connection, TaskIdentity::live(task))?;
+        let kind_queue = self.memory.kind_queue(self.connection, TaskIdentity::live(task))?;
+        let before = (known.kind_queue, known.lease);
+        (known.kind_queue, known.lease) = (kind_queue, Some(task.policy.lease));
+        if before == (known.kind_queue, known.lease) {
+            return Ok(());
+        }
         self.memory.enter_block(self.connection, known.kind_queue, known.row)?;
         match self.created.get_mut(task.id) {
             Some(created) => created.live.kind_queue = known.kind_queue,
@@ -271,6 +278,10 @@ fn split_submission(entries: &[Entry]) -> Result<(Option<&Entry>, &[Entry]), Ste
 /// Whether a constraint of the tables refused the row.
 fn is_refused(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
+}
+
+fn lease_of(after: &Subject) -> Option<Span> {
+    after.live().map(|task| task.policy.lease)
 }
 
 fn revision_of(after: &Subject) -> Option<u32> {

@@ -3,7 +3,7 @@
 //! A [`Work`] exists for one synchronous step of a batch, and holds the statements it uses.
 
 use rusqlite::Connection;
-use verdict::{LeaseId, Subject, Task, TaskId, Time};
+use verdict::{LeaseId, Span, Subject, Task, TaskId, Time};
 
 use super::created_tasks::{CreatedTask, CreatedTasks};
 use super::ids::{ById, Ids};
@@ -38,6 +38,8 @@ pub(super) struct Work<'a> {
 pub(super) struct KnownTask {
     pub(super) row: i64,
     pub(super) kind_queue: KindQueueId,
+    /// How long its leases are in its stage; `None` once the task has ended.
+    pub(super) lease: Option<Span>,
     /// `None` once the task has ended.
     pub(super) indexed: Option<IndexedTask>,
     /// `None` once the task has ended.
@@ -85,8 +87,10 @@ impl<'a> Work<'a> {
         let (row, kind_queue, inline_history) = (*row, *kind_queue, inline_history.clone());
         let indexed = Some(IndexedTask::of(task, kind_queue));
         let (revision, entries) = (Some(task.revision), task.entries);
-        self.known
-            .insert(id, KnownTask { row, kind_queue, indexed, revision, entries, inline_history });
+        let lease = Some(task.policy.lease);
+        let known =
+            KnownTask { row, kind_queue, lease, indexed, revision, entries, inline_history };
+        self.known.insert(id, known);
     }
 
     fn stored(&mut self, id: TaskId) -> rusqlite::Result<Option<LiveRow>> {

@@ -122,7 +122,8 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "crates/bench",
         dependency: "bench",
-        may_know: &["verdict", "store", "coordinator", "tenure"],
+        // Its tests start databases, like those of the store.
+        may_know: &["verdict", "store", "coordinator", "tenure", "storetest"],
         outside: None,
     },
     Member {
@@ -227,6 +228,13 @@ const MAY_USE_ANY_ERROR: &[&str] = &["crates/cli", "crates/crashlab", "crates/xt
 const TEST_TOOLS: &str = "storetest";
 const MAY_BE_MADE_OF_TEST_TOOLS: &[&str] = &["crates/sim"];
 
+/// What programs of users compile. Only with the feature [`MUSEUM`], which nothing turns on but the lab's build, it contains
+/// what plays bugs.
+const COMPILED_BY_USERS: &[&str] =
+    &["crates/verdict", "crates/wire", "crates/workflow", "crates/webhook", "sdks/rust"];
+const FAULT_POINTS: &str = "faultpoint";
+const MUSEUM: &str = "museum";
+
 const WHY: &str = "arrows between crates point inward only";
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
@@ -259,13 +267,25 @@ fn unlisted(path: &str) -> Finding {
 }
 
 fn manifest(path: &str, text: &str, member: &Member) -> Vec<Finding> {
-    dependencies(text)
-        .into_iter()
-        .filter_map(|found| {
-            let (what, remedy) = objection(member, &found)?;
-            Some(Finding { file: path.to_owned(), line: found.line, what, why: WHY, remedy })
-        })
-        .collect()
+    let finding = |line, (what, remedy)| {
+        let file = path.to_owned();
+        Finding { file, line, what, why: WHY, remedy }
+    };
+    let found = dependencies(text);
+    let arrows = found.iter().filter_map(|it| Some(finding(it.line, objection(member, it)?)));
+    let turned_on = text.lines().zip(1..).filter(|(line, _)| turns_museum_on(line));
+    arrows.chain(turned_on.map(|(_, line)| finding(line, museum_on(member)))).collect()
+}
+
+/// Whether a line of a manifest turns the bugs on, and does not only say what that means.
+fn turns_museum_on(line: &str) -> bool {
+    let line = line.trim();
+    !line.starts_with('#') && !line.starts_with(MUSEUM) && line.contains(MUSEUM)
+}
+
+fn museum_on(member: &Member) -> (String, String) {
+    let remedy = "only the lab's build may turn it on, on its command line".to_owned();
+    (format!("{} turns on the feature `{MUSEUM}`", member.folder), remedy)
 }
 
 fn objection(member: &Member, found: &Dependency) -> Option<(String, String)> {
@@ -278,6 +298,11 @@ fn objection(member: &Member, found: &Dependency) -> Option<(String, String)> {
         return Some((format!("{folder} depends on `{name}`"), remedy));
     }
     let for_tests = found.kind == Kind::Tests;
+    let is_linked = !for_tests && !found.is_optional;
+    if name == FAULT_POINTS && is_linked && COMPILED_BY_USERS.contains(folder) {
+        let remedy = format!("make it optional, for the feature `{MUSEUM}`");
+        return Some((format!("{folder}, which users compile, depends on `{name}`"), remedy));
+    }
     if !ours && !for_tests && outside.is_some_and(|allowed| !allowed.contains(&name)) {
         let remedy = format!("{folder} may use {outside:?}; do this work in a crate further out");
         return Some((format!("{folder} depends on the outside crate `{name}`"), remedy));
@@ -297,6 +322,7 @@ fn objection(member: &Member, found: &Dependency) -> Option<(String, String)> {
 struct Dependency {
     name: String,
     kind: Kind,
+    is_optional: bool,
     line: usize,
 }
 
@@ -316,13 +342,14 @@ fn dependencies(manifest: &str) -> Vec<Dependency> {
             let (kind, name) = dependency_section(header);
             section = kind;
             if let (Some(kind), Some(name)) = (kind, name) {
-                found.push(Dependency { name, kind, line: line_number });
+                found.push(Dependency { name, kind, is_optional: false, line: line_number });
                 section = None;
             }
         } else if let Some(kind) = section
             && let Some(name) = entry_name(line)
         {
-            found.push(Dependency { name, kind, line: line_number });
+            let is_optional = line.contains("optional = true");
+            found.push(Dependency { name, kind, is_optional, line: line_number });
         }
     }
     found
@@ -422,6 +449,25 @@ mod tests {
             findings("crates/coordinator/Cargo.toml", &manifest("dev-dependencies")).is_empty()
         );
         assert!(findings("crates/sim/Cargo.toml", &manifest("dependencies")).is_empty());
+    }
+
+    #[test]
+    fn what_users_compile_plays_no_bugs() {
+        let linked = "[dependencies]\nfaultpoint.workspace = true\n";
+        for folder in ["crates/verdict", "crates/wire", "sdks/rust"] {
+            let found = findings(&format!("{folder}/Cargo.toml"), linked);
+            assert!(found.len() == 1 && found[0].contains("which users compile"), "{found:?}");
+        }
+        assert!(findings("crates/store/Cargo.toml", linked).is_empty());
+        let optional = "[features]\nmuseum = [\"dep:faultpoint\"]\n[dependencies]\n\
+            faultpoint = { workspace = true, optional = true }\n";
+        assert!(findings("crates/wire/Cargo.toml", optional).is_empty());
+        for turned_on in [
+            "[features]\ndefault = [\"museum\"]\n",
+            "[dependencies]\nwire = { workspace = true, features = [\"museum\"] }\n",
+        ] {
+            assert_eq!(findings("sdks/rust/Cargo.toml", turned_on).len(), 1, "{turned_on}");
+        }
     }
 
     #[test]

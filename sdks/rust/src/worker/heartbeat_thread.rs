@@ -13,6 +13,8 @@ use super::heartbeats::send_heartbeats;
 use super::lease_state::StopReason;
 use super::lease_table::LeaseTable;
 use super::reports::{PendingReport, deliver};
+#[cfg(not(feature = "museum"))]
+use crate::faultpoint;
 use crate::{Client, Error, Retries};
 
 /// What attempts file for delivery.

@@ -8,6 +8,7 @@ use store::codec::packed_terms::Terms;
 use store::codec::payload_digest::{self, Payloads};
 use store::codec::{Stored, Unreadable};
 use store::{Entry, Renewals, Resources};
+use verdict::budget::{Amounts, Budget, Limits, OnSoft};
 use verdict::event::Submitted;
 use verdict::flow::rate::RATE_PER_MAX;
 use verdict::flow::{Rate, UNLIMITED};
@@ -104,6 +105,17 @@ fn requests() -> Vec<Request> {
             ..submit.clone()
         }),
         Request::Submit(Submit { flow: Some(Box::new(rated())), ..submit.clone() }),
+        Request::Submit(Submit { budget: Some(Box::new(budget())), ..submit.clone() }),
+        Request::Submit(Submit {
+            budget: Some(Box::new(Budget { wall: Some(Span::from_secs(1)), ..Budget::default() })),
+            flow: Some(Box::new(FlowKey::new("customer", 8))),
+            ..submit.clone()
+        }),
+        Request::Submit(Submit {
+            budget: Some(Box::new(budget())),
+            flow: Some(Box::new(rated())),
+            ..submit.clone()
+        }),
         Request::Submit(Submit { policy: Policy::default(), run_at: None, ..submit }),
         Request::Grant(Grant {
             lease: LeaseId::from_u128(2),
@@ -123,6 +135,42 @@ fn requests() -> Vec<Request> {
         Request::Undelivered(Undelivered { lease: LeaseId::from_u128(2) }),
         Request::Extend(Extend { stalled_since: Time::from_millis(1), gap: Span::from_millis(2) }),
     ]
+}
+
+/// A budget with every member.
+fn budget() -> Budget {
+    let limits = |factor: u64| Limits {
+        cost_micros: Some(factor * 1_000_000),
+        tokens: Some(factor),
+        steps: Some(0),
+        tool_calls: Some(u64::MAX),
+    };
+    Budget {
+        limits: limits(2),
+        reserve: Amounts { cost_micros: 1, tokens: 200, steps: 0, tool_calls: u64::MAX },
+        soft: limits(1),
+        on_soft: OnSoft::Ask,
+        wall: Some(Span::from_millis(u64::MAX)),
+        until: Some(Time::from_millis(-1)),
+        active: Some(Span::from_secs(60)),
+        paid_by: Some(u32::MAX),
+    }
+}
+
+#[test]
+fn a_submission_with_a_budget_is_as_short_as_one_without() {
+    let submission = |budget: Option<Budget>| {
+        let Some(Request::Submit(submit)) = requests().into_iter().next() else { unreachable!() };
+        let submit = Submit { budget: budget.map(Box::new), ..submit };
+        let said = submitted(&submit);
+        let entry = entry(Request::Submit(submit), vec![Event::Submitted(Box::new(said))]);
+        InlineHistory::of(TaskId::from_u128(1), &entry).bytes().unwrap().len()
+    };
+    let limits =
+        Limits { cost_micros: Some(5_000_000), tokens: Some(200_000), ..Limits::default() };
+    let usual = Budget { limits, ..Budget::default() };
+    // It was eight hundred more, as JSON.
+    assert!(submission(Some(usual)) <= submission(None) + 16);
 }
 
 fn rated() -> FlowKey {
@@ -232,6 +280,14 @@ fn every_policy_reads_back_and_nothing_else_does() {
     }
 }
 
+/// What the rules say to a submission.
+fn submitted(submit: &Submit) -> Submitted {
+    let Submit { id, scope, kind, queue, priority, policy, input, budget, flow, .. } =
+        submit.clone();
+    let due = Time::from_millis(-1);
+    Submitted { budget, flow, id, scope, kind, queue, priority, policy, due, input }
+}
+
 /// Entries as the rules produce them, and every other pair of request and event.
 fn entries() -> Vec<Entry> {
     let mut entries = Vec::new();
@@ -241,21 +297,7 @@ fn entries() -> Vec<Entry> {
         }
         entries.extend(events().into_iter().map(|event| entry(request.clone(), vec![event])));
         if let Request::Submit(submit) = &request {
-            let Submit { id, scope, kind, queue, priority, policy, input, flow, .. } =
-                submit.clone();
-            let due = Time::from_millis(-1);
-            let said = Submitted {
-                budget: None,
-                flow,
-                id,
-                scope,
-                kind,
-                queue,
-                priority,
-                policy,
-                due,
-                input,
-            };
+            let said = submitted(submit);
             entries.push(entry(request.clone(), vec![Event::Submitted(Box::new(said))]));
         }
     }

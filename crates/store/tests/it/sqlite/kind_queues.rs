@@ -7,8 +7,12 @@ use rusqlite::Connection;
 use store::sqlite::retention::{Mode, Rule, prune};
 use store::{Batch, Decided, Store, Want, Writer};
 use storetest::ManualClock;
+use storetest::conformance::runs::stages;
+use storetest::conformance::{Between, Driver};
 use verdict::request::{CancelMode, Submit};
 use verdict::{Name, Policy, Request, Scope, Span};
+
+use crate::conformance::Sqlite;
 
 use super::test_coordinator::{TestCoordinator, options, spec, submission};
 
@@ -175,4 +179,18 @@ async fn pruning_closes_kind_queues_too() {
     coordinator.submit_kind(3, "once").await;
     assert_eq!(coordinator.ready("once").await, [3]);
     check(&coordinator).await;
+}
+
+#[tokio::test]
+async fn a_stage_in_the_same_kind_queue_is_written_once() {
+    let fixture = Sqlite::new();
+    let path = fixture.path();
+    let mut driver = Driver::start(fixture, Between::Nothing).await;
+    let raw = Connection::open(path).unwrap();
+    let counted = "CREATE TABLE writes (n INTEGER); \
+        CREATE TRIGGER counted AFTER UPDATE ON live BEGIN INSERT INTO writes VALUES (1); END";
+    raw.execute_batch(counted).unwrap();
+    stages::stay_at_their_place(&mut driver).await;
+    let writes: i64 = raw.query_row("SELECT count(*) FROM writes", [], |row| row.get(0)).unwrap();
+    assert_eq!(writes, stages::WRITES);
 }

@@ -111,6 +111,33 @@ pub async fn are_leased_with_the_report_before<F: Fixture>(driver: &mut Driver<F
     family.check(driver).await;
 }
 
+/// A lease that is longer than that of the other stages.
+const LONG: Span = Span::from_secs(7_200);
+
+/// How often the row of the task is written by [`stay_at_their_place`]: its lease, the first report, and the second one,
+/// whose stage has another lease, twice.
+pub const WRITES: i64 = 4;
+
+pub async fn stay_at_their_place<F: Fixture>(driver: &mut Driver<F>) {
+    let mut family = Family::new(Delivery::AtOnce);
+    let at = |key: &str| Stage { kind: "k".into(), queue: "q".into(), ..stage(key) };
+    let policy = Policy { lease: LONG, ..Policy::default() };
+    let task =
+        submit_stages(driver, &mut family, vec![at("a"), at("b"), Stage { policy, ..at("c") }])
+            .await;
+    let first = lease(driver, "q").await;
+    let next = family.ask(driver, &task, report(&first, NEXT, Vec::new())).await;
+    assert_eq!(leased(next), Some(NEXT));
+    let second = live(driver, &task).await;
+    assert_eq!((second.queue.as_str(), second.attempt), ("q", 2));
+    assert_eq!(second.policy.lease, Policy::default().lease);
+    let second = Caller { attempt: 2, lease: NEXT, ..first };
+    let last = family.ask(driver, &task, report(&second, NEXT, vec!["q".into()])).await;
+    assert_eq!(leased(last), None);
+    assert_eq!(live(driver, &task).await.policy.lease, LONG);
+    family.check(driver).await;
+}
+
 pub async fn wait_in_their_queue_otherwise<F: Fixture>(driver: &mut Driver<F>) {
     let mut family = Family::new(Delivery::AtOnce);
     let task = submit(driver, &mut family, &["a", "b"]).await;
