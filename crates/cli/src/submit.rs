@@ -15,6 +15,10 @@ use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
 use crate::{duration, plan, server, submit_from};
 
+/// How long the submission itself waits for the end of the run. Short runs need no other call; of a longer one people want
+/// to know the id.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+
 /// More would try for hours.
 const RETRIES_MAX: i64 = 1_000;
 
@@ -128,10 +132,18 @@ pub(crate) async fn run(
     }
     let (wait, timeout) = (arguments.wait, arguments.timeout);
     let request = arguments.into_request()?;
-    let accepted = client.submit_run(request).accept().await.map_err(server::cli_error)?;
     if !wait {
+        let accepted = client.submit_run(request).accept().await.map_err(server::cli_error)?;
         return announce(format, &accepted);
     }
+    let begun = std::time::Instant::now();
+    let first_wait = timeout.map_or(FIRST_WAIT, |timeout| timeout.min(FIRST_WAIT));
+    let accepted = client.submit_run(request).accept_within(first_wait).await;
+    let accepted = accepted.map_err(server::cli_error)?;
+    if let Some(run) = &accepted.run {
+        return report(format, run);
+    }
+    let timeout = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
     let run = server::with_long_retries(client).run(accepted.run_id.clone());
     let waiting = async {
         if format == Format::People {

@@ -28,6 +28,7 @@ mod deployments;
 mod durable_view;
 mod effects;
 mod endpoints;
+mod ends;
 mod errors;
 mod explain;
 mod flow_keys;
@@ -71,6 +72,7 @@ mod steps;
 mod submit;
 mod token_grace;
 mod translate;
+mod waits;
 mod workers;
 
 pub use api_error::ApiError;

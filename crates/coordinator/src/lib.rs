@@ -36,6 +36,7 @@ pub mod metrics;
 mod outbox;
 #[cfg(feature = "http")]
 mod push;
+mod recent_runs;
 mod recovery;
 pub mod requests;
 pub mod retries;

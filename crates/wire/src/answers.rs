@@ -14,6 +14,7 @@ mod runs;
 mod serving;
 mod starting;
 mod submitting;
+mod waiting;
 mod workers;
 
 pub use self::budgets::{BudgetAmounts, BudgetLeft, BudgetView};
@@ -39,4 +40,5 @@ pub use self::runs::{
 pub use self::serving::{QueueView, Queues, Ready, ReadyCheck, Version};
 pub use self::starting::{StartAnswer, StartAnswers, StartedAck};
 pub use self::submitting::{RunAccepted, SubmitResult, SubmitResults};
+pub use self::waiting::WaitAnswer;
 pub use self::workers::{WorkerLeases, WorkerPolls, WorkerView, Workers};

@@ -175,6 +175,13 @@ impl Check for CancelRun {
     }
 }
 
+impl Check for WaitForRuns {
+    fn check(&self) -> Checked {
+        names("runIds", &self.run_ids, RUNS_PER_WAIT_MAX)?;
+        within("waitMs", self.wait_ms, WAIT_MS)
+    }
+}
+
 impl Check for LeaseRequest {
     fn check(&self) -> Checked {
         name("workerId", &self.worker_id)?;

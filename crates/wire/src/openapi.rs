@@ -216,6 +216,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<requests::SubmitRun>(&mut all);
     add::<requests::SubmitMany>(&mut all);
     add::<requests::CancelRun>(&mut all);
+    add::<requests::WaitForRuns>(&mut all);
     add::<requests::RetryRun>(&mut all);
     add::<requests::ForkRun>(&mut all);
     add::<requests::LeaseRequest>(&mut all);
@@ -233,6 +234,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<answers::SubmitResults>(&mut all);
     add::<answers::Run>(&mut all);
     add::<answers::RunList>(&mut all);
+    add::<answers::WaitAnswer>(&mut all);
     add::<answers::CancelAccepted>(&mut all);
     add::<answers::Leases>(&mut all);
     add::<answers::StartedAck>(&mut all);

@@ -273,6 +273,19 @@ pub struct ForkRun {
     pub from_step: Option<String>,
 }
 
+/// `POST /v1/waits`: wait until at least one of these runs has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WaitForRuns {
+    /// A repeated id counts once.
+    #[schema(min_items = 1, max_items = 256)]
+    pub run_ids: Vec<String>,
+    /// How long to wait while none has ended; 0 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 30000)]
+    pub wait_ms: Option<u64>,
+}
+
 /// `POST /v1/leases`: a worker asks for work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

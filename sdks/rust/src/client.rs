@@ -12,6 +12,7 @@ mod list;
 mod recovery;
 mod schedules;
 mod submissions;
+mod submit_and_wait;
 mod worker_protocol;
 
 use std::path::Path;

@@ -23,7 +23,7 @@ use super::{
     effects, endpoints, errors, explain, flow_keys, fork, health, heartbeat, heartbeats, history,
     keys, lease, limits, metrics, middleware, openapi, pauses, queues, record, records, recovery,
     reports, retry, runs, schedules, set_aside, signals, signing, started, starts, steps, submit,
-    workers,
+    waits, workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -94,6 +94,7 @@ fn table() -> Vec<ServedRoute> {
     vec![
         post("/v1/runs", Client, Tenant, Some(NewWork), submit::submit),
         get("/v1/runs", Reader, Tenant, None, runs::list),
+        post("/v1/waits", Reader, Tenant, None, waits::wait),
         get("/v1/runs/{run}", Reader, Tenant, None, runs::show),
         post("/v1/runs/{run}/cancel", Client, Tenant, Some(NewWork), cancel::cancel),
         post("/v1/runs/{run}/retry", Client, Tenant, Some(NewWork), retry::retry),

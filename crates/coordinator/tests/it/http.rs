@@ -68,6 +68,7 @@ mod topology_ends;
 mod topology_peers;
 mod traces;
 mod turns;
+mod waits;
 mod webhooks;
 mod worker_behaviour;
 mod workers;

@@ -409,6 +409,10 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
     shapes.check_strict::<requests::Stall>("Stall", json!({"afterMs": 1, "action": "warn"}));
     shapes.check_open::<answers::PlanStage>("PlanStage", plan_stage());
     shapes.check_strict::<requests::Retry>("Retry", json!({"baseMs": 1, "capMs": 2}));
+    shapes.check_strict::<requests::WaitForRuns>(
+        "WaitForRuns",
+        json!({"runIds": ["run_1"], "waitMs": 1}),
+    );
     shapes.check_strict::<requests::CancelRun>("CancelRun", json!({"reason": "r", "force": true}));
     shapes.check_strict::<requests::RetryRun>("RetryRun", json!({"fromScratch": true}));
     let fork = json!({"budget": budget(), "fromStep": "s"});
@@ -548,6 +552,13 @@ fn check_answers(shapes: &mut Shapes) {
     shapes.check_open::<answers::RefusedCall>("RefusedCall", refused_call());
     shapes.check_open::<answers::RunError>("RunError", run_error());
     shapes.check_open::<answers::Lease>("Lease", lease());
+    shapes.check_open::<answers::WaitAnswer>(
+        "WaitAnswer",
+        json!({
+            "ended": [run()], "pending": ["run_1"], "notFound": ["run_2"],
+            "serverTime": "2026-01-02T03:04:05.006Z",
+        }),
+    );
     shapes.check_open::<answers::RunList>("RunList", json!({"runs": [run()], "nextCursor": "c"}));
     let cancelled = json!({"runId": "r", "state": "running", "cancelRequestedAt": AT});
     shapes.check_open::<answers::CancelAccepted>("CancelAccepted", cancelled);
@@ -648,6 +659,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/queues/{queue}/resume", "post"),
         ("/v1/reports", "post"),
         ("/v1/runs", "get post"),
+        ("/v1/waits", "post"),
         ("/v1/runs/{runId}", "get"),
         ("/v1/runs/{runId}/cancel", "post"),
         ("/v1/runs/{runId}/history", "get"),

@@ -132,7 +132,7 @@ pub struct ListFlowKeys {
     pub limit: Option<u32>,
 }
 
-/// `GET /v1/runs/{runId}?waitMs=`: answer when the run has ended, or after this time.
+/// `POST /v1/runs?waitMs=`: answer when the run has ended, or after this time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
