@@ -39,6 +39,7 @@ mod heartbeats;
 mod history;
 mod item_batch;
 mod keys;
+mod kinds;
 mod lease;
 mod limits;
 mod metrics;

@@ -19,6 +19,8 @@
 #[cfg(feature = "http")]
 pub mod admit;
 mod allowances;
+#[cfg(feature = "http")]
+mod announcements;
 mod batch_metrics;
 #[cfg(feature = "http")]
 mod budget_alerts;

@@ -6,6 +6,7 @@ mod budgets;
 mod durable;
 mod explaining;
 mod flow;
+mod kinds;
 mod leasing;
 mod problem;
 mod records;
@@ -25,6 +26,7 @@ pub use self::durable::{
 };
 pub use self::explaining::{Explanation, Gate};
 pub use self::flow::{FlowKeyView, FlowKeys};
+pub use self::kinds::{KindView, Kinds};
 pub use self::leasing::{
     Envelope, HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers, Leases, Signal,
 };

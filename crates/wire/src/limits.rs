@@ -116,6 +116,10 @@ pub const WAIT_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const LEASES_PER_POLL: RangeInclusive<u64> = 0..=256;
 pub const QUEUES_PER_POLL_MAX: usize = 32;
 pub const KINDS_PER_POLL_MAX: usize = 256;
+/// A schema that a worker announces: some hundred members. A larger one belongs into the documentation.
+pub const SCHEMA_BYTES_MAX: usize = 16 * 1024;
+/// All schemas of one announcement. It is kept in memory for as long as the worker polls.
+pub const ANNOUNCEMENT_BYTES_MAX: usize = 128 * 1024;
 
 pub const PROGRESS_PCT: RangeInclusive<f64> = 0.0..=100.0;
 

@@ -8,6 +8,7 @@ mod admin;
 mod approvals;
 mod deployments;
 mod effects;
+mod kinds;
 mod list;
 mod recovery;
 mod schedules;

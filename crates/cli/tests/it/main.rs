@@ -25,6 +25,7 @@ mod guides_to_topologies;
 mod help;
 mod home;
 mod keys;
+mod kinds;
 mod lost_store;
 mod manners;
 mod memory_limit;

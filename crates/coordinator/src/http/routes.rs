@@ -21,7 +21,7 @@ use super::app_state::AppState;
 use super::{
     approvals, audit, budgets, cancel, checkpoint, checkpoints, children, completed, deployments,
     effects, endpoints, errors, explain, flow_keys, fork, health, heartbeat, heartbeats, history,
-    keys, lease, limits, metrics, middleware, openapi, pauses, queues, record, records, recovery,
+    keys, kinds, lease, limits, metrics, middleware, openapi, pauses, queues, record, records, recovery,
     reports, retry, runs, schedules, set_aside, signals, signing, started, starts, steps, submit,
     waits, workers,
 };
@@ -143,6 +143,7 @@ fn table() -> Vec<ServedRoute> {
         ),
         post("/v1/schedules/{schedule}/delete", Client, Tenant, Some(NewWork), schedules::delete),
         get("/v1/workers", Reader, Tenant, None, workers::workers),
+        get("/v1/kinds", Reader, Tenant, None, kinds::kinds),
         get("/v1/flow-keys", Reader, Tenant, None, flow_keys::flow_keys),
         post("/v1/leases", Worker, Tenant, Some(NewWork), lease::lease),
         post("/v1/tasks/{task}/started", TaskToken, Exempt, Some(Leased), started::started),

@@ -27,6 +27,7 @@ mod forks;
 mod hostile_input;
 mod hostile_transport;
 mod keys;
+mod kinds;
 mod limits;
 mod lists;
 mod liveness;

@@ -7,7 +7,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use super::{Caller, HttpMethod, text_parameter};
 use crate::Code;
 use crate::admin::AuditQuery;
-use crate::requests::{GetRun, HistoryQuery, ListRuns, ListWorkers, RecordQuery, RecordsQuery, WaitMs};
+use crate::requests::{GetRun, HistoryQuery, ListKinds, ListRuns, ListWorkers, RecordQuery, RecordsQuery, WaitMs};
 
 pub(super) struct Route {
     pub(super) method: HttpMethod,
@@ -410,6 +410,18 @@ pub(super) const ROUTES: &[Route] = &[
         parameters: no_parameters,
         body: None,
         answers: &[(200, "Every queue that holds a task or is paused.", Body::Json("Queues"))],
+        codes: with_key_codes![],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/kinds",
+        id: "listKinds",
+        tag: "runs",
+        summary: "List what workers announced that they can do",
+        caller: Caller::ApiKey,
+        parameters: query::<ListKinds>,
+        body: None,
+        answers: &[(200, "A page of announced kinds.", Body::Json("Kinds"))],
         codes: with_key_codes![],
     },
     Route {
