@@ -5,6 +5,7 @@
 mod approvals;
 mod bench;
 mod caller;
+mod codecs;
 mod crash;
 mod deployments;
 mod descriptors;
