@@ -115,6 +115,8 @@ pub(crate) enum Command {
     Queues(queues::Arguments),
     /// Show which workers poll for what, and which hold leases
     Workers,
+    /// Show what workers announced that they can do
+    Kinds(crate::kinds::Arguments),
     /// List flow keys, of which only so many runs are active at once
     #[command(subcommand)]
     Flow(flow::Verb),

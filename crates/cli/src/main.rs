@@ -58,6 +58,7 @@ mod traces;
 mod unknown_command;
 mod verify;
 mod work;
+mod kinds;
 mod workers;
 
 use std::process::ExitCode;
@@ -147,6 +148,7 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Conform(arguments) => conform::run(format, &arguments).await,
         Command::Queues(arguments) => queues::run(connect()?, format, arguments).await,
         Command::Workers => workers::run(connect()?, format).await,
+        Command::Kinds(arguments) => kinds::run(connect()?, format, arguments).await,
         Command::Flow(verb) => flow::run(connect()?, format, &verb).await,
         Command::Approvals(arguments) => approvals::run(connect()?, format, arguments).await,
         Command::Endpoints(arguments) => endpoints::run(connect()?, format, arguments).await,

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod continue_run;
+mod decode;
 mod entry;
 mod filter;
 mod list;
@@ -28,7 +29,7 @@ pub(crate) enum Verb {
     /// List runs, newest first
     List(list::Arguments),
     /// Show one run with a timeline of its attempts, steps, waits and children
-    Show(Id),
+    Show(show::Arguments),
     /// Follow a run until it ends; the exit code says how it ended
     Watch(watch::Arguments),
     /// Cancel a run, or many by queue, kind, state or label
@@ -57,7 +58,7 @@ pub(crate) struct Id {
 pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandResult {
     match verb {
         Verb::List(arguments) => list::run(client, format, arguments).await,
-        Verb::Show(Id { id }) => show::run(client, format, &run_id(&id)).await,
+        Verb::Show(arguments) => show::run(client, format, arguments).await,
         Verb::Watch(arguments) => watch::run(client, format, arguments).await,
         Verb::Cancel(arguments) => cancel::run(client, format, arguments).await,
         Verb::Retry(arguments) => retry::run(client, format, *arguments).await,

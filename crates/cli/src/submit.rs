@@ -13,7 +13,11 @@ use wire::{Json, State};
 use crate::duration::When;
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
-use crate::{duration, plan, server, submit_from};
+use crate::{duration, kinds, plan, server, submit_from};
+
+/// How long the submission itself waits for the end of the run. Short runs need no other call; of a longer one people want
+/// to know the id.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
 
 /// More would try for hours.
 const RETRIES_MAX: i64 = 1_000;
@@ -107,6 +111,9 @@ pub(crate) struct Arguments {
     /// Key for safe repeats: the same key finds the run instead of creating another
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    /// Submit only if the input fits a schema that a worker announced for this kind and queue
+    #[arg(long, conflicts_with_all = ["from", "plan"])]
+    check: bool,
     /// Wait for the end of the run; the exit code says how it ended
     #[arg(long)]
     wait: bool,
@@ -126,12 +133,23 @@ pub(crate) async fn run(
         let source = submit_from::Source { file: &file, key_prefix, defaults, retries };
         return submit_from::run(client, format, source).await;
     }
-    let (wait, timeout) = (arguments.wait, arguments.timeout);
+    let (wait, timeout, check) = (arguments.wait, arguments.timeout, arguments.check);
     let request = arguments.into_request()?;
-    let accepted = client.submit_run(request).accept().await.map_err(server::cli_error)?;
+    if check {
+        kinds::check(&client, &request).await?;
+    }
     if !wait {
+        let accepted = client.submit_run(request).accept().await.map_err(server::cli_error)?;
         return announce(format, &accepted);
     }
+    let begun = std::time::Instant::now();
+    let first_wait = timeout.map_or(FIRST_WAIT, |timeout| timeout.min(FIRST_WAIT));
+    let accepted = client.submit_run(request).accept_within(first_wait).await;
+    let accepted = accepted.map_err(server::cli_error)?;
+    if let Some(run) = &accepted.run {
+        return report(format, run);
+    }
+    let timeout = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
     let run = server::with_long_retries(client).run(accepted.run_id.clone());
     let waiting = async {
         if format == Format::People {

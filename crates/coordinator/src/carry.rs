@@ -67,6 +67,7 @@ use crate::intake::{IntakeReceiver, NewWorkSender};
 use crate::item::{Item, Outage};
 use crate::metrics::Metrics;
 use crate::outbox::{EffectFeed, EndpointDirectory};
+use crate::recent_runs::RecentRuns;
 use crate::recovery::RecoveryDirectory;
 use crate::set_aside::SetAsideList;
 use crate::task_watch::TaskWatchers;
@@ -86,6 +87,7 @@ pub(crate) struct Carrier<S: Store> {
     ids: Ids,
     receiver: IntakeReceiver,
     watch: TaskWatchers,
+    recent_runs: RecentRuns,
     signals: WorkerSignals,
     metrics: Metrics,
     /// Tasks that cannot be processed.
@@ -129,6 +131,7 @@ pub(crate) struct CarrierOptions {
     /// `FOR_EVER` for the carrier of new work, which deletes nothing.
     pub(crate) retention: Retention,
     pub(crate) watch: TaskWatchers,
+    pub(crate) recent_runs: RecentRuns,
     pub(crate) signals: WorkerSignals,
     pub(crate) metrics: Metrics,
     pub(crate) outage: channel::Sender<Option<Outage>>,
@@ -174,7 +177,8 @@ impl<S: Store> Carrier<S> {
         receiver: IntakeReceiver,
         options: CarrierOptions,
     ) -> Self {
-        let CarrierOptions { role, retention, watch, signals, metrics, outage, .. } = options;
+        let CarrierOptions { role, retention, watch, recent_runs, signals, metrics, .. } = options;
+        let outage = options.outage;
         let CarrierOptions { set_aside, allowances, sealer, ended_feed, trace_sender, .. } =
             options;
         let CarrierOptions { endpoints, effect_feed, recovery, topologies, .. } = options;
@@ -193,6 +197,7 @@ impl<S: Store> Carrier<S> {
             ids,
             receiver,
             watch,
+            recent_runs,
             signals,
             polls: Polls::default(),
             set_aside,

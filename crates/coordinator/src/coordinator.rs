@@ -38,9 +38,14 @@ use crate::item::{
 };
 use crate::metrics::{Metrics, PromiseLabel, WaitingPollGuard};
 use crate::outbox::{EffectFeed, EndpointDirectory};
+use crate::recent_runs::RecentRuns;
+#[cfg(feature = "http")]
+use crate::recent_runs::SubmittedRun;
 use crate::recovery::RecoveryDirectory;
 use crate::requests::CheckpointRequest;
 use crate::set_aside::{SetAsideList, SetAsideTask};
+#[cfg(feature = "http")]
+use crate::task_watch::TaskWatch;
 use crate::task_watch::{Awaited, Occasion, TaskWatchers};
 use crate::topologies::TopologyDirectory;
 use crate::trace::{self, FINAL_EXPORT_TIMEOUT, SpanExport, TaskTrace};
@@ -80,6 +85,7 @@ pub struct Coordinator {
     store: DynStore,
     intake: Intake,
     watch: TaskWatchers,
+    recent_runs: RecentRuns,
     signals: WorkerSignals,
     metrics: Metrics,
     set_aside: SetAsideList,
@@ -136,6 +142,7 @@ impl Coordinator {
             store: shared,
             intake,
             watch: TaskWatchers::default(),
+            recent_runs: RecentRuns::default(),
             signals: WorkerSignals::default(),
             set_aside: SetAsideList::new(metrics.set_aside.clone()),
             metrics,
@@ -206,6 +213,7 @@ impl Coordinator {
             role,
             retention,
             watch: self.watch.clone(),
+            recent_runs: self.recent_runs.clone(),
             signals: self.signals.clone(),
             metrics: self.metrics.clone(),
             outage,
@@ -230,6 +238,7 @@ impl Coordinator {
         }
         let (store, mut ended) = (self.store.clone(), self.ended.clone());
         let (watch, signals) = (self.watch.clone(), self.signals.clone());
+        let recent_runs = self.recent_runs.clone();
         tokio::spawn(async move {
             loop {
                 tokio::select! {
@@ -240,8 +249,9 @@ impl Coordinator {
                             match change {
                                 RemoteChange::Ended(task) => {
                                     signals.forget([task]);
+                                    recent_runs.forget([task].into_iter());
                                     watch.changed(&[task]);
-                                    watch.ended(&[task]);
+                                    watch.ended(&[task], Vec::new());
                                 }
                                 RemoteChange::CancelRequested(hint) => signals.raise(hint),
                             }
@@ -466,30 +476,71 @@ impl Coordinator {
     where
         F: Future<Output = Result<Option<T>, Failure>>,
     {
-        let watching = self.watch.subscribe(task, awaited);
+        // Before `look` is called, so that nothing in between is missed.
+        let watching = self.watch.subscribe(&[task], awaited);
         let deadline = tokio::time::Instant::now() + wait;
         let draining = self.intake.draining();
         let mut occasion = Occasion::Routine;
         loop {
-            let happened = watching.happened();
-            tokio::pin!(happened);
-            // Registered before `look` is called, so that nothing in between is missed.
-            happened.as_mut().enable();
             if let Some(found) = look(occasion).await? {
                 return Ok(Some(found));
             }
             // If other coordinators write too, only polling finds their changes.
             let look_again = tokio::time::Instant::now() + WATCH_POLL_INTERVAL;
-            let others = self.store.status().writers > 1;
+            let others = self.has_peers();
             occasion = tokio::select! {
                 // In a fixed order, so that equal runs of a simulation stay equal.
                 biased;
-                () = &mut happened => Occasion::Woken,
+                () = watching.happened() => Occasion::Woken,
                 () = tokio::time::sleep_until(deadline) => return Ok(None),
                 () = tokio::time::sleep_until(look_again), if others => Occasion::Routine,
                 () = draining.cancelled() => return Ok(None),
             };
         }
+    }
+
+    /// Registers a caller that waits for the ends of these tasks.
+    #[cfg(feature = "http")]
+    pub(crate) fn watch_ends(&self, tasks: &[TaskId]) -> TaskWatch {
+        self.watch.subscribe(tasks, Awaited::End)
+    }
+
+    /// Waits for the next news, and no longer than until `deadline` or until the coordinator drains.
+    #[cfg(feature = "http")]
+    pub(crate) async fn next_end(
+        &self,
+        watch: &TaskWatch,
+        deadline: tokio::time::Instant,
+    ) -> Option<Occasion> {
+        let look_again = tokio::time::Instant::now() + WATCH_POLL_INTERVAL;
+        let draining = self.intake.draining();
+        tokio::select! {
+            // In a fixed order, so that equal runs of a simulation stay equal.
+            biased;
+            () = watch.happened() => Some(Occasion::Woken),
+            () = tokio::time::sleep_until(deadline) => None,
+            () = tokio::time::sleep_until(look_again), if self.has_peers() => Some(Occasion::Routine),
+            () = draining.cancelled() => None,
+        }
+    }
+
+    /// The run as it was submitted here a moment ago, if it has not ended. Its end at a peer may not be known here yet, so
+    /// it counts only for as long as a waiting caller would not look either.
+    #[cfg(feature = "http")]
+    pub(crate) fn recent_run(&self, id: TaskId) -> Option<Arc<SubmittedRun>> {
+        let run = self.recent_runs.get(id)?;
+        let age = self.now().since(run.at);
+        (!self.has_peers() || u128::from(age.millis()) < WATCH_POLL_INTERVAL.as_millis()).then_some(run)
+    }
+
+    /// Whether other coordinators write to the same store.
+    pub(crate) fn has_peers(&self) -> bool {
+        self.store.status().writers > 1
+    }
+
+    /// How many tasks callers wait for now.
+    pub fn count_watched(&self) -> usize {
+        self.watch.count()
     }
 
     pub fn store(&self) -> &DynStore {

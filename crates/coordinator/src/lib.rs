@@ -19,6 +19,8 @@
 #[cfg(feature = "http")]
 pub mod admit;
 mod allowances;
+#[cfg(feature = "http")]
+mod announcements;
 mod batch_metrics;
 #[cfg(feature = "http")]
 mod budget_alerts;
@@ -36,6 +38,7 @@ pub mod metrics;
 mod outbox;
 #[cfg(feature = "http")]
 mod push;
+mod recent_runs;
 mod recovery;
 pub mod requests;
 pub mod retries;

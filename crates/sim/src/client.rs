@@ -267,7 +267,7 @@ impl Client {
         if let (Some(run_id), Some(task_id), Some(state), Some(created_at)) =
             (run_id, task_id, state, created_at)
         {
-            let accepted = RunAccepted { run_id, task_id, state, created_at, replayed };
+            let accepted = RunAccepted { run_id, task_id, state, created_at, replayed, run: None };
             self.accepted(call, &accepted, false);
             return BatchResult::Accepted(accepted.run_id);
         }

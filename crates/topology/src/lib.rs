@@ -29,6 +29,7 @@ pub mod reading;
 pub mod roles;
 pub mod simulate;
 pub mod span;
+pub mod value_schema;
 pub mod work;
 
 mod places;

@@ -6,6 +6,7 @@ mod budgets;
 mod durable;
 mod explaining;
 mod flow;
+mod kinds;
 mod leasing;
 mod problem;
 mod records;
@@ -14,6 +15,7 @@ mod runs;
 mod serving;
 mod starting;
 mod submitting;
+mod waiting;
 mod workers;
 
 pub use self::budgets::{BudgetAmounts, BudgetLeft, BudgetView};
@@ -24,6 +26,7 @@ pub use self::durable::{
 };
 pub use self::explaining::{Explanation, Gate};
 pub use self::flow::{FlowKeyView, FlowKeys};
+pub use self::kinds::{KindView, Kinds};
 pub use self::leasing::{
     Envelope, HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers, Leases, Signal,
 };
@@ -39,4 +42,5 @@ pub use self::runs::{
 pub use self::serving::{QueueView, Queues, Ready, ReadyCheck, Version};
 pub use self::starting::{StartAnswer, StartAnswers, StartedAck};
 pub use self::submitting::{RunAccepted, SubmitResult, SubmitResults};
+pub use self::waiting::WaitAnswer;
 pub use self::workers::{WorkerLeases, WorkerPolls, WorkerView, Workers};

@@ -5,7 +5,7 @@ pub(crate) mod budgets;
 mod checkpoints;
 pub(crate) mod flow;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -175,6 +175,13 @@ impl Check for CancelRun {
     }
 }
 
+impl Check for WaitForRuns {
+    fn check(&self) -> Checked {
+        names("runIds", &self.run_ids, RUNS_PER_WAIT_MAX)?;
+        within("waitMs", self.wait_ms, WAIT_MS)
+    }
+}
+
 impl Check for LeaseRequest {
     fn check(&self) -> Checked {
         name("workerId", &self.worker_id)?;
@@ -184,8 +191,54 @@ impl Check for LeaseRequest {
         }
         within("max", Some(u64::from(self.max)), LEASES_PER_POLL)?;
         within("waitMs", self.wait_ms, WAIT_MS)?;
-        optional_name("pollId", self.poll_id.as_deref())
+        optional_name("pollId", self.poll_id.as_deref())?;
+        optional_name("announced", self.announced.as_deref())?;
+        match &self.announce {
+            Some(_) if self.announced.is_some() => refuse("announced", "cannot come with `announce`"),
+            Some(announcement) => announce(announcement),
+            None => Ok(()),
+        }
     }
+}
+
+fn announce(announcement: &Announcement) -> Checked {
+    let Announcement { id, build_id, kinds } = announcement;
+    name("announce.id", id)?;
+    optional_name("announce.buildId", build_id.as_deref())?;
+    let names_of: Vec<String> = kinds.iter().map(|announced| announced.kind.clone()).collect();
+    names("announce.kinds", &names_of, KINDS_PER_POLL_MAX)?;
+    let (mut met, mut bytes) = (HashSet::new(), 0);
+    for (index, announced) in kinds.iter().enumerate() {
+        let AnnouncedKind { kind, version, input_schema, output_schema } = announced;
+        let member = |member: &str| format!("announce.kinds[{index}].{member}");
+        if !met.insert(kind) {
+            return refuse(&member("kind"), "appears twice");
+        }
+        optional_name(&member("version"), version.as_deref())?;
+        bytes += schema(&member("inputSchema"), input_schema.as_ref())?;
+        bytes += schema(&member("outputSchema"), output_schema.as_ref())?;
+    }
+    if bytes > ANNOUNCEMENT_BYTES_MAX {
+        return refuse(
+            "announce",
+            format!("must have at most {ANNOUNCEMENT_BYTES_MAX} bytes of schemas, but has {bytes}"),
+        );
+    }
+    Ok(())
+}
+
+/// The size of a schema.
+fn schema(field: &str, value: Option<&Json>) -> Result<usize, FieldError> {
+    let Some(value) = value else { return Ok(0) };
+    let bytes = value.text().len();
+    if !value.text().starts_with('{') {
+        return Err(FieldError::new(field, "must be a JSON Schema, which is an object"));
+    }
+    if bytes > SCHEMA_BYTES_MAX {
+        let what = format!("must be at most {SCHEMA_BYTES_MAX} bytes, but is {bytes}");
+        return Err(FieldError::new(field, what));
+    }
+    Ok(bytes)
 }
 
 impl Check for Started {
@@ -307,6 +360,14 @@ impl Check for ForkRun {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Check for ListKinds {
+    fn check(&self) -> Checked {
+        optional_name("kind", self.kind.as_deref())?;
+        optional_name("after", self.after.as_deref())?;
+        within("limit", self.limit.map(u64::from), PAGE_ITEMS)
     }
 }
 

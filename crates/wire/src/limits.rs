@@ -108,10 +108,18 @@ pub const TREE_MAX: RangeInclusive<u64> = 0..=1000;
 
 /// Proxies close idle connections after a minute at the latest; half of that is safe.
 pub const WAIT_MS: RangeInclusive<u64> = 0..=30_000;
+/// Runs in one wait. Each may cost a read of the store when the wait begins; a caller with more runs makes several calls.
+pub const RUNS_PER_WAIT_MAX: usize = 256;
+/// What the ended runs in one answer to a wait may take: sixteen outputs of the largest size.
+pub const WAIT_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// As many as one worker process can keep alive with heartbeats; 0 waits for signals alone.
 pub const LEASES_PER_POLL: RangeInclusive<u64> = 0..=256;
 pub const QUEUES_PER_POLL_MAX: usize = 32;
 pub const KINDS_PER_POLL_MAX: usize = 256;
+/// A schema that a worker announces: some hundred members. A larger one belongs into the documentation.
+pub const SCHEMA_BYTES_MAX: usize = 16 * 1024;
+/// All schemas of one announcement. It is kept in memory for as long as the worker polls.
+pub const ANNOUNCEMENT_BYTES_MAX: usize = 128 * 1024;
 
 pub const PROGRESS_PCT: RangeInclusive<f64> = 0.0..=100.0;
 

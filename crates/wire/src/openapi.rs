@@ -216,6 +216,9 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<requests::SubmitRun>(&mut all);
     add::<requests::SubmitMany>(&mut all);
     add::<requests::CancelRun>(&mut all);
+    add::<requests::WaitForRuns>(&mut all);
+    add::<requests::Announcement>(&mut all);
+    add::<requests::AnnouncedKind>(&mut all);
     add::<requests::RetryRun>(&mut all);
     add::<requests::ForkRun>(&mut all);
     add::<requests::LeaseRequest>(&mut all);
@@ -233,6 +236,9 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<answers::SubmitResults>(&mut all);
     add::<answers::Run>(&mut all);
     add::<answers::RunList>(&mut all);
+    add::<answers::WaitAnswer>(&mut all);
+    add::<answers::Kinds>(&mut all);
+    add::<answers::KindView>(&mut all);
     add::<answers::CancelAccepted>(&mut all);
     add::<answers::Leases>(&mut all);
     add::<answers::StartedAck>(&mut all);

@@ -34,6 +34,7 @@ pub trait BatchItem: Body {
 
 impl Body for SubmitRun {}
 impl Body for LeaseRequest {}
+impl Body for WaitForRuns {}
 impl Body for Started {}
 impl Body for StartItem {}
 impl Body for CancelRun {

@@ -33,7 +33,7 @@ pub use self::checkpoints::{
 };
 pub use self::flow::{Flow, FlowHold, FlowRate};
 pub use self::queries::{
-    GetRun, HistoryQuery, Included, LabelQuery, ListFlowKeys, ListRuns, ListWorkers, RecordQuery,
+    GetRun, HistoryQuery, Included, LabelQuery, ListFlowKeys, ListKinds, ListRuns, ListWorkers, RecordQuery,
     RecordsQuery, WaitMs,
 };
 pub use self::starts::{StartItem, Starts};
@@ -273,6 +273,19 @@ pub struct ForkRun {
     pub from_step: Option<String>,
 }
 
+/// `POST /v1/waits`: wait until at least one of these runs has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WaitForRuns {
+    /// A repeated id counts once.
+    #[schema(min_items = 1, max_items = 256)]
+    pub run_ids: Vec<String>,
+    /// How long to wait while none has ended; 0 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 30000)]
+    pub wait_ms: Option<u64>,
+}
+
 /// `POST /v1/leases`: a worker asks for work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -297,6 +310,48 @@ pub struct LeaseRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub poll_id: Option<String>,
+    /// What the worker can do. Sent once; later polls send `announced` instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub announce: Option<Box<Announcement>>,
+    /// The `id` of what the worker announced before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub announced: Option<String>,
+}
+
+/// What a worker can do. It describes, and filters nothing: `kinds` of the poll does that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Announcement {
+    /// A name for exactly this announcement, such as a digest of it.
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub id: String,
+    /// The build that the worker runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub build_id: Option<String>,
+    /// Each kind once.
+    #[schema(min_items = 1, max_items = 256)]
+    pub kinds: Vec<AnnouncedKind>,
+}
+
+/// A kind of work, with what goes in and out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AnnouncedKind {
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub version: Option<String>,
+    /// A JSON Schema of at most 16 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub input_schema: Option<Json>,
+    /// A JSON Schema of at most 16 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Json>,
 }
 
 /// `POST /v1/tasks/{taskId}/started`.

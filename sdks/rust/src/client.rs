@@ -8,10 +8,12 @@ mod admin;
 mod approvals;
 mod deployments;
 mod effects;
+mod kinds;
 mod list;
 mod recovery;
 mod schedules;
 mod submissions;
+mod submit_and_wait;
 mod worker_protocol;
 
 use std::path::Path;

@@ -339,6 +339,13 @@ impl NewRun<Client> {
         let client = self.client.clone();
         client.send_submission(self.into_request()?).await
     }
+
+    /// The same, and waits for the end of the run up to `wait`, at most half a minute, in the same call. The answer has the
+    /// member `run` if the run has ended; without it, wait on with a handle.
+    pub async fn accept_within(self, wait: Duration) -> Result<RunAccepted, Error> {
+        let client = self.client.clone();
+        client.submit_and_wait(self.into_request()?, wait).await
+    }
 }
 
 impl IntoFuture for NewRun<Client> {

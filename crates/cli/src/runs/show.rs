@@ -3,7 +3,7 @@
 use tenure::Client;
 use wire::answers::{BudgetView, HistoryEntry, Run, WaitingView};
 
-use super::plan_view;
+use super::{decode, plan_view};
 use super::records::{self, RecordLine};
 use super::timeline::Timeline;
 use crate::exit::{CliError, CommandResult, Exit};
@@ -13,8 +13,24 @@ use crate::{duration, server};
 /// What still fits a few screens.
 const RECORDS_MAX: u32 = 500;
 
-pub(crate) async fn run(client: Client, format: Format, id: &str) -> CommandResult {
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The id of a run, or of its task
+    #[arg(value_name = "RUN")]
+    id: String,
+    /// A command that decodes an input and output of a payload codec: gets the encoded bytes on stdin and the name of the codec
+    /// in TENURE_CODEC, and prints the plain JSON
+    #[arg(long, value_name = "COMMAND")]
+    decode_with: Option<String>,
+}
+
+pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
+    let id = &super::run_id(&arguments.id);
     let run = client.run(id).status().await.map_err(server::cli_error)?;
+    let run = match &arguments.decode_with {
+        Some(command) => decode::decoded(run, command).await?,
+        None => run,
+    };
     if format == Format::Json {
         output::json(&run)?;
         return Ok(Exit::Done);

@@ -5,6 +5,7 @@
 mod approvals;
 mod bench;
 mod caller;
+mod codecs;
 mod crash;
 mod deployments;
 mod descriptors;
@@ -25,6 +26,7 @@ mod guides_to_topologies;
 mod help;
 mod home;
 mod keys;
+mod kinds;
 mod lost_store;
 mod manners;
 mod memory_limit;

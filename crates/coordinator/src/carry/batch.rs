@@ -13,6 +13,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use store::{
     Batch, CancelHint, Change, CommitFailure, Decided, Failure, FailureKind, LockWait,
@@ -42,7 +43,9 @@ use crate::batch_metrics::BatchMetrics;
 use crate::ids::Ids;
 use crate::item::{Answered, Fork, ForkItem, Item, Submission};
 use crate::outbox::{EndpointDirectory, is_of_feed};
+use crate::recent_runs::RecentRuns;
 use crate::recovery::RecoveryDirectory;
+use crate::task_watch::{EndedTask, TaskWatchers};
 use crate::topologies::TopologyDirectory;
 use crate::trace::TraceEvent;
 use crate::weight::{BATCH_WEIGHT_MAX, EFFECT_WEIGHT};
@@ -69,6 +72,10 @@ pub(super) struct BatchResult {
     pub(super) signals: Vec<CancelHint>,
     /// Tasks that have ended: signals about them are out of date.
     pub(super) ended: Vec<TaskId>,
+    /// How those ended for which callers wait.
+    pub(super) awaited_ends: Vec<Arc<EndedTask>>,
+    /// Tasks about which calls were refused.
+    pub(super) refused: Vec<TaskId>,
     /// Effects that were asked for.
     pub(super) effects: Vec<Object>,
     pub(super) moved: Moved,
@@ -142,6 +149,9 @@ pub(super) struct BatchOptions<'a> {
     pub(super) role: &'a CarrierRole,
     /// Tasks that are excluded from the batch.
     pub(super) set_aside: &'a BTreeSet<TaskId>,
+    /// Who waits for ends.
+    pub(super) watch: &'a TaskWatchers,
+    pub(super) recent_runs: &'a RecentRuns,
 }
 
 impl BatchOptions<'_> {
@@ -364,6 +374,9 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         changes.iter().for_each(|change| allowances::note(&mut result.moved, change));
         result.signals.extend(changes.iter().filter_map(cancel_hint));
         result.ended.extend(changes.iter().filter_map(ended_id));
+        result.awaited_ends.extend(self.options.watch.awaited_ends(&changes));
+        result.refused.extend(refused.iter().map(|refused| refused.task.id));
+        self.options.recent_runs.keep(&changes);
         result.spend.extend(spend.iter().cloned());
         faultpoint::point!("save.begun");
         self.batch

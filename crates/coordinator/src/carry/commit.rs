@@ -153,6 +153,8 @@ impl<S: Store> Carrier<S> {
             is_tracing: self.trace_sender.is_some(),
             role: &self.role,
             set_aside: &set_aside,
+            watch: &self.watch,
+            recent_runs: &self.recent_runs,
         };
         let (ids, polls) = (&mut self.ids, &mut self.polls);
         let batch = OpenBatch::new(batch, options, ids, polls, background_done);
@@ -205,14 +207,26 @@ impl<S: Store> Carrier<S> {
         }
         self.metrics.add(&result.batch_metrics);
         self.note_ends(std::mem::take(&mut result.batch_metrics.ended_created), result.now);
-        self.watch.changed(&result.changed);
-        self.watch.ended(&result.ended);
+        self.tell_watchers(&mut result);
         self.ended_feed.note(&result.ended);
         self.effect_feed.note(result.effects.iter());
         // A forced cancel ends its task and raises a signal: forget first.
         self.signals.forget(result.ended);
         result.signals.into_iter().for_each(|hint| self.signals.raise(hint));
         result.answers.into_iter().map(|answered| answered.map(Ok)).collect()
+    }
+
+    /// Wakes callers that wait for what the batch did. A run that has ended is forgotten first: a caller that begins to
+    /// wait in between then looks it up.
+    fn tell_watchers(&self, result: &mut BatchResult) {
+        let refused = std::mem::take(&mut result.refused);
+        if !refused.is_empty() {
+            self.recent_runs.forget(refused.iter().copied());
+            self.watch.refused(refused.into_iter());
+        }
+        self.recent_runs.forget(result.ended.iter().copied());
+        self.watch.changed(&result.changed);
+        self.watch.ended(&result.ended, std::mem::take(&mut result.awaited_ends));
     }
 
     /// Schedules and notes that are due go into the next batch of the carrier that creates tasks.

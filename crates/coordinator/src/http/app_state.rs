@@ -25,6 +25,7 @@ use super::translate::time;
 use crate::admit::api_key::Verified;
 use crate::admit::denials::DenialLog;
 use crate::admit::{ApiKeys, Keyring};
+use crate::announcements::Announcements;
 use crate::coordinator::Coordinator;
 use crate::ids::Entropy;
 use crate::item::Item;
@@ -113,6 +114,8 @@ pub(crate) struct Inner {
     pub(super) queue_depths: QueueDepths,
     /// The plans whose next stages are likely to be asked for.
     pub(crate) plans_at_hand: PlansAtHand,
+    /// What workers announced that they can do.
+    pub(crate) announcements: Announcements,
     /// The source of randomness for new secrets.
     entropy: Mutex<Box<dyn Entropy>>,
     process: u32,
@@ -155,6 +158,7 @@ impl AppState {
             read_share: ReadShare::default(),
             queue_depths: QueueDepths::default(),
             plans_at_hand: PlansAtHand::default(),
+            announcements: Announcements::default(),
             entropy: Mutex::new(Box::new(entropy)),
             process: u32::from_be_bytes(process),
             requests: AtomicU64::new(0),

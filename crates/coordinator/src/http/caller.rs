@@ -37,6 +37,11 @@ pub(super) fn task_id(text: &str) -> Option<TaskId> {
     TaskId::parse(text).filter(|_| text.starts_with("task_"))
 }
 
+/// The run id in a call, only in its canonical spelling.
+pub(super) fn run_id(text: &str) -> Option<TaskId> {
+    TaskId::parse(text).filter(|_| text.starts_with("run_"))
+}
+
 /// The run id in a path. A malformed id, a missing run and another tenant's run get the same answer (X13).
 pub(super) struct RunPath(pub(super) TaskId);
 
@@ -47,8 +52,7 @@ impl FromRequestParts<AppState> for RunPath {
         let Ok(Path(text)) = Path::<String>::from_request_parts(parts, app).await else {
             return Err(ApiError::run_not_found());
         };
-        let run = TaskId::parse(&text).filter(|_| text.starts_with("run_"));
-        run.map(RunPath).ok_or_else(ApiError::run_not_found)
+        run_id(&text).map(RunPath).ok_or_else(ApiError::run_not_found)
     }
 }
 

@@ -22,6 +22,7 @@ use super::app_state::AppState;
 use super::awaited;
 use super::caller::RunPath;
 use super::flow_keys::HOLDERS_MAX;
+use super::kinds::kinds_at;
 use super::steps::missing_upstreams;
 use super::translate::{state, time};
 use crate::admit::ReaderPrincipal;
@@ -30,6 +31,9 @@ use crate::allowances::{Allowances, RateStanding};
 
 /// Upstreams of a blocked step that are named.
 const UPSTREAMS_NAMED_MAX: usize = 10;
+
+/// Announced kinds that one sentence names.
+const KINDS_NAMED_MAX: usize = 10;
 
 /// Counting stops here, and the answer says "at least": beyond this, the exact number helps no reader, and counting it would
 /// keep readers from others.
@@ -163,6 +167,25 @@ fn flow_rate_gate(row: &FlowKeyRow) -> Option<Gate> {
     Some(gate("flow_key", now, "the next start, then by priority and age", Some(opens_at)))
 }
 
+/// Workers announced what they can do at the queue of the task, and its kind is not among it.
+fn unserved(app: &AppState, task: &Task) -> Option<Gate> {
+    let Task { scope, queue, kind, .. } = task;
+    let announced = kinds_at(app, scope, queue);
+    if announced.is_empty() || announced.contains(kind.as_str()) {
+        return None;
+    }
+    let more = announced.len().saturating_sub(KINDS_NAMED_MAX);
+    let mut named: Vec<String> =
+        announced.iter().take(KINDS_NAMED_MAX).map(|kind| format!("`{kind}`")).collect();
+    named.extend((more > 0).then(|| format!("{more} more")));
+    let now = format!(
+        "no worker that announced its kinds for `{queue}` serves `{kind}`; they serve {}",
+        named.join(", ")
+    );
+    let change = format!("a worker that serves `{kind}`; `tenure kinds` lists what is announced");
+    Some(gate("kind_not_served", now, change, None))
+}
+
 /// The rules allow a grant: does a worker poll for it, and what is ahead of it?
 async fn ready(
     app: &AppState,
@@ -195,6 +218,7 @@ async fn ready(
             None,
         ));
     }
+    gates.extend(unserved(app, task));
     let others = of_other_kinds(ahead);
     if ahead.of_kind > 0 {
         let least = if ahead.count() == AHEAD_MAX { "at least " } else { "" };

@@ -18,6 +18,7 @@ use super::app_state::AppState;
 use super::body::{API_BYTES_MAX, JsonBody};
 use super::budget_view::left_of;
 use super::delivery::Delivery;
+use super::kinds::announced;
 use super::queue_limit::{check_queue, check_served};
 use super::records::{Page, envelope_page, has_records};
 use super::stages::{self, StageInput, stages_of};
@@ -31,8 +32,11 @@ pub(super) async fn lease(
     principal: WorkerPrincipal,
     JsonBody(body): JsonBody<API_BYTES_MAX>,
 ) -> Result<Response, ApiError> {
-    let request: LeaseRequest = wire::parse(&body)?;
+    let mut request: LeaseRequest = wire::parse(&body)?;
     check_queues(&principal, &request)?;
+    if !announced(&app, principal.scope(), &mut request) {
+        return Ok(Json(announce_again(&app)).into_response());
+    }
     let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
     let names = |texts: &[String]| texts.iter().map(|text| Name::from(text.as_str())).collect();
     let (queues, kinds): (Vec<Name>, Option<Vec<Name>>) =
@@ -50,12 +54,18 @@ pub(super) async fn lease(
     let reach = |granted: &Granted| Reach::of(granted, &queues, kinds.as_deref());
     let leases = envelopes(&app, principal.key(), &granted, reach).await?;
     let signals = signalled.iter().map(|task| Signal { task_id: task.to_string() }).collect();
-    let answer = Leases { leases, signals, server_time: app.server_time() };
+    let answer = Leases { leases, signals, announce_again: None, server_time: app.server_time() };
     if granted.is_empty() {
         return Ok(Json(answer).into_response());
     }
     let bytes = serde_json::to_vec(&answer).expect("an envelope is plain JSON");
     Ok(Delivery::new(app.coordinator.clone(), granted, bytes).into_response())
+}
+
+/// Answers a poll at once: its worker has to say once more what it can do.
+fn announce_again(app: &AppState) -> Leases {
+    let (leases, signals, server_time) = (Vec::new(), Vec::new(), app.server_time());
+    Leases { leases, signals, announce_again: Some(true), server_time }
 }
 
 /// A worker's key may be limited to some queues, and none may serve those of the server.
@@ -67,7 +77,16 @@ fn check_queues(principal: &WorkerPrincipal, request: &LeaseRequest) -> Result<(
 }
 
 fn poll(scope: &Scope, request: LeaseRequest, wait: Duration) -> Poll {
-    let LeaseRequest { worker_id, queues, kinds, max, wait_ms: _, poll_id } = request;
+    let LeaseRequest {
+        worker_id,
+        queues,
+        kinds,
+        max,
+        wait_ms: _,
+        poll_id,
+        announce: _,
+        announced: _,
+    } = request;
     let names = |texts: Vec<String>| texts.into_iter().map(Name::from).collect();
     Poll {
         scope: scope.clone(),

@@ -21,9 +21,9 @@ use super::app_state::AppState;
 use super::{
     approvals, audit, budgets, cancel, checkpoint, checkpoints, children, completed, deployments,
     effects, endpoints, errors, explain, flow_keys, fork, health, heartbeat, heartbeats, history,
-    keys, lease, limits, metrics, middleware, openapi, pauses, queues, record, records, recovery,
+    keys, kinds, lease, limits, metrics, middleware, openapi, pauses, queues, record, records, recovery,
     reports, retry, runs, schedules, set_aside, signals, signing, started, starts, steps, submit,
-    workers,
+    waits, workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -94,6 +94,7 @@ fn table() -> Vec<ServedRoute> {
     vec![
         post("/v1/runs", Client, Tenant, Some(NewWork), submit::submit),
         get("/v1/runs", Reader, Tenant, None, runs::list),
+        post("/v1/waits", Reader, Tenant, None, waits::wait),
         get("/v1/runs/{run}", Reader, Tenant, None, runs::show),
         post("/v1/runs/{run}/cancel", Client, Tenant, Some(NewWork), cancel::cancel),
         post("/v1/runs/{run}/retry", Client, Tenant, Some(NewWork), retry::retry),
@@ -142,6 +143,7 @@ fn table() -> Vec<ServedRoute> {
         ),
         post("/v1/schedules/{schedule}/delete", Client, Tenant, Some(NewWork), schedules::delete),
         get("/v1/workers", Reader, Tenant, None, workers::workers),
+        get("/v1/kinds", Reader, Tenant, None, kinds::kinds),
         get("/v1/flow-keys", Reader, Tenant, None, flow_keys::flow_keys),
         post("/v1/leases", Worker, Tenant, Some(NewWork), lease::lease),
         post("/v1/tasks/{task}/started", TaskToken, Exempt, Some(Leased), started::started),

@@ -28,7 +28,7 @@ pub(super) async fn submitted(app: &AppState, key: &TaskKey) -> Result<Option<Su
 }
 
 /// The submission in the first entry of a history.
-fn submission(first: Entry) -> Option<Submitted> {
+pub(super) fn submission(first: Entry) -> Option<Submitted> {
     first.events.iter().find_map(Event::submitted).cloned()
 }
 
@@ -37,8 +37,20 @@ pub(super) fn full_view(overview: TaskOverview, now: wire::Time) -> Option<Run> 
     let TaskOverview { task, first, latest, refused } = overview;
     let holder = task.subject.live().and_then(Task::lease).map(|lease| lease.owner.clone());
     let worker = latest.map(|closed| closed.owner).or(holder);
-    let worker_id = worker.as_ref().map(Name::to_string);
-    let run = view(&task, first.and_then(submission).as_ref(), now);
+    let submitted = first.and_then(submission);
+    assembled(&task, submitted.as_ref(), worker.as_ref(), refused, now)
+}
+
+/// The run from its parts. `worker` holds the lease or had the latest attempt.
+pub(super) fn assembled(
+    task: &StoredTask,
+    submitted: Option<&Submitted>,
+    worker: Option<&Name>,
+    refused: Vec<Refused>,
+    now: wire::Time,
+) -> Option<Run> {
+    let worker_id = worker.map(Name::to_string);
+    let run = view(task, submitted, now);
     run.map(|run| Run { worker_id, refused: refused_calls(refused), ..run })
 }
 

@@ -5,9 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
-use store::objects::{FORK_LINKED, RETRY_LINKED};
-use store::{Bodies, Browse, Failure, Filter, LabelFilter, StoredTask, TaskKey, TaskOverview};
-use verdict::State as TaskState;
+use store::{Bodies, Browse, Filter, LabelFilter, TaskKey};
 use wire::answers::{PageStop, Run, RunList};
 use wire::limits::PAGE_ITEMS_DEFAULT;
 use wire::requests::{GetRun, Included, LabelQuery, ListRuns};
@@ -16,18 +14,13 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
 use super::children::tree;
-use super::fork::linked_to;
+use super::ends::{REFUSED_MAX, complete_view, ended_run};
 use super::queue_limit::check_queue;
-use super::run_view::{full_view, list_view};
-use super::stages::with_stages;
-use super::steps::with_steps;
+use super::run_view::list_view;
 use super::translate::{category_filter, instant, query, query_with_repeated, state_filter, time};
 use crate::admit::principals::Principal;
 use crate::admit::{Cursors, ReaderPrincipal};
-use crate::{Awaited, Occasion, ids};
-
-/// The most refusals in one answer: more would show nothing new about a run.
-const REFUSED_MAX: usize = 1_000;
+use crate::ids;
 
 pub(super) async fn show(
     State(app): State<AppState>,
@@ -38,8 +31,7 @@ pub(super) async fn show(
     let GetRun { wait_ms, tree: descendants } = query(&uri)?;
     let wait = Duration::from_millis(wait_ms.unwrap_or(0));
     let key = TaskKey { scope: principal.scope().clone(), id: run };
-    let run = app.read(wait, find(&app, &key, wait)).await?;
-    let run = run.ok_or_else(ApiError::run_not_found)?;
+    let run = find(&app, &key, wait).await?.ok_or_else(ApiError::run_not_found)?;
     let max = descendants.unwrap_or(0) as usize;
     if max == 0 || run.durable.is_none() {
         return Ok(Json(run));
@@ -50,54 +42,19 @@ pub(super) async fn show(
 }
 
 /// The run when it has ended, or its state when the wait is over. Does not wait for a missing run.
-async fn find(app: &AppState, key: &TaskKey, wait: Duration) -> Result<Option<Run>, Failure> {
-    let ended = if wait.is_zero() { None } else { wait_for_end(app, key, wait).await? };
-    let overview = match ended {
-        Some(overview) => overview,
-        None => app.coordinator.browse().overview(key, REFUSED_MAX).await?,
-    };
-    let Some(overview) = overview else { return Ok(None) };
-    let subject = overview.task.subject.clone();
-    let Some(run) = full_view(overview, app.server_time()) else { return Ok(None) };
-    let browse = app.coordinator.browse();
-    let run = with_stages(browse, key, &subject, run).await?;
-    let run = with_steps(browse, key, &subject, run).await?;
-    with_forks(app, key, run).await.map(Some)
-}
-
-/// Only a run that ended without success may have been continued or repeated.
-async fn with_forks(app: &AppState, key: &TaskKey, run: Run) -> Result<Run, Failure> {
-    use wire::State::{Cancelled, Failed, Halted};
-    if !matches!(run.state, Failed | Halted | Cancelled) {
-        return Ok(run);
+async fn find(app: &AppState, key: &TaskKey, wait: Duration) -> Result<Option<Run>, ApiError> {
+    let ended = if wait.is_zero() { None } else { ended_run(app, key, wait).await? };
+    if ended.is_some() {
+        return Ok(ended);
     }
-    let browse = app.coordinator.browse();
-    let forks = linked_to(browse, &key.scope, &run.run_id, FORK_LINKED).await?;
-    let retries = linked_to(browse, &key.scope, &run.run_id, RETRY_LINKED).await?;
-    Ok(Run { forks, retries, ..run })
-}
-
-/// The run once it has ended. A routine look is brief, because a run that a client waits for has rarely ended
-/// yet. A caller that was woken reads all of it at once.
-async fn wait_for_end(
-    app: &AppState,
-    key: &TaskKey,
-    wait: Duration,
-) -> Result<Option<Option<TaskOverview>>, Failure> {
-    let browse = app.coordinator.browse();
-    let look = |occasion| async move {
-        if occasion == Occasion::Routine && !is_settled(browse.find(key).await?.as_ref()) {
-            return Ok(None);
+    let reading = async {
+        let found = app.coordinator.browse().overview(key, REFUSED_MAX).await?;
+        match found {
+            Some(overview) => complete_view(app, key, overview).await,
+            None => Ok(None),
         }
-        let overview = browse.overview(key, REFUSED_MAX).await?;
-        let is_settled = is_settled(overview.as_ref().map(|overview| &overview.task));
-        Ok(is_settled.then_some(overview))
     };
-    app.coordinator.watch_until(key.id, Awaited::End, wait, look).await
-}
-
-fn is_settled(found: Option<&StoredTask>) -> bool {
-    found.is_none_or(|found| found.subject.state().is_none_or(TaskState::is_terminal))
+    app.read(Duration::ZERO, reading).await
 }
 
 pub(super) async fn list(

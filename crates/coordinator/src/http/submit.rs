@@ -1,19 +1,24 @@
 //! `POST /v1/runs`: one run, or many, each of which succeeds or fails alone.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use verdict::Answer;
-use wire::answers::{RunAccepted, SubmitResult, SubmitResults};
-use wire::requests::SubmitRun;
+use store::TaskKey;
+use verdict::{Answer, Scope};
+use wire::answers::{Run, RunAccepted, SubmitResult, SubmitResults};
+use wire::requests::{SubmitRun, WaitMs};
 use wire::{Code, FieldError, Submit, TraceContext, parse_submit};
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::body::{JsonBody, LARGE_BYTES_MAX};
+use super::caller::run_id;
+use super::ends::ended_run;
 use super::queue_limit::check_queue;
-use super::translate::{state, time};
+use super::translate::{query, state, time};
 use crate::admit::ClientPrincipal;
 use crate::admit::principals::Principal as _;
 use crate::item::{Reply, Submission};
@@ -27,8 +32,11 @@ pub(super) async fn submit(
     State(app): State<AppState>,
     principal: ClientPrincipal,
     headers: HeaderMap,
+    uri: Uri,
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
 ) -> Result<Response, ApiError> {
+    let WaitMs { wait_ms } = query(&uri)?;
+    let wait = Duration::from_millis(wait_ms.unwrap_or(0));
     let key = key_header(&headers)?;
     let context = CallContext {
         principal: &principal,
@@ -36,7 +44,11 @@ pub(super) async fn submit(
         defaults: &app.inner.submit_defaults,
     };
     match (parse_submit(&body)?, key) {
-        (Submit::One(run), key) => submit_one(&app, &context, *run, key).await,
+        (Submit::One(run), key) => submit_one(&app, &context, *run, key, wait).await,
+        (Submit::Many(_), _) if !wait.is_zero() => Err(ApiError::field(
+            "waitMs",
+            "belongs to a single run; wait for the runs of a batch with `POST /v1/waits`",
+        )),
         (Submit::Many(runs), None) => submit_many(&app, &context, runs).await,
         (Submit::Many(_), Some(_)) => Err(ApiError::field(
             "Idempotency-Key",
@@ -109,9 +121,27 @@ async fn submit_one(
     context: &CallContext<'_>,
     run: SubmitRun,
     key: Option<String>,
+    wait: Duration,
 ) -> Result<Response, ApiError> {
-    let answered = answer_one(app, context.submission(run, key)?).await;
-    answered.map_err(|error| context.without_foreign_run(error))
+    let decided = decide_one(app, context.submission(run, key)?).await;
+    let accepted = decided.map_err(|error| context.without_foreign_run(error))?;
+    let run = end_of(app, context.principal.scope(), &accepted, wait).await;
+    Ok(answer_accepted(RunAccepted { run, ..accepted }))
+}
+
+/// The accepted run if it ends in time. The run was accepted, whatever becomes of the wait: a failure to see the end is
+/// told as no end.
+async fn end_of(
+    app: &AppState,
+    scope: &Scope,
+    accepted: &RunAccepted,
+    wait: Duration,
+) -> Option<Box<Run>> {
+    if wait.is_zero() {
+        return None;
+    }
+    let key = TaskKey { scope: scope.clone(), id: run_id(&accepted.run_id)? };
+    ended_run(app, &key, wait).await.ok().flatten().map(Box::new)
 }
 
 /// Submits one run: 201, or 200 if it was submitted before under its key.
@@ -119,14 +149,20 @@ pub(super) async fn answer_one(
     app: &AppState,
     submission: Submission,
 ) -> Result<Response, ApiError> {
+    decide_one(app, submission).await.map(answer_accepted)
+}
+
+async fn decide_one(app: &AppState, submission: Submission) -> Result<RunAccepted, ApiError> {
     let deciding = app.coordinator.submit(vec![submission]);
-    let reply = app.decided(deciding).await?.pop().expect("one submission has one reply");
-    let accepted = accepted(reply)?;
+    accepted(app.decided(deciding).await?.pop().expect("one submission has one reply"))
+}
+
+fn answer_accepted(accepted: RunAccepted) -> Response {
     let status = match accepted.replayed {
         Some(true) => StatusCode::OK,
         Some(false) | None => StatusCode::CREATED,
     };
-    Ok((status, Json(accepted)).into_response())
+    (status, Json(accepted)).into_response()
 }
 
 async fn submit_many(
@@ -168,6 +204,7 @@ fn accepted(reply: Reply) -> Result<RunAccepted, ApiError> {
             state: state(now),
             created_at: time(created_at),
             replayed: replayed.then_some(true),
+            run: None,
         }),
         Answer::Refused(refusal) => Err(refusal.into()),
         other => Err(unexpected(&other)),

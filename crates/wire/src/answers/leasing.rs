@@ -18,6 +18,9 @@ pub struct Leases {
     /// missing; the heartbeat alone carries the signal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<Signal>,
+    /// What the poll names as announced is not known here: send `announce` with the next poll, at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub announce_again: Option<bool>,
     pub server_time: Time,
 }
 

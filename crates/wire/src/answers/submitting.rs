@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::Run;
 use crate::{State, Time};
 
 /// A run was accepted: 201, or 200 with `replayed` when its idempotency key was known.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunAccepted {
     pub run_id: String,
@@ -15,6 +16,9 @@ pub struct RunAccepted {
     pub created_at: Time,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed: Option<bool>,
+    /// The run, if the call waited for its end (`waitMs`) and it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Box<Run>>,
 }
 
 /// Answers to a batch of runs, in the order of the request.

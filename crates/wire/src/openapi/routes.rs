@@ -7,7 +7,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use super::{Caller, HttpMethod, text_parameter};
 use crate::Code;
 use crate::admin::AuditQuery;
-use crate::requests::{GetRun, HistoryQuery, ListRuns, ListWorkers, RecordQuery, RecordsQuery};
+use crate::requests::{GetRun, HistoryQuery, ListKinds, ListRuns, ListWorkers, RecordQuery, RecordsQuery, WaitMs};
 
 pub(super) struct Route {
     pub(super) method: HttpMethod,
@@ -92,6 +92,10 @@ fn idempotency_key() -> Vec<Parameter> {
     vec![text_parameter("Idempotency-Key", ParameterIn::Header, Required::False, Some(description))]
 }
 
+fn submitting() -> Vec<Parameter> {
+    [idempotency_key(), query::<WaitMs>()].concat()
+}
+
 fn signal_key() -> Vec<Parameter> {
     let description = "1 to 255 printable characters; the same key with the same signal records it once, for the \
                        life of the run.";
@@ -149,9 +153,9 @@ pub(super) const ROUTES: &[Route] = &[
         path: "/v1/runs",
         id: "submitRuns",
         tag: "runs",
-        summary: "Submit one run, or many under `runs`",
+        summary: "Submit one run, or many under `runs`; with `waitMs`, wait for the end of the one",
         caller: Caller::ApiKey,
-        parameters: idempotency_key,
+        parameters: submitting,
         body: Some(Body::OneOf("SubmitRun", "SubmitMany")),
         answers: &[
             (201, "The run was accepted.", Body::Json("RunAccepted")),
@@ -183,6 +187,18 @@ pub(super) const ROUTES: &[Route] = &[
         body: None,
         answers: &[(200, "A page of runs.", Body::Json("RunList"))],
         codes: with_key_codes![],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/waits",
+        id: "waitForRuns",
+        tag: "runs",
+        summary: "Wait until at least one of many runs has ended",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::Json("WaitForRuns")),
+        answers: &[(200, "Which have ended, which have not, and which are not there.", Body::Json("WaitAnswer"))],
+        codes: with_key_codes![BodyTooLarge, UnsupportedMediaType],
     },
     Route {
         method: HttpMethod::Get,
@@ -394,6 +410,18 @@ pub(super) const ROUTES: &[Route] = &[
         parameters: no_parameters,
         body: None,
         answers: &[(200, "Every queue that holds a task or is paused.", Body::Json("Queues"))],
+        codes: with_key_codes![],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/kinds",
+        id: "listKinds",
+        tag: "runs",
+        summary: "List what workers announced that they can do",
+        caller: Caller::ApiKey,
+        parameters: query::<ListKinds>,
+        body: None,
+        answers: &[(200, "A page of announced kinds.", Body::Json("Kinds"))],
         codes: with_key_codes![],
     },
     Route {

@@ -247,11 +247,25 @@ fn in_batch(mut call: Value) -> Value {
 }
 
 fn run_accepted() -> Value {
-    json!({"runId": "r", "taskId": "t", "state": "queued", "createdAt": AT, "replayed": true})
+    json!({"runId": "r", "taskId": "t", "state": "queued", "createdAt": AT, "replayed": true, "run": run()})
+}
+
+fn announced_kind() -> Value {
+    json!({"kind": "k", "version": "1", "inputSchema": {"type": "string"}, "outputSchema": {}})
+}
+
+fn announcement() -> Value {
+    json!({"id": "a", "buildId": "b", "kinds": [announced_kind()]})
+}
+
+fn kind_view() -> Value {
+    json!({"kind": "k", "version": "1", "buildId": "b", "queues": ["q"], "workers": 1,
+        "inputSchema": {"type": "string"}, "outputSchema": {}, "lastSeenAt": AT})
 }
 
 fn submit_result() -> Value {
     let mut result = run_accepted();
+    result.as_object_mut().unwrap().remove("run");
     result["error"] = json!("e");
     result["message"] = json!("m");
     result["field"] = json!("f");
@@ -409,13 +423,19 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
     shapes.check_strict::<requests::Stall>("Stall", json!({"afterMs": 1, "action": "warn"}));
     shapes.check_open::<answers::PlanStage>("PlanStage", plan_stage());
     shapes.check_strict::<requests::Retry>("Retry", json!({"baseMs": 1, "capMs": 2}));
+    shapes.check_strict::<requests::WaitForRuns>(
+        "WaitForRuns",
+        json!({"runIds": ["run_1"], "waitMs": 1}),
+    );
     shapes.check_strict::<requests::CancelRun>("CancelRun", json!({"reason": "r", "force": true}));
     shapes.check_strict::<requests::RetryRun>("RetryRun", json!({"fromScratch": true}));
     let fork = json!({"budget": budget(), "fromStep": "s"});
     shapes.check_strict::<requests::ForkRun>("ForkRun", fork);
     let poll = json!({"workerId": "w", "queues": ["q"], "kinds": ["k"], "max": 1, "waitMs": 2,
-        "pollId": "p"});
+        "pollId": "p", "announce": announcement(), "announced": "a"});
     shapes.check_strict::<requests::LeaseRequest>("LeaseRequest", poll);
+    shapes.check_strict::<requests::Announcement>("Announcement", announcement());
+    shapes.check_strict::<requests::AnnouncedKind>("AnnouncedKind", announced_kind());
     let started = json!({"attempt": 1, "workerId": "w", "startedAt": AT});
     shapes.check_strict::<requests::StartItem>("StartItem", in_batch(started.clone()));
     let starts = json!({"starts": [in_batch(started.clone())]});
@@ -548,11 +568,22 @@ fn check_answers(shapes: &mut Shapes) {
     shapes.check_open::<answers::RefusedCall>("RefusedCall", refused_call());
     shapes.check_open::<answers::RunError>("RunError", run_error());
     shapes.check_open::<answers::Lease>("Lease", lease());
+    shapes.check_open::<answers::WaitAnswer>(
+        "WaitAnswer",
+        json!({
+            "ended": [run()], "pending": ["run_1"], "notFound": ["run_2"],
+            "serverTime": "2026-01-02T03:04:05.006Z",
+        }),
+    );
     shapes.check_open::<answers::RunList>("RunList", json!({"runs": [run()], "nextCursor": "c"}));
     let cancelled = json!({"runId": "r", "state": "running", "cancelRequestedAt": AT});
     shapes.check_open::<answers::CancelAccepted>("CancelAccepted", cancelled);
-    let leases = json!({"leases": [envelope()], "signals": [{"taskId": "t"}], "serverTime": AT});
+    let leases = json!({"leases": [envelope()], "signals": [{"taskId": "t"}],
+        "announceAgain": true, "serverTime": AT});
     shapes.check_open::<answers::Leases>("Leases", leases);
+    shapes.check_open::<answers::KindView>("KindView", kind_view());
+    let kinds = json!({"kinds": [kind_view()], "nextAfter": "k", "coordinators": 1, "serverTime": AT});
+    shapes.check_open::<answers::Kinds>("Kinds", kinds);
     shapes.check_open::<answers::Signal>("Signal", json!({"taskId": "t"}));
     shapes.check_open::<answers::Envelope>("Envelope", envelope());
     let started = json!({"acknowledged": true, "verdict": "COMMITTED", "serverTime": AT});
@@ -648,6 +679,8 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/queues/{queue}/resume", "post"),
         ("/v1/reports", "post"),
         ("/v1/runs", "get post"),
+        ("/v1/waits", "post"),
+        ("/v1/kinds", "get"),
         ("/v1/runs/{runId}", "get"),
         ("/v1/runs/{runId}/cancel", "post"),
         ("/v1/runs/{runId}/history", "get"),

@@ -114,6 +114,25 @@ pub struct ListWorkers {
     pub limit: Option<u32>,
 }
 
+/// `GET /v1/kinds?…`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListKinds {
+    /// Only this kind, with its schemas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub kind: Option<String>,
+    /// Only kinds after this one: the `nextAfter` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub after: Option<String>,
+    /// Rows of one kind stay together, so a page may have more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+}
+
 /// `GET /v1/flow-keys?…`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -132,7 +151,7 @@ pub struct ListFlowKeys {
     pub limit: Option<u32>,
 }
 
-/// `GET /v1/runs/{runId}?waitMs=`: answer when the run has ended, or after this time.
+/// `POST /v1/runs?waitMs=`: answer when the run has ended, or after this time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -118,7 +118,7 @@ impl Client {
             ..
         } = result
         {
-            let accepted = RunAccepted { run_id, task_id, state, created_at, replayed };
+            let accepted = RunAccepted { run_id, task_id, state, created_at, replayed, run: None };
             let _ = pending.reply.send(Ok(accepted));
         }
     }

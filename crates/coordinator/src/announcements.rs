@@ -1,0 +1,246 @@
+//! What workers announced that they can do: kinds with their schemas and versions, and the build that they run.
+//!
+//! Like polls, announcements exist in memory only, and are those that were made here. An announcement describes: it grants
+//! nothing and keeps nothing from being granted. A worker that is silent for longer than any poll takes is forgotten.
+//!
+//! Workers of one build announce the same, so equal announcements are kept once. What one scope may take is bounded; beyond
+//! it, the worker that was silent longest is forgotten, and announces again with its next poll.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use verdict::{Digest, Name, Scope, Span, Time};
+use wire::requests::Announcement;
+
+/// How long a worker may be silent: four times the longest poll.
+const SILENCE_MAX: Span = Span::from_secs(120);
+
+/// Workers of one scope that are remembered.
+const WORKERS_MAX: usize = 10_000;
+
+/// What different announcements of one scope may take: that of some dozen builds with large schemas.
+const BYTES_MAX: usize = 4 * 1024 * 1024;
+
+#[derive(Default)]
+pub(crate) struct Announcements(Mutex<HashMap<Scope, OfScope>>);
+
+#[derive(Default)]
+struct OfScope {
+    workers: HashMap<Name, Announced>,
+    contents: HashMap<Digest, Arc<Content>>,
+    bytes: usize,
+}
+
+/// An announcement, and what it takes.
+struct Content {
+    announcement: Announcement,
+    bytes: usize,
+}
+
+struct Announced {
+    content: Arc<Content>,
+    queues: Vec<Name>,
+    seen_at: Time,
+}
+
+/// Workers that announced the same.
+pub(crate) struct SameBuild {
+    content: Arc<Content>,
+    pub(crate) queues: BTreeSet<Name>,
+    pub(crate) workers: u64,
+    pub(crate) last_seen_at: Time,
+}
+
+impl SameBuild {
+    pub(crate) fn announcement(&self) -> &Announcement {
+        &self.content.announcement
+    }
+}
+
+impl Announcements {
+    /// Remembers what a worker announces, in place of what it announced before.
+    pub(crate) fn announce(
+        &self,
+        scope: &Scope,
+        worker: &Name,
+        queues: Vec<Name>,
+        announcement: Announcement,
+        now: Time,
+    ) {
+        let text = serde_json::to_vec(&announcement).expect("what was parsed can be written");
+        let (digest, bytes) = (Digest::of(&[&text]), text.len());
+        let mut scopes = self.lock();
+        let of_scope = scopes.entry(scope.clone()).or_default();
+        of_scope.expire(now);
+        of_scope.workers.remove(worker);
+        let content = match of_scope.contents.get(&digest) {
+            Some(known) => known.clone(),
+            None => {
+                of_scope.bytes += bytes;
+                let content = Arc::new(Content { announcement, bytes });
+                of_scope.contents.insert(digest, content.clone());
+                content
+            }
+        };
+        of_scope.workers.insert(worker.clone(), Announced { content, queues, seen_at: now });
+        of_scope.shrink(worker);
+    }
+
+    /// Whether this is what the worker announced. If so, the worker was seen now.
+    pub(crate) fn is_known(
+        &self,
+        scope: &Scope,
+        worker: &Name,
+        queues: &[String],
+        id: &str,
+        now: Time,
+    ) -> bool {
+        let mut scopes = self.lock();
+        let announced = scopes.get_mut(scope).and_then(|of_scope| of_scope.workers.get_mut(worker));
+        let Some(announced) = announced.filter(|it| it.content.announcement.id == id) else {
+            return false;
+        };
+        announced.seen_at = announced.seen_at.max(now);
+        let is_same = announced.queues.iter().map(Name::as_str).eq(queues.iter());
+        if !is_same {
+            announced.queues = queues.iter().map(|queue| Name::from(queue.as_str())).collect();
+        }
+        true
+    }
+
+    /// What the workers of a scope announced, as far as they poll `queues` if it is given.
+    pub(crate) fn list(
+        &self,
+        scope: &Scope,
+        queues: Option<&[Name]>,
+        now: Time,
+    ) -> Vec<SameBuild> {
+        let mut scopes = self.lock();
+        let Some(of_scope) = scopes.get_mut(scope) else { return Vec::new() };
+        of_scope.expire(now);
+        if of_scope.workers.is_empty() {
+            scopes.remove(scope);
+            return Vec::new();
+        }
+        let mut builds: HashMap<*const Content, SameBuild> = HashMap::new();
+        for Announced { content, queues: polled, seen_at } in of_scope.workers.values() {
+            let is_shown = |queue: &&Name| queues.is_none_or(|queues| queues.contains(queue));
+            let shown: Vec<&Name> = polled.iter().filter(is_shown).collect();
+            if shown.is_empty() {
+                continue;
+            }
+            let build = builds.entry(Arc::as_ptr(content)).or_insert_with(|| SameBuild {
+                content: content.clone(),
+                queues: BTreeSet::new(),
+                workers: 0,
+                last_seen_at: *seen_at,
+            });
+            build.queues.extend(shown.into_iter().cloned());
+            build.workers += 1;
+            build.last_seen_at = build.last_seen_at.max(*seen_at);
+        }
+        builds.into_values().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Scope, OfScope>> {
+        self.0.lock().expect("no code panics while it holds the announcements")
+    }
+}
+
+impl OfScope {
+    fn expire(&mut self, now: Time) {
+        self.workers.retain(|_, it| it.seen_at.plus(SILENCE_MAX) >= now);
+        self.drop_unused();
+    }
+
+    /// Forgets those who were silent longest, but not `newest`, until the rest fits.
+    fn shrink(&mut self, newest: &Name) {
+        self.drop_unused();
+        while self.workers.len() > WORKERS_MAX || self.bytes > BYTES_MAX {
+            let others = self.workers.iter().filter(|(worker, _)| *worker != newest);
+            let oldest = others.min_by_key(|(worker, it)| (it.seen_at, (*worker).clone()));
+            let Some(oldest) = oldest.map(|(worker, _)| worker.clone()) else { return };
+            self.workers.remove(&oldest);
+            self.drop_unused();
+        }
+    }
+
+    fn drop_unused(&mut self) {
+        let bytes = &mut self.bytes;
+        self.contents.retain(|_, content| {
+            let is_used = Arc::strong_count(content) > 1;
+            if !is_used {
+                *bytes -= content.bytes;
+            }
+            is_used
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::requests::AnnouncedKind;
+
+    use super::*;
+
+    fn announcement(id: &str, kind: &str) -> Announcement {
+        let kind = AnnouncedKind { kind: kind.to_owned(), ..AnnouncedKind::default() };
+        Announcement { id: id.to_owned(), build_id: None, kinds: vec![kind] }
+    }
+
+    fn scope() -> Scope {
+        Scope::new("t", "w")
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time::from_millis(seconds * 1_000)
+    }
+
+    fn announce(all: &Announcements, worker: &str, said: Announcement, now: Time) {
+        all.announce(&scope(), &worker.into(), vec!["q".into()], said, now);
+    }
+
+    fn known(all: &Announcements, worker: &str, id: &str, now: Time) -> bool {
+        all.is_known(&scope(), &worker.into(), &["q".to_owned()], id, now)
+    }
+
+    #[test]
+    fn equal_announcements_are_kept_once_and_counted_by_worker() {
+        let all = Announcements::default();
+        for worker in ["a", "b"] {
+            announce(&all, worker, announcement("1", "k"), at(0));
+        }
+        announce(&all, "c", announcement("1", "other"), at(1));
+        assert_eq!(all.lock()[&scope()].contents.len(), 2, "an id may name two contents");
+        let mut workers: Vec<u64> =
+            all.list(&scope(), None, at(1)).iter().map(|build| build.workers).collect();
+        workers.sort_unstable();
+        assert_eq!(workers, [1, 2]);
+        assert!(all.list(&scope(), Some(&["x".into()]), at(1)).is_empty());
+        assert!(all.list(&Scope::new("u", "w"), None, at(1)).is_empty());
+    }
+
+    #[test]
+    fn a_silent_worker_is_forgotten_and_one_that_polls_is_not() {
+        let all = Announcements::default();
+        announce(&all, "a", announcement("1", "k"), at(0));
+        announce(&all, "b", announcement("1", "k"), at(0));
+        assert!(known(&all, "a", "1", at(100)) && !known(&all, "a", "2", at(100)));
+        let listed = all.list(&scope(), None, at(121));
+        assert_eq!((listed.len(), listed[0].workers), (1, 1));
+        assert!(!known(&all, "b", "1", at(121)));
+        assert!(all.list(&scope(), None, at(221)).is_empty());
+        assert!(all.lock().is_empty(), "nothing is kept of a scope without workers");
+    }
+
+    #[test]
+    fn beyond_the_bound_the_one_that_was_silent_longest_is_forgotten() {
+        let all = Announcements::default();
+        let large = |n: usize| announcement("1", &format!("{n}{}", "k".repeat(BYTES_MAX / 4)));
+        for n in 0..6 {
+            announce(&all, &format!("w{n}"), large(n), at(n as u64));
+        }
+        assert!(all.lock()[&scope()].bytes <= BYTES_MAX);
+        assert!(!known(&all, "w0", "1", at(6)) && known(&all, "w5", "1", at(6)));
+    }
+}

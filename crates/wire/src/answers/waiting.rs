@@ -1,0 +1,20 @@
+//! The answer to a wait for many runs.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Run;
+use crate::Time;
+
+/// What became of the runs of a wait. Every id of the call is in exactly one of the three lists, in the order of the call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitAnswer {
+    /// Runs that have ended, without `input` and `children`. They take at most 4 MiB, unless there is only one.
+    pub ended: Vec<Run>,
+    /// Ask again for these. They have not ended, or they have ended and did not fit: then the next answer comes at once.
+    pub pending: Vec<String>,
+    /// No such run, or none that this key may read.
+    pub not_found: Vec<String>,
+    pub server_time: Time,
+}
