@@ -27,10 +27,11 @@ import {
   Workers,
 } from "./resources.js";
 import { queryOf } from "./routes.js";
-import { RunHandle, type WaitOptions } from "./run-handle.js";
+import { type Connection, RunHandle, type WaitOptions } from "./run-handle.js";
 import { resolveSettings, type Settings, type SettingsOptions } from "./settings.js";
 import { Submissions } from "./submissions.js";
 import { type Arguments, type NewRun, type Plan, submissionOf, type Task } from "./task.js";
+import { Waits } from "./waits.js";
 import type {
   ErrorCategory,
   Ready,
@@ -96,6 +97,7 @@ export class Client {
   /** For the worker, which reads and writes the same payloads. */
   readonly codec: Codec | undefined;
   readonly #calls: Calls;
+  readonly #connection: Connection;
   readonly #submissions: Submissions;
 
   constructor(options: ClientOptions = {}) {
@@ -104,6 +106,7 @@ export class Client {
     const calls = new Calls(openSender(this.settings), urls, apiKey, options.retries ?? RETRIES);
     this.codec = options.codec;
     this.#calls = calls;
+    this.#connection = { calls, waits: new Waits(calls), codec: options.codec };
     this.#submissions = new Submissions(calls);
     this.schedules = new Schedules(calls, options.codec);
     this.endpoints = new Endpoints(calls);
@@ -155,7 +158,7 @@ export class Client {
   }
 
   #handle(id: string, replayed = false): RunHandle<unknown> {
-    return new RunHandle(this.#calls, id, replayed, this.codec);
+    return new RunHandle(this.#connection, id, replayed);
   }
 
   #submitted(result: SubmitResult): Submitted<unknown> {

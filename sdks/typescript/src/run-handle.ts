@@ -11,6 +11,7 @@ import { type Budget, budgetOf } from "./options.js";
 import { SchemaRefused, type StandardSchemaV1, validate } from "./schema.js";
 import { milliseconds, type Span } from "./span.js";
 import { newKey } from "./submissions.js";
+import { WAIT_MS_MAX, type Waits } from "./waits.js";
 import type {
   CancelAccepted,
   Checkpoint,
@@ -29,9 +30,6 @@ import type {
   Steps,
 } from "./wire.js";
 
-/** The longest that the coordinator holds a call open. */
-const WAIT_MS_MAX = 30_000;
-
 /** The states that a run never leaves. */
 const ENDED = new Set(["succeeded", "failed", "halted", "cancelled", "skipped"]);
 
@@ -41,13 +39,19 @@ export interface WaitOptions {
   signal?: AbortSignal;
 }
 
+/** What the handles of one client share. */
+export interface Connection {
+  calls: Calls;
+  waits: Waits;
+  codec: Codec | undefined;
+}
+
 export class RunHandle<O = unknown> {
   constructor(
-    private readonly calls: Calls,
+    private readonly connection: Connection,
     readonly id: string,
     /** Whether the submission found a run that was accepted before. */
     readonly replayed = false,
-    private readonly codec?: Codec,
   ) {}
 
   /** The run as it is now. */
@@ -56,29 +60,30 @@ export class RunHandle<O = unknown> {
   }
 
   /** Waits until the run has ended, or the time is over, and returns the run as it is then. A failed run is an answer. */
-  async wait(options: WaitOptions = {}): Promise<Run> {
+  wait(options: WaitOptions = {}): Promise<Run> {
+    const { waits } = this.connection;
+    return this.#until(options, (leftMs) => waits.alone(this.id, leftMs, options.signal));
+  }
+
+  async #until({ timeout }: WaitOptions, look: (leftMs: number) => Promise<Run>): Promise<Run> {
     const until =
-      options.timeout === undefined
-        ? Number.POSITIVE_INFINITY
-        : performance.now() + milliseconds(options.timeout);
+      timeout === undefined ? Number.POSITIVE_INFINITY : performance.now() + milliseconds(timeout);
     for (;;) {
-      const left = Math.max(0, until - performance.now());
-      const waitMs = Math.round(Math.min(left, WAIT_MS_MAX));
-      const path = `/v1/runs/${this.id}?waitMs=${waitMs}`;
-      const run = await this.calls.json<Run>({ method: "GET", path, waitMs, signal: options.signal });
+      const run = await look(until - performance.now());
       if (ENDED.has(run.state) || performance.now() >= until) return run;
     }
   }
 
   /** Waits for the run and returns its output. The run goes on if the time is over, or the signal aborts. */
   async result(options: WaitOptions & { schema?: StandardSchemaV1<any, O> } = {}): Promise<O> {
-    const run = await this.wait(options);
+    const { waits } = this.connection;
+    const run = await this.#until(options, (leftMs) => waits.end(this.id, leftMs, options.signal));
     if (!ENDED.has(run.state)) {
       throw new TimedOut(`run ${this.id} did not end`, options.timeout ? milliseconds(options.timeout) : 0);
     }
     if (run.state !== "succeeded") throw new RunFailed(run);
     try {
-      const output = plain(opened(this.codec, run.output ?? null));
+      const output = plain(opened(this.connection.codec, run.output ?? null));
       return options.schema === undefined ? (output as O) : await validate(options.schema, output);
     } catch (error) {
       if (error instanceof Unreadable || error instanceof SchemaRefused)
@@ -102,9 +107,14 @@ export class RunHandle<O = unknown> {
     value: unknown = null,
     options: { idempotencyKey?: string } = {},
   ): Promise<SignalAccepted> {
-    const body = `{"name":${JSON.stringify(name)},"payload":${encode(sealed(this.codec, throughJson(value)))}}`;
+    const body = `{"name":${JSON.stringify(name)},"payload":${encode(sealed(this.connection.codec, throughJson(value)))}}`;
     const idempotencyKey = options.idempotencyKey ?? newKey();
-    return this.calls.json({ method: "POST", path: `/v1/runs/${this.id}/signals`, body, idempotencyKey });
+    return this.connection.calls.json({
+      method: "POST",
+      path: `/v1/runs/${this.id}/signals`,
+      body,
+      idempotencyKey,
+    });
   }
 
   /** Submits a run that did not succeed once more, as a new run. */
@@ -147,7 +157,12 @@ export class RunHandle<O = unknown> {
     for (;;) {
       const waitMs = options.follow ? WAIT_MS_MAX : 0;
       const path = `/v1/runs/${this.id}/history?after=${after}&waitMs=${waitMs}`;
-      const page = await this.calls.json<History>({ method: "GET", path, waitMs, signal: options.signal });
+      const page = await this.connection.calls.json<History>({
+        method: "GET",
+        path,
+        waitMs,
+        signal: options.signal,
+      });
       yield* page.entries;
       const isOver = page.entries.length === 0 && (!options.follow || ENDED.has((await this.status()).state));
       if (isOver) return;
@@ -165,7 +180,7 @@ export class RunHandle<O = unknown> {
 
   async #another(path: string, body: object, key: string | undefined): Promise<RunHandle<O>> {
     const accepted = await this.#post<RunAccepted>(path, body, key ?? newKey());
-    return new RunHandle(this.calls, accepted.runId, accepted.replayed === true, this.codec);
+    return new RunHandle(this.connection, accepted.runId, accepted.replayed === true);
   }
 
   async #pages<P, T>(path: string, read: (page: P) => [T[], number | null | undefined]): Promise<T[]> {
@@ -182,11 +197,11 @@ export class RunHandle<O = unknown> {
   }
 
   #get<T>(path: string): Promise<T> {
-    return this.calls.json({ method: "GET", path: `/v1/runs/${this.id}${path}` });
+    return this.connection.calls.json({ method: "GET", path: `/v1/runs/${this.id}${path}` });
   }
 
   #post<T>(path: string, body: object, idempotencyKey?: string): Promise<T> {
-    return this.calls.json({
+    return this.connection.calls.json({
       method: "POST",
       path: `/v1/runs/${this.id}${path}`,
       body: writeChecked(body),

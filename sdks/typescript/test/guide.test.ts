@@ -176,6 +176,28 @@ describe("the guide", () => {
   });
 });
 
+it("the README of the repository greets, with the command as its worker", async () => {
+  const dir = join(work, "readme");
+  mkdirSync(dir);
+  const readme = readFileSync(new URL("../../../README.md", import.meta.url), "utf8");
+  const files = [...readme.matchAll(/^```ts\n\/\/ (\w+\.ts)([\s\S]*?)^```$/gm)].map(
+    ([, name = "", text = ""]) => {
+      writeFileSync(join(dir, name), `//${text}`);
+      return join(dir, name);
+    },
+  );
+  expect(files.length).toBe(2);
+  const program = ts.createProgram(files, { ...OPTIONS, rewriteRelativeImportExtensions: true });
+  expect(ts.getPreEmitDiagnostics(program).map(({ messageText }) => messageText)).toEqual([]);
+  program.emit();
+  const cli = fileURLToPath(new URL("../dist/cli.js", import.meta.url));
+  const env = { ...server.env, TENURE_LOG: "off" };
+  const worker = spawn(process.execPath, [cli, "worker", join(dir, "hello.js")], { env, stdio: "inherit" });
+  const greeted = await output(process.execPath, [join(dir, "greet.js")], env);
+  expect(greeted).toEqual({ code: 0, text: "Hello, Ada!\n" });
+  expect(await end(worker, "SIGTERM")).toBe(0);
+});
+
 /** A port that nothing listens on now. */
 async function freePort(): Promise<number> {
   const probe = createServer();
