@@ -21,6 +21,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from . import _attempt, _calls, _starts, event
+from ._announcement import Announcement
 from ._attempt import Attempt, Batch, Report
 from ._calls import Call, Settings
 from ._checkpoint_calls import CheckpointCalls
@@ -95,11 +96,13 @@ class Io(threading.Thread):
         concurrency: int | None,
         slots_max: int,
         cleanup_timeout: float,
+        announcement: Announcement,
     ) -> None:
         super().__init__(name="tenure-io", daemon=True)
         self._host = host
         self._settings = settings
         self._queues = queues
+        self._announcement = announcement
         self.worker_id = name
         #: The worker id as JSON, for texts that are put together.
         self.worker_json = json.dumps(name)
@@ -272,20 +275,26 @@ class Io(threading.Thread):
             "waitMs": wait_ms,
             "pollId": poll_id,
         }
-        call = _calls.post("/v1/leases", body, wait_ms=wait_ms)
         pause = _calls.BACKOFF_SECONDS_FIRST
         while tries is None or tries > 0:
             tries = None if tries is None else tries - 1
             sent = self.clock.now()
             address = self._transport.address
+            call = _calls.post("/v1/leases", {**body, **self._announcement.members(address)}, wait_ms=wait_ms)
             try:
-                return await self._transport.call_once(call), sent
+                answer = await self._transport.call_once(call)
+                self._announcement.answered(address, answer)
+                return answer, sent
             except Refused as error:
+                if self._announcement.is_refused(address, error):
+                    continue
                 if error.status in (401, 403):
                     self.fail(error)
                     return None, sent
                 if not error.retryable:
                     self.emit(event.Rejected(None, error.code or "", error.detail))
+                    if tries is not None:  # a drain: what is refused for good was granted nothing
+                        return None, sent
                 asked = min(error.retry_after or 0.0, _calls.RETRY_AFTER_SECONDS_MAX)
                 if error.status != 429:
                     self._transport.move_past(address)

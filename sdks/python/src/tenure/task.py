@@ -83,6 +83,24 @@ class Signature:
             self._result = _json.reader(result_hint(self._fn))
         return self._result(value, "")
 
+    def input_schema(self) -> dict[str, Any]:
+        """What an input may be, as a JSON Schema."""
+        from ._schema import object_schema, schema_of  # only workers need it
+
+        hints = hints_of(self._fn)
+        if len(self.parameters) == 1:
+            return schema_of(hints.get(self.parameters[0].name, _NO_HINT))
+        if not self.parameters:
+            return {}
+        required = [each.name for each in self.parameters if each.default is each.empty]
+        return object_schema({each.name: hints.get(each.name, _NO_HINT) for each in self.parameters}, required)
+
+    def output_schema(self) -> dict[str, Any]:
+        """What an output is, as a JSON Schema."""
+        from ._schema import schema_of
+
+        return schema_of(result_hint(self._fn))
+
     def _only_argument(self, value: _json.Json, reader: _json.Reader) -> dict[str, Any]:
         parameter = self.parameters[0]
         if value is None and parameter.default is not parameter.empty:
@@ -166,6 +184,14 @@ class Task(Generic[P, T_co]):
     def queue(self) -> str:
         """Where its runs wait."""
         return typing.cast(str, self._wire["queue"])
+
+    def input_schema(self) -> dict[str, Any]:
+        """What it takes, as a JSON Schema made from its type hints."""
+        return self.signature.input_schema()
+
+    def output_schema(self) -> dict[str, Any]:
+        """What it returns, as a JSON Schema made from its type hints."""
+        return self.signature.output_schema()
 
     def options(self, **options: Unpack[RunOptions]) -> Task[P, T_co]:
         """The same task with other options. It works wherever the task does: in `submit`, `call`, `map`, schedules."""

@@ -22,6 +22,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from . import _attempt, _isolate, event
+from ._announcement import Announcement
 from ._attempt import Attempt
 from ._codec import opened
 from ._current import current_context
@@ -153,6 +154,7 @@ class Worker:
             concurrency=self._concurrency,
             slots_max=self._slots_max(),
             cleanup_timeout=self._cleanup_timeout,
+            announcement=Announcement(self.tasks.values(), self._codec is not None),
         )
         self._isolates = _isolate.Isolates(self._io, self._codec)
         self._io.start_and_wait()
