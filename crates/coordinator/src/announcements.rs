@@ -109,12 +109,7 @@ impl Announcements {
     }
 
     /// What the workers of a scope announced, as far as they poll `queues` if it is given.
-    pub(crate) fn list(
-        &self,
-        scope: &Scope,
-        queues: Option<&[Name]>,
-        now: Time,
-    ) -> Vec<SameBuild> {
+    pub(crate) fn list(&self, scope: &Scope, queues: Option<&[Name]>, now: Time) -> Vec<SameBuild> {
         let mut scopes = self.lock();
         let Some(of_scope) = scopes.get_mut(scope) else { return Vec::new() };
         of_scope.expire(now);

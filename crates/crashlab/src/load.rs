@@ -203,6 +203,7 @@ impl Load {
                 wait_ms: Some(POLL_MS),
                 // One worker in four sends no poll id: a lost grant then waits for lease expiry.
                 poll_id: (number % 4 != 3).then(|| format!("{worker}-{n}")),
+                ..LeaseRequest::default()
             };
             let Ok(leases) = self.retry_until_decided(|| me.lease(&request)).await else {
                 continue;

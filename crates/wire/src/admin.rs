@@ -125,11 +125,35 @@ pub struct NewKey {
     pub secret: String,
 }
 
+/// `GET /v1/keys?…`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListKeys {
+    /// Only keys after this one: the `nextAfter` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub after: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+}
+
+impl Check for ListKeys {
+    fn check(&self) -> Checked {
+        optional_name("after", self.after.as_deref())?;
+        within("limit", self.limit.map(u64::from), PAGE_ITEMS)
+    }
+}
+
 /// The keys that the calling key may administer, by id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Keys {
     pub keys: Vec<Key>,
+    /// The `after` of the next page; absent on the last one. A page may be shorter than its `limit`: it is large enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_after: Option<String>,
 }
 
 /// `GET /v1/audit?…`.

@@ -33,8 +33,8 @@ pub use self::checkpoints::{
 };
 pub use self::flow::{Flow, FlowHold, FlowRate};
 pub use self::queries::{
-    GetRun, HistoryQuery, Included, LabelQuery, ListFlowKeys, ListKinds, ListRuns, ListWorkers, RecordQuery,
-    RecordsQuery, WaitMs,
+    GetRun, HistoryQuery, Included, LabelQuery, ListFlowKeys, ListKinds, ListRuns, ListWorkers,
+    RecordQuery, RecordsQuery, WaitMs,
 };
 pub use self::starts::{StartItem, Starts};
 use crate::limits::{RETRY_BASE_MS_DEFAULT, RETRY_CAP_MS_DEFAULT};

@@ -401,7 +401,14 @@ export class Keys extends Resource {
   }
 
   async list(): Promise<wire.Key[]> {
-    return (await this.read<wire.Keys>()).keys;
+    const keys: wire.Key[] = [];
+    let after: string | null | undefined;
+    do {
+      const page: wire.Keys = await this.read("", { after });
+      keys.push(...page.keys);
+      after = page.nextAfter;
+    } while (after);
+    return keys;
   }
 
   /** Makes a key. The answer is the only one that has its secret. */

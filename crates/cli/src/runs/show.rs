@@ -3,9 +3,9 @@
 use tenure::Client;
 use wire::answers::{BudgetView, HistoryEntry, Run, WaitingView};
 
-use super::{decode, plan_view};
 use super::records::{self, RecordLine};
 use super::timeline::Timeline;
+use super::{decode, plan_view};
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BOLD, FAINT, Format};
 use crate::{duration, server};

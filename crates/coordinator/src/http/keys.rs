@@ -2,21 +2,28 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use store::ApiKey;
+use store::row::PAGE_BYTES_MAX;
 use verdict::{Name, Span, Text};
 use wire::Code;
-use wire::admin::{CreateKey, Key, Keys, NewKey as NewKeyAnswer, RotateKey};
-use wire::limits::KEY_OVERLAP_MS_DEFAULT;
+use wire::admin::{CreateKey, Key, Keys, ListKeys, NewKey as NewKeyAnswer, RotateKey};
+use wire::limits::{KEY_OVERLAP_MS_DEFAULT, PAGE_ITEMS_DEFAULT};
 
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
 use super::body::{API_BYTES_MAX, JsonBody};
-use super::translate::{instant, scope_or, time};
+use super::translate::{instant, query, scope_or, time};
 use crate::admit::administer::{KeyChange, KeyChangeError, change};
 use crate::admit::api_key::{NewSecret, limit_to_queues};
 use crate::admit::{AdminPrincipal, NewKey, Role};
+
+/// What a key takes in an answer without its queues.
+const KEY_BYTES: usize = 1_024;
+
+/// What a name takes beside its characters.
+const NAME_BYTES: usize = 3;
 
 pub(super) async fn create(
     State(app): State<AppState>,
@@ -46,11 +53,32 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(answer)).into_response())
 }
 
-pub(super) async fn list(State(app): State<AppState>, principal: AdminPrincipal) -> Json<Keys> {
-    let reach = principal.reach();
+pub(super) async fn list(
+    State(app): State<AppState>,
+    principal: AdminPrincipal,
+    uri: Uri,
+) -> Result<Json<Keys>, ApiError> {
+    let ListKeys { after, limit } = query(&uri)?;
+    let (reach, limit) = (principal.reach(), limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize);
     let all = app.inner.keys.all();
-    let reached = all.iter().filter(|key| reach.includes(&key.scope));
-    Json(Keys { keys: reached.map(|key| view(key)).collect() })
+    let rest =
+        all.iter().filter(|key| after.as_deref().is_none_or(|after| key.id.as_str() > after));
+    let (mut keys, mut bytes) = (Vec::new(), 0);
+    for key in rest.filter(|key| reach.includes(&key.scope)) {
+        bytes += size(key);
+        if keys.len() == limit || (bytes > PAGE_BYTES_MAX && !keys.is_empty()) {
+            let next_after = keys.last().map(|last: &Key| last.key_id.clone());
+            return Ok(Json(Keys { keys, next_after }));
+        }
+        keys.push(view(key));
+    }
+    Ok(Json(Keys { keys, next_after: None }))
+}
+
+/// About what a key takes in an answer: all but its queues is small.
+fn size(key: &ApiKey) -> usize {
+    let queues = key.queues.iter().flatten();
+    KEY_BYTES + queues.map(|queue| queue.as_str().len() + NAME_BYTES).sum::<usize>()
 }
 
 pub(super) async fn rotate(

@@ -147,6 +147,7 @@ async fn work(load: Load, number: usize) {
             max: LEASES,
             wait_ms: Some(POLL_MS),
             poll_id: Some(format!("{worker}-{n}")),
+            ..LeaseRequest::default()
         };
         let Ok(leases) = load.retry_until_decided(|| me.lease(&request)).await else { continue };
         for lease in leases {

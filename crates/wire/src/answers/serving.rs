@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::PageStop;
 use crate::Time;
 use crate::pausing::Pause;
 
@@ -11,6 +12,9 @@ use crate::pausing::Pause;
 #[serde(rename_all = "camelCase")]
 pub struct Queues {
     pub queues: Vec<QueueView>,
+    /// `bytes` if there are more queues, by name, than an answer has room for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<PageStop>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -549,8 +549,14 @@ class AsyncKeys(AsyncResource):
 
     async def list(self) -> Sequence[_wire.Key]:
         """All keys, without their secrets."""
-        answer: Sequence[_wire.Key] = (await self._get("/v1/keys"))["keys"]
-        return answer
+        keys: list[_wire.Key] = []
+        after: str | None = None
+        while True:
+            page = await self._get("/v1/keys", {"after": after})
+            keys.extend(page["keys"])
+            after = page.get("nextAfter")
+            if after is None:
+                return keys
 
     async def create(
         self,

@@ -1,7 +1,7 @@
 //! Administration: API keys, limits, budgets, pauses of queues and the audit. Changes need a key with the role admin.
 
 use wire::admin::{
-    AuditLog, AuditQuery, AuditVerified, CreateKey, Key, Keys, Limits, NewKey, RotateKey,
+    AuditLog, AuditQuery, AuditVerified, CreateKey, Key, Keys, Limits, ListKeys, NewKey, RotateKey,
     RotateSigning, SetAside, SetLimits, SigningRotated, TenantLimits,
 };
 use wire::pausing::{PauseQueue, QueueStatus, ResumeQueue};
@@ -20,7 +20,15 @@ impl Client {
 
     /// The keys that this client's key may administer, without their secrets.
     pub async fn keys(&self) -> Result<Keys, Error> {
-        self.transport.call(&self.get(&["v1", "keys"], &())?).await
+        let (mut all, mut query) = (Vec::new(), ListKeys::default());
+        loop {
+            let page: Keys = self.transport.call(&self.get(&["v1", "keys"], &query)?).await?;
+            all.extend(page.keys);
+            match page.next_after {
+                Some(after) => query.after = Some(after),
+                None => return Ok(Keys { keys: all, next_after: None }),
+            }
+        }
     }
 
     /// Gives a key a new secret. Tried once: a repetition would end the overlap of the secret in

@@ -113,6 +113,7 @@ impl Poller {
             max: u32::try_from(slots).unwrap_or(u32::MAX),
             wait_ms: Some(*WAIT_MS.end()),
             poll_id,
+            ..LeaseRequest::default()
         }
     }
 

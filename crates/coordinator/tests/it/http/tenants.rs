@@ -6,7 +6,7 @@ use super::test_server::{TestServer, both, seconds};
 use super::topologies::{EXECUTION, apply};
 
 /// Where each list takes its bound in bytes from. A new list stands here, with its reason.
-const LISTS: [(&str, &str); 18] = [
+const LISTS: [(&str, &str); 19] = [
     ("/v1/approvals", "objects: a page of 4 MiB"),
     ("/v1/audit", "entries have no bodies of callers"),
     ("/v1/deployments", "objects: a page of 4 MiB"),
@@ -15,6 +15,7 @@ const LISTS: [(&str, &str); 18] = [
     ("/v1/deployments/{deployment}/workorders", "objects: a page of 4 MiB"),
     ("/v1/effects", "effects without their bodies, which are objects of their own"),
     ("/v1/flow-keys", "names and counts"),
+    ("/v1/keys", "keys with their queues: a page of 4 MiB"),
     ("/v1/recovery/candidates", "objects: a page of 4 MiB"),
     (
         "/v1/recovery/candidates/{candidate}/history",
@@ -53,6 +54,30 @@ async fn every_list_has_a_bound_in_bytes() {
     let unknown: Vec<&&str> = lists.iter().filter(known).collect();
     assert!(unknown.is_empty(), "say what bounds the bytes of a page of {unknown:?}");
     assert_eq!(lists.len(), LISTS.len() + OTHER_LISTS.len(), "each of them exists");
+}
+
+#[tokio::test]
+async fn a_page_of_keys_with_many_queues_ends_with_its_bytes_and_the_next_one_goes_on() {
+    const KEYS: usize = 170;
+    let [api, _] = both().await;
+    let name = |n: usize| format!("{n:03}-{}", "q".repeat(120));
+    let queues: Vec<String> = (0..256).map(name).collect();
+    for _ in 0..KEYS {
+        let wanted = json!({"roles": ["worker"], "queues": queues});
+        api.post("/v1/keys", &api.admin_key, wanted).await.ok();
+    }
+    let (mut path, mut seen) = ("/v1/keys?limit=1000".to_owned(), 0);
+    loop {
+        let page = api.get_as(&path, &api.admin_key).await.ok();
+        let bytes = page.to_string().len();
+        assert!(bytes < 5 * 1024 * 1024, "{bytes} bytes");
+        let keys = page["keys"].as_array().unwrap();
+        seen += keys.iter().filter(|key| key["queues"].is_array()).count();
+        let Some(after) = page["nextAfter"].as_str() else { break };
+        path = format!("/v1/keys?limit=1000&after={after}");
+    }
+    assert_eq!(seen, KEYS);
+    assert!(path.contains("after"), "it was more than one page");
 }
 
 #[tokio::test]
