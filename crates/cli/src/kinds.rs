@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn an_input_has_to_fit_one_of_the_announced_schemas() {
-        let (text, number) = (view(Some(r#"{"type": "string"}"#)), view(Some(r#"{"type": "number"}"#)));
+        let (text, number) =
+            (view(Some(r#"{"type": "string"}"#)), view(Some(r#"{"type": "number"}"#)));
         let both = [text, number];
         assert!(fits_one(&both, &json("7")).is_ok() && fits_one(&both, &json("\"a\"")).is_ok());
         let why = fits_one(&both, &json("null")).unwrap_err();

@@ -31,6 +31,7 @@ mod flow;
 mod inbox;
 mod key_names;
 mod keys;
+mod kinds;
 mod limits;
 mod lost_store;
 mod migrate;
@@ -58,7 +59,6 @@ mod traces;
 mod unknown_command;
 mod verify;
 mod work;
-mod kinds;
 mod workers;
 
 use std::process::ExitCode;

@@ -254,7 +254,8 @@ impl Coordinator {
             let task = self.model().task_named(name).map(|task| task.task_id.clone());
             signals.extend(task.map(|task_id| Signal { task_id }));
         }
-        let answer_body = Leases { leases, signals, announce_again: None, server_time: self.model().now() };
+        let answer_body =
+            Leases { leases, signals, announce_again: None, server_time: self.model().now() };
         let mut body = serde_json::to_value(answer_body).expect("leases have a JSON form");
         merge(&mut body, &rule);
         Decided { status: 200, body, answer }

@@ -530,7 +530,8 @@ impl Coordinator {
     pub(crate) fn recent_run(&self, id: TaskId) -> Option<Arc<SubmittedRun>> {
         let run = self.recent_runs.get(id)?;
         let age = self.now().since(run.at);
-        (!self.has_peers() || u128::from(age.millis()) < WATCH_POLL_INTERVAL.as_millis()).then_some(run)
+        (!self.has_peers() || u128::from(age.millis()) < WATCH_POLL_INTERVAL.as_millis())
+            .then_some(run)
     }
 
     /// Whether other coordinators write to the same store.

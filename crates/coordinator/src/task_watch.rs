@@ -109,9 +109,7 @@ impl TaskWatchers {
         if waiting.is_empty() {
             return Vec::new();
         }
-        let is_awaited = |change: &&Change| {
-            matches!(&change.after, Subject::Done(done) if waiting.contains_key(&done.id))
-        };
+        let is_awaited = |change: &&Change| matches!(&change.after, Subject::Done(done) if waiting.contains_key(&done.id));
         changes.iter().filter(is_awaited).filter_map(EndedTask::of).map(Arc::new).collect()
     }
 
@@ -223,8 +221,10 @@ mod tests {
     #[test]
     fn a_caller_that_waits_for_the_end_is_not_woken_by_a_change() {
         let (watchers, task) = (TaskWatchers::default(), TaskId::from_u128(1));
-        let (change, end) =
-            (watchers.subscribe(&[task], Awaited::Change), watchers.subscribe(&[task], Awaited::End));
+        let (change, end) = (
+            watchers.subscribe(&[task], Awaited::Change),
+            watchers.subscribe(&[task], Awaited::End),
+        );
         watchers.changed(&[task]);
         assert!(is_over(change.happened()) && !is_over(end.happened()));
         watchers.ended(&[task], Vec::new());

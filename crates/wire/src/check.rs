@@ -194,7 +194,9 @@ impl Check for LeaseRequest {
         optional_name("pollId", self.poll_id.as_deref())?;
         optional_name("announced", self.announced.as_deref())?;
         match &self.announce {
-            Some(_) if self.announced.is_some() => refuse("announced", "cannot come with `announce`"),
+            Some(_) if self.announced.is_some() => {
+                refuse("announced", "cannot come with `announce`")
+            }
             Some(announcement) => announce(announcement),
             None => Ok(()),
         }

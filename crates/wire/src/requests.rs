@@ -33,8 +33,8 @@ pub use self::checkpoints::{
 };
 pub use self::flow::{Flow, FlowHold, FlowRate};
 pub use self::queries::{
-    GetRun, HistoryQuery, Included, LabelQuery, ListFlowKeys, ListKinds, ListRuns, ListWorkers, RecordQuery,
-    RecordsQuery, WaitMs,
+    GetRun, HistoryQuery, Included, LabelQuery, ListFlowKeys, ListKinds, ListRuns, ListWorkers,
+    RecordQuery, RecordsQuery, WaitMs,
 };
 pub use self::starts::{StartItem, Starts};
 use crate::limits::{RETRY_BASE_MS_DEFAULT, RETRY_CAP_MS_DEFAULT};
@@ -346,11 +346,11 @@ pub struct AnnouncedKind {
     pub version: Option<String>,
     /// A JSON Schema of at most 16 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Object, required = false)]
     pub input_schema: Option<Json>,
     /// A JSON Schema of at most 16 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Object, required = false)]
     pub output_schema: Option<Json>,
 }
 

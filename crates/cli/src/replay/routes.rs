@@ -93,7 +93,12 @@ async fn poll(app: &App, headers: &HeaderMap, body: &Bytes) -> Answer {
         true => app.stage.grant(&request, &app.url),
         false => timeout(wait, next).await.unwrap_or_default(),
     };
-    Ok(json(&Leases { leases, signals: Vec::new(), announce_again: None, server_time: duration::now() }))
+    Ok(json(&Leases {
+        leases,
+        signals: Vec::new(),
+        announce_again: None,
+        server_time: duration::now(),
+    }))
 }
 
 async fn started(Shared(app): Shared<App>, headers: HeaderMap) -> Response {

@@ -47,11 +47,13 @@ async fn of_member(
     let Some(value) = value else { return Ok(None) };
     let Ok(Encoded { codec, data }) = value.read::<Encoded>() else { return Ok(Some(value)) };
     let failed = |why: String| {
-        let message = format!("cannot decode the {member}, which the codec `{codec}` encoded: {why}");
+        let message =
+            format!("cannot decode the {member}, which the codec `{codec}` encoded: {why}");
         CliError::new(Exit::Failed, "not_decoded", message)
             .hint("leave --decode-with out to see the value as it is stored")
     };
-    let data = STANDARD.decode(&data).map_err(|error| failed(format!("`data` is no base64: {error}")))?;
+    let data =
+        STANDARD.decode(&data).map_err(|error| failed(format!("`data` is no base64: {error}")))?;
     let plain = plain(command, &codec, data).await.map_err(failed)?;
     let plain = Json::from_text(plain)
         .map_err(|error| failed(format!("`{command}` printed what is no JSON value: {error}")))?;

@@ -221,9 +221,10 @@ fn worker_of<'a>(done: &Done, latest: Option<(u32, &'a Name)>) -> Option<Option<
 fn answer_bytes(run: &Run) -> usize {
     const MEMBERS: usize = 1_024;
     let output = run.output.as_ref().map_or(0, |output| output.text().len());
-    let error = run.error.as_ref().map_or(0, |error| {
-        error.message.len() + error.stack_trace.as_ref().map_or(0, String::len)
-    });
+    let error = run
+        .error
+        .as_ref()
+        .map_or(0, |error| error.message.len() + error.stack_trace.as_ref().map_or(0, String::len));
     MEMBERS + output + error
 }
 

@@ -108,11 +108,7 @@ fn rows(
 }
 
 /// The rows after a kind. The rows of one kind stay together, so a page may have more than `limit`.
-fn page(
-    rows: Vec<KindView>,
-    after: Option<&str>,
-    limit: usize,
-) -> (Vec<KindView>, Option<String>) {
+fn page(rows: Vec<KindView>, after: Option<&str>, limit: usize) -> (Vec<KindView>, Option<String>) {
     let mut page: Vec<KindView> = Vec::new();
     for row in rows.into_iter().filter(|row| after.is_none_or(|after| row.kind.as_str() > after)) {
         let last = page.last().map(|last| &last.kind);

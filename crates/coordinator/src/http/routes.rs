@@ -21,9 +21,9 @@ use super::app_state::AppState;
 use super::{
     approvals, audit, budgets, cancel, checkpoint, checkpoints, children, completed, deployments,
     effects, endpoints, errors, explain, flow_keys, fork, health, heartbeat, heartbeats, history,
-    keys, kinds, lease, limits, metrics, middleware, openapi, pauses, queues, record, records, recovery,
-    reports, retry, runs, schedules, set_aside, signals, signing, started, starts, steps, submit,
-    waits, workers,
+    keys, kinds, lease, limits, metrics, middleware, openapi, pauses, queues, record, records,
+    recovery, reports, retry, runs, schedules, set_aside, signals, signing, started, starts, steps,
+    submit, waits, workers,
 };
 pub use crate::intake::PriorityClass;
 

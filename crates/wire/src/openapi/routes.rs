@@ -7,7 +7,9 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use super::{Caller, HttpMethod, text_parameter};
 use crate::Code;
 use crate::admin::AuditQuery;
-use crate::requests::{GetRun, HistoryQuery, ListKinds, ListRuns, ListWorkers, RecordQuery, RecordsQuery, WaitMs};
+use crate::requests::{
+    GetRun, HistoryQuery, ListKinds, ListRuns, ListWorkers, RecordQuery, RecordsQuery, WaitMs,
+};
 
 pub(super) struct Route {
     pub(super) method: HttpMethod,
@@ -197,7 +199,11 @@ pub(super) const ROUTES: &[Route] = &[
         caller: Caller::ApiKey,
         parameters: no_parameters,
         body: Some(Body::Json("WaitForRuns")),
-        answers: &[(200, "Which have ended, which have not, and which are not there.", Body::Json("WaitAnswer"))],
+        answers: &[(
+            200,
+            "Which have ended, which have not, and which are not there.",
+            Body::Json("WaitAnswer"),
+        )],
         codes: with_key_codes![BodyTooLarge, UnsupportedMediaType],
     },
     Route {

@@ -582,7 +582,8 @@ fn check_answers(shapes: &mut Shapes) {
         "announceAgain": true, "serverTime": AT});
     shapes.check_open::<answers::Leases>("Leases", leases);
     shapes.check_open::<answers::KindView>("KindView", kind_view());
-    let kinds = json!({"kinds": [kind_view()], "nextAfter": "k", "coordinators": 1, "serverTime": AT});
+    let kinds =
+        json!({"kinds": [kind_view()], "nextAfter": "k", "coordinators": 1, "serverTime": AT});
     shapes.check_open::<answers::Kinds>("Kinds", kinds);
     shapes.check_open::<answers::Signal>("Signal", json!({"taskId": "t"}));
     shapes.check_open::<answers::Envelope>("Envelope", envelope());

@@ -43,7 +43,8 @@ async fn workers_say_once_what_they_can_do_and_it_can_be_listed() {
         let one = api.kinds("?kind=greet").await;
         assert_eq!((one.len(), &one[0]["inputSchema"]), (1, &json!({"type": "string"})));
         // Another build of one kind is another entry, and pages do not split a kind.
-        let other = json!({"announce": {"id": "a2", "buildId": "b2", "kinds": [{"kind": "greet"}]}});
+        let other =
+            json!({"announce": {"id": "a2", "buildId": "b2", "kinds": [{"kind": "greet"}]}});
         api.polled("w3", "q", other).await.ok();
         let page = api.get("/v1/kinds?limit=1").await.ok();
         assert_eq!(names(page["kinds"].as_array().unwrap()), ["greet", "greet"]);
