@@ -68,7 +68,7 @@ impl Announcements {
         now: Time,
     ) {
         let text = serde_json::to_vec(&announcement).expect("what was parsed can be written");
-        let (digest, bytes) = (Digest::of(&[&text]), text.len());
+        let (digest, bytes) = (Digest::of(&[text.as_slice()]), text.len());
         let mut scopes = self.lock();
         let of_scope = scopes.entry(scope.clone()).or_default();
         of_scope.expire(now);
@@ -187,7 +187,7 @@ mod tests {
         Scope::new("t", "w")
     }
 
-    fn at(seconds: u64) -> Time {
+    fn at(seconds: i64) -> Time {
         Time::from_millis(seconds * 1_000)
     }
 
@@ -233,7 +233,7 @@ mod tests {
         let all = Announcements::default();
         let large = |n: usize| announcement("1", &format!("{n}{}", "k".repeat(BYTES_MAX / 4)));
         for n in 0..6 {
-            announce(&all, &format!("w{n}"), large(n), at(n as u64));
+            announce(&all, &format!("w{n}"), large(n), at(n as i64));
         }
         assert!(all.lock()[&scope()].bytes <= BYTES_MAX);
         assert!(!known(&all, "w0", "1", at(6)) && known(&all, "w5", "1", at(6)));

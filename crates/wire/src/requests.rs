@@ -346,11 +346,11 @@ pub struct AnnouncedKind {
     pub version: Option<String>,
     /// A JSON Schema of at most 16 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Object, required = false)]
     pub input_schema: Option<Json>,
     /// A JSON Schema of at most 16 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Object, required = false)]
     pub output_schema: Option<Json>,
 }
 

@@ -18,8 +18,7 @@ pub(crate) struct Arguments {
     /// The id of a run, or of its task
     #[arg(value_name = "RUN")]
     id: String,
-    /// A command that decodes an input and output of a payload codec: gets the encoded bytes on stdin and the name of the codec
-    /// in TENURE_CODEC, and prints the plain JSON
+    /// A command that decodes payloads of a codec: it gets their bytes on stdin and prints the plain JSON
     #[arg(long, value_name = "COMMAND")]
     decode_with: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 27] = [
     "tour",
     "dev",
     "serve",
@@ -10,6 +10,7 @@ const COMMANDS: [&str; 26] = [
     "runs",
     "queues",
     "workers",
+    "kinds",
     "flow",
     "keys",
     "audit",

@@ -32,10 +32,10 @@ pub struct KindView {
     pub workers: u64,
     /// Only if one kind was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Object, required = false)]
     pub input_schema: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Object, required = false)]
     pub output_schema: Option<Json>,
     /// When one of these workers polled last.
     pub last_seen_at: Time,
