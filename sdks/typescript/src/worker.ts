@@ -7,6 +7,7 @@
 import { hostname } from "node:os";
 import { Worker as Thread } from "node:worker_threads";
 
+import { announcementOf } from "./announcement.js";
 import { Client } from "./client.js";
 import { Clock, clockBase } from "./clock.js";
 import { Setup, TenureError } from "./errors.js";
@@ -143,6 +144,7 @@ export class Worker<S = unknown> {
       workerId: this.#options.name ?? `${hostname()}-${process.pid}-${crypto.randomUUID().slice(0, 8)}`,
       queues: this.#queues,
       kinds: [...this.#tasks.keys()],
+      announcement: announcementOf(this.#tasks.values(), process.env["TENURE_BUILD_ID"]),
       concurrency: this.#options.concurrency,
       clock: clockBase(),
       stops: new SharedArrayBuffer(SLOTS_MAX * Int32Array.BYTES_PER_ELEMENT),

@@ -19,7 +19,8 @@ export interface Held {
   /** What is left of a lease when its worker stops trusting it. */
   reserveMs: number;
   batch: Batch;
-  startedAt: string;
+  /** As the machine's clock has it. Most attempts end before a start is written, so it stays a number. */
+  startedAt: number;
   /** Settles when the start that is on its way was answered, or was not. */
   startCall: Promise<void> | undefined;
 }
@@ -86,7 +87,7 @@ export class HeldLeases {
       pid: undefined,
       reserveMs,
       batch,
-      startedAt: new Date().toISOString(),
+      startedAt: Date.now(),
       startCall: undefined,
     };
     this.#byId.set(held.id, held);

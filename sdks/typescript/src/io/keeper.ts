@@ -184,7 +184,9 @@ export class Keeper {
     const batch = [...this.held.all()].filter((held) => this.#isStartDue(held, now)).slice(0, ITEMS_MAX);
     if (batch.length === 0) return;
     for (const { lease } of batch) lease.startSent();
-    const texts = batch.map((held) => writeChecked({ ...this.#about(held), startedAt: held.startedAt }));
+    const texts = batch.map((held) =>
+      writeChecked({ ...this.#about(held), startedAt: new Date(held.startedAt).toISOString() }),
+    );
     const call = this.#starts(batch, `{"starts":[${texts.join(",")}]}`);
     for (const held of batch) held.startCall = call;
   }

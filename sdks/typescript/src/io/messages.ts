@@ -1,4 +1,6 @@
 /** What the main thread and the I/O thread of a worker say to each other, and the memory that they share. */
+
+import type { Announcement } from "../announcement.js";
 import type { ClockBase } from "../clock.js";
 import type { StopReason } from "../context.js";
 import type { Amounts } from "../options.js";
@@ -14,6 +16,7 @@ export interface IoOptions {
   workerId: string;
   queues: string[];
   kinds: string[];
+  announcement: Announcement;
   /** Absent: begins at 8 and grows while tasks are short. */
   concurrency: number | undefined;
   clock: ClockBase;

@@ -40,6 +40,8 @@ export class Poller {
   #draining = false;
   #stuck = 0;
   #heardAt = 0;
+  /** Whether the coordinator knows what this worker announces, or does not know what that is. */
+  #announced: "not yet" | "yes" | "unsupported" = "not yet";
   #changed: Array<() => void> = [];
   /** Ends the call that is open. */
   #open: AbortController | undefined;
@@ -164,7 +166,7 @@ export class Poller {
 
   async #listen(signal: AbortSignal): Promise<void> {
     const { workerId, queues, kinds } = this.options;
-    const body = JSON.stringify({ workerId, queues, kinds, max: 0, waitMs: WAIT_MS });
+    const body = this.#announcing({ workerId, queues, kinds, max: 0, waitMs: WAIT_MS });
     try {
       const tried = await this.calls.once({
         method: "POST",
@@ -173,8 +175,13 @@ export class Poller {
         waitMs: WAIT_MS,
         signal,
       });
-      if ("error" in tried) await pause(LISTEN_AFTER_MS, signal);
-      else this.#hurry(JSON.parse(new TextDecoder().decode(tried.body)) as Leases);
+      if (!("error" in tried)) {
+        const leases = JSON.parse(new TextDecoder().decode(tried.body)) as Leases;
+        this.#heardAbout(leases);
+        this.#hurry(leases);
+      } else if (!this.#mayNotAnnounce(tried.error)) {
+        await pause(LISTEN_AFTER_MS, signal);
+      }
     } catch (error) {
       if (error !== DRAINING) throw error;
     } finally {
@@ -186,19 +193,23 @@ export class Poller {
   async #poll(max: number): Promise<TenureError | undefined> {
     const { workerId, queues, kinds } = this.options;
     const request = { workerId, queues, kinds, max, pollId: crypto.randomUUID() };
-    const body = JSON.stringify({ ...request, waitMs: WAIT_MS });
+    let body = this.#announcing({ ...request, waitMs: WAIT_MS });
     const wasFull = max === this.#concurrency;
     const sentAt = this.clock.now();
     let saidAt: number | undefined;
     for (let tries = 0; ; tries++) {
       const answer = await this.#once(body, WAIT_MS);
       if (answer === "drained") {
-        await this.#lastPoll(JSON.stringify({ ...request, waitMs: 0 }), sentAt);
+        await this.#lastPoll(this.#announcing({ ...request, waitMs: 0 }), sentAt);
         return undefined;
       }
       if ("leases" in answer) {
         this.#granted(answer, sentAt, wasFull, this.grant);
         return undefined;
+      }
+      if (this.#mayNotAnnounce(answer.error)) {
+        body = this.#announcing({ ...request, waitMs: WAIT_MS });
+        continue;
       }
       if (answer.error instanceof Refused && !answer.error.retryable) return answer.error;
       const now = this.clock.now();
@@ -208,6 +219,23 @@ export class Poller {
       }
       await this.#pause(tries, answer.retryAfterMs);
     }
+  }
+
+  /** A poll with what the coordinator has yet to hear about this worker, or with the name of it. */
+  #announcing(poll: object): string {
+    const text = JSON.stringify(poll);
+    const { id, text: announcement } = this.options.announcement;
+    if (this.#announced === "unsupported") return text;
+    const member = this.#announced === "yes" ? `"announced":"${id}"` : `"announce":${announcement}`;
+    return `${text.slice(0, -1)},${member}}`;
+  }
+
+  /** A coordinator that is older than announcements refuses the member, whatever it calls it. */
+  #mayNotAnnounce(error: TenureError): boolean {
+    const isRefused = error instanceof Refused && error.code === "invalid_argument";
+    if (!isRefused || this.#announced === "unsupported") return false;
+    this.#announced = "unsupported";
+    return true;
   }
 
   async #pause(tries: number, retryAfterMs: number | undefined): Promise<void> {
@@ -258,10 +286,15 @@ export class Poller {
     wasFull: boolean,
     to: Grant,
   ): void {
+    this.#heardAbout(leases);
     this.#hurry(leases);
     if (leases.leases.length === 0) return;
     const size = leases.leases.length;
     to(leases, bytes, sentAt, { grantedAt: this.clock.now(), size, open: 0, wasFull });
+  }
+
+  #heardAbout(leases: Leases & { announceAgain?: boolean }): void {
+    if (this.#announced !== "unsupported") this.#announced = leases.announceAgain ? "not yet" : "yes";
   }
 
   #hurry(leases: Leases): void {
