@@ -173,11 +173,12 @@ def test_a_worker_announces_with_its_first_poll_and_names_it_afterwards() -> Non
     assert fourth["announced"] == content["id"]
 
 
+@pytest.mark.parametrize("names_it", [True, False])
 @pytest.mark.parametrize("field", ["announce", "announced"])
-def test_an_older_coordinator_is_polled_without(field: str) -> None:
+def test_an_older_coordinator_is_polled_without(field: str, names_it: bool) -> None:
     def older(poll: Any, _: int) -> Any:
         if field in poll:
-            return problem(400, "invalid_argument", field=field)
+            return problem(400, "invalid_argument", **({"field": field} if names_it else {}))
         return EMPTY
 
     refused = 1 if field == "announce" else 2
