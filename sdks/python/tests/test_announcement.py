@@ -187,3 +187,12 @@ def test_an_older_coordinator_is_polled_without(field: str, names_it: bool) -> N
     after = polls[refused:]
     assert all("announce" not in poll and "announced" not in poll for poll in after)
     assert after[0]["pollId"] == polls[refused - 1]["pollId"], "it is the same poll, without what was not understood"
+
+
+def test_a_client_lists_what_workers_announced() -> None:
+    pages = [{"kinds": [{"kind": "a"}], "nextAfter": "a"}, {"kinds": [{"kind": "b"}]}]
+    with Stub(*pages) as stub, Client(stub.url, "key") as client:
+        assert [found["kind"] for found in client.kinds.list()] == ["a", "b"]
+        assert [request.path for request in stub.requests] == ["/v1/kinds", "/v1/kinds?after=a"]
+        list(client.kinds.list("greet"))
+        assert stub.requests[-1].path == "/v1/kinds?kind=greet"

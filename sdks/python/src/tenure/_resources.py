@@ -626,6 +626,21 @@ class Workers(Resource):
                 return
 
 
+class Kinds(Resource):
+    """Kinds that workers announced."""
+
+    def list(self, kind: str | None = None) -> Iterator[dict[str, Any]]:
+        """All kinds that a worker serves now, or the versions of one kind with their schemas."""
+        after: str | None = None
+        while True:
+            page = self._get("/v1/kinds", {"kind": kind, "after": after})
+            for found in page["kinds"]:
+                yield found
+            after = page.get("nextAfter")
+            if after is None:
+                return
+
+
 class Limits(Resource):
     """Quotas of tenants."""
 
