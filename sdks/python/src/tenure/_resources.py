@@ -543,8 +543,14 @@ class Keys(Resource):
 
     def list(self) -> Sequence[_wire.Key]:
         """All keys, without their secrets."""
-        answer: Sequence[_wire.Key] = (self._get("/v1/keys"))["keys"]
-        return answer
+        keys: list[_wire.Key] = []
+        after: str | None = None
+        while True:
+            page = self._get("/v1/keys", {"after": after})
+            keys.extend(page["keys"])
+            after = page.get("nextAfter")
+            if after is None:
+                return keys
 
     def create(
         self,
