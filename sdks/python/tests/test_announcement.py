@@ -173,11 +173,12 @@ def test_a_worker_announces_with_its_first_poll_and_names_it_afterwards() -> Non
     assert fourth["announced"] == content["id"]
 
 
+@pytest.mark.parametrize("names_it", [True, False])
 @pytest.mark.parametrize("field", ["announce", "announced"])
-def test_an_older_coordinator_is_polled_without(field: str) -> None:
+def test_an_older_coordinator_is_polled_without(field: str, names_it: bool) -> None:
     def older(poll: Any, _: int) -> Any:
         if field in poll:
-            return problem(400, "invalid_argument", field=field)
+            return problem(400, "invalid_argument", **({"field": field} if names_it else {}))
         return EMPTY
 
     refused = 1 if field == "announce" else 2
@@ -186,3 +187,12 @@ def test_an_older_coordinator_is_polled_without(field: str) -> None:
     after = polls[refused:]
     assert all("announce" not in poll and "announced" not in poll for poll in after)
     assert after[0]["pollId"] == polls[refused - 1]["pollId"], "it is the same poll, without what was not understood"
+
+
+def test_a_client_lists_what_workers_announced() -> None:
+    pages = [{"kinds": [{"kind": "a"}], "nextAfter": "a"}, {"kinds": [{"kind": "b"}]}]
+    with Stub(*pages) as stub, Client(stub.url, "key") as client:
+        assert [found["kind"] for found in client.kinds.list()] == ["a", "b"]
+        assert [request.path for request in stub.requests] == ["/v1/kinds", "/v1/kinds?after=a"]
+        list(client.kinds.list("greet"))
+        assert stub.requests[-1].path == "/v1/kinds?kind=greet"

@@ -49,11 +49,13 @@ class Announcement:
             self._known.add(address)
 
     def is_refused(self, address: Address, error: Refused) -> bool:
-        """Whether the poll was refused because the coordinator does not know announcements. It is not told again."""
-        field = error.field or ""
-        if error.code != "invalid_argument" or not field.startswith("announce") or address in self._refused:
+        """Whether the poll may have been refused because of its announcement: then it is tried without, now and later.
+
+        An older coordinator names the member in `field`, or in its message alone.
+        """
+        if error.code != "invalid_argument" or not self.members(address):
             return False
-        if field not in ("announce", "announced"):
+        if error.field not in (None, "announce", "announced"):
             _LOGGER.warning("the coordinator refused what this worker tells of its kinds: %s", error)
         self._refused.add(address)
         return True

@@ -88,6 +88,8 @@ def parts_of(
     steps: list[dict[str, Any]], children: list[dict[str, Any]], wait: dict[str, Any] | None
 ) -> list[dict[str, Any]]:
     """One call of the engine in as many calls of the wire as the coordinator's limits need. A wait comes last."""
+    if len(steps) == 1 and not children and wait is None and "effects" not in steps[0]:
+        return [{"steps": steps}]  # most calls; the limit of a payload is below that of a part
     parts = _Parts()
     for step in steps:
         effects = [{**effect, "step": step["key"]} for effect in step.get("effects", ())]

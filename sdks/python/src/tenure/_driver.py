@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from . import _attempt, _calls, event
@@ -69,6 +70,8 @@ class Driver:
         self._cancel_timer: asyncio.TimerHandle | None = None
         self._is_given_up = False
         self._call: asyncio.Future[Recorded] | None = None
+        #: What became of a call that had one part.
+        self._recording: Recording | None = None
         attempt.on_stop = self.told
 
     async def drive(self) -> Report | None:
@@ -122,8 +125,7 @@ class Driver:
                     return _attempt.cancelled(self._attempt, self._io.worker_json)
                 self._execute(run, command)
             elif isinstance(command, Record):
-                self._call = asyncio.ensure_future(self._record(command))
-                self._call.add_done_callback(lambda _: self._wake.set())
+                self._record(command)
             elif isinstance(command, Complete):
                 return await self._conclude(command)
             else:
@@ -141,7 +143,14 @@ class Driver:
         raise _Ended(_attempt.raised(self._attempt, self._io.worker_json, asyncio.CancelledError()))
 
     def _take_answer(self, run: Run) -> None:
-        if self._call is not None and self._call.done():
+        if self._recording is not None:
+            recording, self._recording = self._recording, None
+            if recording.word != "committed" or recording.answer.get("resultsLeftOut"):
+                self._await_call(self._judged(recording))
+                return
+            run.core.left = self._attempt.lease.left
+            run.recorded(recorded_of(recording.answer, recording.server_time))
+        elif self._call is not None and self._call.done():
             call, self._call = self._call, None
             run.core.left = self._attempt.lease.left
             run.recorded(call.result())
@@ -268,10 +277,26 @@ class Driver:
             raise _Ended(_attempt.raised(self._attempt, self._io.worker_json, failure))
         return result
 
-    async def _record(self, command: Record) -> Recorded:
-        """Sends a call of the engine, in parts if it is large. The last answer counts, unless an earlier one ends it."""
+    def _record(self, command: Record) -> None:
+        """Sends a call of the engine, in parts if it is large. Most have one part, and need no task to wait for it."""
+        parts = parts_of(command.steps, command.children, command.wait) or [{}]
+        if len(parts) == 1:
+            self._post(parts[0], self._recorded)
+        else:
+            self._await_call(self._record_all(parts))
+
+    def _recorded(self, recording: Recording) -> None:
+        self._recording = recording
+        self._wake.set()
+
+    def _await_call(self, call: Coroutine[Any, Any, Recorded]) -> None:
+        self._call = asyncio.ensure_future(call)
+        self._call.add_done_callback(lambda _: self._wake.set())
+
+    async def _record_all(self, parts: list[dict[str, Any]]) -> Recorded:
+        """The last answer counts, unless an earlier one ends the call."""
         answer = None
-        for part in parts_of(command.steps, command.children, command.wait) or [{}]:
+        for part in parts:
             answer = await self._send(part)
             if answer.state != "running" or answer.should_cancel:
                 return answer
@@ -285,11 +310,13 @@ class Driver:
             if not answer.done():
                 answer.set_result(recording)
 
-        def done(recording: Recording) -> None:
-            self._mailbox.put(settle, recording)
-
-        self._io.post(lambda: self._io.checkpoints.send(self._attempt, part, done))
+        self._post(part, settle)
         return await self._judged(await answer)
+
+    def _post(self, part: dict[str, Any], settle: Callable[[Recording], None]) -> None:
+        """Has one call sent. `settle` is called here, on this thread."""
+        done = partial(self._mailbox.put, settle)
+        self._io.post(lambda: self._io.checkpoints.send(self._attempt, part, done))
 
     async def _judged(self, recording: Recording) -> Recorded:
         if recording.word == "committed":

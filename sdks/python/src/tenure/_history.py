@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ._stop import Difference, Seen
@@ -23,6 +24,8 @@ _PART_BYTES = len("wait:") + len(".100.wait")
 #: Names that a step cannot have: they are keys of another kind.
 RESERVED = frozenset({"sleep", "savepoint"})
 TIMEOUT = "timeout"
+#: Names that were looked at, because a program uses the same few again and again.
+NAMES_KEPT = 1024
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+\Z")
 
@@ -41,6 +44,7 @@ class Checkpoint:
     savepoint: bool = False
 
 
+@lru_cache(NAMES_KEPT)
 def is_name(name: str) -> bool:
     """Whether steps, signals, approvals, children, branches and labels can have this name."""
     return _NAME.match(name) is not None and name not in RESERVED

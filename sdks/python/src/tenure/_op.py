@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from . import _json, _stop
@@ -24,6 +25,8 @@ from .failure import Failure
 T_co = TypeVar("T_co", covariant=True)
 Runs: TypeAlias = Generator[Until, None, Any]
 
+#: Files whose names are kept, because every operation says where it was made.
+FILES_KEPT = 256
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -39,7 +42,10 @@ def caller() -> str:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return f"{_file_name(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+_file_name = lru_cache(FILES_KEPT)(os.path.basename)
 
 
 class Op(Generic[T_co]):

@@ -543,8 +543,14 @@ class Keys(Resource):
 
     def list(self) -> Sequence[_wire.Key]:
         """All keys, without their secrets."""
-        answer: Sequence[_wire.Key] = (self._get("/v1/keys"))["keys"]
-        return answer
+        keys: list[_wire.Key] = []
+        after: str | None = None
+        while True:
+            page = self._get("/v1/keys", {"after": after})
+            keys.extend(page["keys"])
+            after = page.get("nextAfter")
+            if after is None:
+                return keys
 
     def create(
         self,
@@ -621,6 +627,21 @@ class Workers(Resource):
             page = self._get("/v1/workers", {"after": after})
             for worker in page["workers"]:
                 yield worker
+            after = page.get("nextAfter")
+            if after is None:
+                return
+
+
+class Kinds(Resource):
+    """Kinds that workers announced."""
+
+    def list(self, kind: str | None = None) -> Iterator[dict[str, Any]]:
+        """All kinds that a worker serves now, or the versions of one kind with their schemas."""
+        after: str | None = None
+        while True:
+            page = self._get("/v1/kinds", {"kind": kind, "after": after})
+            for found in page["kinds"]:
+                yield found
             after = page.get("nextAfter")
             if after is None:
                 return

@@ -638,6 +638,21 @@ class AsyncWorkers(AsyncResource):
                 return
 
 
+class AsyncKinds(AsyncResource):
+    """Kinds that workers announced."""
+
+    async def list(self, kind: str | None = None) -> AsyncIterator[dict[str, Any]]:
+        """All kinds that a worker serves now, or the versions of one kind with their schemas."""
+        after: str | None = None
+        while True:
+            page = await self._get("/v1/kinds", {"kind": kind, "after": after})
+            for found in page["kinds"]:
+                yield found
+            after = page.get("nextAfter")
+            if after is None:
+                return
+
+
 class AsyncLimits(AsyncResource):
     """Quotas of tenants."""
 

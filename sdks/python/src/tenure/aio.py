@@ -25,6 +25,7 @@ from ._resources_aio import (
     AsyncEffects,
     AsyncEndpoints,
     AsyncKeys,
+    AsyncKinds,
     AsyncLimits,
     AsyncQueues,
     AsyncRecovery,
@@ -81,6 +82,7 @@ class AsyncClient:
         self.keys: AsyncKeys = AsyncKeys(self._transport)
         self.queues: AsyncQueues = AsyncQueues(self._transport)
         self.workers: AsyncWorkers = AsyncWorkers(self._transport)
+        self.kinds: AsyncKinds = AsyncKinds(self._transport)
         self.limits: AsyncLimits = AsyncLimits(self._transport)
         self.audit: AsyncAudit = AsyncAudit(self._transport)
         self.schedules: AsyncSchedules = AsyncSchedules(self._transport, codec)

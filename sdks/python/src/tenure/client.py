@@ -23,6 +23,7 @@ from ._resources import (
     Effects,
     Endpoints,
     Keys,
+    Kinds,
     Limits,
     Queues,
     Recovery,
@@ -80,6 +81,7 @@ class Client:
         self.keys: Keys = Keys(self._transport)
         self.queues: Queues = Queues(self._transport)
         self.workers: Workers = Workers(self._transport)
+        self.kinds: Kinds = Kinds(self._transport)
         self.limits: Limits = Limits(self._transport)
         self.audit: Audit = Audit(self._transport)
         self.schedules: Schedules = Schedules(self._transport, codec)
