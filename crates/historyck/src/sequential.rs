@@ -238,7 +238,11 @@ impl Model {
             Some("attempt_mismatch") => self.stay(attempt != self.attempt),
             Some("task_already_terminal") => self.refuses_terminal(step, ended),
             Some("task_expired") => self.stay(!self.holds(step)),
-            Some("attempt_already_completed") => self.stay(self.reports.contains_key(&attempt)),
+            Some("attempt_already_completed") => {
+                // A checkpoint that suspends its attempt completes it as a report does.
+                let is_suspended = self.phase == Phase::Suspended && attempt == self.attempt;
+                self.stay(is_suspended || self.reports.contains_key(&attempt))
+            }
             Some("conflicting_report") => {
                 let reported = self.reports.get(&attempt);
                 self.stay(reported.is_some_and(|report| *report != step.digest))

@@ -1,4 +1,5 @@
-//! `cargo xtask dist`: an archive with the optimised binary and what is installed with it, and its checksum.
+//! `cargo xtask dist`: an archive with the optimised binary and what is installed with it, its checksum, and the packages of
+//! the SDKs for Python and Node.
 //!
 //! It builds with the `dist` profile (stripped), for musl if this machine can, else for glibc. Completions and manual
 //! pages come from the binary itself, so they always match it. Nothing is published: the result is a folder.
@@ -45,6 +46,20 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     println!("wrote {}", archive.display());
     println!("wrote {}", out.join(CHECKSUMS).display());
     println!("the binary links: {}", links(&binary));
+    sdk_packages(root, &out)
+}
+
+/// Scripts of the SDKs that write their packages into a folder. Each works once its SDK's `check` has fetched its tools.
+const SDK_PACKAGES: [&str; 2] = ["sdks/python/tools/dist", "sdks/typescript/scripts/dist"];
+
+fn sdk_packages(root: &Path, out: &Path) -> Result<()> {
+    for script in SDK_PACKAGES {
+        println!("{script}");
+        let done = Command::new(root.join(script)).arg(out).status();
+        if !done.with_context(|| format!("start {script}"))?.success() {
+            bail!("{script} failed");
+        }
+    }
     Ok(())
 }
 
