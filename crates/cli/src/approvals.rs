@@ -108,7 +108,7 @@ fn row(approval: &ApprovalView) -> [Cell; 6] {
 }
 
 async fn show(client: &Client, format: Format, id: &str) -> CommandResult {
-    let approval = client.approvals().show(id).await.map_err(server::cli_error)?;
+    let approval = client.approvals().get(id).await.map_err(server::cli_error)?;
     match format {
         Format::Json => output::json(&approval)?,
         Format::People => describe(&approval, &KeyNames::of(client).await)?,

@@ -166,7 +166,7 @@ async fn matching(
             ..ListRuns::default()
         };
         loop {
-            let page = client.list_with(query.clone()).await.map_err(server::cli_error)?;
+            let page = client.runs_with(query.clone()).await.map_err(server::cli_error)?;
             runs.extend(page.runs);
             query.cursor = page.next_cursor;
             if query.cursor.is_none() || runs.len() > limit as usize {

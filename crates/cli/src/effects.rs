@@ -94,7 +94,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
         Verb::Redrive(Redrive { id: None, filter, since }) => {
             return redrive_many(&client, format, filter, since).await;
         }
-        Verb::Show(Id { id }) => effects.show(&id).await,
+        Verb::Show(Id { id }) => effects.get(&id).await,
         Verb::Redrive(Redrive { id: Some(id), .. }) => effects.redrive(&id).await,
         Verb::Release(Id { id }) => effects.release(&id).await,
         Verb::Reconcile(Reconcile { id: Id { id }, arrived, .. }) => {

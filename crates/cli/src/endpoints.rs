@@ -150,7 +150,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
             let how = RotateEndpoint { overlap_ms: Some(millis(overlap)) };
             return secret(endpoints.rotate(&name.name, &how).await, format);
         }
-        Some(Verb::Show(Name { name })) => endpoints.show(&name).await,
+        Some(Verb::Show(Name { name })) => endpoints.get(&name).await,
         Some(Verb::Update(Update { name, receiver, settings })) => {
             endpoints.update(&name.name, &settings.into_update(receiver)).await
         }

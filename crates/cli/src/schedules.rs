@@ -162,11 +162,11 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandRe
             return history(&client, format, &schedule, limit).await;
         }
         Verb::Trigger(Named { schedule }) => return trigger(&client, format, &schedule).await,
-        Verb::Create(create) => schedules.create(&create.into_request()?).await,
-        Verb::Show(Named { schedule }) => schedules.show(&schedule).await,
+        Verb::Create(create) => schedules.create_with(&create.into_request()?).await,
+        Verb::Show(Named { schedule }) => schedules.get(&schedule).await,
         Verb::Update(update) => {
             let schedule = update.schedule.clone();
-            schedules.update(&schedule, &update.into_request()?).await
+            schedules.update_with(&schedule, &update.into_request()?).await
         }
         Verb::Pause(Named { schedule }) => schedules.pause(&schedule).await,
         Verb::Resume(Named { schedule }) => schedules.resume(&schedule).await,

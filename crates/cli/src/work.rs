@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
-use tenure::{Client, Ctx, StopReason, TaskError, TaskResult, Worker};
+use tenure::{Client, Ctx, Failure, StopReason, Worker};
 use wire::requests::Completed;
 use wire::{ErrorCategory, Json, Outcome};
 
@@ -137,7 +137,7 @@ fn attach(worker: Worker, kinds: &[String], program: &Arc<Program>) -> Worker {
     if kinds.is_empty() {
         return worker.handle_any(task(program));
     }
-    kinds.iter().fold(worker, |worker, kind| worker.handle(kind, task(program)))
+    kinds.iter().fold(worker, |worker, kind| worker.handle(kind.as_str(), task(program)))
 }
 
 /// The last part of the program's path, reduced to a name that the wire accepts.
@@ -162,7 +162,7 @@ struct Program {
 }
 
 impl Program {
-    async fn attempt(&self, ctx: Ctx) -> TaskResult<Option<Json>> {
+    async fn attempt(&self, ctx: Ctx) -> Result<Option<Json>, Failure> {
         let _running = self.running.enter();
         let command = self.command(&ctx);
         let input = ctx.input().text().to_owned();
@@ -187,13 +187,13 @@ impl Program {
 
     /// A program that is gone is no failure of the task, and would be the same for the next one: the
     /// worker stops and hands back. Any other error is the machine's, and may pass.
-    fn not_started(&self, error: &std::io::Error) -> TaskError {
+    fn not_started(&self, error: &std::io::Error) -> Failure {
         let message = format!("cannot run `{}`: {error}", self.exec);
         if executable::is_unusable(error) {
             self.gone.set(&message);
-            return TaskError::hand_back(message);
+            return Failure::hand_back(message);
         }
-        TaskError::infra(message)
+        Failure::infra(message)
     }
 }
 
@@ -260,31 +260,31 @@ fn before_cancel_timeout(grace_ms: u64) -> Duration {
 }
 
 /// What the program's exit means for the task.
-fn judge(ctx: &Ctx, finished: Finished, encoding: Encoding) -> TaskResult<Option<Json>> {
+fn judge(ctx: &Ctx, finished: Finished, encoding: Encoding) -> Result<Option<Json>, Failure> {
     // Whatever a program does after SIGTERM, it did not complete its work.
     if ctx.stop_reason().is_some() {
-        return Err(TaskError::cancelled());
+        return Err(Failure::cancelled());
     }
     let bytes = match finished.stdout {
         Stdout::Whole(bytes) => bytes,
-        Stdout::TooLarge => return Err(TaskError::permanent(mapping::too_large())),
+        Stdout::TooLarge => return Err(Failure::permanent(mapping::too_large())),
     };
     if !finished.status.success() {
         let message = mapping::message(finished.status, &finished.stderr_tail);
         let error = of_category(mapping::category(finished.status), message);
         return Err(error.with_stack_trace(finished.stderr_tail));
     }
-    let output = mapping::output(&bytes, encoding).map_err(TaskError::permanent)?;
-    acceptable(output).map_err(TaskError::permanent)
+    let output = mapping::output(&bytes, encoding).map_err(Failure::permanent)?;
+    acceptable(output).map_err(Failure::permanent)
 }
 
-fn of_category(category: ErrorCategory, message: String) -> TaskError {
+fn of_category(category: ErrorCategory, message: String) -> Failure {
     match category {
-        ErrorCategory::UserCode | ErrorCategory::Cancelled => TaskError::user_code(message),
-        ErrorCategory::DataQuality => TaskError::data(message),
-        ErrorCategory::Infrastructure => TaskError::infra(message),
-        ErrorCategory::Configuration => TaskError::config(message),
-        ErrorCategory::Timeout => TaskError::timeout(message),
+        ErrorCategory::UserCode | ErrorCategory::Cancelled => Failure::user_code(message),
+        ErrorCategory::DataQuality => Failure::data(message),
+        ErrorCategory::Infrastructure => Failure::infra(message),
+        ErrorCategory::Configuration => Failure::config(message),
+        ErrorCategory::Timeout => Failure::timeout(message),
     }
 }
 

@@ -27,6 +27,9 @@ pub struct Arguments {
     /// Only cases whose name fits; `*` stands for any text. May be repeated
     #[arg(long, value_name = "GLOB")]
     only: Vec<String>,
+    /// Leave out cases that need this feature, which the SDK does not offer; the summary says so. May be repeated
+    #[arg(long, value_name = "FEATURE")]
+    without: Vec<String>,
     /// List the cases instead of performing them
     #[arg(long)]
     list: bool,
@@ -186,6 +189,9 @@ pub async fn run(arguments: &Arguments, format: Format) -> Result<Verdict, Failu
     }
     if format == Format::People {
         write!(io::stdout(), "\n{}", summary::table(&outcomes, &known))?;
+        if !arguments.without.is_empty() {
+            writeln!(io::stdout(), "left out: cases that need {}", arguments.without.join(", "))?;
+        }
     }
     Ok(verdict(&outcomes, &known))
 }
@@ -224,7 +230,9 @@ pub(crate) const EACH: &str = "each";
 fn chosen(arguments: &Arguments) -> Result<Vec<Arc<Case>>, Failure> {
     let cases = cases::all(arguments.cases.as_deref())?;
     let is_wanted = |case: &Arc<Case>| {
-        arguments.only.is_empty() || arguments.only.iter().any(|it| is_like(it, &case.case))
+        let is_named =
+            arguments.only.is_empty() || arguments.only.iter().any(|it| is_like(it, &case.case));
+        is_named && !case.needs.iter().any(|feature| arguments.without.contains(feature))
     };
     let chosen: Vec<Arc<Case>> = cases.into_iter().filter(is_wanted).collect();
     if chosen.is_empty() {

@@ -209,7 +209,7 @@ impl Fleet {
                 ..ListRuns::default()
             };
             loop {
-                let page = client.list_with(filter.clone()).await?;
+                let page = client.runs_with(filter.clone()).await?;
                 filter.cursor = page.next_cursor;
                 if !page.runs.is_empty() {
                     filter.cursor = None;

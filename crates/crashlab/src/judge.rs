@@ -57,7 +57,7 @@ pub(crate) async fn all_runs(client: &Client) -> Result<Vec<Run>> {
     let mut filters = ListRuns { limit: Some(PAGE), ..ListRuns::default() };
     let mut runs = Vec::new();
     loop {
-        let page = persist(|| client.list_with(filters.clone()).into_future()).await?;
+        let page = persist(|| client.runs_with(filters.clone()).into_future()).await?;
         runs.extend(page.runs);
         filters.cursor = page.next_cursor;
         if filters.cursor.is_none() {

@@ -112,7 +112,7 @@ impl RecordingClient {
     pub(crate) async fn submit(&self, run: SubmitRun, key: &str) -> Result<RunAccepted, Error> {
         let digest = Some(run.input.text().to_owned());
         let invoke = Invoke { key: Some(key.to_owned()), digest, ..Invoke::of(Operation::Submit) };
-        let call = self.client().submit_run(run).key(key).accept();
+        let call = self.client().submit_run(run).idempotency_key(key).accept();
         self.call(invoke, call, |accepted| Return {
             task: Some(ulid_of(&accepted.run_id)),
             state: Some(state(accepted.state)),

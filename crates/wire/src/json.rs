@@ -3,6 +3,8 @@
 //! The text is kept byte for byte. Parsing it into a tree and writing it back would change numbers
 //! and the order of members, and digests taken on both sides would differ.
 
+mod finite;
+
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -28,7 +30,9 @@ impl Json {
         RawValue::from_string(text).map(Json)
     }
 
+    /// Writes a value. NaN and the infinities are refused: JSON does not have them, and null would be another value.
     pub fn from_value<T: Serialize + ?Sized>(value: &T) -> Result<Json, serde_json::Error> {
+        finite::check(value)?;
         serde_json::value::to_raw_value(value).map(Json)
     }
 
@@ -111,6 +115,23 @@ mod tests {
         assert_eq!(json.text(), text);
         assert_eq!(serde_json::to_string(&json).unwrap(), text);
         assert_eq!(json.into_text(), text);
+    }
+
+    #[test]
+    fn a_number_that_json_does_not_have_is_refused_wherever_it_stands() {
+        #[derive(Serialize)]
+        struct Deep {
+            rows: Vec<(u8, Option<f64>)>,
+        }
+        let deep = |number| Deep { rows: vec![(1, None), (2, Some(number))] };
+        assert_eq!(Json::from_value(&deep(0.5)).unwrap().text(), r#"{"rows":[[1,null],[2,0.5]]}"#);
+        for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let refused = Json::from_value(&deep(number)).unwrap_err().to_string();
+            assert!(refused.contains("JSON has no number"), "{refused}");
+        }
+        assert!(Json::from_value(&f32::NAN).is_err());
+        let inner = Json::from_text("1.00".to_owned()).unwrap();
+        assert_eq!(Json::from_value(&[inner]).unwrap().text(), "[1.00]");
     }
 
     #[test]

@@ -11,35 +11,38 @@ use std::marker::PhantomData;
 
 use serde_json::Value;
 
+/// The queue of a kind that names none, in every SDK.
+const DEFAULT_QUEUE: &str = "default";
+
 /// A kind of task and the queue where its runs wait.
 ///
 /// ```
 /// use workflow::Kind;
 /// const GREET: Kind<String, String> = Kind::new("greet").queue("mail");
-/// assert_eq!((GREET.name(), GREET.queue_name()), ("greet", Some("mail")));
+/// assert_eq!((GREET.name(), GREET.queue_name()), ("greet", "mail"));
 /// ```
 pub struct Kind<I, O> {
     name: &'static str,
-    queue: Option<&'static str>,
+    queue: &'static str,
     /// A kind takes an input and gives an output; it holds neither, so it is `Copy`, `Send` and `Sync` for all types.
     of: PhantomData<fn(I) -> O>,
 }
 
 impl<I, O> Kind<I, O> {
     pub const fn new(name: &'static str) -> Kind<I, O> {
-        Kind { name, queue: None, of: PhantomData }
+        Kind { name, queue: DEFAULT_QUEUE, of: PhantomData }
     }
 
-    /// The queue where runs of this kind wait; the coordinator's default queue when none is named.
+    /// The queue where runs of this kind wait; `default` when none is named.
     pub const fn queue(self, queue: &'static str) -> Kind<I, O> {
-        Kind { queue: Some(queue), ..self }
+        Kind { queue, ..self }
     }
 
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    pub const fn queue_name(&self) -> Option<&'static str> {
+    pub const fn queue_name(&self) -> &'static str {
         self.queue
     }
 }
@@ -60,6 +63,11 @@ impl<I, O> fmt::Debug for Kind<I, O> {
 
 /// What can be given an input of type `J`: a [`Kind`] whose input can be borrowed as `J`, so that a `Kind<String, _>`
 /// takes a `&str`, or a name, which takes anything and gives JSON.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not take an input of type `{J}`",
+    label = "the input is `{J}`",
+    note = "a `Kind<I, O>` takes what an `I` can be borrowed as; a plain name takes every input"
+)]
 pub trait RunKind<J: ?Sized> {
     type Output;
 
@@ -76,7 +84,7 @@ impl<I: Borrow<J>, O, J: ?Sized> RunKind<J> for Kind<I, O> {
     }
 
     fn queue_name(&self) -> Option<&str> {
-        self.queue
+        Some(self.queue)
     }
 }
 

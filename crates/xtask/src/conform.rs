@@ -21,19 +21,29 @@ struct Sdk {
     subject: &'static str,
     /// What starts it; itself when empty.
     interpreter: &'static [&'static str],
+    /// Features that it does not offer, for a reason that a decision record gives.
+    without: &'static [&'static str],
 }
 
 const SDKS: [Sdk; 3] = [
-    Sdk { folder: "sdks/rust", subject: "target/debug/examples/subject", interpreter: &[] },
+    Sdk {
+        folder: "sdks/rust",
+        subject: "target/debug/examples/subject",
+        interpreter: &[],
+        // docs/adr/0056-no-isolated-tasks-in-rust.md
+        without: &["isolate"],
+    },
     Sdk {
         folder: "sdks/python",
         subject: "sdks/python/tests/subject.py",
         interpreter: &["python3"],
+        without: &[],
     },
     Sdk {
         folder: "sdks/typescript",
         subject: "sdks/typescript/test/subject.mjs",
         interpreter: &["node"],
+        without: &[],
     },
 ];
 
@@ -67,6 +77,7 @@ fn each(root: &Path, more: &[&str]) -> Result<()> {
 fn prove(root: &Path, sdk: &Sdk, more: &[&str]) -> Result<bool> {
     let mut command = Command::new(kit(root));
     command.current_dir(root).args(more);
+    command.args(sdk.without.iter().flat_map(|feature| ["--without", feature]));
     let known = Path::new(sdk.folder).join(KNOWN_FAILING);
     if root.join(&known).exists() {
         command.arg("--known-failing").arg(known);

@@ -1,7 +1,9 @@
 //! A durable agent that thinks five times and says what each thought used. The example of the guide to budgets.
 #![expect(clippy::print_stdout, reason = "it is a program for a terminal")]
 
-use tenure::{Client, Error, Failure, Flow, Spend, Worker};
+use tenure::{Client, Error, Failure, Flow, Kind, Spend, Worker};
+
+const AGENT: Kind<String, String> = Kind::new("agent").queue("agents");
 
 /// How many thoughts an answer takes, and how many tokens each uses.
 const THOUGHTS: u32 = 5;
@@ -22,7 +24,7 @@ async fn agent(ctx: Flow, question: String) -> Result<String, Failure> {
 
 /// Executes agents.
 pub fn worker(client: Client) -> Worker {
-    Worker::new(client).queue("agents").durable("agent", agent)
+    Worker::new(client).durable(AGENT, agent)
 }
 
 #[tokio::main]

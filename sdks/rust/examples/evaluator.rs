@@ -2,7 +2,9 @@
 #![expect(clippy::print_stdout, reason = "it is a program for a terminal")]
 
 use serde::{Deserialize, Serialize};
-use tenure::{Client, Ctx, Error, TaskResult, Worker};
+use tenure::{Client, Ctx, Error, Failure, Kind, Worker};
+
+const EVALUATE: Kind<Evaluation, Verdict> = Kind::new("tenure.recovery").queue("tenure.recovery");
 
 /// What an evaluation is about, as far as this one looks at it.
 #[derive(Deserialize)]
@@ -29,7 +31,10 @@ struct Verdict {
 }
 
 /// Repeats what failed because of a template that is there again, and leaves the rest to people.
-async fn evaluate(_: Ctx, Evaluation { candidate, actions }: Evaluation) -> TaskResult<Verdict> {
+async fn evaluate(
+    _: Ctx,
+    Evaluation { candidate, actions }: Evaluation,
+) -> Result<Verdict, Failure> {
     let Candidate { kind, pattern, count } = candidate;
     let is_mended = pattern.contains("no template") && template_is_there();
     let action = if is_mended { "retry" } else { "escalate" };
@@ -49,7 +54,7 @@ fn template_is_there() -> bool {
 
 /// Evaluates candidates whose policy says `--evaluator workers`.
 pub fn worker(client: Client) -> Worker {
-    Worker::new(client).queue("tenure.recovery").handle("tenure.recovery", evaluate)
+    Worker::new(client).handle(EVALUATE, evaluate)
 }
 
 #[tokio::main]

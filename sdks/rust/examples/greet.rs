@@ -1,18 +1,22 @@
 //! Submits work and waits for its result: the example of the README, which `tenure bench` measures.
 #![expect(clippy::print_stdout, reason = "it is a program for a terminal")]
 
-use tenure::{Client, Error, Worker};
+use tenure::{Client, Ctx, Error, Failure, Kind, Worker};
+
+const HELLO: Kind<String, String> = Kind::new("hello");
+
+async fn hello(_: Ctx, name: String) -> Result<String, Failure> {
+    Ok(format!("Hello, {name}!"))
+}
 
 /// Serves greetings.
 pub fn greeter(client: Client) -> Worker {
-    Worker::new(client)
-        .queue("default")
-        .handle("hello", |_, name: String| async move { Ok(format!("Hello, {name}!")) })
+    Worker::new(client).handle(HELLO, hello)
 }
 
 /// Submits a run and waits for its result.
 pub async fn greet(client: &Client, name: &str) -> Result<String, Error> {
-    client.submit("hello", name).queue("default").await?.output().await
+    client.submit(HELLO, name).await?.result().await
 }
 
 #[tokio::main]

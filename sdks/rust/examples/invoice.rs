@@ -4,7 +4,9 @@
 #![expect(clippy::print_stdout, reason = "it is a program for a terminal")]
 
 use serde::{Deserialize, Serialize};
-use tenure::{Client, Effect, Error, Failure, Flow, Worker};
+use tenure::{Client, Effect, Error, Failure, Flow, Kind, Worker};
+
+const INVOICE: Kind<Invoice, String> = Kind::new("invoice").queue("invoices");
 
 #[derive(Serialize, Deserialize)]
 struct Invoice {
@@ -36,7 +38,7 @@ async fn send_letter(customer: &str, number: u64) -> Result<(), Failure> {
 
 /// Executes invoices.
 pub fn worker(client: Client) -> Worker {
-    Worker::new(client).queue("invoices").durable("invoice", invoice)
+    Worker::new(client).durable(INVOICE, invoice)
 }
 
 #[tokio::main]

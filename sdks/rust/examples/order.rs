@@ -5,12 +5,15 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use tenure::{ChildRun, Client, Ctx, Error, Failure, Flow, Retry, TaskResult, Worker};
+use tenure::{ChildRun, Client, Ctx, Error, Failure, Flow, Kind, Retry, Worker};
 
 /// How long a customer may cancel the order.
 const COOLING_OFF: Duration = Duration::from_secs(2);
 /// How long a person may take to approve it.
 const APPROVAL: Duration = Duration::from_secs(7 * 86_400);
+
+const ORDER: Kind<Order, String> = Kind::new("order").queue("orders");
+const PACK: Kind<String, String> = Kind::new("pack").queue("orders");
 
 #[derive(Deserialize)]
 struct Order {
@@ -34,7 +37,8 @@ async fn order(ctx: Flow, order: Order) -> Result<String, Failure> {
         return Ok(format!("order {} was refunded", order.id));
     }
 
-    let parcels = order.items.iter().map(|item| ChildRun::new("pack", "orders", item));
+    let parcels =
+        order.items.iter().map(|item| ChildRun::new(PACK.name(), PACK.queue_name(), item));
     let mut packed = Vec::new();
     for parcel in ctx.children::<String>("pack", parcels).await {
         packed.push(parcel?);
@@ -42,7 +46,7 @@ async fn order(ctx: Flow, order: Order) -> Result<String, Failure> {
     ctx.step("mail", async |_| mail(order.id, &packed).await).await
 }
 
-async fn pack(_: Ctx, item: String) -> TaskResult<String> {
+async fn pack(_: Ctx, item: String) -> Result<String, Failure> {
     println!("packing {item}");
     Ok(format!("parcel with {item}"))
 }
@@ -66,7 +70,7 @@ async fn mail(id: u64, parcels: &[String]) -> Result<String, Failure> {
 
 /// Executes orders and packs their parcels.
 pub fn worker(client: Client) -> Worker {
-    Worker::new(client).queue("orders").durable("order", order).handle("pack", pack)
+    Worker::new(client).durable(ORDER, order).handle(PACK, pack)
 }
 
 #[tokio::main]

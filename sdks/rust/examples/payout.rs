@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tenure::{ApprovalDecision, Client, Error, Failure, Flow, Worker};
+use tenure::{ApprovalDecision, Client, Error, Failure, Flow, Kind, Worker};
+
+const PAYOUT: Kind<Payout, String> = Kind::new("payout").queue("payouts");
 
 /// How long people may take. After that the payout is rejected.
 const DAY: Duration = Duration::from_secs(86_400);
@@ -53,7 +55,7 @@ async fn transfer(key: &str, account: &str, cents: u64) -> Result<String, Failur
 
 /// Executes payouts.
 pub fn worker(client: Client) -> Worker {
-    Worker::new(client).queue("payouts").durable("payout", payout)
+    Worker::new(client).durable(PAYOUT, payout)
 }
 
 #[tokio::main]

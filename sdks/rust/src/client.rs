@@ -9,8 +9,9 @@ mod approvals;
 mod deployments;
 mod effects;
 mod kinds;
-mod list;
+mod many;
 mod recovery;
+mod runs;
 mod schedules;
 mod submissions;
 mod submit_and_wait;
@@ -23,17 +24,15 @@ use reqwest::Url;
 use reqwest::header::HeaderValue;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::answers::{
-    FlowKeys, Queues, Ready, RunAccepted, SignalAccepted, SubmitResult, SubmitResults, Version,
-    Workers,
-};
-use wire::requests::{ForkRun, ListFlowKeys, ListWorkers, RetryRun, SendSignal, SubmitRun};
+use wire::answers::{FlowKeys, Queues, Ready, RunAccepted, SignalAccepted, Version, Workers};
+use wire::requests::{ForkRun, ListFlowKeys, ListWorkers, RetryRun, SendSignal};
+use workflow::RunKind;
 
 pub use self::approvals::Approvals;
 pub use self::deployments::Deployments;
 pub use self::effects::{Effects, WebhookEndpoints};
-pub use self::list::ListRequest;
 pub use self::recovery::Recovery;
+pub use self::runs::RunsRequest;
 pub use self::schedules::Schedules;
 use self::submissions::Submissions;
 use crate::endpoints::Endpoints;
@@ -49,9 +48,11 @@ pub const DEFAULT_URL: &str = "http://127.0.0.1:7400";
 /// ```no_run
 /// # async fn example() -> Result<(), tenure::Error> {
 /// let client = tenure::Client::from_env()?;
-/// let run = client.submit("hello", "Ada").queue("default").key("greet-ada").await?;
-/// let greeting: String = run.output().await?;
-/// println!("{greeting}");
+/// use tenure::Kind;
+///
+/// const HELLO: Kind<String, String> = Kind::new("hello");
+/// let run = client.submit(HELLO, "Ada").idempotency_key("greet-ada").await?;
+/// println!("{}", run.result().await?);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
@@ -141,75 +142,29 @@ impl Client {
         })
     }
 
-    /// Describes a run of this kind with an input, which is any value with a JSON form. Choose a
-    /// queue and the other options of [`NewRun`], then await it to submit.
-    pub fn submit(
-        &self,
-        kind: impl Into<String>,
-        input: &(impl Serialize + ?Sized),
-    ) -> NewRun<Client> {
-        NewRun::new(kind, input).bind(self.clone())
-    }
-
-    /// [`Client::submit`] for a run that was described earlier.
-    pub fn submit_run(&self, run: impl Into<NewRun>) -> NewRun<Client> {
-        run.into().bind(self.clone())
-    }
-
-    /// Submits up to 1000 runs in one call. Each is accepted or refused separately, in the order
-    /// given; a refusal is [`Error::RunRefused`]. An input that has no JSON form fails the call
-    /// before anything is sent.
+    /// Describes a run of a [`Kind`](crate::Kind) with an input of its type, or of a name with any value that has a JSON form.
+    /// Choose the other options of [`NewRun`], then await it to submit.
     ///
     /// ```no_run
     /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
-    /// use tenure::NewRun;
+    /// use tenure::Kind;
     ///
-    /// let runs = (1..=3).map(|page| NewRun::new("render", &page).queue("pages"));
-    /// for submitted in client.submit_many(runs).await? {
-    ///     println!("{}", submitted?.id());
-    /// }
+    /// const GREET: Kind<String, String> = Kind::new("greet").queue("mail");
+    /// let greeting = client.submit(GREET, "Ada").await?.result().await?;
+    /// let by_name: String = client.submit("greet", "Ada").queue("mail").await?.output().await?;
     /// # Ok(()) }
     /// ```
-    pub async fn submit_many(
-        &self,
-        runs: impl IntoIterator<Item = NewRun>,
-    ) -> Result<Vec<Result<RunHandle, Error>>, Error> {
-        let results = self.accept_many(runs).await?;
-        Ok(results.into_iter().map(|result| self.submitted(result)).collect())
+    pub fn submit<J, K>(&self, kind: K, input: &J) -> NewRun<K::Output, Client>
+    where
+        J: Serialize + ?Sized,
+        K: RunKind<J>,
+    {
+        NewRun::new(kind, input).bind(self.clone())
     }
 
-    /// [`Client::submit_many`], with the server's answer for each run: whether it existed before, or why it was
-    /// refused.
-    pub async fn accept_many(
-        &self,
-        runs: impl IntoIterator<Item = NewRun>,
-    ) -> Result<Vec<SubmitResult>, Error> {
-        let runs = runs.into_iter().map(with_key).collect::<Result<Vec<SubmitRun>, Error>>()?;
-        self.accept_all(runs.iter()).await
-    }
-
-    async fn accept_all<'a>(
-        &self,
-        runs: impl Iterator<Item = &'a SubmitRun>,
-    ) -> Result<Vec<SubmitResult>, Error> {
-        #[derive(Serialize)]
-        struct Batch<'a> {
-            runs: Vec<&'a SubmitRun>,
-        }
-        let batch = Batch { runs: runs.collect() };
-        let answer: SubmitResults = self.post_json(&["v1", "runs"], &batch).await?;
-        Ok(answer.results)
-    }
-
-    fn submitted(&self, result: SubmitResult) -> Result<RunHandle, Error> {
-        match result.run_id {
-            Some(id) => Ok(self.run(id)),
-            None => Err(Error::RunRefused {
-                error: result.error.unwrap_or_default(),
-                message: result.message.unwrap_or_default(),
-                field: result.field,
-            }),
-        }
+    /// [`Client::submit`] for a run that was described earlier, or for a plan.
+    pub fn submit_run<O>(&self, run: impl Into<NewRun<O>>) -> NewRun<O, Client> {
+        run.into().bind(self.clone())
     }
 
     /// The run with this id. Makes no call: the first call about the run shows whether it exists.
@@ -353,15 +308,6 @@ fn bearer(secret: &str) -> Result<HeaderValue, Error> {
     })?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-/// In a batch the key is a member of its run.
-fn with_key(run: NewRun) -> Result<SubmitRun, Error> {
-    let mut request = run.into_request()?;
-    if request.idempotency_key.is_none() {
-        request.idempotency_key = Some(generate_key()?);
-    }
-    Ok(request)
 }
 
 fn generate_key() -> Result<String, Error> {

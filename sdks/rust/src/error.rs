@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wire::answers::Problem;
-use wire::{Code, Verdict};
+use wire::{Code, State, Verdict};
 
+use crate::payload::Unreadable;
 use crate::run_failure::RunFailure;
 
 /// Why a call failed.
@@ -19,19 +20,21 @@ pub enum Error {
     #[error("{}", refusal(.0))]
     Refused(Box<Problem>),
 
-    /// The coordinator accepted a batch of runs but refused this one.
-    #[error("{error}: {message}{}", in_member(field.as_deref()))]
-    #[non_exhaustive]
-    RunRefused { error: String, message: String, field: Option<String> },
-
     /// The run whose output was asked for did not succeed.
     #[error("{0}")]
     RunFailed(Box<RunFailure>),
 
     /// The run succeeded, but its output is not of the requested type.
-    #[error("the output of {run_id} is not of the type it was read as")]
+    #[error("the output of {run_id} is not of the type it was read as, {source}")]
     #[non_exhaustive]
-    Output { run_id: String, source: serde_json::Error },
+    OutputUnreadable { run_id: String, source: Unreadable },
+
+    /// The run has not ended in the time that the caller gave it. It goes on; wait again.
+    #[error(
+        "{run_id} has not ended within {timeout:?} and is {state}; it goes on, and can be waited for again"
+    )]
+    #[non_exhaustive]
+    TimedOut { run_id: String, state: State, timeout: Duration },
 
     /// No server answered within the retries that [`crate::Retries`] allows.
     #[error("{}", no_response(url, source))]
@@ -76,17 +79,13 @@ impl Error {
 
     /// The stable code of a refusal; absent if there is none, or if a newer server introduced it.
     pub fn code(&self) -> Option<Code> {
-        match self {
-            Error::RunRefused { error, .. } => error.parse().ok(),
-            _ => self.problem().and_then(Problem::code),
-        }
+        self.problem().and_then(Problem::code)
     }
 
     /// What happened, without a hint: the coordinator's message where it gave an answer.
     pub fn message(&self) -> String {
         match self {
             Error::Refused(problem) | Error::UnknownOutcome(problem) => problem.message.clone(),
-            Error::RunRefused { message, .. } => message.clone(),
             Error::RunFailed(failure) => failure.message.clone(),
             other => other.to_string(),
         }
@@ -110,9 +109,9 @@ impl Error {
         match self {
             Error::Refused(problem) | Error::UnknownOutcome(problem) => Some(problem.status),
             Error::Protocol { status, .. } => Some(*status),
-            Error::RunRefused { .. } => self.code().map(Code::status),
             Error::RunFailed(_)
-            | Error::Output { .. }
+            | Error::OutputUnreadable { .. }
+            | Error::TimedOut { .. }
             | Error::Unreachable { .. }
             | Error::Setup(_) => None,
         }
@@ -135,9 +134,9 @@ impl Error {
     /// Whether nothing was decided, so that the same call may be repeated: no answer, 429, 503.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Error::Unreachable { .. } | Error::UnknownOutcome(_) => true,
-            Error::Setup(_) | Error::RunFailed(_) | Error::Output { .. } => false,
-            Error::Refused(_) | Error::RunRefused { .. } | Error::Protocol { .. } => {
+            Error::Unreachable { .. } | Error::UnknownOutcome(_) | Error::TimedOut { .. } => true,
+            Error::Setup(_) | Error::RunFailed(_) | Error::OutputUnreadable { .. } => false,
+            Error::Refused(_) | Error::Protocol { .. } => {
                 matches!(self.status(), Some(429 | 503))
             }
         }

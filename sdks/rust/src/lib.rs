@@ -5,20 +5,28 @@
 //! work and runs handlers under their leases; [`testing`] runs a handler without either.
 //!
 //! ```no_run
+//! use tenure::Kind;
+//!
+//! const HELLO: Kind<String, String> = Kind::new("hello");
+//!
 //! # async fn example() -> Result<(), tenure::Error> {
 //! let client = tenure::Client::from_env()?;
-//! let greeting: String = client.submit("hello", "Ada").queue("default").await?.output().await?;
+//! let greeting = client.submit(HELLO, "Ada").await?.result().await?;
 //! # Ok(()) }
 //! ```
 //!
 //! ```no_run
+//! use tenure::{Ctx, Failure, Kind, Worker};
+//!
+//! const HELLO: Kind<String, String> = Kind::new("hello");
+//!
+//! async fn hello(_: Ctx, name: String) -> Result<String, Failure> {
+//!     Ok(format!("Hello, {name}!"))
+//! }
+//!
 //! #[tokio::main]
 //! async fn main() -> Result<(), tenure::Error> {
-//!     tenure::Worker::from_env()?
-//!         .queue("default")
-//!         .handle("hello", |_, name: String| async move { Ok(format!("Hello, {name}!")) })
-//!         .run()
-//!         .await
+//!     Worker::from_env()?.handle(HELLO, hello).run().await
 //! }
 //! ```
 //!
@@ -39,47 +47,62 @@
 //! - A failure is reported once, with its category; the coordinator decides whether there is
 //!   another attempt.
 
+mod artifact;
+mod budget;
 mod client;
+mod endpoint;
 mod endpoints;
 mod error;
 #[cfg(not(feature = "museum"))]
 mod faultpoint;
+mod flow_key;
 mod new_run;
 mod payload;
+mod plan;
+pub mod push;
+mod recovery_policy;
 mod root_certificates;
 mod run_failure;
 mod run_handle;
-mod task_error;
 pub mod testing;
 mod transport;
 pub mod webhooks;
+mod when;
 mod worker;
+#[cfg(doctest)]
+mod wrong_pairs;
 
+pub use artifact::{ArtifactMove, NewArtifact};
+pub use budget::{Budget, OnSoft};
 pub use client::{
-    Approvals, Client, DEFAULT_URL, Deployments, Effects, ListRequest, Recovery, Schedules,
+    Approvals, Client, DEFAULT_URL, Deployments, Effects, Recovery, RunsRequest, Schedules,
     WebhookEndpoints,
 };
+pub use endpoint::{Endpoint, OnDead};
 pub use error::Error;
+pub use flow_key::FlowKey;
 pub use new_run::NewRun;
+pub use payload::Unreadable;
+pub use plan::{Plan, PlanStep};
+pub use recovery_policy::{RecoveryAction, RecoveryEvaluator, RecoveryPolicy};
 pub use run_failure::RunFailure;
 pub use run_handle::{
     CancelMode, CancelRequest, ForkRequest, HistoryRequest, RetryRequest, RunHandle, SignalRequest,
 };
-pub use task_error::{TaskError, TaskResult};
 pub use transport::Retries;
+pub use when::{CatchUp, Overlap, When};
 pub use wire;
 pub use wire::answers::{
     BudgetLeft, BudgetView, CancelAccepted, Explanation, History, HistoryEntry, Queues, Record,
     Run, RunAccepted, RunError, RunList, Workers,
 };
-pub use wire::plan::{Plan, PlanStep};
-pub use wire::requests::Budget;
+pub use wire::requests::StallAction;
 pub use wire::{Code, ErrorCategory, Json, Outcome, State, Time, TraceContext, Verdict};
-pub use worker::{Ctx, StopReason, Worker, WorkerEvent};
+pub use worker::{Ctx, StopReason, TaskKind, WithState, Worker, WorkerEvent};
 pub use workflow;
 pub use workflow::{
     Approval, ApprovalDecision, ApprovalOutcome, ChildRun, Delivery, DeliveryOutcome, Effect,
-    Failure, Flow, OnError, Retry, Spend, Step, Vote,
+    Failure, Flow, Kind, OnError, Retry, RunKind, Spend, Step, Vote,
 };
 
 /// Compiles the examples of the documents that show this crate.
@@ -88,8 +111,14 @@ mod documents {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
 
+    #[doc = include_str!("../README.md")]
+    struct OwnReadme;
+
     #[doc = include_str!("../../../docs/guide/rust.md")]
     struct Guide;
+
+    #[doc = include_str!("../../../docs/guide/rust-testing.md")]
+    struct TestingGuide;
 
     #[doc = include_str!("../../../docs/guide/durable.md")]
     struct DurableGuide;
@@ -99,6 +128,9 @@ mod documents {
 
     #[doc = include_str!("../../../docs/guide/approvals.md")]
     struct ApprovalsGuide;
+
+    #[doc = include_str!("../../../docs/guide/push.md")]
+    struct PushGuide;
 
     #[doc = include_str!("../../../docs/guide/recovery.md")]
     struct RecoveryGuide;

@@ -6,17 +6,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use serde_json::Value;
 use wire::answers::RunAccepted;
-use wire::plan::Plan;
-use wire::requests::{
-    Budget, Flow, FlowHold, FlowRate, Resources, Retry, Stall, StallAction, SubmitRun,
-};
+use wire::requests::{Resources, Retry, Stall, StallAction, SubmitRun};
 use wire::{Json, Time};
+use workflow::RunKind;
 
+use crate::budget::Budget;
+use crate::flow_key::FlowKey;
+use crate::plan::Plan;
 use crate::{Client, Error, RunHandle};
 
 /// A run to submit. [`Client::submit`] makes one that is submitted by awaiting it; [`NewRun::new`]
@@ -25,11 +28,13 @@ use crate::{Client, Error, RunHandle};
 /// ```no_run
 /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
 /// use std::time::Duration;
+/// use tenure::Kind;
+///
+/// const RESIZE: Kind<String, String> = Kind::new("resize").queue("images");
 ///
 /// let run = client
-///     .submit("resize", &serde_json::json!({ "width": 80 }))
-///     .queue("images")
-///     .key("avatar-42")
+///     .submit(RESIZE, "cat.png")
+///     .idempotency_key("avatar-42")
 ///     .priority(5)
 ///     .delay(Duration::from_secs(60))
 ///     .label("customer", "acme")
@@ -37,91 +42,109 @@ use crate::{Client, Error, RunHandle};
 /// println!("{}", run.id());
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
 #[must_use = "nothing is submitted until this is awaited, or given to a client"]
-pub struct NewRun<C = ()> {
+pub struct NewRun<O = Value, C = ()> {
     client: C,
     request: SubmitRun,
-    /// Why the input cannot be sent; returned on submission, so that the methods can be chained.
-    input_error: Option<String>,
-    /// Why the run cannot be submitted as it was built.
-    misuse: Option<String>,
+    /// Why the run cannot be sent; returned on submission, so that the methods can be chained.
+    problem: Option<String>,
+    /// A run gives an output and holds none.
+    output: PhantomData<fn() -> O>,
 }
 
-impl NewRun {
-    /// A run of a kind, with an input that has a JSON form.
-    pub fn new(kind: impl Into<String>, input: &(impl Serialize + ?Sized)) -> NewRun {
-        let (input, input_error) = match Json::from_value(input) {
+impl<O> NewRun<O> {
+    /// A run of a kind, with an input that has a JSON form. A name instead of a [`Kind`](crate::Kind) takes any input, and
+    /// needs a [`queue`](NewRun::queue).
+    pub fn new<J, K>(kind: K, input: &J) -> NewRun<O>
+    where
+        J: Serialize + ?Sized,
+        K: RunKind<J, Output = O>,
+    {
+        let (input, problem) = match Json::from_value(input) {
             Ok(json) => (json, None),
-            Err(why) => (Json::null(), Some(why.to_string())),
+            Err(why) => (Json::null(), Some(format!("the input has no JSON form: {why}"))),
         };
-        let request = SubmitRun { kind: kind.into(), input, ..SubmitRun::default() };
-        NewRun { client: (), request, input_error, misuse: None }
+        let (kind, queue) =
+            (kind.name().to_owned(), kind.queue_name().unwrap_or_default().to_owned());
+        NewRun { problem, ..NewRun::of(SubmitRun { kind, queue, input, ..SubmitRun::default() }) }
     }
 
-    pub(crate) fn bind(self, client: Client) -> NewRun<Client> {
-        let NewRun { client: (), request, input_error, misuse } = self;
-        NewRun { client, request, input_error, misuse }
+    fn of(request: SubmitRun) -> NewRun<O> {
+        NewRun { client: (), request, problem: None, output: PhantomData }
+    }
+
+    /// The same run with any output, for a list of runs of several kinds.
+    pub fn untyped(self) -> NewRun {
+        let NewRun { client, request, problem, output: _ } = self;
+        NewRun { client, request, problem, output: PhantomData }
+    }
+
+    pub(crate) fn bind(self, client: Client) -> NewRun<O, Client> {
+        let NewRun { client: (), request, problem, output } = self;
+        NewRun { client, request, problem, output }
+    }
+}
+
+impl<O, C: Clone> Clone for NewRun<O, C> {
+    fn clone(&self) -> NewRun<O, C> {
+        let NewRun { client, request, problem, output } = self;
+        let (client, request) = (client.clone(), request.clone());
+        NewRun { client, request, problem: problem.clone(), output: *output }
+    }
+}
+
+impl<O, C> fmt::Debug for NewRun<O, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewRun")
+            .field("request", &self.request)
+            .field("problem", &self.problem)
+            .finish_non_exhaustive()
     }
 }
 
 /// For programs that already have the wire's own shape.
 impl From<SubmitRun> for NewRun {
     fn from(request: SubmitRun) -> NewRun {
-        NewRun { client: (), request, input_error: None, misuse: None }
+        NewRun::of(request)
     }
 }
 
 /// A run with a plan has no kind, queue or input of its own: its steps have.
-///
-/// ```no_run
-/// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
-/// use tenure::{Plan, PlanStep};
-///
-/// let step = |key: &str, kind: &str| PlanStep {
-///     key: key.into(),
-///     kind: kind.into(),
-///     queue: "io".into(),
-///     ..PlanStep::default()
-/// };
-/// let plan = Plan { steps: vec![step("fetch", "http.get"), step("publish", "publish")] };
-/// let run = client.submit_run(plan).label("customer", "acme").await?;
-/// # Ok(()) }
-/// ```
 impl From<Plan> for NewRun {
     fn from(plan: Plan) -> NewRun {
-        NewRun::from(SubmitRun { plan: Some(plan), ..SubmitRun::default() })
+        let (plan, problem) = plan.into_wire();
+        NewRun { problem, ..NewRun::of(SubmitRun { plan: Some(plan), ..SubmitRun::default() }) }
     }
 }
 
-impl<C> NewRun<C> {
+impl<O, C> NewRun<O, C> {
     /// The queue in which the run waits for a worker. The coordinator refuses a run without one.
-    pub fn queue(mut self, queue: impl Into<String>) -> NewRun<C> {
+    pub fn queue(mut self, queue: impl Into<String>) -> NewRun<O, C> {
         self.request.queue = queue.into();
         self
     }
 
     /// The idempotency key: a second submission with the same key finds the run instead of creating
     /// another. Without one the client uses a random key, which only makes its own retries safe.
-    pub fn key(mut self, key: impl Into<String>) -> NewRun<C> {
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> NewRun<O, C> {
         self.request.idempotency_key = Some(key.into());
         self
     }
 
     /// What the run is for, in words.
-    pub fn goal(mut self, goal: impl Into<String>) -> NewRun<C> {
+    pub fn goal(mut self, goal: impl Into<String>) -> NewRun<O, C> {
         self.request.goal = Some(goal.into());
         self
     }
 
     /// Adds a label to find the run by.
-    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> NewRun<C> {
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> NewRun<O, C> {
         self.request.labels.insert(name.into(), value.into());
         self
     }
 
     /// Adds many labels.
-    pub fn labels<N, V>(mut self, labels: impl IntoIterator<Item = (N, V)>) -> NewRun<C>
+    pub fn labels<N, V>(mut self, labels: impl IntoIterator<Item = (N, V)>) -> NewRun<O, C>
     where
         N: Into<String>,
         V: Into<String>,
@@ -132,186 +155,150 @@ impl<C> NewRun<C> {
     }
 
     /// What the run and its descendants may use. The call that crosses a limit halts the run, with every step kept.
-    pub fn budget(mut self, budget: Budget) -> NewRun<C> {
-        self.request.budget = Some(budget);
+    pub fn budget(mut self, budget: Budget) -> NewRun<O, C> {
+        self.request.budget = Some(budget.into_wire());
         self
     }
 
-    /// At most `limit` runs with this key are active at once, in all queues; the others wait and keep nobody from a worker.
-    /// A run that waits, for a child for example, is not active. A key has one limit while a run with it lives.
-    pub fn flow(mut self, key: impl Into<String>, limit: u32) -> NewRun<C> {
-        self.flow_of(key.into()).limit = Some(limit);
-        self
-    }
-
-    /// Runs with this key start at most `count` times in any `per`, in all queues; the others wait and keep nobody from a worker.
-    /// Every lease is a start: a retry too, and a run that goes on after a wait. A key may have a limit as well: see
-    /// [`NewRun::flow`].
-    pub fn flow_rate(mut self, key: impl Into<String>, count: u32, per: Duration) -> NewRun<C> {
-        let per_ms = u64::try_from(per.as_millis()).unwrap_or(u64::MAX);
-        self.flow_of(key.into()).rate = Some(FlowRate { count, per_ms });
-        self
-    }
-
-    /// The run waits for `span`. A later submission with this key and a debounce replaces it while it waits: this run ends
-    /// `cancelled`, and its reason names the newer one. Runs that replace each other wait an hour together at most, unless
-    /// [`NewRun::debounce_max`] says otherwise. A run whose wait is over is not touched.
-    pub fn debounce(mut self, key: impl Into<String>, span: Duration) -> NewRun<C> {
-        self.flow_of(key.into()).debounce_ms = Some(millis(span));
-        self
-    }
-
-    /// How long runs with this key that replace each other may wait together: a steady stream postpones no longer.
-    pub fn debounce_max(mut self, key: impl Into<String>, max: Duration) -> NewRun<C> {
-        self.flow_of(key.into()).debounce_max_ms = Some(millis(max));
-        self
-    }
-
-    /// The same as [`NewRun::flow`], but the run holds its slot from its first lease until it has ended, through waits and retries.
-    /// Its children share the slot.
-    pub fn flow_for_life(mut self, key: impl Into<String>, limit: u32) -> NewRun<C> {
-        let flow = self.flow_of(key.into());
-        (flow.limit, flow.hold) = (Some(limit), Some(FlowHold::Life));
-        self
-    }
-
-    /// The flow key of the run, which has one. A second key is refused on submission: whichever was dropped, a limit would be
-    /// missing that the program asked for.
-    fn flow_of(&mut self, key: String) -> &mut Flow {
-        if let Some(flow) = self.request.flow.as_ref().filter(|flow| flow.key != key) {
+    /// Limits that all runs with this key share. A run has one key: a second one is refused on submission, because the limit
+    /// that was dropped would be missing.
+    pub fn flow_key(mut self, flow_key: FlowKey) -> NewRun<O, C> {
+        let flow = flow_key.into_wire();
+        if let Some(before) = self.request.flow.replace(flow) {
+            let now = self.request.flow.as_ref().map_or("", |flow| &flow.key);
             let message = format!(
-                "a run has one flow key, and this one was given `{}` and `{key}`; use the same key in all calls",
-                flow.key
+                "a run has one flow key, and this one was given `{}` and `{now}`; put all limits into one `FlowKey`",
+                before.key
             );
-            self.misuse.get_or_insert(message);
+            self.problem.get_or_insert(message);
         }
-        self.request.flow.get_or_insert(Flow { key, ..Flow::default() })
+        self
     }
 
     /// Higher goes first, from -1000 to 1000; 0 by default.
-    pub fn priority(mut self, priority: i32) -> NewRun<C> {
+    pub fn priority(mut self, priority: i32) -> NewRun<O, C> {
         self.request.priority = Some(priority);
         self
     }
 
     /// The earliest start, as a delay that begins when the coordinator accepts the run. It replaces an instant that
     /// was given before.
-    pub fn delay(mut self, delay: Duration) -> NewRun<C> {
+    pub fn delay(mut self, delay: Duration) -> NewRun<O, C> {
         (self.request.run_at, self.request.delay_ms) = (None, Some(millis(delay)));
         self
     }
 
     /// The earliest start. It replaces a delay that was given before. For a run with an idempotency key prefer a
     /// delay, unless a repeated submission has the same instant.
-    pub fn run_at(mut self, at: impl Into<SystemTime>) -> NewRun<C> {
+    pub fn run_at(mut self, at: impl Into<SystemTime>) -> NewRun<O, C> {
         (self.request.run_at, self.request.delay_ms) = (Some(wire_time(at.into())), None);
         self
     }
 
     /// Fails the run with category TIMEOUT if it has not ended by then.
-    pub fn deadline(mut self, at: impl Into<SystemTime>) -> NewRun<C> {
+    pub fn deadline(mut self, at: impl Into<SystemTime>) -> NewRun<O, C> {
         (self.request.deadline, self.request.deadline_ms) = (Some(wire_time(at.into())), None);
         self
     }
 
     /// Fails the run with category TIMEOUT if it has not ended this long after the coordinator accepted it.
-    pub fn deadline_in(mut self, span: Duration) -> NewRun<C> {
+    pub fn deadline_in(mut self, span: Duration) -> NewRun<O, C> {
         (self.request.deadline, self.request.deadline_ms) = (None, Some(millis(span)));
         self
     }
 
     /// Fails the run with the reason TTL_EXPIRED if no worker has taken it this long after it may start. A run that
     /// has been taken is not touched.
-    pub fn ttl(mut self, span: Duration) -> NewRun<C> {
+    pub fn ttl(mut self, span: Duration) -> NewRun<O, C> {
         self.request.ttl_ms = Some(millis(span));
         self
     }
 
     /// How many attempts may report a failure before the run fails; 3 by default.
-    pub fn max_attempts(mut self, attempts: u32) -> NewRun<C> {
+    pub fn max_attempts(mut self, attempts: u32) -> NewRun<O, C> {
         self.request.max_attempts = Some(attempts);
         self
     }
 
     /// How many attempts may be lost with their worker before the run fails; 3 by default.
-    pub fn max_lost_attempts(mut self, attempts: u32) -> NewRun<C> {
+    pub fn max_lost_attempts(mut self, attempts: u32) -> NewRun<O, C> {
         self.request.lost_max = Some(attempts);
         self
     }
 
     /// The pause before the first retry; it doubles with every further one, up to `max`. 5 s and 5
     /// min by default.
-    pub fn retry_backoff(mut self, initial: Duration, max: Duration) -> NewRun<C> {
+    pub fn retry_backoff(mut self, initial: Duration, max: Duration) -> NewRun<O, C> {
         let retry = Retry { base_ms: Some(millis(initial)), cap_ms: Some(millis(max)) };
         self.request.retry = Some(retry);
         self
     }
 
     /// Makes the jitter of the pauses between retries reproducible.
-    pub fn seed(mut self, seed: u64) -> NewRun<C> {
+    pub fn seed(mut self, seed: u64) -> NewRun<O, C> {
         self.request.seed = Some(seed);
         self
     }
 
     /// How long a worker may go without a heartbeat before it loses the run; 90 s by default.
-    pub fn lease(mut self, lease: Duration) -> NewRun<C> {
+    pub fn lease(mut self, lease: Duration) -> NewRun<O, C> {
         self.request.lease_ms = Some(millis(lease));
         self
     }
 
     /// The interval between a worker's heartbeats; a third of the lease by default.
-    pub fn heartbeat_interval(mut self, interval: Duration) -> NewRun<C> {
+    pub fn heartbeat_interval(mut self, interval: Duration) -> NewRun<O, C> {
         self.request.heartbeat_interval_ms = Some(millis(interval));
         self
     }
 
     /// How long a worker may take to stop after a graceful cancel; 30 s by default.
-    pub fn cancel_grace(mut self, grace: Duration) -> NewRun<C> {
+    pub fn cancel_grace(mut self, grace: Duration) -> NewRun<O, C> {
         self.request.cancel_grace_ms = Some(millis(grace));
         self
     }
 
     /// What follows when an attempt makes no progress for this long, although its worker lives. Progress is what
     /// the task reports, and whatever a durable function records.
-    pub fn stall(mut self, after: Duration, action: StallAction) -> NewRun<C> {
+    pub fn stall(mut self, after: Duration, action: StallAction) -> NewRun<O, C> {
         self.request.stall = Some(Stall { after_ms: millis(after), action });
         self
     }
 
     /// The time limit of one attempt. The worker then stops its task, and the attempt fails with
     /// category TIMEOUT.
-    pub fn attempt_timeout(mut self, timeout: Duration) -> NewRun<C> {
+    pub fn attempt_timeout(mut self, timeout: Duration) -> NewRun<O, C> {
         self.resources().timeout_ms = Some(millis(timeout));
         self
     }
 
     /// How much memory an attempt needs: passed to the worker, not enforced.
-    pub fn memory_bytes(mut self, bytes: u64) -> NewRun<C> {
+    pub fn memory_bytes(mut self, bytes: u64) -> NewRun<O, C> {
         self.resources().memory_bytes = Some(bytes);
         self
     }
 
     /// How much of a processor an attempt needs: passed to the worker, not enforced.
-    pub fn cpu_millicores(mut self, millicores: u64) -> NewRun<C> {
+    pub fn cpu_millicores(mut self, millicores: u64) -> NewRun<O, C> {
         self.resources().cpu_millicores = Some(millicores);
         self
     }
 
     /// The name of the task in its plan or asset; the kind by default.
-    pub fn task_key(mut self, task_key: impl Into<String>) -> NewRun<C> {
+    pub fn task_key(mut self, task_key: impl Into<String>) -> NewRun<O, C> {
         self.request.task_key = Some(task_key.into());
         self
     }
 
     /// The asset that the run makes or changes.
-    pub fn asset(mut self, asset_id: impl Into<String>) -> NewRun<C> {
+    pub fn asset(mut self, asset_id: impl Into<String>) -> NewRun<O, C> {
         self.request.asset_id = Some(asset_id.into());
         self
     }
 
     /// The W3C trace context that the run continues: the text of a `traceparent` header, or what
     /// [`crate::Ctx::trace`] returns.
-    pub fn traceparent(mut self, parent: impl fmt::Display) -> NewRun<C> {
+    pub fn traceparent(mut self, parent: impl fmt::Display) -> NewRun<O, C> {
         self.request.traceparent = Some(parent.to_string());
         self
     }
@@ -322,17 +309,14 @@ impl<C> NewRun<C> {
 
     /// The run in the wire's shape, or why it cannot be sent.
     pub(crate) fn into_request(self) -> Result<SubmitRun, Error> {
-        if let Some(why) = self.input_error {
-            return Err(Error::Setup(format!("the input has no JSON form: {why}")));
+        match self.problem {
+            Some(why) => Err(Error::Setup(why)),
+            None => Ok(self.request),
         }
-        if let Some(why) = self.misuse {
-            return Err(Error::Setup(why));
-        }
-        Ok(self.request)
     }
 }
 
-impl NewRun<Client> {
+impl<O> NewRun<O, Client> {
     /// Submits the run and returns the coordinator's whole answer, which says whether the run is
     /// new or was found by its key. Awaiting the run itself returns a handle instead.
     pub async fn accept(self) -> Result<RunAccepted, Error> {
@@ -348,15 +332,15 @@ impl NewRun<Client> {
     }
 }
 
-impl IntoFuture for NewRun<Client> {
-    type Output = Result<RunHandle, Error>;
+impl<O: 'static> IntoFuture for NewRun<O, Client> {
+    type Output = Result<RunHandle<O>, Error>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let client = self.client.clone();
             let accepted = self.accept().await?;
-            Ok(client.run(accepted.run_id))
+            Ok(RunHandle::new(client, accepted.run_id))
         })
     }
 }
@@ -374,22 +358,28 @@ fn wire_time(at: SystemTime) -> Time {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use wire::requests::{Flow, FlowRate};
 
     use super::*;
 
     #[test]
     fn a_second_flow_key_is_refused_and_drops_nothing() {
-        let second = Duration::from_secs(1);
-        let mixed = NewRun::new("k", &()).flow("a", 3).debounce("b", second);
+        let mixed = NewRun::new("k", &()).flow_key(FlowKey::new("a").limit(3));
+        let mixed = mixed.flow_key(FlowKey::new("b").debounce(Duration::from_secs(1)));
         let refused = mixed.into_request().unwrap_err().to_string();
         assert!(refused.contains("`a` and `b`"), "{refused}");
-        let same =
-            NewRun::new("k", &()).flow("a", 3).debounce("a", second).flow_rate("a", 9, second);
-        let flow = same.into_request().unwrap().flow.unwrap();
+    }
+
+    #[test]
+    fn a_kind_brings_its_queue() {
+        const RESIZE: crate::Kind<u32, ()> = crate::Kind::new("resize").queue("images");
+        let run = NewRun::new(RESIZE, &7).into_request().unwrap();
         assert_eq!(
-            (flow.limit, flow.debounce_ms, flow.rate.map(|it| it.count)),
-            (Some(3), Some(1_000), Some(9))
+            (run.kind.as_str(), run.queue.as_str(), run.input.text()),
+            ("resize", "images", "7")
         );
+        let run = NewRun::new(RESIZE, &7).queue("large").into_request().unwrap();
+        assert_eq!(run.queue, "large");
     }
 
     #[test]
@@ -397,7 +387,7 @@ mod tests {
         let ms = Duration::from_millis;
         let run = NewRun::new("k", &json!({ "b": 1 }))
             .queue("q")
-            .key("key")
+            .idempotency_key("key")
             .goal("goal")
             .label("one", "1")
             .labels([("two", "2"), ("three", "3")])
@@ -419,11 +409,14 @@ mod tests {
             .task_key("task")
             .asset("asset")
             .traceparent("trace")
-            .budget(Budget { tokens: Some(14), ..Budget::default() })
-            .flow("customer", 16)
-            .flow_rate("customer", 10, Duration::from_secs(1))
-            .debounce("customer", Duration::from_secs(5))
-            .debounce_max("customer", Duration::from_secs(60));
+            .budget(Budget::new().tokens(14))
+            .flow_key(
+                FlowKey::new("customer")
+                    .limit(16)
+                    .rate(10, Duration::from_secs(1))
+                    .debounce(Duration::from_secs(5))
+                    .debounce_max(Duration::from_secs(60)),
+            );
         // Destructured without `..`: a new member needs a method before this compiles again.
         let SubmitRun {
             kind,

@@ -2,9 +2,31 @@
 //! that is refused as a whole would cost the attempt.
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::requests::Completed;
 use wire::{Json, Outcome};
+
+/// Why a value is not of the type that it was read as.
+#[derive(Debug, thiserror::Error)]
+#[error("at `{path}`: {source}")]
+pub struct Unreadable {
+    path: String,
+    source: serde_json::Error,
+}
+
+impl Unreadable {
+    /// Where in the value: `items[2].cents`; `.` for the value itself.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+pub(crate) fn read<T: DeserializeOwned>(json: &Json) -> Result<T, Unreadable> {
+    let mut text = serde_json::Deserializer::from_str(json.text());
+    serde_path_to_error::deserialize(&mut text)
+        .map_err(|error| Unreadable { path: error.path().to_string(), source: error.into_inner() })
+}
 
 /// The value as JSON that a report may carry, or the reason why it may not.
 pub(crate) fn encode_payload(value: &impl Serialize) -> Result<Json, String> {

@@ -5,19 +5,23 @@
 
 mod durable;
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::Instant;
 use wire::answers::{CancelAccepted, Explanation, History, Record, Run, RunAccepted};
-use wire::requests::{Budget, CancelRun, ForkRun, HistoryQuery, RecordQuery, RetryRun, WaitMs};
+use wire::requests::{CancelRun, ForkRun, HistoryQuery, RecordQuery, RetryRun, WaitMs};
 use wire::{Json, State};
+use workflow::Kind;
 
 pub use self::durable::SignalRequest;
 use crate::new_run::millis;
 use crate::run_failure::RunFailure;
-use crate::{Client, Error};
+use crate::{Budget, Client, Error, payload};
 
 /// The longest the coordinator holds a call open.
 const WAIT_MS_MAX: u64 = *wire::limits::WAIT_MS.end();
@@ -26,26 +30,52 @@ const WAIT_MS_MAX: u64 = *wire::limits::WAIT_MS.end();
 ///
 /// ```no_run
 /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
+/// use tenure::Kind;
+///
 /// #[derive(serde::Deserialize)]
 /// struct Thumbnail { url: String }
+/// const RESIZE: Kind<String, Thumbnail> = Kind::new("resize").queue("images");
 ///
-/// let run = client.submit("resize", "cat.png").queue("images").await?;
-/// match run.output::<Thumbnail>().await {
+/// let run = client.submit(RESIZE, "cat.png").await?;
+/// match run.result().await {
 ///     Ok(thumbnail) => println!("{}", thumbnail.url),
 ///     Err(tenure::Error::RunFailed(failure)) => println!("{}: {}", failure.reason, failure.message),
 ///     Err(error) => return Err(error),
 /// }
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
-pub struct RunHandle {
+pub struct RunHandle<O = Value> {
     client: Client,
     id: String,
+    /// A handle can read an output and holds none.
+    output: PhantomData<fn() -> O>,
 }
 
-impl RunHandle {
-    pub(crate) fn new(client: Client, id: String) -> RunHandle {
-        RunHandle { client, id }
+impl<O> Clone for RunHandle<O> {
+    fn clone(&self) -> RunHandle<O> {
+        RunHandle::new(self.client.clone(), self.id.clone())
+    }
+}
+
+impl<O> fmt::Debug for RunHandle<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunHandle").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl<O> RunHandle<O> {
+    pub(crate) fn new(client: Client, id: String) -> RunHandle<O> {
+        RunHandle { client, id, output: PhantomData }
+    }
+
+    /// The same run as one of this kind, whose output [`RunHandle::result`] reads.
+    pub fn of<I, T>(&self, _: Kind<I, T>) -> RunHandle<T> {
+        RunHandle::new(self.client.clone(), self.id.clone())
+    }
+
+    /// The same run with any output.
+    pub fn untyped(&self) -> RunHandle {
+        RunHandle::new(self.client.clone(), self.id.clone())
     }
 
     pub fn id(&self) -> &str {
@@ -85,21 +115,30 @@ impl RunHandle {
         self.client.long_poll(&["v1", "runs", &self.id], &query, query.wait_ms).await
     }
 
-    /// Waits for the run and parses its output. Returns [`Error::RunFailed`] if the run did not
-    /// succeed and [`Error::Output`] if the output is not a `T`.
-    pub async fn output<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        let run = self.wait().await?;
-        if run.state != State::Succeeded {
-            return Err(Error::RunFailed(Box::new(RunFailure::of(run))));
+    /// Waits for the run and reads its output. Returns [`Error::RunFailed`] if the run did not succeed and
+    /// [`Error::OutputUnreadable`] if the output is not of the kind's type.
+    pub async fn result(&self) -> Result<O, Error>
+    where
+        O: DeserializeOwned,
+    {
+        read_output(self.wait().await?)
+    }
+
+    /// [`RunHandle::result`], for `timeout` at most: then it is [`Error::TimedOut`], and the run goes on.
+    pub async fn result_timeout(&self, timeout: Duration) -> Result<O, Error>
+    where
+        O: DeserializeOwned,
+    {
+        let run = self.wait_timeout(timeout).await?;
+        if !run.state.is_terminal() {
+            return Err(Error::TimedOut { run_id: run.run_id, state: run.state, timeout });
         }
-        let output = run.output.unwrap_or_else(Json::null);
-        serde_json::from_str(output.text())
-            .map_err(|source| Error::Output { run_id: run.run_id, source })
+        read_output(run)
     }
 
     /// Asks the run to stop; its worker gets the grace period to clean up.
     pub fn cancel(&self) -> CancelRequest {
-        CancelRequest { run: self.clone(), mode: CancelMode::Graceful, reason: None }
+        CancelRequest { run: self.untyped(), mode: CancelMode::Graceful, reason: None }
     }
 
     /// Revokes the worker's lease and ends the run at once.
@@ -117,7 +156,7 @@ impl RunHandle {
     /// println!("{} repeats {}", again.id(), run.id());
     /// # Ok(()) }
     /// ```
-    pub fn retry(&self) -> RetryRequest {
+    pub fn retry(&self) -> RetryRequest<O> {
         RetryRequest { run: self.clone(), asked: RetryRun::default(), key: None }
     }
 
@@ -128,18 +167,17 @@ impl RunHandle {
     /// # async fn example(run: tenure::RunHandle) -> Result<(), tenure::Error> {
     /// use tenure::Budget;
     ///
-    /// let more = Budget { cost_micros: Some(500_000), ..Budget::default() };
-    /// let next = run.fork().budget(more).await?;
+    /// let next = run.fork().budget(Budget::new().cost_micros(500_000)).await?;
     /// println!("{} continues {}", next.id(), run.id());
     /// # Ok(()) }
     /// ```
-    pub fn fork(&self) -> ForkRequest {
+    pub fn fork(&self) -> ForkRequest<O> {
         ForkRequest { run: self.clone(), asked: ForkRun::default(), key: None }
     }
 
     /// The decisions about the run, entry by entry.
     pub fn history(&self) -> HistoryRequest {
-        HistoryRequest { run: self.clone(), query: HistoryQuery::default() }
+        HistoryRequest { run: self.untyped(), query: HistoryQuery::default() }
     }
 
     /// The provenance of an ended run, with all its attempts.
@@ -162,6 +200,21 @@ impl RunHandle {
     pub async fn explain(&self) -> Result<Explanation, Error> {
         self.client.get_json(&["v1", "runs", &self.id, "explain"], &()).await
     }
+}
+
+impl RunHandle {
+    /// [`RunHandle::result`] of a run whose kind has no type here.
+    pub async fn output<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        read_output(self.wait().await?)
+    }
+}
+
+fn read_output<T: DeserializeOwned>(run: Run) -> Result<T, Error> {
+    if run.state != State::Succeeded {
+        return Err(Error::RunFailed(Box::new(RunFailure::of(run))));
+    }
+    let output = run.output.unwrap_or_else(Json::null);
+    payload::read(&output).map_err(|source| Error::OutputUnreadable { run_id: run.run_id, source })
 }
 
 /// How a cancel treats a run that a worker holds.
@@ -211,30 +264,30 @@ impl IntoFuture for CancelRequest {
 }
 
 /// A fork, sent by awaiting it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[must_use = "nothing is submitted until this is awaited"]
-pub struct ForkRequest {
-    run: RunHandle,
+pub struct ForkRequest<O = Value> {
+    run: RunHandle<O>,
     asked: ForkRun,
     key: Option<String>,
 }
 
-impl ForkRequest {
+impl<O> ForkRequest<O> {
     /// What the new run may use. Without it, as much as the old run could.
-    pub fn budget(mut self, budget: Budget) -> ForkRequest {
-        self.asked.budget = Some(budget);
+    pub fn budget(mut self, budget: Budget) -> ForkRequest<O> {
+        self.asked.budget = Some(budget.into_wire());
         self
     }
 
     /// The key of the first step that is executed again.
-    pub fn from_step(mut self, key: impl Into<String>) -> ForkRequest {
+    pub fn from_step(mut self, key: impl Into<String>) -> ForkRequest<O> {
         self.asked.from_step = Some(key.into());
         self
     }
 
     /// An idempotency key: a repeated fork under the same key returns the run that the first one made. Without one,
     /// each fork submits another run.
-    pub fn key(mut self, key: impl Into<String>) -> ForkRequest {
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> ForkRequest<O> {
         self.key = Some(key.into());
         self
     }
@@ -245,37 +298,37 @@ impl ForkRequest {
     }
 }
 
-impl IntoFuture for ForkRequest {
-    type Output = Result<RunHandle, Error>;
+impl<O: 'static> IntoFuture for ForkRequest<O> {
+    type Output = Result<RunHandle<O>, Error>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let client = self.run.client.clone();
-            Ok(client.run(self.accepted().await?.run_id))
+            Ok(RunHandle::new(client, self.accepted().await?.run_id))
         })
     }
 }
 
 /// A retry, sent by awaiting it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[must_use = "nothing is submitted until this is awaited"]
-pub struct RetryRequest {
-    run: RunHandle,
+pub struct RetryRequest<O = Value> {
+    run: RunHandle<O>,
     asked: RetryRun,
     key: Option<String>,
 }
 
-impl RetryRequest {
+impl<O> RetryRequest<O> {
     /// Executes again what the run has recorded, under new idempotency keys.
-    pub fn from_scratch(mut self) -> RetryRequest {
+    pub fn from_scratch(mut self) -> RetryRequest<O> {
         self.asked.from_scratch = true;
         self
     }
 
     /// An idempotency key: a repeated retry under the same key returns the run that the first one made. Without one,
     /// each retry submits another run.
-    pub fn key(mut self, key: impl Into<String>) -> RetryRequest {
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> RetryRequest<O> {
         self.key = Some(key.into());
         self
     }
@@ -287,14 +340,14 @@ impl RetryRequest {
     }
 }
 
-impl IntoFuture for RetryRequest {
-    type Output = Result<RunHandle, Error>;
+impl<O: 'static> IntoFuture for RetryRequest<O> {
+    type Output = Result<RunHandle<O>, Error>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let client = self.run.client.clone();
-            Ok(client.run(self.accepted().await?.run_id))
+            Ok(RunHandle::new(client, self.accepted().await?.run_id))
         })
     }
 }

@@ -14,7 +14,6 @@ use wire::{Json, Time};
 pub use workflow::testing::{Crash, Ended, TestError, TestRun};
 use workflow::{Failure, Flow};
 
-use crate::task_error::TaskResult;
 use crate::worker::clock::Clock;
 use crate::worker::lease_state::LeaseState;
 use crate::worker::task::{read, typed, write};
@@ -29,21 +28,21 @@ const NO_COORDINATOR: &str = "http://127.0.0.1:0";
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// use tenure::{Ctx, TaskResult, testing::run_inline};
+/// use tenure::{Ctx, Failure, testing::run_inline};
 ///
-/// async fn double(_: Ctx, n: u32) -> TaskResult<u32> {
+/// async fn double(_: Ctx, n: u32) -> Result<u32, Failure> {
 ///     Ok(n * 2)
 /// }
 /// assert_eq!(run_inline(double, &21).await.expect("it doubles"), 42);
 /// # }
 /// ```
-pub async fn run_inline<F, In, I, O, Fut>(work: F, input: &In) -> TaskResult<O>
+pub async fn run_inline<F, In, I, O, Fut>(work: F, input: &In) -> Result<O, Failure>
 where
     F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
     In: Serialize + ?Sized,
     I: DeserializeOwned + Send + 'static,
     O: Serialize + DeserializeOwned,
-    Fut: Future<Output = TaskResult<O>> + Send + 'static,
+    Fut: Future<Output = Result<O, Failure>> + Send + 'static,
 {
     let output = catch_panic(typed(work)(context(input)?)).await?;
     read(&output)
@@ -82,7 +81,7 @@ where
 }
 
 /// A context with this input, for functions that take one.
-pub fn context<In: Serialize + ?Sized>(input: &In) -> TaskResult<Ctx> {
+pub fn context<In: Serialize + ?Sized>(input: &In) -> Result<Ctx, Failure> {
     let envelope = Arc::new(envelope(write(&input)?));
     let lease_state = LeaseState::new(String::new(), Clock::system());
     let client = Client::new(NO_COORDINATOR, "inline")?.with_retries(Retries::NONE);
@@ -157,14 +156,14 @@ mod tests {
         // S4-58: the worker categorises errors that it finds before the task's code runs.
         let double = |_: Ctx, n: u32| async move { Ok(n * 2) };
         let error = run_inline(double, "text").await.unwrap_err();
-        assert_eq!(error.category(), ErrorCategory::DataQuality);
+        assert_eq!(error.category, ErrorCategory::DataQuality);
     }
 
     #[tokio::test]
     async fn an_output_beyond_the_bound_fails_for_good() {
         let fill = |_: Ctx, n: usize| async move { Ok("x".repeat(n)) };
         let error = run_inline(fill, &(wire::limits::PAYLOAD_BYTES_MAX + 1)).await.unwrap_err();
-        assert_eq!(error.reported().retryable, Some(false));
+        assert_eq!(error.retryable, Some(false));
     }
 
     #[tokio::test]
@@ -175,9 +174,9 @@ mod tests {
             Ok(n)
         };
         let error = run_inline(fall, &1).await.unwrap_err();
-        assert_eq!(error.category(), ErrorCategory::UserCode);
-        assert!(error.message().contains("fell at 1"), "{error}");
-        assert!(error.reported().stack_trace.unwrap().contains("testing.rs"));
+        assert_eq!(error.category, ErrorCategory::UserCode);
+        assert!(error.message.contains("fell at 1"), "{error}");
+        assert!(error.stack_trace().unwrap().contains("testing.rs"));
     }
 
     #[tokio::test]
@@ -185,7 +184,7 @@ mod tests {
         let ctx = context("x").unwrap();
         cancel(&ctx, "user_requested");
         let waited = ctx.or_cancelled(std::future::pending::<()>()).await;
-        assert_eq!(waited.unwrap_err().category(), ErrorCategory::Cancelled);
+        assert_eq!(waited.unwrap_err().category, ErrorCategory::Cancelled);
         let reason = Some("user_requested".to_owned());
         assert_eq!(ctx.stop_reason(), Some(StopReason::CancelRequested { reason }));
     }

@@ -200,8 +200,8 @@ impl Transport {
             .when(|failure| failure.error.is_retryable())
             .adjust(|failure, backoff| match (backoff, failure.retry_after) {
                 // One coordinator's `Retry-After` says nothing about the next coordinator, which is
-                // tried now.
-                (backoff, _) if self.endpoints.is_multiple() => backoff,
+                // tried now. A rate is the tenant's, and every coordinator applies it.
+                (backoff, _) if self.endpoints.is_multiple() && !is_rate(&failure.error) => backoff,
                 (Some(backoff), Some(asked)) => Some(backoff.max(asked.min(RETRY_AFTER_MAX))),
                 (backoff, _) => backoff,
             })
@@ -223,9 +223,8 @@ impl Transport {
     async fn try_once(&self, call: &Call) -> Result<Answer, Failure> {
         let endpoint = self.endpoints.current_index();
         let tried = self.try_at(call, endpoint).await;
-        // A rate applies to the tenant: another coordinator would refuse the call too.
         let is_undecided =
-            |failure: &Failure| failure.error.is_retryable() && failure.error.status() != Some(429);
+            |failure: &Failure| failure.error.is_retryable() && !is_rate(&failure.error);
         if tried.as_ref().is_err_and(is_undecided) {
             self.endpoints.advance_past(endpoint);
         }
@@ -287,6 +286,11 @@ impl Failure {
             retry_after: None,
         }
     }
+}
+
+/// Whether the tenant's rate was exceeded: another coordinator would refuse the call too.
+fn is_rate(error: &Error) -> bool {
+    error.status() == Some(429)
 }
 
 fn refusal(call: &Call, answer: &Answer) -> (Error, Option<Duration>) {

@@ -11,6 +11,7 @@ pub(crate) mod clock;
 mod ctx;
 mod durable;
 mod event;
+mod handlers;
 mod heartbeat_thread;
 mod heartbeats;
 pub(crate) mod lease_state;
@@ -25,28 +26,27 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use wire::limits::BATCH_ITEMS_MAX;
-use workflow::{Failure, Flow};
 
-use self::attempt::SharedState;
+pub(crate) use self::attempt::{SharedState, run_pushed};
 use self::clock::Clock;
 pub use self::ctx::Ctx;
 use self::event::Events;
 pub use self::event::WorkerEvent;
-use self::heartbeat_thread::{HeartbeatThread, Pending};
+pub use self::handlers::WithState;
+pub(crate) use self::heartbeat_thread::HeartbeatThread;
+use self::heartbeat_thread::Pending;
 pub use self::lease_state::StopReason;
 use self::lease_table::LeaseTable;
 pub(crate) use self::panic::catch_panic;
 use self::poller::Poller;
-use self::task::{Handler, Tasks, typed};
+pub use self::task::TaskKind;
+use self::task::Tasks;
 use crate::client::random_hex;
-use crate::task_error::TaskResult;
 use crate::{Client, Error, Retries};
 
 /// More would not fit into one batch of heartbeats; start a second process instead.
@@ -63,35 +63,36 @@ const INSTANCE_CHARS: usize = 12;
 
 /// A worker to configure and run.
 ///
-/// A handler takes its attempt's context and an input of any type that can be read from JSON, and
-/// returns an output of any type that can be written as JSON. Errors of any type become a
-/// [`TaskError`](crate::TaskError) through `?`; its constructors say whether another attempt may help.
+/// A handler is a plain function of its attempt's context and an input, both of its [`Kind`](crate::Kind)'s types. Errors of any
+/// type become a [`Failure`](crate::Failure) through `?`; its constructors say whether another attempt may help.
 ///
 /// ```no_run
-/// use tenure::{TaskError, Worker};
+/// use tenure::{Ctx, Failure, Kind, Worker};
 ///
 /// #[derive(serde::Deserialize)]
 /// struct Resize { path: String, width: u32 }
 ///
+/// const RESIZE: Kind<Resize, String> = Kind::new("resize").queue("images");
+///
+/// async fn resize(ctx: Ctx, job: Resize) -> Result<String, Failure> {
+///     if job.width == 0 {
+///         return Err(Failure::permanent("the width must not be zero"));
+///     }
+///     let origin = std::env::var("IMAGES_AT")?;
+///     ctx.progress(10.0, format!("fetching {origin}/{}", job.path));
+///     Ok(format!("resized/{}", ctx.fence()))
+/// }
+///
 /// #[tokio::main]
 /// async fn main() -> Result<(), tenure::Error> {
-///     Worker::from_env()?
-///         .queue("images")
-///         .concurrency(4)
-///         .handle("resize", |ctx, job: Resize| async move {
-///             if job.width == 0 {
-///                 return Err(TaskError::permanent("the width must not be zero"));
-///             }
-///             let origin = std::env::var("IMAGES_AT")?;
-///             ctx.progress(10.0, format!("fetching {origin}/{}", job.path));
-///             Ok(format!("resized/{}", ctx.fence()))
-///         })
-///         .run()
-///         .await
+///     Worker::from_env()?.concurrency(4).handle(RESIZE, resize).run().await
 /// }
 /// ```
+///
+/// What a program must do before its first task or after its last stands before and after [`Worker::run`]: no hook is needed.
 #[must_use = "a worker does nothing until it is run"]
-pub struct Worker {
+pub struct Worker<S = ()> {
+    state: S,
     client: Client,
     name: String,
     queues: Vec<String>,
@@ -108,6 +109,7 @@ pub struct Worker {
 impl Worker {
     pub fn new(client: Client) -> Worker {
         Worker {
+            state: (),
             client,
             name: "worker".to_owned(),
             queues: Vec::new(),
@@ -127,34 +129,93 @@ impl Worker {
         Ok(Worker::new(Client::from_env()?))
     }
 
+    /// Gives every handler that is added from here on a clone of `state`, between its context and its input: connections,
+    /// settings, an HTTP client.
+    ///
+    /// ```no_run
+    /// use std::sync::Arc;
+    /// use tenure::{Ctx, Failure, Kind, Worker};
+    ///
+    /// struct App { greeting: String }
+    /// const GREET: Kind<String, String> = Kind::new("greet").queue("mail");
+    ///
+    /// async fn greet(_: Ctx, app: Arc<App>, name: String) -> Result<String, Failure> {
+    ///     Ok(format!("{}, {name}!", app.greeting))
+    /// }
+    ///
+    /// # async fn example() -> Result<(), tenure::Error> {
+    /// let app = Arc::new(App { greeting: "Hello".into() });
+    /// Worker::from_env()?.with_state(app).handle(GREET, greet).run().await
+    /// # }
+    /// ```
+    pub fn with_state<S>(self, state: S) -> Worker<WithState<S>>
+    where
+        S: Clone + Send + Sync + 'static,
+    {
+        self.replace_state(WithState(state))
+    }
+
+    fn replace_state<S>(self, state: S) -> Worker<S> {
+        let Worker {
+            state: (),
+            client,
+            name,
+            queues,
+            tasks,
+            concurrency,
+            shutdown_timeout,
+            cleanup_timeout,
+            awaits_starts,
+            retries,
+            events,
+            clock,
+        } = self;
+        Worker {
+            state,
+            client,
+            name,
+            queues,
+            tasks,
+            concurrency,
+            shutdown_timeout,
+            cleanup_timeout,
+            awaits_starts,
+            retries,
+            events,
+            clock,
+        }
+    }
+}
+
+impl<S> Worker<S> {
     /// The worker's name, for people. Every start adds random characters: a restarted worker is a
     /// different worker and inherits no lease.
-    pub fn name(mut self, name: impl Into<String>) -> Worker {
+    pub fn name(mut self, name: impl Into<String>) -> Worker<S> {
         self.name = name.into();
         self
     }
 
-    /// Adds a queue to fetch work from.
-    pub fn queue(mut self, queue: impl Into<String>) -> Worker {
+    /// Adds a queue to fetch work from. Those of the worker's kinds need not be named.
+    pub fn queue(mut self, queue: impl Into<String>) -> Worker<S> {
         self.queues.push(queue.into());
         self
     }
 
     /// How many tasks run at the same time, from 1 to 1000; 8 by default.
-    pub fn concurrency(mut self, concurrency: usize) -> Worker {
+    pub fn concurrency(mut self, concurrency: usize) -> Worker<S> {
         self.concurrency = concurrency.clamp(1, CONCURRENCY_MAX);
         self
     }
 
     /// How long a shutdown waits for running tasks before it asks them to stop; 25 s by default.
-    pub fn shutdown_timeout(mut self, shutdown_timeout: Duration) -> Worker {
+    pub fn shutdown_timeout(mut self, shutdown_timeout: Duration) -> Worker<S> {
         self.shutdown_timeout = shutdown_timeout;
         self
     }
 
     /// How long a task that must stop (lost lease, shutdown, timeout) may clean up before its
     /// future is dropped; 1 s by default. After a lost lease the code may do nothing but clean up.
-    pub fn cleanup_timeout(mut self, cleanup_timeout: Duration) -> Worker {
+    pub fn cleanup_timeout(mut self, cleanup_timeout: Duration) -> Worker<S> {
         self.cleanup_timeout = cleanup_timeout;
         self
     }
@@ -165,20 +226,23 @@ impl Worker {
     /// milliseconds later. Use this for code that may kill its process, so that such an attempt always
     /// counts as lost, or that must not run at all if its run was cancelled before. It costs a commit
     /// for each task. Later attempts always wait.
-    pub fn await_starts(mut self) -> Worker {
+    pub fn await_starts(mut self) -> Worker<S> {
         self.awaits_starts = true;
         self
     }
 
     /// How often a call about an attempt is repeated while nothing was decided.
-    pub fn retries(mut self, retries: Retries) -> Worker {
+    pub fn retries(mut self, retries: Retries) -> Worker<S> {
         self.retries = retries;
         self
     }
 
     /// Calls `observer` for every event that a program may want to count or alert on. Must not
     /// block.
-    pub fn on_event(mut self, observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Worker {
+    pub fn on_event(
+        mut self,
+        observer: impl Fn(&WorkerEvent) + Send + Sync + 'static,
+    ) -> Worker<S> {
         self.events = Events::new(observer);
         self
     }
@@ -186,76 +250,8 @@ impl Worker {
     /// Replaces the machine's boot clock, so that a test can simulate a suspended machine: leases
     /// expire earlier by as much as this clock jumps ahead.
     #[doc(hidden)]
-    pub fn boot_time(mut self, boot: impl Fn() -> Duration + Send + Sync + 'static) -> Worker {
+    pub fn boot_time(mut self, boot: impl Fn() -> Duration + Send + Sync + 'static) -> Worker<S> {
         self.clock = Clock::with_boot_time(boot);
-        self
-    }
-
-    /// Adds the handler of a kind. A panic in it fails the task, not the worker.
-    pub fn handle<F, I, O, Fut>(mut self, kind: impl Into<String>, work: F) -> Worker
-    where
-        F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
-        I: DeserializeOwned + Send + 'static,
-        O: Serialize,
-        Fut: Future<Output = TaskResult<O>> + Send + 'static,
-    {
-        self.tasks.add(kind.into(), Handler::Task(typed(work)));
-        self
-    }
-
-    /// Adds a durable function: ordinary code whose steps are recorded, one by one, and skipped when another worker
-    /// continues the run after a crash or a wait. See the page about determinism for what its code may do.
-    ///
-    /// An error that the function returns ends the run: steps have their own retries. A panic fails the attempt, and
-    /// the coordinator decides about another one.
-    ///
-    /// ```no_run
-    /// use std::time::Duration;
-    /// use tenure::{Flow, Failure, Retry, Worker};
-    ///
-    /// #[derive(serde::Deserialize)]
-    /// struct Order { id: u64, cents: u64 }
-    ///
-    /// # async fn charge(_: &str, _: u64) -> Result<String, Failure> { Ok(String::new()) }
-    /// # async fn ship(_: u64) -> Result<(), Failure> { Ok(()) }
-    /// #[tokio::main]
-    /// async fn main() -> Result<(), tenure::Error> {
-    ///     Worker::from_env()?
-    ///         .queue("orders")
-    ///         .durable("order", |ctx: Flow, order: Order| async move {
-    ///             let receipt: String = ctx
-    ///                 .step("charge", async |step| charge(step.idempotency_key(), order.cents).await)
-    ///                 .retry(Retry::tries(5))
-    ///                 .await?;
-    ///             ctx.sleep(Duration::from_secs(86_400)).await;
-    ///             ctx.step("ship", async |_| ship(order.id).await).await?;
-    ///             Ok(receipt)
-    ///         })
-    ///         .run()
-    ///         .await
-    /// }
-    /// ```
-    pub fn durable<F, I, O, Fut>(mut self, kind: impl Into<String>, code: F) -> Worker
-    where
-        F: Fn(Flow, I) -> Fut + Send + Sync + 'static,
-        I: DeserializeOwned + Send,
-        O: Serialize + Send,
-        Fut: Future<Output = Result<O, Failure>> + Send + 'static,
-    {
-        self.tasks.add(kind.into(), Handler::Durable(workflow::function(code)));
-        self
-    }
-
-    /// Adds the handler of every kind without a handler; [`Ctx::kind`] returns the
-    /// kind.
-    pub fn handle_any<F, I, O, Fut>(mut self, work: F) -> Worker
-    where
-        F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
-        I: DeserializeOwned + Send + 'static,
-        O: Serialize,
-        Fut: Future<Output = TaskResult<O>> + Send + 'static,
-    {
-        self.tasks.set_fallback(typed(work));
         self
     }
 
@@ -281,17 +277,51 @@ impl Worker {
         cut: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         self.check()?;
+        let worker_id = instance_id(&self.name)?.into();
+        let Begun { shared, heartbeat_thread, queues, concurrency, retries, shutdown_timeout } =
+            self.begin(worker_id)?;
+        let slots = Arc::new(Semaphore::new(concurrency));
+        let concurrency = u32::try_from(concurrency).unwrap_or(u32::MAX);
+        let open = Mutex::default();
+        let poller = Poller { shared, queues, slots, concurrency, retries, open };
+        let mut running = JoinSet::new();
+        let ended = tokio::select! {
+            biased;
+            () = shutdown => Ok(()),
+            refusal = poller.run(&mut running) => Err(refusal),
+        };
+        poller.shared.draining.cancel();
+        if ended.is_ok() {
+            running.spawn(poller.end_open_poll());
+        }
+        let is_drained = tokio::select! {
+            drained = timeout(shutdown_timeout, join_all(&mut running)) => drained.is_ok(),
+            () = cut => running.is_empty(),
+        };
+        if !is_drained {
+            poller.shared.drain_expired.cancel();
+            // Set from here too: code that blocks its thread keeps its attempt from noticing the
+            // shutdown.
+            poller.shared.lease_table.stop_all(&StopReason::ShuttingDown);
+            join_or_detach(running, poller.shared.cleanup_timeout).await;
+            poller.shared.lease_table.abandon_all();
+        }
+        heartbeat_thread.end().await;
+        ended
+    }
+
+    /// Starts the thread that calls for attempts.
+    pub(crate) fn begin(self, worker_id: Arc<str>) -> Result<Begun, Error> {
         let lease_table = Arc::new(LeaseTable::new(self.events.clone(), self.clock.clone()));
         let (reports, pending_reports) = mpsc::channel(BATCH_ITEMS_MAX);
         let (calls, pending_calls) = mpsc::channel(BATCH_ITEMS_MAX);
         let pending = Pending { reports: pending_reports, calls: pending_calls };
         let heartbeat_thread =
             HeartbeatThread::start(&self.client, self.retries, Arc::clone(&lease_table), pending)?;
-        let (draining, drain_expired) = (CancellationToken::new(), CancellationToken::new());
         let shared = Arc::new(SharedState {
             client: self.client.clone().with_retries(self.retries),
             task_client: self.client,
-            worker_id: instance_id(&self.name)?.into(),
+            worker_id,
             tasks: self.tasks,
             lease_table,
             reports,
@@ -300,40 +330,28 @@ impl Worker {
             clock: self.clock,
             awaits_starts: self.awaits_starts,
             cleanup_timeout: self.cleanup_timeout,
-            draining: draining.clone(),
-            drain_expired: drain_expired.clone(),
+            draining: CancellationToken::new(),
+            drain_expired: CancellationToken::new(),
             running_leases: Mutex::default(),
         });
-        let slots = Arc::new(Semaphore::new(self.concurrency));
-        let concurrency = u32::try_from(self.concurrency).unwrap_or(u32::MAX);
-        let poller =
-            Poller { shared, queues: self.queues, slots, concurrency, retries: self.retries };
-        let mut running = JoinSet::new();
-        let ended = tokio::select! {
-            biased;
-            () = shutdown => Ok(()),
-            refusal = poller.run(&mut running) => Err(refusal),
-        };
-        draining.cancel();
-        let is_drained = tokio::select! {
-            drained = timeout(self.shutdown_timeout, join_all(&mut running)) => drained.is_ok(),
-            () = cut => running.is_empty(),
-        };
-        if !is_drained {
-            drain_expired.cancel();
-            // Set from here too: code that blocks its thread keeps its attempt from noticing the
-            // shutdown.
-            poller.shared.lease_table.stop_all(&StopReason::ShuttingDown);
-            join_or_detach(running, self.cleanup_timeout).await;
-            poller.shared.lease_table.abandon_all();
-        }
-        heartbeat_thread.end().await;
-        ended
+        Ok(Begun {
+            shared,
+            heartbeat_thread,
+            queues: self.queues,
+            concurrency: self.concurrency,
+            retries: self.retries,
+            shutdown_timeout: self.shutdown_timeout,
+        })
+    }
+
+    /// The name that was given, for the worker of an endpoint.
+    pub(crate) fn given_name(&self) -> &str {
+        &self.name
     }
 
     fn check(&self) -> Result<(), Error> {
         let missing = if self.queues.is_empty() {
-            "a worker needs a queue to fetch work from; call `.queue(…)`"
+            "a worker needs a queue to fetch work from; handle a `Kind`, or call `.queue(…)`"
         } else if self.tasks.is_empty() {
             "a worker needs a task to run; call `.handle(…)` or `.durable(…)`"
         } else {
@@ -341,6 +359,16 @@ impl Worker {
         };
         Err(Error::Setup(missing.to_owned()))
     }
+}
+
+/// A worker whose attempts can run.
+pub(crate) struct Begun {
+    pub(crate) shared: Arc<SharedState>,
+    pub(crate) heartbeat_thread: HeartbeatThread,
+    queues: Vec<String>,
+    pub(crate) concurrency: usize,
+    retries: Retries,
+    shutdown_timeout: Duration,
 }
 
 /// Each attempt gives its code time to clean up and then ends. Twice that time passes only if code

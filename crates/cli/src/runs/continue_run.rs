@@ -74,7 +74,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
 fn request(client: &Client, id: &str, budget: Option<&Budget>) -> ForkRequest {
     let fork = client.run(id).fork();
     match budget {
-        Some(budget) => fork.budget(budget.clone()),
+        Some(budget) => fork.budget(budget.clone().into()),
         None => fork,
     }
 }
@@ -85,7 +85,7 @@ async fn one(client: &Client, format: Format, id: &str, asked: &Arguments) -> Co
         fork = fork.from_step(step);
     }
     if let Some(key) = &asked.idempotency_key {
-        fork = fork.key(key);
+        fork = fork.idempotency_key(key);
     }
     let accepted = fork.accepted().await.map_err(server::cli_error)?;
     match format {
@@ -150,7 +150,7 @@ async fn continue_all(
     budget: Option<&Budget>,
 ) -> Result<(), CliError> {
     for run_id in outcome.matched.clone() {
-        let fork = request(client, &run_id, budget).key(format!("fork-of-{run_id}"));
+        let fork = request(client, &run_id, budget).idempotency_key(format!("fork-of-{run_id}"));
         match fork.accepted().await {
             Ok(accepted) if accepted.replayed == Some(true) => outcome.already_continued += 1,
             Ok(accepted) => outcome.continued.push(accepted.run_id),

@@ -106,7 +106,7 @@ pub(crate) async fn pages(
     loop {
         let missing = limit - u32::try_from(runs.len()).unwrap_or(limit);
         query.limit = Some(missing.min(super::PAGE));
-        let page = client.list_with(query.clone()).await.map_err(server::cli_error)?;
+        let page = client.runs_with(query.clone()).await.map_err(server::cli_error)?;
         runs.extend(page.runs);
         searched += page.searched.unwrap_or(0);
         let full = runs.len() >= limit as usize;

@@ -63,7 +63,7 @@ pub(super) async fn matching(
     loop {
         let missing = limit - u32::try_from(runs.len()).unwrap_or(limit);
         query.limit = Some(missing.min(super::PAGE));
-        let page = client.list_with(query.clone()).await.map_err(server::cli_error)?;
+        let page = client.runs_with(query.clone()).await.map_err(server::cli_error)?;
         redone.read_back_to(client, &page.runs).await?;
         let (before, after): (Vec<Run>, Vec<Run>) =
             page.runs.into_iter().partition(|run| redone.ids.contains(&run.run_id));

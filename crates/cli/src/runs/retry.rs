@@ -81,7 +81,7 @@ async fn one(client: Client, format: Format, id: &str, arguments: &Arguments) ->
     let id = super::run_id(id);
     let retry = request(&client, &id, arguments.from_scratch);
     let retry = match &arguments.idempotency_key {
-        Some(key) => retry.key(key),
+        Some(key) => retry.idempotency_key(key),
         None => retry,
     };
     let accepted = retry.accepted().await.map_err(server::cli_error)?;
@@ -204,7 +204,7 @@ async fn retry_all(
         if format == Format::People && number > 0 && number % PROGRESS_EVERY == 0 {
             output::note(format_args!("retried {number} of {}", outcome.matched.len()));
         }
-        let retry = request(client, &id, from_scratch).key(format!("retry-of-{id}"));
+        let retry = request(client, &id, from_scratch).idempotency_key(format!("retry-of-{id}"));
         under_way.spawn(async move { (id, retry.accepted().await) });
     }
     while let Some(answer) = under_way.join_next().await {

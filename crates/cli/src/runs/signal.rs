@@ -34,7 +34,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     let run = client.run(super::run_id(&id));
     let signal = run.signal(&name, &data.unwrap_or(Value::Null));
     let signal = match idempotency_key {
-        Some(key) => signal.key(key),
+        Some(key) => signal.idempotency_key(key),
         None => signal,
     };
     let accepted = signal.await.map_err(server::cli_error)?;

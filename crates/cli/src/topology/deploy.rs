@@ -141,7 +141,7 @@ fn short(version: &str) -> &str {
 }
 
 pub(super) async fn show(client: &Client, format: Format, named: &Named) -> CommandResult {
-    let shown = client.deployments().show(&named.name).await.map_err(server::cli_error)?;
+    let shown = client.deployments().get(&named.name).await.map_err(server::cli_error)?;
     if format == Format::Json {
         output::json(&shown)?;
         return Ok(Exit::Done);

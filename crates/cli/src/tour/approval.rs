@@ -153,7 +153,7 @@ impl Tour {
 
     async fn votes(&self, asked: &ApprovalView, people: &[&Person]) -> Result<(), CliError> {
         let approvals = self.server.client.approvals();
-        let shown = approvals.show(&asked.approval_id).await.map_err(server::cli_error)?;
+        let shown = approvals.get(&asked.approval_id).await.map_err(server::cli_error)?;
         expect(shown.votes.len() == people.len(), "each vote is recorded once")?;
         for vote in &shown.votes {
             let who = people.iter().find(|person| person.key_id == vote.key_id);

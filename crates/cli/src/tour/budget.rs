@@ -1,8 +1,8 @@
 //! The chapter on budgets: an agent halts at its limit, and keeps what it has done.
 
+use tenure::Budget;
 use wire::State;
 use wire::answers::Run;
-use wire::requests::Budget;
 
 use super::functions::{AGENT, THOUGHTS, TOKENS_PER_THOUGHT};
 use super::processes::{OrderWorker, QUEUE, expect};
@@ -35,7 +35,7 @@ impl Tour {
     }
 
     async fn agent_halts(&self) -> Result<(Run, OrderWorker), CliError> {
-        let budget = Budget { tokens: Some(TOKENS), ..Budget::default() };
+        let budget = Budget::new().tokens(TOKENS);
         let run = self
             .server
             .client

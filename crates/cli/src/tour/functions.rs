@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tenure::{Ctx, Failure, Flow, Spend, TaskResult};
+use tenure::{Ctx, Failure, Flow, Spend};
 
 use super::order::Services;
 
@@ -71,10 +71,10 @@ pub(super) async fn plan_step(
     kind: &'static str,
     input: serde_json::Value,
     at: Arc<Services>,
-) -> TaskResult<serde_json::Value> {
+) -> Result<serde_json::Value, Failure> {
     let text = input["text"].as_str().unwrap_or_default();
     let text = format!("{text}{}{kind}", if text.is_empty() { "" } else { ", " });
     let text = at.execute(kind, ctx.fence(), text).await;
-    let text = text.map_err(|failure| tenure::TaskError::permanent(failure.message))?;
+    let text = text.map_err(|failure| tenure::Failure::permanent(failure.message))?;
     Ok(serde_json::json!({ "text": text }))
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure::{Ctx, TaskError, TaskResult, Worker};
+use tenure::{Ctx, Failure, Worker};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -378,9 +378,9 @@ impl Executors {
     }
 }
 
-fn perform(turns: &Turns, kind: &str) -> TaskResult<Value> {
+fn perform(turns: &Turns, kind: &str) -> Result<Value, Failure> {
     let mut turns = turns.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let queue = turns.get_mut(kind).ok_or_else(|| TaskError::config("not in the script"))?;
+    let queue = turns.get_mut(kind).ok_or_else(|| Failure::config("not in the script"))?;
     let next = match queue.len() {
         0 | 1 => queue.front().cloned(),
         _ => queue.pop_front(),
@@ -388,7 +388,7 @@ fn perform(turns: &Turns, kind: &str) -> TaskResult<Value> {
     let Performance { output, raises, .. } = next.unwrap_or_default();
     match (output, raises) {
         (Some(output), _) => Ok(output),
-        (None, raises) => Err(TaskError::user_code(raises.unwrap_or_default())),
+        (None, raises) => Err(Failure::user_code(raises.unwrap_or_default())),
     }
 }
 

@@ -13,9 +13,7 @@ use std::time::Duration;
 use pgserver::Server;
 use serde_json::{Value, json};
 use tenure::wire::answers::Checkpoint;
-use tenure::{
-    ChildRun, Client, Ctx, Error, Failure, Flow, Run, RunHandle, State, TaskError, Worker,
-};
+use tenure::{ChildRun, Client, Ctx, Error, Failure, Flow, Run, RunHandle, State, Worker};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -264,8 +262,8 @@ async fn signals(ctx: Flow, limit_ms: u64) -> Result<Value, Failure> {
 async fn signals_are_taken_once_and_in_order(world: &World) {
     let run = world.submit("signals", &json!(1)).await;
     // Before anybody waits for it, and twice under one key.
-    run.signal("go", "early").key("k").await.unwrap();
-    let again = run.signal("go", "early").key("k").await.unwrap();
+    run.signal("go", "early").idempotency_key("k").await.unwrap();
+    let again = run.signal("go", "early").idempotency_key("k").await.unwrap();
     assert_eq!(again.replayed, Some(true));
     let working = world.work(|worker| worker.durable("signals", signals));
     // After the limit of the second wait has passed: it stays for the third.
@@ -330,7 +328,7 @@ async fn children_are_joined_in_order_and_their_failures_are_values(world: &Worl
                 *counts.lock().unwrap().entry(n).or_default() += 1;
                 async move {
                     if n == 3 {
-                        return Err(TaskError::permanent("three is no part"));
+                        return Err(Failure::permanent("three is no part"));
                     }
                     Ok(n * n)
                 }

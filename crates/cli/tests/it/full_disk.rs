@@ -70,7 +70,7 @@ async fn fill(client: &Client) -> (Vec<(String, String)>, String) {
     let mut acknowledged = Vec::new();
     for n in 0..SUBMISSIONS_MAX {
         let key = format!("fill-{n}");
-        match client.submit_run(big_run()).key(&key).await {
+        match client.submit_run(big_run()).idempotency_key(&key).await {
             Ok(run) => acknowledged.push((key, run.id().to_owned())),
             Err(error) => {
                 // A definite refusal, not a broken connection: the call may be repeated.
@@ -101,7 +101,7 @@ async fn f19_a_full_disk_is_refused_clearly_and_service_goes_on_when_there_is_ro
     let (mut acknowledged, refused) = fill(&client).await;
     assert!(!acknowledged.is_empty());
     // S2-104: a refused call has no effect. Reads continue, and find exactly what was acknowledged.
-    let again = || client.submit_run(big_run()).key(&refused);
+    let again = || client.submit_run(big_run()).idempotency_key(&refused);
     assert!(again().await.is_err(), "there is still no room");
     all_are_there(&client, &acknowledged).await;
     // The log tells the operator, who can free space, what is wrong.

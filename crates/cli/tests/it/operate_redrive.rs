@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use tenure::{Client, Ctx, TaskError, TaskResult, Worker};
+use tenure::{Client, Ctx, Failure, Worker};
 use tokio_util::sync::CancellationToken;
 
 use crate::home::{Home, wait_until};
@@ -14,8 +14,8 @@ const EACH: usize = 1_500;
 /// As many as a command takes here; without it, it takes a thousand.
 const LIMIT: &str = "2000";
 
-async fn refuse(_: Ctx, _: Value) -> TaskResult<()> {
-    Err(TaskError::permanent("no"))
+async fn refuse(_: Ctx, _: Value) -> Result<(), Failure> {
+    Err(Failure::permanent("no"))
 }
 
 /// Submits one run for each number, and returns their ids.

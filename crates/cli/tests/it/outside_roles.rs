@@ -16,7 +16,7 @@ use tenure::wire::topologies::{
     CreateArtifact, ListArtifacts, ListPauseStates, ListWorkOrders, MoveArtifact, RequestEvent,
 };
 use tenure::wire::{ApprovalDecision, ApprovalState, DeploymentState, Role};
-use tenure::{Client, Ctx, TaskError, Worker};
+use tenure::{Client, Ctx, Failure, Worker};
 use tokio_util::sync::CancellationToken;
 use topology::declaration::Logic;
 
@@ -131,7 +131,7 @@ impl Play {
             let executed = executed.clone();
             worker = worker.handle(kind, move |_: Ctx, snapshot: Value| {
                 let made = execute(kind, &snapshot, &executed);
-                async move { Ok::<Value, TaskError>(made) }
+                async move { Ok::<Value, Failure>(made) }
             });
         }
         tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
@@ -254,7 +254,7 @@ impl Play {
         let mut found = Vec::new();
         let (declared, _) = self.declaration(false);
         for kind in declared["events"].as_object().unwrap().keys() {
-            let page = self.world.client.list().kind(kind).limit(1000).await.unwrap();
+            let page = self.world.client.runs().kind(kind).limit(1000).await.unwrap();
             for run in page.runs {
                 let run = self.world.client.run(&run.run_id).status().await.unwrap();
                 let output: Value = run.output.map_or(Value::Null, |it| it.read().unwrap());

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tenure::{
-    CancelMode, Client, Code, Ctx, Error, ErrorCategory, State, TaskError, TaskResult, Worker,
-};
+use tenure::{CancelMode, Client, Code, Ctx, Error, ErrorCategory, Failure, State, Worker};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -46,7 +44,7 @@ impl Service {
             .handle("album", album)
             .handle("wait", |ctx, _: ()| async move {
                 ctx.cancelled().await;
-                Err::<(), TaskError>(TaskError::cancelled())
+                Err::<(), Failure>(Failure::cancelled())
             });
         let worker = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         Service { client, stop, worker, _server: server, _home: home }
@@ -72,20 +70,20 @@ impl Service {
     }
 }
 
-async fn resize(_: Ctx, image: Image) -> TaskResult<Thumbnail> {
+async fn resize(_: Ctx, image: Image) -> Result<Thumbnail, Failure> {
     if image.width == 0 {
-        return Err(TaskError::permanent("the width must not be zero"));
+        return Err(Failure::permanent("the width must not be zero"));
     }
     Ok(Thumbnail { path: format!("{}@{}", image.path, image.width) })
 }
 
 /// Submits a run for each image, and waits for them.
-async fn album(ctx: Ctx, paths: Vec<String>) -> TaskResult<Vec<Thumbnail>> {
+async fn album(ctx: Ctx, paths: Vec<String>) -> Result<Vec<Thumbnail>, Failure> {
     let mut thumbnails = Vec::new();
     for path in paths {
         let key = format!("{}-{path}", ctx.run_id());
         let image = Image { path, width: 80 };
-        let run = ctx.client().submit("resize", &image).queue(QUEUE).key(key).await?;
+        let run = ctx.client().submit("resize", &image).queue(QUEUE).idempotency_key(key).await?;
         thumbnails.push(run.output().await?);
     }
     Ok(thumbnails)
@@ -116,7 +114,8 @@ async fn outputs_are_typed_and_failures_are_errors_with_their_reason() {
 async fn a_key_that_is_repeated_finds_the_same_run() {
     let service = Service::start();
     let image = |width| Image { path: "cat".to_owned(), width };
-    let submit = |image| service.client.submit("resize", &image).queue(QUEUE).key("cat");
+    let submit =
+        |image| service.client.submit("resize", &image).queue(QUEUE).idempotency_key("cat");
     let first = submit(image(80)).await.unwrap();
     assert_eq!(submit(image(80)).await.unwrap().id(), first.id());
     assert_eq!(submit(image(80)).accept().await.unwrap().replayed, Some(true));
@@ -133,7 +132,7 @@ async fn a_key_that_is_repeated_finds_the_same_run() {
 
 fn submission(key: &str) -> tenure::NewRun {
     let image = Image { path: "cat".to_owned(), width: 80 };
-    tenure::NewRun::new("resize", &image).queue(QUEUE).key(key)
+    tenure::NewRun::new("resize", &image).queue(QUEUE).idempotency_key(key)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -247,7 +247,7 @@ impl Workshop {
     async fn open_events(&self) -> Result<usize> {
         let mut open = 0;
         for state in [State::Queued, State::Retry, State::Running] {
-            let page = self.client().list().kind("plank-arrived").state(state).limit(1).await?;
+            let page = self.client().runs().kind("plank-arrived").state(state).limit(1).await?;
             open += page.runs.len();
         }
         Ok(open)
@@ -280,7 +280,7 @@ impl Workshop {
     async fn judge_events(&self, orders: usize) -> Result<()> {
         let (mut cursor, mut seen) = (None, 0);
         loop {
-            let mut list = self.client().list().kind("plank-arrived").limit(1_000);
+            let mut list = self.client().runs().kind("plank-arrived").limit(1_000);
             if let Some(cursor) = cursor {
                 list = list.cursor(cursor);
             }

@@ -7,10 +7,16 @@ use std::time::{Duration, SystemTime};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tenure::webhooks::{RecentIds, Secret, Seen, Verifier};
-use tenure::{Client, Error, NewRun};
+use tenure::{Client, Error, Kind, NewRun, Worker};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-pub(crate) async fn serve() -> Result<(), Error> {
+use crate::{Settings, durable, tasks};
+
+/// Longer than any case lasts.
+const FOREVER_MS: u64 = 3_600_000;
+
+pub(crate) async fn serve(settings: &Settings) -> Result<(), Error> {
+    let concurrency = settings.concurrency;
     let client = Client::from_env()?;
     let recent = Arc::new(Mutex::new(HashMap::new()));
     say(&json!({"ready": true}));
@@ -28,12 +34,31 @@ pub(crate) async fn serve() -> Result<(), Error> {
         let (client, recent) = (client.clone(), Arc::clone(&recent));
         calls.spawn(async move {
             let id = call["id"].clone();
-            say(&match perform(&client, &call, &recent).await {
+            let done = match call["do"].as_str() {
+                Some("push") => push(&call, concurrency).await.map_err(told),
+                _ => perform(&client, &call, &recent).await,
+            };
+            say(&match done {
                 Ok(ok) => json!({"id": id, "ok": ok}),
                 Err(error) => json!({"id": id, "error": error}),
             });
         });
     }
+}
+
+/// Serves the kinds as a push handler, and tells its port.
+async fn push(call: &Value, concurrency: usize) -> Result<Value, Error> {
+    let text = |name: &str| call[name].as_str().unwrap_or_default();
+    let worker = Worker::from_env()?.name("subject").concurrency(concurrency);
+    let worker = durable::add(tasks::add(worker));
+    let service = tenure::push::handler(worker, text("secret"), text("url"))?;
+    let listening = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+    let listener = listening.map_err(|error| Error::Setup(error.to_string()))?;
+    let port = listener.local_addr().map_err(|error| Error::Setup(error.to_string()))?.port();
+    tokio::spawn(async move {
+        let _ = axum::serve(listener, axum::Router::new().fallback_service(service)).await;
+    });
+    Ok(json!({"port": port}))
 }
 
 fn say(line: &Value) {
@@ -81,7 +106,7 @@ fn new_run(call: &Value) -> NewRun {
     let run = NewRun::new(call["kind"].as_str().unwrap_or_default(), &call["input"]);
     let run = run.queue(call["queue"].as_str().unwrap_or_default());
     match call["idempotencyKey"].as_str() {
-        Some(key) => run.key(key),
+        Some(key) => run.idempotency_key(key),
         None => run,
     }
 }
@@ -99,18 +124,15 @@ struct Item {
 }
 
 async fn result(client: &Client, call: &Value) -> Result<Value, Value> {
+    const ORDER: Kind<Value, Order> = Kind::new("order");
     let run = client.run(call["runId"].as_str().unwrap_or_default());
-    if let Some(ms) = call["timeoutMs"].as_u64() {
-        let ended = run.wait_timeout(Duration::from_millis(ms)).await.map_err(told)?;
-        if !ended.state.is_terminal() {
-            return Err(
-                json!({"class": "TimedOut", "code": null, "retryable": true, "message": "not ended"}),
-            );
-        }
-    }
+    let timeout = Duration::from_millis(call["timeoutMs"].as_u64().unwrap_or(FOREVER_MS));
     match call["as"].as_str() {
-        Some("order") => run.output::<Order>().await.map(|order| json!(order)).map_err(told),
-        _ => run.output::<Value>().await.map_err(told),
+        Some("order") => {
+            let order = run.of(ORDER).result_timeout(timeout).await;
+            order.map(|order| json!(order)).map_err(told)
+        }
+        _ => run.result_timeout(timeout).await.map_err(told),
     }
 }
 
@@ -119,7 +141,7 @@ async fn runs(client: &Client, call: &Value) -> Result<Value, Value> {
     let (mut ids, mut cursor): (Vec<String>, Option<String>) = (Vec::new(), None);
     let wanted = call["take"].as_u64().unwrap_or(u64::MAX) as usize;
     loop {
-        let mut request = client.list().queue("conform");
+        let mut request = client.runs().queue("conform");
         if let Some(cursor) = cursor {
             request = request.cursor(cursor);
         }
@@ -160,18 +182,16 @@ fn verify(call: &Value, recent: &Recent) -> Result<Value, Value> {
 /// An error as the kit reads it: class, code, whether the same call may be repeated.
 fn told(error: Error) -> Value {
     let class = match &error {
-        Error::Refused(_) | Error::RunRefused { .. } => "Refused",
+        Error::Refused(_) => "Refused",
         Error::RunFailed(_) => "RunFailed",
-        Error::Output { .. } => "OutputUnreadable",
+        Error::OutputUnreadable { .. } => "OutputUnreadable",
+        Error::TimedOut { .. } => "TimedOut",
         Error::Unreachable { .. } => "Unreachable",
         Error::UnknownOutcome(_) => "UnknownOutcome",
         Error::Protocol { .. } => "Protocol",
         _ => "Setup",
     };
-    let field = match &error {
-        Error::RunRefused { field, .. } => field.clone(),
-        other => other.problem().and_then(|problem| problem.field.clone()),
-    };
+    let field = error.problem().and_then(|problem| problem.field.clone());
     let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
     let mut said = json!({
         "class": class, "code": error.code().map(|code| code.as_str()), "retryable": error.is_retryable(),

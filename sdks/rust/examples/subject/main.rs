@@ -32,7 +32,7 @@ async fn main() -> Result<(), Error> {
     let settings = std::env::var("TENURE_CONFORM").expect("the kit sets TENURE_CONFORM");
     let settings: Settings = serde_json::from_str(&settings).expect("the kit writes JSON");
     match settings.role.as_str() {
-        "client" => client::serve().await,
+        "client" => client::serve(&settings).await,
         _ => serve(&settings).await,
     }
 }

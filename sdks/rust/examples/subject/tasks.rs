@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tenure::{Ctx, Spend, TaskError, TaskResult, Worker};
+use tenure::{Ctx, Failure, Spend, Worker};
 use tokio::time::{sleep, timeout};
 
 use crate::marks::{mark, send};
@@ -85,8 +85,12 @@ pub(crate) fn add(worker: Worker) -> Worker {
             })
         })
         .handle("submitter", |ctx, _: Value| async move {
-            let run =
-                ctx.client().submit("echo", &json!({})).queue("conform").key(ctx.run_id()).await?;
+            let run = ctx
+                .client()
+                .submit("echo", &json!({}))
+                .queue("conform")
+                .idempotency_key(ctx.run_id())
+                .await?;
             Ok(run.id().to_owned())
         })
 }
@@ -98,7 +102,7 @@ enum Output {
     Number(f64),
 }
 
-async fn fail(ctx: &Ctx, input: Fail) -> TaskResult<()> {
+async fn fail(ctx: &Ctx, input: Fail) -> Result<(), Failure> {
     mark(ctx, "began").await;
     if input.crash {
         std::process::abort();
@@ -107,13 +111,13 @@ async fn fail(ctx: &Ctx, input: Fail) -> TaskResult<()> {
     let failure = match input.category.as_str() {
         // The language's own error, as any library would give it.
         "USER_CODE" if input.retryable.is_none() => Err(std::io::Error::other(message))?,
-        "USER_CODE" => TaskError::user_code(message),
-        "DATA_QUALITY" => TaskError::data(message),
-        "CONFIGURATION" => TaskError::config(message),
-        "TIMEOUT" => TaskError::timeout(message),
-        "PERMANENT" => TaskError::permanent(message),
-        "HAND_BACK" => TaskError::hand_back(message),
-        _ => TaskError::infra(message),
+        "USER_CODE" => Failure::user_code(message),
+        "DATA_QUALITY" => Failure::data(message),
+        "CONFIGURATION" => Failure::config(message),
+        "TIMEOUT" => Failure::timeout(message),
+        "PERMANENT" => Failure::permanent(message),
+        "HAND_BACK" => Failure::hand_back(message),
+        _ => Failure::infra(message),
     };
     Err(match input.retryable {
         Some(true) => failure.retryable(),
@@ -122,18 +126,18 @@ async fn fail(ctx: &Ctx, input: Fail) -> TaskResult<()> {
     })
 }
 
-async fn slow(ctx: &Ctx, ms: u64) -> TaskResult<u64> {
+async fn slow(ctx: &Ctx, ms: u64) -> Result<u64, Failure> {
     mark(ctx, "began").await;
     if timeout(Duration::from_millis(ms), ctx.cancelled()).await.is_ok() {
         mark(ctx, "stopped").await;
-        return Err(TaskError::cancelled().during_phase("waiting"));
+        return Err(Failure::cancelled().during_phase("waiting"));
     }
     mark(ctx, "done").await;
     Ok(ms)
 }
 
 /// Keeps what the runtime or the machine has busy.
-async fn block(ctx: &Ctx, input: Block) -> TaskResult<u64> {
+async fn block(ctx: &Ctx, input: Block) -> Result<u64, Failure> {
     mark(ctx, "began").await;
     let end = Instant::now() + Duration::from_millis(input.ms);
     match input.how.as_str() {
@@ -149,8 +153,8 @@ async fn block(ctx: &Ctx, input: Block) -> TaskResult<u64> {
     Ok(input.ms)
 }
 
-/// This SDK has no tasks in processes of their own.
-async fn isolated(ctx: &Ctx, input: Span) -> TaskResult<u64> {
+/// This SDK has no tasks in processes of their own (`--without isolate`).
+async fn isolated(ctx: &Ctx, input: Span) -> Result<u64, Failure> {
     let pid = std::process::id();
     send(json!({"task": ctx.task_id(), "mark": "pid", "attempt": ctx.attempt(), "pid": pid})).await;
     if input.crash {

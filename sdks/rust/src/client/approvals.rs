@@ -24,11 +24,11 @@ impl Approvals<'_> {
         self.client.transport.call(&self.client.get(&["v1", "approvals"], page)?).await
     }
 
-    pub async fn show(&self, id: &str) -> Result<ApprovalView, Error> {
+    pub async fn get(&self, id: &str) -> Result<ApprovalView, Error> {
         self.client.transport.call(&self.client.get(&["v1", "approvals", id], &())?).await
     }
 
-    /// Votes. Tried once: a repetition after a lost answer is refused, and [`Approvals::show`] says what was recorded.
+    /// Votes. Tried once: a repetition after a lost answer is refused, and [`Approvals::get`] says what was recorded.
     pub async fn decide(&self, id: &str, word: &DecideApproval) -> Result<ApprovalDecided, Error> {
         let request = self.client.post(&["v1", "approvals", id, "decide"], word)?;
         self.client.without_retries().call(&request).await

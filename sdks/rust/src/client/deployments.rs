@@ -1,5 +1,7 @@
 //! Deployments: topologies in force, their artifacts, and what waits for people.
 
+use std::borrow::Borrow;
+
 use wire::Json;
 use wire::topologies::{
     ApplyTopology, ArtifactList, ArtifactView, ClaimList, ClosePauseState, CreateArtifact,
@@ -23,16 +25,12 @@ impl Client {
     ///
     /// ```no_run
     /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
-    /// use tenure::wire::Json;
-    /// use tenure::wire::topologies::{CreateArtifact, MoveArtifact};
+    /// use serde_json::json;
+    /// use tenure::{ArtifactMove, NewArtifact};
     ///
-    /// let ticket = CreateArtifact {
-    ///     id: "T-1".into(),
-    ///     fields: Json::from_text(r#"{"title": "fix it"}"#.into()).expect("this is JSON"),
-    /// };
-    /// client.deployments().create_artifact("bugs", "ticket", &ticket).await?;
-    /// let to = MoveArtifact { to: "READY".into(), revision: None, fields: Json::null() };
-    /// client.deployments().move_artifact("bugs", "ticket", "T-1", &to).await?;
+    /// let ticket = NewArtifact::new("T-1", &json!({"title": "fix it"}))?;
+    /// client.deployments().create_artifact("bugs", "ticket", ticket).await?;
+    /// client.deployments().move_artifact("bugs", "ticket", "T-1", ArtifactMove::to("READY")).await?;
     /// # Ok(()) }
     /// ```
     pub fn deployments(&self) -> Deployments<'_> {
@@ -46,7 +44,7 @@ impl Deployments<'_> {
         self.client.get_json(&["v1", "deployments"], page).await
     }
 
-    pub async fn show(&self, deployment: &str) -> Result<DeploymentView, Error> {
+    pub async fn get(&self, deployment: &str) -> Result<DeploymentView, Error> {
         self.client.get_json(&["v1", "deployments", deployment], &()).await
     }
 
@@ -86,10 +84,10 @@ impl Deployments<'_> {
         &self,
         deployment: &str,
         artifact_type: &str,
-        artifact: &CreateArtifact,
+        artifact: impl Borrow<CreateArtifact>,
     ) -> Result<ArtifactView, Error> {
         let path = ["v1", "deployments", deployment, "artifacts", artifact_type];
-        let request = self.client.post(&path, artifact)?;
+        let request = self.client.post(&path, artifact.borrow())?;
         self.client.without_retries().call(&request).await
     }
 
@@ -120,9 +118,9 @@ impl Deployments<'_> {
         deployment: &str,
         artifact_type: &str,
         id: &str,
-        to: &MoveArtifact,
+        to: impl Borrow<MoveArtifact>,
     ) -> Result<ArtifactView, Error> {
-        self.change(deployment, artifact_type, id, "transition", to).await
+        self.change(deployment, artifact_type, id, "transition", to.borrow()).await
     }
 
     /// Moves an artifact, where the topology wants an approval. Needs a key with the role approver or admin.
@@ -131,9 +129,9 @@ impl Deployments<'_> {
         deployment: &str,
         artifact_type: &str,
         id: &str,
-        to: &MoveArtifact,
+        to: impl Borrow<MoveArtifact>,
     ) -> Result<ArtifactView, Error> {
-        self.change(deployment, artifact_type, id, "approve", to).await
+        self.change(deployment, artifact_type, id, "approve", to.borrow()).await
     }
 
     async fn change(

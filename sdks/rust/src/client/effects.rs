@@ -1,5 +1,7 @@
 //! Endpoints and effects: where what a run decided goes, and whether it arrived. Changes need a key with the role admin.
 
+use std::borrow::Borrow;
+
 use wire::effects::{
     CreateEndpoint, EffectList, EffectView, EndpointList, EndpointSecret, EndpointView,
     ListEffects, ReconcileEffect, RedriveEffects, Redriven, RotateEndpoint, UpdateEndpoint,
@@ -39,8 +41,11 @@ fn nothing() -> serde_json::Map<String, serde_json::Value> {
 
 impl WebhookEndpoints<'_> {
     /// Registers an endpoint. Tried once: a repetition after a lost answer would find it registered, and its secret lost.
-    pub async fn create(&self, wanted: &CreateEndpoint) -> Result<EndpointSecret, Error> {
-        let request = self.client.post(&["v1", "endpoints"], wanted)?;
+    pub async fn create(
+        &self,
+        wanted: impl Borrow<CreateEndpoint>,
+    ) -> Result<EndpointSecret, Error> {
+        let request = self.client.post(&["v1", "endpoints"], wanted.borrow())?;
         self.client.without_retries().call(&request).await
     }
 
@@ -48,7 +53,7 @@ impl WebhookEndpoints<'_> {
         self.client.transport.call(&self.client.get(&["v1", "endpoints"], &())?).await
     }
 
-    pub async fn show(&self, name: &str) -> Result<EndpointView, Error> {
+    pub async fn get(&self, name: &str) -> Result<EndpointView, Error> {
         self.client.transport.call(&self.client.get(&["v1", "endpoints", name], &())?).await
     }
 
@@ -78,7 +83,7 @@ impl Effects<'_> {
     }
 
     /// One effect, with what is sent and everything that happened to it.
-    pub async fn show(&self, id: &str) -> Result<EffectView, Error> {
+    pub async fn get(&self, id: &str) -> Result<EffectView, Error> {
         self.client.transport.call(&self.client.get(&["v1", "effects", id], &())?).await
     }
 

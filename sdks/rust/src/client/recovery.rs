@@ -1,5 +1,7 @@
 //! Recovery: what may be done about runs that failed alike, and what was done.
 
+use std::borrow::Borrow;
+
 use wire::recovery::{
     CandidateHistory, CandidateHistoryQuery, CandidateList, CandidateView, DecideCandidate,
     DeleteRecoveryPolicy, ListCandidates, RecoveryPolicyList, RecoveryPolicyView,
@@ -20,15 +22,10 @@ impl Client {
     ///
     /// ```no_run
     /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
-    /// use tenure::wire::RecoveryAction;
-    /// use tenure::wire::recovery::SetRecoveryPolicy;
+    /// use tenure::{RecoveryAction, RecoveryPolicy};
     ///
-    /// let policy = SetRecoveryPolicy {
-    ///     queue: Some("mail".into()),
-    ///     actions: Some(vec![RecoveryAction::Retry, RecoveryAction::Escalate]),
-    ///     ..SetRecoveryPolicy::default()
-    /// };
-    /// client.recovery().set_policy("mail", &policy).await?;
+    /// let policy = RecoveryPolicy::new().queue("mail").actions([RecoveryAction::Retry]);
+    /// client.recovery().set_policy("mail", policy).await?;
     /// # Ok(()) }
     /// ```
     ///
@@ -50,9 +47,10 @@ impl Recovery<'_> {
     pub async fn set_policy(
         &self,
         name: &str,
-        policy: &SetRecoveryPolicy,
+        policy: impl Borrow<SetRecoveryPolicy>,
     ) -> Result<RecoveryPolicyView, Error> {
-        let request = self.client.post(&["v1", "recovery", "policies", name], policy)?;
+        let path = ["v1", "recovery", "policies", name];
+        let request = self.client.post(&path, policy.borrow())?;
         self.client.transport.call(&request).await
     }
 

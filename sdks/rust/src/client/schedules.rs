@@ -7,7 +7,7 @@ use wire::schedules::{
 };
 
 use super::Client;
-use crate::Error;
+use crate::{Error, NewRun, When};
 
 /// The schedules of the client's workspace. See [`Client::schedules`].
 #[derive(Clone, Copy, Debug)]
@@ -20,18 +20,12 @@ impl Client {
     ///
     /// ```no_run
     /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
-    /// use tenure::wire::requests::SubmitRun;
-    /// use tenure::wire::schedules::CreateSchedule;
+    /// use tenure::{Kind, NewRun, When};
     ///
-    /// let run = SubmitRun { kind: "report".into(), queue: "nightly".into(), ..SubmitRun::default() };
-    /// let schedule = CreateSchedule {
-    ///     name: "nightly-report".into(),
-    ///     cron: Some("0 3 * * *".into()),
-    ///     time_zone: Some("Europe/Berlin".into()),
-    ///     run,
-    ///     ..CreateSchedule::default()
-    /// };
-    /// let created = client.schedules().create(&schedule).await?;
+    /// const REPORT: Kind<u32, String> = Kind::new("report").queue("nightly");
+    ///
+    /// let at_three = When::cron("0 3 * * *").time_zone("Europe/Berlin");
+    /// let created = client.schedules().create("nightly-report", at_three, NewRun::new(REPORT, &1)).await?;
     /// println!("first at {:?}", created.next_at);
     /// # Ok(()) }
     /// ```
@@ -41,8 +35,20 @@ impl Client {
 }
 
 impl Schedules<'_> {
-    /// Creates a schedule. Tried once: a repetition after a lost answer is refused, because the name is taken.
-    pub async fn create(&self, schedule: &CreateSchedule) -> Result<ScheduleView, Error> {
+    /// Creates a schedule that submits this run. Tried once: a repetition after a lost answer is refused, because the name is
+    /// taken.
+    pub async fn create<O>(
+        &self,
+        name: impl Into<String>,
+        when: When,
+        run: NewRun<O>,
+    ) -> Result<ScheduleView, Error> {
+        let run = run.into_request()?;
+        self.create_with(&CreateSchedule { run, ..when.into_create(name.into()) }).await
+    }
+
+    /// [`Schedules::create`] for programs that use the wire's own shape.
+    pub async fn create_with(&self, schedule: &CreateSchedule) -> Result<ScheduleView, Error> {
         let request = self.client.post(&["v1", "schedules"], schedule)?;
         self.client.without_retries().call(&request).await
     }
@@ -52,7 +58,7 @@ impl Schedules<'_> {
         self.client.transport.call(&self.client.get(&["v1", "schedules"], page)?).await
     }
 
-    pub async fn show(&self, schedule: &str) -> Result<ScheduleView, Error> {
+    pub async fn get(&self, schedule: &str) -> Result<ScheduleView, Error> {
         self.client.transport.call(&self.client.get(&["v1", "schedules", schedule], &())?).await
     }
 
@@ -73,8 +79,23 @@ impl Schedules<'_> {
         self.client.transport.call(&request).await
     }
 
-    /// Changes what `change` names, and nothing else.
-    pub async fn update(
+    /// Fires at other instants from now on.
+    pub async fn reschedule(&self, schedule: &str, when: When) -> Result<ScheduleView, Error> {
+        self.update_with(schedule, &when.into_update()).await
+    }
+
+    /// Submits another run from now on.
+    pub async fn replace_run<O>(
+        &self,
+        schedule: &str,
+        run: NewRun<O>,
+    ) -> Result<ScheduleView, Error> {
+        let run = Some(run.into_request()?);
+        self.update_with(schedule, &UpdateSchedule { run, ..UpdateSchedule::default() }).await
+    }
+
+    /// Changes what `change` names, and nothing else, in the wire's own shape.
+    pub async fn update_with(
         &self,
         schedule: &str,
         change: &UpdateSchedule,

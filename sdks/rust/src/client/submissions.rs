@@ -19,7 +19,7 @@ use crate::worker::lease_state::locked;
 /// One call is decided while the next is on its way; more would only make the batches smaller.
 const CALLS_MAX: usize = 2;
 /// Well below the coordinator's limit on a body, with room for one more run of any size.
-const BATCH_BYTES_MAX: usize = 512 * 1024;
+pub(super) const BATCH_BYTES_MAX: usize = 512 * 1024;
 /// The size of a run without its input and labels.
 const ITEM_BYTES: usize = 512;
 
@@ -168,7 +168,7 @@ impl Drop for Turn {
     }
 }
 
-fn size(run: &SubmitRun) -> usize {
+pub(super) fn size(run: &SubmitRun) -> usize {
     let labels = run.labels.iter().map(|(name, value)| name.len() + value.len());
     let goal = run.goal.as_ref().map_or(0, String::len);
     run.input.text().len() + goal + labels.sum::<usize>() + ITEM_BYTES

@@ -11,7 +11,7 @@ use super::RunHandle;
 use crate::Error;
 use crate::payload::encode_payload;
 
-impl RunHandle {
+impl<O> RunHandle<O> {
     /// Sends a value to the run, by name. The run takes it when its function awaits a signal of this name, now or
     /// later; signals of one name are taken in the order in which they were sent.
     ///
@@ -27,7 +27,7 @@ impl RunHandle {
     ) -> SignalRequest {
         let payload = encode_payload(&payload)
             .map_err(|problem| Error::Setup(format!("the payload of the signal {problem}")));
-        SignalRequest { run: self.clone(), name: name.into(), payload, key: None }
+        SignalRequest { run: self.untyped(), name: name.into(), payload, key: None }
     }
 
     /// Everything that the run has recorded: steps, waits, and the starts and ends of children, in the order of the
@@ -93,7 +93,7 @@ pub struct SignalRequest {
 
 impl SignalRequest {
     /// An idempotency key: a repeated signal under the same key is recorded once. Without one, each is recorded.
-    pub fn key(mut self, key: impl Into<String>) -> SignalRequest {
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> SignalRequest {
         self.key = Some(key.into());
         self
     }

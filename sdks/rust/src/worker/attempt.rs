@@ -4,6 +4,8 @@
 //! This module never retries the task and never keeps a result whose authority was lost: after a
 //! loss it drops the outcome of the code unread.
 
+mod delivery;
+
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -12,23 +14,24 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use wire::answers::{Envelope, ReportAnswer};
-use wire::requests::Report;
-use wire::{Code, Json, Outcome, TraceContext, Verdict};
-use workflow::Function;
+use tracing::{Instrument, Span};
+use wire::answers::Envelope;
+use wire::requests::{Report, ReportedError};
+use wire::{Json, Outcome, TraceContext};
+use workflow::{Failure, Function};
 
+use self::delivery::{Said, answer_of, has_riders, refusal_of};
 use super::checkpoints::PendingCall;
 use super::clock::{Clock, Moment, wall_clock};
 use super::ctx::Ctx;
 use super::durable::{Driver, Ended, Returned, reported};
-use super::event::{Events, WorkerEvent};
+use super::event::Events;
 use super::lease_state::{LeaseState, Precondition, StopReason, locked};
 use super::lease_table::{HeldLease, LeaseTable};
 use super::panic::catch_panic;
 use super::reports::{Delivery, PendingReport};
 use super::task::{Handler, Task, Tasks};
 use crate::Client;
-use crate::task_error::{TaskError, TaskResult};
 
 /// State that all attempts of one worker share.
 pub(crate) struct SharedState {
@@ -86,20 +89,60 @@ impl GrantedAttempt {
 pub(crate) async fn run_attempt(granted: GrantedAttempt) {
     let mut granted = Some(granted);
     while let Some(next) = granted {
-        granted = run_stage(next).await;
+        let span = attempt_span(&next.envelope);
+        granted = run_stage(next).instrument(span).await;
     }
+}
+
+/// The span of an attempt: what its code logs can be found by run, task, attempt and kind.
+fn attempt_span(envelope: &Envelope) -> Span {
+    tracing::info_span!(
+        "tenure.attempt",
+        run_id = envelope.run_id,
+        task_id = envelope.task_id,
+        attempt = envelope.attempt,
+        kind = envelope.kind,
+        queue = envelope.queue,
+    )
+}
+
+/// Runs an attempt that was pushed, and gives its report to the answer of the push: nothing if a call has ended the attempt or
+/// its authority is lost. If the sender no longer waits for the answer, the report goes to the coordinator by itself.
+pub(crate) async fn run_pushed(
+    shared: Arc<SharedState>,
+    envelope: Envelope,
+    answer: oneshot::Sender<Option<Report>>,
+) {
+    let received = shared.clock.now();
+    let is_new = locked(&shared.running_leases).insert(envelope.lease_id.clone());
+    if !is_new {
+        return;
+    }
+    let span = attempt_span(&envelope);
+    let attempt = Attempt::new(shared, envelope, false);
+    attempt.lease_state.set_left(attempt.envelope.budget_left.clone());
+    let end = attempt.execute(received).instrument(span).await;
+    let report = end.and_then(|end| attempt.report(end));
+    if let Err(Some(report)) = answer.send(report) {
+        attempt.deliver(report, None).await;
+    }
+}
+
+/// Hands back an attempt that the worker was granted and does not begin, because it is shutting down.
+pub(crate) async fn hand_back(shared: &Arc<SharedState>, envelope: Envelope) {
+    let is_new = locked(&shared.running_leases).insert(envelope.lease_id.clone());
+    if !is_new {
+        return;
+    }
+    let attempt = Attempt::new(Arc::clone(shared), envelope, false);
+    let report = released(attempt.empty_report());
+    attempt.deliver(report, None).await;
 }
 
 /// Runs one attempt; returns the next stage if the answer to its report brought it.
 async fn run_stage(granted: GrantedAttempt) -> Option<GrantedAttempt> {
     let GrantedAttempt { shared, envelope, polled, permit, is_next_stage } = granted;
-    let attempt = Attempt {
-        trace: work_trace(&envelope),
-        lease_state: Arc::new(LeaseState::new(envelope.task_token.clone(), shared.clock.clone())),
-        envelope: Arc::new(envelope),
-        is_next_stage,
-        shared,
-    };
+    let attempt = Attempt::new(shared, envelope, is_next_stage);
     attempt.lease_state.set_left(attempt.envelope.budget_left.clone());
     let end = attempt.execute(polled).await;
     let mut report = attempt.report(end?)?;
@@ -107,47 +150,13 @@ async fn run_stage(granted: GrantedAttempt) -> Option<GrantedAttempt> {
     if report.next {
         return attempt.report_for_next(report, permit).await;
     }
-    let said = Said::of(&report);
-    let instead = failed_instead(&report);
-    let has_riders = has_riders(&report);
-    let filed = attempt.file(report).await;
-    // Nothing executes from here on, so another attempt may use the slot.
-    drop(permit);
-    match (answer_of(filed).await, instead) {
-        (Some(delivery), Some(instead)) if is_release_unknown(&delivery) => {
-            let said = Said::of(&instead);
-            let filed = attempt.file(instead).await;
-            attempt.handle_delivery(said, answer_of(filed).await);
-        }
-        (Some(delivery), None) if has_riders && refusal_of(&delivery).is_some() => {
-            attempt.file_refused(&delivery).await;
-        }
-        (delivery, _) => attempt.handle_delivery(said, delivery),
-    }
+    attempt.deliver(report, Some(permit)).await;
     None
-}
-
-/// What the operator is told of a report.
-struct Said {
-    outcome: Outcome,
-    error: Option<String>,
-}
-
-impl Said {
-    fn of(report: &Report) -> Said {
-        let error = report.error.as_ref().map(|error| error.message.clone());
-        Said { outcome: report.outcome, error }
-    }
-}
-
-/// The coordinator's answer to a filed report; `None` if the worker ended before it came.
-async fn answer_of(filed: Option<oneshot::Receiver<Delivery>>) -> Option<Delivery> {
-    filed?.await.ok()
 }
 
 /// How an attempt ended.
 enum AttemptEnd {
-    Finished(TaskResult<Json>),
+    Finished(Result<Json, Failure>),
     /// A durable function returned.
     Returned(Box<Returned>),
     /// A durable function was dropped because its run was cancelled.
@@ -186,6 +195,19 @@ impl Drop for Attempt {
 }
 
 impl Attempt {
+    fn new(shared: Arc<SharedState>, envelope: Envelope, is_next_stage: bool) -> Attempt {
+        Attempt {
+            trace: work_trace(&envelope),
+            lease_state: Arc::new(LeaseState::new(
+                envelope.task_token.clone(),
+                shared.clock.clone(),
+            )),
+            envelope: Arc::new(envelope),
+            is_next_stage,
+            shared,
+        }
+    }
+
     /// How the code ended; `None` if its authority was lost.
     async fn execute(&self, polled: Moment) -> Option<AttemptEnd> {
         let held = Arc::new(HeldLease::new(
@@ -216,7 +238,7 @@ impl Attempt {
         }
         let Some(handler) = self.shared.tasks.of(&self.envelope.kind) else {
             let kind = &self.envelope.kind;
-            let error = TaskError::config(format!("this worker has no handler for `{kind}`"));
+            let error = Failure::config(format!("this worker has no handler for `{kind}`"));
             return AttemptEnd::Finished(Err(error));
         };
         tokio::select! {
@@ -287,7 +309,7 @@ impl Attempt {
     fn forced_end(&self) -> AttemptEnd {
         match self.lease_state.stop_reason() {
             Some(StopReason::TimedOut) => {
-                AttemptEnd::Finished(Err(TaskError::timeout("dropped after its time limit")))
+                AttemptEnd::Finished(Err(Failure::timeout("dropped after its time limit")))
             }
             _ => AttemptEnd::Interrupted,
         }
@@ -325,13 +347,6 @@ impl Attempt {
         Some(GrantedAttempt { is_next_stage: true, ..granted })
     }
 
-    /// Files a report for delivery; `None` if the worker has ended.
-    async fn file(&self, report: Report) -> Option<oneshot::Receiver<Delivery>> {
-        let (delivery, delivered) = oneshot::channel();
-        let filed = self.shared.reports.send(PendingReport { report, delivery }).await;
-        filed.is_ok().then_some(delivered)
-    }
-
     /// What is reported; nothing if a call has ended the attempt.
     fn report(&self, end: AttemptEnd) -> Option<Report> {
         let empty = self.empty_report();
@@ -366,76 +381,23 @@ impl Attempt {
         }
     }
 
-    fn report_task(&self, end: TaskResult<Json>, empty: Report) -> Report {
+    fn report_task(&self, end: Result<Json, Failure>, empty: Report) -> Report {
         match (end, self.lease_state.stop_reason()) {
             (Ok(output), _) => Report { output: Some(output), ..empty },
             // Whatever the code says of it, it ended because the worker stops.
             (Err(_), Some(StopReason::ShuttingDown)) => released(empty),
             (Err(error), Some(StopReason::CancelRequested { .. })) => Report {
                 outcome: Outcome::Cancelled,
-                cancelled_during_phase: error.phase(),
-                partial_progress: error.partial_progress(),
+                cancelled_during_phase: error.phase().map(str::to_owned),
+                partial_progress: error.partial_progress().cloned(),
                 ..empty
             },
             (Err(error), _) if error.is_hand_back() => released(empty),
             (Err(error), stopped) => {
-                let error = attribute_error(error, stopped).reported();
+                let error = ReportedError::from(&attribute_error(error, stopped));
                 Report { outcome: Outcome::Failed, error: Some(error), ..empty }
             }
         }
-    }
-
-    /// What rode with the report was refused: a report without it tells why, and the run does not wait for its lease.
-    async fn file_refused(&self, delivery: &Delivery) {
-        let Some((code, message)) = refusal_of(delivery) else { return };
-        self.emit_rejected(code.clone(), message.clone());
-        let error = format!("the coordinator refused the last steps ({code}): {message}");
-        let end = AttemptEnd::Finished(Err(TaskError::permanent(error)));
-        let Some(report) = self.report(end) else { return };
-        let said = Said::of(&report);
-        let filed = self.file(report).await;
-        self.handle_delivery(said, answer_of(filed).await);
-    }
-
-    /// The coordinator's answer to a report is final, whatever it is.
-    fn handle_delivery(&self, said: Said, delivery: Option<Delivery>) {
-        match delivery {
-            Some(Delivery::Answered(answer)) => self.handle_answer(said, answer),
-            Some(Delivery::Refused { code, message }) => self.emit_rejected(code, message),
-            Some(Delivery::Unanswered(why)) => self.emit_unanswered(why),
-            None => self.emit_unanswered("the worker stopped before that".to_owned()),
-        }
-    }
-
-    fn handle_answer(&self, said: Said, answer: ReportAnswer) {
-        let why = answer.error.unwrap_or_else(|| format!("status {}", answer.status));
-        match answer.verdict {
-            Some(Verdict::Committed) => self.shared.events.emit(WorkerEvent::Committed {
-                task_id: self.envelope.task_id.clone(),
-                attempt: self.envelope.attempt,
-                outcome: said.outcome,
-                error: said.error,
-            }),
-            Some(Verdict::Cancelled) => self.emit_lost(why),
-            Some(Verdict::Rejected) | None => {
-                self.emit_rejected(why, answer.message.unwrap_or_default())
-            }
-        }
-    }
-
-    fn emit_rejected(&self, code: String, message: String) {
-        let task_id = Some(self.envelope.task_id.clone());
-        self.shared.events.emit(WorkerEvent::Rejected { task_id, code, message });
-    }
-
-    fn emit_lost(&self, why: String) {
-        let (task_id, attempt) = (self.envelope.task_id.clone(), self.envelope.attempt);
-        self.shared.events.emit(WorkerEvent::Cancelled { task_id, attempt, why });
-    }
-
-    fn emit_unanswered(&self, why: String) {
-        let (task_id, attempt) = (self.envelope.task_id.clone(), self.envelope.attempt);
-        self.shared.events.emit(WorkerEvent::Unanswered { task_id, attempt, why });
     }
 
     fn loss_reason(&self) -> String {
@@ -477,45 +439,9 @@ fn work_trace(envelope: &Envelope) -> Option<TraceContext> {
 }
 
 /// An error that a stop request caused is attributed to that stop.
-fn attribute_error(error: TaskError, stopped: Option<StopReason>) -> TaskError {
+fn attribute_error(error: Failure, stopped: Option<StopReason>) -> Failure {
     match stopped {
-        Some(StopReason::TimedOut) => TaskError::timeout(format!("its time limit passed: {error}")),
+        Some(StopReason::TimedOut) => Failure::timeout(format!("its time limit passed: {error}")),
         _ => error,
     }
-}
-
-/// Whether steps or children ride along with the report.
-fn has_riders(report: &Report) -> bool {
-    !report.steps.is_empty() || !report.children.is_empty()
-}
-
-/// The code and message of a report that was refused as invalid, and may be followed by another one.
-fn refusal_of(delivery: &Delivery) -> Option<(String, String)> {
-    let Delivery::Answered(answer) = delivery else { return None };
-    let is_invalid = answer.verdict == Some(Verdict::Rejected) && answer.status != 409;
-    let message = || answer.message.clone().unwrap_or_default();
-    is_invalid.then(|| (answer.error.clone().unwrap_or_default(), message()))
-}
-
-/// Whether the coordinator refused a release because it does not know any: it is older than this
-/// SDK.
-fn is_release_unknown(delivery: &Delivery) -> bool {
-    let code = match delivery {
-        Delivery::Answered(answer) => answer.error.as_deref(),
-        Delivery::Refused { code, .. } => Some(code.as_str()),
-        Delivery::Unanswered(_) => None,
-    };
-    let code = code.and_then(|code| code.parse::<Code>().ok());
-    matches!(code, Some(Code::InvalidArgument))
-}
-
-/// The report for a coordinator that does not know releases, if the report is one. The attempt
-/// counts as a failure there.
-fn failed_instead(report: &Report) -> Option<Report> {
-    let error = TaskError::infra("the worker shut down before the task was done").retryable();
-    (report.outcome == Outcome::Released).then(|| Report {
-        outcome: Outcome::Failed,
-        error: Some(error.reported()),
-        ..report.clone()
-    })
 }

@@ -1,5 +1,6 @@
 //! The context of an attempt, as the task's code sees it.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -7,12 +8,12 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use wire::answers::{BudgetLeft, Envelope};
 use wire::limits::MESSAGE_BYTES_MAX;
+use wire::names::repair_text;
 use wire::{Json, Time, TraceContext};
-use workflow::Spend;
+use workflow::{Failure, Spend};
 
 use super::lease_state::{LeaseState, Progress, StopReason};
 use crate::Client;
-use crate::task_error::{TaskError, TaskResult, truncated};
 
 /// One attempt, as the task's code sees it. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -88,6 +89,15 @@ impl Ctx {
         &self.envelope.input
     }
 
+    /// The name of the plan's step that this attempt executes, if its run has a plan of stages.
+    pub fn stage(&self) -> Option<&str> {
+        self.envelope.stage.as_deref()
+    }
+
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        &self.envelope.labels
+    }
+
     /// The whole task as the coordinator sent it.
     pub fn envelope(&self) -> &Envelope {
         &self.envelope
@@ -116,10 +126,12 @@ impl Ctx {
     /// run's id it finds the run that the previous attempt submitted:
     ///
     /// ```
-    /// # use tenure::{Ctx, TaskResult};
-    /// async fn publish(ctx: Ctx, page: u32) -> TaskResult<String> {
+    /// # use tenure::{Ctx, Failure, Kind};
+    /// const NOTIFY: Kind<u32, ()> = Kind::new("notify").queue("mail");
+    ///
+    /// async fn publish(ctx: Ctx, page: u32) -> Result<String, Failure> {
     ///     let key = format!("{}-notify", ctx.run_id());
-    ///     let next = ctx.client().submit("notify", &page).queue("mail").key(key).await?;
+    ///     let next = ctx.client().submit(NOTIFY, &page).idempotency_key(key).await?;
     ///     Ok(next.id().to_owned())
     /// }
     /// ```
@@ -158,11 +170,11 @@ impl Ctx {
         self.lease_state.stop(stop);
     }
 
-    /// Runs `work` unless the task should stop, which ends it early as [`TaskError::cancelled`].
-    pub async fn or_cancelled<T>(&self, work: impl Future<Output = T>) -> TaskResult<T> {
+    /// Runs `work` unless the task should stop, which ends it early as [`Failure::cancelled`].
+    pub async fn or_cancelled<T>(&self, work: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
             biased;
-            () = self.cancelled() => Err(TaskError::cancelled()),
+            () = self.cancelled() => Err(Failure::cancelled()),
             done = work => Ok(done),
         }
     }
@@ -191,7 +203,7 @@ impl Ctx {
     /// three seconds after the previous one, so the code may call this as often as it likes.
     pub fn progress(&self, pct: f64, message: impl AsRef<str>) {
         let pct = pct.is_finite().then(|| pct.clamp(0.0, 100.0));
-        let message = Some(truncated(message.as_ref(), MESSAGE_BYTES_MAX));
+        let message = Some(repair_text(message.as_ref(), MESSAGE_BYTES_MAX).into_owned());
         self.lease_state.set_progress(Progress { pct, message });
     }
 }

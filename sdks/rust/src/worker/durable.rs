@@ -30,14 +30,14 @@ use super::checkpoints::{PendingCall, Recording};
 use super::event::WorkerEvent;
 use super::lease_state::StopReason;
 use super::lease_table::HeldLease;
-use crate::{Error, TaskError};
+use crate::Error;
 
 /// How an attempt of a durable function ended.
 pub(super) enum Ended {
     /// The function returned. What has yet to be recorded rides with the report.
     Returned(Box<Returned>),
     /// The attempt failed before the function returned.
-    Failed(TaskError),
+    Failed(Failure),
     /// The run was cancelled, and the function dropped.
     Cancelled,
     /// A call ended the attempt: there is nothing to report.
@@ -149,7 +149,7 @@ impl Driver<'_> {
         if error.verdict() == Some(Verdict::Cancelled) {
             return self.lost(error.to_string());
         }
-        Ended::Failed(TaskError::hand_back(format!("cannot read what is recorded: {error}")))
+        Ended::Failed(Failure::hand_back(format!("cannot read what is recorded: {error}")))
     }
 
     /// Sends a call of the engine, in parts if it is large. The last answer counts, unless an earlier one ends the run.
@@ -260,7 +260,7 @@ impl Driver<'_> {
         let failed = format!("the coordinator refused a checkpoint ({code}): {message}");
         let task_id = Some(self.envelope.task_id.clone());
         self.shared.events.emit(WorkerEvent::Rejected { task_id, code, message });
-        Ended::Failed(TaskError::permanent(failed))
+        Ended::Failed(Failure::permanent(failed))
     }
 
     fn is_cancelled(&self) -> bool {
@@ -294,18 +294,18 @@ async fn answer_of(call: &mut Option<Recorded<'_>>) -> Result<Answer, Ended> {
 }
 
 /// Nothing was recorded, so nothing later may start (S2-92).
-fn save_failed(why: &str) -> TaskError {
+fn save_failed(why: &str) -> Failure {
     let message = format!(
         "checkpoint_save_failed: the coordinator did not record the last steps ({why}). No later \
          step was started; another attempt continues from what is recorded"
     );
-    TaskError::infra(message).retryable()
+    Failure::infra(message).retryable()
 }
 
 /// Why a durable function failed. It fails in the same way in every replay, so another attempt is of no use unless the
 /// function says otherwise.
 pub(super) fn reported(failure: Failure) -> ReportedError {
-    let Failure { category, reason, message, retryable } = failure;
+    let Failure { category, reason, message, retryable, .. } = failure;
     let message = match reason {
         Some(reason) => format!("{reason}: {message}"),
         None => message,

@@ -69,6 +69,11 @@ impl HeartbeatThread {
         Ok(HeartbeatThread { thread, stop })
     }
 
+    /// Stops the heartbeats; the thread ends when every filed report was delivered.
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+
     /// Stops the heartbeats and waits until every filed report was delivered.
     pub(crate) async fn end(self) {
         self.stop.cancel();

@@ -10,8 +10,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Once;
 
 use futures_util::FutureExt;
-
-use crate::task_error::{TaskError, TaskResult};
+use workflow::Failure;
 
 tokio::task_local! {
     static PANIC_LOCATION: RefCell<Option<String>>;
@@ -20,7 +19,9 @@ tokio::task_local! {
 static HOOK: Once = Once::new();
 
 /// The task's own result, or its panic as USER_CODE.
-pub(crate) async fn catch_panic<T>(work: impl Future<Output = TaskResult<T>>) -> TaskResult<T> {
+pub(crate) async fn catch_panic<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     HOOK.call_once(install_panic_hook);
     PANIC_LOCATION
         .scope(RefCell::new(None), async {
@@ -40,11 +41,11 @@ fn install_panic_hook() {
     }));
 }
 
-fn failure(panic: &(dyn Any + Send), location: Option<String>) -> TaskError {
+fn failure(panic: &(dyn Any + Send), location: Option<String>) -> Failure {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     let message = text.unwrap_or_else(|| "a value that is not text".to_owned());
-    let error = TaskError::user_code(format!("panicked: {message}"));
+    let error = Failure::user_code(format!("panicked: {message}"));
     match location {
         Some(location) => error.with_stack_trace(location),
         None => error,

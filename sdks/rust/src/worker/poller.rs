@@ -4,7 +4,8 @@
 //! again instead of expiring. A poll also brings word that a running task has a signal; a worker
 //! without a free slot polls for that alone.
 
-use std::sync::Arc;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -14,10 +15,11 @@ use wire::answers::Leases;
 use wire::limits::{LEASES_PER_POLL, WAIT_MS};
 use wire::requests::LeaseRequest;
 
-use super::attempt::{GrantedAttempt, SharedState, run_attempt};
+use super::attempt::{GrantedAttempt, SharedState, hand_back, run_attempt};
 use super::backoff::Backoff;
 use super::clock::Moment;
 use super::event::WorkerEvent;
+use super::lease_state::locked;
 use crate::client::random_hex;
 use crate::{Error, Retries};
 
@@ -33,6 +35,9 @@ const REFILL_WITHIN: Duration = Duration::from_millis(1);
 /// coordinator, some two seconds in all.
 const SILENT_RETRIES_MAX: usize = 4;
 
+/// How long a shutdown waits for the answer to a poll that does not wait: a process without a coordinator should end soon.
+const END_POLL_WITHIN: Duration = Duration::from_secs(2);
+
 /// How often the worker says so while it lasts.
 const REMIND_AFTER: Duration = Duration::from_secs(60);
 
@@ -44,6 +49,8 @@ pub(crate) struct Poller {
     /// How many slots there are.
     pub(crate) concurrency: u32,
     pub(crate) retries: Retries,
+    /// The poll that has no answer yet.
+    pub(crate) open: Mutex<Option<LeaseRequest>>,
 }
 
 impl Poller {
@@ -58,7 +65,9 @@ impl Poller {
                 () = self.listen() => continue,
             };
             let polled = self.shared.clock.now();
-            match self.poll(permits.num_permits()).await {
+            let answer = self.poll(permits.num_permits()).await;
+            *locked(&self.open) = None;
+            match answer {
                 Ok(leases) => {
                     self.shared.lease_table.hurry(&leases.signals);
                     self.begin(running, leases, permits, polled);
@@ -85,6 +94,7 @@ impl Poller {
     /// One poll, repeated with the same body until it is answered.
     async fn poll(&self, slots: usize) -> Result<Leases, Error> {
         let request = self.request(slots, Some(random_hex()?));
+        *locked(&self.open) = Some(request.clone());
         let mut backoff = Backoff::new(self.retries);
         let times = self.retries.times.min(SILENT_RETRIES_MAX);
         let client = self.shared.client.clone().with_retries(Retries { times, ..self.retries });
@@ -100,6 +110,28 @@ impl Poller {
                         self.shared.events.emit(WorkerEvent::Unreachable { why });
                     }
                     backoff.wait().await;
+                }
+            }
+        }
+    }
+
+    /// Ends the poll that a shutdown interrupted: repeated once without waiting, it tells what was granted in between, and
+    /// that is handed back. Without this, such a lease would wait until it expires.
+    pub(crate) fn end_open_poll(&self) -> impl Future<Output = ()> + Send + use<> {
+        let open = locked(&self.open).take();
+        let shared = Arc::clone(&self.shared);
+        async move {
+            let Some(request) = open else { return };
+            let request = LeaseRequest { wait_ms: Some(0), ..request };
+            let client = shared.client.clone().with_retries(Retries::NONE);
+            match timeout(END_POLL_WITHIN, client.lease(&request)).await {
+                Ok(Ok(leases)) => {
+                    for envelope in leases.leases {
+                        hand_back(&shared, envelope).await;
+                    }
+                }
+                Ok(Err(_)) | Err(_) => {
+                    tracing::debug!("the open poll was not ended; a lease that it got will expire");
                 }
             }
         }

@@ -8,13 +8,55 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::Json;
-use workflow::Function;
+use workflow::{Failure, Function, Kind};
 
 use super::ctx::Ctx;
-use crate::payload::encode_payload;
-use crate::task_error::{TaskError, TaskResult};
+use crate::payload::{self, encode_payload};
 
-pub(crate) type Task = Arc<dyn Fn(Ctx) -> BoxFuture<'static, TaskResult<Json>> + Send + Sync>;
+pub(crate) type Task = Arc<dyn Fn(Ctx) -> BoxFuture<'static, Result<Json, Failure>> + Send + Sync>;
+
+/// What a handler is added for: a [`Kind`] with the handler's types, or a name, whose handler chooses its types.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a kind from `{I}` to `{O}`",
+    label = "the handler takes `{I}` and gives `{O}`",
+    note = "a `Kind<I, O>` needs a handler with exactly its types; a plain name fits every handler"
+)]
+pub trait TaskKind<I, O> {
+    fn name(&self) -> &str;
+
+    /// Where runs of the kind wait; a name does not say.
+    fn queue_name(&self) -> Option<&str>;
+}
+
+impl<I, O> TaskKind<I, O> for Kind<I, O> {
+    fn name(&self) -> &str {
+        Kind::name(self)
+    }
+
+    fn queue_name(&self) -> Option<&str> {
+        Some(Kind::queue_name(self))
+    }
+}
+
+impl<I, O> TaskKind<I, O> for &str {
+    fn name(&self) -> &str {
+        self
+    }
+
+    fn queue_name(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl<I, O> TaskKind<I, O> for String {
+    fn name(&self) -> &str {
+        self
+    }
+
+    fn queue_name(&self) -> Option<&str> {
+        None
+    }
+}
 
 /// How a kind of work is executed.
 #[derive(Clone)]
@@ -59,7 +101,7 @@ where
     F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
     I: DeserializeOwned + Send + 'static,
     O: Serialize,
-    Fut: Future<Output = TaskResult<O>> + Send + 'static,
+    Fut: Future<Output = Result<O, Failure>> + Send + 'static,
 {
     let work = Arc::new(work);
     Arc::new(move |ctx: Ctx| {
@@ -73,12 +115,12 @@ where
     })
 }
 
-pub(crate) fn read<I: DeserializeOwned>(input: &Json) -> TaskResult<I> {
-    serde_json::from_str(input.text()).map_err(|why| {
-        TaskError::data(format!("the input does not have the type of this task: {why}"))
+pub(crate) fn read<I: DeserializeOwned>(input: &Json) -> Result<I, Failure> {
+    payload::read(input).map_err(|why| {
+        Failure::data(format!("the input does not have the type of this task, {why}"))
     })
 }
 
-pub(crate) fn write<O: Serialize>(output: &O) -> TaskResult<Json> {
-    encode_payload(output).map_err(|why| TaskError::permanent(format!("the output {why}")))
+pub(crate) fn write<O: Serialize>(output: &O) -> Result<Json, Failure> {
+    encode_payload(output).map_err(|why| Failure::permanent(format!("the output {why}")))
 }

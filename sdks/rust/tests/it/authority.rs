@@ -228,7 +228,7 @@ fn stubborn(seen: Arc<Log<Option<StopReason>>>) -> impl Fn(Ctx, Value) -> Stubbo
     }
 }
 
-type Stubborn = std::pin::Pin<Box<dyn Future<Output = tenure::TaskResult<Value>> + Send>>;
+type Stubborn = std::pin::Pin<Box<dyn Future<Output = Result<Value, tenure::Failure>> + Send>>;
 
 #[tokio::test]
 async fn a_heartbeat_that_finds_the_lease_gone_stops_the_task_and_discards_its_result() {

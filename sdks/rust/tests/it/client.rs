@@ -78,7 +78,7 @@ async fn a_given_key_is_the_key_and_never_a_member_of_a_single_run() {
     let coordinator = Coordinator::start().await;
     coordinator.always("/runs", Reply::Json(200, accepted(1)));
     let client = coordinator.client();
-    client.submit_run(submission()).key("avatar-42").await.unwrap();
+    client.submit_run(submission()).idempotency_key("avatar-42").await.unwrap();
     let calls = coordinator.to("/v1/runs");
     assert_eq!(calls[0].idempotency_key.as_deref(), Some("avatar-42"));
     assert_eq!(calls[0].json().get("idempotencyKey"), None);
@@ -89,11 +89,11 @@ async fn every_run_of_a_batch_gets_a_key() {
     let coordinator = Coordinator::start().await;
     let results = json!({ "results": [accepted(1), { "error": "invalid_argument", "message": "m", "field": "kind" }] });
     coordinator.once("/runs", Reply::Json(200, results));
-    let batch = [submission().key("mine"), submission()];
+    let batch = [submission().idempotency_key("mine"), submission()];
     let answers = coordinator.client().submit_many(batch).await.unwrap();
     let [Ok(run), Err(refusal)] = &answers[..] else { panic!("{answers:?}") };
     assert_eq!(run.id(), "run_1");
-    assert!(matches!(refusal, Error::RunRefused { .. }), "{refusal:?}");
+    assert!(matches!(refusal, Error::Refused(_)), "{refusal:?}");
     assert_eq!((refusal.code(), refusal.message().as_str()), (Some(Code::InvalidArgument), "m"));
     assert_eq!((refusal.status(), refusal.is_retryable()), (Some(400), false));
     assert_eq!(refusal.to_string(), "invalid_argument: m (member `kind`)");
@@ -259,7 +259,7 @@ async fn every_call_goes_to_its_path_with_its_query_and_body() {
     coordinator.always("/readyz", Reply::Json(503, json!({ "ready": false, "checks": [] })));
     let client = coordinator.client();
 
-    let list = client.list().state(State::Retry).label("a", "b c").has_label("d").limit(5);
+    let list = client.runs().state(State::Retry).label("a", "b c").has_label("d").limit(5);
     assert_eq!(list.include_input().include_output().await.unwrap().runs.len(), 1);
     assert!(!client.ready().await.unwrap().ready);
     let beat = Heartbeat { attempt: 1, worker_id: "w".to_owned(), ..Heartbeat::default() };
@@ -272,7 +272,7 @@ async fn every_call_goes_to_its_path_with_its_query_and_body() {
     run.cancel().await.unwrap_err();
     run.cancel().mode(CancelMode::Immediate).await.unwrap_err();
     run.history().after(3).wait(Duration::from_millis(10)).await.unwrap_err();
-    run.retry().key("again").await.unwrap_err();
+    run.retry().idempotency_key("again").await.unwrap_err();
     client.run("run/1").record().await.unwrap_err();
     client.queues().await.unwrap_err();
     let page = ListWorkers { after: Some("w1".to_owned()), limit: Some(2) };

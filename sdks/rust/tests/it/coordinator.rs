@@ -252,6 +252,9 @@ impl Coordinator {
                     signals.iter().map(|task| json!({ "taskId": task })).collect();
                 return json!({ "leases": granted, "signals": signals, "serverTime": SERVER_TIME });
             }
+            if call.json()["waitMs"] == 0 {
+                return json!({ "leases": [], "signals": [], "serverTime": SERVER_TIME });
+            }
             arrived.await;
         }
     }

@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::{Ctx, StopReason, TaskError, WorkerEvent};
+use tenure::{Ctx, Failure, StopReason, WorkerEvent};
 
 use crate::coordinator::{Coordinator, envelope};
 use crate::heartbeats::until_told;
@@ -26,10 +26,13 @@ async fn a_shutdown_waits_for_running_tasks_and_keeps_their_leases() {
     coordinator.until("/leases", 2).await;
     running.ask_to_end();
     coordinator.until("/heartbeats", coordinator.to("/heartbeats").len() + 3).await;
-    let polls = coordinator.to("/leases").len();
     finish.cancel();
     running.end().await.unwrap();
-    assert_eq!(coordinator.to("/leases").len(), polls);
+    // The open poll is ended with one that does not wait, and nothing is fetched after it.
+    let polls = coordinator.to("/leases");
+    let [.., open, last] = &polls[..] else { panic!("{} polls", polls.len()) };
+    assert_eq!(open.json()["pollId"], last.json()["pollId"]);
+    assert_eq!((&open.json()["waitMs"], &last.json()["waitMs"]), (&json!(30_000), &json!(0)));
     assert_eq!(coordinator.reports()[0]["outcome"], "SUCCEEDED");
 }
 
@@ -45,7 +48,7 @@ async fn a_task_that_stops_when_the_drain_is_over_is_handed_back() {
             async move {
                 ctx.cancelled().await;
                 log.push(ctx.stop_reason());
-                Err::<(), _>(TaskError::permanent("interrupted"))
+                Err::<(), _>(Failure::permanent("interrupted"))
             }
         },
     ));
@@ -67,7 +70,7 @@ async fn a_coordinator_that_knows_no_release_is_told_of_a_failure() {
         "work",
         |ctx: Ctx, _: Value| async move {
             ctx.cancelled().await;
-            Err::<(), _>(TaskError::cancelled())
+            Err::<(), _>(Failure::cancelled())
         },
     ));
     coordinator.offer([envelope(1)]);
@@ -87,7 +90,7 @@ async fn a_second_request_to_end_cuts_the_drain_short() {
         "work",
         |ctx: Ctx, _: Value| async move {
             ctx.cancelled().await;
-            Err::<(), _>(TaskError::cancelled())
+            Err::<(), _>(Failure::cancelled())
         },
     ));
     coordinator.offer([envelope(1)]);
@@ -101,7 +104,7 @@ async fn a_task_may_be_handed_back_by_its_own_code() {
     let coordinator = Coordinator::start().await;
     let running =
         Running::start(worker(&coordinator).handle("work", |_: Ctx, _: Value| async move {
-            Err::<(), _>(TaskError::hand_back("no licence here"))
+            Err::<(), _>(Failure::hand_back("no licence here"))
         }));
     coordinator.offer([envelope(1)]);
     coordinator.until("/reports", 1).await;

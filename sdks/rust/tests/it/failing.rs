@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tenure::{Ctx, TaskError, TaskResult};
+use tenure::{Ctx, Failure};
 
 use crate::coordinator::{Coordinator, envelope, envelope_with};
 use crate::log::Log;
 use crate::worker::{Running, worker};
 
-fn fail(how: &str) -> TaskResult<()> {
+fn fail(how: &str) -> Result<(), Failure> {
     match how {
-        "user_code" => Err(TaskError::user_code("broken")),
-        "data" => Err(TaskError::data("broken")),
-        "config" => Err(TaskError::config("broken")),
-        "infra" => Err(TaskError::infra("broken")),
-        "timeout" => Err(TaskError::timeout("broken")),
-        "permanent" => Err(TaskError::permanent("broken")),
-        "unasked" => Err(TaskError::cancelled()),
-        other => other.parse::<u32>().map(|_| ()).map_err(TaskError::from),
+        "user_code" => Err(Failure::user_code("broken")),
+        "data" => Err(Failure::data("broken")),
+        "config" => Err(Failure::config("broken")),
+        "infra" => Err(Failure::infra("broken")),
+        "timeout" => Err(Failure::timeout("broken")),
+        "permanent" => Err(Failure::permanent("broken")),
+        "unasked" => Err(Failure::cancelled()),
+        other => other.parse::<u32>().map(|_| ()).map_err(Failure::from),
     }
 }
 

@@ -14,6 +14,7 @@ mod durable;
 mod durable_calls;
 mod failing;
 mod heartbeats;
+mod kinds;
 mod log;
 mod runs;
 mod stages;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tenure::testing::{context, with_client};
-use tenure::{Code, Ctx, Error, ErrorCategory, State, TaskResult};
+use tenure::{Code, Ctx, Error, ErrorCategory, Failure, State};
 
 use crate::client::{accepted, run};
 use crate::coordinator::{Coordinator, Reply, envelope, problem};
@@ -31,7 +31,8 @@ async fn an_output_is_waited_for_and_read_as_the_type_that_is_asked_for() {
     coordinator.once("/run_1", Reply::Json(200, run("running")));
     let output = json!({ "output": { "url": "u", "width": 80, "memberOfTheFuture": 1 } });
     coordinator.always("/run_1", ended("succeeded", &output));
-    let submission = coordinator.client().submit("resize", "cat.png").queue("images").key("k");
+    let submission =
+        coordinator.client().submit("resize", "cat.png").queue("images").idempotency_key("k");
     let thumbnail: Thumbnail = submission.await.unwrap().output().await.unwrap();
     assert_eq!(thumbnail, Thumbnail { url: "u".to_owned(), width: 80 });
     let sent = &coordinator.to("/v1/runs")[0];
@@ -53,7 +54,10 @@ async fn an_output_of_another_type_is_an_error_that_names_the_run() {
     let coordinator = Coordinator::start().await;
     coordinator.always("/run_1", ended("succeeded", &json!({ "output": "text" })));
     let error = coordinator.client().run("run_1").output::<u32>().await.unwrap_err();
-    assert!(matches!(&error, Error::Output { run_id, .. } if run_id == "run_1"), "{error:?}");
+    assert!(
+        matches!(&error, Error::OutputUnreadable { run_id, .. } if run_id == "run_1"),
+        "{error:?}"
+    );
     assert!(!error.is_retryable() && error.to_string().contains("run_1"), "{error}");
     assert!(std::error::Error::source(&error).unwrap().to_string().contains("invalid type"));
 }
@@ -113,9 +117,9 @@ async fn members_of_answers_that_are_not_known_are_ignored() {
     assert_eq!(run.explain().await.unwrap_err().code(), Some(Code::RunNotFound));
 }
 
-async fn publish(ctx: Ctx, page: u32) -> TaskResult<String> {
+async fn publish(ctx: Ctx, page: u32) -> Result<String, Failure> {
     let key = format!("{}-notify", ctx.run_id());
-    let next = ctx.client().submit("notify", &page).queue("mail").key(key).await?;
+    let next = ctx.client().submit("notify", &page).queue("mail").idempotency_key(key).await?;
     Ok(next.id().to_owned())
 }
 
@@ -136,7 +140,7 @@ async fn a_handler_submits_further_work_through_its_context() {
 #[tokio::test]
 async fn a_context_of_a_unit_test_submits_only_to_a_client_it_is_given() {
     let alone = publish(context(&1).unwrap(), 1).await.unwrap_err();
-    assert!(alone.message().contains("no server answers"), "{alone}");
+    assert!(alone.message.contains("no server answers"), "{alone}");
     let coordinator = Coordinator::start().await;
     coordinator.always("/runs", Reply::Json(201, accepted(7)));
     let ctx = with_client(context(&1).unwrap(), coordinator.client());
@@ -150,7 +154,7 @@ async fn a_handler_returns_errors_of_any_type_with_a_question_mark() {
     let coordinator = Coordinator::start().await;
     let running = Running::start(worker(&coordinator).handle("work", |_, n: u32| async move {
         if n == 1 {
-            return Err(tenure::TaskError::permanent("cannot be done"));
+            return Err(tenure::Failure::permanent("cannot be done"));
         }
         let number: u32 = "none".parse()?;
         Ok(number)

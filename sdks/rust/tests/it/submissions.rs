@@ -15,7 +15,7 @@ const CALLS: usize = 2;
 
 /// Submits a run under this key on a separate task.
 fn submit(client: &Client, key: &str) -> JoinHandle<Result<RunHandle, Error>> {
-    tokio::spawn(client.submit("k", &1).queue("q").key(key).into_future())
+    tokio::spawn(client.submit("k", &1).queue("q").idempotency_key(key).into_future())
 }
 
 /// A client whose calls are all in flight, what they wait for, and their submissions.
