@@ -187,8 +187,9 @@ impl<E: std::error::Error> From<E> for TaskError {
 /// A step of a durable function can call code that is written for tasks.
 impl From<TaskError> for Failure {
     fn from(error: TaskError) -> Failure {
-        let retryable = error.retryable;
-        Failure { retryable, ..Failure::new(error.category, error.message) }
+        let mut failure = Failure::new(error.category, error.message);
+        failure.retryable = error.retryable;
+        failure
     }
 }
 

@@ -305,7 +305,7 @@ fn save_failed(why: &str) -> TaskError {
 /// Why a durable function failed. It fails in the same way in every replay, so another attempt is of no use unless the
 /// function says otherwise.
 pub(super) fn reported(failure: Failure) -> ReportedError {
-    let Failure { category, reason, message, retryable } = failure;
+    let Failure { category, reason, message, retryable, .. } = failure;
     let message = match reason {
         Some(reason) => format!("{reason}: {message}"),
         None => message,

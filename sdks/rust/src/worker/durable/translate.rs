@@ -54,7 +54,7 @@ pub(super) fn effects(step: &mut workflow::StepRecord) -> Vec<DeclaredEffect> {
 }
 
 fn step_error(failure: Failure) -> StepError {
-    let Failure { category, reason, message, retryable } = failure;
+    let Failure { category, reason, message, retryable, .. } = failure;
     StepError { category, reason, message, stack_trace: None, retryable }
 }
 
@@ -157,7 +157,9 @@ fn failure(error: CheckpointError, outcome: Outcome) -> Failure {
         Outcome::Cancelled => ErrorCategory::Cancelled,
         _ => ErrorCategory::Infrastructure,
     };
-    Failure { category: category.unwrap_or(by_coordinator), reason, message, retryable }
+    let mut failure = Failure::new(category.unwrap_or(by_coordinator), message);
+    (failure.reason, failure.retryable) = (reason, retryable);
+    failure
 }
 
 /// The item that satisfied a wait: the winner, or the only one, whose key the wait's key contains. Children have ended
