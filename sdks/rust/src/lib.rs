@@ -79,7 +79,7 @@ pub use worker::{Ctx, StopReason, Worker, WorkerEvent};
 pub use workflow;
 pub use workflow::{
     Approval, ApprovalDecision, ApprovalOutcome, ChildRun, Delivery, DeliveryOutcome, Effect,
-    Failure, Flow, OnError, Retry, Spend, Step, Vote,
+    Failure, Flow, Kind, OnError, Retry, Spend, Step, Vote,
 };
 
 /// Compiles the examples of the documents that show this crate.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure::wire::Outcome;
-use tenure::{ChildRun, Failure, Flow, Retry, TaskError, Worker, WorkerEvent};
+use tenure::{ChildRun, Failure, Flow, Retry, Worker, WorkerEvent};
 
 use crate::coordinator::{Coordinator, Reply, SERVER_TIME, envelope_with, item_refusal};
 use crate::log::Log;
@@ -330,7 +330,7 @@ async fn a_failure_of_the_function_is_final_and_a_panic_is_not() {
     let running =
         Running::start(worker(&coordinator).durable("work", |ctx: Flow, n: u32| async move {
             assert!(n == 1, "fell at {n}");
-            ctx.step("charge", async |_| Err::<u32, _>(TaskError::permanent("no credit"))).await
+            ctx.step("charge", async |_| Err::<u32, _>(Failure::permanent("no credit"))).await
         }));
     coordinator.offer([first(1)]);
     running.until_committed(1).await;
