@@ -1,6 +1,6 @@
-//! Wakes the driver, and notices when something other than `ctx` wakes the code.
+//! Wakes the driver, and notices when something other than `flow` wakes the code.
 //!
-//! The code is polled with a waker of the engine. Operations of `ctx` wake it while the engine runs, and the work of a
+//! The code is polled with a waker of the engine. Operations of `flow` wake it while the engine runs, and the work of a
 //! step wakes it through [`WorkWaker`]. Any other wake comes from a timer, a socket or a task that the code awaits by
 //! itself: a replay could not repeat that.
 

@@ -6,18 +6,18 @@
 //! Invariant: what is approved is part of the operation's identity. Code that asks about something else than what the
 //! record says was decided stops as a divergence, before anything is executed.
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use wire::approvals::ApprovalTerms;
-use wire::{ApprovalDecision, ApprovalOutcome, ErrorCategory, Json, Time};
+use wire::{ApprovalDecision, ApprovalOutcome, Json, Time};
 
-use crate::command::{Awaited, Checkpoint, Mode};
+use crate::command::Checkpoint;
 use crate::flow::Flow;
-use crate::key::Kind;
-use crate::operation::{Operation, later};
+use crate::key::OperationKind;
+use crate::operation::Made;
 use crate::stop::SourceLine;
+use crate::wait::{Ask, Boxed, WaitCall, waits};
 use crate::{Digest, Failure};
 
 /// What came of an approval, and who decided what and why.
@@ -94,18 +94,16 @@ pub fn decided_digest(told: &Json) -> Option<Digest> {
 /// An approval that is asked for when it is awaited.
 #[must_use = "an approval is asked for when it is awaited"]
 pub struct ApprovalCall {
-    ctx: Flow,
-    name: String,
+    made: Made,
     terms: ApprovalTerms,
     within: Option<Duration>,
     about: Result<Option<Digest>, Failure>,
-    at: SourceLine,
 }
 
 impl ApprovalCall {
-    pub(crate) fn new(ctx: Flow, name: String, at: SourceLine) -> ApprovalCall {
-        let (terms, about) = (ApprovalTerms::default(), Ok(None));
-        ApprovalCall { ctx, name, terms, within: None, about, at }
+    pub(crate) fn new(flow: &Flow, name: String, at: SourceLine) -> ApprovalCall {
+        let made = Made::new(flow, OperationKind::Approval, name, at);
+        ApprovalCall { made, terms: ApprovalTerms::default(), within: None, about: Ok(None) }
     }
 
     /// Roles of API keys whose holders may decide. Without roles and keys: `approver`.
@@ -159,31 +157,31 @@ impl ApprovalCall {
         self
     }
 
-    async fn wait(self) -> Result<Approval, Failure> {
-        let ApprovalCall { ctx, name, mut terms, within, about, at } = self;
-        let about = about?;
-        terms.digest = about.map(|digest| digest.to_string());
-        let mut operation = Operation::begin(&ctx, Kind::Approval, &name, at).await;
-        let (key, _) = operation.enter(about).await;
-        if !operation.shared.with(|core| core.has(&key)) {
-            // From a recorded time, so that a question that is repeated is the same question.
-            let now = operation.record().await;
-            terms.expires_at = within.map(|span| later(now, span));
-            let item = Awaited::Approval { key: key.clone(), approval: Box::new(terms) };
-            operation.arrival(Mode::Any, vec![item]).await;
+    /// What exactly is approved, for those who decide. Today the coordinator keeps its digest alone, so this is the same
+    /// as [`about`](ApprovalCall::about).
+    pub fn content<T: Serialize + ?Sized>(self, value: &T) -> Self {
+        self.about(value)
+    }
+
+    fn into_wait_call<'m>(self) -> WaitCall<'m, Approval> {
+        let ApprovalCall { made, mut terms, within, about } = self;
+        if let Ok(Some(digest)) = &about {
+            terms.digest = Some(digest.to_string());
         }
-        let told = operation.take(&key).expect("it has arrived");
-        operation.end();
-        read(told)
+        let ask = Ask::Approval(Box::new(terms), within);
+        let wait = WaitCall::new(made, ask, |told| read(told.expect("an approval has no timer")));
+        WaitCall { identity: about, ..wait }
     }
 }
 
+waits!([] ApprovalCall, Approval);
+
 impl IntoFuture for ApprovalCall {
     type Output = Result<Approval, Failure>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Result<Approval, Failure>> + Send>>;
+    type IntoFuture = Boxed<'static, Result<Approval, Failure>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.wait())
+        Box::pin(self.into_wait_call().wait())
     }
 }
 
@@ -191,8 +189,7 @@ fn read(told: Checkpoint) -> Result<Approval, Failure> {
     let Checkpoint { key, result, .. } = told;
     let Told { outcome, digest: _, votes } =
         result.unwrap_or_default().read().map_err(|error| {
-            let message = format!("what came of approval `{key}` cannot be read: {error}");
-            Failure::new(ErrorCategory::DataQuality, message)
+            Failure::data(format!("what came of approval `{key}` cannot be read: {error}"))
         })?;
     let vote = |vote: ToldVote| {
         let ToldVote { key, decision, at_ms, comment } = vote;

@@ -22,7 +22,7 @@ use self::calls::InFlight;
 use crate::branch_state::BranchState;
 use crate::command::{Awaited, Checkpoint, ChildRecord, Command, Mode, Start, StepRecord};
 use crate::history::{Entered, History};
-use crate::key::{self, Branch, Kind};
+use crate::key::{self, Branch, OperationKind};
 use crate::stop::{Difference, Divergence, LastOperation, Misuse, Seen, SourceLine, Stop};
 use crate::{Digest, Failure};
 
@@ -74,6 +74,8 @@ pub(crate) struct Core {
     /// The code is being dropped on purpose.
     pub(crate) is_closing: bool,
     last: LastOperation,
+    /// The first operation that was made and dropped before it began.
+    left_alone: Option<(String, SourceLine)>,
     wakers: Vec<Waker>,
     /// What is left of the run's budget, as the driver heard last.
     pub(crate) left: Option<BudgetLeft>,
@@ -102,6 +104,7 @@ impl Core {
             ending: None,
             is_closing: false,
             last: LastOperation(None),
+            left_alone: None,
             wakers: Vec::new(),
             left: None,
         };
@@ -122,6 +125,7 @@ impl Core {
         self.resumed = savepoint.result;
         self.wants.clear();
         self.wakers.clear();
+        self.left_alone = None;
     }
 
     // Branches and keys.
@@ -179,7 +183,7 @@ impl Core {
     pub(crate) fn enter(
         &mut self,
         branch: &Branch,
-        kind: Kind,
+        kind: OperationKind,
         name: &str,
         input_digest: Option<Digest>,
         at: SourceLine,
@@ -187,7 +191,7 @@ impl Core {
         let label = kind.label(name);
         let count = match kind {
             // The highest count so far, and one: every count before a savepoint is smaller than those after it.
-            Kind::Savepoint => self.highest + 1,
+            OperationKind::Savepoint => self.highest + 1,
             _ => self.count(branch, &label),
         };
         let key = branch.key(&label, count);
@@ -209,6 +213,29 @@ impl Core {
         }
     }
 
+    /// The same for a member of `any`. One that lost left no record, so another key at its place is no difference: it
+    /// waits as a new one, and a member that won and is gone is found as unreached.
+    pub(crate) fn enter_if_next(
+        &mut self,
+        branch: &Branch,
+        kind: OperationKind,
+        name: &str,
+        input_digest: Option<Digest>,
+        at: SourceLine,
+    ) -> Result<(String, Entered), Stop> {
+        let label = kind.label(name);
+        if self.is_recorded_next(branch, &label) {
+            return self.enter(branch, kind, name, input_digest, at);
+        }
+        let count = self.count(branch, &label);
+        let key = branch.key(&label, count);
+        if !key::fits(&key) {
+            return Err(Misuse::BadName { name: name.to_owned(), at }.into());
+        }
+        self.last = LastOperation(Some((key.clone(), at)));
+        Ok((key, Entered::New))
+    }
+
     /// Whether the record's next operation of this branch is the next one of this label.
     pub(crate) fn is_recorded_next(&mut self, branch: &Branch, label: &str) -> bool {
         let base = self.base;
@@ -221,11 +248,11 @@ impl Core {
         if let Some(answer) = self.branch(branch).patches.get(id) {
             return *answer;
         }
-        let label = Kind::Patched.label(id);
+        let label = OperationKind::Patched.label(id);
         let answer = self.history.is_over(branch) || self.is_recorded_next(branch, &label);
         self.branch(branch).patches.insert(id.to_owned(), answer);
         if answer {
-            match self.enter(branch, Kind::Patched, id, None, at) {
+            match self.enter(branch, OperationKind::Patched, id, None, at) {
                 Ok((key, Entered::New)) => self.finish(branch, StepRecord::marker(key)),
                 Ok((key, Entered::Recorded)) => drop(self.take(branch, &key)),
                 Err(stop) => self.end(Ending::Stop(stop)),
@@ -317,6 +344,20 @@ impl Core {
     pub(crate) fn end(&mut self, ending: Ending) {
         if !self.is_closing {
             self.ending.get_or_insert(ending);
+        }
+    }
+
+    /// An operation was dropped before it began.
+    pub(crate) fn left_alone(&mut self, operation: String, at: SourceLine) {
+        if !self.is_closing {
+            self.left_alone.get_or_insert((operation, at));
+        }
+    }
+
+    /// The function has returned a value, as if everything that it made had happened.
+    pub(crate) fn check_all_begun(&mut self) {
+        if let Some((operation, at)) = self.left_alone.take() {
+            self.end(Ending::Stop(Misuse::NotAwaited { operation, at }.into()));
         }
     }
 

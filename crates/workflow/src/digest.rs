@@ -107,3 +107,20 @@ pub(crate) fn first_u64(bytes: [u8; 32]) -> u64 {
     head.copy_from_slice(&bytes[..8]);
     u64::from_be_bytes(head)
 }
+
+/// A number in [0, 1): the upper 53 bits, which a double holds exactly.
+pub(crate) fn unit(number: u64) -> f64 {
+    const STEPS: f64 = (1_u64 << 53) as f64;
+    (number >> 11) as f64 / STEPS
+}
+
+/// The text of a UUID of version 4: the first sixteen bytes of a draw, with the bits that say what it is.
+pub(crate) fn uuid(bytes: [u8; 32]) -> String {
+    let mut head = [0; 16];
+    head.copy_from_slice(&bytes[..16]);
+    head[6] = (head[6] & 0x0f) | 0x40;
+    head[8] = (head[8] & 0x3f) | 0x80;
+    let digits = format!("{:032x}", u128::from_be_bytes(head));
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+    parts.join("-")
+}

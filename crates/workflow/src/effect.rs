@@ -6,20 +6,20 @@
 //! Code may also wait, without a worker, for what becomes of an effect. That it failed, or that nobody knows, is a value: what
 //! to do then is the code's business.
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use wire::requests::AwaitedEffect;
-use wire::{ErrorCategory, Json, Time};
+use wire::{Json, Time};
 
 use crate::Failure;
-use crate::command::{Awaited, Checkpoint, Mode};
+use crate::command::Checkpoint;
 use crate::flow::Flow;
-use crate::key::{Kind, TIMEOUT};
-use crate::operation::{Operation, later};
+use crate::key::OperationKind;
+use crate::operation::Made;
 use crate::step::{Step, StepCall};
 use crate::stop::SourceLine;
+use crate::wait::{Ask, Boxed, WaitCall, waits};
 
 /// A call to the outside, by the name of an endpoint and never by its URL.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,73 +107,103 @@ pub(crate) struct Told {
 /// An effect that is asked for when it is awaited.
 #[must_use = "an effect is asked for when it is awaited"]
 pub struct EffectCall {
-    ctx: Flow,
-    name: String,
+    made: Made,
     effect: Effect,
-    at: SourceLine,
 }
 
 impl EffectCall {
-    pub(crate) fn new(ctx: Flow, name: String, effect: Effect, at: SourceLine) -> EffectCall {
-        EffectCall { ctx, name, effect, at }
+    pub(crate) fn new(flow: &Flow, name: String, effect: Effect, at: SourceLine) -> EffectCall {
+        EffectCall { made: Made::new(flow, OperationKind::Step, name, at), effect }
     }
 
     /// Waits without a worker until the effect is delivered or given up, or nobody knows.
-    pub async fn delivered(self) -> Result<Delivery, Failure> {
-        // Recorded code may have had a limit. Then no delivery is what was recorded.
-        let none = || Failure::new(ErrorCategory::Timeout, "the effect was not delivered in time");
-        self.wait(None).await?.ok_or_else(none)
+    pub fn delivered(self) -> DeliveryCall {
+        let EffectCall { made, effect } = self;
+        let step = EffectStep { name: made.name.clone(), effect, at: made.at };
+        DeliveryCall { made: made.becomes(OperationKind::Delivery), step }
     }
 
-    /// Waits no longer than this; `None` if the effect is still on its way then. It is delivered all the same.
-    pub async fn delivered_within(self, span: Duration) -> Result<Option<Delivery>, Failure> {
-        self.wait(Some(span)).await
+    pub(crate) fn begun(mut self) -> EffectCall {
+        self.made = self.made.begun();
+        self
     }
 
-    async fn wait(self, within: Option<Duration>) -> Result<Option<Delivery>, Failure> {
-        let (ctx, name, at) = (self.ctx.clone(), self.name.clone(), self.at);
-        let effect = self.effect.key.clone();
-        let ((), step) = self.step().keyed().await?;
-        let mut operation = Operation::begin(&ctx, Kind::Delivery, &name, at).await;
-        let (key, _) = operation.enter(None).await;
-        let timer = format!("{key}.{TIMEOUT}");
-        let is_here = operation.shared.with(|core| core.has(&key) || core.has(&timer));
-        if !is_here {
-            let effect = AwaitedEffect { step, key: effect };
-            let mut items = vec![Awaited::Effect { key: key.clone(), effect }];
-            if let Some(span) = within {
-                let until = later(operation.record().await, span);
-                items.push(Awaited::Timer { key: timer.clone(), until });
-            }
-            operation.arrival(Mode::Any, items).await;
-        }
-        let first = |core: &mut crate::core::Core| {
-            core.take_first(&operation.branch, &[key.as_str(), timer.as_str()])
-        };
-        let first = operation.shared.with(first).expect("one of them has arrived");
-        operation.shared.with(|core| core.forget_parts(&key));
-        operation.end();
-        (first.key == key).then(|| read(first)).transpose()
-    }
-
-    fn step(
-        self,
-    ) -> StepCall<'static, impl FnMut(Step) -> std::future::Ready<Result<(), Failure>>> {
-        let asked = self.effect.clone();
-        let work = move |step: Step| {
-            step.effect(asked.clone());
-            std::future::ready(Ok::<(), Failure>(()))
-        };
-        StepCall::new(self.ctx, self.name, work, self.at).input(&self.effect)
+    pub(crate) fn inside(mut self, flow: &Flow) -> EffectCall {
+        self.made = self.made.inside(flow);
+        self
     }
 }
 
 impl IntoFuture for EffectCall {
     type Output = Result<(), Failure>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+    type IntoFuture = Boxed<'static, Result<(), Failure>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        self.step().into_future()
+        let made = self.made.begun();
+        let step = EffectStep { name: made.name.clone(), effect: self.effect, at: made.at };
+        step.call(&made.flow).into_future()
+    }
+}
+
+/// The step that declares an effect.
+pub(crate) struct EffectStep {
+    name: String,
+    effect: Effect,
+    at: SourceLine,
+}
+
+impl EffectStep {
+    /// Records the step in the branch of this context. Says which effect is on its way.
+    pub(crate) async fn declare(self, flow: &Flow) -> Result<AwaitedEffect, Failure> {
+        let key = self.effect.key.clone();
+        let ((), step) = self.call(flow).keyed().await?;
+        Ok(AwaitedEffect { step, key })
+    }
+
+    fn call(
+        self,
+        flow: &Flow,
+    ) -> StepCall<'static, impl FnMut(Step) -> std::future::Ready<Result<(), Failure>> + use<>>
+    {
+        let asked = self.effect.clone();
+        let work = move |step: Step| {
+            step.effect(asked.clone());
+            std::future::ready(Ok(()))
+        };
+        StepCall::new(flow, self.name, work, self.at).input(&self.effect)
+    }
+}
+
+/// What becomes of an effect, which is asked for when this is awaited.
+#[must_use = "an effect is asked for when it is awaited"]
+pub struct DeliveryCall {
+    made: Made,
+    step: EffectStep,
+}
+
+impl DeliveryCall {
+    /// Waits no longer than this; `None` if the effect is still on its way then. It is delivered all the same.
+    pub fn within<'m>(self, span: Duration) -> WaitCall<'m, Option<Delivery>> {
+        let read = |told: Option<Checkpoint>| told.map(read).transpose();
+        WaitCall { within: Some(span), ..WaitCall::new(self.made, Ask::Delivery(self.step), read) }
+    }
+
+    fn into_wait_call<'m>(self) -> WaitCall<'m, Delivery> {
+        // Recorded code may have had a limit. Then no delivery is what was recorded.
+        let late = || Failure::timeout("the effect was not delivered in time");
+        let ask = Ask::Delivery(self.step);
+        WaitCall::new(self.made, ask, move |told| read(told.ok_or_else(late)?))
+    }
+}
+
+waits!([] DeliveryCall, Delivery);
+
+impl IntoFuture for DeliveryCall {
+    type Output = Result<Delivery, Failure>;
+    type IntoFuture = Boxed<'static, Result<Delivery, Failure>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.into_wait_call().wait())
     }
 }
 
@@ -181,8 +211,7 @@ fn read(told: Checkpoint) -> Result<Delivery, Failure> {
     let Checkpoint { key, result, .. } = told;
     let Told { outcome, effect_id, at_ms, reason } =
         result.unwrap_or_default().read().map_err(|error| {
-            let message = format!("what became of the effect of `{key}` cannot be read: {error}");
-            Failure::new(ErrorCategory::DataQuality, message)
+            Failure::data(format!("what became of the effect of `{key}` cannot be read: {error}"))
         })?;
     Ok(Delivery { outcome, effect_id, at: Time::from_ms(at_ms), reason })
 }

@@ -12,18 +12,21 @@ use serde::de::DeserializeOwned;
 use wire::Time;
 
 use crate::Failure;
+use crate::all::{AllCall, Members};
+use crate::any::AnyCall;
 use crate::approval::ApprovalCall;
-use crate::branch::BranchGuard;
-use crate::children::{ChildCall, ChildRun, ChildrenCall};
+use crate::branch::BranchCall;
+use crate::children::{ChildCall, ChildRun, ChildrenCall, MapKind};
 use crate::command::StepRecord;
 use crate::effect::{Effect, EffectCall};
-use crate::key::{self, Branch, Kind};
-use crate::operation::Operation;
+use crate::key::{self, Branch, OperationKind};
+use crate::kind::RunKind;
+use crate::operation::{Made, Operation};
 use crate::run::encode;
 use crate::shared::Shared;
 use crate::step::{Step, StepCall};
 use crate::stop::{Misuse, SourceLine};
-use crate::wait::SignalCall;
+use crate::wait::{SignalCall, SleepCall, Waits};
 
 /// The context of a durable function, or of one of its branches.
 #[derive(Clone)]
@@ -44,30 +47,24 @@ impl Flow {
     /// from the function, and await whatever it likes. Results go through JSON even when they were not read from a
     /// record, so that the code sees the same value in every attempt.
     #[track_caller]
-    pub fn step<'w, W, Fut>(&self, name: impl Into<String>, work: W) -> StepCall<'w, W>
+    pub fn step<'w, W, Fut, T>(&self, name: impl Into<String>, work: W) -> StepCall<'w, W>
     where
         W: FnMut(Step) -> Fut + 'w,
-        Fut: Future + 'w,
+        Fut: Future<Output = Result<T, Failure>> + 'w,
     {
-        StepCall::new(self.clone(), name.into(), work, Location::caller())
+        StepCall::new(self, name.into(), work, Location::caller())
     }
 
-    /// Waits without a worker until the time is over.
+    /// Waits without a worker until the time is over. [`named`](SleepCall::named) gives it a name in the record.
     #[track_caller]
-    pub fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        let (ctx, at) = (self.clone(), Location::caller());
-        async move {
-            let mut operation = Operation::begin(&ctx, Kind::Sleep, key::SLEEP, at).await;
-            let (key, _) = operation.enter(None).await;
-            operation.pause(key, || span).await;
-            operation.end();
-        }
+    pub fn sleep(&self, span: Duration) -> SleepCall {
+        SleepCall::new(self, span, Location::caller())
     }
 
     /// Waits for a signal of this name, and takes the oldest one that was not taken.
     #[track_caller]
     pub fn signal<T: DeserializeOwned>(&self, name: impl Into<String>) -> SignalCall<T> {
-        SignalCall::new(self.clone(), name.into(), Location::caller())
+        SignalCall::new(self, name.into(), Location::caller())
     }
 
     /// Sends something to a registered endpoint, once: it is recorded as a step of this name, and the coordinator delivers it
@@ -75,7 +72,7 @@ impl Flow {
     /// [`delivered`](EffectCall::delivered) does.
     #[track_caller]
     pub fn effect(&self, name: impl Into<String>, effect: Effect) -> EffectCall {
-        EffectCall::new(self.clone(), name.into(), effect, Location::caller())
+        EffectCall::new(self, name.into(), effect, Location::caller())
     }
 
     /// Asks people, and waits without a worker until they have decided. A rejection is a value, like an approval.
@@ -84,20 +81,64 @@ impl Flow {
     /// same people.
     #[track_caller]
     pub fn approval(&self, name: impl Into<String>) -> ApprovalCall {
-        ApprovalCall::new(self.clone(), name.into(), Location::caller())
+        ApprovalCall::new(self, name.into(), Location::caller())
     }
 
-    /// Starts a child and waits for its end. Its failure is a value.
+    /// Starts a run of a kind and waits for its end without a worker. Its failure is a value.
+    ///
+    /// The call is named after the kind, with `-` for `/` and `:`, unless [`named`](ChildCall::named) says otherwise.
+    ///
+    /// ```
+    /// use workflow::{Failure, Flow, Kind};
+    ///
+    /// const PACK: Kind<String, u32> = Kind::new("pack").queue("orders");
+    ///
+    /// async fn order(flow: Flow, item: String) -> Result<u32, Failure> {
+    ///     flow.call(PACK, &item).priority(5).await
+    /// }
+    /// # drop(workflow::function(order));
+    /// ```
+    ///
+    /// Another input does not compile:
+    ///
+    /// ```compile_fail,E0277
+    /// # use workflow::{Failure, Flow, Kind};
+    /// # const PACK: Kind<String, u32> = Kind::new("pack").queue("orders");
+    /// # async fn order(flow: Flow, item: String) -> Result<u32, Failure> {
+    /// flow.call(PACK, &7).await
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn call<J, K>(&self, kind: K, input: &J) -> ChildCall<K::Output>
+    where
+        J: Serialize + ?Sized,
+        K: RunKind<J>,
+    {
+        ChildCall::of_kind(self, kind, input, Location::caller())
+    }
+
+    /// Calls a kind for each item, and waits until all have ended. The results come in the order of the items;
+    /// [`all`](ChildrenCall::all) gives the first failure or every result.
+    #[track_caller]
+    pub fn map<I, K>(&self, kind: K, items: I) -> ChildrenCall<K::Output>
+    where
+        I: IntoIterator,
+        K: MapKind<I::Item>,
+    {
+        ChildrenCall::of_kind(self, kind, items, Location::caller())
+    }
+
+    /// Starts a run and waits for its end: a call of a kind whose types are known here alone.
     #[track_caller]
     pub fn child<T: DeserializeOwned>(
         &self,
         name: impl Into<String>,
         run: ChildRun,
     ) -> ChildCall<T> {
-        ChildCall::new(self.clone(), name.into(), run, Location::caller())
+        ChildCall::new(self, name.into(), run, Location::caller())
     }
 
-    /// Starts children and waits until all have ended. Their results come in the order of the runs.
+    /// Starts runs and waits until all have ended. Their results come in the order of the runs.
     #[track_caller]
     pub fn children<T: DeserializeOwned>(
         &self,
@@ -105,38 +146,95 @@ impl Flow {
         runs: impl IntoIterator<Item = ChildRun>,
     ) -> ChildrenCall<T> {
         let runs = runs.into_iter().collect();
-        ChildrenCall::new(self.clone(), name.into(), runs, Location::caller())
+        ChildrenCall::new(self, name.into(), runs, Location::caller())
     }
 
-    /// Code with a cursor of its own, which can run beside other branches: join the futures of several branches.
+    /// Does several operations at once, a tuple or a list of them, and waits for all: every value, or the first failure
+    /// by place.
+    ///
+    /// ```
+    /// use workflow::{Failure, Flow};
+    ///
+    /// async fn trip(flow: Flow, _: ()) -> Result<(String, u32), Failure> {
+    ///     let flight = flow.step("flight", async |_| Ok("LH 7".to_owned()));
+    ///     let hotel = flow.branch("hotel", async |flow: Flow| {
+    ///         flow.step("ask", async |_| Ok(())).await?;
+    ///         flow.step("book", async |_| Ok(12)).await
+    ///     });
+    ///     flow.all((flight, hotel)).await
+    /// }
+    /// # drop(workflow::function(trip));
+    /// ```
+    #[track_caller]
+    pub fn all<'m, M>(&self, members: M) -> AllCall<'m, M::Values>
+    where
+        M: Members<'m, Values: 'm>,
+    {
+        AllCall::of(self, members, Location::caller())
+    }
+
+    /// Waits for the first of several signals, sleeps, calls, approvals and deliveries: its name and its value. Members
+    /// of different types are brought to one by `map`.
+    ///
+    /// The first is the one that the coordinator committed first. A signal that lost stays for the next one that awaits
+    /// it, and a call that lost is cancelled when the run ends.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use workflow::{Failure, Flow};
+    ///
+    /// async fn asked(flow: Flow, _: ()) -> Result<String, Failure> {
+    ///     let answer = flow.signal::<String>("answer").map(Some);
+    ///     let late = flow.sleep(Duration::from_secs(60)).map(|()| None);
+    ///     match flow.any([("answer", answer), ("late", late)]).await? {
+    ///         ("answer", Some(text)) => Ok(text),
+    ///         _ => Ok("no answer".to_owned()),
+    ///     }
+    /// }
+    /// # drop(workflow::function(asked));
+    /// ```
+    #[track_caller]
+    pub fn any<'m, N, M>(
+        &self,
+        members: impl IntoIterator<Item = (N, M)>,
+    ) -> AnyCall<'m, N, M::Value>
+    where
+        N: AsRef<str>,
+        M: Waits<'m>,
+    {
+        AnyCall::new(self, members, Location::caller())
+    }
+
+    /// Code with a cursor of its own, which can run beside other branches: give several to [`all`](Flow::all).
     ///
     /// Until its branches have ended, this context can do nothing else. Do not let the code depend on which branch ends
     /// first.
     #[track_caller]
-    pub fn branch<F, Fut>(
-        &self,
-        name: &str,
-        code: F,
-    ) -> impl Future<Output = Fut::Output> + use<F, Fut>
+    pub fn branch<'b, F, Fut>(&self, name: &str, code: F) -> BranchCall<'b, Fut::Output>
     where
-        F: FnOnce(Flow) -> Fut,
-        Fut: Future,
+        F: FnOnce(Flow) -> Fut + Send + 'b,
+        Fut: Future<Output: Send + 'b> + Send + 'b,
     {
-        let at = Location::caller();
-        let guard = BranchGuard::new(self, name, at);
-        async move {
-            let guard = guard.open().await;
-            let result = code(guard.ctx()).await;
-            guard.close().await;
-            result
-        }
+        BranchCall::new(self, name, Location::caller(), code)
     }
 
-    /// A number that is the same in every attempt. It depends on the seed of the run, the branch, the label, and how
-    /// often the label was used; on no other draw.
+    /// A number in [0, 1) that is the same in every attempt. It depends on the seed of the run, the branch, the label,
+    /// and how often the label was used; on no other draw.
     #[track_caller]
-    pub fn random(&self, label: &str) -> u64 {
+    pub fn random(&self, label: &str) -> f64 {
+        crate::digest::unit(self.random_u64(label))
+    }
+
+    /// A number of 64 bits, drawn like [`random`](Flow::random).
+    #[track_caller]
+    pub fn random_u64(&self, label: &str) -> u64 {
         crate::digest::first_u64(self.random_bytes(label))
+    }
+
+    /// The text of a UUID of version 4, drawn like [`random`](Flow::random).
+    #[track_caller]
+    pub fn uuid(&self, label: &str) -> String {
+        crate::digest::uuid(self.random_bytes(label))
     }
 
     /// 32 bytes, drawn like [`random`](Flow::random).
@@ -150,9 +248,9 @@ impl Flow {
     /// The coordinator's time of the last checkpoint of this branch, which is the same in every attempt.
     #[track_caller]
     pub fn now(&self) -> impl Future<Output = Time> + Send + use<> {
-        let (ctx, at) = (self.clone(), Location::caller());
+        let made = Made::new(self, OperationKind::Now, "", Location::caller());
         async move {
-            let operation = Operation::begin(&ctx, Kind::Now, "now", at).await;
+            let operation = Operation::begin(made).await;
             let now = operation.record().await;
             operation.end();
             now
@@ -194,10 +292,12 @@ impl Flow {
         T: Send,
     {
         let (ctx, at) = (self.clone(), Location::caller());
+        let made = Made::new(self, OperationKind::Savepoint, key::SAVEPOINT, at);
         let state = encode(state);
         async move {
+            let made = made.begun();
             let state = state?;
-            let mut operation = Operation::begin(&ctx, Kind::Savepoint, key::SAVEPOINT, at).await;
+            let mut operation = Operation::begin(made).await;
             if ctx.branch != Branch::root() {
                 let branch = ctx.branch.as_str().to_owned();
                 operation.stop(Misuse::SavepointInBranch { branch, at }).await
@@ -208,6 +308,11 @@ impl Flow {
             operation.record().await;
             std::future::pending().await
         }
+    }
+
+    /// The latest time of a branch inside this one that has ended.
+    pub(crate) fn joined(&self) -> Time {
+        self.shared.with(|core| core.branch(&self.branch).joined)
     }
 
     fn check_name(&self, name: &str, at: SourceLine) {

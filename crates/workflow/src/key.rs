@@ -2,7 +2,8 @@
 //!
 //! The branch is a path of branch names, empty for the function's own branch. The count numbers the operations of one
 //! name in one branch, so that a key does not depend on what other branches do. Kinds other than steps are part of the
-//! name (`signal:go#1`, `approval:ship#1`, `delivery:mail#1`, `child:resize#2`, `sleep#1`), so two operations with equal keys are of the same kind.
+//! name (`signal:go#1`, `approval:ship#1`, `delivery:mail#1`, `child:resize#2`, `sleep#1`,
+//! `sleep:cool-off#1`), so two operations with equal keys are of the same kind.
 //!
 //! A key may have a part after the count: `charge#1.2` is the second failed try of `charge#1`, and `signal:go#1.timeout`
 //! the timer beside a signal.
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 use wire::limits::NAME_BYTES_MAX;
 
-/// The name of every sleep.
+/// The name of a sleep, or what begins it.
 pub(crate) const SLEEP: &str = "sleep";
 /// The name of every savepoint.
 pub(crate) const SAVEPOINT: &str = "savepoint";
@@ -31,7 +32,7 @@ const PATCHED: &str = "patched:";
 
 /// What an operation is, as far as its key shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum OperationKind {
     Step,
     Sleep,
     Signal,
@@ -41,23 +42,44 @@ pub(crate) enum Kind {
     Child,
     Patched,
     Savepoint,
+    /// Code with an order of its own; its name is a part of the keys inside it.
+    Branch,
+    /// Several at once; only its members have keys.
+    All,
+    /// The first of several; only its members have keys.
+    Any,
     /// Reads the time; it is not recorded and has no key.
     Now,
 }
 
-impl Kind {
+impl OperationKind {
     /// The name in the key.
     pub(crate) fn label(self, name: &str) -> String {
         match self {
-            Kind::Step => name.to_owned(),
-            Kind::Sleep => SLEEP.to_owned(),
-            Kind::Signal => format!("signal:{name}"),
-            Kind::Approval => format!("{APPROVAL}{name}"),
-            Kind::Delivery => format!("delivery:{name}"),
-            Kind::Child => format!("child:{name}"),
-            Kind::Patched => format!("{PATCHED}{name}"),
-            Kind::Savepoint => SAVEPOINT.to_owned(),
-            Kind::Now => "now".to_owned(),
+            OperationKind::Step | OperationKind::Branch => name.to_owned(),
+            OperationKind::Sleep if name.is_empty() => SLEEP.to_owned(),
+            OperationKind::Sleep => format!("{SLEEP}:{name}"),
+            OperationKind::Signal => format!("signal:{name}"),
+            OperationKind::Approval => format!("{APPROVAL}{name}"),
+            OperationKind::Delivery => format!("delivery:{name}"),
+            OperationKind::Child => format!("child:{name}"),
+            OperationKind::Patched => format!("{PATCHED}{name}"),
+            OperationKind::Savepoint => SAVEPOINT.to_owned(),
+            OperationKind::All => "all".to_owned(),
+            OperationKind::Any => "any".to_owned(),
+            OperationKind::Now => "now".to_owned(),
+        }
+    }
+
+    /// Whether an operation of this kind can have this name.
+    pub(crate) fn accepts(self, name: &str) -> bool {
+        match self {
+            OperationKind::Sleep => name.is_empty() || is_name(name),
+            OperationKind::Savepoint
+            | OperationKind::All
+            | OperationKind::Any
+            | OperationKind::Now => true,
+            _ => is_name(name),
         }
     }
 }
@@ -153,7 +175,7 @@ mod tests {
     #[test]
     fn a_key_is_split_where_it_was_joined() {
         let branch = Branch::root().inner("left").inner("deep");
-        let key = branch.key(&Kind::Signal.label("go"), 12);
+        let key = branch.key(&OperationKind::Signal.label("go"), 12);
         assert_eq!(key, "left/deep/signal:go#12");
         let parsed = parse("left/deep/signal:go#12.timeout");
         assert_eq!((parsed.branch, parsed.operation, parsed.count), ("left/deep", &*key, 12));

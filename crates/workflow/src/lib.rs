@@ -14,6 +14,8 @@
 //! - Memory is bounded by what is open and by what was recorded since the last savepoint.
 
 mod alarm;
+mod all;
+mod any;
 mod approval;
 mod branch;
 mod branch_state;
@@ -28,6 +30,9 @@ mod history;
 mod key;
 mod kind;
 mod operation;
+#[doc(hidden)]
+pub mod options;
+mod recorded;
 mod run;
 mod shared;
 mod step;
@@ -35,19 +40,25 @@ mod stop;
 pub mod testing;
 mod wait;
 
+pub use all::{AllCall, Joins, Member, Members};
+pub use any::AnyCall;
 pub use approval::{Approval, ApprovalCall, Vote, decided_digest};
-pub use children::{ChildCall, ChildRun, ChildrenCall};
+pub use branch::BranchCall;
+pub use children::{ChildCall, ChildRun, ChildrenCall, MapKind};
 pub use command::{
     Answer, Awaited, Call, Checkpoint, ChildRecord, Command, Mode, Outcome, Report, Spend, Start,
     State, StepRecord, Wait,
 };
 pub use digest::{Digest, NotADigest};
-pub use effect::{Delivery, DeliveryOutcome, Effect, EffectCall};
+pub use effect::{Delivery, DeliveryCall, DeliveryOutcome, Effect, EffectCall};
 pub use failure::Failure;
 pub use flow::Flow;
 pub use kind::{Kind, RunKind};
+pub use recorded::checkpoints;
 pub use run::{Body, Function, Run, function};
 pub use step::{OnError, Retry, Step, StepCall};
 pub use stop::{Difference, Divergence, LastOperation, Misuse, Seen, SourceLine, Stop};
-pub use wait::SignalCall;
+pub use wait::{SignalCall, SleepCall, WaitCall, Waits};
+#[doc(hidden)]
+pub use wire;
 pub use wire::{ApprovalDecision, ApprovalOutcome, Json, Time};

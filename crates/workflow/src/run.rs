@@ -1,7 +1,7 @@
 //! One attempt of a durable function: polls the code, hands out commands, takes in answers.
 //!
 //! It does no I/O and has no clock. It promises that the same start and the same answers give the same commands, as long
-//! as the function awaits nothing but `ctx` outside of steps; if it does, the run stops and says so.
+//! as the function awaits nothing but `flow` outside of steps; if it does, the run stops and says so.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub type Function<'f> = Arc<dyn Fn(Flow, Json) -> Body<'f> + Send + Sync + 'f>;
 ///
 /// let order = function(async |ctx: Flow, cents: u64| {
 ///     let receipt: String = ctx.step("charge", async |step| {
-///         Ok::<_, Failure>(format!("{cents} cents under {}", step.idempotency_key()))
+///         Ok(format!("{cents} cents under {}", step.idempotency_key()))
 ///     }).await?;
 ///     Ok(receipt)
 /// });
@@ -190,6 +190,9 @@ impl<'f> Run<'f> {
         let waker = Waker::from(alarm.clone());
         let code = self.code.as_mut().expect("the code lives until the run is over");
         if let Poll::Ready(result) = code.as_mut().poll(&mut Context::from_waker(&waker)) {
+            if result.is_ok() {
+                self.shared.with(Core::check_all_begun);
+            }
             self.returned = Some(result);
         }
     }

@@ -8,7 +8,6 @@
 mod execution;
 
 use std::marker::PhantomData;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +19,10 @@ use self::execution::Execution;
 use crate::command::Spend;
 use crate::effect::Effect;
 use crate::flow::Flow;
+use crate::key::OperationKind;
+use crate::operation::Made;
 use crate::stop::SourceLine;
+use crate::wait::Boxed;
 use crate::{Digest, Failure};
 
 /// A step that failed a hundred times needs a person.
@@ -134,8 +136,7 @@ impl Step {
 /// A step that begins when it is awaited.
 #[must_use = "a step does nothing unless it is awaited"]
 pub struct StepCall<'w, W> {
-    ctx: Flow,
-    name: String,
+    made: Made,
     work: W,
     input: Result<Option<Digest>, Failure>,
     settings: Settings,
@@ -152,10 +153,11 @@ struct Settings {
 }
 
 impl<'w, W> StepCall<'w, W> {
-    pub(crate) fn new(ctx: Flow, name: String, work: W, at: SourceLine) -> StepCall<'w, W> {
+    pub(crate) fn new(flow: &Flow, name: String, work: W, at: SourceLine) -> StepCall<'w, W> {
+        let made = Made::new(flow, OperationKind::Step, name, at);
         let (retry, on_error) = (Retry::tries(1), OnError::default());
         let settings = Settings { retry, timeout: None, on_error, at };
-        StepCall { ctx, name, work, input: Ok(None), settings, borrows: PhantomData }
+        StepCall { made, work, input: Ok(None), settings, borrows: PhantomData }
     }
 
     /// What the work depends on. A replay with another input is a divergence.
@@ -181,39 +183,42 @@ impl<'w, W> StepCall<'w, W> {
         self.settings.on_error = on_error;
         self
     }
-}
 
-impl<'w, W> StepCall<'w, W> {
+    pub(crate) fn begun(mut self) -> Self {
+        self.made = self.made.begun();
+        self
+    }
+
+    pub(crate) fn inside(mut self, flow: &Flow) -> Self {
+        self.made = self.made.inside(flow);
+        self
+    }
+
     /// The result, and the key that it is recorded under.
-    pub(crate) async fn keyed<Fut, T, E>(self) -> Result<(T, String), Failure>
+    pub(crate) async fn keyed<Fut, T>(self) -> Result<(T, String), Failure>
     where
         W: FnMut(Step) -> Fut,
-        Fut: Future<Output = Result<T, E>>,
+        Fut: Future<Output = Result<T, Failure>>,
         T: Serialize + DeserializeOwned,
-        E: Into<Failure>,
     {
-        let StepCall { ctx, name, mut work, input, settings, borrows: _ } = self;
-        let execution = Execution::begin(&ctx, &name, input?, settings).await;
+        let StepCall { made, mut work, input, settings, borrows: _ } = self;
+        let made = made.begun();
+        let execution = Execution::begin(made, input?, settings).await;
         let key = execution.key().to_owned();
         execution.result(&mut work).await.map(|result| (result, key))
     }
 }
 
-impl<'w, W, Fut, T, E> IntoFuture for StepCall<'w, W>
+impl<'w, W, Fut, T> IntoFuture for StepCall<'w, W>
 where
     W: FnMut(Step) -> Fut + Send + 'w,
-    Fut: Future<Output = Result<T, E>> + Send + 'w,
+    Fut: Future<Output = Result<T, Failure>> + Send + 'w,
     T: Serialize + DeserializeOwned + Send + 'w,
-    E: Into<Failure> + 'w,
 {
     type Output = Result<T, Failure>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'w>>;
+    type IntoFuture = Boxed<'w, Result<T, Failure>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let StepCall { ctx, name, mut work, input, settings, borrows: _ } = self;
-        Box::pin(async move {
-            let execution = Execution::begin(&ctx, &name, input?, settings).await;
-            execution.result(&mut work).await
-        })
+        Box::pin(async move { self.keyed().await.map(|(result, _)| result) })
     }
 }

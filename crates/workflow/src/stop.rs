@@ -121,22 +121,29 @@ impl fmt::Display for InputOf<'_> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misuse {
     #[error(
-        "the function awaits something that is not `ctx`, outside of a step: a replay could not \
-         repeat it. Put it inside `ctx.step`, or use `ctx.sleep`, `ctx.signal` or `ctx.child`. \
+        "the function awaits something that is not `flow`, outside of a step: a replay could not \
+         repeat it. Put it inside `flow.step`, or use `flow.sleep`, `flow.signal` or `flow.call`. \
          Last operation: {last}"
     )]
     ForeignAwait { last: LastOperation },
     #[error(
         "`{second}` ({at}) begins while `{first}` is not over: operations of one branch follow \
-         each other. Give parallel work a `ctx.branch` each"
+         each other. Give parallel work to `flow.all`"
     )]
     TwoAtOnce { first: String, second: String, at: SourceLine },
     #[error(
         "`{key}` ({at}) was dropped before its end, as `select!` and `try_join!` do: which one is \
-         dropped depends on time, so a replay could differ. Join all branches first, or wait for \
-         a signal with `within`"
+         dropped depends on time, so a replay could differ. Use `flow.all` to wait for all of \
+         them, `flow.any` to wait for the first, or `within` for a limit"
     )]
     Dropped { key: String, at: SourceLine },
+    #[error(
+        "the function returned, but `{operation}` ({at}) never began: an operation does nothing until it is awaited. \
+         Await it, or give it to `flow.all` or `flow.any`"
+    )]
+    NotAwaited { operation: String, at: SourceLine },
+    #[error("`any` ({at}) has no members, so none of them can be the first: give it at least one")]
+    AnyOfNothing { at: SourceLine },
     #[error("branch `{branch}` ({at}) is open already: parallel branches need different names")]
     OpenTwice { branch: String, at: SourceLine },
     #[error("branch `{branch}` is over, but its context is used ({at}): use the outer context")]

@@ -6,22 +6,31 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use workflow::testing::TestRun;
-//! use workflow::{Flow, Failure, function};
+//! use workflow::testing::FlowTest;
+//! use workflow::{Failure, Flow, Kind};
 //!
-//! let order = function(async |ctx: Flow, cents: u64| {
-//!     ctx.step("charge", async |_| Ok::<_, Failure>(cents)).await?;
-//!     ctx.sleep(Duration::from_secs(86_400)).await;
-//!     let by: String = ctx.signal("approve").await?;
-//!     Ok(format!("approved by {by}"))
-//! });
-//! let mut run = TestRun::new(order, &500).signal_after(Duration::from_secs(3600), "approve", &"Ada");
-//! let ended = run.finish().unwrap();
-//! assert_eq!(ended.output::<String>(), "approved by Ada");
-//! assert_eq!(ended.keys(), ["charge#1", "sleep#1", "signal:approve#1"]);
+//! const PACK: Kind<String, u32> = Kind::new("pack").queue("orders");
+//!
+//! async fn order(flow: Flow, cents: u64) -> Result<String, Failure> {
+//!     flow.step("charge", async |_| Ok(cents)).await?;
+//!     flow.sleep(Duration::from_secs(86_400)).named("cool-off").await;
+//!     let by: String = flow.signal("approve").await?;
+//!     let parcel = flow.call(PACK, "lamp").await?;
+//!     Ok(format!("parcel {parcel}, approved by {by}"))
+//! }
+//!
+//! let ended = FlowTest::new(order, &500)
+//!     .signal_after(Duration::from_secs(3600), "approve", &"Ada")
+//!     .child(PACK, |_item| Ok(7))
+//!     .crash(workflow::testing::Crash::After(1))
+//!     .run()
+//!     .unwrap();
+//! assert_eq!(ended.output::<String>(), "parcel 7, approved by Ada");
+//! assert_eq!(ended.executed["charge#1"], 1);
 //! ```
 
 mod coordinator;
+mod golden;
 mod people;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -31,13 +40,17 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use wire::{ApprovalDecision, Json, Time};
 
 pub use self::coordinator::{ConflictingStep, MemoryCoordinator};
+pub use self::golden::ReplayError;
 use crate::approval::Vote;
 use crate::command::{Checkpoint, Command, Outcome, Report};
 use crate::effect::DeliveryOutcome;
-use crate::run::{Function, Run};
+use crate::flow::Flow;
+use crate::kind::{Kind, RunKind};
+use crate::run::{Function, Run, encode, function};
 use crate::stop::Stop;
 use crate::{Digest, Failure};
 
@@ -68,8 +81,34 @@ pub enum TestError {
     Endless,
 }
 
+/// A kind whose runs a test ends itself: a [`Kind`], or a name with JSON on both sides.
+pub trait ChildKind {
+    type Input: DeserializeOwned;
+    type Output: Serialize;
+
+    fn name(&self) -> &str;
+}
+
+impl<I: DeserializeOwned, O: Serialize> ChildKind for Kind<I, O> {
+    type Input = I;
+    type Output = O;
+
+    fn name(&self) -> &str {
+        RunKind::<I>::name(self)
+    }
+}
+
+impl ChildKind for &str {
+    type Input = Value;
+    type Output = Value;
+
+    fn name(&self) -> &str {
+        self
+    }
+}
+
 /// A run in memory.
-pub struct TestRun<'f> {
+pub struct FlowTest<'f> {
     function: Function<'f>,
     coordinator: MemoryCoordinator,
     crashes: Vec<Crash>,
@@ -137,11 +176,23 @@ impl Ended {
 /// Outcome, result, error and input of a checkpoint.
 pub type Fact<'h> = (Outcome, Option<&'h str>, Option<&'h Failure>, Option<Digest>);
 
-impl<'f> TestRun<'f> {
-    /// A run that was accepted at the beginning of 2026.
-    pub fn new<I: Serialize + ?Sized>(function: Function<'f>, input: &I) -> TestRun<'f> {
+impl<'f> FlowTest<'f> {
+    /// A run of this function that was accepted at the beginning of 2026.
+    pub fn new<F, In, I, O, Fut>(code: F, input: &In) -> FlowTest<'f>
+    where
+        In: Serialize + ?Sized,
+        I: DeserializeOwned + Send,
+        O: Serialize + Send,
+        F: Fn(Flow, I) -> Fut + Send + Sync + 'f,
+        Fut: Future<Output = Result<O, Failure>> + Send + 'f,
+    {
+        FlowTest::of(function(code), input)
+    }
+
+    /// The same for a function that is made already.
+    pub fn of<I: Serialize + ?Sized>(function: Function<'f>, input: &I) -> FlowTest<'f> {
         let input = Json::from_value(input).expect("the input of a test has a JSON form");
-        TestRun {
+        FlowTest {
             function,
             coordinator: MemoryCoordinator::new(input),
             crashes: Vec::new(),
@@ -184,19 +235,19 @@ impl<'f> TestRun<'f> {
         self
     }
 
-    /// Somebody approves, as soon as the approval of this name is open. `by` is the id of a key.
+    /// The holder of a key approves, as soon as the approval of this name is open. `by` is the id of the key.
     #[must_use]
     pub fn approve(self, name: &str, by: &str) -> Self {
         self.decide_after(Duration::ZERO, name, by, ApprovalDecision::Approved, None)
     }
 
-    /// Somebody rejects it, and says why.
+    /// The holder of a key rejects it, and says why.
     #[must_use]
     pub fn reject(self, name: &str, by: &str, why: &str) -> Self {
         self.decide_after(Duration::ZERO, name, by, ApprovalDecision::Rejected, Some(why))
     }
 
-    /// Somebody decides after a time. One vote of each counts, and none after the expiry. Who may decide is not checked
+    /// The holder of a key decides after a time. One vote of each counts, and none after the expiry. Who may decide is not checked
     /// here.
     #[must_use]
     pub fn decide_after(
@@ -212,15 +263,29 @@ impl<'f> TestRun<'f> {
         self
     }
 
-    /// What children of a kind return, and how long they take.
+    /// What runs of a kind return. They end at once.
     #[must_use]
-    pub fn child(
-        mut self,
-        kind: &str,
-        takes: Duration,
-        result: impl Fn(&Json) -> Result<Json, Failure> + Send + 'static,
+    pub fn child<K: ChildKind>(
+        self,
+        kind: K,
+        result: impl Fn(K::Input) -> Result<K::Output, Failure> + Send + 'static,
     ) -> Self {
-        self.coordinator.define_child(kind, takes, result);
+        self.child_after(Duration::ZERO, kind, result)
+    }
+
+    /// What runs of a kind return after a time.
+    #[must_use]
+    pub fn child_after<K: ChildKind>(
+        mut self,
+        takes: Duration,
+        kind: K,
+        result: impl Fn(K::Input) -> Result<K::Output, Failure> + Send + 'static,
+    ) -> Self {
+        let result = move |input: &Json| {
+            let input = input.read().map_err(|error| Failure::named("INPUT_UNREADABLE", error))?;
+            encode(&result(input)?)
+        };
+        self.coordinator.define_child(kind.name(), takes, result);
         self
     }
 
@@ -249,9 +314,9 @@ impl<'f> TestRun<'f> {
     ///
     /// # Panics
     ///
-    /// If the work of a step waits for something outside; use [`run`](TestRun::run) inside a runtime then.
-    pub fn finish(&mut self) -> Result<Ended, TestError> {
-        let mut run = std::pin::pin!(self.run());
+    /// If the work of a step waits for something outside; use [`run_async`](FlowTest::run_async) inside a runtime then.
+    pub fn run(&mut self) -> Result<Ended, TestError> {
+        let mut run = std::pin::pin!(self.run_async());
         match run.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(ended) => ended,
             Poll::Pending => panic!("the work of a step waits for something outside"),
@@ -259,7 +324,7 @@ impl<'f> TestRun<'f> {
     }
 
     /// Runs to the end, in whatever runtime the steps need.
-    pub async fn run(&mut self) -> Result<Ended, TestError> {
+    pub async fn run_async(&mut self) -> Result<Ended, TestError> {
         for _ in 0..ATTEMPTS_MAX {
             if let Some(report) = self.attempt().await? {
                 return Ok(Ended {
@@ -335,9 +400,9 @@ impl<'f> TestRun<'f> {
     }
 }
 
-impl fmt::Debug for TestRun<'_> {
+impl fmt::Debug for FlowTest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TestRun").field("fence", &self.fence).finish_non_exhaustive()
+        f.debug_struct("FlowTest").field("fence", &self.fence).finish_non_exhaustive()
     }
 }
 

@@ -12,7 +12,7 @@ from tenure import _commands, _engine, _json
 from tenure._checkpoints import checkpoints_of
 from tenure._commands import Complete, Execute, Last, Record, Recorded, Start
 from tenure._engine import Core
-from tenure._op import write_ms
+from tenure._op import Op, write_ms
 from tenure._run import Run
 from tenure._steps import Step, pause_ms
 from tenure._stop import Divergence
@@ -23,6 +23,26 @@ from tenure.task import Kind
 
 DURABLE = Path(__file__).resolve().parents[3] / "protocol" / "scenarios" / "durable"
 SQUARE: Kind[Any, Any] = Kind("square", queue="numbers", input=object, output=object)
+
+
+def waiting(flow: Flow, operation: Any) -> Op[Any]:
+    """An operation that waits without a worker."""
+    [(word, told)] = operation.items()
+    if word == "sleep":
+        return flow.sleep(told / 1000) if isinstance(told, int) else flow.sleep(told["name"], seconds=told["ms"] / 1000)
+    if word == "approval":
+        return flow.approval(
+            told["name"],
+            about=told["about"],
+            quorum=told.get("quorum", 1),
+            within=told["withinMs"] / 1000,
+            default="REJECTED",
+        )
+    limited: Any = (
+        flow.signal(told["name"]) if word == "signal" else flow.call(SQUARE, told["input"]).named(told["name"])
+    )
+    result: Op[Any] = limited.within(told["withinMs"] / 1000) if "withinMs" in told else limited
+    return result
 
 
 class Script:
@@ -44,6 +64,12 @@ class Script:
         return await getattr(self, f"do_{word}")(flow, told)
 
     async def do_step(self, flow: Flow, told: Any) -> Any:
+        try:
+            return await self.step(flow, told)
+        except StepFailed as failure:
+            return {"failed": failure.message}
+
+    def step(self, flow: Flow, told: Any) -> Op[Any]:
         def work(step: Step) -> Any:
             if told.get("tokens"):
                 step.spend(tokens=told["tokens"])
@@ -60,36 +86,45 @@ class Script:
             options["retry"] = Retry(told["tries"], base=0.1)
         if "timeoutMs" in told:
             options["timeout"] = told["timeoutMs"] / 1000
-        try:
-            return await flow.step(told["name"], work, bind=True, **options)
-        except StepFailed as failure:
-            return {"failed": failure.message}
+        return flow.step(told["name"], work, bind=True, **options)
 
-    async def do_sleep(self, flow: Flow, told: int) -> Any:
-        return await flow.sleep(told / 1000)
+    async def do_sleep(self, flow: Flow, told: Any) -> Any:
+        return await waiting(flow, {"sleep": told})
 
     async def do_signal(self, flow: Flow, told: Any) -> Any:
-        signal = flow.signal(told["name"])
-        return await (signal.within(told["withinMs"] / 1000) if "withinMs" in told else signal)
+        return await waiting(flow, {"signal": told})
 
     async def do_approval(self, flow: Flow, told: Any) -> Any:
-        approval = await flow.approval(
-            told["name"],
-            about=told["about"],
-            quorum=told.get("quorum", 1),
-            within=told["withinMs"] / 1000,
-            default="REJECTED",
-        )
+        approval = await waiting(flow, {"approval": told})
         return [approval.outcome, approval.reason]
 
     async def do_child(self, flow: Flow, told: Any) -> Any:
-        call = flow.call(SQUARE, told["input"]).named(told["name"])
         if told.get("detached"):
-            return await call.detach()
+            return await flow.call(SQUARE, told["input"]).named(told["name"]).detach()
         try:
-            return await call
+            return await waiting(flow, {"child": told})
         except Failure as failure:
             return {"failed": failure.message}
+
+    async def do_all(self, flow: Flow, told: list[Any]) -> Any:
+        try:
+            return list(await flow.all(*(self.member(flow, operation) for operation in told)))
+        except Failure as failure:
+            return {"failed": failure.message}
+
+    async def do_any(self, flow: Flow, told: dict[str, Any]) -> Any:
+        try:
+            return list(await flow.any(**{name: waiting(flow, each) for name, each in sorted(told.items())}))
+        except Failure as failure:
+            return {"failed": failure.message}
+
+    def member(self, flow: Flow, operation: Any) -> Op[Any]:
+        """A member of `all`."""
+        if "step" in operation:
+            return self.step(flow, operation["step"])
+        if "branch" in operation:
+            return flow.branch(operation["branch"]["name"], self.each, operation["branch"]["ops"])
+        return waiting(flow, operation)
 
     async def do_children(self, flow: Flow, told: Any) -> Any:
         operation = flow.map(SQUARE, told["inputs"], max=told.get("max"))
@@ -208,6 +243,17 @@ def test_draws_are_those_of_the_other_engines() -> None:
     for case in json.loads((DURABLE / "numbers.json").read_text()):
         drawn = _engine.drawn(case["seed"], case["branch"], case["label"], case["count"])
         assert str(_engine.first_number(drawn)) == case["number"]
+        if not case["branch"]:
+            assert fresh(case).random(case["label"]) == case["unit"]
+            assert str(fresh(case).uuid(case["label"])) == case["uuid"]
+
+
+def fresh(case: Any) -> Flow:
+    """A flow whose next draw is the one of the case."""
+    flow = Flow(Core(Start("task_1", 1, case["seed"], 0, [])))
+    for _ in range(case["count"] - 1):
+        flow.random(case["label"])
+    return flow
 
 
 def test_the_pause_between_tries_doubles_up_to_its_cap() -> None:

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::answers::Envelope;
 use wire::{Json, Time};
-pub use workflow::testing::{Crash, Ended, TestError, TestRun};
+pub use workflow::testing::{Crash, Ended, FlowTest, TestError};
 use workflow::{Failure, Flow};
 
 use crate::worker::clock::Clock;
@@ -56,20 +56,20 @@ where
 /// use tenure::{Flow, Failure, testing::run_durable};
 ///
 /// async fn order(ctx: Flow, cents: u64) -> Result<String, Failure> {
-///     ctx.step("charge", async |_| Ok::<_, Failure>(cents)).await?;
+///     ctx.step("charge", async |_| Ok(cents)).await?;
 ///     ctx.sleep(Duration::from_secs(86_400)).await;
 ///     let by: String = ctx.signal("approve").await?;
 ///     Ok(format!("approved by {by}"))
 /// }
 ///
 /// let mut run = run_durable(order, &500).signal_after(Duration::from_secs(3600), "approve", &"Ada");
-/// let ended = run.finish().expect("nothing keeps it from ending");
+/// let ended = run.run().expect("nothing keeps it from ending");
 /// assert_eq!(ended.output::<String>(), "approved by Ada");
 /// assert_eq!(ended.keys(), ["charge#1", "sleep#1", "signal:approve#1"]);
 /// ```
 ///
-/// [`TestRun::finish`] is for steps that wait for nothing outside; await [`TestRun::run`] for others.
-pub fn run_durable<'f, F, In, I, O, Fut>(code: F, input: &In) -> TestRun<'f>
+/// [`FlowTest::run`] is for steps that wait for nothing outside; await [`FlowTest::run_async`] for others.
+pub fn run_durable<'f, F, In, I, O, Fut>(code: F, input: &In) -> FlowTest<'f>
 where
     F: Fn(Flow, I) -> Fut + Send + Sync + 'f,
     In: Serialize + ?Sized,
@@ -77,7 +77,7 @@ where
     O: Serialize + Send,
     Fut: Future<Output = Result<O, Failure>> + Send + 'f,
 {
-    TestRun::new(workflow::function(code), input)
+    FlowTest::new(code, input)
 }
 
 /// A context with this input, for functions that take one.

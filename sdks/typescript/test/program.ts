@@ -34,27 +34,24 @@ async function one(flow: Flow, op: Op, releases: Releases): Promise<unknown> {
     case "step":
       return value(() => step(flow, given, releases));
     case "sleep":
-      return flow.sleep({ milliseconds: given });
-    case "signal": {
-      const signal = flow.signal(given.name);
-      return given.withinMs === undefined ? signal : signal.within({ milliseconds: given.withinMs });
-    }
+    case "signal":
+      return waiting(flow, op);
     case "approval": {
-      const limit =
-        given.withinMs === undefined
-          ? {}
-          : { within: { milliseconds: given.withinMs }, default: "REJECTED" as const };
-      const approval = await flow.approval(given.name, {
-        about: given.about,
-        quorum: given.quorum ?? 1,
-        ...limit,
-      });
+      const approval = await waiting(flow, op);
       return [approval.outcome, approval.reason ?? null];
     }
-    case "child": {
-      const call = flow.call(square, given.input).named(given.name);
-      return given.detached ? call.detach() : value(() => call);
-    }
+    case "child":
+      if (given.detached) return flow.call(square, given.input).named(given.name).detach();
+      return value(() => waiting(flow, op));
+    case "all":
+      return value(() => flow.all(given.map((each: Op) => member(flow, each, releases))));
+    case "any":
+      return value(async () => {
+        const names = Object.keys(given).sort();
+        const members = Object.fromEntries(names.map((name) => [name, waiting(flow, given[name])]));
+        const first = (await flow.any(members)) as { winner: string; value: unknown };
+        return [first.winner, first.value ?? null];
+      });
     case "children": {
       const calls = given.inputs.map((input: unknown) => flow.call(square, input).named(given.name));
       if (given.max === undefined) return (await flow.allSettled(calls)).map(settled);
@@ -83,6 +80,40 @@ async function one(flow: Flow, op: Op, releases: Releases): Promise<unknown> {
     default:
       throw new Error(`the interpreter does not know ${name}`);
   }
+}
+
+/** An operation that waits without a worker. */
+function waiting(flow: Flow, op: Op): any {
+  const [[name, given]] = Object.entries(op) as [[string, any]];
+  const limit = given.withinMs === undefined ? undefined : { milliseconds: given.withinMs };
+  switch (name) {
+    case "sleep":
+      if (typeof given === "number") return flow.sleep({ milliseconds: given });
+      return flow.sleep(given.name, { milliseconds: given.ms });
+    case "approval":
+      return flow.approval(given.name, {
+        about: given.about,
+        ...(given.quorum === undefined ? {} : { quorum: given.quorum }),
+        ...(limit === undefined ? {} : { within: limit, default: "REJECTED" as const }),
+      });
+    case "signal":
+    case "child": {
+      const limited: any =
+        name === "signal" ? flow.signal(given.name) : flow.call(square, given.input).named(given.name);
+      return limit === undefined ? limited : limited.within(limit);
+    }
+    default:
+      throw new Error(`${name} does not wait`);
+  }
+}
+
+/** A member of `all`. */
+function member(flow: Flow, op: any, releases: Releases): any {
+  if (op.step !== undefined) return step(flow, op.step, releases);
+  if (op.branch !== undefined) {
+    return flow.branch(op.branch.name, (inner) => execute(inner, op.branch.ops, releases));
+  }
+  return waiting(flow, op);
 }
 
 function step(flow: Flow, op: any, releases: Releases) {

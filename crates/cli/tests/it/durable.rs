@@ -135,7 +135,7 @@ fn work_here(executed: PathBuf) {
                     pending::<()>().await;
                 }
                 note(&executed, "mail");
-                Ok::<_, Failure>(ctx.random("stamp"))
+                Ok::<_, Failure>(ctx.random_u64("stamp"))
             })
             .await?;
             Ok(receipt)
@@ -149,8 +149,8 @@ fn work_here(executed: PathBuf) {
 async fn busy(ctx: Flow, weights: HashMap<String, u64>) -> Result<u64, Failure> {
     let part = |name: &'static str| {
         ctx.branch(name, async move |ctx: Flow| {
-            ctx.step("draw", async |_| Ok::<_, Failure>(ctx.random("die") % 6)).await?;
-            ctx.sleep(Duration::from_millis(ctx.random("nap") % 10)).await;
+            ctx.step("draw", async |_| Ok::<_, Failure>(ctx.random_u64("die") % 6)).await?;
+            ctx.sleep(Duration::from_millis(ctx.random_u64("nap") % 10)).await;
             ctx.step("late", async |_| Ok::<_, Failure>(name.to_owned())).await
         })
     };

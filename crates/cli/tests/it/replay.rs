@@ -43,7 +43,7 @@ async fn parcel(ctx: Flow, cents: u64, code: &str) -> Result<Value, Failure> {
     let who: String = ctx.signal("approve").await?;
     let part = |name: &'static str| {
         ctx.branch(name, async move |ctx: Flow| {
-            ctx.step("weigh", async |_| Ok::<_, Failure>(ctx.random("grams") % 100)).await
+            ctx.step("weigh", async |_| Ok::<_, Failure>(ctx.random_u64("grams") % 100)).await
         })
     };
     let (left, right) = tokio::join!(part("left"), part("right"));
@@ -60,7 +60,7 @@ async fn parcel(ctx: Flow, cents: u64, code: &str) -> Result<Value, Failure> {
         ctx.step("thank", thank).await?;
     }
     let asleep = ctx.now().await.as_ms() - before.as_ms();
-    Ok(json!([receipt, who, left?, right?, packed, asleep, ctx.random("stamp")]))
+    Ok(json!([receipt, who, left?, right?, packed, asleep, ctx.random_u64("stamp")]))
 }
 
 fn worker(client: Client, code: String) -> Worker {

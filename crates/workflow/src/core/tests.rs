@@ -28,7 +28,7 @@ fn long_loop() -> Function<'static> {
             if next == STEPS {
                 return Ok(next);
             }
-            next = ctx.step("add", async |_| Ok::<_, Failure>(next + 1)).await?;
+            next = ctx.step("add", async |_| Ok(next + 1)).await?;
         }
         ctx.savepoint(&next).await
     })
@@ -83,7 +83,7 @@ fn a_continued_run_gives_its_steps_the_keys_that_they_had() {
         let code = function(async |ctx: Flow, (): ()| {
             ctx.step("pay", async |step| {
                 step.idempotency_key().clone_into(&mut seen.lock().unwrap());
-                Ok::<_, Failure>(())
+                Ok(())
             })
             .await
         });

@@ -13,9 +13,7 @@ use crate::alarm::WorkWaker;
 use crate::command::{Checkpoint, Outcome, Spend, StepRecord};
 use crate::core::Ending;
 use crate::effect::Effect;
-use crate::flow::Flow;
-use crate::key::Kind;
-use crate::operation::Operation;
+use crate::operation::{Made, Operation};
 use crate::run::encode;
 use crate::stop::{Difference, Divergence, Seen};
 use crate::{Digest, Failure};
@@ -29,12 +27,11 @@ pub(super) struct Execution {
 
 impl Execution {
     pub(super) async fn begin(
-        ctx: &Flow,
-        name: &str,
+        made: Made,
         input_digest: Option<Digest>,
         settings: Settings,
     ) -> Execution {
-        let mut operation = Operation::begin(ctx, Kind::Step, name, settings.at).await;
+        let mut operation = Operation::begin(made).await;
         let (key, _) = operation.enter(input_digest).await;
         Execution { operation, key, input_digest, settings }
     }
@@ -44,12 +41,11 @@ impl Execution {
     }
 
     /// What the code gets: the recorded result, now or in every replay.
-    pub(super) async fn result<W, Fut, T, E>(self, work: &mut W) -> Result<T, Failure>
+    pub(super) async fn result<W, Fut, T>(self, work: &mut W) -> Result<T, Failure>
     where
         W: FnMut(Step) -> Fut,
-        Fut: Future<Output = Result<T, E>>,
+        Fut: Future<Output = Result<T, Failure>>,
         T: Serialize + DeserializeOwned,
-        E: Into<Failure>,
     {
         let checkpoint = match self.operation.take(&self.key) {
             Some(recorded) => recorded,
@@ -60,12 +56,11 @@ impl Execution {
     }
 
     /// Tries until there is a result to record.
-    async fn tries<W, Fut, T, E>(&self, work: &mut W) -> Checkpoint
+    async fn tries<W, Fut, T>(&self, work: &mut W) -> Checkpoint
     where
         W: FnMut(Step) -> Fut,
-        Fut: Future<Output = Result<T, E>>,
+        Fut: Future<Output = Result<T, Failure>>,
         T: Serialize,
-        E: Into<Failure>,
     {
         let mut number = 1;
         loop {
@@ -110,9 +105,9 @@ impl Execution {
     }
 
     /// Polls the work with a waker that is known to be a step's, until it ends or its time is over.
-    async fn work<T: Serialize, E: Into<Failure>>(
+    async fn work<T: Serialize>(
         &self,
-        work: impl Future<Output = Result<T, E>>,
+        work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<Json, Failure> {
         let shared = &self.operation.shared;
         let mut work = pin!(work);
@@ -123,7 +118,7 @@ impl Execution {
             let waker = WorkWaker { alarm: shared.alarm.clone(), outer: cx.waker().clone() };
             let waker = Waker::from(Arc::new(waker));
             match work.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(result) => Poll::Ready(result.map_err(Into::into)),
+                Poll::Ready(result) => Poll::Ready(result),
                 Poll::Pending => {
                     shared.with(|core| core.park(cx.waker()));
                     Poll::Pending

@@ -264,10 +264,19 @@ impl MemoryCoordinator {
             Mode::All => here.iter().all(|here| *here),
             Mode::Any => here.iter().any(|here| *here),
         };
-        let items = wait.items.iter().filter(|_| is_satisfied);
-        let mut places: Vec<usize> = items.filter_map(|item| self.take(item)).collect();
+        if !is_satisfied {
+            return None;
+        }
+        let place = |item: &Awaited| self.places.get(&(item.key().to_owned(), false)).copied();
+        let mut places: Vec<usize> = wait.items.iter().filter_map(place).collect();
+        if wait.mode == Mode::All {
+            places = wait.items.iter().filter_map(|item| self.take(item)).collect();
+        } else if places.is_empty() {
+            // One ends the wait. The others leave no record: a signal stays for the next one that awaits it.
+            places.extend(wait.items.iter().find_map(|item| self.take(item)));
+        }
         places.sort_unstable();
-        is_satisfied.then(|| places.into_iter().map(|place| self.history[place].clone()).collect())
+        Some(places.into_iter().map(|place| self.history[place].clone()).collect())
     }
 
     fn is_here(&self, item: &Awaited) -> bool {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::join;
 use serde_json::{Value, json};
-use workflow::testing::{Ended, TestRun};
+use workflow::testing::{Ended, FlowTest};
 use workflow::{
     Approval, ApprovalDecision, ApprovalOutcome, Failure, Flow, Function, Stop, function,
 };
@@ -27,14 +27,14 @@ fn told(approval: &Approval) -> Value {
     json!({"outcome": approval.outcome, "reason": approval.reason(), "votes": votes})
 }
 
-fn ended(run: TestRun<'static>) -> Ended {
+fn ended(run: FlowTest<'static>) -> Ended {
     let mut run = run;
-    run.finish().unwrap()
+    run.run().unwrap()
 }
 
 #[test]
 fn a_quorum_approves_and_the_votes_say_who_and_why() {
-    let run = TestRun::new(payout(), &500).approve("pay", "ann");
+    let run = FlowTest::of(payout(), &500).approve("pay", "ann");
     let said = Some("checked the invoice");
     let run = run.decide_after(HOUR, "pay", "bob", ApprovalDecision::Approved, said);
     let ended = ended(run);
@@ -46,14 +46,14 @@ fn a_quorum_approves_and_the_votes_say_who_and_why() {
 
 #[test]
 fn a_rejection_is_a_value_and_one_is_enough() {
-    let run = TestRun::new(payout(), &500).approve("pay", "ann").reject("pay", "bob", "too dear");
+    let run = FlowTest::of(payout(), &500).approve("pay", "ann").reject("pay", "bob", "too dear");
     let output: Value = ended(run).output();
     assert_eq!((&output["outcome"], &output["reason"]), (&json!("REJECTED"), &json!("too dear")));
 }
 
 #[test]
 fn nobody_votes_twice_and_the_expiry_takes_the_default() {
-    let run = TestRun::new(payout(), &500).approve("pay", "ann").approve("pay", "ann");
+    let run = FlowTest::of(payout(), &500).approve("pay", "ann").approve("pay", "ann");
     let late = ApprovalDecision::Approved;
     let ended = ended(run.decide_after(2 * DAY, "pay", "bob", late, None));
     let output: Value = ended.output();
@@ -68,7 +68,7 @@ fn without_a_default_the_expiry_is_an_outcome_of_its_own() {
         Ok((approval.outcome, approval.is_approved(), ctx.now().await))
     });
     let (outcome, is_approved, now): (ApprovalOutcome, bool, String) =
-        ended(TestRun::new(code, &())).output();
+        ended(FlowTest::of(code, &())).output();
     assert_eq!((outcome, is_approved), (ApprovalOutcome::Expired, false));
     assert_eq!(now, "2026-01-02T00:00:00.000Z");
 }
@@ -83,7 +83,7 @@ fn branches_ask_different_people_and_both_words_are_kept() {
         let (legal, money) = join!(ask("legal"), ask("money"));
         Ok((told(&legal?), told(&money?)))
     });
-    let run = TestRun::new(code, &()).approve("ok", "ann");
+    let run = FlowTest::of(code, &()).approve("ok", "ann");
     let said = ApprovalDecision::Rejected;
     let ended = ended(run.decide_after(HOUR, "ok", "bob", said, Some("no money")));
     let (legal, money): (Value, Value) = ended.output();
@@ -94,11 +94,11 @@ fn branches_ask_different_people_and_both_words_are_kept() {
 #[test]
 fn code_that_asks_about_something_else_is_stopped() {
     // F82: what was approved is not what would be done now.
-    let ended = ended(TestRun::new(payout(), &500).approve("pay", "ann").approve("pay", "bob"));
-    let replayed = TestRun::new(payout(), &501).recorded(ended.history.clone()).finish();
+    let ended = ended(FlowTest::of(payout(), &500).approve("pay", "ann").approve("pay", "bob"));
+    let replayed = FlowTest::of(payout(), &501).recorded(ended.history.clone()).run();
     let stopped = replayed.unwrap_err().to_string();
     assert!(stopped.contains("approval:pay#1") && stopped.contains("input"), "{stopped}");
-    let again = TestRun::new(payout(), &500).recorded(ended.history).finish().unwrap();
+    let again = FlowTest::of(payout(), &500).recorded(ended.history).run().unwrap();
     assert_eq!((again.commands, again.attempts), (1, 1));
 }
 
@@ -107,11 +107,11 @@ fn an_approval_without_a_name_or_with_an_unreadable_word_is_told() {
     let code = function(async |ctx: Flow, name: String| {
         ctx.approval(name).await.map(|approval| approval.outcome)
     });
-    let stopped = TestRun::new(code.clone(), "a/b").finish().unwrap_err();
+    let stopped = FlowTest::of(code.clone(), "a/b").run().unwrap_err();
     assert!(matches!(stopped, workflow::testing::TestError::Stopped(Stop::Misused(_))));
-    let mut ended = ended(TestRun::new(code.clone(), "pay").approve("pay", "ann"));
+    let mut ended = ended(FlowTest::of(code.clone(), "pay").approve("pay", "ann"));
     ended.history[0].result = Some(workflow::Json::null());
-    let broken = TestRun::new(code, "pay").recorded(ended.history).finish().unwrap();
+    let broken = FlowTest::of(code, "pay").recorded(ended.history).run().unwrap();
     let failure: &Failure = broken.error().unwrap();
     assert!(failure.message.contains("approval:pay#1"), "{failure}");
 }

@@ -2,8 +2,8 @@
 //! is executed, lawful ones are not noticed.
 
 use serde_json::{Value, json};
-use workflow::testing::{Ended, TestError, TestRun};
-use workflow::{Checkpoint, Difference, Divergence, Failure, Flow, Outcome, Stop, function};
+use workflow::testing::{Ended, FlowTest, TestError};
+use workflow::{Checkpoint, Difference, Divergence, Flow, Outcome, Stop, function};
 
 use super::crashes::world;
 use super::program::ops;
@@ -27,7 +27,7 @@ fn base() -> Vec<Value> {
 }
 
 fn recorded(program: Vec<Value>) -> Vec<Checkpoint> {
-    world(ops(program.into())).finish().unwrap().history
+    world(ops(program.into())).run().unwrap().history
 }
 
 fn changed(change: Change) -> Vec<Value> {
@@ -40,9 +40,9 @@ fn changed(change: Change) -> Vec<Value> {
 fn replay(
     program: Vec<Value>,
     history: Vec<Checkpoint>,
-) -> (TestRun<'static>, Result<Ended, TestError>) {
+) -> (FlowTest<'static>, Result<Ended, TestError>) {
     let mut run = world(ops(program.into())).recorded(history);
-    let result = run.finish();
+    let result = run.run();
     (run, result)
 }
 
@@ -220,25 +220,54 @@ fn a_mark_may_be_removed_but_not_its_path() {
 
 #[test]
 fn a_divergence_says_where_what_and_what_to_do() {
-    let record = function(async |ctx: Flow, _: Value| {
-        ctx.step("charge", async |_| Ok::<_, Failure>(1)).await
-    });
-    let history = TestRun::new(record, &Value::Null).finish().unwrap().history;
-    let line = line!() + 2;
-    let other = function(async |ctx: Flow, _: Value| {
-        ctx.step("refund", async |_| Ok::<_, Failure>(1)).await
-    });
-    let told = TestRun::new(other, &Value::Null).recorded(history.clone()).finish().unwrap_err();
+    let record = function(async |ctx: Flow, _: Value| ctx.step("charge", async |_| Ok(1)).await);
+    let history = FlowTest::of(record, &Value::Null).run().unwrap().history;
+    let line = line!() + 1;
+    let other = function(async |ctx: Flow, _: Value| ctx.step("refund", async |_| Ok(1)).await);
+    let told = FlowTest::of(other, &Value::Null).recorded(history.clone()).run().unwrap_err();
     let expected = format!(
         "the function is not the one that was recorded: in the function's own branch, operation 0: \
-         recorded `charge#1`, now `refund#1` (crates/workflow/tests/it/changes.rs:{line}:13). \
+         recorded `charge#1`, now `refund#1` (crates/workflow/tests/it/changes.rs:{line}:58). \
          Nothing was executed. Deploy the code that recorded the run, or keep the old path under \
          `patched` beside the new one"
     );
     assert_eq!(told.to_string(), expected);
     let retyped = function(async |ctx: Flow, _: Value| {
-        ctx.step("charge", async |_| Ok::<_, Failure>("one".to_owned())).await
+        ctx.step("charge", async |_| Ok("one".to_owned())).await
     });
-    let told = TestRun::new(retyped, &Value::Null).recorded(history).finish().unwrap_err();
+    let told = FlowTest::of(retyped, &Value::Null).recorded(history).run().unwrap_err();
     assert!(told.to_string().contains("`charge#1` cannot be read: invalid type"), "{told}");
+}
+
+#[test]
+fn a_golden_file_replays_with_its_code_and_stops_other_code() {
+    // E6: files of earlier releases, byte for byte as they were exported.
+    use std::path::Path;
+    use workflow::testing::{FlowTest, ReplayError};
+    use workflow::{Failure, Kind};
+
+    const PACK: Kind<String, String> = Kind::new("pack").queue("orders");
+
+    async fn order(flow: Flow, order: serde_json::Value, charge: &str) -> Result<String, Failure> {
+        let cents = &order["cents"];
+        let charged = flow.step(charge, async |_| Ok(format!("receipt for {cents} cents")));
+        charged.input(cents).await?;
+        flow.sleep(std::time::Duration::from_secs(2)).await;
+        let _: Option<bool> =
+            flow.signal("approve").within(std::time::Duration::from_secs(9)).await?;
+        let items = order["items"].as_array().into_iter().flatten();
+        let items: Vec<String> = items.filter_map(|item| Some(item.as_str()?.to_owned())).collect();
+        let packed = flow.map(PACK, items).all().await?;
+        flow.step("mail", async |_| Ok(packed.join(", "))).await
+    }
+    let golden =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocol/golden/order-approved.jsonl");
+    let with = |charge: &'static str| {
+        let code = move |flow: Flow, input: serde_json::Value| order(flow, input, charge);
+        FlowTest::new(code, &()).replay(&golden)
+    };
+    with("charge").unwrap();
+    let renamed = with("pay").unwrap_err();
+    assert!(matches!(&renamed, ReplayError::Stopped { .. }), "{renamed}");
+    assert!(renamed.to_string().contains("recorded `charge#1`, now `pay#1`"), "{renamed}");
 }

@@ -5,19 +5,19 @@ use std::time::Duration;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use workflow::testing::{Crash, Ended, TestRun};
+use workflow::testing::{Crash, Ended, FlowTest};
 use workflow::{ApprovalDecision, Failure, Json};
 
-use super::program::{Op, StepOp, ops, program};
+use super::program::{Op, SleepOp, StepOp, ops, program};
 
 /// Children square their input; a child without a number fails. Signals `go` come early and late.
-pub(crate) fn world(ops: Vec<Op>) -> TestRun<'static> {
-    let square = |input: &Json| match input.read::<i64>() {
-        Ok(number) => Ok(Json::from_value(&(number * number)).unwrap()),
-        Err(_) => Err(Failure::permanent("not a number")),
+pub(crate) fn world(ops: Vec<Op>) -> FlowTest<'static> {
+    let square = |input: Value| match input.as_i64() {
+        Some(number) => Ok(json!(number * number)),
+        None => Err(Failure::permanent("not a number")),
     };
-    TestRun::new(program(ops), &Value::Null)
-        .child("square", Duration::from_secs(7), square)
+    FlowTest::of(program(ops), &Value::Null)
+        .child_after(Duration::from_secs(7), "square", square)
         .signal("go", &1)
         .signal_after(Duration::from_secs(60), "go", &2)
         .signal_after(Duration::from_secs(3600), "go", &3)
@@ -33,7 +33,7 @@ pub(crate) fn world(ops: Vec<Op>) -> TestRun<'static> {
 }
 
 fn plain(ops: &[Op]) -> Ended {
-    world(ops.to_vec()).finish().unwrap()
+    world(ops.to_vec()).run().unwrap()
 }
 
 /// One crash at every place, and crashes at every third.
@@ -49,7 +49,7 @@ fn crashes(commands: usize) -> Vec<Vec<Crash>> {
 fn crashed(ops: &[Op], crashes: &[Crash]) -> Ended {
     let run = crashes.iter().fold(world(ops.to_vec()), |run, crash| run.crash(*crash));
     let mut run = run;
-    run.finish().unwrap()
+    run.run().unwrap()
 }
 
 fn check(ops: &[Op], is_sequential: bool) {
@@ -72,7 +72,7 @@ fn check(ops: &[Op], is_sequential: bool) {
 /// What is recorded is enough: a replay of the whole record executes nothing and reports the same.
 fn replays(ops: &[Op], expected: Ended) {
     let output = expected.report.output.clone();
-    let replayed = world(ops.to_vec()).recorded(expected.history).finish().unwrap();
+    let replayed = world(ops.to_vec()).recorded(expected.history).run().unwrap();
     assert_eq!(replayed.report.output, output);
     assert!(replayed.executed.is_empty(), "{:?}", replayed.executed);
     assert_eq!(replayed.commands, 1, "{:?}", replayed.transcript);
@@ -90,7 +90,12 @@ fn an_order_survives_a_crash_at_every_command() {
         {"approval": {"name": "pay", "about": {"cents": 500}, "quorum": 2, "withinMs": 90_000}},
         {"random": "coupon"},
         "now",
+        {"sleep": {"name": "cool-off", "ms": 300}},
         {"child": {"name": "label", "input": 12}},
+        {"child": {"name": "late", "input": 12, "withinMs": 50}},
+        {"all": [{"child": {"name": "label", "input": 3}}, {"child": {"name": "seal", "input": "x"}}]},
+        {"any": {"go": {"signal": {"name": "stay"}}, "late": {"sleep": 60_000}, "done": {"child": {"name": "label", "input": 4}}}},
+        {"any": {"go": {"signal": {"name": "stay"}}, "late": {"sleep": 5}}},
         {"children": {"name": "parcel", "inputs": [1, 2, "x", 4, 5], "max": 2}},
         {"child": {"name": "audit", "input": 1, "detached": true}},
         {"step": {"name": "mail", "returns": null}}
@@ -134,17 +139,50 @@ fn step() -> impl Strategy<Value = Op> {
     )
 }
 
+fn child(name: &str, n: u8, detached: bool, within_ms: Option<u64>) -> Op {
+    Op::Child { name: name.into(), input: json!(n), detached, within_ms }
+}
+
+/// The first of a sleep, a call and a signal: whichever comes first by the coordinator's clock.
+fn any_of() -> impl Strategy<Value = Op> {
+    let sleep = (0..9_000_u64).prop_map(|ms| Op::Sleep(SleepOp::Unnamed(ms)));
+    let call = (0..9_u8).prop_map(|n| child("a", n, false, None));
+    let signal = prop::option::of(0..9_000_u64)
+        .prop_map(|within_ms| Op::Signal { name: "stay".into(), within_ms });
+    (sleep, prop::option::of(call), prop::option::of(signal)).prop_map(|(sleep, call, signal)| {
+        let members = [("late", Some(sleep)), ("done", call), ("go", signal)];
+        let members = members.into_iter().filter_map(|(name, op)| Some((name.to_owned(), op?)));
+        Op::Any(members.collect())
+    })
+}
+
+/// Several operations at once, calls alone or all kinds.
+fn all_of() -> impl Strategy<Value = Op> {
+    let calls = vec((0..9_u8).prop_map(|n| child("b", n, false, None)), 0..4);
+    let branch = vec(leaf(), 0..3).prop_map(|ops| Op::Branch { name: "side".into(), ops });
+    let mixed =
+        (vec(step(), 0..3), branch, (0..9_000_u64)).prop_map(|(mut members, branch, ms)| {
+            members.push(branch);
+            members.push(Op::Sleep(SleepOp::Unnamed(ms)));
+            members.push(child("b", 2, false, Some(ms)));
+            members
+        });
+    prop_oneof![calls.boxed(), mixed.boxed()].prop_map(Op::All)
+}
+
 fn leaf() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => step(),
-        1 => (0..100_000_u64).prop_map(Op::Sleep),
+        1 => (0..100_000_u64).prop_map(|ms| Op::Sleep(SleepOp::Unnamed(ms))),
+        1 => (0..100_000_u64).prop_map(|ms| Op::Sleep(SleepOp::Named { name: "nap".into(), ms })),
+        2 => any_of(),
         1 => (0..100_000_u64).prop_map(|ms| Op::Signal { name: "stay".into(), within_ms: Some(ms) }),
         1 => (0..100_000_u64).prop_map(|ms| {
             let (name, about) = ("stay".into(), json!({ "ms": ms }));
             Op::Approval { name, about, quorum: None, within_ms: Some(ms) }
         }),
-        1 => (0..9_u8).prop_map(|n| Op::Child { name: "c".into(), input: json!(n), detached: false }),
-        1 => (0..9_u8).prop_map(|n| Op::Child { name: "d".into(), input: json!(n), detached: true }),
+        1 => (0..9_u8, prop::option::of(0..9_000_u64)).prop_map(|(n, within_ms)| child("c", n, false, within_ms)),
+        1 => (0..9_u8).prop_map(|n| child("d", n, true, None)),
         1 => (vec(0..9_u8, 0..4), prop::option::of(1..3_usize)).prop_map(|(inputs, max)| {
             let inputs = inputs.into_iter().map(Value::from).collect();
             Op::Children { name: "m".into(), inputs, max }
@@ -162,7 +200,8 @@ fn tree() -> impl Strategy<Value = Vec<Op>> {
     let inner = btree_map("[lr]", leaves, 1..3).prop_map(Op::Branches);
     let outer =
         btree_map("[pqs]", vec(prop_oneof![4 => leaf().boxed(), 1 => inner.boxed()], 0..4), 1..4);
-    vec(prop_oneof![3 => leaf().boxed(), 1 => outer.prop_map(Op::Branches).boxed()], 1..5)
+    let outer = outer.prop_map(Op::Branches);
+    vec(prop_oneof![3 => leaf().boxed(), 1 => outer.boxed(), 1 => all_of().boxed()], 1..5)
 }
 
 proptest! {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use workflow::testing::TestRun;
-use workflow::{Failure, Flow, function};
+use workflow::testing::FlowTest;
+use workflow::{Flow, function};
 
 use super::crashes::world;
 use super::program::ops;
@@ -29,15 +29,15 @@ fn busy() -> Vec<super::program::Op> {
 
 /// A function whose own work uses a map in random order: only what is recorded may differ.
 fn history() -> String {
-    let ended = world(busy()).seed(42).finish().unwrap();
+    let ended = world(busy()).seed(42).run().unwrap();
     let code = function(async |ctx: Flow, names: HashMap<String, u32>| {
-        let total = ctx.step("sum", async |_| Ok::<_, Failure>(names.values().sum::<u32>()));
+        let total = ctx.step("sum", async |_| Ok(names.values().sum::<u32>()));
         let total = total.input(&names).await?;
-        ctx.step("mail", async |step| Ok::<_, Failure>(step.idempotency_key().to_owned())).await?;
+        ctx.step("mail", async |step| Ok(step.idempotency_key().to_owned())).await?;
         Ok(total)
     });
     let names: Value = (0..50).map(|n| (format!("n{n}"), json!(n))).collect();
-    let map = TestRun::new(code, &names).with_transcript().finish().unwrap();
+    let map = FlowTest::of(code, &names).with_transcript().run().unwrap();
     let transcripts = [ended.transcript.join("\n"), map.transcript.join("\n")];
     [ended.history_text(), map.history_text(), transcripts.concat()].concat()
 }
@@ -67,7 +67,7 @@ fn two_processes_with_other_hash_seeds_time_zones_and_languages_record_the_same_
 
 #[test]
 fn another_seed_gives_other_numbers() {
-    let run = |seed| world(busy()).seed(seed).finish().unwrap().output::<Value>();
+    let run = |seed| world(busy()).seed(seed).run().unwrap().output::<Value>();
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
 }

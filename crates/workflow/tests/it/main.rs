@@ -6,6 +6,7 @@ mod approvals;
 mod changes;
 mod crashes;
 mod determinism;
+mod joins;
 mod misuse;
 mod operations;
 mod program;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use futures_util::{join, try_join};
 use serde_json::Value;
-use workflow::testing::{MemoryCoordinator, TestError, TestRun};
+use workflow::testing::{FlowTest, MemoryCoordinator, TestError};
 use workflow::{
     Answer, ChildRun, Command, Failure, Flow, Function, Json, Misuse, Run, State, Stop, function,
 };
@@ -38,7 +38,7 @@ impl Future for Outside {
 }
 
 fn misuse(code: Function<'_>) -> Misuse {
-    match TestRun::new(code, &Value::Null).finish().unwrap_err() {
+    match FlowTest::of(code, &Value::Null).run().unwrap_err() {
         TestError::Stopped(Stop::Misused(misuse)) => misuse,
         other => panic!("{other}"),
     }
@@ -65,7 +65,7 @@ fn awaiting_something_foreign_is_noticed_and_named() {
         Ok(())
     });
     let told = misuse(code).to_string();
-    assert!(told.contains("awaits something that is not `ctx`"), "{told}");
+    assert!(told.contains("awaits something that is not `flow`"), "{told}");
     assert!(told.contains("`before#1` (crates/workflow/tests/it/misuse.rs:"), "{told}");
 }
 
@@ -76,7 +76,7 @@ fn a_foreign_wake_is_noticed_although_a_step_runs() {
     let code = function(async |ctx: Flow, _: Value| {
         let step = ctx.step("slow", async |_| {
             work.clone().await;
-            Ok::<_, Failure>(1)
+            Ok(1)
         });
         join!(step.into_future(), timer.clone()).0
     });
@@ -96,7 +96,7 @@ fn the_work_of_a_step_may_await_anything() {
     let code = function(async |ctx: Flow, _: Value| {
         ctx.step("slow", async |_| {
             work.clone().await;
-            Ok::<_, Failure>(1)
+            Ok(1)
         })
         .await
     });
@@ -127,14 +127,15 @@ fn branches_may_pass_values_to_each_other() {
         given?;
         taken
     });
-    assert_eq!(TestRun::new(code, &Value::Null).finish().unwrap().output::<u32>(), 1);
+    assert_eq!(FlowTest::of(code, &Value::Null).run().unwrap().output::<u32>(), 1);
 }
 
 #[test]
 fn two_operations_of_one_branch_at_once_are_refused() {
     // S2-28: one after the other, unless branches say otherwise.
     let code = function(async |ctx: Flow, _: Value| {
-        let (one, two) = join!(ctx.step("one", ok).into_future(), ctx.sleep(Duration::ZERO));
+        let (one, two) =
+            join!(ctx.step("one", ok).into_future(), ctx.sleep(Duration::ZERO).into_future());
         let () = two;
         one
     });
@@ -167,7 +168,7 @@ fn an_operation_that_is_dropped_before_its_end_is_noticed() {
     let told = misuse(selects).to_string();
     assert!(told.contains("was dropped before its end, as `select!` and `try_join!` do"), "{told}");
     let races = function(async |ctx: Flow, _: Value| {
-        let sleep = Box::pin(ctx.sleep(Duration::from_secs(9)));
+        let sleep = ctx.sleep(Duration::from_secs(9)).into_future();
         select(sleep, std::future::ready(())).await;
         Ok(())
     });
@@ -189,7 +190,7 @@ fn names_and_branches_are_checked() {
     let long = "x".repeat(120);
     let long = function(async |ctx: Flow, _: Value| ctx.step(long.as_str(), ok).await);
     assert!(matches!(misuse(long), Misuse::BadName { .. }));
-    let bad_label = function(async |ctx: Flow, _: Value| Ok(ctx.random("é")));
+    let bad_label = function(async |ctx: Flow, _: Value| Ok(ctx.random_u64("é")));
     assert!(matches!(misuse(bad_label), Misuse::BadName { .. }));
     let bad_branch = function(async |ctx: Flow, _: Value| {
         ctx.branch("a#1", async |ctx: Flow| ctx.step("s", ok).await).await
@@ -273,4 +274,54 @@ fn a_program_with_a_bad_name_tells_where() {
     let told = misuse(code).to_string();
     assert!(told.contains("misuse.rs:"), "{told}");
     assert!(told.contains("use letters, digits"), "{told}");
+}
+
+#[test]
+fn an_operation_that_never_began_stops_the_run_by_its_name() {
+    // S2-88: what the code says is done or the run stops; a value that only looks like it happened does neither.
+    let forgets = function(async |ctx: Flow, _: Value| {
+        drop(ctx.step("mail", ok));
+        ctx.step("done", ok).await
+    });
+    let told = misuse(forgets).to_string();
+    assert!(told.contains("but `mail` (crates/workflow/tests/it/misuse.rs:"), "{told}");
+    let forgets = function(async |ctx: Flow, _: Value| {
+        drop(ctx.any([("go", ctx.signal::<u32>("go"))]));
+        Ok(())
+    });
+    assert!(matches!(misuse(forgets), Misuse::NotAwaited { operation, .. } if operation == "any"));
+    let forgets = function(async |ctx: Flow, _: Value| {
+        drop(ctx.child::<Value>("pack", ChildRun::new("pack", "q", &1)).detach());
+        Ok(())
+    });
+    let misuse = misuse(forgets);
+    assert!(matches!(misuse, Misuse::NotAwaited { operation, .. } if operation == "child:pack"));
+}
+
+#[test]
+fn a_function_that_fails_may_leave_operations_alone() {
+    let fails = function(async |ctx: Flow, _: Value| {
+        let later = ctx.step("later", ok);
+        ctx.step("now", async |_| Err::<u32, _>(Failure::permanent("no"))).await?;
+        later.await
+    });
+    let ended = FlowTest::of(fails, &Value::Null).run().unwrap();
+    assert_eq!(ended.error().unwrap().message, "no");
+}
+
+#[test]
+fn members_of_any_are_checked_before_anything_is_asked_for() {
+    let nothing = function(async |ctx: Flow, _: Value| {
+        ctx.any(Vec::<(&str, workflow::SleepCall)>::new()).await.map(|_| ())
+    });
+    assert!(matches!(misuse(nothing), Misuse::AnyOfNothing { .. }));
+    let bad = function(async |ctx: Flow, _: Value| {
+        ctx.any([("a/b", ctx.sleep(Duration::ZERO))]).await.map(|_| ())
+    });
+    assert!(matches!(misuse(bad), Misuse::BadName { name, .. } if name == "a/b"));
+    let twice = function(async |ctx: Flow, _: Value| {
+        ctx.any([("a", ctx.sleep(Duration::ZERO)), ("a", ctx.sleep(Duration::ZERO))]).await?;
+        Ok(())
+    });
+    assert!(matches!(misuse(twice), Misuse::OpenTwice { branch, .. } if branch == "a"));
 }

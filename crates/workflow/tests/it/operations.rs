@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::join;
 use serde_json::{Value, json};
-use workflow::testing::{Crash, Ended, TestRun};
+use workflow::testing::{Crash, Ended, FlowTest};
 use workflow::{DeliveryOutcome, Effect, Failure, Flow, Json, OnError, Retry, function};
 
 use super::crashes::world;
@@ -15,7 +15,7 @@ use super::program::{ops, program};
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn run(program: Value) -> Ended {
-    world(ops(program)).finish().unwrap()
+    world(ops(program)).run().unwrap()
 }
 
 #[test]
@@ -25,11 +25,11 @@ fn a_step_hands_out_one_idempotency_key_and_the_fence_of_the_lease() {
         let step = ctx.step("charge", async |step| {
             let key = step.idempotency_key().to_owned();
             seen.lock().unwrap().push((key, step.fence(), step.number()));
-            if step.number() < 3 { Err(std::fmt::Error.into()) } else { Ok::<_, Failure>(7) }
+            if step.number() < 3 { Err(std::fmt::Error.into()) } else { Ok(7) }
         });
         step.retry(Retry::tries(3)).await
     });
-    let ended = TestRun::new(code, &Value::Null).crash(Crash::Before(1)).finish().unwrap();
+    let ended = FlowTest::of(code, &Value::Null).crash(Crash::Before(1)).run().unwrap();
     assert_eq!(ended.output::<u32>(), 7);
     let key = "task_00000000000000000000000000/charge#1".to_owned();
     // The worker died after the first try; the pauses between tries suspended the run.
@@ -42,13 +42,12 @@ fn a_step_hands_out_one_idempotency_key_and_the_fence_of_the_lease() {
 fn code_sees_the_recorded_value_at_once_and_may_borrow() {
     // E3: what the code sees is what is recorded, also when it was not read from a record.
     let code = function(async |ctx: Flow, name: String| {
-        let first: f32 =
-            ctx.step("measure", async |_| Ok::<_, Failure>(f32::NAN)).await.unwrap_or(0.5);
+        let first: f32 = ctx.step("measure", async |_| Ok(f32::NAN)).await.unwrap_or(0.5);
         let order = vec![name];
-        let count = ctx.step("count", async |_| Ok::<_, Failure>(order.len())).await?;
+        let count = ctx.step("count", async |_| Ok(order.len())).await?;
         Ok((first, count, order))
     });
-    let ended = TestRun::new(code, "Ada").finish();
+    let ended = FlowTest::of(code, "Ada").run();
     // JSON has no NaN: it is recorded as null, which is not a number, in the first attempt as in every other.
     let stopped = ended.unwrap_err().to_string();
     assert!(stopped.contains("the recorded result of `measure#1` cannot be read"), "{stopped}");
@@ -61,13 +60,13 @@ fn an_effect_goes_out_with_the_step_that_asked_for_it() {
     let code = function(async |ctx: Flow, _: Value| {
         let charge = ctx.step("charge", async |step| {
             step.effect(Effect::to("mailer", "tried", &step.number())?);
-            if step.number() < 2 { Err(std::fmt::Error.into()) } else { Ok::<_, Failure>(7) }
+            if step.number() < 2 { Err(std::fmt::Error.into()) } else { Ok(7) }
         });
         charge.retry(Retry::tries(2)).await?;
         let effect = Effect::to("crm", "order.paid", &json!({"order": 7}))?;
         ctx.effect("tell", effect.key("first").aggregate("order-7")).await
     });
-    let ended = TestRun::new(code, &Value::Null).with_transcript().finish().unwrap();
+    let ended = FlowTest::of(code, &Value::Null).with_transcript().run().unwrap();
     let asked = |word: &str| ended.transcript.iter().filter(|line| line.contains(word)).count();
     assert_eq!((asked(r#""body":1"#), asked(r#""body":2"#)), (0, 1), "{:?}", ended.transcript);
     let tell = &ended.report.steps[0];
@@ -85,16 +84,16 @@ fn a_function_waits_for_what_becomes_of_its_effect_and_every_replay_reads_the_sa
             let paid = Effect::to("crm", "order.paid", &7)?;
             let told = ctx.effect("tell", paid).delivered().await?;
             let lost = Effect::to("crm", "order.lost", &7)?;
-            let late = ctx.effect("lose", lost.clone()).delivered_within(MINUTE).await?;
+            let late = ctx.effect("lose", lost.clone()).delivered().within(MINUTE).await?;
             let failed = ctx.effect("lose", lost.key("again")).delivered().await?;
-            Ok::<_, Failure>((told.is_delivered(), late.is_none(), failed.outcome, failed.reason))
+            Ok((told.is_delivered(), late.is_none(), failed.outcome, failed.reason))
         })
     };
     let run = || {
         let failing = DeliveryOutcome::Failed;
-        TestRun::new(code(), &Value::Null).delivery("order.lost", 5 * MINUTE, failing)
+        FlowTest::of(code(), &Value::Null).delivery("order.lost", 5 * MINUTE, failing)
     };
-    let ended = run().with_transcript().finish().unwrap();
+    let ended = run().with_transcript().run().unwrap();
     assert_eq!(ended.output::<Value>(), json!([true, true, "FAILED", "tries_exhausted"]));
     let keys = [
         "tell#1",
@@ -111,7 +110,7 @@ fn a_function_waits_for_what_becomes_of_its_effect_and_every_replay_reads_the_sa
     let expected =
         json!({"key": "delivery:tell#1", "effect": {"step": "tell#1", "key": "order.paid"}});
     assert_eq!((wait, &call["checkpoint"]["steps"][0]["key"]), (&expected, &json!("tell#1")));
-    let replayed = run().recorded(ended.history.clone()).finish().unwrap();
+    let replayed = run().recorded(ended.history.clone()).run().unwrap();
     assert_eq!(replayed.output::<Value>(), ended.output::<Value>());
 }
 
@@ -199,7 +198,7 @@ fn a_permanent_failure_is_not_tried_again() {
         });
         step.retry(Retry::tries(5)).await
     });
-    let ended = TestRun::new(code, &Value::Null).finish().unwrap();
+    let ended = FlowTest::of(code, &Value::Null).run().unwrap();
     assert_eq!(ended.error().unwrap().message, "never");
     assert_eq!(tries.load(Ordering::SeqCst), 1);
 }
@@ -213,7 +212,7 @@ fn pauses_between_tries_grow_are_seeded_and_count_from_the_recorded_failure() {
         ])))
     };
     let times = |seed| {
-        let ended = TestRun::new(program_of(), &Value::Null).seed(seed).finish().unwrap();
+        let ended = FlowTest::of(program_of(), &Value::Null).seed(seed).run().unwrap();
         let times: Vec<i64> = ended.history.iter().map(|it| it.recorded_at.as_ms()).collect();
         times.chunks(2).filter_map(|pair| Some(pair.get(1)? - pair[0])).collect::<Vec<i64>>()
     };
@@ -268,7 +267,7 @@ fn a_signal_that_came_first_wins_over_its_timer_in_every_replay() {
         let history = json!([checkpoint(first, at), checkpoint(second, at)]);
         let program = ops(json!([{"signal": {"name": "go", "withinMs": 1}}]));
         let mut run = world(program).recorded(serde_json::from_value(history).unwrap());
-        run.finish().unwrap().output::<Value>()
+        run.run().unwrap().output::<Value>()
     };
     assert_eq!(recorded("signal:go#1", "signal:go#1.timeout"), json!([5]));
     assert_eq!(recorded("signal:go#1.timeout", "signal:go#1"), json!([null]));
@@ -311,7 +310,7 @@ fn time_is_that_of_the_last_checkpoint() {
         let joined = ctx.now().await;
         Ok([first, later, left, right, joined].map(|time| time.to_string()))
     });
-    let ended = TestRun::new(code, &Value::Null).finish().unwrap();
+    let ended = FlowTest::of(code, &Value::Null).run().unwrap();
     let seconds = ["00:00.000", "01:00.000", "01:05.000", "01:03.000", "01:05.000"];
     let expected = seconds.map(|time| format!("2026-01-01T00:{time}Z"));
     assert_eq!(ended.output::<[String; 5]>(), expected);
@@ -324,7 +323,7 @@ fn a_branch_begins_no_earlier_than_the_branches_before_it_ended() {
         first.await;
         Ok(ctx.branch("second", async |ctx| ctx.now().await).await.to_string())
     });
-    let ended = TestRun::new(code, &Value::Null).finish().unwrap();
+    let ended = FlowTest::of(code, &Value::Null).run().unwrap();
     assert_eq!(ended.output::<String>(), "2026-01-01T00:01:00.000Z");
 }
 
@@ -383,11 +382,11 @@ fn a_detached_child_is_recorded_before_the_next_step_and_not_awaited() {
 fn a_failure_of_the_function_is_its_report() {
     let code = function(async |ctx: Flow, text: String| {
         let number: u32 = text.parse()?;
-        ctx.step("s", async |_| Ok::<_, Failure>(number)).on_error(OnError::Abort).await
+        ctx.step("s", async |_| Ok(number)).on_error(OnError::Abort).await
     });
-    let ended = TestRun::new(code.clone(), "x").finish().unwrap();
+    let ended = FlowTest::of(code.clone(), "x").run().unwrap();
     assert_eq!(ended.error().unwrap().message, "invalid digit found in string");
-    let unreadable = TestRun::new(code, &Json::null()).finish().unwrap();
+    let unreadable = FlowTest::of(code, &Json::null()).run().unwrap();
     assert_eq!(unreadable.error().unwrap().reason.as_deref(), Some("INPUT_UNREADABLE"));
 }
 
@@ -416,18 +415,18 @@ fn the_record_of_a_wait_is_no_operation() {
     let history = json!([checkpoint("wait:sleep#1"), checkpoint("sleep#1")]);
     let program = ops(json!([{"sleep": 5}, "now"]));
     let mut run = world(program).recorded(serde_json::from_value(history).unwrap());
-    assert_eq!(run.finish().unwrap().output::<Value>(), json!([null, at]));
+    assert_eq!(run.run().unwrap().output::<Value>(), json!([null, at]));
 }
 
 #[test]
 fn a_result_that_the_coordinator_would_refuse_is_a_failure_of_its_step() {
     let nested = |levels: u32| (0..levels).fold(json!("[{\"[["), |inner, _| json!([inner]));
     let deep = function(async |ctx: Flow, levels: u32| {
-        let result = ctx.step("deep", async |_| Ok::<_, Failure>(nested(levels))).await;
+        let result = ctx.step("deep", async |_| Ok(nested(levels))).await;
         Ok(result.map(|_| ()).map_err(|failure| failure.reason))
     });
     let run = |levels: u32| {
-        TestRun::new(deep.clone(), &levels).finish().unwrap().output::<Result<(), Option<String>>>()
+        FlowTest::of(deep.clone(), &levels).run().unwrap().output::<Result<(), Option<String>>>()
     };
     assert_eq!(run(32), Ok(()));
     assert_eq!(run(33), Err(Some("RESULT_UNWRITABLE".to_owned())));
@@ -449,13 +448,10 @@ fn a_run_is_sent_between_threads() {
         let shared = shared.clone();
         function(move |ctx: Flow, _: Value| {
             let shared = shared.clone();
-            async move {
-                ctx.step("s", async |_| Ok::<_, Failure>(shared.fetch_add(1, Ordering::SeqCst)))
-                    .await
-            }
+            async move { ctx.step("s", async |_| Ok(shared.fetch_add(1, Ordering::SeqCst))).await }
         })
     };
-    let thread = std::thread::spawn(move || TestRun::new(code, &Value::Null).finish().unwrap());
+    let thread = std::thread::spawn(move || FlowTest::of(code, &Value::Null).run().unwrap());
     assert_eq!(thread.join().unwrap().output::<u32>(), 0);
     assert_eq!(shared.load(Ordering::SeqCst), 1);
 }

@@ -7,18 +7,21 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workflow::{
-    ApprovalDecision, ChildRun, Failure, Flow, Function, OnError, Retry, Spend, Step, function,
+    ApprovalDecision, BranchCall, Failure, Flow, Function, Joins, Kind, Member, OnError, Retry,
+    Spend, Step, StepCall, WaitCall, function,
 };
+
+/// What children execute.
+const SQUARE: Kind<Value, Value> = Kind::new("square").queue("numbers");
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) enum Op {
     Step(StepOp),
-    Sleep(u64),
+    Sleep(SleepOp),
     #[serde(rename_all = "camelCase")]
     Signal {
         name: String,
@@ -34,11 +37,14 @@ pub(crate) enum Op {
         #[serde(default)]
         within_ms: Option<u64>,
     },
+    #[serde(rename_all = "camelCase")]
     Child {
         name: String,
         input: Value,
         #[serde(default)]
         detached: bool,
+        #[serde(default)]
+        within_ms: Option<u64>,
     },
     Children {
         name: String,
@@ -47,6 +53,13 @@ pub(crate) enum Op {
         max: Option<usize>,
     },
     Branches(BTreeMap<String, Vec<Op>>),
+    /// A branch, where one operation is expected.
+    Branch {
+        name: String,
+        ops: Vec<Op>,
+    },
+    All(Vec<Op>),
+    Any(BTreeMap<String, Op>),
     Random(String),
     Now,
     Patched {
@@ -59,6 +72,14 @@ pub(crate) enum Op {
         first: Vec<Op>,
         state: Value,
     },
+}
+
+/// How long, and under which name if it has one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum SleepOp {
+    Unnamed(u64),
+    Named { name: String, ms: u64 },
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -142,38 +163,36 @@ fn execute<'p>(ctx: &'p Flow, ops: &'p [Op], releases: &'p Releases) -> Outputs<
 
 async fn one(ctx: &Flow, op: &Op, releases: &Releases) -> Result<Value, Failure> {
     match op {
-        Op::Step(step) => run_step(ctx, step, releases).await,
-        Op::Sleep(ms) => {
+        Op::Step(op) => run_step(ctx, op, releases).await,
+        Op::Sleep(SleepOp::Unnamed(ms)) => {
             ctx.sleep(Duration::from_millis(*ms)).await;
             Ok(Value::Null)
         }
-        Op::Signal { name, within_ms: None } => ctx.signal(name.as_str()).await,
-        Op::Signal { name, within_ms: Some(ms) } => {
-            let signal = ctx.signal::<Value>(name.as_str()).within(Duration::from_millis(*ms));
-            Ok(json!(signal.await?))
+        Op::Child { name, input, detached: true, .. } => {
+            ctx.call(SQUARE, input).named(name).detach().await.map(|()| Value::Null)
         }
-        Op::Approval { name, about, quorum, within_ms } => {
-            let mut call = ctx.approval(name.as_str()).about(about).quorum(quorum.unwrap_or(1));
-            if let Some(ms) = within_ms {
-                call = call.within_or(Duration::from_millis(*ms), ApprovalDecision::Rejected);
-            }
-            let approval = call.await?;
-            Ok(json!([approval.outcome, approval.reason()]))
-        }
-        Op::Child { name, input, detached: true } => {
-            ctx.child::<Value>(name.as_str(), child_run(input)).detach().await.map(|()| Value::Null)
-        }
-        Op::Child { name, input, detached: false } => {
-            Ok(value_of(ctx.child(name.as_str(), child_run(input)).await))
-        }
+        Op::Child { .. } => Ok(value_of(waiting(ctx, op).await)),
+        Op::Sleep(_) | Op::Signal { .. } | Op::Approval { .. } => waiting(ctx, op).await,
         Op::Children { name, inputs, max } => {
-            let runs: Vec<ChildRun> = inputs.iter().map(child_run).collect();
-            let children = ctx.children(name.as_str(), runs).max(max.unwrap_or(usize::MAX));
+            let children = ctx.map(SQUARE, inputs).named(name).max(max.unwrap_or(usize::MAX));
             Ok(children.await.into_iter().map(value_of).collect())
         }
-        Op::Branches(branches) => parallel(ctx, branches, releases).await,
+        Op::Branch { name, ops } => branch(ctx, name, ops, releases).await,
+        Op::Branches(branches) => {
+            let branches = branches.iter().map(|(name, ops)| branch(ctx, name, ops, releases));
+            Ok(json!(ctx.all(branches.collect::<Vec<_>>()).await?))
+        }
+        Op::All(members) => {
+            let members = members.iter().map(|op| member(ctx, op, releases));
+            let all = ctx.all(members.collect::<Vec<_>>()).await;
+            Ok(value_of(all.map(Value::from)))
+        }
+        Op::Any(members) => {
+            let members = members.iter().map(|(name, op)| (name, waiting(ctx, op)));
+            Ok(value_of(ctx.any(members).await.map(|(name, value)| json!([name, value]))))
+        }
         // As text: not every language has integers of 64 bits.
-        Op::Random(label) => Ok(json!(ctx.random(label).to_string())),
+        Op::Random(label) => Ok(json!(ctx.random_u64(label).to_string())),
         Op::Now => Ok(json!(ctx.now().await)),
         Op::Patched { id, then, otherwise } => {
             let path = if ctx.patched(id) { then } else { otherwise };
@@ -189,18 +208,83 @@ async fn one(ctx: &Flow, op: &Op, releases: &Releases) -> Result<Value, Failure>
     }
 }
 
+/// An operation that waits without a worker.
+fn waiting(ctx: &Flow, op: &Op) -> WaitCall<'static, Value> {
+    match op {
+        Op::Sleep(SleepOp::Unnamed(ms)) => {
+            ctx.sleep(Duration::from_millis(*ms)).map(|()| Value::Null)
+        }
+        Op::Sleep(SleepOp::Named { name, ms }) => {
+            ctx.sleep(Duration::from_millis(*ms)).named(name).map(|()| Value::Null)
+        }
+        Op::Signal { name, within_ms: None } => ctx.signal(name).map(|value: Value| value),
+        Op::Signal { name, within_ms: Some(ms) } => {
+            let signal = ctx.signal::<Value>(name).within(Duration::from_millis(*ms));
+            signal.map(|value| json!(value))
+        }
+        Op::Approval { name, about, quorum, within_ms } => {
+            let mut call = ctx.approval(name).about(about);
+            if let Some(quorum) = quorum {
+                call = call.quorum(*quorum);
+            }
+            if let Some(ms) = within_ms {
+                call = call.within_or(Duration::from_millis(*ms), ApprovalDecision::Rejected);
+            }
+            call.map(|approval| json!([approval.outcome, approval.reason()]))
+        }
+        Op::Child { name, input, detached: false, within_ms: None } => {
+            ctx.call(SQUARE, input).named(name).map(|value| value)
+        }
+        Op::Child { name, input, detached: false, within_ms: Some(ms) } => {
+            let call = ctx.call(SQUARE, input).named(name).within(Duration::from_millis(*ms));
+            call.map(|value| json!(value))
+        }
+        other => panic!("{other:?} does not wait"),
+    }
+}
+
+/// A member of `all`.
+fn member<'p>(ctx: &Flow, op: &'p Op, releases: &'p Releases) -> Member<'p, Value> {
+    match op {
+        Op::Step(op) => step(ctx, op, releases).into_member(),
+        Op::Branch { name, ops } => branch(ctx, name, ops, releases).into_member(),
+        op => waiting(ctx, op).into_member(),
+    }
+}
+
+fn branch<'p>(
+    ctx: &Flow,
+    name: &str,
+    ops: &'p [Op],
+    releases: &'p Releases,
+) -> BranchCall<'p, Result<Value, Failure>> {
+    ctx.branch(name, async move |ctx: Flow| execute(&ctx, ops, releases).await.map(Value::from))
+}
+
+type Work<'p> = Pin<Box<dyn Future<Output = Result<Value, Failure>> + Send + 'p>>;
+
 async fn run_step(ctx: &Flow, op: &StepOp, releases: &Releases) -> Result<Value, Failure> {
-    let mut call = ctx.step(op.name.as_str(), |step: Step| async move {
-        if let Some(tokens) = op.tokens {
-            step.spend(Spend { tokens, ..Spend::default() });
-        }
-        if op.holds {
-            releases.wait(&step).await;
-        }
-        match op.fails.get(step.number() as usize - 1) {
-            Some(message) => Err(Failure::new(wire::ErrorCategory::UserCode, message)),
-            None => Ok(op.returns.clone()),
-        }
+    Ok(value_of(step(ctx, op, releases).await))
+}
+
+fn step<'p>(
+    ctx: &Flow,
+    op: &'p StepOp,
+    releases: &'p Releases,
+) -> StepCall<'p, impl FnMut(Step) -> Work<'p> + Send + 'p + use<'p>> {
+    let mut call = ctx.step(op.name.as_str(), move |step: Step| -> Work<'p> {
+        Box::pin(async move {
+            if let Some(tokens) = op.tokens {
+                step.spend(Spend { tokens, ..Spend::default() });
+            }
+            if op.holds {
+                releases.wait(&step).await;
+            }
+            match op.fails.get(step.number() as usize - 1) {
+                Some(message) => Err(Failure::user_code(message)),
+                None => Ok(op.returns.clone()),
+            }
+        })
     });
     if let Some(input) = &op.input {
         call = call.input(input);
@@ -214,23 +298,7 @@ async fn run_step(ctx: &Flow, op: &StepOp, releases: &Releases) -> Result<Value,
     if op.aborts {
         call = call.on_error(OnError::Abort);
     }
-    Ok(value_of(call.await))
-}
-
-async fn parallel(
-    ctx: &Flow,
-    branches: &BTreeMap<String, Vec<Op>>,
-    releases: &Releases,
-) -> Result<Value, Failure> {
-    let open = branches.iter().map(|(name, ops)| {
-        ctx.branch(name, async move |ctx: Flow| execute(&ctx, ops, releases).await)
-    });
-    let ended: Result<Vec<_>, Failure> = join_all(open).await.into_iter().collect();
-    ended.map(|outputs| json!(outputs))
-}
-
-fn child_run(input: &Value) -> ChildRun {
-    ChildRun::new("square", "numbers", input)
+    call
 }
 
 /// A failure is a value of the program.

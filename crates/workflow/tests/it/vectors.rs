@@ -5,7 +5,8 @@ use std::task::{Context, Poll, Waker};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workflow::{Answer, Command, Digest, Divergence, Json, Run, Seen, Start, Stop};
+use workflow::testing::FlowTest;
+use workflow::{Answer, Command, Digest, Divergence, Flow, Json, Run, Seen, Start, Stop, function};
 
 use super::program::{Op, Releases, held_program};
 
@@ -119,6 +120,8 @@ struct DrawVector {
     label: String,
     count: u64,
     number: String,
+    unit: f64,
+    uuid: String,
 }
 
 #[test]
@@ -134,7 +137,31 @@ fn digests_and_numbers_are_those_that_are_written_down() {
     assert!(draws.len() >= 4);
     for draw in draws {
         assert_eq!(drawn(&draw), draw.number, "{} {}", draw.label, draw.count);
+        if draw.branch.is_empty() {
+            assert_eq!(drawn_forms(&draw), (draw.unit, draw.uuid.clone()), "{}", draw.label);
+        }
     }
+}
+
+/// The same draw as a number in [0, 1) and as a UUID.
+fn drawn_forms(draw: &DrawVector) -> (f64, String) {
+    let nth = |is_uuid: bool| {
+        let (label, count) = (draw.label.clone(), draw.count);
+        let code = function(move |flow: Flow, _: Value| {
+            for _ in 1..count {
+                flow.random_u64(&label);
+            }
+            let (unit, uuid) = if is_uuid {
+                (0.0, flow.uuid(&label))
+            } else {
+                (flow.random(&label), String::new())
+            };
+            async move { Ok((unit, uuid)) }
+        });
+        let ended = FlowTest::of(code, &Value::Null).seed(draw.seed).run().unwrap();
+        ended.output::<(f64, String)>()
+    };
+    (nth(false).0, nth(true).1)
 }
 
 /// The number that a function draws.
@@ -144,8 +171,8 @@ fn drawn(draw: &DrawVector) -> String {
     let program = path.fold(random, |inner, name| json!([{"branches": {name: inner}}]));
     let ops = serde_json::from_value(program).unwrap();
     let function = held_program(ops, Releases::default());
-    let mut run = workflow::testing::TestRun::new(function, &Value::Null).seed(draw.seed);
-    let mut output: Value = run.finish().unwrap().output();
+    let mut run = FlowTest::of(function, &Value::Null).seed(draw.seed);
+    let mut output: Value = run.run().unwrap().output();
     while let Some(last) = output.as_array().and_then(|items| items.last()) {
         output = last.clone();
     }

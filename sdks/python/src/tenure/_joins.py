@@ -205,9 +205,13 @@ class All(Op[Any]):
 
 
 def _in_branch(core: Core, outer: str, name: str, at: str, code: Callable[[str], Any]) -> Runs:
-    """Runs code in a branch, which opens when the outer branch is recorded and closes when it is recorded itself."""
-    inner = joined(outer, name)
-    floor = core.joined_at(outer)
+    """Runs code in a branch. It begins with the time that the outer branch has now: in a replay a branch beside it may end
+    before the first turn of this one."""
+    return _inside(core, outer, joined(outer, name), at, code, core.joined_at(outer))
+
+
+def _inside(core: Core, outer: str, inner: str, at: str, code: Callable[[str], Any], floor: int) -> Runs:
+    """A branch opens when the outer branch is recorded and closes when it is recorded itself."""
     yield from core.until_recorded(outer, f"{inner}/#0")
     core.open(outer, inner, floor, at)
     failed: Failed | None = None
@@ -261,7 +265,7 @@ class Branch(Op[T_co]):
 
     def _run(self, branch: str) -> Runs:
         self._check_name()
-        return (yield from _in_branch(self._core, branch, self._name, self._at, self._body))
+        return _in_branch(self._core, branch, self._name, self._at, self._body)
 
     def _body(self, inner: str) -> Runs:
         coroutine = self._code(inner)

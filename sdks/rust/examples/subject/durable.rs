@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tenure::{ApprovalDecision, ChildRun, Effect, Failure, Flow, Retry, Spend, Worker};
+use tenure::{ApprovalDecision, Effect, Failure, Flow, Kind, Retry, Spend, Worker};
 
 use crate::marks::mark_step;
 
+/// What the kit answers itself.
+const PACK: Kind<String, String> = Kind::new("pack").queue("conform");
+const SQUARE: Kind<i64, i64> = Kind::new("square").queue("conform");
 const DAY: Duration = Duration::from_secs(86_400);
 
 #[derive(Deserialize)]
@@ -56,7 +59,7 @@ async fn order(flow: Flow, order: Order) -> Result<Value, Failure> {
         mark_step(&step, "charge").await;
         tokio::time::sleep(Duration::from_millis(order.charge_ms)).await;
         if step.number() <= order.fails {
-            return Err(Failure::new(tenure::ErrorCategory::Infrastructure, "the bank is closed"));
+            return Err(Failure::infra("the bank is closed"));
         }
         Ok(format!("receipt-{}", order.cents))
     });
@@ -65,20 +68,15 @@ async fn order(flow: Flow, order: Order) -> Result<Value, Failure> {
         Some(ms) => charge.timeout(Duration::from_millis(ms)).await?,
         None => charge.await?,
     };
-    flow.sleep(Duration::from_millis(300)).await;
+    flow.sleep(Duration::from_millis(300)).named("cool-off").await;
     let approved: Option<bool> = flow.signal("approve").within(7 * DAY).await?;
     let packed = match approved {
-        Some(true) => {
-            let runs: Vec<ChildRun> =
-                order.items.iter().map(|item| ChildRun::new("pack", "conform", item)).collect();
-            let packed = flow.children::<String>("pack", runs).await;
-            packed.into_iter().collect::<Result<Vec<String>, Failure>>()?.join(", ")
-        }
-        _ => flow.step("refund", async |_| Ok::<_, Failure>("refunded".to_owned())).await?,
+        Some(true) => flow.map(PACK, &order.items).all().await?.join(", "),
+        _ => flow.step("refund", async |_| Ok("refunded".to_owned())).await?,
     };
     flow.step("mail", async |step| {
         mark_step(&step, "mail").await;
-        Ok::<_, Failure>(())
+        Ok(())
     })
     .await?;
     Ok(json!({"receipt": receipt, "packed": packed}))
@@ -95,14 +93,11 @@ async fn children(flow: Flow, input: Numbers) -> Result<Value, Failure> {
     let numbers = match input {
         Numbers::Many(numbers) => numbers,
         Numbers::Detached { detached } => {
-            let run = ChildRun::new("square", "conform", &detached);
-            flow.child::<Value>("square", run).detach().await?;
+            flow.call(SQUARE, &detached).detach().await?;
             return Ok(json!("detached"));
         }
     };
-    let runs: Vec<ChildRun> =
-        numbers.iter().map(|n| ChildRun::new("square", "conform", n)).collect();
-    let ends = flow.children::<i64>("square", runs).max(2).await;
+    let ends = flow.map(SQUARE, numbers).max(2).await;
     let value = |end: Result<i64, Failure>| match end {
         Ok(value) => json!(value),
         Err(failure) => json!({"failed": failure.message}),
@@ -121,32 +116,33 @@ struct Parallel {
 
 async fn parallel(flow: Flow, input: Parallel) -> Result<Value, Failure> {
     let left = flow.branch("left", async |flow: Flow| {
-        let a: u32 = flow.step("a", async |_| Ok::<_, Failure>(1)).await?;
-        let b: u32 = flow.step("b", async |_| Ok::<_, Failure>(2)).await?;
-        Ok::<_, Failure>(a + b)
+        let a: u32 = flow.step("a", async |_| Ok(1)).await?;
+        let b: u32 = flow.step("b", async |_| Ok(2)).await?;
+        Ok(a + b)
     });
     let slow = async |flow: Flow| -> Result<u32, Failure> {
         flow.step("a", async |step| {
             mark_step(&step, "slow").await;
             tokio::time::sleep(Duration::from_millis(input.slow_ms)).await;
-            Ok::<_, Failure>(3)
+            Ok(3)
         })
         .await
     };
+    let right = flow.branch("right", slow);
     let (left, right) = match input.wide {
-        false => futures_util::join!(left, flow.branch("right", slow)),
+        false => flow.all((left, right)).await?,
         true => {
-            let (left, right, third) =
-                futures_util::join!(left, flow.branch("right", slow), flow.branch("third", slow));
-            (left, right.and(third))
+            let (left, right, _) = flow.all((left, right, flow.branch("third", slow))).await?;
+            (left, right)
         }
     };
     let mut won = Vec::new();
     for _ in 0..2 {
-        let go: Option<Value> = flow.signal("go").within(Duration::from_millis(300)).await?;
-        won.push(if go.is_some() { "go" } else { "late" });
+        let go = flow.signal::<Value>("go").map(drop);
+        let late = flow.sleep(Duration::from_millis(300)).map(drop);
+        won.push(flow.any([("go", go), ("late", late)]).await?.0);
     }
-    Ok(json!({"left": left?, "right": right?, "won": won}))
+    Ok(json!({"left": left, "right": right, "won": won}))
 }
 
 async fn budgeted(flow: Flow, _: Value) -> Result<Value, Failure> {
@@ -156,7 +152,7 @@ async fn budgeted(flow: Flow, _: Value) -> Result<Value, Failure> {
             .step("think", async |step| {
                 mark_step(&step, "think").await;
                 step.spend(Spend { tokens: 400, ..Spend::default() });
-                Ok::<_, Failure>(step.left().and_then(|left| left.tokens))
+                Ok(step.left().and_then(|left| left.tokens))
             })
             .await?;
         left.push(before);
@@ -170,7 +166,7 @@ async fn effects(flow: Flow, input: Value) -> Result<Value, Failure> {
     if !delivery.is_delivered() {
         flow.step("letter", async |step| {
             mark_step(&step, "letter").await;
-            Ok::<_, Failure>(())
+            Ok(())
         })
         .await?;
     }
@@ -187,13 +183,13 @@ async fn looper(flow: Flow, _: Value) -> Result<Value, Failure> {
     let mut state: Looped = flow.resumed()?.unwrap_or_default();
     loop {
         let steps = state.steps;
-        state.steps = flow.step("count", async |_| Ok::<_, Failure>(steps + 1)).await?;
+        state.steps = flow.step("count", async |_| Ok(steps + 1)).await?;
         if state.steps >= 25 {
-            state.draws.push(flow.random("x").to_string());
+            state.draws.push(flow.random_u64("x").to_string());
             return Ok(json!({"steps": state.steps, "draws": state.draws}));
         }
         if state.steps.is_multiple_of(10) {
-            state.draws.push(flow.random("x").to_string());
+            state.draws.push(flow.random_u64("x").to_string());
             return flow.savepoint(&state).await;
         }
     }
@@ -208,7 +204,7 @@ struct Version {
 
 async fn versions(flow: Flow, input: Version) -> Result<Value, Failure> {
     let value = async |flow: &Flow, name: &str, value: Value| -> Result<Value, Failure> {
-        flow.step(name.to_owned(), async |_| Ok::<_, Failure>(value.clone())).input(&1).await
+        flow.step(name.to_owned(), async |_| Ok(value.clone())).input(&1).await
     };
     match input.code.as_str() {
         "v1" => {
@@ -221,7 +217,7 @@ async fn versions(flow: Flow, input: Version) -> Result<Value, Failure> {
             Ok(json!([a, value(&flow, name, json!(name)).await?]))
         }
         "renamed" => value(&flow, "z", json!(1)).await,
-        "other-input" => flow.step("a", async |_| Ok::<_, Failure>(json!(1))).input(&2).await,
+        "other-input" => flow.step("a", async |_| Ok(json!(1))).input(&2).await,
         "shorter" => value(&flow, "a", json!(1)).await,
         "foreign-await" => {
             let a = value(&flow, "a", json!(1)).await?;
@@ -234,7 +230,7 @@ async fn versions(flow: Flow, input: Version) -> Result<Value, Failure> {
             Ok(json!([a?, b?]))
         }
         "not-awaited" => {
-            drop(flow.step("a", async |_| Ok::<_, Failure>(1)));
+            drop(flow.step("a", async |_| Ok(1)));
             Ok(json!("done"))
         }
         "bug" => panic!("a bug in the function"),

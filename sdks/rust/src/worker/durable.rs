@@ -133,7 +133,7 @@ impl Driver<'_> {
             seed: envelope.seed.unwrap_or_else(|| seed_of(&envelope.task_id)),
             created_at: envelope.enqueued_at,
             input: envelope.input.clone(),
-            checkpoints: translate::checkpoints(recorded),
+            checkpoints: workflow::checkpoints(recorded),
         })
     }
 

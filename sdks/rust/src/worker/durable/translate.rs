@@ -1,26 +1,16 @@
 //! Between the engine of durable functions and the wire: the same values, in the shapes of either side.
 //!
-//! It decides nothing. One thing is derived here: the coordinator records a wait as one checkpoint that says what
-//! satisfied it, and the engine knows a checkpoint of each item that arrived.
+//! It decides nothing.
 
-use wire::answers::{self, CheckpointAnswer, CheckpointError};
+use wire::answers::CheckpointAnswer;
 use wire::requests::{
     AwaitedItem, ChildRun, DeclaredEffect, Diverged, Spend, StepError, StepRecord, WaitFor,
 };
-use wire::{CheckpointKind, CheckpointOutcome, ErrorCategory, Json, StepOutcome, Time, WaitMode};
+use wire::{StepOutcome, Time, WaitMode};
 use workflow::{
-    Answer, Awaited, Checkpoint, ChildRecord, Difference, Digest, Divergence, Effect, Failure,
-    Mode, Outcome, Seen, State, Stop, Wait, decided_digest,
+    Answer, Awaited, ChildRecord, Difference, Divergence, Effect, Failure, Mode, Outcome, Seen,
+    State, Stop, Wait,
 };
-
-/// Begins the key of a wait.
-const WAIT: &str = "wait:";
-/// Begins the name of a child in its key.
-const CHILD: &str = "child:";
-/// Begins the name of an approval in its key.
-const APPROVAL: &str = "approval:";
-/// Separates a name from its count in the key of an operation.
-const COUNT: char = '#';
 
 pub(super) fn step(step: workflow::StepRecord) -> StepRecord {
     let workflow::StepRecord { key, outcome, result, error, input_digest, .. } = step;
@@ -124,69 +114,6 @@ fn with_input(seen: &Option<Seen>) -> String {
     format!("{} with input {digest}", key_of(seen))
 }
 
-/// What was recorded, as the engine reads it.
-pub(super) fn checkpoints(recorded: Vec<answers::Checkpoint>) -> Vec<Checkpoint> {
-    recorded.into_iter().filter_map(checkpoint).collect()
-}
-
-fn checkpoint(recorded: answers::Checkpoint) -> Option<Checkpoint> {
-    if recorded.kind == CheckpointKind::Wait {
-        return arrival(recorded);
-    }
-    let outcome = match recorded.outcome {
-        CheckpointOutcome::Started => Outcome::Started,
-        CheckpointOutcome::Succeeded => Outcome::Succeeded,
-        CheckpointOutcome::Failed => Outcome::Failed,
-        CheckpointOutcome::Cancelled => Outcome::Cancelled,
-    };
-    Some(Checkpoint {
-        key: recorded.key,
-        outcome,
-        result: recorded.result,
-        error: recorded.error.map(|error| failure(error, outcome)),
-        input_digest: recorded.input_digest.and_then(|digest| digest.parse::<Digest>().ok()),
-        recorded_at: recorded.recorded_at,
-        savepoint: recorded.savepoint,
-    })
-}
-
-fn failure(error: CheckpointError, outcome: Outcome) -> Failure {
-    let CheckpointError { category, reason, message, stack_trace: _, retryable } = error;
-    // The coordinator itself ends children without a category.
-    let by_coordinator = match outcome {
-        Outcome::Cancelled => ErrorCategory::Cancelled,
-        _ => ErrorCategory::Infrastructure,
-    };
-    let mut failure = Failure::new(category.unwrap_or(by_coordinator), message);
-    (failure.reason, failure.retryable) = (reason, retryable);
-    failure
-}
-
-/// The item that satisfied a wait: the winner, or the only one, whose key the wait's key contains. Children have ended
-/// in checkpoints of their own.
-fn arrival(recorded: answers::Checkpoint) -> Option<Checkpoint> {
-    let wait = recorded.wait.unwrap_or_default();
-    let only = || recorded.key.strip_prefix(WAIT).filter(|key| key.contains(COUNT));
-    let key = wait.winner.as_deref().or_else(only)?.to_owned();
-    let name = key.rsplit_once('/').map_or(key.as_str(), |(_, name)| name);
-    if name.starts_with(CHILD) {
-        return None;
-    }
-    let is_approval = name.starts_with(APPROVAL);
-    let taken = wait.signals.into_iter().find(|signal| signal.key == key);
-    let value = taken.and_then(|signal| signal.payload).unwrap_or_else(Json::null);
-    Some(Checkpoint {
-        key,
-        outcome: Outcome::Succeeded,
-        // What people decided about is to an approval what its input is to a step.
-        input_digest: is_approval.then(|| decided_digest(&value)).flatten(),
-        result: Some(value),
-        error: None,
-        recorded_at: recorded.recorded_at,
-        savepoint: false,
-    })
-}
-
 /// The answer to a committed call.
 pub(super) fn answer(answer: CheckpointAnswer, server_time: Time) -> Answer {
     // A repeated call that ended its attempt has no lease, although another attempt may be running by now.
@@ -199,7 +126,7 @@ pub(super) fn answer(answer: CheckpointAnswer, server_time: Time) -> Answer {
     Answer {
         state,
         recorded_at: answer.recorded_at.unwrap_or(server_time),
-        results: checkpoints(answer.results),
+        results: workflow::checkpoints(answer.results),
         should_cancel: answer.should_cancel == Some(true),
     }
 }
