@@ -3,6 +3,8 @@
 //! Cheap to clone; every method may be called from any thread. Nothing is decided here: requests go to the
 //! intake, and reads go to the store, past the carrier.
 
+mod watching;
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
@@ -39,14 +41,10 @@ use crate::item::{
 use crate::metrics::{Metrics, PromiseLabel, WaitingPollGuard};
 use crate::outbox::{EffectFeed, EndpointDirectory};
 use crate::recent_runs::RecentRuns;
-#[cfg(feature = "http")]
-use crate::recent_runs::SubmittedRun;
 use crate::recovery::RecoveryDirectory;
 use crate::requests::CheckpointRequest;
 use crate::set_aside::{SetAsideList, SetAsideTask};
-#[cfg(feature = "http")]
-use crate::task_watch::TaskWatch;
-use crate::task_watch::{Awaited, Occasion, TaskWatchers};
+use crate::task_watch::TaskWatchers;
 use crate::topologies::TopologyDirectory;
 use crate::trace::{self, FINAL_EXPORT_TIMEOUT, SpanExport, TaskTrace};
 use crate::worker_signals::{SignalWatch, WorkerSignals};
@@ -57,9 +55,6 @@ const RECOVERY_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How often deployments that other coordinators made are read again.
 #[cfg(feature = "http")]
 const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
-
-/// How often a wait for a task polls the store for changes by other coordinators.
-const WATCH_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 pub struct Options {
     pub entropy: Box<dyn Entropy>,
@@ -463,85 +458,6 @@ impl Coordinator {
     async fn about(&self, key: TaskKey, request: Request) -> Reply {
         let mut replies = self.intake.ask(vec![Item::About { key, request }]).await;
         replies.pop().expect("one item has one reply")
-    }
-
-    /// Calls `look` until it returns a value, or `wait` is over: at once, and whenever what is awaited has happened.
-    pub async fn watch_until<T, F>(
-        &self,
-        task: TaskId,
-        awaited: Awaited,
-        wait: Duration,
-        mut look: impl FnMut(Occasion) -> F,
-    ) -> Result<Option<T>, Failure>
-    where
-        F: Future<Output = Result<Option<T>, Failure>>,
-    {
-        // Before `look` is called, so that nothing in between is missed.
-        let watching = self.watch.subscribe(&[task], awaited);
-        let deadline = tokio::time::Instant::now() + wait;
-        let draining = self.intake.draining();
-        let mut occasion = Occasion::Routine;
-        loop {
-            if let Some(found) = look(occasion).await? {
-                return Ok(Some(found));
-            }
-            // If other coordinators write too, only polling finds their changes.
-            let look_again = tokio::time::Instant::now() + WATCH_POLL_INTERVAL;
-            let others = self.has_peers();
-            occasion = tokio::select! {
-                // In a fixed order, so that equal runs of a simulation stay equal.
-                biased;
-                () = watching.happened() => Occasion::Woken,
-                () = tokio::time::sleep_until(deadline) => return Ok(None),
-                () = tokio::time::sleep_until(look_again), if others => Occasion::Routine,
-                () = draining.cancelled() => return Ok(None),
-            };
-        }
-    }
-
-    /// Registers a caller that waits for the ends of these tasks.
-    #[cfg(feature = "http")]
-    pub(crate) fn watch_ends(&self, tasks: &[TaskId]) -> TaskWatch {
-        self.watch.subscribe(tasks, Awaited::End)
-    }
-
-    /// Waits for the next news, and no longer than until `deadline` or until the coordinator drains.
-    #[cfg(feature = "http")]
-    pub(crate) async fn next_end(
-        &self,
-        watch: &TaskWatch,
-        deadline: tokio::time::Instant,
-    ) -> Option<Occasion> {
-        let look_again = tokio::time::Instant::now() + WATCH_POLL_INTERVAL;
-        let draining = self.intake.draining();
-        tokio::select! {
-            // In a fixed order, so that equal runs of a simulation stay equal.
-            biased;
-            () = watch.happened() => Some(Occasion::Woken),
-            () = tokio::time::sleep_until(deadline) => None,
-            () = tokio::time::sleep_until(look_again), if self.has_peers() => Some(Occasion::Routine),
-            () = draining.cancelled() => None,
-        }
-    }
-
-    /// The run as it was submitted here a moment ago, if it has not ended. Its end at a peer may not be known here yet, so
-    /// it counts only for as long as a waiting caller would not look either.
-    #[cfg(feature = "http")]
-    pub(crate) fn recent_run(&self, id: TaskId) -> Option<Arc<SubmittedRun>> {
-        let run = self.recent_runs.get(id)?;
-        let age = self.now().since(run.at);
-        (!self.has_peers() || u128::from(age.millis()) < WATCH_POLL_INTERVAL.as_millis())
-            .then_some(run)
-    }
-
-    /// Whether other coordinators write to the same store.
-    pub(crate) fn has_peers(&self) -> bool {
-        self.store.status().writers > 1
-    }
-
-    /// How many tasks callers wait for now.
-    pub fn count_watched(&self) -> usize {
-        self.watch.count()
     }
 
     pub fn store(&self) -> &DynStore {

@@ -23,6 +23,7 @@ use crate::{
 use routes::approvals::APPROVAL_ROUTES;
 use routes::effects::EFFECT_ROUTES;
 use routes::flow::FLOW_ROUTES;
+use routes::kinds::KIND_ROUTES;
 use routes::recovery::RECOVERY_ROUTES;
 use routes::schedules::SCHEDULE_ROUTES;
 use routes::topologies::TOPOLOGY_ROUTES;
@@ -68,8 +69,12 @@ fn document() -> OpenApi {
 
 fn paths() -> Paths {
     let mut paths = Paths::new();
-    let rest =
-        APPROVAL_ROUTES.iter().chain(EFFECT_ROUTES).chain(FLOW_ROUTES).chain(SCHEDULE_ROUTES);
+    let rest = APPROVAL_ROUTES
+        .iter()
+        .chain(EFFECT_ROUTES)
+        .chain(FLOW_ROUTES)
+        .chain(KIND_ROUTES)
+        .chain(SCHEDULE_ROUTES);
     for route in ROUTES.iter().chain(rest).chain(RECOVERY_ROUTES).chain(TOPOLOGY_ROUTES) {
         paths.add_path_operation(route.path, vec![route.method.clone()], operation(route));
     }
@@ -292,29 +297,33 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<answers::FlowKeys>(&mut all);
     add::<answers::Ready>(&mut all);
     add::<answers::Version>(&mut all);
-    add::<admin::CreateKey>(&mut all);
-    add::<admin::RotateKey>(&mut all);
-    add::<admin::NewKey>(&mut all);
-    add::<admin::Key>(&mut all);
-    add::<admin::Keys>(&mut all);
-    add::<admin::AuditLog>(&mut all);
-    add::<admin::RotateSigning>(&mut all);
-    add::<admin::SigningRotated>(&mut all);
-    add::<admin::AuditVerified>(&mut all);
-    add::<admin::SetLimits>(&mut all);
-    add::<admin::TenantLimits>(&mut all);
-    add::<admin::Limits>(&mut all);
-    add::<scope_budgets::SetBudget>(&mut all);
-    add::<scope_budgets::ScopeBudget>(&mut all);
-    add::<scope_budgets::ScopeBudgets>(&mut all);
-    add::<admin::TaskSetAside>(&mut all);
-    add::<admin::ParkedMessage>(&mut all);
-    add::<admin::SetAside>(&mut all);
+    add_administration(&mut all);
     add::<pausing::PauseQueue>(&mut all);
     add::<pausing::ResumeQueue>(&mut all);
     add::<pausing::QueueStatus>(&mut all);
     add::<answers::Problem>(&mut all);
     all
+}
+
+fn add_administration(all: &mut Vec<(String, RefOr<Schema>)>) {
+    add::<admin::CreateKey>(all);
+    add::<admin::RotateKey>(all);
+    add::<admin::NewKey>(all);
+    add::<admin::Key>(all);
+    add::<admin::Keys>(all);
+    add::<admin::AuditLog>(all);
+    add::<admin::RotateSigning>(all);
+    add::<admin::SigningRotated>(all);
+    add::<admin::AuditVerified>(all);
+    add::<admin::SetLimits>(all);
+    add::<admin::TenantLimits>(all);
+    add::<admin::Limits>(all);
+    add::<scope_budgets::SetBudget>(all);
+    add::<scope_budgets::ScopeBudget>(all);
+    add::<scope_budgets::ScopeBudgets>(all);
+    add::<admin::TaskSetAside>(all);
+    add::<admin::ParkedMessage>(all);
+    add::<admin::SetAside>(all);
 }
 
 fn add_recovery(all: &mut Vec<(String, RefOr<Schema>)>) {

@@ -85,7 +85,12 @@ impl fmt::Debug for PushHandler {
 
 impl PushHandler {
     /// Answers one request, for servers that have no tower services.
-    pub async fn handle(&self, method: &Method, headers: &HeaderMap, body: &[u8]) -> Response<Full<Bytes>> {
+    pub async fn handle(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Response<Full<Bytes>> {
         let envelope = match self.receiver.admit(method, headers, body) {
             Ok(admitted) => admitted,
             Err(refusal) => return refusal,
@@ -116,15 +121,22 @@ struct Admitted {
 
 impl Receiver {
     /// What is to be run, or the answer to a request that is not.
-    fn admit(&self, method: &Method, headers: &HeaderMap, body: &[u8]) -> Result<Admitted, Response<Full<Bytes>>> {
+    fn admit(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<Admitted, Response<Full<Bytes>>> {
         if method != Method::POST {
             return Err(empty(StatusCode::METHOD_NOT_ALLOWED));
         }
-        let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let header =
+            |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let id = header(HEADER_ID);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let signed = (id, header(HEADER_TIMESTAMP), header(HEADER_SIGNATURE), header(HEADER_PUSH_TOKEN));
+        let signed =
+            (id, header(HEADER_TIMESTAMP), header(HEADER_SIGNATURE), header(HEADER_PUSH_TOKEN));
         if let Err(why) = self.verifier.verify(signed, body, now) {
             tracing::warn!(%why, "a push was refused");
             return Err(empty(StatusCode::UNAUTHORIZED));

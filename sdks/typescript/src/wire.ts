@@ -1,5 +1,25 @@
 // Generated from protocol/openapi.json by scripts/wire.mjs. Do not edit.
 
+/** A kind of work, with what goes in and out. */
+export interface AnnouncedKind {
+  /** A JSON Schema of at most 16 KiB. */
+  inputSchema?: { [name: string]: unknown };
+  kind: string;
+  /** A JSON Schema of at most 16 KiB. */
+  outputSchema?: { [name: string]: unknown };
+  version?: string | null;
+}
+
+/** What a worker can do. It describes, and filters nothing: `kinds` of the poll does that. */
+export interface Announcement {
+  /** The build that the worker runs. */
+  buildId?: string | null;
+  /** A name for exactly this announcement, such as a digest of it. */
+  id: string;
+  /** Each kind once. */
+  kinds: Array<AnnouncedKind>;
+}
+
 /** `POST /v1/deployments/{deployment}`: puts a topology in force, or another version of it. */
 export interface ApplyTopology {
   /** The topology as a JSON object, as its published JSON Schema describes it. */
@@ -1176,6 +1196,33 @@ export interface Key {
 /** The keys that the calling key may administer, by id. */
 export interface Keys {
   keys: Array<Key>;
+  /** The `after` of the next page; absent on the last one. A page may be shorter than its `limit`: it is large enough. */
+  nextAfter?: string | null;
+}
+
+/** A kind as some workers announced it. Workers with another version, build or schema are another entry. */
+export interface KindView {
+  buildId?: string | null;
+  /** Only if one kind was asked for. */
+  inputSchema?: { [name: string]: unknown };
+  kind: string;
+  /** When one of these workers polled last. */
+  lastSeenAt: Time;
+  outputSchema?: { [name: string]: unknown };
+  /** The queues that these workers poll. */
+  queues: Array<string>;
+  version?: string | null;
+  workers: number;
+}
+
+/** A page of announced kinds, in the order of their names. They were announced at the coordinator that answers. */
+export interface Kinds {
+  /** How many coordinators there are, the one that answers included. */
+  coordinators: number;
+  kinds: Array<KindView>;
+  /** Absent on the last page. */
+  nextAfter?: string | null;
+  serverTime: Time;
 }
 
 /** The right of one worker to report for one attempt, until a time. */
@@ -1196,6 +1243,9 @@ export interface Lease {
 
 /** `POST /v1/leases`: a worker asks for work. */
 export interface LeaseRequest {
+  announce?: Announcement | null;
+  /** The `id` of what the worker announced before. */
+  announced?: string | null;
   /** Only these kinds; every kind when absent. */
   kinds?: Array<string> | null;
   /**
@@ -1216,6 +1266,8 @@ export interface LeaseRequest {
  * when there is a signal.
  */
 export interface Leases {
+  /** What the poll names as announced is not known here: send `announce` with the next poll, at once. */
+  announceAgain?: boolean | null;
   leases: Array<Envelope>;
   serverTime: Time;
   /**
@@ -1279,6 +1331,9 @@ export interface OpenWait {
 export type Outcome = "SUCCEEDED" | "FAILED" | "CANCELLED" | "RELEASED";
 
 export type Overlap = "skip" | "queue" | "cancelOlder" | "allow";
+
+/** What ended a page before it was full. */
+export type PageStop = "bytes" | "scan";
 
 /** Where a task comes from that another task started. */
 export interface Parent {
@@ -1480,6 +1535,7 @@ export interface QueueView {
 /** Waiting and running tasks per queue. */
 export interface Queues {
   queues: Array<QueueView>;
+  stopped?: PageStop | null;
 }
 
 /** `/readyz`: 200 when every check passes, 503 otherwise. */
@@ -1831,6 +1887,7 @@ export interface Run {
 export interface RunAccepted {
   createdAt: Time;
   replayed?: boolean | null;
+  run?: Run | null;
   runId: string;
   state: State;
   taskId: string;
@@ -1851,11 +1908,15 @@ export interface RunError {
  */
 export interface RunList {
   /**
-   * Absent on the last page. A page may be shorter than its `limit`, even empty, and still have one: it was
-   * large enough, or enough runs were looked at for it.
+   * Absent on the last page. A page may be shorter than its `limit`, even empty, and still have one: `stopped` says
+   * why.
    */
   nextCursor?: string | null;
   runs: Array<Run>;
+  /** How many runs were looked at, if that is why it ended. */
+  searched?: number | null;
+  searchedTo?: Time | null;
+  stopped?: PageStop | null;
 }
 
 /** The one terminal record of a work order. */
@@ -2463,6 +2524,17 @@ export interface VoteView {
   keyId: string;
 }
 
+/** What became of the runs of a wait. Every id of the call is in exactly one of the three lists, in the order of the call. */
+export interface WaitAnswer {
+  /** Runs that have ended, without `input` and `children`. They take at most 4 MiB, unless there is only one. */
+  ended: Array<Run>;
+  /** No such run, or none that this key may read. */
+  notFound: Array<string>;
+  /** Ask again for these. They have not ended, or they have ended and did not fit: then the next answer comes at once. */
+  pending: Array<string>;
+  serverTime: Time;
+}
+
 /** What a run waits for. What satisfied it is recorded as one checkpoint under its key. */
 export interface WaitFor {
   for: Array<AwaitedItem>;
@@ -2471,6 +2543,14 @@ export interface WaitFor {
   maxMs?: number | null;
   /** Whether all items must be there, or any one of them. */
   mode: WaitMode;
+}
+
+/** `POST /v1/waits`: wait until at least one of these runs has ended. */
+export interface WaitForRuns {
+  /** A repeated id counts once. */
+  runIds: Array<string>;
+  /** How long to wait while none has ended; 0 when absent. */
+  waitMs?: number | null;
 }
 
 export type WaitMode = "all" | "any";

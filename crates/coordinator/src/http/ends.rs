@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use store::objects::{FORK_LINKED, RETRY_LINKED};
 use store::{Browse, Failure, Refused, StoredTask, TaskKey, TaskOverview};
-use tokio::time::Instant;
 use verdict::{Done, Name, Scope, Subject, TaskId};
 use wire::answers::Run;
 
@@ -84,7 +83,7 @@ impl<'a> RunsWait<'a> {
     pub(super) async fn run(mut self, wait: Duration) -> Result<Vec<Seen>, ApiError> {
         // Before the first look, so that no end in between is missed.
         let watch = self.app.coordinator.watch_ends(self.ids);
-        let deadline = Instant::now() + wait;
+        let deadline = tokio::time::Instant::now() + wait;
         for place in 0..self.ids.len() {
             self.look(place, Occasion::Routine).await?;
         }

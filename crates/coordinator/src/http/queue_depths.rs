@@ -48,7 +48,7 @@ impl QueueDepths {
     where
         F: Future<Output = Result<Vec<QueueDepth>, Failure>>,
     {
-        let asked = Instant::now();
+        let asked = tokio::time::Instant::now();
         let mut last = self.last.lock().await;
         if let Some(reading) = &*last {
             if reading.began >= asked {
@@ -56,9 +56,9 @@ impl QueueDepths {
             }
             tokio::time::sleep_until(reading.rested_at()).await;
         }
-        let began = Instant::now();
+        let began = tokio::time::Instant::now();
         let depths: Arc<[QueueDepth]> = read().await?.into();
-        *last = Some(Reading { began, ended: Instant::now(), depths: depths.clone() });
+        *last = Some(Reading { began, ended: tokio::time::Instant::now(), depths: depths.clone() });
         Ok(depths)
     }
 }
@@ -83,7 +83,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_hundred_callers_share_two_readings_and_none_gets_an_older_one() {
         let (depths, readings) = (QueueDepths::default(), AtomicU32::new(0));
-        let began = Instant::now();
+        let began = tokio::time::Instant::now();
         let first = depths.counted(|| slow(&readings));
         let others = async {
             tokio::time::sleep(TOOK / 2).await;

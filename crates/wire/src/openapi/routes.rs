@@ -8,7 +8,7 @@ use super::{Caller, HttpMethod, text_parameter};
 use crate::Code;
 use crate::admin::{AuditQuery, ListKeys};
 use crate::requests::{
-    GetRun, HistoryQuery, ListKinds, ListRuns, ListWorkers, RecordQuery, RecordsQuery, WaitMs,
+    GetRun, HistoryQuery, ListRuns, ListWorkers, RecordQuery, RecordsQuery, WaitMs,
 };
 
 pub(super) struct Route {
@@ -145,6 +145,7 @@ pub(super) const LINKS: &[NextCall] = &[
 pub(super) mod approvals;
 pub(super) mod effects;
 pub(super) mod flow;
+pub(super) mod kinds;
 pub(super) mod recovery;
 pub(super) mod schedules;
 pub(super) mod topologies;
@@ -189,22 +190,6 @@ pub(super) const ROUTES: &[Route] = &[
         body: None,
         answers: &[(200, "A page of runs.", Body::Json("RunList"))],
         codes: with_key_codes![],
-    },
-    Route {
-        method: HttpMethod::Post,
-        path: "/v1/waits",
-        id: "waitForRuns",
-        tag: "runs",
-        summary: "Wait until at least one of many runs has ended",
-        caller: Caller::ApiKey,
-        parameters: no_parameters,
-        body: Some(Body::Json("WaitForRuns")),
-        answers: &[(
-            200,
-            "Which have ended, which have not, and which are not there.",
-            Body::Json("WaitAnswer"),
-        )],
-        codes: with_key_codes![BodyTooLarge, UnsupportedMediaType],
     },
     Route {
         method: HttpMethod::Get,
@@ -416,18 +401,6 @@ pub(super) const ROUTES: &[Route] = &[
         parameters: no_parameters,
         body: None,
         answers: &[(200, "Every queue that holds a task or is paused.", Body::Json("Queues"))],
-        codes: with_key_codes![],
-    },
-    Route {
-        method: HttpMethod::Get,
-        path: "/v1/kinds",
-        id: "listKinds",
-        tag: "runs",
-        summary: "List what workers announced that they can do",
-        caller: Caller::ApiKey,
-        parameters: query::<ListKinds>,
-        body: None,
-        answers: &[(200, "A page of announced kinds.", Body::Json("Kinds"))],
         codes: with_key_codes![],
     },
     Route {

@@ -2,6 +2,7 @@
 //! resolved.
 
 mod administration;
+mod budgets;
 mod deployments;
 mod flow;
 mod references;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use self::budgets::{budget, budget_left, budget_view, limits};
 use super::*;
 
 fn generated() -> Value {
@@ -800,27 +802,4 @@ fn the_bounds_in_the_document_are_those_that_are_enforced() {
     assert_eq!(items("CreateKey", "queues"), Some(QUEUES_PER_KEY_MAX as u64));
     let kind = &document["components"]["schemas"]["SubmitRun"]["properties"]["kind"];
     assert_eq!(kind["maxLength"].as_u64(), Some(NAME_BYTES_MAX as u64));
-}
-
-fn limits() -> Value {
-    json!({"costMicros": 1, "tokens": 2, "steps": 3, "toolCalls": 4})
-}
-
-fn budget() -> Value {
-    let mut budget = limits();
-    (budget["wallMs"], budget["activeMs"]) = (json!(5), json!(6));
-    (budget["reserve"], budget["soft"]) = (spend(), limits());
-    budget["onSoft"] = json!("ask");
-    budget
-}
-
-fn budget_left() -> Value {
-    let mut left = limits();
-    (left["wallEndsAt"], left["activeMs"]) = (json!("2026-01-01T00:00:00.000Z"), json!(6));
-    left
-}
-
-fn budget_view() -> Value {
-    json!({"used": limits(), "held": limits(), "left": budget_left(), "wallMs": 5, "activeMs": 6, "limits": budget_left(),
-        "warned": true})
 }

@@ -247,12 +247,12 @@ fn banned(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// The file that names prepared statements, after it has checked that there is no pooler in between.
-const NAMING_PLACE: &str = "connections.rs";
+/// The files that name prepared statements, after they have checked that there is no pooler in between.
+const NAMING_PLACES: [&str; 2] = ["connections.rs", "hints.rs"];
 
 fn naming(path: &str, source: &RustSource) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if path.rsplit('/').next() == Some(NAMING_PLACE) {
+    if path.rsplit('/').next().is_some_and(|file| NAMING_PLACES.contains(&file)) {
         return findings;
     }
     for call in NAMING_CALLS {

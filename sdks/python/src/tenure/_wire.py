@@ -51,6 +51,8 @@ Outcome: TypeAlias = Literal["SUCCEEDED", "FAILED", "CANCELLED", "RELEASED"]
 
 Overlap: TypeAlias = Literal["skip", "queue", "cancelOlder", "allow"]
 
+PageStop: TypeAlias = Literal["bytes", "scan"]
+
 PauseStateState: TypeAlias = Literal["open", "closed"]
 
 RecoveryAction: TypeAlias = Literal["retry", "continue", "notify", "escalate", "skip"]
@@ -78,6 +80,21 @@ Verdict: TypeAlias = Literal["COMMITTED", "CANCELLED", "REJECTED"]
 WaitMode: TypeAlias = Literal["all", "any"]
 
 WorkOrderState: TypeAlias = Literal["active", "passed", "failed"]
+
+
+class AnnouncedKind(TypedDict):
+    inputSchema: NotRequired[dict[str, Any]]
+    kind: str
+    outputSchema: NotRequired[dict[str, Any]]
+    version: NotRequired[str | None]
+
+
+
+class Announcement(TypedDict):
+    buildId: NotRequired[str | None]
+    id: str
+    kinds: list[AnnouncedKind]
+
 
 
 class ApplyTopology(TypedDict):
@@ -975,6 +992,27 @@ class Key(TypedDict):
 
 class Keys(TypedDict):
     keys: list[Key]
+    nextAfter: NotRequired[str | None]
+
+
+
+class KindView(TypedDict):
+    buildId: NotRequired[str | None]
+    inputSchema: NotRequired[dict[str, Any]]
+    kind: str
+    lastSeenAt: Time
+    outputSchema: NotRequired[dict[str, Any]]
+    queues: list[str]
+    version: NotRequired[str | None]
+    workers: int
+
+
+
+class Kinds(TypedDict):
+    coordinators: int
+    kinds: list[KindView]
+    nextAfter: NotRequired[str | None]
+    serverTime: Time
 
 
 
@@ -995,6 +1033,8 @@ class Lease(TypedDict):
 
 
 class LeaseRequest(TypedDict):
+    announce: NotRequired[Announcement | None]
+    announced: NotRequired[str | None]
     kinds: NotRequired[list[str] | None]
     max: int
     pollId: NotRequired[str | None]
@@ -1005,6 +1045,7 @@ class LeaseRequest(TypedDict):
 
 
 class Leases(TypedDict):
+    announceAgain: NotRequired[bool | None]
     leases: list[Envelope]
     serverTime: Time
     signals: NotRequired[list[Signal]]
@@ -1202,6 +1243,7 @@ class QueueView(TypedDict):
 
 class Queues(TypedDict):
     queues: list[QueueView]
+    stopped: NotRequired[PageStop | None]
 
 
 
@@ -1478,6 +1520,7 @@ class Run(TypedDict):
 class RunAccepted(TypedDict):
     createdAt: Time
     replayed: NotRequired[bool | None]
+    run: NotRequired[Run | None]
     runId: str
     state: State
     taskId: str
@@ -1495,6 +1538,9 @@ class RunError(TypedDict):
 class RunList(TypedDict):
     nextCursor: NotRequired[str | None]
     runs: list[Run]
+    searched: NotRequired[int | None]
+    searchedTo: NotRequired[Time | None]
+    stopped: NotRequired[PageStop | None]
 
 
 
@@ -1967,6 +2013,14 @@ class VoteView(TypedDict):
     keyId: str
 
 
+
+class WaitAnswer(TypedDict):
+    ended: list[Run]
+    notFound: list[str]
+    pending: list[str]
+    serverTime: Time
+
+
 WaitFor = TypedDict(
     "WaitFor",
     {
@@ -1976,6 +2030,12 @@ WaitFor = TypedDict(
         "mode": "WaitMode",
     },
 )
+
+
+class WaitForRuns(TypedDict):
+    runIds: list[str]
+    waitMs: NotRequired[int | None]
+
 
 
 class WaitOutcome(TypedDict):

@@ -293,7 +293,7 @@ export class Poller {
     to(leases, bytes, sentAt, { grantedAt: this.clock.now(), size, open: 0, wasFull });
   }
 
-  #heardAbout(leases: Leases & { announceAgain?: boolean }): void {
+  #heardAbout(leases: Leases): void {
     if (this.#announced !== "unsupported") this.#announced = leases.announceAgain ? "not yet" : "yes";
   }
 

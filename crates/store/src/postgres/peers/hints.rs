@@ -243,7 +243,7 @@ impl Hints {
     /// `is_alone` says whether no other coordinator was at work when the store was opened.
     pub(in crate::postgres) fn new(instance: String, is_alone: bool) -> Self {
         let (outbox, inbox) = mpsc::channel(WAITING_MAX);
-        let heard_at = if is_alone { None } else { Some(Instant::now()) };
+        let heard_at = if is_alone { None } else { Some(tokio::time::Instant::now()) };
         Self {
             instance,
             outbox,
@@ -286,7 +286,7 @@ impl Hints {
         if !audience.is_there() {
             self.greeting.notify_one();
         }
-        audience.heard_at = Some(Instant::now());
+        audience.heard_at = Some(tokio::time::Instant::now());
     }
 
     fn ended_list(&self) -> MutexGuard<'_, Vec<RemoteChange>> {

@@ -12,7 +12,7 @@ fn every_reference_resolves_and_every_operation_has_its_own_name() {
         let name = reference.strip_prefix("#/components/schemas/").unwrap();
         assert!(schemas.contains(name), "{reference} leads nowhere");
     }
-    let rest = || APPROVAL_ROUTES.iter().chain(EFFECT_ROUTES).chain(FLOW_ROUTES);
+    let rest = || APPROVAL_ROUTES.iter().chain(EFFECT_ROUTES).chain(FLOW_ROUTES).chain(KIND_ROUTES);
     let more = || SCHEDULE_ROUTES.iter().chain(RECOVERY_ROUTES).chain(TOPOLOGY_ROUTES);
     let routes = || ROUTES.iter().chain(rest()).chain(more());
     let ids: BTreeSet<&str> = routes().map(|route| route.id).collect();
