@@ -5,6 +5,7 @@ mod administration;
 mod budgets;
 mod deployments;
 mod flow;
+mod kinds;
 mod references;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::budgets::{budget, budget_left, budget_view, limits};
+use self::kinds::{announced_kind, announcement, kind_view};
 use super::*;
 
 fn generated() -> Value {
@@ -250,19 +252,6 @@ fn in_batch(mut call: Value) -> Value {
 
 fn run_accepted() -> Value {
     json!({"runId": "r", "taskId": "t", "state": "queued", "createdAt": AT, "replayed": true, "run": run()})
-}
-
-fn announced_kind() -> Value {
-    json!({"kind": "k", "version": "1", "inputSchema": {"type": "string"}, "outputSchema": {}})
-}
-
-fn announcement() -> Value {
-    json!({"id": "a", "buildId": "b", "kinds": [announced_kind()]})
-}
-
-fn kind_view() -> Value {
-    json!({"kind": "k", "version": "1", "buildId": "b", "queues": ["q"], "workers": 1,
-        "inputSchema": {"type": "string"}, "outputSchema": {}, "lastSeenAt": AT})
 }
 
 fn submit_result() -> Value {
