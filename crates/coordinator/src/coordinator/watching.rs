@@ -1,9 +1,11 @@
 //! Callers that wait for something that happens to a task: woken by the commit, and looking by themselves only where other
 //! coordinators write.
 
+#[cfg(feature = "http")]
+use std::sync::Arc;
 use std::time::Duration;
 
-use store::{Failure, Store as _};
+use store::Failure;
 use verdict::TaskId;
 
 use super::Coordinator;
