@@ -30,7 +30,7 @@ const SDKS: [Sdk; 3] = [
         folder: "sdks/rust",
         subject: "target/debug/examples/subject",
         interpreter: &[],
-        // docs/adr/0056-no-isolated-tasks-in-rust.md
+        // docs/adr/0057-no-isolated-tasks-in-rust.md
         without: &["isolate"],
     },
     Sdk {
