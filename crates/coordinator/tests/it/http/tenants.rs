@@ -6,7 +6,7 @@ use super::test_server::{TestServer, both, seconds};
 use super::topologies::{EXECUTION, apply};
 
 /// Where each list takes its bound in bytes from. A new list stands here, with its reason.
-const LISTS: [(&str, &str); 19] = [
+const LISTS: [(&str, &str); 20] = [
     ("/v1/approvals", "objects: a page of 4 MiB"),
     ("/v1/audit", "entries have no bodies of callers"),
     ("/v1/deployments", "objects: a page of 4 MiB"),
@@ -16,6 +16,7 @@ const LISTS: [(&str, &str); 19] = [
     ("/v1/effects", "effects without their bodies, which are objects of their own"),
     ("/v1/flow-keys", "names and counts"),
     ("/v1/keys", "keys with their queues: a page of 4 MiB"),
+    ("/v1/kinds", "a scope announces 4 MiB at most, and a list has no schemas"),
     ("/v1/recovery/candidates", "objects: a page of 4 MiB"),
     (
         "/v1/recovery/candidates/{candidate}/history",

@@ -182,7 +182,7 @@ async fn an_answer_from_memory_is_the_one_that_the_store_gives() {
     let full = json!({
         "goal": "g", "labels": {"team": "a"}, "priority": 3, "assetId": "asset", "taskKey": "key",
         "input": {"n": [1, "two"]}, "seed": 7, "ttlMs": 60_000, "deadlineMs": 60_000,
-        "idempotencyKey": "k", "budget": {"tokens": 100}, "flow": {"key": "c-7", "limit": 1},
+        "budget": {"tokens": 100}, "flow": {"key": "c-7", "limit": 1},
         "stall": {"afterMs": 10_000, "action": "warn"}, "resources": {"timeoutMs": 50_000},
         "heartbeatIntervalMs": 1_000, "cancelGraceMs": 500,
     });
@@ -191,11 +191,7 @@ async fn an_answer_from_memory_is_the_one_that_the_store_gives() {
         api.first_wait().await;
         for story in Story::ALL {
             for (n, more) in [json!({}), full.clone(), large.clone()].into_iter().enumerate() {
-                let mut more = merged(plain.clone(), more);
-                if more.get("idempotencyKey").is_some() {
-                    more["idempotencyKey"] = json!(format!("k-{story:?}"));
-                }
-                let id = api.submit(more).await;
+                let id = api.submit(merged(plain.clone(), more)).await;
                 let waited = api.ended_while_waiting(&id, story.tell(&api, &id)).await;
                 let stored = api.get(&format!("/v1/runs/{id}")).await.ok();
                 assert!(stored["completedAt"].is_string(), "{story:?} {n}: {stored}");
