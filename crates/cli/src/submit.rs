@@ -142,7 +142,7 @@ pub(crate) async fn run(
         let accepted = client.submit_run(request).accept().await.map_err(server::cli_error)?;
         return announce(format, &accepted);
     }
-    let begun = std::time::Instant::now();
+    let begun = tokio::time::Instant::now();
     let first_wait = timeout.map_or(FIRST_WAIT, |timeout| timeout.min(FIRST_WAIT));
     let accepted = client.submit_run(request).accept_within(first_wait).await;
     let accepted = accepted.map_err(server::cli_error)?;

@@ -102,8 +102,11 @@ impl<T> Default for Slot<T> {
 #[must_use = "the members begin when this is awaited"]
 pub struct AllCall<'m, T> {
     made: Made,
-    code: Box<dyn FnOnce(Flow, SourceLine) -> Boxed<'m, Result<T, Failure>> + Send + 'm>,
+    code: Begin<'m, T>,
 }
+
+/// Begins the members, at a place in the code.
+type Begin<'m, T> = Box<dyn FnOnce(Flow, SourceLine) -> Boxed<'m, Result<T, Failure>> + Send + 'm>;
 
 impl<'m, T: 'm> AllCall<'m, T> {
     pub(crate) fn new(
@@ -188,7 +191,7 @@ async fn calls(
 /// Polls all until all have ended.
 async fn joined<'m, T: Send + 'm>(branches: Vec<BranchCall<'m, T>>) -> Vec<T> {
     let mut ends: Vec<Option<T>> = branches.iter().map(|_| None).collect();
-    let mut branches: Vec<_> = branches.into_iter().map(|branch| Box::pin(branch)).collect();
+    let mut branches: Vec<_> = branches.into_iter().map(Box::pin).collect();
     std::future::poll_fn(|cx| {
         for (branch, end) in branches.iter_mut().zip(&mut ends) {
             if end.is_none()

@@ -436,7 +436,7 @@ impl StepRecord {
 
     pub(crate) fn failed(key: String, error: Failure, input_digest: Option<Digest>) -> StepRecord {
         let outcome = crate::Outcome::Failed;
-        let error = Some(error.as_recorded());
+        let error = Some(error.into_recorded());
         StepRecord {
             key,
             outcome,

@@ -177,7 +177,7 @@ impl Failure {
     }
 
     /// What a record keeps of it.
-    pub(crate) fn as_recorded(self) -> Failure {
+    pub(crate) fn into_recorded(self) -> Failure {
         Failure { details: None, ..self }
     }
 
@@ -265,7 +265,7 @@ mod tests {
         let failure = failure.with_partial_progress(&[1, 2]);
         let text = serde_json::to_string(&failure).unwrap();
         assert_eq!(text, r#"{"category":"INFRASTRUCTURE","message":"closed"}"#);
-        assert_eq!(failure.clone().as_recorded(), serde_json::from_str(&text).unwrap());
+        assert_eq!(failure.clone().into_recorded(), serde_json::from_str(&text).unwrap());
         assert_eq!(failure.partial_progress().unwrap().text(), "[1,2]");
         assert_eq!((failure.stack_trace(), failure.phase()), (Some("at 7"), Some("upload")));
     }

@@ -93,7 +93,7 @@ impl PushHandler {
     ) -> Response<Full<Bytes>> {
         let envelope = match self.receiver.admit(method, headers, body) {
             Ok(admitted) => admitted,
-            Err(refusal) => return refusal,
+            Err(refusal) => return *refusal,
         };
         self.receiver.run(envelope).await
     }
@@ -126,29 +126,28 @@ impl Receiver {
         method: &Method,
         headers: &HeaderMap,
         body: &[u8],
-    ) -> Result<Admitted, Response<Full<Bytes>>> {
+    ) -> Result<Admitted, Box<Response<Full<Bytes>>>> {
         if method != Method::POST {
-            return Err(empty(StatusCode::METHOD_NOT_ALLOWED));
+            return Err(Box::new(empty(StatusCode::METHOD_NOT_ALLOWED)));
         }
         let header =
             |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let id = header(HEADER_ID);
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let now = unix_seconds();
         let signed =
             (id, header(HEADER_TIMESTAMP), header(HEADER_SIGNATURE), header(HEADER_PUSH_TOKEN));
         if let Err(why) = self.verifier.verify(signed, body, now) {
             tracing::warn!(%why, "a push was refused");
-            return Err(empty(StatusCode::UNAUTHORIZED));
+            return Err(Box::new(empty(StatusCode::UNAUTHORIZED)));
         }
         let envelope = serde_json::from_slice(body).map_err(|why| {
             tracing::error!(%why, "a push is not a task");
-            empty(StatusCode::BAD_REQUEST)
+            Box::new(empty(StatusCode::BAD_REQUEST))
         })?;
-        let permit = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| busy())?;
+        let permit = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| Box::new(busy()))?;
         // A copy of an attempt that is, or was, under way.
         if locked(&self.recent).note(id, now) != Seen::First {
-            return Err(empty(StatusCode::ACCEPTED));
+            return Err(Box::new(empty(StatusCode::ACCEPTED)));
         }
         Ok(Admitted { envelope, permit })
     }
@@ -167,6 +166,13 @@ impl Receiver {
             Ok(None) | Err(_) => empty(StatusCode::ACCEPTED),
         }
     }
+}
+
+/// What the timestamp of a signature is compared with: it is the sender's wall clock.
+#[expect(clippy::disallowed_methods, reason = "a signature is old or new by the wall clock")]
+fn unix_seconds() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
 fn told(report: &Report) -> Response<Full<Bytes>> {

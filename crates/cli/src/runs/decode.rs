@@ -102,12 +102,12 @@ mod tests {
     use super::*;
 
     fn json(text: &str) -> Option<Json> {
-        Some(Json::from_text(text.to_owned()).unwrap())
+        Some(Json::from_text(text.to_owned()).expect("it is JSON"))
     }
 
     async fn decode(value: &str, command: &str) -> Result<String, CliError> {
         let found = of_member("input", json(value), command).await?;
-        Ok(found.unwrap().into_text())
+        Ok(found.expect("something was found").into_text())
     }
 
     #[tokio::test]

@@ -319,7 +319,7 @@ async fn awaiting_something_else_outside_of_a_step_is_named() {
     let calls = coordinator.to("/v1/checkpoints");
     let actual = calls.last().unwrap().items()[0]["diverged"]["actual"].clone();
     let actual = actual.as_str().unwrap();
-    assert!(actual.contains("not `ctx`") && actual.contains("first#1"), "{actual}");
+    assert!(actual.contains("not `flow`") && actual.contains("first#1"), "{actual}");
     assert!(coordinator.reports().is_empty());
 }
 
