@@ -29,6 +29,7 @@ pub(crate) const KEPT_INPUT_BYTES_MAX: usize = 16 * 1024;
 pub(crate) struct SubmittedRun {
     pub(crate) submitted: Submitted,
     pub(crate) spec: Spec,
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "callers over HTTP read it"))]
     pub(crate) at: Time,
 }
 

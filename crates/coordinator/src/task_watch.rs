@@ -61,6 +61,7 @@ pub(crate) struct News {
 
 /// The end of a task.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "callers over HTTP read it"))]
 pub(crate) enum End {
     /// As it was committed here.
     Committed(Arc<EndedTask>),
@@ -73,6 +74,7 @@ pub(crate) enum End {
 pub(crate) struct EndedTask {
     pub(crate) done: Done,
     /// The last attempt that the same change closed.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "callers over HTTP read it"))]
     pub(crate) closed: Option<ClosedAttempt>,
 }
 
