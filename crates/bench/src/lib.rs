@@ -27,8 +27,6 @@ mod old_snapshot;
 mod orders;
 mod parallel;
 mod plan;
-#[cfg(test)]
-mod planned_once;
 mod process;
 mod remote;
 mod resource_usage;
