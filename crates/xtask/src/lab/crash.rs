@@ -43,9 +43,12 @@ pub(crate) fn run(root: &Path, build: &Build, kills: usize, rest: &[String]) -> 
 pub(crate) fn run_aside(root: &Path, build: &Build) -> Result<Duration> {
     let began = step_times::now();
     let ran = lab(root, build, KILLS, &[])?.output().context("start the crash lab")?;
-    println!("\n== crash lab: {KILLS} kills\n{}", String::from_utf8_lossy(&ran.stdout));
+    let said = String::from_utf8_lossy(&ran.stdout);
+    println!("\n== crash lab: {KILLS} kills\n{said}");
     if !ran.status.success() {
-        bail!("failed at the crash lab ({})\n{}", ran.status, String::from_utf8_lossy(&ran.stderr));
+        let problem = String::from_utf8_lossy(&ran.stderr);
+        // Once more at the end: other steps have printed much since, and a log is read from its end.
+        bail!("failed at the crash lab ({})\n{said}\n{problem}", ran.status);
     }
     Ok(began.elapsed())
 }
