@@ -197,6 +197,32 @@ async fn deliveries(
     Ok(used.put(row, all.len() as u64))
 }
 
+/// An endpoint of its own and a task under a lease, whose effects are delivered one after the other.
+#[cfg(test)]
+pub(crate) struct Deliveries {
+    client: Client,
+    receiver: Receiver,
+    lease: Envelope,
+    declared: usize,
+}
+
+#[cfg(test)]
+impl Deliveries {
+    pub(crate) async fn begin(client: Client) -> Result<Self, BenchError> {
+        let receiver = Receiver::start(ACCEPTED).await?;
+        endpoint(&client, "alone", &receiver.url, json!({})).await?;
+        let lease = leased(&client, "alone").await?;
+        Ok(Self { client, receiver, lease, declared: 0 })
+    }
+
+    /// From the declaration of an effect to its arrival.
+    pub(crate) async fn deliver(&mut self) -> Result<(), BenchError> {
+        self.declared += 1;
+        declare(&self.client, &self.lease, ("alone", self.declared), &[0]).await?;
+        self.receiver.next().await.map(drop)
+    }
+}
+
 /// Waits for so many effects. Each aggregate must arrive in its order; one that arrives again counts once.
 async fn all_in_order(receiver: &mut Receiver, count: usize) -> Result<(), BenchError> {
     let (mut last, mut seen): (HashMap<String, u64>, usize) = (HashMap::new(), 0);

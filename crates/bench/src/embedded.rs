@@ -20,6 +20,8 @@ const OUTPUT: &str = r#"{"ok":true}"#;
 #[derive(Clone)]
 pub(crate) struct Embedded {
     coordinator: Coordinator,
+    /// The store, if it is a database.
+    database: Option<PostgresStore>,
 }
 
 fn open_file(path: &Path) -> Result<SqliteStore, BenchError> {
@@ -35,17 +37,30 @@ async fn open_database(url: &str) -> Result<PostgresStore, BenchError> {
 impl Embedded {
     pub(crate) async fn on_file(path: &Path) -> Result<Self, BenchError> {
         let coordinator = engines::start_sqlite(open_file(path)?, Options::default()).await;
-        Ok(Self { coordinator: coordinator.map_err(|failure| refused(&failure))? })
+        let coordinator = coordinator.map_err(|failure| refused(&failure))?;
+        Ok(Self { coordinator, database: None })
     }
 
     pub(crate) async fn on_database(url: &str) -> Result<Self, BenchError> {
         let store = open_database(url).await?;
-        let coordinator = engines::start_postgres(store, Options::default()).await;
-        Ok(Self { coordinator: coordinator.map_err(|failure| refused(&failure))? })
+        let coordinator = engines::start_postgres(store.clone(), Options::default()).await;
+        let coordinator = coordinator.map_err(|failure| refused(&failure))?;
+        Ok(Self { coordinator, database: Some(store) })
     }
 
-    pub(crate) async fn stop(self) {
+    #[cfg(test)]
+    pub(crate) fn database(&self) -> Option<&PostgresStore> {
+        self.database.as_ref()
+    }
+
+    /// Stops after a load. Fails if statements were planned again and again: such a figure measures a defect.
+    pub(crate) async fn stop(self) -> Result<(), BenchError> {
+        let unprepared = self.database.as_ref().map_or(0, PostgresStore::unprepared_connections);
         self.coordinator.stop().await;
+        match unprepared {
+            0 => Ok(()),
+            connections => Err(BenchError::Unprepared { connections }),
+        }
     }
 }
 

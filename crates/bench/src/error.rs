@@ -26,6 +26,11 @@ pub enum BenchError {
     NotWaiting { waiting: usize, count: usize },
     #[error("the connection to the server broke")]
     Stream(#[from] hyper::Error),
+    #[error(
+        "{connections} connections to the database have no prepared statements, so the figures would be those of \
+         planning; please report this with the version of the database"
+    )]
+    Unprepared { connections: usize },
     #[error("the engine refused: {0}")]
     Engine(String),
 }

@@ -136,7 +136,7 @@ async fn plain(remote: &Remote, count: usize, tally: &Tally) -> Result<(), Bench
 }
 
 /// From the parent's submission until its end is acknowledged.
-async fn parent(remote: &Remote, count: usize) -> Result<(), BenchError> {
+pub(crate) async fn parent(remote: &Remote, count: usize) -> Result<(), BenchError> {
     let mut client = remote.with(Mode::Single, PARENTS).open().await?;
     client.submit_one().await?;
     let mut leased = next(&mut client).await?;

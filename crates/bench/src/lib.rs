@@ -27,6 +27,8 @@ mod old_snapshot;
 mod orders;
 mod parallel;
 mod plan;
+#[cfg(test)]
+mod planned_once;
 mod process;
 mod remote;
 mod resource_usage;

@@ -307,7 +307,7 @@ impl EngineLoad {
     async fn observe(&self, engine: Embedded) -> Result<Observed, BenchError> {
         let Self { mode, concurrency, span, monitored } = self;
         let seen = load::observe(&engine, *mode, *concurrency, *span, monitored).await?;
-        engine.stop().await;
+        engine.stop().await?;
         Ok(Observed { used: seen.used.as_engine(), ..seen })
     }
 }

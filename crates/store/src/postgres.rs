@@ -417,7 +417,7 @@ impl PostgresStore {
             promises: parts.durability.promises().into(),
         };
         let clock = StoreClock::open(&options, &parts.header)?;
-        let hints = Hints::new(parts.header.instance);
+        let hints = Hints::new(parts.header.instance, parts.is_alone);
         let shared = Arc::new(Shared {
             runtime: tokio::runtime::Handle::current(),
             pool: parts.pool,
@@ -472,6 +472,40 @@ impl PostgresStore {
     pub async fn is_direct(&self) -> Result<bool, Failure> {
         let connection = self.shared.pool.get().await.map_err(errors::no_connection)?;
         Ok(connection.is_direct())
+    }
+
+    /// How many idle connections of the pools could have prepared statements and have none. There must be none: such a
+    /// connection has every statement planned anew.
+    pub fn unprepared_connections(&self) -> usize {
+        let mut unprepared = 0;
+        for pool in [&self.shared.pool, &self.shared.readers] {
+            pool.retain(|connection, _| {
+                unprepared += usize::from(connection.lacks_statements());
+                true
+            });
+        }
+        unprepared
+    }
+
+    /// Statements that one connection has sent as text more than once, although it has prepared statements.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn statements_planned_again(&self) -> std::collections::BTreeSet<String> {
+        let pools = [&self.shared.pool, &self.shared.readers];
+        pools.into_iter().flat_map(|pool| pool.manager().planned_again()).collect()
+    }
+
+    /// Opens every connection of the pools for batches and reads, and leaves them there.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub async fn fill_pools(&self) -> Result<usize, Failure> {
+        let mut held = Vec::new();
+        for pool in [&self.shared.pool, &self.shared.readers] {
+            for _ in 0..pool.status().max_size {
+                held.push(pool.get().await.map_err(errors::no_connection)?);
+            }
+        }
+        Ok(held.len())
     }
 
     /// Removes expired idempotency keys. Coordinators also do this on their own schedule, a page at a time.

@@ -66,6 +66,30 @@ async fn without_hints_they_find_out_by_looking() {
     a_life_through_two(Notify::Off).await;
 }
 
+/// Tasks that are submitted to the first coordinator while the second one starts and after.
+const WAKE_UPS: usize = 12;
+
+#[tokio::test]
+async fn a_newcomer_misses_no_work() {
+    // S2-52: a coordinator that is alone sends no hints, and learns of a newcomer only when it hears it.
+    let database = Database::create();
+    let one = start(&database, Notify::On).await;
+    let (waiting, _) = accepted(&one.submit(vec![unhurried("k")]).await[0]);
+    let two = start(&database, Notify::On).await;
+    let granted = two.lease(patient("w")).await.expect("the store works").remove(0);
+    assert_eq!(granted.task.id, waiting, "what waited before it started");
+    for _ in 0..WAKE_UPS {
+        let polling = tokio::spawn({
+            let two = two.clone();
+            async move { two.lease(patient("w")).await }
+        });
+        let (task, _) = accepted(&one.submit(vec![unhurried("k")]).await[0]);
+        let granted = polling.await.expect("it ends").expect("the store works");
+        let granted: Vec<_> = granted.iter().map(|granted| granted.task.id).collect();
+        assert_eq!(granted, [task], "its poll waits no longer than until its next look");
+    }
+}
+
 #[tokio::test]
 async fn a_coordinator_is_one_however_many_of_its_writers_commit() {
     // S2-52: coordinators use these rows to share rates and to agree on rules.

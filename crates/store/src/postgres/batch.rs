@@ -49,6 +49,18 @@ use crate::seam::{
 };
 use crate::spend::SpendRow;
 
+/// Statements that batches repeat, to be prepared on direct connections.
+pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
+    writes::frequent_statements()
+        .chain(run_writes::frequent_statements())
+        .chain(messages::frequent_statements())
+        .chain(objects::frequent_statements())
+        .chain(quota::frequent_statements())
+        .chain(spend::frequent_statements())
+        .chain(urgency::frequent_statements())
+        .chain(debounced::frequent_statements())
+}
+
 pub struct PostgresBatch<'w> {
     pub(super) writer: &'w mut PostgresWriter,
     pub(super) number: u64,

@@ -39,6 +39,11 @@ use crate::failure::Failure;
 use crate::flow_starts::FlowStart;
 use crate::row::FlowRef;
 
+/// Statements about flow keys that batches repeat, to be prepared on direct connections.
+pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
+    statements::frequent_statements().into_iter().chain(starts::frequent_statements())
+}
+
 /// How often a coordinator looks at all keys with parked tasks. Only a coordinator that died leaves work for this.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 

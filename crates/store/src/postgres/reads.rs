@@ -185,15 +185,18 @@ fn live_rows_except(rows: &[Row], excluded: &BTreeSet<TaskId>) -> Read<Vec<LiveR
     Ok(live)
 }
 
-/// Locks live tasks by id alone, in order, and waits for rows that are locked.
-pub(super) async fn lock_ids(client: &Client, ids: &[TaskId]) -> Read<Vec<LiveRow>> {
-    let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
-    let sql = format!(
+static LOCK_IDS: LazyLock<String> = LazyLock::new(|| {
+    format!(
         "SELECT {} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id WHERE l.id = ANY ($1) \
          ORDER BY l.id FOR UPDATE OF l",
         locked_columns()
-    );
-    let rows = client.query_typed(&sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;
+    )
+});
+
+/// Locks live tasks by id alone, in order, and waits for rows that are locked.
+pub(super) async fn lock_ids(client: &Client, ids: &[TaskId]) -> Read<Vec<LiveRow>> {
+    let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
+    let rows = client.query_typed(&LOCK_IDS, &[(&ids, Type::BYTEA_ARRAY)]).await?;
     live_rows(&rows)
 }
 
@@ -376,11 +379,12 @@ pub(super) async fn next_alarm(client: &Client, after: Time, until: Time) -> Rea
     Ok(Columns::of(&rows[0]).optional_time()?)
 }
 
+const POSTPONE: &str = "UPDATE tenure.live SET alarm_at = wakes_at WHERE id = ANY ($1)";
+
 /// Postpones alarms that fired too early to when their task wakes.
 pub(super) async fn postpone_alarms(client: &Client, ids: &[TaskId]) -> Read<()> {
     let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
-    let sql = "UPDATE tenure.live SET alarm_at = wakes_at WHERE id = ANY ($1)";
-    client.query_typed(sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;
+    client.query_typed(POSTPONE, &[(&ids, Type::BYTEA_ARRAY)]).await?;
     Ok(())
 }
 
@@ -410,18 +414,21 @@ pub(super) async fn running(
 
 /// Statements that batches repeat, to be prepared on direct connections.
 pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
-    let built: [&'static LazyLock<String>; 6] =
-        [&LOCK_SKIPPING, &ENDED, &PRESENT, &ATTEMPTS_BY_LEASE, &POLLED, &LOCK_WAITING];
+    let built: [&'static LazyLock<String>; 11] = [
+        &LOCK,
+        &LOCK_SKIPPING,
+        &LOCK_IDS,
+        &ENDED,
+        &PRESENT,
+        &ATTEMPTS_BY_LEASE,
+        &POLLED,
+        &LOCK_WAITING,
+        &DUE,
+        &SPECS,
+        &KEY_OWNERS,
+    ];
     let built = built.into_iter().map(|text| text.as_str());
-    built.chain([
-        DUE.as_str(),
-        SPECS.as_str(),
-        scopes::SET,
-        CLOCK,
-        KEY_OWNERS.as_str(),
-        refill::REFILL,
-        NEXT_ALARM,
-    ])
+    built.chain([scopes::SET, CLOCK, refill::REFILL, NEXT_ALARM, POSTPONE])
 }
 
 /// The statements of every lifecycle, for tests of the rows that they visit.
@@ -502,7 +509,7 @@ const ALARMS: &str = "SELECT l.alarm_at, l.wakes_at FROM tenure.live l WHERE l.a
 
 /// Statements that a coordinator runs before it sleeps, to be prepared on direct connections.
 pub(super) fn idle_statements() -> impl Iterator<Item = &'static str> {
-    [WAKE_TIMES.as_str(), ALARMS].into_iter()
+    [WAKE_TIMES.as_str(), ALARMS, SHORTEST_LEASE].into_iter()
 }
 
 /// An alarm fires no later than its task wakes, so the search ends at the first alarm after the earliest wake-up

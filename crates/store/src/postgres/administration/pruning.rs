@@ -167,6 +167,14 @@ async fn with_descendants(client: &Client, ids: &[TaskId]) -> Read<Vec<Vec<u8>>>
 const SHORTEN_LOG: &str = "DELETE FROM tenure.object_log WHERE tenant = $1 AND workspace = $2 \
     AND object_type = $3 AND id = $4 AND revision < $5";
 
+const FORGETTING_ON: &str = "SELECT set_config('tenure.forgetting', 'on', true)";
+const FORGETTING_OFF: &str = "SELECT set_config('tenure.forgetting', 'off', true)";
+
+/// Statements that batches with objects repeat, to be prepared on direct connections.
+pub(in crate::postgres) fn frequent_statements() -> [&'static str; 3] {
+    [FORGETTING_ON, SHORTEN_LOG, FORGETTING_OFF]
+}
+
 /// Deletes the entries of an object's log before this revision. The trigger that keeps logs is told so, and told again.
 pub(in crate::postgres) async fn shorten_log(
     client: &Client,
@@ -182,9 +190,9 @@ pub(in crate::postgres) async fn shorten_log(
         (&id, Type::TEXT),
         (&first, Type::INT4),
     ];
-    client.query_typed("SELECT set_config('tenure.forgetting', 'on', true)", &[]).await?;
+    client.query_typed(FORGETTING_ON, &[]).await?;
     client.execute_typed(SHORTEN_LOG, &parameters).await?;
-    client.query_typed("SELECT set_config('tenure.forgetting', 'off', true)", &[]).await?;
+    client.query_typed(FORGETTING_OFF, &[]).await?;
     Ok(())
 }
 
@@ -197,7 +205,7 @@ pub(in crate::postgres) async fn delete(
         return Ok(());
     }
     set_scopes(client, setting).await?;
-    client.query_typed("SELECT set_config('tenure.forgetting', 'on', true)", &[]).await?;
+    client.query_typed(FORGETTING_ON, &[]).await?;
     let runs: Vec<String> = ids.iter().map(|id| id.run_name()).collect();
     let ids = with_descendants(client, ids).await?;
     for sql in OBJECT_DELETES {

@@ -14,8 +14,10 @@
 //! not hold.
 
 use std::collections::HashSet;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio_postgres::types::{ToSql, Type};
@@ -86,13 +88,18 @@ pub(in crate::postgres) async fn commit(
     match write_and_commit(batch, marker, now).await {
         Ok(Ok(())) => shared.primary.acknowledge(marker),
         Ok(Err(BatchError::Superseded)) => {
-            return Err(CommitFailure::RolledBack(rules::superseded(&shared).await));
+            let superseded = Box::pin(rules::superseded(&shared)).await;
+            return Err(CommitFailure::RolledBack(superseded));
         }
         Ok(Err(BatchError::Step(error))) if error.is_definite() => {
             return Err(CommitFailure::RolledBack(error.while_doing("committing a batch")));
         }
-        Ok(Err(BatchError::Step(error))) => resolve_lost_commit(shared, marker, error).await?,
-        Err(failure) => resolve_lost_commit(shared, marker, StepError::Failure(failure)).await?,
+        Ok(Err(BatchError::Step(error))) => {
+            Box::pin(resolve_lost_commit(shared, marker, error)).await?;
+        }
+        Err(failure) => {
+            Box::pin(resolve_lost_commit(shared, marker, StepError::Failure(failure))).await?;
+        }
     }
     faultpoint::point!("pg.committed");
     finish(batch);
@@ -197,13 +204,11 @@ struct Sending {
 }
 
 impl Sending {
-    /// Polls a statement; all statements are polled before COMMIT is.
-    async fn send<T>(&self, statement: impl Future<Output = Read<T>>) -> Read<()> {
-        let sent = statement.await;
+    /// Notes what became of a statement; all statements are polled before COMMIT is.
+    fn note(&self, sent: &Read<()>) {
         if sent.as_ref().is_err_and(|error| !error.is_definite()) {
             self.is_broken.store(true, Ordering::SeqCst);
         }
-        sent.map(drop)
     }
 
     /// Sends COMMIT, unless a statement could not be sent.
@@ -262,65 +267,70 @@ async fn write_all(
     (marker, given): (Marker, Given),
     now: Time,
 ) -> Result<(), BatchError> {
-    let write = |statement, column_batch| sending.send(write(client, statement, column_batch));
-    // In one order: a future that is polled first sends first.
-    let runs = column_batches.runs.statements();
-    let runs = runs.map(|(statement, rows)| write(statement, rows));
-    let runs = futures_util::future::join_all(runs);
-    let (
-        set,
-        inputs,
-        new_live,
-        changed,
-        ended,
-        done,
-        attempts,
-        history,
-        refused,
-        runs,
-        started,
-        pruned,
-        mark,
-        spent,
-        keys,
-    ) = futures_util::join!(
-        sending.send(set_scopes(client, setting)),
-        write(&writes::INPUTS_INSERT, &column_batches.inputs),
-        write(&writes::LIVE_INSERT, &column_batches.new_live),
-        write(&writes::LIVE_UPDATE, &column_batches.changed),
-        write(&writes::LIVE_DELETE, &column_batches.ended),
-        write(&writes::DONE_INSERT, &column_batches.done),
-        write(&writes::ATTEMPTS_INSERT, &column_batches.attempts),
-        write(&writes::HISTORY_INSERT, &column_batches.history),
-        write(&writes::REFUSED_INSERT, &column_batches.refused),
-        runs,
-        sending.send(starts.insert(client)),
-        sending.send(starts.prune(client, now)),
-        sending.send(mark_by(client, marker, given, now)),
-        sending.send(additions.write(client)),
-        write(&writes::KEYS_WRITE, &column_batches.keys),
-    );
+    let mut statements: Vec<Written<'_>> = vec![Box::pin(set_scopes(client, setting))];
+    for (statement, rows) in column_batches.before_marker() {
+        statements.push(write(client, statement, rows));
+    }
+    if !starts.is_empty() {
+        statements.push(Box::pin(starts.insert(client)));
+        statements.push(Box::pin(starts.prune(client, now)));
+    }
+    let marked = statements.len();
+    statements.push(Box::pin(mark_by(client, marker, given, now)));
+    if !additions.is_empty() {
+        statements.push(Box::pin(additions.write(client)));
+    }
+    if !column_batches.keys.is_empty() {
+        statements.push(write(client, &writes::KEYS_WRITE, &column_batches.keys));
+    }
     // The first failed statement is the cause; the later ones fail because of it.
-    for written in [set, inputs, new_live, changed, ended, done, attempts, history, refused] {
-        written?;
+    let first = in_order(statements, |sent| sending.note(sent))
+        .await
+        .into_iter()
+        .enumerate()
+        .find(|(_, it)| it.is_err());
+    match first {
+        Some((place, Err(error))) if place == marked && error.is_guard_failure() => {
+            Err(BatchError::Superseded)
+        }
+        Some((_, written)) => Ok(written?),
+        None => Ok(()),
     }
-    runs.into_iter().try_for_each(|written| written.map_err(BatchError::from))?;
-    started?;
-    pruned?;
-    match mark {
-        Err(error) if error.is_guard_failure() => return Err(BatchError::Superseded),
-        mark => mark?,
-    }
-    spent?;
-    Ok(keys?)
 }
 
-/// Runs a statement over a column batch, unless it is empty.
-async fn write(client: &Client, statement: &Statement, column_batch: &ColumnBatch) -> Read<()> {
-    if !column_batch.is_empty() {
-        client.query_typed(statement.text_for(column_batch), &column_batch.parameters()).await?;
-    }
-    Ok(())
+/// A statement of a batch on its way.
+type Written<'a> = Pin<Box<dyn Future<Output = Read<()>> + Send + 'a>>;
+
+/// Polls statements in their order until all have ended: they are sent in the order in which they are polled first, and that
+/// order matters. `note` gets each outcome before COMMIT is polled.
+async fn in_order(mut statements: Vec<Written<'_>>, note: impl Fn(&Read<()>)) -> Vec<Read<()>> {
+    let mut ended: Vec<Option<Read<()>>> = statements.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        let mut is_waiting = false;
+        for (statement, ended) in statements.iter_mut().zip(&mut ended) {
+            if ended.is_some() {
+                continue;
+            }
+            match statement.as_mut().poll(context) {
+                Poll::Ready(sent) => {
+                    note(&sent);
+                    *ended = Some(sent);
+                }
+                Poll::Pending => is_waiting = true,
+            }
+        }
+        if is_waiting { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    ended.into_iter().flatten().collect()
+}
+
+/// Runs a statement over a column batch.
+fn write<'a>(client: &'a Client, statement: &'a Statement, rows: &'a ColumnBatch) -> Written<'a> {
+    Box::pin(async move {
+        client.query_typed(statement.text_for(rows), &rows.parameters()).await?;
+        Ok(())
+    })
 }
 
 /// What a batch was decided by: the rules, and the version of pauses and endpoints.
@@ -403,6 +413,39 @@ async fn resolve_lost_commit(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::postgres::connection::session::future_bytes;
+
+    /// What a batch may copy when the future of its commit is moved. Each round of a lifecycle moves it several times.
+    const COMMIT_BYTES_MAX: usize = 2_048;
+
+    #[test]
+    fn the_future_of_a_commit_is_small() {
+        let commit = future_bytes(|batch: &'static mut PostgresBatch<'static>| commit(batch));
+        assert!(commit <= COMMIT_BYTES_MAX, "{commit}");
+        type Rows = (ColumnBatches, Additions, StartRows);
+        let write =
+            future_bytes(|(client, sending, rows, marker): (_, _, &'static Rows, Marker)| {
+                let (rows, given) = ((&rows.0, &rows.1, &rows.2), (Rules::NEWEST, 0));
+                write_all(client, sending, None, rows, (marker, given), Time::from_millis(0))
+            });
+        assert!(write <= COMMIT_BYTES_MAX, "{write}");
+    }
+
+    #[tokio::test]
+    async fn statements_are_sent_in_their_order() {
+        let sent = std::sync::Mutex::new(Vec::new());
+        let statement = |n: usize| -> Written<'_> {
+            let sent = &sent;
+            Box::pin(async move {
+                sent.lock().unwrap().push(n);
+                tokio::task::yield_now().await;
+                Ok(())
+            })
+        };
+        let ended = in_order((0..40).map(statement).collect(), |_| ()).await;
+        assert_eq!(ended.len(), 40);
+        assert_eq!(*sent.lock().unwrap(), (0..40).collect::<Vec<_>>());
+    }
 
     #[tokio::test]
     async fn without_a_statement_that_could_not_be_sent_nothing_is_committed() {
@@ -411,14 +454,14 @@ mod tests {
         let unsent = || StepError::StandbyWaitCancelled;
         for (statement, is_committed) in [(None, true), (Some(unsent()), false)] {
             let (sending, has_committed) = (Sending::default(), AtomicBool::new(false));
-            let statement = async { statement.map_or(Ok(()), Err) };
+            let statement: Written<'_> = Box::pin(async { statement.map_or(Ok(()), Err) });
             let commit = async {
                 has_committed.store(true, Ordering::SeqCst);
                 Ok(())
             };
-            let (sent, committed) =
-                futures_util::join!(sending.send(statement), sending.then(commit));
-            assert_eq!((sent.is_ok(), committed.is_some()), (is_committed, is_committed));
+            let sent = in_order(vec![statement], |sent| sending.note(sent));
+            let (sent, committed) = futures_util::join!(sent, sending.then(commit));
+            assert_eq!((sent[0].is_ok(), committed.is_some()), (is_committed, is_committed));
             assert_eq!(has_committed.load(Ordering::SeqCst), is_committed);
         }
     }

@@ -25,6 +25,11 @@ const WAITING: &str = "SELECT w.id \
         AND l.debounced_until > u.now ORDER BY l.debounced_until DESC, l.id DESC LIMIT 1) w ON true \
     ORDER BY u.n";
 
+/// Statements of batches that debounce submissions, to be prepared on direct connections.
+pub(super) fn frequent_statements() -> [&'static str; 1] {
+    [WAITING]
+}
+
 impl PostgresBatch<'_> {
     /// Locks the keys of submissions with a debounce, and loads the tasks that wait.
     pub(super) async fn load_debounced(

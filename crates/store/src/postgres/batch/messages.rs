@@ -64,6 +64,14 @@ pub(in crate::postgres) static NEXT_DUE: LazyLock<String> = LazyLock::new(|| {
 
 static MESSAGES_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&MESSAGES));
 
+/// Statements that batches with messages repeat, to be prepared on direct connections.
+pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
+    let built: [&'static LazyLock<Statement>; 3] =
+        [&MESSAGES_INSERT, &MESSAGES_DELETE, &MESSAGES_UPDATE];
+    let built = built.into_iter().flat_map(|statement| statement.texts());
+    built.chain([OF_ADDRESSEES.as_str(), ADDRESSEES.as_str()])
+}
+
 const NAMED: &str = "m.addressee = u.addressee AND m.sender = u.sender AND m.entry = u.entry \
     AND m.place = u.place AND m.tenant = u.tenant AND m.workspace = u.workspace";
 

@@ -110,6 +110,16 @@ static DUE: LazyLock<String> = LazyLock::new(|| {
 pub(in crate::postgres) const NEXT_DUE: &str =
     "(SELECT o.due FROM tenure.objects o WHERE o.due IS NOT NULL ORDER BY o.due LIMIT 1)";
 
+/// Statements that batches with objects repeat, to be prepared on direct connections.
+pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
+    let written: [&'static LazyLock<Statement>; 4] =
+        [&OBJECTS_INSERT, &OBJECTS_UPDATE, &OBJECTS_UPSERT, &LOG_INSERT];
+    let written = written.into_iter().flat_map(|statement| statement.texts());
+    let loaded: [&'static LazyLock<[Statement; 2]>; 3] = [&BY_KEY, &BY_KEY_WAITING, &BY_UNIQUE_KEY];
+    let loaded = loaded.into_iter().flat_map(|both| both.iter().flat_map(Statement::texts));
+    written.chain(loaded).chain([DUE.as_str()]).chain(pruning::frequent_statements())
+}
+
 impl PostgresBatch<'_> {
     pub(super) async fn load_objects(
         &mut self,

@@ -195,9 +195,8 @@ impl PendingTask {
         for closed in &self.closed {
             writes::attempt(&mut column_batches.attempts, task.scope, closed);
         }
-        let had_long_wait = locked.is_some_and(|locked| locked.has_long_wait);
         column_batches.runs.add_steps(task, &self.steps);
-        column_batches.runs.add(task, &self.run_rows(), had_long_wait, &self.subject);
+        column_batches.runs.add(task, &self.run_rows(), locked, &self.subject);
     }
 
     /// Whether this batch created it.

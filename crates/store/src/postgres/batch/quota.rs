@@ -30,6 +30,11 @@ const COUNT: &str = "SELECT u.tenant, \
     (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.parent IS NOT NULL) \
     FROM unnest($1::text[]) AS u(tenant)";
 
+/// Statements of batches that count unfinished runs, to be prepared on direct connections.
+pub(super) fn frequent_statements() -> [&'static str; 2] {
+    [LOCK, COUNT]
+}
+
 impl PostgresBatch<'_> {
     pub(in crate::postgres) async fn count_unfinished(
         &mut self,

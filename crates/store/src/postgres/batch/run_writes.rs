@@ -4,9 +4,10 @@
 
 use std::sync::LazyLock;
 
-use verdict::Subject;
+use verdict::{Subject, Task};
 
 use super::column_batch::{ColumnBatch, Statement};
+use super::pending_writes::LockedRow;
 use super::writes::{TaskIdentity, insert, inserting};
 use crate::postgres::tables::{
     CHECKPOINTS, CHILDREN, CHILDREN_ENDED, ChildEnd, EDGES, KindAndQueue, LIVE_MOVED,
@@ -76,18 +77,20 @@ impl RunColumnBatches {
         self.statements().iter().all(|(_, column_batch)| column_batch.fits_columns())
     }
 
-    /// Adds the rows of one task. `had_long_wait` says whether the items of its wait had a row before this batch.
-    pub(in crate::postgres) fn add(
+    /// Adds the rows of one task. `before` is its row as this batch locked it.
+    pub(super) fn add(
         &mut self,
         task: TaskIdentity<'_>,
         rows: &RunRows<'_>,
-        had_long_wait: bool,
+        before: Option<&LockedRow>,
         after: &Subject,
     ) {
+        let had_long_wait = before.is_some_and(|before| before.has_long_wait);
         if had_long_wait && after.live().and_then(long_wait).is_none() {
             TaskRef::write(self.waits_over.row(), task.id, task.scope);
         }
-        if let Some(live) = after.live().filter(|_| rows.is_moved) {
+        let is_moved = |live: &&Task| rows.is_moved && !is_at_same_place(before, live);
+        if let Some(live) = after.live().filter(is_moved) {
             let cells = self.moved.row();
             TaskRef::write(cells, task.id, task.scope);
             KindAndQueue::write(cells, live);
@@ -158,6 +161,16 @@ impl RunColumnBatches {
     }
 }
 
+/// Whether the row has the queue, kind and lease of this task already. Most stages of a plan have those of the stage before,
+/// and their row is not written twice.
+fn is_at_same_place(before: Option<&LockedRow>, after: &Task) -> bool {
+    let before = before.and_then(|before| before.run.as_deref()).and_then(Subject::live);
+    before.is_some_and(|before| {
+        (&before.queue, &before.kind, before.policy.lease)
+            == (&after.queue, &after.kind, after.policy.lease)
+    })
+}
+
 static CHECKPOINTS_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&CHECKPOINTS));
 static CHILDREN_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&CHILDREN));
 static SIGNALS_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting(&SIGNALS));
@@ -197,7 +210,7 @@ static SIGNALS_UPDATE: LazyLock<Statement> = LazyLock::new(|| {
     })
 });
 
-/// Tasks that are in another stage. Sent after the change itself: a trigger asks for the run of the row.
+/// Tasks whose stage has another queue, kind or lease. Sent after the change itself: a trigger asks for the run of the row.
 static LIVE_MOVE: LazyLock<Statement> = LazyLock::new(|| {
     Statement::over(LIVE_MOVED, |rows| {
         format!(
@@ -221,8 +234,20 @@ static WAITS_UPSERT: LazyLock<Statement> = LazyLock::new(|| {
 });
 
 /// Statements that batches with durable runs repeat, to be prepared on direct connections.
-pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'static str> {
-    let built: [&'static LazyLock<Statement>; 5] =
-        [&CHECKPOINTS_INSERT, &CHILDREN_INSERT, &CHILDREN_UPDATE, &SIGNALS_INSERT, &SIGNALS_UPDATE];
+pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
+    let built: [&'static LazyLock<Statement>; 12] = [
+        &CHECKPOINTS_INSERT,
+        &CHILDREN_INSERT,
+        &CHILDREN_UPDATE,
+        &SIGNALS_INSERT,
+        &SIGNALS_UPDATE,
+        &WAITS_DELETE,
+        &WAITS_UPSERT,
+        &LIVE_MOVE,
+        &STEPS_INSERT,
+        &EDGES_INSERT,
+        &COUNTS_INSERT,
+        &COUNTS_UPDATE,
+    ];
     built.into_iter().flat_map(|statement| statement.texts())
 }

@@ -20,7 +20,7 @@ const SLOTS: u8 = 16;
 
 /// A sum that does not fit stays at the largest number.
 const ADD: &str = "INSERT INTO tenure.spend AS s (tenant, workspace, day, slot, cost_micros, tokens, steps, tool_calls) \
-    SELECT u.tenant, u.workspace, u.day, $8, u.cost_micros, u.tokens, u.steps, u.tool_calls \
+    SELECT u.tenant, u.workspace, u.day, $8::int2, u.cost_micros, u.tokens, u.steps, u.tool_calls \
     FROM unnest($1::text[], $2::text[], $3::int4[], $4::int8[], $5::int8[], $6::int8[], $7::int8[]) \
         AS u(tenant, workspace, day, cost_micros, tokens, steps, tool_calls) \
     ORDER BY u.tenant COLLATE \"C\", u.workspace COLLATE \"C\", u.day \
@@ -44,6 +44,11 @@ const ROWS: &str = "SELECT s.tenant, s.workspace, s.day, \
     least(sum(s.steps), 9223372036854775807)::int8, least(sum(s.tool_calls), 9223372036854775807)::int8 \
     FROM tenure.spend s WHERE (s.tenant, s.workspace, s.day) > ($1, $2, $3) \
     GROUP BY s.tenant, s.workspace, s.day ORDER BY s.tenant, s.workspace, s.day LIMIT $4";
+
+/// Statements of batches that add up what runs used, to be prepared on direct connections.
+pub(super) fn frequent_statements() -> [&'static str; 2] {
+    [ADD, SUMS]
+}
 
 /// What a batch adds, ready to be sent.
 #[derive(Clone, Debug, Default)]
@@ -74,10 +79,12 @@ impl Additions {
         additions
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.days.is_empty()
+    }
+
+    /// There must be some.
     pub(super) async fn write(&self, client: &Client) -> Read<()> {
-        if self.days.is_empty() {
-            return Ok(());
-        }
         let [cost, tokens, steps, tools] = &self.amounts;
         let parameters: [(&(dyn ToSql + Sync), Type); 8] = [
             (&self.tenants, Type::TEXT_ARRAY),

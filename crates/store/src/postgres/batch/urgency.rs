@@ -22,6 +22,11 @@ const FIRST: &str = "SELECT \
     FROM unnest($1::text[], $2::text[], $3::text[]) \
         WITH ORDINALITY AS u(tenant, workspace, queue, n) ORDER BY u.n";
 
+/// Statements of batches that look for urgent tasks, to be prepared on direct connections.
+pub(super) fn frequent_statements() -> [&'static str; 1] {
+    [FIRST]
+}
+
 impl PostgresBatch<'_> {
     pub(super) async fn read_most_urgent(
         &mut self,

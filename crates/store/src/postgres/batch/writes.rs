@@ -48,6 +48,22 @@ impl ColumnBatches {
             && runs.all_fit()
     }
 
+    /// The statements that have rows, in the order in which they are sent before the marker. Only keys are written after it.
+    pub(super) fn before_marker(&self) -> impl Iterator<Item = (&'static Statement, &ColumnBatch)> {
+        let fixed: [(&'static Statement, &ColumnBatch); 8] = [
+            (&INPUTS_INSERT, &self.inputs),
+            (&LIVE_INSERT, &self.new_live),
+            (&LIVE_UPDATE, &self.changed),
+            (&LIVE_DELETE, &self.ended),
+            (&DONE_INSERT, &self.done),
+            (&ATTEMPTS_INSERT, &self.attempts),
+            (&HISTORY_INSERT, &self.history),
+            (&REFUSED_INSERT, &self.refused),
+        ];
+        let all = fixed.into_iter().chain(self.runs.statements());
+        all.filter(|(_, rows)| !rows.is_empty())
+    }
+
     pub(in crate::postgres) fn new() -> Self {
         Self {
             inputs: ColumnBatch::new(INPUTS.written),
@@ -217,14 +233,16 @@ const UNCHANGED: &str = "1 / CASE WHEN l.revision = u.before \
 const NAMED: &str = "l.id = u.id AND l.tenant = u.tenant AND l.workspace = u.workspace";
 
 /// Statements that batches repeat, to be prepared on direct connections.
-pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'static str> {
-    let built: [&'static LazyLock<Statement>; 7] = [
+pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
+    let built: [&'static LazyLock<Statement>; 9] = [
         &INPUTS_INSERT,
         &LIVE_INSERT,
         &LIVE_UPDATE,
         &LIVE_DELETE,
         &DONE_INSERT,
         &ATTEMPTS_INSERT,
+        &HISTORY_INSERT,
+        &REFUSED_INSERT,
         &KEYS_WRITE,
     ];
     built.into_iter().flat_map(|statement| statement.texts()).chain([commit::MARK_BY])

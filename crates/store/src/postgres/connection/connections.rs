@@ -10,8 +10,13 @@
 //! keep their order, and reading the clock after the locks depends on that order.
 
 use std::collections::HashMap;
+#[cfg(feature = "testing")]
+use std::collections::{BTreeSet, HashSet};
 use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
 use std::sync::Arc;
+#[cfg(feature = "testing")]
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use deadpool::managed::{self, Metrics, RecycleError, RecycleResult};
@@ -24,10 +29,9 @@ use tokio_postgres::{Client, Error, Row, Statement};
 use super::server_list::{CONNECT_TIMEOUT, ServerList};
 use super::tls::Connector;
 use super::{direct, notices, session};
-use crate::postgres::batch::{run_writes, writes};
 use crate::postgres::errors::StepError;
-use crate::postgres::reads::{self, browse, run_records};
-use crate::postgres::scopes;
+use crate::postgres::reads::{self, browse, plan_steps, run_records};
+use crate::postgres::{batch, flows, scopes};
 
 pub(in crate::postgres) type Pool = managed::Pool<Connections>;
 pub(in crate::postgres) type Object = managed::Object<Connections>;
@@ -50,18 +54,62 @@ pub(in crate::postgres) struct Connections {
     /// Incremented when prepared statements turn out to be outdated. Every connection made before that is outdated
     /// too.
     outdated: Arc<AtomicU64>,
+    #[cfg(feature = "testing")]
+    planned_again: PlannedAgain,
 }
 
 impl Connections {
     pub(in crate::postgres) fn new(servers: ServerList, purpose: PoolPurpose) -> Self {
-        Self { servers, purpose, outdated: Arc::default() }
+        Self {
+            servers,
+            purpose,
+            outdated: Arc::default(),
+            #[cfg(feature = "testing")]
+            planned_again: PlannedAgain::default(),
+        }
+    }
+
+    /// Statements that one connection with prepared statements has sent as text more than once.
+    #[cfg(feature = "testing")]
+    pub(in crate::postgres) fn planned_again(&self) -> BTreeSet<String> {
+        self.planned_again.lock().expect("nothing panics with the set in hand").clone()
     }
 }
+
+/// Statements that the database had to plan again, of all connections of a pool.
+#[cfg(feature = "testing")]
+type PlannedAgain = Arc<Mutex<BTreeSet<String>>>;
+
+/// Statements that one connection has sent as text.
+#[cfg(feature = "testing")]
+#[derive(Default)]
+struct SentTexts {
+    texts: Mutex<HashSet<String>>,
+    planned_again: PlannedAgain,
+}
+
+#[cfg(feature = "testing")]
+impl SentTexts {
+    fn note(&self, sql: &str) {
+        let mut texts = self.texts.lock().expect("nothing panics with the set in hand");
+        if !texts.insert(sql.to_owned()) {
+            let mut again = self.planned_again.lock().expect("nothing panics with the set in hand");
+            again.insert(sql.to_owned());
+        }
+    }
+}
+
+/// A statement on its way. The driver's future takes about a kilobyte, and a step of a batch has many of them: boxed here,
+/// none is copied with the futures that it becomes a part of.
+pub(in crate::postgres) type Sent<'s, T> =
+    Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 's>>;
 
 /// One connection. It behaves like the driver's client, but uses prepared statements where it has them.
 pub(in crate::postgres) struct Connection {
     client: Client,
     purpose: PoolPurpose,
+    /// Whether no pooler is in between, as far as this was asked.
+    leads_to_server: bool,
     /// By their text.
     prepared: HashMap<&'static str, Statement>,
     /// The counter that all connections of the pool share, and its value when this one was made.
@@ -73,12 +121,20 @@ pub(in crate::postgres) struct Connection {
     driver: AbortHandle,
     /// For the connection on which a cancel request is sent.
     connector: Connector,
+    #[cfg(feature = "testing")]
+    sent_texts: SentTexts,
 }
 
 impl Connection {
     /// Whether the connection is direct (no pooler in between), so that it has prepared statements.
     pub(in crate::postgres) fn is_direct(&self) -> bool {
         !self.prepared.is_empty()
+    }
+
+    /// Whether it could have prepared statements and has none. It would keep sending text for as long as it lives, so
+    /// no such connection may stay in a pool.
+    pub(in crate::postgres) fn lacks_statements(&self) -> bool {
+        self.leads_to_server && self.prepared.is_empty()
     }
 
     /// Sends this COMMIT statement. A success that the server reported without its standby's confirmation is an
@@ -120,32 +176,49 @@ impl Connection {
     }
 
     /// Like the driver's method, with a prepared statement if there is one.
-    pub(in crate::postgres) async fn query_typed(
-        &self,
-        sql: &str,
-        parameters: &[(&(dyn ToSql + Sync), Type)],
-    ) -> Result<Vec<Row>, Error> {
+    pub(in crate::postgres) fn query_typed<'s>(
+        &'s self,
+        sql: &'s str,
+        parameters: &'s [(&'s (dyn ToSql + Sync), Type)],
+    ) -> Sent<'s, Vec<Row>> {
         match self.prepared.get(sql) {
-            Some(statement) => {
+            Some(statement) => Box::pin(async move {
                 self.note_outdated(self.client.query(statement, &values(parameters)).await)
+            }),
+            None => {
+                self.note_text(sql);
+                Box::pin(self.client.query_typed(sql, parameters))
             }
-            None => self.client.query_typed(sql, parameters).await,
         }
     }
 
     /// Like the driver's method, with a prepared statement if there is one.
-    pub(in crate::postgres) async fn execute_typed(
-        &self,
-        sql: &str,
-        parameters: &[(&(dyn ToSql + Sync), Type)],
-    ) -> Result<u64, Error> {
+    pub(in crate::postgres) fn execute_typed<'s>(
+        &'s self,
+        sql: &'s str,
+        parameters: &'s [(&'s (dyn ToSql + Sync), Type)],
+    ) -> Sent<'s, u64> {
         match self.prepared.get(sql) {
-            Some(statement) => {
+            Some(statement) => Box::pin(async move {
                 self.note_outdated(self.client.execute(statement, &values(parameters)).await)
+            }),
+            None => {
+                self.note_text(sql);
+                Box::pin(self.client.execute_typed(sql, parameters))
             }
-            None => self.client.execute_typed(sql, parameters).await,
         }
     }
+
+    /// Counts what is planned at each use, for the test of it.
+    #[cfg(feature = "testing")]
+    fn note_text(&self, sql: &str) {
+        if self.is_direct() {
+            self.sent_texts.note(sql);
+        }
+    }
+
+    #[cfg(not(feature = "testing"))]
+    fn note_text(&self, _: &str) {}
 
     /// Detects a prepared statement that a schema change has made invalid. Then all connections that have it are
     /// replaced, and the new ones prepare it again.
@@ -161,7 +234,8 @@ impl Connection {
     /// Prepares frequent statements, if the connection is direct and the database has a store.
     async fn name_statements(&mut self) -> Result<(), Error> {
         let Some((settings, texts)) = statements_to_prepare(self.purpose) else { return Ok(()) };
-        if !direct::is_direct(&self.client).await? {
+        self.leads_to_server = direct::is_direct(&self.client).await?;
+        if !self.leads_to_server {
             return Ok(());
         }
         self.client.batch_execute(settings).await?;
@@ -183,9 +257,10 @@ fn statements_to_prepare(purpose: PoolPurpose) -> Option<(&'static str, Vec<&'st
     match purpose {
         PoolPurpose::Batches => {
             let texts = reads::frequent_statements()
-                .chain(writes::frequent_statements())
                 .chain(run_records::frequent_statements())
-                .chain(run_writes::frequent_statements())
+                .chain(plan_steps::frequent_statements())
+                .chain(batch::frequent_statements())
+                .chain(flows::frequent_statements())
                 .chain(reads::idle_statements());
             Some((session::DIRECT, texts.collect()))
         }
@@ -225,23 +300,9 @@ impl managed::Manager for Connections {
     type Type = Connection;
     type Error = Error;
 
+    /// Boxed: the future of every use of the pool would have room for a connection that is being made.
     async fn create(&self) -> Result<Connection, Error> {
-        let (client, driver) = self.servers.connect().await?;
-        let is_standby_wait_cancelled = Arc::new(AtomicBool::new(false));
-        let driver =
-            tokio::spawn(notices::drive(driver, is_standby_wait_cancelled.clone())).abort_handle();
-        let mut connection = Connection {
-            client,
-            purpose: self.purpose,
-            prepared: HashMap::new(),
-            outdated: self.outdated.clone(),
-            made_at: self.outdated.load(Ordering::Relaxed),
-            is_standby_wait_cancelled,
-            driver,
-            connector: self.servers.connector.clone(),
-        };
-        connection.name_statements().await?;
-        Ok(connection)
+        Box::pin(self.connect()).await
     }
 
     /// A connection returns only after its transaction has ended, so it is enough that it is open.
@@ -251,5 +312,32 @@ impl managed::Manager for Connections {
             return Err(RecycleError::message("the connection is closed or outdated"));
         }
         Ok(())
+    }
+}
+
+impl Connections {
+    async fn connect(&self) -> Result<Connection, Error> {
+        let (client, driver) = self.servers.connect().await?;
+        let is_standby_wait_cancelled = Arc::new(AtomicBool::new(false));
+        let driver =
+            tokio::spawn(notices::drive(driver, is_standby_wait_cancelled.clone())).abort_handle();
+        let mut connection = Connection {
+            client,
+            purpose: self.purpose,
+            leads_to_server: false,
+            prepared: HashMap::new(),
+            outdated: self.outdated.clone(),
+            made_at: self.outdated.load(Ordering::Relaxed),
+            is_standby_wait_cancelled,
+            driver,
+            connector: self.servers.connector.clone(),
+            #[cfg(feature = "testing")]
+            sent_texts: SentTexts {
+                planned_again: self.planned_again.clone(),
+                ..SentTexts::default()
+            },
+        };
+        connection.name_statements().await?;
+        Ok(connection)
     }
 }

@@ -180,17 +180,18 @@ impl Transaction {
     }
 
     /// Runs one step. The first failure rolls the whole transaction back.
-    pub(in crate::postgres) async fn run<T, F, W>(
+    pub(in crate::postgres) fn run<T, F, W>(
         &self,
         what: &'static str,
         work: W,
-    ) -> Result<T, Failure>
+    ) -> impl Future<Output = Result<T, Failure>> + Send
     where
         T: Send + 'static,
         F: Future<Output = Result<T, StepError>> + Send,
         W: FnOnce(Arc<Object>) -> F + Send + 'static,
     {
-        self.step(what, StepOutcome::Continue, work).await?.map_err(|error| error.while_doing(what))
+        let step = boxed(work, StepOutcome::Continue);
+        async move { self.step(what, step).await?.map_err(|error| error.while_doing(what)) }
     }
 
     pub(in crate::postgres) async fn commit(self) -> Result<Result<(), StepError>, Failure> {
@@ -198,51 +199,37 @@ impl Transaction {
     }
 
     /// Runs the last step, which sends COMMIT. Its error is returned unchanged: the caller determines what it means.
-    pub(in crate::postgres) async fn commit_with<E, F, W>(
-        mut self,
+    pub(in crate::postgres) fn commit_with<E, F, W>(
+        self,
         work: W,
-    ) -> Result<Result<(), E>, Failure>
+    ) -> impl Future<Output = Result<Result<(), E>, Failure>> + Send
     where
         E: From<StepError> + Send + 'static,
         F: Future<Output = Result<(), E>> + Send,
         W: FnOnce(Arc<Object>) -> F + Send + 'static,
     {
-        if !self.has_begun.load(Ordering::Relaxed) {
-            // The server check goes with the first step, so COMMIT must not be the first step.
-            self.run("beginning a batch", |_| async { Ok(()) }).await?;
+        let step = boxed(work, StepOutcome::Committed);
+        async move {
+            if !self.has_begun.load(Ordering::Relaxed) {
+                // The server check goes with the first step, so COMMIT must not be the first step.
+                self.run("beginning a batch", |_| async { Ok(()) }).await?;
+            }
+            let committed = self.step("committing a batch", step).await;
+            self.end();
+            committed
         }
-        let committed = self.step("committing a batch", StepOutcome::Committed, work).await;
-        self.steps = None;
-        committed
     }
 
-    async fn step<T, E, F, W>(
+    /// Ends it after COMMIT: nothing is left to roll back in the background.
+    fn end(mut self) {
+        self.steps.take();
+    }
+
+    async fn step<T, E>(
         &self,
         what: &'static str,
-        then: StepOutcome,
-        work: W,
-    ) -> Result<Result<T, E>, Failure>
-    where
-        T: Send + 'static,
-        E: From<StepError> + Send + 'static,
-        F: Future<Output = Result<T, E>> + Send,
-        W: FnOnce(Arc<Object>) -> F + Send + 'static,
-    {
-        let (reply, answer) = oneshot::channel();
-        let work: Work = Box::new(move |begun| {
-            Box::pin(async move {
-                let result = match begun {
-                    Ok((client, server_check)) => {
-                        after_server_check(work(client).await, server_check).await
-                    }
-                    Err(failure) => Err(StepError::Failure(failure).into()),
-                };
-                let outcome = if result.is_ok() { then } else { StepOutcome::Failed };
-                // The caller may be gone; the step runs all the same.
-                let _ = reply.send(result);
-                outcome
-            })
-        });
+        (work, answer): BoxedStep<T, E>,
+    ) -> Result<Result<T, E>, Failure> {
         // Dropped together with this future, at whichever await that happens.
         let (_here, caller) = oneshot::channel();
         let steps = self.steps.as_ref().expect("no step follows a commit");
@@ -251,6 +238,35 @@ impl Transaction {
         self.has_begun.store(true, Ordering::Relaxed);
         answer
     }
+}
+
+/// The work of a step, and what it will answer.
+type BoxedStep<T, E> = (Work, oneshot::Receiver<Result<T, E>>);
+
+/// Boxes the work of a step at once, so that what it holds is not copied with the futures that wait for it.
+fn boxed<T, E, F, W>(work: W, then: StepOutcome) -> BoxedStep<T, E>
+where
+    T: Send + 'static,
+    E: From<StepError> + Send + 'static,
+    F: Future<Output = Result<T, E>> + Send,
+    W: FnOnce(Arc<Object>) -> F + Send + 'static,
+{
+    let (reply, answer) = oneshot::channel();
+    let work: Work = Box::new(move |begun| {
+        Box::pin(async move {
+            let result = match begun {
+                Ok((client, server_check)) => {
+                    after_server_check(work(client).await, server_check).await
+                }
+                Err(failure) => Err(StepError::Failure(failure).into()),
+            };
+            let outcome = if result.is_ok() { then } else { StepOutcome::Failed };
+            // The caller may be gone; the step runs all the same.
+            let _ = reply.send(result);
+            outcome
+        })
+    });
+    (work, answer)
 }
 
 /// The result of a step, if the server is the right one.
@@ -323,7 +339,7 @@ async fn run_transaction(
         Some((Begun::OnOtherServer, _)) => false,
         Some((Begun::Failed, _)) => roll_back(&client).await,
         None => {
-            client.cancel().await;
+            Box::pin(client.cancel()).await;
             // The connection's place in the pool becomes free once the server has ended the transaction.
             roll_back(&client).await;
             false
@@ -400,4 +416,27 @@ async fn run_steps(
 
 async fn roll_back(client: &Object) -> bool {
     client.batch_execute("ROLLBACK").await.is_ok()
+}
+
+/// The size of the future that a function returns; it is never called.
+#[cfg(test)]
+pub(in crate::postgres) fn future_bytes<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
+    size_of::<F>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is copied when a transaction is spawned, once for each.
+    const TASK_BYTES_MAX: usize = 2_560;
+
+    #[test]
+    fn the_task_of_a_transaction_is_small() {
+        type Arguments = (Pool, mpsc::Receiver<Step>, &'static Primary);
+        let task = future_bytes(|(pool, inbox, primary): Arguments| {
+            run_transaction(pool, inbox, primary, Purpose::Write)
+        });
+        assert!(task <= TASK_BYTES_MAX, "{task}");
+    }
 }

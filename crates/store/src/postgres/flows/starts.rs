@@ -24,6 +24,11 @@ const PRUNE: &str = "DELETE FROM tenure.flow_starts d USING \
     WHERE (d.tenant, d.workspace, d.flow_key, d.at, d.task, d.entry) \
         = (o.tenant, o.workspace, o.flow_key, o.at, o.task, o.entry)";
 
+/// Statements that batches with rates repeat, to be prepared on direct connections.
+pub(super) fn frequent_statements() -> [&'static str; 2] {
+    [INSERT, PRUNE]
+}
+
 /// The starts of a batch, ready to be sent.
 #[derive(Clone, Debug, Default)]
 pub(in crate::postgres) struct StartRows {

@@ -80,6 +80,11 @@ const LOCK: &str = "SELECT pg_try_advisory_xact_lock(u.hash) \
 const LOCK_WAITING: &str = "SELECT pg_advisory_xact_lock(u.hash) IS NOT NULL \
     FROM unnest($1::int8[]) WITH ORDINALITY AS u(hash, n) ORDER BY u.n";
 
+/// Statements that batches with flow keys repeat, to be prepared on direct connections.
+pub(super) fn frequent_statements() -> [&'static str; 8] {
+    [LOCK, LOCK_WAITING, COUNT, PARK, CHOOSE, UNPARK, RATES, PARKED]
+}
+
 /// Two keys with the same hash share a lock, which costs time and nothing else.
 fn hash(flow: &FlowRef) -> i64 {
     hash_for(b"tenure flow key", flow)

@@ -5,20 +5,25 @@
 //! notification inside the batch's transaction would make commits wait for each other. Hints that wait for the
 //! session are sent together. Sending and receiving may fail at any time; then every coordinator polls. The same
 //! session records every few seconds that this coordinator is alive.
+//!
+//! A coordinator that is alone sends no hints: they would be two of the five transactions of a small task. Every
+//! coordinator says on the channel that it listens, when it starts and then every few seconds. One that has heard none
+//! of its peers for [`PEER_TIMEOUT`] is alone. What it does before it hears of a newcomer, the newcomer finds by polling.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client};
+use tokio_postgres::{AsyncMessage, Client, Statement};
 use verdict::{Name, Scope, Subject, TaskId, Time};
 
-use super::rules;
+use super::{PEER_TIMEOUT, rules};
 use crate::postgres::administration::key_expiry::KeyExpiry;
 use crate::postgres::connection::server_list::ServerList;
-use crate::postgres::connection::session;
+use crate::postgres::connection::{direct, session};
 use crate::postgres::failover::primary;
 use crate::postgres::ready::candidates::Candidate;
 use crate::postgres::ready::queue_position::QueuePosition;
@@ -213,11 +218,32 @@ pub(in crate::postgres) struct Hints {
     /// What peers did to tasks that callers here may wait for.
     ended: Mutex<Vec<RemoteChange>>,
     has_ended: Notify,
+    audience: Mutex<Audience>,
+    /// Wakes the session to say at once that this coordinator listens.
+    greeting: Arc<Notify>,
+}
+
+/// Whether a peer may be listening, as far as this process knows.
+#[derive(Clone, Copy, Debug)]
+struct Audience {
+    /// When a peer was last heard.
+    heard_at: Option<Instant>,
+    /// Behind a pooler nothing is heard, and silence means nothing.
+    is_deaf: bool,
+}
+
+impl Audience {
+    fn is_there(self) -> bool {
+        let limit = Duration::from_millis(PEER_TIMEOUT.millis());
+        self.is_deaf || self.heard_at.is_some_and(|heard_at| heard_at.elapsed() < limit)
+    }
 }
 
 impl Hints {
-    pub(in crate::postgres) fn new(instance: String) -> Self {
+    /// `is_alone` says whether no other coordinator was at work when the store was opened.
+    pub(in crate::postgres) fn new(instance: String, is_alone: bool) -> Self {
         let (outbox, inbox) = mpsc::channel(WAITING_MAX);
+        let heard_at = if is_alone { None } else { Some(tokio::time::Instant::now()) };
         Self {
             instance,
             outbox,
@@ -225,12 +251,14 @@ impl Hints {
             changed: Notify::new(),
             ended: Mutex::default(),
             has_ended: Notify::new(),
+            audience: Mutex::new(Audience { heard_at, is_deaf: false }),
+            greeting: Arc::default(),
         }
     }
 
-    /// Queues a hint for sending.
+    /// Queues a hint for sending, if a peer may be listening.
     pub(in crate::postgres) fn send(&self, hint: Hint) {
-        if !hint.is_empty() {
+        if !hint.is_empty() && self.audience().is_there() {
             // The outbox is full, or the session has ended: peers will poll.
             let _ = self.outbox.try_send(hint);
         }
@@ -246,6 +274,19 @@ impl Hints {
             }
             has_ended.await;
         }
+    }
+
+    fn audience(&self) -> MutexGuard<'_, Audience> {
+        self.audience.lock().expect("nothing panics with the audience in hand")
+    }
+
+    /// Records that a peer was heard. The first one is told at once that this coordinator listens too.
+    fn heard_peer(&self) {
+        let mut audience = self.audience();
+        if !audience.is_there() {
+            self.greeting.notify_one();
+        }
+        audience.heard_at = Some(tokio::time::Instant::now());
     }
 
     fn ended_list(&self) -> MutexGuard<'_, Vec<RemoteChange>> {
@@ -299,6 +340,12 @@ async fn run_session(
         }
     };
     let telling = async {
+        let notifier = Notifier::of(&client).await?;
+        let Some(store) = shared.upgrade() else { return Ok(()) };
+        store.hints.audience().is_deaf = notifier.prepared.is_none();
+        let greeting = store.hints.greeting.clone();
+        // The session must not keep the store alive.
+        drop(store);
         // No role is set: behind a pooler the server session may serve another client after this statement.
         client.batch_execute("LISTEN tenure").await?;
         let mut presence = tokio::time::interval(PRESENCE_INTERVAL);
@@ -309,10 +356,13 @@ async fn run_session(
                         while let Ok(another) = inbox.try_recv() {
                             hint.add(another);
                         }
-                        notify_peers(&client, shared, &hint).await?;
+                        notifier.send(&client, shared, &hint).await?;
                     }
                     None => return Ok(()),
                 },
+                () = greeting.notified() => {
+                    notifier.send(&client, shared, &Hint::default()).await?;
+                }
                 _ = presence.tick() => {
                     let Some(shared) = shared.upgrade() else { return Ok(()) };
                     if !shared.primary.is_reached_by(&client).await? {
@@ -322,6 +372,7 @@ async fn run_session(
                     shared.clock.observe_with_peers(read, said);
                     let committers = shared.committers().clone();
                     peers::record_presence(&client, &committers, shared.clock.now()).await?;
+                    notifier.send(&client, &Arc::downgrade(&shared), &Hint::default()).await?;
                     primary::record_standby_wait(&client).await?;
                     rules::try_agree(&client, &shared).await;
                     // With an injected clock the test decides when keys expire.
@@ -341,30 +392,62 @@ async fn run_session(
 /// How often this coordinator records that it is alive.
 const PRESENCE_INTERVAL: Duration = Duration::from_secs(5);
 
-async fn notify_peers(
-    client: &Client,
-    shared: &Weak<Shared>,
-    hint: &Hint,
-) -> Result<(), tokio_postgres::Error> {
-    let Some(shared) = shared.upgrade() else { return Ok(()) };
-    let payloads = hint.payloads(&shared.hints.instance);
-    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
-        [(&CHANNEL, Type::TEXT), (&payloads, Type::TEXT_ARRAY)];
-    // Sent together: every further round trip delays a peer.
-    let (begun, notified, committed) = futures_util::join!(
-        client.batch_execute(session::BEGIN_HINT),
-        client.query_typed(NOTIFY, &parameters),
-        client.batch_execute("COMMIT"),
-    );
-    begun?;
-    notified?;
-    committed
+/// Sends hints, with a prepared statement if the session leads directly to the server.
+struct Notifier {
+    prepared: Option<Statement>,
+}
+
+impl Notifier {
+    async fn of(client: &Client) -> Result<Self, tokio_postgres::Error> {
+        let prepared = match direct::is_direct(client).await? {
+            true => Some(client.prepare(NOTIFY).await?),
+            false => None,
+        };
+        Ok(Self { prepared })
+    }
+
+    /// Sends a hint. An empty one says that this coordinator listens.
+    async fn send(
+        &self,
+        client: &Client,
+        shared: &Weak<Shared>,
+        hint: &Hint,
+    ) -> Result<(), tokio_postgres::Error> {
+        let Some(shared) = shared.upgrade() else { return Ok(()) };
+        let payloads = hint.payloads(&shared.hints.instance);
+        // Sent together: every further round trip delays a peer.
+        let (begun, notified, committed) = futures_util::join!(
+            client.batch_execute(session::BEGIN_HINT),
+            self.notify(client, &payloads),
+            client.batch_execute("COMMIT"),
+        );
+        begun?;
+        notified?;
+        committed
+    }
+
+    async fn notify(
+        &self,
+        client: &Client,
+        payloads: &[String],
+    ) -> Result<(), tokio_postgres::Error> {
+        let sent = match &self.prepared {
+            Some(statement) => client.query(statement, &[&CHANNEL, &payloads]).await,
+            None => {
+                let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+                    [(&CHANNEL, Type::TEXT), (&payloads, Type::TEXT_ARRAY)];
+                client.query_typed(NOTIFY, &parameters).await
+            }
+        };
+        sent.map(drop)
+    }
 }
 
 fn receive(shared: &Weak<Shared>, payload: &str) {
     let Some(shared) = shared.upgrade() else { return };
     let hints = &shared.hints;
     let Some(hint) = Hint::read(payload, &hints.instance) else { return };
+    hints.heard_peer();
     if hint.has_work() {
         shared.memory().candidates.apply_hint(&hint.ready, &hint.queues);
         shared.refill_signals.wake();
@@ -401,6 +484,45 @@ mod tests {
             task: TaskId::from_u128(9),
         }];
         Hint { queues, ready: vec![candidate(7, -3)], ended, cancelled }
+    }
+
+    fn waiting(hints: &Hints) -> usize {
+        let mut inbox = hints.inbox.lock().unwrap().take().unwrap();
+        let waiting = std::iter::from_fn(|| inbox.try_recv().ok()).count();
+        *hints.inbox.lock().unwrap() = Some(inbox);
+        waiting
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_hears_no_peer_sends_no_hints() {
+        let hints = Hints::new("me".to_owned(), true);
+        hints.send(hint(1));
+        assert_eq!(waiting(&hints), 0);
+        hints.heard_peer();
+        hints.send(hint(1));
+        assert_eq!(waiting(&hints), 1);
+        tokio::time::advance(Duration::from_millis(PEER_TIMEOUT.millis())).await;
+        hints.send(hint(1));
+        assert_eq!(waiting(&hints), 0, "the peer is gone");
+        hints.audience().is_deaf = true;
+        hints.send(hint(1));
+        assert_eq!(waiting(&hints), 1, "silence behind a pooler means nothing");
+        let hints = Hints::new("me".to_owned(), false);
+        hints.send(hint(1));
+        assert_eq!(waiting(&hints), 1, "there was a peer when the store was opened");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_peer_that_is_heard_is_answered() {
+        let hints = Hints::new("me".to_owned(), true);
+        let has_answered = async || {
+            let answer = hints.greeting.notified();
+            tokio::time::timeout(Duration::from_millis(1), answer).await.is_ok()
+        };
+        hints.heard_peer();
+        assert!(has_answered().await);
+        hints.heard_peer();
+        assert!(!has_answered().await, "two that answer each other would never end");
     }
 
     #[test]

@@ -187,6 +187,7 @@ pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'stati
         .chain([IN_SCOPE])
         .chain(listing::frequent_statements())
         .chain(replay::frequent_statements())
+        .chain(objects::frequent_statements())
 }
 
 pub(super) async fn find(client: &Client, key: &TaskKey) -> Read<Option<StoredTask>> {

@@ -1,8 +1,10 @@
 //! Lists of objects and of their log.
 
+use std::sync::LazyLock;
+
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Object, ObjectType};
+use verdict::{Name, Object, ObjectType, Scope};
 
 use super::{Client, Read, as_limit};
 use crate::objects::{
@@ -17,12 +19,38 @@ const DIALECT: Dialect = Dialect {
     is_among: "= ANY (ARRAY(SELECT json_array_elements_text($#::json)))",
 };
 
+/// Objects of one type and status in one scope: what calls look up again and again.
+static OF_STATUS: LazyLock<String> = LazyLock::new(|| {
+    list_statement(&ObjectFilter {
+        scope: Some(Scope::default()),
+        object_type: Some(ObjectType::Endpoint),
+        status: Some(Name::from("any")),
+        ..ObjectFilter::default()
+    })
+    .0
+});
+
+/// Statements that calls about objects repeat, to be prepared on direct connections.
+pub(super) fn frequent_statements() -> [&'static str; 1] {
+    [OF_STATUS.as_str()]
+}
+
 pub(in crate::postgres) async fn list(client: &Client, filter: &ObjectFilter) -> Read<Vec<Object>> {
+    let ((sql, values), limit) = (list_statement(filter), as_limit(filter.limit));
+    let mut parameters: Vec<(&(dyn ToSql + Sync), Type)> =
+        values.iter().map(|value| (value as &(dyn ToSql + Sync), Type::TEXT)).collect();
+    parameters.push((&limit, Type::INT8));
+    let rows = client.query_typed(&sql, &parameters).await?;
+    rows.iter().map(|row| Ok(tables::object(&mut Columns::of(row))?)).collect()
+}
+
+/// The list of a filter and the values of its parameters, after which comes the limit.
+fn list_statement(filter: &ObjectFilter) -> (String, Vec<String>) {
     let (condition, values) = filter.condition(&DIALECT);
     let page = format!(
         "tenure.objects o WHERE {condition} \
-         ORDER BY o.tenant, o.workspace, o.object_type, o.id LIMIT {}",
-        as_limit(filter.limit)
+         ORDER BY o.tenant, o.workspace, o.object_type, o.id LIMIT ${}",
+        values.len() + 1
     );
     // The database leaves out what does not fit: otherwise all of it would be sent, to be dropped here.
     let from = match filter.bytes {
@@ -34,11 +62,7 @@ pub(in crate::postgres) async fn list(client: &Client, filter: &ObjectFilter) ->
              WHERE o.bytes_before < {bytes} ORDER BY o.tenant, o.workspace, o.object_type, o.id"
         ),
     };
-    let sql = format!("SELECT {} FROM {from}", tables::OBJECT.join(", "));
-    let parameters: Vec<(&(dyn ToSql + Sync), Type)> =
-        values.iter().map(|value| (value as &(dyn ToSql + Sync), Type::TEXT)).collect();
-    let rows = client.query_typed(&sql, &parameters).await?;
-    rows.iter().map(|row| Ok(tables::object(&mut Columns::of(row))?)).collect()
+    (format!("SELECT {} FROM {from}", tables::OBJECT.join(", ")), values)
 }
 
 pub(super) async fn log(client: &Client, filter: &ObjectLogFilter) -> Read<Vec<ObjectChange>> {

@@ -245,3 +245,9 @@ static UNSPAWNED: LazyLock<String> = LazyLock::new(|| {
         STEP.join(", ")
     )
 });
+
+/// Statements that batches with plans repeat, to be prepared on direct connections.
+pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'static str> {
+    let built: [&'static LazyLock<String>; 3] = [&BY_KEY, &DOWNSTREAMS, &UNSPAWNED];
+    built.into_iter().map(|text| text.as_str())
+}

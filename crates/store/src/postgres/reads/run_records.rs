@@ -220,7 +220,7 @@ pub(in crate::postgres) async fn items(
 
 /// Statements that batches with durable runs repeat, to be prepared on direct connections.
 pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'static str> {
-    let built: [&'static LazyLock<String>; 4] =
-        [&CHECKPOINTS, &CHILDREN, &SIGNALS_BY_KEY, &PENDING_SIGNALS];
+    let built: [&'static LazyLock<String>; 5] =
+        [&CHECKPOINTS, &CHILDREN, &SIGNALS_BY_KEY, &PENDING_SIGNALS, &SLICES];
     built.into_iter().map(|text| text.as_str()).chain([ITEMS])
 }

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pgserver::{Server, Stop};
-use store::postgres::{Options, PostgresStore};
+use store::postgres::{Notify, Options, PostgresStore};
 use store::{Batch, Browse, Store, TaskKey, Want, Writer};
 use storetest::Database;
-use storetest::conformance::{Call, CallResult, Poll, Submission, carry::carry};
+use storetest::conformance::runs::stages;
+use storetest::conformance::{Between, Call, CallResult, Driver, Poll, Submission, carry::carry};
+use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 use verdict::{Scope, TaskId};
 
-use super::options;
+use super::{Postgres, options};
 
 fn want(max: usize) -> Want {
     Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max }
@@ -75,6 +77,22 @@ async fn a_batch_that_is_dropped_half_way_leaves_no_transaction_open() {
 }
 
 #[tokio::test]
+async fn after_an_empty_database_was_opened_every_connection_is_prepared() {
+    // The tables are created while the store is opened. A connection from before that has no prepared statements, ever.
+    let database = Database::create();
+    let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
+    assert_eq!(store.unprepared_connections(), 0);
+    let pooled = store.fill_pools().await.unwrap();
+    assert_eq!((pooled > 2, store.unprepared_connections()), (true, 0));
+    // Without tables none is prepared, and that is noticed.
+    let other = PostgresStore::open(database.url(), options(None)).await.unwrap();
+    let client = look(&database).await;
+    client.batch_execute("ALTER SCHEMA tenure RENAME TO elsewhere").await.unwrap();
+    assert_eq!(other.fill_pools().await.unwrap(), pooled);
+    assert_eq!(other.unprepared_connections(), pooled);
+}
+
+#[tokio::test]
 async fn a_name_that_means_something_else_costs_one_batch_at_most() {
     // R-24: prepared statements exist on every connection, and a table changes under them.
     let database = Database::create();
@@ -99,27 +117,81 @@ async fn a_batch_itself_notifies_nobody() {
     // A notification inside a batch would serialize all commits of the database.
     let database = Database::create();
     let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
-    let (client, mut connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
-    let (tell, mut told) = tokio::sync::mpsc::channel(64);
-    tokio::spawn(async move {
-        loop {
-            let next = std::future::poll_fn(|context| connection.poll_message(context)).await;
-            match next {
-                Some(Ok(AsyncMessage::Notification(note))) => tell.send(note).await.unwrap(),
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => return,
-            }
-        }
-    });
-    client.batch_execute("LISTEN tenure").await.unwrap();
+    let (client, mut told) = listen(&database).await;
     let mut writer = store.writer().await.unwrap();
     for id in 1..=5 {
         submit(&mut writer, id).await;
     }
     // An earlier notification would arrive before this one, and there is none.
     client.batch_execute("NOTIFY tenure, 'me'").await.unwrap();
-    let heard = told.recv().await.unwrap();
-    assert_eq!(heard.payload(), "me");
+    assert_eq!(told.recv().await.unwrap(), "me");
+}
+
+/// A client, and what it hears on the channel of hints.
+async fn listen(database: &Database) -> (Client, mpsc::Receiver<String>) {
+    let (client, mut connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
+    let (tell, told) = mpsc::channel(1_024);
+    tokio::spawn(async move {
+        loop {
+            let next = std::future::poll_fn(|context| connection.poll_message(context)).await;
+            match next {
+                Some(Ok(AsyncMessage::Notification(note))) => {
+                    // The test may have ended.
+                    let _ = tell.send(note.payload().to_owned()).await;
+                }
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return,
+            }
+        }
+    });
+    client.batch_execute("LISTEN tenure").await.unwrap();
+    (client, told)
+}
+
+#[tokio::test]
+async fn hints_begin_when_there_is_a_peer_to_hear_them() {
+    let database = Database::create();
+    let (client, mut told) = listen(&database).await;
+    let hinting = |name: &str| Options { notify: Notify::On, ..Options::new(name) };
+    let store = PostgresStore::open(database.url(), hinting("first")).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    // It says that it listens, and nothing else: there is no peer.
+    let first = told.recv().await.unwrap();
+    assert!(!first.contains('\n'), "{first}");
+    for id in 1..=5 {
+        submit(&mut writer, id).await;
+    }
+    client.batch_execute("NOTIFY tenure, 'end'").await.unwrap();
+    loop {
+        match told.recv().await.unwrap() {
+            heard if heard == "end" => break,
+            heard => assert_eq!(heard, first, "a hint without a peer"),
+        }
+    }
+    // A peer says that it listens. The hint of what is submitted before that is heard is not sent.
+    let _second = PostgresStore::open(database.url(), hinting("second")).await.unwrap();
+    let mut id = 5;
+    while !told.recv().await.unwrap().starts_with(&format!("{first}\n")) {
+        id += 1;
+        submit(&mut writer, id).await;
+    }
+}
+
+/// Counts how often rows of live tasks are written.
+const COUNTED: &str = "CREATE TABLE public.writes (n int); \
+    CREATE FUNCTION public.count_write() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS \
+        'BEGIN INSERT INTO public.writes VALUES (1); RETURN NULL; END'; \
+    CREATE TRIGGER counted AFTER UPDATE ON tenure.live FOR EACH ROW EXECUTE FUNCTION public.count_write()";
+
+#[tokio::test]
+async fn a_stage_at_the_same_place_is_written_once() {
+    let fixture = Postgres::new();
+    let (client, connection) = tokio_postgres::connect(fixture.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let mut driver = Driver::start(fixture, Between::Nothing).await;
+    client.batch_execute(COUNTED).await.unwrap();
+    stages::stay_at_their_place(&mut driver).await;
+    assert_eq!(count(&client, "SELECT count(*) FROM public.writes").await, stages::WRITES);
 }
 
 /// Leases, one after the other.
