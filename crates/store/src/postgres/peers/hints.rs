@@ -6,8 +6,9 @@
 //! session are sent together. Sending and receiving may fail at any time; then every coordinator polls. The same
 //! session records every few seconds that this coordinator is alive.
 //!
-//! A coordinator that is alone sends no hints: they would be two of the five transactions of a small task. Every
-//! coordinator says on the channel that it listens, when it starts and then every few seconds. One that has heard none
+//! A coordinator that is alone sends no hints: they would be two of the five transactions of a small task. A session
+//! that has begun to listen greets, and every peer that hears it answers, so that of any two the one that listens
+//! later makes both known to each other. Every few seconds each says again that it listens. One that has heard none
 //! of its peers for [`PEER_TIMEOUT`] is alone. What it does before it hears of a newcomer, the newcomer finds by polling.
 
 use std::collections::HashSet;
@@ -64,9 +65,15 @@ pub(in crate::postgres) struct Hint {
     ended: Vec<TaskId>,
     /// Running tasks whose workers have not been told of a cancel.
     cancelled: Vec<CancelHint>,
+    /// The sender has just begun to listen and asks who else does.
+    is_greeting: bool,
 }
 
 impl Hint {
+    fn greeting() -> Self {
+        Self { is_greeting: true, ..Self::default() }
+    }
+
     /// The hint of a batch that was decided at this time.
     pub(in crate::postgres) fn of<'s>(
         subjects: impl Iterator<Item = &'s Subject>,
@@ -122,7 +129,7 @@ impl Hint {
         !self.has_work() && self.ended.is_empty() && self.cancelled.is_empty()
     }
 
-    /// One line for each queue, each ready task, each cancelled task and each ended task.
+    /// One line for each queue, each ready task, each cancelled task, each ended task, and for a greeting.
     fn lines(&self) -> impl Iterator<Item = String> {
         let queues = self.queues.iter().map(|(scope, queue)| queue_line(scope, queue));
         let ready = self.ready.iter().map(|candidate| {
@@ -132,7 +139,8 @@ impl Hint {
         });
         let ended = self.ended.iter().map(|id| format!("\n{id}"));
         let cancelled = self.cancelled.iter().map(cancel_line);
-        queues.chain(ready).chain(cancelled).chain(ended)
+        let greeting = self.is_greeting.then(|| format!("\n{GREETING}"));
+        queues.chain(ready).chain(cancelled).chain(ended).chain(greeting)
     }
 
     /// The hint as notifications: the sender's instance, then the lines. Lines beyond the limits are left out.
@@ -165,6 +173,7 @@ impl Hint {
     fn read_line(&mut self, line: &str) {
         let parts: Vec<&str> = line.split('\t').collect();
         match parts[..] {
+            [GREETING] => self.is_greeting = true,
             [id] => self.ended.extend(TaskId::parse(id)),
             [CANCELLED, what] => self.cancelled.extend(read_cancelled(what)),
             [tenant, workspace, queue, kind, priority, id] => {
@@ -190,6 +199,9 @@ fn queue_line(scope: &Scope, queue: &Name) -> String {
     let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
     format!("\n{tenant}\t{workspace}\t{}", queue.as_str())
 }
+
+/// The line of a greeting. It is no task's id, so versions that do not know it pass over it.
+const GREETING: &str = "greeting";
 
 /// The first field of a line about a cancelled task. Lines of two fields are ignored by versions that do not know
 /// them.
@@ -219,8 +231,8 @@ pub(in crate::postgres) struct Hints {
     ended: Mutex<Vec<RemoteChange>>,
     has_ended: Notify,
     audience: Mutex<Audience>,
-    /// Wakes the session to say at once that this coordinator listens.
-    greeting: Arc<Notify>,
+    /// Wakes the session to answer a greeting.
+    answer: Arc<Notify>,
 }
 
 /// Whether a peer may be listening, as far as this process knows.
@@ -252,7 +264,7 @@ impl Hints {
             ended: Mutex::default(),
             has_ended: Notify::new(),
             audience: Mutex::new(Audience { heard_at, is_deaf: false }),
-            greeting: Arc::default(),
+            answer: Arc::default(),
         }
     }
 
@@ -280,13 +292,13 @@ impl Hints {
         self.audience.lock().expect("nothing panics with the audience in hand")
     }
 
-    /// Records that a peer was heard. The first one is told at once that this coordinator listens too.
-    fn heard_peer(&self) {
-        let mut audience = self.audience();
-        if !audience.is_there() {
-            self.greeting.notify_one();
+    /// Records that a peer was heard. A greeting is answered; an answer is no greeting, so two never answer each other
+    /// for ever.
+    fn heard_peer(&self, hint: &Hint) {
+        self.audience().heard_at = Some(tokio::time::Instant::now());
+        if hint.is_greeting {
+            self.answer.notify_one();
         }
-        audience.heard_at = Some(tokio::time::Instant::now());
     }
 
     fn ended_list(&self) -> MutexGuard<'_, Vec<RemoteChange>> {
@@ -343,11 +355,12 @@ async fn run_session(
         let notifier = Notifier::of(&client).await?;
         let Some(store) = shared.upgrade() else { return Ok(()) };
         store.hints.audience().is_deaf = notifier.prepared.is_none();
-        let greeting = store.hints.greeting.clone();
+        let answer = store.hints.answer.clone();
         // The session must not keep the store alive.
         drop(store);
         // No role is set: behind a pooler the server session may serve another client after this statement.
         client.batch_execute("LISTEN tenure").await?;
+        notifier.send(&client, shared, &Hint::greeting()).await?;
         let mut presence = tokio::time::interval(PRESENCE_INTERVAL);
         loop {
             tokio::select! {
@@ -360,7 +373,7 @@ async fn run_session(
                     }
                     None => return Ok(()),
                 },
-                () = greeting.notified() => {
+                () = answer.notified() => {
                     notifier.send(&client, shared, &Hint::default()).await?;
                 }
                 _ = presence.tick() => {
@@ -447,7 +460,7 @@ fn receive(shared: &Weak<Shared>, payload: &str) {
     let Some(shared) = shared.upgrade() else { return };
     let hints = &shared.hints;
     let Some(hint) = Hint::read(payload, &hints.instance) else { return };
-    hints.heard_peer();
+    hints.heard_peer(&hint);
     if hint.has_work() {
         shared.memory().candidates.apply_hint(&hint.ready, &hint.queues);
         shared.refill_signals.wake();
@@ -483,7 +496,7 @@ mod tests {
             worker: Name::from("resize.sh-0a1b"),
             task: TaskId::from_u128(9),
         }];
-        Hint { queues, ready: vec![candidate(7, -3)], ended, cancelled }
+        Hint { queues, ready: vec![candidate(7, -3)], ended, cancelled, is_greeting: false }
     }
 
     fn waiting(hints: &Hints) -> usize {
@@ -498,7 +511,7 @@ mod tests {
         let hints = Hints::new("me".to_owned(), true);
         hints.send(hint(1));
         assert_eq!(waiting(&hints), 0);
-        hints.heard_peer();
+        hints.heard_peer(&Hint::default());
         hints.send(hint(1));
         assert_eq!(waiting(&hints), 1);
         tokio::time::advance(Duration::from_millis(PEER_TIMEOUT.millis())).await;
@@ -513,15 +526,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_peer_that_is_heard_is_answered() {
-        let hints = Hints::new("me".to_owned(), true);
+    async fn a_greeting_is_answered_and_an_answer_is_not() {
+        let hints = Hints::new("me".to_owned(), false);
         let has_answered = async || {
-            let answer = hints.greeting.notified();
+            let answer = hints.answer.notified();
             tokio::time::timeout(Duration::from_millis(1), answer).await.is_ok()
         };
-        hints.heard_peer();
-        assert!(has_answered().await);
-        hints.heard_peer();
+        let greeting = Hint::read(&Hint::greeting().payloads("another")[0], "me").unwrap();
+        hints.heard_peer(&greeting);
+        assert!(
+            has_answered().await,
+            "also by one that knew of peers: the newcomer may not know of it"
+        );
+        hints.heard_peer(&Hint::read("another", "me").unwrap());
         assert!(!has_answered().await, "two that answer each other would never end");
     }
 
