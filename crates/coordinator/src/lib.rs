@@ -35,6 +35,7 @@ pub mod ids;
 mod intake;
 pub mod item;
 pub mod metrics;
+mod object_snapshot;
 mod outbox;
 #[cfg(feature = "http")]
 mod push;

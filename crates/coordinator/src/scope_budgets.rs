@@ -8,16 +8,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 
 use store::spend::budget_of;
-use store::{Browse, DynBrowse, Failure, ObjectFilter, SpendRow};
+use store::{DynBrowse, Failure, SpendRow};
 use tokio::sync::Notify;
 use verdict::scope_budget::{ScopeBudget, budget_scopes};
 use verdict::{Object, ObjectType, Scope};
 
-/// Budgets read at once.
-const PAGE: usize = 500;
+use crate::object_snapshot::{ObjectSnapshot, read_all};
 
 /// The budgets by scope, as they were at one time.
 pub(crate) type Budgets = BTreeMap<Scope, ScopeBudget>;
@@ -29,45 +28,20 @@ pub(crate) struct BudgetDirectory(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     is_any: AtomicBool,
-    known: RwLock<Known>,
+    known: ObjectSnapshot<Budgets>,
     /// Scopes with a budget of which something was used.
     used: Mutex<BTreeSet<Scope>>,
     changed: Notify,
 }
 
-#[derive(Default)]
-struct Known {
-    budgets: Arc<Budgets>,
-    /// Grows with every budget that is noted: a read that began before is out of date.
-    notes: u64,
-}
-
 impl BudgetDirectory {
     /// Reads all budgets again.
     pub(crate) async fn reload(&self, browse: &DynBrowse) -> Result<(), Failure> {
-        let notes = self.0.known.read().expect("no code panics while it holds the budgets").notes;
-        let (mut budgets, mut after) = (Budgets::new(), None);
-        loop {
-            let filter = ObjectFilter {
-                object_type: Some(ObjectType::Budget),
-                is_pending: true,
-                after,
-                limit: PAGE,
-                ..ObjectFilter::default()
-            };
-            let page = browse.objects(&filter).await?;
-            page.iter().for_each(|object| put(&mut budgets, object));
-            after = page.last().map(|last| last.key.clone());
-            if page.len() < PAGE {
-                break;
-            }
-        }
-        let mut known = self.0.known.write().expect("no code panics while it holds the budgets");
-        if known.notes == notes {
-            self.0.is_any.store(!budgets.is_empty(), Ordering::Release);
-            known.budgets = Arc::new(budgets);
-        }
-        Ok(())
+        let read = || read_all(browse, ObjectType::Budget, put);
+        let accept = |_: &Budgets, found: &Budgets| {
+            self.0.is_any.store(!found.is_empty(), Ordering::Release);
+        };
+        self.0.known.reload(read, accept).await
     }
 
     /// Notes budgets that were saved. Call it once they are durable.
@@ -77,19 +51,17 @@ impl BudgetDirectory {
         if saved.peek().is_none() {
             return;
         }
-        let mut known = self.0.known.write().expect("no code panics while it holds the budgets");
-        known.notes += 1;
-        let budgets = Arc::make_mut(&mut known.budgets);
-        for object in saved {
-            put(budgets, object);
-            self.mark(object.key.scope.clone());
-        }
-        self.0.is_any.store(!budgets.is_empty(), Ordering::Release);
+        self.0.known.note(|budgets| {
+            for object in saved {
+                put(budgets, object);
+                self.mark(object.key.scope.clone());
+            }
+            self.0.is_any.store(!budgets.is_empty(), Ordering::Release);
+        });
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Budgets> {
-        let known = self.0.known.read().expect("no code panics while it holds the budgets");
-        known.budgets.clone()
+        self.0.known.get()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -15,11 +15,10 @@ use std::fmt;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use store::effects::StoredEndpoint;
-use store::{Browse, DynBrowse, Failure, ObjectFilter};
+use store::{DynBrowse, Failure};
 use verdict::{Name, Object, ObjectType, Scope};
 
-/// Endpoints read at once.
-const PAGE: usize = 500;
+use crate::object_snapshot::read_all;
 
 /// How often endpoints are read because they changed while they were read. They change rarely: twice is already a
 /// coincidence.
@@ -80,7 +79,7 @@ impl EndpointDirectory {
         let mut endpoints = Arc::default();
         for _ in 0..READS_MAX {
             let before = self.read().changes;
-            endpoints = Arc::new(read_all(&self.browse).await?);
+            endpoints = Arc::new(read_all(&self.browse, ObjectType::Endpoint, put).await?);
             let mut known = self.write();
             if known.changes == before {
                 let version = version.unwrap_or(known.version);
@@ -114,25 +113,6 @@ impl EndpointDirectory {
 
     fn write(&self) -> RwLockWriteGuard<'_, Known> {
         self.known.write().expect("no code panics while it changes the directory")
-    }
-}
-
-async fn read_all(browse: &DynBrowse) -> Result<Endpoints, Failure> {
-    let (mut endpoints, mut after) = (Endpoints::new(), None);
-    loop {
-        let filter = ObjectFilter {
-            object_type: Some(ObjectType::Endpoint),
-            is_pending: true,
-            after,
-            limit: PAGE,
-            ..ObjectFilter::default()
-        };
-        let page = browse.objects(&filter).await?;
-        page.iter().for_each(|object| put(&mut endpoints, object));
-        after = page.last().map(|last| last.key.clone());
-        if page.len() < PAGE {
-            return Ok(endpoints);
-        }
     }
 }
 

@@ -6,16 +6,15 @@
 //! under the lock of its row.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use store::recovery::policy_of;
-use store::{Browse, DynBrowse, Failure, ObjectFilter};
+use store::{DynBrowse, Failure};
 use tokio::sync::Notify;
 use verdict::recovery::RecoveryPolicy;
 use verdict::{Name, Object, ObjectType, Scope};
 
-/// Policies read at once.
-const PAGE: usize = 500;
+use crate::object_snapshot::{ObjectSnapshot, read_all};
 
 /// The policies of each scope by name, as they were at one time.
 pub(crate) type Policies = BTreeMap<Scope, BTreeMap<Name, RecoveryPolicy>>;
@@ -23,7 +22,7 @@ pub(crate) type Policies = BTreeMap<Scope, BTreeMap<Name, RecoveryPolicy>>;
 /// Shared by carriers, the recoverer and the API; cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct RecoveryDirectory {
-    known: Arc<RwLock<Arc<Policies>>>,
+    known: ObjectSnapshot<Policies>,
     /// Candidates have changed.
     changed: Arc<Notify>,
 }
@@ -37,41 +36,21 @@ impl RecoveryDirectory {
 
     /// Reads all policies again.
     pub(crate) async fn reload(&self, browse: &DynBrowse) -> Result<(), Failure> {
-        let (mut policies, mut after) = (Policies::new(), None);
-        loop {
-            let filter = ObjectFilter {
-                object_type: Some(ObjectType::RecoveryPolicy),
-                is_pending: true,
-                after,
-                limit: PAGE,
-                ..ObjectFilter::default()
-            };
-            let page = browse.objects(&filter).await?;
-            page.iter().for_each(|object| put(&mut policies, object));
-            after = page.last().map(|last| last.key.clone());
-            if page.len() < PAGE {
-                break;
-            }
-        }
-        *self.known.write().expect("no code panics while it changes the directory") =
-            Arc::new(policies);
-        Ok(())
+        let read = || read_all(browse, ObjectType::RecoveryPolicy, put);
+        self.known.reload(read, |_, _| ()).await
     }
 
     /// Notes policies that were saved. Call it once they are durable.
     pub(crate) fn note<'a>(&self, saved: impl Iterator<Item = &'a Object>) {
         let is_policy = |it: &&Object| it.key.object_type == ObjectType::RecoveryPolicy;
         let mut saved = saved.filter(is_policy).peekable();
-        if saved.peek().is_none() {
-            return;
+        if saved.peek().is_some() {
+            self.known.note(|policies| saved.for_each(|object| put(policies, object)));
         }
-        let mut known = self.known.write().expect("no code panics while it changes the directory");
-        let policies = Arc::make_mut(&mut known);
-        saved.for_each(|object| put(policies, object));
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Policies> {
-        self.known.read().expect("no code panics while it changes the directory").clone()
+        self.known.get()
     }
 
     /// Says that candidates have changed. A hint: what it misses is found by a scan.

@@ -16,9 +16,7 @@ use verdict::{Name, Object, ObjectType, Scope};
 #[cfg(feature = "http")]
 use super::checking::Checking;
 use super::rows::{DELETED, DeploymentRow, deployment_of, topology_of, version_key};
-
-/// Deployments read at once.
-const PAGE: usize = 500;
+use crate::object_snapshot::{ObjectSnapshot, read_all};
 
 /// The most compiled versions that are kept. The ones in force come back when they are needed.
 const COMPILED_MAX: usize = 1_000;
@@ -32,7 +30,7 @@ pub(crate) type Versions = HashMap<String, Arc<Topology>>;
 /// Shared by carriers, roles and the API; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct TopologyDirectory {
-    known: Arc<RwLock<Arc<Deployments>>>,
+    known: ObjectSnapshot<Deployments>,
     versions: Arc<RwLock<Arc<Versions>>>,
     /// Grows when something has changed that roles look at.
     changes: Arc<watch::Sender<u64>>,
@@ -45,7 +43,7 @@ pub(crate) struct TopologyDirectory {
 impl Default for TopologyDirectory {
     fn default() -> Self {
         Self {
-            known: Arc::default(),
+            known: ObjectSnapshot::default(),
             versions: Arc::default(),
             changes: Arc::new(watch::Sender::new(0)),
             #[cfg(feature = "http")]
@@ -64,31 +62,22 @@ impl TopologyDirectory {
 
     /// Reads all deployments again.
     pub(crate) async fn reload(&self, browse: &DynBrowse) -> Result<(), Failure> {
-        let (mut found, mut after) = (Deployments::new(), None);
-        loop {
-            let filter = ObjectFilter {
-                object_type: Some(ObjectType::Deployment),
-                is_pending: true,
-                after,
-                limit: PAGE,
-                ..ObjectFilter::default()
-            };
-            let page = browse.objects(&filter).await?;
-            page.iter().for_each(|object| put(&mut found, object));
-            let is_leaving = page.iter().any(|object| object.status.as_str() == DELETED);
-            self.has_leaving.fetch_or(is_leaving, Ordering::AcqRel);
-            after = page.last().map(|last| last.key.clone());
-            if page.len() < PAGE {
-                break;
+        let put = |found: &mut Deployments, object: &Object| {
+            self.note_leaving(object);
+            put(found, object);
+        };
+        let read = || read_all(browse, ObjectType::Deployment, put);
+        let accept = |known: &Deployments, found: &Deployments| {
+            if known != found {
+                self.nudge();
             }
-        }
-        let is_new = *self.snapshot() != found;
-        *self.known.write().expect("no code panics while it changes the directory") =
-            Arc::new(found);
-        if is_new {
-            self.nudge();
-        }
-        Ok(())
+        };
+        self.known.reload(read, accept).await
+    }
+
+    fn note_leaving(&self, object: &Object) {
+        let is_leaving = object.is_pending && object.status.as_str() == DELETED;
+        self.has_leaving.fetch_or(is_leaving, Ordering::AcqRel);
     }
 
     /// Notes deployments and versions that were saved. Call it once they are durable.
@@ -96,10 +85,8 @@ impl TopologyDirectory {
         for object in saved {
             match object.key.object_type {
                 ObjectType::Deployment => {
-                    let is_leaving = object.is_pending && object.status.as_str() == DELETED;
-                    self.has_leaving.fetch_or(is_leaving, Ordering::AcqRel);
-                    let mut known = self.known.write().expect("no code panics while it changes it");
-                    put(Arc::make_mut(&mut known), object);
+                    self.note_leaving(object);
+                    self.known.note(|known| put(known, object));
                 }
                 ObjectType::Topology => {
                     if let Some(topology) = topology_of(object) {
@@ -115,7 +102,7 @@ impl TopologyDirectory {
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Deployments> {
-        self.known.read().expect("no code panics while it changes the directory").clone()
+        self.known.get()
     }
 
     pub(crate) fn versions(&self) -> Arc<Versions> {
