@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report, in its helpers too")]
 
+mod announcing;
 mod authority;
 mod batching;
 mod cancelling;
