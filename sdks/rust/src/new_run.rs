@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wire::answers::RunAccepted;
 use wire::requests::{Resources, Retry, Stall, StallAction, SubmitRun};
@@ -20,6 +21,7 @@ use workflow::RunKind;
 use crate::budget::Budget;
 use crate::flow_key::FlowKey;
 use crate::plan::Plan;
+use crate::run_handle::read_output;
 use crate::{Client, Error, RunHandle};
 
 /// A run to submit. [`Client::submit`] makes one that is submitted by awaiting it; [`NewRun::new`]
@@ -324,8 +326,31 @@ impl<O> NewRun<O, Client> {
         client.send_submission(self.into_request()?).await
     }
 
-    /// The same, and waits for the end of the run up to `wait`, at most half a minute, in the same call. The answer has the
-    /// member `run` if the run has ended; without it, wait on with a handle.
+    /// Submits the run, waits for its end, and reads its output: [`RunHandle::result`] with one call instead of two, if the run
+    /// ends soon. Await the run itself where the handle is needed meanwhile.
+    ///
+    /// ```no_run
+    /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
+    /// use tenure::Kind;
+    ///
+    /// const GREET: Kind<String, String> = Kind::new("greet").queue("mail");
+    /// println!("{}", client.submit(GREET, "Ada").result().await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn result(self) -> Result<O, Error>
+    where
+        O: DeserializeOwned,
+    {
+        let client = self.client.clone();
+        let accepted = self.accept_within(Duration::MAX).await?;
+        match accepted.run {
+            Some(run) => read_output(*run),
+            None => RunHandle::new(client, accepted.run_id).result().await,
+        }
+    }
+
+    /// [`NewRun::accept`], and waits for the end of the run up to `wait`, at most half a minute, in the same call. The answer
+    /// has the member `run` if the run has ended; without it, wait on with a handle.
     pub async fn accept_within(self, wait: Duration) -> Result<RunAccepted, Error> {
         let client = self.client.clone();
         client.submit_and_wait(self.into_request()?, wait).await

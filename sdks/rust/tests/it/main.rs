@@ -24,4 +24,5 @@ mod submissions;
 mod suspending;
 mod tracing;
 mod transport;
+mod waits;
 mod worker;
