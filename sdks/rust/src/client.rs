@@ -38,6 +38,7 @@ pub use self::schedules::Schedules;
 use self::submissions::Submissions;
 pub(crate) use self::waits::Found;
 use self::waits::Waits;
+use crate::codec::{Codec, Sealer};
 use crate::endpoints::Endpoints;
 use crate::root_certificates::RootCertificates;
 use crate::transport::{Call, Retries, Transport};
@@ -65,6 +66,7 @@ pub struct Client {
     /// Shared by clones, which make their calls in the same way.
     submissions: Arc<Submissions>,
     waits: Arc<Waits>,
+    codec: Sealer,
 }
 
 #[derive(Debug)]
@@ -91,6 +93,7 @@ impl Client {
             target,
             submissions: Arc::default(),
             waits: Arc::default(),
+            codec: Sealer::default(),
         })
     }
 
@@ -138,6 +141,17 @@ impl Client {
         self
     }
 
+    /// Returns the client with a codec: inputs, outputs, signals and what durable functions record are stored in a form that
+    /// the coordinator cannot read. Workers of such runs need a client with the same codec.
+    pub fn with_codec(mut self, codec: impl Codec + 'static) -> Client {
+        self.codec = Sealer::new(codec);
+        self
+    }
+
+    pub(crate) fn codec(&self) -> &Sealer {
+        &self.codec
+    }
+
     /// Returns the client with new connections, for use on another runtime.
     pub(crate) fn with_new_connections(&self) -> Result<Client, Error> {
         Ok(Client {
@@ -145,6 +159,7 @@ impl Client {
             target: Arc::clone(&self.target),
             submissions: Arc::default(),
             waits: Arc::default(),
+            codec: self.codec.clone(),
         })
     }
 

@@ -19,6 +19,7 @@ use wire::{Json, Time};
 use workflow::RunKind;
 
 use crate::budget::Budget;
+use crate::codec::{self, Sealer};
 use crate::flow_key::FlowKey;
 use crate::plan::Plan;
 use crate::run_handle::read_output;
@@ -316,6 +317,11 @@ impl<O, C> NewRun<O, C> {
             None => Ok(self.request),
         }
     }
+
+    /// The same with its inputs as they are stored.
+    pub(crate) fn into_sealed(self, codec: &Sealer) -> Result<SubmitRun, Error> {
+        codec::sealed(codec, self.into_request()?)
+    }
 }
 
 impl<O> NewRun<O, Client> {
@@ -323,7 +329,7 @@ impl<O> NewRun<O, Client> {
     /// new or was found by its key. Awaiting the run itself returns a handle instead.
     pub async fn accept(self) -> Result<RunAccepted, Error> {
         let client = self.client.clone();
-        client.send_submission(self.into_request()?).await
+        client.send_submission(self.into_sealed(client.codec())?).await
     }
 
     /// Submits the run, waits for its end, and reads its output: [`RunHandle::result`] with one call instead of two, if the run
@@ -344,7 +350,7 @@ impl<O> NewRun<O, Client> {
         let client = self.client.clone();
         let accepted = self.accept_within(Duration::MAX).await?;
         match accepted.run {
-            Some(run) => read_output(*run),
+            Some(run) => read_output(&client, *run),
             None => RunHandle::new(client, accepted.run_id).result().await,
         }
     }
@@ -353,7 +359,7 @@ impl<O> NewRun<O, Client> {
     /// has the member `run` if the run has ended; without it, wait on with a handle.
     pub async fn accept_within(self, wait: Duration) -> Result<RunAccepted, Error> {
         let client = self.client.clone();
-        client.submit_and_wait(self.into_request()?, wait).await
+        client.submit_and_wait(self.into_sealed(client.codec())?, wait).await
     }
 }
 

@@ -130,7 +130,7 @@ impl<O> RunHandle<O> {
     where
         O: DeserializeOwned,
     {
-        read_output(self.ended().await?.run)
+        read_output(&self.client, self.ended().await?.run)
     }
 
     /// [`RunHandle::result`], for `timeout` at most: then it is [`Error::TimedOut`], and the run goes on.
@@ -142,7 +142,7 @@ impl<O> RunHandle<O> {
         if !run.state.is_terminal() {
             return Err(Error::TimedOut { run_id: run.run_id, state: run.state, timeout });
         }
-        read_output(run)
+        read_output(&self.client, run)
     }
 
     /// Asks the run to stop; its worker gets the grace period to clean up.
@@ -214,15 +214,17 @@ impl<O> RunHandle<O> {
 impl RunHandle {
     /// [`RunHandle::result`] of a run whose kind has no type here.
     pub async fn output<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        read_output(self.ended().await?.run)
+        read_output(&self.client, self.ended().await?.run)
     }
 }
 
-pub(crate) fn read_output<T: DeserializeOwned>(run: Run) -> Result<T, Error> {
+pub(crate) fn read_output<T: DeserializeOwned>(client: &Client, run: Run) -> Result<T, Error> {
     if run.state != State::Succeeded {
         return Err(Error::RunFailed(Box::new(RunFailure::of(run))));
     }
+    let sealed = |why| Error::Setup(format!("the output of {} {why}", run.run_id));
     let output = run.output.unwrap_or_else(Json::null);
+    let output = client.codec().open(output).map_err(sealed)?;
     payload::read(&output).map_err(|source| Error::OutputUnreadable { run_id: run.run_id, source })
 }
 

@@ -296,7 +296,8 @@ impl<S> Worker<S> {
         cut: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         self.check()?;
-        let announcement = Announcement::new(&self.kinds, self.build_id.clone())?;
+        let announcement =
+            Announcement::new(&self.kinds, self.build_id.clone(), self.client.codec())?;
         let worker_id = instance_id(&self.name)?.into();
         let Begun { shared, heartbeat_thread, queues, concurrency, retries, shutdown_timeout } =
             self.begin(worker_id)?;

@@ -16,6 +16,7 @@ use workflow::Digest;
 
 use super::lease_state::locked;
 use crate::Error;
+use crate::codec::Sealer;
 
 /// The beginning of a digest, long enough to be unique.
 const ID_DIGITS: usize = 32;
@@ -45,8 +46,14 @@ impl Announcement {
     pub(crate) fn new(
         kinds: &[Result<AnnouncedKind, String>],
         build_id: Option<String>,
+        codec: &Sealer,
     ) -> Result<Announcement, Error> {
-        let kinds = kinds.iter().cloned().collect::<Result<Vec<_>, _>>().map_err(Error::Setup)?;
+        let kinds = kinds.iter().cloned().collect::<Result<Vec<_>, _>>();
+        let mut kinds = kinds.map_err(Error::Setup)?;
+        if codec.is_set() {
+            // Nothing that is stored looks like the schema of the plain value.
+            kinds.iter_mut().for_each(without_schemas);
+        }
         let content = content(last_of_each(kinds), build_id_of(build_id)?);
         Ok(Announcement { content, standing: Mutex::new(Standing::Unknown) })
     }
@@ -118,14 +125,16 @@ fn content(mut kinds: Vec<AnnouncedKind>, build_id: Option<String>) -> Option<Bo
         kind.output_schema.take_if(|schema| schema.text().len() > SCHEMA_BYTES_MAX);
     }
     if kinds.iter().map(schema_bytes).sum::<usize>() > ANNOUNCEMENT_BYTES_MAX {
-        for kind in &mut kinds {
-            (kind.input_schema, kind.output_schema) = (None, None);
-        }
+        kinds.iter_mut().for_each(without_schemas);
     }
     let mut content = Content { id: String::new(), build_id, kinds };
     let digest = Digest::of(&content).expect("names and schemas have a JSON form").to_string();
     content.id = digest[..ID_DIGITS].to_owned();
     Some(Box::new(content))
+}
+
+fn without_schemas(kind: &mut AnnouncedKind) {
+    (kind.input_schema, kind.output_schema) = (None, None);
 }
 
 fn schema_bytes(kind: &AnnouncedKind) -> usize {
@@ -172,7 +181,8 @@ mod tests {
 
     #[test]
     fn a_build_is_a_name_and_a_kind_is_announced_once() {
-        let refused = Announcement::new(&[], Some("build 7".to_owned())).err().unwrap();
+        let refused =
+            Announcement::new(&[], Some("build 7".to_owned()), &Sealer::default()).err().unwrap();
         assert!(refused.to_string().contains("`build 7`"), "{refused}");
         let kinds = last_of_each(vec![kind("a", 1), kind("b", 1), kind("a", 9)]);
         assert_eq!(kinds.iter().map(|it| it.kind.as_str()).collect::<Vec<_>>(), ["b", "a"]);

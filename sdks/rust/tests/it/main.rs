@@ -8,6 +8,7 @@ mod authority;
 mod batching;
 mod cancelling;
 mod client;
+mod codec;
 mod conformance;
 mod coordinator;
 mod draining;
