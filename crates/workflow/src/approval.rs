@@ -146,7 +146,7 @@ impl ApprovalCall {
 
     /// What exactly is approved. People decide about its digest, and a replay that asks about another value stops.
     pub fn about<T: Serialize + ?Sized>(mut self, value: &T) -> Self {
-        let digest = Digest::of(value);
+        let digest = self.made.flow.shared.digest_of(value);
         self.about = digest.map(Some).map_err(|error| Failure::named("INPUT_UNWRITABLE", error));
         self
     }

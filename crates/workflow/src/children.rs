@@ -22,6 +22,7 @@ use crate::key::OperationKind;
 use crate::kind::{Kind, RunKind};
 use crate::operation::{Made, Operation};
 use crate::run_options;
+use crate::shared::Shared;
 use crate::stop::{Misuse, SourceLine};
 use crate::wait::{Ask, Boxed, WaitCall, waits};
 use crate::{Digest, Failure};
@@ -73,14 +74,14 @@ fn name_of(kind: &str) -> String {
 }
 
 /// What makes a child the same child.
-fn identity(run: &SubmitRun) -> Digest {
-    let parts = (&run.kind, &run.queue, Digest::of_json(&run.input));
-    Digest::of(&parts).expect("strings have a JSON form")
+fn identity(shared: &Shared, run: &SubmitRun) -> Digest {
+    let input = shared.digest_of(&run.input).expect("JSON has a JSON form");
+    Digest::of(&(&run.kind, &run.queue, input)).expect("strings have a JSON form")
 }
 
 /// Enters the child with the next key of its name, and has it started if it is new.
 async fn start(operation: &mut Operation, run: SubmitRun, detached: bool) -> String {
-    let input_digest = identity(&run);
+    let input_digest = identity(&operation.shared, &run);
     let (key, entered) = operation.enter(Some(input_digest)).await;
     if entered == Entered::New {
         let child = ChildRecord { key: key.clone(), input_digest, detached, run };
@@ -159,7 +160,7 @@ impl<T: DeserializeOwned> ChildCall<T> {
         read: impl FnOnce(Option<Checkpoint>) -> Result<U, Failure> + Send + 'm,
     ) -> WaitCall<'m, U> {
         let (identity, run) = match self.run.0 {
-            Ok(run) => (Ok(Some(identity(&run))), run),
+            Ok(run) => (Ok(Some(identity(&self.made.flow.shared, &run))), run),
             Err(failure) => (Err(failure), SubmitRun::default()),
         };
         WaitCall { identity, ..WaitCall::new(self.made, Ask::Call(Box::new(run)), read) }

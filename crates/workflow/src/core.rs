@@ -24,7 +24,7 @@ use crate::command::{Awaited, Checkpoint, ChildRecord, Command, Mode, Start, Ste
 use crate::history::{Entered, History};
 use crate::key::{self, Branch, OperationKind};
 use crate::stop::{Difference, Divergence, LastOperation, Misuse, Seen, SourceLine, Stop};
-use crate::{Digest, Failure};
+use crate::{Digest, DigestFn, Failure};
 
 /// Open branches of one run. Each has a cursor in memory, and every answer wakes all of them.
 const BRANCHES_MAX: usize = 1000;
@@ -56,6 +56,8 @@ pub(crate) struct Core {
     pub(crate) origin: String,
     pub(crate) fence: u64,
     seed: u64,
+    /// What identifies inputs; SHA-256 if there is none.
+    digest: Option<DigestFn>,
     /// What the function starts over with.
     pub(crate) resumed: Option<Json>,
     /// Counts begin above this one, which is that of the last savepoint: no key is used twice in a run.
@@ -82,7 +84,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(start: Start) -> Core {
+    pub(crate) fn new(start: Start, digest: Option<DigestFn>) -> Core {
         let Start { task_id, origin, fence, seed, created_at, input: _, mut checkpoints } = start;
         let savepoint = checkpoints.iter().rposition(|checkpoint| checkpoint.savepoint);
         let after = checkpoints.split_off(savepoint.map_or(0, |position| position + 1));
@@ -90,6 +92,7 @@ impl Core {
             origin: origin.unwrap_or(task_id),
             fence,
             seed,
+            digest,
             resumed: None,
             base: 0,
             highest: 0,
@@ -126,6 +129,10 @@ impl Core {
         self.wants.clear();
         self.wakers.clear();
         self.left_alone = None;
+    }
+
+    pub(crate) fn digest(&self) -> Option<DigestFn> {
+        self.digest.clone()
     }
 
     // Branches and keys.

@@ -5,12 +5,17 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest as _, Sha256};
 use wire::Json;
 
 use crate::key::Branch;
+
+/// What identifies bytes instead of SHA-256: an HMAC under a key that the coordinator does not have, where the values
+/// themselves are stored in a form that it cannot read.
+pub type DigestFn = Arc<dyn Fn(&[u8]) -> [u8; 32] + Send + Sync>;
 
 /// SHA-256 of a value's canonical JSON, as 64 hexadecimal digits in text.
 ///
@@ -32,13 +37,19 @@ impl Digest {
 
     /// The digest of JSON in any spelling.
     pub fn of_json(json: &Json) -> Digest {
-        let mut text = Vec::with_capacity(json.text().len());
-        if wire::canonical::rewrite(&mut text, json.text()).is_err() {
-            // A number beyond every double has no canonical form; its text identifies it.
-            text.clear();
-            text.extend_from_slice(json.text().as_bytes());
-        }
-        Digest(Sha256::digest(&text).into())
+        Digest(Sha256::digest(canonical(json)).into())
+    }
+
+    /// The digest of a value under a key, or its SHA-256 if there is none.
+    pub(crate) fn under<T: Serialize + ?Sized>(
+        digest: Option<&DigestFn>,
+        value: &T,
+    ) -> Result<Digest, serde_json::Error> {
+        let json = Json::from_value(value)?;
+        Ok(match digest {
+            Some(digest) => Digest(digest(&canonical(&json))),
+            None => Digest::of_json(&json),
+        })
     }
 
     pub fn from_bytes(bytes: [u8; 32]) -> Digest {
@@ -48,6 +59,17 @@ impl Digest {
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
+}
+
+/// The text that identifies JSON in any spelling.
+fn canonical(json: &Json) -> Vec<u8> {
+    let mut text = Vec::with_capacity(json.text().len());
+    if wire::canonical::rewrite(&mut text, json.text()).is_err() {
+        // A number beyond every double has no canonical form; its text identifies it.
+        text.clear();
+        text.extend_from_slice(json.text().as_bytes());
+    }
+    text
 }
 
 impl fmt::Display for Digest {

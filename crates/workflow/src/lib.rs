@@ -49,7 +49,7 @@ pub use command::{
     Answer, Awaited, Call, Checkpoint, ChildRecord, Command, Mode, Outcome, Report, Spend, Start,
     State, StepRecord, Wait,
 };
-pub use digest::{Digest, NotADigest};
+pub use digest::{Digest, DigestFn, NotADigest};
 pub use effect::{Delivery, DeliveryCall, DeliveryOutcome, Effect, EffectCall};
 pub use failure::Failure;
 pub use flow::Flow;

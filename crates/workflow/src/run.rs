@@ -13,13 +13,13 @@ use wire::Json;
 use wire::answers::BudgetLeft;
 use wire::limits::{PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX};
 
-use crate::Failure;
 use crate::alarm::Alarm;
 use crate::command::{Answer, Command, Outcome, Report, Start};
 use crate::core::{Core, Ending};
 use crate::flow::Flow;
 use crate::shared::Shared;
 use crate::stop::Stop;
+use crate::{DigestFn, Failure};
 
 /// What a durable function returns, before it is recorded.
 pub type Body<'f> = Pin<Box<dyn Future<Output = Result<Json, Failure>> + Send + 'f>>;
@@ -111,9 +111,18 @@ pub struct Run<'f> {
 }
 
 impl<'f> Run<'f> {
-    pub fn new(mut start: Start, function: Function<'f>) -> Run<'f> {
+    pub fn new(start: Start, function: Function<'f>) -> Run<'f> {
+        Run::with_digest(start, function, None)
+    }
+
+    /// An attempt whose inputs are identified by this digest. It must be the same in every attempt.
+    pub fn with_digest(
+        mut start: Start,
+        function: Function<'f>,
+        digest: Option<DigestFn>,
+    ) -> Run<'f> {
         let input = std::mem::take(&mut start.input);
-        let shared = Arc::new(Shared::new(Core::new(start)));
+        let shared = Arc::new(Shared::new(Core::new(start, digest)));
         let code = function(Flow::root(shared.clone()), input.clone());
         Run { function, input, shared, code: Some(code), returned: None, is_over: false }
     }

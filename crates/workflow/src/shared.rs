@@ -3,6 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
+use serde::Serialize;
+
+use crate::Digest;
 use crate::alarm::Alarm;
 use crate::core::Core;
 
@@ -21,6 +24,15 @@ impl Shared {
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Core) -> T) -> T {
         // A panic of the user's code never happens under the lock.
         act(&mut self.core.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What identifies a value. Code that the user gave computes it, so not under the lock.
+    pub(crate) fn digest_of<T: Serialize + ?Sized>(
+        &self,
+        value: &T,
+    ) -> Result<Digest, serde_json::Error> {
+        let digest = self.with(|core| core.digest());
+        Digest::under(digest.as_ref(), value)
     }
 
     /// Wakes every operation that waits, outside of the lock: a waker may be code of the user's executor.

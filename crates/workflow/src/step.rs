@@ -163,7 +163,8 @@ impl<'w, W> StepCall<'w, W> {
     /// What the work depends on. A replay with another input is a divergence.
     pub fn input<I: Serialize + ?Sized>(mut self, input: &I) -> Self {
         let unwritable = |error| Failure::named("INPUT_UNWRITABLE", error);
-        self.input = Digest::of(input).map(Some).map_err(unwritable);
+        let digest = self.made.flow.shared.digest_of(input);
+        self.input = digest.map(Some).map_err(unwritable);
         self
     }
 

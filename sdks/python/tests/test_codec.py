@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
 import subprocess
@@ -12,12 +14,45 @@ from typing import Any
 import pytest
 import sealed
 
-from tenure import Setup
-from tenure._codec import opened, sealed_submission
+from tenure import Setup, _json
+from tenure._codec import digest_of, opened, sealed_submission
+from tenure._codec import sealed as stored_form
 from tenure._server import Server
 from tenure.testing import FlowTest
 
 PROGRAM = Path(sealed.__file__)
+VECTORS = json.loads(
+    (Path(__file__).parents[3] / "protocol/scenarios/durable/codec.json").read_text(encoding="utf-8")
+)
+
+
+class Turned:
+    """The codec of the vectors, which every language has."""
+
+    name: str = VECTORS["name"]
+
+    def encode(self, plain: bytes) -> bytes:
+        return plain[::-1]
+
+    def decode(self, stored: bytes) -> bytes:
+        return stored[::-1]
+
+    def digest(self, plain: bytes) -> str:
+        return hmac.new(VECTORS["key"].encode(), plain, hashlib.sha256).hexdigest()
+
+
+@pytest.mark.parametrize("vector", VECTORS["values"], ids=str)
+def test_what_another_language_stored_is_read_and_identified(vector: dict[str, Any]) -> None:
+    codec = Turned()
+    assert opened(codec, vector["stored"]) == vector["plain"]
+    assert opened(codec, stored_form(codec, vector["plain"])) == vector["plain"]
+    assert digest_of(codec, vector["plain"]) == vector["digest"]
+
+
+@pytest.mark.parametrize("call", VECTORS["calls"], ids=str)
+def test_a_call_is_the_same_call_in_every_language(call: dict[str, Any]) -> None:
+    identity = [call["kind"], call["queue"], digest_of(Turned(), call["input"])]
+    assert _json.digest(identity) == call["inputDigest"]
 
 
 @pytest.fixture(scope="module")

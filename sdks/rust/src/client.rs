@@ -15,6 +15,7 @@ mod runs;
 mod schedules;
 mod submissions;
 mod submit_and_wait;
+mod waits;
 mod worker_protocol;
 
 use std::path::Path;
@@ -35,6 +36,9 @@ pub use self::recovery::Recovery;
 pub use self::runs::RunsRequest;
 pub use self::schedules::Schedules;
 use self::submissions::Submissions;
+pub(crate) use self::waits::Found;
+use self::waits::Waits;
+use crate::codec::{Codec, Sealer};
 use crate::endpoints::Endpoints;
 use crate::root_certificates::RootCertificates;
 use crate::transport::{Call, Retries, Transport};
@@ -61,6 +65,8 @@ pub struct Client {
     target: Arc<Target>,
     /// Shared by clones, which make their calls in the same way.
     submissions: Arc<Submissions>,
+    waits: Arc<Waits>,
+    codec: Sealer,
 }
 
 #[derive(Debug)]
@@ -86,6 +92,8 @@ impl Client {
             transport: Transport::new(Retries::default(), root_certificates, endpoints)?,
             target,
             submissions: Arc::default(),
+            waits: Arc::default(),
+            codec: Sealer::default(),
         })
     }
 
@@ -94,7 +102,7 @@ impl Client {
     pub fn with_root_certificates(self, authorities: &[u8]) -> Result<Client, Error> {
         let transport =
             self.transport.with_root_certificates(RootCertificates::from_pem(authorities)?)?;
-        Ok(Client { transport, submissions: Arc::default(), ..self })
+        Ok(Client { transport, submissions: Arc::default(), waits: Arc::default(), ..self })
     }
 
     /// The same with the authorities in a file.
@@ -129,8 +137,19 @@ impl Client {
     /// Returns the client with another limit on retries.
     pub fn with_retries(mut self, retries: Retries) -> Client {
         self.transport = self.transport.with_retries(retries);
-        self.submissions = Arc::default();
+        (self.submissions, self.waits) = (Arc::default(), Arc::default());
         self
+    }
+
+    /// Returns the client with a codec: inputs, outputs, signals and what durable functions record are stored in a form that
+    /// the coordinator cannot read. Workers of such runs need a client with the same codec.
+    pub fn with_codec(mut self, codec: impl Codec + 'static) -> Client {
+        self.codec = Sealer::new(codec);
+        self
+    }
+
+    pub(crate) fn codec(&self) -> &Sealer {
+        &self.codec
     }
 
     /// Returns the client with new connections, for use on another runtime.
@@ -139,6 +158,8 @@ impl Client {
             transport: self.transport.with_new_connections()?,
             target: Arc::clone(&self.target),
             submissions: Arc::default(),
+            waits: Arc::default(),
+            codec: self.codec.clone(),
         })
     }
 

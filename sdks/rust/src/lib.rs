@@ -50,6 +50,7 @@
 mod artifact;
 mod budget;
 mod client;
+mod codec;
 mod endpoint;
 mod endpoints;
 mod error;
@@ -78,6 +79,7 @@ pub use client::{
     Approvals, Client, DEFAULT_URL, Deployments, Effects, Recovery, RunsRequest, Schedules,
     WebhookEndpoints,
 };
+pub use codec::Codec;
 pub use endpoint::{Endpoint, OnDead};
 pub use error::Error;
 pub use flow_key::FlowKey;

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wire::answers::RunAccepted;
 use wire::requests::{Resources, Retry, Stall, StallAction, SubmitRun};
@@ -18,8 +19,10 @@ use wire::{Json, Time};
 use workflow::RunKind;
 
 use crate::budget::Budget;
+use crate::codec::{self, Sealer};
 use crate::flow_key::FlowKey;
 use crate::plan::Plan;
+use crate::run_handle::read_output;
 use crate::{Client, Error, RunHandle};
 
 /// A run to submit. [`Client::submit`] makes one that is submitted by awaiting it; [`NewRun::new`]
@@ -314,6 +317,11 @@ impl<O, C> NewRun<O, C> {
             None => Ok(self.request),
         }
     }
+
+    /// The same with its inputs as they are stored.
+    pub(crate) fn into_sealed(self, codec: &Sealer) -> Result<SubmitRun, Error> {
+        codec::sealed(codec, self.into_request()?)
+    }
 }
 
 impl<O> NewRun<O, Client> {
@@ -321,14 +329,37 @@ impl<O> NewRun<O, Client> {
     /// new or was found by its key. Awaiting the run itself returns a handle instead.
     pub async fn accept(self) -> Result<RunAccepted, Error> {
         let client = self.client.clone();
-        client.send_submission(self.into_request()?).await
+        client.send_submission(self.into_sealed(client.codec())?).await
     }
 
-    /// The same, and waits for the end of the run up to `wait`, at most half a minute, in the same call. The answer has the
-    /// member `run` if the run has ended; without it, wait on with a handle.
+    /// Submits the run, waits for its end, and reads its output: [`RunHandle::result`] with one call instead of two, if the run
+    /// ends soon. Await the run itself where the handle is needed meanwhile.
+    ///
+    /// ```no_run
+    /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
+    /// use tenure::Kind;
+    ///
+    /// const GREET: Kind<String, String> = Kind::new("greet").queue("mail");
+    /// println!("{}", client.submit(GREET, "Ada").result().await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn result(self) -> Result<O, Error>
+    where
+        O: DeserializeOwned,
+    {
+        let client = self.client.clone();
+        let accepted = self.accept_within(Duration::MAX).await?;
+        match accepted.run {
+            Some(run) => read_output(&client, *run),
+            None => RunHandle::new(client, accepted.run_id).result().await,
+        }
+    }
+
+    /// [`NewRun::accept`], and waits for the end of the run up to `wait`, at most half a minute, in the same call. The answer
+    /// has the member `run` if the run has ended; without it, wait on with a handle.
     pub async fn accept_within(self, wait: Duration) -> Result<RunAccepted, Error> {
         let client = self.client.clone();
-        client.submit_and_wait(self.into_request()?, wait).await
+        client.submit_and_wait(self.into_sealed(client.codec())?, wait).await
     }
 }
 

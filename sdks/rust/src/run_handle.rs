@@ -14,11 +14,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
 use wire::answers::{CancelAccepted, Explanation, History, Record, Run, RunAccepted};
-use wire::requests::{CancelRun, ForkRun, HistoryQuery, RecordQuery, RetryRun, WaitMs};
+use wire::requests::{CancelRun, ForkRun, HistoryQuery, RecordQuery, RetryRun};
 use wire::{Json, State};
 use workflow::Kind;
 
 pub use self::durable::SignalRequest;
+use crate::client::Found;
 use crate::new_run::millis;
 use crate::run_failure::RunFailure;
 use crate::{Budget, Client, Error, payload};
@@ -90,29 +91,37 @@ impl<O> RunHandle<O> {
     /// Waits until the run has ended, however long that takes. A failed or cancelled run is an
     /// answer here, not an error; check [`Run::state`].
     pub async fn wait(&self) -> Result<Run, Error> {
-        loop {
-            let run = self.long_poll(WAIT_MS_MAX).await?;
-            if run.state.is_terminal() {
-                return Ok(run);
-            }
-        }
+        self.whole(self.ended().await?).await
     }
 
     /// Waits until the run has ended or `timeout` has passed, and returns the run as it is then.
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<Run, Error> {
-        let Some(until) = Instant::now().checked_add(timeout) else { return self.wait().await };
+        self.whole(self.ended_within(timeout).await?).await
+    }
+
+    async fn ended(&self) -> Result<Found, Error> {
         loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let run = self.long_poll(millis(left).min(WAIT_MS_MAX)).await?;
-            if run.state.is_terminal() || Instant::now() >= until {
-                return Ok(run);
+            let found = self.client.ended(&self.id, None).await?;
+            if found.run.state.is_terminal() {
+                return Ok(found);
             }
         }
     }
 
-    async fn long_poll(&self, wait_ms: u64) -> Result<Run, Error> {
-        let query = WaitMs { wait_ms: Some(wait_ms) };
-        self.client.long_poll(&["v1", "runs", &self.id], &query, query.wait_ms).await
+    async fn ended_within(&self, timeout: Duration) -> Result<Found, Error> {
+        let Some(until) = Instant::now().checked_add(timeout) else { return self.ended().await };
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let found = self.client.ended(&self.id, Some(left)).await?;
+            if found.run.state.is_terminal() || Instant::now() >= until {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The run with its input and children.
+    async fn whole(&self, found: Found) -> Result<Run, Error> {
+        if found.is_whole { Ok(found.run) } else { self.status().await }
     }
 
     /// Waits for the run and reads its output. Returns [`Error::RunFailed`] if the run did not succeed and
@@ -121,7 +130,7 @@ impl<O> RunHandle<O> {
     where
         O: DeserializeOwned,
     {
-        read_output(self.wait().await?)
+        read_output(&self.client, self.ended().await?.run)
     }
 
     /// [`RunHandle::result`], for `timeout` at most: then it is [`Error::TimedOut`], and the run goes on.
@@ -129,11 +138,11 @@ impl<O> RunHandle<O> {
     where
         O: DeserializeOwned,
     {
-        let run = self.wait_timeout(timeout).await?;
+        let run = self.ended_within(timeout).await?.run;
         if !run.state.is_terminal() {
             return Err(Error::TimedOut { run_id: run.run_id, state: run.state, timeout });
         }
-        read_output(run)
+        read_output(&self.client, run)
     }
 
     /// Asks the run to stop; its worker gets the grace period to clean up.
@@ -205,15 +214,17 @@ impl<O> RunHandle<O> {
 impl RunHandle {
     /// [`RunHandle::result`] of a run whose kind has no type here.
     pub async fn output<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        read_output(self.wait().await?)
+        read_output(&self.client, self.ended().await?.run)
     }
 }
 
-fn read_output<T: DeserializeOwned>(run: Run) -> Result<T, Error> {
+pub(crate) fn read_output<T: DeserializeOwned>(client: &Client, run: Run) -> Result<T, Error> {
     if run.state != State::Succeeded {
         return Err(Error::RunFailed(Box::new(RunFailure::of(run))));
     }
+    let sealed = |why| Error::Setup(format!("the output of {} {why}", run.run_id));
     let output = run.output.unwrap_or_else(Json::null);
+    let output = client.codec().open(output).map_err(sealed)?;
     payload::read(&output).map_err(|source| Error::OutputUnreadable { run_id: run.run_id, source })
 }
 

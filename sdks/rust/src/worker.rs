@@ -4,6 +4,7 @@
 //! heartbeats from the tasks' code, stops a task when its own clock says that the lease may be
 //! over, and never repeats a task on its own initiative.
 
+mod announcement;
 mod attempt;
 mod backoff;
 mod checkpoints;
@@ -31,7 +32,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use wire::limits::BATCH_ITEMS_MAX;
+use wire::requests::AnnouncedKind;
 
+use self::announcement::Announcement;
 pub(crate) use self::attempt::{SharedState, run_pushed};
 use self::clock::Clock;
 pub use self::ctx::Ctx;
@@ -97,6 +100,9 @@ pub struct Worker<S = ()> {
     name: String,
     queues: Vec<String>,
     tasks: Tasks,
+    /// What is announced of each kind, or why it cannot be.
+    kinds: Vec<Result<AnnouncedKind, String>>,
+    build_id: Option<String>,
     concurrency: usize,
     shutdown_timeout: Duration,
     cleanup_timeout: Duration,
@@ -114,6 +120,8 @@ impl Worker {
             name: "worker".to_owned(),
             queues: Vec::new(),
             tasks: Tasks::default(),
+            kinds: Vec::new(),
+            build_id: None,
             concurrency: CONCURRENCY_DEFAULT,
             shutdown_timeout: SHUTDOWN_TIMEOUT_DEFAULT,
             cleanup_timeout: CLEANUP_TIMEOUT_DEFAULT,
@@ -162,6 +170,8 @@ impl Worker {
             name,
             queues,
             tasks,
+            kinds,
+            build_id,
             concurrency,
             shutdown_timeout,
             cleanup_timeout,
@@ -176,6 +186,8 @@ impl Worker {
             name,
             queues,
             tasks,
+            kinds,
+            build_id,
             concurrency,
             shutdown_timeout,
             cleanup_timeout,
@@ -198,6 +210,13 @@ impl<S> Worker<S> {
     /// Adds a queue to fetch work from. Those of the worker's kinds need not be named.
     pub fn queue(mut self, queue: impl Into<String>) -> Worker<S> {
         self.queues.push(queue.into());
+        self
+    }
+
+    /// The name of this build, which the worker announces with its kinds: 1 to 128 letters, digits and `. _ : / -`. Without
+    /// it, the variable `TENURE_BUILD_ID`.
+    pub fn build_id(mut self, build_id: impl Into<String>) -> Worker<S> {
+        self.build_id = Some(build_id.into());
         self
     }
 
@@ -277,13 +296,15 @@ impl<S> Worker<S> {
         cut: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         self.check()?;
+        let announcement =
+            Announcement::new(&self.kinds, self.build_id.clone(), self.client.codec())?;
         let worker_id = instance_id(&self.name)?.into();
         let Begun { shared, heartbeat_thread, queues, concurrency, retries, shutdown_timeout } =
             self.begin(worker_id)?;
         let slots = Arc::new(Semaphore::new(concurrency));
         let concurrency = u32::try_from(concurrency).unwrap_or(u32::MAX);
         let open = Mutex::default();
-        let poller = Poller { shared, queues, slots, concurrency, retries, open };
+        let poller = Poller { shared, queues, slots, concurrency, retries, announcement, open };
         let mut running = JoinSet::new();
         let ended = tokio::select! {
             biased;

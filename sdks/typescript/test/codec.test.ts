@@ -10,6 +10,7 @@ import { deflateSync, inflateSync } from "node:zlib";
 import { Client, type Codec, durable, RunFailed, task, Worker } from "@tenure/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { digestOf, opened, sealed } from "../dist/codec.js";
+import { digest } from "../dist/json.js";
 import { end, eventually, output, type Server, startServer } from "./server.ts";
 
 const KEY = Buffer.from(Array.from({ length: 32 }, (_, n) => n));
@@ -47,6 +48,39 @@ describe("the stored form", () => {
   it("has a digest of the plain canonical text, under the codec's key", () => {
     const mac = createHmac("sha256", KEY).update('{"a":1,"b":2}').digest("hex");
     expect(digestOf(veiled, { b: 2, a: 1 })).toBe(mac);
+  });
+});
+
+/** `protocol/scenarios/durable/codec.json`, which every SDK reads. */
+interface Vectors {
+  name: string;
+  key: string;
+  values: { plain: unknown; stored: unknown; digest: string }[];
+  calls: { kind: string; queue: string; input: unknown; inputDigest: string }[];
+}
+
+describe("the vectors of every language", () => {
+  const file = fileURLToPath(new URL("../../../protocol/scenarios/durable/codec.json", import.meta.url));
+  const { name, key, values, calls } = JSON.parse(readFileSync(file, "utf8")) as Vectors;
+  const turned: Codec = {
+    name,
+    encode: (plain) => Uint8Array.from(plain).reverse(),
+    decode: (stored) => Uint8Array.from(stored).reverse(),
+    digest: (plain) => createHmac("sha256", key).update(plain).digest("hex"),
+  };
+
+  it("are read and identified", () => {
+    for (const { plain, stored, digest: expected } of values) {
+      expect(opened(turned, stored)).toEqual(plain);
+      expect(opened(turned, sealed(turned, plain))).toEqual(plain);
+      expect(digestOf(turned, plain)).toBe(expected);
+    }
+  });
+
+  it("name a call by the digest of its plain input", () => {
+    for (const { kind, queue, input, inputDigest } of calls) {
+      expect(digest([kind, queue, digestOf(turned, input)])).toBe(inputDigest);
+    }
   });
 });
 

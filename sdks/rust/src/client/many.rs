@@ -36,7 +36,10 @@ impl Client {
         &self,
         runs: impl IntoIterator<Item = NewRun<O>>,
     ) -> Result<Vec<Result<RunHandle<O>, Error>>, Error> {
-        let runs = runs.into_iter().map(with_key).collect::<Result<Vec<SubmitRun>, Error>>()?;
+        let runs = runs
+            .into_iter()
+            .map(|run| self.with_key(run))
+            .collect::<Result<Vec<SubmitRun>, Error>>()?;
         let mut submitted = Vec::with_capacity(runs.len());
         let mut rest = &runs[..];
         while !rest.is_empty() {
@@ -60,7 +63,10 @@ impl Client {
         &self,
         runs: impl IntoIterator<Item = NewRun<O>>,
     ) -> Result<Vec<SubmitResult>, Error> {
-        let runs = runs.into_iter().map(with_key).collect::<Result<Vec<SubmitRun>, Error>>()?;
+        let runs = runs
+            .into_iter()
+            .map(|run| self.with_key(run))
+            .collect::<Result<Vec<SubmitRun>, Error>>()?;
         self.accept_all(runs.iter()).await
     }
 
@@ -86,6 +92,15 @@ impl Client {
             return Err(Error::Protocol { url, status: 200, why });
         }
         Ok(results)
+    }
+
+    /// In a batch the key is a member of its run.
+    fn with_key<O>(&self, run: NewRun<O>) -> Result<SubmitRun, Error> {
+        let mut request = run.into_sealed(&self.codec)?;
+        if request.idempotency_key.is_none() {
+            request.idempotency_key = Some(generate_key()?);
+        }
+        Ok(request)
     }
 
     fn submitted<O>(&self, result: SubmitResult) -> Result<RunHandle<O>, Error> {
@@ -128,15 +143,6 @@ fn problem_of(result: SubmitResult) -> Problem {
         field: result.field,
         server_time: wall_clock(),
     }
-}
-
-/// In a batch the key is a member of its run.
-fn with_key<O>(run: NewRun<O>) -> Result<SubmitRun, Error> {
-    let mut request = run.into_request()?;
-    if request.idempotency_key.is_none() {
-        request.idempotency_key = Some(generate_key()?);
-    }
-    Ok(request)
 }
 
 #[cfg(test)]

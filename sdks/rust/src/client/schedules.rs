@@ -43,7 +43,7 @@ impl Schedules<'_> {
         when: When,
         run: NewRun<O>,
     ) -> Result<ScheduleView, Error> {
-        let run = run.into_request()?;
+        let run = run.into_sealed(&self.client.codec)?;
         self.create_with(&CreateSchedule { run, ..when.into_create(name.into()) }).await
     }
 
@@ -90,7 +90,7 @@ impl Schedules<'_> {
         schedule: &str,
         run: NewRun<O>,
     ) -> Result<ScheduleView, Error> {
-        let run = Some(run.into_request()?);
+        let run = Some(run.into_sealed(&self.client.codec)?);
         self.update_with(schedule, &UpdateSchedule { run, ..UpdateSchedule::default() }).await
     }
 

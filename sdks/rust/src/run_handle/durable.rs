@@ -26,6 +26,7 @@ impl<O> RunHandle<O> {
         payload: &(impl Serialize + ?Sized),
     ) -> SignalRequest {
         let payload = encode_payload(&payload)
+            .and_then(|payload| self.client.codec().seal(payload))
             .map_err(|problem| Error::Setup(format!("the payload of the signal {problem}")));
         SignalRequest { run: self.untyped(), name: name.into(), payload, key: None }
     }

@@ -186,6 +186,8 @@ struct Attempt {
     is_next_stage: bool,
     /// The span of the work, if the lease came with a trace.
     trace: Option<TraceContext>,
+    /// Why the input cannot be read, if a codec wrote it that this worker does not have.
+    unopened: Option<String>,
 }
 
 impl Drop for Attempt {
@@ -195,8 +197,17 @@ impl Drop for Attempt {
 }
 
 impl Attempt {
-    fn new(shared: Arc<SharedState>, envelope: Envelope, is_next_stage: bool) -> Attempt {
+    fn new(shared: Arc<SharedState>, mut envelope: Envelope, is_next_stage: bool) -> Attempt {
+        let stored = std::mem::take(&mut envelope.input);
+        let unopened = match shared.client.codec().open(stored) {
+            Ok(plain) => {
+                envelope.input = plain;
+                None
+            }
+            Err(why) => Some(why),
+        };
         Attempt {
+            unopened,
             trace: work_trace(&envelope),
             lease_state: Arc::new(LeaseState::new(
                 envelope.task_token.clone(),
@@ -236,6 +247,9 @@ impl Attempt {
         if self.lease_state.is_lost() {
             return AttemptEnd::Interrupted;
         }
+        if let Some(why) = &self.unopened {
+            return AttemptEnd::Finished(Err(Failure::config(format!("the input {why}"))));
+        }
         let Some(handler) = self.shared.tasks.of(&self.envelope.kind) else {
             let kind = &self.envelope.kind;
             let error = Failure::config(format!("this worker has no handler for `{kind}`"));
@@ -256,7 +270,12 @@ impl Attempt {
     }
 
     async fn run_task(&self, task: &Task) -> AttemptEnd {
-        AttemptEnd::Finished(catch_panic(task(self.ctx())).await)
+        let end = catch_panic(task(self.ctx())).await;
+        let seal = |output| {
+            let sealed = self.shared.client.codec().seal(output);
+            sealed.map_err(|why| Failure::permanent(format!("the output {why}")))
+        };
+        AttemptEnd::Finished(end.and_then(seal))
     }
 
     async fn run_durable(&self, function: Function<'static>, held: &Arc<HeldLease>) -> AttemptEnd {

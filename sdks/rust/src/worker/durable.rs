@@ -9,6 +9,7 @@
 //! - A cancelled run starts no further step. One that runs may end within half of the grace period, and is recorded.
 
 pub(super) mod parts;
+mod sealing;
 mod timeouts;
 mod translate;
 
@@ -31,6 +32,7 @@ use super::event::WorkerEvent;
 use super::lease_state::StopReason;
 use super::lease_table::HeldLease;
 use crate::Error;
+use crate::codec::Sealer;
 
 /// How an attempt of a durable function ended.
 pub(super) enum Ended {
@@ -66,7 +68,7 @@ impl Driver<'_> {
     pub(super) async fn drive(&self, function: Function<'static>) -> Ended {
         match self.start().await {
             Ok(start) => {
-                let run = Run::new(start, function);
+                let run = Run::with_digest(start, function, self.shared.client.codec().digest());
                 run.set_left(self.held.lease_state.left());
                 self.carry_out(run).await
             }
@@ -133,7 +135,7 @@ impl Driver<'_> {
             seed: envelope.seed.unwrap_or_else(|| seed_of(&envelope.task_id)),
             created_at: envelope.enqueued_at,
             input: envelope.input.clone(),
-            checkpoints: workflow::checkpoints(recorded),
+            checkpoints: sealing::opened(self.codec(), workflow::checkpoints(recorded))?,
         })
     }
 
@@ -155,6 +157,7 @@ impl Driver<'_> {
     /// Sends a call of the engine, in parts if it is large. The last answer counts, unless an earlier one ends the run.
     fn record(&self, call: Call) -> Recorded<'_> {
         Box::pin(async move {
+            let call = sealing::sealed_call(self.codec(), call)?;
             let mut parts = parts::split(call).into_iter().peekable();
             loop {
                 let part = parts.next().expect("a call has at least one part");
@@ -184,7 +187,9 @@ impl Driver<'_> {
         match recorded.await.map_err(|_| ended())? {
             Recording::Committed { answer, server_time } => {
                 let answer = self.with_results(*answer).await?;
-                Ok(translate::answer(answer, server_time))
+                let answer = translate::answer(answer, server_time);
+                let results = sealing::opened(self.codec(), answer.results)?;
+                Ok(Answer { results, ..answer })
             }
             Recording::Lost(why) => Err(self.lost(why)),
             Recording::Refused { code, message } => Err(self.refused(code, message)),
@@ -215,7 +220,11 @@ impl Driver<'_> {
     }
 
     /// The end of the function. What is too large to ride with the report is recorded before it.
-    async fn conclude(&self, mut report: Report) -> Ended {
+    async fn conclude(&self, report: Report) -> Ended {
+        let mut report = match sealing::sealed_report(self.codec(), report) {
+            Ok(report) => report,
+            Err(ended) => return ended,
+        };
         let (steps, children) =
             (std::mem::take(&mut report.steps), std::mem::take(&mut report.children));
         let (before, riding) = parts::of_report(steps, children);
@@ -243,6 +252,10 @@ impl Driver<'_> {
             why: stop.to_string(),
         });
         Ended::Closed
+    }
+
+    fn codec(&self) -> &Sealer {
+        self.shared.client.codec()
     }
 
     fn suspended(&self) -> Ended {

@@ -21,6 +21,7 @@ impl<S> Worker<S> {
         {
             self.queues.push(queue.to_owned());
         }
+        self.kinds.push(kind.announcement());
         self.tasks.add(kind.name().to_owned(), handler);
         self
     }

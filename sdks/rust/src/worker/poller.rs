@@ -15,6 +15,7 @@ use wire::answers::Leases;
 use wire::limits::{LEASES_PER_POLL, WAIT_MS};
 use wire::requests::LeaseRequest;
 
+use super::announcement::Announcement;
 use super::attempt::{GrantedAttempt, SharedState, hand_back, run_attempt};
 use super::backoff::Backoff;
 use super::clock::Moment;
@@ -49,6 +50,7 @@ pub(crate) struct Poller {
     /// How many slots there are.
     pub(crate) concurrency: u32,
     pub(crate) retries: Retries,
+    pub(crate) announcement: Announcement,
     /// The poll that has no answer yet.
     pub(crate) open: Mutex<Option<LeaseRequest>>,
 }
@@ -82,7 +84,10 @@ impl Poller {
         let mut backoff = Backoff::new(self.retries);
         loop {
             tokio::time::sleep(LISTEN_AFTER).await;
-            match self.shared.client.lease(&self.request(0, None)).await {
+            let request = self.announcement.added_to(self.request(0, None));
+            match self.shared.client.lease(&request).await {
+                Ok(leases) if self.announcement.is_wanted(&request, &leases) => {}
+                Err(error) if self.announcement.is_refused(&request, &error) => {}
                 Ok(leases) => self.shared.lease_table.hurry(&leases.signals),
                 // An older coordinator has no polls for signals: heartbeats alone bring them.
                 Err(error) if is_refusal(&error) => std::future::pending().await,
@@ -91,7 +96,8 @@ impl Poller {
         }
     }
 
-    /// One poll, repeated with the same body until it is answered.
+    /// One poll, repeated under the same id until it is answered. A coordinator that only asks for the announcement has not
+    /// answered it.
     async fn poll(&self, slots: usize) -> Result<Leases, Error> {
         let request = self.request(slots, Some(random_hex()?));
         *locked(&self.open) = Some(request.clone());
@@ -100,8 +106,16 @@ impl Poller {
         let client = self.shared.client.clone().with_retries(Retries { times, ..self.retries });
         let mut said_at: Option<Instant> = None;
         loop {
-            match client.lease(&request).await {
+            let announcing = self.announcement.added_to(request.clone());
+            match client.lease(&announcing).await {
+                Ok(leases) if self.announcement.is_wanted(&announcing, &leases) => {
+                    // One that still does not know it should not be asked without a pause.
+                    if announcing.announce.is_some() {
+                        backoff.wait().await;
+                    }
+                }
                 Ok(leases) => return Ok(leases),
+                Err(error) if self.announcement.is_refused(&announcing, &error) => {}
                 Err(error) if is_refusal(&error) => return Err(error),
                 Err(error) => {
                     if said_at.is_none_or(|said_at| said_at.elapsed() >= REMIND_AFTER) {

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::Json;
+use wire::requests::AnnouncedKind;
 use workflow::{Failure, Function, Kind};
 
 use super::ctx::Ctx;
@@ -26,6 +27,12 @@ pub trait TaskKind<I, O> {
 
     /// Where runs of the kind wait; a name does not say.
     fn queue_name(&self) -> Option<&str>;
+
+    /// What the worker announces of the kind, or why it cannot; of a name, the name alone.
+    #[doc(hidden)]
+    fn announcement(&self) -> Result<AnnouncedKind, String> {
+        Ok(AnnouncedKind { kind: self.name().to_owned(), ..AnnouncedKind::default() })
+    }
 }
 
 impl<I, O> TaskKind<I, O> for Kind<I, O> {
@@ -35,6 +42,10 @@ impl<I, O> TaskKind<I, O> for Kind<I, O> {
 
     fn queue_name(&self) -> Option<&str> {
         Some(Kind::queue_name(self))
+    }
+
+    fn announcement(&self) -> Result<AnnouncedKind, String> {
+        Kind::announcement(self)
     }
 }
 

@@ -3,10 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report, in its helpers too")]
 
+mod announcing;
 mod authority;
 mod batching;
 mod cancelling;
 mod client;
+mod codec;
 mod conformance;
 mod coordinator;
 mod draining;
@@ -23,4 +25,5 @@ mod submissions;
 mod suspending;
 mod tracing;
 mod transport;
+mod waits;
 mod worker;
