@@ -307,6 +307,7 @@ fn acceptable(output: Option<Json>) -> Result<Option<Json>, String> {
         children: Vec::new(),
         effects: Vec::new(),
         next: false,
+        log: Vec::new(),
     };
     let body = serde_json::to_vec(&report).map_err(|error| error.to_string())?;
     match wire::parse::<Completed>(&body) {

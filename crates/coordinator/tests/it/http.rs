@@ -30,6 +30,7 @@ mod keys;
 mod kinds;
 mod limits;
 mod lists;
+mod logs;
 mod liveness;
 mod matrix;
 mod metrics;

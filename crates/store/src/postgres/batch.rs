@@ -18,6 +18,7 @@ pub(super) mod pending_writes;
 pub(super) mod quota;
 mod run_lookup;
 pub(super) mod run_writes;
+pub(super) mod logs;
 pub(super) mod spend;
 mod urgency;
 pub(super) mod writer;
@@ -47,6 +48,7 @@ use crate::row::{
 use crate::seam::{
     Batch, Claimable, Decided, Found, Loaded, Lookup, Plan, PolledQueues, Selection,
 };
+use crate::logs::SavedLog;
 use crate::spend::SpendRow;
 
 pub struct PostgresBatch<'w> {
@@ -79,6 +81,8 @@ pub struct PostgresBatch<'w> {
     pub(super) has_raised_version: bool,
     /// What its decisions used.
     pub(super) spend: Vec<SpendRow>,
+    /// What becomes of logs.
+    pub(super) logs: Vec<SavedLog>,
     /// Ended tasks that the commit deletes.
     pub(super) forgotten: HashSet<TaskId>,
     /// No alarm fires before this time, since everything due was found.
@@ -120,6 +124,7 @@ impl<'w> PostgresBatch<'w> {
             has_changed_objects: false,
             has_raised_version: false,
             spend: Vec::new(),
+            logs: Vec::new(),
             forgotten: HashSet::new(),
             no_alarm_until: None,
             has_looked_for_ready: false,
@@ -337,6 +342,7 @@ impl Batch for PostgresBatch<'_> {
         found.objects = self.load_objects(lookup.objects, lookup.lock_wait).await?;
         found.unique_objects = self.load_unique_objects(lookup.unique_objects).await?;
         found.spend = self.load_spend(lookup.spend).await?;
+        found.logs = self.load_logs(lookup.logs).await?;
         found.listed = self.list_objects(lookup.listed).await?;
         found.closed = self.closed_attempts(lookup.leases).await?;
         found.flows = self.flow_uses(lookup.flows).await?;
@@ -355,9 +361,18 @@ impl Batch for PostgresBatch<'_> {
     }
 
     async fn save(&mut self, decided: Decided) -> Result<(), Failure> {
-        let Decided { changes, refused, forgotten, messages, objects, mut spend, keep_alive } =
-            decided;
+        let Decided {
+            changes,
+            refused,
+            forgotten,
+            messages,
+            objects,
+            mut spend,
+            mut logs,
+            keep_alive,
+        } = decided;
         self.spend.append(&mut spend);
+        self.logs.append(&mut logs);
         let now = self.now.unwrap_or_else(|| self.writer.shared.clock.now());
         for change in changes {
             self.flows.add_starts(starts_of(&change, now));

@@ -1,11 +1,14 @@
 //! The rules of logs: numbers, bounds, and which caller may add lines.
 
 use proptest::prelude::*;
-use verdict::Time;
+use verdict::request::Caller;
+use verdict::{LeaseId, Time};
 use verdict::log::{
     ATTEMPT_BYTES_MAX, LINE_BYTES, LINES_PER_CALL_MAX, Level, Line, LogChange, PIECE_BYTES_MAX,
-    PIECES_MAX, Piece, SentLine, SentLog, TASK_BYTES_MAX, TaskLog,
+    PIECES_MAX, Piece, SentLine, SentLog, TASK_BYTES_MAX, TaskLog, adds, may_add,
 };
+
+use crate::world::{World, as_worker, report, succeeded};
 
 const NOW: Time = Time::from_millis(1_000);
 
@@ -66,6 +69,31 @@ fn a_repeated_call_adds_nothing_twice_and_lines_without_numbers_get_the_next() {
     assert_eq!(log.numbers(), [1, 2, 3, 4, 5, 6]);
     assert_eq!(log.dropped(), 0);
     assert_eq!(log.0.len(), 1, "short lines share a piece");
+}
+
+#[test]
+fn only_the_caller_with_the_lease_adds_lines_and_only_with_a_call_that_is_taken() {
+    // S0-47, S0-48, S3-24
+    let (world, caller) = World::running();
+    assert!(may_add(&world.subject, &caller, world.moment()));
+    let others = [
+        as_worker(&caller, "bob"),
+        Caller { attempt: caller.attempt + 1, ..caller.clone() },
+        Caller { lease: LeaseId::from_u128(999), ..caller.clone() },
+    ];
+    for other in &others {
+        assert!(!may_add(&world.subject, other, world.moment()), "{other:?}");
+        assert!(!adds(&world.clone().ask(report(other, succeeded()))), "{other:?}");
+    }
+    let mut late = world.clone();
+    late.now = late.lease().expires_at;
+    assert!(!may_add(&late.subject, &caller, late.moment()));
+    let mut restored = world.clone();
+    restored.epoch += 1;
+    assert!(!may_add(&restored.subject, &caller, restored.moment()));
+    let mut ended = world;
+    assert!(adds(&ended.ask(report(&caller, succeeded()))));
+    assert!(!may_add(&ended.subject, &caller, ended.moment()), "a repeated report adds nothing");
 }
 
 #[test]

@@ -378,6 +378,7 @@ impl Attempt {
             children: Vec::new(),
             effects: Vec::new(),
             next: false,
+            log: Vec::new(),
         }
     }
 

@@ -163,6 +163,7 @@ impl HeldLease {
             heartbeat_at: Some(wall_clock()),
             progress_pct: progress.pct,
             message: progress.message,
+            log: Vec::new(),
         }
     }
 

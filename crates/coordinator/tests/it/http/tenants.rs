@@ -25,6 +25,7 @@ const LISTS: [(&str, &str); 20] = [
     ("/v1/runs", "tasks: a page of 4 MiB"),
     ("/v1/runs/{runId}/children", "references to tasks"),
     ("/v1/runs/{runId}/history", "entries: a page of 4 MiB"),
+    ("/v1/runs/{runId}/logs", "lines: a page of 256 KiB"),
     ("/v1/runs/{runId}/plan", "steps: a page of 4 MiB"),
     ("/v1/runs/{runId}/record", "attempts: a page of 4 MiB"),
     ("/v1/runs/{runId}/steps", "records: a page of 4 MiB"),

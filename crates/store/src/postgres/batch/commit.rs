@@ -24,6 +24,7 @@ use verdict::{Rules, Subject, TaskId, Time};
 use super::PostgresBatch;
 use super::column_batch::{ColumnBatch, Statement};
 use super::pending_writes::LockedRow;
+use super::logs::LogWrites;
 use super::spend::Additions;
 use super::writes::{self, ColumnBatches};
 use crate::failure::{CommitFailure, Failure, FailureKind};
@@ -71,6 +72,7 @@ pub(in crate::postgres) async fn commit(
         || batch.has_changed_objects
         || batch.flows.has_moved
         || !batch.spend.is_empty()
+        || !batch.logs.is_empty()
         || !batch.pending.is_empty();
     if !is_marked {
         // No caller relies on this batch: it only read, and found nothing. Its locks end with the batch.
@@ -163,14 +165,16 @@ async fn write_and_commit(
         return Ok(Err(BatchError::Step(invalid("a number is larger than its column").into())));
     }
     let scopes = batch.pending.subjects().filter_map(|subject| subject.scope());
+    let scopes = scopes.chain(batch.logs.iter().map(|log| &log.task.scope));
     let setting = batch.scopes.add(scopes.chain(batch.spend.iter().map(|row| &row.scope)));
+    let logs = LogWrites::of(&batch.logs);
     let additions = Additions::of(&batch.spend, &batch.writer.committer);
     let starts = StartRows::of(batch.flows.starts());
     let given = (batch.rules, batch.pauses.version + i64::from(batch.has_raised_version));
     let transaction = batch.transaction.take().expect("a batch commits once");
     let work = move |client: Client| async move {
         let sending = Sending::default();
-        let rows = (&column_batches, &additions, &starts);
+        let rows = (&column_batches, &additions, &starts, &logs);
         let written = write_all(&client, &sending, setting, rows, (marker, given), now);
         let commit = if faultpoint::mutant(19) { NOTIFY_AND_COMMIT } else { COMMIT };
         let commit = sending.then(client.commit(commit));
@@ -258,7 +262,7 @@ async fn write_all(
     client: &Client,
     sending: &Sending,
     setting: Option<String>,
-    (column_batches, additions, starts): (&ColumnBatches, &Additions, &StartRows),
+    (column_batches, additions, starts, logs): (&ColumnBatches, &Additions, &StartRows, &LogWrites),
     (marker, given): (Marker, Given),
     now: Time,
 ) -> Result<(), BatchError> {
@@ -278,6 +282,8 @@ async fn write_all(
         history,
         refused,
         runs,
+        unlogged,
+        logged,
         started,
         pruned,
         mark,
@@ -294,6 +300,8 @@ async fn write_all(
         write(&writes::HISTORY_INSERT, &column_batches.history),
         write(&writes::REFUSED_INSERT, &column_batches.refused),
         runs,
+        sending.send(logs.remove_all(client)),
+        sending.send(logs.save_all(client)),
         sending.send(starts.insert(client)),
         sending.send(starts.prune(client, now)),
         sending.send(mark_by(client, marker, given, now)),
@@ -305,8 +313,9 @@ async fn write_all(
         written?;
     }
     runs.into_iter().try_for_each(|written| written.map_err(BatchError::from))?;
-    started?;
-    pruned?;
+    for written in [unlogged, logged, started, pruned] {
+        written?;
+    }
     match mark {
         Err(error) if error.is_guard_failure() => return Err(BatchError::Superseded),
         mark => mark?,
