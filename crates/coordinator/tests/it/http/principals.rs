@@ -12,7 +12,7 @@ enum Wants {
     Task,
 }
 
-const ROUTES: [(&str, &str, Wants); 28] = [
+const ROUTES: [(&str, &str, Wants); 29] = [
     ("POST", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000", Wants::Client),
