@@ -6,6 +6,7 @@ mod decode;
 mod entry;
 mod filter;
 mod list;
+mod logs;
 mod plan_view;
 mod records;
 mod redone;

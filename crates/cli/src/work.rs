@@ -10,6 +10,7 @@ mod group;
 mod mapping;
 pub(crate) mod program;
 mod progress;
+mod stderr_lines;
 mod stopping;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
-use tenure::{Client, Ctx, Failure, StopReason, Worker};
+use tenure::{Client, Ctx, Failure, LogLevel, StopReason, Worker};
 use wire::requests::Completed;
 use wire::{ErrorCategory, Json, Outcome};
 
@@ -31,6 +32,7 @@ use executable::ProgramGone;
 use mapping::Encoding;
 use program::{Finished, LineHandler, Pipes, Stdout};
 use progress::Line;
+use stderr_lines::TextHandler;
 use stopping::{RunningPrograms, Stopping};
 
 const PROTOCOL: &str = "\
@@ -38,7 +40,8 @@ How a program takes part:
   stdin   the input, as JSON
   stdout  the output: valid JSON as it is, other text as {\"text\": …}, at most 256 KiB;
           any bytes as {\"base64\": …} with --output-base64
-  stderr  shown here; its end becomes the message of a failure
+  stderr  shown here, and kept with the attempt (`tenure runs show RUN --logs`), the newest 64 KiB;
+          its end becomes the message of a failure
   fd 3    progress: lines `progress 40 halfway` or `message reading`; sent every 3 s at most
   env     TENURE_TASK_ID, _RUN_ID, _KIND, _QUEUE, _ATTEMPT, _FENCE, _LEASE_ID, _DEADLINE,
           _WORKER_ID, _PROGRESS_FD, and TRACEPARENT
@@ -170,6 +173,7 @@ impl Program {
             input,
             listener: listener(&ctx),
             stderr_prefix: (!self.is_alone).then(|| format!("{}: ", ctx.run_id())),
+            stderr_lines: logger(&ctx),
         };
         let finished = program::execute(command, pipes, grace_when_stopped(&ctx)).await;
         let finished = finished.map_err(|error| self.not_started(&error))?;
@@ -215,6 +219,12 @@ fn facts(ctx: &Ctx) -> BTreeMap<&'static str, String> {
         facts.insert("TRACEPARENT", trace.to_string());
     }
     facts
+}
+
+/// Adds what the program writes to stderr to the log of its attempt.
+fn logger(ctx: &Ctx) -> TextHandler {
+    let ctx = ctx.clone();
+    Box::new(move |text| ctx.log(LogLevel::Info, text))
 }
 
 /// Reports the program's progress to the coordinator. Percentage and message stay until the program
@@ -307,6 +317,7 @@ fn acceptable(output: Option<Json>) -> Result<Option<Json>, String> {
         children: Vec::new(),
         effects: Vec::new(),
         next: false,
+        log: Vec::new(),
     };
     let body = serde_json::to_vec(&report).map_err(|error| error.to_string())?;
     match wire::parse::<Completed>(&body) {

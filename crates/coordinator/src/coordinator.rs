@@ -338,23 +338,21 @@ impl Coordinator {
     }
 
     pub async fn starts(&self, starts: Vec<(TaskKey, Started)>) -> Vec<Reply> {
-        let items = starts
-            .into_iter()
-            .map(|(key, started)| Item::About { key, request: Request::Started(started) });
+        let items =
+            starts.into_iter().map(|(key, started)| Item::asking(key, Request::Started(started)));
         self.intake.ask(items.collect()).await
     }
 
     pub async fn heartbeats(&self, heartbeats: Vec<(TaskKey, Heartbeat)>) -> Vec<Reply> {
         let items = heartbeats
             .into_iter()
-            .map(|(key, heartbeat)| Item::About { key, request: Request::Heartbeat(heartbeat) });
+            .map(|(key, heartbeat)| Item::asking(key, Request::Heartbeat(heartbeat)));
         self.intake.ask(items.collect()).await
     }
 
     pub async fn reports(&self, reports: Vec<(TaskKey, Report)>) -> Vec<Reply> {
-        let items = reports
-            .into_iter()
-            .map(|(key, report)| Item::About { key, request: Request::Report(report) });
+        let items =
+            reports.into_iter().map(|(key, report)| Item::asking(key, Request::Report(report)));
         self.intake.ask(items.collect()).await
     }
 
@@ -451,12 +449,12 @@ impl Coordinator {
         let request = Request::Run(Box::new(RunRequest::Plan(request)));
         let taken_back = Item::undelivered(key.clone(), lease);
         let mut replies = self.intake.ask(vec![taken_back]).await;
-        replies.extend(self.intake.ask(vec![Item::About { key, request }]).await);
+        replies.extend(self.intake.ask(vec![Item::asking(key, request)]).await);
         replies
     }
 
     async fn about(&self, key: TaskKey, request: Request) -> Reply {
-        let mut replies = self.intake.ask(vec![Item::About { key, request }]).await;
+        let mut replies = self.intake.ask(vec![Item::asking(key, request)]).await;
         replies.pop().expect("one item has one reply")
     }
 

@@ -42,6 +42,7 @@ mod keys;
 mod kinds;
 mod lease;
 mod limits;
+mod logs;
 mod metrics;
 mod middleware;
 mod next_stage;

@@ -13,6 +13,7 @@ use topology::deployment::{ArtifactRef, Event, PauseState};
 use topology::fields::CheckedFields;
 use verdict::effect::{Declared, EffectId};
 use verdict::flow::debounce::DebounceCall;
+use verdict::log::SentLog;
 use verdict::plan::{PlanStep, Stage, StepTerms};
 use verdict::recovery::{Action, ForkOutcome};
 use verdict::request::{Caller, Submit, Undelivered};
@@ -212,7 +213,12 @@ pub(crate) enum Item {
         input: Digest,
     },
     /// A request about an existing task.
-    About { key: TaskKey, request: Request },
+    About {
+        key: TaskKey,
+        request: Request,
+        /// Lines that a worker sent with it.
+        log: Option<Box<SentLog>>,
+    },
     /// A checkpoint call that wants children, or whose steps ask for effects. Ids of children are assigned when it is
     /// decided, as those of submissions.
     WithChildren {
@@ -224,6 +230,8 @@ pub(crate) enum Item {
         effects: Box<[Declared]>,
         /// The effects that its wait is for.
         watched: Box<[Watched]>,
+        /// Lines that a worker sent with it.
+        log: Option<Box<SentLog>>,
     },
     /// A request about a schedule.
     Schedule(Box<ScheduleItem>),
@@ -432,9 +440,34 @@ impl Item {
         Item::Submit { submission, input }
     }
 
+    /// A request about an existing task.
+    pub(crate) fn asking(key: TaskKey, request: Request) -> Self {
+        Item::About { key, request, log: None }
+    }
+
+    /// The same with the lines that a worker sent.
+    #[must_use]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "said in calls over HTTP only"))]
+    pub(crate) fn with_log(mut self, sent: Option<Box<SentLog>>) -> Self {
+        if let Item::About { log, .. } | Item::WithChildren { log, .. } = &mut self {
+            *log = sent;
+        }
+        self
+    }
+
+    /// Lines that came with a call under a lease: its task, its caller, and the lines.
+    pub(crate) fn log(&self) -> Option<(&TaskKey, &Caller, &SentLog)> {
+        let (Item::About { key, request, log } | Item::WithChildren { key, request, log, .. }) =
+            self
+        else {
+            return None;
+        };
+        Some((key, request.caller()?, log.as_deref()?))
+    }
+
     /// The hand-back of a grant that no worker received.
     pub(crate) fn undelivered(key: TaskKey, lease: LeaseId) -> Self {
-        Item::About { key, request: Request::Undelivered(Undelivered { lease }) }
+        Item::asking(key, Request::Undelivered(Undelivered { lease }))
     }
 
     /// A schedule that was found due.
@@ -447,7 +480,7 @@ impl Item {
     /// The task that a request is about, and the request; `None` for one that is about no task.
     pub(crate) fn about(&self) -> Option<(&TaskKey, &Request)> {
         match self {
-            Item::About { key, request } | Item::WithChildren { key, request, .. } => {
+            Item::About { key, request, .. } | Item::WithChildren { key, request, .. } => {
                 Some((key, request))
             }
             Item::Topology(item) => match &item.call {

@@ -6,6 +6,8 @@
 
 mod budgets;
 mod checkpoints;
+#[cfg(feature = "http")]
+mod log;
 mod stages;
 mod steps;
 
@@ -30,6 +32,8 @@ pub use self::checkpoints::CheckpointRequest;
 pub(crate) use self::checkpoints::{
     approval_decision, checked_checkpoint, checked_last_call, checked_signal,
 };
+#[cfg(feature = "http")]
+pub(crate) use self::log::sent_log;
 use crate::item::Submission;
 use crate::submit_defaults::{SubmitDefaults, terms_of};
 
@@ -287,6 +291,7 @@ fn checked_outcome(completed: Completed) -> Result<Outcome, FieldError> {
         spend: _,
         effects: _,
         next: _,
+        log: _,
     } = completed;
     Ok(match outcome {
         wire::Outcome::Succeeded => Outcome::Succeeded { output: output.as_ref().map(raw) },

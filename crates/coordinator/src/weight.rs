@@ -20,6 +20,9 @@ pub(crate) const BATCH_WEIGHT_MAX: usize = 1_024;
 /// plain task (0.42 ms beside 0.05).
 pub(crate) const EFFECT_WEIGHT: usize = 8;
 
+/// Lines of a log that are written at the cost of about one task with its rows.
+const LOG_BYTES_PER_UNIT: usize = 4 * 1024;
+
 /// The kinds of effects that tell of ends begin with one of these words.
 const ENDS: [&str; 2] = ["run.", "task."];
 
@@ -35,7 +38,7 @@ impl Item {
                 // A debounced one takes the place of another, which ends.
                 1 + steps + inherited + told()
             }
-            Item::About { request, .. } => 1 + recorded(request) + told(),
+            Item::About { request, .. } => 1 + recorded(request) + told() + self.logged(),
             Item::Schedule(_) => 1,
             Item::Recovery(item) => match &item.call {
                 RecoveryCall::Match { notes } => 1 + notes.len(),
@@ -48,9 +51,14 @@ impl Item {
             },
             Item::WithChildren { request, children, effects, watched, .. } => {
                 let asked = children.len() + EFFECT_WEIGHT * effects.len() + watched.len();
-                1 + asked + recorded(request) + told()
+                1 + asked + recorded(request) + told() + self.logged()
             }
         }
+    }
+
+    /// What its lines weigh.
+    fn logged(&self) -> usize {
+        self.log().map_or(0, |(_, _, log)| log.bytes().div_ceil(LOG_BYTES_PER_UNIT))
     }
 
     /// The scope of a task that the request may end.
@@ -112,7 +120,8 @@ fn hears_of_ends(word: &Name) -> bool {
 mod tests {
     use store::TaskKey;
     use verdict::effect::Endpoint;
-    use verdict::request::{Cancel, CancelMode};
+    use verdict::log::{Level, SentLine, SentLog};
+    use verdict::request::{Caller, Cancel, CancelMode, Heartbeat};
     use verdict::{TaskId, Time};
 
     use super::*;
@@ -131,7 +140,7 @@ mod tests {
 
     fn about(request: Request) -> Item {
         let key = TaskKey { scope: Scope::default(), id: TaskId::from_u128(1) };
-        Item::About { key, request }
+        Item::asking(key, request)
     }
 
     #[test]
@@ -144,7 +153,7 @@ mod tests {
         let other = Scope { tenant: "other".into(), ..Scope::default() };
         let key = TaskKey { scope: other, id: TaskId::from_u128(1) };
         let request = Request::Cancel(Cancel { mode: CancelMode::Graceful, reason: None });
-        assert_eq!(Item::About { key, request }.weight(&hundred()), 1, "of another scope");
+        assert_eq!(Item::asking(key, request).weight(&hundred()), 1, "of another scope");
         assert_eq!(
             about(Request::Undelivered(verdict::request::Undelivered {
                 lease: verdict::LeaseId::from_u128(1)
@@ -152,6 +161,22 @@ mod tests {
             .weight(&hundred()),
             1
         );
+    }
+
+    #[test]
+    fn lines_of_a_log_weigh_what_they_have_to_be_written() {
+        let caller = Caller {
+            worker: "w".into(),
+            attempt: 1,
+            lease: verdict::LeaseId::from_u128(1),
+            epoch: 1,
+        };
+        let beat =
+            || about(Request::Heartbeat(Heartbeat { caller: caller.clone(), progress: None }));
+        let line = |_| SentLine { number: None, at: None, level: Level::Info, text: "x".into() };
+        let log = SentLog::new((0..1_000).map(line).collect()).map(Box::new);
+        assert_eq!(beat().weight(&Endpoints::new()), 1);
+        assert_eq!(beat().with_log(log).weight(&Endpoints::new()), 1 + 9);
     }
 
     #[test]

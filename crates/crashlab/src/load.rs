@@ -287,5 +287,6 @@ pub(crate) fn report(worker: &str, lease: &Envelope, outcome: Outcome) -> Comple
         children: Vec::new(),
         effects: Vec::new(),
         next: false,
+        log: Vec::new(),
     }
 }

@@ -326,6 +326,21 @@ CREATE TABLE flow_starts (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX flow_starts_until ON flow_starts (until);
 
+-- What workers logged, in pieces: of an attempt and of a task so much is kept as the rules say. Lines are appended to the
+-- content of the newest piece.
+CREATE TABLE logs (
+    task       BLOB    NOT NULL CHECK (length(task) = 16),
+    attempt    INTEGER NOT NULL CHECK (attempt >= 1),
+    first_line INTEGER NOT NULL CHECK (first_line >= 1),
+    last_line  INTEGER NOT NULL CHECK (last_line >= first_line),
+    lines      INTEGER NOT NULL CHECK (lines >= 1),
+    bytes      INTEGER NOT NULL CHECK (bytes >= 1),
+    -- How many lines before the first are not kept.
+    dropped    INTEGER NOT NULL CHECK (dropped >= 0),
+    content    TEXT    NOT NULL,
+    PRIMARY KEY (task, attempt, first_line)
+) STRICT, WITHOUT ROWID;
+
 -- What runs used, by workspace and day. The use of a whole tenant is under the workspace '*'.
 CREATE TABLE spend (
     tenant      TEXT    NOT NULL,
@@ -566,6 +581,8 @@ CREATE TRIGGER missing_upstreams_no_delete BEFORE DELETE ON missing_upstreams
 WHEN NOT EXISTS (SELECT 1 FROM leaving WHERE row = OLD.task)
 BEGIN SELECT RAISE(ABORT, 'what a step waits for belongs to the step'); END;
 
+CREATE TRIGGER logs_are_known BEFORE INSERT ON logs WHEN NOT EXISTS (SELECT 1 FROM inputs WHERE id = NEW.task)
+BEGIN SELECT RAISE(ABORT, 'a log belongs to a submitted task'); END;
 CREATE TRIGGER spend_only_grows BEFORE UPDATE ON spend
 WHEN NEW.cost_micros < OLD.cost_micros OR NEW.tokens < OLD.tokens OR NEW.steps < OLD.steps OR NEW.tool_calls < OLD.tool_calls
   OR NEW.tenant <> OLD.tenant OR NEW.workspace <> OLD.workspace OR NEW.day <> OLD.day

@@ -9,6 +9,7 @@ use verdict::{Amounts, ClosedAttempt, Name, Object, ObjectType, Scope, TaskId};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::codec::payload_digest;
 use crate::failure::Failure;
+use crate::logs::{LogRow, LogsOf};
 use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter, PendingObjects};
 use crate::overview::{TaskOverview, latest_closed};
 use crate::pauses::PausedQueues;
@@ -190,6 +191,13 @@ pub trait Browse: Clone + Send + Sync + 'static {
         after: Option<&(Scope, Day)>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<SpendRow>, Failure>> + Send;
+
+    /// A page of logs, at most `limit` pieces.
+    fn logs(
+        &self,
+        of: &LogsOf,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<LogRow>, Failure>> + Send;
 
     /// Records of administration and of refusals, newest first, at most `filter.limit`.
     fn audit(

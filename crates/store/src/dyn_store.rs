@@ -14,6 +14,7 @@ use verdict::{Amounts, Name, Object, Scope, TaskId, Time};
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{Browse, RowsAfter, ScanDepth};
 use crate::failure::Failure;
+use crate::logs::{LogRow, LogsOf};
 use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter, PendingObjects};
 use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
@@ -145,6 +146,7 @@ erase! {
     object_log(filter: &'a ObjectLogFilter) -> Vec<ObjectChange>;
     spend(wanted: &'a [SpendQuery]) -> Vec<Amounts>;
     spend_rows(after: Option<&'a (Scope, Day)>, limit: usize) -> Vec<SpendRow>;
+    logs(of: &'a LogsOf, limit: usize) -> Vec<LogRow>;
     audit(filter: &'a AuditFilter) -> Vec<Audited>;
     record_seals(filter: &'a SealFilter) -> Vec<RecordSeal>;
     ended_records(of: &'a EndedRecords) -> Vec<EndedRecord>;
@@ -256,6 +258,10 @@ impl Browse for DynBrowse {
         limit: usize,
     ) -> Result<Vec<SpendRow>, Failure> {
         self.0.spend_rows(after, limit).await
+    }
+
+    async fn logs(&self, of: &LogsOf, limit: usize) -> Result<Vec<LogRow>, Failure> {
+        self.0.logs(of, limit).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

@@ -17,6 +17,7 @@ pub mod engine;
 mod epoch;
 pub mod failure;
 mod flow_starts;
+pub mod logs;
 pub mod lookup;
 pub mod moving;
 pub mod objects;
@@ -47,6 +48,7 @@ pub use browse::{Browse, RowsAfter, ScanDepth};
 pub use clock::{Clock, ClockAhead, MonotonicClock, SystemClock};
 pub use dyn_store::{DynBrowse, DynStore};
 pub use failure::{CommitFailure, Failure, FailureKind};
+pub use logs::{LogRow, LogsOf, SavedLog};
 pub use lookup::{DebounceQuery, DebouncedKey, Found, Loaded, LockWait, Lookup};
 pub use objects::{
     LoadedObject, ObjectChange, ObjectFilter, ObjectLogFilter, PendingObjects, UniqueKey,

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use verdict::log::Piece;
 use verdict::{
     Amounts, ClosedAttempt, KeyUse, LeaseId, Object, ObjectKey, Span, Subject, TaskId, Time,
 };
@@ -45,6 +46,8 @@ pub struct Lookup<'a> {
     pub debounced: &'a [DebounceQuery],
     /// What was used. Locks nothing, and has what was committed before, not what this batch saved.
     pub spend: &'a [SpendQuery],
+    /// Tasks whose logs are to be found: among `tasks`, or locked before.
+    pub logs: &'a [TaskKey],
     /// Objects to list. Locks nothing, and has at least what was committed when the batch got the locks of an earlier lookup: a
     /// decision may rely on it if whoever changes these objects needs one of those locks, too.
     pub listed: &'a [ObjectFilter],
@@ -114,6 +117,8 @@ pub struct Found {
     pub flows: Vec<Option<KeyUse>>,
     pub debounced: Vec<DebouncedKey>,
     pub spend: Vec<Amounts>,
+    /// The pieces of each log, in order.
+    pub logs: Vec<Vec<Piece>>,
     pub listed: Vec<Vec<Object>>,
 }
 
@@ -156,6 +161,10 @@ impl<'a> Lookup<'a> {
 
     pub fn spend(spend: &'a [SpendQuery]) -> Self {
         Self { spend, ..Self::default() }
+    }
+
+    pub fn logs(logs: &'a [TaskKey]) -> Self {
+        Self { logs, ..Self::default() }
     }
 
     pub fn shortest_lease() -> Self {

@@ -31,6 +31,7 @@ use verdict::{Moment, Name, Object, Scope, Task, TaskId, Time};
 use crate::administration::Administration;
 use crate::browse::Browse;
 use crate::failure::{CommitFailure, Failure};
+use crate::logs::SavedLog;
 pub use crate::lookup::{Found, Loaded, LockWait, Lookup};
 use crate::objects::ObjectChange;
 use crate::pauses::PausedQueues;
@@ -300,6 +301,8 @@ pub struct Decided {
     pub objects: Vec<ObjectChange>,
     /// What was used, to be added to the sums.
     pub spend: Vec<SpendRow>,
+    /// What becomes of logs, each task once in a batch.
+    pub logs: Vec<SavedLog>,
     /// Whether the commit is durable even if nothing changed: an empty commit records liveness.
     pub keep_alive: bool,
 }

@@ -25,6 +25,7 @@ mod listing;
 mod live_index;
 mod lock;
 mod log_space;
+mod logs;
 mod lookup;
 mod messages;
 mod objects;

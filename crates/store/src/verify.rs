@@ -15,6 +15,7 @@ mod flaw;
 mod flows;
 mod fold;
 mod invariants;
+mod logs;
 mod objects;
 mod row_cells;
 mod run_check;
@@ -81,6 +82,7 @@ pub async fn verify<B: Browse>(browse: &B) -> Result<Report, Failure> {
         report.findings.push(Finding { task: None, code: FlawCode::DatabaseDamaged, what });
     }
     objects::check(browse, &mut report).await?;
+    logs::check(browse, &mut report).await?;
     let horizon = match browse.latest().await {
         Ok(Some(horizon)) => horizon,
         Ok(None) => return Ok(report),

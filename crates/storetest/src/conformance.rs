@@ -27,6 +27,7 @@ pub mod flows;
 pub mod grants;
 pub mod insert_only;
 pub mod keys;
+pub mod logs;
 pub mod lookups;
 pub mod objects;
 pub mod pauses;
@@ -75,6 +76,7 @@ macro_rules! conformance_checks {
             lookups::{finds_every_name_at_once, reads_no_excluded_task};
             objects::{change_by_one_revision_at_a_time, are_found_by_key_and_by_unique_key, are_listed_in_pages_by_scope, are_listed_in_pages_of_bytes, wake_when_they_are_due, belong_to_their_commit, are_locked_by_one_batch, of_endpoints_fence_batches_that_do_not_know_them, leave_with_their_run, are_verified_against_their_log, keep_the_newest_entries_of_a_schedule};
             spend::{adds_up_by_scope_and_day, never_wraps, belongs_to_its_commit, is_read_in_pages, costs_the_same_for_a_thousand_workspaces};
+            logs::{grow_piece_by_piece, drop_their_oldest_and_say_how_many, belong_to_their_commit_and_scope, are_read_in_pages_and_leave_with_their_task};
             polls::{recalls_what_a_named_poll_was_given};
             progress_clocks::{stall_at_their_instant, are_kept_with_what_heartbeats_say, take_back_what_is_stuck, cancel_what_is_stuck, stand_still_while_nobody_could_be_heard};
             record_seals::{append_only_behind_the_newest, cover_what_has_ended};

@@ -29,6 +29,7 @@ mod faultpoint;
 pub mod flow;
 pub mod fork;
 pub mod id;
+pub mod log;
 pub mod object;
 pub mod plan;
 mod planted;

@@ -8,6 +8,7 @@ mod explaining;
 mod flow;
 mod kinds;
 mod leasing;
+mod logs;
 mod problem;
 mod records;
 mod reporting;
@@ -30,6 +31,7 @@ pub use self::kinds::{KindView, Kinds};
 pub use self::leasing::{
     Envelope, HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers, Leases, Signal,
 };
+pub use self::logs::{LoggedLine, Logs};
 pub use self::problem::Problem;
 pub use self::records::{
     AttemptClaims, AttemptView, History, HistoryEntry, Record, RecordedRun, ToolCall,

@@ -4,6 +4,7 @@
 pub(crate) mod budgets;
 mod checkpoints;
 pub(crate) mod flow;
+mod log;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -263,11 +264,13 @@ impl Check for Heartbeat {
         attempt(self.attempt)?;
         name("workerId", &self.worker_id)?;
         checkpoints::spend(self.spend.as_ref())?;
+        log::lines(&self.log)?;
         progress(self.progress_pct)
     }
 
     fn repair(&mut self) {
         repair_member(&mut self.message, MESSAGE_BYTES_MAX);
+        log::repair(&mut self.log);
     }
 }
 
@@ -277,11 +280,13 @@ impl Check for HeartbeatItem {
         attempt(self.attempt)?;
         name("workerId", &self.worker_id)?;
         checkpoints::spend(self.spend.as_ref())?;
+        log::lines(&self.log)?;
         progress(self.progress_pct)
     }
 
     fn repair(&mut self) {
         repair_member(&mut self.message, MESSAGE_BYTES_MAX);
+        log::repair(&mut self.log);
     }
 }
 
@@ -292,6 +297,7 @@ impl Check for Completed {
         outcome(self.outcome, self.output.as_ref(), self.error.as_ref())?;
         metrics(self.metrics.as_ref())?;
         checkpoints::spend(self.spend.as_ref())?;
+        log::lines(&self.log)?;
         payload("partialProgress", self.partial_progress.as_ref())?;
         checkpoints::riding(self.outcome, &self.steps, &self.children, &self.effects)
     }
@@ -300,6 +306,7 @@ impl Check for Completed {
         repair_error(self.error.as_mut());
         repair_member(&mut self.cancelled_during_phase, MESSAGE_BYTES_MAX);
         checkpoints::repair(&mut self.steps);
+        log::repair(&mut self.log);
     }
 }
 
@@ -311,6 +318,7 @@ impl Check for Report {
         outcome(self.outcome, self.output.as_ref(), self.error.as_ref())?;
         metrics(self.metrics.as_ref())?;
         checkpoints::spend(self.spend.as_ref())?;
+        log::lines(&self.log)?;
         payload("partialProgress", self.partial_progress.as_ref())?;
         checkpoints::riding(self.outcome, &self.steps, &self.children, &self.effects)
     }
@@ -319,6 +327,7 @@ impl Check for Report {
         repair_error(self.error.as_mut());
         repair_member(&mut self.cancelled_during_phase, MESSAGE_BYTES_MAX);
         checkpoints::repair(&mut self.steps);
+        log::repair(&mut self.log);
     }
 }
 
@@ -402,6 +411,12 @@ impl Check for GetRun {
 }
 
 impl Check for RecordsQuery {
+    fn check(&self) -> Checked {
+        within("limit", self.limit.map(u64::from), PAGE_ITEMS)
+    }
+}
+
+impl Check for LogsQuery {
     fn check(&self) -> Checked {
         within("limit", self.limit.map(u64::from), PAGE_ITEMS)
     }

@@ -48,7 +48,7 @@ pub use trace_context::TraceContext;
 pub use words::{
     ApprovalDecision, ApprovalOutcome, ApprovalState, AttemptOutcome, BudgetPeriod, BudgetState,
     CandidateState, CatchUp, CheckpointKind, CheckpointOutcome, DeploymentState, EffectState,
-    EndpointState, ErrorCategory, OnDead, OnError, Outcome, Overlap, PauseStateState,
+    EndpointState, ErrorCategory, LogLevel, OnDead, OnError, Outcome, Overlap, PauseStateState,
     RecoveryAction, RecoveryEvaluator, Role, ScheduleState, State, StepOutcome, UnknownWord,
     Verdict, WaitMode, WorkOrderState,
 };

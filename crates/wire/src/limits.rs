@@ -21,6 +21,12 @@ pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 /// A screen or two of text for people.
 pub const MESSAGE_BYTES_MAX: usize = 4 * 1024;
+/// A line of a log: a stack trace of usual length still fits in one.
+pub const LOG_TEXT_BYTES_MAX: usize = 4 * 1024;
+/// The number of a line in its attempt: more lines than any attempt writes.
+pub const LOG_NUMBER: RangeInclusive<u64> = 1..=u32::MAX as u64;
+/// What one page of a log carries, so that an answer stays quick to read.
+pub const LOG_PAGE_BYTES_MAX: usize = 256 * 1024;
 /// A deep stack of a verbose language.
 pub const STACK_TRACE_BYTES_MAX: usize = 32 * 1024;
 

@@ -289,6 +289,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add_recovery(&mut all);
     add_topologies(&mut all);
     add::<answers::History>(&mut all);
+    add::<answers::Logs>(&mut all);
     add::<answers::Record>(&mut all);
     add::<answers::Explanation>(&mut all);
     add::<answers::Gate>(&mut all);

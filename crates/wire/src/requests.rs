@@ -15,6 +15,7 @@
 mod budgets;
 mod checkpoints;
 mod flow;
+mod log;
 mod queries;
 mod starts;
 
@@ -32,9 +33,10 @@ pub use self::checkpoints::{
     DeclaredEffect, Diverged, ResumeRun, SendSignal, Spend, StepError, StepRecord, WaitFor,
 };
 pub use self::flow::{Flow, FlowHold, FlowRate};
+pub use self::log::LogLine;
 pub use self::queries::{
     GetRun, HistoryQuery, Included, LabelQuery, ListFlowKeys, ListKinds, ListRuns, ListWorkers,
-    RecordQuery, RecordsQuery, WaitMs,
+    LogsQuery, RecordQuery, RecordsQuery, WaitMs,
 };
 pub use self::starts::{StartItem, Starts};
 use crate::limits::{RETRY_BASE_MS_DEFAULT, RETRY_CAP_MS_DEFAULT};
@@ -386,6 +388,9 @@ pub struct Heartbeat {
     /// What the attempt has used so far, its steps included.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub spend: Option<Spend>,
+    /// Lines for people, oldest first. Kept with the attempt if the call is not refused; the oldest are dropped beyond 64 KiB.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LogLine>,
 }
 
 /// `POST /v1/tasks/{taskId}/completed`: the end of an attempt, as reported by its worker.
@@ -436,6 +441,9 @@ pub struct Completed {
     /// Steps, children and effects may ride along.
     #[serde(default, skip_serializing_if = "is_false")]
     pub next: bool,
+    /// Lines for people, oldest first. Kept with the attempt if the call is not refused; the oldest are dropped beyond 64 KiB.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LogLine>,
 }
 
 /// Why an attempt failed. The text is repaired where needed and never a reason to refuse the report.
@@ -522,6 +530,9 @@ pub struct Report {
     /// Steps, children and effects may ride along.
     #[serde(default, skip_serializing_if = "is_false")]
     pub next: bool,
+    /// Lines for people, oldest first. Kept with the attempt if the call is not refused; the oldest are dropped beyond 64 KiB.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LogLine>,
 }
 
 fn is_false(wish: &bool) -> bool {
@@ -556,6 +567,9 @@ pub struct HeartbeatItem {
     /// What the attempt has used so far, its steps included.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub spend: Option<Spend>,
+    /// Lines for people, oldest first. Kept with the attempt if the call is not refused; the oldest are dropped beyond 64 KiB.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LogLine>,
 }
 
 /// Accepts a nested struct only as an object: derived serde would also accept its members as an

@@ -143,6 +143,29 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// How much a line of a log matters.
+    LogLevel {
+        Trace = "trace",
+        Debug = "debug",
+        Info = "info",
+        Warn = "warn",
+        Error = "error",
+    }
+}
+
+impl Default for LogLevel {
+    fn default() -> Self {
+        Self::Info
+    }
+}
+
+impl LogLevel {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+vocabulary! {
     /// What a worker says of a step.
     StepOutcome {
         Succeeded = "SUCCEEDED",

@@ -99,7 +99,7 @@ pub use wire::answers::{
     Run, RunAccepted, RunError, RunList, Workers,
 };
 pub use wire::requests::StallAction;
-pub use wire::{Code, ErrorCategory, Json, Outcome, State, Time, TraceContext, Verdict};
+pub use wire::{Code, ErrorCategory, Json, LogLevel, Outcome, State, Time, TraceContext, Verdict};
 pub use worker::{Ctx, StopReason, TaskKind, WithState, Worker, WorkerEvent};
 pub use workflow;
 pub use workflow::{

@@ -63,6 +63,7 @@ fn report_with(output: Json) -> Completed {
         children: Vec::new(),
         effects: Vec::new(),
         next: false,
+        log: Vec::new(),
     }
 }
 

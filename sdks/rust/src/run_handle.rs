@@ -4,6 +4,7 @@
 //! dropping it has no effect.
 
 mod durable;
+mod logs;
 
 use std::fmt;
 use std::marker::PhantomData;

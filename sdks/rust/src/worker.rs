@@ -17,6 +17,7 @@ mod heartbeat_thread;
 mod heartbeats;
 pub(crate) mod lease_state;
 mod lease_table;
+mod log_buffer;
 mod panic;
 mod poller;
 mod reports;

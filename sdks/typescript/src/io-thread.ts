@@ -15,6 +15,7 @@ import type { Called, FiledReport, Granted, IoOptions, Reported, ToIo, ToMain } 
 import { Poller } from "./io/poller.js";
 import { writeChecked } from "./json.js";
 import { Lease, usableMs } from "./lease.js";
+import { BUFFER_BYTES_MAX, LogSwitch } from "./log-buffer.js";
 import { openSender } from "./transport-node.js";
 import type { CheckpointAnswer, Envelope, Leases, ReportAnswer, ReportedError } from "./wire.js";
 
@@ -33,6 +34,7 @@ class IoThread {
   readonly #pages: Calls;
   readonly #held: HeldLeases;
   readonly #keeper: Keeper;
+  readonly #takesLogs: LogSwitch;
   readonly #poller: Poller;
   readonly #reports: Batches<ReportAnswer>;
   readonly #checkpoints: Batches<CheckpointAnswer>;
@@ -51,7 +53,8 @@ class IoThread {
     this.#held = new HeldLeases(options.stops, options.valid, options.begun);
     const post = (message: ToMain) => this.#post(message);
     const now = () => this.#clock.now();
-    this.#keeper = new Keeper(this.#calls, this.#clock, this.#held, workerId, post);
+    this.#takesLogs = new LogSwitch(options.logs);
+    this.#keeper = new Keeper(this.#calls, this.#clock, this.#held, workerId, this.#takesLogs, post);
     const reports = { calls: 1, bytes: REPORT_BYTES_MAX };
     this.#reports = new Batches(this.#calls, now, "/v1/reports", "reports", reports);
     const checkpoints = { calls: CHECKPOINT_CALLS_MAX, bytes: CHECKPOINT_BYTES_MAX };
@@ -106,6 +109,9 @@ class IoThread {
         break;
       case "spend":
         this.#held.get(message.id)?.lease.spend(message.total);
+        break;
+      case "log":
+        this.#held.get(message.id)?.lease.logged(message.level, message.text);
         break;
       case "closed": {
         const held = this.#held.get(message.id);
@@ -172,6 +178,7 @@ class IoThread {
       token: envelope.taskToken,
       startFirst,
       timeoutMs: envelope.resources?.timeoutMs ?? undefined,
+      takesLogs: this.#takesLogs,
     });
     lease.left = envelope.budgetLeft ?? undefined;
     batch.open += 1;
@@ -217,20 +224,29 @@ class IoThread {
     }
     const spend = lease.spent === undefined ? "" : `"spend":${writeChecked(lease.spent)},`;
     const next = report.next ? `"next":true,` : "";
-    const text = `${this.#about(held)},${spend}${next}${report.text.slice(1)}`;
+    const bare = `${this.#about(held)},${spend}${next}${report.text.slice(1)}`;
     if (!report.next) this.#free(held);
-    this.#file(held, report, text);
+    const log = lease.log.take(BUFFER_BYTES_MAX);
+    if (log === undefined) return this.#file(held, report, bare);
+    this.#file(held, report, withLog(bare, log.lines), bare);
   }
 
-  #file(held: Held, report: FiledReport, text: string): void {
+  /** `bare` is the report without lines, where it has some: a coordinator that does not know of them gets that. */
+  #file(held: Held, report: FiledReport, text: string, bare?: string): void {
     const sentAt = this.#clock.now();
     const over = (reported: Reported) => this.#over(held, report, reported);
+    const isForLines = (answer: { error?: string | null; field?: string | null }) =>
+      bare !== undefined && this.#takesLogs.isRefusedBy(answer);
+    const again = () => this.#file(held, report, bare ?? text);
     this.#reports.add({
       taskId: held.taskId,
       tries: 0,
       text: () => text,
-      answered: (answer) => this.#reported(held, report, answer, sentAt),
-      refused: (code, message, status) => over({ verdict: "REJECTED", code, message, status }),
+      answered: (answer) => (isForLines(answer) ? again() : this.#reported(held, report, answer, sentAt)),
+      refused: (code, message, status, field) =>
+        isForLines({ error: code, field: field ?? null })
+          ? again()
+          : over({ verdict: "REJECTED", code, message, status }),
       gaveUp: (why) => over({ verdict: "UNANSWERED", why }),
     });
   }
@@ -284,13 +300,23 @@ class IoThread {
     if (held.startCall !== undefined) return void this.#callAfter(held.startCall, call, id, text);
     // The call implies the start.
     held.lease.startSent();
+    const log = held.lease.log.take();
+    const bare = () => `${this.#about(held)}${text === "{}" ? "}" : `,${text.slice(1)}`}`;
+    const isForLines = (answered: { error?: string | null; field?: string | null }) =>
+      log !== undefined && this.#takesLogs.isRefusedBy(answered);
+    const again = () => this.#call(call, id, text);
     this.#checkpoints.add({
       taskId: held.taskId,
       tries: 0,
-      text: () => `${this.#about(held)}${text === "{}" ? "}" : `,${text.slice(1)}`}`,
+      text: () => (log === undefined ? bare() : withLog(bare(), log.lines)),
       isAbandoned: () => this.#held.get(id) === undefined,
-      answered: (answered, sentAt, serverTime) => answer(this.#called(held, answered, sentAt, serverTime)),
-      refused: (code, message) => answer({ refused: { code, message } }),
+      answered: (answered, sentAt, serverTime) => {
+        if (isForLines(answered)) return again();
+        if (answered.verdict === "COMMITTED") held.lease.log.arrived(log?.last ?? 0);
+        answer(this.#called(held, answered, sentAt, serverTime));
+      },
+      refused: (code, message, _, field) =>
+        isForLines({ error: code, field: field ?? null }) ? again() : answer({ refused: { code, message } }),
       gaveUp: (why) => answer({ unanswered: why }),
     });
   }
@@ -347,6 +373,11 @@ class IoThread {
     const { workerId } = this.options;
     return JSON.stringify({ taskId, taskToken: lease.token, attempt, workerId }).slice(0, -1);
   }
+}
+
+/** A call with lines, which come last. */
+function withLog(text: string, lines: object[]): string {
+  return `${text.slice(0, -1)},"log":${JSON.stringify(lines)}}`;
 }
 
 /** What is reported where the first report was refused as invalid, so that the run does not wait for its lease. */

@@ -5,6 +5,8 @@
  * lease always ends later, however long the answer took. A lost lease is never regained. Moments are those of one
  * {@link Clock}; this module reads none.
  */
+import type { LogLevel } from "./log.js";
+import { LogBuffer, LogSwitch } from "./log-buffer.js";
 import type { Amounts } from "./options.js";
 import type { BudgetLeft } from "./wire.js";
 
@@ -33,6 +35,8 @@ export interface LeaseTerms {
   /** The coordinator must know of the start before the code runs. */
   startFirst: boolean;
   timeoutMs?: number | undefined;
+  /** Whether the coordinator takes lines. */
+  takesLogs?: LogSwitch;
 }
 
 type StartState = { dueAt: number } | "sent" | "settled";
@@ -49,6 +53,8 @@ export class Lease {
   timesOutAt: number | undefined;
   readonly intervalMs: number;
   readonly startFirst: boolean;
+  /** What the code logs, until the coordinator has it. */
+  readonly log: LogBuffer;
   readonly #ttlMs: number;
   readonly #unprovenUntil: number;
   #renewedAt: number;
@@ -60,12 +66,15 @@ export class Lease {
   #progress: { pct?: number; message?: string } = {};
   #spend: Amounts | undefined;
   #hasNews = false;
+  /** The number of the last line of the last heartbeat. */
+  #linesSent = 0;
 
   constructor(terms: LeaseTerms) {
     const { ttlMs, intervalMs, sentAt, now, startFirst } = terms;
     const left = sentAt + usableMs(ttlMs) - now;
     const isProven = left >= usableMs(ttlMs) / 2;
     this.token = terms.token;
+    this.log = new LogBuffer(terms.takesLogs ?? new LogSwitch(false));
     this.startFirst = startFirst;
     this.intervalMs = intervalMs;
     this.#ttlMs = ttlMs;
@@ -121,18 +130,32 @@ export class Lease {
   }
 
   /** The content of a heartbeat that is sent now. */
-  heartbeat(now: number): { progressPct?: number; message?: string; spend?: Amounts } {
+  heartbeat(now: number): { progressPct?: number; message?: string; spend?: Amounts; log?: object[] } {
     this.#sentAt = now;
     this.#isHurried = false;
     this.#hasNews = false;
     // Not due again before the answer, or its timeout.
     this.#heartbeatAt = Number.POSITIVE_INFINITY;
     const { pct, message } = this.#progress;
+    const log = this.log.take();
+    this.#linesSent = log?.last ?? 0;
     return {
       ...(pct === undefined ? {} : { progressPct: pct }),
       ...(message === undefined ? {} : { message }),
       ...(this.#spend === undefined ? {} : { spend: this.#spend }),
+      ...(log === undefined ? {} : { log: log.lines }),
     };
+  }
+
+  /** The heartbeat was accepted, and what it brought. */
+  heartbeatArrived(): void {
+    this.log.arrived(this.#linesSent);
+    if (!this.log.isEmpty) this.#hasNews = true;
+  }
+
+  /** Whether the last heartbeat had lines. */
+  get hasSentLines(): boolean {
+    return this.#linesSent > 0;
   }
 
   heartbeatUnanswered(now: number): void {
@@ -149,6 +172,12 @@ export class Lease {
   progress(pct: number | undefined, message: string | undefined): void {
     this.#progress = { ...(pct === undefined ? {} : { pct }), ...(message === undefined ? {} : { message }) };
     this.#hasNews = true;
+  }
+
+  /** Adds a line to the log of the attempt. */
+  logged(level: LogLevel, text: string): void {
+    this.log.add(level, text);
+    if (!this.log.isEmpty) this.#hasNews = true;
   }
 
   /** What the attempt has used in all. */

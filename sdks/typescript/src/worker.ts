@@ -145,6 +145,7 @@ export class Worker<S = unknown> {
       queues: this.#queues,
       kinds: [...this.#tasks.keys()],
       announcement: announcementOf(this.#tasks.values(), process.env["TENURE_BUILD_ID"]),
+      logs: client.codec === undefined,
       concurrency: this.#options.concurrency,
       clock: clockBase(),
       stops: new SharedArrayBuffer(SLOTS_MAX * Int32Array.BYTES_PER_ELEMENT),

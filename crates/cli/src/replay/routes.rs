@@ -292,6 +292,7 @@ fn single(report: Report) -> (String, String, Completed) {
         children: report.children,
         effects: report.effects,
         next: false,
+        log: Vec::new(),
     };
     (report.task_id, report.task_token, completed)
 }

@@ -5,7 +5,7 @@ use wire::answers::{BudgetView, HistoryEntry, Run, WaitingView};
 
 use super::records::{self, RecordLine};
 use super::timeline::Timeline;
-use super::{decode, plan_view};
+use super::{decode, logs, plan_view};
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BOLD, FAINT, Format};
 use crate::{duration, server};
@@ -21,6 +21,9 @@ pub(crate) struct Arguments {
     /// A command that decodes payloads of a codec: it gets their bytes on stdin and prints the plain JSON
     #[arg(long, value_name = "COMMAND")]
     decode_with: Option<String>,
+    /// Also print what its workers logged
+    #[arg(long)]
+    logs: bool,
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
@@ -30,8 +33,15 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
         Some(command) => decode::decoded(run, command).await?,
         None => run,
     };
+    let lines = match arguments.logs {
+        true => Some(client.run(id).logs().await.map_err(server::cli_error)?),
+        false => None,
+    };
     if format == Format::Json {
-        output::json(&run)?;
+        match &lines {
+            Some(logs) => output::json(&serde_json::json!({"run": run, "logs": logs}))?,
+            None => output::json(&run)?,
+        }
         return Ok(Exit::Done);
     }
     // No worker gets the root of a plan, so its history has no attempts, and its steps are drawn from the plan.
@@ -45,7 +55,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
         print_records(&client, &run, &history).await?;
     }
     print_stack_trace(&run)?;
-    Ok(Exit::Done)
+    lines.map_or(Ok(Exit::Done), |lines| logs::print(&lines).map(|()| Exit::Done))
 }
 
 /// The steps of a plan and what became of them.

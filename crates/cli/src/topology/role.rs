@@ -287,6 +287,7 @@ impl RoleProcess<'_> {
             input: turn.told.text().to_owned(),
             listener: Box::new(|_| {}),
             stderr_prefix: None,
+            stderr_lines: Box::new(|_| {}),
         };
         let (within, is_late) = (self.arguments.within, Cell::new(false));
         let kept = async {

@@ -184,6 +184,7 @@ pub(crate) fn report(envelope: &Envelope, worker: &str, outcome: Outcome) -> Com
         children: Vec::new(),
         effects: Vec::new(),
         next: false,
+        log: Vec::new(),
     }
 }
 

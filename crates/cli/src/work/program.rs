@@ -18,6 +18,7 @@ use wire::limits::{PAYLOAD_BYTES_MAX, STACK_TRACE_BYTES_MAX};
 
 use super::group::{self, Group};
 use super::progress::{self, LINE_BYTES_MAX, Line};
+use super::stderr_lines::{StderrLines, TextHandler};
 use crate::output;
 
 /// How long a program that lost its lease may clean up: its work is void, and only the lease's last
@@ -53,6 +54,8 @@ pub(crate) struct Pipes {
     /// Put before each line of stderr that is shown, so that programs that run side by side can be
     /// told apart.
     pub(crate) stderr_prefix: Option<String>,
+    /// Gets stderr as lines.
+    pub(crate) stderr_lines: TextHandler,
 }
 
 /// Runs a program to its end. When `stop` completes, the program gets SIGTERM, and after the grace
@@ -62,7 +65,7 @@ pub(crate) async fn execute(
     pipes: Pipes,
     stop: impl Future<Output = Duration>,
 ) -> io::Result<Finished> {
-    let Pipes { input, listener, stderr_prefix } = pipes;
+    let Pipes { input, listener, stderr_prefix, stderr_lines } = pipes;
     let started = group::start(command).await?;
     let group = started.group;
     let _ends_with_me = KillOnDrop(group.clone());
@@ -71,7 +74,7 @@ pub(crate) async fn execute(
     let stdout = ChildStdout::from_std(started.stdout)?;
     let mut stdout = ReadTask::of(tokio::spawn(collect(stdout, group.clone())));
     let stderr = ChildStderr::from_std(started.stderr)?;
-    let mut stderr = ReadTask::of(tokio::spawn(pass_through(stderr, stderr_prefix)));
+    let mut stderr = ReadTask::of(tokio::spawn(pass_through(stderr, stderr_prefix, stderr_lines)));
     let lines = ReadTask::of(tokio::spawn(listen(started.progress, listener)));
 
     tokio::pin!(stop);
@@ -166,19 +169,26 @@ async fn collect(mut stdout: ChildStdout, group: Arc<Group>) -> Stdout {
     Stdout::Whole(bytes)
 }
 
-/// Copies stderr to the terminal and keeps its end.
-async fn pass_through(mut stderr: impl AsyncRead + Unpin, prefix: Option<String>) -> String {
+/// Copies stderr to the terminal and to the log of the attempt, and keeps its end.
+async fn pass_through(
+    mut stderr: impl AsyncRead + Unpin,
+    prefix: Option<String>,
+    handler: TextHandler,
+) -> String {
+    let mut logged = StderrLines::new(handler);
     let mut tail: Vec<u8> = Vec::new();
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut lines = PrefixedLines::new(prefix);
     while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
         let shown = lines.shown(&chunk[..read]);
         let _ = anstream::stderr().lock().write_all(&shown);
+        logged.take(&chunk[..read]);
         tail.extend_from_slice(&chunk[..read]);
         let surplus = tail.len().saturating_sub(STACK_TRACE_BYTES_MAX);
         tail.drain(..surplus);
     }
     let _ = anstream::stderr().lock().write_all(&lines.rest());
+    logged.finish();
     String::from_utf8_lossy(&tail).into_owned()
 }
 
@@ -250,7 +260,8 @@ mod tests {
     }
 
     fn pipes(input: &str, listener: LineHandler) -> Pipes {
-        Pipes { input: input.to_owned(), listener, stderr_prefix: None }
+        let stderr_lines = Box::new(|_: &str| {});
+        Pipes { input: input.to_owned(), listener, stderr_prefix: None, stderr_lines }
     }
 
     async fn run(script: &str, input: &str) -> Finished {

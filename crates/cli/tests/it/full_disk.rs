@@ -160,6 +160,7 @@ async fn work_off(client: &Client, runs: usize) {
                 children: Vec::new(),
                 effects: Vec::new(),
                 next: false,
+                log: Vec::new(),
             };
             let ack = client.completed(&lease.task_id, &lease.task_token, &report).await.unwrap();
             assert_eq!((ack.verdict, ack.state), (Verdict::Committed, State::Succeeded));

@@ -59,6 +59,7 @@ pub(crate) fn success(envelope: &Envelope) -> Completed {
         children: Vec::new(),
         effects: Vec::new(),
         next: false,
+        log: Vec::new(),
     }
 }
 

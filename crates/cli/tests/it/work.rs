@@ -51,6 +51,30 @@ fn home_record(home: &Home, run: &Value) -> Value {
 }
 
 #[test]
+fn what_a_program_writes_to_stderr_is_kept_with_its_attempt() {
+    let home = Home::new();
+    let server = home.serve();
+    let script = r#"printf '\033[31mred\033[0m\n10 %%\r100 %%\n\377 odd\n' >&2; printf 'not ended' >&2; echo '"done"'"#;
+    let _worker = worker(&home, script);
+    let id = home.submit(&["k", "--queue", "q", "--max-attempts", "1"]);
+    home.ended(&id);
+    let texts = || {
+        let shown = home.json(&["runs", "show", "--json", "--logs", &id]);
+        assert_eq!(shown["run"]["state"], "succeeded");
+        let lines = shown["logs"].as_array().unwrap().clone();
+        lines.iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let expected = ["red", "100 %", "\u{fffd} odd", "not ended"];
+    assert_eq!(texts(), expected);
+    let people = home.run(&["runs", "show", "--logs", &id]);
+    assert!(people.stdout.contains("log of attempt 1"), "{}", people.stdout);
+    // They are there after a restart, too.
+    drop(server);
+    let _server = home.serve();
+    assert_eq!(texts(), expected);
+}
+
+#[test]
 fn text_becomes_output_too() {
     let home = Home::new();
     assert_eq!(once(&home, "echo all good", &[])["output"], json!({"text": "all good"}));

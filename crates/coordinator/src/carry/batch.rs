@@ -20,6 +20,7 @@ use store::{
     ObjectChange, Selection, SpendRow,
 };
 use verdict::fork::RECORDS_PER_REQUEST_MAX;
+use verdict::log;
 use verdict::request::{Extend, Submit};
 use verdict::run::{ChildCall, Inherit, Inherited, RunRequest};
 use verdict::scope_budget::Day;
@@ -223,6 +224,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         self.load_debounced(items, at.now).await?;
         self.load_spend(items, at).await?;
         self.load_urgency(items, at).await?;
+        self.load_logs(items).await?;
         self.load_recovery(items).await?;
         self.load_topologies(items, at.now).await?;
         self.decide(items, at)?;
@@ -358,7 +360,9 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         let mut objects = std::mem::take(&mut self.work.objects);
         objects.extend(self.work.topologies.take_tracks(self.result.now));
         let spend = self.work.take_spend(Day::of(self.result.now));
-        if changes.is_empty() && refused.is_empty() && messages.is_empty() && objects.is_empty() {
+        let logs = self.work.take_logs();
+        let has_rows = !refused.is_empty() || !messages.is_empty() || !objects.is_empty();
+        if changes.is_empty() && logs.is_empty() && !has_rows {
             return Ok(());
         }
         let result = &mut self.result;
@@ -380,7 +384,15 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         result.spend.extend(spend.iter().cloned());
         faultpoint::point!("save.begun");
         self.batch
-            .save(Decided { changes, refused, messages, objects, spend, ..Decided::default() })
+            .save(Decided {
+                changes,
+                refused,
+                messages,
+                objects,
+                spend,
+                logs,
+                ..Decided::default()
+            })
             .await?;
         faultpoint::point!("save.done");
         Ok(())
@@ -426,6 +438,7 @@ fn decide_item(
     if is_locked(work, item) {
         return None;
     }
+    let lines = item.log().filter(|(key, caller, _)| work.may_log(key, caller, at));
     let answer = match (Recovering { work: &mut *work, ids: &mut *ids, at }.reported(item)) {
         Reported::Other => answer_item(work, ids, item, at, allowances)?,
         Reported::Refused(answer) => answer,
@@ -437,6 +450,9 @@ fn decide_item(
             answer?
         }
     };
+    if let Some((key, caller, log)) = lines.filter(|_| log::adds(&answer)) {
+        work.add_log(key, caller.attempt, log, at.now);
+    }
     let recorded_at = item.about().and_then(|(key, request)| work.recorded_at(key, request));
     let balance = item.about().and_then(|(key, _)| work.balance(key));
     let next = item.about().and_then(|(key, _)| leased_next(work, key, &answer));
@@ -453,11 +469,11 @@ fn answer_item(
 ) -> Option<Answer> {
     Some(match item {
         Item::Submit { submission, input } => submit(work, ids, submission, *input, at, allowances),
-        Item::About { key, request } => {
+        Item::About { key, request, .. } => {
             let filled = with_next_lease(work, ids, key, request, at);
             work.decide(key, filled.map_or(Cow::Borrowed(request), Cow::Owned), at)
         }
-        Item::WithChildren { key, request, children, effects, watched } => {
+        Item::WithChildren { key, request, children, effects, watched, .. } => {
             let request = with_child_ids(request, children, ids, at);
             let filled = with_next_lease(work, ids, key, &request, at);
             let request = filled.unwrap_or(request);

@@ -136,6 +136,19 @@ impl<B: Batch> OpenBatch<'_, B> {
         Ok(())
     }
 
+    /// Learns what is kept of the logs that calls add lines to.
+    pub(super) async fn load_logs(&mut self, items: &[Item]) -> Result<(), Aborted> {
+        let logged = items.iter().filter_map(Item::log).map(|(key, _, _)| key);
+        let logged: BTreeSet<&TaskKey> = logged.filter(|key| !self.work.is_locked(key)).collect();
+        if logged.is_empty() {
+            return Ok(());
+        }
+        let tasks: Vec<TaskKey> = logged.into_iter().cloned().collect();
+        let found = self.batch.look_up(Lookup::logs(&tasks)).await?.logs;
+        self.work.put_logs(tasks.into_iter().zip(found));
+        Ok(())
+    }
+
     pub(super) fn put(&mut self, key: TaskKey, loaded: Loaded) {
         match loaded {
             Loaded::Subject(subject) => self.work.put(key, subject),

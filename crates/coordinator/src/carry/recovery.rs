@@ -360,7 +360,8 @@ impl Recovering<'_> {
     }
 
     fn named<'i>(&self, item: &'i Item) -> Option<Result<Named, NotNamed<'i>>> {
-        let (Item::About { key, request } | Item::WithChildren { key, request, .. }) = item else {
+        let (Item::About { key, request, .. } | Item::WithChildren { key, request, .. }) = item
+        else {
             return None;
         };
         let output = reported(request)?;

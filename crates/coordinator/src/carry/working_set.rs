@@ -12,12 +12,13 @@ use store::runs::StoredStep;
 use store::spend::spend_rows;
 use store::{
     Change, Entry, FlowRef, IdempotencyKey, KeyOwner, MessageChanges, ObjectChange, PausedQueues,
-    Refused, Spec, SpendRow, TaskKey, Unfinished,
+    Refused, SavedLog, Spec, SpendRow, TaskKey, Unfinished,
 };
 use verdict::approval::{self, Approval};
 use verdict::decide::caller::may_report;
 use verdict::effect::Declared;
 use verdict::flow::Standing;
+use verdict::log::{self, Piece, SentLog, TaskLog};
 use verdict::plan::limits::STEPS_PER_DECISION;
 use verdict::plan::{PlanForm, PlanRequest, PlanSubmit};
 use verdict::request::{Caller, Extend, Submit};
@@ -97,6 +98,8 @@ pub(super) struct WorkingSet {
     pub(super) budgets: BTreeMap<Scope, BudgetUse>,
     /// What decisions used, not saved yet.
     spend: BTreeMap<Scope, Amounts>,
+    /// The logs that calls of this batch add lines to.
+    logs: BTreeMap<TaskKey, TaskLog>,
     /// Queues from which nothing may be granted.
     pub(super) paused: PausedQueues,
     /// How urgent the tasks are that wait in some queues: see [`super::next_stage`].
@@ -346,6 +349,28 @@ impl WorkingSet {
     pub(super) fn may_report(&self, key: &TaskKey, caller: &Caller, at: Moment) -> bool {
         let subject = self.slots.get(key).map(|slot| &slot.subject);
         subject.is_some_and(|it| may_report(it, caller, it.dated(at)))
+    }
+
+    /// Whether the lines of this caller are kept, if its call is not refused.
+    pub(super) fn may_log(&self, key: &TaskKey, caller: &Caller, at: Moment) -> bool {
+        let subject = self.slots.get(key).map(|slot| &slot.subject);
+        subject.is_some_and(|it| log::may_add(it, caller, it.dated(at)))
+    }
+
+    pub(super) fn put_logs(&mut self, found: impl Iterator<Item = (TaskKey, Vec<Piece>)>) {
+        self.logs.extend(found.map(|(key, pieces)| (key, TaskLog::new(pieces))));
+    }
+
+    pub(super) fn add_log(&mut self, key: &TaskKey, attempt: u32, sent: &SentLog, now: Time) {
+        let log = self.logs.get_mut(key).expect("the log of a call with lines is loaded");
+        log.add(attempt, sent, now);
+    }
+
+    /// What becomes of logs. All lines of a batch are decided before its first save, so the second one has none.
+    pub(super) fn take_logs(&mut self) -> Vec<SavedLog> {
+        let changes = std::mem::take(&mut self.logs).into_iter();
+        let saved = changes.map(|(task, log)| SavedLog { task, change: log.into_change() });
+        saved.filter(|saved| !saved.change.is_empty()).collect()
     }
 
     /// Decides that time has changed something, with what was loaded for that.

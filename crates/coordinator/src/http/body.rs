@@ -19,7 +19,8 @@ use wire::Code;
 use super::api_error::ApiError;
 use super::app_state::AppState;
 
-pub(super) const HEARTBEAT_BYTES_MAX: usize = 16 * 1024;
+/// A heartbeat with some kilobytes of log lines, even when all of them are escaped.
+pub(super) const HEARTBEAT_BYTES_MAX: usize = 128 * 1024;
 pub(super) const API_BYTES_MAX: usize = 512 * 1024;
 pub(super) const LARGE_BYTES_MAX: usize = 1024 * 1024;
 /// Steps of parallel branches go out in one call: sixteen results of the largest size.

@@ -31,7 +31,7 @@ use super::submit::unexpected;
 use super::translate::{query, state, time};
 use crate::admit::TaskPrincipal;
 use crate::item::{Item, Reply, Watched};
-use crate::requests::checked_checkpoint;
+use crate::requests::{checked_checkpoint, sent_log};
 
 /// How many awaited children an answer may carry the ends of. A wait for more is read in pages: an answer has room for
 /// 64 KiB.
@@ -65,10 +65,11 @@ pub(super) fn request(
     app: &AppState,
     key: TaskKey,
     caller: Caller,
-    call: wire::requests::CheckpointCall,
+    mut call: wire::requests::CheckpointCall,
 ) -> Result<(Item, AwaitedKeys), ApiError> {
+    let log = sent_log(std::mem::take(&mut call.log));
     let request = checked_checkpoint(caller, &key.scope, call, &app.inner.submit_defaults)?;
-    let item = request.into_item(key);
+    let item = request.into_item(key).with_log(log);
     app.check_rate_of_children(&item)?;
     let awaited = awaited_keys(&item);
     Ok((item, awaited))

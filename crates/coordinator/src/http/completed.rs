@@ -21,7 +21,7 @@ use super::submit::unexpected;
 use super::translate::{state, time};
 use crate::admit::{TaskPrincipal, TokenScope};
 use crate::item::{Item, Reply};
-use crate::requests::{checked_last_call, checked_report, metered};
+use crate::requests::{checked_last_call, checked_report, metered, sent_log};
 
 pub(super) async fn completed(
     State(app): State<AppState>,
@@ -60,16 +60,17 @@ fn item(
     app: &AppState,
     key: TaskKey,
     caller: Caller,
-    completed: Completed,
+    mut completed: Completed,
 ) -> Result<Item, ApiError> {
     let spend = completed.spend;
+    let log = sent_log(std::mem::take(&mut completed.log));
     if completed.steps.is_empty() && completed.children.is_empty() {
         let report = checked_report(caller, completed)?;
-        return Ok(Item::About { key, request: metered(spend, Request::Report(report)) });
+        return Ok(Item::asking(key, metered(spend, Request::Report(report))).with_log(log));
     }
     let defaults = &app.inner.submit_defaults;
     let call = checked_last_call(caller, &key.scope, completed, defaults)?;
-    let item = call.into_item(key);
+    let item = call.into_item(key).with_log(log);
     app.check_rate_of_children(&item)?;
     Ok(item.map_request(|request| metered(spend, request)))
 }

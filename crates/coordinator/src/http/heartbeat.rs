@@ -15,7 +15,7 @@ use super::submit::unexpected;
 use super::translate::time;
 use crate::admit::TaskPrincipal;
 use crate::item::{Item, Reply};
-use crate::requests::metered;
+use crate::requests::{metered, sent_log};
 
 pub(super) async fn heartbeat(
     State(app): State<AppState>,
@@ -23,12 +23,12 @@ pub(super) async fn heartbeat(
     Path(task): Path<String>,
     JsonBody(body): JsonBody<HEARTBEAT_BYTES_MAX>,
 ) -> Result<Json<HeartbeatAck>, ApiError> {
-    let Heartbeat { attempt, worker_id, heartbeat_at: _, progress_pct, message, spend } =
+    let Heartbeat { attempt, worker_id, heartbeat_at: _, progress_pct, message, spend, log } =
         wire::parse(&body)?;
     let (key, caller) = caller(&principal, &task, attempt, &worker_id)?;
     let progress = progress(progress_pct, message);
     let beat = Request::Heartbeat(request::Heartbeat { caller, progress });
-    let item = Item::About { key, request: metered(spend, beat) };
+    let item = Item::asking(key, metered(spend, beat)).with_log(sent_log(log));
     let reply = app.decided(app.coordinator.ask(vec![item])).await?.pop();
     let reply = reply.expect("one request has one reply");
     acknowledge(&app, &principal, reply).map(Json)

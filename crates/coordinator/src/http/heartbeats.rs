@@ -6,7 +6,7 @@ use store::TaskKey;
 use verdict::request::{Caller, Heartbeat};
 use verdict::{Progress, Request};
 use wire::answers::{HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers};
-use wire::requests::{HeartbeatItem, Spend};
+use wire::requests::{HeartbeatItem, LogLine, Spend};
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
@@ -15,7 +15,7 @@ use super::heartbeat::{acknowledge, progress};
 use super::item_batch::{BatchedCall, Identity, OK, RefusedItem, Sent, answer_all};
 use crate::admit::{LeaseHolderPrincipal, TokenScope};
 use crate::item::{Item, Reply};
-use crate::requests::metered;
+use crate::requests::{metered, sent_log};
 
 pub(super) async fn heartbeats(
     State(app): State<AppState>,
@@ -30,7 +30,7 @@ struct HeartbeatCall;
 
 impl BatchedCall for HeartbeatCall {
     type Item = HeartbeatItem;
-    type Rest = (Option<Progress>, Option<Spend>);
+    type Rest = (Option<Progress>, Option<Spend>, Vec<LogLine>);
     type Memo = ();
     type Answer = HeartbeatAnswer;
 
@@ -44,9 +44,10 @@ impl BatchedCall for HeartbeatCall {
             progress_pct,
             message,
             spend,
+            log,
         } = item;
         let progress = progress(progress_pct, message);
-        (Identity { task_id, task_token, attempt, worker_id }, (progress, spend))
+        (Identity { task_id, task_token, attempt, worker_id }, (progress, spend, log))
     }
 
     fn translate(
@@ -54,10 +55,11 @@ impl BatchedCall for HeartbeatCall {
         _: &TokenScope,
         key: TaskKey,
         caller: Caller,
-        (progress, spend): Self::Rest,
+        (progress, spend, log): Self::Rest,
     ) -> Result<(Item, ()), ApiError> {
         let request = Request::Heartbeat(Heartbeat { caller, progress });
-        Ok((Item::About { key, request: metered(spend, request) }, ()))
+        let item = Item::asking(key, metered(spend, request));
+        Ok((item.with_log(sent_log(log)), ()))
     }
 
     async fn answer(

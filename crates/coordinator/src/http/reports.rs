@@ -51,6 +51,7 @@ impl BatchedCall for ReportCall {
             spend,
             effects,
             next,
+            log,
         } = item;
         let completed = Completed {
             attempt,
@@ -68,6 +69,7 @@ impl BatchedCall for ReportCall {
             spend,
             effects,
             next,
+            log,
         };
         (Identity { task_id, task_token, attempt, worker_id }, completed)
     }

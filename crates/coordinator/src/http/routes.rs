@@ -21,9 +21,9 @@ use super::app_state::AppState;
 use super::{
     approvals, audit, budgets, cancel, checkpoint, checkpoints, children, completed, deployments,
     effects, endpoints, errors, explain, flow_keys, fork, health, heartbeat, heartbeats, history,
-    keys, kinds, lease, limits, metrics, middleware, openapi, pauses, queues, record, records,
-    recovery, reports, retry, runs, schedules, set_aside, signals, signing, started, starts, steps,
-    submit, waits, workers,
+    keys, kinds, lease, limits, logs, metrics, middleware, openapi, pauses, queues, record,
+    records, recovery, reports, retry, runs, schedules, set_aside, signals, signing, started,
+    starts, steps, submit, waits, workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -100,6 +100,7 @@ fn table() -> Vec<ServedRoute> {
         post("/v1/runs/{run}/retry", Client, Tenant, Some(NewWork), retry::retry),
         post("/v1/runs/{run}/fork", Client, Tenant, Some(NewWork), fork::fork),
         get("/v1/runs/{run}/history", Reader, Tenant, None, history::history),
+        get("/v1/runs/{run}/logs", Reader, Tenant, None, logs::logs),
         get("/v1/runs/{run}/record", Reader, Tenant, None, record::record),
         get("/v1/runs/{run}/explain", Reader, Tenant, None, explain::explain),
         get("/v1/runs/{run}/steps", Reader, Tenant, None, records::steps),

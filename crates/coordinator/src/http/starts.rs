@@ -47,7 +47,7 @@ impl BatchedCall for StartCall {
         started_at: Option<wire::Time>,
     ) -> Result<(Item, ()), ApiError> {
         let started = request::Started { caller, claimed_at: started_at.map(instant) };
-        Ok((Item::About { key, request: Request::Started(started) }, ()))
+        Ok((Item::asking(key, Request::Started(started)), ()))
     }
 
     async fn answer(_: &AppState, sent: &Sent<()>, reply: Reply) -> Result<StartAnswer, ApiError> {

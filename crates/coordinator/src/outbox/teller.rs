@@ -131,7 +131,7 @@ impl Teller {
         }
         let item = |letter: &Letter| {
             let request = Request::Run(Box::new(RunRequest::Signal(letter.signal.clone())));
-            Item::About { key: letter.to.clone(), request }
+            Item::asking(letter.to.clone(), request)
         };
         let replies = self.coordinator.ask(letters.iter().map(item).collect()).await;
         let sent = letters.iter().zip(replies).filter(|(_, reply)| is_over(reply));

@@ -40,10 +40,10 @@ impl CheckpointRequest {
             awaited.iter().map(|(effect, item)| watched(key.id, effect, item)).collect();
         let request = Request::Run(Box::new(RunRequest::Checkpoint(call)));
         if children.is_empty() && effects.is_empty() && watched.is_empty() {
-            return Item::About { key, request };
+            return Item::asking(key, request);
         }
         let (children, effects) = (children.into(), effects.into());
-        Item::WithChildren { key, request, children, effects, watched }
+        Item::WithChildren { key, request, children, effects, watched, log: None }
     }
 }
 
@@ -66,6 +66,7 @@ pub(crate) fn checked_checkpoint(
         wait,
         diverged,
         effects: declared,
+        log: _,
     } = call;
     let then = match (wait, diverged) {
         (Some(wait), _) => Then::Wait(wait_call(wait)),

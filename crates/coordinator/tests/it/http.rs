@@ -31,6 +31,7 @@ mod kinds;
 mod limits;
 mod lists;
 mod liveness;
+mod logs;
 mod matrix;
 mod metrics;
 mod next_stage;

@@ -2,6 +2,7 @@
 //! different rows have different bytes. A task has the cells of its columns ([`crate::tables`]); a new field of an
 //! administrative row does not compile until it is added here.
 
+use verdict::log::Piece;
 use verdict::run::Checkpoint;
 use verdict::{ClosedAttempt, Digest, Done, Json, Name, Scope, Subject, Task, Time, Unit};
 
@@ -9,6 +10,8 @@ use crate::administration::{ApiKey, Audit, Audited, Seal, TenantLimits};
 use crate::cells::{Cells, TaskIdentity};
 use crate::codec::packed_terms;
 use crate::codec::payload_digest::digest_payloads;
+use crate::columns::id_bytes;
+use crate::logs::{LogRow, written};
 use crate::objects::ObjectChange;
 use crate::record_seals::RecordSeal;
 use crate::row::{Entry, Refused, Spec, StoredTask};
@@ -69,6 +72,19 @@ impl CanonicalBytes {
         canonical.scope(scope);
         canonical.number(day.0);
         Unit::ALL.into_iter().for_each(|unit| canonical.number(amounts.get(unit)));
+        canonical
+    }
+
+    pub(super) fn of_log(row: &LogRow) -> Self {
+        let LogRow { task, piece, lines } = row;
+        let Piece { id, last, lines: count, bytes, dropped } = *piece;
+        let mut canonical = Self::default();
+        canonical.scope(&task.scope);
+        canonical.bytes_of(&id_bytes(task.id));
+        [u64::from(id.attempt), id.first, last, count.into(), bytes.into(), dropped]
+            .into_iter()
+            .for_each(|number| canonical.number(number));
+        canonical.bytes_of(written(lines).as_bytes());
         canonical
     }
 

@@ -2,13 +2,15 @@
 
 pub(super) mod long;
 
-use verdict::{Name, ObjectKey, Time};
+use verdict::log::{LogChange, PieceId};
+use verdict::{Name, ObjectKey, TaskId, Time};
 
 use super::summary::{StoreSummary, SummaryBuilder, TaskSummary, owned_keys};
 use super::{MoveFailure, PAGE, RECORDS, Stage};
 use crate::administration::{Administration, AuditFilter, Audited};
 use crate::browse::{Browse, ScanDepth};
 use crate::failure::{CommitFailure, Failure};
+use crate::logs::{LogRow, LogsOf, SavedLog};
 use crate::objects::{ObjectChange, ObjectLogFilter};
 use crate::pauses::PauseChange;
 use crate::record_seals::{Leaves, RecordSeal, SealFilter, SealsOf};
@@ -47,6 +49,7 @@ pub(super) async fn copy<S: Store, D: Store>(
     copy_messages(from.browse(), &mut writer, &mut summary).await?;
     copy_objects(from.browse(), &mut writer, &mut summary).await?;
     copy_spend(from.browse(), &mut writer, &mut summary).await?;
+    copy_logs(from.browse(), &mut writer, &mut summary).await?;
     copy_record_seals(from.browse(), &mut writer, &mut summary).await?;
     copy_administration(from.browse(), &mut writer, &mut summary).await?;
     Ok((summary.done(), at))
@@ -180,6 +183,41 @@ async fn write_spend<W: Writer>(writer: &mut W, spend: Vec<SpendRow>) -> Result<
     let mut batch = writer.begin().await?;
     batch.moment().await?;
     batch.save(Decided { spend, ..Decided::default() }).await?;
+    commit(batch).await
+}
+
+async fn copy_logs<B: Browse, W: Writer>(
+    from: &B,
+    writer: &mut W,
+    summary: &mut SummaryBuilder,
+) -> Result<(), MoveFailure> {
+    let mut after = None;
+    loop {
+        let page = log_rows(from, after).await.map_err(MoveFailure::Source)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some((last.task.id, last.piece.id));
+        page.iter().for_each(|row| summary.log(row));
+        write_logs(writer, page).await.map_err(MoveFailure::Destination)?;
+    }
+}
+
+/// The pieces of all logs after this one.
+pub(super) async fn log_rows<B: Browse>(
+    browse: &B,
+    after: Option<(TaskId, PieceId)>,
+) -> Result<Vec<LogRow>, Failure> {
+    browse.logs(&LogsOf::All { after }, RECORDS).await
+}
+
+async fn write_logs<W: Writer>(writer: &mut W, rows: Vec<LogRow>) -> Result<(), Failure> {
+    let mut batch = writer.begin().await?;
+    batch.moment().await?;
+    let saved = |LogRow { task, piece, lines }| SavedLog {
+        task,
+        change: LogChange { removed: Vec::new(), saved: vec![(piece, lines)] },
+    };
+    let logs = rows.into_iter().map(saved).collect();
+    batch.save(Decided { logs, ..Decided::default() }).await?;
     commit(batch).await
 }
 

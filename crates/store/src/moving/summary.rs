@@ -7,11 +7,12 @@ use verdict::decide::submit::holds_key;
 use verdict::{Digest, Subject, Time};
 
 use super::canonical::CanonicalBytes;
-use super::copying::{check_key_owners, key_of, object_log, record_seals, records};
+use super::copying::{check_key_owners, key_of, log_rows, object_log, record_seals, records};
 use super::{DIFFERENCES_MAX, MoveFailure, PAGE, RECORDS, Stage};
 use crate::administration::{ApiKey, Audited, TenantLimits};
 use crate::browse::{self, Browse, ScanDepth};
 use crate::failure::Failure;
+use crate::logs::LogRow;
 use crate::objects::ObjectChange;
 use crate::pauses::PausedQueues;
 use crate::record_seals::RecordSeal;
@@ -44,6 +45,8 @@ pub struct StoreSummary {
     pub object_changes: u64,
     /// Sums of what was used, by scope and day.
     pub spend: u64,
+    /// Pieces of logs.
+    pub logs: u64,
     pub digest: Digest,
 }
 
@@ -70,6 +73,7 @@ impl StoreSummary {
             ("seals of records", self.record_seals, other.record_seals),
             ("changes of objects", self.object_changes, other.object_changes),
             ("sums of what was used", self.spend, other.spend),
+            ("pieces of logs", self.logs, other.logs),
         ];
         let mut differences: Vec<String> = counts
             .iter()
@@ -112,6 +116,7 @@ impl SummaryBuilder {
             record_seals: 0,
             object_changes: 0,
             spend: 0,
+            logs: 0,
             digest: Digest::of(&[]),
         };
         Self { summary, at }
@@ -170,6 +175,11 @@ impl SummaryBuilder {
     pub(super) fn spend(&mut self, row: &SpendRow) {
         self.summary.spend += 1;
         self.add(CanonicalBytes::of_spend(row));
+    }
+
+    pub(super) fn log(&mut self, row: &LogRow) {
+        self.summary.logs += 1;
+        self.add(CanonicalBytes::of_log(row));
     }
 
     pub(super) fn record_seal(&mut self, seal: &RecordSeal) {
@@ -269,6 +279,7 @@ pub async fn summarize<B: Browse>(browse: &B, at: Time) -> Result<StoreSummary, 
     add_messages(browse, &mut summary).await?;
     add_objects(browse, &mut summary).await?;
     add_spend(browse, &mut summary).await?;
+    add_logs(browse, &mut summary).await?;
     add_record_seals(browse, &mut summary).await?;
     add_administration(browse, &mut summary).await?;
     Ok(summary.done())
@@ -323,6 +334,16 @@ async fn add_spend<B: Browse>(browse: &B, summary: &mut SummaryBuilder) -> Resul
         let Some(last) = page.last() else { return Ok(()) };
         after = Some((last.scope.clone(), last.day));
         page.iter().for_each(|row| summary.spend(row));
+    }
+}
+
+async fn add_logs<B: Browse>(browse: &B, summary: &mut SummaryBuilder) -> Result<(), Failure> {
+    let mut after = None;
+    loop {
+        let page = log_rows(browse, after).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some((last.task.id, last.piece.id));
+        page.iter().for_each(|row| summary.log(row));
     }
 }
 
@@ -383,6 +404,7 @@ pub(super) async fn summarize_copy<D: Store>(
     add_messages(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     add_objects(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     add_spend(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
+    add_logs(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     add_record_seals(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     add_administration(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
     Ok(summary.done())

@@ -11,6 +11,7 @@
 pub(super) mod column_batch;
 pub(super) mod commit;
 mod debounced;
+pub(super) mod logs;
 mod lookup;
 pub(super) mod messages;
 pub(super) mod objects;
@@ -40,6 +41,7 @@ use super::ready::read_throttle::ReadThrottle;
 use super::scopes::Scopes;
 use crate::failure::{CommitFailure, Failure};
 use crate::flow_starts::starts_of;
+use crate::logs::SavedLog;
 use crate::pauses::PausedQueues;
 use crate::row::{
     Backlog, EndedPosition, EndedTask, Spec, TaskKey, TaskWithSpec, Unfinished, Want,
@@ -59,6 +61,7 @@ pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
         .chain(spend::frequent_statements())
         .chain(urgency::frequent_statements())
         .chain(debounced::frequent_statements())
+        .chain(logs::frequent_statements())
 }
 
 pub struct PostgresBatch<'w> {
@@ -91,6 +94,8 @@ pub struct PostgresBatch<'w> {
     pub(super) has_raised_version: bool,
     /// What its decisions used.
     pub(super) spend: Vec<SpendRow>,
+    /// What becomes of logs.
+    pub(super) logs: Vec<SavedLog>,
     /// Ended tasks that the commit deletes.
     pub(super) forgotten: HashSet<TaskId>,
     /// No alarm fires before this time, since everything due was found.
@@ -132,6 +137,7 @@ impl<'w> PostgresBatch<'w> {
             has_changed_objects: false,
             has_raised_version: false,
             spend: Vec::new(),
+            logs: Vec::new(),
             forgotten: HashSet::new(),
             no_alarm_until: None,
             has_looked_for_ready: false,
@@ -349,6 +355,7 @@ impl Batch for PostgresBatch<'_> {
         found.objects = self.load_objects(lookup.objects, lookup.lock_wait).await?;
         found.unique_objects = self.load_unique_objects(lookup.unique_objects).await?;
         found.spend = self.load_spend(lookup.spend).await?;
+        found.logs = self.load_logs(lookup.logs).await?;
         found.listed = self.list_objects(lookup.listed).await?;
         found.closed = self.closed_attempts(lookup.leases).await?;
         found.flows = self.flow_uses(lookup.flows).await?;
@@ -367,9 +374,18 @@ impl Batch for PostgresBatch<'_> {
     }
 
     async fn save(&mut self, decided: Decided) -> Result<(), Failure> {
-        let Decided { changes, refused, forgotten, messages, objects, mut spend, keep_alive } =
-            decided;
+        let Decided {
+            changes,
+            refused,
+            forgotten,
+            messages,
+            objects,
+            mut spend,
+            mut logs,
+            keep_alive,
+        } = decided;
         self.spend.append(&mut spend);
+        self.logs.append(&mut logs);
         let now = self.now.unwrap_or_else(|| self.writer.shared.clock.now());
         for change in changes {
             self.flows.add_starts(starts_of(&change, now));

@@ -56,7 +56,7 @@ pub(super) fn setting(scope: &Scope) -> String {
 }
 
 /// Every table with rows of tasks or keys.
-const SCOPED: [&str; 22] = [
+const SCOPED: [&str; 23] = [
     "inputs",
     "live",
     "done",
@@ -77,6 +77,7 @@ const SCOPED: [&str; 22] = [
     "steps",
     "edges",
     "missing_upstreams",
+    "logs",
     "spend",
     "flow_starts",
 ];

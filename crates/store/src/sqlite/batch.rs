@@ -184,7 +184,7 @@ impl Batch for SqliteBatch<'_> {
         if decided != Decided::default() {
             self.writes = Writes::Some;
         }
-        let Decided { changes, refused, forgotten, messages, objects, spend, keep_alive: _ } =
+        let Decided { changes, refused, forgotten, messages, objects, spend, logs, keep_alive: _ } =
             decided;
         let now = self.read_clock();
         self.step("saving decisions", |work| {
@@ -193,7 +193,8 @@ impl Batch for SqliteBatch<'_> {
             refused.iter().try_for_each(|refused| work.save_refused(refused))?;
             work.save_messages(&messages)?;
             work.save_objects(&objects)?;
-            work.save_spend(&spend)
+            work.save_spend(&spend)?;
+            work.save_logs(&logs)
         })?;
         if forgotten.is_empty() {
             return Ok(());

@@ -12,13 +12,14 @@ use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
 use super::run_reads::{self, RunRowsAfter, Signals};
 use super::{
-    Shared, administration, flow_keys, integrity, listing, messages, objects, overview, parked,
-    pauses, reads, record_seals, spend,
+    Shared, administration, flow_keys, integrity, listing, logs, messages, objects, overview,
+    parked, pauses, reads, record_seals, spend,
 };
 use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{self, Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
+use crate::logs::{LogRow, LogsOf};
 use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter, PendingObjects};
 use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
@@ -574,6 +575,11 @@ impl Browse for SqliteBrowse {
             spend::rows(connection, after.as_ref(), limit)
         })
         .await
+    }
+
+    async fn logs(&self, of: &LogsOf, limit: usize) -> Result<Vec<LogRow>, Failure> {
+        let of = of.clone();
+        self.read("reading logs", move |connection| logs::rows(connection, &of, limit)).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

@@ -22,7 +22,7 @@ pub(super) fn integrity(connection: &Connection) -> Read<Vec<String>> {
 }
 
 /// Rows without their counterparts, which the check of a single task cannot find.
-const STRAYS: [(&str, &str); 16] = [
+const STRAYS: [(&str, &str); 17] = [
     (
         "tasks belong to no run",
         "SELECT count(*) FROM inputs i WHERE i.root IS NOT NULL AND NOT EXISTS
@@ -46,6 +46,10 @@ const STRAYS: [(&str, &str); 16] = [
     (
         "signals belong to no task",
         "SELECT count(*) FROM signals s WHERE NOT EXISTS (SELECT 1 FROM inputs WHERE row = s.task)",
+    ),
+    (
+        "logs belong to no task",
+        "SELECT count(*) FROM logs g WHERE NOT EXISTS (SELECT 1 FROM inputs WHERE id = g.task)",
     ),
     (
         "steps of plans belong to no task",

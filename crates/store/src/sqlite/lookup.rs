@@ -43,6 +43,7 @@ impl SqliteBatch<'_> {
         found.flows = self.flow_uses(lookup.flows)?;
         found.debounced = self.debounced(lookup.debounced, excluded)?;
         found.spend = self.load_spend(lookup.spend)?;
+        found.logs = self.load_logs(lookup.logs)?;
         found.listed = self.list_objects(lookup.listed)?;
         Ok(found)
     }

@@ -17,9 +17,10 @@ use super::rows::Columns;
 use crate::row::{EndedPosition, EndedTask};
 
 /// The statements that delete a task, in this order: no row is ever left without its task.
-const FORGET: [&str; 14] = [
+const FORGET: [&str; 15] = [
     "DELETE FROM messages WHERE EXISTS (SELECT 1 FROM inputs i JOIN leaving g ON g.row = i.row
         WHERE i.id = messages.addressee)",
+    "DELETE FROM logs WHERE task IN (SELECT i.id FROM inputs i JOIN leaving g ON g.row = i.row)",
     "DELETE FROM missing_upstreams WHERE task IN (SELECT row FROM leaving)",
     "DELETE FROM edges WHERE task IN (SELECT row FROM leaving)",
     "DELETE FROM steps WHERE task IN (SELECT row FROM leaving)",

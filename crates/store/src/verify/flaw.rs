@@ -35,6 +35,8 @@ pub enum FlawCode {
     Impossible,
     /// An object differs from its log, or the log has a gap.
     ObjectDiffers,
+    /// A log differs from what its pieces say of it.
+    LogDiffers,
     /// The audit, see `tenure audit verify`.
     AuditDiffers,
 }
@@ -54,6 +56,7 @@ impl FlawCode {
             Self::ChildMissing => "child_missing",
             Self::Impossible => "impossible",
             Self::ObjectDiffers => "object_differs",
+            Self::LogDiffers => "log_differs",
             Self::AuditDiffers => "audit_differs",
         }
     }

@@ -13,13 +13,14 @@ use store::postgres::copy_target::{self as databases, PostgresCopyTarget};
 use store::sqlite::copy_target::{self as files, SqliteCopyTarget};
 use store::sqlite::{Options, SqliteStore};
 use store::{
-    Administration, ApiKey, Audit, AuditFilter, Browse, ClockAhead, Entry, FailureKind,
+    Administration, ApiKey, Audit, AuditFilter, Browse, ClockAhead, Entry, FailureKind, LogsOf,
     PauseChange, PostgresStore, PreviousSecret, QueuePause, RowsAfter, ScanDepth, Seal, Store,
     SystemClock, TaskBundle, TaskKey, TaskWithSpec, TenantLimits, Writer,
 };
 use storetest::ManualClock;
 use storetest::conformance::carry::carry;
 use storetest::conformance::driver::{caller, key_of};
+use storetest::conformance::logs::log;
 use storetest::conformance::reports::{report, succeeded};
 use storetest::conformance::runs::sample::sample;
 use storetest::conformance::{Between, Call, CallResult, Driver, Fixture, Submission};
@@ -73,6 +74,8 @@ async fn rich(path: &Path, seed: u64) -> TaskWithSpec {
         let submission = Submission::new(TaskId::from_u128(HIGH + n), &scope, "moved");
         driver.submit(submission.with_key(&format!("m{n}"))).await;
     }
+    let logged = TaskKey { scope: scope.clone(), id: TaskId::from_u128(HIGH) };
+    log(&mut driver, &logged, 1, &["one", "two\nlines", &"x".repeat(8_000)]).await;
     sample(&mut driver, HIGH << 1).await;
     administer(&mut driver).await;
     driver.lease(&scope, "moved", 1).await.remove(0)
@@ -180,7 +183,7 @@ async fn a_store_moves_to_a_database_and_back_unchanged() {
     assert!(tasks > u64::try_from(WAITING).unwrap() && moved.summary.ended > 3, "{moved:?}");
     assert!(moved.summary.refusals > 3 && moved.summary.attempts > 3, "{moved:?}");
     assert_eq!((moved.summary.api_keys, moved.summary.limits, moved.summary.records), (2, 1, 7));
-    assert_eq!(moved.summary.pauses, 1);
+    assert_eq!((moved.summary.pauses, moved.summary.logs), (1, 2));
     assert!(moved.summary.keys >= u64::try_from(WAITING).unwrap(), "{moved:?}");
 
     let middle = database(&there).await;
@@ -199,6 +202,8 @@ async fn a_store_moves_to_a_database_and_back_unchanged() {
         (ours.administration().await.unwrap(), theirs.administration().await.unwrap());
     assert_eq!((kept.api_keys, kept.tenant_limits), (copied.api_keys, copied.tenant_limits));
     assert_eq!(ours.paused_queues().await.unwrap(), theirs.paused_queues().await.unwrap());
+    let all = LogsOf::All { after: None };
+    assert_eq!(ours.logs(&all, 9).await.unwrap(), theirs.logs(&all, 9).await.unwrap());
     let filter = AuditFilter { limit: 100, ..AuditFilter::default() };
     assert_eq!(ours.audit(&filter).await.unwrap(), theirs.audit(&filter).await.unwrap());
     assert_eq!(summary(&from).await, summary(&to).await);

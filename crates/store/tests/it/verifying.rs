@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use store::logs::{LogRow, LogsOf};
 use store::{
     AdministrationRows, Ahead, AuditFilter, Audited, Batch, Browse, EndedRecord, EndedRecords,
     Failure, Filter, FlowFilter, FlowKeyRow, HeldLeases, Listing, MessageKey, ObjectChange,
@@ -86,6 +87,10 @@ impl<S: Store> Browse for Growing<S> {
         limit: usize,
     ) -> Result<Vec<SpendRow>, Failure> {
         self.store.browse().spend_rows(after, limit).await
+    }
+
+    async fn logs(&self, of: &LogsOf, limit: usize) -> Result<Vec<LogRow>, Failure> {
+        self.store.browse().logs(of, limit).await
     }
 
     async fn latest(&self) -> Result<Option<TaskId>, Failure> {

@@ -507,6 +507,7 @@ impl Batch for MemoryBatch<'_> {
             let waiting = lookup.debounced.iter().map(|query| batch.debounced(shared, query));
             found.debounced = waiting.collect();
             found.spend = lookup.spend.iter().map(|query| shared.tables.spent(query)).collect();
+            found.logs = lookup.logs.iter().map(|key| shared.tables.pieces(key)).collect();
             let listed = lookup.listed.iter().map(|filter| shared.tables.objects.list(filter));
             found.listed = listed.collect();
             Ok(found)
@@ -560,7 +561,9 @@ impl Batch for MemoryBatch<'_> {
     }
 
     async fn save(&mut self, decided: Decided) -> Result<(), Failure> {
-        let Decided { changes, refused, forgotten, messages, objects, spend, keep_alive } = decided;
+        let Decided { changes, refused, forgotten, messages, objects, spend, logs, keep_alive } =
+            decided;
+        self.mine.saved_logs.extend(logs);
         self.keep_alive |= keep_alive;
         for SpendRow { scope, day, amounts } in spend {
             let sum = self.mine.spend.entry((scope, day)).or_default();

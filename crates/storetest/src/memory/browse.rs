@@ -9,6 +9,7 @@ use store::administration::{AdministrationRows, AuditFilter, Audited};
 use store::browse::{Browse, RowsAfter, ScanDepth};
 use store::clock::MonotonicClock;
 use store::failure::Failure;
+use store::logs::{LogRow, LogsOf};
 use store::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
 use store::pauses::PausedQueues;
 use store::record_seals::{EndedRecord, EndedRecords, RecordSeal, SealFilter};
@@ -227,6 +228,10 @@ impl Browse for MemoryBrowse {
         limit: usize,
     ) -> Result<Vec<SpendRow>, Failure> {
         Ok(self.read(|tables| tables.spend_rows(after, limit)))
+    }
+
+    async fn logs(&self, of: &LogsOf, limit: usize) -> Result<Vec<LogRow>, Failure> {
+        Ok(self.read(|tables| tables.log_rows(of, limit)))
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::administration::{Administration, ApiKey, Audit, RingChange, SealedRing, TenantLimits};
 use store::engine;
 use store::failure::{Failure, FailureKind};
+use store::logs::{LogRow, LogsOf, SavedLog};
 use store::pauses::PausedQueues;
 use store::record_seals::{
     EndedRecord, EndedRecords, Leaf, RecordSeal, SealFilter, SealsOf, leaf_digest,
@@ -12,6 +13,7 @@ use store::record_seals::{
 use store::row::{Entry, FlowRef, IdempotencyKey, KeyOwner, Refused, Spec, StoredTask, TaskKey};
 use store::runs::{MessageKey, SavedMessage};
 use store::spend::{SpendQuery, SpendRow, add};
+use verdict::log::{Piece, PieceId};
 use verdict::rules::{to_activate, to_join};
 use verdict::scope_budget::Day;
 use verdict::{
@@ -50,6 +52,9 @@ pub(super) struct Tables {
     pub(super) objects: Objects,
     /// What was used. A batch has what it adds.
     pub(super) spend: BTreeMap<(Scope, Day), Amounts>,
+    pub(super) logs: BTreeMap<(TaskId, PieceId), LogRow>,
+    /// What a batch does to logs.
+    pub(super) saved_logs: Vec<SavedLog>,
     /// What a batch did to messages.
     pub(super) message_changes: Messages,
 }
@@ -198,6 +203,7 @@ impl Tables {
             && self.message_changes.is_empty()
             && self.objects.log.is_empty()
             && self.spend.is_empty()
+            && self.saved_logs.is_empty()
     }
 
     pub(super) fn found(&self, id: TaskId) -> StoredTask {
@@ -223,6 +229,34 @@ impl Tables {
             amounts: *amounts,
         };
         later.take(limit).map(row).collect()
+    }
+
+    fn save_log(&mut self, SavedLog { task, change }: SavedLog) {
+        for id in change.removed {
+            self.logs.remove(&(task.id, id));
+        }
+        for (piece, lines) in change.saved {
+            let empty = || LogRow { task: task.clone(), piece, lines: Vec::new() };
+            let row = self.logs.entry((task.id, piece.id)).or_insert_with(empty);
+            row.piece = piece;
+            row.lines.extend(lines);
+        }
+    }
+
+    pub(super) fn pieces(&self, key: &TaskKey) -> Vec<Piece> {
+        let of_task = self.logs.values().filter(|row| row.task == *key);
+        of_task.map(|row| row.piece).collect()
+    }
+
+    pub(super) fn log_rows(&self, of: &LogsOf, limit: usize) -> Vec<LogRow> {
+        let is_wanted = |row: &&LogRow| match of {
+            LogsOf::Task { key, after } => {
+                let end = (row.piece.id.attempt, row.piece.last);
+                row.task == *key && after.is_none_or(|after| end > after)
+            }
+            LogsOf::All { after } => after.is_none_or(|after| (row.task.id, row.piece.id) > after),
+        };
+        self.logs.values().filter(is_wanted).take(limit).cloned().collect()
     }
 
     /// Every task, live or done, in order of id.
@@ -258,6 +292,7 @@ impl Tables {
             let sum = self.spend.entry(place).or_default();
             *sum = add(*sum, more);
         }
+        saved.saved_logs.into_iter().for_each(|saved| self.save_log(saved));
         self.last_commit_at = self.last_commit_at.max(Some(at));
         if !saved.forgotten.is_empty() {
             self.forget(&saved.forgotten);
@@ -272,6 +307,7 @@ impl Tables {
         self.refused.retain(|refused| !gone.contains(&refused.task.id));
         self.keys.retain(|_, held| !gone.contains(&held.task));
         self.runs.retain(|id, _| !gone.contains(id));
+        self.logs.retain(|(id, _), _| !gone.contains(id));
         self.messages.retain(|key, _| !gone.contains(&key.to.id));
         let runs: BTreeSet<Name> = gone.iter().map(|id| id.run_name().into()).collect();
         self.objects.forget(|object| object.parent.as_ref().is_some_and(|it| runs.contains(it)));

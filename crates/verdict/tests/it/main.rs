@@ -27,6 +27,7 @@ mod grant;
 mod hand_backs;
 mod heartbeat;
 mod holders;
+mod log;
 mod matrix;
 mod order;
 mod outbox_authority;

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Check, Checked, attempt, flow, name, optional_name, refuse, repair_member, within};
+use super::{
+    Check, Checked, attempt, flow, log, name, optional_name, refuse, repair_member, within,
+};
 use crate::effects::endpoint_name;
 use crate::limits::{
     INTEGER_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, STACK_TRACE_BYTES_MAX, WAIT_MAX_MS,
@@ -31,11 +33,13 @@ impl Check for CheckpointCall {
         attempt(self.attempt)?;
         name("workerId", &self.worker_id)?;
         content(&self.steps, &self.children, &self.effects)?;
+        log::lines(&self.log)?;
         then(self.wait.as_ref(), self.diverged.as_ref())
     }
 
     fn repair(&mut self) {
         repair(&mut self.steps);
+        log::repair(&mut self.log);
         repair_diverged(self.diverged.as_mut());
     }
 }
@@ -46,11 +50,13 @@ impl Check for CheckpointItem {
         attempt(self.attempt)?;
         name("workerId", &self.worker_id)?;
         content(&self.steps, &self.children, &self.effects)?;
+        log::lines(&self.log)?;
         then(self.wait.as_ref(), self.diverged.as_ref())
     }
 
     fn repair(&mut self) {
         repair(&mut self.steps);
+        log::repair(&mut self.log);
         repair_diverged(self.diverged.as_mut());
     }
 }

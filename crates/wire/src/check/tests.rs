@@ -33,6 +33,7 @@ fn completed(outcome: Outcome) -> Completed {
         children: Vec::new(),
         effects: Vec::new(),
         next: false,
+        log: Vec::new(),
     }
 }
 

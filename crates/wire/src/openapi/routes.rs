@@ -8,7 +8,7 @@ use super::{Caller, HttpMethod, text_parameter};
 use crate::Code;
 use crate::admin::{AuditQuery, ListKeys};
 use crate::requests::{
-    GetRun, HistoryQuery, ListRuns, ListWorkers, RecordQuery, RecordsQuery, WaitMs,
+    GetRun, HistoryQuery, ListRuns, ListWorkers, LogsQuery, RecordQuery, RecordsQuery, WaitMs,
 };
 
 pub(super) struct Route {
@@ -282,6 +282,18 @@ pub(super) const ROUTES: &[Route] = &[
         parameters: query::<HistoryQuery>,
         body: None,
         answers: &[(200, "Decisions.", Body::JsonOrEvents("History", "HistoryEntry"))],
+        codes: with_key_codes![RunNotFound],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/runs/{runId}/logs",
+        id: "getLogs",
+        tag: "runs",
+        summary: "List the lines that workers logged about a run, oldest first",
+        caller: Caller::ApiKey,
+        parameters: query::<LogsQuery>,
+        body: None,
+        answers: &[(200, "A page of lines.", Body::Json("Logs"))],
         codes: with_key_codes![RunNotFound],
     },
     Route {

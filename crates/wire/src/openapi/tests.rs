@@ -119,7 +119,7 @@ fn completed() -> Value {
         "attempt": 1, "workerId": "w", "outcome": "FAILED", "completedAt": AT, "output": {"o": 1},
         "error": reported_error(), "metrics": metrics(), "cancelledDuringPhase": "p",
         "partialProgress": [1], "traceparent": "p", "spend": spend(), "steps": [step()], "children": [child_run()],
-        "effects": [effect()], "next": true,
+        "effects": [effect()], "next": true, "log": [log_line()],
     })
 }
 
@@ -175,7 +175,7 @@ fn effect() -> Value {
 
 fn checkpoint_call() -> Value {
     json!({"attempt": 1, "workerId": "w", "steps": [step()], "children": [child_run()],
-        "wait": wait_for(), "diverged": diverged(), "effects": [effect()]})
+        "wait": wait_for(), "diverged": diverged(), "effects": [effect()], "log": [log_line()]})
 }
 
 fn checkpoint() -> Value {
@@ -241,7 +241,16 @@ fn parent() -> Value {
 }
 
 fn heartbeat() -> Value {
-    json!({"attempt": 1, "workerId": "w", "heartbeatAt": AT, "progressPct": 1.5, "message": "m", "spend": spend()})
+    json!({"attempt": 1, "workerId": "w", "heartbeatAt": AT, "progressPct": 1.5, "message": "m", "spend": spend(),
+        "log": [log_line()]})
+}
+
+fn log_line() -> Value {
+    json!({"n": 1, "at": AT, "level": "warn", "text": "t"})
+}
+
+fn logged_line() -> Value {
+    json!({"attempt": 1, "n": 2, "at": AT, "level": "info", "text": "t", "dropped": 1})
 }
 
 fn in_batch(mut call: Value) -> Value {
@@ -451,6 +460,7 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
         "ErrorCategory",
         "State",
         "Role",
+        "LogLevel",
         "StepOutcome",
         "CheckpointOutcome",
         "CheckpointKind",
@@ -599,6 +609,10 @@ fn check_answers(shapes: &mut Shapes) {
     let history = json!({"entries": [history_entry()], "nextAfter": 1});
     shapes.check_open::<answers::History>("History", history);
     shapes.check_open::<answers::HistoryEntry>("HistoryEntry", history_entry());
+    shapes.check_strict::<requests::LogLine>("LogLine", log_line());
+    let logs = json!({"lines": [logged_line()], "nextAfter": "1.2"});
+    shapes.check_open::<answers::Logs>("Logs", logs);
+    shapes.check_open::<answers::LoggedLine>("LoggedLine", logged_line());
     shapes.check_open::<answers::RecordedRun>("RecordedRun", recorded_run());
     shapes.check_open::<answers::ToolCall>("ToolCall", tool_call());
     shapes.check_open::<answers::Record>("Record", record());
@@ -676,6 +690,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/runs/{runId}", "get"),
         ("/v1/runs/{runId}/cancel", "post"),
         ("/v1/runs/{runId}/history", "get"),
+        ("/v1/runs/{runId}/logs", "get"),
         ("/v1/runs/{runId}/retry", "post"),
         ("/v1/runs/{runId}/fork", "post"),
         ("/v1/runs/{runId}/record", "get"),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Budget, Flow, Resources, Retry, Stall, SubmitRun, object};
+use super::{Budget, Flow, LogLine, Resources, Retry, Stall, SubmitRun, object};
 use crate::approvals::ApprovalTerms;
 use crate::{ErrorCategory, Json, StepOutcome, Time, WaitMode};
 
@@ -39,6 +39,9 @@ pub struct CheckpointCall {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub effects: Vec<DeclaredEffect>,
+    /// Lines for people, oldest first. Kept with the attempt if the call is not refused; the oldest are dropped beyond 64 KiB.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LogLine>,
 }
 
 /// `POST /v1/checkpoints`: many calls at once, one answer each.
@@ -73,6 +76,9 @@ pub struct CheckpointItem {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub effects: Vec<DeclaredEffect>,
+    /// Lines for people, oldest first. Kept with the attempt if the call is not refused; the oldest are dropped beyond 64 KiB.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LogLine>,
 }
 
 impl CheckpointItem {
@@ -88,8 +94,10 @@ impl CheckpointItem {
             wait,
             diverged,
             effects,
+            log,
         } = self;
-        let call = CheckpointCall { attempt, worker_id, steps, children, wait, diverged, effects };
+        let call =
+            CheckpointCall { attempt, worker_id, steps, children, wait, diverged, effects, log };
         (task_id, task_token, call)
     }
 }

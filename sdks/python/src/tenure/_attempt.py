@@ -15,6 +15,7 @@ from typing import Any, Literal
 from . import _json
 from ._codec import Codec, sealed
 from ._lease import Lease
+from ._log import BUFFER_BYTES_MAX
 from .failure import STACK_TRACE_BYTES_MAX, Failure, cut, of_exception
 from .task import Task
 
@@ -47,6 +48,7 @@ class Attempt:
         "is_starting",
         "is_stuck",
         "lease",
+        "lines_sent",
         "needs_start",
         "on_stop",
         "start_sent",
@@ -62,6 +64,8 @@ class Attempt:
         self.envelope: Any = envelope
         self.task_id: str = envelope["taskId"]
         self.lease: Lease = lease
+        #: The number of the last line that is on its way with a heartbeat.
+        self.lines_sent: int = 0
         self.task: Task[..., Any] | None = task
         self.is_next_stage: bool = is_next_stage
         #: A later attempt may follow a crash: its code begins after the coordinator knows that it does.
@@ -111,12 +115,14 @@ Outcome = Literal["SUCCEEDED", "FAILED", "CANCELLED", "RELEASED"]
 class Report:
     """One report, as the text that every repetition sends."""
 
-    __slots__ = ("attempt", "error", "has_riders", "outcome", "text", "tries", "wants_next")
+    __slots__ = ("attempt", "bare", "error", "has_riders", "outcome", "text", "tries", "wants_next")
 
     def __init__(self, attempt: Attempt, outcome: Outcome, text: str, error: str | None = None) -> None:
         self.attempt = attempt
         self.outcome: Outcome = outcome
         self.text = text
+        #: The same without lines, for a coordinator that does not know of them; None if there are none.
+        self.bare: str | None = None
         self.error = error
         self.tries = 0
         self.wants_next = False
@@ -226,8 +232,12 @@ def _written(report: Report, worker_id: str, members: str, takes_next: bool = Fa
     if takes_next and attempt.envelope.get("stage") is not None and report.outcome in ("SUCCEEDED", "FAILED"):
         report.wants_next = True
         members += ',"next":true'
-    report.text = (
+    text = (
         f'{{"taskId":"{attempt.task_id}","taskToken":"{lease.token}","attempt":{attempt.number},'
-        f'"workerId":{worker_id},"outcome":"{report.outcome}"{members}}}'
+        f'"workerId":{worker_id},"outcome":"{report.outcome}"{members}'
     )
+    log, _ = lease.log.member(BUFFER_BYTES_MAX)
+    report.text = f"{text}{log}}}"
+    if log:
+        report.bare = f"{text}}}"
     return report

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from . import _calls
+from . import _calls, _log
 from ._attempt import Attempt
 from ._http import AsyncTransport
 from ._json import dumps
@@ -46,6 +46,9 @@ class _Pending:
     attempt: Attempt
     members: str
     done: Callable[[Recording], None]
+    #: Lines that travel with it, and the number of the last.
+    log: str = ""
+    last_line: int = 0
 
 
 class CheckpointCalls:
@@ -63,7 +66,8 @@ class CheckpointCalls:
     def send(self, attempt: Attempt, part: dict[str, Any], done: Callable[[Recording], None]) -> None:
         """Sends one call. `done` is called on this thread."""
         attempt.start_sent = True
-        pending = _Pending(attempt, dumps(part)[1:-1], done)
+        log, last_line = attempt.lease.log.member()
+        pending = _Pending(attempt, dumps(part)[1:-1], done, log, last_line)
         if attempt.is_starting:
             self._held_back.append(pending)
         else:
@@ -102,7 +106,7 @@ class CheckpointCalls:
             batch: list[_Pending] = []
             size = 0
             while self._pending and len(batch) < BATCH_ITEMS_MAX:
-                size += len(self._pending[0].members)
+                size += len(self._pending[0].members) + len(self._pending[0].log)
                 if batch and size > BATCH_BYTES_MAX:
                     break
                 batch.append(self._pending.popleft())
@@ -121,7 +125,8 @@ class CheckpointCalls:
             if not batch:
                 return
             items = ",".join(
-                f"{{{self._io.item(each.attempt)}{',' if each.members else ''}{each.members}}}" for each in batch
+                f"{{{self._io.item(each.attempt)}{',' if each.members else ''}{each.members}{each.log}}}"
+                for each in batch
             )
             sent = self._io.clock.now()
             answers, server_time = await self._io.call("/v1/checkpoints", f'{{"checkpoints":[{items}]}}', batch)
@@ -129,7 +134,13 @@ class CheckpointCalls:
             for each, answer in zip(batch, answers, strict=True):
                 if answer is None or (answer.get("verdict") is None and answer["status"] in (429, 503)):
                     undecided.append(each)
+                elif each.log and _log.is_refused(answer):
+                    self._io.stop_logs()
+                    each.log = ""
+                    undecided.append(each)
                 else:
+                    if answer.get("verdict") == "COMMITTED":
+                        each.attempt.lease.log.arrived(each.last_line)
                     each.done(self._recording(each.attempt, answer, sent, server_time))
             if not undecided:
                 return

@@ -79,6 +79,7 @@ class Driver:
         run: Run | None = None
         try:
             run = Run(Core(await self._start(), self._codec), self._function)
+            run.core.lines = self._attempt.lease.log_line
             run.core.left = self._attempt.lease.left
             return await self._carry_out(run)
         except _Ended as ended:

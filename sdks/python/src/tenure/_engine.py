@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -102,6 +103,8 @@ class Core:
         self.is_closing: bool = False
         #: What is left of the run's budget, as the driver heard last.
         self.left: Left | None = None
+        #: Where lines go that are no replay; None where no coordinator keeps them.
+        self.lines: Callable[[str, str], None] | None = None
         savepoints = [place for place, each in enumerate(start.checkpoints) if each.savepoint]
         first = savepoints[-1] + 1 if savepoints else 0
         self._history = History(start.checkpoints[first:])

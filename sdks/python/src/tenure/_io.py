@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from . import _attempt, _calls, _starts, event
+from . import _attempt, _calls, _log, _starts, event
 from ._announcement import Announcement
 from ._attempt import Attempt, Batch, Report
 from ._calls import Call, Settings
@@ -97,12 +97,15 @@ class Io(threading.Thread):
         slots_max: int,
         cleanup_timeout: float,
         announcement: Announcement,
+        takes_logs: bool,
     ) -> None:
         super().__init__(name="tenure-io", daemon=True)
         self._host = host
         self._settings = settings
         self._queues = queues
         self._announcement = announcement
+        #: Lines are plain text, which a worker with a codec does not send.
+        self._takes_logs = takes_logs
         self.worker_id = name
         #: The worker id as JSON, for texts that are put together.
         self.worker_json = json.dumps(name)
@@ -341,6 +344,7 @@ class Io(threading.Thread):
 
     def _hold(self, envelope: Any, sent: float, is_next_stage: bool = False) -> Attempt:
         lease = Lease(self.clock, envelope, sent)
+        lease.log.is_on = self._takes_logs
         attempt = Attempt(envelope, lease, self._host.tasks.get(envelope["kind"]), is_next_stage)
         self._held[envelope["leaseId"]] = attempt
         self._active += 1
@@ -401,7 +405,13 @@ class Io(threading.Thread):
                 self._transport.move_past(address)
             self.last_error = error
             if isinstance(error, Refused) and not error.retryable:
-                refused = {"status": error.status, "verdict": "REJECTED", "error": error.code, "message": error.detail}
+                refused = {
+                    "status": error.status,
+                    "verdict": "REJECTED",
+                    "error": error.code,
+                    "message": error.detail,
+                    "field": error.field,
+                }
                 return Answers([refused] * len(batch), "")
             return Answers([None] * len(batch), "")
         return Answers(answer["answers"], answer.get("serverTime") or "")
@@ -463,21 +473,33 @@ class Io(threading.Thread):
             members["spend"] = lease.spent.to_json()
         said = {name: value for name, value in members.items() if value is not None}
         extra = _attempt._quoted(said)[1:-1] if said else ""
-        return f"{{{self.item(attempt)}{',' + extra if extra else ''}}}"
+        log, attempt.lines_sent = lease.log.member()
+        return f"{{{self.item(attempt)}{',' + extra if extra else ''}{log}}}"
 
     def _beat_answered(self, attempt: Attempt, answer: Any, sent: float, server_time: str) -> None:
         lease = attempt.lease
         verdict = answer.get("verdict") if answer else None
         if verdict == "COMMITTED":
+            lease.log.arrived(attempt.lines_sent)
+            lease.news = lease.news or lease.log.has_more()
             self.renewed(attempt, answer, sent, server_time)
             self.begin_if_ready(attempt)
         elif verdict == "CANCELLED":
             self.lose(attempt, answer.get("error") or "the coordinator ended the lease")
+        elif attempt.lines_sent and _log.is_refused(answer):
+            self.stop_logs()
+            lease.unanswered()
         elif verdict == "REJECTED":
             lease.next_beat = sent + lease.interval
             self.emit_rejected(attempt, answer)
         else:
             lease.unanswered()
+
+    def stop_logs(self) -> None:
+        """The coordinator does not know of lines: it gets none any more."""
+        self._takes_logs = False
+        for attempt in self._held.values():
+            attempt.lease.log.turn_off()
 
     def renewed(self, attempt: Attempt, answer: Any, sent: float, server_time: str) -> None:
         """A heartbeat or checkpoint was committed."""

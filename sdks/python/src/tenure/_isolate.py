@@ -29,6 +29,7 @@ from ._codec import Codec, opened
 from ._current import current_context
 from ._io import Io
 from ._lease import Clock, Lease, usable
+from ._log import TEXT_BYTES_MAX
 from .ctx import Ctx
 from .failure import STACK_TRACE_BYTES_MAX, Failure, cut, from_json, of_exception
 from .options import Spend
@@ -155,6 +156,8 @@ class Isolates:
                 lease.progress, lease.news = tuple(frame["progress"]), True
             elif "spend" in frame:
                 lease.spend(Spend(*frame["spend"]))
+            elif "line" in frame:
+                lease.log_line(*frame["line"])
             elif "log" in frame:
                 _log(frame["log"])
             elif "end" in frame:
@@ -286,6 +289,11 @@ class _ChildLease(Lease):
 
     def check(self) -> bool:
         return self.stop_reason is None
+
+    def log_line(self, level: str, text: str) -> None:
+        # The parent numbers and sends it.
+        kept = text.encode("utf-8", "replace")[:TEXT_BYTES_MAX].decode("utf-8", "ignore")
+        self._link.send({"line": [level, kept]})
 
     def spend(self, more: Spend) -> None:
         self._link.send({"spend": [more.tokens, more.cost_micros, more.tool_calls]})

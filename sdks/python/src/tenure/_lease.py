@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from ._commands import time_ms
+from ._log import LogBuffer
 from .options import Left, Spend
 
 StopReason: TypeAlias = Literal["CancelRequested", "TimedOut", "ShuttingDown", "LeaseLost"]
@@ -52,7 +53,7 @@ class Clock:
 class Lease:
     """The right to work on one attempt, as far as this process can prove it.
 
-    The I/O thread writes; the code of the task reads, and adds progress and spend.
+    The I/O thread writes; the code of the task reads, and adds progress, spend and lines.
     """
 
     __slots__ = (
@@ -65,6 +66,7 @@ class Lease:
         "interval",
         "is_proven",
         "left",
+        "log",
         "lost_because",
         "news",
         "next_beat",
@@ -89,8 +91,10 @@ class Lease:
         self.lost_because: str | None = None
         self.progress: tuple[float | None, str | None] | None = None
         self.spent: Spend | None = None
-        #: Whether there is progress or spend that no heartbeat has brought.
+        #: Whether there is progress, spend or a line that no heartbeat has brought.
         self.news: bool = False
+        #: What the code logs, until the coordinator has it.
+        self.log: LogBuffer = LogBuffer()
         self.sent_beat: float = now
         self._answered = sent
         self._repeat = FIRST_REPEAT_SECONDS
@@ -148,6 +152,11 @@ class Lease:
     def is_due(self, now: float) -> bool:
         """Whether a heartbeat is due."""
         return now >= self.next_beat or (self.news and now >= self.sent_beat + NEWS_SECONDS)
+
+    def log_line(self, level: str, text: str) -> None:
+        """Adds a line to the log of this attempt."""
+        self.log.add(level, text)
+        self.news = self.news or self.log.is_on
 
     def spend(self, more: Spend) -> None:
         """Adds to what this attempt used."""

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from . import _attempt, _calls, event
+from . import _attempt, _calls, _log, event
 from ._attempt import Report
 from .failure import Failure
 
@@ -82,6 +82,11 @@ class Reports:
             self._io.emit(event.Committed(attempt.task_id, attempt.number, report.outcome, report.error))
         elif verdict == "CANCELLED":
             self._io.emit(event.LeaseLost(attempt.task_id, attempt.number, answer.get("error") or ""))
+        elif report.bare is not None and _log.is_refused(answer):
+            self._io.stop_logs()
+            report.text, report.bare = report.bare, None
+            self.file(report)
+            return True
         elif self._files_instead(report, answer):
             return True
         self._io.reported(report, answer, sent)

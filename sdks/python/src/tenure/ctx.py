@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _json
 from ._lease import Lease, StopReason
+from ._log import level_word, text_of
 from .errors import Setup
 from .options import Left, Spend
 
@@ -127,14 +128,28 @@ class Ctx:
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger whose records carry `run_id`, `attempt` and `kind`."""
-        return _CtxLog(_LOGGER, log_extra(self._envelope))
+        """A logger whose records carry `run_id`, `attempt` and `kind`. What it logs is also kept with the attempt.
+
+        The coordinator keeps the newest 64 KiB of an attempt: see `tenure runs show --logs`. Records below INFO go there only
+        if the logger is enabled for them, and nothing goes there from a worker with a codec.
+        """
+        return _CtxLog(log_extra(self._envelope), self._lease)
 
     def __repr__(self) -> str:
         return f"<ctx of {self.kind} {self.run_id}, attempt {self.attempt}>"
 
 
 class _CtxLog(logging.LoggerAdapter[logging.Logger]):
+    def __init__(self, extra: dict[str, Any], lease: Lease) -> None:
+        super().__init__(_LOGGER, extra)
+        self._lease = lease
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        if level >= logging.INFO or self.isEnabledFor(level):
+            self._lease.log_line(level_word(level), text_of(msg, args, kwargs.get("exc_info")))
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # this method is not where it was logged
+        super().log(level, msg, *args, **kwargs)
+
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
         return msg, kwargs

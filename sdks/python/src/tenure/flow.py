@@ -18,6 +18,7 @@ from . import _json, _stop
 from ._engine import Core, first_number
 from ._history import is_name, joined
 from ._joins import All, Any_, Branch, Call, Map
+from ._log import level_word, text_of
 from ._op import Op, caller
 from ._span import Span, milliseconds, seconds_of
 from ._steps import Delivery, DeliveryOp, Effect, EffectOp, Step, StepOp
@@ -353,6 +354,13 @@ class _FlowLog(logging.LoggerAdapter[logging.Logger]):
     def __init__(self, flow: Flow) -> None:
         super().__init__(_LOGGER, flow._extra)
         self._flow = flow
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        core, lines = self._flow._core, self._flow._core.lines
+        if lines is not None and level >= logging.INFO and not core.is_replaying(self._flow._branch):
+            lines(level_word(level), text_of(msg, args, kwargs.get("exc_info")))
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # this method is not where it was logged
+        super().log(level, msg, *args, **kwargs)
 
     def isEnabledFor(self, level: int) -> bool:
         is_replay = self._flow._core.is_replaying(self._flow._branch)

@@ -177,6 +177,7 @@ class _Receiver:
         link = self._linked(envelope["callbackBaseUrl"])
         task = self._tasks.get(envelope["kind"])
         attempt = Attempt(envelope, Lease(link.clock, envelope, link.clock.now()), task)
+        attempt.lease.log.is_on = self._codec is None
         if task is None:
             failure = Failure.config(f"this endpoint has no task for kind `{envelope['kind']}`")
             return _attempt.failed(attempt, link.worker_json, failure)

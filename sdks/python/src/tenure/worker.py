@@ -155,6 +155,7 @@ class Worker:
             slots_max=self._slots_max(),
             cleanup_timeout=self._cleanup_timeout,
             announcement=Announcement(self.tasks.values(), self._codec is not None),
+            takes_logs=self._codec is None,
         )
         self._isolates = _isolate.Isolates(self._io, self._codec)
         self._io.start_and_wait()

@@ -28,6 +28,7 @@ use super::durable::{Driver, Ended, Returned, reported};
 use super::event::Events;
 use super::lease_state::{LeaseState, Precondition, StopReason, locked};
 use super::lease_table::{HeldLease, LeaseTable};
+use super::log_buffer::BUFFER_BYTES_MAX;
 use super::panic::catch_panic;
 use super::reports::{Delivery, PendingReport};
 use super::task::{Handler, Task, Tasks};
@@ -397,6 +398,7 @@ impl Attempt {
             children: Vec::new(),
             effects: Vec::new(),
             next: false,
+            log: self.lease_state.log_lines(BUFFER_BYTES_MAX),
         }
     }
 

@@ -9,7 +9,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use wire::answers::{BudgetLeft, Envelope};
 use wire::limits::MESSAGE_BYTES_MAX;
 use wire::names::repair_text;
-use wire::{Json, Time, TraceContext};
+use wire::{Json, LogLevel, Time, TraceContext};
 use workflow::{Failure, Spend};
 
 use super::lease_state::{LeaseState, Progress, StopReason};
@@ -197,6 +197,18 @@ impl Ctx {
     /// ```
     pub fn spend(&self, more: Spend) {
         self.lease_state.add_spend(more);
+    }
+
+    /// Adds a line to the log of this attempt, for people: see `tenure runs show --logs`. Lines travel with heartbeats,
+    /// checkpoints and the report. The coordinator keeps the newest 64 KiB of an attempt and says how many are missing.
+    ///
+    /// ```no_run
+    /// # fn example(ctx: &tenure::Ctx) {
+    /// ctx.log(tenure::LogLevel::Info, "read 40 rows");
+    /// # }
+    /// ```
+    pub fn log(&self, level: LogLevel, text: impl AsRef<str>) {
+        self.lease_state.log(level, text.as_ref());
     }
 
     /// Reports progress; the latest call replaces earlier ones. Progress that has changed is sent with a heartbeat some

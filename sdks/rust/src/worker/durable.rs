@@ -31,6 +31,7 @@ use super::checkpoints::{PendingCall, Recording};
 use super::event::WorkerEvent;
 use super::lease_state::StopReason;
 use super::lease_table::HeldLease;
+use super::log_buffer::{CALL_BYTES_MAX, last_of};
 use crate::Error;
 use crate::codec::Sealer;
 
@@ -175,8 +176,10 @@ impl Driver<'_> {
             task_id: self.envelope.task_id.clone(),
             attempt: self.envelope.attempt,
             worker_id: self.shared.worker_id.to_string(),
+            log: self.held.lease_state.log_lines(CALL_BYTES_MAX),
             ..part
         };
+        let last_line = last_of(&item.log);
         // The call implies the start.
         self.held.send_start();
         let (recording, recorded) = oneshot::channel();
@@ -186,6 +189,7 @@ impl Driver<'_> {
         self.shared.calls.send(call).await.map_err(|_| ended())?;
         match recorded.await.map_err(|_| ended())? {
             Recording::Committed { answer, server_time } => {
+                self.held.lease_state.log_arrived(last_line);
                 let answer = self.with_results(*answer).await?;
                 let answer = translate::answer(answer, server_time);
                 let results = sealing::opened(self.codec(), answer.results)?;

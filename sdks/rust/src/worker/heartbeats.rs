@@ -22,6 +22,7 @@ use super::clock::{Clock, Moment};
 use super::event::{Events, WorkerEvent};
 use super::lease_state::StopReason;
 use super::lease_table::{HeldLease, LeaseTable};
+use super::log_buffer::last_of;
 use super::starts::{START_SPACING, StartCalls};
 use crate::{Client, Error, Retries};
 
@@ -92,6 +93,8 @@ fn next_wake(live: &[Arc<HeldLease>], idle: Idle, now: Moment) -> Option<Instant
 
 struct BatchAnswer {
     batch: Vec<Arc<HeldLease>>,
+    /// The number of the last line that each heartbeat carried.
+    last_lines: Vec<u64>,
     /// Read before the call was made.
     sent: Moment,
     answers: Result<HeartbeatAnswers, Error>,
@@ -103,7 +106,8 @@ fn take_due(live: &[Arc<HeldLease>], now: Moment) -> Vec<Arc<HeldLease>> {
         .filter(|held| held.heartbeat_due().has_come(now))
         .take_while(|held| {
             let message = held.lease_state.progress().message.map_or(0, |message| message.len());
-            bytes += held.envelope.task_token.len() + message + ITEM_BYTES;
+            let log = held.lease_state.log_bytes();
+            bytes += held.envelope.task_token.len() + message + log + ITEM_BYTES;
             bytes <= BATCH_BYTES_MAX
         })
         .take(BATCH_ITEMS_MAX)
@@ -119,18 +123,25 @@ fn send(
     Box::pin(async move {
         let heartbeats =
             Heartbeats { heartbeats: batch.iter().map(|held| held.heartbeat()).collect() };
+        let last_lines = heartbeats.heartbeats.iter().map(|item| last_of(&item.log)).collect();
         let interval = batch.iter().map(|held| held.interval()).min().unwrap_or_default();
         let sent = clock.now();
         let answers =
             client.heartbeats_with_timeout(&heartbeats, interval.max(ANSWER_TIMEOUT_MIN)).await;
-        BatchAnswer { batch, sent, answers }
+        BatchAnswer { batch, last_lines, sent, answers }
     })
 }
 
 fn apply_answers(answered: BatchAnswer, events: &Events) {
-    let BatchAnswer { batch, sent, answers } = answered;
+    let BatchAnswer { batch, last_lines, sent, answers } = answered;
     match answers {
         Ok(answers) if fits(&batch, &answers) => {
+            let arrived = batch.iter().zip(&answers.answers).zip(last_lines);
+            for ((held, _), last) in
+                arrived.filter(|((_, it), _)| it.verdict == Some(Verdict::Committed))
+            {
+                held.lease_state.log_arrived(last);
+            }
             for (held, answer) in batch.iter().zip(answers.answers) {
                 apply_answer(held, answer, sent, answers.server_time, events);
             }

@@ -10,10 +10,13 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use wire::LogLevel;
 use wire::answers::BudgetLeft;
+use wire::requests::LogLine;
 use workflow::Spend;
 
-use super::clock::{Clock, Moment};
+use super::clock::{Clock, Moment, wall_clock};
+use super::log_buffer::{CALL_BYTES_MAX, LogBuffer};
 
 /// Reserve for the network time of a last write, in addition to the tenth for clock drift.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -56,6 +59,8 @@ pub(crate) struct LeaseState {
     content: Mutex<HeartbeatContent>,
     /// What the coordinator last said is left of the budget.
     left: Mutex<Option<BudgetLeft>>,
+    /// What the code logs, until the coordinator has it.
+    log: Mutex<LogBuffer>,
 }
 
 /// What the coordinator has answered about the lease.
@@ -109,6 +114,7 @@ impl LeaseState {
                 spend: None,
             }),
             left: Mutex::default(),
+            log: Mutex::default(),
         }
     }
 
@@ -238,6 +244,31 @@ impl LeaseState {
         if left.is_some() {
             *locked(&self.left) = left;
         }
+    }
+
+    /// Adds a line to the log of the attempt.
+    pub(crate) fn log(&self, level: LogLevel, text: &str) {
+        locked(&self.log).add(level, text, wall_clock());
+        locked(&self.content).is_progress_new = true;
+    }
+
+    /// The oldest lines that have not arrived.
+    pub(crate) fn log_lines(&self, bytes_max: usize) -> Vec<LogLine> {
+        locked(&self.log).lines(bytes_max)
+    }
+
+    /// The coordinator has the lines up to this one.
+    pub(crate) fn log_arrived(&self, last: u64) {
+        let mut log = locked(&self.log);
+        log.arrived(last);
+        if log.bytes() > 0 {
+            locked(&self.content).is_progress_new = true;
+        }
+    }
+
+    /// About how much the next heartbeat carries of it.
+    pub(crate) fn log_bytes(&self) -> usize {
+        locked(&self.log).bytes().min(CALL_BYTES_MAX)
     }
 
     /// Whether the next heartbeat has news for the coordinator.

@@ -18,6 +18,7 @@ use wire::requests::{HeartbeatItem, StartItem};
 use super::clock::{Clock, Moment, wall_clock};
 use super::event::{Events, WorkerEvent};
 use super::lease_state::{LeaseState, Precondition, StopReason, locked, usable_for};
+use super::log_buffer::CALL_BYTES_MAX;
 
 /// The backoff after a failed heartbeat or start; it doubles, up to the heartbeat interval.
 pub(super) const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
@@ -163,6 +164,7 @@ impl HeldLease {
             heartbeat_at: Some(wall_clock()),
             progress_pct: progress.pct,
             message: progress.message,
+            log: self.lease_state.log_lines(CALL_BYTES_MAX),
         }
     }
 

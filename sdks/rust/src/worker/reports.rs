@@ -18,6 +18,8 @@ use crate::{Client, Error, Retries};
 const BATCH_BYTES_MAX: usize = 512 * 1024;
 /// The size of a report without its texts.
 const ITEM_BYTES: usize = 512;
+/// The size of a line without its text.
+const LOG_LINE_BYTES: usize = 96;
 
 /// A report that waits for its answer.
 pub(crate) struct PendingReport {
@@ -81,7 +83,8 @@ fn size(report: &Report) -> usize {
     let error = report.error.as_ref();
     let error = error.map_or(0, |e| e.message.len() + e.stack_trace.as_deref().map_or(0, str::len));
     let riding = riding_size(report);
-    output + partial + error + riding + report.task_token.len() + ITEM_BYTES
+    let log: usize = report.log.iter().map(|line| line.text.len() + LOG_LINE_BYTES).sum();
+    output + partial + error + riding + log + report.task_token.len() + ITEM_BYTES
 }
 
 async fn deliver_batch(client: &Client, retries: Retries, mut batch: Vec<PendingReport>) {

@@ -46,6 +46,7 @@ fn completed() -> Completed {
         children: Vec::new(),
         effects: Vec::new(),
         next: false,
+        log: Vec::new(),
     }
 }
 

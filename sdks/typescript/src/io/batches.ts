@@ -21,6 +21,7 @@ export interface ItemAnswer {
   verdict?: string | null;
   error?: string | null;
   message?: string | null;
+  field?: string | null;
 }
 
 export interface Item<A extends ItemAnswer> {
@@ -29,7 +30,7 @@ export interface Item<A extends ItemAnswer> {
   /** The item as JSON, made when it is sent: tokens may have changed. */
   text(): string;
   answered(answer: A, sentAt: number, serverTime: string): void;
-  refused(code: string, message: string, status: number): void;
+  refused(code: string, message: string, status: number, field: string | undefined): void;
   gaveUp(why: string): void;
   /** Nothing waits for it any more. */
   isAbandoned?(): boolean;
@@ -131,7 +132,7 @@ export class Batches<A extends ItemAnswer> {
     const status = error instanceof Refused ? error.status : 0;
     for (const item of items) {
       this.#ended();
-      item.refused(error.code, error.detail, status);
+      item.refused(error.code, error.detail, status, error.field);
     }
   }
 

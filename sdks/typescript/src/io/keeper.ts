@@ -10,6 +10,7 @@ import type { StopReason } from "../context.js";
 import { Refused } from "../errors.js";
 import { writeChecked } from "../json.js";
 import { START_DELAY_MS } from "../lease.js";
+import type { LogSwitch } from "../log-buffer.js";
 import type { HeartbeatAnswer, HeartbeatAnswers, StartAnswer, StartAnswers } from "../wire.js";
 import type { Held, HeldLeases } from "./held.js";
 import type { ToMain } from "./messages.js";
@@ -40,6 +41,7 @@ export class Keeper {
     private readonly clock: Clock,
     private readonly held: HeldLeases,
     private readonly workerId: string,
+    private readonly takesLogs: LogSwitch,
     private readonly post: (message: ToMain) => void,
   ) {}
 
@@ -160,7 +162,11 @@ export class Keeper {
     this.#heartbeatInFlight = false;
     const now = this.clock.now();
     if ("refused" in answers) {
-      this.#refused(batch, answers.refused);
+      const { code, field } = answers.refused;
+      const hasLines = batch.some(({ lease }) => lease.hasSentLines);
+      if (hasLines && this.takesLogs.isRefusedBy({ error: code, field: field ?? null }))
+        for (const { lease } of batch) lease.heartbeatUnanswered(now);
+      else this.#refused(batch, answers.refused);
     } else {
       for (const [n, held] of batch.entries()) {
         const answer = answers.value?.answers?.[n];
@@ -173,7 +179,12 @@ export class Keeper {
   }
 
   #heartbeat(held: Held, answer: HeartbeatAnswer, sentAt: number, serverTime: string, now: number): void {
-    if (answer.verdict === "COMMITTED") return this.renewed(held, answer, sentAt, serverTime);
+    if (answer.verdict === "COMMITTED") {
+      held.lease.heartbeatArrived();
+      return this.renewed(held, answer, sentAt, serverTime);
+    }
+    if (held.lease.hasSentLines && this.takesLogs.isRefusedBy(answer))
+      return held.lease.heartbeatUnanswered(now);
     if (!answer.verdict && (answer.status === 429 || answer.status === 503))
       return held.lease.heartbeatUnanswered(now);
     this.#refusal(held, answer);

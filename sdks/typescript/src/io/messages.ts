@@ -3,6 +3,7 @@
 import type { Announcement } from "../announcement.js";
 import type { ClockBase } from "../clock.js";
 import type { StopReason } from "../context.js";
+import type { LogLevel } from "../log.js";
 import type { Amounts } from "../options.js";
 import type { BudgetLeft, CheckpointAnswer, Outcome } from "../wire.js";
 
@@ -17,6 +18,8 @@ export interface IoOptions {
   queues: string[];
   kinds: string[];
   announcement: Announcement;
+  /** Whether lines of tasks are sent: they are plain text, which a worker with a codec does not send. */
+  logs: boolean;
   /** Absent: begins at 8 and grows while tasks are short. */
   concurrency: number | undefined;
   clock: ClockBase;
@@ -92,6 +95,7 @@ export type ToIo =
   | { type: "page"; call: number; id: number; after: number }
   | { type: "progress"; id: number; pct: number | undefined; message: string | undefined }
   | { type: "spend"; id: number; total: Amounts }
+  | { type: "log"; id: number; level: LogLevel; text: string }
   /** The attempt is over, and there is nothing to report. */
   | { type: "closed"; id: number }
   /** The code runs in this process, which must be gone when the lease is lost. */

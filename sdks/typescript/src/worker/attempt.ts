@@ -8,7 +8,8 @@ import type { Client } from "../client.js";
 import type { Clock } from "../clock.js";
 import type { Ctx, StopReason } from "../context.js";
 import { STOP_REASONS } from "../io/messages.js";
-import { type Log, type LogSink, logTo } from "../log.js";
+import { type Log, type LogLevel, type LogSink, logTo } from "../log.js";
+import { textOf } from "../log-buffer.js";
 import type { Amounts } from "../options.js";
 import type { BudgetLeft, Envelope } from "../wire.js";
 
@@ -23,6 +24,7 @@ export interface Surroundings {
   sink: LogSink;
   progress(id: number, pct: number | undefined, message: string | undefined): void;
   spend(id: number, total: Amounts): void;
+  log(id: number, level: LogLevel, text: string): void;
 }
 
 /** Told to code through its `AbortSignal`. */
@@ -83,7 +85,13 @@ export class Attempt implements Ctx {
 
   get log(): Log {
     const { runId, taskId, attempt, kind } = this;
-    this.#log ??= logTo(this.around.sink, { runId, taskId, attempt, kind });
+    this.#log ??= logTo(
+      (line) => {
+        this.around.sink(line);
+        if (line.level !== "debug") this.around.log(this.id, line.level, textOf(line));
+      },
+      { runId, taskId, attempt, kind },
+    );
     return this.#log;
   }
 

@@ -57,7 +57,7 @@ export class Runtime {
 
   constructor(
     private readonly thread: Thread,
-    around: Omit<Surroundings, "progress" | "spend" | "sink">,
+    around: Omit<Surroundings, "progress" | "spend" | "log" | "sink">,
     private readonly options: RuntimeOptions,
   ) {
     this.#around = {
@@ -65,6 +65,7 @@ export class Runtime {
       sink: options.sink,
       progress: (id, pct, message) => this.#post({ type: "progress", id, pct, message }),
       spend: (id, total) => this.#post({ type: "spend", id, total }),
+      log: (id, level, text) => this.#post({ type: "log", id, level, text }),
     };
     thread.on("message", (messages: ToMain[]) => {
       for (const message of messages) this.#heard(message);

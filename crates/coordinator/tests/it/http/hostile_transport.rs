@@ -20,14 +20,14 @@ fn padded(json: serde_json::Value, bytes: usize) -> String {
 #[tokio::test]
 async fn bodies_hold_at_their_limit_and_not_beyond() {
     for api in both().await {
-        // X20: heartbeat 16 KiB, poll and cancel 512 KiB, submission 1 MiB, completion with steps 4 MiB.
+        // X20: heartbeat 128 KiB, poll and cancel 512 KiB, submission 1 MiB, completion with steps 4 MiB.
         let lease = api.leased(json!({})).await;
         let beat = format!("/v1/tasks/{}/heartbeat", lease.task);
         let done = format!("/v1/tasks/{}/completed", lease.task);
         let poll = json!({"workerId": "w1", "queues": ["none"], "max": 1});
         let success = lease.said(json!({"outcome": "SUCCEEDED"}));
         let rows = [
-            (beat.as_str(), &lease.token, lease.said(json!({})), 16 * KIB),
+            (beat.as_str(), &lease.token, lease.said(json!({})), 128 * KIB),
             ("/v1/leases", &api.key, poll, 512 * KIB),
             ("/v1/runs", &api.key, run(json!({"queue": "other"})), 1024 * KIB),
             (done.as_str(), &lease.token, success, 4096 * KIB),

@@ -95,6 +95,7 @@ pub(super) const ROWS: &[Row] = &[
     post("/v1/runs/{runId}/retry", CLIENT, "{}"),
     post("/v1/runs/{runId}/fork", CLIENT, "{}"),
     row("GET", "/v1/runs/{runId}/history", Wants::Read),
+    row("GET", "/v1/runs/{runId}/logs", Wants::Read),
     row("GET", "/v1/runs/{runId}/record", Wants::Read),
     row("GET", "/v1/runs/{runId}/explain", Wants::Read),
     row("GET", "/v1/runs/{runId}/steps", Wants::Read),

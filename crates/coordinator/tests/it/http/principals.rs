@@ -12,12 +12,13 @@ enum Wants {
     Task,
 }
 
-const ROUTES: [(&str, &str, Wants); 28] = [
+const ROUTES: [(&str, &str, Wants); 29] = [
     ("POST", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000", Wants::Client),
     ("POST", "/v1/runs/run_00000000000000000000000000/cancel", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000/history", Wants::Client),
+    ("GET", "/v1/runs/run_00000000000000000000000000/logs", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000/record", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000/explain", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000/steps", Wants::Client),
@@ -128,7 +129,7 @@ async fn a_foreign_run_and_a_missing_run_look_the_same() {
         // X13, X16: the same status, members and texts; only request id and time differ.
         let run = api.submit(json!({"goal": "canary-7f3"})).await;
         let (missing, odd) = ("run_00000000000000000000000000", "run_x");
-        for suffix in ["", "/history", "/record", "/explain"] {
+        for suffix in ["", "/history", "/logs", "/record", "/explain"] {
             let mut answers = Vec::new();
             for id in [run.as_str(), missing, odd] {
                 let got = api.get_as(&format!("/v1/runs/{id}{suffix}"), &api.foreign_key).await;

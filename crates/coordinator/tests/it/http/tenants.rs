@@ -6,7 +6,7 @@ use super::test_server::{TestServer, both, seconds};
 use super::topologies::{EXECUTION, apply};
 
 /// Where each list takes its bound in bytes from. A new list stands here, with its reason.
-const LISTS: [(&str, &str); 20] = [
+const LISTS: [(&str, &str); 21] = [
     ("/v1/approvals", "objects: a page of 4 MiB"),
     ("/v1/audit", "entries have no bodies of callers"),
     ("/v1/deployments", "objects: a page of 4 MiB"),
@@ -25,6 +25,7 @@ const LISTS: [(&str, &str); 20] = [
     ("/v1/runs", "tasks: a page of 4 MiB"),
     ("/v1/runs/{runId}/children", "references to tasks"),
     ("/v1/runs/{runId}/history", "entries: a page of 4 MiB"),
+    ("/v1/runs/{runId}/logs", "lines: a page of 256 KiB"),
     ("/v1/runs/{runId}/plan", "steps: a page of 4 MiB"),
     ("/v1/runs/{runId}/record", "attempts: a page of 4 MiB"),
     ("/v1/runs/{runId}/steps", "records: a page of 4 MiB"),

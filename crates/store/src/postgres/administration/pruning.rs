@@ -129,7 +129,7 @@ fn bytes(ids: &[TaskId]) -> Vec<Vec<u8>> {
 }
 
 /// Every row of these tasks, the key included if it is still theirs.
-const DELETES: [&str; 14] = [
+const DELETES: [&str; 15] = [
     "DELETE FROM tenure.keys k USING tenure.inputs i WHERE i.id = ANY ($1) AND k.tenant = i.tenant \
         AND k.workspace = i.workspace AND k.key = i.key AND k.task = i.id",
     "DELETE FROM tenure.history WHERE task = ANY ($1)",
@@ -138,6 +138,7 @@ const DELETES: [&str; 14] = [
     "DELETE FROM tenure.checkpoints WHERE task = ANY ($1)",
     "DELETE FROM tenure.children WHERE task = ANY ($1)",
     "DELETE FROM tenure.signals WHERE task = ANY ($1)",
+    "DELETE FROM tenure.logs WHERE task = ANY ($1)",
     "DELETE FROM tenure.waits WHERE task = ANY ($1)",
     "DELETE FROM tenure.missing_upstreams WHERE task = ANY ($1)",
     "DELETE FROM tenure.edges WHERE task = ANY ($1)",

@@ -25,6 +25,7 @@ use verdict::{Rules, Subject, TaskId, Time};
 
 use super::PostgresBatch;
 use super::column_batch::{ColumnBatch, Statement};
+use super::logs::LogWrites;
 use super::pending_writes::LockedRow;
 use super::spend::Additions;
 use super::writes::{self, ColumnBatches};
@@ -73,6 +74,7 @@ pub(in crate::postgres) async fn commit(
         || batch.has_changed_objects
         || batch.flows.has_moved
         || !batch.spend.is_empty()
+        || !batch.logs.is_empty()
         || !batch.pending.is_empty();
     if !is_marked {
         // No caller relies on this batch: it only read, and found nothing. Its locks end with the batch.
@@ -170,14 +172,16 @@ async fn write_and_commit(
         return Ok(Err(BatchError::Step(invalid("a number is larger than its column").into())));
     }
     let scopes = batch.pending.subjects().filter_map(|subject| subject.scope());
+    let scopes = scopes.chain(batch.logs.iter().map(|log| &log.task.scope));
     let setting = batch.scopes.add(scopes.chain(batch.spend.iter().map(|row| &row.scope)));
+    let logs = LogWrites::of(&batch.logs);
     let additions = Additions::of(&batch.spend, &batch.writer.committer);
     let starts = StartRows::of(batch.flows.starts());
     let given = (batch.rules, batch.pauses.version + i64::from(batch.has_raised_version));
     let transaction = batch.transaction.take().expect("a batch commits once");
     let work = move |client: Client| async move {
         let sending = Sending::default();
-        let rows = (&column_batches, &additions, &starts);
+        let rows = (&column_batches, &additions, &starts, &logs);
         let written = write_all(&client, &sending, setting, rows, (marker, given), now);
         let commit = if faultpoint::mutant(19) { NOTIFY_AND_COMMIT } else { COMMIT };
         let commit = sending.then(client.commit(commit));
@@ -263,13 +267,17 @@ async fn write_all(
     client: &Client,
     sending: &Sending,
     setting: Option<String>,
-    (column_batches, additions, starts): (&ColumnBatches, &Additions, &StartRows),
+    (column_batches, additions, starts, logs): (&ColumnBatches, &Additions, &StartRows, &LogWrites),
     (marker, given): (Marker, Given),
     now: Time,
 ) -> Result<(), BatchError> {
     let mut statements: Vec<Written<'_>> = vec![Box::pin(set_scopes(client, setting))];
     for (statement, rows) in column_batches.before_marker() {
         statements.push(write(client, statement, rows));
+    }
+    if !logs.is_empty() {
+        statements.push(Box::pin(logs.remove_all(client)));
+        statements.push(Box::pin(logs.save_all(client)));
     }
     if !starts.is_empty() {
         statements.push(Box::pin(starts.insert(client)));

@@ -406,6 +406,23 @@ CREATE TABLE tenure.flow_starts (
 );
 CREATE INDEX flow_starts_until ON tenure.flow_starts (until);
 
+-- What workers logged, in pieces: of an attempt and of a task so much is kept as the rules say. Lines are appended to the
+-- content of the newest piece.
+CREATE TABLE tenure.logs (
+    task       bytea   NOT NULL CHECK (length(task) = 16),
+    attempt    integer NOT NULL CHECK (attempt >= 1),
+    first_line bigint  NOT NULL CHECK (first_line >= 1),
+    last_line  bigint  NOT NULL CHECK (last_line >= first_line),
+    tenant     text    NOT NULL,
+    workspace  text    NOT NULL,
+    lines      integer NOT NULL CHECK (lines >= 1),
+    bytes      integer NOT NULL CHECK (bytes >= 1),
+    -- How many lines before the first are not kept.
+    dropped    bigint  NOT NULL CHECK (dropped >= 0),
+    content    text    NOT NULL,
+    PRIMARY KEY (task, attempt, first_line)
+);
+
 -- What runs used, by workspace and day. The use of a whole tenant is under the workspace '*'. Each committer adds to the row
 -- of its own slot, so that commits do not wait for each other; a sum is over all slots.
 CREATE TABLE tenure.spend (
@@ -623,6 +640,8 @@ CREATE TRIGGER steps_known AFTER INSERT ON tenure.steps
     REFERENCING NEW TABLE AS rows FOR EACH STATEMENT EXECUTE FUNCTION tenure.check_rows();
 CREATE TRIGGER edges_known AFTER INSERT ON tenure.edges
     REFERENCING NEW TABLE AS rows FOR EACH STATEMENT EXECUTE FUNCTION tenure.check_rows();
+CREATE TRIGGER logs_known AFTER INSERT ON tenure.logs
+    REFERENCING NEW TABLE AS rows FOR EACH STATEMENT EXECUTE FUNCTION tenure.check_rows();
 CREATE TRIGGER missing_upstreams_known AFTER INSERT ON tenure.missing_upstreams
     REFERENCING NEW TABLE AS rows FOR EACH STATEMENT EXECUTE FUNCTION tenure.check_rows();
 CREATE TRIGGER keys_of_live_tasks_stay BEFORE UPDATE ON tenure.keys
@@ -815,6 +834,9 @@ CREATE POLICY of_scope ON tenure.missing_upstreams USING (coalesce(tenant || chr
 ALTER TABLE tenure.flow_starts ENABLE ROW LEVEL SECURITY;
 CREATE POLICY of_scope ON tenure.flow_starts USING (coalesce(tenant || chr(31) || workspace
     = ANY ((SELECT tenure.scopes())::text[]) OR '*' = ANY ((SELECT tenure.scopes())::text[]), false));
+ALTER TABLE tenure.logs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY of_scope ON tenure.logs USING (coalesce(tenant || chr(31) || workspace
+    = ANY ((SELECT tenure.scopes())::text[]) OR '*' = ANY ((SELECT tenure.scopes())::text[]), false));
 ALTER TABLE tenure.spend ENABLE ROW LEVEL SECURITY;
 CREATE POLICY of_scope ON tenure.spend USING (coalesce(tenant || chr(31) || workspace
     = ANY ((SELECT tenure.scopes())::text[]) OR '*' = ANY ((SELECT tenure.scopes())::text[]), false));
@@ -848,6 +870,7 @@ GRANT SELECT, INSERT, DELETE, UPDATE (ended) ON tenure.children TO tenure_rows;
 GRANT SELECT, INSERT, DELETE, UPDATE (taken) ON tenure.signals TO tenure_rows;
 GRANT SELECT, INSERT, DELETE, UPDATE (items) ON tenure.waits TO tenure_rows;
 GRANT SELECT, INSERT, DELETE, UPDATE (due, parked) ON tenure.messages TO tenure_rows;
+GRANT SELECT, INSERT, DELETE, UPDATE (last_line, lines, bytes, dropped, content) ON tenure.logs TO tenure_rows;
 GRANT SELECT, INSERT, DELETE, UPDATE (missing, blame) ON tenure.missing_upstreams TO tenure_rows;
 -- Updating is needed to lock what is deleted.
 GRANT SELECT, INSERT, UPDATE (until), DELETE ON tenure.flow_starts TO tenure_rows;

@@ -14,11 +14,12 @@ use crate::administration::{AdministrationRows, AuditFilter, Audited};
 use crate::browse::{Browse, RowsAfter, ScanDepth};
 use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
+use crate::logs::{LogRow, LogsOf};
 use crate::objects::{ObjectChange, ObjectFilter, ObjectLogFilter, PendingObjects};
 use crate::overview::TaskOverview;
 use crate::pauses::PausedQueues;
 use crate::postgres::administration::pauses;
-use crate::postgres::batch::{quota, spend};
+use crate::postgres::batch::{logs, quota, spend};
 use crate::postgres::connection::session;
 use crate::postgres::flows::keys;
 use crate::postgres::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
@@ -621,6 +622,15 @@ impl Browse for PostgresBrowse {
         let read =
             move |client: Client| async move { spend::rows(&client, after.as_ref(), limit).await };
         self.in_all("reading what was used", read).await
+    }
+
+    async fn logs(&self, of: &LogsOf, limit: usize) -> Result<Vec<LogRow>, Failure> {
+        let wanted = of.clone();
+        let read = move |client: Client| async move { logs::rows(&client, &wanted, limit).await };
+        match of {
+            LogsOf::Task { key, .. } => self.in_scope("reading a log", &key.scope, read).await,
+            LogsOf::All { .. } => self.in_all("reading logs", read).await,
+        }
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

@@ -5,7 +5,7 @@ use crate::postgres::connection::session;
 use crate::postgres::rows::Columns;
 
 /// Inconsistent rows that a check of a single task would not find.
-const STRAYS: [(&str, &str); 14] = [
+const STRAYS: [(&str, &str); 15] = [
     (
         "submitted tasks are neither live nor done",
         "SELECT count(*) FROM tenure.inputs i \
@@ -55,6 +55,11 @@ const STRAYS: [(&str, &str); 14] = [
         "signals belong to no task of their scope",
         "SELECT count(*) FROM tenure.signals s WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
             WHERE (i.id, i.tenant, i.workspace) = (s.task, s.tenant, s.workspace))",
+    ),
+    (
+        "logs belong to no task of their scope",
+        "SELECT count(*) FROM tenure.logs g WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
+            WHERE (i.id, i.tenant, i.workspace) = (g.task, g.tenant, g.workspace))",
     ),
     (
         "steps of plans belong to no task of their scope",

@@ -1,0 +1,114 @@
+//! The lines that an attempt logs, until the coordinator has them.
+//!
+//! They travel with the next heartbeat, checkpoint or report. A line has a number, so one that is sent twice is kept once,
+//! and one that found no room here leaves a gap that the coordinator counts.
+
+use std::collections::VecDeque;
+
+use wire::limits::LOG_TEXT_BYTES_MAX;
+use wire::names::repair_text;
+use wire::requests::LogLine;
+use wire::{LogLevel, Time};
+
+/// What the coordinator keeps of an attempt.
+pub(crate) const BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// What one call carries: far below the coordinator's limit on a body, even if every character is escaped.
+pub(crate) const CALL_BYTES_MAX: usize = 16 * 1024;
+/// What a line counts beside its text.
+const LINE_BYTES: usize = 32;
+
+/// Lines of one attempt that did not arrive yet.
+#[derive(Debug, Default)]
+pub(crate) struct LogBuffer {
+    lines: VecDeque<LogLine>,
+    bytes: usize,
+    /// How many lines there were.
+    count: u64,
+}
+
+impl LogBuffer {
+    /// Adds a line. The oldest gives way where there is no room.
+    pub(crate) fn add(&mut self, level: LogLevel, text: &str, at: Time) {
+        self.count += 1;
+        let text = repair_text(text, LOG_TEXT_BYTES_MAX).into_owned();
+        let line = LogLine { n: Some(self.count), at: Some(at), level, text };
+        self.bytes += size(&line);
+        self.lines.push_back(line);
+        while self.bytes > BUFFER_BYTES_MAX {
+            self.drop_oldest();
+        }
+    }
+
+    /// The oldest lines, for a call.
+    pub(crate) fn lines(&self, bytes_max: usize) -> Vec<LogLine> {
+        let mut bytes = 0;
+        let fits = |line: &&LogLine| {
+            let is_first = bytes == 0;
+            bytes += size(line);
+            is_first || bytes <= bytes_max
+        };
+        self.lines.iter().take_while(fits).cloned().collect()
+    }
+
+    /// The coordinator has these lines.
+    pub(crate) fn arrived(&mut self, last: u64) {
+        while self.lines.front().is_some_and(|line| line.n <= Some(last)) {
+            self.drop_oldest();
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn drop_oldest(&mut self) {
+        self.bytes -= self.lines.pop_front().as_ref().map_or(0, size);
+    }
+}
+
+fn size(line: &LogLine) -> usize {
+    line.text.len() + LINE_BYTES
+}
+
+/// The number of the last of these lines.
+pub(crate) fn last_of(lines: &[LogLine]) -> u64 {
+    lines.last().and_then(|line| line.n).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(lines: u64, text: &str) -> LogBuffer {
+        let mut buffer = LogBuffer::default();
+        (0..lines).for_each(|_| buffer.add(LogLevel::Info, text, Time::MIN));
+        buffer
+    }
+
+    fn numbers(lines: &[LogLine]) -> Vec<u64> {
+        lines.iter().filter_map(|line| line.n).collect()
+    }
+
+    #[test]
+    fn lines_are_kept_until_they_arrived() {
+        let mut buffer = filled(2, "x");
+        let sent = buffer.lines(CALL_BYTES_MAX);
+        assert_eq!(numbers(&sent), [1, 2]);
+        assert_eq!(buffer.lines(CALL_BYTES_MAX), sent, "a call that is repeated brings the same");
+        buffer.add(LogLevel::Warn, "y", Time::MIN);
+        buffer.arrived(last_of(&sent));
+        assert_eq!(numbers(&buffer.lines(CALL_BYTES_MAX)), [3]);
+        buffer.arrived(3);
+        assert_eq!((buffer.bytes(), last_of(&buffer.lines(CALL_BYTES_MAX))), (0, 0));
+    }
+
+    #[test]
+    fn the_oldest_give_way_and_leave_a_gap() {
+        let buffer = filled(1_000, &"x".repeat(1_000));
+        let all = numbers(&buffer.lines(BUFFER_BYTES_MAX));
+        assert_eq!((all.first(), all.last()), (Some(&938), Some(&1_000)));
+        assert_eq!(buffer.lines(CALL_BYTES_MAX).len(), 15);
+        let long = filled(1, &"é".repeat(100_000));
+        assert_eq!(long.lines(1).first().map(|line| line.text.len()), Some(LOG_TEXT_BYTES_MAX));
+    }
+}
