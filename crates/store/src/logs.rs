@@ -47,7 +47,7 @@ impl LogRow {
         self.lines.len() == self.piece.lines as usize
             && bytes == self.piece.bytes as usize
             && numbers().next() == Some(self.piece.id.first)
-            && numbers().last() == Some(self.piece.last)
+            && numbers().next_back() == Some(self.piece.last)
             && numbers().is_sorted_by(|a, b| a < b)
     }
 }

@@ -144,18 +144,14 @@ vocabulary! {
 
 vocabulary! {
     /// How much a line of a log matters.
+    #[derive(Default)]
     LogLevel {
         Trace = "trace",
         Debug = "debug",
+        #[default]
         Info = "info",
         Warn = "warn",
         Error = "error",
-    }
-}
-
-impl Default for LogLevel {
-    fn default() -> Self {
-        Self::Info
     }
 }
 

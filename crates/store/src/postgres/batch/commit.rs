@@ -430,10 +430,11 @@ mod tests {
     fn the_future_of_a_commit_is_small() {
         let commit = future_bytes(|batch: &'static mut PostgresBatch<'static>| commit(batch));
         assert!(commit <= COMMIT_BYTES_MAX, "{commit}");
-        type Rows = (ColumnBatches, Additions, StartRows);
+        type Rows = (ColumnBatches, Additions, StartRows, LogWrites);
         let write =
             future_bytes(|(client, sending, rows, marker): (_, _, &'static Rows, Marker)| {
-                let (rows, given) = ((&rows.0, &rows.1, &rows.2), (Rules::NEWEST, 0));
+                let rows = (&rows.0, &rows.1, &rows.2, &rows.3);
+                let given = (Rules::NEWEST, 0);
                 write_all(client, sending, None, rows, (marker, given), Time::from_millis(0))
             });
         assert!(write <= COMMIT_BYTES_MAX, "{write}");
