@@ -480,6 +480,8 @@ export interface CheckpointCall {
   diverged?: Diverged | null;
   /** What is sent to endpoints because of these steps: once for each step that is recorded. */
   effects?: Array<DeclaredEffect>;
+  /** Lines for people, oldest first. Kept with the attempt if the call is not refused; the oldest are dropped beyond 64 KiB. */
+  log?: Array<LogLine>;
   /** Steps that are done, in order. */
   steps?: Array<StepRecord>;
   wait?: WaitFor | null;
@@ -507,6 +509,8 @@ export interface CheckpointItem {
   diverged?: Diverged | null;
   /** What is sent to endpoints because of these steps: once for each step that is recorded. */
   effects?: Array<DeclaredEffect>;
+  /** Lines for people, oldest first. Kept with the attempt if the call is not refused; the oldest are dropped beyond 64 KiB. */
+  log?: Array<LogLine>;
   steps?: Array<StepRecord>;
   taskId: string;
   taskToken: string;
@@ -624,6 +628,8 @@ export interface Completed {
   /** What is sent to endpoints because of these steps: once for each step that is recorded. */
   effects?: Array<DeclaredEffect>;
   error?: ReportedError | null;
+  /** Lines for people, oldest first. Kept with the attempt if the call is not refused; the oldest are dropped beyond 64 KiB. */
+  log?: Array<LogLine>;
   metrics?: Metrics | null;
   /**
    * Asks for the next stage of the task, leased in the same decision. A wish: the answer has `next` if it is granted.
@@ -1091,6 +1097,8 @@ export interface GateReasonView {
 export interface Heartbeat {
   attempt: number;
   heartbeatAt?: Time | null;
+  /** Lines for people, oldest first. Kept with the attempt if the call is not refused; the oldest are dropped beyond 64 KiB. */
+  log?: Array<LogLine>;
   message?: string | null;
   progressPct?: number | null;
   spend?: Spend | null;
@@ -1142,6 +1150,8 @@ export interface HeartbeatAnswers {
 export interface HeartbeatItem {
   attempt: number;
   heartbeatAt?: Time | null;
+  /** Lines for people, oldest first. Kept with the attempt if the call is not refused; the oldest are dropped beyond 64 KiB. */
+  log?: Array<LogLine>;
   message?: string | null;
   progressPct?: number | null;
   spend?: Spend | null;
@@ -1280,6 +1290,41 @@ export interface Leases {
 /** The limits that the calling key may see, by tenant. A tenant that is not named has none. */
 export interface Limits {
   limits: Array<TenantLimits>;
+}
+
+export type LogLevel = "trace" | "debug" | "info" | "warn" | "error";
+
+/** A line for people. It decides nothing and is part of no record or digest. */
+export interface LogLine {
+  at?: Time | null;
+  level?: LogLevel;
+  /**
+   * Its number in the attempt, counted by the worker from 1; the next one when absent. A line with a number that the
+   * log has already is not added again, and numbers that are missing count as dropped lines.
+   */
+  n?: number | null;
+  /** Repaired where needed and never a reason to refuse the call: cut after 4096 bytes, NUL replaced. */
+  text: string;
+}
+
+/** One line of a log. */
+export interface LoggedLine {
+  /** By the worker's clock, or the server's if the worker said none. */
+  at: Time;
+  attempt: number;
+  /** So many lines before this one are not kept. */
+  dropped?: number | null;
+  level: LogLevel;
+  /** Its number in the attempt. */
+  n: number;
+  text: string;
+}
+
+/** A page of the log of a run, oldest first. */
+export interface Logs {
+  lines: Array<LoggedLine>;
+  /** Ask with `after` set to this for the lines that follow; absent where none do. */
+  nextAfter?: string | null;
 }
 
 /** What an attempt used, as measured by its worker. */
@@ -1668,6 +1713,8 @@ export interface Report {
   /** What is sent to endpoints because of these steps: once for each step that is recorded. */
   effects?: Array<DeclaredEffect>;
   error?: ReportedError | null;
+  /** Lines for people, oldest first. Kept with the attempt if the call is not refused; the oldest are dropped beyond 64 KiB. */
+  log?: Array<LogLine>;
   metrics?: Metrics | null;
   /**
    * Asks for the next stage of the task, leased in the same decision. A wish: the answer has `next` if it is granted.

@@ -75,7 +75,7 @@ async fn rich(path: &Path, seed: u64) -> TaskWithSpec {
         driver.submit(submission.with_key(&format!("m{n}"))).await;
     }
     let logged = TaskKey { scope: scope.clone(), id: TaskId::from_u128(HIGH) };
-    log(&mut driver, &logged, 1, &["one", "two\nlines", &"x".repeat(8_000)]).await;
+    log(&mut driver, &logged, 1, &["one", "two\nlines", &"x".repeat(8_150)]).await;
     sample(&mut driver, HIGH << 1).await;
     administer(&mut driver).await;
     driver.lease(&scope, "moved", 1).await.remove(0)

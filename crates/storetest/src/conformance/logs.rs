@@ -77,7 +77,7 @@ pub async fn grow_piece_by_piece<F: Fixture>(driver: &mut Driver<F>) {
     let (at, level) = (Time::from_millis(7), Level::Warn);
     assert_eq!(found[0].lines[2], Line { number: 3, at, level, text: "three".into() });
     // A long line begins the next piece, and another attempt, too.
-    log(driver, &task, 1, &[&"x".repeat(8_000), &"y".repeat(1_000)]).await;
+    log(driver, &task, 1, &[&"x".repeat(8_150), &"y".repeat(1_000)]).await;
     log(driver, &task, 2, &["again"]).await;
     let found = rows(driver, &task).await;
     assert_eq!(found.iter().map(|row| row.lines.len()).collect::<Vec<_>>(), [3, 1, 1, 1]);

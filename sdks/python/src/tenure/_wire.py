@@ -41,6 +41,8 @@ FlowHold: TypeAlias = Literal["lease", "life"]
 
 Json: TypeAlias = Any
 
+LogLevel: TypeAlias = Literal["trace", "debug", "info", "warn", "error"]
+
 OnDead: TypeAlias = Literal["block", "skip"]
 
 OnError: TypeAlias = Literal["abort", "continue", "retry"]
@@ -449,6 +451,7 @@ class CheckpointCall(TypedDict):
     children: NotRequired[list[ChildRun]]
     diverged: NotRequired[Diverged | None]
     effects: NotRequired[list[DeclaredEffect]]
+    log: NotRequired[list[LogLine]]
     steps: NotRequired[list[StepRecord]]
     wait: NotRequired[WaitFor | None]
     workerId: str
@@ -474,6 +477,7 @@ class CheckpointItem(TypedDict):
     children: NotRequired[list[ChildRun]]
     diverged: NotRequired[Diverged | None]
     effects: NotRequired[list[DeclaredEffect]]
+    log: NotRequired[list[LogLine]]
     steps: NotRequired[list[StepRecord]]
     taskId: str
     taskToken: str
@@ -573,6 +577,7 @@ class Completed(TypedDict):
     completedAt: NotRequired[Time | None]
     effects: NotRequired[list[DeclaredEffect]]
     error: NotRequired[ReportedError | None]
+    log: NotRequired[list[LogLine]]
     metrics: NotRequired[Metrics | None]
     next: NotRequired[bool]
     outcome: Outcome
@@ -898,6 +903,7 @@ class GateReasonView(TypedDict):
 class Heartbeat(TypedDict):
     attempt: int
     heartbeatAt: NotRequired[Time | None]
+    log: NotRequired[list[LogLine]]
     message: NotRequired[str | None]
     progressPct: NotRequired[float | None]
     spend: NotRequired[Spend | None]
@@ -946,6 +952,7 @@ class HeartbeatAnswers(TypedDict):
 class HeartbeatItem(TypedDict):
     attempt: int
     heartbeatAt: NotRequired[Time | None]
+    log: NotRequired[list[LogLine]]
     message: NotRequired[str | None]
     progressPct: NotRequired[float | None]
     spend: NotRequired[Spend | None]
@@ -1054,6 +1061,30 @@ class Leases(TypedDict):
 
 class Limits(TypedDict):
     limits: list[TenantLimits]
+
+
+
+class LogLine(TypedDict):
+    at: NotRequired[Time | None]
+    level: NotRequired[LogLevel]
+    n: NotRequired[int | None]
+    text: str
+
+
+
+class LoggedLine(TypedDict):
+    at: Time
+    attempt: int
+    dropped: NotRequired[int | None]
+    level: LogLevel
+    n: int
+    text: str
+
+
+
+class Logs(TypedDict):
+    lines: list[LoggedLine]
+    nextAfter: NotRequired[str | None]
 
 
 
@@ -1354,6 +1385,7 @@ class Report(TypedDict):
     completedAt: NotRequired[Time | None]
     effects: NotRequired[list[DeclaredEffect]]
     error: NotRequired[ReportedError | None]
+    log: NotRequired[list[LogLine]]
     metrics: NotRequired[Metrics | None]
     next: NotRequired[bool]
     outcome: Outcome

@@ -201,6 +201,7 @@ impl Ctx {
 
     /// Adds a line to the log of this attempt, for people: see `tenure runs show --logs`. Lines travel with heartbeats,
     /// checkpoints and the report. The coordinator keeps the newest 64 KiB of an attempt and says how many are missing.
+    /// A worker with a codec sends none: lines are plain text that the coordinator could read.
     ///
     /// ```no_run
     /// # fn example(ctx: &tenure::Ctx) {
@@ -208,7 +209,9 @@ impl Ctx {
     /// # }
     /// ```
     pub fn log(&self, level: LogLevel, text: impl AsRef<str>) {
-        self.lease_state.log(level, text.as_ref());
+        if !self.client.codec().is_set() {
+            self.lease_state.log(level, text.as_ref());
+        }
     }
 
     /// Reports progress; the latest call replaces earlier ones. Progress that has changed is sent with a heartbeat some
