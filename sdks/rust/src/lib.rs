@@ -100,7 +100,9 @@ pub use wire::answers::{
 };
 pub use wire::requests::StallAction;
 pub use wire::{Code, ErrorCategory, Json, Outcome, State, Time, TraceContext, Verdict};
-pub use worker::{Ctx, StopReason, TaskKind, WithState, Worker, WorkerEvent};
+pub use worker::{
+    Ctx, Metrics, StopReason, TaskKind, WithState, Worker, WorkerEvent, WorkerMetrics,
+};
 pub use workflow;
 pub use workflow::{
     Approval, ApprovalDecision, ApprovalOutcome, ChildRun, Delivery, DeliveryOutcome, Effect,
