@@ -22,6 +22,7 @@ use crate::{Digest, Failure};
 
 /// What came of an approval, and who decided what and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Approval {
     pub outcome: ApprovalOutcome,
     /// In the order in which they came. Empty if time decided.
@@ -47,6 +48,7 @@ impl Approval {
 
 /// The word of one person.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Vote {
     /// The id of the API key under which it came.
     pub key: String,

@@ -30,29 +30,29 @@ use crate::{Digest, Failure};
 /// The coordinator's limit of live children per task.
 const CHILDREN_MAX: usize = 10_000;
 
-/// What a child executes: a submission.
+/// The run of one call, whose options [`ChildrenCall::each`] sets.
 #[derive(Clone, Debug)]
-pub struct ChildRun(Result<SubmitRun, Failure>);
+pub struct CalledRun(Result<SubmitRun, Failure>);
 
-impl ChildRun {
-    pub fn new<I: Serialize + ?Sized>(
+impl CalledRun {
+    pub(crate) fn new<I: Serialize + ?Sized>(
         kind: impl Into<String>,
         queue: impl Into<String>,
         input: &I,
-    ) -> ChildRun {
+    ) -> CalledRun {
         let input = Json::from_value(input);
         let (kind, queue) = (kind.into(), queue.into());
         let run = input.map(|input| SubmitRun { kind, queue, input, ..SubmitRun::default() });
-        ChildRun(run.map_err(|error| Failure::named("INPUT_UNWRITABLE", error)))
+        CalledRun(run.map_err(|error| Failure::named("INPUT_UNWRITABLE", error)))
     }
 
     /// The queue in which the run waits for a worker. It is part of what makes a child the same child.
     #[must_use]
-    pub fn queue(self, queue: impl Into<String>) -> ChildRun {
+    pub fn queue(self, queue: impl Into<String>) -> CalledRun {
         self.change(|run| run.queue = queue.into())
     }
 
-    fn change(mut self, change: impl FnOnce(&mut SubmitRun)) -> ChildRun {
+    fn change(mut self, change: impl FnOnce(&mut SubmitRun)) -> CalledRun {
         if let Ok(run) = &mut self.0 {
             change(run);
         }
@@ -60,12 +60,6 @@ impl ChildRun {
     }
 
     run_options!();
-}
-
-impl From<SubmitRun> for ChildRun {
-    fn from(run: SubmitRun) -> ChildRun {
-        ChildRun(Ok(run))
-    }
 }
 
 /// The name of a call of this kind. Names have no `/` and `:`, which kinds may have.
@@ -94,12 +88,12 @@ async fn start(operation: &mut Operation, run: SubmitRun, detached: bool) -> Str
 #[must_use = "a call starts when it is awaited"]
 pub struct ChildCall<T> {
     made: Made,
-    run: ChildRun,
+    run: CalledRun,
     reads: PhantomData<fn() -> T>,
 }
 
 impl<T> ChildCall<T> {
-    pub(crate) fn new(flow: &Flow, name: String, run: ChildRun, at: SourceLine) -> ChildCall<T> {
+    pub(crate) fn new(flow: &Flow, name: String, run: CalledRun, at: SourceLine) -> ChildCall<T> {
         let made = Made::new(flow, OperationKind::Child, name, at);
         ChildCall { made, run, reads: PhantomData }
     }
@@ -109,7 +103,7 @@ impl<T> ChildCall<T> {
         J: Serialize + ?Sized,
         K: RunKind<J, Output = T>,
     {
-        let run = ChildRun::new(kind.name(), kind.queue_name().unwrap_or_default(), input);
+        let run = CalledRun::new(kind.name(), kind.queue_name().unwrap_or_default(), input);
         ChildCall::new(flow, name_of(kind.name()), run, at)
     }
 
@@ -187,7 +181,7 @@ pub trait MapKind<T> {
     fn name(&self) -> &str;
 
     #[doc(hidden)]
-    fn run(&self, item: T) -> ChildRun;
+    fn run(&self, item: T) -> CalledRun;
 }
 
 impl<I: Serialize, O, T: Borrow<I>> MapKind<T> for Kind<I, O> {
@@ -197,9 +191,9 @@ impl<I: Serialize, O, T: Borrow<I>> MapKind<T> for Kind<I, O> {
         RunKind::<I>::name(self)
     }
 
-    fn run(&self, item: T) -> ChildRun {
+    fn run(&self, item: T) -> CalledRun {
         let queue = RunKind::<I>::queue_name(self).unwrap_or_default();
-        ChildRun::new(RunKind::<I>::name(self), queue, item.borrow())
+        CalledRun::new(RunKind::<I>::name(self), queue, item.borrow())
     }
 }
 
@@ -210,8 +204,8 @@ impl<T: Serialize> MapKind<T> for &str {
         self
     }
 
-    fn run(&self, item: T) -> ChildRun {
-        ChildRun::new(*self, "", &item)
+    fn run(&self, item: T) -> CalledRun {
+        CalledRun::new(*self, "", &item)
     }
 }
 
@@ -219,7 +213,7 @@ impl<T: Serialize> MapKind<T> for &str {
 #[must_use = "calls start when they are awaited"]
 pub struct ChildrenCall<T> {
     made: Made,
-    runs: Vec<ChildRun>,
+    runs: Vec<CalledRun>,
     max: usize,
     reads: PhantomData<fn() -> T>,
 }
@@ -228,7 +222,7 @@ impl<T> ChildrenCall<T> {
     pub(crate) fn new(
         flow: &Flow,
         name: String,
-        runs: Vec<ChildRun>,
+        runs: Vec<CalledRun>,
         at: SourceLine,
     ) -> ChildrenCall<T> {
         let made = Made::new(flow, OperationKind::Child, name, at);
@@ -257,7 +251,7 @@ impl<T> ChildrenCall<T> {
     }
 
     /// Sets the options of every run: `.each(|run| run.priority(5))`.
-    pub fn each(mut self, options: impl FnMut(ChildRun) -> ChildRun) -> Self {
+    pub fn each(mut self, options: impl FnMut(CalledRun) -> CalledRun) -> Self {
         self.runs = self.runs.into_iter().map(options).collect();
         self
     }
@@ -308,7 +302,7 @@ impl<T: DeserializeOwned + Send + 'static> ChildrenCall<T> {
         loop {
             // A recorded child is entered even if fewer may run now than when it was recorded.
             while runs.peek().is_some() && (live.len() < max || is_next(&operation, &label)) {
-                let Some((place, ChildRun(run))) = runs.next() else { break };
+                let Some((place, CalledRun(run))) = runs.next() else { break };
                 match run {
                     Ok(run) => {
                         live.insert(place, start(&mut operation, run, false).await);

@@ -77,6 +77,7 @@ pub enum DeliveryOutcome {
 
 /// What became of an effect, since when, and why if it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Delivery {
     pub outcome: DeliveryOutcome,
     /// What the receiver sees as `webhook-id`.

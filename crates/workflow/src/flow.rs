@@ -16,7 +16,7 @@ use crate::all::{AllCall, Members};
 use crate::any::AnyCall;
 use crate::approval::ApprovalCall;
 use crate::branch::BranchCall;
-use crate::children::{ChildCall, ChildRun, ChildrenCall, MapKind};
+use crate::children::{ChildCall, ChildrenCall, MapKind};
 use crate::command::StepRecord;
 use crate::effect::{Effect, EffectCall};
 use crate::key::{self, Branch, OperationKind};
@@ -126,27 +126,6 @@ impl Flow {
         K: MapKind<I::Item>,
     {
         ChildrenCall::of_kind(self, kind, items, Location::caller())
-    }
-
-    /// Starts a run and waits for its end: a call of a kind whose types are known here alone.
-    #[track_caller]
-    pub fn child<T: DeserializeOwned>(
-        &self,
-        name: impl Into<String>,
-        run: ChildRun,
-    ) -> ChildCall<T> {
-        ChildCall::new(self, name.into(), run, Location::caller())
-    }
-
-    /// Starts runs and waits until all have ended. Their results come in the order of the runs.
-    #[track_caller]
-    pub fn children<T: DeserializeOwned>(
-        &self,
-        name: impl Into<String>,
-        runs: impl IntoIterator<Item = ChildRun>,
-    ) -> ChildrenCall<T> {
-        let runs = runs.into_iter().collect();
-        ChildrenCall::new(self, name.into(), runs, Location::caller())
     }
 
     /// Does several operations at once, a tuple or a list of them, and waits for all: every value, or the first failure

@@ -44,7 +44,7 @@ pub use all::{AllCall, Joins, Member, Members};
 pub use any::AnyCall;
 pub use approval::{Approval, ApprovalCall, Vote, decided_digest};
 pub use branch::BranchCall;
-pub use children::{ChildCall, ChildRun, ChildrenCall, MapKind};
+pub use children::{CalledRun, ChildCall, ChildrenCall, MapKind};
 pub use command::{
     Answer, Awaited, Call, Checkpoint, ChildRecord, Command, Mode, Outcome, Report, Spend, Start,
     State, StepRecord, Wait,

@@ -120,6 +120,7 @@ pub struct FlowTest<'f> {
 
 /// How a run in memory ended.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Ended {
     pub report: Report,
     /// Everything that was recorded, in commit order.

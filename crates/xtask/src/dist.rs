@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use crate::steps;
+use crate::tidy::packages::PACKAGES;
 
 /// Where each shell looks for a file of which name.
 const COMPLETIONS: [(&str, &str); 3] =
@@ -46,7 +47,24 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     println!("wrote {}", archive.display());
     println!("wrote {}", out.join(CHECKSUMS).display());
     println!("the binary links: {}", links(&binary));
+    rust_packages(root, &out)?;
     sdk_packages(root, &out)
+}
+
+/// The crates that a user of the Rust SDK needs, as a registry takes them. They were built and tested with the tree.
+fn rust_packages(root: &Path, out: &Path) -> Result<()> {
+    let mut arguments = vec!["package", "--no-verify", "--allow-dirty", "--locked"];
+    arguments.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
+    steps::cargo(root, &arguments)?;
+    let version = version(root)?;
+    for package in PACKAGES {
+        let file = format!("{package}-{version}.crate");
+        let made = target_folder(root).join("package").join(&file);
+        std::fs::copy(&made, out.join(&file))
+            .with_context(|| format!("copy {}", made.display()))?;
+        println!("wrote {}", out.join(&file).display());
+    }
+    Ok(())
 }
 
 /// Scripts of the SDKs that write their packages into a folder. Each works once its SDK's `check` has fetched its tools.

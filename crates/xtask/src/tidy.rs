@@ -13,6 +13,7 @@ mod indexes;
 mod links;
 mod machine_paths;
 mod module_comments;
+pub(crate) mod packages;
 mod size;
 mod unfinished;
 
@@ -40,6 +41,7 @@ const CHECKS: &[Check] = &[
     links::check,
     indexes::check,
     machine_paths::check,
+    packages::check,
 ];
 
 pub(crate) fn run(root: &Path) -> Result<()> {

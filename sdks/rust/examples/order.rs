@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use tenure::{ChildRun, Client, Ctx, Error, Failure, Flow, Kind, Retry, Worker};
+use tenure::{Client, Ctx, Error, Failure, Flow, Kind, Retry, Worker};
 
 /// How long a customer may cancel the order.
 const COOLING_OFF: Duration = Duration::from_secs(2);
@@ -37,12 +37,7 @@ async fn order(ctx: Flow, order: Order) -> Result<String, Failure> {
         return Ok(format!("order {} was refunded", order.id));
     }
 
-    let parcels =
-        order.items.iter().map(|item| ChildRun::new(PACK.name(), PACK.queue_name(), item));
-    let mut packed = Vec::new();
-    for parcel in ctx.children::<String>("pack", parcels).await {
-        packed.push(parcel?);
-    }
+    let packed = ctx.map(PACK, &order.items).all().await?;
     ctx.step("mail", async |_| mail(order.id, &packed).await).await
 }
 

@@ -31,7 +31,7 @@
 //! ```
 //!
 //! [`Worker::durable`] adds durable functions: each step's result is recorded before the next one starts, and another
-//! worker continues the run after a crash, a deploy or a week of waiting. [`testing::run_durable`] runs one in memory,
+//! worker continues the run after a crash, a deploy or a week of waiting. [`testing::FlowTest`] runs one in memory,
 //! with time skipped.
 //!
 //! # What a task may rely on
@@ -100,11 +100,13 @@ pub use wire::answers::{
 };
 pub use wire::requests::StallAction;
 pub use wire::{Code, ErrorCategory, Json, LogLevel, Outcome, State, Time, TraceContext, Verdict};
-pub use worker::{Ctx, StopReason, TaskKind, WithState, Worker, WorkerEvent};
+pub use worker::{
+    Ctx, Metrics, StopReason, TaskKind, WithState, Worker, WorkerEvent, WorkerMetrics,
+};
 pub use workflow;
 pub use workflow::{
-    Approval, ApprovalDecision, ApprovalOutcome, ChildRun, Delivery, DeliveryOutcome, Effect,
-    Failure, Flow, Kind, OnError, Retry, RunKind, Spend, Step, Vote,
+    Approval, ApprovalDecision, ApprovalOutcome, Delivery, DeliveryOutcome, Effect, Failure, Flow,
+    Kind, OnError, Retry, RunKind, Spend, Step, Vote,
 };
 
 /// Compiles the examples of the documents that show this crate.

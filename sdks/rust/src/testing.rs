@@ -2,6 +2,28 @@
 //!
 //! Returns what a worker would have reported: input and output pass through JSON, and a panic is a
 //! failure. There is no lease, so only [`cancel`] stops a task.
+//!
+//! [`FlowTest`] runs a durable function in memory: a day passes at once, signals and children are values, and workers die
+//! where the test says so.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tenure::{Failure, Flow, testing::FlowTest};
+//!
+//! async fn order(flow: Flow, cents: u64) -> Result<String, Failure> {
+//!     flow.step("charge", async |_| Ok(cents)).await?;
+//!     flow.sleep(Duration::from_secs(86_400)).await;
+//!     let by: String = flow.signal("approve").await?;
+//!     Ok(format!("approved by {by}"))
+//! }
+//!
+//! let mut run = FlowTest::new(order, &500).signal_after(Duration::from_secs(3600), "approve", &"Ada");
+//! let ended = run.run().expect("nothing keeps it from ending");
+//! assert_eq!(ended.output::<String>(), "approved by Ada");
+//! assert_eq!(ended.keys(), ["charge#1", "sleep#1", "signal:approve#1"]);
+//! ```
+//!
+//! [`FlowTest::run`] is for steps that wait for nothing outside; await [`FlowTest::run_async`] for others.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -11,8 +33,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::answers::Envelope;
 use wire::{Json, Time};
+use workflow::Failure;
 pub use workflow::testing::{Crash, Ended, FlowTest, TestError};
-use workflow::{Failure, Flow};
 
 use crate::worker::clock::Clock;
 use crate::worker::lease_state::LeaseState;
@@ -46,38 +68,6 @@ where
 {
     let output = catch_panic(typed(work)(context(input)?)).await?;
     read(&output)
-}
-
-/// A run of a durable function in memory: a day passes at once, signals and children are values, and workers die where
-/// the test says so.
-///
-/// ```
-/// use std::time::Duration;
-/// use tenure::{Flow, Failure, testing::run_durable};
-///
-/// async fn order(ctx: Flow, cents: u64) -> Result<String, Failure> {
-///     ctx.step("charge", async |_| Ok(cents)).await?;
-///     ctx.sleep(Duration::from_secs(86_400)).await;
-///     let by: String = ctx.signal("approve").await?;
-///     Ok(format!("approved by {by}"))
-/// }
-///
-/// let mut run = run_durable(order, &500).signal_after(Duration::from_secs(3600), "approve", &"Ada");
-/// let ended = run.run().expect("nothing keeps it from ending");
-/// assert_eq!(ended.output::<String>(), "approved by Ada");
-/// assert_eq!(ended.keys(), ["charge#1", "sleep#1", "signal:approve#1"]);
-/// ```
-///
-/// [`FlowTest::run`] is for steps that wait for nothing outside; await [`FlowTest::run_async`] for others.
-pub fn run_durable<'f, F, In, I, O, Fut>(code: F, input: &In) -> FlowTest<'f>
-where
-    F: Fn(Flow, I) -> Fut + Send + Sync + 'f,
-    In: Serialize + ?Sized,
-    I: DeserializeOwned + Send,
-    O: Serialize + Send,
-    Fut: Future<Output = Result<O, Failure>> + Send + 'f,
-{
-    FlowTest::new(code, input)
 }
 
 /// A context with this input, for functions that take one.

@@ -18,6 +18,7 @@ mod heartbeats;
 pub(crate) mod lease_state;
 mod lease_table;
 mod log_buffer;
+mod metrics;
 mod panic;
 mod poller;
 mod reports;
@@ -46,6 +47,7 @@ pub(crate) use self::heartbeat_thread::HeartbeatThread;
 use self::heartbeat_thread::Pending;
 pub use self::lease_state::StopReason;
 use self::lease_table::LeaseTable;
+pub use self::metrics::{Metrics, WorkerMetrics};
 pub(crate) use self::panic::catch_panic;
 use self::poller::Poller;
 pub use self::task::TaskKind;
@@ -263,8 +265,13 @@ impl<S> Worker<S> {
         mut self,
         observer: impl Fn(&WorkerEvent) + Send + Sync + 'static,
     ) -> Worker<S> {
-        self.events = Events::new(observer);
+        self.events = self.events.observed_by(observer);
         self
+    }
+
+    /// The counts of this worker: take them before it runs, and read them while it does.
+    pub fn metrics(&self) -> Metrics {
+        self.events.metrics.clone()
     }
 
     /// Replaces the machine's boot clock, so that a test can simulate a suspended machine: leases

@@ -13,7 +13,7 @@ use std::time::Duration;
 use pgserver::Server;
 use serde_json::{Value, json};
 use tenure::wire::answers::Checkpoint;
-use tenure::{ChildRun, Client, Ctx, Error, Failure, Flow, Run, RunHandle, State, Worker};
+use tenure::{Client, Ctx, Error, Failure, Flow, Kind, Run, RunHandle, State, Worker};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -305,16 +305,18 @@ async fn a_sleep_ends_by_itself_and_holds_no_worker(world: &World) {
     working.end().await;
 }
 
+const PART: Kind<u64, u64> = Kind::new("part").queue(QUEUE);
+const AUDIT: Kind<usize, ()> = Kind::new("audit").queue(QUEUE);
+
 async fn family(ctx: Flow, parts: Vec<u64>) -> Result<Value, Failure> {
-    let runs = parts.iter().map(|part| ChildRun::new("part", QUEUE, part));
     let mut results = Vec::new();
-    for result in ctx.children::<u64>("part", runs).max(2).await {
+    for result in ctx.map(PART, &parts).max(2).await {
         results.push(match result {
             Ok(square) => json!(square),
             Err(failure) => json!(failure.message),
         });
     }
-    ctx.child::<()>("audit", ChildRun::new("audit", QUEUE, &results.len())).detach().await?;
+    ctx.call(AUDIT, &results.len()).detach().await?;
     Ok(json!(results))
 }
 

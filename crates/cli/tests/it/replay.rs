@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crashlab::waits;
 use serde_json::{Value, json};
-use tenure::{ChildRun, Client, Ctx, Failure, Flow, RunHandle, State, Worker};
+use tenure::{Client, Ctx, Failure, Flow, Kind, RunHandle, State, Worker};
 use tokio_util::sync::CancellationToken;
 
 use crate::durable_guide::{invoice, order, payout};
@@ -24,6 +24,8 @@ const KEY: (&str, &str) = ("TENURE_EXPORT_KEY", "a key of this test");
 fn tell(what: &str) {
     std::io::stderr().write_all(format!("executing {what}\n").as_bytes()).unwrap();
 }
+
+const PACK: Kind<u64, u64> = Kind::new("pack").queue(QUEUE);
 
 /// One function in several versions.
 async fn parcel(ctx: Flow, cents: u64, code: &str) -> Result<Value, Failure> {
@@ -47,11 +49,7 @@ async fn parcel(ctx: Flow, cents: u64, code: &str) -> Result<Value, Failure> {
         })
     };
     let (left, right) = tokio::join!(part("left"), part("right"));
-    let mut packed = Vec::new();
-    for child in ctx.children::<u64>("pack", [1, 2].map(|n| ChildRun::new("pack", QUEUE, &n))).await
-    {
-        packed.push(child?);
-    }
+    let packed = ctx.map(PACK, [1, 2]).all().await?;
     if code == "longer" {
         let thank = async |_| {
             tell("thank");

@@ -10,7 +10,7 @@ use futures_util::{join, try_join};
 use serde_json::Value;
 use workflow::testing::{FlowTest, MemoryCoordinator, TestError};
 use workflow::{
-    Answer, ChildRun, Command, Failure, Flow, Function, Json, Misuse, Run, State, Stop, function,
+    Answer, Command, Failure, Flow, Function, Json, Misuse, Run, State, Stop, function,
 };
 
 /// A future that ends when somebody outside says so.
@@ -218,10 +218,7 @@ fn a_savepoint_belongs_to_the_function_itself() {
 
 #[test]
 fn children_and_branches_are_bounded() {
-    let children = function(async |ctx: Flow, _: Value| {
-        let runs = (0..10_001).map(|n| ChildRun::new("k", "q", &n));
-        Ok(ctx.children::<u32>("c", runs).await.len())
-    });
+    let children = function(async |ctx: Flow, _: Value| Ok(ctx.map("c", 0..10_001).await.len()));
     let told = misuse(children).to_string();
     assert!(told.starts_with("10001 children ("), "{told}");
     assert!(told.contains("the limit is 10000"), "{told}");
@@ -291,7 +288,7 @@ fn an_operation_that_never_began_stops_the_run_by_its_name() {
     });
     assert!(matches!(misuse(forgets), Misuse::NotAwaited { operation, .. } if operation == "any"));
     let forgets = function(async |ctx: Flow, _: Value| {
-        drop(ctx.child::<Value>("pack", ChildRun::new("pack", "q", &1)).detach());
+        drop(ctx.call("pack", &1).detach());
         Ok(())
     });
     let misuse = misuse(forgets);

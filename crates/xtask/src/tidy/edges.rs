@@ -51,7 +51,15 @@ const MEMBERS: &[Member] = &[
         dependency: "workflow",
         // The engine of durable functions waits for nothing itself: no runtime, no client.
         may_know: &["wire"],
-        outside: Some(&["serde", "serde_json", "sha2", "thiserror", "futures-util", "proptest"]),
+        outside: Some(&[
+            "serde",
+            "serde_json",
+            "sha2",
+            "thiserror",
+            "schemars",
+            "futures-util",
+            "proptest",
+        ]),
     },
     Member {
         folder: "crates/calendar",

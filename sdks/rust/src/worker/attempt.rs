@@ -229,6 +229,7 @@ impl Attempt {
             polled,
             self.precondition(),
         ));
+        let _running = self.shared.events.metrics.begin();
         let number = self.shared.lease_table.insert(Arc::clone(&held));
         let end = self.run(&held).await;
         // Checks the clock before releasing the lease: a resumed process may be the first to notice

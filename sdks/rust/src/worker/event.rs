@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use wire::Outcome;
 
+use super::metrics::Metrics;
+
 /// An event that a program may want to count, alert on or test for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -27,13 +29,26 @@ pub enum WorkerEvent {
     Unreachable { why: String },
 }
 
+type Observer = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
+
 /// Where events go.
 #[derive(Clone)]
-pub(crate) struct Events(Arc<dyn Fn(&WorkerEvent) + Send + Sync>);
+pub(crate) struct Events {
+    observer: Observer,
+    pub(super) metrics: Metrics,
+}
 
 impl Events {
     pub(crate) fn new(observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Events {
-        Events(Arc::new(observer))
+        Events { observer: Arc::new(observer), metrics: Metrics::default() }
+    }
+
+    /// The same with another observer.
+    pub(crate) fn observed_by(
+        self,
+        observer: impl Fn(&WorkerEvent) + Send + Sync + 'static,
+    ) -> Events {
+        Events { observer: Arc::new(observer), ..self }
     }
 
     pub(crate) fn emit(&self, event: WorkerEvent) {
@@ -67,6 +82,7 @@ impl Events {
                 tracing::warn!(why, "cannot fetch work; retrying");
             }
         }
-        (self.0)(&event);
+        self.metrics.count(&event);
+        (self.observer)(&event);
     }
 }

@@ -23,6 +23,7 @@ use super::event::{Events, WorkerEvent};
 use super::lease_state::StopReason;
 use super::lease_table::{HeldLease, LeaseTable};
 use super::log_buffer::last_of;
+use super::metrics::HEARTBEAT_LATE_AFTER;
 use super::starts::{START_SPACING, StartCalls};
 use crate::{Client, Error, Retries};
 
@@ -51,6 +52,10 @@ pub(crate) async fn send_heartbeats(
         let (live, now) = (lease_table.live(), lease_table.clock.now());
         if heartbeats.is_none() {
             let batch = take_due(&live, now);
+            let is_late = |held: &&Arc<HeldLease>| {
+                held.heartbeat_due().after(HEARTBEAT_LATE_AFTER).has_come(now)
+            };
+            lease_table.events.metrics.count_late_heartbeats(batch.iter().filter(is_late).count());
             let clock = lease_table.clock.clone();
             heartbeats = (!batch.is_empty()).then(|| send(client.clone(), batch, clock));
         }

@@ -85,6 +85,7 @@ impl Poller {
         loop {
             tokio::time::sleep(LISTEN_AFTER).await;
             let request = self.announcement.added_to(self.request(0, None));
+            self.shared.events.metrics.count_poll();
             match self.shared.client.lease(&request).await {
                 Ok(leases) if self.announcement.is_wanted(&request, &leases) => {}
                 Err(error) if self.announcement.is_refused(&request, &error) => {}
@@ -107,6 +108,7 @@ impl Poller {
         let mut said_at: Option<Instant> = None;
         loop {
             let announcing = self.announcement.added_to(request.clone());
+            self.shared.events.metrics.count_poll();
             match client.lease(&announcing).await {
                 Ok(leases) if self.announcement.is_wanted(&announcing, &leases) => {
                     // One that still does not know it should not be asked without a pause.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure::wire::Outcome;
-use tenure::{ChildRun, Failure, Flow, Retry, Worker, WorkerEvent};
+use tenure::{Failure, Flow, Kind, Retry, Worker, WorkerEvent};
 
 use crate::coordinator::{Coordinator, Reply, SERVER_TIME, envelope_with, item_refusal};
 use crate::log::Log;
@@ -164,10 +164,12 @@ async fn a_wait_frees_the_slot_and_reports_nothing() {
     assert_eq!((reports.len(), &reports[0]["taskId"]), (1, &json!("task_2")));
 }
 
+const PART: Kind<u32, u32> = Kind::new("part").queue("q");
+
 /// Waits for a signal with a limit, a child, and an hour.
 async fn waiting(ctx: Flow, _: u32) -> Result<Value, Failure> {
     let go: Option<String> = ctx.signal("go").within(Duration::from_secs(60)).await?;
-    let child = ctx.child::<u32>("part", ChildRun::new("part", "q", &5)).await;
+    let child = ctx.call(PART, &5).await;
     ctx.sleep(Duration::from_secs(3600)).await;
     let child = child.map_err(|failure| failure.to_string());
     Ok(

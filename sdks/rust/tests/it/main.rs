@@ -18,6 +18,7 @@ mod failing;
 mod heartbeats;
 mod kinds;
 mod log;
+mod metrics;
 mod runs;
 mod stages;
 mod starts;
