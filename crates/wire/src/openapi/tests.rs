@@ -474,6 +474,7 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
         "OnError",
         "StallAction",
         "FlowHold",
+        "PageStop",
         "OnSoft",
         "CatchUp",
         "Overlap",
@@ -576,7 +577,8 @@ fn check_answers(shapes: &mut Shapes) {
             "serverTime": "2026-01-02T03:04:05.006Z",
         }),
     );
-    shapes.check_open::<answers::RunList>("RunList", json!({"runs": [run()], "nextCursor": "c"}));
+    let list = json!({"runs": [run()], "nextCursor": "c", "stopped": "scan", "searched": 1, "searchedTo": AT});
+    shapes.check_open::<answers::RunList>("RunList", list);
     let cancelled = json!({"runId": "r", "state": "running", "cancelRequestedAt": AT});
     shapes.check_open::<answers::CancelAccepted>("CancelAccepted", cancelled);
     let leases = json!({"leases": [envelope()], "signals": [{"taskId": "t"}],
@@ -630,7 +632,8 @@ fn check_answers(shapes: &mut Shapes) {
     administration::check_schedules(shapes);
     administration::check_recovery(shapes);
     deployments::check(shapes);
-    shapes.check_open::<answers::Queues>("Queues", json!({"queues": [queue_view()]}));
+    let queues = json!({"queues": [queue_view()], "stopped": "bytes"});
+    shapes.check_open::<answers::Queues>("Queues", queues);
     shapes.check_open::<answers::QueueView>("QueueView", queue_view());
     let check = json!({"name": "store", "ok": true, "detail": "d"});
     shapes.check_open::<answers::ReadyCheck>("ReadyCheck", check.clone());
