@@ -1609,6 +1609,22 @@ function scalar(word) {
   return word;
 }
 
+// src/model/content.ts
+function contentOf(approval2, run, steps) {
+  if (approval2.content) return { text: approval2.content };
+  if (!approval2.digest) return void 0;
+  const candidates = [
+    ["the input of the run", run?.input],
+    ...steps.map((step) => [`the result of its step ${step.key.replace(/#1$/, "")}`, step.result])
+  ];
+  for (const [of, payload] of candidates) {
+    if (payload === void 0) continue;
+    const text2 = canonical(payload);
+    if (contentDigest(text2) === approval2.digest) return { text: text2, of };
+  }
+  return void 0;
+}
+
 // src/model/shown.ts
 var HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
 function visible(text2) {
@@ -2060,9 +2076,22 @@ function approvalLook(approval2) {
   if (approval2.outcome === "REJECTED") return { ...stateLook("failed"), word: "rejected" };
   return { tone: "queue", glyph: "cancel", word: (approval2.outcome ?? "closed").toLowerCase() };
 }
+async function readAsked(id, known, signal) {
+  const approval2 = await get(`v1/approvals/${id}`, { signal });
+  if (known && (known.content !== void 0 || !approval2.digest)) return { ...known, approval: approval2 };
+  const optional = (reading) => reading.catch(() => void 0);
+  const run = access.value.mayReadRuns ? await optional(get(`v1/runs/${approval2.taskId}`, { signal })) : void 0;
+  const mayHaveSteps = run?.durable && !approval2.content;
+  const steps = mayHaveSteps ? await optional(get(`v1/runs/${approval2.taskId}/steps`, { query: { limit: 200 }, signal })) : void 0;
+  return { approval: approval2, content: contentOf(approval2, run, steps?.steps ?? []), kind: run?.kind };
+}
 function ApprovalCard({ id, changed }) {
-  const query = useQuery(`approval ${id}`, "inbox", (signal) => get(`v1/approvals/${id}`, { signal }));
-  const approval2 = query.data.value;
+  const known = useSignal(void 0);
+  const query = useQuery(`approval ${id}`, "inbox", async (signal) => {
+    known.value = await readAsked(id, known.value, signal);
+    return known.value;
+  });
+  const { approval: approval2, content, kind } = query.data.value ?? {};
   if (!approval2) {
     return /* @__PURE__ */ a4("section", { class: "card pad", children: query.problem.value ? /* @__PURE__ */ a4(Failed, { problem: query.problem.value, again: query.again }) : /* @__PURE__ */ a4(Loading, { rows: 8 }) });
   }
@@ -2078,12 +2107,12 @@ function ApprovalCard({ id, changed }) {
         "asked ",
         /* @__PURE__ */ a4(Time, { at: approval2.openedAt }),
         " by ",
-        access.value.mayReadRuns ? /* @__PURE__ */ a4("a", { href: `runs/${approval2.runId}`, children: "its run" }) : "a run"
+        access.value.mayReadRuns ? /* @__PURE__ */ a4("a", { href: `runs/${approval2.runId}`, children: visible(kind ?? "its run") }) : "a run"
       ] })
     ] }),
     /* @__PURE__ */ a4("h2", { class: "question", children: /* @__PURE__ */ a4("bdi", { children: visible(approval2.subject ?? approval2.key) }) }),
     /* @__PURE__ */ a4(Standing, { approval: approval2 }),
-    /* @__PURE__ */ a4(Decision, { approval: approval2, changed: both }, `${approval2.content}`)
+    /* @__PURE__ */ a4(Decision, { approval: approval2, content, changed: both }, content?.text)
   ] });
 }
 function Standing({ approval: approval2 }) {
@@ -2125,25 +2154,25 @@ function Standing({ approval: approval2 }) {
     ] })
   ] });
 }
-function bound(approval2) {
-  const content = approval2.content ?? void 0;
+function bound(approval2, content) {
   if (!approval2.digest) return { state: "nothing" };
   if (content === void 0) return { state: "unseen" };
-  const computed = contentDigest(content);
+  const computed = contentDigest(content.text);
   return { state: computed === approval2.digest ? "same" : "different", computed };
 }
-function Decision({ approval: approval2, changed }) {
+function Decision({ approval: approval2, content, changed }) {
   const isTable = useSignal(true);
   const isRendered = useSignal(false);
-  const checked = bound(approval2);
+  const checked = bound(approval2, content);
   A2(() => {
     isRendered.value = true;
   }, []);
-  const rows = approval2.content ? tableRows(approval2.content) : void 0;
+  const rows = content ? tableRows(content.text) : void 0;
   return /* @__PURE__ */ a4($, { children: [
-    approval2.content && /* @__PURE__ */ a4("div", { class: "doc", children: [
+    content && /* @__PURE__ */ a4("div", { class: "doc", children: [
       /* @__PURE__ */ a4("header", { children: [
         /* @__PURE__ */ a4("b", { children: "What you approve" }),
+        content.of && /* @__PURE__ */ a4("span", { class: "muted", children: visible(content.of) }),
         /* @__PURE__ */ a4("span", { class: "sp" }),
         rows && /* @__PURE__ */ a4($, { children: [
           /* @__PURE__ */ a4("button", { type: "button", class: "link", "aria-pressed": isTable.value, onClick: () => {
@@ -2157,7 +2186,7 @@ function Decision({ approval: approval2, changed }) {
       rows && isTable.value ? /* @__PURE__ */ a4("table", { children: /* @__PURE__ */ a4("tbody", { children: rows.map(([name, value]) => /* @__PURE__ */ a4("tr", { children: [
         /* @__PURE__ */ a4("th", { scope: "row", children: /* @__PURE__ */ a4("bdi", { children: visible(name) }) }),
         /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("bdi", { children: visible(value) }) })
-      ] }, name)) }) }) : /* @__PURE__ */ a4(PayloadView, { text: approval2.content, label: "what you approve" })
+      ] }, name)) }) }) : /* @__PURE__ */ a4(PayloadView, { text: content.text, label: "what you approve" })
     ] }),
     /* @__PURE__ */ a4(Binding, { approval: approval2, checked }),
     approval2.state === "pending" && /* @__PURE__ */ a4(Decide, { approval: approval2, checked, isRendered: isRendered.value, changed })
@@ -2415,7 +2444,7 @@ function Chart({ series, from, to, isStacked = false, label, format = String }) 
       });
       return /* @__PURE__ */ a4("g", { children: [
         area,
-        /* @__PURE__ */ a4("path", { class: `t-${one.tone} curve ${one.isDashed ? "dashed" : ""}`, d: line2 })
+        !isStacked && /* @__PURE__ */ a4("path", { class: `t-${one.tone} curve ${one.isDashed ? "dashed" : ""}`, d: line2 })
       ] }, one.name);
     }),
     [0, 1 / 3, 2 / 3, 1].map((share) => /* @__PURE__ */ a4("text", { class: "tick", x: LEFT + share * (width.value - LEFT - 6), y: HEIGHT - 4, "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle", children: share === 1 ? "now" : clockTime(from + share * (to - from), from + share * (to - from), timeStyle.value === "utc").slice(0, 5) }, share))
@@ -2440,10 +2469,190 @@ function ChartLegend({ series }) {
   ] }, one.name)) });
 }
 
+// src/timeline/events.ts
+var text = (value) => typeof value === "string" ? value : void 0;
+var number = (value) => typeof value === "number" ? value : void 0;
+function eventsOf(run, entries, effects, at) {
+  const completed = ms(run.completedAt);
+  const reader = new Reader2();
+  for (const entry of entries) reader.take(entry);
+  const { attempts: attempts2, waits, children, signals } = reader;
+  const last = attempts2.at(-1);
+  if (last && last.ended === void 0 && run.lease) {
+    last.lastBeat = Math.max(last.lastBeat, ms(run.lease.heartbeatAt));
+    last.expires = ms(run.lease.expiresAt);
+  }
+  return {
+    from: ms(run.createdAt),
+    to: completed ?? at,
+    isOpen: completed === void 0,
+    attempts: attempts2,
+    waits,
+    children,
+    signals,
+    effects: effects.map(effectSpan),
+    refused: (run.refused ?? []).map(refusal2)
+  };
+}
+function refusal2(call2) {
+  const { attempt, workerId, error: error2, verdict } = call2;
+  return { at: ms(call2.at), attempt, worker: workerId, call: call2.call, error: error2, verdict };
+}
+function effectSpan(effect) {
+  const tries = [];
+  for (const change of effect.log ?? []) {
+    if (change.lastTry) tries.push({ at: ms(change.lastTry.at), status: change.lastTry.status ?? void 0, isLast: false });
+  }
+  if (effect.lastTry) {
+    const at = ms(effect.lastTry.at);
+    if (tries.at(-1)?.at === at) tries.pop();
+    tries.push({ at, status: effect.lastTry.status ?? void 0, isLast: true });
+  }
+  return {
+    id: effect.effectId,
+    type: effect.type,
+    endpoint: effect.endpoint,
+    state: effect.state,
+    from: ms(effect.decidedAt),
+    to: ms(effect.settledAt),
+    tries
+  };
+}
+var Reader2 = class {
+  attempts = [];
+  waits = [];
+  children = [];
+  signals = [];
+  take(entry) {
+    const at = ms(entry.at);
+    const { detail, n: n3, kind } = entry;
+    const open2 = this.attempts.at(-1)?.ended === void 0 ? this.attempts.at(-1) : void 0;
+    this.step(open2, at, entry);
+    if (open2 && (text(detail["outcome"]) !== void 0 && closes(entry))) close(open2, at, entry);
+    this.approval(at, entry);
+    this.wait(at, entry);
+    this.child(at, entry);
+    const signal = text(detail["signal"]);
+    if (signal !== void 0 && !signal.startsWith("#")) this.signals.push({ at, name: signal, n: n3 });
+    if (kind === "granted") this.grant(open2, at, entry);
+    else if (open2 && open2.ended === void 0) renew(open2, at, entry);
+    if (kind === "started" && open2) open2.started ??= at;
+  }
+  grant(open2, at, entry) {
+    if (open2 && open2.ended === void 0) close(open2, at, entry);
+    const expires = ms(text(entry.detail["leaseExpiresAt"])) ?? at;
+    this.attempts.push({
+      n: entry.attempt ?? this.attempts.length + 1,
+      owner: text(entry.detail["owner"]) ?? "",
+      fence: number(entry.detail["fence"]) ?? 0,
+      granted: at,
+      leaseMs: expires - at,
+      lastBeat: at,
+      expires,
+      steps: [],
+      entry: entry.n
+    });
+  }
+  step(open2, at, entry) {
+    const key2 = text(entry.detail["step"]);
+    if (key2 === void 0 || !open2) return;
+    open2.started ??= at;
+    open2.steps.push({ at, key: key2, isFailed: entry.detail["outcome"] === "FAILED", n: entry.n });
+  }
+  approval(at, entry) {
+    const { detail, n: n3 } = entry;
+    const approval2 = number(detail["approval"]);
+    if (approval2 === void 0) return;
+    const key2 = text(detail["key"]);
+    let wait = this.waits.find((other) => other.approval === approval2);
+    if (!wait && key2 !== void 0) {
+      wait = { key: key2, kind: "approval", name: key2, from: at, approval: approval2, votes: [], entry: n3 };
+      this.waits.push(wait);
+    }
+    if (!wait) return;
+    const decision = text(detail["decision"]);
+    const by = text(detail["by"]);
+    if (decision !== void 0 && by !== void 0) {
+      wait.votes.push({ at, by, isApproval: decision === "APPROVED", comment: text(detail["comment"]) || void 0, n: n3 });
+    }
+    const outcome = text(detail["outcome"]);
+    const isClosed = entry.kind === "approval_closed" || decision !== void 0 && outcome !== void 0;
+    if (isClosed && wait.to === void 0) {
+      wait.to = at;
+      wait.outcome = outcome === "SUCCEEDED" || outcome === "FAILED" ? decision : outcome;
+    }
+  }
+  wait(at, entry) {
+    const key2 = text(entry.detail["wait"]);
+    if (key2 === void 0) return;
+    const same = (wait) => wait.to === void 0 && (wait.key === key2 || wait.kind === "approval" && key2.endsWith(wait.key));
+    const open2 = this.waits.find(same);
+    const begins = entry.detail["outcome"] === "SUSPENDED" || entry.detail["state"] === "waiting";
+    if (!begins && open2) open2.to = at;
+    if (begins && !open2) this.waits.push({ key: key2, ...waitKind(key2), from: at, votes: [], entry: entry.n });
+  }
+  child(at, entry) {
+    const { detail, n: n3 } = entry;
+    const spawned = text(detail["childKey"]);
+    if (spawned !== void 0 && (entry.kind === "child_spawned" || text(detail["childTaskId"]) !== void 0)) {
+      this.children.push({ key: spawned, taskId: text(detail["childTaskId"]), from: at, entry: n3 });
+    }
+    const ended2 = text(detail["child"]);
+    const child = this.children.find((child2) => child2.key === ended2);
+    if (child) {
+      child.to = at;
+      child.state = text(detail["childState"]);
+    }
+  }
+};
+function closes(entry) {
+  return entry.kind === "attempt_closed" || entry.kind !== "granted" && text(entry.detail["leaseId"]) !== void 0;
+}
+function close(attempt, at, entry) {
+  const { detail } = entry;
+  attempt.ended = at;
+  attempt.outcome = text(detail["outcome"]) ?? "RELEASED";
+  attempt.reason = text(detail["reason"]);
+  attempt.message = text(detail["message"]);
+  attempt.closedBy = entry.n;
+  const isLost = attempt.outcome === "LOST" || attempt.outcome === "UNDELIVERED";
+  if (isLost) attempt.lastBeat = Math.max(attempt.lastBeat, Math.min(at, at - attempt.leaseMs));
+  attempt.expires = at;
+}
+function renew(attempt, at, entry) {
+  const expires = ms(text(entry.detail["leaseExpiresAt"]));
+  if (expires === void 0) return;
+  attempt.lastBeat = at;
+  attempt.expires = expires;
+}
+function waitKind(key2) {
+  const plain3 = key2.replace(/^wait:/, "").replace(/#\d+$/, "");
+  const [kind, ...rest] = plain3.split(":");
+  const name = rest.join(":");
+  if (kind === "sleep") return { kind: "sleep", name: "Sleep" };
+  if (kind === "signal") return { kind: "signal", name: name || plain3 };
+  if (kind === "approval") return { kind: "approval", name: name || plain3 };
+  if (kind === "child") return { kind: "child", name: name || plain3 };
+  return { kind: "other", name: plain3 };
+}
+
 // src/pages/overview.tsx
 var SAMPLE = 400;
 var SPANS = { "15m": 9e5, "1h": 36e5, "24h": 864e5 };
 var BUCKETS = 48;
+var SUSPECTS_MAX = 8;
+var ended = /* @__PURE__ */ new Map();
+async function readTrouble(listed, signal) {
+  const known = ended.get(listed.runId);
+  if (known) return known;
+  const [run, history2] = await Promise.all([
+    get(`v1/runs/${listed.runId}`, { signal }),
+    get(`v1/runs/${listed.runId}/history`, { query: { limit: 500 }, signal })
+  ]);
+  const trouble = { run, events: eventsOf(run, history2.entries, [], now()) };
+  if (isEnded(run.state) && now() - ms(run.completedAt) > 6e4) ended.set(run.runId, trouble);
+  return trouble;
+}
 async function read(spanMs, signal) {
   const since = new Date(now() - spanMs).toISOString();
   const runs = (query) => get("v1/runs", { query, signal });
@@ -2458,14 +2667,14 @@ async function read(spanMs, signal) {
     optional(get("v1/workers", { query: { limit: 1e3 }, signal })),
     optional(get("v1/set-aside", { signal }))
   ]);
-  const losers = recent.runs.filter((run) => run.lost > 0).slice(0, 6);
-  const lost2 = await Promise.all(losers.map((run) => optional(get(`v1/runs/${run.runId}`, { signal }))));
+  const suspects = recent.runs.filter((run) => run.attempt > 1 || run.lost > 0).slice(0, SUSPECTS_MAX);
+  const troubles = await Promise.all(suspects.map((run) => optional(readTrouble(run, signal))));
   return {
     recent,
     failed: failed.runs,
     halted: halted.runs,
     running: running2.runs,
-    lost: lost2.filter((run) => run !== void 0),
+    troubles: troubles.filter((trouble) => trouble !== void 0),
     approvals: approvals2?.approvals ?? [],
     queues: queueRows(queues?.queues ?? [], workers?.workers ?? [], now()),
     setAside: setAside?.tasks.length ?? 0,
@@ -2561,18 +2770,18 @@ function Figure({ name, value, note, children, tone }) {
 }
 function Figures({ state, spanMs }) {
   const series = buckets(state.recent.runs, state.at, spanMs, 24);
-  const ended = series.map((bucket) => bucket.succeeded + bucket.failed);
-  const total = ended.reduce((a5, b3) => a5 + b3, 0);
+  const ended2 = series.map((bucket) => bucket.succeeded + bucket.failed);
+  const total = ended2.reduce((a5, b3) => a5 + b3, 0);
   const failed = series.reduce((sum, bucket) => sum + bucket.failed, 0);
   const waiting2 = state.queues.reduce((sum, queue) => sum + queue.ready, 0);
   const delayed = state.queues.reduce((sum, queue) => sum + queue.delayed, 0);
   const parked = state.queues.reduce((sum, queue) => sum + (queue.parked ?? 0), 0);
   const oldest = state.queues.filter((queue) => queue.oldestMs !== void 0).sort((a5, b3) => b3.oldestMs - a5.oldestMs)[0];
   const workers = new Set(state.running.map((run) => run.lease?.owner).filter(Boolean)).size;
-  const lost2 = state.recent.runs.reduce((sum, run) => sum + run.lost, 0);
-  const refused2 = state.lost.reduce((sum, run) => sum + (run.refused?.length ?? 0), 0);
+  const lost2 = state.troubles.reduce((sum, { events }) => sum + events.attempts.filter((attempt) => attempt.outcome === "LOST").length, 0);
+  const refused2 = state.troubles.reduce((sum, { events }) => sum + events.refused.length, 0);
   return /* @__PURE__ */ a4("section", { class: "card figures", "aria-label": "Figures", children: [
-    /* @__PURE__ */ a4(Figure, { name: "Ended", value: String(total), note: `in ${span(spanMs).replace(" 00 s", "").replace(" 00 min", "")}${state.recent.nextCursor ? `, of the newest ${state.recent.runs.length}` : ""}`, children: /* @__PURE__ */ a4(Spark, { values: ended, tone: "ok" }) }),
+    /* @__PURE__ */ a4(Figure, { name: "Ended", value: String(total), note: `in ${span(spanMs).replace(" 00 s", "").replace(" 00 min", "")}${state.recent.nextCursor ? `, of the newest ${state.recent.runs.length}` : ""}`, children: /* @__PURE__ */ a4(Spark, { values: ended2, tone: "ok" }) }),
     /* @__PURE__ */ a4(Figure, { name: "Waiting", value: String(waiting2), note: `+ ${parked} parked, ${delayed} delayed` }),
     /* @__PURE__ */ a4(Figure, { name: "Oldest waiting", value: oldest ? roughly(oldest.oldestMs) : "–", note: oldest ? visible(oldest.queue) : "nothing waits", tone: oldest?.isStarving ? "bad" : void 0 }),
     /* @__PURE__ */ a4(Figure, { name: "Running", value: `${state.running.length}${state.running.length === 100 ? "+" : ""}`, note: `on ${workers} ${workers === 1 ? "worker" : "workers"}` }),
@@ -2583,7 +2792,7 @@ function Figures({ state, spanMs }) {
 function Plots({ state, spanMs }) {
   const series = buckets(state.recent.runs, state.at, spanMs, BUCKETS);
   const perMinute = (n3) => n3 * BUCKETS * 6e4 / spanMs;
-  const ended = [
+  const ended2 = [
     { name: "succeeded", tone: "ok", values: series.map((bucket) => perMinute(bucket.succeeded)) },
     { name: "failed", tone: "bad", values: series.map((bucket) => perMinute(bucket.failed)) }
   ];
@@ -2595,15 +2804,12 @@ function Plots({ state, spanMs }) {
   const range = { from: state.at - spanMs, to: state.at };
   const max = axis(Math.max(...delays[1].values)).at(-1);
   return /* @__PURE__ */ a4("div", { class: "two", children: [
-    /* @__PURE__ */ a4(Card, { title: "Ended per minute", note, aside: /* @__PURE__ */ a4(ChartLegend, { series: ended }), children: /* @__PURE__ */ a4("div", { class: "pad-x", children: /* @__PURE__ */ a4(Chart, { series: ended, isStacked: true, label: `Ended per minute ${note}`, ...range }) }) }),
+    /* @__PURE__ */ a4(Card, { title: "Ended per minute", note, aside: /* @__PURE__ */ a4(ChartLegend, { series: ended2 }), children: /* @__PURE__ */ a4("div", { class: "pad-x", children: /* @__PURE__ */ a4(Chart, { series: ended2, isStacked: true, label: `Ended per minute ${note}`, ...range }) }) }),
     /* @__PURE__ */ a4(Card, { title: "Time from ready to started", note, aside: /* @__PURE__ */ a4(ChartLegend, { series: delays }), children: /* @__PURE__ */ a4("div", { class: "pad-x", children: /* @__PURE__ */ a4(Chart, { series: delays, label: `Time from ready to started, at most ${span(max)}`, format: (value) => value === 0 ? "0" : roughly(value), ...range }) }) })
   ] });
 }
 function served(queue) {
-  if (queue.pause) return /* @__PURE__ */ a4("b", { class: "t-retry ink", children: [
-    "paused by ",
-    visible(queue.pause.pausedBy).slice(0, 8)
-  ] });
+  if (queue.pause) return /* @__PURE__ */ a4("b", { class: "t-retry ink", children: "paused" });
   if (queue.isStarving) return /* @__PURE__ */ a4("b", { class: "t-bad ink", children: "none polls" });
   if (queue.polls > 0) return `${queue.polls} ${queue.polls === 1 ? "polls" : "poll"}`;
   return queue.workers.length > 0 ? `${queue.workers.length} busy` : "none polls";
@@ -2663,11 +2869,17 @@ function LeaseRow({ run }) {
     /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("span", { class: `meter t-${tone}`, children: /* @__PURE__ */ a4("i", { style: { width: `${Math.round(100 * share)}%` } }) }) })
   ] });
 }
+function happeningsOf({ run, events }) {
+  const refusals2 = events.refused.map((call2, i4) => ({ id: `${run.runId} ${i4}`, at: call2.at, glyph: "refused", tone: "refused", what: `${call2.call} of ${call2.worker}`, run }));
+  const takeovers2 = events.attempts.flatMap((attempt, i4) => {
+    const before = events.attempts[i4 - 1];
+    if (before?.outcome !== "LOST") return [];
+    return [{ id: `${run.runId} t${i4}`, at: attempt.granted, glyph: "take", tone: "retry", what: `${attempt.owner} from ${before.owner}`, run }];
+  });
+  return [...refusals2, ...takeovers2];
+}
 function TakeoversCard({ state }) {
-  const happenings = state.lost.flatMap((run) => [
-    ...(run.refused ?? []).map((call2, i4) => ({ id: `${run.runId}r${i4}`, at: ms(call2.at), glyph: "refused", tone: "refused", what: `${call2.call} of ${call2.workerId}`, run })),
-    { id: run.runId, at: ms(run.completedAt) ?? ms(run.startedAt) ?? ms(run.createdAt), glyph: "take", tone: "retry", what: `${run.lost} lost, ${run.workerId ?? run.lease?.owner ?? "no worker"} has it`, run }
-  ]);
+  const happenings = state.troubles.flatMap(happeningsOf);
   happenings.sort((a5, b3) => b3.at - a5.at);
   return /* @__PURE__ */ a4(Card, { title: "Takeovers and refusals", children: [
     happenings.length === 0 && /* @__PURE__ */ a4("p", { class: "pad-x pad-b muted", children: "None. A worker that dies or goes silent loses its lease, another one takes over, and a late report is refused: it would be shown here." }),
@@ -3272,173 +3484,6 @@ function Sentence({ parts }) {
   }) });
 }
 
-// src/timeline/events.ts
-var text = (value) => typeof value === "string" ? value : void 0;
-var number = (value) => typeof value === "number" ? value : void 0;
-function eventsOf(run, entries, effects, at) {
-  const completed = ms(run.completedAt);
-  const reader = new Reader2();
-  for (const entry of entries) reader.take(entry);
-  const { attempts: attempts2, waits, children, signals } = reader;
-  const last = attempts2.at(-1);
-  if (last && last.ended === void 0 && run.lease) {
-    last.lastBeat = Math.max(last.lastBeat, ms(run.lease.heartbeatAt));
-    last.expires = ms(run.lease.expiresAt);
-  }
-  return {
-    from: ms(run.createdAt),
-    to: completed ?? at,
-    isOpen: completed === void 0,
-    attempts: attempts2,
-    waits,
-    children,
-    signals,
-    effects: effects.map(effectSpan),
-    refused: (run.refused ?? []).map(refusal2)
-  };
-}
-function refusal2(call2) {
-  const { attempt, workerId, error: error2, verdict } = call2;
-  return { at: ms(call2.at), attempt, worker: workerId, call: call2.call, error: error2, verdict };
-}
-function effectSpan(effect) {
-  const tries = [];
-  for (const change of effect.log ?? []) {
-    if (change.lastTry) tries.push({ at: ms(change.lastTry.at), status: change.lastTry.status ?? void 0, isLast: false });
-  }
-  if (effect.lastTry) {
-    const at = ms(effect.lastTry.at);
-    if (tries.at(-1)?.at === at) tries.pop();
-    tries.push({ at, status: effect.lastTry.status ?? void 0, isLast: true });
-  }
-  return {
-    id: effect.effectId,
-    type: effect.type,
-    endpoint: effect.endpoint,
-    state: effect.state,
-    from: ms(effect.decidedAt),
-    to: ms(effect.settledAt),
-    tries
-  };
-}
-var Reader2 = class {
-  attempts = [];
-  waits = [];
-  children = [];
-  signals = [];
-  take(entry) {
-    const at = ms(entry.at);
-    const { detail, n: n3, kind } = entry;
-    const open2 = this.attempts.at(-1)?.ended === void 0 ? this.attempts.at(-1) : void 0;
-    this.step(open2, at, entry);
-    if (open2 && (text(detail["outcome"]) !== void 0 && closes(entry))) close(open2, at, entry);
-    this.approval(at, entry);
-    this.wait(at, entry);
-    this.child(at, entry);
-    const signal = text(detail["signal"]);
-    if (signal !== void 0 && !signal.startsWith("#")) this.signals.push({ at, name: signal, n: n3 });
-    if (kind === "granted") this.grant(open2, at, entry);
-    else if (open2 && open2.ended === void 0) renew(open2, at, entry);
-    if (kind === "started" && open2) open2.started ??= at;
-  }
-  grant(open2, at, entry) {
-    if (open2 && open2.ended === void 0) close(open2, at, entry);
-    const expires = ms(text(entry.detail["leaseExpiresAt"])) ?? at;
-    this.attempts.push({
-      n: entry.attempt ?? this.attempts.length + 1,
-      owner: text(entry.detail["owner"]) ?? "",
-      fence: number(entry.detail["fence"]) ?? 0,
-      granted: at,
-      leaseMs: expires - at,
-      lastBeat: at,
-      expires,
-      steps: [],
-      entry: entry.n
-    });
-  }
-  step(open2, at, entry) {
-    const key2 = text(entry.detail["step"]);
-    if (key2 === void 0 || !open2) return;
-    open2.started ??= at;
-    open2.steps.push({ at, key: key2, isFailed: entry.detail["outcome"] === "FAILED", n: entry.n });
-  }
-  approval(at, entry) {
-    const { detail, n: n3 } = entry;
-    const approval2 = number(detail["approval"]);
-    if (approval2 === void 0) return;
-    const key2 = text(detail["key"]);
-    let wait = this.waits.find((other) => other.approval === approval2);
-    if (!wait && key2 !== void 0) {
-      wait = { key: key2, kind: "approval", name: key2, from: at, approval: approval2, votes: [], entry: n3 };
-      this.waits.push(wait);
-    }
-    if (!wait) return;
-    const decision = text(detail["decision"]);
-    const by = text(detail["by"]);
-    if (decision !== void 0 && by !== void 0) {
-      wait.votes.push({ at, by, isApproval: decision === "APPROVED", comment: text(detail["comment"]) || void 0, n: n3 });
-    }
-    const outcome = text(detail["outcome"]);
-    const isClosed = entry.kind === "approval_closed" || decision !== void 0 && outcome !== void 0;
-    if (isClosed && wait.to === void 0) {
-      wait.to = at;
-      wait.outcome = outcome === "SUCCEEDED" || outcome === "FAILED" ? decision : outcome;
-    }
-  }
-  wait(at, entry) {
-    const key2 = text(entry.detail["wait"]);
-    if (key2 === void 0) return;
-    const same = (wait) => wait.to === void 0 && (wait.key === key2 || wait.kind === "approval" && key2.endsWith(wait.key));
-    const open2 = this.waits.find(same);
-    const begins = entry.detail["outcome"] === "SUSPENDED" || entry.detail["state"] === "waiting";
-    if (!begins && open2) open2.to = at;
-    if (begins && !open2) this.waits.push({ key: key2, ...waitKind(key2), from: at, votes: [], entry: entry.n });
-  }
-  child(at, entry) {
-    const { detail, n: n3 } = entry;
-    const spawned = text(detail["childKey"]);
-    if (spawned !== void 0 && (entry.kind === "child_spawned" || text(detail["childTaskId"]) !== void 0)) {
-      this.children.push({ key: spawned, taskId: text(detail["childTaskId"]), from: at, entry: n3 });
-    }
-    const ended = text(detail["child"]);
-    const child = this.children.find((child2) => child2.key === ended);
-    if (child) {
-      child.to = at;
-      child.state = text(detail["childState"]);
-    }
-  }
-};
-function closes(entry) {
-  return entry.kind === "attempt_closed" || entry.kind !== "granted" && text(entry.detail["leaseId"]) !== void 0;
-}
-function close(attempt, at, entry) {
-  const { detail } = entry;
-  attempt.ended = at;
-  attempt.outcome = text(detail["outcome"]) ?? "RELEASED";
-  attempt.reason = text(detail["reason"]);
-  attempt.message = text(detail["message"]);
-  attempt.closedBy = entry.n;
-  const isLost = attempt.outcome === "LOST" || attempt.outcome === "UNDELIVERED";
-  if (isLost) attempt.lastBeat = Math.max(attempt.lastBeat, Math.min(at, at - attempt.leaseMs));
-  attempt.expires = at;
-}
-function renew(attempt, at, entry) {
-  const expires = ms(text(entry.detail["leaseExpiresAt"]));
-  if (expires === void 0) return;
-  attempt.lastBeat = at;
-  attempt.expires = expires;
-}
-function waitKind(key2) {
-  const plain3 = key2.replace(/^wait:/, "").replace(/#\d+$/, "");
-  const [kind, ...rest] = plain3.split(":");
-  const name = rest.join(":");
-  if (kind === "sleep") return { kind: "sleep", name: "Sleep" };
-  if (kind === "signal") return { kind: "signal", name: name || plain3 };
-  if (kind === "approval") return { kind: "approval", name: name || plain3 };
-  if (kind === "child") return { kind: "child", name: name || plain3 };
-  return { kind: "other", name: plain3 };
-}
-
 // src/timeline/scale.ts
 var FOLD_PX = 92;
 var FOLD_SHARE = 0.15;
@@ -3643,7 +3688,10 @@ var Drawer = class {
     const lane = this.lane(`wait-${wait.entry}`, title, isNamed ? wait.name.replace(/#1$/, "") : look2.word, look2);
     const subject = wait.approval === void 0 ? void 0 : approvalTitle?.(wait.approval);
     const words2 = subject ?? (wait.kind === "sleep" ? seconds(wait.from, end2) : wait.to === void 0 ? `open since ${seconds(wait.from, end2)}` : void 0);
-    lane.bars.push({ ...bar(x3(wait.from), Math.max(x3(end2), x3(wait.from) + 6), "wait", "wait"), isOpen: wait.to === void 0, text: words2 });
+    const free = x3(wait.votes[0]?.at ?? end2) - x3(wait.from) - 26;
+    const fits = words2 !== void 0 && words2.length * LETTER * 1.06 <= free;
+    lane.bars.push({ ...bar(x3(wait.from), Math.max(x3(end2), x3(wait.from) + 6), "wait", "wait"), isOpen: wait.to === void 0, text: fits ? words2 : void 0 });
+    if (words2 !== void 0 && !fits && wait.kind === "approval") lane.note = words2;
     for (const vote of wait.votes) {
       const [glyph, tone] = vote.isApproval ? ["ok", "ok"] : ["bad", "bad"];
       lane.marks.push({ x: x3(vote.at), glyph, tone, id: `entry-${vote.n}`, title: `${vote.isApproval ? "approved" : "rejected"} by ${vote.by}` });
@@ -3824,7 +3872,7 @@ function BarView({ bar: bar2, y: y5 }) {
     case "wait":
       return /* @__PURE__ */ a4("g", { children: [
         /* @__PURE__ */ a4("rect", { class: `wait-bar ${bar2.isOpen ? "open" : ""}`, x: bar2.x0, y: y5 - 8, width, height: "16", rx: "8" }),
-        bar2.text && width > bar2.text.length * 6.3 + 44 && /* @__PURE__ */ a4("text", { class: "wait-text", x: bar2.x0 + 12, y: y5 + 4, children: visible(bar2.text) })
+        bar2.text && /* @__PURE__ */ a4("text", { class: "wait-text", x: bar2.x0 + 12, y: y5 + 4, children: visible(bar2.text) })
       ] });
     default:
       return /* @__PURE__ */ a4("rect", { class: `work ${bar2.isOpen ? "open" : ""}`, x: bar2.x0, y: y5 - 8, width, height: "16", rx: "3" });
@@ -4377,7 +4425,7 @@ function Shown2({ whole, tab, again }) {
       /* @__PURE__ */ a4("span", { class: "sp" }),
       /* @__PURE__ */ a4(Actions, { run, again })
     ] }),
-    /* @__PURE__ */ a4(Facts2, { run }),
+    /* @__PURE__ */ a4(Facts2, { run, lost: events.attempts.filter((attempt) => attempt.outcome === "LOST").length, work: workOf(events) }),
     /* @__PURE__ */ a4("p", { class: `story t-${look2.tone}`, children: /* @__PURE__ */ a4(Sentence, { parts }) }),
     /* @__PURE__ */ a4(Tabs, { id: run.runId, tab, whole }),
     tab === "timeline" && /* @__PURE__ */ a4(TimelineTab, { whole, events }),
@@ -4388,7 +4436,7 @@ function Shown2({ whole, tab, again }) {
     tab === "history" && /* @__PURE__ */ a4(HistoryTab, { whole }),
     tab === "record" && /* @__PURE__ */ a4(RecordTab, { run }),
     tab === "raw" && /* @__PURE__ */ a4(RawTab, { run }),
-    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: commandOf(tab, run) }) })
+    tab !== "timeline" && /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: commandOf(tab, run) }) })
   ] });
 }
 function commandOf(tab, run) {
@@ -4404,21 +4452,30 @@ function Fact({ name, children }) {
     /* @__PURE__ */ a4("dd", { children })
   ] });
 }
-function Facts2({ run }) {
+function workOf(events) {
+  return events.attempts.reduce((sum, attempt) => sum + (attempt.ended ?? events.to) - attempt.granted, 0);
+}
+function Facts2({ run, lost: lost2, work }) {
   const end2 = ms(run.completedAt);
   const created = ms(run.createdAt);
   return /* @__PURE__ */ a4("dl", { class: "facts", children: [
     /* @__PURE__ */ a4(Fact, { name: "queue", children: /* @__PURE__ */ a4("a", { href: `queues/${run.queue.replaceAll("/", "~")}`, children: visible(run.queue) }) }),
     /* @__PURE__ */ a4(Fact, { name: "submitted", children: /* @__PURE__ */ a4(Time, { at: run.createdAt }) }),
-    /* @__PURE__ */ a4(Fact, { name: end2 === void 0 ? "open for" : "took", children: /* @__PURE__ */ a4("b", { children: span((end2 ?? clock.value) - created) }) }),
+    /* @__PURE__ */ a4(Fact, { name: end2 === void 0 ? "open for" : "took", children: [
+      /* @__PURE__ */ a4("b", { children: span((end2 ?? clock.value) - created) }),
+      " ",
+      work > 0 && /* @__PURE__ */ a4("span", { class: "muted", children: [
+        "(",
+        span(work),
+        " of work)"
+      ] })
+    ] }),
     run.attempt > 0 && /* @__PURE__ */ a4(Fact, { name: "attempts", children: [
       run.attempt,
-      " of ",
-      run.maxAttempts + run.lost,
-      run.lost > 0 && /* @__PURE__ */ a4($, { children: [
+      lost2 > 0 && /* @__PURE__ */ a4($, { children: [
         ", ",
-        /* @__PURE__ */ a4("b", { class: "t-retry ink", children: [
-          run.lost,
+        /* @__PURE__ */ a4("span", { class: "t-retry ink", children: [
+          lost2,
           " lost"
         ] })
       ] })
@@ -4708,9 +4765,11 @@ function Rows({ list }) {
   const runs = list.rows.value;
   if (!list.isRead.value) return list.problem.value ? null : /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Loading, { rows: 8 }) });
   if (runs.length === 0) return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(NoRuns, { list }) });
-  return /* @__PURE__ */ a4("section", { class: "card grid-table runs", role: "table", "aria-label": "Runs", "aria-rowcount": runs.length, children: [
-    /* @__PURE__ */ a4("div", { class: "tr th", role: "row", children: ["state", "kind", "queue", "submitted", "took", "attempts", "worker", "why"].map((name) => /* @__PURE__ */ a4("span", { role: "columnheader", class: `c-${name}`, children: name }, name)) }),
-    /* @__PURE__ */ a4(VirtualRows, { items: runs, height: 34, nearEnd: list.more, row: (run, i4) => /* @__PURE__ */ a4(Row, { run, index: i4 }, run.runId) }),
+  return /* @__PURE__ */ a4("section", { class: "card grid-table runs", children: [
+    /* @__PURE__ */ a4("div", { role: "table", "aria-label": "Runs", "aria-rowcount": runs.length, children: [
+      /* @__PURE__ */ a4("div", { class: "tr th", role: "row", children: ["state", "kind", "queue", "submitted", "took", "attempts", "worker", "why"].map((name) => /* @__PURE__ */ a4("span", { role: "columnheader", class: `c-${name}`, children: name }, name)) }),
+      /* @__PURE__ */ a4(VirtualRows, { items: runs, height: 34, nearEnd: list.more, row: (run, i4) => /* @__PURE__ */ a4(Row, { run, index: i4 }, run.runId) })
+    ] }),
     /* @__PURE__ */ a4(Bound, { list })
   ] });
 }

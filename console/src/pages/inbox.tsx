@@ -4,9 +4,10 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { access } from "../access.js";
 import { get, post, type Problem } from "../api/call.js";
-import type { Approval, ApprovalDecided, ApprovalList } from "../api/types.js";
+import type { Approval, ApprovalDecided, ApprovalList, Run, Steps } from "../api/types.js";
 import { asProblem, useQuery } from "../data/query.js";
 import { command } from "../model/command.js";
+import { type Content, contentOf } from "../model/content.js";
 import { contentDigest } from "../model/digest.js";
 import { tableRows, visible } from "../model/shown.js";
 import { type Look, stateLook } from "../model/state.js";
@@ -92,9 +93,30 @@ function approvalLook(approval: Approval): Look {
   return { tone: "queue", glyph: "cancel", word: (approval.outcome ?? "closed").toLowerCase() };
 }
 
+interface Asked {
+  approval: Approval;
+  content: Content | undefined;
+  kind: string | undefined;
+}
+
+/** Reads an approval and what it is about; what was found once is not looked for again. */
+async function readAsked(id: string, known: Asked | undefined, signal: AbortSignal): Promise<Asked> {
+  const approval = await get<Approval>(`v1/approvals/${id}`, { signal });
+  if (known && (known.content !== undefined || !approval.digest)) return { ...known, approval };
+  const optional = <T,>(reading: Promise<T>): Promise<T | undefined> => reading.catch(() => undefined);
+  const run = access.value.mayReadRuns ? await optional(get<Run>(`v1/runs/${approval.taskId}`, { signal })) : undefined;
+  const mayHaveSteps = run?.durable && !approval.content;
+  const steps = mayHaveSteps ? await optional(get<Steps>(`v1/runs/${approval.taskId}/steps`, { query: { limit: 200 }, signal })) : undefined;
+  return { approval, content: contentOf(approval, run, steps?.steps ?? []), kind: run?.kind };
+}
+
 function ApprovalCard({ id, changed }: { id: string; changed: () => Promise<void> }) {
-  const query = useQuery<Approval>(`approval ${id}`, "inbox", (signal) => get(`v1/approvals/${id}`, { signal }));
-  const approval = query.data.value;
+  const known = useSignal<Asked | undefined>(undefined);
+  const query = useQuery<Asked>(`approval ${id}`, "inbox", async (signal) => {
+    known.value = await readAsked(id, known.value, signal);
+    return known.value;
+  });
+  const { approval, content, kind } = query.data.value ?? {};
   if (!approval) {
     return <section class="card pad">{query.problem.value ? <Failed problem={query.problem.value} again={query.again} /> : <Loading rows={8} />}</section>;
   }
@@ -108,12 +130,12 @@ function ApprovalCard({ id, changed }: { id: string; changed: () => Promise<void
       <div class="lead">
         <Pill look={look} />
         <span class="muted">
-          asked <Time at={approval.openedAt} /> by {access.value.mayReadRuns ? <a href={`runs/${approval.runId}`}>its run</a> : "a run"}
+          asked <Time at={approval.openedAt} /> by {access.value.mayReadRuns ? <a href={`runs/${approval.runId}`}>{visible(kind ?? "its run")}</a> : "a run"}
         </span>
       </div>
       <h2 class="question"><bdi>{visible(approval.subject ?? approval.key)}</bdi></h2>
       <Standing approval={approval} />
-      <Decision key={`${approval.content}`} approval={approval} changed={both} />
+      <Decision key={content?.text} approval={approval} content={content} changed={both} />
     </section>
   );
 }
@@ -149,28 +171,28 @@ function Standing({ approval }: { approval: Approval }) {
 type Bound = { state: "same" | "different" | "unseen" | "nothing"; computed?: string };
 
 /** Whether what is shown is what the run asked about. */
-export function bound(approval: Approval): Bound {
-  const content = approval.content ?? undefined;
+export function bound(approval: Approval, content: Content | undefined): Bound {
   if (!approval.digest) return { state: "nothing" };
   if (content === undefined) return { state: "unseen" };
-  const computed = contentDigest(content);
+  const computed = contentDigest(content.text);
   return { state: computed === approval.digest ? "same" : "different", computed };
 }
 
-function Decision({ approval, changed }: { approval: Approval; changed: () => Promise<void> }) {
+function Decision({ approval, content, changed }: { approval: Approval; content: Content | undefined; changed: () => Promise<void> }) {
   const isTable = useSignal(true);
   const isRendered = useSignal(false);
-  const checked = bound(approval);
+  const checked = bound(approval, content);
   useEffect(() => {
     isRendered.value = true;
   }, []);
-  const rows = approval.content ? tableRows(approval.content) : undefined;
+  const rows = content ? tableRows(content.text) : undefined;
   return (
     <>
-      {approval.content && (
+      {content && (
         <div class="doc">
           <header>
             <b>What you approve</b>
+            {content.of && <span class="muted">{visible(content.of)}</span>}
             <span class="sp" />
             {rows && (
               <>
@@ -191,7 +213,7 @@ function Decision({ approval, changed }: { approval: Approval; changed: () => Pr
               </tbody>
             </table>
           ) : (
-            <PayloadView text={approval.content} label="what you approve" />
+            <PayloadView text={content.text} label="what you approve" />
           )}
         </div>
       )}

@@ -2,17 +2,18 @@
 
 import type { ComponentChildren } from "preact";
 import { get } from "../api/call.js";
-import type { Approval, ApprovalList, Queues, Run, RunList, SetAside, Workers } from "../api/types.js";
+import type { Approval, ApprovalList, History, Queues, Run, RunList, SetAside, Workers } from "../api/types.js";
 import { useQuery } from "../data/query.js";
 import { type QueueRow, queueRows } from "../model/queues.js";
 import { axis, buckets, failing, quantile } from "../model/sample.js";
 import { visible } from "../model/shown.js";
-import { stateLook, type GlyphName, type Tone } from "../model/state.js";
+import { type GlyphName, isEnded, stateLook, type Tone } from "../model/state.js";
 import { clock, ms, now, relative, roughly, span } from "../model/time.js";
 import { Card, Empty, Failed, Loading, Time } from "../parts/bits.js";
 import { Chart, ChartLegend, Spark } from "../parts/chart.js";
 import { Glyph } from "../parts/glyph.js";
 import { place, withQuery } from "../router.js";
+import { type Events, eventsOf } from "../timeline/events.js";
 
 /** Runs that the figures are made of. */
 const SAMPLE = 400;
@@ -24,11 +25,33 @@ interface State {
   failed: Run[];
   halted: Run[];
   running: Run[];
-  lost: Run[];
+  troubles: Trouble[];
   approvals: Approval[];
   queues: QueueRow[];
   setAside: number;
   at: number;
+}
+
+/** A run with what happened to its leases. */
+interface Trouble {
+  run: Run;
+  events: Events;
+}
+
+const SUSPECTS_MAX = 8;
+/** Runs that have ended are read once. */
+const ended = new Map<string, Trouble>();
+
+async function readTrouble(listed: Run, signal: AbortSignal): Promise<Trouble> {
+  const known = ended.get(listed.runId);
+  if (known) return known;
+  const [run, history] = await Promise.all([
+    get<Run>(`v1/runs/${listed.runId}`, { signal }),
+    get<History>(`v1/runs/${listed.runId}/history`, { query: { limit: 500 }, signal }),
+  ]);
+  const trouble = { run, events: eventsOf(run, history.entries, [], now()) };
+  if (isEnded(run.state) && now() - ms(run.completedAt)! > 60_000) ended.set(run.runId, trouble);
+  return trouble;
 }
 
 async function read(spanMs: number, signal: AbortSignal): Promise<State> {
@@ -45,15 +68,15 @@ async function read(spanMs: number, signal: AbortSignal): Promise<State> {
     optional(get<Workers>("v1/workers", { query: { limit: 1000 }, signal })),
     optional(get<SetAside>("v1/set-aside", { signal })),
   ]);
-  // Refused calls come with a single run only: the latest runs that lost an attempt are the ones that may have some.
-  const losers = recent.runs.filter((run) => run.lost > 0).slice(0, 6);
-  const lost = await Promise.all(losers.map((run) => optional(get<Run>(`v1/runs/${run.runId}`, { signal }))));
+  // Refused calls and the end of each attempt come with a single run only: the latest runs with several attempts may have some.
+  const suspects = recent.runs.filter((run) => run.attempt > 1 || run.lost > 0).slice(0, SUSPECTS_MAX);
+  const troubles = await Promise.all(suspects.map((run) => optional(readTrouble(run, signal))));
   return {
     recent,
     failed: failed.runs,
     halted: halted.runs,
     running: running.runs,
-    lost: lost.filter((run): run is Run => run !== undefined),
+    troubles: troubles.filter((trouble): trouble is Trouble => trouble !== undefined),
     approvals: approvals?.approvals ?? [],
     queues: queueRows(queues?.queues ?? [], workers?.workers ?? [], now()),
     setAside: setAside?.tasks.length ?? 0,
@@ -192,8 +215,8 @@ function Figures({ state, spanMs }: { state: State; spanMs: number }) {
   const parked = state.queues.reduce((sum, queue) => sum + (queue.parked ?? 0), 0);
   const oldest = state.queues.filter((queue) => queue.oldestMs !== undefined).sort((a, b) => b.oldestMs! - a.oldestMs!)[0];
   const workers = new Set(state.running.map((run) => run.lease?.owner).filter(Boolean)).size;
-  const lost = state.recent.runs.reduce((sum, run) => sum + run.lost, 0);
-  const refused = state.lost.reduce((sum, run) => sum + (run.refused?.length ?? 0), 0);
+  const lost = state.troubles.reduce((sum, { events }) => sum + events.attempts.filter((attempt) => attempt.outcome === "LOST").length, 0);
+  const refused = state.troubles.reduce((sum, { events }) => sum + events.refused.length, 0);
   return (
     <section class="card figures" aria-label="Figures">
       <Figure name="Ended" value={String(total)} note={`in ${span(spanMs).replace(" 00 s", "").replace(" 00 min", "")}${state.recent.nextCursor ? `, of the newest ${state.recent.runs.length}` : ""}`}><Spark values={ended} tone="ok" /></Figure>
@@ -233,7 +256,7 @@ function Plots({ state, spanMs }: { state: State; spanMs: number }) {
 }
 
 function served(queue: QueueRow): ComponentChildren {
-  if (queue.pause) return <b class="t-retry ink">paused by {visible(queue.pause.pausedBy).slice(0, 8)}</b>;
+  if (queue.pause) return <b class="t-retry ink">paused</b>;
   if (queue.isStarving) return <b class="t-bad ink">none polls</b>;
   if (queue.polls > 0) return `${queue.polls} ${queue.polls === 1 ? "polls" : "poll"}`;
   return queue.workers.length > 0 ? `${queue.workers.length} busy` : "none polls";
@@ -303,11 +326,18 @@ interface Happening {
   run: Run;
 }
 
+function happeningsOf({ run, events }: Trouble): Happening[] {
+  const refusals = events.refused.map((call, i): Happening => ({ id: `${run.runId} ${i}`, at: call.at, glyph: "refused", tone: "refused", what: `${call.call} of ${call.worker}`, run }));
+  const takeovers = events.attempts.flatMap((attempt, i): Happening[] => {
+    const before = events.attempts[i - 1];
+    if (before?.outcome !== "LOST") return [];
+    return [{ id: `${run.runId} t${i}`, at: attempt.granted, glyph: "take", tone: "retry", what: `${attempt.owner} from ${before.owner}`, run }];
+  });
+  return [...refusals, ...takeovers];
+}
+
 function TakeoversCard({ state }: { state: State }) {
-  const happenings: Happening[] = state.lost.flatMap((run) => [
-    ...(run.refused ?? []).map((call, i): Happening => ({ id: `${run.runId}r${i}`, at: ms(call.at)!, glyph: "refused", tone: "refused", what: `${call.call} of ${call.workerId}`, run })),
-    { id: run.runId, at: ms(run.completedAt) ?? ms(run.startedAt) ?? ms(run.createdAt)!, glyph: "take", tone: "retry", what: `${run.lost} lost, ${run.workerId ?? run.lease?.owner ?? "no worker"} has it`, run },
-  ]);
+  const happenings = state.troubles.flatMap(happeningsOf);
   happenings.sort((a, b) => b.at - a.at);
   return (
     <Card title="Takeovers and refusals">

@@ -15,7 +15,7 @@ import { Cli, Copy, Empty, Failed, Loading, Time } from "../parts/bits.js";
 import { Pill } from "../parts/glyph.js";
 import { Sentence } from "../parts/sentence.js";
 import { place } from "../router.js";
-import { eventsOf } from "../timeline/events.js";
+import { type Events, eventsOf } from "../timeline/events.js";
 import { HistoryTab, TimelineTab } from "./run-timeline.js";
 import { ChildrenTab, EffectsTab, PayloadsTab, RawTab, RecordTab, StepsTab } from "./run-tabs.js";
 
@@ -113,7 +113,7 @@ function Shown({ whole, tab, again }: { whole: Whole; tab: string; again: () => 
         <span class="sp" />
         <Actions run={run} again={again} />
       </div>
-      <Facts run={run} />
+      <Facts run={run} lost={events.attempts.filter((attempt) => attempt.outcome === "LOST").length} work={workOf(events)} />
       <p class={`story t-${look.tone}`}>
         <Sentence parts={parts} />
       </p>
@@ -126,9 +126,11 @@ function Shown({ whole, tab, again }: { whole: Whole; tab: string; again: () => 
       {tab === "history" && <HistoryTab whole={whole} />}
       {tab === "record" && <RecordTab run={run} />}
       {tab === "raw" && <RawTab run={run} />}
-      <div class="foot">
-        <Cli line={commandOf(tab, run)} />
-      </div>
+      {tab !== "timeline" && (
+        <div class="foot">
+          <Cli line={commandOf(tab, run)} />
+        </div>
+      )}
     </>
   );
 }
@@ -150,18 +152,23 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
   );
 }
 
-function Facts({ run }: { run: Run }) {
+/** How long workers held the run. */
+function workOf(events: Events): number {
+  return events.attempts.reduce((sum, attempt) => sum + (attempt.ended ?? events.to) - attempt.granted, 0);
+}
+
+function Facts({ run, lost, work }: { run: Run; lost: number; work: number }) {
   const end = ms(run.completedAt);
   const created = ms(run.createdAt)!;
   return (
     <dl class="facts">
       <Fact name="queue"><a href={`queues/${run.queue.replaceAll("/", "~")}`}>{visible(run.queue)}</a></Fact>
       <Fact name="submitted"><Time at={run.createdAt} /></Fact>
-      <Fact name={end === undefined ? "open for" : "took"}><b>{span((end ?? clock.value) - created)}</b></Fact>
+      <Fact name={end === undefined ? "open for" : "took"}><b>{span((end ?? clock.value) - created)}</b> {work > 0 && <span class="muted">({span(work)} of work)</span>}</Fact>
       {run.attempt > 0 && (
         <Fact name="attempts">
-          {run.attempt} of {run.maxAttempts + run.lost}
-          {run.lost > 0 && <>, <b class="t-retry ink">{run.lost} lost</b></>}
+          {run.attempt}
+          {lost > 0 && <>, <span class="t-retry ink">{lost} lost</span></>}
         </Fact>
       )}
       {run.lease && <Fact name="lease ends"><Time at={run.lease.expiresAt} /></Fact>}

@@ -171,13 +171,15 @@ function Rows({ list }: { list: List }) {
   if (!list.isRead.value) return list.problem.value ? null : <section class="card"><Loading rows={8} /></section>;
   if (runs.length === 0) return <section class="card"><NoRuns list={list} /></section>;
   return (
-    <section class="card grid-table runs" role="table" aria-label="Runs" aria-rowcount={runs.length}>
+    <section class="card grid-table runs">
+      <div role="table" aria-label="Runs" aria-rowcount={runs.length}>
       <div class="tr th" role="row">
         {["state", "kind", "queue", "submitted", "took", "attempts", "worker", "why"].map((name) => (
           <span key={name} role="columnheader" class={`c-${name}`}>{name}</span>
         ))}
       </div>
       <VirtualRows items={runs} height={34} nearEnd={list.more} row={(run, i) => <Row key={run.runId} run={run} index={i} />} />
+      </div>
       <Bound list={list} />
     </section>
   );

@@ -59,7 +59,12 @@ export function Chart({ series, from, to, isStacked = false, label, format = Str
           const back = base.map((value, i) => `L${x(count - 1 - i)} ${y(base[count - 1 - i] ?? value)}`).join("");
           const area = isStacked ? <path class={`t-${one.tone} area`} d={`${line}${back}Z`} /> : null;
           if (isStacked) upper.forEach((value, i) => { base[i] = value; });
-          return <g key={one.name}>{area}<path class={`t-${one.tone} curve ${one.isDashed ? "dashed" : ""}`} d={line} /></g>;
+          return (
+            <g key={one.name}>
+              {area}
+              {!isStacked && <path class={`t-${one.tone} curve ${one.isDashed ? "dashed" : ""}`} d={line} />}
+            </g>
+          );
         })}
         {[0, 1 / 3, 2 / 3, 1].map((share) => (
           <text key={share} class="tick" x={LEFT + share * (width.value - LEFT - 6)} y={HEIGHT - 4} text-anchor={share === 0 ? "start" : share === 1 ? "end" : "middle"}>

@@ -222,7 +222,10 @@ class Drawer {
     const lane = this.lane(`wait-${wait.entry}`, title, isNamed ? wait.name.replace(/#1$/, "") : look.word, look);
     const subject = wait.approval === undefined ? undefined : approvalTitle?.(wait.approval);
     const words = subject ?? (wait.kind === "sleep" ? seconds(wait.from, end) : wait.to === undefined ? `open since ${seconds(wait.from, end)}` : undefined);
-    lane.bars.push({ ...bar(x(wait.from), Math.max(x(end), x(wait.from) + 6), "wait", "wait"), isOpen: wait.to === undefined, text: words });
+    const free = x(wait.votes[0]?.at ?? end) - x(wait.from) - 26;
+    const fits = words !== undefined && words.length * LETTER * 1.06 <= free;
+    lane.bars.push({ ...bar(x(wait.from), Math.max(x(end), x(wait.from) + 6), "wait", "wait"), isOpen: wait.to === undefined, text: fits ? words : undefined });
+    if (words !== undefined && !fits && wait.kind === "approval") lane.note = words;
     for (const vote of wait.votes) {
       const [glyph, tone] = vote.isApproval ? (["ok", "ok"] as const) : (["bad", "bad"] as const);
       lane.marks.push({ x: x(vote.at), glyph, tone, id: `entry-${vote.n}`, title: `${vote.isApproval ? "approved" : "rejected"} by ${vote.by}` });

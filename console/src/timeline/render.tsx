@@ -157,7 +157,7 @@ function BarView({ bar, y }: { bar: Bar; y: number }) {
       return (
         <g>
           <rect class={`wait-bar ${bar.isOpen ? "open" : ""}`} x={bar.x0} y={y - 8} width={width} height="16" rx="8" />
-          {bar.text && width > bar.text.length * 6.3 + 44 && (
+          {bar.text && (
             <text class="wait-text" x={bar.x0 + 12} y={y + 4}>
               {visible(bar.text)}
             </text>
