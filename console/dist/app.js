@@ -1168,7 +1168,8 @@ function withQuery(changes, from = place.value) {
   return from.path.join("/") + (text2 === "" ? "" : `?${text2}`);
 }
 function onClick(event) {
-  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+    return;
   const link = event.target?.closest?.("a[href]");
   if (!(link instanceof HTMLAnchorElement) || link.target !== "") return;
   if (link.origin !== location.origin || !link.pathname.startsWith(base())) return;
@@ -1267,7 +1268,8 @@ function valueEnd(text2, at) {
     if (c4 === "{" || c4 === "[") depth++;
     if (c4 === "}" || c4 === "]") depth--;
     i4++;
-    if (depth === 0 && c4 !== "}" && c4 !== "]") while (i4 < text2.length && !" 	\r\n,}]".includes(text2[i4])) i4++;
+    if (depth === 0 && c4 !== "}" && c4 !== "]")
+      while (i4 < text2.length && !" 	\r\n,}]".includes(text2[i4])) i4++;
   } while (depth > 0 && i4 < text2.length);
   return i4;
 }
@@ -1308,7 +1310,11 @@ async function call(method, path2, options) {
   return answer;
 }
 async function reach(method, path2, options) {
-  const headers = { accept: "application/json", ...credentials(), ...options.headers };
+  const headers = {
+    accept: "application/json",
+    ...credentials(),
+    ...options.headers
+  };
   if (options.body !== void 0) headers["content-type"] = "application/json";
   if (options.idempotencyKey) headers["idempotency-key"] = options.idempotencyKey;
   const limits = [AbortSignal.timeout(TIMEOUT_MS), ...options.signal ? [options.signal] : []];
@@ -1323,11 +1329,17 @@ async function reach(method, path2, options) {
     });
   } catch (error2) {
     if (options.signal?.aborted) throw error2;
-    throw new Problem(0, "unreachable", "The server does not answer", "no answer came from the server; it may be restarting, or the network is down");
+    throw new Problem(
+      0,
+      "unreachable",
+      "The server does not answer",
+      "no answer came from the server; it may be restarting, or the network is down"
+    );
   }
 }
+var API = "../";
 function address(path2, query) {
-  const url = new URL(`api/${path2}`, document.baseURI);
+  const url = new URL(API + path2, document.baseURI);
   const members = query instanceof URLSearchParams ? query : Object.entries(query ?? {});
   for (const [name, value] of members) {
     if (value !== void 0 && value !== null && value !== "") url.searchParams.append(name, String(value));
@@ -1340,12 +1352,40 @@ function refused(response, text2) {
     body = JSON.parse(text2);
   } catch {
   }
-  const { error: error2 = `http_${response.status}`, title = `The server answered ${response.status}`, message = "", requestId = "" } = body;
+  const {
+    error: error2 = `http_${response.status}`,
+    title = `The server answered ${response.status}`,
+    message = "",
+    requestId = ""
+  } = body;
   const problem = new Problem(response.status, error2, title, message, requestId);
-  if (response.status === 401) end(title);
+  if (response.status === 401 && person.value) end(title);
   return problem;
 }
 var inPath = (name) => name.replaceAll("/", "~");
+var runIdOf = (id) => id.replace(/^task_/, "run_");
+
+// src/access.ts
+var EVERYTHING = { mayReadRuns: true, mayReadApprovals: true };
+var access = y3(EVERYTHING);
+async function discoverAccess() {
+  const runs = await allowed("v1/runs");
+  const approvals2 = await allowed("v1/approvals");
+  const run = runs.answer?.runs[0];
+  access.value = {
+    mayReadRuns: runs.isAllowed,
+    mayReadApprovals: approvals2.isAllowed,
+    tenant: run?.tenantId,
+    workspace: run?.workspaceId
+  };
+}
+async function allowed(path2) {
+  try {
+    return { isAllowed: true, answer: await get(path2, { query: { limit: 1 } }) };
+  } catch (error2) {
+    return { isAllowed: !(error2 instanceof Problem && error2.status === 403) };
+  }
+}
 
 // src/data/query.ts
 function useQuery(key2, topic, read2) {
@@ -1373,11 +1413,11 @@ function useQuery(key2, topic, read2) {
         else fresh();
       }
     };
-    const end2 = topic ? follow(topic, () => again.current()) : (void again.current(), () => {
-    });
+    const end2 = topic ? follow(topic, () => again.current()) : void 0;
+    if (!topic) void again.current();
     return () => {
       stop.abort();
-      end2();
+      end2?.();
     };
   }, [key2, topic]);
   return { data, problem, again: () => again.current() };
@@ -1417,7 +1457,10 @@ function startKeys({ help }) {
       case "k":
         return act(event, () => move(-1));
       case ".":
-        return act(event, () => document.querySelector("[data-actions] button:not(:disabled)")?.focus());
+        return act(
+          event,
+          () => document.querySelector("[data-actions] button:not(:disabled)")?.focus()
+        );
       default:
         return;
     }
@@ -1438,28 +1481,6 @@ function move(by) {
   const next = rows[at < 0 ? by > 0 ? 0 : rows.length - 1 : Math.min(rows.length - 1, Math.max(0, at + by))];
   next?.focus();
   next?.scrollIntoView({ block: "nearest" });
-}
-
-// src/access.ts
-var EVERYTHING = { mayReadRuns: true, mayReadApprovals: true };
-var access = y3(EVERYTHING);
-async function discoverAccess() {
-  const runs = await allowed("v1/runs");
-  const approvals2 = await allowed("v1/approvals");
-  const run = runs.answer?.runs[0];
-  access.value = {
-    mayReadRuns: runs.isAllowed,
-    mayReadApprovals: approvals2.isAllowed,
-    tenant: run?.tenantId,
-    workspace: run?.workspaceId
-  };
-}
-async function allowed(path2) {
-  try {
-    return { isAllowed: true, answer: await get(path2, { query: { limit: 1 } }) };
-  } catch (error2) {
-    return { isAllowed: !(error2 instanceof Problem && error2.status === 403) };
-  }
 }
 
 // src/model/command.ts
@@ -1529,7 +1550,7 @@ function sha256(bytes2) {
 // src/model/digest.ts
 var encoder = new TextEncoder();
 function payloadDigest(payload) {
-  const text2 = encoder.encode(canonical(payload));
+  const text2 = encoder.encode(payload);
   const field = new Uint8Array(8 + text2.length);
   new DataView(field.buffer).setUint32(4, text2.length);
   field.set(text2, 8);
@@ -1615,7 +1636,10 @@ function contentOf(approval2, run, steps) {
   if (!approval2.digest) return void 0;
   const candidates = [
     ["the input of the run", run?.input],
-    ...steps.map((step) => [`the result of its step ${step.key.replace(/#1$/, "")}`, step.result])
+    ...steps.map((step) => [
+      `the result of its step ${step.key.replace(/#1$/, "")}`,
+      step.result
+    ])
   ];
   for (const [of, payload] of candidates) {
     if (payload === void 0) continue;
@@ -1626,7 +1650,25 @@ function contentOf(approval2, run, steps) {
 }
 
 // src/model/shown.ts
-var HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
+var HIDDEN_RANGES = [
+  [0, 8],
+  [11, 31],
+  [127, 159],
+  [173, 173],
+  [1564, 1564],
+  [4447, 4448],
+  [6155, 6159],
+  [8203, 8207],
+  [8232, 8238],
+  [8288, 8303],
+  [12644, 12644],
+  [65024, 65039],
+  [65279, 65279],
+  [65529, 65531],
+  [917504, 921599]
+];
+var spelled = (code2) => `\\u{${code2.toString(16)}}`;
+var HIDDEN = new RegExp(HIDDEN_RANGES.map(([a5, b3]) => `[${spelled(a5)}-${spelled(b3)}]`).join("|"), "gu");
 function visible(text2) {
   return text2.replace(HIDDEN, (c4) => `‹U+${c4.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}›`);
 }
@@ -1676,7 +1718,8 @@ function tableRows(text2) {
   const lines = jsonLines(text2).slice(1, -1);
   for (const line2 of lines) {
     const [name, colon, scalar2] = line2.tokens;
-    if (line2.indent !== 1 || name?.kind !== "name" || colon?.text !== ": " || !scalar2 || scalar2.kind === "mark") return void 0;
+    if (line2.indent !== 1 || name?.kind !== "name" || colon?.text !== ": " || !scalar2 || scalar2.kind === "mark")
+      return void 0;
     rows.push([unquoted(name.text), scalar2.kind === "string" ? unquoted(scalar2.text) : scalar2.text]);
   }
   return rows.length > 0 ? rows : void 0;
@@ -1821,7 +1864,11 @@ function Failed({ problem, again }) {
 function Loading({ rows = 4 }) {
   return /* @__PURE__ */ a4("div", { class: "loading", "aria-hidden": "true", children: Array.from({ length: rows }, (_3, i4) => /* @__PURE__ */ a4("i", {}, i4)) });
 }
-function Empty({ title, children, lines = [] }) {
+function Empty({
+  title,
+  children,
+  lines = []
+}) {
   return /* @__PURE__ */ a4("div", { class: "empty", children: [
     /* @__PURE__ */ a4("b", { children: title }),
     children && /* @__PURE__ */ a4("p", { children }),
@@ -1863,12 +1910,23 @@ function Dialog(props) {
     problem.value && /* @__PURE__ */ a4(Failed, { problem: problem.value }),
     /* @__PURE__ */ a4("footer", { children: [
       /* @__PURE__ */ a4("button", { type: "button", class: "btn", onClick: () => element.current?.close(), children: "Back" }),
-      /* @__PURE__ */ a4("button", { type: "submit", class: `btn ${props.isDanger ? "danger solid" : "primary"}`, disabled: isBusy.value || props.isReady === false, children: isBusy.value ? "…" : props.act })
+      /* @__PURE__ */ a4(
+        "button",
+        {
+          type: "submit",
+          class: `btn ${props.isDanger ? "danger solid" : "primary"}`,
+          disabled: isBusy.value || props.isReady === false,
+          children: isBusy.value ? "…" : props.act
+        }
+      )
     ] })
   ] }) });
 }
 function randomId() {
-  return Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return Array.from(
+    crypto.getRandomValues(new Uint8Array(12)),
+    (byte) => byte.toString(16).padStart(2, "0")
+  ).join("");
 }
 
 // src/parts/glyph.tsx
@@ -1883,7 +1941,13 @@ var SHAPES = {
     /* @__PURE__ */ a4("circle", { cx: "6", cy: "6", r: "4.900", ...line }),
     /* @__PURE__ */ a4("path", { d: "M4.600 3.600l4 2.400-4 2.400z", fill: "currentColor" })
   ] }),
-  wait: /* @__PURE__ */ a4("path", { d: "M2.200 1h7.600M2.200 11h7.600M3 1c0 3 3 3.600 3 5S3 8 3 11M9 1c0 3-3 3.600-3 5s3 2 3 5", ...line }),
+  wait: /* @__PURE__ */ a4(
+    "path",
+    {
+      d: "M2.200 1h7.600M2.200 11h7.600M3 1c0 3 3 3.600 3 5S3 8 3 11M9 1c0 3-3 3.600-3 5s3 2 3 5",
+      ...line
+    }
+  ),
   queue: /* @__PURE__ */ a4("circle", { cx: "6", cy: "6", r: "4.900", ...line }),
   park: /* @__PURE__ */ a4("circle", { cx: "6", cy: "6", r: "4.900", "stroke-dasharray": "2.200 1.700", ...line }),
   retry: /* @__PURE__ */ a4($, { children: [
@@ -2021,7 +2085,11 @@ function download(text2, label) {
 // src/pages/inbox.tsx
 function InboxPage({ item }) {
   const which = place.value.query.get("show") === "closed" ? "closed" : "pending";
-  const query = useQuery(`inbox ${which}`, "inbox", (signal) => get("v1/approvals", { query: { state: which, limit: 100 }, signal }));
+  const query = useQuery(
+    `inbox ${which}`,
+    "inbox",
+    (signal) => get("v1/approvals", { query: { state: which, limit: 100 }, signal })
+  );
   const list = query.data.value?.approvals ?? [];
   const chosen = item ?? list[0]?.approvalId;
   document.title = "Inbox · Tenure";
@@ -2031,11 +2099,27 @@ function InboxPage({ item }) {
       /* @__PURE__ */ a4("span", { class: "soft", children: "what waits for a person" })
     ] }),
     /* @__PURE__ */ a4("nav", { class: `chips ${item ? "hide-narrow" : ""}`, "aria-label": "Which", children: [
-      /* @__PURE__ */ a4("a", { class: `chip ${which === "pending" ? "on" : ""}`, "aria-current": which === "pending" ? "true" : void 0, href: "inbox", children: [
-        "Open",
-        which === "pending" && query.data.value ? ` ${list.length}` : ""
-      ] }),
-      /* @__PURE__ */ a4("a", { class: `chip ${which === "closed" ? "on" : ""}`, "aria-current": which === "closed" ? "true" : void 0, href: "inbox?show=closed", children: "Decided" })
+      /* @__PURE__ */ a4(
+        "a",
+        {
+          class: `chip ${which === "pending" ? "on" : ""}`,
+          "aria-current": which === "pending" ? "true" : void 0,
+          href: "inbox",
+          children: [
+            "Open",
+            which === "pending" && query.data.value ? ` ${list.length}` : ""
+          ]
+        }
+      ),
+      /* @__PURE__ */ a4(
+        "a",
+        {
+          class: `chip ${which === "closed" ? "on" : ""}`,
+          "aria-current": which === "closed" ? "true" : void 0,
+          href: "inbox?show=closed",
+          children: "Decided"
+        }
+      )
     ] }),
     query.problem.value && /* @__PURE__ */ a4(Failed, { problem: query.problem.value, again: query.again }),
     !query.data.value && !query.problem.value && /* @__PURE__ */ a4(Loading, { rows: 5 }),
@@ -2047,30 +2131,50 @@ function InboxPage({ item }) {
   ] });
 }
 function Nothing({ which }) {
-  return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: which === "pending" ? "Nothing waits for a person" : "Nothing has been decided yet", lines: which === "pending" ? ["tenure tour approval"] : [], children: "A run that needs a decision asks for it here, with what is to be decided. It waits without a worker and without a process." }) });
+  return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(
+    Empty,
+    {
+      title: which === "pending" ? "Nothing waits for a person" : "Nothing has been decided yet",
+      lines: which === "pending" ? ["tenure tour approval"] : [],
+      children: "A run that needs a decision asks for it here, with what is to be decided. It waits without a worker and without a process."
+    }
+  ) });
 }
 function Item({ approval: approval2, isOn }) {
   const look2 = approvalLook(approval2);
   const query = place.value.query.toString();
-  return /* @__PURE__ */ a4("a", { class: `item ${isOn ? "on" : ""}`, "data-row": true, "aria-current": isOn ? "true" : void 0, href: `inbox/${approval2.approvalId}${query ? `?${query}` : ""}`, children: [
-    /* @__PURE__ */ a4("span", { class: `t-${look2.tone} ink`, children: /* @__PURE__ */ a4(Glyph, { name: look2.glyph, size: 14 }) }),
-    /* @__PURE__ */ a4("b", { children: visible(approval2.subject ?? approval2.key) }),
-    /* @__PURE__ */ a4("span", { class: "muted nowrap", children: roughly(clock.value - ms(approval2.openedAt)) }),
-    /* @__PURE__ */ a4("span", { class: "under muted", children: [
-      approved(approval2),
-      " of ",
-      approval2.quorum,
-      " approved",
-      approval2.state === "pending" && approval2.expiresAt ? `, expires ${relative(ms(approval2.expiresAt), clock.value)}` : "",
-      approval2.outcome ? `, ${approval2.outcome}` : ""
-    ] })
-  ] });
+  return /* @__PURE__ */ a4(
+    "a",
+    {
+      class: `item ${isOn ? "on" : ""}`,
+      "data-row": true,
+      "aria-current": isOn ? "true" : void 0,
+      href: `inbox/${approval2.approvalId}${query ? `?${query}` : ""}`,
+      children: [
+        /* @__PURE__ */ a4("span", { class: `t-${look2.tone} ink`, children: /* @__PURE__ */ a4(Glyph, { name: look2.glyph, size: 14 }) }),
+        /* @__PURE__ */ a4("b", { children: visible(approval2.subject ?? approval2.key) }),
+        /* @__PURE__ */ a4("span", { class: "muted nowrap", children: roughly(clock.value - ms(approval2.openedAt)) }),
+        /* @__PURE__ */ a4("span", { class: "under muted", children: [
+          approved(approval2),
+          " of ",
+          approval2.quorum,
+          " approved",
+          approval2.state === "pending" && approval2.expiresAt ? `, expires ${relative(ms(approval2.expiresAt), clock.value)}` : "",
+          approval2.outcome ? `, ${approval2.outcome}` : ""
+        ] })
+      ]
+    }
+  );
 }
 var approved = (approval2) => approval2.votes.filter((vote) => vote.decision === "APPROVED").length;
 function approvalLook(approval2) {
   if (approval2.state === "pending") {
     const missing = approval2.quorum - approved(approval2);
-    return { tone: "wait", glyph: "wait", word: `waits for ${missing} ${approved(approval2) > 0 ? "more " : ""}${missing === 1 ? "person" : "people"}` };
+    return {
+      tone: "wait",
+      glyph: "wait",
+      word: `waits for ${missing} ${approved(approval2) > 0 ? "more " : ""}${missing === 1 ? "person" : "people"}`
+    };
   }
   if (approval2.outcome === "APPROVED") return { ...stateLook("succeeded"), word: "approved" };
   if (approval2.outcome === "REJECTED") return { ...stateLook("failed"), word: "rejected" };
@@ -2080,9 +2184,11 @@ async function readAsked(id, known, signal) {
   const approval2 = await get(`v1/approvals/${id}`, { signal });
   if (known && (known.content !== void 0 || !approval2.digest)) return { ...known, approval: approval2 };
   const optional = (reading) => reading.catch(() => void 0);
-  const run = access.value.mayReadRuns ? await optional(get(`v1/runs/${approval2.taskId}`, { signal })) : void 0;
+  const run = access.value.mayReadRuns ? await optional(get(`v1/runs/${runIdOf(approval2.taskId)}`, { signal })) : void 0;
   const mayHaveSteps = run?.durable && !approval2.content;
-  const steps = mayHaveSteps ? await optional(get(`v1/runs/${approval2.taskId}/steps`, { query: { limit: 200 }, signal })) : void 0;
+  const steps = mayHaveSteps ? await optional(
+    get(`v1/runs/${runIdOf(approval2.taskId)}/steps`, { query: { limit: 200 }, signal })
+  ) : void 0;
   return { approval: approval2, content: contentOf(approval2, run, steps?.steps ?? []), kind: run?.kind };
 }
 function ApprovalCard({ id, changed }) {
@@ -2106,7 +2212,8 @@ function ApprovalCard({ id, changed }) {
       /* @__PURE__ */ a4("span", { class: "muted", children: [
         "asked ",
         /* @__PURE__ */ a4(Time, { at: approval2.openedAt }),
-        " by ",
+        " by",
+        " ",
         access.value.mayReadRuns ? /* @__PURE__ */ a4("a", { href: `runs/${approval2.runId}`, children: visible(kind ?? "its run") }) : "a run"
       ] })
     ] }),
@@ -2160,7 +2267,11 @@ function bound(approval2, content) {
   const computed = contentDigest(content.text);
   return { state: computed === approval2.digest ? "same" : "different", computed };
 }
-function Decision({ approval: approval2, content, changed }) {
+function Decision({
+  approval: approval2,
+  content,
+  changed
+}) {
   const isTable = useSignal(true);
   const isRendered = useSignal(false);
   const checked = bound(approval2, content);
@@ -2175,12 +2286,30 @@ function Decision({ approval: approval2, content, changed }) {
         content.of && /* @__PURE__ */ a4("span", { class: "muted", children: visible(content.of) }),
         /* @__PURE__ */ a4("span", { class: "sp" }),
         rows && /* @__PURE__ */ a4($, { children: [
-          /* @__PURE__ */ a4("button", { type: "button", class: "link", "aria-pressed": isTable.value, onClick: () => {
-            isTable.value = true;
-          }, children: "as table" }),
-          /* @__PURE__ */ a4("button", { type: "button", class: "link", "aria-pressed": !isTable.value, onClick: () => {
-            isTable.value = false;
-          }, children: "as JSON" })
+          /* @__PURE__ */ a4(
+            "button",
+            {
+              type: "button",
+              class: "link",
+              "aria-pressed": isTable.value,
+              onClick: () => {
+                isTable.value = true;
+              },
+              children: "as table"
+            }
+          ),
+          /* @__PURE__ */ a4(
+            "button",
+            {
+              type: "button",
+              class: "link",
+              "aria-pressed": !isTable.value,
+              onClick: () => {
+                isTable.value = false;
+              },
+              children: "as JSON"
+            }
+          )
         ] })
       ] }),
       rows && isTable.value ? /* @__PURE__ */ a4("table", { children: /* @__PURE__ */ a4("tbody", { children: rows.map(([name, value]) => /* @__PURE__ */ a4("tr", { children: [
@@ -2198,7 +2327,8 @@ function Binding({ approval: approval2, checked }) {
       return /* @__PURE__ */ a4("p", { class: "binding t-ok", children: [
         /* @__PURE__ */ a4(Glyph, { name: "ok", size: 15 }),
         /* @__PURE__ */ a4("span", { children: [
-          "Your decision is bound to exactly this text. Computed here from what is shown: ",
+          "Your decision is bound to exactly this text. Computed here from what is shown:",
+          " ",
           /* @__PURE__ */ a4(Digest, { value: approval2.digest, short: true }),
           ", the same as the run asked for."
         ] })
@@ -2240,7 +2370,11 @@ function Decide({ approval: approval2, checked, isRendered, changed }) {
   const digest = checked.state === "unseen" ? pasted.value.trim() : checked.state === "same" ? checked.computed : void 0;
   const isReady = isRendered && checked.state !== "different" && (checked.state !== "unseen" || /^[0-9a-f]{64}$/.test(digest ?? ""));
   const send = async (decision) => {
-    await post(`v1/approvals/${approval2.approvalId}/decide`, { decision, comment: comment.value.trim() || void 0, digest });
+    await post(`v1/approvals/${approval2.approvalId}/decide`, {
+      decision,
+      comment: comment.value.trim() || void 0,
+      digest
+    });
     await changed();
   };
   const approve = async () => {
@@ -2253,24 +2387,58 @@ function Decide({ approval: approval2, checked, isRendered, changed }) {
     }
     isBusy.value = false;
   };
-  const line2 = (verb) => command("approvals", verb, approval2.approvalId, ...digest ? ["--digest", digest] : [], ...comment.value ? ["--comment", comment.value] : []);
+  const line2 = (verb) => command(
+    "approvals",
+    verb,
+    approval2.approvalId,
+    ...digest ? ["--digest", digest] : [],
+    ...comment.value ? ["--comment", comment.value] : []
+  );
   return /* @__PURE__ */ a4("div", { class: "decide", children: [
     checked.state === "unseen" && /* @__PURE__ */ a4("div", { class: "field", children: [
       /* @__PURE__ */ a4("label", { for: "digest", children: "Digest of what you have looked at" }),
-      /* @__PURE__ */ a4("input", { id: "digest", type: "text", class: "mono", spellcheck: false, value: pasted.value, onInput: (event) => {
-        pasted.value = event.currentTarget.value;
-      } })
+      /* @__PURE__ */ a4(
+        "input",
+        {
+          id: "digest",
+          type: "text",
+          class: "mono",
+          spellcheck: false,
+          value: pasted.value,
+          onInput: (event) => {
+            pasted.value = event.currentTarget.value;
+          }
+        }
+      )
     ] }),
     /* @__PURE__ */ a4("label", { class: "vh", for: "comment", children: "Comment" }),
-    /* @__PURE__ */ a4("textarea", { id: "comment", placeholder: "Comment: why you decide so", maxLength: 1e3, value: comment.value, onInput: (event) => {
-      comment.value = event.currentTarget.value;
-    } }),
+    /* @__PURE__ */ a4(
+      "textarea",
+      {
+        id: "comment",
+        placeholder: "Comment: why you decide so",
+        maxLength: 1e3,
+        value: comment.value,
+        onInput: (event) => {
+          comment.value = event.currentTarget.value;
+        }
+      }
+    ),
     problem.value && /* @__PURE__ */ a4(Failed, { problem: problem.value }),
     /* @__PURE__ */ a4("div", { class: "decide-foot", "data-actions": true, children: [
       /* @__PURE__ */ a4("button", { type: "button", class: "btn go", disabled: !isReady || isBusy.value, onClick: approve, children: "Approve" }),
-      /* @__PURE__ */ a4("button", { type: "button", class: "btn no danger", disabled: !isReady || isBusy.value, onClick: () => {
-        isRejecting.value = true;
-      }, children: "Reject…" }),
+      /* @__PURE__ */ a4(
+        "button",
+        {
+          type: "button",
+          class: "btn no danger",
+          disabled: !isReady || isBusy.value,
+          onClick: () => {
+            isRejecting.value = true;
+          },
+          children: "Reject…"
+        }
+      ),
       /* @__PURE__ */ a4("span", { class: "muted", children: [
         "You decide as ",
         /* @__PURE__ */ a4("b", { children: person.value?.keyId.slice(0, 8) }),
@@ -2278,12 +2446,23 @@ function Decide({ approval: approval2, checked, isRendered, changed }) {
       ] })
     ] }),
     /* @__PURE__ */ a4(Cli, { line: line2("approve") }),
-    isRejecting.value && /* @__PURE__ */ a4(Dialog, { title: "Reject?", act: "Reject it", isDanger: true, close: () => {
-      isRejecting.value = false;
-    }, line: line2("reject"), run: () => send("REJECTED"), children: [
-      /* @__PURE__ */ a4("p", { children: "One rejection rejects, whatever others have decided. The run is told and decides what follows. This cannot be taken back." }),
-      comment.value.trim() === "" && /* @__PURE__ */ a4("p", { class: "muted", children: "You have written no comment: a reason helps the one who asked." })
-    ] })
+    isRejecting.value && /* @__PURE__ */ a4(
+      Dialog,
+      {
+        title: "Reject?",
+        act: "Reject it",
+        isDanger: true,
+        close: () => {
+          isRejecting.value = false;
+        },
+        line: line2("reject"),
+        run: () => send("REJECTED"),
+        children: [
+          /* @__PURE__ */ a4("p", { children: "One rejection rejects, whatever others have decided. The run is told and decides what follows. This cannot be taken back." }),
+          comment.value.trim() === "" && /* @__PURE__ */ a4("p", { class: "muted", children: "You have written no comment: a reason helps the one who asked." })
+        ]
+      }
+    )
   ] });
 }
 
@@ -2295,7 +2474,12 @@ function LoginPage() {
   const submit = async (event) => {
     event.preventDefault();
     if (!looksLikeKey(typed.value)) {
-      problem.value = new Problem(400, "not_a_key", "This is not an API key", "a key begins with `tnr_` and has four parts; copy all of it");
+      problem.value = new Problem(
+        400,
+        "not_a_key",
+        "This is not an API key",
+        "a key begins with `tnr_` and has four parts; copy all of it"
+      );
       return;
     }
     isBusy.value = true;
@@ -2349,11 +2533,18 @@ function queueRows(queues, workers, at) {
   const idle = [...new Set(polled)].filter((name) => !names.has(name)).map((queue) => ({ queue, ready: 0, delayed: 0, running: 0 }));
   const rows = [...queues, ...idle].map((queue) => row(queue, workers, at));
   const rank = (r4) => r4.isStarving ? 2 : r4.ready > 0 ? 1 : 0;
-  return rows.sort((a5, b3) => rank(b3) - rank(a5) || (b3.oldestMs ?? 0) - (a5.oldestMs ?? 0) || a5.queue.localeCompare(b3.queue));
+  return rows.sort(
+    (a5, b3) => rank(b3) - rank(a5) || (b3.oldestMs ?? 0) - (a5.oldestMs ?? 0) || a5.queue.localeCompare(b3.queue)
+  );
 }
 function row(queue, workers, at) {
-  const serving = workers.filter((worker) => worker.polls.some((poll) => poll.queues.includes(queue.queue)) || worker.leases.some((lease) => lease.queue === queue.queue));
-  const polls = workers.reduce((sum, worker) => sum + worker.polls.filter((poll) => poll.queues.includes(queue.queue)).reduce((n3, poll) => n3 + poll.count, 0), 0);
+  const serving = workers.filter(
+    (worker) => worker.polls.some((poll) => poll.queues.includes(queue.queue)) || worker.leases.some((lease) => lease.queue === queue.queue)
+  );
+  const polls = workers.reduce(
+    (sum, worker) => sum + worker.polls.filter((poll) => poll.queues.includes(queue.queue)).reduce((n3, poll) => n3 + poll.count, 0),
+    0
+  );
   const oldest = ms(queue.oldestReadyAt);
   const oldestMs = oldest === void 0 ? void 0 : Math.max(0, at - oldest);
   return {
@@ -2369,7 +2560,10 @@ function row(queue, workers, at) {
 function buckets(runs, at, spanMs, count) {
   const width = spanMs / count;
   const from = at - spanMs;
-  const made = Array.from({ length: count }, (_3, i4) => ({ at: from + i4 * width, succeeded: 0, failed: 0, delays: [] }));
+  const made = Array.from(
+    { length: count },
+    (_3, i4) => ({ at: from + i4 * width, succeeded: 0, failed: 0, delays: [] })
+  );
   const of = (t4) => t4 === void 0 || t4 < from || t4 >= at ? void 0 : made[Math.floor((t4 - from) / width)];
   for (const run of runs) {
     const end2 = of(ms(run.completedAt));
@@ -2392,9 +2586,17 @@ function failing(runs) {
     const key2 = `${run.kind}
 ${reason}`;
     const at = ms(run.completedAt) ?? ms(run.createdAt);
-    const group = groups.get(key2) ?? { kind: run.kind, reason, message: run.error?.message ?? "", count: 0, last: run.runId, lastAt: at };
+    const group = groups.get(key2) ?? {
+      kind: run.kind,
+      reason,
+      message: run.error?.message ?? "",
+      count: 0,
+      last: run.runId,
+      lastAt: at
+    };
     group.count++;
-    if (at >= group.lastAt) Object.assign(group, { last: run.runId, lastAt: at, message: run.error?.message ?? "" });
+    if (at >= group.lastAt)
+      Object.assign(group, { last: run.runId, lastAt: at, message: run.error?.message ?? "" });
     groups.set(key2, group);
   }
   return [...groups.values()].sort((a5, b3) => b3.count - a5.count || b3.lastAt - a5.lastAt);
@@ -2423,7 +2625,10 @@ function Chart({ series, from, to, isStacked = false, label, format = String }) 
     return () => observer.disconnect();
   }, []);
   const count = series[0]?.values.length ?? 0;
-  const totals = Array.from({ length: count }, (_3, i4) => isStacked ? series.reduce((sum, s4) => sum + s4.values[i4], 0) : Math.max(...series.map((s4) => s4.values[i4])));
+  const totals = Array.from(
+    { length: count },
+    (_3, i4) => isStacked ? series.reduce((sum, s4) => sum + s4.values[i4], 0) : Math.max(...series.map((s4) => s4.values[i4]))
+  );
   const ticks2 = axis(Math.max(0, ...totals));
   const max = ticks2.at(-1);
   const x3 = (i4) => LEFT + i4 * (width.value - LEFT - 6) / Math.max(1, count - 1);
@@ -2439,15 +2644,30 @@ function Chart({ series, from, to, isStacked = false, label, format = String }) 
       const line2 = path(upper2, x3, y5);
       const back = base2.map((value, i4) => `L${x3(count - 1 - i4)} ${y5(base2[count - 1 - i4] ?? value)}`).join("");
       const area = isStacked ? /* @__PURE__ */ a4("path", { class: `t-${one.tone} area`, d: `${line2}${back}Z` }) : null;
-      if (isStacked) upper2.forEach((value, i4) => {
-        base2[i4] = value;
-      });
+      if (isStacked)
+        upper2.forEach((value, i4) => {
+          base2[i4] = value;
+        });
       return /* @__PURE__ */ a4("g", { children: [
         area,
         !isStacked && /* @__PURE__ */ a4("path", { class: `t-${one.tone} curve ${one.isDashed ? "dashed" : ""}`, d: line2 })
       ] }, one.name);
     }),
-    [0, 1 / 3, 2 / 3, 1].map((share) => /* @__PURE__ */ a4("text", { class: "tick", x: LEFT + share * (width.value - LEFT - 6), y: HEIGHT - 4, "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle", children: share === 1 ? "now" : clockTime(from + share * (to - from), from + share * (to - from), timeStyle.value === "utc").slice(0, 5) }, share))
+    [0, 1 / 3, 2 / 3, 1].map((share) => /* @__PURE__ */ a4(
+      "text",
+      {
+        class: "tick",
+        x: LEFT + share * (width.value - LEFT - 6),
+        y: HEIGHT - 4,
+        "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle",
+        children: share === 1 ? "now" : clockTime(
+          from + share * (to - from),
+          from + share * (to - from),
+          timeStyle.value === "utc"
+        ).slice(0, 5)
+      },
+      share
+    ))
   ] }) });
 }
 function path(values, x3, y5) {
@@ -2456,7 +2676,11 @@ function path(values, x3, y5) {
 function Spark({ values, tone }) {
   const [width, height] = [84, 26];
   const max = Math.max(...values, 1);
-  const line2 = path(values, (i4) => i4 * width / Math.max(1, values.length - 1), (value) => height - 2 - value * (height - 5) / max);
+  const line2 = path(
+    values,
+    (i4) => i4 * width / Math.max(1, values.length - 1),
+    (value) => height - 2 - value * (height - 5) / max
+  );
   return /* @__PURE__ */ a4("svg", { class: `spark t-${tone}`, width, height, "aria-hidden": "true", children: [
     /* @__PURE__ */ a4("path", { class: "soft-area", d: `${line2}L${width} ${height}L0 ${height}Z` }),
     /* @__PURE__ */ a4("path", { class: "curve", d: line2 })
@@ -2501,7 +2725,8 @@ function refusal2(call2) {
 function effectSpan(effect) {
   const tries = [];
   for (const change of effect.log ?? []) {
-    if (change.lastTry) tries.push({ at: ms(change.lastTry.at), status: change.lastTry.status ?? void 0, isLast: false });
+    if (change.lastTry)
+      tries.push({ at: ms(change.lastTry.at), status: change.lastTry.status ?? void 0, isLast: false });
   }
   if (effect.lastTry) {
     const at = ms(effect.lastTry.at);
@@ -2528,7 +2753,7 @@ var Reader2 = class {
     const { detail, n: n3, kind } = entry;
     const open2 = this.attempts.at(-1)?.ended === void 0 ? this.attempts.at(-1) : void 0;
     this.step(open2, at, entry);
-    if (open2 && (text(detail["outcome"]) !== void 0 && closes(entry))) close(open2, at, entry);
+    if (open2 && text(detail["outcome"]) !== void 0 && closes(entry)) close(open2, at, entry);
     this.approval(at, entry);
     this.wait(at, entry);
     this.child(at, entry);
@@ -2573,7 +2798,13 @@ var Reader2 = class {
     const decision = text(detail["decision"]);
     const by = text(detail["by"]);
     if (decision !== void 0 && by !== void 0) {
-      wait.votes.push({ at, by, isApproval: decision === "APPROVED", comment: text(detail["comment"]) || void 0, n: n3 });
+      wait.votes.push({
+        at,
+        by,
+        isApproval: decision === "APPROVED",
+        comment: text(detail["comment"]) || void 0,
+        n: n3
+      });
     }
     const outcome = text(detail["outcome"]);
     const isClosed = entry.kind === "approval_closed" || decision !== void 0 && outcome !== void 0;
@@ -2691,7 +2922,16 @@ function OverviewPage() {
     /* @__PURE__ */ a4("div", { class: "head", children: [
       /* @__PURE__ */ a4("h1", { children: "Overview" }),
       /* @__PURE__ */ a4("span", { class: "sp" }),
-      /* @__PURE__ */ a4("nav", { class: "segments", "aria-label": "Span", children: Object.keys(SPANS).map((each) => /* @__PURE__ */ a4("a", { class: each === name ? "on" : "", "aria-current": each === name ? "true" : void 0, href: withQuery({ span: each }) || "./", children: each.replace("m", " min").replace("h", " h") }, each)) })
+      /* @__PURE__ */ a4("nav", { class: "segments", "aria-label": "Span", children: Object.keys(SPANS).map((each) => /* @__PURE__ */ a4(
+        "a",
+        {
+          class: each === name ? "on" : "",
+          "aria-current": each === name ? "true" : void 0,
+          href: withQuery({ span: each }) || "./",
+          children: each.replace("m", " min").replace("h", " h")
+        },
+        each
+      )) })
     ] }),
     query.problem.value && /* @__PURE__ */ a4(Failed, { problem: query.problem.value, again: query.again }),
     !state && !query.problem.value && /* @__PURE__ */ a4(Loading, { rows: 14 }),
@@ -2699,7 +2939,18 @@ function OverviewPage() {
   ] });
 }
 function Fresh() {
-  return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: "Nothing has run here lately", lines: ["tenure work --queue demo --exec cat", `tenure submit hello --queue demo --input '{"name":"Ada"}' --wait`, "tenure tour"], children: "Any program can be a worker. Start one, submit a run, and watch it here." }) });
+  return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(
+    Empty,
+    {
+      title: "Nothing has run here lately",
+      lines: [
+        "tenure work --queue demo --exec cat",
+        `tenure submit hello --queue demo --input '{"name":"Ada"}' --wait`,
+        "tenure tour"
+      ],
+      children: "Any program can be a worker. Start one, submit a run, and watch it here."
+    }
+  ) });
 }
 function Shown({ state, spanMs }) {
   return /* @__PURE__ */ a4($, { children: [
@@ -2717,21 +2968,69 @@ function Shown({ state, spanMs }) {
 function needs(state) {
   const found = [];
   for (const queue of state.queues.filter((queue2) => queue2.isStarving)) {
-    found.push({ id: `queue ${queue.queue}`, tone: "bad", glyph: "bad", title: `${queue.queue}: ${queue.ready} ${queue.ready === 1 ? "run waits" : "runs wait"}, and no worker polls`, note: "", since: ms(queue.oldestReadyAt), to: `queues/${queue.queue.replaceAll("/", "~")}`, act: "Show queue" });
+    found.push({
+      id: `queue ${queue.queue}`,
+      tone: "bad",
+      glyph: "bad",
+      title: `${queue.queue}: ${queue.ready} ${queue.ready === 1 ? "run waits" : "runs wait"}, and no worker polls`,
+      note: "",
+      since: ms(queue.oldestReadyAt),
+      to: `queues/${queue.queue.replaceAll("/", "~")}`,
+      act: "Show queue"
+    });
   }
-  const approvals2 = [...state.approvals].sort((a5, b3) => (ms(a5.expiresAt) ?? Number.MAX_VALUE) - (ms(b3.expiresAt) ?? Number.MAX_VALUE));
+  const approvals2 = [...state.approvals].sort(
+    (a5, b3) => (ms(a5.expiresAt) ?? Number.MAX_VALUE) - (ms(b3.expiresAt) ?? Number.MAX_VALUE)
+  );
   for (const approval2 of approvals2) {
     const expires = approval2.expiresAt ? `; ${(approval2.default ?? "EXPIRED").toLowerCase()} ${relative(ms(approval2.expiresAt), clock.value)}` : "";
     const votes = approval2.votes.filter((vote) => vote.decision === "APPROVED").length;
-    found.push({ id: approval2.approvalId, tone: "wait", glyph: "wait", title: approval2.subject ?? approval2.key, note: `${votes} of ${approval2.quorum} approved${expires}`, since: ms(approval2.openedAt), to: `inbox/${approval2.approvalId}`, act: "Decide" });
+    found.push({
+      id: approval2.approvalId,
+      tone: "wait",
+      glyph: "wait",
+      title: approval2.subject ?? approval2.key,
+      note: `${votes} of ${approval2.quorum} approved${expires}`,
+      since: ms(approval2.openedAt),
+      to: `inbox/${approval2.approvalId}`,
+      act: "Decide"
+    });
   }
   for (const run of state.halted.filter((run2) => (run2.forks ?? []).length === 0)) {
-    found.push({ id: run.runId, tone: "halt", glyph: "halt", title: `${run.kind} halted: ${run.error?.message ?? ""}`, note: `${run.durable?.steps ?? 0} recorded steps are kept`, since: ms(run.completedAt) ?? 0, to: `runs/${run.runId}`, act: "Look" });
+    found.push({
+      id: run.runId,
+      tone: "halt",
+      glyph: "halt",
+      title: `${run.kind} halted: ${run.error?.message ?? ""}`,
+      note: `${run.durable?.steps ?? 0} recorded steps are kept`,
+      since: ms(run.completedAt) ?? 0,
+      to: `runs/${run.runId}`,
+      act: "Look"
+    });
   }
   for (const queue of state.queues.filter((queue2) => queue2.pause && queue2.ready > 0)) {
-    found.push({ id: `pause ${queue.queue}`, tone: "retry", glyph: "park", title: `${queue.queue} is paused, and ${queue.ready} wait`, note: queue.pause?.reason ?? "", since: ms(queue.pause?.pausedAt) ?? 0, to: `queues/${queue.queue.replaceAll("/", "~")}`, act: "Show queue" });
+    found.push({
+      id: `pause ${queue.queue}`,
+      tone: "retry",
+      glyph: "park",
+      title: `${queue.queue} is paused, and ${queue.ready} wait`,
+      note: queue.pause?.reason ?? "",
+      since: ms(queue.pause?.pausedAt) ?? 0,
+      to: `queues/${queue.queue.replaceAll("/", "~")}`,
+      act: "Show queue"
+    });
   }
-  if (state.setAside > 0) found.push({ id: "set-aside", tone: "bad", glyph: "bad", title: `${state.setAside} tasks are set aside`, note: "the server could not decide about them", since: state.at, to: "runs", act: "Look" });
+  if (state.setAside > 0)
+    found.push({
+      id: "set-aside",
+      tone: "bad",
+      glyph: "bad",
+      title: `${state.setAside} tasks are set aside`,
+      note: "the server could not decide about them",
+      since: state.at,
+      to: "runs",
+      act: "Look"
+    });
   return found;
 }
 function NeedsYou({ state }) {
@@ -2744,21 +3043,35 @@ function NeedsYou({ state }) {
     ] });
   }
   const oldest = Math.min(...all.map((need) => need.since));
-  return /* @__PURE__ */ a4(Card, { title: "Needs you", note: `${all.length > 5 ? `5 of ${all.length}` : all.length}, the oldest since ${roughly(clock.value - oldest)}`, aside: /* @__PURE__ */ a4("a", { href: "inbox", children: "Inbox" }), children: /* @__PURE__ */ a4("ul", { class: "needs", children: all.slice(0, 5).map((need) => /* @__PURE__ */ a4("li", { children: [
-    /* @__PURE__ */ a4("span", { class: `t-${need.tone} ink`, children: /* @__PURE__ */ a4(Glyph, { name: need.glyph, size: 15 }) }),
-    /* @__PURE__ */ a4("span", { class: "what", children: [
-      /* @__PURE__ */ a4("b", { children: /* @__PURE__ */ a4("bdi", { children: visible(need.title) }) }),
-      " ",
-      /* @__PURE__ */ a4("span", { class: "soft", children: visible(need.note) })
-    ] }),
-    /* @__PURE__ */ a4("span", { class: "muted nowrap", children: [
-      "since ",
-      roughly(clock.value - need.since)
-    ] }),
-    /* @__PURE__ */ a4("a", { class: "btn", "data-row": true, href: need.to, "aria-label": `${need.act}: ${need.title}`, children: need.act })
-  ] }, need.id)) }) });
+  return /* @__PURE__ */ a4(
+    Card,
+    {
+      title: "Needs you",
+      note: `${all.length > 5 ? `5 of ${all.length}` : all.length}, the oldest since ${roughly(clock.value - oldest)}`,
+      aside: /* @__PURE__ */ a4("a", { href: "inbox", children: "Inbox" }),
+      children: /* @__PURE__ */ a4("ul", { class: "needs", children: all.slice(0, 5).map((need) => /* @__PURE__ */ a4("li", { children: [
+        /* @__PURE__ */ a4("span", { class: `t-${need.tone} ink`, children: /* @__PURE__ */ a4(Glyph, { name: need.glyph, size: 15 }) }),
+        /* @__PURE__ */ a4("span", { class: "what", children: [
+          /* @__PURE__ */ a4("b", { children: /* @__PURE__ */ a4("bdi", { children: visible(need.title) }) }),
+          " ",
+          /* @__PURE__ */ a4("span", { class: "soft", children: visible(need.note) })
+        ] }),
+        /* @__PURE__ */ a4("span", { class: "muted nowrap", children: [
+          "since ",
+          roughly(clock.value - need.since)
+        ] }),
+        /* @__PURE__ */ a4("a", { class: "btn", "data-row": true, href: need.to, "aria-label": `${need.act}: ${need.title}`, children: need.act })
+      ] }, need.id)) })
+    }
+  );
 }
-function Figure({ name, value, note, children, tone }) {
+function Figure({
+  name,
+  value,
+  note,
+  children,
+  tone
+}) {
   return /* @__PURE__ */ a4("div", { class: "figure", children: [
     /* @__PURE__ */ a4("span", { class: "soft", children: name }),
     /* @__PURE__ */ a4("span", { class: "value", children: [
@@ -2778,15 +3091,58 @@ function Figures({ state, spanMs }) {
   const parked = state.queues.reduce((sum, queue) => sum + (queue.parked ?? 0), 0);
   const oldest = state.queues.filter((queue) => queue.oldestMs !== void 0).sort((a5, b3) => b3.oldestMs - a5.oldestMs)[0];
   const workers = new Set(state.running.map((run) => run.lease?.owner).filter(Boolean)).size;
-  const lost2 = state.troubles.reduce((sum, { events }) => sum + events.attempts.filter((attempt) => attempt.outcome === "LOST").length, 0);
+  const lost2 = state.troubles.reduce(
+    (sum, { events }) => sum + events.attempts.filter((attempt) => attempt.outcome === "LOST").length,
+    0
+  );
   const refused2 = state.troubles.reduce((sum, { events }) => sum + events.refused.length, 0);
   return /* @__PURE__ */ a4("section", { class: "card figures", "aria-label": "Figures", children: [
-    /* @__PURE__ */ a4(Figure, { name: "Ended", value: String(total), note: `in ${span(spanMs).replace(" 00 s", "").replace(" 00 min", "")}${state.recent.nextCursor ? `, of the newest ${state.recent.runs.length}` : ""}`, children: /* @__PURE__ */ a4(Spark, { values: ended2, tone: "ok" }) }),
+    /* @__PURE__ */ a4(
+      Figure,
+      {
+        name: "Ended",
+        value: String(total),
+        note: `in ${span(spanMs).replace(" 00 s", "").replace(" 00 min", "")}${state.recent.nextCursor ? `, of the newest ${state.recent.runs.length}` : ""}`,
+        children: /* @__PURE__ */ a4(Spark, { values: ended2, tone: "ok" })
+      }
+    ),
     /* @__PURE__ */ a4(Figure, { name: "Waiting", value: String(waiting2), note: `+ ${parked} parked, ${delayed} delayed` }),
-    /* @__PURE__ */ a4(Figure, { name: "Oldest waiting", value: oldest ? roughly(oldest.oldestMs) : "–", note: oldest ? visible(oldest.queue) : "nothing waits", tone: oldest?.isStarving ? "bad" : void 0 }),
-    /* @__PURE__ */ a4(Figure, { name: "Running", value: `${state.running.length}${state.running.length === 100 ? "+" : ""}`, note: `on ${workers} ${workers === 1 ? "worker" : "workers"}` }),
-    /* @__PURE__ */ a4(Figure, { name: "Failed", value: total === 0 ? "–" : `${(100 * failed / total).toFixed(failed === 0 || failed * 10 > total ? 0 : 2)} %`, note: `${failed} of ${total}`, tone: failed > 0 ? "bad" : void 0, children: /* @__PURE__ */ a4(Spark, { values: series.map((bucket) => bucket.failed), tone: "bad" }) }),
-    /* @__PURE__ */ a4(Figure, { name: "Refused reports", value: String(refused2), note: `and ${lost2} lost ${lost2 === 1 ? "attempt" : "attempts"}`, tone: refused2 > 0 ? "refused" : void 0 })
+    /* @__PURE__ */ a4(
+      Figure,
+      {
+        name: "Oldest waiting",
+        value: oldest ? roughly(oldest.oldestMs) : "–",
+        note: oldest ? visible(oldest.queue) : "nothing waits",
+        tone: oldest?.isStarving ? "bad" : void 0
+      }
+    ),
+    /* @__PURE__ */ a4(
+      Figure,
+      {
+        name: "Running",
+        value: `${state.running.length}${state.running.length === 100 ? "+" : ""}`,
+        note: `on ${workers} ${workers === 1 ? "worker" : "workers"}`
+      }
+    ),
+    /* @__PURE__ */ a4(
+      Figure,
+      {
+        name: "Failed",
+        value: total === 0 ? "–" : `${(100 * failed / total).toFixed(failed === 0 || failed * 10 > total ? 0 : 2)} %`,
+        note: `${failed} of ${total}`,
+        tone: failed > 0 ? "bad" : void 0,
+        children: /* @__PURE__ */ a4(Spark, { values: series.map((bucket) => bucket.failed), tone: "bad" })
+      }
+    ),
+    /* @__PURE__ */ a4(
+      Figure,
+      {
+        name: "Refused reports",
+        value: String(refused2),
+        note: `and ${lost2} lost ${lost2 === 1 ? "attempt" : "attempts"}`,
+        tone: refused2 > 0 ? "refused" : void 0
+      }
+    )
   ] });
 }
 function Plots({ state, spanMs }) {
@@ -2798,14 +3154,27 @@ function Plots({ state, spanMs }) {
   ];
   const delays = [
     { name: "p50", tone: "run", values: series.map((bucket) => quantile(bucket.delays, 0.5)) },
-    { name: "p95", tone: "wait", values: series.map((bucket) => quantile(bucket.delays, 0.95)), isDashed: true }
+    {
+      name: "p95",
+      tone: "wait",
+      values: series.map((bucket) => quantile(bucket.delays, 0.95)),
+      isDashed: true
+    }
   ];
   const note = state.recent.nextCursor ? `of the newest ${state.recent.runs.length} runs` : "";
   const range = { from: state.at - spanMs, to: state.at };
   const max = axis(Math.max(...delays[1].values)).at(-1);
   return /* @__PURE__ */ a4("div", { class: "two", children: [
     /* @__PURE__ */ a4(Card, { title: "Ended per minute", note, aside: /* @__PURE__ */ a4(ChartLegend, { series: ended2 }), children: /* @__PURE__ */ a4("div", { class: "pad-x", children: /* @__PURE__ */ a4(Chart, { series: ended2, isStacked: true, label: `Ended per minute ${note}`, ...range }) }) }),
-    /* @__PURE__ */ a4(Card, { title: "Time from ready to started", note, aside: /* @__PURE__ */ a4(ChartLegend, { series: delays }), children: /* @__PURE__ */ a4("div", { class: "pad-x", children: /* @__PURE__ */ a4(Chart, { series: delays, label: `Time from ready to started, at most ${span(max)}`, format: (value) => value === 0 ? "0" : roughly(value), ...range }) }) })
+    /* @__PURE__ */ a4(Card, { title: "Time from ready to started", note, aside: /* @__PURE__ */ a4(ChartLegend, { series: delays }), children: /* @__PURE__ */ a4("div", { class: "pad-x", children: /* @__PURE__ */ a4(
+      Chart,
+      {
+        series: delays,
+        label: `Time from ready to started, at most ${span(max)}`,
+        format: (value) => value === 0 ? "0" : roughly(value),
+        ...range
+      }
+    ) }) })
   ] });
 }
 function served(queue) {
@@ -2870,11 +3239,29 @@ function LeaseRow({ run }) {
   ] });
 }
 function happeningsOf({ run, events }) {
-  const refusals2 = events.refused.map((call2, i4) => ({ id: `${run.runId} ${i4}`, at: call2.at, glyph: "refused", tone: "refused", what: `${call2.call} of ${call2.worker}`, run }));
+  const refusals2 = events.refused.map(
+    (call2, i4) => ({
+      id: `${run.runId} ${i4}`,
+      at: call2.at,
+      glyph: "refused",
+      tone: "refused",
+      what: `${call2.call} of ${call2.worker}`,
+      run
+    })
+  );
   const takeovers2 = events.attempts.flatMap((attempt, i4) => {
     const before = events.attempts[i4 - 1];
     if (before?.outcome !== "LOST") return [];
-    return [{ id: `${run.runId} t${i4}`, at: attempt.granted, glyph: "take", tone: "retry", what: `${attempt.owner} from ${before.owner}`, run }];
+    return [
+      {
+        id: `${run.runId} t${i4}`,
+        at: attempt.granted,
+        glyph: "take",
+        tone: "retry",
+        what: `${attempt.owner} from ${before.owner}`,
+        run
+      }
+    ];
   });
   return [...refusals2, ...takeovers2];
 }
@@ -2903,30 +3290,43 @@ function TakeoversCard({ state }) {
 }
 function FailingCard({ state }) {
   const look2 = stateLook("failed");
-  return /* @__PURE__ */ a4(Card, { title: "Failing kinds", note: `${state.failed.length}${state.failed.length === 200 ? " or more" : ""} failed runs`, aside: /* @__PURE__ */ a4("a", { href: "runs?state=failed", children: "all failed" }), children: /* @__PURE__ */ a4("table", { children: [
-    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("th", { children: "kind" }),
-      /* @__PURE__ */ a4("th", { children: "reason" }),
-      /* @__PURE__ */ a4("th", { class: "r", children: "runs" }),
-      /* @__PURE__ */ a4("th", { class: "r", children: "last" }),
-      /* @__PURE__ */ a4("th", { children: "message of the last" })
-    ] }) }),
-    /* @__PURE__ */ a4("tbody", { children: failing(state.failed).slice(0, 6).map((group) => /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("td", { class: "nowrap", children: [
-        /* @__PURE__ */ a4("span", { class: `t-${look2.tone} ink`, children: /* @__PURE__ */ a4(Glyph, { name: look2.glyph }) }),
-        " ",
-        /* @__PURE__ */ a4("a", { href: `runs?state=failed&kind=${encodeURIComponent(group.kind)}`, children: visible(group.kind) })
-      ] }),
-      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("code", { children: group.reason }) }),
-      /* @__PURE__ */ a4("td", { class: "num r", children: group.count }),
-      /* @__PURE__ */ a4("td", { class: "r nowrap", children: /* @__PURE__ */ a4(Time, { at: group.lastAt }) }),
-      /* @__PURE__ */ a4("td", { class: "wide-cell", children: /* @__PURE__ */ a4("a", { href: `runs/${group.last}`, children: visible(group.message) }) })
-    ] }, group.kind + group.reason)) })
-  ] }) });
+  return /* @__PURE__ */ a4(
+    Card,
+    {
+      title: "Failing kinds",
+      note: `${state.failed.length}${state.failed.length === 200 ? " or more" : ""} failed runs`,
+      aside: /* @__PURE__ */ a4("a", { href: "runs?state=failed", children: "all failed" }),
+      children: /* @__PURE__ */ a4("table", { children: [
+        /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+          /* @__PURE__ */ a4("th", { children: "kind" }),
+          /* @__PURE__ */ a4("th", { children: "reason" }),
+          /* @__PURE__ */ a4("th", { class: "r", children: "runs" }),
+          /* @__PURE__ */ a4("th", { class: "r", children: "last" }),
+          /* @__PURE__ */ a4("th", { children: "message of the last" })
+        ] }) }),
+        /* @__PURE__ */ a4("tbody", { children: failing(state.failed).slice(0, 6).map((group) => /* @__PURE__ */ a4("tr", { children: [
+          /* @__PURE__ */ a4("td", { class: "nowrap", children: [
+            /* @__PURE__ */ a4("span", { class: `t-${look2.tone} ink`, children: /* @__PURE__ */ a4(Glyph, { name: look2.glyph }) }),
+            " ",
+            /* @__PURE__ */ a4("a", { href: `runs?state=failed&kind=${encodeURIComponent(group.kind)}`, children: visible(group.kind) })
+          ] }),
+          /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("code", { children: group.reason }) }),
+          /* @__PURE__ */ a4("td", { class: "num r", children: group.count }),
+          /* @__PURE__ */ a4("td", { class: "r nowrap", children: /* @__PURE__ */ a4(Time, { at: group.lastAt }) }),
+          /* @__PURE__ */ a4("td", { class: "wide-cell", children: /* @__PURE__ */ a4("a", { href: `runs/${group.last}`, children: visible(group.message) }) })
+        ] }, group.kind + group.reason)) })
+      ] })
+    }
+  );
 }
 
 // src/pages/queues.tsx
-var TABS = [["queues", "Queues"], ["workers", "Workers"], ["leases", "Leases"], ["flow", "Flow keys"]];
+var TABS = [
+  ["queues", "Queues"],
+  ["workers", "Workers"],
+  ["leases", "Leases"],
+  ["flow", "Flow keys"]
+];
 function QueuesPage({ name }) {
   const tab = place.value.query.get("tab") ?? "queues";
   const only = name?.replaceAll("~", "/");
@@ -2937,14 +3337,26 @@ function QueuesPage({ name }) {
       " /"
     ] }),
     /* @__PURE__ */ a4("div", { class: "head", children: /* @__PURE__ */ a4("h1", { children: only ? visible(only) : "Queues" }) }),
-    /* @__PURE__ */ a4("nav", { class: "tabs", "aria-label": "Parts", children: TABS.map(([id, title]) => /* @__PURE__ */ a4("a", { class: tab === id ? "on" : "", "aria-current": tab === id ? "page" : void 0, href: withQuery({ tab: id === "queues" ? void 0 : id }), children: only && id === "queues" ? "Queue" : title }, id)) }),
+    /* @__PURE__ */ a4("nav", { class: "tabs", "aria-label": "Parts", children: TABS.map(([id, title]) => /* @__PURE__ */ a4(
+      "a",
+      {
+        class: tab === id ? "on" : "",
+        "aria-current": tab === id ? "page" : void 0,
+        href: withQuery({ tab: id === "queues" ? void 0 : id }),
+        children: only && id === "queues" ? "Queue" : title
+      },
+      id
+    )) }),
     tab === "workers" && /* @__PURE__ */ a4(WorkersTab, { only }),
     tab === "leases" && /* @__PURE__ */ a4(LeasesTab, { only }),
     tab === "flow" && /* @__PURE__ */ a4(FlowTab, {}),
     !["workers", "leases", "flow"].includes(tab) && /* @__PURE__ */ a4(QueuesTab, { only })
   ] });
 }
-function Read({ query, children }) {
+function Read({
+  query,
+  children
+}) {
   return /* @__PURE__ */ a4($, { children: [
     query.problem.value && /* @__PURE__ */ a4(Failed, { problem: query.problem.value, again: query.again }),
     query.data.value === void 0 ? query.problem.value ? null : /* @__PURE__ */ a4(Loading, { rows: 6 }) : children(query.data.value)
@@ -2952,13 +3364,26 @@ function Read({ query, children }) {
 }
 function QueuesTab({ only }) {
   const query = useQuery("queues", "queues", async (signal) => {
-    const [queues, workers] = await Promise.all([get("v1/queues", { signal }), get("v1/workers", { query: { limit: 1e3 }, signal })]);
+    const [queues, workers] = await Promise.all([
+      get("v1/queues", { signal }),
+      get("v1/workers", { query: { limit: 1e3 }, signal })
+    ]);
     return queueRows(queues.queues, workers.workers, now());
   });
   return /* @__PURE__ */ a4(Read, { query, children: (all) => {
     const rows = only === void 0 ? all : all.filter((row2) => row2.queue === only);
     if (rows.length === 0) {
-      return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: only ? "Nothing waits or runs in this queue" : "No queue has work or a worker", lines: [command("work", "--queue", only ?? "demo", "--exec", "cat"), command("submit", "hello", "--queue", only ?? "demo", "--wait")], children: "A queue exists as soon as a run names it or a worker polls it." }) });
+      return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(
+        Empty,
+        {
+          title: only ? "Nothing waits or runs in this queue" : "No queue has work or a worker",
+          lines: [
+            command("work", "--queue", only ?? "demo", "--exec", "cat"),
+            command("submit", "hello", "--queue", only ?? "demo", "--wait")
+          ],
+          children: "A queue exists as soon as a run names it or a worker polls it."
+        }
+      ) });
     }
     return /* @__PURE__ */ a4($, { children: [
       rows.map((row2) => /* @__PURE__ */ a4(QueueCard, { row: row2, again: query.again }, row2.queue)),
@@ -2973,14 +3398,42 @@ function QueueCard({ row: row2, again }) {
   };
   return /* @__PURE__ */ a4("section", { class: "card queue", "aria-label": row2.queue, children: [
     /* @__PURE__ */ a4("div", { class: "queue-head", children: [
-      /* @__PURE__ */ a4("span", { class: `t-${row2.isStarving ? "bad" : row2.pause ? "retry" : row2.running > 0 ? "run" : "queue"} ink`, children: /* @__PURE__ */ a4(Glyph, { name: row2.isStarving ? "bad" : row2.pause ? "park" : row2.running > 0 ? "run" : "queue", size: 14 }) }),
+      /* @__PURE__ */ a4(
+        "span",
+        {
+          class: `t-${row2.isStarving ? "bad" : row2.pause ? "retry" : row2.running > 0 ? "run" : "queue"} ink`,
+          children: /* @__PURE__ */ a4(
+            Glyph,
+            {
+              name: row2.isStarving ? "bad" : row2.pause ? "park" : row2.running > 0 ? "run" : "queue",
+              size: 14
+            }
+          )
+        }
+      ),
       /* @__PURE__ */ a4("h2", { children: /* @__PURE__ */ a4("a", { "data-row": true, href: `queues/${inPath(row2.queue)}`, children: visible(row2.queue) }) }),
       /* @__PURE__ */ a4("span", { class: "sp" }),
-      row2.pause ? /* @__PURE__ */ a4("button", { type: "button", class: "btn", onClick: () => {
-        open2.value = "resume";
-      }, children: "Resume…" }) : /* @__PURE__ */ a4("button", { type: "button", class: "btn", onClick: () => {
-        open2.value = "pause";
-      }, children: "Pause…" }),
+      row2.pause ? /* @__PURE__ */ a4(
+        "button",
+        {
+          type: "button",
+          class: "btn",
+          onClick: () => {
+            open2.value = "resume";
+          },
+          children: "Resume…"
+        }
+      ) : /* @__PURE__ */ a4(
+        "button",
+        {
+          type: "button",
+          class: "btn",
+          onClick: () => {
+            open2.value = "pause";
+          },
+          children: "Pause…"
+        }
+      ),
       /* @__PURE__ */ a4("a", { class: "btn", href: `runs?queue=${encodeURIComponent(row2.queue)}`, children: "Runs" })
     ] }),
     row2.isStarving && /* @__PURE__ */ a4("p", { class: "t-bad ink", children: [
@@ -3009,12 +3462,12 @@ function QueueCard({ row: row2, again }) {
       ". Nothing is leased from it; what runs goes on."
     ] }),
     /* @__PURE__ */ a4("dl", { class: "numbers", children: [
-      /* @__PURE__ */ a4(Number2, { name: "waiting", value: row2.ready }),
-      /* @__PURE__ */ a4(Number2, { name: "running", value: row2.running }),
-      /* @__PURE__ */ a4(Number2, { name: "delayed", value: row2.delayed }),
-      /* @__PURE__ */ a4(Number2, { name: "parked", value: row2.parked ?? 0 }),
-      /* @__PURE__ */ a4(Number2, { name: "oldest", value: row2.oldestMs === void 0 ? "–" : span(row2.oldestMs) }),
-      /* @__PURE__ */ a4(Number2, { name: "polls", value: row2.polls }),
+      /* @__PURE__ */ a4(Count, { name: "waiting", value: row2.ready }),
+      /* @__PURE__ */ a4(Count, { name: "running", value: row2.running }),
+      /* @__PURE__ */ a4(Count, { name: "delayed", value: row2.delayed }),
+      /* @__PURE__ */ a4(Count, { name: "parked", value: row2.parked ?? 0 }),
+      /* @__PURE__ */ a4(Count, { name: "oldest", value: row2.oldestMs === void 0 ? "–" : span(row2.oldestMs) }),
+      /* @__PURE__ */ a4(Count, { name: "polls", value: row2.polls }),
       /* @__PURE__ */ a4("div", { children: [
         /* @__PURE__ */ a4("dt", { children: "workers" }),
         /* @__PURE__ */ a4("dd", { children: [
@@ -3026,13 +3479,18 @@ function QueueCard({ row: row2, again }) {
     open2.value && /* @__PURE__ */ a4(PauseDialog, { row: row2, verb: open2.value, close: close2, again })
   ] });
 }
-function Number2({ name, value }) {
+function Count({ name, value }) {
   return /* @__PURE__ */ a4("div", { children: [
     /* @__PURE__ */ a4("dt", { children: name }),
     /* @__PURE__ */ a4("dd", { class: "num", children: value })
   ] });
 }
-function PauseDialog({ row: row2, verb, close: close2, again }) {
+function PauseDialog({
+  row: row2,
+  verb,
+  close: close2,
+  again
+}) {
   const reason = useSignal("");
   const isPause = verb === "pause";
   return /* @__PURE__ */ a4(
@@ -3042,9 +3500,17 @@ function PauseDialog({ row: row2, verb, close: close2, again }) {
       act: isPause ? "Pause the queue" : "Resume the queue",
       isDanger: isPause,
       close: close2,
-      line: command("queues", verb, row2.queue, ...isPause && reason.value ? ["--reason", reason.value] : []),
+      line: command(
+        "queues",
+        verb,
+        row2.queue,
+        ...isPause && reason.value ? ["--reason", reason.value] : []
+      ),
       run: async () => {
-        await post(`v1/queues/${inPath(row2.queue)}/${verb}`, isPause ? { reason: reason.value || void 0 } : {});
+        await post(
+          `v1/queues/${inPath(row2.queue)}/${verb}`,
+          isPause ? { reason: reason.value || void 0 } : {}
+        );
         await again();
       },
       children: isPause ? /* @__PURE__ */ a4($, { children: [
@@ -3059,9 +3525,18 @@ function PauseDialog({ row: row2, verb, close: close2, again }) {
         ] }),
         /* @__PURE__ */ a4("div", { class: "field", children: [
           /* @__PURE__ */ a4("label", { for: "reason", children: "Reason, for people who wonder why nothing runs" }),
-          /* @__PURE__ */ a4("input", { id: "reason", type: "text", maxLength: 200, value: reason.value, onInput: (event) => {
-            reason.value = event.currentTarget.value;
-          } })
+          /* @__PURE__ */ a4(
+            "input",
+            {
+              id: "reason",
+              type: "text",
+              maxLength: 200,
+              value: reason.value,
+              onInput: (event) => {
+                reason.value = event.currentTarget.value;
+              }
+            }
+          )
         ] })
       ] }) : /* @__PURE__ */ a4("p", { children: [
         "Workers get tasks from ",
@@ -3074,40 +3549,72 @@ function PauseDialog({ row: row2, verb, close: close2, again }) {
   );
 }
 function WorkersTab({ only }) {
-  const query = useQuery("workers", "queues", (signal) => get("v1/workers", { query: { limit: 1e3 }, signal }));
+  const query = useQuery(
+    "workers",
+    "queues",
+    (signal) => get("v1/workers", { query: { limit: 1e3 }, signal })
+  );
   return /* @__PURE__ */ a4(Read, { query, children: (all) => {
-    const workers = all.workers.filter((worker) => only === void 0 || worker.polls.some((poll) => poll.queues.includes(only)) || worker.leases.some((lease) => lease.queue === only));
-    if (workers.length === 0) return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: "No worker polls or holds a lease", lines: [command("work", "--queue", only ?? "demo", "--exec", "cat")], children: "A worker appears here with its first poll." }) });
-    return /* @__PURE__ */ a4(Card, { title: "Workers", note: `${workers.length}, as ${all.coordinators} ${all.coordinators === 1 ? "coordinator sees" : "coordinators see"} them`, children: /* @__PURE__ */ a4("table", { children: [
-      /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
-        /* @__PURE__ */ a4("th", { children: "worker" }),
-        /* @__PURE__ */ a4("th", { children: "polls for" }),
-        /* @__PURE__ */ a4("th", { class: "r", children: "leases" }),
-        /* @__PURE__ */ a4("th", { class: "r", children: "oldest lease" }),
-        /* @__PURE__ */ a4("th", { class: "r", children: "next expiry" }),
-        /* @__PURE__ */ a4("th", { class: "r", children: "last heartbeat" })
-      ] }) }),
-      /* @__PURE__ */ a4("tbody", { children: workers.map((worker) => {
-        const leases = worker.leases;
-        const count = leases.reduce((sum, lease) => sum + lease.count, 0);
-        const least = (times) => times.length === 0 ? "" : roughly(Math.abs(clock.value - Math.min(...times)));
-        return /* @__PURE__ */ a4("tr", { children: [
-          /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("a", { "data-row": true, href: `runs?worker=${encodeURIComponent(worker.workerId)}`, children: visible(worker.workerId) }) }),
-          /* @__PURE__ */ a4("td", { class: "wide-cell", children: worker.polls.length === 0 ? /* @__PURE__ */ a4("span", { class: "muted", children: "busy, or gone" }) : worker.polls.map((poll) => visible(poll.queues.join(", ") + (poll.kinds?.length ? ` (${poll.kinds.join(", ")})` : ""))).join("; ") }),
-          /* @__PURE__ */ a4("td", { class: "num r", children: count }),
-          /* @__PURE__ */ a4("td", { class: "num r", children: least(leases.map((lease) => ms(lease.oldestAcquiredAt))) }),
-          /* @__PURE__ */ a4("td", { class: "num r", children: least(leases.map((lease) => ms(lease.nextExpiresAt))) }),
-          /* @__PURE__ */ a4("td", { class: "num r", children: leases.length === 0 ? "" : roughly(clock.value - Math.max(...leases.map((lease) => ms(lease.latestHeartbeatAt)))) })
-        ] }, worker.workerId);
-      }) })
-    ] }) });
+    const workers = all.workers.filter(
+      (worker) => only === void 0 || worker.polls.some((poll) => poll.queues.includes(only)) || worker.leases.some((lease) => lease.queue === only)
+    );
+    if (workers.length === 0)
+      return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(
+        Empty,
+        {
+          title: "No worker polls or holds a lease",
+          lines: [command("work", "--queue", only ?? "demo", "--exec", "cat")],
+          children: "A worker appears here with its first poll."
+        }
+      ) });
+    return /* @__PURE__ */ a4(
+      Card,
+      {
+        title: "Workers",
+        note: `${workers.length}, as ${all.coordinators} ${all.coordinators === 1 ? "coordinator sees" : "coordinators see"} them`,
+        children: /* @__PURE__ */ a4("table", { children: [
+          /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+            /* @__PURE__ */ a4("th", { children: "worker" }),
+            /* @__PURE__ */ a4("th", { children: "polls for" }),
+            /* @__PURE__ */ a4("th", { class: "r", children: "leases" }),
+            /* @__PURE__ */ a4("th", { class: "r", children: "oldest lease" }),
+            /* @__PURE__ */ a4("th", { class: "r", children: "next expiry" }),
+            /* @__PURE__ */ a4("th", { class: "r", children: "last heartbeat" })
+          ] }) }),
+          /* @__PURE__ */ a4("tbody", { children: workers.map((worker) => {
+            const leases = worker.leases;
+            const count = leases.reduce((sum, lease) => sum + lease.count, 0);
+            const least = (times) => times.length === 0 ? "" : roughly(Math.abs(clock.value - Math.min(...times)));
+            return /* @__PURE__ */ a4("tr", { children: [
+              /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("a", { "data-row": true, href: `runs?worker=${encodeURIComponent(worker.workerId)}`, children: visible(worker.workerId) }) }),
+              /* @__PURE__ */ a4("td", { class: "wide-cell", children: worker.polls.length === 0 ? /* @__PURE__ */ a4("span", { class: "muted", children: "busy, or gone" }) : worker.polls.map(
+                (poll) => visible(
+                  poll.queues.join(", ") + (poll.kinds?.length ? ` (${poll.kinds.join(", ")})` : "")
+                )
+              ).join("; ") }),
+              /* @__PURE__ */ a4("td", { class: "num r", children: count }),
+              /* @__PURE__ */ a4("td", { class: "num r", children: least(leases.map((lease) => ms(lease.oldestAcquiredAt))) }),
+              /* @__PURE__ */ a4("td", { class: "num r", children: least(leases.map((lease) => ms(lease.nextExpiresAt))) }),
+              /* @__PURE__ */ a4("td", { class: "num r", children: leases.length === 0 ? "" : roughly(
+                clock.value - Math.max(...leases.map((lease) => ms(lease.latestHeartbeatAt)))
+              ) })
+            ] }, worker.workerId);
+          }) })
+        ] })
+      }
+    );
   } });
 }
 function LeasesTab({ only }) {
-  const query = useQuery(`leases ${only ?? ""}`, "runs", (signal) => get("v1/runs", { query: { state: "running", queue: only, limit: 200, children: true }, signal }));
+  const query = useQuery(
+    `leases ${only ?? ""}`,
+    "runs",
+    (signal) => get("v1/runs", { query: { state: "running", queue: only, limit: 200, children: true }, signal })
+  );
   return /* @__PURE__ */ a4(Read, { query, children: (list) => {
     const held = list.runs.filter((run) => run.lease).sort((a5, b3) => ms(a5.lease.expiresAt) - ms(b3.lease.expiresAt));
-    if (held.length === 0) return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: "No lease is held", children: "A lease says which worker may do and report a task, and until when." }) });
+    if (held.length === 0)
+      return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: "No lease is held", children: "A lease says which worker may do and report a task, and until when." }) });
     return /* @__PURE__ */ a4(Card, { title: "Leases", note: `${held.length}${list.nextCursor ? " of more" : ""}, by expiry`, children: /* @__PURE__ */ a4("table", { children: [
       /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
         /* @__PURE__ */ a4("th", { children: "run" }),
@@ -3120,7 +3627,11 @@ function LeasesTab({ only }) {
   } });
 }
 function FlowTab() {
-  const query = useQuery("flow", "queues", (signal) => get("v1/flow-keys", { query: { limit: 200 }, signal }));
+  const query = useQuery(
+    "flow",
+    "queues",
+    (signal) => get("v1/flow-keys", { query: { limit: 200 }, signal })
+  );
   return /* @__PURE__ */ a4(Read, { query, children: (list) => list.flowKeys.length === 0 ? /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: "No flow keys are in use", children: "Runs that share a flow key take turns: only so many of them are active at once, or start within a time." }) }) : /* @__PURE__ */ a4(Card, { title: "Flow keys", note: "how many hold a slot, and how many wait for one", children: /* @__PURE__ */ a4("table", { children: [
     /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
       /* @__PURE__ */ a4("th", { children: "key" }),
@@ -3147,7 +3658,12 @@ var strong = (text2, tone) => ({ text: text2, style: "strong", tone });
 var code = (text2) => ({ text: text2, style: "code" });
 var TOLD_MAX = 2;
 function story(run, events, gates, utc) {
-  const parts = [...opening(run, events), ...takeovers(events, utc), ...refusals(events), ...approvals(events)];
+  const parts = [
+    ...opening(run, events),
+    ...takeovers(events, utc),
+    ...refusals(events),
+    ...approvals(events)
+  ];
   if (!isEnded(run.state)) parts.push(...open(gates));
   else parts.push(...ending(run));
   return parts;
@@ -3190,20 +3706,35 @@ function takeover(attempt, events, utc) {
   const next = events.attempts.find((other) => other.n === attempt.n + 1);
   const silent = attempt.ended - attempt.lastBeat;
   const when = clockTime(attempt.lastBeat, attempt.lastBeat, utc, true).slice(0, -2);
-  const parts = [plain("Worker "), strong(attempt.owner), plain(` went silent at ${when}; its lease ended ${span(silent)} later`)];
+  const parts = [
+    plain("Worker "),
+    strong(attempt.owner),
+    plain(` went silent at ${when}; its lease ended ${span(silent)} later`)
+  ];
   if (!next) return [...parts, plain(". ")];
   const step = attempt.steps.at(-1);
   parts.push(plain(", and "), strong(next.owner));
   if (!step) return [...parts, plain(" took over. ")];
-  return [...parts, plain(" went on behind the recorded step "), code(step.key.replace(/#1$/, "")), plain(". ")];
+  return [
+    ...parts,
+    plain(" went on behind the recorded step "),
+    code(step.key.replace(/#1$/, "")),
+    plain(". ")
+  ];
 }
 function refusals(events) {
   const [first, ...more] = events.refused;
   if (!first) return [];
   const attempt = events.attempts.find((other) => other.n === first.attempt);
-  const parts = [plain(`The ${first.call} of `), strong(first.worker), plain(` ${late(first, attempt)}and was `), strong("refused", "refused")];
+  const parts = [
+    plain(`The ${first.call} of `),
+    strong(first.worker),
+    plain(` ${late(first, attempt)}and was `),
+    strong("refused", "refused")
+  ];
   parts.push(plain(": nothing of it was recorded. "));
-  if (more.length > 0) parts.push(plain(`${more.length} more ${more.length === 1 ? "call was" : "calls were"} refused. `));
+  if (more.length > 0)
+    parts.push(plain(`${more.length} more ${more.length === 1 ? "call was" : "calls were"} refused. `));
   return parts;
 }
 function late(refused2, attempt) {
@@ -3217,7 +3748,8 @@ function approval(wait) {
   const name = wait.name.replace(/#1$/, "");
   const people = wait.votes.length === 1 ? "One person" : `${wait.votes.length} people`;
   if (wait.outcome === "APPROVED") return [plain(`${people} approved `), code(name), plain(". ")];
-  if (wait.outcome === "REJECTED") return [strong("Rejected", "bad"), plain(" by a person: "), code(name), plain(". ")];
+  if (wait.outcome === "REJECTED")
+    return [strong("Rejected", "bad"), plain(" by a person: "), code(name), plain(". ")];
   return [plain("The approval "), code(name), plain(` ended as ${wait.outcome ?? "closed"}. `)];
 }
 function open(gates) {
@@ -3230,7 +3762,12 @@ function open(gates) {
 function ending(run) {
   if (run.state !== "halted" && run.state !== "failed") return [];
   const steps = run.durable?.steps ?? 0;
-  if (steps > 0) return [plain(`${steps} recorded ${steps === 1 ? "step is" : "steps are"} kept: `), strong("Continue"), plain(" goes on behind them. ")];
+  if (steps > 0)
+    return [
+      plain(`${steps} recorded ${steps === 1 ? "step is" : "steps are"} kept: `),
+      strong("Continue"),
+      plain(" goes on behind them. ")
+    ];
   return [strong("Retry"), plain(" submits it once more, as a new run.")];
 }
 function marked(text2) {
@@ -3239,7 +3776,14 @@ function marked(text2) {
 var upper = (text2) => text2.charAt(0).toUpperCase() + text2.slice(1);
 
 // src/parts/actions.tsx
-var WORDS = { cancel: "Cancel…", retry: "Retry…", continue: "Continue…", signal: "Send signal…", resume: "Resume…", again: "Run again…" };
+var WORDS = {
+  cancel: "Cancel…",
+  retry: "Retry…",
+  continue: "Continue…",
+  signal: "Send signal…",
+  resume: "Resume…",
+  again: "Run again…"
+};
 function possible(run) {
   if (!isEnded(run.state)) {
     const actions = ["cancel"];
@@ -3258,9 +3802,18 @@ function Actions({ run, again }) {
   };
   const props = { run, close: close2, again };
   return /* @__PURE__ */ a4("span", { class: "actions", "data-actions": true, children: [
-    possible(run).map((action, i4) => /* @__PURE__ */ a4("button", { type: "button", class: `btn ${action === "cancel" ? "danger" : i4 === 0 && isEnded(run.state) ? "primary" : ""}`, onClick: () => {
-      open2.value = action;
-    }, children: WORDS[action] }, action)),
+    possible(run).map((action, i4) => /* @__PURE__ */ a4(
+      "button",
+      {
+        type: "button",
+        class: `btn ${action === "cancel" ? "danger" : i4 === 0 && isEnded(run.state) ? "primary" : ""}`,
+        onClick: () => {
+          open2.value = action;
+        },
+        children: WORDS[action]
+      },
+      action
+    )),
     open2.value === "cancel" && /* @__PURE__ */ a4(CancelDialog, { ...props }),
     open2.value === "retry" && /* @__PURE__ */ a4(RetryDialog, { ...props }),
     open2.value === "continue" && /* @__PURE__ */ a4(ContinueDialog, { ...props }),
@@ -3286,9 +3839,18 @@ function CancelDialog({ run, close: close2, again }) {
       act: isForced.value ? "Revoke the lease now" : "Cancel the run",
       isDanger: true,
       close: close2,
-      line: command("runs", "cancel", run.runId, ...reason.value ? ["--reason", reason.value] : [], isForced.value && "--force"),
+      line: command(
+        "runs",
+        "cancel",
+        run.runId,
+        ...reason.value ? ["--reason", reason.value] : [],
+        isForced.value && "--force"
+      ),
       run: async () => {
-        await post(`v1/runs/${run.runId}/cancel`, { reason: reason.value || void 0, force: isForced.value || void 0 });
+        await post(`v1/runs/${run.runId}/cancel`, {
+          reason: reason.value || void 0,
+          force: isForced.value || void 0
+        });
         await again();
       },
       children: [
@@ -3299,21 +3861,39 @@ function CancelDialog({ run, close: close2, again }) {
             " is revoked at once; its report will be refused. What its program does outside goes on until it notices."
           ] }) : /* @__PURE__ */ a4($, { children: [
             /* @__PURE__ */ a4("b", { children: visible(run.lease.owner) }),
-            " is asked to stop and has ",
+            " is asked to stop and has",
+            " ",
             Math.round((run.cancelGraceMs ?? 3e4) / 1e3),
             " s to clean up. Then the lease is revoked."
           ] }) : /* @__PURE__ */ a4($, { children: "No worker has it now, so it ends at once as cancelled." }),
           children > 0 && ` Its ${children} running children are cancelled too.`,
           " This cannot be undone; what was recorded stays."
         ] }),
-        /* @__PURE__ */ a4(Field, { id: "reason", label: "Reason, which the worker is told", children: /* @__PURE__ */ a4("input", { id: "reason", type: "text", maxLength: 200, value: reason.value, onInput: (event) => {
-          reason.value = event.currentTarget.value;
-        } }) }),
+        /* @__PURE__ */ a4(Field, { id: "reason", label: "Reason, which the worker is told", children: /* @__PURE__ */ a4(
+          "input",
+          {
+            id: "reason",
+            type: "text",
+            maxLength: 200,
+            value: reason.value,
+            onInput: (event) => {
+              reason.value = event.currentTarget.value;
+            }
+          }
+        ) }),
         run.lease && /* @__PURE__ */ a4("label", { class: "tick-box", children: [
-          /* @__PURE__ */ a4("input", { type: "checkbox", checked: isForced.value, onChange: (event) => {
-            isForced.value = event.currentTarget.checked;
-          } }),
-          " by force, without asking the worker"
+          /* @__PURE__ */ a4(
+            "input",
+            {
+              type: "checkbox",
+              checked: isForced.value,
+              onChange: (event) => {
+                isForced.value = event.currentTarget.checked;
+              }
+            }
+          ),
+          " ",
+          "by force, without asking the worker"
         ] })
       ]
     }
@@ -3329,7 +3909,11 @@ function RetryDialog({ run, close: close2 }) {
       close: close2,
       line: command("runs", "retry", run.runId, hasRecords && "--from-scratch"),
       run: async (idempotencyKey) => {
-        const made = await post(`v1/runs/${run.runId}/retry`, hasRecords ? { fromScratch: true } : {}, { idempotencyKey });
+        const made = await post(
+          `v1/runs/${run.runId}/retry`,
+          hasRecords ? { fromScratch: true } : {},
+          { idempotencyKey }
+        );
         go(`runs/${made.runId}`);
       },
       children: [
@@ -3340,7 +3924,8 @@ function RetryDialog({ run, close: close2 }) {
           /* @__PURE__ */ a4("code", { children: visible(run.kind) }),
           " is submitted to ",
           /* @__PURE__ */ a4("code", { children: visible(run.queue) }),
-          " with the same input and settings. This one stays as it is, and names its successor."
+          " ",
+          "with the same input and settings. This one stays as it is, and names its successor."
         ] }),
         hasRecords && /* @__PURE__ */ a4("p", { class: "t-halt ink", children: [
           "It recorded ",
@@ -3363,7 +3948,12 @@ function ContinueDialog({ run, close: close2 }) {
       act: "Continue as a new run",
       close: close2,
       isReady,
-      line: command("runs", "continue", run.runId, ...tokens.value ? ["--budget", `tokens=${tokens.value}`] : []),
+      line: command(
+        "runs",
+        "continue",
+        run.runId,
+        ...tokens.value ? ["--budget", `tokens=${tokens.value}`] : []
+      ),
       run: async (idempotencyKey) => {
         const budget = tokens.value ? { tokens: Number(tokens.value) } : void 0;
         const made = await post(`v1/runs/${run.runId}/fork`, { budget }, { idempotencyKey });
@@ -3377,9 +3967,25 @@ function ContinueDialog({ run, close: close2 }) {
           run.durable?.steps,
           " recorded steps and goes on behind them. Nothing that was recorded is done again. This run stays as it is."
         ] }),
-        limit !== void 0 && /* @__PURE__ */ a4(Field, { id: "tokens", label: `Tokens that it may use; the old limit was ${limit}${isExhausted ? ", and is used up" : ""}`, children: /* @__PURE__ */ a4("input", { id: "tokens", type: "text", inputMode: "numeric", value: tokens.value, onInput: (event) => {
-          tokens.value = event.currentTarget.value.trim();
-        } }) })
+        limit !== void 0 && /* @__PURE__ */ a4(
+          Field,
+          {
+            id: "tokens",
+            label: `Tokens that it may use; the old limit was ${limit}${isExhausted ? ", and is used up" : ""}`,
+            children: /* @__PURE__ */ a4(
+              "input",
+              {
+                id: "tokens",
+                type: "text",
+                inputMode: "numeric",
+                value: tokens.value,
+                onInput: (event) => {
+                  tokens.value = event.currentTarget.value.trim();
+                }
+              }
+            )
+          }
+        )
       ]
     }
   );
@@ -3396,19 +4002,48 @@ function SignalDialog({ run, close: close2, again }) {
       act: "Send it",
       close: close2,
       isReady: name.value !== "" && problem === void 0,
-      line: command("runs", "signal", run.runId, name.value || "NAME", ...value.value === "null" ? [] : ["--data", value.value]),
+      line: command(
+        "runs",
+        "signal",
+        run.runId,
+        name.value || "NAME",
+        ...value.value === "null" ? [] : ["--data", value.value]
+      ),
       run: async (idempotencyKey) => {
-        await post(`v1/runs/${run.runId}/signals`, { name: name.value, payload: JSON.parse(value.value) }, { idempotencyKey });
+        await post(
+          `v1/runs/${run.runId}/signals`,
+          { name: name.value, payload: JSON.parse(value.value) },
+          { idempotencyKey }
+        );
         await again();
       },
       children: [
         /* @__PURE__ */ a4("p", { children: "The value is recorded for this run and kept until the run takes it. It is taken once." }),
-        /* @__PURE__ */ a4(Field, { id: "name", label: awaited2 ? `Name; the run waits for ${awaited2}` : "Name", children: /* @__PURE__ */ a4("input", { id: "name", type: "text", maxLength: 128, value: name.value, onInput: (event) => {
-          name.value = event.currentTarget.value.trim();
-        } }) }),
-        /* @__PURE__ */ a4(Field, { id: "value", label: "Value, as JSON", children: /* @__PURE__ */ a4("textarea", { id: "value", rows: 4, spellcheck: false, value: value.value, "aria-invalid": problem !== void 0, onInput: (event) => {
-          value.value = event.currentTarget.value;
-        } }) }),
+        /* @__PURE__ */ a4(Field, { id: "name", label: awaited2 ? `Name; the run waits for ${awaited2}` : "Name", children: /* @__PURE__ */ a4(
+          "input",
+          {
+            id: "name",
+            type: "text",
+            maxLength: 128,
+            value: name.value,
+            onInput: (event) => {
+              name.value = event.currentTarget.value.trim();
+            }
+          }
+        ) }),
+        /* @__PURE__ */ a4(Field, { id: "value", label: "Value, as JSON", children: /* @__PURE__ */ a4(
+          "textarea",
+          {
+            id: "value",
+            rows: 4,
+            spellcheck: false,
+            value: value.value,
+            "aria-invalid": problem !== void 0,
+            onInput: (event) => {
+              value.value = event.currentTarget.value;
+            }
+          }
+        ) }),
         problem && /* @__PURE__ */ a4("p", { class: "t-bad ink", role: "status", children: problem })
       ]
     }
@@ -3442,7 +4077,17 @@ function AgainDialog({ run, close: close2 }) {
       isReady: problem === void 0,
       line: command("submit", run.kind, "--queue", run.queue, "--input", input.value),
       run: async (idempotencyKey) => {
-        const made = await post("v1/runs", { kind: run.kind, queue: run.queue, input: JSON.parse(input.value), labels: run.labels, priority: run.priority }, { idempotencyKey });
+        const made = await post(
+          "v1/runs",
+          {
+            kind: run.kind,
+            queue: run.queue,
+            input: JSON.parse(input.value),
+            labels: run.labels,
+            priority: run.priority
+          },
+          { idempotencyKey }
+        );
         go(`runs/${made.runId}`);
       },
       children: [
@@ -3453,11 +4098,22 @@ function AgainDialog({ run, close: close2 }) {
           /* @__PURE__ */ a4("code", { children: visible(run.kind) }),
           " is submitted to ",
           /* @__PURE__ */ a4("code", { children: visible(run.queue) }),
-          " with this input and the same labels. It does its work again, outside too."
+          " ",
+          "with this input and the same labels. It does its work again, outside too."
         ] }),
-        /* @__PURE__ */ a4(Field, { id: "input", label: "Input, as JSON", children: /* @__PURE__ */ a4("textarea", { id: "input", rows: 8, spellcheck: false, value: input.value, "aria-invalid": problem !== void 0, onInput: (event) => {
-          input.value = event.currentTarget.value;
-        } }) }),
+        /* @__PURE__ */ a4(Field, { id: "input", label: "Input, as JSON", children: /* @__PURE__ */ a4(
+          "textarea",
+          {
+            id: "input",
+            rows: 8,
+            spellcheck: false,
+            value: input.value,
+            "aria-invalid": problem !== void 0,
+            onInput: (event) => {
+              input.value = event.currentTarget.value;
+            }
+          }
+        ) }),
         problem && /* @__PURE__ */ a4("p", { class: "t-bad ink", role: "status", children: problem })
       ]
     }
@@ -3470,7 +4126,8 @@ function invalid(text2) {
     return error2 instanceof Error ? error2.message : "this is no JSON";
   }
   const integers = text2.replaceAll(/"(?:[^"\\]|\\.)*"/g, "").match(/\d{16,}/g) ?? [];
-  if (integers.some((digits) => !Number.isSafeInteger(Number(digits)))) return "a number beyond 2^53 would be rounded here: use the command line";
+  if (integers.some((digits) => !Number.isSafeInteger(Number(digits))))
+    return "a number beyond 2^53 would be rounded here: use the command line";
   return void 0;
 }
 
@@ -3479,9 +4136,259 @@ function Sentence({ parts }) {
   return /* @__PURE__ */ a4($, { children: parts.map((part, i4) => {
     const words2 = visible(part.text);
     if (part.style === "code") return /* @__PURE__ */ a4("code", { children: words2 }, i4);
-    if (part.style === "strong") return /* @__PURE__ */ a4("b", { class: part.tone ? `t-${part.tone} ink` : "", children: words2 }, i4);
+    if (part.style === "strong")
+      return /* @__PURE__ */ a4("b", { class: part.tone ? `t-${part.tone} ink` : "", children: words2 }, i4);
     return /* @__PURE__ */ a4("span", { children: words2 }, i4);
   }) });
+}
+
+// src/pages/run-tabs.tsx
+function StepsTab({ steps }) {
+  if (steps.length === 0) {
+    return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: "No recorded steps", children: "A durable function records what it has done. This run is not one, or has recorded nothing yet." }) });
+  }
+  return /* @__PURE__ */ a4(Card, { title: "Steps", note: "what the run has recorded; a new attempt replays it instead of doing it again", children: /* @__PURE__ */ a4("table", { children: [
+    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("th", { class: "r", children: "number" }),
+      /* @__PURE__ */ a4("th", { children: "key" }),
+      /* @__PURE__ */ a4("th", { children: "outcome" }),
+      /* @__PURE__ */ a4("th", { children: "attempt" }),
+      /* @__PURE__ */ a4("th", { children: "recorded" }),
+      /* @__PURE__ */ a4("th", { children: "spent" }),
+      /* @__PURE__ */ a4("th", { children: "result" })
+    ] }) }),
+    /* @__PURE__ */ a4("tbody", { children: steps.map((step) => /* @__PURE__ */ a4(StepRow, { step }, step.number)) })
+  ] }) });
+}
+function StepRow({ step }) {
+  const isOpen = useSignal(false);
+  const spend = step.spend ? [
+    step.spend.tokens && `${step.spend.tokens} tokens`,
+    step.spend.toolCalls && `${step.spend.toolCalls} calls`
+  ].filter(Boolean).join(", ") : "";
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("td", { class: "num r", children: step.number }),
+      /* @__PURE__ */ a4("td", { class: "strong", children: visible(step.key) }),
+      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Mark, { look: outcomeLook(step.outcome === "STARTED" ? void 0 : step.outcome) }) }),
+      /* @__PURE__ */ a4("td", { class: "num", children: step.attempt ?? "–" }),
+      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Time, { at: step.recordedAt }) }),
+      /* @__PURE__ */ a4("td", { class: "muted", children: spend }),
+      /* @__PURE__ */ a4("td", { class: "wide-cell", children: [
+        step.error && /* @__PURE__ */ a4("span", { class: "t-bad ink", children: visible(step.error.message) }),
+        step.result !== void 0 && /* @__PURE__ */ a4(
+          "button",
+          {
+            type: "button",
+            class: "link mono clip",
+            "aria-expanded": isOpen.value,
+            onClick: () => {
+              isOpen.value = !isOpen.value;
+            },
+            children: [
+              visible(step.result.slice(0, 90)),
+              step.result.length > 90 ? "…" : ""
+            ]
+          }
+        )
+      ] })
+    ] }),
+    isOpen.value && step.result !== void 0 && /* @__PURE__ */ a4("tr", { children: /* @__PURE__ */ a4("td", { colSpan: 7, children: /* @__PURE__ */ a4(PayloadView, { text: step.result, label: `result of ${step.key}` }) }) })
+  ] });
+}
+function PayloadsTab({ run }) {
+  return /* @__PURE__ */ a4("div", { class: "two", children: [
+    /* @__PURE__ */ a4(Card, { title: "Input", note: run.input === void 0 ? "" : "as it was submitted", children: run.input === void 0 ? /* @__PURE__ */ a4("p", { class: "pad-x muted", children: run.plan ? "The steps of the plan have inputs of their own." : "None." }) : /* @__PURE__ */ a4(PayloadView, { text: run.input, label: "input" }) }),
+    /* @__PURE__ */ a4(Card, { title: "Output", note: run.output === void 0 ? "" : "as it was reported", children: run.output === void 0 ? /* @__PURE__ */ a4("p", { class: "pad-x muted", children: run.completedAt ? "None." : "The run has not ended." }) : /* @__PURE__ */ a4(PayloadView, { text: run.output, label: "output" }) }),
+    run.error && /* @__PURE__ */ a4(
+      Card,
+      {
+        title: /* @__PURE__ */ a4("span", { class: "t-bad ink", children: visible(run.error.reason) }),
+        note: run.error.category ?? "",
+        class: "whole",
+        children: [
+          /* @__PURE__ */ a4("p", { class: "pad-x", children: visible(run.error.message) }),
+          run.error.stackTrace && /* @__PURE__ */ a4("pre", { class: "pad-x stack", children: visible(run.error.stackTrace) })
+        ]
+      }
+    )
+  ] });
+}
+function EffectsTab({ effects, run }) {
+  if (effects.length === 0) {
+    return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: "No effects", children: [
+      "An effect is a call to another system that is decided with a step and delivered until it arrived.",
+      " ",
+      visible(run.kind),
+      " has declared none."
+    ] }) });
+  }
+  return /* @__PURE__ */ a4(Card, { title: "Effects", note: "decided with the run's records, delivered in order", children: /* @__PURE__ */ a4("table", { children: [
+    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("th", { children: "state" }),
+      /* @__PURE__ */ a4("th", { children: "type" }),
+      /* @__PURE__ */ a4("th", { children: "endpoint" }),
+      /* @__PURE__ */ a4("th", { class: "r", children: "tries" }),
+      /* @__PURE__ */ a4("th", { children: "decided" }),
+      /* @__PURE__ */ a4("th", { children: "settled" }),
+      /* @__PURE__ */ a4("th", { children: "last answer" })
+    ] }) }),
+    /* @__PURE__ */ a4("tbody", { children: effects.map((effect) => /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Mark, { look: effectLook(effect.state) }) }),
+      /* @__PURE__ */ a4("td", { class: "strong", children: visible(effect.type) }),
+      /* @__PURE__ */ a4("td", { children: visible(effect.endpoint) }),
+      /* @__PURE__ */ a4("td", { class: "num r", children: effect.tries }),
+      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Time, { at: effect.decidedAt }) }),
+      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Time, { at: effect.settledAt }) }),
+      /* @__PURE__ */ a4("td", { class: "wide-cell", children: [
+        effect.lastTry?.status ?? "",
+        " ",
+        visible(effect.lastTry?.note ?? "")
+      ] })
+    ] }, effect.effectId)) })
+  ] }) });
+}
+function ChildrenTab({ run }) {
+  const query = useQuery(
+    `children ${run.runId}`,
+    "run",
+    (signal) => get(`v1/runs/${run.runId}/children`, { query: { limit: 200 }, signal })
+  );
+  const list = query.data.value;
+  if (!list)
+    return query.problem.value ? /* @__PURE__ */ a4(Failed, { problem: query.problem.value, again: query.again }) : /* @__PURE__ */ a4(Loading, {});
+  if (list.children.length === 0)
+    return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: "No children", children: "This run has started no other tasks." }) });
+  return /* @__PURE__ */ a4(Card, { title: "Children", note: "tasks that the run has started, in order", children: /* @__PURE__ */ a4("table", { children: [
+    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("th", { children: "state" }),
+      /* @__PURE__ */ a4("th", { children: "key" }),
+      /* @__PURE__ */ a4("th", { children: "kind" }),
+      /* @__PURE__ */ a4("th", { children: "queue" }),
+      /* @__PURE__ */ a4("th", { children: "started" })
+    ] }) }),
+    /* @__PURE__ */ a4("tbody", { children: list.children.map((child) => /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Mark, { look: stateLook(child.state) }) }),
+      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("a", { "data-row": true, href: `runs/${runIdOf(child.taskId)}`, children: visible(child.key) }) }),
+      /* @__PURE__ */ a4("td", { children: visible(child.kind) }),
+      /* @__PURE__ */ a4("td", { children: visible(child.queue) }),
+      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Time, { at: child.startedAt }) })
+    ] }, child.taskId)) })
+  ] }) });
+}
+function RecordTab({ run }) {
+  const query = useQuery(
+    `record ${run.runId}`,
+    void 0,
+    (signal) => get(`v1/runs/${run.runId}/record`, { query: { limit: 200 }, signal })
+  );
+  const record = query.data.value;
+  if (!record)
+    return query.problem.value ? /* @__PURE__ */ a4(Failed, { problem: query.problem.value, again: query.again }) : /* @__PURE__ */ a4(Loading, { rows: 8 });
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4(
+      Card,
+      {
+        title: "Record",
+        note: "what is sealed about this run, and what this browser computed again from the payloads it shows",
+        children: /* @__PURE__ */ a4("dl", { class: "kv pad-b", children: [
+          /* @__PURE__ */ a4(
+            Check,
+            {
+              name: "input",
+              claimed: record.inputDigest,
+              text: run.plan ? void 0 : run.input,
+              because: run.plan ? "the run has a plan: its digest covers the steps" : "the input is not here any more"
+            }
+          ),
+          record.outputDigest && /* @__PURE__ */ a4(
+            Check,
+            {
+              name: "output",
+              claimed: record.outputDigest,
+              text: run.output,
+              because: "the output is not here any more"
+            }
+          ),
+          /* @__PURE__ */ a4("div", { children: [
+            /* @__PURE__ */ a4("dt", { children: "record" }),
+            /* @__PURE__ */ a4("dd", { children: [
+              /* @__PURE__ */ a4(Digest, { value: record.digest }),
+              " ",
+              /* @__PURE__ */ a4("span", { class: "muted", children: [
+                "over ",
+                record.decisions ?? "all",
+                " decisions; ",
+                /* @__PURE__ */ a4("code", { children: [
+                  "tenure prove ",
+                  run.runId
+                ] }),
+                " checks the chain and its seal"
+              ] })
+            ] })
+          ] }),
+          /* @__PURE__ */ a4("div", { children: [
+            /* @__PURE__ */ a4("dt", { children: "took" }),
+            /* @__PURE__ */ a4("dd", { children: span(record.durationMs) })
+          ] })
+        ] })
+      }
+    ),
+    /* @__PURE__ */ a4(Card, { title: "Attempts", note: "as they are sealed", children: /* @__PURE__ */ a4("table", { children: [
+      /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("th", { class: "r", children: "attempt" }),
+        /* @__PURE__ */ a4("th", { children: "outcome" }),
+        /* @__PURE__ */ a4("th", { children: "owner" }),
+        /* @__PURE__ */ a4("th", { class: "r", children: "fence" }),
+        /* @__PURE__ */ a4("th", { children: "granted" }),
+        /* @__PURE__ */ a4("th", { class: "r", children: "held for" }),
+        /* @__PURE__ */ a4("th", { children: "reason" }),
+        /* @__PURE__ */ a4("th", { children: "report" })
+      ] }) }),
+      /* @__PURE__ */ a4("tbody", { children: record.attempts.map((attempt) => /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("td", { class: "num r", children: attempt.attempt }),
+        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Mark, { look: outcomeLook(attempt.outcome) }) }),
+        /* @__PURE__ */ a4("td", { children: visible(attempt.owner) }),
+        /* @__PURE__ */ a4("td", { class: "num r", title: String(attempt.fence), children: fence(attempt.fence) }),
+        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Time, { at: attempt.grantedAt }) }),
+        /* @__PURE__ */ a4("td", { class: "num r", children: span(ms(attempt.endedAt) - ms(attempt.grantedAt)) }),
+        /* @__PURE__ */ a4("td", { class: "muted", children: attempt.reason ?? "" }),
+        /* @__PURE__ */ a4("td", { children: attempt.reportDigest ? /* @__PURE__ */ a4(Digest, { value: attempt.reportDigest, short: true }) : /* @__PURE__ */ a4("span", { class: "muted", children: "none" }) })
+      ] }, attempt.attempt)) })
+    ] }) })
+  ] });
+}
+function Check({
+  name,
+  claimed,
+  text: text2,
+  because
+}) {
+  const computed = text2 === void 0 ? void 0 : payloadDigest(text2);
+  const isSame = computed === claimed;
+  return /* @__PURE__ */ a4("div", { children: [
+    /* @__PURE__ */ a4("dt", { children: name }),
+    /* @__PURE__ */ a4("dd", { children: [
+      /* @__PURE__ */ a4(Digest, { value: claimed }),
+      " ",
+      computed === void 0 && /* @__PURE__ */ a4("span", { class: "muted", children: [
+        "not computed here: ",
+        because
+      ] }),
+      computed !== void 0 && isSame && /* @__PURE__ */ a4("span", { class: "t-ok ink check", children: [
+        /* @__PURE__ */ a4(Glyph, { name: "ok" }),
+        " computed here, the same"
+      ] }),
+      computed !== void 0 && !isSame && /* @__PURE__ */ a4("strong", { class: "t-bad ink check", role: "alert", children: [
+        /* @__PURE__ */ a4(Glyph, { name: "bad" }),
+        " the payload that is shown has another digest: ",
+        /* @__PURE__ */ a4(Digest, { value: computed })
+      ] })
+    ] })
+  ] });
+}
+function RawTab({ run }) {
+  return /* @__PURE__ */ a4(Card, { title: "Raw", note: "the answer of the server; payloads as text", children: /* @__PURE__ */ a4(PayloadView, { text: JSON.stringify(run), label: "run" }) });
 }
 
 // src/timeline/scale.ts
@@ -3580,8 +4487,17 @@ function layout(events, { width, isTrue, approvalTitle }) {
   for (const wait of waits) drawer.wait(wait, attempts2, approvalTitle);
   for (const child of children) drawer.child(child, attempts2);
   for (const effect of effects) drawer.effect(effect, attempts2);
-  for (const lane of drawer.lanes) lane.labels = withoutCollisions(lane, Math.max(width, GUTTER + TAIL + 120));
-  return { width, left: GUTTER, lanes: drawer.lanes, links: drawer.links, folds: axis2.folds, ticks: axis2.ticks, hidden };
+  for (const lane of drawer.lanes)
+    lane.labels = withoutCollisions(lane, Math.max(width, GUTTER + TAIL + 120));
+  return {
+    width,
+    left: GUTTER,
+    lanes: drawer.lanes,
+    links: drawer.links,
+    folds: axis2.folds,
+    ticks: axis2.ticks,
+    hidden
+  };
 }
 function scaleOf(events, width, isTrue) {
   const busy = [
@@ -3592,7 +4508,11 @@ function scaleOf(events, width, isTrue) {
   const points = [
     ...events.refused.map((r4) => r4.at),
     ...events.signals.map((s4) => s4.at),
-    ...events.waits.flatMap((w5) => [w5.from, ...w5.to === void 0 ? [] : [w5.to], ...w5.votes.map((v4) => v4.at)]),
+    ...events.waits.flatMap((w5) => [
+      w5.from,
+      ...w5.to === void 0 ? [] : [w5.to],
+      ...w5.votes.map((v4) => v4.at)
+    ]),
     ...events.effects.flatMap((e4) => e4.tries.map((t4) => t4.at))
   ];
   const last = Math.max(events.to, ...busy.map(([, t4]) => t4), ...points);
@@ -3621,23 +4541,56 @@ var Drawer = class {
     const lane = this.lane(`attempt-${attempt.n}`, `${attempt.n}  ${attempt.owner}`, look2.word, look2);
     const note = reasonNote(attempt);
     if (note) lane.note = note;
-    lane.marks.push({ x: x3(attempt.granted), glyph: "grant", tone: "run", title: `lease granted to ${attempt.owner}` });
+    lane.marks.push({
+      x: x3(attempt.granted),
+      glyph: "grant",
+      tone: "run",
+      title: `lease granted to ${attempt.owner}`
+    });
     if (start > attempt.granted) lane.bars.push(bar(x3(attempt.granted), x3(start), "granted", "run"));
-    lane.bars.push({ ...bar(x3(start), Math.max(x3(alive), x3(start) + 3), "work", "run"), isOpen: attempt.ended === void 0 && !isSilent });
+    lane.bars.push({
+      ...bar(x3(start), Math.max(x3(alive), x3(start) + 3), "work", "run"),
+      isOpen: attempt.ended === void 0 && !isSilent
+    });
     if (isLost || isSilent) {
       const from = Math.max(x3(alive), x3(start) + 3);
       lane.bars.push(bar(from, Math.max(x3(end2), from + 2), "silence", "retry"));
-      lane.labels.push({ x: (from + x3(end2)) / 2, text: `${seconds(alive, end2)} silent`, anchor: "middle", row: "above", tone: "retry", isStrong: true, rank: 6 });
+      lane.labels.push({
+        x: (from + x3(end2)) / 2,
+        text: `${seconds(alive, end2)} silent`,
+        anchor: "middle",
+        row: "above",
+        tone: "retry",
+        isStrong: true,
+        rank: 6
+      });
     }
     const leaseEnd = attempt.ended === void 0 ? Math.min(attempt.expires, events.to) : end2;
     lane.bars.push(bar(x3(attempt.granted), Math.max(x3(leaseEnd), x3(attempt.granted) + 3), "lease", "queue"));
     if (attempt.lastBeat > attempt.granted) {
-      lane.marks.push({ x: x3(attempt.lastBeat), glyph: "beat", tone: "queue", title: "last renewal of the lease" });
+      lane.marks.push({
+        x: x3(attempt.lastBeat),
+        glyph: "beat",
+        tone: "queue",
+        title: "last renewal of the lease"
+      });
     }
     for (const step of attempt.steps) {
-      lane.marks.push({ x: x3(step.at), glyph: "step", tone: step.isFailed ? "bad" : "run", id: `entry-${step.n}`, title: `${step.key} recorded` });
+      lane.marks.push({
+        x: x3(step.at),
+        glyph: "step",
+        tone: step.isFailed ? "bad" : "run",
+        id: `entry-${step.n}`,
+        title: `${step.key} recorded`
+      });
       if (attempt.steps.length <= NAMES_MAX) {
-        lane.labels.push({ x: x3(step.at), text: shortStep(step.key), anchor: "middle", row: "above", rank: 1 });
+        lane.labels.push({
+          x: x3(step.at),
+          text: shortStep(step.key),
+          anchor: "middle",
+          row: "above",
+          rank: 1
+        });
       }
     }
     lane.marks.push(this.closing(attempt, look2, end2));
@@ -3647,7 +4600,8 @@ var Drawer = class {
     const id = `attempt-${attempt.n}`;
     const title = `attempt ${attempt.n} of ${attempt.owner}: ${look2.word}`;
     if (attempt.ended === void 0) return { x: x3, glyph: "run", tone: "run", id, title };
-    if (attempt.outcome === "LOST" || attempt.outcome === "UNDELIVERED") return { x: x3, glyph: "expiry", tone: "retry", id, title };
+    if (attempt.outcome === "LOST" || attempt.outcome === "UNDELIVERED")
+      return { x: x3, glyph: "expiry", tone: "retry", id, title };
     if (attempt.outcome === "SUSPENDED") return { x: x3, glyph: "stop", tone: "wait", id, title };
     return { x: x3, glyph: look2.glyph, tone: look2.tone, id, title };
   }
@@ -3657,12 +4611,32 @@ var Drawer = class {
       const isTakeover = before.outcome === "LOST" || before.outcome === "UNDELIVERED";
       if (!isTakeover || before.ended === void 0) continue;
       const toX = this.axis.x(after.granted);
-      this.links.push({ style: "takeover", fromLane: i4 - 1, fromX: this.axis.x(before.ended), toLane: i4, toX });
+      this.links.push({
+        style: "takeover",
+        fromLane: i4 - 1,
+        fromX: this.axis.x(before.ended),
+        toLane: i4,
+        toX
+      });
       const isOther = after.owner !== before.owner;
       const lane = this.lanes[i4];
       const words2 = isOther ? `${after.owner} takes over` : `${after.owner} again`;
-      lane.labels.push({ x: toX - 22, text: words2, anchor: "end", row: "level", tone: "retry", isStrong: true, rank: 8 });
-      lane.labels.push({ x: toX - 22, text: `fence ${fence(before.fence)} → ${fence(after.fence)}`, anchor: "end", row: "below", rank: 5 });
+      lane.labels.push({
+        x: toX - 22,
+        text: words2,
+        anchor: "end",
+        row: "level",
+        tone: "retry",
+        isStrong: true,
+        rank: 8
+      });
+      lane.labels.push({
+        x: toX - 22,
+        text: `fence ${fence(before.fence)} → ${fence(after.fence)}`,
+        anchor: "end",
+        row: "below",
+        rank: 5
+      });
     }
   }
   refusals(attempts2) {
@@ -3674,44 +4648,110 @@ var Drawer = class {
       const start = this.axis.x(attempt.ended ?? refused2.at) + 3;
       const x3 = Math.max(this.axis.x(refused2.at), start + 36 + 34 * earlier(this.events, i4));
       lane.bars.push(bar(start, x3 - 15, "late", "refused"));
-      lane.marks.push({ x: x3, glyph: "refused", tone: "refused", id: `refused-${i4}`, title: `late ${refused2.call} refused: ${refused2.error}` });
-      lane.labels.push({ x: x3 + 21, text: `late ${refused2.call} refused`, anchor: "start", row: "level", tone: "refused", isStrong: true, rank: 9 });
+      lane.marks.push({
+        x: x3,
+        glyph: "refused",
+        tone: "refused",
+        id: `refused-${i4}`,
+        title: `late ${refused2.call} refused: ${refused2.error}`
+      });
+      lane.labels.push({
+        x: x3 + 21,
+        text: `late ${refused2.call} refused`,
+        anchor: "start",
+        row: "level",
+        tone: "refused",
+        isStrong: true,
+        rank: 9
+      });
       lane.labels.push({ x: x3 + 21, text: refused2.error, anchor: "start", row: "below", rank: 4 });
     });
   }
   wait(wait, attempts2, approvalTitle) {
     const { x: x3 } = this.axis;
     const end2 = wait.to ?? this.events.to;
-    const title = { approval: "Approval", signal: "Signal", sleep: "Sleep", child: "Children", other: "Wait" }[wait.kind];
+    const title = {
+      approval: "Approval",
+      signal: "Signal",
+      sleep: "Sleep",
+      child: "Children",
+      other: "Wait"
+    }[wait.kind];
     const look2 = waitLook(wait);
     const isNamed = wait.kind !== "sleep";
-    const lane = this.lane(`wait-${wait.entry}`, title, isNamed ? wait.name.replace(/#1$/, "") : look2.word, look2);
+    const lane = this.lane(
+      `wait-${wait.entry}`,
+      title,
+      isNamed ? wait.name.replace(/#1$/, "") : look2.word,
+      look2
+    );
     const subject = wait.approval === void 0 ? void 0 : approvalTitle?.(wait.approval);
     const words2 = subject ?? (wait.kind === "sleep" ? seconds(wait.from, end2) : wait.to === void 0 ? `open since ${seconds(wait.from, end2)}` : void 0);
     const free = x3(wait.votes[0]?.at ?? end2) - x3(wait.from) - 26;
     const fits = words2 !== void 0 && words2.length * LETTER * 1.06 <= free;
-    lane.bars.push({ ...bar(x3(wait.from), Math.max(x3(end2), x3(wait.from) + 6), "wait", "wait"), isOpen: wait.to === void 0, text: fits ? words2 : void 0 });
+    lane.bars.push({
+      ...bar(x3(wait.from), Math.max(x3(end2), x3(wait.from) + 6), "wait", "wait"),
+      isOpen: wait.to === void 0,
+      text: fits ? words2 : void 0
+    });
     if (words2 !== void 0 && !fits && wait.kind === "approval") lane.note = words2;
     for (const vote of wait.votes) {
       const [glyph, tone] = vote.isApproval ? ["ok", "ok"] : ["bad", "bad"];
-      lane.marks.push({ x: x3(vote.at), glyph, tone, id: `entry-${vote.n}`, title: `${vote.isApproval ? "approved" : "rejected"} by ${vote.by}` });
+      lane.marks.push({
+        x: x3(vote.at),
+        glyph,
+        tone,
+        id: `entry-${vote.n}`,
+        title: `${vote.isApproval ? "approved" : "rejected"} by ${vote.by}`
+      });
       lane.labels.push({ x: x3(vote.at), text: vote.by.slice(0, 8), anchor: "middle", row: "above", rank: 2 });
     }
-    for (const signal of this.events.signals.filter((s4) => wait.kind === "signal" && s4.at >= wait.from && s4.at <= end2)) {
-      lane.marks.push({ x: x3(signal.at), glyph: "step", tone: "wait", id: `entry-${signal.n}`, title: `signal ${signal.name}` });
+    for (const signal of this.events.signals.filter(
+      (s4) => wait.kind === "signal" && s4.at >= wait.from && s4.at <= end2
+    )) {
+      lane.marks.push({
+        x: x3(signal.at),
+        glyph: "step",
+        tone: "wait",
+        id: `entry-${signal.n}`,
+        title: `signal ${signal.name}`
+      });
     }
     const next = attempts2.findIndex((attempt) => wait.to !== void 0 && attempt.granted >= wait.to);
-    if (next >= 0) this.links.push({ style: "resume", fromLane: this.lanes.length - 1, fromX: x3(end2), toLane: next, toX: x3(attempts2[next].granted) });
-    if (wait.votes.length === 0 && wait.to !== void 0) lane.marks.push({ x: x3(end2), glyph: look2.glyph, tone: look2.tone, id: `entry-${wait.entry}`, title: look2.word });
+    if (next >= 0)
+      this.links.push({
+        style: "resume",
+        fromLane: this.lanes.length - 1,
+        fromX: x3(end2),
+        toLane: next,
+        toX: x3(attempts2[next].granted)
+      });
+    if (wait.votes.length === 0 && wait.to !== void 0)
+      lane.marks.push({
+        x: x3(end2),
+        glyph: look2.glyph,
+        tone: look2.tone,
+        id: `entry-${wait.entry}`,
+        title: look2.word
+      });
   }
   child(child, attempts2) {
     const { x: x3 } = this.axis;
     const end2 = child.to ?? this.events.to;
     const look2 = stateLook(child.state ?? "running");
     const lane = this.lane(`child-${child.entry}`, child.key.replace(/#1$/, ""), `child, ${look2.word}`, look2);
-    if (child.taskId) lane.href = `runs/${child.taskId}`;
-    lane.bars.push({ ...bar(x3(child.from), Math.max(x3(end2), x3(child.from) + 3), "work", "run"), isOpen: child.to === void 0 });
-    lane.marks.push({ x: x3(end2), glyph: look2.glyph, tone: look2.tone, id: `entry-${child.entry}`, title: `child ${child.key}: ${look2.word}` });
+    if (child.taskId) lane.href = `runs/${child.taskId.replace(/^task_/, "run_")}`;
+    lane.bars.push({
+      ...bar(x3(child.from), Math.max(x3(end2), x3(child.from) + 3), "work", "run"),
+      isOpen: child.to === void 0
+    });
+    lane.marks.push({
+      x: x3(end2),
+      glyph: look2.glyph,
+      tone: look2.tone,
+      id: `entry-${child.entry}`,
+      title: `child ${child.key}: ${look2.word}`
+    });
     this.cause(child.from, attempts2, x3(child.from));
   }
   effect(effect, attempts2) {
@@ -3723,16 +4763,45 @@ var Drawer = class {
     if (effect.tries.length > 1) lane.bars.push(bar(x3(first), x3(last), "backoff", "queue"));
     for (const attempt of effect.tries) {
       const isDone = attempt.isLast && effect.state === "delivered";
-      lane.marks.push({ x: x3(attempt.at), glyph: isDone ? "ok" : "bad", tone: isDone ? "ok" : "bad", id: `effect-${effect.id}`, title: `try of ${effect.type}: ${attempt.status ?? "no answer"}` });
-      lane.labels.push({ x: x3(attempt.at), text: String(attempt.status ?? "–"), anchor: "middle", row: "above", tone: isDone ? "ok" : "bad", rank: 3 });
+      lane.marks.push({
+        x: x3(attempt.at),
+        glyph: isDone ? "ok" : "bad",
+        tone: isDone ? "ok" : "bad",
+        id: `effect-${effect.id}`,
+        title: `try of ${effect.type}: ${attempt.status ?? "no answer"}`
+      });
+      lane.labels.push({
+        x: x3(attempt.at),
+        text: String(attempt.status ?? "–"),
+        anchor: "middle",
+        row: "above",
+        tone: isDone ? "ok" : "bad",
+        rank: 3
+      });
     }
-    if (effect.tries.length === 0) lane.marks.push({ x: x3(effect.from), glyph: look2.glyph, tone: look2.tone, id: `effect-${effect.id}`, title: `${effect.type}: ${look2.word}` });
+    if (effect.tries.length === 0)
+      lane.marks.push({
+        x: x3(effect.from),
+        glyph: look2.glyph,
+        tone: look2.tone,
+        id: `effect-${effect.id}`,
+        title: `${effect.type}: ${look2.word}`
+      });
     this.cause(effect.from, attempts2, x3(first));
   }
   /** A grey line from the attempt that worked at an instant to the lane that was added last. */
   cause(at, attempts2, toX) {
-    const index = attempts2.findIndex((attempt) => attempt.granted <= at && (attempt.ended ?? Number.POSITIVE_INFINITY) >= at);
-    if (index >= 0) this.links.push({ style: "cause", fromLane: index, fromX: this.axis.x(at), toLane: this.lanes.length - 1, toX });
+    const index = attempts2.findIndex(
+      (attempt) => attempt.granted <= at && (attempt.ended ?? Number.POSITIVE_INFINITY) >= at
+    );
+    if (index >= 0)
+      this.links.push({
+        style: "cause",
+        fromLane: index,
+        fromX: this.axis.x(at),
+        toLane: this.lanes.length - 1,
+        toX
+      });
   }
   lane(id, title, note, look2) {
     const lane = { id, title, note, look: look2, bars: [], marks: [], labels: [] };
@@ -3740,13 +4809,19 @@ var Drawer = class {
     return lane;
   }
 };
-var bar = (x0, x1, style, tone) => ({ x0, x1: Math.max(x0, x1), style, tone });
+var bar = (x0, x1, style, tone) => ({
+  x0,
+  x1: Math.max(x0, x1),
+  style,
+  tone
+});
 function earlier(events, i4) {
   return events.refused.slice(0, i4).filter((other) => other.attempt === events.refused[i4].attempt).length;
 }
 function reasonNote(attempt) {
   if (attempt.outcome === "FAILED" && attempt.message) return attempt.message;
-  if (attempt.outcome === "REVOKED" && attempt.reason) return attempt.reason.toLowerCase().replaceAll("_", " ");
+  if (attempt.outcome === "REVOKED" && attempt.reason)
+    return attempt.reason.toLowerCase().replaceAll("_", " ");
   return void 0;
 }
 function waitLook(wait) {
@@ -3798,13 +4873,23 @@ function Timeline({ events, isTrue, selected, choose, approvalTitle }) {
   const drawing = layout(events, { width: width.value, isTrue, approvalTitle });
   const height = AXIS + drawing.lanes.length * LANE + 6;
   return /* @__PURE__ */ a4("div", { class: "timeline", ref: box, children: [
-    /* @__PURE__ */ a4("svg", { width: drawing.width, height, viewBox: `0 0 ${drawing.width} ${height}`, role: "group", "aria-label": summary(events), children: [
-      /* @__PURE__ */ a4(Patterns, {}),
-      /* @__PURE__ */ a4(Grid, { drawing, height }),
-      drawing.links.map((link, i4) => link.style === "cause" ? /* @__PURE__ */ a4(LinkView, { link }, i4) : null),
-      drawing.lanes.map((lane, i4) => /* @__PURE__ */ a4(LaneView, { lane, y: laneY(i4), selected, choose }, lane.id)),
-      drawing.links.map((link, i4) => link.style === "cause" ? null : /* @__PURE__ */ a4(LinkView, { link }, i4))
-    ] }),
+    /* @__PURE__ */ a4(
+      "svg",
+      {
+        width: drawing.width,
+        height,
+        viewBox: `0 0 ${drawing.width} ${height}`,
+        role: "group",
+        "aria-label": summary(events),
+        children: [
+          /* @__PURE__ */ a4(Patterns, {}),
+          /* @__PURE__ */ a4(Grid, { drawing, height }),
+          drawing.links.map((link, i4) => link.style === "cause" ? /* @__PURE__ */ a4(LinkView, { link }, i4) : null),
+          drawing.lanes.map((lane, i4) => /* @__PURE__ */ a4(LaneView, { lane, y: laneY(i4), selected, choose }, lane.id)),
+          drawing.links.map((link, i4) => link.style === "cause" ? null : /* @__PURE__ */ a4(LinkView, { link }, i4))
+        ]
+      }
+    ),
     drawing.hidden > 0 && /* @__PURE__ */ a4("p", { class: "muted", children: [
       drawing.hidden,
       " more lanes are not drawn; the history has all of them."
@@ -3813,7 +4898,12 @@ function Timeline({ events, isTrue, selected, choose, approvalTitle }) {
 }
 function summary(events) {
   const lost2 = events.attempts.filter((attempt) => attempt.outcome === "LOST").length;
-  const parts = [`${events.attempts.length} attempts`, `${lost2} lost`, `${events.refused.length} refused reports`, `${events.waits.length} waits`];
+  const parts = [
+    `${events.attempts.length} attempts`,
+    `${lost2} lost`,
+    `${events.refused.length} refused reports`,
+    `${events.waits.length} waits`
+  ];
   return `Timeline: ${parts.join(", ")}`;
 }
 function Patterns() {
@@ -3824,7 +4914,8 @@ function Patterns() {
 }
 function zigzag(x3, top, bottom) {
   let path2 = `M${x3} ${top}`;
-  for (let y5 = top, side = 1; y5 < bottom; y5 += 6, side = -side) path2 += `l${side * 3} ${Math.min(6, bottom - y5)}`;
+  for (let y5 = top, side = 1; y5 < bottom; y5 += 6, side = -side)
+    path2 += `l${side * 3} ${Math.min(6, bottom - y5)}`;
   return path2;
 }
 function Grid({ drawing, height }) {
@@ -3850,7 +4941,16 @@ function LaneView({ lane, y: y5, selected, choose }) {
     /* @__PURE__ */ a4("text", { class: `lane-note t-${lane.look.tone}`, x: "0", y: y5 + 14, children: cut2(visible(lane.note), 23) }),
     /* @__PURE__ */ a4("g", { class: `t-${lane.look.tone} ink`, children: /* @__PURE__ */ a4(GlyphAt, { name: lane.look.glyph, x: GUTTER - 27, y: y5 + 1, size: 14 }) }),
     lane.bars.map((bar2, i4) => /* @__PURE__ */ a4(BarView, { bar: bar2, y: y5 }, i4)),
-    lane.marks.map((mark, i4) => /* @__PURE__ */ a4(MarkView, { mark, y: y5, isSelected: mark.id !== void 0 && mark.id === selected, choose }, i4)),
+    lane.marks.map((mark, i4) => /* @__PURE__ */ a4(
+      MarkView,
+      {
+        mark,
+        y: y5,
+        isSelected: mark.id !== void 0 && mark.id === selected,
+        choose
+      },
+      i4
+    )),
     lane.labels.map((label) => /* @__PURE__ */ a4(LabelView, { label, y: y5 }, `${label.row}${label.x}${label.text}`))
   ] });
 }
@@ -3871,30 +4971,68 @@ function BarView({ bar: bar2, y: y5 }) {
       return /* @__PURE__ */ a4("rect", { class: "silence", x: bar2.x0, y: y5 - 8, width, height: "16" });
     case "wait":
       return /* @__PURE__ */ a4("g", { children: [
-        /* @__PURE__ */ a4("rect", { class: `wait-bar ${bar2.isOpen ? "open" : ""}`, x: bar2.x0, y: y5 - 8, width, height: "16", rx: "8" }),
+        /* @__PURE__ */ a4(
+          "rect",
+          {
+            class: `wait-bar ${bar2.isOpen ? "open" : ""}`,
+            x: bar2.x0,
+            y: y5 - 8,
+            width,
+            height: "16",
+            rx: "8"
+          }
+        ),
         bar2.text && /* @__PURE__ */ a4("text", { class: "wait-text", x: bar2.x0 + 12, y: y5 + 4, children: visible(bar2.text) })
       ] });
     default:
-      return /* @__PURE__ */ a4("rect", { class: `work ${bar2.isOpen ? "open" : ""}`, x: bar2.x0, y: y5 - 8, width, height: "16", rx: "3" });
+      return /* @__PURE__ */ a4(
+        "rect",
+        {
+          class: `work ${bar2.isOpen ? "open" : ""}`,
+          x: bar2.x0,
+          y: y5 - 8,
+          width,
+          height: "16",
+          rx: "3"
+        }
+      );
   }
 }
-function MarkView({ mark, y: y5, isSelected, choose }) {
+function MarkView({
+  mark,
+  y: y5,
+  isSelected,
+  choose
+}) {
   const { id } = mark;
   const shape = /* @__PURE__ */ a4(MarkShape, { mark, y: y5 });
-  if (id === void 0) return /* @__PURE__ */ a4("g", { class: `t-${mark.tone} ink`, children: [
-    /* @__PURE__ */ a4("title", { children: mark.title }),
-    shape
-  ] });
+  if (id === void 0)
+    return /* @__PURE__ */ a4("g", { class: `t-${mark.tone} ink`, children: [
+      /* @__PURE__ */ a4("title", { children: mark.title }),
+      shape
+    ] });
   const onKey = (event) => {
     if (event.key !== "Enter" && event.key !== " ") return;
     event.preventDefault();
     choose(id);
   };
-  return /* @__PURE__ */ a4("g", { class: `choice t-${mark.tone} ink`, role: "button", tabIndex: 0, "aria-pressed": isSelected, "aria-label": mark.title, onClick: () => choose(id), onKeyDown: onKey, children: [
-    /* @__PURE__ */ a4("title", { children: mark.title }),
-    /* @__PURE__ */ a4("rect", { class: isSelected ? "chosen" : "hit", x: mark.x - 15, y: y5 - 15, width: "30", height: "30", rx: "7" }),
-    shape
-  ] });
+  return /* @__PURE__ */ a4(
+    "g",
+    {
+      class: `choice t-${mark.tone} ink`,
+      role: "button",
+      tabIndex: 0,
+      "aria-pressed": isSelected,
+      "aria-label": mark.title,
+      onClick: () => choose(id),
+      onKeyDown: onKey,
+      children: [
+        /* @__PURE__ */ a4("title", { children: mark.title }),
+        /* @__PURE__ */ a4("rect", { class: isSelected ? "chosen" : "hit", x: mark.x - 15, y: y5 - 15, width: "30", height: "30", rx: "7" }),
+        shape
+      ]
+    }
+  );
 }
 function MarkShape({ mark, y: y5 }) {
   const { x: x3, glyph } = mark;
@@ -3924,18 +5062,39 @@ function MarkShape({ mark, y: y5 }) {
 function LabelView({ label, y: y5 }) {
   const dy = { above: -12, level: -3, below: 12 }[label.row];
   const tone = label.tone ? `t-${label.tone}` : "";
-  return /* @__PURE__ */ a4("text", { class: `label ${tone} ${label.isStrong ? "strong" : ""}`, x: label.x, y: y5 + dy, "text-anchor": label.anchor, children: visible(label.text) });
+  return /* @__PURE__ */ a4(
+    "text",
+    {
+      class: `label ${tone} ${label.isStrong ? "strong" : ""}`,
+      x: label.x,
+      y: y5 + dy,
+      "text-anchor": label.anchor,
+      children: visible(label.text)
+    }
+  );
 }
 function LinkView({ link }) {
   const [y0, y1] = [laneY(link.fromLane), laneY(link.toLane)];
   const { fromX, toX } = link;
   if (link.style === "cause") return /* @__PURE__ */ a4("path", { class: "cause", d: `M${fromX} ${y0 + 8}V${y1}H${toX}` });
   if (link.style === "resume") {
-    return /* @__PURE__ */ a4("path", { class: "resume", d: `M${fromX} ${y0 - 12}C${fromX} ${y1 + 18} ${toX - 12} ${y1} ${toX - 4} ${y1}` });
+    return /* @__PURE__ */ a4(
+      "path",
+      {
+        class: "resume",
+        d: `M${fromX} ${y0 - 12}C${fromX} ${y1 + 18} ${toX - 12} ${y1} ${toX - 4} ${y1}`
+      }
+    );
   }
   const bend = Math.min(fromX, toX) - 13;
   return /* @__PURE__ */ a4("g", { children: [
-    /* @__PURE__ */ a4("path", { class: "takeover", d: `M${fromX} ${y0 + 17}C${fromX} ${y1 - 24} ${bend} ${y1 - 30} ${bend} ${y1 - 12}S${bend + 5} ${y1} ${toX - 5} ${y1}` }),
+    /* @__PURE__ */ a4(
+      "path",
+      {
+        class: "takeover",
+        d: `M${fromX} ${y0 + 17}C${fromX} ${y1 - 24} ${bend} ${y1 - 30} ${bend} ${y1 - 12}S${bend + 5} ${y1} ${toX - 5} ${y1}`
+      }
+    ),
     /* @__PURE__ */ a4("path", { class: "takeover-head", d: `M${toX - 6} ${y1 - 4.5}l6 4.500-6 4.500z` })
   ] });
 }
@@ -3984,7 +5143,16 @@ function TimelineTab({ whole, events }) {
           /* @__PURE__ */ a4(Legend, {}),
           /* @__PURE__ */ a4("a", { class: "switch", href: withQuery({ scale: isTrue ? void 0 : "true" }), children: isTrue ? "fold idle time" : "true proportions" })
         ] }),
-        children: /* @__PURE__ */ a4("div", { class: "pad-x", children: /* @__PURE__ */ a4(Timeline, { events, isTrue, selected, choose, approvalTitle: title }) })
+        children: /* @__PURE__ */ a4("div", { class: "pad-x", children: /* @__PURE__ */ a4(
+          Timeline,
+          {
+            events,
+            isTrue,
+            selected,
+            choose,
+            approvalTitle: title
+          }
+        ) })
       }
     ),
     /* @__PURE__ */ a4("div", { class: "beside", children: [
@@ -4000,12 +5168,19 @@ function preselected(events) {
 }
 function NotStarted({ whole }) {
   const gate = whole.explanation?.gates[0];
-  return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: "Nothing has happened yet", lines: [command("work", "--queue", whole.run.queue, "--exec", "cat")], children: [
-    gate ? `${gate.now}. ` : "",
-    "A worker that polls the queue ",
-    /* @__PURE__ */ a4("code", { children: whole.run.queue }),
-    " takes it:"
-  ] }) });
+  return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(
+    Empty,
+    {
+      title: "Nothing has happened yet",
+      lines: [command("work", "--queue", whole.run.queue, "--exec", "cat")],
+      children: [
+        gate ? `${gate.now}. ` : "",
+        "A worker that polls the queue ",
+        /* @__PURE__ */ a4("code", { children: whole.run.queue }),
+        " takes it:"
+      ]
+    }
+  ) });
 }
 function Selected({ whole, events, id }) {
   const refused2 = events.refused.find((_3, i4) => id === `refused-${i4}`);
@@ -4029,77 +5204,117 @@ function Toned({ tone, children }) {
 function RefusedCard({ whole, events, refused: refused2 }) {
   const attempt = events.attempts.find((other) => other.n === refused2.attempt);
   const current = events.attempts.findLast((other) => other.granted <= refused2.at);
-  return /* @__PURE__ */ a4(Card, { title: /* @__PURE__ */ a4(Toned, { tone: "refused", children: [
-    "Late ",
-    refused2.call,
-    " refused"
-  ] }), aside: /* @__PURE__ */ a4("span", { class: "muted num", children: exact(refused2.at) }), children: [
-    /* @__PURE__ */ a4(
-      Facts,
-      {
-        rows: [
-          ["who", /* @__PURE__ */ a4($, { children: [
-            visible(refused2.worker),
-            ", attempt ",
-            refused2.attempt,
-            attempt && `, fence ${fence(attempt.fence)}`
-          ] })],
-          ["when", attempt?.ended ? `${span(refused2.at - attempt.ended)} after its lease had ended` : exact(refused2.at)],
-          ["verdict", `${refused2.verdict}: the worker had lost its authority`],
-          ["because", /* @__PURE__ */ a4($, { children: [
-            /* @__PURE__ */ a4("code", { children: refused2.error }),
-            current && current.n !== refused2.attempt && `: attempt ${current.n} of ${current.owner} was current`
-          ] })],
-          ["effect", "none on the record. The program may still have acted outside: pass the fence to the systems it writes to."]
-        ]
-      }
-    ),
-    /* @__PURE__ */ a4(Line, { run: whole.run.runId })
-  ] });
+  return /* @__PURE__ */ a4(
+    Card,
+    {
+      title: /* @__PURE__ */ a4(Toned, { tone: "refused", children: [
+        "Late ",
+        refused2.call,
+        " refused"
+      ] }),
+      aside: /* @__PURE__ */ a4("span", { class: "muted num", children: exact(refused2.at) }),
+      children: [
+        /* @__PURE__ */ a4(
+          Facts,
+          {
+            rows: [
+              [
+                "who",
+                /* @__PURE__ */ a4($, { children: [
+                  visible(refused2.worker),
+                  ", attempt ",
+                  refused2.attempt,
+                  attempt && `, fence ${fence(attempt.fence)}`
+                ] })
+              ],
+              [
+                "when",
+                attempt?.ended ? `${span(refused2.at - attempt.ended)} after its lease had ended` : exact(refused2.at)
+              ],
+              ["verdict", `${refused2.verdict}: the worker had lost its authority`],
+              [
+                "because",
+                /* @__PURE__ */ a4($, { children: [
+                  /* @__PURE__ */ a4("code", { children: refused2.error }),
+                  current && current.n !== refused2.attempt && `: attempt ${current.n} of ${current.owner} was current`
+                ] })
+              ],
+              [
+                "effect",
+                "none on the record. The program may still have acted outside: pass the fence to the systems it writes to."
+              ]
+            ]
+          }
+        ),
+        /* @__PURE__ */ a4(Line, { run: whole.run.runId })
+      ]
+    }
+  );
 }
 function AttemptCard({ whole, attempt }) {
   const look2 = outcomeLook(attempt.outcome);
   const isLost = attempt.outcome === "LOST";
-  return /* @__PURE__ */ a4(Card, { title: /* @__PURE__ */ a4(Toned, { tone: look2.tone, children: [
-    "Attempt ",
-    attempt.n,
-    ": ",
-    look2.word
-  ] }), aside: /* @__PURE__ */ a4("span", { class: "muted num", children: exact(attempt.granted) }), children: [
-    /* @__PURE__ */ a4(
-      Facts,
-      {
-        rows: [
-          ["who", /* @__PURE__ */ a4("a", { href: `runs?worker=${encodeURIComponent(attempt.owner)}`, children: visible(attempt.owner) })],
-          ["lease", `granted with fence ${fence(attempt.fence)}, ${span(attempt.leaseMs)} with each renewal`],
-          attempt.started === void 0 ? void 0 : ["started", `${span(attempt.started - attempt.granted)} after the grant`],
-          isLost ? ["last heard", `${exact(attempt.lastBeat)}, one lease before the expiry`] : void 0,
-          attempt.ended === void 0 ? ["lease ends", exact(attempt.expires)] : ["ended", `${exact(attempt.ended)}, after ${span(attempt.ended - attempt.granted)}`],
-          attempt.reason && attempt.reason !== attempt.outcome ? ["because", /* @__PURE__ */ a4("code", { children: attempt.reason })] : void 0,
-          attempt.message ? ["message", visible(attempt.message)] : void 0,
-          attempt.steps.length > 0 ? ["recorded", attempt.steps.slice(0, 12).map((step) => step.key).join(", ")] : void 0
-        ]
-      }
-    ),
-    /* @__PURE__ */ a4(Line, { run: whole.run.runId })
-  ] });
+  return /* @__PURE__ */ a4(
+    Card,
+    {
+      title: /* @__PURE__ */ a4(Toned, { tone: look2.tone, children: [
+        "Attempt ",
+        attempt.n,
+        ": ",
+        look2.word
+      ] }),
+      aside: /* @__PURE__ */ a4("span", { class: "muted num", children: exact(attempt.granted) }),
+      children: [
+        /* @__PURE__ */ a4(
+          Facts,
+          {
+            rows: [
+              ["who", /* @__PURE__ */ a4("a", { href: `runs?worker=${encodeURIComponent(attempt.owner)}`, children: visible(attempt.owner) })],
+              ["lease", `granted with fence ${fence(attempt.fence)}, ${span(attempt.leaseMs)} with each renewal`],
+              attempt.started === void 0 ? void 0 : ["started", `${span(attempt.started - attempt.granted)} after the grant`],
+              isLost ? ["last heard", `${exact(attempt.lastBeat)}, one lease before the expiry`] : void 0,
+              attempt.ended === void 0 ? ["lease ends", exact(attempt.expires)] : ["ended", `${exact(attempt.ended)}, after ${span(attempt.ended - attempt.granted)}`],
+              attempt.reason && attempt.reason !== attempt.outcome ? ["because", /* @__PURE__ */ a4("code", { children: attempt.reason })] : void 0,
+              attempt.message ? ["message", visible(attempt.message)] : void 0,
+              attempt.steps.length > 0 ? [
+                "recorded",
+                attempt.steps.slice(0, 12).map((step) => step.key).join(", ")
+              ] : void 0
+            ]
+          }
+        ),
+        /* @__PURE__ */ a4(Line, { run: whole.run.runId })
+      ]
+    }
+  );
 }
 function EntryCard({ whole, entry }) {
   const key2 = entry.detail["step"] ?? entry.detail["wait"];
   const step = whole.steps.find((other) => other.key === key2);
-  return /* @__PURE__ */ a4(Card, { title: words(entry.kind), note: `decision ${entry.n}`, aside: /* @__PURE__ */ a4("span", { class: "muted num", children: exact(ms(entry.at)) }), children: [
-    /* @__PURE__ */ a4(
-      Facts,
-      {
-        rows: [
-          ...Object.entries(entry.detail).map(([name, value]) => [name, visible(plain2(value))]),
-          step?.inputDigest ? ["input", /* @__PURE__ */ a4(Digest, { value: step.inputDigest, short: true })] : void 0,
-          step?.result ? ["result", /* @__PURE__ */ a4("bdi", { class: "mono clip", children: visible(step.result.slice(0, 200)) })] : void 0
-        ]
-      }
-    ),
-    /* @__PURE__ */ a4(Line, { run: whole.run.runId })
-  ] });
+  return /* @__PURE__ */ a4(
+    Card,
+    {
+      title: words(entry.kind),
+      note: `decision ${entry.n}`,
+      aside: /* @__PURE__ */ a4("span", { class: "muted num", children: exact(ms(entry.at)) }),
+      children: [
+        /* @__PURE__ */ a4(
+          Facts,
+          {
+            rows: [
+              ...Object.entries(entry.detail).map(([name, value]) => [
+                name,
+                visible(plain2(value))
+              ]),
+              step?.inputDigest ? ["input", /* @__PURE__ */ a4(Digest, { value: step.inputDigest, short: true })] : void 0,
+              step?.result ? ["result", /* @__PURE__ */ a4("bdi", { class: "mono clip", children: visible(step.result.slice(0, 200)) })] : void 0
+            ]
+          }
+        ),
+        /* @__PURE__ */ a4(Line, { run: whole.run.runId })
+      ]
+    }
+  );
 }
 function Line({ run }) {
   return /* @__PURE__ */ a4("div", { class: "pad-x pad-b", children: /* @__PURE__ */ a4(Cli, { line: command("runs", "show", run) }) });
@@ -4107,9 +5322,30 @@ function Line({ run }) {
 var words = (kind) => kind.replaceAll("_", " ");
 var plain2 = (value) => typeof value === "string" ? value : JSON.stringify(value);
 function rowsOf(whole) {
-  const decisions = whole.entries.map((entry) => ({ id: `entry-${entry.n}`, n: entry.n, at: ms(entry.at), what: words(entry.kind), detail: describe(entry), attempt: entry.attempt ?? void 0, tone: toneOf(entry) }));
-  const refusals2 = (whole.run.refused ?? []).map((call2, i4) => ({ id: `refused-${i4}`, at: ms(call2.at), what: "refused", detail: `${call2.call} of ${call2.workerId}: ${call2.error}`, attempt: call2.attempt, tone: "refused" }));
-  return [...decisions, ...refusals2].sort((a5, b3) => a5.at - b3.at || (a5.n ?? Number.MAX_SAFE_INTEGER) - (b3.n ?? Number.MAX_SAFE_INTEGER));
+  const decisions = whole.entries.map(
+    (entry) => ({
+      id: `entry-${entry.n}`,
+      n: entry.n,
+      at: ms(entry.at),
+      what: words(entry.kind),
+      detail: describe(entry),
+      attempt: entry.attempt ?? void 0,
+      tone: toneOf(entry)
+    })
+  );
+  const refusals2 = (whole.run.refused ?? []).map(
+    (call2, i4) => ({
+      id: `refused-${i4}`,
+      at: ms(call2.at),
+      what: "refused",
+      detail: `${call2.call} of ${call2.workerId}: ${call2.error}`,
+      attempt: call2.attempt,
+      tone: "refused"
+    })
+  );
+  return [...decisions, ...refusals2].sort(
+    (a5, b3) => a5.at - b3.at || (a5.n ?? Number.MAX_SAFE_INTEGER) - (b3.n ?? Number.MAX_SAFE_INTEGER)
+  );
 }
 function toneOf(entry) {
   return entry.detail["outcome"] === "LOST" ? "retry" : entry.detail["outcome"] === "FAILED" ? "bad" : void 0;
@@ -4117,11 +5353,31 @@ function toneOf(entry) {
 function describe(entry) {
   const { detail } = entry;
   const text2 = (name) => typeof detail[name] === "string" ? detail[name] : void 0;
-  if (entry.kind === "granted") return [`to ${text2("owner")}`, `fence ${fence(Number(detail["fence"]))}`, text2("step") && `${text2("step")} recorded`].filter(Boolean).join(", ");
-  if (text2("decision")) return [`${text2("by")?.slice(0, 8)}: ${text2("decision")}`, text2("comment") && `“${text2("comment")}”`].filter(Boolean).join(", ");
-  if (entry.kind === "attempt_closed") return [text2("outcome"), text2("reason") !== text2("outcome") ? text2("reason") : void 0, text2("wait") && `waits for ${text2("wait")?.replace(/^wait:/, "")}`, text2("message")].filter(Boolean).join(", ");
+  if (entry.kind === "granted")
+    return [
+      `to ${text2("owner")}`,
+      `fence ${fence(Number(detail["fence"]))}`,
+      text2("step") && `${text2("step")} recorded`
+    ].filter(Boolean).join(", ");
+  if (text2("decision"))
+    return [`${text2("by")?.slice(0, 8)}: ${text2("decision")}`, text2("comment") && `“${text2("comment")}”`].filter(Boolean).join(", ");
+  if (entry.kind === "attempt_closed")
+    return [
+      text2("outcome"),
+      text2("reason") !== text2("outcome") ? text2("reason") : void 0,
+      text2("wait") && `waits for ${text2("wait")?.replace(/^wait:/, "")}`,
+      text2("message")
+    ].filter(Boolean).join(", ");
   if (entry.kind === "submitted" || entry.kind === "planned") return `${text2("kind")} on ${text2("queue")}`;
-  return [text2("step"), text2("wait"), text2("signal"), text2("childKey"), text2("child"), text2("key"), text2("cancelReason")].filter(Boolean).join(", ");
+  return [
+    text2("step"),
+    text2("wait"),
+    text2("signal"),
+    text2("childKey"),
+    text2("child"),
+    text2("key"),
+    text2("cancelReason")
+  ].filter(Boolean).join(", ");
 }
 function HistoryRows({ rows, selected }) {
   const choose = (id) => go(withQuery({ sel: id }), { replace: true });
@@ -4136,15 +5392,32 @@ function HistoryRows({ rows, selected }) {
     /* @__PURE__ */ a4("tbody", { children: rows.map((row2) => /* @__PURE__ */ a4("tr", { class: `${row2.id === selected ? "sel" : ""} ${row2.tone ? `t-${row2.tone}` : ""}`, children: [
       /* @__PURE__ */ a4("td", { class: "num muted", children: row2.n ?? "" }),
       /* @__PURE__ */ a4("td", { class: "num", children: exact(row2.at) }),
-      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("button", { type: "button", class: "plain", "data-row": true, "aria-pressed": row2.id === selected, onClick: () => choose(row2.id), children: row2.what }) }),
+      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(
+        "button",
+        {
+          type: "button",
+          class: "plain",
+          "data-row": true,
+          "aria-pressed": row2.id === selected,
+          onClick: () => choose(row2.id),
+          children: row2.what
+        }
+      ) }),
       /* @__PURE__ */ a4("td", { class: "wide-cell", children: visible(row2.detail) }),
       /* @__PURE__ */ a4("td", { class: "muted nowrap", children: row2.attempt === void 0 ? "" : `attempt ${row2.attempt}` })
     ] }, row2.id)) })
   ] });
 }
-function Excerpt({ whole, selected, events }) {
+function Excerpt({
+  whole,
+  selected,
+  events
+}) {
   const rows = rowsOf(whole);
-  const at = Math.max(0, rows.findIndex((row2) => row2.id === selected || isClosing(row2, selected, events)));
+  const at = Math.max(
+    0,
+    rows.findIndex((row2) => row2.id === selected || isClosing(row2, selected, events))
+  );
   const from = Math.max(0, Math.min(at - 4, rows.length - EXCERPT));
   const refused2 = whole.run.refused?.length ?? 0;
   const note = `${whole.entries.length} decisions${refused2 > 0 ? ` and ${refused2} ${refused2 === 1 ? "refusal" : "refusals"}` : ""}, in order of commit`;
@@ -4156,196 +5429,14 @@ function isClosing(row2, selected, events) {
 }
 function HistoryTab({ whole }) {
   const rows = rowsOf(whole);
-  return /* @__PURE__ */ a4(Card, { title: "History", note: "every decision about the run, in order of commit; nothing is ever changed or removed", children: /* @__PURE__ */ a4(HistoryRows, { rows, selected: place.value.query.get("sel") ?? void 0 }) });
-}
-
-// src/pages/run-tabs.tsx
-function StepsTab({ steps }) {
-  if (steps.length === 0) {
-    return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: "No recorded steps", children: "A durable function records what it has done. This run is not one, or has recorded nothing yet." }) });
-  }
-  return /* @__PURE__ */ a4(Card, { title: "Steps", note: "what the run has recorded; a new attempt replays it instead of doing it again", children: /* @__PURE__ */ a4("table", { children: [
-    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("th", { class: "r", children: "number" }),
-      /* @__PURE__ */ a4("th", { children: "key" }),
-      /* @__PURE__ */ a4("th", { children: "outcome" }),
-      /* @__PURE__ */ a4("th", { children: "attempt" }),
-      /* @__PURE__ */ a4("th", { children: "recorded" }),
-      /* @__PURE__ */ a4("th", { children: "spent" }),
-      /* @__PURE__ */ a4("th", { children: "result" })
-    ] }) }),
-    /* @__PURE__ */ a4("tbody", { children: steps.map((step) => /* @__PURE__ */ a4(StepRow, { step }, step.number)) })
-  ] }) });
-}
-function StepRow({ step }) {
-  const isOpen = useSignal(false);
-  const spend = step.spend ? [step.spend.tokens && `${step.spend.tokens} tokens`, step.spend.toolCalls && `${step.spend.toolCalls} calls`].filter(Boolean).join(", ") : "";
-  return /* @__PURE__ */ a4($, { children: [
-    /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("td", { class: "num r", children: step.number }),
-      /* @__PURE__ */ a4("td", { class: "strong", children: visible(step.key) }),
-      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Mark, { look: outcomeLook(step.outcome === "STARTED" ? void 0 : step.outcome) }) }),
-      /* @__PURE__ */ a4("td", { class: "num", children: step.attempt ?? "–" }),
-      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Time, { at: step.recordedAt }) }),
-      /* @__PURE__ */ a4("td", { class: "muted", children: spend }),
-      /* @__PURE__ */ a4("td", { class: "wide-cell", children: [
-        step.error && /* @__PURE__ */ a4("span", { class: "t-bad ink", children: visible(step.error.message) }),
-        step.result !== void 0 && /* @__PURE__ */ a4("button", { type: "button", class: "link mono clip", "aria-expanded": isOpen.value, onClick: () => {
-          isOpen.value = !isOpen.value;
-        }, children: [
-          visible(step.result.slice(0, 90)),
-          step.result.length > 90 ? "…" : ""
-        ] })
-      ] })
-    ] }),
-    isOpen.value && step.result !== void 0 && /* @__PURE__ */ a4("tr", { children: /* @__PURE__ */ a4("td", { colSpan: 7, children: /* @__PURE__ */ a4(PayloadView, { text: step.result, label: `result of ${step.key}` }) }) })
-  ] });
-}
-function PayloadsTab({ run }) {
-  return /* @__PURE__ */ a4("div", { class: "two", children: [
-    /* @__PURE__ */ a4(Card, { title: "Input", note: run.input === void 0 ? "" : "as it was submitted", children: run.input === void 0 ? /* @__PURE__ */ a4("p", { class: "pad-x muted", children: run.plan ? "The steps of the plan have inputs of their own." : "None." }) : /* @__PURE__ */ a4(PayloadView, { text: run.input, label: "input" }) }),
-    /* @__PURE__ */ a4(Card, { title: "Output", note: run.output === void 0 ? "" : "as it was reported", children: run.output === void 0 ? /* @__PURE__ */ a4("p", { class: "pad-x muted", children: run.completedAt ? "None." : "The run has not ended." }) : /* @__PURE__ */ a4(PayloadView, { text: run.output, label: "output" }) }),
-    run.error && /* @__PURE__ */ a4(Card, { title: /* @__PURE__ */ a4("span", { class: "t-bad ink", children: visible(run.error.reason) }), note: run.error.category ?? "", class: "whole", children: [
-      /* @__PURE__ */ a4("p", { class: "pad-x", children: visible(run.error.message) }),
-      run.error.stackTrace && /* @__PURE__ */ a4("pre", { class: "pad-x stack", children: visible(run.error.stackTrace) })
-    ] })
-  ] });
-}
-function EffectsTab({ effects, run }) {
-  if (effects.length === 0) {
-    return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: "No effects", children: [
-      "An effect is a call to another system that is decided with a step and delivered until it arrived. ",
-      visible(run.kind),
-      " has declared none."
-    ] }) });
-  }
-  return /* @__PURE__ */ a4(Card, { title: "Effects", note: "decided with the run's records, delivered in order", children: /* @__PURE__ */ a4("table", { children: [
-    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("th", { children: "state" }),
-      /* @__PURE__ */ a4("th", { children: "type" }),
-      /* @__PURE__ */ a4("th", { children: "endpoint" }),
-      /* @__PURE__ */ a4("th", { class: "r", children: "tries" }),
-      /* @__PURE__ */ a4("th", { children: "decided" }),
-      /* @__PURE__ */ a4("th", { children: "settled" }),
-      /* @__PURE__ */ a4("th", { children: "last answer" })
-    ] }) }),
-    /* @__PURE__ */ a4("tbody", { children: effects.map((effect) => /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Mark, { look: effectLook(effect.state) }) }),
-      /* @__PURE__ */ a4("td", { class: "strong", children: visible(effect.type) }),
-      /* @__PURE__ */ a4("td", { children: visible(effect.endpoint) }),
-      /* @__PURE__ */ a4("td", { class: "num r", children: effect.tries }),
-      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Time, { at: effect.decidedAt }) }),
-      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Time, { at: effect.settledAt }) }),
-      /* @__PURE__ */ a4("td", { class: "wide-cell", children: [
-        effect.lastTry?.status ?? "",
-        " ",
-        visible(effect.lastTry?.note ?? "")
-      ] })
-    ] }, effect.effectId)) })
-  ] }) });
-}
-function ChildrenTab({ run }) {
-  const query = useQuery(`children ${run.runId}`, "run", (signal) => get(`v1/runs/${run.runId}/children`, { query: { limit: 200 }, signal }));
-  const list = query.data.value;
-  if (!list) return query.problem.value ? /* @__PURE__ */ a4(Failed, { problem: query.problem.value, again: query.again }) : /* @__PURE__ */ a4(Loading, {});
-  if (list.children.length === 0) return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: "No children", children: "This run has started no other tasks." }) });
-  return /* @__PURE__ */ a4(Card, { title: "Children", note: "tasks that the run has started, in order", children: /* @__PURE__ */ a4("table", { children: [
-    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("th", { children: "state" }),
-      /* @__PURE__ */ a4("th", { children: "key" }),
-      /* @__PURE__ */ a4("th", { children: "kind" }),
-      /* @__PURE__ */ a4("th", { children: "queue" }),
-      /* @__PURE__ */ a4("th", { children: "started" })
-    ] }) }),
-    /* @__PURE__ */ a4("tbody", { children: list.children.map((child) => /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Mark, { look: stateLook(child.state) }) }),
-      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("a", { "data-row": true, href: `runs/${child.taskId}`, children: visible(child.key) }) }),
-      /* @__PURE__ */ a4("td", { children: visible(child.kind) }),
-      /* @__PURE__ */ a4("td", { children: visible(child.queue) }),
-      /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Time, { at: child.startedAt }) })
-    ] }, child.taskId)) })
-  ] }) });
-}
-function RecordTab({ run }) {
-  const query = useQuery(`record ${run.runId}`, void 0, (signal) => get(`v1/runs/${run.runId}/record`, { query: { limit: 200 }, signal }));
-  const record = query.data.value;
-  if (!record) return query.problem.value ? /* @__PURE__ */ a4(Failed, { problem: query.problem.value, again: query.again }) : /* @__PURE__ */ a4(Loading, { rows: 8 });
-  return /* @__PURE__ */ a4($, { children: [
-    /* @__PURE__ */ a4(Card, { title: "Record", note: "what is sealed about this run, and what this browser computed again from the payloads it shows", children: /* @__PURE__ */ a4("dl", { class: "kv pad-b", children: [
-      /* @__PURE__ */ a4(Check, { name: "input", claimed: record.inputDigest, text: run.plan ? void 0 : run.input, because: run.plan ? "the run has a plan: its digest covers the steps" : "the input is not here any more" }),
-      record.outputDigest && /* @__PURE__ */ a4(Check, { name: "output", claimed: record.outputDigest, text: run.output, because: "the output is not here any more" }),
-      /* @__PURE__ */ a4("div", { children: [
-        /* @__PURE__ */ a4("dt", { children: "record" }),
-        /* @__PURE__ */ a4("dd", { children: [
-          /* @__PURE__ */ a4(Digest, { value: record.digest }),
-          " ",
-          /* @__PURE__ */ a4("span", { class: "muted", children: [
-            "over ",
-            record.decisions ?? "all",
-            " decisions; ",
-            /* @__PURE__ */ a4("code", { children: [
-              "tenure prove ",
-              run.runId
-            ] }),
-            " checks the chain and its seal"
-          ] })
-        ] })
-      ] }),
-      /* @__PURE__ */ a4("div", { children: [
-        /* @__PURE__ */ a4("dt", { children: "took" }),
-        /* @__PURE__ */ a4("dd", { children: span(record.durationMs) })
-      ] })
-    ] }) }),
-    /* @__PURE__ */ a4(Card, { title: "Attempts", note: "as they are sealed", children: /* @__PURE__ */ a4("table", { children: [
-      /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
-        /* @__PURE__ */ a4("th", { class: "r", children: "attempt" }),
-        /* @__PURE__ */ a4("th", { children: "outcome" }),
-        /* @__PURE__ */ a4("th", { children: "owner" }),
-        /* @__PURE__ */ a4("th", { class: "r", children: "fence" }),
-        /* @__PURE__ */ a4("th", { children: "granted" }),
-        /* @__PURE__ */ a4("th", { class: "r", children: "held for" }),
-        /* @__PURE__ */ a4("th", { children: "reason" }),
-        /* @__PURE__ */ a4("th", { children: "report" })
-      ] }) }),
-      /* @__PURE__ */ a4("tbody", { children: record.attempts.map((attempt) => /* @__PURE__ */ a4("tr", { children: [
-        /* @__PURE__ */ a4("td", { class: "num r", children: attempt.attempt }),
-        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Mark, { look: outcomeLook(attempt.outcome) }) }),
-        /* @__PURE__ */ a4("td", { children: visible(attempt.owner) }),
-        /* @__PURE__ */ a4("td", { class: "num r", title: String(attempt.fence), children: fence(attempt.fence) }),
-        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4(Time, { at: attempt.grantedAt }) }),
-        /* @__PURE__ */ a4("td", { class: "num r", children: span(ms(attempt.endedAt) - ms(attempt.grantedAt)) }),
-        /* @__PURE__ */ a4("td", { class: "muted", children: attempt.reason ?? "" }),
-        /* @__PURE__ */ a4("td", { children: attempt.reportDigest ? /* @__PURE__ */ a4(Digest, { value: attempt.reportDigest, short: true }) : /* @__PURE__ */ a4("span", { class: "muted", children: "none" }) })
-      ] }, attempt.attempt)) })
-    ] }) })
-  ] });
-}
-function Check({ name, claimed, text: text2, because }) {
-  const computed = text2 === void 0 ? void 0 : payloadDigest(text2);
-  const isSame = computed === claimed;
-  return /* @__PURE__ */ a4("div", { children: [
-    /* @__PURE__ */ a4("dt", { children: name }),
-    /* @__PURE__ */ a4("dd", { children: [
-      /* @__PURE__ */ a4(Digest, { value: claimed }),
-      " ",
-      computed === void 0 && /* @__PURE__ */ a4("span", { class: "muted", children: [
-        "not computed here: ",
-        because
-      ] }),
-      computed !== void 0 && isSame && /* @__PURE__ */ a4("span", { class: "t-ok ink check", children: [
-        /* @__PURE__ */ a4(Glyph, { name: "ok" }),
-        " computed here, the same"
-      ] }),
-      computed !== void 0 && !isSame && /* @__PURE__ */ a4("strong", { class: "t-bad ink check", role: "alert", children: [
-        /* @__PURE__ */ a4(Glyph, { name: "bad" }),
-        " the payload that is shown has another digest: ",
-        /* @__PURE__ */ a4(Digest, { value: computed })
-      ] })
-    ] })
-  ] });
-}
-function RawTab({ run }) {
-  return /* @__PURE__ */ a4(Card, { title: "Raw", note: "the answer of the server; payloads as text", children: /* @__PURE__ */ a4(PayloadView, { text: JSON.stringify(run), label: "run" }) });
+  return /* @__PURE__ */ a4(
+    Card,
+    {
+      title: "History",
+      note: "every decision about the run, in order of commit; nothing is ever changed or removed",
+      children: /* @__PURE__ */ a4(HistoryRows, { rows, selected: place.value.query.get("sel") ?? void 0 })
+    }
+  );
 }
 
 // src/pages/run.tsx
@@ -4373,15 +5464,20 @@ async function readHistory(id, known, signal) {
   }
 }
 async function readApprovals(run, entries, known, signal) {
-  const numbers = new Set(entries.map((entry) => entry.detail["approval"]).filter((n3) => typeof n3 === "number"));
+  const numbers = new Set(
+    entries.map((entry) => entry.detail["approval"]).filter((n3) => typeof n3 === "number")
+  );
   const ids = [...numbers].slice(0, 20).map((n3) => `appr_${run.taskId.replace(/^task_/, "")}-${n3}`);
   const read2 = (id) => {
     const closed = known.find((approval2) => approval2.approvalId === id && approval2.state === "closed");
     return closed ?? get(`v1/approvals/${id}`, { signal }).catch(() => void 0);
   };
-  return (await Promise.all(ids.map(read2))).filter((approval2) => approval2 !== void 0);
+  return (await Promise.all(ids.map(read2))).filter(
+    (approval2) => approval2 !== void 0
+  );
 }
-function RunPage({ id, tab }) {
+function RunPage({ id: named, tab }) {
+  const id = runIdOf(named);
   const known = useSignal(void 0);
   const query = useQuery(`run ${id}`, "run", async (signal) => {
     const whole2 = await readWhole(id, known.value, signal);
@@ -4412,7 +5508,8 @@ function Shown2({ whole, tab, again }) {
   return /* @__PURE__ */ a4($, { children: [
     /* @__PURE__ */ a4("div", { class: "crumb", children: [
       /* @__PURE__ */ a4("a", { href: "runs", children: "Runs" }),
-      " / ",
+      " /",
+      " ",
       /* @__PURE__ */ a4("a", { href: `runs?kind=${encodeURIComponent(run.kind)}`, children: visible(run.kind) })
     ] }),
     /* @__PURE__ */ a4("div", { class: "head", children: [
@@ -4425,7 +5522,14 @@ function Shown2({ whole, tab, again }) {
       /* @__PURE__ */ a4("span", { class: "sp" }),
       /* @__PURE__ */ a4(Actions, { run, again })
     ] }),
-    /* @__PURE__ */ a4(Facts2, { run, lost: events.attempts.filter((attempt) => attempt.outcome === "LOST").length, work: workOf(events) }),
+    /* @__PURE__ */ a4(
+      Facts2,
+      {
+        run,
+        lost: events.attempts.filter((attempt) => attempt.outcome === "LOST").length,
+        work: workOf(events)
+      }
+    ),
     /* @__PURE__ */ a4("p", { class: `story t-${look2.tone}`, children: /* @__PURE__ */ a4(Sentence, { parts }) }),
     /* @__PURE__ */ a4(Tabs, { id: run.runId, tab, whole }),
     tab === "timeline" && /* @__PURE__ */ a4(TimelineTab, { whole, events }),
@@ -4482,7 +5586,7 @@ function Facts2({ run, lost: lost2, work }) {
     ] }),
     run.lease && /* @__PURE__ */ a4(Fact, { name: "lease ends", children: /* @__PURE__ */ a4(Time, { at: run.lease.expiresAt }) }),
     run.deadline && /* @__PURE__ */ a4(Fact, { name: "deadline", children: /* @__PURE__ */ a4(Time, { at: run.deadline }) }),
-    run.parent && /* @__PURE__ */ a4(Fact, { name: "child of", children: /* @__PURE__ */ a4("a", { href: `runs/${run.parent.taskId}`, children: visible(run.parent.key) }) }),
+    run.parent && /* @__PURE__ */ a4(Fact, { name: "child of", children: /* @__PURE__ */ a4("a", { href: `runs/${runIdOf(run.parent.taskId)}`, children: visible(run.parent.key) }) }),
     run.retryOf && /* @__PURE__ */ a4(Fact, { name: "retry of", children: /* @__PURE__ */ a4("a", { href: `runs/${run.retryOf}`, children: run.retryOf }) }),
     run.forkOf && /* @__PURE__ */ a4(Fact, { name: "continues", children: /* @__PURE__ */ a4("a", { href: `runs/${run.forkOf}`, children: run.forkOf }) }),
     [...run.retries ?? [], ...run.forks ?? []].map((id) => /* @__PURE__ */ a4(Fact, { name: "went on as", children: /* @__PURE__ */ a4("a", { href: `runs/${id}`, children: id }) }, id)),
@@ -4503,13 +5607,24 @@ function Tabs({ id, tab, whole }) {
     ["raw", "Raw", true]
   ];
   const query = place.value.query.toString();
-  return /* @__PURE__ */ a4("nav", { class: "tabs", "aria-label": "Parts of the run", children: all.filter(([name, , isThere]) => isThere || name === tab).map(([name, title]) => /* @__PURE__ */ a4("a", { class: tab === name ? "on" : "", "aria-current": tab === name ? "page" : void 0, href: `runs/${id}${name === "timeline" ? "" : `/${name}`}${query ? `?${query}` : ""}`, children: title }, name)) });
+  return /* @__PURE__ */ a4("nav", { class: "tabs", "aria-label": "Parts of the run", children: all.filter(([name, , isThere]) => isThere || name === tab).map(([name, title]) => /* @__PURE__ */ a4(
+    "a",
+    {
+      class: tab === name ? "on" : "",
+      "aria-current": tab === name ? "page" : void 0,
+      href: `runs/${id}${name === "timeline" ? "" : `/${name}`}${query ? `?${query}` : ""}`,
+      children: title
+    },
+    name
+  )) });
 }
 
 // src/model/why.ts
 function why(run, at) {
-  if (run.error) return run.error.reason === run.error.category ? run.error.message : `${run.error.reason}: ${run.error.message}`;
-  if (run.cancelRequestedAt && !run.completedAt) return `cancelling since ${roughly(at - ms(run.cancelRequestedAt))}`;
+  if (run.error)
+    return run.error.reason === run.error.category ? run.error.message : `${run.error.reason}: ${run.error.message}`;
+  if (run.cancelRequestedAt && !run.completedAt)
+    return `cancelling since ${roughly(at - ms(run.cancelRequestedAt))}`;
   switch (run.state) {
     case "waiting":
       return waiting(run);
@@ -4534,7 +5649,8 @@ function running(run, at) {
 }
 function waiting(run) {
   const parked = run.durable?.waiting;
-  if (parked?.diverged) return `diverged: its code does not match what it recorded at ${parked.diverged.recorded}`;
+  if (parked?.diverged)
+    return `diverged: its code does not match what it recorded at ${parked.diverged.recorded}`;
   if (parked?.ending) return "ends when its children have ended";
   const wait = parked?.wait;
   if (!wait) return "ready to go on";
@@ -4566,7 +5682,8 @@ function refusal3(name, value) {
   if (value === "") return "say what to look for";
   if (name === "since" && !/^\d{1,4}[mhd]$/.test(value)) return "a number with m, h or d, such as 24h";
   if (name === "children" && value !== "true" && value !== "false") return "true or false";
-  if (["kind", "queue", "worker"].includes(name) && !/^[A-Za-z0-9._:/-]{1,128}$/.test(value)) return "letters, digits and . _ : / - only";
+  if (["kind", "queue", "worker"].includes(name) && !/^[A-Za-z0-9._:/-]{1,128}$/.test(value))
+    return "letters, digits and . _ : / - only";
   if (name === "category" && !/^(USER_CODE|DATA_QUALITY|INFRASTRUCTURE|CONFIGURATION|TIMEOUT)$/.test(value)) {
     return "USER_CODE, DATA_QUALITY, INFRASTRUCTURE, CONFIGURATION or TIMEOUT";
   }
@@ -4586,21 +5703,48 @@ function FilterBar() {
     value.value = "";
   };
   return /* @__PURE__ */ a4("form", { class: "filter", onSubmit: add, children: [
-    chosen.map(([key2, text2]) => /* @__PURE__ */ a4("a", { class: "chip on-soft", href: withQuery({ [key2]: void 0 }), "aria-label": `remove the filter ${key2} ${text2}`, children: [
-      /* @__PURE__ */ a4("span", { class: "muted", children: key2 }),
-      " ",
-      /* @__PURE__ */ a4("bdi", { children: text2 }),
-      " ×"
-    ] }, key2 + text2)),
+    chosen.map(([key2, text2]) => /* @__PURE__ */ a4(
+      "a",
+      {
+        class: "chip on-soft",
+        href: withQuery({ [key2]: void 0 }),
+        "aria-label": `remove the filter ${key2} ${text2}`,
+        children: [
+          /* @__PURE__ */ a4("span", { class: "muted", children: key2 }),
+          " ",
+          /* @__PURE__ */ a4("bdi", { children: text2 }),
+          " ×"
+        ]
+      },
+      key2 + text2
+    )),
     /* @__PURE__ */ a4("label", { class: "vh", for: "filter-name", children: "Filter by" }),
-    /* @__PURE__ */ a4("select", { id: "filter-name", value: name.value, onChange: (event) => {
-      name.value = event.currentTarget.value;
-      problem.value = void 0;
-    }, children: NAMES.map((each) => /* @__PURE__ */ a4("option", { value: each, children: each }, each)) }),
+    /* @__PURE__ */ a4(
+      "select",
+      {
+        id: "filter-name",
+        value: name.value,
+        onChange: (event) => {
+          name.value = event.currentTarget.value;
+          problem.value = void 0;
+        },
+        children: NAMES.map((each) => /* @__PURE__ */ a4("option", { value: each, children: each }, each))
+      }
+    ),
     /* @__PURE__ */ a4("label", { class: "vh", for: "filter-value", children: "Value" }),
-    /* @__PURE__ */ a4("input", { id: "filter-value", type: "text", value: value.value, placeholder: HINTS[name.value], "aria-describedby": "filter-problem", onInput: (event) => {
-      value.value = event.currentTarget.value;
-    } }),
+    /* @__PURE__ */ a4(
+      "input",
+      {
+        id: "filter-value",
+        type: "text",
+        value: value.value,
+        placeholder: HINTS[name.value],
+        "aria-describedby": "filter-problem",
+        onInput: (event) => {
+          value.value = event.currentTarget.value;
+        }
+      }
+    ),
     /* @__PURE__ */ a4("button", { type: "submit", class: "btn", children: "Filter" }),
     /* @__PURE__ */ a4("span", { id: "filter-problem", class: "t-bad ink", role: "status", children: problem.value ?? "" })
   ] });
@@ -4639,7 +5783,8 @@ var ROWS_MAX = 5e3;
 var FILTERS = ["state", "queue", "kind", "label", "worker", "category", "children"];
 function apiQuery(query, at) {
   const asked = new URLSearchParams();
-  for (const name of FILTERS) for (const value of query.getAll(name)) if (value !== "") asked.append(name, value);
+  for (const name of FILTERS)
+    for (const value of query.getAll(name)) if (value !== "") asked.append(name, value);
   const since = duration(query.get("since"));
   if (since !== void 0) asked.set("since", new Date(at - since).toISOString());
   return asked;
@@ -4678,14 +5823,31 @@ function RunsPage() {
 function StateTabs() {
   const chosen = place.value.query.get("state") ?? "";
   return /* @__PURE__ */ a4("nav", { class: "chips", "aria-label": "State", children: [
-    /* @__PURE__ */ a4("a", { class: `chip ${chosen === "" ? "on" : ""}`, "aria-current": chosen === "" ? "true" : void 0, href: withQuery({ state: void 0 }), children: "all" }),
+    /* @__PURE__ */ a4(
+      "a",
+      {
+        class: `chip ${chosen === "" ? "on" : ""}`,
+        "aria-current": chosen === "" ? "true" : void 0,
+        href: withQuery({ state: void 0 }),
+        children: "all"
+      }
+    ),
     STATE_NAMES.filter((state) => state !== "skipped" && state !== "blocked").map((state) => {
       const look2 = stateLook(state);
       const isOn = chosen === state;
-      return /* @__PURE__ */ a4("a", { class: `chip ${isOn ? "on" : ""}`, "aria-current": isOn ? "true" : void 0, href: withQuery({ state: isOn ? void 0 : state }), children: [
-        /* @__PURE__ */ a4("span", { class: isOn ? "" : `t-${look2.tone} ink`, children: /* @__PURE__ */ a4(Glyph, { name: look2.glyph, size: 11 }) }),
+      return /* @__PURE__ */ a4(
+        "a",
+        {
+          class: `chip ${isOn ? "on" : ""}`,
+          "aria-current": isOn ? "true" : void 0,
+          href: withQuery({ state: isOn ? void 0 : state }),
+          children: [
+            /* @__PURE__ */ a4("span", { class: isOn ? "" : `t-${look2.tone} ink`, children: /* @__PURE__ */ a4(Glyph, { name: look2.glyph, size: 11 }) }),
+            state
+          ]
+        },
         state
-      ] }, state);
+      );
     })
   ] });
 }
@@ -4763,12 +5925,22 @@ function useRuns(key2, query) {
 }
 function Rows({ list }) {
   const runs = list.rows.value;
-  if (!list.isRead.value) return list.problem.value ? null : /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Loading, { rows: 8 }) });
-  if (runs.length === 0) return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(NoRuns, { list }) });
+  if (!list.isRead.value)
+    return list.problem.value ? null : /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Loading, { rows: 8 }) });
+  if (runs.length === 0)
+    return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(NoRuns, { list }) });
   return /* @__PURE__ */ a4("section", { class: "card grid-table runs", children: [
     /* @__PURE__ */ a4("div", { role: "table", "aria-label": "Runs", "aria-rowcount": runs.length, children: [
       /* @__PURE__ */ a4("div", { class: "tr th", role: "row", children: ["state", "kind", "queue", "submitted", "took", "attempts", "worker", "why"].map((name) => /* @__PURE__ */ a4("span", { role: "columnheader", class: `c-${name}`, children: name }, name)) }),
-      /* @__PURE__ */ a4(VirtualRows, { items: runs, height: 34, nearEnd: list.more, row: (run, i4) => /* @__PURE__ */ a4(Row, { run, index: i4 }, run.runId) })
+      /* @__PURE__ */ a4(
+        VirtualRows,
+        {
+          items: runs,
+          height: 34,
+          nearEnd: list.more,
+          row: (run, i4) => /* @__PURE__ */ a4(Row, { run, index: i4 }, run.runId)
+        }
+      )
     ] }),
     /* @__PURE__ */ a4(Bound, { list })
   ] });
@@ -4810,7 +5982,8 @@ function Bound({ list }) {
       answer?.searched,
       " runs, back to ",
       /* @__PURE__ */ a4(Time, { at: answer?.searchedTo }),
-      " · "
+      " ·",
+      " "
     ] }),
     /* @__PURE__ */ a4("button", { type: "button", class: "link", onClick: list.more, children: isBound ? "search on" : "show more" })
   ] });
@@ -4824,7 +5997,18 @@ function NoRuns({ list }) {
       list.cursor.value ? /* @__PURE__ */ a4("button", { type: "button", class: "link", onClick: list.more, children: "Search on" }) : /* @__PURE__ */ a4("a", { href: "runs", children: "Show all runs" })
     ] });
   }
-  return /* @__PURE__ */ a4(Empty, { title: "No run yet", lines: ["tenure work --queue demo --exec cat", `tenure submit hello --queue demo --input '{"name":"Ada"}' --wait`, "tenure tour"], children: "Any program can be a worker. Start one, submit a run, and it appears here; or watch the tour, which kills a worker." });
+  return /* @__PURE__ */ a4(
+    Empty,
+    {
+      title: "No run yet",
+      lines: [
+        "tenure work --queue demo --exec cat",
+        `tenure submit hello --queue demo --input '{"name":"Ada"}' --wait`,
+        "tenure tour"
+      ],
+      children: "Any program can be a worker. Start one, submit a run, and it appears here; or watch the tour, which kills a worker."
+    }
+  );
 }
 
 // src/parts/help.tsx
@@ -4852,17 +6036,27 @@ function HelpDialog({ close: close2 }) {
 }
 
 // src/parts/jump.tsx
-var PAGES2 = [["overview", ""], ["runs", "runs"], ["inbox", "inbox"], ["queues", "queues"]];
+var PAGES2 = [
+  ["overview", ""],
+  ["runs", "runs"],
+  ["inbox", "inbox"],
+  ["queues", "queues"]
+];
 function targets(typed) {
   const text2 = typed.trim();
   if (text2 === "") return [];
   const found = [];
   if (/^(run|task)_[0-9A-Z]{10,}$/i.test(text2)) found.push({ words: `open ${text2}`, to: `runs/${text2}` });
-  for (const [name, to] of PAGES2) if (name.startsWith(text2.toLowerCase())) found.push({ words: `page ${name}`, to });
+  for (const [name, to] of PAGES2)
+    if (name.startsWith(text2.toLowerCase())) found.push({ words: `page ${name}`, to });
   if (/^appr_/.test(text2)) found.push({ words: `open approval ${text2}`, to: `inbox/${text2}` });
   const label = text2.match(/^([^:=\s]+)[:=](.+)$/);
   const value = encodeURIComponent(text2);
-  if (label) found.push({ words: `runs with the label ${label[1]}=${label[2]}`, to: `runs?label=${encodeURIComponent(`${label[1]}=${label[2]}`)}` });
+  if (label)
+    found.push({
+      words: `runs with the label ${label[1]}=${label[2]}`,
+      to: `runs?label=${encodeURIComponent(`${label[1]}=${label[2]}`)}`
+    });
   if (/^[A-Za-z0-9._:/-]+$/.test(text2)) {
     found.push({ words: `runs of the kind ${text2}`, to: `runs?kind=${value}` });
     found.push({ words: `runs of the worker ${text2}`, to: `runs?worker=${value}` });
@@ -4888,10 +6082,22 @@ function Jump() {
     event.preventDefault();
   };
   return /* @__PURE__ */ a4("div", { class: "jump", children: [
-    /* @__PURE__ */ a4("svg", { width: "14", height: "14", viewBox: "0 0 14 14", fill: "none", stroke: "currentColor", "stroke-width": "1.500", "aria-hidden": "true", children: [
-      /* @__PURE__ */ a4("circle", { cx: "6", cy: "6", r: "4.200" }),
-      /* @__PURE__ */ a4("path", { d: "M9.200 9.200L13 13" })
-    ] }),
+    /* @__PURE__ */ a4(
+      "svg",
+      {
+        width: "14",
+        height: "14",
+        viewBox: "0 0 14 14",
+        fill: "none",
+        stroke: "currentColor",
+        "stroke-width": "1.500",
+        "aria-hidden": "true",
+        children: [
+          /* @__PURE__ */ a4("circle", { cx: "6", cy: "6", r: "4.200" }),
+          /* @__PURE__ */ a4("path", { d: "M9.200 9.200L13 13" })
+        ]
+      }
+    ),
     /* @__PURE__ */ a4(
       "input",
       {
@@ -4919,8 +6125,17 @@ function Jump() {
     /* @__PURE__ */ a4("kbd", { "aria-hidden": "true", children: "/" }),
     /* @__PURE__ */ a4("div", { id: "jump-list", role: "listbox", "aria-label": "Targets", hidden: found.length === 0, children: found.map((target, i4) => (
       // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are handled by the field, which keeps the focus
-      // biome-ignore lint/a11y/useFocusableInteractive: the field keeps the focus and names the active option
-      /* @__PURE__ */ a4("div", { id: `jump-${i4}`, role: "option", "aria-selected": i4 === at.value, onMouseDown: () => leave(target.to), children: target.words }, target.to + target.words)
+      /* @__PURE__ */ a4(
+        "div",
+        {
+          id: `jump-${i4}`,
+          role: "option",
+          "aria-selected": i4 === at.value,
+          onMouseDown: () => leave(target.to),
+          children: target.words
+        },
+        target.to + target.words
+      )
     )) })
   ] });
 }
@@ -4954,28 +6169,39 @@ function Shell() {
   const isHelpOpen = useSignal(false);
   A2(() => {
     void discoverAccess();
-    return startKeys({ help: () => {
-      isHelpOpen.value = true;
-    } });
+    return startKeys({
+      help: () => {
+        isHelpOpen.value = true;
+      }
+    });
   }, []);
   const { mayReadRuns, mayReadApprovals } = access.value;
   return /* @__PURE__ */ a4("div", { class: "shell", children: [
-    /* @__PURE__ */ a4("a", { class: "skip", href: "#main", onClick: (event) => {
-      event.preventDefault();
-      document.getElementById("main")?.focus();
-    }, children: "Skip to the content" }),
+    /* @__PURE__ */ a4("button", { type: "button", class: "skip", onClick: () => document.getElementById("main")?.focus(), children: "Skip to the content" }),
     /* @__PURE__ */ a4(Rail, {}),
     /* @__PURE__ */ a4("div", { class: "page", children: [
       /* @__PURE__ */ a4(Header, {}),
       /* @__PURE__ */ a4("main", { id: "main", tabIndex: -1, children: !mayReadRuns && !mayReadApprovals ? /* @__PURE__ */ a4(NoAccess, {}) : /* @__PURE__ */ a4(Page, {}) })
     ] }),
-    isHelpOpen.value && /* @__PURE__ */ a4(HelpDialog, { close: () => {
-      isHelpOpen.value = false;
-    } })
+    isHelpOpen.value && /* @__PURE__ */ a4(
+      HelpDialog,
+      {
+        close: () => {
+          isHelpOpen.value = false;
+        }
+      }
+    )
   ] });
 }
 function NoAccess() {
-  return /* @__PURE__ */ a4(Empty, { title: "This key may read neither runs nor approvals", lines: ["tenure keys create --role reader --name my-console"], children: "The console needs a key with the role reader or client, or approver for the Inbox alone." });
+  return /* @__PURE__ */ a4(
+    Empty,
+    {
+      title: "This key may read neither runs nor approvals",
+      lines: ["tenure keys create --role reader --name my-console"],
+      children: "The console needs a key with the role reader or client, or approver for the Inbox alone."
+    }
+  );
 }
 function Page() {
   const [first, second, third] = place.value.path;
@@ -5030,7 +6256,19 @@ function Brand() {
 function Entry({ name, to, children }) {
   const isOn = (place.value.path[0] ?? "") === to;
   return /* @__PURE__ */ a4("a", { href: to === "" ? "./" : to, class: isOn ? "on" : "", "aria-current": isOn ? "page" : void 0, children: [
-    /* @__PURE__ */ a4("svg", { width: "16", height: "16", viewBox: "0 0 16 16", fill: "none", stroke: "currentColor", "stroke-width": "1.400", "aria-hidden": "true", children: /* @__PURE__ */ a4("path", { d: ICONS[name] }) }),
+    /* @__PURE__ */ a4(
+      "svg",
+      {
+        width: "16",
+        height: "16",
+        viewBox: "0 0 16 16",
+        fill: "none",
+        stroke: "currentColor",
+        "stroke-width": "1.400",
+        "aria-hidden": "true",
+        children: /* @__PURE__ */ a4("path", { d: ICONS[name] })
+      }
+    ),
     name,
     children
   ] });
@@ -5043,24 +6281,42 @@ function Header() {
     access.value.mayReadRuns && /* @__PURE__ */ a4(Jump, {}),
     /* @__PURE__ */ a4("span", { class: "sp" }),
     /* @__PURE__ */ a4(Live, {}),
-    /* @__PURE__ */ a4("button", { type: "button", class: "plain num", title: "Switch between relative, local and UTC times (t)", onClick: () => {
-      timeStyle.value = NEXT_STYLE[timeStyle.value];
-    }, children: [
-      isUtc ? "UTC" : timeStyle.value === "local" ? "local" : "ago",
-      " ",
-      clockTime(clock.value, clock.value, isUtc)
-    ] }),
+    /* @__PURE__ */ a4(
+      "button",
+      {
+        type: "button",
+        class: "plain num",
+        title: "Switch between relative, local and UTC times (t)",
+        onClick: () => {
+          timeStyle.value = NEXT_STYLE[timeStyle.value];
+        },
+        children: [
+          isUtc ? "UTC" : timeStyle.value === "local" ? "local" : "ago",
+          " ",
+          clockTime(clock.value, clock.value, isUtc)
+        ]
+      }
+    ),
     tenant && /* @__PURE__ */ a4("span", { class: "soft scope", children: [
       tenant,
       " / ",
       workspace
     ] }),
-    /* @__PURE__ */ a4("button", { type: "button", class: "plain", title: "Theme", onClick: () => {
-      theme.value = NEXT_THEME[theme.value];
-    }, children: [
-      /* @__PURE__ */ a4("span", { class: "vh", children: "Theme: " }),
-      theme.value
-    ] }),
+    /* @__PURE__ */ a4(
+      "button",
+      {
+        type: "button",
+        class: "plain",
+        title: "Theme",
+        onClick: () => {
+          theme.value = NEXT_THEME[theme.value];
+        },
+        children: [
+          /* @__PURE__ */ a4("span", { class: "vh", children: "Theme: " }),
+          theme.value
+        ]
+      }
+    ),
     who && /* @__PURE__ */ a4("span", { class: "who", children: [
       /* @__PURE__ */ a4("span", { class: "ava", "aria-hidden": "true", children: who.keyId.slice(0, 1).toUpperCase() }),
       /* @__PURE__ */ a4("code", { title: "the id of your key", children: who.keyId.slice(0, 8) }),

@@ -34,7 +34,9 @@ export function startKeys({ help }: { help: () => void }): () => void {
       case "k":
         return act(event, () => move(-1));
       case ".":
-        return act(event, () => document.querySelector<HTMLElement>("[data-actions] button:not(:disabled)")?.focus());
+        return act(event, () =>
+          document.querySelector<HTMLElement>("[data-actions] button:not(:disabled)")?.focus(),
+        );
       default:
         return;
     }
@@ -49,14 +51,18 @@ function act(event: Event, what: () => void): void {
 }
 
 function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.matches("input, textarea, select") || target.closest("dialog") !== null);
+  return (
+    target instanceof HTMLElement &&
+    (target.matches("input, textarea, select") || target.closest("dialog") !== null)
+  );
 }
 
 /** Moves the focus among the rows of the page. */
 function move(by: number): void {
   const rows = [...document.querySelectorAll<HTMLElement>("[data-row]")];
   const at = rows.indexOf(document.activeElement as HTMLElement);
-  const next = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.min(rows.length - 1, Math.max(0, at + by))];
+  const next =
+    rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.min(rows.length - 1, Math.max(0, at + by))];
   next?.focus();
   next?.scrollIntoView({ block: "nearest" });
 }

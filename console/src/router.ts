@@ -53,7 +53,15 @@ export function withQuery(changes: Record<string, string | undefined>, from: Pla
 
 /** Links stay in the page, unless the reader asked for another tab. */
 function onClick(event: MouseEvent): void {
-  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (
+    event.defaultPrevented ||
+    event.button !== 0 ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey ||
+    event.altKey
+  )
+    return;
   const link = (event.target as Element | null)?.closest?.("a[href]");
   if (!(link instanceof HTMLAnchorElement) || link.target !== "") return;
   if (link.origin !== location.origin || !link.pathname.startsWith(base())) return;

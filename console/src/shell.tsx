@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
+import { access, discoverAccess } from "./access.js";
 import { get } from "./api/call.js";
 import type { ApprovalList } from "./api/types.js";
 import { asOf, isLive } from "./data/feed.js";
@@ -19,7 +20,6 @@ import { Empty } from "./parts/bits.js";
 import { HelpDialog } from "./parts/help.js";
 import { Jump } from "./parts/jump.js";
 import { place } from "./router.js";
-import { access, discoverAccess } from "./access.js";
 import { end, person } from "./session.js";
 import { NEXT_THEME, theme } from "./theme.js";
 
@@ -39,14 +39,18 @@ function Shell() {
   const isHelpOpen = useSignal(false);
   useEffect(() => {
     void discoverAccess();
-    return startKeys({ help: () => { isHelpOpen.value = true; } });
+    return startKeys({
+      help: () => {
+        isHelpOpen.value = true;
+      },
+    });
   }, []);
   const { mayReadRuns, mayReadApprovals } = access.value;
   return (
     <div class="shell">
-      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>
+      <button type="button" class="skip" onClick={() => document.getElementById("main")?.focus()}>
         Skip to the content
-      </a>
+      </button>
       <Rail />
       <div class="page">
         <Header />
@@ -54,14 +58,23 @@ function Shell() {
           {!mayReadRuns && !mayReadApprovals ? <NoAccess /> : <Page />}
         </main>
       </div>
-      {isHelpOpen.value && <HelpDialog close={() => { isHelpOpen.value = false; }} />}
+      {isHelpOpen.value && (
+        <HelpDialog
+          close={() => {
+            isHelpOpen.value = false;
+          }}
+        />
+      )}
     </div>
   );
 }
 
 function NoAccess() {
   return (
-    <Empty title="This key may read neither runs nor approvals" lines={["tenure keys create --role reader --name my-console"]}>
+    <Empty
+      title="This key may read neither runs nor approvals"
+      lines={["tenure keys create --role reader --name my-console"]}
+    >
       The console needs a key with the role reader or client, or approver for the Inbox alone.
     </Empty>
   );
@@ -91,7 +104,9 @@ function Page() {
 function Rail() {
   const { mayReadRuns, mayReadApprovals } = access.value;
   const inbox = useQuery<ApprovalList>("rail-inbox", "inbox", async (signal) =>
-    access.value.mayReadApprovals ? get("v1/approvals", { query: { state: "pending", limit: 100 }, signal }) : { approvals: [] },
+    access.value.mayReadApprovals
+      ? get("v1/approvals", { query: { state: "pending", limit: 100 }, signal })
+      : { approvals: [] },
   );
   const waiting = inbox.data.value?.approvals.length ?? 0;
   return (
@@ -132,7 +147,15 @@ function Entry({ name, to, children }: { name: string; to: string; children?: Co
   const isOn = (place.value.path[0] ?? "") === to;
   return (
     <a href={to === "" ? "./" : to} class={isOn ? "on" : ""} aria-current={isOn ? "page" : undefined}>
-      <svg width="16" height="16" viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.400" aria-hidden="true">
+      <svg
+        width="16"
+        height="16"
+        viewBox="0 0 16 16"
+        fill="none"
+        stroke="currentColor"
+        stroke-width="1.400"
+        aria-hidden="true"
+      >
         <path d={ICONS[name]} />
       </svg>
       {name}
@@ -150,15 +173,30 @@ function Header() {
       {access.value.mayReadRuns && <Jump />}
       <span class="sp" />
       <Live />
-      <button type="button" class="plain num" title="Switch between relative, local and UTC times (t)" onClick={() => { timeStyle.value = NEXT_STYLE[timeStyle.value]; }}>
-        {isUtc ? "UTC" : timeStyle.value === "local" ? "local" : "ago"} {clockTime(clock.value, clock.value, isUtc)}
+      <button
+        type="button"
+        class="plain num"
+        title="Switch between relative, local and UTC times (t)"
+        onClick={() => {
+          timeStyle.value = NEXT_STYLE[timeStyle.value];
+        }}
+      >
+        {isUtc ? "UTC" : timeStyle.value === "local" ? "local" : "ago"}{" "}
+        {clockTime(clock.value, clock.value, isUtc)}
       </button>
       {tenant && (
         <span class="soft scope">
           {tenant} / {workspace}
         </span>
       )}
-      <button type="button" class="plain" title="Theme" onClick={() => { theme.value = NEXT_THEME[theme.value]; }}>
+      <button
+        type="button"
+        class="plain"
+        title="Theme"
+        onClick={() => {
+          theme.value = NEXT_THEME[theme.value];
+        }}
+      >
         <span class="vh">Theme: </span>
         {theme.value}
       </button>

@@ -51,7 +51,11 @@ async function call<T>(method: string, path: string, options: CallOptions): Prom
 }
 
 async function reach(method: string, path: string, options: CallOptions): Promise<Response> {
-  const headers: Record<string, string> = { accept: "application/json", ...session.credentials(), ...options.headers };
+  const headers: Record<string, string> = {
+    accept: "application/json",
+    ...session.credentials(),
+    ...options.headers,
+  };
   if (options.body !== undefined) headers["content-type"] = "application/json";
   if (options.idempotencyKey) headers["idempotency-key"] = options.idempotencyKey;
   const limits = [AbortSignal.timeout(TIMEOUT_MS), ...(options.signal ? [options.signal] : [])];
@@ -66,13 +70,21 @@ async function reach(method: string, path: string, options: CallOptions): Promis
     });
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    throw new Problem(0, "unreachable", "The server does not answer", "no answer came from the server; it may be restarting, or the network is down");
+    throw new Problem(
+      0,
+      "unreachable",
+      "The server does not answer",
+      "no answer came from the server; it may be restarting, or the network is down",
+    );
   }
 }
 
-/** The address of a call below the console's own base. */
+/** The API, seen from the base of the page: beside the console, whatever a proxy puts before both. */
+const API = "../";
+
+/** The address of a call. */
 export function address(path: string, query: CallOptions["query"]): string {
-  const url = new URL(`api/${path}`, document.baseURI);
+  const url = new URL(API + path, document.baseURI);
   const members = query instanceof URLSearchParams ? query : Object.entries(query ?? {});
   for (const [name, value] of members) {
     if (value !== undefined && value !== null && value !== "") url.searchParams.append(name, String(value));
@@ -87,11 +99,20 @@ function refused(response: Response, text: string): Problem {
   } catch {
     // A proxy answered instead of the server: its status says all there is.
   }
-  const { error = `http_${response.status}`, title = `The server answered ${response.status}`, message = "", requestId = "" } = body;
+  const {
+    error = `http_${response.status}`,
+    title = `The server answered ${response.status}`,
+    message = "",
+    requestId = "",
+  } = body;
   const problem = new Problem(response.status, error, title, message, requestId);
-  if (response.status === 401) session.end(title);
+  // A key that is only tried ends no session.
+  if (response.status === 401 && session.person.value) session.end(title);
   return problem;
 }
 
 /** A name inside a path: the server takes no escapes there, and writes `~` for `/`. */
 export const inPath = (name: string): string => name.replaceAll("/", "~");
+
+/** The API knows a task that a run started under the id of a run with the same number. */
+export const runIdOf = (id: string): string => id.replace(/^task_/, "run_");

@@ -77,7 +77,8 @@ function valueEnd(text: string, at: number): number {
     if (c === "{" || c === "[") depth++;
     if (c === "}" || c === "]") depth--;
     i++;
-    if (depth === 0 && c !== "}" && c !== "]") while (i < text.length && !" \t\r\n,}]".includes(text[i]!)) i++;
+    if (depth === 0 && c !== "}" && c !== "]")
+      while (i < text.length && !" \t\r\n,}]".includes(text[i]!)) i++;
   } while (depth > 0 && i < text.length);
   return i;
 }

@@ -13,7 +13,11 @@ export interface Query<T> {
 }
 
 /** Reads `read` for `key`, and again with its topic; without a topic, once. A new key drops the old data. */
-export function useQuery<T>(key: string, topic: Topic | undefined, read: (signal: AbortSignal) => Promise<T>): Query<T> {
+export function useQuery<T>(
+  key: string,
+  topic: Topic | undefined,
+  read: (signal: AbortSignal) => Promise<T>,
+): Query<T> {
   const data = useSignal<T | undefined>(undefined);
   const problem = useSignal<Problem | undefined>(undefined);
   const latest = useRef(read);
@@ -37,10 +41,11 @@ export function useQuery<T>(key: string, topic: Topic | undefined, read: (signal
         else fresh();
       }
     };
-    const end = topic ? follow(topic, () => again.current()) : (void again.current(), () => {});
+    const end = topic ? follow(topic, () => again.current()) : undefined;
+    if (!topic) void again.current();
     return () => {
       stop.abort();
-      end();
+      end?.();
     };
   }, [key, topic]);
   return { data, problem, again: () => again.current() };

@@ -14,12 +14,19 @@ export interface Content {
   of?: string;
 }
 
-export function contentOf(approval: Approval, run: Run | undefined, steps: Checkpoint[]): Content | undefined {
+export function contentOf(
+  approval: Approval,
+  run: Run | undefined,
+  steps: Checkpoint[],
+): Content | undefined {
   if (approval.content) return { text: approval.content };
   if (!approval.digest) return undefined;
   const candidates: Array<[string, string | undefined]> = [
     ["the input of the run", run?.input],
-    ...steps.map((step): [string, string | undefined] => [`the result of its step ${step.key.replace(/#1$/, "")}`, step.result]),
+    ...steps.map((step): [string, string | undefined] => [
+      `the result of its step ${step.key.replace(/#1$/, "")}`,
+      step.result,
+    ]),
   ];
   for (const [of, payload] of candidates) {
     if (payload === undefined) continue;

@@ -1,8 +1,8 @@
 /**
  * The digests of payloads, computed here from what is shown.
  *
- * A payload is hashed in its canonical form (RFC 8785; integers keep all their digits), preceded by its length in eight bytes. The
- * content of an approval is hashed as it is: its text is canonical already, and every tool can check it.
+ * A record covers the bytes of a payload as they were sent, preceded by their length in eight bytes. The content of an approval is
+ * hashed without a length, so that every tool can check it, and in its canonical form (RFC 8785; integers keep all their digits).
  */
 
 import { stringEnd } from "../api/scan.js";
@@ -13,7 +13,7 @@ const encoder = new TextEncoder();
 
 /** What `inputDigest` and `outputDigest` of a record must be. */
 export function payloadDigest(payload: Payload): string {
-  const text = encoder.encode(canonical(payload));
+  const text = encoder.encode(payload);
   const field = new Uint8Array(8 + text.length);
   new DataView(field.buffer).setUint32(4, text.length);
   field.set(text, 8);

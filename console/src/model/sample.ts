@@ -15,8 +15,12 @@ export interface Bucket {
 export function buckets(runs: Run[], at: number, spanMs: number, count: number): Bucket[] {
   const width = spanMs / count;
   const from = at - spanMs;
-  const made = Array.from({ length: count }, (_, i): Bucket => ({ at: from + i * width, succeeded: 0, failed: 0, delays: [] }));
-  const of = (t: number | undefined) => (t === undefined || t < from || t >= at ? undefined : made[Math.floor((t - from) / width)]);
+  const made = Array.from(
+    { length: count },
+    (_, i): Bucket => ({ at: from + i * width, succeeded: 0, failed: 0, delays: [] }),
+  );
+  const of = (t: number | undefined) =>
+    t === undefined || t < from || t >= at ? undefined : made[Math.floor((t - from) / width)];
   for (const run of runs) {
     const end = of(ms(run.completedAt));
     if (end && run.state === "succeeded") end.succeeded++;
@@ -51,9 +55,17 @@ export function failing(runs: Run[]): Failing[] {
     const reason = run.error?.reason ?? run.state;
     const key = `${run.kind}\n${reason}`;
     const at = ms(run.completedAt) ?? ms(run.createdAt)!;
-    const group = groups.get(key) ?? { kind: run.kind, reason, message: run.error?.message ?? "", count: 0, last: run.runId, lastAt: at };
+    const group = groups.get(key) ?? {
+      kind: run.kind,
+      reason,
+      message: run.error?.message ?? "",
+      count: 0,
+      last: run.runId,
+      lastAt: at,
+    };
     group.count++;
-    if (at >= group.lastAt) Object.assign(group, { last: run.runId, lastAt: at, message: run.error?.message ?? "" });
+    if (at >= group.lastAt)
+      Object.assign(group, { last: run.runId, lastAt: at, message: run.error?.message ?? "" });
     groups.set(key, group);
   }
   return [...groups.values()].sort((a, b) => b.count - a.count || b.lastAt - a.lastAt);

@@ -1,6 +1,26 @@
 /** Text from outside, made safe to look at: characters that hide, reorder or break text are written by their number. */
 
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
+/** Ranges of characters that are not seen: controls but tab and line feed, soft hyphens, joiners, directions, variants, tags. */
+const HIDDEN_RANGES: Array<[number, number]> = [
+  [0x00, 0x08],
+  [0x0b, 0x1f],
+  [0x7f, 0x9f],
+  [0xad, 0xad],
+  [0x61c, 0x61c],
+  [0x115f, 0x1160],
+  [0x180b, 0x180f],
+  [0x200b, 0x200f],
+  [0x2028, 0x202e],
+  [0x2060, 0x206f],
+  [0x3164, 0x3164],
+  [0xfe00, 0xfe0f],
+  [0xfeff, 0xfeff],
+  [0xfff9, 0xfffb],
+  [0xe0000, 0xe0fff],
+];
+
+const spelled = (code: number) => `\\u{${code.toString(16)}}`;
+const HIDDEN = new RegExp(HIDDEN_RANGES.map(([a, b]) => `[${spelled(a)}-${spelled(b)}]`).join("|"), "gu");
 
 export function visible(text: string): string {
   return text.replace(HIDDEN, (c) => `‹U+${c.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}›`);
@@ -70,7 +90,14 @@ export function tableRows(text: string): Array<[string, string]> | undefined {
   const lines = jsonLines(text).slice(1, -1);
   for (const line of lines) {
     const [name, colon, scalar] = line.tokens;
-    if (line.indent !== 1 || name?.kind !== "name" || colon?.text !== ": " || !scalar || scalar.kind === "mark") return undefined;
+    if (
+      line.indent !== 1 ||
+      name?.kind !== "name" ||
+      colon?.text !== ": " ||
+      !scalar ||
+      scalar.kind === "mark"
+    )
+      return undefined;
     rows.push([unquoted(name.text), scalar.kind === "string" ? unquoted(scalar.text) : scalar.text]);
   }
   return rows.length > 0 ? rows : undefined;

@@ -19,7 +19,12 @@ const code = (text: string): Part => ({ text, style: "code" });
 const TOLD_MAX = 2;
 
 export function story(run: Run, events: Events, gates: Gate[], utc: boolean): Part[] {
-  const parts = [...opening(run, events), ...takeovers(events, utc), ...refusals(events), ...approvals(events)];
+  const parts = [
+    ...opening(run, events),
+    ...takeovers(events, utc),
+    ...refusals(events),
+    ...approvals(events),
+  ];
   if (!isEnded(run.state)) parts.push(...open(gates));
   else parts.push(...ending(run));
   return parts;
@@ -66,21 +71,36 @@ function takeover(attempt: Attempt, events: Events, utc: boolean): Part[] {
   const next = events.attempts.find((other) => other.n === attempt.n + 1);
   const silent = attempt.ended! - attempt.lastBeat;
   const when = clockTime(attempt.lastBeat, attempt.lastBeat, utc, true).slice(0, -2);
-  const parts = [plain("Worker "), strong(attempt.owner), plain(` went silent at ${when}; its lease ended ${span(silent)} later`)];
+  const parts = [
+    plain("Worker "),
+    strong(attempt.owner),
+    plain(` went silent at ${when}; its lease ended ${span(silent)} later`),
+  ];
   if (!next) return [...parts, plain(". ")];
   const step = attempt.steps.at(-1);
   parts.push(plain(", and "), strong(next.owner));
   if (!step) return [...parts, plain(" took over. ")];
-  return [...parts, plain(" went on behind the recorded step "), code(step.key.replace(/#1$/, "")), plain(". ")];
+  return [
+    ...parts,
+    plain(" went on behind the recorded step "),
+    code(step.key.replace(/#1$/, "")),
+    plain(". "),
+  ];
 }
 
 function refusals(events: Events): Part[] {
   const [first, ...more] = events.refused;
   if (!first) return [];
   const attempt = events.attempts.find((other) => other.n === first.attempt);
-  const parts: Part[] = [plain(`The ${first.call} of `), strong(first.worker), plain(` ${late(first, attempt)}and was `), strong("refused", "refused")];
+  const parts: Part[] = [
+    plain(`The ${first.call} of `),
+    strong(first.worker),
+    plain(` ${late(first, attempt)}and was `),
+    strong("refused", "refused"),
+  ];
   parts.push(plain(": nothing of it was recorded. "));
-  if (more.length > 0) parts.push(plain(`${more.length} more ${more.length === 1 ? "call was" : "calls were"} refused. `));
+  if (more.length > 0)
+    parts.push(plain(`${more.length} more ${more.length === 1 ? "call was" : "calls were"} refused. `));
   return parts;
 }
 
@@ -97,7 +117,8 @@ function approval(wait: Wait): Part[] {
   const name = wait.name.replace(/#1$/, "");
   const people = wait.votes.length === 1 ? "One person" : `${wait.votes.length} people`;
   if (wait.outcome === "APPROVED") return [plain(`${people} approved `), code(name), plain(". ")];
-  if (wait.outcome === "REJECTED") return [strong("Rejected", "bad"), plain(" by a person: "), code(name), plain(". ")];
+  if (wait.outcome === "REJECTED")
+    return [strong("Rejected", "bad"), plain(" by a person: "), code(name), plain(". ")];
   return [plain("The approval "), code(name), plain(` ended as ${wait.outcome ?? "closed"}. `)];
 }
 
@@ -113,7 +134,12 @@ function open(gates: Gate[]): Part[] {
 function ending(run: Run): Part[] {
   if (run.state !== "halted" && run.state !== "failed") return [];
   const steps = run.durable?.steps ?? 0;
-  if (steps > 0) return [plain(`${steps} recorded ${steps === 1 ? "step is" : "steps are"} kept: `), strong("Continue"), plain(" goes on behind them. ")];
+  if (steps > 0)
+    return [
+      plain(`${steps} recorded ${steps === 1 ? "step is" : "steps are"} kept: `),
+      strong("Continue"),
+      plain(" goes on behind them. "),
+    ];
   return [strong("Retry"), plain(" submits it once more, as a new run.")];
 }
 

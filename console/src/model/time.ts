@@ -90,7 +90,12 @@ export function axisTime(t: number, step: number): string {
   if (t < 1000 && step < 1000) return `+${trim(t, step)} ms`;
   if (t < 60_000) return `+${trim(t / 1000, step / 1000)} s`;
   const s = Math.floor(t / 1000);
-  const rest = step < 1000 ? `.${String(Math.floor(t % 1000)).padStart(3, "0").slice(0, step < 100 ? 2 : 1)}` : "";
+  const rest =
+    step < 1000
+      ? `.${String(Math.floor(t % 1000))
+          .padStart(3, "0")
+          .slice(0, step < 100 ? 2 : 1)}`
+      : "";
   if (s < 3600) return `+${Math.floor(s / 60)}:${two(s % 60)}${rest}`;
   const hours = Math.floor(s / 3600);
   if (hours < 48) return `+${hours}:${two(Math.floor((s % 3600) / 60))}:${two(s % 60)}`;

@@ -4,17 +4,25 @@ import type { AwaitedView, Run } from "../api/types.js";
 import { ms, relative, roughly } from "./time.js";
 
 export function why(run: Run, at: number): string {
-  if (run.error) return run.error.reason === run.error.category ? run.error.message : `${run.error.reason}: ${run.error.message}`;
-  if (run.cancelRequestedAt && !run.completedAt) return `cancelling since ${roughly(at - ms(run.cancelRequestedAt)!)}`;
+  if (run.error)
+    return run.error.reason === run.error.category
+      ? run.error.message
+      : `${run.error.reason}: ${run.error.message}`;
+  if (run.cancelRequestedAt && !run.completedAt)
+    return `cancelling since ${roughly(at - ms(run.cancelRequestedAt)!)}`;
   switch (run.state) {
     case "waiting":
       return waiting(run);
     case "retry":
-      return run.nextAttemptAt ? `attempt ${run.attempt + 1} ${relative(ms(run.nextAttemptAt)!, at)}` : "another attempt follows";
+      return run.nextAttemptAt
+        ? `attempt ${run.attempt + 1} ${relative(ms(run.nextAttemptAt)!, at)}`
+        : "another attempt follows";
     case "running":
       return running(run, at);
     case "queued":
-      return run.runAt && ms(run.runAt)! > at ? `starts ${relative(ms(run.runAt)!, at)}` : "waits for a worker";
+      return run.runAt && ms(run.runAt)! > at
+        ? `starts ${relative(ms(run.runAt)!, at)}`
+        : "waits for a worker";
     case "blocked":
       return "waits for other steps of its plan";
     default:
@@ -32,7 +40,8 @@ function running(run: Run, at: number): string {
 
 function waiting(run: Run): string {
   const parked = run.durable?.waiting;
-  if (parked?.diverged) return `diverged: its code does not match what it recorded at ${parked.diverged.recorded}`;
+  if (parked?.diverged)
+    return `diverged: its code does not match what it recorded at ${parked.diverged.recorded}`;
   if (parked?.ending) return "ends when its children have ended";
   const wait = parked?.wait;
   if (!wait) return "ready to go on";

@@ -13,7 +13,12 @@ export function LoginPage() {
   const submit = async (event: Event) => {
     event.preventDefault();
     if (!looksLikeKey(typed.value)) {
-      problem.value = new Problem(400, "not_a_key", "This is not an API key", "a key begins with `tnr_` and has four parts; copy all of it");
+      problem.value = new Problem(
+        400,
+        "not_a_key",
+        "This is not an API key",
+        "a key begins with `tnr_` and has four parts; copy all of it",
+      );
       return;
     }
     isBusy.value = true;
@@ -26,7 +31,11 @@ export function LoginPage() {
       <form class="card pad" onSubmit={submit}>
         <h1>Tenure</h1>
         <p class="soft">Every run, every lease, every reason.</p>
-        {endedBecause.value && <p class="notice" role="status">{endedBecause.value}.</p>}
+        {endedBecause.value && (
+          <p class="notice" role="status">
+            {endedBecause.value}.
+          </p>
+        )}
         <label for="key">API key</label>
         <input
           id="key"
@@ -44,7 +53,8 @@ export function LoginPage() {
           Log in
         </button>
         <p class="muted">
-          The key stays in this tab and is sent to this server only. A key to look at everything and to change nothing:
+          The key stays in this tab and is sent to this server only. A key to look at everything and to change
+          nothing:
         </p>
         <Cli line="tenure keys create --role reader --name my-console" />
       </form>

@@ -2,7 +2,16 @@
 
 import type { ComponentChildren } from "preact";
 import { get } from "../api/call.js";
-import type { Approval, ApprovalList, History, Queues, Run, RunList, SetAside, Workers } from "../api/types.js";
+import type {
+  Approval,
+  ApprovalList,
+  History,
+  Queues,
+  Run,
+  RunList,
+  SetAside,
+  Workers,
+} from "../api/types.js";
 import { useQuery } from "../data/query.js";
 import { type QueueRow, queueRows } from "../model/queues.js";
 import { axis, buckets, failing, quantile } from "../model/sample.js";
@@ -97,7 +106,12 @@ export function OverviewPage() {
         <span class="sp" />
         <nav class="segments" aria-label="Span">
           {Object.keys(SPANS).map((each) => (
-            <a key={each} class={each === name ? "on" : ""} aria-current={each === name ? "true" : undefined} href={withQuery({ span: each }) || "./"}>
+            <a
+              key={each}
+              class={each === name ? "on" : ""}
+              aria-current={each === name ? "true" : undefined}
+              href={withQuery({ span: each }) || "./"}
+            >
               {each.replace("m", " min").replace("h", " h")}
             </a>
           ))}
@@ -105,7 +119,11 @@ export function OverviewPage() {
       </div>
       {query.problem.value && <Failed problem={query.problem.value} again={query.again} />}
       {!state && !query.problem.value && <Loading rows={14} />}
-      {state && state.recent.runs.length === 0 && state.running.length === 0 && state.queues.length === 0 ? <Fresh /> : state && <Shown state={state} spanMs={spanMs} />}
+      {state && state.recent.runs.length === 0 && state.running.length === 0 && state.queues.length === 0 ? (
+        <Fresh />
+      ) : (
+        state && <Shown state={state} spanMs={spanMs} />
+      )}
     </>
   );
 }
@@ -113,7 +131,14 @@ export function OverviewPage() {
 function Fresh() {
   return (
     <section class="card">
-      <Empty title="Nothing has run here lately" lines={["tenure work --queue demo --exec cat", "tenure submit hello --queue demo --input '{\"name\":\"Ada\"}' --wait", "tenure tour"]}>
+      <Empty
+        title="Nothing has run here lately"
+        lines={[
+          "tenure work --queue demo --exec cat",
+          'tenure submit hello --queue demo --input \'{"name":"Ada"}\' --wait',
+          "tenure tour",
+        ]}
+      >
         Any program can be a worker. Start one, submit a run, and watch it here.
       </Empty>
     </section>
@@ -151,21 +176,71 @@ interface Need {
 function needs(state: State): Need[] {
   const found: Need[] = [];
   for (const queue of state.queues.filter((queue) => queue.isStarving)) {
-    found.push({ id: `queue ${queue.queue}`, tone: "bad", glyph: "bad", title: `${queue.queue}: ${queue.ready} ${queue.ready === 1 ? "run waits" : "runs wait"}, and no worker polls`, note: "", since: ms(queue.oldestReadyAt)!, to: `queues/${queue.queue.replaceAll("/", "~")}`, act: "Show queue" });
+    found.push({
+      id: `queue ${queue.queue}`,
+      tone: "bad",
+      glyph: "bad",
+      title: `${queue.queue}: ${queue.ready} ${queue.ready === 1 ? "run waits" : "runs wait"}, and no worker polls`,
+      note: "",
+      since: ms(queue.oldestReadyAt)!,
+      to: `queues/${queue.queue.replaceAll("/", "~")}`,
+      act: "Show queue",
+    });
   }
-  const approvals = [...state.approvals].sort((a, b) => (ms(a.expiresAt) ?? Number.MAX_VALUE) - (ms(b.expiresAt) ?? Number.MAX_VALUE));
+  const approvals = [...state.approvals].sort(
+    (a, b) => (ms(a.expiresAt) ?? Number.MAX_VALUE) - (ms(b.expiresAt) ?? Number.MAX_VALUE),
+  );
   for (const approval of approvals) {
-    const expires = approval.expiresAt ? `; ${(approval.default ?? "EXPIRED").toLowerCase()} ${relative(ms(approval.expiresAt)!, clock.value)}` : "";
+    const expires = approval.expiresAt
+      ? `; ${(approval.default ?? "EXPIRED").toLowerCase()} ${relative(ms(approval.expiresAt)!, clock.value)}`
+      : "";
     const votes = approval.votes.filter((vote) => vote.decision === "APPROVED").length;
-    found.push({ id: approval.approvalId, tone: "wait", glyph: "wait", title: approval.subject ?? approval.key, note: `${votes} of ${approval.quorum} approved${expires}`, since: ms(approval.openedAt)!, to: `inbox/${approval.approvalId}`, act: "Decide" });
+    found.push({
+      id: approval.approvalId,
+      tone: "wait",
+      glyph: "wait",
+      title: approval.subject ?? approval.key,
+      note: `${votes} of ${approval.quorum} approved${expires}`,
+      since: ms(approval.openedAt)!,
+      to: `inbox/${approval.approvalId}`,
+      act: "Decide",
+    });
   }
   for (const run of state.halted.filter((run) => (run.forks ?? []).length === 0)) {
-    found.push({ id: run.runId, tone: "halt", glyph: "halt", title: `${run.kind} halted: ${run.error?.message ?? ""}`, note: `${run.durable?.steps ?? 0} recorded steps are kept`, since: ms(run.completedAt) ?? 0, to: `runs/${run.runId}`, act: "Look" });
+    found.push({
+      id: run.runId,
+      tone: "halt",
+      glyph: "halt",
+      title: `${run.kind} halted: ${run.error?.message ?? ""}`,
+      note: `${run.durable?.steps ?? 0} recorded steps are kept`,
+      since: ms(run.completedAt) ?? 0,
+      to: `runs/${run.runId}`,
+      act: "Look",
+    });
   }
   for (const queue of state.queues.filter((queue) => queue.pause && queue.ready > 0)) {
-    found.push({ id: `pause ${queue.queue}`, tone: "retry", glyph: "park", title: `${queue.queue} is paused, and ${queue.ready} wait`, note: queue.pause?.reason ?? "", since: ms(queue.pause?.pausedAt) ?? 0, to: `queues/${queue.queue.replaceAll("/", "~")}`, act: "Show queue" });
+    found.push({
+      id: `pause ${queue.queue}`,
+      tone: "retry",
+      glyph: "park",
+      title: `${queue.queue} is paused, and ${queue.ready} wait`,
+      note: queue.pause?.reason ?? "",
+      since: ms(queue.pause?.pausedAt) ?? 0,
+      to: `queues/${queue.queue.replaceAll("/", "~")}`,
+      act: "Show queue",
+    });
   }
-  if (state.setAside > 0) found.push({ id: "set-aside", tone: "bad", glyph: "bad", title: `${state.setAside} tasks are set aside`, note: "the server could not decide about them", since: state.at, to: "runs", act: "Look" });
+  if (state.setAside > 0)
+    found.push({
+      id: "set-aside",
+      tone: "bad",
+      glyph: "bad",
+      title: `${state.setAside} tasks are set aside`,
+      note: "the server could not decide about them",
+      since: state.at,
+      to: "runs",
+      act: "Look",
+    });
   return found;
 }
 
@@ -180,14 +255,27 @@ function NeedsYou({ state }: { state: State }) {
   }
   const oldest = Math.min(...all.map((need) => need.since));
   return (
-    <Card title="Needs you" note={`${all.length > 5 ? `5 of ${all.length}` : all.length}, the oldest since ${roughly(clock.value - oldest)}`} aside={<a href="inbox">Inbox</a>}>
+    <Card
+      title="Needs you"
+      note={`${all.length > 5 ? `5 of ${all.length}` : all.length}, the oldest since ${roughly(clock.value - oldest)}`}
+      aside={<a href="inbox">Inbox</a>}
+    >
       <ul class="needs">
         {all.slice(0, 5).map((need) => (
           <li key={need.id}>
-            <span class={`t-${need.tone} ink`}><Glyph name={need.glyph} size={15} /></span>
-            <span class="what"><b><bdi>{visible(need.title)}</bdi></b> <span class="soft">{visible(need.note)}</span></span>
+            <span class={`t-${need.tone} ink`}>
+              <Glyph name={need.glyph} size={15} />
+            </span>
+            <span class="what">
+              <b>
+                <bdi>{visible(need.title)}</bdi>
+              </b>{" "}
+              <span class="soft">{visible(need.note)}</span>
+            </span>
             <span class="muted nowrap">since {roughly(clock.value - need.since)}</span>
-            <a class="btn" data-row href={need.to} aria-label={`${need.act}: ${need.title}`}>{need.act}</a>
+            <a class="btn" data-row href={need.to} aria-label={`${need.act}: ${need.title}`}>
+              {need.act}
+            </a>
           </li>
         ))}
       </ul>
@@ -195,11 +283,26 @@ function NeedsYou({ state }: { state: State }) {
   );
 }
 
-function Figure({ name, value, note, children, tone }: { name: string; value: string; note: ComponentChildren; children?: ComponentChildren; tone?: Tone }) {
+function Figure({
+  name,
+  value,
+  note,
+  children,
+  tone,
+}: {
+  name: string;
+  value: string;
+  note: ComponentChildren;
+  children?: ComponentChildren;
+  tone?: Tone;
+}) {
   return (
     <div class="figure">
       <span class="soft">{name}</span>
-      <span class="value"><b class={tone ? `t-${tone} ink` : ""}>{value}</b>{children}</span>
+      <span class="value">
+        <b class={tone ? `t-${tone} ink` : ""}>{value}</b>
+        {children}
+      </span>
       <span class="muted">{note}</span>
     </div>
   );
@@ -213,18 +316,54 @@ function Figures({ state, spanMs }: { state: State; spanMs: number }) {
   const waiting = state.queues.reduce((sum, queue) => sum + queue.ready, 0);
   const delayed = state.queues.reduce((sum, queue) => sum + queue.delayed, 0);
   const parked = state.queues.reduce((sum, queue) => sum + (queue.parked ?? 0), 0);
-  const oldest = state.queues.filter((queue) => queue.oldestMs !== undefined).sort((a, b) => b.oldestMs! - a.oldestMs!)[0];
+  const oldest = state.queues
+    .filter((queue) => queue.oldestMs !== undefined)
+    .sort((a, b) => b.oldestMs! - a.oldestMs!)[0];
   const workers = new Set(state.running.map((run) => run.lease?.owner).filter(Boolean)).size;
-  const lost = state.troubles.reduce((sum, { events }) => sum + events.attempts.filter((attempt) => attempt.outcome === "LOST").length, 0);
+  const lost = state.troubles.reduce(
+    (sum, { events }) => sum + events.attempts.filter((attempt) => attempt.outcome === "LOST").length,
+    0,
+  );
   const refused = state.troubles.reduce((sum, { events }) => sum + events.refused.length, 0);
   return (
     <section class="card figures" aria-label="Figures">
-      <Figure name="Ended" value={String(total)} note={`in ${span(spanMs).replace(" 00 s", "").replace(" 00 min", "")}${state.recent.nextCursor ? `, of the newest ${state.recent.runs.length}` : ""}`}><Spark values={ended} tone="ok" /></Figure>
+      <Figure
+        name="Ended"
+        value={String(total)}
+        note={`in ${span(spanMs).replace(" 00 s", "").replace(" 00 min", "")}${state.recent.nextCursor ? `, of the newest ${state.recent.runs.length}` : ""}`}
+      >
+        <Spark values={ended} tone="ok" />
+      </Figure>
       <Figure name="Waiting" value={String(waiting)} note={`+ ${parked} parked, ${delayed} delayed`} />
-      <Figure name="Oldest waiting" value={oldest ? roughly(oldest.oldestMs!) : "–"} note={oldest ? visible(oldest.queue) : "nothing waits"} tone={oldest?.isStarving ? "bad" : undefined} />
-      <Figure name="Running" value={`${state.running.length}${state.running.length === 100 ? "+" : ""}`} note={`on ${workers} ${workers === 1 ? "worker" : "workers"}`} />
-      <Figure name="Failed" value={total === 0 ? "–" : `${((100 * failed) / total).toFixed(failed === 0 || failed * 10 > total ? 0 : 2)} %`} note={`${failed} of ${total}`} tone={failed > 0 ? "bad" : undefined}><Spark values={series.map((bucket) => bucket.failed)} tone="bad" /></Figure>
-      <Figure name="Refused reports" value={String(refused)} note={`and ${lost} lost ${lost === 1 ? "attempt" : "attempts"}`} tone={refused > 0 ? "refused" : undefined} />
+      <Figure
+        name="Oldest waiting"
+        value={oldest ? roughly(oldest.oldestMs!) : "–"}
+        note={oldest ? visible(oldest.queue) : "nothing waits"}
+        tone={oldest?.isStarving ? "bad" : undefined}
+      />
+      <Figure
+        name="Running"
+        value={`${state.running.length}${state.running.length === 100 ? "+" : ""}`}
+        note={`on ${workers} ${workers === 1 ? "worker" : "workers"}`}
+      />
+      <Figure
+        name="Failed"
+        value={
+          total === 0
+            ? "–"
+            : `${((100 * failed) / total).toFixed(failed === 0 || failed * 10 > total ? 0 : 2)} %`
+        }
+        note={`${failed} of ${total}`}
+        tone={failed > 0 ? "bad" : undefined}
+      >
+        <Spark values={series.map((bucket) => bucket.failed)} tone="bad" />
+      </Figure>
+      <Figure
+        name="Refused reports"
+        value={String(refused)}
+        note={`and ${lost} lost ${lost === 1 ? "attempt" : "attempts"}`}
+        tone={refused > 0 ? "refused" : undefined}
+      />
     </section>
   );
 }
@@ -238,7 +377,12 @@ function Plots({ state, spanMs }: { state: State; spanMs: number }) {
   ];
   const delays = [
     { name: "p50", tone: "run" as const, values: series.map((bucket) => quantile(bucket.delays, 0.5)) },
-    { name: "p95", tone: "wait" as const, values: series.map((bucket) => quantile(bucket.delays, 0.95)), isDashed: true },
+    {
+      name: "p95",
+      tone: "wait" as const,
+      values: series.map((bucket) => quantile(bucket.delays, 0.95)),
+      isDashed: true,
+    },
   ];
   const note = state.recent.nextCursor ? `of the newest ${state.recent.runs.length} runs` : "";
   const range = { from: state.at - spanMs, to: state.at };
@@ -246,10 +390,19 @@ function Plots({ state, spanMs }: { state: State; spanMs: number }) {
   return (
     <div class="two">
       <Card title="Ended per minute" note={note} aside={<ChartLegend series={ended} />}>
-        <div class="pad-x"><Chart series={ended} isStacked label={`Ended per minute ${note}`} {...range} /></div>
+        <div class="pad-x">
+          <Chart series={ended} isStacked label={`Ended per minute ${note}`} {...range} />
+        </div>
       </Card>
       <Card title="Time from ready to started" note={note} aside={<ChartLegend series={delays} />}>
-        <div class="pad-x"><Chart series={delays} label={`Time from ready to started, at most ${span(max)}`} format={(value) => (value === 0 ? "0" : roughly(value))} {...range} /></div>
+        <div class="pad-x">
+          <Chart
+            series={delays}
+            label={`Time from ready to started, at most ${span(max)}`}
+            format={(value) => (value === 0 ? "0" : roughly(value))}
+            {...range}
+          />
+        </div>
       </Card>
     </div>
   );
@@ -268,11 +421,23 @@ function QueuesCard({ state }: { state: State }) {
       {state.queues.length === 0 && <p class="pad-x muted">No queue has work or a worker.</p>}
       {state.queues.length > 0 && (
         <table>
-          <thead><tr><th>queue</th><th class="r">waiting</th><th class="r">running</th><th class="r">oldest</th><th>workers</th></tr></thead>
+          <thead>
+            <tr>
+              <th>queue</th>
+              <th class="r">waiting</th>
+              <th class="r">running</th>
+              <th class="r">oldest</th>
+              <th>workers</th>
+            </tr>
+          </thead>
           <tbody>
             {state.queues.slice(0, 6).map((queue) => (
               <tr key={queue.queue}>
-                <td><a class="clip" href={`queues/${queue.queue.replaceAll("/", "~")}`}>{visible(queue.queue)}</a></td>
+                <td>
+                  <a class="clip" href={`queues/${queue.queue.replaceAll("/", "~")}`}>
+                    {visible(queue.queue)}
+                  </a>
+                </td>
                 <td class="num r">{queue.ready}</td>
                 <td class="num r">{queue.running}</td>
                 <td class="num r">{queue.oldestMs === undefined ? "" : roughly(queue.oldestMs)}</td>
@@ -287,14 +452,29 @@ function QueuesCard({ state }: { state: State }) {
 }
 
 function LeasesCard({ state }: { state: State }) {
-  const held = state.running.filter((run) => run.lease).sort((a, b) => ms(a.lease!.expiresAt)! - ms(b.lease!.expiresAt)!);
+  const held = state.running
+    .filter((run) => run.lease)
+    .sort((a, b) => ms(a.lease!.expiresAt)! - ms(b.lease!.expiresAt)!);
   return (
     <Card title="Next leases to expire" aside={<a href="queues?tab=leases">all {held.length}</a>}>
       {held.length === 0 && <p class="pad-x muted">No lease is held.</p>}
       {held.length > 0 && (
         <table>
-          <thead><tr><th>run</th><th>worker</th><th class="r">ends in</th><th><span class="vh">share of the lease</span></th></tr></thead>
-          <tbody>{held.slice(0, 6).map((run) => <LeaseRow key={run.runId} run={run} />)}</tbody>
+          <thead>
+            <tr>
+              <th>run</th>
+              <th>worker</th>
+              <th class="r">ends in</th>
+              <th>
+                <span class="vh">share of the lease</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {held.slice(0, 6).map((run) => (
+              <LeaseRow key={run.runId} run={run} />
+            ))}
+          </tbody>
         </table>
       )}
     </Card>
@@ -309,10 +489,20 @@ export function LeaseRow({ run }: { run: Run }) {
   const tone: Tone = share < 0.15 ? "bad" : share < 0.4 ? "retry" : "run";
   return (
     <tr>
-      <td><a class="clip" data-row href={`runs/${run.runId}`}>{visible(run.kind)}</a></td>
-      <td class="soft"><span class="clip">{visible(lease.owner)}</span></td>
+      <td>
+        <a class="clip" data-row href={`runs/${run.runId}`}>
+          {visible(run.kind)}
+        </a>
+      </td>
+      <td class="soft">
+        <span class="clip">{visible(lease.owner)}</span>
+      </td>
       <td class={`num r t-${tone} ${tone === "run" ? "" : "ink"}`}>{left <= 0 ? "expired" : span(left)}</td>
-      <td><span class={`meter t-${tone}`}><i style={{ width: `${Math.round(100 * share)}%` }} /></span></td>
+      <td>
+        <span class={`meter t-${tone}`}>
+          <i style={{ width: `${Math.round(100 * share)}%` }} />
+        </span>
+      </td>
     </tr>
   );
 }
@@ -327,11 +517,29 @@ interface Happening {
 }
 
 function happeningsOf({ run, events }: Trouble): Happening[] {
-  const refusals = events.refused.map((call, i): Happening => ({ id: `${run.runId} ${i}`, at: call.at, glyph: "refused", tone: "refused", what: `${call.call} of ${call.worker}`, run }));
+  const refusals = events.refused.map(
+    (call, i): Happening => ({
+      id: `${run.runId} ${i}`,
+      at: call.at,
+      glyph: "refused",
+      tone: "refused",
+      what: `${call.call} of ${call.worker}`,
+      run,
+    }),
+  );
   const takeovers = events.attempts.flatMap((attempt, i): Happening[] => {
     const before = events.attempts[i - 1];
     if (before?.outcome !== "LOST") return [];
-    return [{ id: `${run.runId} t${i}`, at: attempt.granted, glyph: "take", tone: "retry", what: `${attempt.owner} from ${before.owner}`, run }];
+    return [
+      {
+        id: `${run.runId} t${i}`,
+        at: attempt.granted,
+        glyph: "take",
+        tone: "retry",
+        what: `${attempt.owner} from ${before.owner}`,
+        run,
+      },
+    ];
   });
   return [...refusals, ...takeovers];
 }
@@ -341,16 +549,37 @@ function TakeoversCard({ state }: { state: State }) {
   happenings.sort((a, b) => b.at - a.at);
   return (
     <Card title="Takeovers and refusals">
-      {happenings.length === 0 && <p class="pad-x pad-b muted">None. A worker that dies or goes silent loses its lease, another one takes over, and a late report is refused: it would be shown here.</p>}
+      {happenings.length === 0 && (
+        <p class="pad-x pad-b muted">
+          None. A worker that dies or goes silent loses its lease, another one takes over, and a late report
+          is refused: it would be shown here.
+        </p>
+      )}
       {happenings.length > 0 && (
         <table>
-          <thead><tr><th><span class="vh">kind</span></th><th>what</th><th class="r">when</th></tr></thead>
+          <thead>
+            <tr>
+              <th>
+                <span class="vh">kind</span>
+              </th>
+              <th>what</th>
+              <th class="r">when</th>
+            </tr>
+          </thead>
           <tbody>
             {happenings.slice(0, 6).map((one) => (
               <tr key={one.id}>
-                <td class={`t-${one.tone} ink`}><Glyph name={one.glyph} size={13} /></td>
-                <td><span class="clip">{visible(one.what)}, <a href={`runs/${one.run.runId}`}>{visible(one.run.kind)}</a></span></td>
-                <td class="r nowrap"><Time at={one.at} /></td>
+                <td class={`t-${one.tone} ink`}>
+                  <Glyph name={one.glyph} size={13} />
+                </td>
+                <td>
+                  <span class="clip">
+                    {visible(one.what)}, <a href={`runs/${one.run.runId}`}>{visible(one.run.kind)}</a>
+                  </span>
+                </td>
+                <td class="r nowrap">
+                  <Time at={one.at} />
+                </td>
               </tr>
             ))}
           </tbody>
@@ -363,19 +592,46 @@ function TakeoversCard({ state }: { state: State }) {
 function FailingCard({ state }: { state: State }) {
   const look = stateLook("failed");
   return (
-    <Card title="Failing kinds" note={`${state.failed.length}${state.failed.length === 200 ? " or more" : ""} failed runs`} aside={<a href="runs?state=failed">all failed</a>}>
+    <Card
+      title="Failing kinds"
+      note={`${state.failed.length}${state.failed.length === 200 ? " or more" : ""} failed runs`}
+      aside={<a href="runs?state=failed">all failed</a>}
+    >
       <table>
-        <thead><tr><th>kind</th><th>reason</th><th class="r">runs</th><th class="r">last</th><th>message of the last</th></tr></thead>
+        <thead>
+          <tr>
+            <th>kind</th>
+            <th>reason</th>
+            <th class="r">runs</th>
+            <th class="r">last</th>
+            <th>message of the last</th>
+          </tr>
+        </thead>
         <tbody>
-          {failing(state.failed).slice(0, 6).map((group) => (
-            <tr key={group.kind + group.reason}>
-              <td class="nowrap"><span class={`t-${look.tone} ink`}><Glyph name={look.glyph} /></span> <a href={`runs?state=failed&kind=${encodeURIComponent(group.kind)}`}>{visible(group.kind)}</a></td>
-              <td><code>{group.reason}</code></td>
-              <td class="num r">{group.count}</td>
-              <td class="r nowrap"><Time at={group.lastAt} /></td>
-              <td class="wide-cell"><a href={`runs/${group.last}`}>{visible(group.message)}</a></td>
-            </tr>
-          ))}
+          {failing(state.failed)
+            .slice(0, 6)
+            .map((group) => (
+              <tr key={group.kind + group.reason}>
+                <td class="nowrap">
+                  <span class={`t-${look.tone} ink`}>
+                    <Glyph name={look.glyph} />
+                  </span>{" "}
+                  <a href={`runs?state=failed&kind=${encodeURIComponent(group.kind)}`}>
+                    {visible(group.kind)}
+                  </a>
+                </td>
+                <td>
+                  <code>{group.reason}</code>
+                </td>
+                <td class="num r">{group.count}</td>
+                <td class="r nowrap">
+                  <Time at={group.lastAt} />
+                </td>
+                <td class="wide-cell">
+                  <a href={`runs/${group.last}`}>{visible(group.message)}</a>
+                </td>
+              </tr>
+            ))}
         </tbody>
       </table>
     </Card>

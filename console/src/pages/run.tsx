@@ -2,22 +2,32 @@
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { get } from "../api/call.js";
-import type { Approval, Checkpoint, Effect, EffectList, Explanation, History, HistoryEntry, Run, Steps } from "../api/types.js";
+import { get, runIdOf } from "../api/call.js";
+import type {
+  Approval,
+  Checkpoint,
+  Effect,
+  EffectList,
+  Explanation,
+  History,
+  HistoryEntry,
+  Run,
+  Steps,
+} from "../api/types.js";
 import { type Query, useQuery } from "../data/query.js";
 import { command } from "../model/command.js";
+import { visible } from "../model/shown.js";
 import { isEnded, stateLook } from "../model/state.js";
 import { story } from "../model/story.js";
 import { clock, ms, now, span, timeStyle } from "../model/time.js";
-import { visible } from "../model/shown.js";
 import { Actions } from "../parts/actions.js";
 import { Cli, Copy, Empty, Failed, Loading, Time } from "../parts/bits.js";
 import { Pill } from "../parts/glyph.js";
 import { Sentence } from "../parts/sentence.js";
 import { place } from "../router.js";
 import { type Events, eventsOf } from "../timeline/events.js";
-import { HistoryTab, TimelineTab } from "./run-timeline.js";
 import { ChildrenTab, EffectsTab, PayloadsTab, RawTab, RecordTab, StepsTab } from "./run-tabs.js";
+import { HistoryTab, TimelineTab } from "./run-timeline.js";
 
 /** Everything about a run that its page needs at once. */
 export interface Whole {
@@ -57,17 +67,27 @@ async function readHistory(id: string, known: HistoryEntry[], signal: AbortSigna
   }
 }
 
-async function readApprovals(run: Run, entries: HistoryEntry[], known: Approval[], signal: AbortSignal): Promise<Approval[]> {
-  const numbers = new Set(entries.map((entry) => entry.detail["approval"]).filter((n): n is number => typeof n === "number"));
+async function readApprovals(
+  run: Run,
+  entries: HistoryEntry[],
+  known: Approval[],
+  signal: AbortSignal,
+): Promise<Approval[]> {
+  const numbers = new Set(
+    entries.map((entry) => entry.detail["approval"]).filter((n): n is number => typeof n === "number"),
+  );
   const ids = [...numbers].slice(0, 20).map((n) => `appr_${run.taskId.replace(/^task_/, "")}-${n}`);
   const read = (id: string) => {
     const closed = known.find((approval) => approval.approvalId === id && approval.state === "closed");
     return closed ?? get<Approval>(`v1/approvals/${id}`, { signal }).catch(() => undefined);
   };
-  return (await Promise.all(ids.map(read))).filter((approval): approval is Approval => approval !== undefined);
+  return (await Promise.all(ids.map(read))).filter(
+    (approval): approval is Approval => approval !== undefined,
+  );
 }
 
-export function RunPage({ id, tab }: { id: string; tab: string }) {
+export function RunPage({ id: named, tab }: { id: string; tab: string }) {
+  const id = runIdOf(named);
   const known = useSignal<Whole | undefined>(undefined);
   const query: Query<Whole> = useQuery(`run ${id}`, "run", async (signal) => {
     const whole = await readWhole(id, known.value, signal);
@@ -86,8 +106,8 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
 function Gone({ id }: { id: string }) {
   return (
     <Empty title="This run is not here" lines={[command("prove", id)]}>
-      No run of this workspace has the id <code>{id}</code>. It may belong to another workspace, or retention has removed it; its seal
-      still names it.
+      No run of this workspace has the id <code>{id}</code>. It may belong to another workspace, or retention
+      has removed it; its seal still names it.
     </Empty>
   );
 }
@@ -101,7 +121,8 @@ function Shown({ whole, tab, again }: { whole: Whole; tab: string; again: () => 
   return (
     <>
       <div class="crumb">
-        <a href="runs">Runs</a> / <a href={`runs?kind=${encodeURIComponent(run.kind)}`}>{visible(run.kind)}</a>
+        <a href="runs">Runs</a> /{" "}
+        <a href={`runs?kind=${encodeURIComponent(run.kind)}`}>{visible(run.kind)}</a>
       </div>
       <div class="head">
         <h1>{visible(run.kind)}</h1>
@@ -113,7 +134,11 @@ function Shown({ whole, tab, again }: { whole: Whole; tab: string; again: () => 
         <span class="sp" />
         <Actions run={run} again={again} />
       </div>
-      <Facts run={run} lost={events.attempts.filter((attempt) => attempt.outcome === "LOST").length} work={workOf(events)} />
+      <Facts
+        run={run}
+        lost={events.attempts.filter((attempt) => attempt.outcome === "LOST").length}
+        work={workOf(events)}
+      />
       <p class={`story t-${look.tone}`}>
         <Sentence parts={parts} />
       </p>
@@ -162,26 +187,63 @@ function Facts({ run, lost, work }: { run: Run; lost: number; work: number }) {
   const created = ms(run.createdAt)!;
   return (
     <dl class="facts">
-      <Fact name="queue"><a href={`queues/${run.queue.replaceAll("/", "~")}`}>{visible(run.queue)}</a></Fact>
-      <Fact name="submitted"><Time at={run.createdAt} /></Fact>
-      <Fact name={end === undefined ? "open for" : "took"}><b>{span((end ?? clock.value) - created)}</b> {work > 0 && <span class="muted">({span(work)} of work)</span>}</Fact>
+      <Fact name="queue">
+        <a href={`queues/${run.queue.replaceAll("/", "~")}`}>{visible(run.queue)}</a>
+      </Fact>
+      <Fact name="submitted">
+        <Time at={run.createdAt} />
+      </Fact>
+      <Fact name={end === undefined ? "open for" : "took"}>
+        <b>{span((end ?? clock.value) - created)}</b>{" "}
+        {work > 0 && <span class="muted">({span(work)} of work)</span>}
+      </Fact>
       {run.attempt > 0 && (
         <Fact name="attempts">
           {run.attempt}
-          {lost > 0 && <>, <span class="t-retry ink">{lost} lost</span></>}
+          {lost > 0 && (
+            <>
+              , <span class="t-retry ink">{lost} lost</span>
+            </>
+          )}
         </Fact>
       )}
-      {run.lease && <Fact name="lease ends"><Time at={run.lease.expiresAt} /></Fact>}
-      {run.deadline && <Fact name="deadline"><Time at={run.deadline} /></Fact>}
-      {run.parent && <Fact name="child of"><a href={`runs/${run.parent.taskId}`}>{visible(run.parent.key)}</a></Fact>}
-      {run.retryOf && <Fact name="retry of"><a href={`runs/${run.retryOf}`}>{run.retryOf}</a></Fact>}
-      {run.forkOf && <Fact name="continues"><a href={`runs/${run.forkOf}`}>{run.forkOf}</a></Fact>}
-      {[...(run.retries ?? []), ...(run.forks ?? [])].map((id) => <Fact key={id} name="went on as"><a href={`runs/${id}`}>{id}</a></Fact>)}
-      {Object.entries(run.labels ?? {}).slice(0, 6).map(([name, value]) => (
-        <Fact key={name} name={visible(name)}>
-          <a href={`runs?label=${encodeURIComponent(`${name}=${value}`)}`}>{visible(String(value))}</a>
+      {run.lease && (
+        <Fact name="lease ends">
+          <Time at={run.lease.expiresAt} />
+        </Fact>
+      )}
+      {run.deadline && (
+        <Fact name="deadline">
+          <Time at={run.deadline} />
+        </Fact>
+      )}
+      {run.parent && (
+        <Fact name="child of">
+          <a href={`runs/${runIdOf(run.parent.taskId)}`}>{visible(run.parent.key)}</a>
+        </Fact>
+      )}
+      {run.retryOf && (
+        <Fact name="retry of">
+          <a href={`runs/${run.retryOf}`}>{run.retryOf}</a>
+        </Fact>
+      )}
+      {run.forkOf && (
+        <Fact name="continues">
+          <a href={`runs/${run.forkOf}`}>{run.forkOf}</a>
+        </Fact>
+      )}
+      {[...(run.retries ?? []), ...(run.forks ?? [])].map((id) => (
+        <Fact key={id} name="went on as">
+          <a href={`runs/${id}`}>{id}</a>
         </Fact>
       ))}
+      {Object.entries(run.labels ?? {})
+        .slice(0, 6)
+        .map(([name, value]) => (
+          <Fact key={name} name={visible(name)}>
+            <a href={`runs?label=${encodeURIComponent(`${name}=${value}`)}`}>{visible(String(value))}</a>
+          </Fact>
+        ))}
     </dl>
   );
 }
@@ -202,11 +264,18 @@ function Tabs({ id, tab, whole }: { id: string; tab: string; whole: Whole }) {
   const query = place.value.query.toString();
   return (
     <nav class="tabs" aria-label="Parts of the run">
-      {all.filter(([name, , isThere]) => isThere || name === tab).map(([name, title]) => (
-        <a key={name} class={tab === name ? "on" : ""} aria-current={tab === name ? "page" : undefined} href={`runs/${id}${name === "timeline" ? "" : `/${name}`}${query ? `?${query}` : ""}`}>
-          {title}
-        </a>
-      ))}
+      {all
+        .filter(([name, , isThere]) => isThere || name === tab)
+        .map(([name, title]) => (
+          <a
+            key={name}
+            class={tab === name ? "on" : ""}
+            aria-current={tab === name ? "page" : undefined}
+            href={`runs/${id}${name === "timeline" ? "" : `/${name}`}${query ? `?${query}` : ""}`}
+          >
+            {title}
+          </a>
+        ))}
     </nav>
   );
 }

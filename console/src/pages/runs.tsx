@@ -2,15 +2,15 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import type { Problem } from "../api/call.js";
 import { get } from "../api/call.js";
 import type { Run, RunList } from "../api/types.js";
 import { follow, fresh, lost } from "../data/feed.js";
 import { asProblem } from "../data/query.js";
-import type { Problem } from "../api/call.js";
 import { listCommand } from "../model/command.js";
+import { visible } from "../model/shown.js";
 import { STATE_NAMES, stateLook } from "../model/state.js";
 import { clock, ms, now, span } from "../model/time.js";
-import { visible } from "../model/shown.js";
 import { why } from "../model/why.js";
 import { Cli, Empty, Failed, Loading, Time } from "../parts/bits.js";
 import { FilterBar } from "../parts/filter.js";
@@ -26,7 +26,8 @@ const FILTERS = ["state", "queue", "kind", "label", "worker", "category", "child
 /** The filters of the address as a query of the API. `since` is a duration before now. */
 export function apiQuery(query: URLSearchParams, at: number): URLSearchParams {
   const asked = new URLSearchParams();
-  for (const name of FILTERS) for (const value of query.getAll(name)) if (value !== "") asked.append(name, value);
+  for (const name of FILTERS)
+    for (const value of query.getAll(name)) if (value !== "") asked.append(name, value);
   const since = duration(query.get("since"));
   if (since !== undefined) asked.set("since", new Date(at - since).toISOString());
   return asked;
@@ -48,7 +49,12 @@ export function RunsPage() {
     <>
       <div class="head">
         <h1>Runs</h1>
-        {count > 0 && <span class="soft">{count}{list.cursor.value ? " and more" : ""}, newest first</span>}
+        {count > 0 && (
+          <span class="soft">
+            {count}
+            {list.cursor.value ? " and more" : ""}, newest first
+          </span>
+        )}
         <span class="sp" />
         {list.above.value.length > 0 && (
           <button type="button" class="btn" onClick={list.showNew}>
@@ -71,14 +77,23 @@ function StateTabs() {
   const chosen = place.value.query.get("state") ?? "";
   return (
     <nav class="chips" aria-label="State">
-      <a class={`chip ${chosen === "" ? "on" : ""}`} aria-current={chosen === "" ? "true" : undefined} href={withQuery({ state: undefined })}>
+      <a
+        class={`chip ${chosen === "" ? "on" : ""}`}
+        aria-current={chosen === "" ? "true" : undefined}
+        href={withQuery({ state: undefined })}
+      >
         all
       </a>
       {STATE_NAMES.filter((state) => state !== "skipped" && state !== "blocked").map((state) => {
         const look = stateLook(state);
         const isOn = chosen === state;
         return (
-          <a key={state} class={`chip ${isOn ? "on" : ""}`} aria-current={isOn ? "true" : undefined} href={withQuery({ state: isOn ? undefined : state })}>
+          <a
+            key={state}
+            class={`chip ${isOn ? "on" : ""}`}
+            aria-current={isOn ? "true" : undefined}
+            href={withQuery({ state: isOn ? undefined : state })}
+          >
             <span class={isOn ? "" : `t-${look.tone} ink`}>
               <Glyph name={look.glyph} size={11} />
             </span>
@@ -168,17 +183,34 @@ function useRuns(key: string, query: URLSearchParams) {
 
 function Rows({ list }: { list: List }) {
   const runs = list.rows.value;
-  if (!list.isRead.value) return list.problem.value ? null : <section class="card"><Loading rows={8} /></section>;
-  if (runs.length === 0) return <section class="card"><NoRuns list={list} /></section>;
+  if (!list.isRead.value)
+    return list.problem.value ? null : (
+      <section class="card">
+        <Loading rows={8} />
+      </section>
+    );
+  if (runs.length === 0)
+    return (
+      <section class="card">
+        <NoRuns list={list} />
+      </section>
+    );
   return (
     <section class="card grid-table runs">
       <div role="table" aria-label="Runs" aria-rowcount={runs.length}>
-      <div class="tr th" role="row">
-        {["state", "kind", "queue", "submitted", "took", "attempts", "worker", "why"].map((name) => (
-          <span key={name} role="columnheader" class={`c-${name}`}>{name}</span>
-        ))}
-      </div>
-      <VirtualRows items={runs} height={34} nearEnd={list.more} row={(run, i) => <Row key={run.runId} run={run} index={i} />} />
+        <div class="tr th" role="row">
+          {["state", "kind", "queue", "submitted", "took", "attempts", "worker", "why"].map((name) => (
+            <span key={name} role="columnheader" class={`c-${name}`}>
+              {name}
+            </span>
+          ))}
+        </div>
+        <VirtualRows
+          items={runs}
+          height={34}
+          nearEnd={list.more}
+          row={(run, i) => <Row key={run.runId} run={run} index={i} />}
+        />
       </div>
       <Bound list={list} />
     </section>
@@ -188,26 +220,49 @@ function Rows({ list }: { list: List }) {
 function Row({ run, index }: { run: Run; index: number }) {
   const started = ms(run.startedAt);
   const end = ms(run.completedAt);
-  const took = end !== undefined ? end - ms(run.createdAt)! : started !== undefined ? clock.value - started : undefined;
+  const took =
+    end !== undefined ? end - ms(run.createdAt)! : started !== undefined ? clock.value - started : undefined;
   return (
     <div class="tr" role="row" aria-rowindex={index + 1}>
-      <span role="cell" class="c-state"><Mark look={stateLook(run.state)} /></span>
-      <span role="cell" class="c-kind strong">
-        <a class="row-link" data-row href={`runs/${run.runId}`}>{visible(run.kind)}</a>
+      <span role="cell" class="c-state">
+        <Mark look={stateLook(run.state)} />
       </span>
-      <span role="cell" class="c-queue soft">{visible(run.queue)}</span>
-      <span role="cell" class="c-submitted"><Time at={run.createdAt} /></span>
-      <span role="cell" class="c-took num">{took === undefined ? "" : span(took)}</span>
-      <span role="cell" class="c-attempts num">{attempts(run)}</span>
-      <span role="cell" class="c-worker soft">{visible(run.workerId ?? run.lease?.owner ?? "–")}</span>
-      <span role="cell" class="c-why soft" title={visible(why(run, clock.value))}>{visible(why(run, clock.value))}</span>
+      <span role="cell" class="c-kind strong">
+        <a class="row-link" data-row href={`runs/${run.runId}`}>
+          {visible(run.kind)}
+        </a>
+      </span>
+      <span role="cell" class="c-queue soft">
+        {visible(run.queue)}
+      </span>
+      <span role="cell" class="c-submitted">
+        <Time at={run.createdAt} />
+      </span>
+      <span role="cell" class="c-took num">
+        {took === undefined ? "" : span(took)}
+      </span>
+      <span role="cell" class="c-attempts num">
+        {attempts(run)}
+      </span>
+      <span role="cell" class="c-worker soft">
+        {visible(run.workerId ?? run.lease?.owner ?? "–")}
+      </span>
+      <span role="cell" class="c-why soft" title={visible(why(run, clock.value))}>
+        {visible(why(run, clock.value))}
+      </span>
     </div>
   );
 }
 
 function attempts(run: Run) {
   if (run.attempt === 0) return "";
-  return run.lost > 0 ? <>{run.attempt}, <b class="t-retry ink">{run.lost} lost</b></> : run.attempt;
+  return run.lost > 0 ? (
+    <>
+      {run.attempt}, <b class="t-retry ink">{run.lost} lost</b>
+    </>
+  ) : (
+    run.attempt
+  );
 }
 
 /** Every search has a bound, and says where it stopped. */
@@ -218,8 +273,14 @@ function Bound({ list }: { list: List }) {
   const isBound = answer?.stopped === "scan";
   return (
     <div class="bound muted">
-      {isBound && <>searched {answer?.searched} runs, back to <Time at={answer?.searchedTo} /> · </>}
-      <button type="button" class="link" onClick={list.more}>{isBound ? "search on" : "show more"}</button>
+      {isBound && (
+        <>
+          searched {answer?.searched} runs, back to <Time at={answer?.searchedTo} /> ·{" "}
+        </>
+      )}
+      <button type="button" class="link" onClick={list.more}>
+        {isBound ? "search on" : "show more"}
+      </button>
     </div>
   );
 }
@@ -231,13 +292,27 @@ function NoRuns({ list }: { list: List }) {
     return (
       <Empty title="No run matches">
         {answer?.searched ? `${answer.searched} runs were looked at. ` : ""}
-        {list.cursor.value ? <button type="button" class="link" onClick={list.more}>Search on</button> : <a href="runs">Show all runs</a>}
+        {list.cursor.value ? (
+          <button type="button" class="link" onClick={list.more}>
+            Search on
+          </button>
+        ) : (
+          <a href="runs">Show all runs</a>
+        )}
       </Empty>
     );
   }
   return (
-    <Empty title="No run yet" lines={["tenure work --queue demo --exec cat", "tenure submit hello --queue demo --input '{\"name\":\"Ada\"}' --wait", "tenure tour"]}>
-      Any program can be a worker. Start one, submit a run, and it appears here; or watch the tour, which kills a worker.
+    <Empty
+      title="No run yet"
+      lines={[
+        "tenure work --queue demo --exec cat",
+        'tenure submit hello --queue demo --input \'{"name":"Ada"}\' --wait',
+        "tenure tour",
+      ]}
+    >
+      Any program can be a worker. Start one, submit a run, and it appears here; or watch the tour, which
+      kills a worker.
     </Empty>
   );
 }

@@ -5,14 +5,21 @@ import type { ComponentChildren } from "preact";
 import { post } from "../api/call.js";
 import type { Run, RunAccepted } from "../api/types.js";
 import { command } from "../model/command.js";
-import { isEnded } from "../model/state.js";
 import { visible } from "../model/shown.js";
+import { isEnded } from "../model/state.js";
 import { go } from "../router.js";
 import { Dialog } from "./dialog.js";
 
 type Action = "cancel" | "retry" | "continue" | "signal" | "resume" | "again";
 
-const WORDS: Record<Action, string> = { cancel: "Cancel…", retry: "Retry…", continue: "Continue…", signal: "Send signal…", resume: "Resume…", again: "Run again…" };
+const WORDS: Record<Action, string> = {
+  cancel: "Cancel…",
+  retry: "Retry…",
+  continue: "Continue…",
+  signal: "Send signal…",
+  resume: "Resume…",
+  again: "Run again…",
+};
 
 /** What the state of a run allows. The server decides; this only leaves out what it would refuse for certain. */
 export function possible(run: Run): Action[] {
@@ -36,7 +43,14 @@ export function Actions({ run, again }: { run: Run; again: () => Promise<void> }
   return (
     <span class="actions" data-actions>
       {possible(run).map((action, i) => (
-        <button key={action} type="button" class={`btn ${action === "cancel" ? "danger" : i === 0 && isEnded(run.state) ? "primary" : ""}`} onClick={() => { open.value = action; }}>
+        <button
+          key={action}
+          type="button"
+          class={`btn ${action === "cancel" ? "danger" : i === 0 && isEnded(run.state) ? "primary" : ""}`}
+          onClick={() => {
+            open.value = action;
+          }}
+        >
           {WORDS[action]}
         </button>
       ))}
@@ -75,30 +89,61 @@ function CancelDialog({ run, close, again }: Props) {
       act={isForced.value ? "Revoke the lease now" : "Cancel the run"}
       isDanger
       close={close}
-      line={command("runs", "cancel", run.runId, ...(reason.value ? ["--reason", reason.value] : []), isForced.value && "--force")}
+      line={command(
+        "runs",
+        "cancel",
+        run.runId,
+        ...(reason.value ? ["--reason", reason.value] : []),
+        isForced.value && "--force",
+      )}
       run={async () => {
-        await post(`v1/runs/${run.runId}/cancel`, { reason: reason.value || undefined, force: isForced.value || undefined });
+        await post(`v1/runs/${run.runId}/cancel`, {
+          reason: reason.value || undefined,
+          force: isForced.value || undefined,
+        });
         await again();
       }}
     >
       <p>
         {run.lease ? (
           isForced.value ? (
-            <>The lease of <b>{visible(run.lease.owner)}</b> is revoked at once; its report will be refused. What its program does outside goes on until it notices.</>
+            <>
+              The lease of <b>{visible(run.lease.owner)}</b> is revoked at once; its report will be refused.
+              What its program does outside goes on until it notices.
+            </>
           ) : (
-            <><b>{visible(run.lease.owner)}</b> is asked to stop and has {Math.round((run.cancelGraceMs ?? 30_000) / 1000)} s to clean up. Then the lease is revoked.</>
+            <>
+              <b>{visible(run.lease.owner)}</b> is asked to stop and has{" "}
+              {Math.round((run.cancelGraceMs ?? 30_000) / 1000)} s to clean up. Then the lease is revoked.
+            </>
           )
         ) : (
           <>No worker has it now, so it ends at once as cancelled.</>
         )}
-        {children > 0 && ` Its ${children} running children are cancelled too.`} This cannot be undone; what was recorded stays.
+        {children > 0 && ` Its ${children} running children are cancelled too.`} This cannot be undone; what
+        was recorded stays.
       </p>
       <Field id="reason" label="Reason, which the worker is told">
-        <input id="reason" type="text" maxLength={200} value={reason.value} onInput={(event) => { reason.value = event.currentTarget.value; }} />
+        <input
+          id="reason"
+          type="text"
+          maxLength={200}
+          value={reason.value}
+          onInput={(event) => {
+            reason.value = event.currentTarget.value;
+          }}
+        />
       </Field>
       {run.lease && (
         <label class="tick-box">
-          <input type="checkbox" checked={isForced.value} onChange={(event) => { isForced.value = event.currentTarget.checked; }} /> by force, without asking the worker
+          <input
+            type="checkbox"
+            checked={isForced.value}
+            onChange={(event) => {
+              isForced.value = event.currentTarget.checked;
+            }}
+          />{" "}
+          by force, without asking the worker
         </label>
       )}
     </Dialog>
@@ -114,14 +159,24 @@ function RetryDialog({ run, close }: Props) {
       close={close}
       line={command("runs", "retry", run.runId, hasRecords && "--from-scratch")}
       run={async (idempotencyKey) => {
-        const made = await post<RunAccepted>(`v1/runs/${run.runId}/retry`, hasRecords ? { fromScratch: true } : {}, { idempotencyKey });
+        const made = await post<RunAccepted>(
+          `v1/runs/${run.runId}/retry`,
+          hasRecords ? { fromScratch: true } : {},
+          { idempotencyKey },
+        );
         go(`runs/${made.runId}`);
       }}
     >
       <p>
-        A <b>new run</b> of <code>{visible(run.kind)}</code> is submitted to <code>{visible(run.queue)}</code> with the same input and settings. This one stays as it is, and names its successor.
+        A <b>new run</b> of <code>{visible(run.kind)}</code> is submitted to <code>{visible(run.queue)}</code>{" "}
+        with the same input and settings. This one stays as it is, and names its successor.
       </p>
-      {hasRecords && <p class="t-halt ink">It recorded {run.durable!.steps} steps. A retry does all of them again; “Continue” goes on behind them.</p>}
+      {hasRecords && (
+        <p class="t-halt ink">
+          It recorded {run.durable!.steps} steps. A retry does all of them again; “Continue” goes on behind
+          them.
+        </p>
+      )}
     </Dialog>
   );
 }
@@ -137,7 +192,12 @@ function ContinueDialog({ run, close }: Props) {
       act="Continue as a new run"
       close={close}
       isReady={isReady}
-      line={command("runs", "continue", run.runId, ...(tokens.value ? ["--budget", `tokens=${tokens.value}`] : []))}
+      line={command(
+        "runs",
+        "continue",
+        run.runId,
+        ...(tokens.value ? ["--budget", `tokens=${tokens.value}`] : []),
+      )}
       run={async (idempotencyKey) => {
         const budget = tokens.value ? { tokens: Number(tokens.value) } : undefined;
         const made = await post<RunAccepted>(`v1/runs/${run.runId}/fork`, { budget }, { idempotencyKey });
@@ -145,11 +205,23 @@ function ContinueDialog({ run, close }: Props) {
       }}
     >
       <p>
-        A <b>new run</b> takes over the {run.durable?.steps} recorded steps and goes on behind them. Nothing that was recorded is done again. This run stays as it is.
+        A <b>new run</b> takes over the {run.durable?.steps} recorded steps and goes on behind them. Nothing
+        that was recorded is done again. This run stays as it is.
       </p>
       {limit !== undefined && (
-        <Field id="tokens" label={`Tokens that it may use; the old limit was ${limit}${isExhausted ? ", and is used up" : ""}`}>
-          <input id="tokens" type="text" inputMode="numeric" value={tokens.value} onInput={(event) => { tokens.value = event.currentTarget.value.trim(); }} />
+        <Field
+          id="tokens"
+          label={`Tokens that it may use; the old limit was ${limit}${isExhausted ? ", and is used up" : ""}`}
+        >
+          <input
+            id="tokens"
+            type="text"
+            inputMode="numeric"
+            value={tokens.value}
+            onInput={(event) => {
+              tokens.value = event.currentTarget.value.trim();
+            }}
+          />
         </Field>
       )}
     </Dialog>
@@ -167,20 +239,51 @@ function SignalDialog({ run, close, again }: Props) {
       act="Send it"
       close={close}
       isReady={name.value !== "" && problem === undefined}
-      line={command("runs", "signal", run.runId, name.value || "NAME", ...(value.value === "null" ? [] : ["--data", value.value]))}
+      line={command(
+        "runs",
+        "signal",
+        run.runId,
+        name.value || "NAME",
+        ...(value.value === "null" ? [] : ["--data", value.value]),
+      )}
       run={async (idempotencyKey) => {
-        await post(`v1/runs/${run.runId}/signals`, { name: name.value, payload: JSON.parse(value.value) }, { idempotencyKey });
+        await post(
+          `v1/runs/${run.runId}/signals`,
+          { name: name.value, payload: JSON.parse(value.value) },
+          { idempotencyKey },
+        );
         await again();
       }}
     >
       <p>The value is recorded for this run and kept until the run takes it. It is taken once.</p>
       <Field id="name" label={awaited ? `Name; the run waits for ${awaited}` : "Name"}>
-        <input id="name" type="text" maxLength={128} value={name.value} onInput={(event) => { name.value = event.currentTarget.value.trim(); }} />
+        <input
+          id="name"
+          type="text"
+          maxLength={128}
+          value={name.value}
+          onInput={(event) => {
+            name.value = event.currentTarget.value.trim();
+          }}
+        />
       </Field>
       <Field id="value" label="Value, as JSON">
-        <textarea id="value" rows={4} spellcheck={false} value={value.value} aria-invalid={problem !== undefined} onInput={(event) => { value.value = event.currentTarget.value; }} />
+        <textarea
+          id="value"
+          rows={4}
+          spellcheck={false}
+          value={value.value}
+          aria-invalid={problem !== undefined}
+          onInput={(event) => {
+            value.value = event.currentTarget.value;
+          }}
+        />
       </Field>
-      {problem && <p class="t-bad ink" role="status">{problem}</p>}
+      {problem && (
+        <p class="t-bad ink" role="status">
+          {problem}
+        </p>
+      )}
     </Dialog>
   );
 }
@@ -197,7 +300,10 @@ function ResumeDialog({ run, close, again }: Props) {
         await again();
       }}
     >
-      <p>Its code did not match what it had recorded, so it stopped before doing anything. Resume it after code was deployed that matches; otherwise it stops again at the same place.</p>
+      <p>
+        Its code did not match what it had recorded, so it stopped before doing anything. Resume it after code
+        was deployed that matches; otherwise it stops again at the same place.
+      </p>
     </Dialog>
   );
 }
@@ -213,17 +319,41 @@ function AgainDialog({ run, close }: Props) {
       isReady={problem === undefined}
       line={command("submit", run.kind, "--queue", run.queue, "--input", input.value)}
       run={async (idempotencyKey) => {
-        const made = await post<RunAccepted>("v1/runs", { kind: run.kind, queue: run.queue, input: JSON.parse(input.value), labels: run.labels, priority: run.priority }, { idempotencyKey });
+        const made = await post<RunAccepted>(
+          "v1/runs",
+          {
+            kind: run.kind,
+            queue: run.queue,
+            input: JSON.parse(input.value),
+            labels: run.labels,
+            priority: run.priority,
+          },
+          { idempotencyKey },
+        );
         go(`runs/${made.runId}`);
       }}
     >
       <p>
-        A <b>new run</b> of <code>{visible(run.kind)}</code> is submitted to <code>{visible(run.queue)}</code> with this input and the same labels. It does its work again, outside too.
+        A <b>new run</b> of <code>{visible(run.kind)}</code> is submitted to <code>{visible(run.queue)}</code>{" "}
+        with this input and the same labels. It does its work again, outside too.
       </p>
       <Field id="input" label="Input, as JSON">
-        <textarea id="input" rows={8} spellcheck={false} value={input.value} aria-invalid={problem !== undefined} onInput={(event) => { input.value = event.currentTarget.value; }} />
+        <textarea
+          id="input"
+          rows={8}
+          spellcheck={false}
+          value={input.value}
+          aria-invalid={problem !== undefined}
+          onInput={(event) => {
+            input.value = event.currentTarget.value;
+          }}
+        />
       </Field>
-      {problem && <p class="t-bad ink" role="status">{problem}</p>}
+      {problem && (
+        <p class="t-bad ink" role="status">
+          {problem}
+        </p>
+      )}
     </Dialog>
   );
 }
@@ -236,6 +366,7 @@ export function invalid(text: string): string | undefined {
     return error instanceof Error ? error.message : "this is no JSON";
   }
   const integers = text.replaceAll(/"(?:[^"\\]|\\.)*"/g, "").match(/\d{16,}/g) ?? [];
-  if (integers.some((digits) => !Number.isSafeInteger(Number(digits)))) return "a number beyond 2^53 would be rounded here: use the command line";
+  if (integers.some((digits) => !Number.isSafeInteger(Number(digits))))
+    return "a number beyond 2^53 would be rounded here: use the command line";
   return undefined;
 }

@@ -57,7 +57,13 @@ export function Cli({ line }: { line: string }) {
   );
 }
 
-export function Card(props: { title: ComponentChildren; note?: ComponentChildren; aside?: ComponentChildren; children: ComponentChildren; class?: string }) {
+export function Card(props: {
+  title: ComponentChildren;
+  note?: ComponentChildren;
+  aside?: ComponentChildren;
+  children: ComponentChildren;
+  class?: string;
+}) {
   return (
     <section class={`card ${props.class ?? ""}`}>
       <header>
@@ -111,7 +117,15 @@ export function Loading({ rows = 4 }: { rows?: number }) {
 }
 
 /** An empty place that teaches what belongs there. */
-export function Empty({ title, children, lines = [] }: { title: string; children?: ComponentChildren; lines?: string[] }) {
+export function Empty({
+  title,
+  children,
+  lines = [],
+}: {
+  title: string;
+  children?: ComponentChildren;
+  lines?: string[];
+}) {
   return (
     <div class="empty">
       <b>{title}</b>

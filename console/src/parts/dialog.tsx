@@ -52,7 +52,11 @@ export function Dialog(props: DialogProps) {
           <button type="button" class="btn" onClick={() => element.current?.close()}>
             Back
           </button>
-          <button type="submit" class={`btn ${props.isDanger ? "danger solid" : "primary"}`} disabled={isBusy.value || props.isReady === false}>
+          <button
+            type="submit"
+            class={`btn ${props.isDanger ? "danger solid" : "primary"}`}
+            disabled={isBusy.value || props.isReady === false}
+          >
             {isBusy.value ? "…" : props.act}
           </button>
         </footer>
@@ -62,5 +66,7 @@ export function Dialog(props: DialogProps) {
 }
 
 function randomId(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) =>
+    byte.toString(16).padStart(2, "0"),
+  ).join("");
 }

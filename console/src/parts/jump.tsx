@@ -8,7 +8,12 @@ interface Target {
   to: string;
 }
 
-const PAGES: Array<[string, string]> = [["overview", ""], ["runs", "runs"], ["inbox", "inbox"], ["queues", "queues"]];
+const PAGES: Array<[string, string]> = [
+  ["overview", ""],
+  ["runs", "runs"],
+  ["inbox", "inbox"],
+  ["queues", "queues"],
+];
 
 /** Where a text may lead, best first. */
 export function targets(typed: string): Target[] {
@@ -16,11 +21,16 @@ export function targets(typed: string): Target[] {
   if (text === "") return [];
   const found: Target[] = [];
   if (/^(run|task)_[0-9A-Z]{10,}$/i.test(text)) found.push({ words: `open ${text}`, to: `runs/${text}` });
-  for (const [name, to] of PAGES) if (name.startsWith(text.toLowerCase())) found.push({ words: `page ${name}`, to });
+  for (const [name, to] of PAGES)
+    if (name.startsWith(text.toLowerCase())) found.push({ words: `page ${name}`, to });
   if (/^appr_/.test(text)) found.push({ words: `open approval ${text}`, to: `inbox/${text}` });
   const label = text.match(/^([^:=\s]+)[:=](.+)$/);
   const value = encodeURIComponent(text);
-  if (label) found.push({ words: `runs with the label ${label[1]}=${label[2]}`, to: `runs?label=${encodeURIComponent(`${label[1]}=${label[2]}`)}` });
+  if (label)
+    found.push({
+      words: `runs with the label ${label[1]}=${label[2]}`,
+      to: `runs?label=${encodeURIComponent(`${label[1]}=${label[2]}`)}`,
+    });
   if (/^[A-Za-z0-9._:/-]+$/.test(text)) {
     found.push({ words: `runs of the kind ${text}`, to: `runs?kind=${value}` });
     found.push({ words: `runs of the worker ${text}`, to: `runs?worker=${value}` });
@@ -48,7 +58,15 @@ export function Jump() {
   };
   return (
     <div class="jump">
-      <svg width="14" height="14" viewBox="0 0 14 14" fill="none" stroke="currentColor" stroke-width="1.500" aria-hidden="true">
+      <svg
+        width="14"
+        height="14"
+        viewBox="0 0 14 14"
+        fill="none"
+        stroke="currentColor"
+        stroke-width="1.500"
+        aria-hidden="true"
+      >
         <circle cx="6" cy="6" r="4.200" />
         <path d="M9.200 9.200L13 13" />
       </svg>
@@ -69,14 +87,23 @@ export function Jump() {
           at.value = 0;
         }}
         onKeyDown={onKey}
-        onBlur={() => setTimeout(() => { typed.value = ""; }, 150)}
+        onBlur={() =>
+          setTimeout(() => {
+            typed.value = "";
+          }, 150)
+        }
       />
       <kbd aria-hidden="true">/</kbd>
       <div id="jump-list" role="listbox" aria-label="Targets" hidden={found.length === 0}>
         {found.map((target, i) => (
           // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are handled by the field, which keeps the focus
-          // biome-ignore lint/a11y/useFocusableInteractive: the field keeps the focus and names the active option
-          <div key={target.to + target.words} id={`jump-${i}`} role="option" aria-selected={i === at.value} onMouseDown={() => leave(target.to)}>
+          <div
+            key={target.to + target.words}
+            id={`jump-${i}`}
+            role="option"
+            aria-selected={i === at.value}
+            onMouseDown={() => leave(target.to)}
+          >
             {target.words}
           </div>
         ))}

@@ -9,7 +9,12 @@ export function Sentence({ parts }: { parts: Part[] }) {
       {parts.map((part, i) => {
         const words = visible(part.text);
         if (part.style === "code") return <code key={i}>{words}</code>;
-        if (part.style === "strong") return <b key={i} class={part.tone ? `t-${part.tone} ink` : ""}>{words}</b>;
+        if (part.style === "strong")
+          return (
+            <b key={i} class={part.tone ? `t-${part.tone} ink` : ""}>
+              {words}
+            </b>
+          );
         return <span key={i}>{words}</span>;
       })}
     </>

@@ -138,7 +138,8 @@ function refusal(call: RefusedCall): Refusal {
 function effectSpan(effect: Effect): EffectSpan {
   const tries: EffectSpan["tries"] = [];
   for (const change of effect.log ?? []) {
-    if (change.lastTry) tries.push({ at: ms(change.lastTry.at)!, status: change.lastTry.status ?? undefined, isLast: false });
+    if (change.lastTry)
+      tries.push({ at: ms(change.lastTry.at)!, status: change.lastTry.status ?? undefined, isLast: false });
   }
   if (effect.lastTry) {
     const at = ms(effect.lastTry.at)!;
@@ -167,7 +168,7 @@ class Reader {
     const { detail, n, kind } = entry;
     const open = this.attempts.at(-1)?.ended === undefined ? this.attempts.at(-1) : undefined;
     this.step(open, at, entry);
-    if (open && (text(detail["outcome"]) !== undefined && closes(entry))) close(open, at, entry);
+    if (open && text(detail["outcome"]) !== undefined && closes(entry)) close(open, at, entry);
     this.approval(at, entry);
     this.wait(at, entry);
     this.child(at, entry);
@@ -215,7 +216,13 @@ class Reader {
     const decision = text(detail["decision"]);
     const by = text(detail["by"]);
     if (decision !== undefined && by !== undefined) {
-      wait.votes.push({ at, by, isApproval: decision === "APPROVED", comment: text(detail["comment"]) || undefined, n });
+      wait.votes.push({
+        at,
+        by,
+        isApproval: decision === "APPROVED",
+        comment: text(detail["comment"]) || undefined,
+        n,
+      });
     }
     const outcome = text(detail["outcome"]);
     const isClosed = entry.kind === "approval_closed" || (decision !== undefined && outcome !== undefined);
@@ -228,7 +235,8 @@ class Reader {
   private wait(at: number, entry: HistoryEntry): void {
     const key = text(entry.detail["wait"]);
     if (key === undefined) return;
-    const same = (wait: Wait) => wait.to === undefined && (wait.key === key || (wait.kind === "approval" && key.endsWith(wait.key)));
+    const same = (wait: Wait) =>
+      wait.to === undefined && (wait.key === key || (wait.kind === "approval" && key.endsWith(wait.key)));
     const open = this.waits.find(same);
     const begins = entry.detail["outcome"] === "SUSPENDED" || entry.detail["state"] === "waiting";
     if (!begins && open) open.to = at;
@@ -239,7 +247,10 @@ class Reader {
   private child(at: number, entry: HistoryEntry): void {
     const { detail, n } = entry;
     const spawned = text(detail["childKey"]);
-    if (spawned !== undefined && (entry.kind === "child_spawned" || text(detail["childTaskId"]) !== undefined)) {
+    if (
+      spawned !== undefined &&
+      (entry.kind === "child_spawned" || text(detail["childTaskId"]) !== undefined)
+    ) {
       this.children.push({ key: spawned, taskId: text(detail["childTaskId"]), from: at, entry: n });
     }
     const ended = text(detail["child"]);
@@ -253,7 +264,10 @@ class Reader {
 
 /** Whether the outcome of an entry is the one of an attempt, and not of a step or an approval. */
 function closes(entry: HistoryEntry): boolean {
-  return entry.kind === "attempt_closed" || (entry.kind !== "granted" && text(entry.detail["leaseId"]) !== undefined);
+  return (
+    entry.kind === "attempt_closed" ||
+    (entry.kind !== "granted" && text(entry.detail["leaseId"]) !== undefined)
+  );
 }
 
 function close(attempt: Attempt, at: number, entry: HistoryEntry): void {

@@ -6,7 +6,16 @@ import { visible } from "../model/shown.js";
 import { axisTime, span } from "../model/time.js";
 import { Glyph, GlyphAt } from "../parts/glyph.js";
 import type { Events } from "./events.js";
-import { type Bar, type Drawing, GUTTER, type Label, type Lane, layout, type Link, type Mark } from "./layout.js";
+import {
+  type Bar,
+  type Drawing,
+  GUTTER,
+  type Label,
+  type Lane,
+  type Link,
+  layout,
+  type Mark,
+} from "./layout.js";
 
 const AXIS = 30;
 const LANE = 46;
@@ -36,7 +45,13 @@ export function Timeline({ events, isTrue, selected, choose, approvalTitle }: Pr
   const height = AXIS + drawing.lanes.length * LANE + 6;
   return (
     <div class="timeline" ref={box}>
-      <svg width={drawing.width} height={height} viewBox={`0 0 ${drawing.width} ${height}`} role="group" aria-label={summary(events)}>
+      <svg
+        width={drawing.width}
+        height={height}
+        viewBox={`0 0 ${drawing.width} ${height}`}
+        role="group"
+        aria-label={summary(events)}
+      >
         <Patterns />
         <Grid drawing={drawing} height={height} />
         {drawing.links.map((link, i) => (link.style === "cause" ? <LinkView key={i} link={link} /> : null))}
@@ -45,14 +60,21 @@ export function Timeline({ events, isTrue, selected, choose, approvalTitle }: Pr
         ))}
         {drawing.links.map((link, i) => (link.style === "cause" ? null : <LinkView key={i} link={link} />))}
       </svg>
-      {drawing.hidden > 0 && <p class="muted">{drawing.hidden} more lanes are not drawn; the history has all of them.</p>}
+      {drawing.hidden > 0 && (
+        <p class="muted">{drawing.hidden} more lanes are not drawn; the history has all of them.</p>
+      )}
     </div>
   );
 }
 
 function summary(events: Events): string {
   const lost = events.attempts.filter((attempt) => attempt.outcome === "LOST").length;
-  const parts = [`${events.attempts.length} attempts`, `${lost} lost`, `${events.refused.length} refused reports`, `${events.waits.length} waits`];
+  const parts = [
+    `${events.attempts.length} attempts`,
+    `${lost} lost`,
+    `${events.refused.length} refused reports`,
+    `${events.waits.length} waits`,
+  ];
   return `Timeline: ${parts.join(", ")}`;
 }
 
@@ -69,7 +91,8 @@ function Patterns() {
 
 function zigzag(x: number, top: number, bottom: number): string {
   let path = `M${x} ${top}`;
-  for (let y = top, side = 1; y < bottom; y += 6, side = -side) path += `l${side * 3} ${Math.min(6, bottom - y)}`;
+  for (let y = top, side = 1; y < bottom; y += 6, side = -side)
+    path += `l${side * 3} ${Math.min(6, bottom - y)}`;
   return path;
 }
 
@@ -128,7 +151,13 @@ function LaneView({ lane, y, selected, choose }: LaneProps) {
         <BarView key={i} bar={bar} y={y} />
       ))}
       {lane.marks.map((mark, i) => (
-        <MarkView key={i} mark={mark} y={y} isSelected={mark.id !== undefined && mark.id === selected} choose={choose} />
+        <MarkView
+          key={i}
+          mark={mark}
+          y={y}
+          isSelected={mark.id !== undefined && mark.id === selected}
+          choose={choose}
+        />
       ))}
       {lane.labels.map((label) => (
         <LabelView key={`${label.row}${label.x}${label.text}`} label={label} y={y} />
@@ -156,7 +185,14 @@ function BarView({ bar, y }: { bar: Bar; y: number }) {
     case "wait":
       return (
         <g>
-          <rect class={`wait-bar ${bar.isOpen ? "open" : ""}`} x={bar.x0} y={y - 8} width={width} height="16" rx="8" />
+          <rect
+            class={`wait-bar ${bar.isOpen ? "open" : ""}`}
+            x={bar.x0}
+            y={y - 8}
+            width={width}
+            height="16"
+            rx="8"
+          />
           {bar.text && (
             <text class="wait-text" x={bar.x0 + 12} y={y + 4}>
               {visible(bar.text)}
@@ -165,21 +201,54 @@ function BarView({ bar, y }: { bar: Bar; y: number }) {
         </g>
       );
     default:
-      return <rect class={`work ${bar.isOpen ? "open" : ""}`} x={bar.x0} y={y - 8} width={width} height="16" rx="3" />;
+      return (
+        <rect
+          class={`work ${bar.isOpen ? "open" : ""}`}
+          x={bar.x0}
+          y={y - 8}
+          width={width}
+          height="16"
+          rx="3"
+        />
+      );
   }
 }
 
-function MarkView({ mark, y, isSelected, choose }: { mark: Mark; y: number; isSelected: boolean; choose: (id: string) => void }) {
+function MarkView({
+  mark,
+  y,
+  isSelected,
+  choose,
+}: {
+  mark: Mark;
+  y: number;
+  isSelected: boolean;
+  choose: (id: string) => void;
+}) {
   const { id } = mark;
   const shape = <MarkShape mark={mark} y={y} />;
-  if (id === undefined) return <g class={`t-${mark.tone} ink`}><title>{mark.title}</title>{shape}</g>;
+  if (id === undefined)
+    return (
+      <g class={`t-${mark.tone} ink`}>
+        <title>{mark.title}</title>
+        {shape}
+      </g>
+    );
   const onKey = (event: KeyboardEvent) => {
     if (event.key !== "Enter" && event.key !== " ") return;
     event.preventDefault();
     choose(id);
   };
   return (
-    <g class={`choice t-${mark.tone} ink`} role="button" tabIndex={0} aria-pressed={isSelected} aria-label={mark.title} onClick={() => choose(id)} onKeyDown={onKey}>
+    <g
+      class={`choice t-${mark.tone} ink`}
+      role="button"
+      tabIndex={0}
+      aria-pressed={isSelected}
+      aria-label={mark.title}
+      onClick={() => choose(id)}
+      onKeyDown={onKey}
+    >
       <title>{mark.title}</title>
       <rect class={isSelected ? "chosen" : "hit"} x={mark.x - 15} y={y - 15} width="30" height="30" rx="7" />
       {shape}
@@ -221,7 +290,12 @@ function LabelView({ label, y }: { label: Label; y: number }) {
   const dy = { above: -12, level: -3, below: 12 }[label.row];
   const tone = label.tone ? `t-${label.tone}` : "";
   return (
-    <text class={`label ${tone} ${label.isStrong ? "strong" : ""}`} x={label.x} y={y + dy} text-anchor={label.anchor}>
+    <text
+      class={`label ${tone} ${label.isStrong ? "strong" : ""}`}
+      x={label.x}
+      y={y + dy}
+      text-anchor={label.anchor}
+    >
       {visible(label.text)}
     </text>
   );
@@ -232,13 +306,21 @@ function LinkView({ link }: { link: Link }) {
   const { fromX, toX } = link;
   if (link.style === "cause") return <path class="cause" d={`M${fromX} ${y0 + 8}V${y1}H${toX}`} />;
   if (link.style === "resume") {
-    return <path class="resume" d={`M${fromX} ${y0 - 12}C${fromX} ${y1 + 18} ${toX - 12} ${y1} ${toX - 4} ${y1}`} />;
+    return (
+      <path
+        class="resume"
+        d={`M${fromX} ${y0 - 12}C${fromX} ${y1 + 18} ${toX - 12} ${y1} ${toX - 4} ${y1}`}
+      />
+    );
   }
   // From the expiry down and into the next grant, in the space left of it.
   const bend = Math.min(fromX, toX) - 13;
   return (
     <g>
-      <path class="takeover" d={`M${fromX} ${y0 + 17}C${fromX} ${y1 - 24} ${bend} ${y1 - 30} ${bend} ${y1 - 12}S${bend + 5} ${y1} ${toX - 5} ${y1}`} />
+      <path
+        class="takeover"
+        d={`M${fromX} ${y0 + 17}C${fromX} ${y1 - 24} ${bend} ${y1 - 30} ${bend} ${y1 - 12}S${bend + 5} ${y1} ${toX - 5} ${y1}`}
+      />
       <path class="takeover-head" d={`M${toX - 6} ${y1 - 4.5}l6 4.500-6 4.500z`} />
     </g>
   );

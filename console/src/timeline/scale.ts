@@ -56,8 +56,16 @@ export function scale(
   return { x, folds: set, ticks: ticks(from, to, set, x) };
 }
 
-function idleGaps(from: number, to: number, busy: Array<[number, number]>, points: number[], whole: number): Array<[number, number]> {
-  const instants = [from, to, ...busy.flat(), ...points].filter((t) => t >= from && t <= to).sort((a, b) => a - b);
+function idleGaps(
+  from: number,
+  to: number,
+  busy: Array<[number, number]>,
+  points: number[],
+  whole: number,
+): Array<[number, number]> {
+  const instants = [from, to, ...busy.flat(), ...points]
+    .filter((t) => t >= from && t <= to)
+    .sort((a, b) => a - b);
   const gaps: Array<[number, number]> = [];
   for (let i = 1; i < instants.length; i++) {
     const [a, b] = [instants[i - 1]!, instants[i]!];
@@ -71,7 +79,13 @@ function idleGaps(from: number, to: number, busy: Array<[number, number]>, point
 }
 
 /** Cuts the margins off the gaps. Their width in time depends on the scale, which depends on them: a few rounds settle it. */
-function placed(gaps: Array<[number, number]>, from: number, to: number, left: number, right: number): Array<[number, number]> {
+function placed(
+  gaps: Array<[number, number]>,
+  from: number,
+  to: number,
+  left: number,
+  right: number,
+): Array<[number, number]> {
   const pixels = right - left - FOLD_PX * gaps.length;
   const margins = 2 * MARGIN_PX * gaps.length;
   const linear = to - from - gaps.reduce((sum, [a, b]) => sum + b - a, 0);
@@ -84,7 +98,13 @@ function placed(gaps: Array<[number, number]>, from: number, to: number, left: n
   });
 }
 
-function projection(from: number, to: number, folds: Array<[number, number]>, left: number, right: number): (t: number) => number {
+function projection(
+  from: number,
+  to: number,
+  folds: Array<[number, number]>,
+  left: number,
+  right: number,
+): (t: number) => number {
   const linear = to - from - folds.reduce((sum, [a, b]) => sum + b - a, 0);
   const foldPx = Math.min(FOLD_PX, (right - left) / (2 * Math.max(1, folds.length)));
   const perMs = (right - left - foldPx * folds.length) / Math.max(1e-9, linear);
@@ -125,6 +145,7 @@ function ticks(from: number, to: number, folds: Fold[], x: (t: number) => number
     for (let t = first; t <= b; t += step) found.push({ at: t - from, x: x(t), step });
   }
   const isFree = (tick: Tick, i: number, all: Tick[]) =>
-    !folds.some((fold) => tick.x > fold.x0 - 34 && tick.x < fold.x1 + 34) && (i === 0 || tick.x - all[i - 1]!.x >= TICK_PX * 0.7);
+    !folds.some((fold) => tick.x > fold.x0 - 34 && tick.x < fold.x1 + 34) &&
+    (i === 0 || tick.x - all[i - 1]!.x >= TICK_PX * 0.7);
   return found.filter(isFree);
 }

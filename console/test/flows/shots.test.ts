@@ -6,7 +6,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { findings, launch, logIn, type Site, site, visit } from "../support/browser.js";
 import { Server } from "../support/server.js";
-import { tell, type Told } from "../support/story.js";
+import { type Told, tell } from "../support/story.js";
 
 const OUT = new URL("../out/", import.meta.url).pathname;
 const THEMES = ["light", "dark"] as const;
@@ -34,7 +34,7 @@ describe("pages", () => {
   const pages = (): Array<[string, string, RegExp]> => [
     ["overview", "", /Needs you/],
     ["runs", "runs", /mail\.send/],
-    ["run", `runs/${told.invoice}`, /takes over/],
+    ["run", `runs/${told.invoice}`, /Late report refused/],
     ["run-steps", `runs/${told.invoice}/steps`, /extract/],
     ["run-payloads", `runs/${told.invoice}/payloads`, /Acme GmbH/],
     ["run-history", `runs/${told.invoice}/history`, /submitted/],
@@ -63,7 +63,10 @@ describe("pages", () => {
   }
 
   it("is usable at 390 px", async () => {
-    const { page, faults } = await visit(browser, { colorScheme: "light", viewport: { width: 390, height: 844 } });
+    const { page, faults } = await visit(browser, {
+      colorScheme: "light",
+      viewport: { width: 390, height: 844 },
+    });
     await logIn(page, console_.url, server.key);
     const found: string[] = [];
     for (const [name, path, text] of pages()) {

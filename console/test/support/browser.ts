@@ -1,8 +1,8 @@
 // Chromium, the console behind its development server, and what must hold on every page: no violation of the content security policy,
 // no error on the console, nothing serious found by axe.
 
-import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { serve } from "../../scripts/serve.mjs";
 
@@ -12,7 +12,10 @@ const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 export const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 
 export function launch(): Promise<Browser> {
-  return chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"] });
+  return chromium.launch({
+    executablePath: CHROMIUM,
+    args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
+  });
 }
 
 export interface Site {
@@ -31,7 +34,10 @@ export async function site(target: () => string, prefix = ""): Promise<Site> {
 }
 
 /** A page that remembers what went wrong on it. */
-export async function visit(browser: Browser, options: Parameters<Browser["newPage"]>[0] = {}): Promise<{ page: Page; faults: string[] }> {
+export async function visit(
+  browser: Browser,
+  options: Parameters<Browser["newPage"]>[0] = {},
+): Promise<{ page: Page; faults: string[] }> {
   const page = await browser.newPage({ viewport: { width: 1440, height: 1000 }, ...options });
   const faults: string[] = [];
   page.setDefaultTimeout(45_000);
@@ -41,7 +47,9 @@ export async function visit(browser: Browser, options: Parameters<Browser["newPa
     if (message.type() === "error" && !isRefusal) faults.push(`console: ${message.text()}`);
   });
   await page.addInitScript(() => {
-    document.addEventListener("securitypolicyviolation", (event) => console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+    document.addEventListener("securitypolicyviolation", (event) =>
+      console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`),
+    );
   });
   return { page, faults };
 }
@@ -57,11 +65,23 @@ export async function logIn(page: Page, url: string, key: string): Promise<void>
 export async function findings(page: Page): Promise<string[]> {
   await page.evaluate(axe);
   const result = await page.evaluate(async () => {
-    type Found = { violations: Array<{ id: string; impact: string; nodes: Array<{ html: string; failureSummary: string }> }> };
+    type Found = {
+      violations: Array<{
+        id: string;
+        impact: string;
+        nodes: Array<{ html: string; failureSummary: string }>;
+      }>;
+    };
     const run = (globalThis as unknown as { axe: { run: (options: unknown) => Promise<Found> } }).axe.run;
     return (await run({ resultTypes: ["violations"] })).violations;
   });
   return result
     .filter((violation) => violation.impact === "serious" || violation.impact === "critical")
-    .map((violation) => `${violation.id}: ${violation.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.failureSummary.slice(0, 200)}`).join(" | ")}`);
+    .map(
+      (violation) =>
+        `${violation.id}: ${violation.nodes
+          .slice(0, 3)
+          .map((node) => `${node.html.slice(0, 160)} ${node.failureSummary.slice(0, 200)}`)
+          .join(" | ")}`,
+    );
 }

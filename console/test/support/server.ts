@@ -42,14 +42,23 @@ export class Server {
   }
 
   get environment(): NodeJS.ProcessEnv {
-    return { ...process.env, HOME: this.folder, XDG_CONFIG_HOME: join(this.folder, "config"), XDG_STATE_HOME: join(this.folder, "state") };
+    return {
+      ...process.env,
+      HOME: this.folder,
+      XDG_CONFIG_HOME: join(this.folder, "config"),
+      XDG_STATE_HOME: join(this.folder, "state"),
+    };
   }
 
   async up(): Promise<void> {
-    const child = spawn(binary(), ["dev", "--port", String(this.port), "--store", `sqlite:${join(this.folder, "tenure.db")}`], {
-      env: this.environment,
-      stdio: ["ignore", "pipe", "inherit"],
-    });
+    const child = spawn(
+      binary(),
+      ["dev", "--port", String(this.port), "--store", `sqlite:${join(this.folder, "tenure.db")}`],
+      {
+        env: this.environment,
+        stdio: ["ignore", "pipe", "inherit"],
+      },
+    );
     this.child = child;
     let said = "";
     for await (const chunk of child.stdout!) {
@@ -80,13 +89,24 @@ export class Server {
 
   /** A process of the command line. The caller stops it. */
   run(...words: string[]): ChildProcess {
-    return spawn(binary(), words, { env: { ...this.environment, TENURE_URL: this.url, TENURE_API_KEY: this.key }, stdio: "ignore" });
+    return spawn(binary(), words, {
+      env: { ...this.environment, TENURE_URL: this.url, TENURE_API_KEY: this.key },
+      stdio: "ignore",
+    });
   }
 
-  async call<T = Record<string, unknown>>(method: string, path: string, body?: unknown, key = this.key): Promise<T> {
+  async call<T = Record<string, unknown>>(
+    method: string,
+    path: string,
+    body?: unknown,
+    key = this.key,
+  ): Promise<T> {
     const response = await fetch(`${this.url}${path}`, {
       method,
-      headers: { authorization: `Bearer ${key}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+      headers: {
+        authorization: `Bearer ${key}`,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
       body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body),
     });
     const text = await response.text();
@@ -100,7 +120,10 @@ export class Server {
   }
 
   async keyOf(role: string, name: string): Promise<string> {
-    const made = await this.call<{ secret?: string; key?: string }>("POST", "/v1/keys", { roles: [role], name });
+    const made = await this.call<{ secret?: string; key?: string }>("POST", "/v1/keys", {
+      roles: [role],
+      name,
+    });
     const secret = JSON.stringify(made).match(/tnr_[0-9a-z_]+/i)?.[0];
     if (!secret) throw new Error("no secret came with the key");
     return secret;
@@ -125,8 +148,15 @@ export class Worker {
   async lease(queue: string): Promise<Task> {
     const until = Date.now() + 60_000;
     while (Date.now() < until) {
-      const answer = await this.server.call<{ leases?: Task[]; tasks?: Task[] }>("POST", "/v1/leases", { workerId: this.name, queues: [queue], max: 1, waitMs: 5000 });
-      const task = Object.values(answer).find((value): value is Task[] => Array.isArray(value) && value.length > 0)?.[0];
+      const answer = await this.server.call<{ leases?: Task[]; tasks?: Task[] }>("POST", "/v1/leases", {
+        workerId: this.name,
+        queues: [queue],
+        max: 1,
+        waitMs: 5000,
+      });
+      const task = Object.values(answer).find(
+        (value): value is Task[] => Array.isArray(value) && value.length > 0,
+      )?.[0];
       if (task) return task;
     }
     throw new Error(`no task came from ${queue}`);

@@ -22,7 +22,17 @@ function randomEvents(seed: number): Events {
   const pick = (max: number) => Math.floor(next() * (max + 1));
   const pause = () => (next() < 0.3 ? pick(3_600_000) : pick(3000));
   let t = 1_000_000;
-  const events: Events = { from: t, to: t, isOpen: false, attempts: [], waits: [], children: [], effects: [], signals: [], refused: [] };
+  const events: Events = {
+    from: t,
+    to: t,
+    isOpen: false,
+    attempts: [],
+    waits: [],
+    children: [],
+    effects: [],
+    signals: [],
+    refused: [],
+  };
   const count = 1 + pick(6);
   for (let n = 1; n <= count; n++) {
     t += pause();
@@ -30,18 +40,59 @@ function randomEvents(seed: number): Events {
     const started = granted + pick(200);
     t = started + pause();
     const outcome = OUTCOMES[pick(OUTCOMES.length - 1)]!;
-    const steps = Array.from({ length: pick(4) }, (_, i) => ({ at: started + next() * (t - started), key: `step-${i}`, isFailed: false, n: i }));
+    const steps = Array.from({ length: pick(4) }, (_, i) => ({
+      at: started + next() * (t - started),
+      key: `step-${i}`,
+      isFailed: false,
+      n: i,
+    }));
     const lastBeat = outcome === "LOST" ? granted + next() * (t - granted) : t;
-    events.attempts.push({ n, owner: `worker-${pick(3)}`, fence: n, granted, started, ended: t, outcome, leaseMs: 2000, lastBeat, expires: t, steps, entry: n });
+    events.attempts.push({
+      n,
+      owner: `worker-${pick(3)}`,
+      fence: n,
+      granted,
+      started,
+      ended: t,
+      outcome,
+      leaseMs: 2000,
+      lastBeat,
+      expires: t,
+      steps,
+      entry: n,
+    });
     if (outcome === "LOST" && next() < 0.6) {
-      events.refused.push({ at: t + pick(5000), attempt: n, worker: "w", call: "report", error: "attempt_mismatch", verdict: "CANCELLED" });
+      events.refused.push({
+        at: t + pick(5000),
+        attempt: n,
+        worker: "w",
+        call: "report",
+        error: "attempt_mismatch",
+        verdict: "CANCELLED",
+      });
     }
     if (outcome === "SUSPENDED") {
       const from = t;
       t += pause();
-      events.waits.push({ key: "w", kind: "approval", name: "w", from, to: t, approval: 1, votes: [{ at: t, by: "ann", isApproval: true, n: 1 }], entry: n });
+      events.waits.push({
+        key: "w",
+        kind: "approval",
+        name: "w",
+        from,
+        to: t,
+        approval: 1,
+        votes: [{ at: t, by: "ann", isApproval: true, n: 1 }],
+        entry: n,
+      });
     }
-    if (next() < 0.3) events.children.push({ key: "child", from: granted, to: granted + pick(5000), state: "succeeded", entry: n });
+    if (next() < 0.3)
+      events.children.push({
+        key: "child",
+        from: granted,
+        to: granted + pick(5000),
+        state: "succeeded",
+        entry: n,
+      });
   }
   events.to = Math.max(t, ...events.children.map((child) => child.to ?? 0));
   return events;
@@ -75,7 +126,16 @@ describe("scale", () => {
   });
 
   it("folds a long wait and keeps short work visible", () => {
-    const { x, folds } = scale(0, 860_000, [[0, 12_000], [857_000, 860_000]], [], { left: 0, right: 800 });
+    const { x, folds } = scale(
+      0,
+      860_000,
+      [
+        [0, 12_000],
+        [857_000, 860_000],
+      ],
+      [],
+      { left: 0, right: 800 },
+    );
     expect(folds).toHaveLength(1);
     expect(x(12_000) - x(0)).toBeGreaterThan(300);
     expect(x(860_000) - x(857_000)).toBeGreaterThan(80);
@@ -93,7 +153,9 @@ describe("layout", () => {
     for (let seed = 1; seed <= RUNS / 4; seed++) {
       const drawing = layout(randomEvents(seed), { width: 1166 });
       for (const lane of drawing.lanes) {
-        const work = lane.bars.filter((bar) => bar.style === "work" || bar.style === "silence" || bar.style === "granted");
+        const work = lane.bars.filter(
+          (bar) => bar.style === "work" || bar.style === "silence" || bar.style === "granted",
+        );
         const leaves = work.some((bar) => bar.x0 < GUTTER || bar.x1 > 1166);
         const overlaps = work.some((bar, i) => i > 0 && bar.x0 < work[i - 1]!.x1 - 1e-6);
         const collides = ["above", "level", "below"].some((row) => {
@@ -101,7 +163,8 @@ describe("layout", () => {
           const extents = labels.map(extent).sort(([a], [b]) => a - b);
           return extents.some(([a], i) => i > 0 && a < extents[i - 1]![1]);
         });
-        if (leaves || overlaps || collides) throw new Error(`seed ${seed}, lane ${lane.id}: ${[leaves, overlaps, collides]}`);
+        if (leaves || overlaps || collides)
+          throw new Error(`seed ${seed}, lane ${lane.id}: ${[leaves, overlaps, collides]}`);
       }
     }
   });
@@ -115,25 +178,57 @@ describe("layout", () => {
       const votes = events.waits.reduce((sum, wait) => sum + wait.votes.length, 0);
       expect(marks.filter((mark) => mark.glyph === "step")).toHaveLength(steps);
       expect(marks.filter((mark) => mark.glyph === "refused")).toHaveLength(events.refused.length);
-      expect(drawing.lanes.filter((lane) => lane.id.startsWith("wait")).flatMap((lane) => lane.marks)).toHaveLength(votes);
+      expect(
+        drawing.lanes.filter((lane) => lane.id.startsWith("wait")).flatMap((lane) => lane.marks),
+      ).toHaveLength(votes);
     }
   });
 });
 
 describe("events", () => {
   const run = (more: Partial<Run> = {}): Run =>
-    ({ runId: "run_1", createdAt: at(0), completedAt: at(9000), kind: "k", queue: "q", state: "succeeded", attempt: 2, failures: 0, lost: 1, labels: {}, refused: [], ...more }) as unknown as Run;
+    ({
+      runId: "run_1",
+      createdAt: at(0),
+      completedAt: at(9000),
+      kind: "k",
+      queue: "q",
+      state: "succeeded",
+      attempt: 2,
+      failures: 0,
+      lost: 1,
+      labels: {},
+      refused: [],
+      ...more,
+    }) as unknown as Run;
   const at = (t: number) => new Date(1_700_000_000_000 + t).toISOString();
-  const entry = (n: number, t: number, kind: string, attempt: number, detail: Record<string, unknown>): HistoryEntry => ({ n, at: at(t), kind, attempt, detail });
+  const entry = (
+    n: number,
+    t: number,
+    kind: string,
+    attempt: number,
+    detail: Record<string, unknown>,
+  ): HistoryEntry => ({ n, at: at(t), kind, attempt, detail });
 
   it("reads a takeover: the lost attempt was silent for one lease", () => {
     const entries = [
       entry(1, 0, "submitted", 0, {}),
       entry(2, 100, "granted", 1, { owner: "alice", fence: 4294967297, leaseExpiresAt: at(2100) }),
       entry(3, 150, "started", 1, {}),
-      entry(4, 6100, "attempt_closed", 1, { outcome: "LOST", owner: "alice", leaseId: "l", reason: "HEARTBEAT_TIMEOUT", state: "retry" }),
+      entry(4, 6100, "attempt_closed", 1, {
+        outcome: "LOST",
+        owner: "alice",
+        leaseId: "l",
+        reason: "HEARTBEAT_TIMEOUT",
+        state: "retry",
+      }),
       entry(5, 6100, "granted", 2, { owner: "bob", fence: 4294967299, leaseExpiresAt: at(8100) }),
-      entry(6, 7000, "attempt_closed", 2, { outcome: "SUCCEEDED", owner: "bob", leaseId: "m", state: "succeeded" }),
+      entry(6, 7000, "attempt_closed", 2, {
+        outcome: "SUCCEEDED",
+        owner: "bob",
+        leaseId: "m",
+        state: "succeeded",
+      }),
     ];
     const events = eventsOf(run(), entries, [], 0);
     expect(events.attempts).toHaveLength(2);
@@ -148,7 +243,14 @@ describe("events", () => {
     const entries = [
       entry(1, 0, "planned", 0, {}),
       entry(2, 10, "granted", 1, { owner: "a", fence: 1, leaseExpiresAt: at(2010) }),
-      entry(3, 20, "granted", 2, { owner: "b", fence: 3, leaseExpiresAt: at(2020), outcome: "SUCCEEDED", step: "draft", leaseId: "x" }),
+      entry(3, 20, "granted", 2, {
+        owner: "b",
+        fence: 3,
+        leaseExpiresAt: at(2020),
+        outcome: "SUCCEEDED",
+        step: "draft",
+        leaseId: "x",
+      }),
       entry(4, 30, "attempt_closed", 2, { outcome: "SUCCEEDED", owner: "b", leaseId: "y", step: "review" }),
     ];
     const { attempts } = eventsOf(run(), entries, [], 0);
@@ -161,9 +263,24 @@ describe("events", () => {
   it("joins an approval with the wait for it and its votes", () => {
     const entries = [
       entry(2, 10, "granted", 1, { owner: "a", fence: 1, leaseExpiresAt: at(2010) }),
-      entry(4, 20, "attempt_closed", 1, { approval: 1, key: "approval:pay#1", leaseId: "l", outcome: "SUSPENDED", owner: "a", state: "waiting", wait: "wait:approval:pay#1" }),
+      entry(4, 20, "attempt_closed", 1, {
+        approval: 1,
+        key: "approval:pay#1",
+        leaseId: "l",
+        outcome: "SUSPENDED",
+        owner: "a",
+        state: "waiting",
+        wait: "wait:approval:pay#1",
+      }),
       entry(5, 300, "approval_voted", 1, { approval: 1, by: "ann", decision: "APPROVED", comment: "fine" }),
-      entry(6, 400, "checkpointed", 1, { approval: 1, by: "bea", decision: "APPROVED", outcome: "APPROVED", signal: "#approval:approval:pay#1", wait: "wait:approval:pay#1" }),
+      entry(6, 400, "checkpointed", 1, {
+        approval: 1,
+        by: "bea",
+        decision: "APPROVED",
+        outcome: "APPROVED",
+        signal: "#approval:approval:pay#1",
+        wait: "wait:approval:pay#1",
+      }),
     ];
     const { waits, signals } = eventsOf(run(), entries, [], 0);
     expect(signals).toEqual([]);
