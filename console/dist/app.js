@@ -1366,13 +1366,14 @@ var inPath = (name) => name.replaceAll("/", "~");
 var runIdOf = (id) => id.replace(/^task_/, "run_");
 
 // src/access.ts
-var EVERYTHING = { mayReadRuns: true, mayReadApprovals: true };
-var access = y3(EVERYTHING);
+var NOTHING_YET = { isKnown: false, mayReadRuns: false, mayReadApprovals: false };
+var access = y3(NOTHING_YET);
 async function discoverAccess() {
-  const runs = await allowed("v1/runs");
-  const approvals2 = await allowed("v1/approvals");
+  access.value = NOTHING_YET;
+  const [runs, approvals2] = await Promise.all([allowed("v1/runs"), allowed("v1/approvals")]);
   const run = runs.answer?.runs[0];
   access.value = {
+    isKnown: true,
     mayReadRuns: runs.isAllowed,
     mayReadApprovals: approvals2.isAllowed,
     tenant: run?.tenantId,
@@ -2124,7 +2125,7 @@ function InboxPage({ item }) {
     query.problem.value && /* @__PURE__ */ a4(Failed, { problem: query.problem.value, again: query.again }),
     !query.data.value && !query.problem.value && /* @__PURE__ */ a4(Loading, { rows: 5 }),
     query.data.value && list.length === 0 && !item && /* @__PURE__ */ a4(Nothing, { which }),
-    (list.length > 0 || item) && /* @__PURE__ */ a4("div", { class: "split", children: [
+    (list.length > 0 || item) && /* @__PURE__ */ a4("div", { class: `split ${item ? "with-item" : ""}`, children: [
       /* @__PURE__ */ a4("section", { class: `card list ${item ? "hide-narrow" : ""}`, "aria-label": "Approvals", children: list.map((approval2) => /* @__PURE__ */ a4(Item, { approval: approval2, isOn: approval2.approvalId === chosen }, approval2.approvalId)) }),
       chosen && /* @__PURE__ */ a4(ApprovalCard, { id: chosen, changed: query.again }, chosen)
     ] })
@@ -4334,7 +4335,7 @@ function RecordTab({ run }) {
         ] })
       }
     ),
-    /* @__PURE__ */ a4(Card, { title: "Attempts", note: "as they are sealed", children: /* @__PURE__ */ a4("table", { children: [
+    /* @__PURE__ */ a4(Card, { title: "Attempts", note: "as they are sealed", children: /* @__PURE__ */ a4("table", { tabIndex: 0, children: [
       /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
         /* @__PURE__ */ a4("th", { class: "r", children: "attempt" }),
         /* @__PURE__ */ a4("th", { children: "outcome" }),
@@ -4872,29 +4873,32 @@ function Timeline({ events, isTrue, selected, choose, approvalTitle }) {
   }, []);
   const drawing = layout(events, { width: width.value, isTrue, approvalTitle });
   const height = AXIS + drawing.lanes.length * LANE + 6;
-  return /* @__PURE__ */ a4("div", { class: "timeline", ref: box, children: [
-    /* @__PURE__ */ a4(
-      "svg",
-      {
-        width: drawing.width,
-        height,
-        viewBox: `0 0 ${drawing.width} ${height}`,
-        role: "group",
-        "aria-label": summary(events),
-        children: [
-          /* @__PURE__ */ a4(Patterns, {}),
-          /* @__PURE__ */ a4(Grid, { drawing, height }),
-          drawing.links.map((link, i4) => link.style === "cause" ? /* @__PURE__ */ a4(LinkView, { link }, i4) : null),
-          drawing.lanes.map((lane, i4) => /* @__PURE__ */ a4(LaneView, { lane, y: laneY(i4), selected, choose }, lane.id)),
-          drawing.links.map((link, i4) => link.style === "cause" ? null : /* @__PURE__ */ a4(LinkView, { link }, i4))
-        ]
-      }
-    ),
-    drawing.hidden > 0 && /* @__PURE__ */ a4("p", { class: "muted", children: [
-      drawing.hidden,
-      " more lanes are not drawn; the history has all of them."
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+    /* @__PURE__ */ a4("section", { class: "timeline", ref: box, tabIndex: 0, "aria-label": "Timeline", children: [
+      /* @__PURE__ */ a4(
+        "svg",
+        {
+          width: drawing.width,
+          height,
+          viewBox: `0 0 ${drawing.width} ${height}`,
+          role: "group",
+          "aria-label": summary(events),
+          children: [
+            /* @__PURE__ */ a4(Patterns, {}),
+            /* @__PURE__ */ a4(Grid, { drawing, height }),
+            drawing.links.map((link, i4) => link.style === "cause" ? /* @__PURE__ */ a4(LinkView, { link }, i4) : null),
+            drawing.lanes.map((lane, i4) => /* @__PURE__ */ a4(LaneView, { lane, y: laneY(i4), selected, choose }, lane.id)),
+            drawing.links.map((link, i4) => link.style === "cause" ? null : /* @__PURE__ */ a4(LinkView, { link }, i4))
+          ]
+        }
+      ),
+      drawing.hidden > 0 && /* @__PURE__ */ a4("p", { class: "muted", children: [
+        drawing.hidden,
+        " more lanes are not drawn; the history has all of them."
+      ] })
     ] })
-  ] });
+  );
 }
 function summary(events) {
   const lost2 = events.attempts.filter((attempt) => attempt.outcome === "LOST").length;
@@ -6123,19 +6127,16 @@ function Jump() {
       }
     ),
     /* @__PURE__ */ a4("kbd", { "aria-hidden": "true", children: "/" }),
-    /* @__PURE__ */ a4("div", { id: "jump-list", role: "listbox", "aria-label": "Targets", hidden: found.length === 0, children: found.map((target, i4) => (
-      // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are handled by the field, which keeps the focus
-      /* @__PURE__ */ a4(
-        "div",
-        {
-          id: `jump-${i4}`,
-          role: "option",
-          "aria-selected": i4 === at.value,
-          onMouseDown: () => leave(target.to),
-          children: target.words
-        },
-        target.to + target.words
-      )
+    /* @__PURE__ */ a4("div", { id: "jump-list", role: "listbox", "aria-label": "Targets", hidden: found.length === 0, children: found.map((target, i4) => /* @__PURE__ */ a4(
+      "div",
+      {
+        id: `jump-${i4}`,
+        role: "option",
+        "aria-selected": i4 === at.value,
+        onMouseDown: () => leave(target.to),
+        children: target.words
+      },
+      target.to + target.words
     )) })
   ] });
 }
@@ -6175,13 +6176,14 @@ function Shell() {
       }
     });
   }, []);
-  const { mayReadRuns, mayReadApprovals } = access.value;
+  const { isKnown, mayReadRuns, mayReadApprovals } = access.value;
+  const page = mayReadRuns || mayReadApprovals ? /* @__PURE__ */ a4(Page, {}) : /* @__PURE__ */ a4(NoAccess, {});
   return /* @__PURE__ */ a4("div", { class: "shell", children: [
     /* @__PURE__ */ a4("button", { type: "button", class: "skip", onClick: () => document.getElementById("main")?.focus(), children: "Skip to the content" }),
     /* @__PURE__ */ a4(Rail, {}),
     /* @__PURE__ */ a4("div", { class: "page", children: [
       /* @__PURE__ */ a4(Header, {}),
-      /* @__PURE__ */ a4("main", { id: "main", tabIndex: -1, children: !mayReadRuns && !mayReadApprovals ? /* @__PURE__ */ a4(NoAccess, {}) : /* @__PURE__ */ a4(Page, {}) })
+      /* @__PURE__ */ a4("main", { id: "main", tabIndex: -1, children: isKnown && page })
     ] }),
     isHelpOpen.value && /* @__PURE__ */ a4(
       HelpDialog,
@@ -6226,7 +6228,7 @@ function Page() {
 function Rail() {
   const { mayReadRuns, mayReadApprovals } = access.value;
   const inbox = useQuery(
-    "rail-inbox",
+    `rail-inbox ${mayReadApprovals}`,
     "inbox",
     async (signal) => access.value.mayReadApprovals ? get("v1/approvals", { query: { state: "pending", limit: 100 }, signal }) : { approvals: [] }
   );

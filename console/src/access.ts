@@ -8,20 +8,23 @@ import { get, Problem } from "./api/call.js";
 import type { RunList } from "./api/types.js";
 
 export interface Access {
+  /** Whether the server was asked already. */
+  isKnown: boolean;
   mayReadRuns: boolean;
   mayReadApprovals: boolean;
   tenant?: string;
   workspace?: string;
 }
 
-const EVERYTHING: Access = { mayReadRuns: true, mayReadApprovals: true };
-export const access = signal<Access>(EVERYTHING);
+const NOTHING_YET: Access = { isKnown: false, mayReadRuns: false, mayReadApprovals: false };
+export const access = signal<Access>(NOTHING_YET);
 
 export async function discoverAccess(): Promise<void> {
-  const runs = await allowed<RunList>("v1/runs");
-  const approvals = await allowed("v1/approvals");
+  access.value = NOTHING_YET;
+  const [runs, approvals] = await Promise.all([allowed<RunList>("v1/runs"), allowed("v1/approvals")]);
   const run = runs.answer?.runs[0];
   access.value = {
+    isKnown: true,
     mayReadRuns: runs.isAllowed,
     mayReadApprovals: approvals.isAllowed,
     tenant: run?.tenantId,

@@ -45,7 +45,8 @@ function Shell() {
       },
     });
   }, []);
-  const { mayReadRuns, mayReadApprovals } = access.value;
+  const { isKnown, mayReadRuns, mayReadApprovals } = access.value;
+  const page = mayReadRuns || mayReadApprovals ? <Page /> : <NoAccess />;
   return (
     <div class="shell">
       <button type="button" class="skip" onClick={() => document.getElementById("main")?.focus()}>
@@ -55,7 +56,7 @@ function Shell() {
       <div class="page">
         <Header />
         <main id="main" tabIndex={-1}>
-          {!mayReadRuns && !mayReadApprovals ? <NoAccess /> : <Page />}
+          {isKnown && page}
         </main>
       </div>
       {isHelpOpen.value && (
@@ -103,7 +104,7 @@ function Page() {
 
 function Rail() {
   const { mayReadRuns, mayReadApprovals } = access.value;
-  const inbox = useQuery<ApprovalList>("rail-inbox", "inbox", async (signal) =>
+  const inbox = useQuery<ApprovalList>(`rail-inbox ${mayReadApprovals}`, "inbox", async (signal) =>
     access.value.mayReadApprovals
       ? get("v1/approvals", { query: { state: "pending", limit: 100 }, signal })
       : { approvals: [] },

@@ -53,7 +53,7 @@ export function InboxPage({ item }: { item: string | undefined }) {
       {!query.data.value && !query.problem.value && <Loading rows={5} />}
       {query.data.value && list.length === 0 && !item && <Nothing which={which} />}
       {(list.length > 0 || item) && (
-        <div class="split">
+        <div class={`split ${item ? "with-item" : ""}`}>
           <section class={`card list ${item ? "hide-narrow" : ""}`} aria-label="Approvals">
             {list.map((approval) => (
               <Item key={approval.approvalId} approval={approval} isOn={approval.approvalId === chosen} />

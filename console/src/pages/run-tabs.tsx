@@ -279,7 +279,8 @@ export function RecordTab({ run }: { run: Run }) {
         </dl>
       </Card>
       <Card title="Attempts" note="as they are sealed">
-        <table>
+        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
+        <table tabIndex={0}>
           <thead>
             <tr>
               <th class="r">attempt</th>

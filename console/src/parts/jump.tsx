@@ -96,7 +96,6 @@ export function Jump() {
       <kbd aria-hidden="true">/</kbd>
       <div id="jump-list" role="listbox" aria-label="Targets" hidden={found.length === 0}>
         {found.map((target, i) => (
-          // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are handled by the field, which keeps the focus
           <div
             key={target.to + target.words}
             id={`jump-${i}`}

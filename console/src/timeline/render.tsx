@@ -30,7 +30,7 @@ interface Props {
 }
 
 export function Timeline({ events, isTrue, selected, choose, approvalTitle }: Props) {
-  const box = useRef<HTMLDivElement>(null);
+  const box = useRef<HTMLElement>(null);
   const width = useSignal(1100);
   useEffect(() => {
     const measure = () => {
@@ -44,7 +44,8 @@ export function Timeline({ events, isTrue, selected, choose, approvalTitle }: Pr
   const drawing = layout(events, { width: width.value, isTrue, approvalTitle });
   const height = AXIS + drawing.lanes.length * LANE + 6;
   return (
-    <div class="timeline" ref={box}>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+    <section class="timeline" ref={box} tabIndex={0} aria-label="Timeline">
       <svg
         width={drawing.width}
         height={height}
@@ -63,7 +64,7 @@ export function Timeline({ events, isTrue, selected, choose, approvalTitle }: Pr
       {drawing.hidden > 0 && (
         <p class="muted">{drawing.hidden} more lanes are not drawn; the history has all of them.</p>
       )}
-    </div>
+    </section>
   );
 }
 

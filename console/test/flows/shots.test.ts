@@ -8,6 +8,7 @@ import { findings, launch, logIn, type Site, site, visit } from "../support/brow
 import { Server } from "../support/server.js";
 import { type Told, tell } from "../support/story.js";
 
+const approvalOf = (run: string) => `appr_${run.replace("run_", "")}-1`;
 const OUT = new URL("../out/", import.meta.url).pathname;
 const THEMES = ["light", "dark"] as const;
 
@@ -40,7 +41,7 @@ describe("pages", () => {
     ["run-history", `runs/${told.invoice}/history`, /submitted/],
     ["run-record", `runs/${told.invoice}/record`, /computed here, the same/],
     ["run-halted", `runs/${told.halted}`, /BUDGET_EXHAUSTED/],
-    ["inbox", "inbox", /What you approve/],
+    ["inbox", `inbox/${approvalOf(told.pending)}`, /What you approve/],
     ["queues", "queues", /No worker polls this queue/],
     ["queues-workers", "queues?tab=workers", /m-20/],
   ];

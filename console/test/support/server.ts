@@ -60,17 +60,16 @@ export class Server {
       },
     );
     this.child = child;
-    let said = "";
-    for await (const chunk of child.stdout!) {
-      said += chunk;
-      const key = said.match(/TENURE_API_KEY=(\S+)/)?.[1];
-      if (key) {
-        this.key = key;
-        child.stdout!.resume();
-        return;
-      }
-    }
-    throw new Error(`the server ended: ${said}`);
+    // The pipe stays open: a server that cannot print any more ends.
+    this.key = await new Promise<string>((resolve, reject) => {
+      let said = "";
+      child.stdout!.on("data", (chunk) => {
+        said += chunk;
+        const key = said.match(/TENURE_API_KEY=(\S+)\n/)?.[1];
+        if (key) resolve(key);
+      });
+      child.on("exit", () => reject(new Error(`the server ended: ${said}`)));
+    });
   }
 
   /** As if the machine had lost power. */
@@ -119,9 +118,9 @@ export class Server {
     return made.runId;
   }
 
-  async keyOf(role: string, name: string): Promise<string> {
+  async keyOf(roles: string, name: string): Promise<string> {
     const made = await this.call<{ secret?: string; key?: string }>("POST", "/v1/keys", {
-      roles: [role],
+      roles: roles.split(","),
       name,
     });
     const secret = JSON.stringify(made).match(/tnr_[0-9a-z_]+/i)?.[0];
