@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coordinator::{Server, ServeOptions, serve};
+use coordinator::{ServeOptions, Server, serve};
 use reqwest::header::HeaderMap;
 use storetest::{ManualClock, MemoryStore};
 
@@ -29,7 +29,8 @@ impl Served {
 
     async fn get(&self, path: &str, headers: &[(&str, &str)]) -> (u16, HeaderMap, Vec<u8>) {
         let url = format!("http://{}{path}", self.server.local_addr());
-        let request = headers.iter().fold(self.http.get(url), |it, (name, value)| it.header(*name, *value));
+        let request =
+            headers.iter().fold(self.http.get(url), |it, (name, value)| it.header(*name, *value));
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         (status, headers, response.bytes().await.unwrap().to_vec())
@@ -71,7 +72,8 @@ async fn every_page_leads_back_to_the_root_of_the_console() {
 #[tokio::test]
 async fn every_answer_forbids_what_the_console_does_not_need() {
     let served = Served::start(true).await;
-    for path in ["/console", "/console/", "/console/runs/x", "/console/app.js", "/console/icon.svg"] {
+    for path in ["/console", "/console/", "/console/runs/x", "/console/app.js", "/console/icon.svg"]
+    {
         let (_, headers, _) = served.get(path, &[]).await;
         let policy = headers["content-security-policy"].to_str().unwrap();
         for rule in [
@@ -93,7 +95,10 @@ async fn every_answer_forbids_what_the_console_does_not_need() {
         ] {
             assert_eq!(headers[name], value, "{path}");
         }
-        assert!(!headers.contains_key("set-cookie") && !headers.contains_key("access-control-allow-origin"));
+        assert!(
+            !headers.contains_key("set-cookie")
+                && !headers.contains_key("access-control-allow-origin")
+        );
     }
 }
 
@@ -101,12 +106,15 @@ async fn every_answer_forbids_what_the_console_does_not_need() {
 async fn files_are_compressed_and_cached_by_what_they_are() {
     let served = Served::start(true).await;
     let page = served.page("/console/").await;
-    for (name, media_type) in [("app.js", "text/javascript; charset=utf-8"), ("app.css", "text/css; charset=utf-8")] {
+    for (name, media_type) in
+        [("app.js", "text/javascript; charset=utf-8"), ("app.css", "text/css; charset=utf-8")]
+    {
         let versioned = format!("/console/{}", address(&page, name));
         let (status, headers, plain) = served.get(&versioned, &[]).await;
         assert_eq!((status, headers["content-type"].to_str().unwrap()), (200, media_type));
         assert!(headers["cache-control"].to_str().unwrap().contains("immutable"), "{name}");
-        let (_, packed_headers, packed) = served.get(&versioned, &[("accept-encoding", "br, gzip")]).await;
+        let (_, packed_headers, packed) =
+            served.get(&versioned, &[("accept-encoding", "br, gzip")]).await;
         assert_eq!(packed_headers["content-encoding"], "gzip");
         assert!(packed.len() * 2 < plain.len() && packed.starts_with(&[0x1f, 0x8b]), "{name}");
         // The two spellings are two representations: a cache must not mix them up.
