@@ -45,6 +45,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
         plaintext: Plaintext::OnLoopback,
         metrics_listen: None,
         metrics_queues: 0,
+        has_console: true,
         seal_records: true,
         public_url: None,
         retention: Retention::FOR_EVER,
@@ -74,6 +75,7 @@ fn greet(ready: &ReadyMessage, key: &str, profile: &std::path::Path) -> Result<(
     let (url, store, me) = (&ready.url, &ready.store, output::program_name());
     output::line(format_args!(
         "{BOLD}Tenure is ready at {url}{BOLD:#}
+{FAINT}console{FAINT:#}  {url}/console (asks for the key below)
 {FAINT}store{FAINT:#}    {store}
 {FAINT}profile{FAINT:#}  {} (address and key, so that the commands below need no flags)
 

@@ -38,6 +38,9 @@ pub(crate) struct Arguments {
     /// Accept a stored time that is far ahead of this machine's clock
     #[arg(long)]
     accept_clock: bool,
+    /// Do not serve the console at /console
+    #[arg(long)]
+    no_console: bool,
 }
 
 impl Arguments {
@@ -60,6 +63,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
         plaintext: plaintext(settings),
         metrics_listen: settings.metrics_listen,
         metrics_queues: settings.metrics_queues.unwrap_or(0).into(),
+        has_console: !arguments.no_console,
         seal_records: settings.seal_records,
         public_url: settings.public_url.clone(),
         retention: retention(settings),
@@ -165,6 +169,8 @@ pub(crate) struct ServerOptions {
     pub(crate) metrics_listen: Option<SocketAddr>,
     /// How many queues metrics list by name.
     pub(crate) metrics_queues: usize,
+    /// Whether the console is served.
+    pub(crate) has_console: bool,
     /// Whether the records of ended tasks are sealed.
     pub(crate) seal_records: bool,
     pub(crate) public_url: Option<String>,
@@ -247,6 +253,7 @@ impl Server {
         (options.tls, options.plaintext) = (given.tls, given.plaintext);
         options.metrics_listen = given.metrics_listen;
         options.metrics_queues = given.metrics_queues;
+        options.has_console = given.has_console;
         options.seal_records = given.seal_records;
         if beyond_loopback {
             options.limits = Limits::beyond_loopback();

@@ -23,6 +23,7 @@ mod checkpoint;
 mod checkpoints;
 mod children;
 mod completed;
+mod console;
 mod delivery;
 mod deployments;
 mod durable_view;

@@ -61,6 +61,8 @@ pub struct ServeOptions {
     pub metrics_listen: Option<SocketAddr>,
     /// How many queues `/metrics` lists by name, with their tenants; none by default.
     pub metrics_queues: usize,
+    /// Whether `/console` is served: the program that shows runs in a browser.
+    pub has_console: bool,
     /// Whether the records of ended tasks are sealed. Each costs some ten microseconds of processor time.
     pub seal_records: bool,
     /// The path of the signing key; created if it is missing.
@@ -86,6 +88,7 @@ impl ServeOptions {
             plaintext: Plaintext::OnLoopback,
             metrics_listen: None,
             metrics_queues: 0,
+            has_console: true,
             seal_records: false,
             keyring_path: keyring_path.into(),
             new_keys: Vec::new(),
@@ -207,7 +210,8 @@ pub struct Server {
 pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, ServeError> {
     let ServeOptions { listen, callback_base_url, tls, plaintext, metrics_listen, .. } = options;
     let ServeOptions { keyring_path, new_keys, coordinator, limits, .. } = options;
-    let ServeOptions { submit_defaults, metrics_queues, seal_records, mut receivers, .. } = options;
+    let ServeOptions { submit_defaults, metrics_queues, has_console, seal_records, .. } = options;
+    let ServeOptions { mut receivers, .. } = options;
     let is_readable = tls.is_none() && !is_loopback(listen);
     if is_readable && plaintext == Plaintext::OnLoopback {
         return Err(ServeError::NotLoopback(listen.ip()));
@@ -248,6 +252,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
     .with_certificates(certificates.clone())
     .with_submit_defaults(submit_defaults)
     .with_metrics_queues(metrics_queues)
+    .with_console(has_console)
     .with_sender(sender.clone())
     .with_open_metrics(is_loopback(local_addr))
     .with_anchor(seal::anchor_path(&keyring_path));

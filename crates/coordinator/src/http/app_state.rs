@@ -106,6 +106,8 @@ pub(crate) struct Inner {
     pub(crate) queue_counts: Arc<QueueCountCache>,
     /// How many queues `/metrics` lists by name.
     pub(crate) metrics_queues: usize,
+    /// Whether the console is served beside the API.
+    pub(crate) has_console: bool,
     /// Makes calls to receivers, and knows which addresses they may have.
     pub(crate) sender: delivery::Sender,
     /// Rate limits of lookups for expired tokens, by tenant.
@@ -153,6 +155,7 @@ impl AppState {
             probes: Probes::default(),
             queue_counts: Arc::default(),
             metrics_queues: 0,
+            has_console: false,
             sender: no_receivers(),
             grace_lookups: GraceLookups::default(),
             read_share: ReadShare::default(),
@@ -205,6 +208,14 @@ impl AppState {
     pub(crate) fn with_metrics_queues(mut self, metrics_queues: usize) -> Self {
         let inner = Arc::get_mut(&mut self.inner).expect("a new state has no clones");
         inner.metrics_queues = metrics_queues;
+        self
+    }
+
+    /// Sets whether the console is served. Call it before sharing the state.
+    #[must_use]
+    pub(crate) fn with_console(mut self, has_console: bool) -> Self {
+        let inner = Arc::get_mut(&mut self.inner).expect("a new state has no clones");
+        inner.has_console = has_console;
         self
     }
 

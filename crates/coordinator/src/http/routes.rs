@@ -19,11 +19,11 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::app_state::AppState;
 use super::{
-    approvals, audit, budgets, cancel, checkpoint, checkpoints, children, completed, deployments,
-    effects, endpoints, errors, explain, flow_keys, fork, health, heartbeat, heartbeats, history,
-    keys, kinds, lease, limits, logs, metrics, middleware, openapi, pauses, queues, record,
-    records, recovery, reports, retry, runs, schedules, set_aside, signals, signing, started,
-    starts, steps, submit, waits, workers,
+    approvals, audit, budgets, cancel, checkpoint, checkpoints, children, completed, console,
+    deployments, effects, endpoints, errors, explain, flow_keys, fork, health, heartbeat,
+    heartbeats, history, keys, kinds, lease, limits, logs, metrics, middleware, openapi, pauses,
+    queues, record, records, recovery, reports, retry, runs, schedules, set_aside, signals,
+    signing, started, starts, steps, submit, waits, workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -319,9 +319,13 @@ pub fn routes() -> Vec<Route> {
     all().into_iter().map(|served| served.route).collect()
 }
 
-/// Every route, ready to be served.
+/// Every route, ready to be served, and the console unless it was left out.
 pub fn router(app: AppState) -> Router {
-    serve(all(), middleware::not_found, app)
+    let mut table = all();
+    if app.inner.has_console {
+        table.extend(console::table());
+    }
+    serve(table, middleware::not_found, app)
 }
 
 /// `/metrics` and nothing else, for a listener that the operator opened to scrapers.

@@ -10,6 +10,7 @@ mod authority;
 mod batches;
 mod budgets;
 mod cancels;
+mod console;
 mod database;
 mod debounces;
 mod delivery;

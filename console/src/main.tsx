@@ -1,0 +1,17 @@
+/** Mounts the console: session, router, clock, and the page that the address names. */
+
+import { render } from "preact";
+import { markTitle } from "./data/feed.js";
+import { rememberTimeStyle, startClock } from "./model/time.js";
+import { startRouter } from "./router.js";
+import { restore } from "./session.js";
+import { App } from "./shell.js";
+import { startTheme } from "./theme.js";
+
+startTheme();
+rememberTimeStyle(localStorage);
+startClock();
+restore();
+startRouter();
+markTitle();
+render(<App />, document.body);

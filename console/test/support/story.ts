@@ -1,0 +1,207 @@
+// A day in the life of a small company, played by workers over HTTP: a takeover with a late report, an approval that two people
+// answer, a child, a halt at a budget, failures, a queue that no worker serves. The pictures of the console are made from it.
+
+import { createHash } from "node:crypto";
+import { type Server, sleep, type Task, Worker } from "./server.js";
+
+const INVOICE = {
+  supplier: "Acme GmbH, Berlin",
+  invoice: "2026-1187",
+  order: "4711",
+  net: "2,084.03 EUR",
+  vat: "395.97 EUR",
+  amount: "2,480.00 EUR",
+  iban: "DE89 3704 0044 0532 0130 00",
+  ibanKnownSince: "2024-03-02",
+};
+
+/** What the approvals ask about: the SHA-256 of the canonical input, as any tool computes it. */
+const DIGEST = createHash("sha256")
+  .update(JSON.stringify(Object.fromEntries(Object.entries(INVOICE).sort(([a], [b]) => (a < b ? -1 : 1)))))
+  .digest("hex");
+
+const step = (key: string, result: unknown, tokens = 0) => ({
+  key,
+  outcome: "SUCCEEDED",
+  result,
+  ...(tokens > 0 ? { spend: { tokens } } : {}),
+});
+
+export interface Told {
+  invoice: string;
+  pending: string;
+  halted: string;
+}
+
+/** alice goes silent, bob takes over, alice reports too late, two people approve, the run ends. */
+async function invoice(server: Server, approvers: string[]): Promise<string> {
+  const [alice, bob, carol] = ["alice", "bob", "carol"].map((name) => new Worker(server, name)) as [
+    Worker,
+    Worker,
+    Worker,
+  ];
+  const run = await server.submit("invoice.process", "invoices", {
+    input: INVOICE,
+    leaseMs: 3000,
+    heartbeatIntervalMs: 1000,
+    labels: { customer: "acme-gmbh" },
+  });
+  const first = await alice.lease("invoices");
+  await alice.must(first, "started");
+  await sleep(1200);
+  await alice.must(first, "checkpoints", { steps: [step("extract", { fields: 8 }, 12_000)] });
+  await sleep(700);
+  await alice.must(first, "heartbeat", { progressPct: 40 });
+  const second = await bob.lease("invoices");
+  await bob.must(second, "started");
+  await sleep(900);
+  const late = await alice.tell(first, "completed", { outcome: "SUCCEEDED", output: { by: "alice" } });
+  if (late.ok) throw new Error("a late report was accepted");
+  await bob.must(second, "checkpoints", { steps: [step("check", { matches: true }, 8000)] });
+  await bob.must(second, "checkpoints", {
+    children: [{ key: "render", kind: "invoice.render", queue: "render", input: {} }],
+  });
+  const child = await carol.lease("render");
+  await bob.must(second, "checkpoints", {
+    wait: {
+      key: "wait:approval:pay",
+      mode: "all",
+      for: [
+        {
+          key: "approval:pay",
+          approval: {
+            subject: "Pay 2,480.00 EUR to Acme GmbH",
+            quorum: 2,
+            roles: ["approver"],
+            digest: DIGEST,
+          },
+        },
+      ],
+    },
+  });
+  await carol.must(child, "started");
+  await sleep(800);
+  await carol.must(child, "completed", { outcome: "SUCCEEDED", output: { pages: 2 } });
+  const approval = `appr_${run.replace("run_", "")}-1`;
+  await sleep(9000);
+  for (const [i, key] of approvers.entries()) {
+    await server.call(
+      "POST",
+      `/v1/approvals/${approval}/decide`,
+      {
+        decision: "APPROVED",
+        comment: ["invoice matches the order", "checked against order 4711"][i],
+        digest: DIGEST,
+      },
+      key,
+    );
+    await sleep(6000);
+  }
+  const third = await bob.lease("invoices");
+  await bob.must(third, "started");
+  await sleep(700);
+  await bob.must(third, "checkpoints", { steps: [step("pay", { receipt: "r-4711" }, 3100)] });
+  await sleep(300);
+  await bob.must(third, "completed", {
+    outcome: "SUCCEEDED",
+    output: { paid: "2,480.00 EUR", receipt: "r-4711" },
+  });
+  return run;
+}
+
+/** A payment that asks two people about its input. */
+export async function question(server: Server, approver: string): Promise<string> {
+  const dora = new Worker(server, "dora");
+  const run = await server.submit("payment", "payments", {
+    input: INVOICE,
+    labels: { customer: "acme-gmbh" },
+  });
+  const task = await dora.lease("payments");
+  await dora.must(task, "started");
+  const asks = {
+    subject: "Pay 2,480.00 EUR to Acme GmbH?",
+    quorum: 2,
+    roles: ["approver", "admin"],
+    digest: DIGEST,
+    expiresInMs: 2_760_000,
+    default: "REJECTED",
+  };
+  await dora.must(task, "checkpoints", {
+    wait: { key: "wait:approval:pay", mode: "all", for: [{ key: "approval:pay", approval: asks }] },
+  });
+  await server.call(
+    "POST",
+    `/v1/approvals/appr_${run.replace("run_", "")}-1/decide`,
+    { decision: "APPROVED", comment: "invoice matches the order", digest: DIGEST },
+    approver,
+  );
+  return run;
+}
+
+async function agent(server: Server): Promise<string> {
+  const gpu = new Worker(server, "gpu-2");
+  const run = await server.submit("agent.research", "agents", {
+    budget: { tokens: 1000 },
+    input: { question: "who holds the lease?" },
+  });
+  const task = await gpu.lease("agents");
+  await gpu.must(task, "started");
+  for (const [i, tokens] of [400, 400].entries())
+    await gpu.must(task, "checkpoints", { steps: [step(`think-${i + 1}`, `thought ${i + 1}`, tokens)] });
+  await gpu.tell(task, "checkpoints", { steps: [step("think-3", "thought 3", 400)] });
+  return run;
+}
+
+async function mail(server: Server): Promise<void> {
+  const workers = ["m-03", "m-09", "m-17"].map((name) => new Worker(server, name));
+  for (let i = 0; i < 36; i++) {
+    await server.submit("mail.send", "mail", {
+      input: { to: `customer-${i}` },
+      maxAttempts: 1,
+      labels: { batch: "november" },
+    });
+    const worker = workers[i % 3]!;
+    const task: Task = await worker.lease("mail");
+    await worker.must(task, "started");
+    const isBad = i % 9 === 8;
+    await worker.must(
+      task,
+      "completed",
+      isBad
+        ? {
+            outcome: "FAILED",
+            error: {
+              category: "DATA_QUALITY",
+              message: `no such address: customer-${i}@example.invalid`,
+              retryable: false,
+            },
+          }
+        : { outcome: "SUCCEEDED", output: { sent: true } },
+    );
+  }
+}
+
+/** Runs that are still open when the pictures are taken. */
+async function open(server: Server): Promise<void> {
+  for (let i = 0; i < 4; i++) {
+    await server.submit("mail.send", "mail", { leaseMs: 600_000 + i * 120_000 });
+    const worker = new Worker(server, `m-${20 + i}`);
+    const task = await worker.lease("mail");
+    await worker.must(task, "started");
+    await worker.must(task, "heartbeat", { progressPct: 20 * i + 10, message: "sending" });
+  }
+  for (let i = 0; i < 7; i++) await server.submit("resize", "images", { input: { image: `photo-${i}.jpg` } });
+  await server.submit("report.build", "reports", { delayMs: 3_600_000 });
+  await server.call("POST", "/v1/queues/payouts/pause", { reason: "bank migration" });
+  await server.submit("payout", "payouts");
+}
+
+export async function tell(server: Server): Promise<Told> {
+  const approvers = [await server.keyOf("approver", "ann"), await server.keyOf("approver", "bea")];
+  await mail(server);
+  const halted = await agent(server);
+  const told = await invoice(server, approvers);
+  const pending = await question(server, approvers[0]!);
+  await open(server);
+  return { invoice: told, pending, halted };
+}
