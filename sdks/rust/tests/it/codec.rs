@@ -152,7 +152,7 @@ async fn nothing_that_is_sent_shows_a_payload() {
     let client = coordinator.client().with_codec(Turned::with_nonce());
     let task = Kind::<String, String>::new("task").queue("q").input_schema(r#"{"title": "no"}"#);
     let echo = async |_: Ctx, text: String| Ok(text);
-    let worker = worker(client.clone()).handle(task, move |ctx, text| echo(ctx, text)).durable(
+    let worker = worker(client.clone()).handle(task, echo).durable(
         "work",
         |flow: Flow, text: String| async move {
             let copy: String = flow.step("copy", async |_| Ok(text.clone())).await?;
@@ -233,9 +233,7 @@ async fn one_without_the_codec_is_told_which_it_needs() {
     assert!(matches!(&error, Error::Setup(why) if why.contains("codec `turned`")), "{error}");
 
     let echo = async |_: Ctx, value: Value| Ok::<_, Failure>(value);
-    let running = Running::start(
-        worker(coordinator.client()).handle("work", move |ctx, value| echo(ctx, value)),
-    );
+    let running = Running::start(worker(coordinator.client()).handle("work", echo));
     coordinator.offer([envelope_with(1, json!({ "attempt": 1, "input": stored }))]);
     running.until_committed(1).await;
     running.end().await.unwrap();
