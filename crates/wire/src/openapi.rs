@@ -24,10 +24,11 @@ use routes::approvals::APPROVAL_ROUTES;
 use routes::effects::EFFECT_ROUTES;
 use routes::flow::FLOW_ROUTES;
 use routes::kinds::KIND_ROUTES;
+use routes::links::LINKS;
 use routes::recovery::RECOVERY_ROUTES;
 use routes::schedules::SCHEDULE_ROUTES;
 use routes::topologies::TOPOLOGY_ROUTES;
-use routes::{Body, LINKS, ROUTES, Route};
+use routes::{Body, ROUTES, Route};
 
 const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";

@@ -101,6 +101,7 @@ impl TopologyDirectory {
         }
     }
 
+    #[cfg(feature = "http")]
     pub(crate) fn snapshot(&self) -> Arc<Deployments> {
         self.known.get()
     }

@@ -104,48 +104,11 @@ fn signal_key() -> Vec<Parameter> {
     vec![text_parameter("Idempotency-Key", ParameterIn::Header, Required::False, Some(description))]
 }
 
-/// An id in an answer, and a route that takes it.
-pub(super) struct NextCall {
-    pub(super) from: &'static str,
-    pub(super) status: u16,
-    pub(super) pointer: &'static str,
-    pub(super) to: &'static str,
-    pub(super) parameter: &'static str,
-}
-
-const fn run(from: &'static str, status: u16, pointer: &'static str, to: &'static str) -> NextCall {
-    NextCall { from, status, pointer, to, parameter: "runId" }
-}
-
-const fn key(to: &'static str) -> NextCall {
-    NextCall { from: "createKey", status: 201, pointer: "/key/keyId", to, parameter: "keyId" }
-}
-
-/// The typical sequences of calls, for readers and for tools that try sequences.
-pub(super) const LINKS: &[NextCall] = &[
-    run("submitRuns", 201, "/runId", "getRun"),
-    run("submitRuns", 201, "/runId", "cancelRun"),
-    run("submitRuns", 201, "/runId", "retryRun"),
-    run("submitRuns", 201, "/runId", "getHistory"),
-    run("submitRuns", 201, "/runId", "getRecord"),
-    run("submitRuns", 201, "/runId", "explainRun"),
-    run("listRuns", 200, "/runs/0/runId", "getRun"),
-    run("cancelRun", 202, "/runId", "getRun"),
-    run("cancelRun", 202, "/runId", "getRecord"),
-    run("cancelRun", 202, "/runId", "retryRun"),
-    run("retryRun", 201, "/runId", "getRun"),
-    run("submitRuns", 201, "/runId", "sendSignal"),
-    run("submitRuns", 201, "/runId", "listSteps"),
-    run("submitRuns", 201, "/runId", "listChildren"),
-    run("submitRuns", 201, "/runId", "resumeRun"),
-    key("rotateKey"),
-    key("revokeKey"),
-];
-
 pub(super) mod approvals;
 pub(super) mod effects;
 pub(super) mod flow;
 pub(super) mod kinds;
+pub(super) mod links;
 pub(super) mod recovery;
 pub(super) mod schedules;
 pub(super) mod topologies;

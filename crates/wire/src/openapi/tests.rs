@@ -6,6 +6,7 @@ mod budgets;
 mod deployments;
 mod flow;
 mod kinds;
+mod records;
 mod references;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 
 use self::budgets::{budget, budget_left, budget_view, limits};
 use self::kinds::{announced_kind, announcement, kind_view};
+use self::records::{attempt_view, claims, record, recorded_run, tool_call};
 use super::*;
 
 fn generated() -> Value {
@@ -355,41 +357,6 @@ fn start_answer() -> Value {
 
 fn history_entry() -> Value {
     json!({"n": 1, "at": AT, "kind": "granted", "attempt": 1, "detail": {"owner": "w"}})
-}
-
-fn claims() -> Value {
-    json!({"startedAt": AT, "heartbeatAt": AT, "completedAt": AT, "metrics": metrics(),
-        "partialProgress": {"rows": 1},
-        "traceparent": "p"})
-}
-
-fn attempt_view() -> Value {
-    json!({
-        "attempt": 1, "leaseId": "l", "fence": 1, "owner": "w", "outcome": "LOST",
-        "reason": "HEARTBEAT_TIMEOUT", "category": "TIMEOUT", "grantedAt": AT, "startedAt": AT,
-        "endedAt": AT, "reportDigest": "d", "claims": claims(), "clockSkewMs": 400000,
-    })
-}
-
-fn recorded_run() -> Value {
-    json!({
-        "steps": 1, "checkpoints": 2, "children": 1, "signals": 0, "suspensions": 0,
-        "spend": spend(),
-    })
-}
-
-fn record() -> Value {
-    json!({
-        "runId": "r", "state": "failed", "kind": "k", "queue": "q", "goal": "g", "inputDigest": "i",
-        "decisions": 4, "rules": [5], "durable": recorded_run(),
-        "outputDigest": "o", "error": run_error(), "attempts": [attempt_view()], "nextAfter": 1,
-        "createdAt": AT,
-        "startedAt": AT, "completedAt": AT, "durationMs": 1, "digest": "d", "toolCalls": [tool_call()], "toolCallsLeftOut": 1,
-    })
-}
-
-fn tool_call() -> Value {
-    json!({"key": "k", "outcome": "SUCCEEDED", "attempt": 1, "recordedAt": AT, "spend": spend()})
 }
 
 fn queue_view() -> Value {
