@@ -46,6 +46,7 @@ pub const LIMIT_MAX: u32 = 100;
 pub struct Topology {
     declaration: Declaration,
     digest: String,
+    bytes: u64,
     /// Compiled schemas by path.
     schemas: BTreeMap<String, Schema>,
     /// How many tracks go before each track: 0 goes first.
@@ -96,8 +97,8 @@ pub(crate) fn compile(declaration: Declaration, origin: Origin) -> Result<Topolo
     checker.limits();
     let Checker { findings, schemas, .. } = checker;
     if findings.is_empty() {
-        let digest = digest::of(&declaration);
-        Ok(Topology { declaration, digest, schemas, ranks })
+        let (digest, bytes) = digest::of(&declaration);
+        Ok(Topology { declaration, digest, bytes, schemas, ranks })
     } else {
         Err(findings)
     }
@@ -253,6 +254,12 @@ impl Topology {
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// How large it is: the bytes of its canonical JSON.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     #[must_use]
