@@ -21,9 +21,7 @@ from tenure._server import Server
 from tenure.testing import FlowTest
 
 PROGRAM = Path(sealed.__file__)
-VECTORS = json.loads(
-    (Path(__file__).parents[3] / "protocol/scenarios/durable/codec.json").read_text(encoding="utf-8")
-)
+VECTORS = json.loads((Path(__file__).parents[3] / "protocol/scenarios/durable/codec.json").read_text(encoding="utf-8"))
 
 
 class Turned:
