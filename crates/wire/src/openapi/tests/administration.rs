@@ -188,7 +188,7 @@ pub(super) fn check_administration(shapes: &mut Shapes) {
         "workspaceId": "w", "queues": ["q"], "createdAt": AT, "expiresAt": AT, "revokedAt": AT,
         "previousSecretUntil": AT, "lastUsedAt": AT});
     shapes.check_open::<admin::Key>("Key", key.clone());
-    shapes.check_open::<admin::Keys>("Keys", json!({"keys": [key.clone()]}));
+    shapes.check_open::<admin::Keys>("Keys", json!({"keys": [key.clone()], "nextAfter": "k"}));
     let entry = json!({"n": 1, "at": AT, "tenantId": "t", "workspaceId": "w", "actor": "k",
         "action": "refused", "object": "o", "error": "e", "times": 2, "beforeDigest": "b",
         "afterDigest": "a", "requestId": "r"});
