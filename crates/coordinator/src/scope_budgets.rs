@@ -114,8 +114,9 @@ impl BudgetDirectory {
 
     /// The budgets of which something was used since the last call.
     pub(crate) fn take_used(&self) -> Vec<(Scope, ScopeBudget)> {
-        let mut used = self.0.used.lock().expect("no code panics while it holds the scopes");
-        let used = std::mem::take(&mut *used);
+        // Released at once: a carrier that notes budgets asks for both locks, in the other order.
+        let used =
+            std::mem::take(&mut *self.0.used.lock().expect("no code panics while it holds it"));
         let known = self.snapshot();
         let found = |scope: Scope| known.get(&scope).cloned().map(|budget| (scope, budget));
         used.into_iter().filter_map(found).collect()
