@@ -4,11 +4,13 @@
 //! are answered; changes through other coordinators are read again every second ([`crate::server`]). What is used is never kept
 //! here: a batch that accepts runs reads it from the store, where all coordinators add it up.
 //!
+//! Invariant: the lock of the budgets and the lock of the used scopes are never held together.
+//!
 //! The rules are in [`verdict::scope_budget`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use store::spend::budget_of;
 use store::{DynBrowse, Failure, SpendRow};
@@ -46,18 +48,16 @@ impl BudgetDirectory {
 
     /// Notes budgets that were saved. Call it once they are durable.
     pub(crate) fn note<'a>(&self, saved: impl Iterator<Item = &'a Object>) {
-        let mut saved =
-            saved.filter(|object| object.key.object_type == ObjectType::Budget).peekable();
-        if saved.peek().is_none() {
+        let is_budget = |object: &&Object| object.key.object_type == ObjectType::Budget;
+        let saved: Vec<&Object> = saved.filter(is_budget).collect();
+        if saved.is_empty() {
             return;
         }
         self.0.known.note(|budgets| {
-            for object in saved {
-                put(budgets, object);
-                self.mark(object.key.scope.clone());
-            }
+            saved.iter().for_each(|object| put(budgets, object));
             self.0.is_any.store(!budgets.is_empty(), Ordering::Release);
         });
+        saved.iter().for_each(|object| self.mark(object.key.scope.clone()));
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Budgets> {
@@ -90,8 +90,12 @@ impl BudgetDirectory {
 
     /// At most one entry for each budget.
     fn mark(&self, scope: Scope) {
-        self.0.used.lock().expect("no code panics while it holds the scopes").insert(scope);
+        self.lock_used().insert(scope);
         self.0.changed.notify_one();
+    }
+
+    fn lock_used(&self) -> MutexGuard<'_, BTreeSet<Scope>> {
+        self.0.used.lock().expect("no code panics while it holds the scopes")
     }
 }
 
@@ -114,9 +118,7 @@ impl BudgetDirectory {
 
     /// The budgets of which something was used since the last call.
     pub(crate) fn take_used(&self) -> Vec<(Scope, ScopeBudget)> {
-        // Released at once: a carrier that notes budgets asks for both locks, in the other order.
-        let used =
-            std::mem::take(&mut *self.0.used.lock().expect("no code panics while it holds it"));
+        let used = std::mem::take(&mut *self.lock_used());
         let known = self.snapshot();
         let found = |scope: Scope| known.get(&scope).cloned().map(|budget| (scope, budget));
         used.into_iter().filter_map(found).collect()
@@ -128,5 +130,35 @@ fn put(budgets: &mut Budgets, object: &Object) {
     budgets.remove(&object.key.scope);
     if let Some(budget) = budget_of(object) {
         budgets.insert(object.key.scope.clone(), budget);
+    }
+}
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// How long a caller may wait for a lock that nothing should hold.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn the_used_scopes_are_free_while_their_taker_waits_for_the_budgets() {
+        let budgets = BudgetDirectory::default();
+        let scope = Scope::new("acme", "main");
+        budgets.mark(scope.clone());
+        let taker = budgets.clone();
+        let mut taken = None;
+        // A carrier that notes a budget holds the budgets: the taker waits for them.
+        budgets.0.known.note(|_| {
+            taken = Some(std::thread::spawn(move || taker.take_used()));
+            let began = Instant::now();
+            let is_free = || budgets.0.used.try_lock().is_ok_and(|used| used.is_empty());
+            while !is_free() {
+                assert!(began.elapsed() < PATIENCE, "the taker holds what the carrier needs next");
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(taken.unwrap().join().unwrap().len(), 0, "the scope has no budget");
     }
 }
