@@ -218,6 +218,9 @@ pub struct Pick {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
     pub on: Pick,
+    /// The rule begins when there is such an entry: a wait for it does not depend on the speed of the machine.
+    #[serde(default)]
+    pub after: Option<Pick>,
     /// The rule is over when there is such an entry.
     #[serde(default)]
     pub until: Option<Pick>,

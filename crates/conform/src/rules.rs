@@ -3,7 +3,7 @@
 //! A rule takes the first item that its pick fits, the n-th, or each. It counts the items itself: an item that arrives
 //! twice counts twice, since a repeated call is what most rules are about.
 
-use crate::case::{Answer, Rule};
+use crate::case::{Answer, Pick, Rule};
 use crate::log::{Entry, Log, fits};
 
 #[derive(Debug)]
@@ -20,8 +20,7 @@ impl Rules {
     pub(crate) fn answer(&mut self, entry: &Entry, log: &Log) -> Option<Answer> {
         let mut found = None;
         for (rule, seen) in &mut self.rules {
-            let is_over = rule.until.as_ref().is_some_and(|until| !log.all(until).is_empty());
-            if is_over || !fits(&rule.on, entry) {
+            if !is_in_force(rule, log) || !fits(&rule.on, entry) {
                 continue;
             }
             *seen += 1;
@@ -37,4 +36,9 @@ impl Rules {
         }
         found
     }
+}
+
+fn is_in_force(rule: &Rule, log: &Log) -> bool {
+    let is_seen = |pick: &Pick| !log.all(pick).is_empty();
+    rule.after.as_ref().is_none_or(is_seen) && !rule.until.as_ref().is_some_and(is_seen)
 }
