@@ -135,7 +135,9 @@ fn put(budgets: &mut Budgets, object: &Object) {
 
 #[cfg(all(test, feature = "http"))]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
@@ -145,19 +147,20 @@ mod tests {
     #[test]
     fn the_used_scopes_are_free_while_their_taker_waits_for_the_budgets() {
         let budgets = BudgetDirectory::default();
-        let scope = Scope::new("acme", "main");
-        budgets.mark(scope.clone());
-        let taker = budgets.clone();
+        budgets.mark(Scope::new("acme", "main"));
+        let (taker, carrier) = (budgets.clone(), budgets.clone());
+        let (tell, told) = mpsc::channel();
         let mut taken = None;
         // A carrier that notes a budget holds the budgets: the taker waits for them.
         budgets.0.known.note(|_| {
-            taken = Some(std::thread::spawn(move || taker.take_used()));
-            let began = Instant::now();
-            let is_free = || budgets.0.used.try_lock().is_ok_and(|used| used.is_empty());
-            while !is_free() {
-                assert!(began.elapsed() < PATIENCE, "the taker holds what the carrier needs next");
-                std::thread::yield_now();
-            }
+            taken = Some(thread::spawn(move || taker.take_used()));
+            thread::spawn(move || {
+                while !carrier.0.used.try_lock().is_ok_and(|used| used.is_empty()) {
+                    thread::yield_now();
+                }
+                tell.send(()).unwrap();
+            });
+            told.recv_timeout(PATIENCE).expect("the taker holds what the carrier needs next");
         });
         assert_eq!(taken.unwrap().join().unwrap().len(), 0, "the scope has no budget");
     }
