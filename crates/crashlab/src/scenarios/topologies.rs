@@ -24,7 +24,7 @@ use wire::requests::{LeaseRequest, Reports};
 use wire::topologies::{
     ArtifactView, CreateArtifact, ListArtifacts, ListPauseStates, ListWorkOrders, WorkOrderView,
 };
-use wire::{Json, State};
+use wire::{Code, Json, State};
 
 use super::points::places;
 use super::{LabOptions, Tally};
@@ -95,7 +95,7 @@ pub(crate) async fn killed_at_every_place(options: &LabOptions) -> Result<Tally>
     let mut rng = SeededRng::new(options.seed ^ 0x7090);
     let cluster = TestCluster::new(&options.binary, options.mutant, &mut rng)?;
     let mut first = tokio::task::block_in_place(|| cluster.start(0, None))?;
-    let workshop = Workshop::open(&cluster, &first.api_key()?, ALONE, 0..1).await?;
+    let mut workshop = Workshop::open(&cluster, &first.api_key()?, ALONE, 0..1).await?;
     first.kill()?;
     let mut tally = kill_all(&cluster, &mut rng, StoreKind::Sqlite, 0)?;
     let mut last = tokio::task::block_in_place(|| cluster.start(0, None))?;
@@ -113,7 +113,7 @@ pub(crate) async fn one_of_three_killed_at_every_place(options: &LabOptions) -> 
     let mut survivors = (0..VICTIM).map(start).collect::<Result<Vec<Server>>>()?;
     let key = survivors[0].api_key()?;
     // Executors call the survivors: a lease whose answer is lost would be waited for, and other scenarios lose those.
-    let workshop = Workshop::open(&cluster, &key, BESIDE, 0..VICTIM).await?;
+    let mut workshop = Workshop::open(&cluster, &key, BESIDE, 0..VICTIM).await?;
     let mut tally = kill_all(&cluster, &mut rng, StoreKind::Postgres, VICTIM)?;
     tally.runs = workshop.settle().await?;
     for server in &mut survivors {
@@ -192,12 +192,21 @@ impl Workshop {
     }
 
     /// Lets everything that was begun come to its end, and judges it. Returns how many work orders there were.
-    async fn settle(&self) -> Result<usize> {
-        self.people.iter().for_each(JoinHandle::abort);
-        for number in 0..self.made.load(Ordering::SeqCst) {
-            // It exists, unless the server died before its commit.
-            let _ = create(self.client(), number).await;
+    async fn settle(&mut self) -> Result<usize> {
+        for person in std::mem::take(&mut self.people) {
+            person.abort();
+            // Gone, not only told to go: the number of artifacts stays as it is from here on.
+            let _ = person.await;
         }
+        let made = self.made.load(Ordering::SeqCst);
+        waits::within("every plank exists", async {
+            for number in 0..made {
+                while !exists(self.client(), number).await {
+                    tokio::time::sleep(RETRY_DELAY).await;
+                }
+            }
+        })
+        .await?;
         let settled = waits::within("all planks are smooth or given up", async {
             while !self.is_settled().await? {
                 tokio::time::sleep(RETRY_DELAY).await;
@@ -256,7 +265,8 @@ impl Workshop {
     /// Returns how many work orders there were.
     async fn judge(&self) -> Result<usize> {
         let (planks, orders) = (self.planks().await?, self.orders().await?);
-        ensure!(planks.len() == self.made.load(Ordering::SeqCst), "{} planks", planks.len());
+        let made = self.made.load(Ordering::SeqCst);
+        ensure!(planks.len() == made, "{} planks of {made}", planks.len());
         // Each entry into the status made one event, each event one work order.
         let entries: u64 = planks.iter().map(|it| u64::from(it.cycles)).sum();
         ensure!(orders.len() as u64 == entries, "{} orders, {entries} cycles", orders.len());
@@ -339,6 +349,14 @@ fn judge_order(order: &WorkOrderView, all: &[WorkOrderView]) -> Result<()> {
 async fn create(client: &Client, number: usize) -> Result<(), tenure::Error> {
     let plank = CreateArtifact { id: format!("p{number:05}"), fields: Json::null() };
     client.deployments().create_artifact(DEPLOYMENT, "plank", &plank).await.map(drop)
+}
+
+/// Creates it, unless it was created before a server died.
+async fn exists(client: &Client, number: usize) -> bool {
+    match create(client, number).await {
+        Ok(()) => true,
+        Err(error) => error.code() == Some(Code::ArtifactExists),
+    }
 }
 
 /// Makes artifacts while few wait.
