@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { launch, logIn, type Site, site, visit } from "../support/browser.js";
+import { launch, logIn, proxy, type Site, site, visit } from "../support/browser.js";
 import { Server, Worker } from "../support/server.js";
 
 describe("flows", () => {
@@ -19,7 +19,7 @@ describe("flows", () => {
 
   beforeAll(async () => {
     server = await Server.start();
-    console_ = await site(() => server.url);
+    console_ = await site(server);
     browser = await launch();
   });
 
@@ -158,7 +158,7 @@ describe("flows", () => {
   });
 
   it("works behind a prefix of a proxy, at every depth", async () => {
-    const behind = await site(() => server.url, "/ops/tenure");
+    const behind = await proxy(console_, "/ops/tenure");
     const id = await server.submit("prefixed", "prefixed");
     await logIn(page, behind.url, server.key);
     await page.goto(`${behind.url}runs/${id}/history`);

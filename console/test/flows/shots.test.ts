@@ -22,7 +22,7 @@ describe("pages", () => {
     mkdirSync(OUT, { recursive: true });
     server = await Server.start();
     told = await tell(server);
-    console_ = await site(() => server.url);
+    console_ = await site(server);
     browser = await launch();
   });
 
