@@ -88,6 +88,10 @@ export async function visit(
   const page = await browser.newPage({ viewport: { width: 1440, height: 1000 }, ...options });
   const faults: string[] = [];
   page.setDefaultTimeout(45_000);
+  page.on("dialog", (dialog) => {
+    faults.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
   page.on("pageerror", (error) => faults.push(`error: ${error.message}`));
   page.on("console", (message) => {
     const isRefusal = /Failed to load resource/.test(message.text());
