@@ -1,13 +1,13 @@
 import { defineConfig } from "vitest/config";
 
-// Flows through a real browser against a real server: one at a time, with limits that a loaded machine keeps.
+// Flows through a real browser against a real server. Each file has both for itself, so two files share two processors: one waits
+// for a lease to end while the other one works. The limits are for a machine under load; nothing waits for them.
 export default defineConfig({
   test: {
     include: ["test/flows/*.test.ts"],
     testTimeout: 180_000,
     hookTimeout: 180_000,
     pool: "forks",
-    maxWorkers: 1,
-    fileParallelism: false,
+    maxWorkers: 2,
   },
 });

@@ -1359,7 +1359,8 @@ function refused(response, text2) {
     requestId = ""
   } = body;
   const problem = new Problem(response.status, error2, title, message, requestId);
-  if (response.status === 401 && person.value) end(title);
+  if (response.status === 401 && person.value)
+    end("The server no longer takes your key: it was revoked or has expired");
   return problem;
 }
 var inPath = (name) => name.replaceAll("/", "~");
@@ -1844,10 +1845,14 @@ function Card(props) {
     props.children
   ] });
 }
-function Failed({ problem, again }) {
+function Failed({
+  problem,
+  again,
+  deed = "read"
+}) {
   const isForbidden = problem.status === 403;
   return /* @__PURE__ */ a4("div", { class: "notice t-bad", role: "alert", children: [
-    /* @__PURE__ */ a4("b", { children: isForbidden ? "This key may not read this" : problem.title }),
+    /* @__PURE__ */ a4("b", { children: isForbidden ? `This key may not ${deed} this` : problem.title }),
     /* @__PURE__ */ a4("p", { children: problem.message }),
     /* @__PURE__ */ a4("p", { class: "muted", children: [
       /* @__PURE__ */ a4("code", { children: problem.code }),
@@ -1908,7 +1913,7 @@ function Dialog(props) {
     /* @__PURE__ */ a4("h2", { id: "dialog-title", children: props.title }),
     props.children,
     props.line && /* @__PURE__ */ a4(Cli, { line: props.line }),
-    problem.value && /* @__PURE__ */ a4(Failed, { problem: problem.value }),
+    problem.value && /* @__PURE__ */ a4(Failed, { problem: problem.value, deed: "do" }),
     /* @__PURE__ */ a4("footer", { children: [
       /* @__PURE__ */ a4("button", { type: "button", class: "btn", onClick: () => element.current?.close(), children: "Back" }),
       /* @__PURE__ */ a4(
@@ -2425,7 +2430,7 @@ function Decide({ approval: approval2, checked, isRendered, changed }) {
         }
       }
     ),
-    problem.value && /* @__PURE__ */ a4(Failed, { problem: problem.value }),
+    problem.value && /* @__PURE__ */ a4(Failed, { problem: problem.value, deed: "do" }),
     /* @__PURE__ */ a4("div", { class: "decide-foot", "data-actions": true, children: [
       /* @__PURE__ */ a4("button", { type: "button", class: "btn go", disabled: !isReady || isBusy.value, onClick: approve, children: "Approve" }),
       /* @__PURE__ */ a4(
@@ -2522,8 +2527,18 @@ async function refusal(secret) {
     return void 0;
   } catch (error2) {
     const problem = asProblem(error2);
-    return problem.status === 403 ? void 0 : problem;
+    if (problem.status === 403) return void 0;
+    return problem.status === 401 ? unknown(problem) : problem;
   }
+}
+function unknown({ status, code: code2, requestId }) {
+  return new Problem(
+    status,
+    code2,
+    "This server does not know this key",
+    "it may belong to another server, or it was revoked or has expired; ask for a new one, or make one with the command below",
+    requestId
+  );
 }
 
 // src/model/queues.ts
@@ -6121,9 +6136,9 @@ function Jump() {
           at.value = 0;
         },
         onKeyDown: onKey,
-        onBlur: () => setTimeout(() => {
+        onBlur: () => {
           typed.value = "";
-        }, 150)
+        }
       }
     ),
     /* @__PURE__ */ a4("kbd", { "aria-hidden": "true", children: "/" }),

@@ -27,7 +27,7 @@ export function serve({ target, port = 0, prefix = "" }) {
     const { pathname } = new URL(incoming.url, "http://console");
     if (pathname.startsWith(`${prefix}/v1/`)) return forward(incoming, answer, prefix, target());
     if (pathname.startsWith(root)) return file(pathname.slice(root.length), answer);
-    if (pathname === root.slice(0, -1)) return answer.writeHead(308, { location: root }).end();
+    if (pathname === root.slice(0, -1)) return answer.writeHead(308, { location: "console/" }).end();
     return answer.writeHead(404).end();
   });
   return new Promise((resolve) => {

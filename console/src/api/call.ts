@@ -107,7 +107,8 @@ function refused(response: Response, text: string): Problem {
   } = body;
   const problem = new Problem(response.status, error, title, message, requestId);
   // A key that is only tried ends no session.
-  if (response.status === 401 && session.person.value) session.end(title);
+  if (response.status === 401 && session.person.value)
+    session.end("The server no longer takes your key: it was revoked or has expired");
   return problem;
 }
 

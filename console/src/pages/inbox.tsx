@@ -446,7 +446,7 @@ function Decide({ approval, checked, isRendered, changed }: DecideProps) {
           comment.value = event.currentTarget.value;
         }}
       />
-      {problem.value && <Failed problem={problem.value} />}
+      {problem.value && <Failed problem={problem.value} deed="do" />}
       <div class="decide-foot" data-actions>
         <button type="button" class="btn go" disabled={!isReady || isBusy.value} onClick={approve}>
           Approve

@@ -69,6 +69,18 @@ async function refusal(secret: string): Promise<Problem | undefined> {
     return undefined;
   } catch (error) {
     const problem = asProblem(error);
-    return problem.status === 403 ? undefined : problem;
+    if (problem.status === 403) return undefined;
+    return problem.status === 401 ? unknown(problem) : problem;
   }
+}
+
+/** The server speaks to programs; this is for the person who pasted the key. */
+function unknown({ status, code, requestId }: Problem): Problem {
+  return new Problem(
+    status,
+    code,
+    "This server does not know this key",
+    "it may belong to another server, or it was revoked or has expired; ask for a new one, or make one with the command below",
+    requestId,
+  );
 }

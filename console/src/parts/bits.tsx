@@ -77,12 +77,20 @@ export function Card(props: {
   );
 }
 
-/** What, why, what to do; one card fails, not the page. */
-export function Failed({ problem, again }: { problem: Problem; again?: () => void }) {
+/** What, why, what to do; one card fails, not the page. `deed` says what was tried. */
+export function Failed({
+  problem,
+  again,
+  deed = "read",
+}: {
+  problem: Problem;
+  again?: () => void;
+  deed?: "read" | "do";
+}) {
   const isForbidden = problem.status === 403;
   return (
     <div class="notice t-bad" role="alert">
-      <b>{isForbidden ? "This key may not read this" : problem.title}</b>
+      <b>{isForbidden ? `This key may not ${deed} this` : problem.title}</b>
       <p>{problem.message}</p>
       <p class="muted">
         <code>{problem.code}</code>

@@ -47,7 +47,7 @@ export function Dialog(props: DialogProps) {
         <h2 id="dialog-title">{props.title}</h2>
         {props.children}
         {props.line && <Cli line={props.line} />}
-        {problem.value && <Failed problem={problem.value} />}
+        {problem.value && <Failed problem={problem.value} deed="do" />}
         <footer>
           <button type="button" class="btn" onClick={() => element.current?.close()}>
             Back

@@ -87,11 +87,9 @@ export function Jump() {
           at.value = 0;
         }}
         onKeyDown={onKey}
-        onBlur={() =>
-          setTimeout(() => {
-            typed.value = "";
-          }, 150)
-        }
+        onBlur={() => {
+          typed.value = "";
+        }}
       />
       <kbd aria-hidden="true">/</kbd>
       <div id="jump-list" role="listbox" aria-label="Targets" hidden={found.length === 0}>

@@ -1,10 +1,12 @@
-// Chromium, the console behind its development server, and what must hold on every page: no violation of the content security policy,
+// Chromium, the console that the binary serves, and what must hold on every page: no violation of the content security policy,
 // no error on the console, nothing serious found by axe.
 
 import { readFileSync } from "node:fs";
+import { createServer, type Server as HttpServer, request } from "node:http";
 import { createRequire } from "node:module";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { serve } from "../../scripts/serve.mjs";
+import type { Server } from "./server.js";
 
 const require = createRequire(import.meta.url);
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
@@ -23,14 +25,59 @@ export interface Site {
   close: () => Promise<void>;
 }
 
-export async function site(target: () => string, prefix = ""): Promise<Site> {
-  const { server, url } = await serve({ target, prefix });
-  const close = () =>
-    new Promise<void>((resolve) => {
-      server.closeAllConnections();
-      server.close(() => resolve());
+/**
+ * The console under test: the one that the binary serves. While one works on it, `CONSOLE_DIST=1` takes the files of dist instead,
+ * so that a change needs no new binary.
+ */
+export async function site(server: Server): Promise<Site> {
+  if (process.env["CONSOLE_DIST"]) {
+    const { server: files, url } = await serve({ target: () => server.url });
+    return { url, close: () => closed(files) };
+  }
+  const url = `${server.url}/console/`;
+  await mustBeDist(url);
+  return { url, close: async () => {} };
+}
+
+/** A flow that passes has said nothing about dist if the binary has another one. */
+async function mustBeDist(url: string): Promise<void> {
+  for (const name of ["app.js", "app.css", "icon.svg"]) {
+    const served = await (await fetch(url + name)).text();
+    const built = readFileSync(new URL(`../../dist/${name}`, import.meta.url), "utf8");
+    if (served !== built)
+      throw new Error(
+        `TENURE_BIN serves another ${name} than console/dist has; build the binary, or set CONSOLE_DIST=1`,
+      );
+  }
+}
+
+/** A reverse proxy that takes `prefix` away, as operators configure one, and knows nothing of the console. */
+export async function proxy(site: Site, prefix: string): Promise<Site> {
+  const behind = new URL("..", site.url);
+  const server = createServer((incoming, answer) => {
+    if (!incoming.url!.startsWith(`${prefix}/`)) {
+      answer.writeHead(404).end();
+      return;
+    }
+    const url = new URL(incoming.url!.slice(prefix.length), behind);
+    const headers = { ...incoming.headers, host: url.host };
+    const onward = request(url, { method: incoming.method, headers }, (response) => {
+      answer.writeHead(response.statusCode!, response.headers);
+      response.pipe(answer);
     });
-  return { url, close };
+    onward.on("error", () => answer.destroy());
+    incoming.pipe(onward);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  return { url: `http://127.0.0.1:${port}${prefix}/console/`, close: () => closed(server) };
+}
+
+function closed(server: HttpServer): Promise<void> {
+  return new Promise((resolve) => {
+    server.closeAllConnections();
+    server.close(() => resolve());
+  });
 }
 
 /** A page that remembers what went wrong on it. */
@@ -41,6 +88,10 @@ export async function visit(
   const page = await browser.newPage({ viewport: { width: 1440, height: 1000 }, ...options });
   const faults: string[] = [];
   page.setDefaultTimeout(45_000);
+  page.on("dialog", (dialog) => {
+    faults.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
   page.on("pageerror", (error) => faults.push(`error: ${error.message}`));
   page.on("console", (message) => {
     const isRefusal = /Failed to load resource/.test(message.text());
@@ -58,7 +109,8 @@ export async function logIn(page: Page, url: string, key: string): Promise<void>
   await page.goto(url);
   await page.getByLabel("API key").fill(key);
   await page.getByRole("button", { name: "Log in" }).click();
-  await page.getByRole("navigation", { name: "Pages" }).waitFor();
+  // The entries of the rail come with what the key may read; only then do keys and fields answer.
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: /Inbox/ }).waitFor();
 }
 
 /** What axe finds serious or critical. */

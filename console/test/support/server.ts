@@ -14,13 +14,28 @@ export function binary(): string {
   return path;
 }
 
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, "close");
-  return port;
+/**
+ * Ports that systems do not hand out by themselves. A server that was killed finds its own free again: no connection of another
+ * program can have taken it meanwhile.
+ */
+const PORT_MIN = 20_000;
+const PORTS = 10_000;
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer().listen(port, "127.0.0.1");
+  const isBound = await new Promise<boolean>((resolve) => {
+    server.once("listening", () => resolve(true));
+    server.once("error", () => resolve(false));
+  });
+  if (isBound) await new Promise((resolve) => server.close(resolve));
+  return isBound;
+}
+
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = PORT_MIN + Math.floor(Math.random() * PORTS);
+    if (await isFree(port)) return port;
+  }
 }
 
 export class Server {
@@ -174,5 +189,3 @@ export class Worker {
     if (!response.ok) throw new Error(`${what}: ${response.status} ${await response.text()}`);
   }
 }
-
-export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

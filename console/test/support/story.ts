@@ -1,8 +1,15 @@
 // A day in the life of a small company, played by workers over HTTP: a takeover with a late report, an approval that two people
 // answer, a child, a halt at a budget, failures, a queue that no worker serves. The pictures of the console are made from it.
+//
+// Nothing waits for a time to pass, except while pictures are made (CONSOLE_PICTURES): there work takes as long as it would.
 
 import { createHash } from "node:crypto";
-import { type Server, sleep, type Task, Worker } from "./server.js";
+import { type Server, type Task, Worker } from "./server.js";
+
+export const IS_FOR_PICTURES = Boolean(process.env["CONSOLE_PICTURES"]);
+
+const works = (ms: number): Promise<void> | undefined =>
+  IS_FOR_PICTURES ? new Promise((resolve) => setTimeout(resolve, ms)) : undefined;
 
 const INVOICE = {
   supplier: "Acme GmbH, Berlin",
@@ -42,19 +49,19 @@ async function invoice(server: Server, approvers: string[]): Promise<string> {
   ];
   const run = await server.submit("invoice.process", "invoices", {
     input: INVOICE,
-    leaseMs: 3000,
+    leaseMs: 6000,
     heartbeatIntervalMs: 1000,
     labels: { customer: "acme-gmbh" },
   });
   const first = await alice.lease("invoices");
   await alice.must(first, "started");
-  await sleep(1200);
+  await works(1200);
   await alice.must(first, "checkpoints", { steps: [step("extract", { fields: 8 }, 12_000)] });
-  await sleep(700);
+  await works(700);
   await alice.must(first, "heartbeat", { progressPct: 40 });
   const second = await bob.lease("invoices");
   await bob.must(second, "started");
-  await sleep(900);
+  await works(900);
   const late = await alice.tell(first, "completed", { outcome: "SUCCEEDED", output: { by: "alice" } });
   if (late.ok) throw new Error("a late report was accepted");
   await bob.must(second, "checkpoints", { steps: [step("check", { matches: true }, 8000)] });
@@ -80,10 +87,10 @@ async function invoice(server: Server, approvers: string[]): Promise<string> {
     },
   });
   await carol.must(child, "started");
-  await sleep(800);
+  await works(800);
   await carol.must(child, "completed", { outcome: "SUCCEEDED", output: { pages: 2 } });
   const approval = `appr_${run.replace("run_", "")}-1`;
-  await sleep(9000);
+  await works(9000);
   for (const [i, key] of approvers.entries()) {
     await server.call(
       "POST",
@@ -95,13 +102,13 @@ async function invoice(server: Server, approvers: string[]): Promise<string> {
       },
       key,
     );
-    await sleep(6000);
+    await works(6000);
   }
   const third = await bob.lease("invoices");
   await bob.must(third, "started");
-  await sleep(700);
+  await works(700);
   await bob.must(third, "checkpoints", { steps: [step("pay", { receipt: "r-4711" }, 3100)] });
-  await sleep(300);
+  await works(300);
   await bob.must(third, "completed", {
     outcome: "SUCCEEDED",
     output: { paid: "2,480.00 EUR", receipt: "r-4711" },

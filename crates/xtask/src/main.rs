@@ -33,7 +33,7 @@ use tree::Tree;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test      set up what the tests need, then fmt, clippy, tidy, hostile, fuzz, SDKs, crash, museum, all tests; prints the time of each step
+  test      set up what the tests need, then fmt, clippy, tidy, hostile, fuzz, SDKs, console, crash, museum, all tests; prints the time of each step
   crash     kill, stop and starve a real server under load and judge what it leaves; --kills N, --long
   failover  let the database of three coordinators fail over under load; --times N
   museum    play the bugs that other systems shipped; a test must detect each
@@ -46,7 +46,7 @@ usage: cargo xtask <command>
   model     explore every state of small worlds with the rules of production; --long for larger ones
   hostile   everything the OpenAPI document says and does not say, against a live server; --examples N
   fuzz      the fuzzer on each target of crates/hostile, or on those that are named; --seconds N, --keep
-  sdks      format, types and tests of the SDKs for Python and Node
+  sdks      format, types and tests of the SDKs for Python and Node, and of the console, with its flows through Chromium
   sim       run simulated worlds: --seed S for one with its trace, --seeds N for many
   contract  refresh the `proved by` column of docs/contract.md from the tests";
 

@@ -62,8 +62,9 @@ const PREREQUISITES: &[Prerequisite] = &[
     server("PostgreSQL", "the engine for several coordinators is tested on a real server", || pgserver::Programs::find().is_ok(), Source::Debian("postgresql")),
     server("pgbouncer", "the engine for several coordinators is tested through a pooler", pgserver::Pooler::is_installed, Source::Debian("pgbouncer")),
     prerequisite("curl", "the guide for workers in any language is run as printed", &["curl", "--version"], Source::Debian("curl")),
-    prerequisite("Node", "the guide's worker for Node and the TypeScript SDK are run", &["node", "--version"], Source::Debian("nodejs")),
-    prerequisite("npm", "the TypeScript SDK is built and checked", &["npm", "--version"], Source::Debian("npm")),
+    prerequisite("Node", "the guide's worker for Node, the TypeScript SDK and the console's tests are run", &["node", "--version"], Source::Debian("nodejs")),
+    prerequisite("npm", "the TypeScript SDK and the console are built and checked", &["npm", "--version"], Source::Debian("npm")),
+    prerequisite("Chromium", "the console is used through a browser", &["chromium", "--version"], Source::Debian("chromium")),
     prerequisite("openssl", "the recipe for a private certificate authority is run as printed", &["openssl", "version"], Source::Debian("openssl")),
     prerequisite("Python with venv", "schemathesis tries hostile input on a live server, and the guide's worker in Python is run", &["python3", "-c", "import ensurepip, venv"], Source::Debian("python3 python3-venv")),
 ];

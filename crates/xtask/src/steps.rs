@@ -47,7 +47,7 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     })?;
     times.note("crash lab, beside the last four", took);
     // Alone: the cases of the conformance kit judge what a worker does within a short lease.
-    times.step("SDKs for Python and Node", || sdks::run(root, build.server()))?;
+    times.step("SDKs for Python and Node, and the console", || sdks::run(root, build.server()))?;
     println!("\n== time of each step before the tests\n{times}\n\n== tests");
     let at_a_time = tests_at_a_time().to_string();
     cargo(root, &[TESTS, &["--test-threads", &at_a_time]].concat()).context("failed at the tests")

@@ -3,7 +3,7 @@
 //! The tree is read from the working directory and not from a commit: a check has the same result before and after
 //! `git commit`. Tests build small trees from strings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -25,6 +25,8 @@ const TEST_FILES: &[&str] = &["/tests.rs", "/conformance.rs"];
 pub(crate) struct Tree {
     texts: BTreeMap<String, String>,
     rust: BTreeMap<String, RustSource>,
+    /// Files that are not text, such as pictures: no rule reads them, but documents link to them.
+    binaries: BTreeSet<String>,
 }
 
 impl Tree {
@@ -51,11 +53,13 @@ impl Tree {
         Ok(tree)
     }
 
-    /// A file that is not UTF-8 is skipped.
+    /// Of a file that is not UTF-8 only the path is kept.
     fn read_file(&mut self, path: &Path, relative: String) -> Result<()> {
         let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
         if let Ok(text) = String::from_utf8(bytes) {
             self.insert(relative, text);
+        } else {
+            self.binaries.insert(relative);
         }
         Ok(())
     }
@@ -100,6 +104,7 @@ impl Tree {
         let folder = format!("{}/", path.trim_end_matches('/'));
         path.is_empty()
             || self.texts.contains_key(path)
+            || self.binaries.contains(path)
             || self.texts.keys().any(|known| known.starts_with(&folder))
     }
 
@@ -110,6 +115,12 @@ impl Tree {
             tree.insert((*path).to_owned(), (*text).to_owned());
         }
         tree
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_binary(mut self, path: &str) -> Self {
+        self.binaries.insert(path.to_owned());
+        self
     }
 }
 

@@ -108,6 +108,13 @@ mod tests {
     }
 
     #[test]
+    fn a_picture_is_a_target_like_any_file() {
+        let tree = Tree::of(&[("README.md", "![a takeover](docs/takeover.png)")]);
+        assert_eq!(check(&tree).len(), 1);
+        assert!(check(&tree.with_binary("docs/takeover.png")).is_empty());
+    }
+
+    #[test]
     fn code_is_not_followed() {
         assert_eq!(broken_links("`[b](b.md)`\n```\n[b](b.md)\n```\n"), Vec::<String>::new());
     }
