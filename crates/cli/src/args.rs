@@ -4,9 +4,9 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     approvals, artifacts, audit, backup, bench, budgets, completions, config, coordinators, dev,
-    doctor, effects, endpoints, epoch, explain, export, flow, inbox, keys, limits, migrate, plan,
-    prove, queues, recovery, replay, restore, retention, runs, schedules, serve, submit, topology,
-    tour, verify, work,
+    doctor, effects, endpoints, epoch, explain, export, flow, inbox, inside, keys, limits, migrate,
+    plan, prove, queues, recovery, replay, restore, retention, runs, schedules, serve, submit,
+    topology, tour, verify, work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -145,6 +145,22 @@ pub(crate) enum Command {
     Audit(audit::Arguments),
     /// Run a program for each task of a queue
     Work(work::Arguments),
+    /// In a program that `work` runs: run a command once and record its output
+    Step(inside::StepArguments),
+    /// In a program that `work` runs: wait without a process
+    Sleep(inside::SleepArguments),
+    /// In a program that `work` runs: wait for a signal and print its data
+    WaitFor(inside::WaitForArguments),
+    /// In a program that `work` runs: ask people and wait for their decision
+    Ask(inside::AskArguments),
+    /// In a program that `work` runs: start a run, wait for its end and print its output
+    Child(inside::ChildArguments),
+    /// In a program that `work` runs: have something delivered to an endpoint
+    Effect(inside::EffectArguments),
+    /// In a program that `work` runs: count against the budget of the run
+    Spend(inside::SpendArguments),
+    /// In a program that `work` runs: say how far it is
+    Progress(inside::ProgressArguments),
     /// Check a store: replay its history and compare the result with its tables
     Verify(verify::Arguments),
     /// Prove what happened in a run: check its history, record and seals; export it as evidence

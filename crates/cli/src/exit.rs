@@ -25,6 +25,8 @@ pub(crate) enum Exit {
     RunCancelled,
     TimedOut,
     Interrupted,
+    /// What the command of a step exited with, or a question came to.
+    OfCommand(u8),
 }
 
 impl Exit {
@@ -43,6 +45,7 @@ impl Exit {
             Exit::RunCancelled => 12,
             Exit::TimedOut => 124,
             Exit::Interrupted => 130,
+            Exit::OfCommand(code) => code,
         }
     }
 

@@ -29,6 +29,7 @@ mod explain;
 mod export;
 mod flow;
 mod inbox;
+mod inside;
 mod key_names;
 mod keys;
 mod kinds;
@@ -160,6 +161,14 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Budgets(verb) => budgets::run(connect()?, format, verb).await,
         Command::Audit(arguments) => audit::run(connect, format, arguments).await,
         Command::Work(arguments) => work::run(connect()?, format, arguments).await,
+        Command::Step(arguments) => inside::step(arguments).await,
+        Command::Sleep(arguments) => inside::sleep_for(arguments).await,
+        Command::WaitFor(arguments) => inside::wait_for(arguments).await,
+        Command::Ask(arguments) => inside::ask(arguments).await,
+        Command::Child(arguments) => inside::child(arguments).await,
+        Command::Effect(arguments) => inside::effect(arguments).await,
+        Command::Spend(arguments) => inside::spend(arguments).await,
+        Command::Progress(arguments) => inside::progress(&arguments),
         Command::Bench(arguments) => bench::run(format, global_args, arguments).await,
         Command::Verify(arguments) => verify::run(format, arguments).await,
         Command::Prove(arguments) => prove::run(format, arguments).await,

@@ -2,16 +2,20 @@
 //!
 //! The worker loop, its heartbeats and its obedience to verdicts come from the Rust SDK. Here a
 //! task becomes a process: input on stdin, output from stdout, progress on descriptor 3, metadata
-//! in the environment, and signals to the whole process group when the task must stop.
+//! in the environment, and signals to the whole process group when the task must stop. Through a
+//! socket it records steps, waits and asks people, with the commands of [`crate::inside`].
 
+mod door;
 mod events;
 pub(crate) mod executable;
 mod group;
-mod mapping;
+pub(crate) mod mapping;
+mod operations;
 pub(crate) mod program;
 mod progress;
 mod stderr_lines;
 mod stopping;
+pub(crate) mod talk;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,14 +24,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use serde::de::IgnoredAny;
-use tenure::{Client, Ctx, Failure, LogLevel, StopReason, Worker};
+use tenure::{
+    Client, Ctx, Failure, LogLevel, ProgramEnd, Recorder, RecorderEnd, StopReason, Worker,
+};
+use tokio::sync::{Notify, mpsc};
 use wire::requests::Completed;
 use wire::{ErrorCategory, Json, Outcome};
 
 use crate::exit::CommandResult;
 use crate::output::{self, Format};
 use crate::{duration, server};
+use door::{Desk, Door};
 use executable::ProgramGone;
 use mapping::Encoding;
 use program::{Finished, LineHandler, Pipes, Stdout};
@@ -44,7 +51,17 @@ How a program takes part:
           its end becomes the message of a failure
   fd 3    progress: lines `progress 40 halfway` or `message reading`; sent every 3 s at most
   env     TENURE_TASK_ID, _RUN_ID, _KIND, _QUEUE, _ATTEMPT, _FENCE, _LEASE_ID, _DEADLINE,
-          _WORKER_ID, _PROGRESS_FD, and TRACEPARENT
+          _WORKER_ID, _PROGRESS_FD, _SOCKET, and TRACEPARENT
+
+What a program can do with this binary, so that it goes on where it was after a crash:
+  tenure step charge -- ./charge.sh 7    run once and record; later attempts print the output again
+  tenure sleep 5m                        wait without a process: the program ends here, and
+  tenure wait-for go --within 1d         runs again from its beginning when the time is over, a
+  tenure ask ship --subject \"Ship 7?\"    signal came, people decided, or a child has ended
+  tenure child resize --queue img --input 7
+  tenure effect crm order.paid --body 7  deliver once to a registered endpoint
+  tenure spend tokens=812                count against the budget of the run
+  tenure progress 40 halfway
 
 Exit codes of a program:
   0                             SUCCEEDED
@@ -116,7 +133,11 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     for queue in &arguments.queues {
         worker = worker.queue(queue);
     }
-    worker = attach(worker, &arguments.kinds, &program);
+    let shared = Arc::clone(&program);
+    worker = worker.handle_program(&arguments.kinds, move |ctx, recorder| {
+        let program = Arc::clone(&shared);
+        async move { program.attempt(ctx, recorder).await }
+    });
     if format == Format::People {
         output::note(format_args!(
             "{name} works on {} with {}; Ctrl-C to stop",
@@ -127,20 +148,6 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     let Program { running, gone, .. } = &*program;
     let stopping = Stopping { running, gone, cut: &cut, drain: arguments.drain };
     stopping::work_until_signal(worker, stopping).await
-}
-
-fn attach(worker: Worker, kinds: &[String], program: &Arc<Program>) -> Worker {
-    let task = |program: &Arc<Program>| {
-        let program = Arc::clone(program);
-        move |ctx: Ctx, _: IgnoredAny| {
-            let program = Arc::clone(&program);
-            async move { program.attempt(ctx).await }
-        }
-    };
-    if kinds.is_empty() {
-        return worker.handle_any(task(program));
-    }
-    kinds.iter().fold(worker, |worker, kind| worker.handle(kind.as_str(), task(program)))
 }
 
 /// The last part of the program's path, reduced to a name that the wire accepts.
@@ -154,6 +161,33 @@ fn default_name(exec: &str) -> String {
     if name.is_empty() { "worker".to_owned() } else { name }
 }
 
+/// How an attempt came to its end.
+enum Ended {
+    Program(Finished),
+    /// A wait, a divergence or a crossed limit has ended it.
+    Closed,
+}
+
+fn no_socket(error: &std::io::Error) -> Failure {
+    Failure::infra(format!(
+        "cannot make the socket for the program in {}: {error}; set TMPDIR to a folder with a short name",
+        std::env::temp_dir().display()
+    ))
+}
+
+fn broken_step(step: &str) -> Failure {
+    Failure::infra(format!(
+        "`tenure step {step}` was gone before it said what came of its command; nothing is recorded, and another \
+         attempt does the step again"
+    ))
+}
+
+fn left_behind() -> Failure {
+    Failure::user_code(
+        "the program ended while one of its `tenure` commands was under way; let it wait for each of them",
+    )
+}
+
 struct Program {
     exec: String,
     args: Vec<String>,
@@ -165,19 +199,78 @@ struct Program {
 }
 
 impl Program {
-    async fn attempt(&self, ctx: Ctx) -> Result<Option<Json>, Failure> {
+    async fn attempt(&self, ctx: Ctx, recorder: Recorder) -> ProgramEnd {
         let _running = self.running.enter();
-        let command = self.command(&ctx);
-        let input = ctx.input().text().to_owned();
+        match self.run(&ctx, &recorder).await {
+            Ok(Ended::Program(finished)) => {
+                let output = judge(&ctx, finished, self.encoding);
+                ProgramEnd::Finished(output.map(Option::unwrap_or_default))
+            }
+            Ok(Ended::Closed) => ProgramEnd::Closed,
+            Err(failure) => ProgramEnd::Finished(Err(failure)),
+        }
+    }
+
+    /// Runs the program, and does what it asks for meanwhile.
+    async fn run(&self, ctx: &Ctx, recorder: &Recorder) -> Result<Ended, Failure> {
+        let door = Door::open().map_err(|error| no_socket(&error))?;
+        let mut command = self.command(ctx);
+        command.env(talk::SOCKET_VARIABLE, door.path());
         let pipes = Pipes {
-            input,
-            listener: listener(&ctx),
+            input: ctx.input().text().to_owned(),
+            listener: listener(ctx),
             stderr_prefix: (!self.is_alone).then(|| format!("{}: ", ctx.run_id())),
-            stderr_lines: logger(&ctx),
+            stderr_lines: logger(ctx),
         };
-        let finished = program::execute(command, pipes, grace_when_stopped(&ctx)).await;
+        let (desk, asked) = Desk::new();
+        let (broken, mut breaks) = mpsc::channel(1);
+        let closed = Notify::new();
+        let stop = async {
+            tokio::select! {
+                grace = grace_when_stopped(ctx) => grace,
+                // Its attempt is over: nothing that it does from here on may happen.
+                () = closed.notified() => Duration::ZERO,
+            }
+        };
+        let mut execution = std::pin::pin!(program::execute(command, pipes, stop));
+        let function = operations::function(asked, Arc::clone(&desk), broken);
+        let mut recording = std::pin::pin!(recorder.run(function));
+        let mut serving = std::pin::pin!(door.serve(&desk));
+        let mut end = None;
+        let finished = loop {
+            tokio::select! {
+                biased;
+                finished = &mut execution => break finished,
+                recorded = &mut recording, if end.is_none() => {
+                    if !matches!(recorded, RecorderEnd::Stopped) {
+                        closed.notify_one();
+                    }
+                    end = Some(recorded);
+                }
+                Some(step) = breaks.recv(), if end.is_none() => {
+                    closed.notify_one();
+                    end = Some(RecorderEnd::Failed(broken_step(&step)));
+                }
+                () = &mut serving => {}
+            }
+        };
         let finished = finished.map_err(|error| self.not_started(&error))?;
-        judge(&ctx, finished, self.encoding)
+        let is_clean = finished.status.success() && ctx.stop_reason().is_none();
+        let end = match end {
+            None if is_clean && desk.is_busy() => RecorderEnd::Failed(left_behind()),
+            // What is recorded and was not asked for is a divergence.
+            None if is_clean => {
+                desk.close().await;
+                recording.await
+            }
+            None => RecorderEnd::Stopped,
+            Some(end) => end,
+        };
+        match end {
+            RecorderEnd::Closed => Ok(Ended::Closed),
+            RecorderEnd::Failed(failure) if ctx.stop_reason().is_none() => Err(failure),
+            _ => Ok(Ended::Program(finished)),
+        }
     }
 
     fn command(&self, ctx: &Ctx) -> Command {

@@ -15,8 +15,21 @@ use crate::egress::{Egress, PORTS};
 pub const URL_MAX: usize = 2_048;
 
 /// Names that mean something inside only.
-const INNER_NAMES: [&str; 8] =
-    ["localhost", "local", "internal", "intranet", "home.arpa", "localdomain", "onion", "test"];
+const INNER_NAMES: [&str; 13] = [
+    "localhost",
+    "local",
+    "internal",
+    "intranet",
+    "home.arpa",
+    "localdomain",
+    "onion",
+    "test",
+    "lan",
+    "home",
+    "corp",
+    "private",
+    "svc",
+];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {

@@ -85,6 +85,8 @@ pub enum TopologyRefusal {
     ArtifactExists,
     /// The declaration does not allow this, or does not allow this caller to do it.
     NotAllowed(Text),
+    /// The key did the work that it wants to approve.
+    OwnWork,
     /// Something has changed since the caller read it.
     Stale(Text),
     /// The request does not fit the declaration.
@@ -100,6 +102,7 @@ impl TopologyRefusal {
             TopologyRefusal::ArtifactNotFound => "artifact_not_found",
             TopologyRefusal::ArtifactExists => "artifact_exists",
             TopologyRefusal::NotAllowed(_) => "transition_not_allowed",
+            TopologyRefusal::OwnWork => "approval_forbidden",
             TopologyRefusal::Stale(_) => "artifact_changed",
             TopologyRefusal::Invalid(_) => "invalid_argument",
             TopologyRefusal::Incompatible(_) => "deployment_conflict",

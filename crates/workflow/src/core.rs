@@ -71,6 +71,8 @@ pub(crate) struct Core {
     finished: Vec<(Branch, StepRecord)>,
     children: VecDeque<(Branch, ChildRecord)>,
     in_flight: Option<InFlight>,
+    /// How many waits for something outside are open ([`crate::outside`]).
+    pub(crate) outside: usize,
     commands: VecDeque<Command>,
     ending: Option<Ending>,
     /// The code is being dropped on purpose.
@@ -103,6 +105,7 @@ impl Core {
             finished: Vec::new(),
             children: VecDeque::new(),
             in_flight: None,
+            outside: 0,
             commands: VecDeque::new(),
             ending: None,
             is_closing: false,

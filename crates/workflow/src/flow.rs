@@ -289,6 +289,13 @@ impl Flow {
         }
     }
 
+    /// Awaits something that nothing records. Only for functions that speak for a program, which is run again from its
+    /// beginning in every attempt and asks for the same operations again: everything else must be the work of a step.
+    #[doc(hidden)]
+    pub fn outside<F: Future>(&self, awaited: F) -> impl Future<Output = F::Output> + use<F> {
+        crate::outside::wait(self.shared.clone(), awaited)
+    }
+
     /// The latest time of a branch inside this one that has ended.
     pub(crate) fn joined(&self) -> Time {
         self.shared.with(|core| core.branch(&self.branch).joined)

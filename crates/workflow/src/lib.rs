@@ -32,6 +32,7 @@ mod kind;
 mod operation;
 #[doc(hidden)]
 pub mod options;
+mod outside;
 mod recorded;
 mod run;
 mod shared;

@@ -103,6 +103,8 @@ pub use wire::{Code, ErrorCategory, Json, LogLevel, Outcome, State, Time, TraceC
 pub use worker::{
     Ctx, Metrics, StopReason, TaskKind, WithState, Worker, WorkerEvent, WorkerMetrics,
 };
+#[doc(hidden)]
+pub use worker::{ProgramEnd, Recorder, RecorderEnd};
 pub use workflow;
 pub use workflow::{
     Approval, ApprovalDecision, ApprovalOutcome, Delivery, DeliveryOutcome, Effect, Failure, Flow,

@@ -21,6 +21,7 @@ mod log_buffer;
 mod metrics;
 mod panic;
 mod poller;
+mod program;
 mod reports;
 mod starts;
 pub(crate) mod task;
@@ -50,6 +51,8 @@ use self::lease_table::LeaseTable;
 pub use self::metrics::{Metrics, WorkerMetrics};
 pub(crate) use self::panic::catch_panic;
 use self::poller::Poller;
+#[doc(hidden)]
+pub use self::program::{ProgramEnd, Recorder, RecorderEnd};
 pub use self::task::TaskKind;
 use self::task::Tasks;
 use crate::client::random_hex;

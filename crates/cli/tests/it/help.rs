@@ -2,7 +2,7 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 27] = [
+const COMMANDS: [&str; 35] = [
     "tour",
     "dev",
     "serve",
@@ -15,6 +15,14 @@ const COMMANDS: [&str; 27] = [
     "keys",
     "audit",
     "work",
+    "step",
+    "sleep",
+    "wait-for",
+    "ask",
+    "child",
+    "effect",
+    "spend",
+    "progress",
     "verify",
     "coordinators",
     "bench",

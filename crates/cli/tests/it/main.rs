@@ -53,6 +53,7 @@ mod runs;
 mod rust_client;
 mod schedules;
 mod scraping;
+mod scripts;
 mod secure;
 mod serving;
 mod submit_from;

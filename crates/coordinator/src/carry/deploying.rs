@@ -235,6 +235,9 @@ impl Deploying<'_> {
             }
             Some(_) => {}
         }
+        if is_approval && found.by.as_ref().is_some_and(|by| row.is_done_by(by)) {
+            return Err(TopologyRefusal::OwnWork);
+        }
         if let Some(order) = &artifact.reserved_by {
             let why = format!("{name} is being worked on by {order}; wait until it was judged");
             return Err(TopologyRefusal::NotAllowed(Text::from(why)));
@@ -245,6 +248,9 @@ impl Deploying<'_> {
         let mut desk = Desk::default();
         desk.put(row);
         desk.commit(&found.topology, Author::Person, &[Change::Artifact(change)], self.now())?;
+        if is_approval {
+            desk.before.values_mut().for_each(|row| row.done_by.clear());
+        }
         self.settle(found, desk);
         self.answer_artifact(found, name)
     }
@@ -412,6 +418,8 @@ impl Deploying<'_> {
         };
         let mut desk = self.desk(found, report);
         desk.commit(&version, Author::Role(&report.role), &report.changes, self.now())?;
+        let workers = report.claim.as_ref().map(|(key, _)| self.work.done_by(key));
+        desk.note_workers(&workers.unwrap_or_default());
         let mut task = None;
         for change in &report.changes {
             let Change::Order(order) = change else { continue };
@@ -578,8 +586,9 @@ impl Deploying<'_> {
     fn save(&mut self, found: &InForce<'_>, desk: Desk) {
         let Desk { rows, before, known_pauses } = desk;
         for (name, artifact) in rows.artifacts {
-            let overdue_at = before.get(&name).map_or(0, |row| row.overdue_at);
-            let row = ArtifactRow { artifact, overdue_at };
+            let known = before.get(&name).map(|row| (row.overdue_at, row.done_by.clone()));
+            let (overdue_at, done_by) = known.unwrap_or_default();
+            let row = ArtifactRow { artifact, overdue_at, done_by };
             let written = self.write_artifact(found, &row);
             debug_assert_eq!(written.key, found.artifact_key(&name));
         }
@@ -613,6 +622,11 @@ impl Desk {
     fn put(&mut self, row: ArtifactRow) {
         self.rows.artifacts.insert(row.artifact.name.clone(), row.artifact.clone());
         self.before.insert(row.artifact.name.clone(), row);
+    }
+
+    /// Notes who executed the work order that is judged, for each artifact that it was about.
+    fn note_workers(&mut self, keys: &[Name]) {
+        self.before.values_mut().for_each(|row| row.note_workers(keys));
     }
 
     fn is_changed(&self, name: &ArtifactRef) -> bool {

@@ -351,6 +351,12 @@ impl WorkingSet {
         subject.is_some_and(|it| may_report(it, caller, it.dated(at)))
     }
 
+    /// The keys under which the earlier stages of a task were done, where people decide about them.
+    pub(super) fn done_by(&self, key: &TaskKey) -> Vec<Name> {
+        let task = self.slots.get(key).and_then(|slot| slot.subject.live());
+        task.and_then(|task| task.stages()).map(|it| it.done_by.clone()).unwrap_or_default()
+    }
+
     /// Whether the lines of this caller are kept, if its call is not refused.
     pub(super) fn may_log(&self, key: &TaskKey, caller: &Caller, at: Moment) -> bool {
         let subject = self.slots.get(key).map(|slot| &slot.subject);

@@ -369,6 +369,10 @@ impl From<TopologyRefusal> for ApiError {
             TopologyRefusal::NotAllowed(why) => {
                 Self::new(Code::TransitionNotAllowed, why.to_string())
             }
+            TopologyRefusal::OwnWork => Self::new(
+                Code::ApprovalForbidden,
+                "this key executed a work order about the artifact since it was last approved; another key must approve",
+            ),
             TopologyRefusal::Stale(why) => Self::new(Code::ArtifactChanged, why.to_string()),
             TopologyRefusal::Invalid(why) => Self::new(Code::InvalidArgument, why.to_string()),
             TopologyRefusal::Incompatible(why) => {

@@ -113,7 +113,10 @@ pub(crate) fn prefix(deployment: &str, generation: u32) -> String {
     format!("{deployment}~{generation}")
 }
 
-/// An artifact, and up to which deadline its pause state exists.
+/// How many keys an artifact remembers. More have worked on it only if an approver has never decided; the first ones are forgotten.
+const DONE_BY_MAX: usize = 64;
+
+/// An artifact, up to which deadline its pause state exists, and who worked on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ArtifactRow {
@@ -121,9 +124,24 @@ pub(crate) struct ArtifactRow {
     /// The last deadline that has a pause state.
     #[serde(default)]
     pub(crate) overdue_at: u64,
+    /// The API keys under which its work orders were executed since it was last approved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) done_by: Vec<String>,
 }
 
 impl ArtifactRow {
+    pub(crate) fn is_done_by(&self, key: &Name) -> bool {
+        self.done_by.iter().any(|known| known == key.as_str())
+    }
+
+    pub(crate) fn note_workers(&mut self, keys: &[Name]) {
+        let new = keys.iter().filter(|key| !self.is_done_by(key));
+        let new: Vec<String> = new.map(|key| key.as_str().to_owned()).collect();
+        self.done_by.extend(new);
+        let surplus = self.done_by.len().saturating_sub(DONE_BY_MAX);
+        self.done_by.drain(..surplus);
+    }
+
     /// `None` for an object of another type, or one that cannot be read. The revision is that of the object.
     pub(crate) fn of(object: &Object) -> Option<Self> {
         let mut row: Self = read(object, ObjectType::Artifact)?;

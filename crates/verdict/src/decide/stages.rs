@@ -106,8 +106,7 @@ fn replace_end(
 
 /// The turn with what is to be known when people are asked: who did the work, and what they decide about.
 fn remembered(stages: &StagesState, end: &End, by: Option<&Name>, turn: Turn) -> Turn {
-    let is_asked = stages.asked_later().next().is_some();
-    let by = by.filter(|by| is_asked && !stages.done_by.contains(by)).cloned();
+    let by = by.filter(|by| stages.is_decided_by_people() && !stages.done_by.contains(by)).cloned();
     let key = &stages.stage().key;
     let is_shown = stages.asked_later().any(|terms| terms.shows.as_ref() == Some(key));
     let output = end.output.as_ref().filter(|_| is_shown && end.state == State::Succeeded);

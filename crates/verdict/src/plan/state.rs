@@ -7,6 +7,7 @@ use crate::done::End;
 use crate::id::{Digest, Name};
 use crate::task::{CancelRequest, State, Task};
 use crate::time::Time;
+use crate::topology;
 
 use super::stage::Stage;
 use super::step::{Blame, StepTerms};
@@ -33,7 +34,7 @@ pub struct StagesState {
     pub run_deadline: Option<Time>,
     /// The end that is decided while `always` stages are still to run.
     pub ending: Option<Ending>,
-    /// The API keys under which stages were done that people are asked about later.
+    /// The API keys under which stages were done that people decide about later.
     pub done_by: Vec<Name>,
     /// The digests of the outputs that people are shown later, by the keys of their stages.
     pub outputs: Vec<(Name, Digest)>,
@@ -94,6 +95,13 @@ impl StagesState {
     pub(crate) fn asked_later(&self) -> impl Iterator<Item = &Terms> {
         let rest = self.stages.iter().skip(self.current as usize + 1);
         rest.filter_map(|stage| stage.asks.as_deref())
+    }
+
+    /// Whether people decide later about what is done now: a stage asks them, or a gate passes it on to them with an artifact.
+    pub(crate) fn is_decided_by_people(&self) -> bool {
+        let rest = self.stages.iter().skip(self.current as usize + 1);
+        let is_gate = |stage: &Stage| topology::deployment_in(stage.queue.as_str()).is_some();
+        self.asked_later().next().is_some() || rest.into_iter().any(is_gate)
     }
 
     /// Whether what stages use is counted, even if the task has no budget.

@@ -33,6 +33,10 @@ pub(super) struct InFlight {
 impl Core {
     /// Makes the next commands, or an ending, now that the code cannot go on. Returns whether there is one.
     pub(crate) fn settle(&mut self) -> bool {
+        // What comes next is not known before the outside has spoken.
+        if self.outside > 0 {
+            return self.ending.is_some() || !self.commands.is_empty();
+        }
         if let Some(stop) = self.unreached() {
             self.end(Ending::Stop(stop));
             return true;

@@ -30,6 +30,7 @@ use super::lease_state::{LeaseState, Precondition, StopReason, locked};
 use super::lease_table::{HeldLease, LeaseTable};
 use super::log_buffer::BUFFER_BYTES_MAX;
 use super::panic::catch_panic;
+use super::program::{Program, ProgramEnd, Recorder};
 use super::reports::{Delivery, PendingReport};
 use super::task::{Handler, Task, Tasks};
 use crate::Client;
@@ -268,22 +269,37 @@ impl Attempt {
         match handler {
             Handler::Task(task) => self.run_task(task).await,
             Handler::Durable(function) => self.run_durable(function.clone(), held).await,
+            Handler::Program(program) => self.run_program(program, held).await,
         }
     }
 
     async fn run_task(&self, task: &Task) -> AttemptEnd {
         let end = catch_panic(task(self.ctx())).await;
-        let seal = |output| {
-            let sealed = self.shared.client.codec().seal(output);
-            sealed.map_err(|why| Failure::permanent(format!("the output {why}")))
-        };
-        AttemptEnd::Finished(end.and_then(seal))
+        AttemptEnd::Finished(end.and_then(|output| self.sealed(output)))
     }
 
     async fn run_durable(&self, function: Function<'static>, held: &Arc<HeldLease>) -> AttemptEnd {
         let driver = Driver { shared: &self.shared, envelope: &self.envelope, held };
         let ended = catch_panic(async { Ok(driver.drive(function).await) }).await;
         ended.map_or_else(|panic| AttemptEnd::Finished(Err(panic)), AttemptEnd::from)
+    }
+
+    async fn run_program(&self, program: &Program, held: &Arc<HeldLease>) -> AttemptEnd {
+        let recorder = Recorder {
+            shared: Arc::clone(&self.shared),
+            envelope: Arc::clone(&self.envelope),
+            held: Arc::clone(held),
+        };
+        let ended = catch_panic(async { Ok(program(self.ctx(), recorder).await) }).await;
+        match ended.unwrap_or_else(|panic| ProgramEnd::Finished(Err(panic))) {
+            ProgramEnd::Finished(end) => AttemptEnd::Finished(end.and_then(|it| self.sealed(it))),
+            ProgramEnd::Closed => AttemptEnd::Closed,
+        }
+    }
+
+    fn sealed(&self, output: Json) -> Result<Json, Failure> {
+        let sealed = self.shared.client.codec().seal(output);
+        sealed.map_err(|why| Failure::permanent(format!("the output {why}")))
     }
 
     /// The code of a first attempt runs beside its start, which may be needless. An earlier attempt

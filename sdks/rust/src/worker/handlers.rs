@@ -1,11 +1,13 @@
 //! How handlers are added to a worker: with or without state, for a kind or a name, tasks and durable functions.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use workflow::{Failure, Flow};
 
+use super::program::{Program, ProgramEnd, Recorder};
 use super::task::{Handler, TaskKind, typed};
 use super::{Ctx, Worker};
 
@@ -92,8 +94,29 @@ impl Worker {
         O: Serialize + 'static,
         Fut: Future<Output = Result<O, Failure>> + Send + 'static,
     {
-        self.tasks.set_fallback(typed(work));
+        self.tasks.set_fallback(Handler::Task(typed(work)));
         self
+    }
+}
+
+/// For tools that run programs.
+impl Worker {
+    /// Adds a handler that runs a program, for these kinds, or for every kind without a handler if there are none.
+    #[doc(hidden)]
+    pub fn handle_program<F, Fut>(mut self, kinds: &[String], work: F) -> Worker
+    where
+        F: Fn(Ctx, Recorder) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ProgramEnd> + Send + 'static,
+    {
+        let program: Program = Arc::new(move |ctx, recorder| Box::pin(work(ctx, recorder)));
+        if kinds.is_empty() {
+            self.tasks.set_fallback(Handler::Program(program));
+            return self;
+        }
+        let add = |worker: Worker, kind: &String| {
+            worker.add::<(), ()>(kind, Handler::Program(program.clone()))
+        };
+        kinds.iter().fold(self, add)
     }
 }
 
@@ -135,7 +158,8 @@ impl<S: Clone + Send + Sync + 'static> Worker<WithState<S>> {
         Fut: Future<Output = Result<O, Failure>> + Send + 'static,
     {
         let WithState(state) = self.state.clone();
-        self.tasks.set_fallback(typed(move |ctx, input| work(ctx, state.clone(), input)));
+        let task = typed(move |ctx, input| work(ctx, state.clone(), input));
+        self.tasks.set_fallback(Handler::Task(task));
         self
     }
 }

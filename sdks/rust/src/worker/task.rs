@@ -12,6 +12,7 @@ use wire::requests::AnnouncedKind;
 use workflow::{Failure, Function, Kind};
 
 use super::ctx::Ctx;
+use super::program::Program;
 use crate::payload::{self, encode_payload};
 
 pub(crate) type Task = Arc<dyn Fn(Ctx) -> BoxFuture<'static, Result<Json, Failure>> + Send + Sync>;
@@ -74,6 +75,7 @@ impl<I, O> TaskKind<I, O> for String {
 pub(crate) enum Handler {
     Task(Task),
     Durable(Function<'static>),
+    Program(Program),
 }
 
 #[derive(Clone, Default)]
@@ -88,8 +90,8 @@ impl Tasks {
         self.by_kind.insert(kind, handler);
     }
 
-    pub(crate) fn set_fallback(&mut self, task: Task) {
-        self.fallback = Some(Handler::Task(task));
+    pub(crate) fn set_fallback(&mut self, handler: Handler) {
+        self.fallback = Some(handler);
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::durable::step;
 use super::recovery::{failed, names, set, until, until_state};
 use super::test_server::{Lease, TestServer, both, merged, run, seconds};
-use super::topologies::{AGENT_REVIEW, apply, asked_about, executed, executor};
+use super::topologies::{self, AGENT_REVIEW, BAKERY, apply, asked_about, executed, executor};
 
 /// Queues in which the server's own work waits.
 const RESERVED: [&str; 4] = [
@@ -592,5 +592,34 @@ async fn the_events_of_a_deleted_deployment_end() {
         assert!(ended["cancelReason"].as_str().unwrap().contains("deleted"), "{ended}");
         let found = api.get("/v1/deployments").await.ok();
         assert_eq!(found["deployments"], json!([]), "it is listed no more");
+    }
+}
+
+/// Bread is sold only after an approval.
+const BAKERY_WITH_APPROVAL: (&str, &str) = (
+    "    transitions:\n      - {from: mixed",
+    "    transitions:\n      - {from: bread, to: crumbs, by: approval}\n      - {from: mixed",
+);
+
+#[tokio::test]
+async fn the_executor_does_not_approve_the_artifact_that_it_worked_on() {
+    for api in both().await {
+        let (from, to) = BAKERY_WITH_APPROVAL;
+        let yaml = BAKERY.replace(from, to).replace("final: [bread, crumbs]", "final: [crumbs]");
+        apply(&api, "bakery", &yaml).await;
+        let dough = "/v1/deployments/bakery/artifacts/dough";
+        api.post(dough, &api.key, json!({"id": "a"})).await;
+        api.post(&format!("{dough}/a/transition"), &api.key, json!({"to": "risen"})).await.ok();
+        let baker = api.key_of(&["worker", "approver"]).await;
+        let other = api.key_of(&["approver"]).await;
+        let lease = api.leased_by(&baker, "kitchen").await;
+        let golden = json!({"outcome": "SUCCEEDED", "output": {"colour": "golden"}});
+        api.complete(&lease, golden).await.ok();
+        let is_bread = |it: &Value| it["status"] == "bread";
+        topologies::until(&api, "bakery/artifacts/dough/a", is_bread).await;
+        let approve = format!("{dough}/a/approve");
+        let own = api.post(&approve, &baker, json!({"to": "crumbs"})).await;
+        own.problem(403, "approval_forbidden");
+        api.post(&approve, &other, json!({"to": "crumbs"})).await.ok();
     }
 }
