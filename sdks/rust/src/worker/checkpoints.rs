@@ -153,7 +153,7 @@ pub(super) fn is_unread(task_id: &str, verdict: Option<Verdict>) -> bool {
 /// Passes each call its answer and returns those about which nothing was decided.
 fn hand_out(batch: Vec<PendingCall>, answers: CheckpointAnswers, sent: Moment) -> Vec<PendingCall> {
     let mut undecided = Vec::new();
-    let CheckpointAnswers { answers, server_time } = answers;
+    let CheckpointAnswers { answers, server_time, .. } = answers;
     for (call, answer) in batch.into_iter().zip(answers) {
         if answer.verdict.is_none() && matches!(answer.status, 429 | 503) {
             undecided.push(call);
