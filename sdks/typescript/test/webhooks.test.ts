@@ -4,7 +4,7 @@ import { Client, durable, Failure, task } from "@tenure/sdk";
 import { push } from "@tenure/sdk/push";
 import { RecentIds, Verifier, VerifyError } from "@tenure/sdk/webhooks";
 import { describe, expect, it } from "vitest";
-import { problem, startStub } from "./stub.js";
+import { problem, startStub } from "./stub.ts";
 
 const secretOf = (byte: number) => `whsec_${Buffer.alloc(32, byte).toString("base64")}`;
 const URL_OF_PUSH = "https://example.com/work";
