@@ -26,6 +26,7 @@
 //! [`FlowTest::run`] is for steps that wait for nothing outside; await [`FlowTest::run_async`] for others.
 
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -34,13 +35,14 @@ use serde_json::json;
 use wire::answers::Envelope;
 use wire::{Json, Time};
 use workflow::Failure;
-pub use workflow::testing::{Crash, Ended, FlowTest, TestError};
+pub use workflow::testing::{Crash, Ended, FlowTest, ReplayError, TestError};
 
+use crate::codec::Sealer;
 use crate::worker::clock::Clock;
 use crate::worker::lease_state::LeaseState;
 use crate::worker::task::{read, typed, write};
 use crate::worker::{Ctx, StopReason, catch_panic};
-use crate::{Client, Retries};
+use crate::{Client, Codec, Retries};
 
 /// No server can listen on port 0: every call fails at once.
 const NO_COORDINATOR: &str = "http://127.0.0.1:0";
@@ -82,6 +84,26 @@ pub fn context<In: Serialize + ?Sized>(input: &In) -> Result<Ctx, Failure> {
 /// because there is no coordinator.
 pub fn with_client(ctx: Ctx, client: Client) -> Ctx {
     ctx.with_client(client)
+}
+
+/// Replays a golden file whose payloads a codec wrote. [`FlowTest::replay`] is for plain ones.
+///
+/// ```no_run
+/// # use tenure::{Codec, Failure, Flow};
+/// use tenure::testing::{FlowTest, replay};
+///
+/// # async fn order(_: Flow, cents: u64) -> Result<u64, Failure> { Ok(cents) }
+/// # fn example(codec: impl Codec + 'static) {
+/// replay(&FlowTest::new(order, &0), "tests/golden/order.jsonl", codec).expect("the code still fits");
+/// # }
+/// ```
+pub fn replay(
+    function: &FlowTest<'_>,
+    path: impl AsRef<Path>,
+    codec: impl Codec + 'static,
+) -> Result<(), ReplayError> {
+    let sealer = Sealer::new(codec);
+    function.replay_opened(path.as_ref(), &|stored| sealer.open(stored), sealer.digest())
 }
 
 /// Asks the task of a context to stop, as a cancelled run would.
