@@ -62,6 +62,8 @@ const FAULTS: &[(&str, &str)] = &[
     ("alter-wait", "timers are a second longer"),
     ("no-effects", "effects are left out"),
     ("no-spend", "what steps spent is left out"),
+    ("no-logs", "what code logs is left out"),
+    ("renumber-logs", "each line has a number that no other has"),
     ("hide-diverged", "that code and record differ does not arrive"),
     ("answer-for", "submissions are answered without a coordinator"),
     ("double-submit", "each submission arrives twice"),
@@ -190,6 +192,7 @@ impl Fault {
             "checkpoint" => each(&mut body, |call| self.change_checkpoint(call)),
             _ => {}
         }
+        each(&mut body, |item| self.change_log(item));
         if self.is("keep-old-token") {
             each(&mut body, |item| {
                 let task = item["taskId"].as_str().unwrap_or_default().to_owned();
@@ -272,6 +275,15 @@ impl Fault {
                     item["until"] = json!(wire::Time::from_ms(until.as_ms() + 1000));
                 }
             }
+        }
+    }
+
+    fn change_log(&self, item: &mut Value) {
+        if self.is("no-logs") {
+            item.as_object_mut().and_then(|members| members.remove("log"));
+        }
+        if self.is("renumber-logs") {
+            list(item, "log").for_each(|line| line["n"] = json!(self.count("line")));
         }
     }
 

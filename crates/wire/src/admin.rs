@@ -2,7 +2,6 @@
 //! because only administrators use them.
 
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 use crate::check::{Check, Checked, FieldError, name, names, optional_name, refuse, text, within};
 use crate::limits::{
@@ -12,25 +11,32 @@ use crate::parse::Body;
 use crate::{Role, Time};
 
 /// `POST /v1/keys`: a key for a program or a person.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateKey {
     /// The name of the key, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[schema(min_items = 1, max_items = 5)]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 5))]
     pub roles: Vec<Role>,
     /// The calling key's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub tenant_id: Option<String>,
     /// The calling key's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub workspace_id: Option<String>,
     /// The queues that the key may use as a client, worker or reader: submit to, lease from, see; every queue when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(min_items = 1, max_items = 256)]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 256))]
     pub queues: Option<Vec<String>>,
     /// When the key expires; never when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,12 +74,13 @@ fn roles(roles: &[Role]) -> Result<(), FieldError> {
 }
 
 /// `POST /v1/keys/{keyId}/rotate`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RotateKey {
     /// How long the old secret stays valid; a day when absent, 0 to invalidate it at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 2592000000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 2592000000u64))]
     pub overlap_ms: Option<u64>,
 }
 
@@ -90,8 +97,10 @@ impl Check for RotateKey {
 }
 
 /// A key, without its secret, which only its holder has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Key {
     /// The public part: the second of the four parts of the key.
     pub key_id: String,
@@ -117,8 +126,10 @@ pub struct Key {
 }
 
 /// A key that was just created or rotated: the only time its secret is shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct NewKey {
     pub key: Key,
     /// What its holder sends as `Authorization: Bearer …`.
@@ -126,16 +137,20 @@ pub struct NewKey {
 }
 
 /// `GET /v1/keys?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct ListKeys {
     /// Only keys after this one: the `nextAfter` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub after: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
 
@@ -147,8 +162,10 @@ impl Check for ListKeys {
 }
 
 /// The keys that the calling key may administer, by id.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Keys {
     pub keys: Vec<Key>,
     /// The `after` of the next page; absent on the last one. A page may be shorter than its `limit`: it is large enough.
@@ -157,16 +174,17 @@ pub struct Keys {
 }
 
 /// `GET /v1/audit?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct AuditQuery {
     /// Only entries before this one: the `nextBefore` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 9007199254740991i64)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 9007199254740991i64))]
     pub before: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
 
@@ -178,8 +196,10 @@ impl Check for AuditQuery {
 }
 
 /// A page of the audit, newest first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct AuditLog {
     pub entries: Vec<AuditEntry>,
     /// Absent on the last page.
@@ -188,8 +208,10 @@ pub struct AuditLog {
 }
 
 /// An administrative change, or a refused call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct AuditEntry {
     pub n: u64,
     pub at: Time,
@@ -219,7 +241,8 @@ pub struct AuditEntry {
 }
 
 /// `POST /v1/signing-keys/rotate`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RotateSigning {
     /// A key has leaked: every older task token is refused at once. Running attempts are lost.
@@ -240,8 +263,10 @@ impl Check for RotateSigning {
 }
 
 /// Task tokens are signed with a new key from now on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct SigningRotated {
     /// The public name of the new key.
     pub kid: String,
@@ -251,22 +276,26 @@ pub struct SigningRotated {
 }
 
 /// `POST /v1/limits`: sets the limits of a tenant. An absent limit is removed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SetLimits {
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub tenant_id: String,
     /// Calls of clients and polls of workers per second; heartbeats, reports and administration are never limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 1000000)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000000))]
     pub requests_per_second: Option<u32>,
     /// How many requests may arrive at once after a pause; the number per second when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 1000000)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000000))]
     pub burst: Option<u32>,
     /// The quota of runs that wait or run; 0 accepts no new runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 9007199254740991u64))]
     pub unfinished_runs: Option<u64>,
 }
 
@@ -286,8 +315,10 @@ impl Check for SetLimits {
 }
 
 /// The limits of a tenant and its usage; a limit that is absent is not set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct TenantLimits {
     pub tenant_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -308,15 +339,19 @@ pub struct TenantLimits {
 }
 
 /// The limits that the calling key may see, by tenant. A tenant that is not named has none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Limits {
     pub limits: Vec<TenantLimits>,
 }
 
 /// A task that cannot be read, decided or stored, and is skipped for now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct TaskSetAside {
     pub task_id: String,
     /// What went wrong the last time.
@@ -331,8 +366,10 @@ pub struct TaskSetAside {
 }
 
 /// The tasks that this server has set aside.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct SetAside {
     pub tasks: Vec<TaskSetAside>,
     /// Messages between tasks that cannot be decided, of all servers that share the store; the first 100 of them.
@@ -341,8 +378,10 @@ pub struct SetAside {
 }
 
 /// A message from one task to another that the rules refuse. It stays, and blocks only messages of the same pair.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ParkedMessage {
     pub from_task_id: String,
     pub to_task_id: String,
@@ -351,8 +390,10 @@ pub struct ParkedMessage {
 }
 
 /// What a check of the whole audit found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct AuditVerified {
     pub entries: u64,
     /// Entries from before there were seals have none.
@@ -363,8 +404,10 @@ pub struct AuditVerified {
     pub findings: Vec<AuditFinding>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct AuditFinding {
     /// The first entry it is about.
     pub n: u64,

@@ -3,7 +3,6 @@
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 use crate::check::{Check, Checked, names, refuse, text, within};
 use crate::limits::WAIT_MAX_MS;
@@ -14,27 +13,28 @@ use crate::{ApprovalDecision, ApprovalOutcome, ApprovalState, Role, Time};
 const DECIDERS_MAX: usize = 16;
 
 /// Who decides, and about what. Without `roles` and `keys`: any key with the role approver.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApprovalTerms {
     /// Roles of API keys that may decide. Such a key also needs the role approver or admin, as everybody who decides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 16)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 16))]
     pub roles: Vec<String>,
     /// Ids of API keys that may decide. Such a key also needs the role approver or admin.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 16)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 16))]
     pub keys: Vec<String>,
     /// How many must approve; 1 when absent. One rejection rejects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 32)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 32))]
     pub quorum: Option<u32>,
     /// Excludes `expiresInMs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Time>,
     /// The same as time from the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 315576000000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 315576000000u64))]
     pub expires_in_ms: Option<u64>,
     /// What counts at the expiry. Without it the outcome is EXPIRED.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,27 +44,29 @@ pub struct ApprovalTerms {
     pub subject: Option<String>,
     /// SHA-256 of what is approved, as 64 hexadecimal digits. Who decides must send the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(pattern = "^[0-9a-f]{64}$")]
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9a-f]{64}$"))]
     pub digest: Option<String>,
 }
 
 /// `POST /v1/approvals/{approvalId}/decide`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DecideApproval {
     pub decision: ApprovalDecision,
     /// The digest that the approval showed, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(pattern = "^[0-9a-f]{64}$")]
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9a-f]{64}$"))]
     pub digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
 /// `GET /v1/approvals?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct ListApprovals {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<ApprovalState>,
@@ -72,13 +74,15 @@ pub struct ListApprovals {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
 
 /// A page of approvals, in the order in which their runs were submitted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ApprovalList {
     pub approvals: Vec<ApprovalView>,
     /// The `cursor` of the next page; absent on the last one.
@@ -86,8 +90,10 @@ pub struct ApprovalList {
     pub cursor: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ApprovalView {
     pub approval_id: String,
     pub run_id: String,
@@ -117,8 +123,10 @@ pub struct ApprovalView {
     pub votes: Vec<VoteView>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct VoteView {
     /// The API key whose holder decided.
     pub key_id: String,
@@ -129,8 +137,10 @@ pub struct VoteView {
 }
 
 /// The vote is recorded: 200.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ApprovalDecided {
     pub approval_id: String,
     /// Pending while more votes are needed.

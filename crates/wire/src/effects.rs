@@ -1,7 +1,6 @@
 //! Effects and the endpoints that they go to: how endpoints are registered, and how deliveries are looked at and repaired.
 
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 use crate::answers::RetryPolicy;
 use crate::check::{Check, Checked, name, optional_name, refuse, within};
@@ -22,7 +21,8 @@ const QUEUES_MAX: usize = 16;
 const URL_MAX: usize = 2_048;
 
 /// What a registration, and a change of one, says. What is absent is as by default, or stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateEndpoint {
     /// Where effects are sent: https, or http in ranges that the operator allows.
@@ -31,12 +31,12 @@ pub struct UpdateEndpoint {
     /// The ends that it is told of: words such as `run.succeeded`, `run.*`, `task.*` or `*`. By default `run.*`; an empty
     /// list for none. Effects that workers declare for it are sent whatever is listed here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 64)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 64))]
     pub types: Option<Vec<String>>,
     /// Queues whose tasks are pushed to it: each task is leased for it and sent as the envelope that a poll would get. Without
     /// `types` it is told of no ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 16)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 16))]
     pub queues: Option<Vec<String>>,
     /// Whether the receiver recognises a repeated `webhook-id`; true when absent. If not, a call without an answer is not
     /// repeated: the effect becomes unknown.
@@ -44,7 +44,7 @@ pub struct UpdateEndpoint {
     pub idempotent: Option<bool>,
     /// Tries before an effect is dead; 20 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 100)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100))]
     pub max_tries: Option<u32>,
     /// The pause after the first failed try, which doubles up to the cap; 5 s and 6 h when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,11 +54,11 @@ pub struct UpdateEndpoint {
     pub on_dead: Option<OnDead>,
     /// Effects in flight from one coordinator, and tasks that are pushed and not done; 16 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 256)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 256))]
     pub concurrency: Option<u32>,
     /// Calls per second from one coordinator; no limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 100000)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100000))]
     pub rate_per_second: Option<u32>,
     /// False disables it: effects wait. True enables it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,23 +66,24 @@ pub struct UpdateEndpoint {
 }
 
 /// `POST /v1/endpoints`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateEndpoint {
     /// What workers call it.
-    #[schema(max_length = 64, pattern = "^[A-Za-z0-9._-]{1,64}$")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 64, pattern = "^[A-Za-z0-9._-]{1,64}$"))]
     pub name: String,
     /// Where effects are sent: https, or http in ranges that the operator allows.
     pub url: String,
     /// The ends that it is told of: words such as `run.succeeded`, `run.*`, `task.*` or `*`. By default `run.*`; an empty
     /// list for none. Effects that workers declare for it are sent whatever is listed here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 64)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 64))]
     pub types: Option<Vec<String>>,
     /// Queues whose tasks are pushed to it: each task is leased for it and sent as the envelope that a poll would get. Without
     /// `types` it is told of no ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 16)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 16))]
     pub queues: Option<Vec<String>>,
     /// Whether the receiver recognises a repeated `webhook-id`; true when absent. If not, a call without an answer is not
     /// repeated: the effect becomes unknown.
@@ -90,7 +91,7 @@ pub struct CreateEndpoint {
     pub idempotent: Option<bool>,
     /// Tries before an effect is dead; 20 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 100)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100))]
     pub max_tries: Option<u32>,
     /// The pause after the first failed try, which doubles up to the cap; 5 s and 6 h when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,11 +101,11 @@ pub struct CreateEndpoint {
     pub on_dead: Option<OnDead>,
     /// Effects in flight from one coordinator, and tasks that are pushed and not done; 16 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 256)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 256))]
     pub concurrency: Option<u32>,
     /// Calls per second from one coordinator; no limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 100000)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100000))]
     pub rate_per_second: Option<u32>,
 }
 
@@ -130,18 +131,21 @@ impl CreateEndpoint {
 }
 
 /// `POST /v1/endpoints/{endpoint}/rotate`: a new secret. The old one signs beside it for a time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RotateEndpoint {
     /// How long both sign; a day when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 2592000000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 2592000000u64))]
     pub overlap_ms: Option<u64>,
 }
 
 /// A secret that is shown once: 201 for a new endpoint, 200 for a new secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct EndpointSecret {
     pub name: String,
     /// `whsec_…`, for the receiver. It cannot be shown again.
@@ -149,8 +153,10 @@ pub struct EndpointSecret {
     pub endpoint: EndpointView,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct EndpointView {
     pub name: String,
     pub url: String,
@@ -176,16 +182,19 @@ pub struct EndpointView {
 }
 
 /// All endpoints of a workspace, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct EndpointList {
     pub endpoints: Vec<EndpointView>,
 }
 
 /// `GET /v1/effects?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct ListEffects {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
@@ -197,13 +206,15 @@ pub struct ListEffects {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
 
 /// A page of effects, by endpoint and aggregate, in the order in which each aggregate is delivered.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct EffectList {
     pub effects: Vec<EffectView>,
     /// The `cursor` of the next page; absent on the last one.
@@ -211,8 +222,10 @@ pub struct EffectList {
     pub cursor: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct EffectView {
     /// The same as `webhook-id`.
     pub effect_id: String,
@@ -251,8 +264,10 @@ pub struct EffectView {
 }
 
 /// What came of a try.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct TryView {
     pub at: Time,
     /// What the receiver answered with.
@@ -264,8 +279,10 @@ pub struct TryView {
 }
 
 /// One change of an effect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct EffectChange {
     pub at: Time,
     pub state: EffectState,
@@ -278,7 +295,8 @@ pub struct EffectChange {
 }
 
 /// `POST /v1/effects/{effectId}/reconcile`: what a person found out about an unknown effect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReconcileEffect {
     /// Whether the receiver has it. If not, it is sent again.
@@ -286,7 +304,8 @@ pub struct ReconcileEffect {
 }
 
 /// `POST /v1/effects/redrive`: new tries for dead effects.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RedriveEffects {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -299,8 +318,10 @@ pub struct RedriveEffects {
 }
 
 /// How many effects have new tries.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Redriven {
     pub redriven: u64,
     /// Whether a repeated call may find more.

@@ -88,6 +88,7 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
+#[cfg(feature = "openapi")]
 impl utoipa::PartialSchema for Json {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
         use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
@@ -102,6 +103,7 @@ impl utoipa::PartialSchema for Json {
     }
 }
 
+#[cfg(feature = "openapi")]
 impl utoipa::ToSchema for Json {}
 
 #[cfg(test)]

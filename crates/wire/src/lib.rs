@@ -10,6 +10,7 @@
 //!   unknown ones.
 //! - `verdict` is the coordinator's answer, `outcome` the worker's report, `state` the task's
 //!   condition.
+//! - Answers are `#[non_exhaustive]` for clients. A server turns the feature `answering` on, to build them.
 //! - Every instant is a [`Time`]; opaque JSON ([`Json`]) keeps its bytes.
 
 pub mod admin;
@@ -24,6 +25,7 @@ mod faultpoint;
 mod json;
 pub mod limits;
 pub mod names;
+#[cfg(feature = "openapi")]
 mod openapi;
 mod pages;
 mod parse;
@@ -41,6 +43,7 @@ mod words;
 pub use check::{Check, FieldError, check_name, idempotency_key};
 pub use code::{Code, UnknownCode};
 pub use json::Json;
+#[cfg(feature = "openapi")]
 pub use openapi::openapi_json;
 pub use parse::{BatchItem, Body, Submit, parse, parse_batch, parse_submit};
 pub use time::{Time, TimeError};

@@ -1,14 +1,14 @@
 //! Pausing and resuming a queue on the wire.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::Time;
 use crate::check::{Check, Checked, optional_name, text};
 use crate::parse::Body;
 
 /// `POST /v1/queues/{queue}/pause`: no task is leased from the queue until it is resumed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PauseQueue {
     /// Why, for people who wonder.
@@ -16,11 +16,17 @@ pub struct PauseQueue {
     pub reason: Option<String>,
     /// The tenant of the queue; the calling key's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub tenant_id: Option<String>,
     /// The workspace of the queue; the calling key's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub workspace_id: Option<String>,
 }
 
@@ -39,16 +45,23 @@ impl Check for PauseQueue {
 }
 
 /// `POST /v1/queues/{queue}/resume`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResumeQueue {
     /// The tenant of the queue; the calling key's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub tenant_id: Option<String>,
     /// The workspace of the queue; the calling key's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub workspace_id: Option<String>,
 }
 
@@ -66,8 +79,10 @@ impl Check for ResumeQueue {
 }
 
 /// Since when a queue is paused, by whom and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Pause {
     pub paused_at: Time,
     /// The id of the administrator's key.
@@ -77,8 +92,10 @@ pub struct Pause {
 }
 
 /// A queue, and its pause if it has one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct QueueStatus {
     pub queue: String,
     pub tenant_id: String,

@@ -33,7 +33,6 @@ mod tests;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 pub use self::compile::{Compiled, PlanForm};
 pub use self::problem::{PROBLEMS_MAX, PlanProblem};
@@ -58,26 +57,37 @@ pub const APPROVAL_KIND: &str = "approval";
 const APPROVAL_QUEUE: &str = "approvals";
 
 /// The steps of a run, fixed when it is submitted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Plan {
     pub steps: Vec<PlanStep>,
 }
 
 /// One step of a plan.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlanStep {
     /// Names the step in this plan, in references and in the output of the run.
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub key: String,
     /// What a worker must be able to do. Required, unless the step asks people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub kind: String,
     /// Where the step waits for a worker. Required, unless the step asks people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub queue: String,
     /// The step asks people instead of a worker: it succeeds when they approve, and fails when they do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,29 +103,29 @@ pub struct PlanStep {
     pub on_error: Option<OnError>,
     /// How many attempts may report a failure before the step fails; 3 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 100)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100))]
     pub max_attempts: Option<u32>,
     /// How many attempts may be lost with their worker before the step fails; 3 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 100)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100))]
     pub lost_max: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
     /// How long a worker may go without a heartbeat; 90000 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 2000, maximum = 86400000)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 2000, maximum = 86400000))]
     pub lease_ms: Option<u64>,
     /// The interval between heartbeats of a worker; a third of `leaseMs` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 500, maximum = 600000)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 500, maximum = 600000))]
     pub heartbeat_interval_ms: Option<u64>,
     /// How long a worker may take to stop after a cancel; 30000 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 3600000)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 3600000))]
     pub cancel_grace_ms: Option<u64>,
     /// How long the step may take, from the moment at which it may start. The deadline of the run stays in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 315576000000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 315576000000u64))]
     pub deadline_ms: Option<u64>,
     /// What the step may use at most of the run's budget. In a plan with `dependsOn` it is promised when the plan is submitted, and
     /// what was not used comes back; without `dependsOn` it only bounds the step.
@@ -130,22 +140,23 @@ pub struct PlanStep {
 }
 
 /// What one step may spend at most.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ceiling {
     /// Money, in millionths of the currency unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub cost_micros: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub tokens: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub tool_calls: Option<u64>,
     /// Recorded steps of a durable function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub steps: Option<u64>,
 }
 

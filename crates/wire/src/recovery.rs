@@ -1,7 +1,6 @@
 //! Recovery: what may be done about runs that lost their workers or spent their attempts, and what was done.
 
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 use crate::approvals::ApprovalTerms;
 use crate::check::{Check, Checked, optional_name, refuse, within};
@@ -16,36 +15,43 @@ use crate::{ApprovalDecision, CandidateState, RecoveryAction, RecoveryEvaluator,
 const COMMENT_CHARS_MAX: usize = 1_000;
 
 /// `POST /v1/recovery/policies/{policy}`: for which runs recovery is wanted, and what it may do. What is absent has its default.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SetRecoveryPolicy {
     /// Only runs of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub queue: Option<String>,
     /// Only runs of this kind. The most particular policy is that of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub kind: Option<String>,
     /// What may be done; retry, notify and escalate when absent. Nothing (`skip`) may always be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 5)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 5))]
     pub actions: Option<Vec<RecoveryAction>>,
     /// How many candidates one failure signature may have, one after the other; 1 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 10)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10))]
     pub attempts: Option<u32>,
     /// How many runs one candidate may submit; 100 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 10000)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10000))]
     pub runs_max: Option<u32>,
     /// What each of these runs may cost at most, in millionths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 9007199254740991u64))]
     pub cost_micros: Option<u64>,
     /// How long a candidate may be acted on; a day when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 10000, maximum = 2592000000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 10000, maximum = 2592000000u64))]
     pub expires_ms: Option<u64>,
     /// Who evaluates candidates; the server when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,24 +62,25 @@ pub struct SetRecoveryPolicy {
 }
 
 /// Who decides about what is escalated: the terms of its approval.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EscalationTerms {
     /// Roles of API keys that may decide.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 16)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 16))]
     pub roles: Vec<String>,
     /// Ids of API keys that may decide.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 16)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 16))]
     pub keys: Vec<String>,
     /// How many must approve; 1 when absent. One rejection rejects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 32)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 32))]
     pub quorum: Option<u32>,
     /// How long they may take; as long as the candidate may be acted on when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1000, maximum = 2592000000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1000, maximum = 2592000000u64))]
     pub expires_ms: Option<u64>,
     /// What counts when that time is over, as long as the candidate may still be acted on. Nothing is done without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,12 +88,15 @@ pub struct EscalationTerms {
 }
 
 /// The body of a call that says all with its path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeleteRecoveryPolicy {}
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct RecoveryPolicyView {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,16 +114,19 @@ pub struct RecoveryPolicyView {
 }
 
 /// The policies of the workspace, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct RecoveryPolicyList {
     pub policies: Vec<RecoveryPolicyView>,
 }
 
 /// `GET /v1/recovery/candidates?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct ListCandidates {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<CandidateState>,
@@ -121,13 +134,15 @@ pub struct ListCandidates {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
 
 /// A page of candidates, in the order of their ids.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct CandidateList {
     pub candidates: Vec<CandidateView>,
     /// The `cursor` of the next page; absent on the last one.
@@ -136,8 +151,10 @@ pub struct CandidateList {
 }
 
 /// What failed alike, what is to be done about it, and what was done.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct CandidateView {
     pub candidate_id: String,
     pub state: CandidateState,
@@ -180,8 +197,10 @@ pub struct CandidateView {
 }
 
 /// What the evidence speaks for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct SuggestionView {
     pub action: RecoveryAction,
     /// From 0 to 1.
@@ -189,8 +208,10 @@ pub struct SuggestionView {
     pub because: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ChosenView {
     pub action: RecoveryAction,
     pub at: Time,
@@ -202,8 +223,10 @@ pub struct ChosenView {
 }
 
 /// A question to people: an approval.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct QuestionView {
     pub approval_id: String,
     /// What is done if they approve.
@@ -213,8 +236,10 @@ pub struct QuestionView {
     pub digest: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct SampleView {
     pub run_id: String,
     pub at: Time,
@@ -222,32 +247,36 @@ pub struct SampleView {
 }
 
 /// `POST /v1/recovery/candidates/{candidate}/decide`: what a person decides about a candidate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DecideCandidate {
     pub action: RecoveryAction,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 1000)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub comment: Option<String>,
 }
 
 /// `GET /v1/recovery/candidates/{candidate}/history?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct CandidateHistoryQuery {
     /// Only revisions before this one: `nextBefore` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1))]
     pub before: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
 
 /// What became of a candidate, the newest first. Nothing is ever removed from it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct CandidateHistory {
     pub entries: Vec<CandidateEntry>,
     /// `before` of the next page; absent on the last one.
@@ -255,8 +284,10 @@ pub struct CandidateHistory {
     pub next_before: Option<u32>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct CandidateEntry {
     pub revision: u32,
     pub at: Time,
@@ -270,6 +301,7 @@ pub struct CandidateEntry {
 /// The input of an evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct EvaluationInput {
     /// As it was when the evaluation was submitted.
     pub candidate: CandidateView,

@@ -25,7 +25,6 @@ use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, Serialize, de};
-use utoipa::ToSchema;
 
 pub use self::budgets::{Budget, OnSoft, SoftLimits};
 pub use self::checkpoints::{
@@ -44,16 +43,23 @@ use crate::plan::Plan;
 use crate::{ErrorCategory, Json, Outcome, Time};
 
 /// `POST /v1/runs`: one obligation to execute.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubmitRun {
     /// What a worker must be able to do. Required, unless the run has a `plan`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub kind: String,
     /// Where the run waits for a worker. Required, unless the run has a `plan`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub queue: String,
     /// The steps of the run, one after the other. Each has its own kind, queue, input and retries, so the run has none of
     /// these.
@@ -69,36 +75,42 @@ pub struct SubmitRun {
     pub goal: Option<String>,
     /// The name of the task in its plan or asset; the kind when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub task_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub asset_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub resources: Option<Resources>,
     /// Higher goes first; 0 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = -1000, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", schema(minimum = -1000, maximum = 1000))]
     pub priority: Option<i32>,
     /// How many attempts may report a failure before the run fails; 3 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 100)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100))]
     pub max_attempts: Option<u32>,
     /// How many attempts may be lost with their worker before the run fails; 3 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 100)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100))]
     pub lost_max: Option<u32>,
     /// How long a worker may go without a heartbeat; 90000 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 2000, maximum = 86400000)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 2000, maximum = 86400000))]
     pub lease_ms: Option<u64>,
     /// The interval between heartbeats of a worker; a third of `leaseMs` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 500, maximum = 600000)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 500, maximum = 600000))]
     pub heartbeat_interval_ms: Option<u64>,
     /// How long a worker may take to stop after a cancel; 30000 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 3600000)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 3600000))]
     pub cancel_grace_ms: Option<u64>,
     /// What follows when an attempt makes no progress for too long; nothing when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
@@ -109,23 +121,23 @@ pub struct SubmitRun {
     /// Not before this time has passed since the coordinator accepted the run. Unlike an instant that the caller
     /// computes from it, a repeated submission contains the same value. Excludes `runAt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 315576000000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 315576000000u64))]
     pub delay_ms: Option<u64>,
     /// Failed with category TIMEOUT when not ended by then. Excludes `deadlineMs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,
     /// The deadline as time since the coordinator accepted the run. Excludes `deadline`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 315576000000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 315576000000u64))]
     pub deadline_ms: Option<u64>,
     /// How long the run may wait for its first worker, counted from when it may start. If none has taken it by then, it fails with
     /// the reason TTL_EXPIRED. A run that has been taken is not touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 315576000000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 315576000000u64))]
     pub ttl_ms: Option<u64>,
     /// Makes the jitter of retries reproducible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub seed: Option<u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -143,18 +155,19 @@ pub struct SubmitRun {
     pub traceparent: Option<String>,
     /// Only inside a batch; a single run names its key in the `Idempotency-Key` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(min_length = 1, max_length = 255)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 255))]
     pub idempotency_key: Option<String>,
 }
 
 /// When an attempt counts as stalled, and what then follows. Progress is the start of the attempt, a heartbeat whose
 /// progress differs from the last one, and whatever a durable run records. A heartbeat that repeats itself is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Stall {
     /// How long an attempt may go without progress: at least twice `heartbeatIntervalMs`, since heartbeats carry it. The
     /// interval is at most a third of it when `heartbeatIntervalMs` is absent.
-    #[schema(minimum = 2000, maximum = 2592000000_u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 2000, maximum = 2592000000_u64))]
     pub after_ms: u64,
     /// `warn` when absent.
     #[serde(default)]
@@ -162,7 +175,8 @@ pub struct Stall {
 }
 
 /// What follows when an attempt has stalled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum StallAction {
     /// The stall is an event in the run's history, and nothing else changes.
@@ -192,7 +206,8 @@ impl StallAction {
 }
 
 /// What an attempt needs. Passed to the worker; of these the coordinator enforces only `timeoutMs`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Resources {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -202,19 +217,20 @@ pub struct Resources {
     /// How long one attempt may take. The coordinator ends the attempt after this time with category TIMEOUT, and
     /// a worker should stop its work by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub timeout_ms: Option<u64>,
 }
 
 /// How the wait between failed attempts grows: from `baseMs`, doubling, up to `capMs`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Retry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 86400000)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 86400000))]
     pub base_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 86400000)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 86400000))]
     pub cap_ms: Option<u64>,
 }
 
@@ -232,15 +248,17 @@ impl Retry {
 }
 
 /// `POST /v1/runs` with many runs; each is accepted or refused on its own.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubmitMany {
-    #[schema(min_items = 1, max_items = 1000)]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 1000))]
     pub runs: Vec<SubmitRun>,
 }
 
 /// `POST /v1/runs/{runId}/cancel`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelRun {
     /// Passed to the worker as `cancelReason`.
@@ -252,7 +270,8 @@ pub struct CancelRun {
 }
 
 /// `POST /v1/runs/{runId}/retry`: the run once more, from the beginning and with every setting that it had.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RetryRun {
     /// Do again what the run has recorded. Without it, a run with recorded steps or children is refused with `run_has_records`:
@@ -262,7 +281,8 @@ pub struct RetryRun {
 }
 
 /// `POST /v1/runs/{runId}/fork`: a new run that starts from the recorded steps of one that has ended without success.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ForkRun {
     /// What the new run may use; what the old run used does not count. As much as the old run could when absent.
@@ -271,98 +291,127 @@ pub struct ForkRun {
     /// The key of the first step that is executed again. When absent, everything is taken over, except that a run that failed
     /// repeats the step that failed last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 128))]
     pub from_step: Option<String>,
 }
 
 /// `POST /v1/waits`: wait until at least one of these runs has ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WaitForRuns {
     /// A repeated id counts once.
-    #[schema(min_items = 1, max_items = 256)]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 256))]
     pub run_ids: Vec<String>,
     /// How long to wait while none has ended; 0 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 30000)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 30000))]
     pub wait_ms: Option<u64>,
 }
 
 /// `POST /v1/leases`: a worker asks for work.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LeaseRequest {
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub worker_id: String,
-    #[schema(min_items = 1, max_items = 32)]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 32))]
     pub queues: Vec<String>,
     /// Only these kinds; every kind when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(min_items = 1, max_items = 256)]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 256))]
     pub kinds: Option<Vec<String>>,
     /// At most this many leases. A worker that has no room asks for 0, and waits for signals about
     /// the tasks it holds.
-    #[schema(minimum = 0, maximum = 256)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 256))]
     pub max: u32,
     /// How long to wait while there is nothing; 0 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 30000)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 30000))]
     pub wait_ms: Option<u64>,
     /// Repeating a poll with the same id returns the same leases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub poll_id: Option<String>,
     /// What the worker can do. Sent once; later polls send `announced` instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub announce: Option<Box<Announcement>>,
     /// The `id` of what the worker announced before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub announced: Option<String>,
 }
 
 /// What a worker can do. It describes, and filters nothing: `kinds` of the poll does that.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Announcement {
     /// A name for exactly this announcement, such as a digest of it.
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub id: String,
     /// The build that the worker runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub build_id: Option<String>,
     /// Each kind once.
-    #[schema(min_items = 1, max_items = 256)]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 256))]
     pub kinds: Vec<AnnouncedKind>,
 }
 
 /// A kind of work, with what goes in and out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AnnouncedKind {
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub version: Option<String>,
     /// A JSON Schema of at most 16 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object, required = false))]
     pub input_schema: Option<Json>,
     /// A JSON Schema of at most 16 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object, required = false))]
     pub output_schema: Option<Json>,
 }
 
 /// `POST /v1/tasks/{taskId}/started`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Started {
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub attempt: u32,
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub worker_id: String,
     /// By the worker's clock: recorded, but not used for decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -370,18 +419,22 @@ pub struct Started {
 }
 
 /// `POST /v1/tasks/{taskId}/heartbeat`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Heartbeat {
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub attempt: u32,
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub worker_id: String,
     /// By the worker's clock: recorded, but not used for decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 100)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 100))]
     pub progress_pct: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -394,12 +447,16 @@ pub struct Heartbeat {
 }
 
 /// `POST /v1/tasks/{taskId}/completed`: the end of an attempt, as reported by its worker.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Completed {
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub attempt: u32,
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub worker_id: String,
     pub outcome: Outcome,
     /// By the worker's clock: recorded, but not used for decisions.
@@ -407,7 +464,7 @@ pub struct Completed {
     pub completed_at: Option<Time>,
     /// Only with outcome SUCCEEDED.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = crate::Json, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::Json, required = false))]
     pub output: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub error: Option<ReportedError>,
@@ -416,7 +473,7 @@ pub struct Completed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled_during_phase: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = crate::Json, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::Json, required = false))]
     pub partial_progress: Option<Json>,
     /// W3C trace context of the work itself, which the attempt's span is linked with. Ignored when it
     /// is not valid.
@@ -424,18 +481,18 @@ pub struct Completed {
     pub traceparent: Option<String>,
     /// Steps that ride along: recorded before the report, or not at all if it is refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 100)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 100))]
     pub steps: Vec<StepRecord>,
     /// Children that ride along. Those that are not detached are cancelled by the end of their parent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 500)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 500))]
     pub children: Vec<ChildRun>,
     /// What the attempt has used in all, its steps included.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub spend: Option<Spend>,
     /// What is sent to endpoints because of these steps: once for each step that is recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 100)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 100))]
     pub effects: Vec<DeclaredEffect>,
     /// Asks for the next stage of the task, leased in the same decision. A wish: the answer has `next` if it is granted.
     /// Steps, children and effects may ride along.
@@ -447,7 +504,8 @@ pub struct Completed {
 }
 
 /// Why an attempt failed. The text is repaired where needed and never a reason to refuse the report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReportedError {
     pub category: ErrorCategory,
@@ -461,7 +519,8 @@ pub struct ReportedError {
 }
 
 /// What an attempt used, as measured by its worker.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Metrics {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -475,28 +534,33 @@ pub struct Metrics {
 }
 
 /// `POST /v1/reports`: many reports at once, one verdict each.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Reports {
-    #[schema(min_items = 1, max_items = 1000)]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 1000))]
     pub reports: Vec<Report>,
 }
 
 /// One report of a batch: [`Completed`] with the task and token a single call has in path and header.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Report {
     pub task_id: String,
     pub task_token: String,
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub attempt: u32,
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub worker_id: String,
     pub outcome: Outcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = crate::Json, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::Json, required = false))]
     pub output: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub error: Option<ReportedError>,
@@ -505,7 +569,7 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled_during_phase: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = crate::Json, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::Json, required = false))]
     pub partial_progress: Option<Json>,
     /// W3C trace context of the work itself, which the attempt's span is linked with. Ignored when it
     /// is not valid.
@@ -513,18 +577,18 @@ pub struct Report {
     pub traceparent: Option<String>,
     /// Steps that ride along: recorded before the report, or not at all if it is refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 100)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 100))]
     pub steps: Vec<StepRecord>,
     /// Children that ride along. Those that are not detached are cancelled by the end of their parent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 500)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 500))]
     pub children: Vec<ChildRun>,
     /// What the attempt has used in all, its steps included.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub spend: Option<Spend>,
     /// What is sent to endpoints because of these steps: once for each step that is recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 100)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 100))]
     pub effects: Vec<DeclaredEffect>,
     /// Asks for the next stage of the task, leased in the same decision. A wish: the answer has `next` if it is granted.
     /// Steps, children and effects may ride along.
@@ -540,27 +604,32 @@ fn is_false(wish: &bool) -> bool {
 }
 
 /// `POST /v1/heartbeats`: many heartbeats at once, one answer each.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Heartbeats {
-    #[schema(min_items = 1, max_items = 1000)]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 1000))]
     pub heartbeats: Vec<HeartbeatItem>,
 }
 
 /// One heartbeat of a batch: [`Heartbeat`] with the task and token a single call has in path and header.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HeartbeatItem {
     pub task_id: String,
     pub task_token: String,
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub attempt: u32,
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub worker_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 100)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 100))]
     pub progress_pct: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,

@@ -1,7 +1,6 @@
 //! Schedules: when runs are submitted again and again, and what became of it.
 
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 use crate::check::flow::no_debounce;
 use crate::check::{Check, Checked, name, refuse, within};
@@ -15,24 +14,28 @@ use crate::{CatchUp, Overlap, ScheduleState, Time};
 const CRON_BYTES_MAX: usize = 256;
 
 /// `POST /v1/schedules`: submits a run at every instant that `cron` or `everyMs` names.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateSchedule {
     /// Unique in the workspace.
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub name: String,
     /// Five fields as in Vixie cron (minute, hour, day of month, month, day of week), or a nickname such as @daily. Excludes
     /// `everyMs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 256)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 256))]
     pub cron: Option<String>,
     /// The interval, counted from the creation. Excludes `cron`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1000, maximum = 316224000000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1000, maximum = 316224000000u64))]
     pub every_ms: Option<u64>,
     /// The IANA name of the time zone of `cron`; UTC when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 64)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 64))]
     pub time_zone: Option<String>,
     /// What becomes of an instant while the run before it has not ended; `skip` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,7 +45,7 @@ pub struct CreateSchedule {
     pub catch_up: Option<CatchUp>,
     /// How late an instant may fire; a day when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 10000, maximum = 31622400000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 10000, maximum = 31622400000u64))]
     pub catch_up_window_ms: Option<u64>,
     /// Whether it begins paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,36 +55,39 @@ pub struct CreateSchedule {
 }
 
 /// `POST /v1/schedules/{schedule}/update`: what is absent stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateSchedule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 256)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 256))]
     pub cron: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1000, maximum = 316224000000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1000, maximum = 316224000000u64))]
     pub every_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 64)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 64))]
     pub time_zone: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catch_up: Option<CatchUp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 10000, maximum = 31622400000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 10000, maximum = 31622400000u64))]
     pub catch_up_window_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub run: Option<SubmitRun>,
 }
 
 /// The body of a call that says all with its path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScheduleCall {}
 
 /// `POST /v1/schedules/{schedule}/backfill`: fires the instants of a range of the past, one after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BackfillSchedule {
     pub from: Time,
@@ -90,9 +96,10 @@ pub struct BackfillSchedule {
 }
 
 /// `GET /v1/schedules?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct ListSchedules {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<ScheduleState>,
@@ -100,38 +107,42 @@ pub struct ListSchedules {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
 
 /// `GET /v1/schedules/{schedule}/preview?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct PreviewSchedule {
     /// How many instants; 10 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 100)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 100))]
     pub count: Option<u32>,
 }
 
 /// `GET /v1/schedules/{schedule}/history?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct ScheduleHistoryQuery {
     /// Only revisions before this one: `nextBefore` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1))]
     pub before: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
 
 /// What became of a schedule: one entry for each change and each round of firing, the newest first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ScheduleHistory {
     pub entries: Vec<ScheduleEntry>,
     /// `before` of the next page; absent on the last one.
@@ -139,8 +150,10 @@ pub struct ScheduleHistory {
     pub next_before: Option<u32>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ScheduleEntry {
     pub revision: u32,
     pub at: Time,
@@ -152,8 +165,10 @@ pub struct ScheduleEntry {
 }
 
 /// A page of schedules, in the order of their creation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ScheduleList {
     pub schedules: Vec<ScheduleView>,
     /// The `cursor` of the next page; absent on the last one.
@@ -161,8 +176,10 @@ pub struct ScheduleList {
     pub cursor: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ScheduleView {
     pub schedule_id: String,
     pub name: String,
@@ -199,8 +216,10 @@ pub struct ScheduleView {
 }
 
 /// The last instant that became a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ScheduleFiring {
     pub instant: Time,
     pub run_id: String,
@@ -208,8 +227,10 @@ pub struct ScheduleFiring {
 }
 
 /// The last instant whose run was refused for good.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ScheduleRefusal {
     pub instant: Time,
     pub at: Time,
@@ -218,16 +239,20 @@ pub struct ScheduleRefusal {
 }
 
 /// A run was submitted for this moment: 201.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ScheduleTriggered {
     pub schedule_id: String,
     pub run_id: String,
 }
 
 /// The instants that follow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct SchedulePreview {
     pub instants: Vec<Time>,
 }

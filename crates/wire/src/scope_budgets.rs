@@ -1,7 +1,6 @@
 //! Budgets of tenants and workspaces: what their runs may use together.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::answers::{BudgetAmounts, BudgetLeft};
 use crate::check::{Checked, budgets, name, refuse};
@@ -11,33 +10,40 @@ use crate::{BudgetPeriod, BudgetState, Check, Time};
 
 /// `POST /v1/budgets`: sets the budget of a tenant, or of one of its workspaces. A limit that is absent is removed; without any limit
 /// the budget is removed. What was used stays counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SetBudget {
     /// The tenant of the calling key when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub tenant_id: Option<String>,
     /// All workspaces of the tenant together when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub workspace_id: Option<String>,
     /// When it begins anew; `total` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<BudgetPeriod>,
     /// Money, in millionths of a unit of currency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub cost_micros: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub tokens: Option<u64>,
     /// Recorded steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub steps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub tool_calls: Option<u64>,
     /// Limits at which people are told, once in each period.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
@@ -65,8 +71,10 @@ impl Check for SetBudget {
 }
 
 /// The budget of a tenant or workspace, and what is used of it in this period.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ScopeBudget {
     pub tenant_id: String,
     /// Absent for the budget of the whole tenant.
@@ -92,8 +100,10 @@ pub struct ScopeBudget {
 }
 
 /// The budgets that the calling key may see, by tenant and workspace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ScopeBudgets {
     pub budgets: Vec<ScopeBudget>,
 }

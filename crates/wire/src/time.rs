@@ -157,6 +157,7 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
+#[cfg(feature = "openapi")]
 impl utoipa::PartialSchema for Time {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
         use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
@@ -171,6 +172,7 @@ impl utoipa::PartialSchema for Time {
     }
 }
 
+#[cfg(feature = "openapi")]
 impl utoipa::ToSchema for Time {}
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Deployments of topologies: what is in force, its artifacts, its work orders, and what waits for people.
 
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 use crate::check::{Check, Checked, name, names, optional_name, refuse, within};
 use crate::limits::{PAGE_ITEMS, QUEUES_PER_POLL_MAX, WAIT_MS};
@@ -15,7 +14,8 @@ const DEPLOYMENT_NAME_CHARS_MAX: usize = 48;
 const PAUSE_ID_CHARS_MAX: usize = 600;
 
 /// `POST /v1/deployments/{deployment}`: puts a topology in force, or another version of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApplyTopology {
     /// The topology as a JSON object, as its published JSON Schema describes it.
@@ -23,12 +23,15 @@ pub struct ApplyTopology {
 }
 
 /// The body of a call that says all with its path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeploymentCall {}
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct DeploymentView {
     pub name: String,
     pub state: DeploymentState,
@@ -47,8 +50,10 @@ pub struct DeploymentView {
 }
 
 /// A page of deployments, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct DeploymentList {
     pub deployments: Vec<DeploymentView>,
     /// The `cursor` of the next page; absent on the last one.
@@ -57,21 +62,24 @@ pub struct DeploymentList {
 }
 
 /// `GET /v1/deployments?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct ListDeployments {
     /// The `cursor` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
 
 /// What putting a version in force would change, and what stands in the way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct TopologyPlan {
     /// The version in force; absent if the deployment is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,11 +93,15 @@ pub struct TopologyPlan {
 }
 
 /// `POST /v1/deployments/{deployment}/artifacts/{type}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateArtifact {
     /// Unique among the artifacts of its type.
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub id: String,
     /// An object, as the artifact type declares it; empty when absent.
     #[serde(default, skip_serializing_if = "Json::is_null")]
@@ -97,23 +109,26 @@ pub struct CreateArtifact {
 }
 
 /// `POST /v1/deployments/{deployment}/artifacts/{type}/{artifact}/transition`, and `…/approve`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MoveArtifact {
     /// The status it enters.
-    #[schema(max_length = 64)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 64))]
     pub to: String,
     /// The revision that the caller read: the change is refused if there is a newer one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub revision: Option<u64>,
     /// Its fields from now on; they stay as they are when absent.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub fields: Json,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ArtifactView {
     #[serde(rename = "type")]
     pub artifact_type: String,
@@ -138,8 +153,10 @@ pub struct ArtifactView {
 }
 
 /// A page of artifacts of one type, by id.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ArtifactList {
     pub artifacts: Vec<ArtifactView>,
     /// The `cursor` of the next page; absent on the last one.
@@ -148,9 +165,10 @@ pub struct ArtifactList {
 }
 
 /// `GET /v1/deployments/{deployment}/artifacts/{type}?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct ListArtifacts {
     /// Only artifacts in this status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,24 +177,30 @@ pub struct ListArtifacts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
 
 /// `POST /v1/deployments/{deployment}/events`: asks for an event that the topology declares with `on: request`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequestEvent {
     #[serde(rename = "type")]
-    #[schema(max_length = 64)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 64))]
     pub event_type: String,
     /// Names the request: the same key is the same event.
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub key: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct EventRequested {
     pub event_id: String,
     /// The task by which the event is processed.
@@ -184,8 +208,10 @@ pub struct EventRequested {
 }
 
 /// A work order and, once it was judged, its run record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct WorkOrderView {
     pub id: String,
     pub state: WorkOrderState,
@@ -207,8 +233,10 @@ pub struct WorkOrderView {
 }
 
 /// The one terminal record of a work order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct RunRecordView {
     /// COMPLETED, BUDGET_EXHAUSTED, FAILED or LOST.
     pub execution_status: String,
@@ -219,16 +247,20 @@ pub struct RunRecordView {
     pub created_at: Time,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct GateReasonView {
     pub check: String,
     pub message: String,
 }
 
 /// A page of work orders, by id.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct WorkOrderList {
     pub work_orders: Vec<WorkOrderView>,
     /// The `cursor` of the next page; absent on the last one.
@@ -237,9 +269,10 @@ pub struct WorkOrderList {
 }
 
 /// `GET /v1/deployments/{deployment}/workorders?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct ListWorkOrders {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<WorkOrderState>,
@@ -247,12 +280,14 @@ pub struct ListWorkOrders {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
 
 /// The claim on one event or work order. Its members have the names of the claim record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ClaimView {
     /// EVENT or WORKORDER.
     pub resource_type: String,
@@ -267,15 +302,19 @@ pub struct ClaimView {
 }
 
 /// The claims of a deployment, by id of what is claimed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ClaimList {
     pub claims: Vec<ClaimView>,
 }
 
 /// Something in a deployment that waits for a person, with what to do next.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct PauseStateView {
     /// Reason, cause and instant: the same cause at the same instant is the same pause.
     pub id: String,
@@ -291,8 +330,10 @@ pub struct PauseStateView {
 }
 
 /// A page of pause states, by id.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct PauseStateList {
     pub pause_states: Vec<PauseStateView>,
     /// The `cursor` of the next page; absent on the last one.
@@ -301,9 +342,10 @@ pub struct PauseStateList {
 }
 
 /// `GET /v1/deployments/{deployment}/pause-states?…`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct ListPauseStates {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<PauseStateState>,
@@ -311,15 +353,16 @@ pub struct ListPauseStates {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
 
 /// `POST /v1/deployments/{deployment}/pause-states/close`: somebody has seen to it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClosePauseState {
-    #[schema(max_length = 600)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 600))]
     pub id: String,
 }
 
@@ -330,27 +373,33 @@ pub const TURNS_MAX: u64 = 64;
 const RETURN_REASON_CHARS_MAX: usize = 1_000;
 
 /// `POST /v1/deployments/{deployment}/roles/{role}/turns`: a process takes turns of a role with `outside: true`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TakeTurns {
     /// Unique for each process.
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub worker_id: String,
-    #[schema(minimum = 1, maximum = 64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 64))]
     pub max: u32,
     /// How long to wait while there is nothing; 0 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 30000)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 30000))]
     pub wait_ms: Option<u64>,
     /// Digests of versions that the process has: their declarations are not sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 32)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 32))]
     pub known: Vec<String>,
 }
 
 /// Turns, and the declarations by which they are to be decided.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Turns {
     pub turns: Vec<Turn>,
     /// The versions of the turns that the process did not name.
@@ -359,8 +408,10 @@ pub struct Turns {
 }
 
 /// One turn: what a role is told, for one decision.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Turn {
     /// What a scheduler or gate holds; a readiness and a review hold nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -375,53 +426,68 @@ pub struct Turn {
 }
 
 /// The declaration of a version.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct TurnVersion {
     pub version: String,
     pub declaration: Json,
 }
 
 /// The claim of a turn. It is lost when its lease ends, and no later process has the same one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TurnClaim {
-    #[schema(max_length = 128)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 128))]
     pub task_id: String,
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub attempt: u32,
-    #[schema(max_length = 128)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 128))]
     pub lease_id: String,
     /// The fencing token of the lease.
     pub fence: u64,
 }
 
 /// `POST /v1/deployments/{deployment}/roles/{role}/turns/renew`: keeps a turn, and tells it as it is now.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RenewTurn {
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub worker_id: String,
     pub claim: TurnClaim,
 }
 
 /// `POST /v1/deployments/{deployment}/roles/{role}/turns/return`: gives a turn back, to be tried again after a pause.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReturnTurn {
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub worker_id: String,
     pub claim: TurnClaim,
     /// Why, for people.
-    #[schema(min_length = 1, max_length = 1000)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 1000))]
     pub reason: String,
 }
 
 /// `POST /v1/deployments/{deployment}/roles/{role}/proposals`: what a process decided in its turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Propose {
-    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
+    )]
     pub worker_id: String,
     /// The claim of the turn, for a scheduler or gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -432,8 +498,10 @@ pub struct Propose {
 }
 
 /// A decision was carried out with everything that follows from it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Proposed {
     pub verdict: crate::Verdict,
     pub server_time: Time,

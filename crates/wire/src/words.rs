@@ -81,6 +81,7 @@ macro_rules! vocabulary {
             }
         }
 
+        #[cfg(feature = "openapi")]
         impl utoipa::PartialSchema for $name {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
                 utoipa::openapi::schema::ObjectBuilder::new()
@@ -90,6 +91,7 @@ macro_rules! vocabulary {
             }
         }
 
+        #[cfg(feature = "openapi")]
         impl utoipa::ToSchema for $name {
             fn name() -> std::borrow::Cow<'static, str> {
                 std::borrow::Cow::Borrowed(stringify!($name))

@@ -48,7 +48,7 @@ fn checkpoint(recorded: answers::Checkpoint) -> Option<Checkpoint> {
 }
 
 fn failure(error: CheckpointError, outcome: Outcome) -> Failure {
-    let CheckpointError { category, reason, message, stack_trace: _, retryable } = error;
+    let CheckpointError { category, reason, message, retryable, .. } = error;
     // The coordinator itself ends children without a category.
     let by_coordinator = match outcome {
         Outcome::Cancelled => ErrorCategory::Cancelled,

@@ -17,6 +17,8 @@ const LINT: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "w
 /// A program that embeds the coordinator may disable HTTP and PostgreSQL. No code is left over then.
 const EMBEDDED: &[&str] =
     &["clippy", "--package", "tenure-coordinator", "--no-default-features", "--", "-D", "warnings"];
+/// The Rust SDK as its users build it: without the features of `wire` that the server turns on for the whole workspace.
+const SDK_ALONE: &[&str] = &["clippy", "--package", "tenure-sdk", "--", "-D", "warnings"];
 /// The test runner does not run the examples in the client's documentation. The whole workspace is named because a
 /// smaller set would select other features of shared dependencies, and cargo would build all of it again.
 const DOC_TESTS: &[&str] = &["test", "--quiet", "--workspace", "--doc", "--features", lab::FEATURE];
@@ -35,6 +37,7 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     times.step("formatting", || cargo(root, FORMAT))?;
     times.step("lints", || cargo(root, LINT))?;
     times.step("embedding without HTTP", || cargo(root, EMBEDDED))?;
+    times.step("the Rust SDK alone", || cargo(root, SDK_ALONE))?;
     times.step("tidy", || tidy::run(root))?;
     let build = times.step("test build", || lab::Build::make(root))?;
     let crash_lab = || lab::crash::run_aside(root, &build);

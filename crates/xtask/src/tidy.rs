@@ -4,6 +4,7 @@
 //! A rule belongs here if reviewers would otherwise have to repeat it. Rules that clippy or rustc can enforce belong
 //! there.
 
+mod answers;
 mod architecture;
 mod calls;
 mod dialect;
@@ -29,6 +30,7 @@ type Check = fn(&Tree) -> Vec<Finding>;
 
 const CHECKS: &[Check] = &[
     edges::check,
+    answers::check,
     calls::check,
     dialect::check,
     unfinished::check,

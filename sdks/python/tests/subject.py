@@ -165,6 +165,14 @@ def spend(ctx: Ctx, input: Often) -> int:
 
 
 @task(queue=QUEUE, bind=True)
+def logger(ctx: Ctx, input: Often) -> int:
+    for n in range(1, input.n + 1):
+        ctx.log.info("line %d", n)
+        time.sleep(input.everyMs / 1000)
+    return input.n
+
+
+@task(queue=QUEUE, bind=True)
 def stage(ctx: Ctx, input: Any) -> list[Any]:
     return [ctx.stage, input]
 
@@ -188,7 +196,7 @@ def submitter(ctx: Ctx, input: Any) -> str:
 
 
 TASKS: list[Task[..., Any]] = [
-    echo, fail, slow, ignore_cancel, block, progress, spend, stage, isolated, big, submitter, *DURABLE
+    echo, fail, slow, ignore_cancel, block, progress, spend, logger, stage, isolated, big, submitter, *DURABLE
 ]  # fmt: skip
 
 

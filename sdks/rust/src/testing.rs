@@ -25,22 +25,24 @@
 //!
 //! [`FlowTest::run`] is for steps that wait for nothing outside; await [`FlowTest::run_async`] for others.
 
-use std::collections::BTreeMap;
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use wire::answers::Envelope;
 use wire::{Json, Time};
 use workflow::Failure;
-pub use workflow::testing::{Crash, Ended, FlowTest, TestError};
+pub use workflow::testing::{Crash, Ended, FlowTest, ReplayError, TestError};
 
+use crate::codec::Sealer;
 use crate::worker::clock::Clock;
 use crate::worker::lease_state::LeaseState;
 use crate::worker::task::{read, typed, write};
 use crate::worker::{Ctx, StopReason, catch_panic};
-use crate::{Client, Retries};
+use crate::{Client, Codec, Retries};
 
 /// No server can listen on port 0: every call fails at once.
 const NO_COORDINATOR: &str = "http://127.0.0.1:0";
@@ -84,45 +86,56 @@ pub fn with_client(ctx: Ctx, client: Client) -> Ctx {
     ctx.with_client(client)
 }
 
+/// Replays a golden file whose payloads a codec wrote. [`FlowTest::replay`] is for plain ones.
+///
+/// ```no_run
+/// # use tenure::{Codec, Failure, Flow};
+/// use tenure::testing::{FlowTest, replay};
+///
+/// # async fn order(_: Flow, cents: u64) -> Result<u64, Failure> { Ok(cents) }
+/// # fn example(codec: impl Codec + 'static) {
+/// replay(&FlowTest::new(order, &0), "tests/golden/order.jsonl", codec).expect("the code still fits");
+/// # }
+/// ```
+pub fn replay(
+    function: &FlowTest<'_>,
+    path: impl AsRef<Path>,
+    codec: impl Codec + 'static,
+) -> Result<(), ReplayError> {
+    let sealer = Sealer::new(codec);
+    function.replay_opened(path.as_ref(), &|stored| sealer.open(stored), sealer.digest())
+}
+
 /// Asks the task of a context to stop, as a cancelled run would.
 pub fn cancel(ctx: &Ctx, reason: &str) {
     ctx.stop(StopReason::CancelRequested { reason: Some(reason.to_owned()) });
 }
 
 pub(crate) fn envelope(input: Json) -> Envelope {
-    Envelope {
-        budget_left: None,
-        task_id: "task_inline".to_owned(),
-        run_id: "run_inline".to_owned(),
-        tenant_id: "default".to_owned(),
-        workspace_id: "default".to_owned(),
-        task_key: "inline".to_owned(),
-        asset_id: None,
-        resources: None,
-        kind: "inline".to_owned(),
-        queue: "inline".to_owned(),
-        attempt: 1,
-        lease_id: "lease_inline".to_owned(),
-        fence: 1,
-        input,
-        enqueued_at: Time::MIN,
-        deadline: None,
-        lease_expires_at: Time::MAX,
-        callback_base_url: String::new(),
-        task_token: String::new(),
-        token_expires_at: Time::MAX,
-        heartbeat_interval_ms: 30_000,
-        heartbeat_timeout_ms: 90_000,
-        cancel_grace_period_ms: 30_000,
-        labels: BTreeMap::new(),
-        traceparent: None,
-        seed: None,
-        origin: None,
-        parent_task_id: None,
-        stage: None,
-        checkpoints: Vec::new(),
-        checkpoints_after: None,
-    }
+    let members = json!({
+        "taskId": "task_inline",
+        "runId": "run_inline",
+        "tenantId": "default",
+        "workspaceId": "default",
+        "taskKey": "inline",
+        "kind": "inline",
+        "queue": "inline",
+        "attempt": 1,
+        "leaseId": "lease_inline",
+        "fence": 1,
+        "enqueuedAt": Time::MIN,
+        "leaseExpiresAt": Time::MAX,
+        "callbackBaseUrl": "",
+        "taskToken": "",
+        "tokenExpiresAt": Time::MAX,
+        "heartbeatIntervalMs": 30_000,
+        "heartbeatTimeoutMs": 90_000,
+        "cancelGracePeriodMs": 30_000,
+    });
+    let mut envelope: Envelope =
+        serde_json::from_value(members).expect("an envelope needs no other members");
+    envelope.input = input;
+    envelope
 }
 
 #[cfg(test)]

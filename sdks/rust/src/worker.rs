@@ -48,6 +48,7 @@ pub(crate) use self::heartbeat_thread::HeartbeatThread;
 use self::heartbeat_thread::Pending;
 pub use self::lease_state::StopReason;
 use self::lease_table::LeaseTable;
+use self::log_buffer::LogSwitch;
 pub use self::metrics::{Metrics, WorkerMetrics};
 pub(crate) use self::panic::catch_panic;
 use self::poller::Poller;
@@ -360,6 +361,7 @@ impl<S> Worker<S> {
             calls,
             events: self.events,
             clock: self.clock,
+            log_switch: LogSwitch::default(),
             awaits_starts: self.awaits_starts,
             cleanup_timeout: self.cleanup_timeout,
             draining: CancellationToken::new(),

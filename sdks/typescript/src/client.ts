@@ -6,7 +6,7 @@
  */
 import { openSender } from "#transport";
 import { Calls } from "./calls.js";
-import { type Codec, sealed } from "./codec.js";
+import { type Codec, sealed, sealedParts } from "./codec.js";
 import { Refused, Setup } from "./errors.js";
 import { throughJson, Unwritable } from "./json.js";
 import type { RunOptions } from "./options.js";
@@ -135,7 +135,7 @@ export class Client {
   submitPlan(plan: Plan, options: Omit<RunOptions, "queue"> = {}): Submission<unknown> {
     return this.#sent(() => {
       const { kind: _, queue: __, input: ___, ...run } = submissionOf("plan", undefined, options);
-      return checked({ ...run, plan: plan.plan }, undefined);
+      return checked({ ...run, plan: plan.plan }, this.codec);
     });
   }
 
@@ -210,15 +210,26 @@ export class Client {
 }
 
 /** The submission as the coordinator will read it; a value that cannot be sent is told before anything is. */
+/** A plan with the inputs of its steps in stored form. */
+function sealedPlan(plan: Plan["plan"], codec: Codec | undefined): Plan["plan"] {
+  if (codec === undefined) return plan;
+  const seal = (input: unknown) => sealedParts(codec, throughJson(input)) as never;
+  const steps = plan.steps.map((step) =>
+    step.input === undefined ? step : { ...step, input: seal(step.input) },
+  );
+  return { ...plan, steps };
+}
+
 function checked(run: SubmitRun, codec: Codec | undefined): SubmitRun {
   try {
+    if (run.plan) return { ...run, plan: sealedPlan(run.plan, codec) };
     return "input" in run
       ? { ...run, input: sealed(codec, throughJson(run.input)) as SubmitRun["input"] }
       : run;
   } catch (error) {
     if (!(error instanceof Unwritable)) throw error;
     throw new Setup(
-      `the input of \`${run.kind}\` cannot be sent: ${error.message}`,
+      `the input of \`${run.kind ?? "plan"}\` cannot be sent: ${error.message}`,
       "pass another value",
       error,
     );

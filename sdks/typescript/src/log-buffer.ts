@@ -50,8 +50,8 @@ export class LogBuffer {
   /** Adds a line. The oldest gives way where there is no room. */
   add(level: LogLevel, text: string): void {
     if (!this.takesLogs.isOn) return;
-    const kept = cut(text);
-    const bytes = Buffer.byteLength(kept) + LINE_BYTES;
+    const { kept, length } = cut(text);
+    const bytes = length + LINE_BYTES;
     this.#lines.push({ line: { n: this.#next++, at: new Date().toISOString(), level, text: kept }, bytes });
     this.#bytes += bytes;
     while (this.#bytes > BUFFER_BYTES_MAX) this.#shift();
@@ -84,13 +84,13 @@ export class LogBuffer {
   }
 }
 
-/** A text that any store takes: without NUL and halves of characters, and not too long. */
-function cut(text: string): string {
-  const bytes = Buffer.from(text.slice(0, TEXT_BYTES_MAX).replaceAll("\0", "\ufffd"));
+/** A text that any store takes, and its bytes: without NUL and halves of characters, and not too long. */
+function cut(text: string): { kept: string; length: number } {
+  const bytes = new TextEncoder().encode(text.slice(0, TEXT_BYTES_MAX).replaceAll("\0", "\ufffd"));
   let end = Math.min(bytes.length, TEXT_BYTES_MAX);
   // A byte that goes on with a character begins with the bits 10.
   while (end < bytes.length && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
-  return bytes.toString("utf8", 0, end);
+  return { kept: new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(0, end)), length: end };
 }
 
 /** What a line says, as one text. */

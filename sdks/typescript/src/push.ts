@@ -19,6 +19,7 @@ import type { Called } from "./io/messages.js";
 import { parse } from "./json.js";
 import { usableMs } from "./lease.js";
 import { type LogSink, logTo, standardSink } from "./log.js";
+import { BUFFER_BYTES_MAX, LogBuffer, LogSwitch, textOf } from "./log-buffer.js";
 import type { Amounts } from "./options.js";
 import { openedInput, readInput, type Task } from "./task.js";
 import { PushVerifier, RecentIds, VerifyError } from "./webhooks.js";
@@ -63,6 +64,7 @@ class Receiver {
   readonly #recent = new RecentIds();
   readonly #running = new Map<string, Promise<Response>>();
   #client: Client | undefined;
+  #takesLogs: LogSwitch | undefined;
 
   constructor(private readonly options: PushOptions) {
     this.#tasks = new Map(options.tasks.map((task) => [task.kind, task]));
@@ -100,17 +102,20 @@ class Receiver {
 
   async #work(envelope: Envelope): Promise<Response> {
     this.#client ??= new Client();
+    // Lines are plain text, and with a codec the coordinator shall read none.
+    this.#takesLogs ??= new LogSwitch(this.#client.codec === undefined);
     const ctx = new PushedAttempt(
       envelope,
       this.#client,
       this.options.onLog ?? standardSink(),
       this.options.name,
+      this.#takesLogs,
     );
     if (this.options.name !== undefined) ctx.keepLease();
     try {
       const report = await this.#run(ctx);
       if (ctx.stopReason === "LeaseLost" || report === undefined) return new Response(null, { status: 202 });
-      return new Response(ctx.withSpend(report.text), {
+      return new Response(ctx.withRest(report.text), {
         status: 200,
         headers: { "content-type": "application/json" },
       });
@@ -146,6 +151,7 @@ class PushedAttempt implements Ctx {
   readonly state = undefined;
   readonly #abort = new AbortController();
   readonly #calls: Calls;
+  readonly #lines: LogBuffer;
   #token: string;
   #timer: NodeJS.Timeout | undefined;
   #validUntil: number;
@@ -161,9 +167,16 @@ class PushedAttempt implements Ctx {
     readonly client: Client,
     sink: LogSink,
     private readonly endpoint: string | undefined,
+    private readonly takesLogs: LogSwitch,
   ) {
     const { runId, taskId, attempt, kind, callbackBaseUrl } = envelope;
-    this.log = logTo(sink, { runId, taskId, attempt, kind });
+    const lines = new LogBuffer(takesLogs);
+    this.#lines = lines;
+    const both: LogSink = (line) => {
+      sink(line);
+      if (line.level !== "debug") lines.add(line.level, textOf(line));
+    };
+    this.log = logTo(both, { runId, taskId, attempt, kind });
     const url = callbackBaseUrl.replace(/\/$/, "");
     const { caFile } = client.settings;
     this.#calls = new Calls(
@@ -238,10 +251,11 @@ class PushedAttempt implements Ctx {
     return this.#left;
   }
 
-  withSpend(report: string): string {
-    return this.#spent === undefined
-      ? report
-      : `${report.slice(0, -1)},"spend":${JSON.stringify(this.#spent)}}`;
+  /** The report with what the attempt used, and with the lines that no call has brought. */
+  withRest(report: string): string {
+    const spend = this.#spent === undefined ? "" : `,"spend":${JSON.stringify(this.#spent)}`;
+    const lines = this.#lines.take(BUFFER_BYTES_MAX)?.lines;
+    return `${report.slice(0, -1)}${spend}${lines === undefined ? "" : `,"log":${JSON.stringify(lines)}`}}`;
   }
 
   #told(reason: StopReason, why: string): void {
@@ -264,13 +278,9 @@ class PushedAttempt implements Ctx {
   async #heartbeat(): Promise<void> {
     const sentAt = performance.now();
     const spend = this.#spent === undefined ? {} : { spend: this.#spent };
+    const members = JSON.stringify({ ...this.#body, ...this.#progress, ...spend });
     try {
-      const answer = await this.#post<HeartbeatAck>("heartbeat", {
-        ...this.#body,
-        ...this.#progress,
-        ...spend,
-      });
-      this.#renewed(answer, sentAt);
+      this.#renewed(await this.#post<HeartbeatAck>("heartbeat", members), sentAt);
     } catch (error) {
       if (error instanceof Refused && !error.retryable) this.#told("LeaseLost", error.code);
     }
@@ -293,9 +303,26 @@ class PushedAttempt implements Ctx {
     this.#calls.close();
   }
 
-  #post<T>(call: string, body: object): Promise<T> {
+  /** Makes a call that may carry lines: without them, if the coordinator does not know of them. */
+  async #post<T>(call: string, members: string): Promise<T> {
     const path = `/v1/tasks/${this.taskId}/${call}`;
-    return this.#calls.json({ method: "POST", path, body: JSON.stringify(body), token: this.#token });
+    const send = (body: string) => this.#calls.json<T>({ method: "POST", path, body, token: this.#token });
+    const taken = this.#lines.take();
+    if (taken === undefined) return send(members);
+    try {
+      const answer = await send(`${members.slice(0, -1)},"log":${JSON.stringify(taken.lines)}}`);
+      this.#lines.arrived(taken.last);
+      return answer;
+    } catch (error) {
+      if (
+        !(
+          error instanceof Refused &&
+          this.takesLogs.isRefusedBy({ error: error.code, field: error.field ?? null })
+        )
+      )
+        throw error;
+      return send(members);
+    }
   }
 
   wires(): Wires {
@@ -318,16 +345,10 @@ class PushedAttempt implements Ctx {
 
   async #call(text: string): Promise<Called> {
     const sentAt = performance.now();
-    const path = `/v1/tasks/${this.taskId}/checkpoints`;
     const rest = text === "{}" ? "}" : `,${text.slice(1)}`;
     const body = `${JSON.stringify(this.#body).slice(0, -1)}${rest}`;
     try {
-      const answer = await this.#calls.json<CheckpointAck>({
-        method: "POST",
-        path,
-        body,
-        token: this.#token,
-      });
+      const answer = await this.#post<CheckpointAck>("checkpoints", body);
       if (answer.leaseExpiresAt) this.#renewed(answer, sentAt);
       return { committed: { ...answer, taskId: this.taskId, status: 200 }, serverTime: answer.serverTime };
     } catch (error) {

@@ -9,9 +9,10 @@ import { fileURLToPath } from "node:url";
 import { deflateSync, inflateSync } from "node:zlib";
 import { Client, type Codec, durable, RunFailed, task, Worker } from "@tenure/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { digestOf, opened, sealed } from "../dist/codec.js";
+import { digestOf, opened, sealed, sealedParts } from "../dist/codec.js";
 import { digest } from "../dist/json.js";
 import { end, eventually, output, type Server, startServer } from "./server.ts";
+import { startStub } from "./stub.ts";
 
 const KEY = Buffer.from(Array.from({ length: 32 }, (_, n) => n));
 const veil = (bytes: Uint8Array) => bytes.map((byte, n) => byte ^ (KEY[n % 32] ?? 0));
@@ -43,6 +44,39 @@ describe("the stored form", () => {
   it("has the limit of every payload", () => {
     const noise = { ...veiled, encode: (plain: Uint8Array) => plain };
     expect(() => sealed(noise, "x".repeat(200_000))).toThrow("the limit is 262144");
+  });
+
+  it("of a plan leaves references where the coordinator finds them", () => {
+    const input = { from: { $from: "b" }, list: [1, { $from: "c" }], data: { $literal: {} }, free: { a: 1 } };
+    const stored = sealedParts(veiled, input) as Record<string, any>;
+    expect(stored["from"]).toEqual({ $from: "b" });
+    expect(stored["list"][1]).toEqual({ $from: "c" });
+    for (const part of [stored["list"][0], stored["data"], stored["free"]])
+      expect(Object.keys(part)).toEqual(["$codec", "data"]);
+    expect(sealedParts(veiled, { secret: 1 })).toEqual(sealed(veiled, { secret: 1 }));
+    // The coordinator puts what the steps returned in place of the references.
+    const given = { ...stored, from: sealed(veiled, "out") };
+    expect(opened(veiled, given)).toEqual({ ...input, from: "out" });
+  });
+
+  it("is that of every input of a plan that is submitted", async () => {
+    const body = { runId: "run_1", taskId: "task_1", state: "queued", createdAt: "2026-01-01T00:00:00.000Z" };
+    const stub = await startStub(() => ({ status: 201, body }));
+    const client = new Client({ url: stub.url, apiKey: "k", codec: veiled });
+    await client.submitPlan({
+      plan: {
+        steps: [
+          { key: "a", kind: "pack", input: "sesame" },
+          { key: "b", kind: "pack", dependsOn: ["a"], input: { $from: "a" } },
+          { key: "c", kind: "pack", dependsOn: ["b"] },
+        ],
+      },
+    });
+    client.close();
+    await stub.close();
+    const [a, b, c] = stub.asked[0]?.body.plan.steps ?? [];
+    expect(opened(veiled, a.input)).toBe("sesame");
+    expect([a.input.$codec, b.input, "input" in c]).toEqual(["veiled", { $from: "a" }, false]);
   });
 
   it("has a digest of the plain canonical text, under the codec's key", () => {

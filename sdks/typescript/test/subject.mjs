@@ -132,6 +132,13 @@ const tasks = [
     }
     return n;
   }),
+  task("logger", { queue }, async ({ n, everyMs }, ctx) => {
+    for (let i = 1; i <= n; i++) {
+      ctx.log.info(`line ${i}`);
+      await sleep(everyMs);
+    }
+    return n;
+  }),
   task("stage", { queue }, async (input, ctx) => [ctx.stage, input]),
   task("isolated", { queue, isolate: true }, async ({ ms, crash }, ctx) => {
     await send({ task: ctx.taskId, mark: "pid", attempt: ctx.attempt, fence: ctx.fence, pid: process.pid });

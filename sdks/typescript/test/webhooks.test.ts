@@ -4,6 +4,7 @@ import { Client, durable, Failure, task } from "@tenure/sdk";
 import { push } from "@tenure/sdk/push";
 import { RecentIds, Verifier, VerifyError } from "@tenure/sdk/webhooks";
 import { describe, expect, it } from "vitest";
+import { problem, startStub } from "./stub.ts";
 
 const secretOf = (byte: number) => `whsec_${Buffer.alloc(32, byte).toString("base64")}`;
 const URL_OF_PUSH = "https://example.com/work";
@@ -125,7 +126,7 @@ describe("pushed work", () => {
   };
   const handler = push(options);
 
-  const envelope = (kind: string, input: unknown) =>
+  const envelope = (kind: string, input: unknown, members = {}) =>
     JSON.stringify({
       kind,
       input,
@@ -141,6 +142,7 @@ describe("pushed work", () => {
       heartbeatTimeoutMs: 90_000,
       cancelGracePeriodMs: 30_000,
       enqueuedAt: "2026-01-01T00:00:00.000Z",
+      ...members,
     });
   const request = (body: string, more = {}) =>
     new Request(URL_OF_PUSH, {
@@ -198,6 +200,66 @@ describe("pushed work", () => {
     expect([second.status, second.headers.get("retry-after")]).toEqual([503, "1"]);
     release();
     expect((await first).status).toBe(200);
+  });
+
+  const noisy = task("noisy", {}, async (_: null, ctx) => {
+    ctx.log.info("read", { rows: 40 });
+    ctx.log.debug("not sent");
+    ctx.log.warn("slow");
+  });
+  const textsOf = (log: Array<{ n: number; text: string }>) => log.map(({ n, text }) => [n, text]);
+
+  it("answers with the lines that it logged", async () => {
+    const answer = await push({ ...options, tasks: [noisy] })(request(envelope("noisy", null)));
+    const report = (await answer.json()) as any;
+    expect(textsOf(report.log)).toEqual([
+      [1, 'read {"rows":40}'],
+      [2, "slow"],
+    ]);
+    const same = (bytes: Uint8Array) => bytes;
+    const codec = { name: "plain", encode: same, decode: same, digest: () => "0".repeat(64) };
+    const sealed = new Client({ url: "http://127.0.0.1:9", apiKey: "k", codec });
+    const silent = await push({ ...options, tasks: [noisy], client: sealed })(
+      request(envelope("noisy", null)),
+    );
+    expect(((await silent.json()) as any).log).toBeUndefined();
+  });
+
+  const chatty = durable("chatty", {}, async (flow) => {
+    flow.log.info("begun");
+    await flow.step("one", () => 1);
+    await flow.step("two", () => 2);
+    flow.log.info("ended");
+    return "done";
+  });
+  const committed = {
+    ...{ acknowledged: true, verdict: "COMMITTED", state: "running", shouldCancel: false, replayed: false },
+    ...{ recordedAt: NOW.toISOString(), serverTime: NOW.toISOString(), leaseExpiresAt: NOW.toISOString() },
+  };
+
+  it("brings lines once: with a call, or with its report", async () => {
+    const stub = await startStub(() => ({ body: committed }));
+    const named = push({ ...options, tasks: [chatty], name: "here" });
+    const body = envelope("chatty", null, { callbackBaseUrl: stub.url });
+    const report = (await (await named(request(body))).json()) as any;
+    await stub.close();
+    const calls = stub.asked.filter(({ path }) => path.endsWith("/checkpoints"));
+    expect(calls.flatMap(({ body }) => textsOf(body.log ?? []))).toEqual([[1, "begun"]]);
+    expect([report.output, textsOf(report.log)]).toEqual(["done", [[2, "ended"]]]);
+  });
+
+  it("sends no lines to a coordinator that does not know of them", async () => {
+    const refused = problem("invalid_argument", 400, { field: "log", verdict: "REJECTED" });
+    const stub = await startStub(({ body }) => (body.log === undefined ? { body: committed } : refused));
+    const named = push({ ...options, tasks: [chatty], name: "here" });
+    const body = envelope("chatty", null, { callbackBaseUrl: stub.url });
+    const report = (await (await named(request(body))).json()) as any;
+    await stub.close();
+    expect(stub.asked.map(({ body }) => [body.log !== undefined, body.steps?.[0]?.key])).toEqual([
+      [true, "one#1"],
+      [false, "one#1"],
+    ]);
+    expect([report.output, report.log]).toEqual(["done", undefined]);
   });
 
   it("of a durable function needs the endpoint's name for its calls", async () => {

@@ -1,13 +1,14 @@
 //! What a run may still use, and what it has used.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::Time;
 
 /// What is left of each limit that there is. What live children may use is not left.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct BudgetLeft {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_micros: Option<u64>,
@@ -26,8 +27,10 @@ pub struct BudgetLeft {
 }
 
 /// An amount of everything that is counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct BudgetAmounts {
     pub cost_micros: u64,
     pub tokens: u64,
@@ -36,8 +39,10 @@ pub struct BudgetAmounts {
 }
 
 /// The budget of a task.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct BudgetView {
     /// By the task and its ended children.
     pub used: BudgetAmounts,

@@ -1,15 +1,16 @@
 //! What is recorded of a durable run, and the answers to calls that record.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::{
     CheckpointKind, CheckpointOutcome, ErrorCategory, Json, State, Time, Verdict, WaitMode,
 };
 
 /// One recorded result, which never changes: of a step, a wait, a started child or an ended child.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Checkpoint {
     /// Its place among everything that the task recorded, from 1: the order of the commits.
     pub number: u32,
@@ -18,7 +19,7 @@ pub struct Checkpoint {
     /// STARTED for a child that was started; its end is a second checkpoint with the same key.
     pub outcome: CheckpointOutcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = crate::Json, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::Json, required = false))]
     pub result: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<CheckpointError>,
@@ -44,8 +45,10 @@ pub struct Checkpoint {
 }
 
 /// Why a step or a child did not succeed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct CheckpointError {
     /// Absent when the coordinator ended a child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,8 +63,10 @@ pub struct CheckpointError {
 }
 
 /// What satisfied a wait.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct WaitOutcome {
     /// The key of the item that came first, if one was enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,20 +76,24 @@ pub struct WaitOutcome {
     pub signals: Vec<TakenSignal>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct TakenSignal {
     /// The key of the item that took it.
     pub key: String,
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = crate::Json, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::Json, required = false))]
     pub payload: Option<Json>,
 }
 
 /// A page of what a task recorded, in the order of the commits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Checkpoints {
     pub checkpoints: Vec<Checkpoint>,
     /// Ask with `after` set to this for what follows; absent where nothing does.
@@ -93,8 +102,10 @@ pub struct Checkpoints {
 }
 
 /// A page of what a run recorded, in the order of the commits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Steps {
     pub steps: Vec<Checkpoint>,
     /// Ask with `after` set to this for what follows; absent where nothing does.
@@ -103,8 +114,10 @@ pub struct Steps {
 }
 
 /// The answer to a call with checkpoints.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct CheckpointAck {
     pub acknowledged: bool,
     pub verdict: Verdict,
@@ -141,24 +154,30 @@ pub struct CheckpointAck {
     pub server_time: Time,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct StartedChild {
     pub key: String,
     pub task_id: String,
 }
 
 /// Answers to a batch of calls with checkpoints, in the order of the request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct CheckpointAnswers {
     pub answers: Vec<CheckpointAnswer>,
     pub server_time: Time,
 }
 
 /// What a single call would have been answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct CheckpointAnswer {
     pub task_id: String,
     /// The HTTP status a single call would have had.
@@ -203,8 +222,10 @@ pub struct CheckpointAnswer {
 }
 
 /// A signal was recorded now, or before under the same idempotency key: 202.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct SignalAccepted {
     pub run_id: String,
     pub state: State,
@@ -213,16 +234,20 @@ pub struct SignalAccepted {
 }
 
 /// A diverged run may be leased again: 202.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct RunResumed {
     pub run_id: String,
     pub state: State,
 }
 
 /// A page of children, in the order in which they were started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Children {
     pub children: Vec<ChildView>,
     /// Ask with `after` set to this for what follows; absent where nothing does.
@@ -231,8 +256,10 @@ pub struct Children {
 }
 
 /// A task that another task started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ChildView {
     pub key: String,
     pub task_id: String,
@@ -245,13 +272,15 @@ pub struct ChildView {
     pub started_at: Option<Time>,
     /// Its own children, in `GET /v1/runs/{runId}?tree=` up to the depth and number that were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(no_recursion)]
+    #[cfg_attr(feature = "openapi", schema(no_recursion))]
     pub children: Vec<ChildView>,
 }
 
 /// What a durable run has recorded and what it waits for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct DurableView {
     /// The source of its random numbers, submitted or derived from its id: the one that its workers are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -272,8 +301,10 @@ pub struct DurableView {
 }
 
 /// Why a run is `waiting`: exactly one of the members is there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct WaitingView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<OpenWait>,
@@ -288,8 +319,10 @@ pub struct WaitingView {
 }
 
 /// The wait of a suspended run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct OpenWait {
     pub key: String,
     pub mode: WaitMode,
@@ -304,8 +337,10 @@ pub struct OpenWait {
     pub gives_up_at: Time,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Ending {
     pub state: State,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -313,8 +348,10 @@ pub struct Ending {
 }
 
 /// One item of a wait.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct AwaitedView {
     pub key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -335,8 +372,10 @@ pub struct AwaitedView {
 }
 
 /// Where code and checkpoints differ, as the worker said.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Divergence {
     /// Empty for the function's own branch.
     pub branch: String,
@@ -346,8 +385,10 @@ pub struct Divergence {
 }
 
 /// What steps used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Spent {
     pub cost_micros: u64,
     pub tokens: u64,

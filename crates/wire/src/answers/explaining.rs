@@ -1,13 +1,14 @@
 //! Explanations: what a run waits for.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::{State, Time};
 
 /// Why a run is not running or has not ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Explanation {
     pub run_id: String,
     pub task_id: String,
@@ -18,8 +19,10 @@ pub struct Explanation {
 }
 
 /// One thing that holds a run where it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Gate {
     /// A stable name: `run_at`, `backoff`, `no_worker`, `ahead`, `ready`, `leased`, `unheard`, `restored`,
     /// `cancel_untold`, `cancel_told`, `attempt_limit`, `deadline`, `waiting`,

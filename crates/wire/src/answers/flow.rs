@@ -1,14 +1,15 @@
 //! Flow keys: of which only so many runs are active at once, or start in a while.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::Time;
 use crate::requests::FlowRate;
 
 /// A page of the flow keys that runs which have not ended use, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct FlowKeys {
     pub flow_keys: Vec<FlowKeyView>,
     /// The `after` of the next page; absent on the last one.
@@ -17,8 +18,10 @@ pub struct FlowKeys {
     pub server_time: Time,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct FlowKeyView {
     pub key: String,
     /// How many of its tasks may be leased at once; absent if only a rate limits them.

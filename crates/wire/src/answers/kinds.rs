@@ -1,13 +1,14 @@
 //! What workers announced that they can do.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::{Json, Time};
 
 /// A page of announced kinds, in the order of their names. They were announced at the coordinator that answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Kinds {
     pub kinds: Vec<KindView>,
     /// Absent on the last page.
@@ -19,8 +20,10 @@ pub struct Kinds {
 }
 
 /// A kind as some workers announced it. Workers with another version, build or schema are another entry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct KindView {
     pub kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,10 +35,10 @@ pub struct KindView {
     pub workers: u64,
     /// Only if one kind was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object, required = false))]
     pub input_schema: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object, required = false))]
     pub output_schema: Option<Json>,
     /// When one of these workers polled last.
     pub last_seen_at: Time,

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::requests::Resources;
 use crate::{Json, State, Time, Verdict};
 
 /// The leases that a poll was granted, in the order of grant; empty when the wait ended first, or
 /// when there is a signal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Leases {
     pub leases: Vec<Envelope>,
     /// Tasks of this worker whose next heartbeat brings a signal: send it now. A hint that may be
@@ -25,15 +26,19 @@ pub struct Leases {
 }
 
 /// A task that its worker should send a heartbeat for at once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Signal {
     pub task_id: String,
 }
 
 /// Everything a worker needs to execute one attempt and to report on it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Envelope {
     pub task_id: String,
     pub run_id: String,
@@ -92,8 +97,10 @@ pub struct Envelope {
 }
 
 /// The answer to `heartbeat`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct HeartbeatAck {
     pub acknowledged: bool,
     pub verdict: Verdict,
@@ -114,16 +121,20 @@ pub struct HeartbeatAck {
 }
 
 /// Answers to a batch of heartbeats, in the order of the request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct HeartbeatAnswers {
     pub answers: Vec<HeartbeatAnswer>,
     pub server_time: Time,
 }
 
 /// What a single `heartbeat` call would have been answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct HeartbeatAnswer {
     pub task_id: String,
     /// The HTTP status a single call would have had.

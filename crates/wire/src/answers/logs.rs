@@ -1,13 +1,14 @@
 //! The log of a run, as its workers sent it.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::{LogLevel, Time};
 
 /// A page of the log of a run, oldest first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Logs {
     pub lines: Vec<LoggedLine>,
     /// Ask with `after` set to this for the lines that follow; absent where none do.
@@ -16,8 +17,10 @@ pub struct Logs {
 }
 
 /// One line of a log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct LoggedLine {
     pub attempt: u32,
     /// Its number in the attempt.

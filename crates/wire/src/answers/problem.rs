@@ -1,13 +1,14 @@
 //! Error answers.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::{Time, Verdict};
 
 /// Every error answer: `application/problem+json` with the additional members of the worker contract.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Problem {
     /// Where the code is explained.
     #[serde(rename = "type")]

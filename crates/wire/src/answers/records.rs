@@ -1,7 +1,6 @@
 //! The history of a task, decision by decision, and the provenance record of its end.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::durable::Spent;
 use super::runs::RunError;
@@ -9,8 +8,10 @@ use crate::requests::Metrics;
 use crate::{AttemptOutcome, CheckpointOutcome, ErrorCategory, Json, State, Time};
 
 /// What was decided about a run, in order. A page may be shorter than its `limit`; only an empty one is the last.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct History {
     pub entries: Vec<HistoryEntry>,
     /// Ask with `after` set to this for what follows.
@@ -18,8 +19,10 @@ pub struct History {
 }
 
 /// One decision.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct HistoryEntry {
     /// Grows by one with every decision about the run.
     pub n: u64,
@@ -28,13 +31,15 @@ pub struct HistoryEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// An object whose members depend on `kind`.
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub detail: Json,
 }
 
 /// The record of an ended run: input, output and every attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Record {
     pub run_id: String,
     pub state: State,
@@ -79,8 +84,10 @@ pub struct Record {
 }
 
 /// A completed step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ToolCall {
     pub key: String,
     pub outcome: CheckpointOutcome,
@@ -93,8 +100,10 @@ pub struct ToolCall {
 }
 
 /// What a durable run recorded, counted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct RecordedRun {
     pub steps: u32,
     /// Steps, waits, started and ended children.
@@ -108,8 +117,10 @@ pub struct RecordedRun {
 }
 
 /// One closed attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct AttemptView {
     pub attempt: u32,
     pub lease_id: String,
@@ -135,8 +146,10 @@ pub struct AttemptView {
 }
 
 /// What the worker measured, by its own clock; not used for decisions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct AttemptClaims {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,

@@ -1,14 +1,15 @@
 //! The answers to reports, single or in a batch.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::leasing::Envelope;
 use crate::{Outcome, State, Time, Verdict};
 
 /// The answer to `completed`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct CompletedAck {
     pub acknowledged: bool,
     pub verdict: Verdict,
@@ -26,16 +27,20 @@ pub struct CompletedAck {
 }
 
 /// Answers to a batch of reports, in the order of the request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ReportAnswers {
     pub answers: Vec<ReportAnswer>,
     pub server_time: Time,
 }
 
 /// What a single `completed` call would have been answered.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ReportAnswer {
     pub task_id: String,
     /// The HTTP status a single call would have had.

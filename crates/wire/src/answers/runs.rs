@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::requests::{Flow, Resources, Stall};
 use crate::{ErrorCategory, Json, State, Time, Verdict};
 
 /// A run and its condition now.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Run {
     pub run_id: String,
     pub task_id: String,
@@ -69,7 +70,7 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = crate::Json, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::Json, required = false))]
     pub output: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
@@ -109,12 +110,12 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = crate::Json, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::Json, required = false))]
     pub input: Option<Json>,
     /// Calls under a lease of this run that were refused: late, conflicting, or not their caller's.
     /// They changed nothing. Only when a single run is asked for, and the first thousand of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
+    #[cfg_attr(feature = "openapi", schema(required = false))]
     pub refused: Vec<RefusedCall>,
     pub server_time: Time,
     /// The task that started this one, its key there, and the run that all of them belong to.
@@ -135,8 +136,10 @@ pub struct Run {
 }
 
 /// Where a task comes from that another task started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Parent {
     pub task_id: String,
     pub key: String,
@@ -146,16 +149,20 @@ pub struct Parent {
 }
 
 /// The wait between failed attempts: from `baseMs`, doubling, up to `capMs`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct RetryPolicy {
     pub base_ms: u64,
     pub cap_ms: u64,
 }
 
 /// A refused call under a lease. One is kept per lease, call and code.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct RefusedCall {
     pub attempt: u32,
     pub worker_id: String,
@@ -168,8 +175,10 @@ pub struct RefusedCall {
 }
 
 /// Why a run or an attempt did not succeed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct RunError {
     /// The worker's category; absent when the coordinator ended the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,8 +191,10 @@ pub struct RunError {
 }
 
 /// The right of one worker to report for one attempt, until a time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Lease {
     pub lease_id: String,
     pub owner: String,
@@ -207,8 +218,10 @@ pub struct Lease {
 
 /// A page of runs, newest first, each without its bodies: `input`, `output` and the stack trace of its error
 /// come with those that `include` names.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct RunList {
     pub runs: Vec<Run>,
     /// Absent on the last page. A page may be shorter than its `limit`, even empty, and still have one: `stopped` says
@@ -227,7 +240,8 @@ pub struct RunList {
 }
 
 /// What ended a page before it was full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum PageStop {
     /// The next run would not fit into the bytes of a page.
@@ -237,8 +251,10 @@ pub enum PageStop {
 }
 
 /// A cancel was recorded: 202. `state` is `cancelled` at once when no worker held the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct CancelAccepted {
     pub run_id: String,
     pub state: State,
@@ -246,8 +262,10 @@ pub struct CancelAccepted {
 }
 
 /// A step of a run's plan, and what became of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct PlanStage {
     pub key: String,
     pub kind: String,
@@ -280,8 +298,10 @@ pub struct PlanStage {
 }
 
 /// A page of the steps of a run's plan, in the order in which they are started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct PlanSteps {
     pub steps: Vec<PlanStage>,
     /// The `after` of the next page; absent after the last.

@@ -1,15 +1,16 @@
 //! The condition of the server, and the size of its queues.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::PageStop;
 use crate::Time;
 use crate::pausing::Pause;
 
 /// Waiting and running tasks per queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Queues {
     pub queues: Vec<QueueView>,
     /// `bytes` if there are more queues, by name, than an answer has room for.
@@ -17,8 +18,10 @@ pub struct Queues {
     pub stopped: Option<PageStop>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct QueueView {
     pub queue: String,
     /// Tasks that could be leased now.
@@ -38,15 +41,19 @@ pub struct QueueView {
 }
 
 /// `/readyz`: 200 when every check passes, 503 otherwise.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Ready {
     pub ready: bool,
     pub checks: Vec<ReadyCheck>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct ReadyCheck {
     pub name: String,
     pub ok: bool,
@@ -55,8 +62,10 @@ pub struct ReadyCheck {
 }
 
 /// `/version`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Version {
     /// The version of the program.
     pub version: String,

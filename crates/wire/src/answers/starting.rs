@@ -1,13 +1,14 @@
 //! The answers to starts, single or in a batch.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::{State, Time, Verdict};
 
 /// The answer to `started`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct StartedAck {
     pub acknowledged: bool,
     pub verdict: Verdict,
@@ -15,16 +16,20 @@ pub struct StartedAck {
 }
 
 /// Answers to a batch of starts, in the order of the request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct StartAnswers {
     pub answers: Vec<StartAnswer>,
     pub server_time: Time,
 }
 
 /// What a single `started` call would have been answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct StartAnswer {
     pub task_id: String,
     /// The HTTP status a single call would have had.

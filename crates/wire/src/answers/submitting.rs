@@ -1,14 +1,15 @@
 //! The answers to submissions, single or in a batch.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::Run;
 use crate::{State, Time};
 
 /// A run was accepted: 201, or 200 with `replayed` when its idempotency key was known.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct RunAccepted {
     pub run_id: String,
     pub task_id: String,
@@ -22,15 +23,19 @@ pub struct RunAccepted {
 }
 
 /// Answers to a batch of runs, in the order of the request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct SubmitResults {
     pub results: Vec<SubmitResult>,
 }
 
 /// One run of a batch: either the members of [`RunAccepted`], or `error` and `message`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct SubmitResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
@@ -62,5 +67,19 @@ impl From<RunAccepted> for SubmitResult {
             replayed: accepted.replayed,
             ..SubmitResult::default()
         }
+    }
+}
+
+impl SubmitResult {
+    /// The run, unless it was refused.
+    pub fn accepted(self) -> Option<RunAccepted> {
+        Some(RunAccepted {
+            run_id: self.run_id?,
+            task_id: self.task_id?,
+            state: self.state?,
+            created_at: self.created_at?,
+            replayed: self.replayed,
+            run: None,
+        })
     }
 }

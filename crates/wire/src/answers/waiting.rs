@@ -1,14 +1,15 @@
 //! The answer to a wait for many runs.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::Run;
 use crate::Time;
 
 /// What became of the runs of a wait. Every id of the call is in exactly one of the three lists, in the order of the call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct WaitAnswer {
     /// Runs that have ended, without `input` and `children`. They take at most 4 MiB, unless there is only one.
     pub ended: Vec<Run>,

@@ -3,14 +3,15 @@
 //! Not a registry: a worker that neither polls nor holds a lease at this moment is not known.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::Time;
 
 /// A page of workers, by name. Leases are those of the store, whichever coordinator granted them; polls are those that
 /// wait at the coordinator that answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct Workers {
     pub workers: Vec<WorkerView>,
     /// The `after` of the next page; absent on the last one.
@@ -21,8 +22,10 @@ pub struct Workers {
     pub server_time: Time,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct WorkerView {
     pub worker_id: String,
     /// What it waits for.
@@ -32,8 +35,10 @@ pub struct WorkerView {
 }
 
 /// Waiting polls of a worker that ask for the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct WorkerPolls {
     pub queues: Vec<String>,
     /// Absent: every kind.
@@ -46,8 +51,10 @@ pub struct WorkerPolls {
 }
 
 /// The leases that a worker holds on tasks of one queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
 pub struct WorkerLeases {
     pub queue: String,
     pub count: u64,

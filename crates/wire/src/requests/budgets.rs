@@ -1,37 +1,37 @@
 //! What a run may use.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::checkpoints::Spend;
 use super::object;
 
 /// What a run and its descendants may use. A limit may be reached and not crossed: the call that crosses it halts the run, with
 /// every step kept. A limit that is absent does not exist.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Budget {
     /// Money, in millionths of a unit of currency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub cost_micros: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub tokens: Option<u64>,
     /// Recorded steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub steps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub tool_calls: Option<u64>,
     /// How long the run may take from its submission. Children inherit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 315576000000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 315576000000u64))]
     pub wall_ms: Option<u64>,
     /// How long the leases of one task may last together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 315576000000u64)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 315576000000u64))]
     pub active_ms: Option<u64>,
     /// What one step may use. So much is counted for a worker that is lost in the middle of one; nothing when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
@@ -45,7 +45,8 @@ pub struct Budget {
 }
 
 /// What follows when a soft limit is crossed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum OnSoft {
     /// It is noted in the history, as `budget_warned`.
@@ -55,19 +56,20 @@ pub enum OnSoft {
 }
 
 /// Limits that end nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SoftLimits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub cost_micros: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub tokens: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub steps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9007199254740991u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 9007199254740991u64))]
     pub tool_calls: Option<u64>,
 }

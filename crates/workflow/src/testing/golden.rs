@@ -13,11 +13,11 @@ use wire::answers::Checkpoint;
 use wire::{Json, State, Time};
 
 use super::FlowTest;
-use crate::command::{Command, Outcome, Start};
-use crate::recorded::checkpoints;
+use crate::command::{self, Command, Outcome, Start};
+use crate::recorded;
 use crate::run::Run;
 use crate::stop::Stop;
-use crate::{Digest, Failure};
+use crate::{Digest, DigestFn, Failure};
 
 /// Why code does not fit a golden file.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,8 @@ pub enum ReplayError {
     Unreadable { path: PathBuf, source: io::Error },
     #[error("{path} is not as it was exported: {why}. Export the run again")]
     Damaged { path: PathBuf, why: String },
+    #[error("{path}: {why}")]
+    Sealed { path: PathBuf, why: String },
     #[error("{path}: {stop}")]
     Stopped { path: PathBuf, stop: Stop },
     #[error("{path}: {difference}")]
@@ -71,14 +73,51 @@ struct Golden {
     end: Option<End>,
 }
 
+/// A golden file with plain payloads.
+struct Opened {
+    head: Head,
+    checkpoints: Vec<command::Checkpoint>,
+    end: Option<End>,
+}
+
+impl Golden {
+    fn opened(self, open: &dyn Fn(Json) -> Result<Json, String>) -> Result<Opened, String> {
+        let Golden { mut head, checkpoints, mut end } = self;
+        let named = |what: String| move |why: String| format!("{what} {why}");
+        head.input = open(head.input).map_err(named("the input".to_owned()))?;
+        let mut checkpoints = recorded::checkpoints(checkpoints);
+        for recorded in &mut checkpoints {
+            let what = format!("what is recorded as `{}`", recorded.key);
+            recorded.result = recorded.result.take().map(open).transpose().map_err(named(what))?;
+        }
+        if let Some(end) = &mut end {
+            let output = end.output.take().map(open).transpose();
+            end.output = output.map_err(named("the output".to_owned()))?;
+        }
+        Ok(Opened { head, checkpoints, end })
+    }
+}
+
 impl FlowTest<'_> {
     /// Replays a golden file, as `tenure export` wrote it, with this function. The input is that of the file.
     pub fn replay(&self, path: impl AsRef<Path>) -> Result<(), ReplayError> {
-        let path = path.as_ref();
+        self.replay_opened(path.as_ref(), &Ok, None)
+    }
+
+    /// The same for a file of payloads that a codec wrote: `open` gives their plain form, or says why it cannot, and
+    /// `digest` identifies inputs.
+    pub fn replay_opened(
+        &self,
+        path: &Path,
+        open: &dyn Fn(Json) -> Result<Json, String>,
+        digest: Option<DigestFn>,
+    ) -> Result<(), ReplayError> {
         let unreadable = |source| ReplayError::Unreadable { path: path.to_owned(), source };
         let text = std::fs::read_to_string(path).map_err(unreadable)?;
         let damaged = |why| ReplayError::Damaged { path: path.to_owned(), why };
-        let Golden { head, checkpoints: recorded, end } = read(&text).map_err(damaged)?;
+        let golden = read(&text).map_err(damaged)?;
+        let sealed = |why| ReplayError::Sealed { path: path.to_owned(), why };
+        let Opened { head, checkpoints, end } = golden.opened(open).map_err(sealed)?;
         let start = Start {
             task_id: head.task_id,
             origin: None,
@@ -86,9 +125,9 @@ impl FlowTest<'_> {
             seed: head.seed.unwrap_or_default(),
             created_at: head.created_at,
             input: head.input,
-            checkpoints: checkpoints(recorded),
+            checkpoints,
         };
-        let mut run = Run::new(start, self.function.clone());
+        let mut run = Run::with_digest(start, self.function.clone(), digest);
         let command = match run.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(command)) => Some(command),
             Poll::Ready(Err(stop)) => {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tenure::{Ctx, Failure, Spend, Worker};
+use tenure::{Ctx, Failure, LogLevel, Spend, Worker};
 use tokio::time::{sleep, timeout};
 
 use crate::marks::{mark, send};
@@ -69,6 +69,13 @@ pub(crate) fn add(worker: Worker) -> Worker {
         .handle("spend", |ctx, input: Often| async move {
             for _ in 0..input.n {
                 ctx.spend(Spend { tokens: 100, ..Spend::default() });
+                sleep(Duration::from_millis(input.every_ms)).await;
+            }
+            Ok(input.n)
+        })
+        .handle("logger", |ctx, input: Often| async move {
+            for n in 1..=input.n {
+                ctx.log(LogLevel::Info, format!("line {n}"));
                 sleep(Duration::from_millis(input.every_ms)).await;
             }
             Ok(input.n)

@@ -22,11 +22,14 @@ impl Client {
     pub async fn keys(&self) -> Result<Keys, Error> {
         let (mut all, mut query) = (Vec::new(), ListKeys::default());
         loop {
-            let page: Keys = self.transport.call(&self.get(&["v1", "keys"], &query)?).await?;
-            all.extend(page.keys);
-            match page.next_after {
+            let mut page: Keys = self.transport.call(&self.get(&["v1", "keys"], &query)?).await?;
+            all.append(&mut page.keys);
+            match page.next_after.take() {
                 Some(after) => query.after = Some(after),
-                None => return Ok(Keys { keys: all, next_after: None }),
+                None => {
+                    page.keys = all;
+                    return Ok(page);
+                }
             }
         }
     }

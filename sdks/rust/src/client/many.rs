@@ -14,9 +14,6 @@ use super::{Client, generate_key};
 use crate::worker::clock::wall_clock;
 use crate::{Error, NewRun, RunHandle};
 
-/// The status of a refusal with a code that a newer server introduced.
-const REFUSED: u16 = 400;
-
 impl Client {
     /// Submits any number of runs, up to 1,000 in one call. Each is accepted or refused for itself, in the order given. The
     /// call itself fails only if nothing was submitted: an input has no JSON form, or the first call got no answer. If a later
@@ -121,28 +118,13 @@ fn part_of(runs: &[SubmitRun]) -> usize {
     runs.iter().take(BATCH_ITEMS_MAX).take_while(fits).count().max(1)
 }
 
-/// The refusal of one run, as the coordinator tells the refusal of a call.
+/// The refusal of one run, as the coordinator tells the refusal of a call. The code may be newer than this client.
 fn problem_of(result: SubmitResult) -> Problem {
     let error = result.error.unwrap_or_default();
-    let message = result.message.unwrap_or_default();
-    let status = error.parse().map_or(REFUSED, |code: Code| code.status());
-    Problem {
-        type_uri: String::new(),
-        title: error.clone(),
-        status,
-        detail: message.clone(),
-        instance: None,
-        error,
-        message,
-        request_id: None,
-        verdict: None,
-        state: None,
-        expected_attempt: None,
-        received_attempt: None,
-        retry_after_ms: None,
-        field: result.field,
-        server_time: wall_clock(),
-    }
+    let code = error.parse().unwrap_or(Code::InvalidArgument);
+    let mut problem = Problem::new(code, result.message.unwrap_or_default(), wall_clock());
+    (problem.error, problem.field) = (error, result.field);
+    problem
 }
 
 #[cfg(test)]

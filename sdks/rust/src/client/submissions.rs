@@ -109,16 +109,7 @@ impl Client {
 
     /// A refusal is dropped here, which makes its caller submit the run alone.
     fn answer(&self, pending: Pending, result: SubmitResult) {
-        if let SubmitResult {
-            run_id: Some(run_id),
-            task_id: Some(task_id),
-            state: Some(state),
-            created_at: Some(created_at),
-            replayed,
-            ..
-        } = result
-        {
-            let accepted = RunAccepted { run_id, task_id, state, created_at, replayed, run: None };
+        if let Some(accepted) = result.accepted() {
             let _ = pending.reply.send(Ok(accepted));
         }
     }

@@ -28,7 +28,7 @@ use super::durable::{Driver, Ended, Returned, reported};
 use super::event::Events;
 use super::lease_state::{LeaseState, Precondition, StopReason, locked};
 use super::lease_table::{HeldLease, LeaseTable};
-use super::log_buffer::BUFFER_BYTES_MAX;
+use super::log_buffer::{BUFFER_BYTES_MAX, LogSwitch};
 use super::panic::catch_panic;
 use super::program::{Program, ProgramEnd, Recorder};
 use super::reports::{Delivery, PendingReport};
@@ -49,6 +49,7 @@ pub(crate) struct SharedState {
     pub(crate) calls: mpsc::Sender<PendingCall>,
     pub(crate) events: Events,
     pub(crate) clock: Clock,
+    pub(crate) log_switch: LogSwitch,
     /// Whether a first attempt waits for the acknowledgement of its start too.
     pub(crate) awaits_starts: bool,
     /// How long a task that must stop may take to clean up before it is dropped.
@@ -211,10 +212,10 @@ impl Attempt {
         Attempt {
             unopened,
             trace: work_trace(&envelope),
-            lease_state: Arc::new(LeaseState::new(
-                envelope.task_token.clone(),
-                shared.clock.clone(),
-            )),
+            lease_state: Arc::new(
+                LeaseState::new(envelope.task_token.clone(), shared.clock.clone())
+                    .with_log_switch(shared.log_switch.clone()),
+            ),
             envelope: Arc::new(envelope),
             is_next_stage,
             shared,

@@ -1,7 +1,7 @@
 //! Delivers the checkpoint calls of all durable functions of one worker: calls that wait share one request.
 //!
-//! A call is repeated, with the same content and a bound on repetitions, only while nothing was decided about it. A
-//! committed call renews its lease and implies the start. Each call gets exactly one [`Recording`].
+//! A call is repeated, with the same content and a bound on repetitions, only while nothing was decided about it, or without
+//! the lines that it carries if the coordinator knows nothing of them. A committed call renews its lease and implies the start. Each call gets exactly one [`Recording`].
 
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ use super::clock::Moment;
 use super::durable::parts::size;
 use super::lease_state::StopReason;
 use super::lease_table::HeldLease;
+use super::log_buffer::{is_refused, is_refused_by};
 use crate::{Client, Error, Retries};
 
 /// How many requests may be in flight: an answer that does not come must not keep other runs from their next step.
@@ -122,6 +123,7 @@ async fn deliver_batch(client: Client, retries: Retries, mut batch: Vec<PendingC
                 let why = "the answers do not match the calls";
                 return fail(batch, || Recording::Unanswered(why.to_owned()));
             }
+            Err(error) if is_refused_by(&error) && drop_lines(&mut batch) => {}
             Err(error) if error.is_retryable() => why = error.to_string(),
             Err(error) => return fail(batch, || refused(&error)),
         }
@@ -153,9 +155,12 @@ pub(super) fn is_unread(task_id: &str, verdict: Option<Verdict>) -> bool {
 /// Passes each call its answer and returns those about which nothing was decided.
 fn hand_out(batch: Vec<PendingCall>, answers: CheckpointAnswers, sent: Moment) -> Vec<PendingCall> {
     let mut undecided = Vec::new();
-    let CheckpointAnswers { answers, server_time } = answers;
-    for (call, answer) in batch.into_iter().zip(answers) {
-        if answer.verdict.is_none() && matches!(answer.status, 429 | 503) {
+    let CheckpointAnswers { answers, server_time, .. } = answers;
+    for (mut call, answer) in batch.into_iter().zip(answers) {
+        let is_log_unknown = is_refused(answer.error.as_deref(), answer.field.as_deref());
+        if is_log_unknown && call.drop_lines() {
+            undecided.push(call);
+        } else if answer.verdict.is_none() && matches!(answer.status, 429 | 503) {
             undecided.push(call);
         } else {
             let recording = recording(&call.held, answer, sent, server_time);
@@ -163,6 +168,11 @@ fn hand_out(batch: Vec<PendingCall>, answers: CheckpointAnswers, sent: Moment) -
         }
     }
     undecided
+}
+
+/// Whether a call carried lines. None does any more.
+fn drop_lines(batch: &mut [PendingCall]) -> bool {
+    batch.iter_mut().fold(false, |had_lines, call| call.drop_lines() || had_lines)
 }
 
 fn recording(
@@ -213,6 +223,16 @@ fn refused(error: &Error) -> Recording {
 }
 
 impl PendingCall {
+    /// Whether the call carried lines. It does not any more, and no later call will.
+    fn drop_lines(&mut self) -> bool {
+        let had_lines = !self.item.log.is_empty();
+        if had_lines {
+            self.held.lease_state.log_switch().turn_off();
+            self.item.log.clear();
+        }
+        had_lines
+    }
+
     fn answer(self, recording: Recording) {
         // An attempt that was given up no longer waits for its answer.
         let _ = self.recording.send(recording);
@@ -282,5 +302,30 @@ mod tests {
         recording(&held, committed(None), clock.now(), Time::from_ms(0));
         assert_eq!(held.lease_state.valid_until(), Some(polled.after(usable_for(TTL))));
         assert_eq!(held.lease_state.stop_reason(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_is_refused_for_its_lines_is_sent_without() {
+        let clock = Clock::with_boot_time(|| Duration::ZERO);
+        let held = Arc::new(held(clock.now(), clock.clone()));
+        held.lease_state.log(wire::LogLevel::Info, "begun");
+        let log = held.lease_state.log_lines(usize::MAX);
+        let (recording, mut recorded) = oneshot::channel();
+        let item = CheckpointItem { log, ..CheckpointItem::default() };
+        let call = PendingCall { item, held: Arc::clone(&held), recording };
+        let refusal = CheckpointAnswer {
+            status: 400,
+            verdict: Some(Verdict::Rejected),
+            error: Some("invalid_argument".to_owned()),
+            field: Some("checkpoints[0].log".to_owned()),
+            ..CheckpointAnswer::default()
+        };
+        let answers =
+            || CheckpointAnswers { answers: vec![refusal.clone()], server_time: Time::MIN };
+        let again = hand_out(vec![call], answers(), clock.now());
+        assert!(again[0].item.log.is_empty() && held.lease_state.log_lines(usize::MAX).is_empty());
+        assert!(recorded.try_recv().is_err(), "nothing was decided");
+        assert!(hand_out(again, answers(), clock.now()).is_empty());
+        assert!(matches!(recorded.try_recv(), Ok(Recording::Refused { .. })));
     }
 }

@@ -18,11 +18,12 @@ use wire::limits::BATCH_ITEMS_MAX;
 use wire::requests::Heartbeats;
 use wire::{Time, Verdict};
 
+use super::checkpoints::is_unread;
 use super::clock::{Clock, Moment};
 use super::event::{Events, WorkerEvent};
 use super::lease_state::StopReason;
 use super::lease_table::{HeldLease, LeaseTable};
-use super::log_buffer::last_of;
+use super::log_buffer::{is_refused, is_refused_by, last_of};
 use super::metrics::HEARTBEAT_LATE_AFTER;
 use super::starts::{START_SPACING, StartCalls};
 use crate::{Client, Error, Retries};
@@ -141,15 +142,20 @@ fn apply_answers(answered: BatchAnswer, events: &Events) {
     let BatchAnswer { batch, last_lines, sent, answers } = answered;
     match answers {
         Ok(answers) if fits(&batch, &answers) => {
-            let arrived = batch.iter().zip(&answers.answers).zip(last_lines);
-            for ((held, _), last) in
-                arrived.filter(|((_, it), _)| it.verdict == Some(Verdict::Committed))
-            {
-                held.lease_state.log_arrived(last);
-            }
-            for (held, answer) in batch.iter().zip(answers.answers) {
+            for ((held, answer), last_line) in batch.iter().zip(answers.answers).zip(last_lines) {
+                let is_log_unknown = is_refused(answer.error.as_deref(), answer.field.as_deref());
+                if last_line > 0 && is_log_unknown {
+                    without_lines(held);
+                    continue;
+                }
+                if answer.verdict == Some(Verdict::Committed) {
+                    held.lease_state.log_arrived(last_line);
+                }
                 apply_answer(held, answer, sent, answers.server_time, events);
             }
+        }
+        Err(error) if is_refused_by(&error) && last_lines.iter().any(|last| *last > 0) => {
+            batch.iter().for_each(|held| without_lines(held));
         }
         Err(error) if error.verdict().is_some() => {
             events.emit(rejected(None, &error));
@@ -169,9 +175,18 @@ fn apply_answers(answered: BatchAnswer, events: &Events) {
     }
 }
 
+/// The coordinator knows nothing of the lines that a heartbeat carried: the next one comes soon, and without.
+fn without_lines(held: &HeldLease) {
+    held.lease_state.log_switch().turn_off();
+    held.heartbeat_unanswered();
+}
+
 fn fits(batch: &[Arc<HeldLease>], answers: &HeartbeatAnswers) -> bool {
+    let is_its = |held: &Arc<HeldLease>, answer: &HeartbeatAnswer| {
+        held.envelope.task_id == answer.task_id || is_unread(&answer.task_id, answer.verdict)
+    };
     batch.len() == answers.answers.len()
-        && batch.iter().zip(&answers.answers).all(|(held, a)| held.envelope.task_id == a.task_id)
+        && batch.iter().zip(&answers.answers).all(|(held, answer)| is_its(held, answer))
 }
 
 fn apply_answer(
@@ -187,7 +202,7 @@ fn apply_answer(
         None if matches!(answer.status, 429 | 503) => held.heartbeat_unanswered(),
         Some(Verdict::Rejected) => {
             events.emit(WorkerEvent::Rejected {
-                task_id: Some(answer.task_id.clone()),
+                task_id: Some(held.envelope.task_id.clone()),
                 code: why(),
                 message: answer.message.clone().unwrap_or_default(),
             });

@@ -16,7 +16,7 @@ use wire::requests::LogLine;
 use workflow::Spend;
 
 use super::clock::{Clock, Moment, wall_clock};
-use super::log_buffer::{CALL_BYTES_MAX, LogBuffer};
+use super::log_buffer::{CALL_BYTES_MAX, LogBuffer, LogSwitch};
 
 /// Reserve for the network time of a last write, in addition to the tenth for clock drift.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -61,6 +61,7 @@ pub(crate) struct LeaseState {
     left: Mutex<Option<BudgetLeft>>,
     /// What the code logs, until the coordinator has it.
     log: Mutex<LogBuffer>,
+    log_switch: LogSwitch,
 }
 
 /// What the coordinator has answered about the lease.
@@ -115,6 +116,7 @@ impl LeaseState {
             }),
             left: Mutex::default(),
             log: Mutex::default(),
+            log_switch: LogSwitch::default(),
         }
     }
 
@@ -248,13 +250,29 @@ impl LeaseState {
 
     /// Adds a line to the log of the attempt.
     pub(crate) fn log(&self, level: LogLevel, text: &str) {
+        if self.log_switch.is_off() {
+            return;
+        }
         locked(&self.log).add(level, text, wall_clock());
         locked(&self.content).is_progress_new = true;
     }
 
     /// The oldest lines that have not arrived.
     pub(crate) fn log_lines(&self, bytes_max: usize) -> Vec<LogLine> {
+        if self.log_switch.is_off() {
+            return Vec::new();
+        }
         locked(&self.log).lines(bytes_max)
+    }
+
+    /// Shared by all attempts of a worker.
+    pub(crate) fn with_log_switch(mut self, log_switch: LogSwitch) -> LeaseState {
+        self.log_switch = log_switch;
+        self
+    }
+
+    pub(crate) fn log_switch(&self) -> &LogSwitch {
+        &self.log_switch
     }
 
     /// The coordinator has the lines up to this one.

@@ -2,13 +2,20 @@
 //!
 //! They travel with the next heartbeat, checkpoint or report. A line has a number, so one that is sent twice is kept once,
 //! and one that found no room here leaves a gap that the coordinator counts.
+//!
+//! A coordinator that is older than logs refuses a call that carries lines. The call is made again without, and that worker
+//! sends no more.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use wire::limits::LOG_TEXT_BYTES_MAX;
 use wire::names::repair_text;
 use wire::requests::LogLine;
-use wire::{LogLevel, Time};
+use wire::{Code, LogLevel, Time};
+
+use crate::Error;
 
 /// What the coordinator keeps of an attempt.
 pub(crate) const BUFFER_BYTES_MAX: usize = 64 * 1024;
@@ -66,6 +73,34 @@ impl LogBuffer {
     }
 }
 
+/// Whether the coordinator takes lines. All attempts of one worker share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LogSwitch(Arc<AtomicBool>);
+
+impl LogSwitch {
+    pub(crate) fn is_off(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn turn_off(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether a call that carried lines may have been refused because of them. An older coordinator names the member in
+/// `field`, or in its message alone.
+pub(crate) fn is_refused(error: Option<&str>, field: Option<&str>) -> bool {
+    let is_log = |part: &str| part.split('[').next() == Some("log");
+    let is_at_fault = |field: &str| field.split('.').any(is_log);
+    error == Some(Code::InvalidArgument.as_str()) && field.is_none_or(is_at_fault)
+}
+
+/// The same for a call that was refused as a whole.
+pub(crate) fn is_refused_by(error: &Error) -> bool {
+    let problem = error.problem();
+    problem.is_some_and(|it| is_refused(Some(&it.error), it.field.as_deref()))
+}
+
 fn size(line: &LogLine) -> usize {
     line.text.len() + LINE_BYTES
 }
@@ -100,6 +135,17 @@ mod tests {
         assert_eq!(numbers(&buffer.lines(CALL_BYTES_MAX)), [3]);
         buffer.arrived(3);
         assert_eq!((buffer.bytes(), last_of(&buffer.lines(CALL_BYTES_MAX))), (0, 0));
+    }
+
+    #[test]
+    fn only_a_refusal_of_the_lines_is_taken_for_one() {
+        let refused = |field| is_refused(Some("invalid_argument"), field);
+        for field in [None, Some("log"), Some("heartbeats[3].log"), Some("reports[0].log[1].text")]
+        {
+            assert!(refused(field), "{field:?}");
+        }
+        assert!(!refused(Some("output")) && !refused(Some("progressPct")));
+        assert!(!is_refused(Some("wrong_attempt"), None) && !is_refused(None, Some("log")));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Delivers reports in batches: all reports that wait when a call returns go into the next call.
 //!
 //! A report is repeated, with the same bytes and a bound on repetitions, only while nothing was
-//! decided about it. Each report gets exactly one [`Delivery`].
+//! decided about it, or because the coordinator knows nothing of the lines that it carries. Each report gets exactly one [`Delivery`].
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -12,6 +12,7 @@ use wire::requests::Report;
 use super::backoff::Backoff;
 use super::checkpoints::is_unread;
 use super::durable::parts::riding_size;
+use super::log_buffer::{LogSwitch, is_refused, is_refused_by};
 use crate::{Client, Error, Retries};
 
 /// Well below the coordinator's limit on a body, with room for one more report of any size.
@@ -25,6 +26,7 @@ const LOG_LINE_BYTES: usize = 96;
 pub(crate) struct PendingReport {
     pub(crate) report: Report,
     pub(crate) delivery: oneshot::Sender<Delivery>,
+    pub(crate) log_switch: LogSwitch,
 }
 
 /// The result of a delivery.
@@ -93,6 +95,7 @@ async fn deliver_batch(client: &Client, retries: Retries, mut batch: Vec<Pending
         match client.reports_of(batch.iter().map(|pending| &pending.report)).await {
             Ok(answers) if fits(&batch, &answers) => batch = hand_out(batch, answers),
             Ok(_) => return fail(batch, || unanswered("the answers do not match the reports")),
+            Err(error) if is_refused_by(&error) && drop_lines(&mut batch) => {}
             Err(error) => return fail(batch, || failed(&error)),
         }
         if batch.is_empty() {
@@ -114,8 +117,11 @@ fn fits(batch: &[PendingReport], answers: &ReportAnswers) -> bool {
 /// Passes each report its answer and returns those about which nothing was decided.
 fn hand_out(batch: Vec<PendingReport>, answers: ReportAnswers) -> Vec<PendingReport> {
     let mut undecided = Vec::new();
-    for (pending, answer) in batch.into_iter().zip(answers.answers) {
-        if answer.verdict.is_none() && matches!(answer.status, 429 | 503) {
+    for (mut pending, answer) in batch.into_iter().zip(answers.answers) {
+        let is_log_unknown = is_refused(answer.error.as_deref(), answer.field.as_deref());
+        if is_log_unknown && pending.drop_lines() {
+            undecided.push(pending);
+        } else if answer.verdict.is_none() && matches!(answer.status, 429 | 503) {
             undecided.push(pending);
         } else {
             pending.answer(Delivery::Answered(answer));
@@ -143,7 +149,22 @@ fn unanswered(why: &str) -> Delivery {
     Delivery::Unanswered(why.to_owned())
 }
 
+/// Whether a report carried lines. None does any more.
+fn drop_lines(batch: &mut [PendingReport]) -> bool {
+    batch.iter_mut().fold(false, |had_lines, pending| pending.drop_lines() || had_lines)
+}
+
 impl PendingReport {
+    /// Whether the report carried lines. It does not any more, and no later call will.
+    fn drop_lines(&mut self) -> bool {
+        let had_lines = !self.report.log.is_empty();
+        if had_lines {
+            self.log_switch.turn_off();
+            self.report.log.clear();
+        }
+        had_lines
+    }
+
     fn answer(self, delivery: Delivery) {
         // An abandoned attempt no longer waits for its answer.
         let _ = self.delivery.send(delivery);

@@ -166,19 +166,20 @@ async fn send_one_by_one(client: &Client, starts: Vec<StartItem>) -> Vec<StartAn
 async fn send_one(client: &Client, start: StartItem) -> StartAnswer {
     let StartItem { task_id, task_token, attempt, worker_id, started_at } = start;
     let started = Started { attempt, worker_id, started_at };
-    let answer = client.started(&task_id, &task_token, &started).await;
-    let empty = StartAnswer { task_id, ..StartAnswer::default() };
-    match answer {
-        Ok(ack) => StartAnswer { status: 200, verdict: Some(ack.verdict), ..empty },
-        Err(error) if error.verdict().is_none() => StartAnswer { status: UNAVAILABLE, ..empty },
-        Err(error) => StartAnswer {
-            status: error.status().unwrap_or(UNAVAILABLE),
-            verdict: error.verdict(),
-            error: error.problem().map(|problem| problem.error.clone()),
-            message: Some(error.message()),
-            ..empty
-        },
+    let answered = client.started(&task_id, &task_token, &started).await;
+    let mut answer = StartAnswer::default();
+    answer.task_id = task_id;
+    match answered {
+        Ok(ack) => (answer.status, answer.verdict) = (200, Some(ack.verdict)),
+        Err(error) if error.verdict().is_none() => answer.status = UNAVAILABLE,
+        Err(error) => {
+            answer.status = error.status().unwrap_or(UNAVAILABLE);
+            answer.verdict = error.verdict();
+            answer.error = error.problem().map(|problem| problem.error.clone());
+            answer.message = Some(error.message());
+        }
     }
+    answer
 }
 
 fn fits(batch: &[Arc<HeldLease>], answers: &[StartAnswer]) -> bool {

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::Digest;
+use tenure::testing::{FlowTest, ReplayError, replay};
 use tenure::{Client, Codec, Ctx, Error, Failure, Flow, Kind, Worker};
 
 use crate::client::{accepted, run};
@@ -240,4 +244,64 @@ async fn one_without_the_codec_is_told_which_it_needs() {
     let report = &coordinator.reports()[0];
     assert_eq!(report["error"]["category"], "CONFIGURATION");
     assert!(report["error"]["message"].as_str().unwrap().contains("codec `turned`"), "{report}");
+}
+
+/// A durable function with a step that has an input.
+async fn launch(flow: Flow, code: String) -> Result<String, Failure> {
+    let sent: String = flow.step("send", async |_| Ok(code.clone())).input(&code).await?;
+    Ok(format!("sent {sent}"))
+}
+
+/// A golden file as `tenure export` writes it, with payloads as they are stored.
+fn golden(codec: &Turned, name: &str) -> std::path::PathBuf {
+    let stored = |value: &Value| {
+        let bytes = codec.encode(value.to_string().as_bytes()).unwrap();
+        json!({ "$codec": "turned", "data": STANDARD.encode(bytes) })
+    };
+    let digest = codec.digest(json!(SECRET).to_string().as_bytes());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let lines = [
+        json!({ "head": { "taskId": "task_1", "input": stored(&json!(SECRET)), "seed": 7,
+            "createdAt": SERVER_TIME, "attempt": 1 } }),
+        json!({ "checkpoint": { "number": 1, "key": "send#1", "kind": "STEP", "outcome": "SUCCEEDED",
+            "result": stored(&json!("it")), "inputDigest": digest, "recordedAt": SERVER_TIME } }),
+        json!({ "end": { "state": "succeeded", "output": stored(&json!("sent it")) } }),
+    ];
+    let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let seal: String =
+        sha2::Sha256::digest(&body).iter().map(|byte| format!("{byte:02x}")).collect();
+    let path = std::env::temp_dir().join(format!("tenure-{name}-{}.jsonl", std::process::id()));
+    std::fs::write(&path, format!("{body}{}\n", json!({ "seal": { "sha256": seal } }))).unwrap();
+    path
+}
+
+#[test]
+fn a_golden_file_of_stored_payloads_replays_with_their_codec() {
+    let path = golden(&Turned::with_nonce(), "replay");
+    let function = FlowTest::new(launch, &String::new());
+    replay(&function, &path, Turned::with_nonce()).unwrap();
+
+    // The digest of the input is that of another key: the code looks as if it had changed.
+    let other_key = Turned { key: b"other".to_vec(), ..Turned::with_nonce() };
+    let stopped = replay(&function, &path, other_key).unwrap_err();
+    assert!(matches!(&stopped, ReplayError::Stopped { .. }), "{stopped}");
+
+    struct Renamed(Turned);
+    impl Codec for Renamed {
+        fn name(&self) -> &str {
+            "renamed"
+        }
+        fn encode(&self, plain: &[u8]) -> Result<Vec<u8>, Problem> {
+            self.0.encode(plain)
+        }
+        fn decode(&self, stored: &[u8]) -> Result<Vec<u8>, Problem> {
+            self.0.decode(stored)
+        }
+        fn digest(&self, plain: &[u8]) -> [u8; 32] {
+            self.0.digest(plain)
+        }
+    }
+    let unread = replay(&function, &path, Renamed(Turned::with_nonce())).unwrap_err();
+    assert!(unread.to_string().contains("the input was written by the codec `turned`"), "{unread}");
+    std::fs::remove_file(path).unwrap();
 }

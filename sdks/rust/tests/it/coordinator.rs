@@ -92,6 +92,8 @@ struct Script {
     ready: VecDeque<Value>,
     /// Whether releases are refused, as a coordinator does that is older than they are.
     refuses_releases: bool,
+    /// Whether items with lines are refused unread, as a coordinator does that is older than logs.
+    refuses_logs: bool,
     /// Tasks with a cancel signal, for the next poll.
     signals: Vec<&'static str>,
 }
@@ -157,6 +159,10 @@ impl Coordinator {
         self.script.lock().unwrap().refuses_releases = true;
     }
 
+    pub(crate) fn refuse_logs(&self) {
+        self.script.lock().unwrap().refuses_logs = true;
+    }
+
     /// Answers the waiting poll with the signal that this task has news.
     pub(crate) fn signal(&self, task: &'static str) {
         self.script.lock().unwrap().signals.push(task);
@@ -216,7 +222,11 @@ impl Coordinator {
             Some("leases") => reply(200, self.grant(call).await),
             Some("started") => reply(200, acknowledged(json!({}))),
             Some("starts") => reply(200, each(call, &begun(), over)),
-            Some("heartbeats") => reply(200, each(call, &renewed(), over)),
+            Some("heartbeats") => {
+                let mut answers = each(call, &renewed(), over);
+                self.refuse_lines(call, &mut answers);
+                reply(200, answers)
+            }
             Some("checkpoints") => reply(200, each_recorded(call, over)),
             Some("reports") => {
                 let refuses = self.script.lock().unwrap().refuses_releases;
@@ -229,9 +239,23 @@ impl Coordinator {
                         *answer = merged(json!({ "taskId": item["taskId"] }), &refusal);
                     }
                 }
+                self.refuse_lines(call, &mut answers);
                 reply(200, answers)
             }
             _ => reply(404, problem_json(404, "not_found")),
+        }
+    }
+
+    fn refuse_lines(&self, call: &Call, answers: &mut Value) {
+        if !self.script.lock().unwrap().refuses_logs {
+            return;
+        }
+        let answers = answers["answers"].as_array_mut().unwrap();
+        for (n, (item, answer)) in call.items().iter().zip(answers).enumerate() {
+            if item.get("log").is_some() {
+                let unread = json!({ "taskId": "", "field": format!("items[{n}].log") });
+                *answer = merged(item_refusal(400, "invalid_argument"), &unread);
+            }
         }
     }
 

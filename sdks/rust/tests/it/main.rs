@@ -17,6 +17,7 @@ mod durable_calls;
 mod failing;
 mod heartbeats;
 mod kinds;
+mod lines;
 mod log;
 mod metrics;
 mod runs;

@@ -56,7 +56,8 @@ impl Attempt {
     /// Files a report for delivery; `None` if the worker has ended.
     pub(super) async fn file(&self, report: Report) -> Option<oneshot::Receiver<Delivery>> {
         let (delivery, delivered) = oneshot::channel();
-        let filed = self.shared.reports.send(PendingReport { report, delivery }).await;
+        let log_switch = self.shared.log_switch.clone();
+        let filed = self.shared.reports.send(PendingReport { report, delivery, log_switch }).await;
         filed.is_ok().then_some(delivered)
     }
 
