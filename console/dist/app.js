@@ -1485,6 +1485,89 @@ function move(by) {
   next?.scrollIntoView({ block: "nearest" });
 }
 
+// src/model/shown.ts
+var HIDDEN_RANGES = [
+  [0, 8],
+  [11, 31],
+  [127, 159],
+  [173, 173],
+  [1564, 1564],
+  [4447, 4448],
+  [6155, 6159],
+  [8203, 8207],
+  [8232, 8238],
+  [8288, 8303],
+  [12644, 12644],
+  [65024, 65039],
+  [65279, 65279],
+  [65529, 65531],
+  [917504, 921599]
+];
+var spelled = (code2) => `\\u{${code2.toString(16)}}`;
+var HIDDEN = new RegExp(HIDDEN_RANGES.map(([a5, b3]) => `[${spelled(a5)}-${spelled(b3)}]`).join("|"), "gu");
+function visible(text2) {
+  return text2.replace(HIDDEN, (c4) => `‹U+${c4.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}›`);
+}
+function jsonLines(text2) {
+  const lines = [];
+  let line2 = { indent: 0, tokens: [] };
+  let depth = 0;
+  const push = (kind, token) => line2.tokens.push({ kind, text: token });
+  const feed = () => {
+    if (line2.tokens.length > 0) lines.push(line2);
+    line2 = { indent: depth, tokens: [] };
+  };
+  const tokens = text2.match(/"(?:[^"\\]|\\[\s\S])*"?|[{}[\]:,]|[^\s"{}[\]:,]+/g) ?? [];
+  tokens.forEach((token, i4) => {
+    const next = tokens[i4 + 1];
+    if (token === "{" || token === "[") {
+      push("mark", token);
+      if (next === "}" || next === "]") return;
+      depth++;
+      feed();
+    } else if (token === "}" || token === "]") {
+      const isEmpty = tokens[i4 - 1] === "{" || tokens[i4 - 1] === "[";
+      if (!isEmpty) {
+        depth = Math.max(0, depth - 1);
+        feed();
+      }
+      push("mark", token);
+    } else if (token === ",") {
+      push("mark", token);
+      feed();
+    } else if (token === ":") push("mark", ": ");
+    else if (token.startsWith('"')) push(next === ":" ? "name" : "string", token);
+    else push(/^-?\d/.test(token) ? "number" : "word", token);
+  });
+  feed();
+  return lines;
+}
+function tableRows(text2) {
+  let value;
+  try {
+    value = JSON.parse(text2);
+  } catch {
+    return void 0;
+  }
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return void 0;
+  const rows = [];
+  const lines = jsonLines(text2).slice(1, -1);
+  for (const line2 of lines) {
+    const [name, colon, scalar2] = line2.tokens;
+    if (line2.indent !== 1 || name?.kind !== "name" || colon?.text !== ": " || !scalar2 || scalar2.kind === "mark")
+      return void 0;
+    rows.push([unquoted(name.text), scalar2.kind === "string" ? unquoted(scalar2.text) : scalar2.text]);
+  }
+  return rows.length > 0 ? rows : void 0;
+}
+function unquoted(text2) {
+  try {
+    return JSON.parse(text2);
+  } catch {
+    return text2;
+  }
+}
+
 // src/model/command.ts
 function quote(word) {
   return /^[A-Za-z0-9_./:=@%+,#-]+$/.test(word) && !word.startsWith("#") ? word : `'${word.replaceAll("'", "'\\''")}'`;
@@ -1649,89 +1732,6 @@ function contentOf(approval2, run, steps) {
     if (contentDigest(text2) === approval2.digest) return { text: text2, of };
   }
   return void 0;
-}
-
-// src/model/shown.ts
-var HIDDEN_RANGES = [
-  [0, 8],
-  [11, 31],
-  [127, 159],
-  [173, 173],
-  [1564, 1564],
-  [4447, 4448],
-  [6155, 6159],
-  [8203, 8207],
-  [8232, 8238],
-  [8288, 8303],
-  [12644, 12644],
-  [65024, 65039],
-  [65279, 65279],
-  [65529, 65531],
-  [917504, 921599]
-];
-var spelled = (code2) => `\\u{${code2.toString(16)}}`;
-var HIDDEN = new RegExp(HIDDEN_RANGES.map(([a5, b3]) => `[${spelled(a5)}-${spelled(b3)}]`).join("|"), "gu");
-function visible(text2) {
-  return text2.replace(HIDDEN, (c4) => `‹U+${c4.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}›`);
-}
-function jsonLines(text2) {
-  const lines = [];
-  let line2 = { indent: 0, tokens: [] };
-  let depth = 0;
-  const push = (kind, token) => line2.tokens.push({ kind, text: token });
-  const feed = () => {
-    if (line2.tokens.length > 0) lines.push(line2);
-    line2 = { indent: depth, tokens: [] };
-  };
-  const tokens = text2.match(/"(?:[^"\\]|\\[\s\S])*"?|[{}[\]:,]|[^\s"{}[\]:,]+/g) ?? [];
-  tokens.forEach((token, i4) => {
-    const next = tokens[i4 + 1];
-    if (token === "{" || token === "[") {
-      push("mark", token);
-      if (next === "}" || next === "]") return;
-      depth++;
-      feed();
-    } else if (token === "}" || token === "]") {
-      const isEmpty = tokens[i4 - 1] === "{" || tokens[i4 - 1] === "[";
-      if (!isEmpty) {
-        depth = Math.max(0, depth - 1);
-        feed();
-      }
-      push("mark", token);
-    } else if (token === ",") {
-      push("mark", token);
-      feed();
-    } else if (token === ":") push("mark", ": ");
-    else if (token.startsWith('"')) push(next === ":" ? "name" : "string", token);
-    else push(/^-?\d/.test(token) ? "number" : "word", token);
-  });
-  feed();
-  return lines;
-}
-function tableRows(text2) {
-  let value;
-  try {
-    value = JSON.parse(text2);
-  } catch {
-    return void 0;
-  }
-  if (value === null || typeof value !== "object" || Array.isArray(value)) return void 0;
-  const rows = [];
-  const lines = jsonLines(text2).slice(1, -1);
-  for (const line2 of lines) {
-    const [name, colon, scalar2] = line2.tokens;
-    if (line2.indent !== 1 || name?.kind !== "name" || colon?.text !== ": " || !scalar2 || scalar2.kind === "mark")
-      return void 0;
-    rows.push([unquoted(name.text), scalar2.kind === "string" ? unquoted(scalar2.text) : scalar2.text]);
-  }
-  return rows.length > 0 ? rows : void 0;
-}
-function unquoted(text2) {
-  try {
-    return JSON.parse(text2);
-  } catch {
-    return text2;
-  }
 }
 
 // src/model/state.ts
@@ -2088,6 +2088,22 @@ function download(text2, label) {
   URL.revokeObjectURL(url);
 }
 
+// src/people.ts
+var names = y3(/* @__PURE__ */ new Map());
+var KEYS_MAX = 1e3;
+async function discoverNames() {
+  names.value = /* @__PURE__ */ new Map();
+  const found = /* @__PURE__ */ new Map();
+  let after;
+  do {
+    const page = await get("v1/keys", { query: { limit: 200, after } }).catch(() => void 0);
+    for (const key2 of page?.keys ?? []) if (key2.name) found.set(key2.keyId, key2.name);
+    after = page?.nextAfter ?? void 0;
+  } while (after !== void 0 && found.size < KEYS_MAX);
+  names.value = found;
+}
+var nameOf = (keyId) => names.value.get(keyId) ?? keyId.slice(0, 8);
+
 // src/pages/inbox.tsx
 function InboxPage({ item }) {
   const which = place.value.query.get("show") === "closed" ? "closed" : "pending";
@@ -2240,7 +2256,7 @@ function Standing({ approval: approval2 }) {
       ] }),
       votes.length === 0 && /* @__PURE__ */ a4("span", { children: "no decision yet" }),
       votes.map((vote) => /* @__PURE__ */ a4("span", { children: [
-        /* @__PURE__ */ a4("code", { children: vote.keyId.slice(0, 8) }),
+        /* @__PURE__ */ a4("b", { title: vote.keyId, children: visible(nameOf(vote.keyId)) }),
         " ",
         vote.decision === "APPROVED" ? "approved" : /* @__PURE__ */ a4("b", { class: "t-bad ink", children: "rejected" }),
         vote.comment ? /* @__PURE__ */ a4($, { children: [
@@ -2447,7 +2463,7 @@ function Decide({ approval: approval2, checked, isRendered, changed }) {
       ),
       /* @__PURE__ */ a4("span", { class: "muted", children: [
         "You decide as ",
-        /* @__PURE__ */ a4("b", { children: person.value?.keyId.slice(0, 8) }),
+        /* @__PURE__ */ a4("b", { children: visible(nameOf(person.value?.keyId ?? "")) }),
         ". It is recorded and cannot be taken back."
       ] })
     ] }),
@@ -2544,9 +2560,9 @@ function unknown({ status, code: code2, requestId }) {
 // src/model/queues.ts
 var STARVING_AFTER_MS = 5e3;
 function queueRows(queues, workers, at) {
-  const names = new Set(queues.map((queue) => queue.queue));
+  const names2 = new Set(queues.map((queue) => queue.queue));
   const polled = workers.flatMap((worker) => worker.polls.flatMap((poll) => poll.queues));
-  const idle = [...new Set(polled)].filter((name) => !names.has(name)).map((queue) => ({ queue, ready: 0, delayed: 0, running: 0 }));
+  const idle = [...new Set(polled)].filter((name) => !names2.has(name)).map((queue) => ({ queue, ready: 0, delayed: 0, running: 0 }));
   const rows = [...queues, ...idle].map((queue) => row(queue, workers, at));
   const rank = (r4) => r4.isStarving ? 2 : r4.ready > 0 ? 1 : 0;
   return rows.sort(
@@ -2593,7 +2609,7 @@ function buckets(runs, at, spanMs, count) {
   return made;
 }
 function quantile(sorted, q2) {
-  return sorted.length === 0 ? 0 : sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q2))];
+  return sorted.length === 0 ? Number.NaN : sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q2))];
 }
 function failing(runs) {
   const groups = /* @__PURE__ */ new Map();
@@ -2643,7 +2659,7 @@ function Chart({ series, from, to, isStacked = false, label, format = String }) 
   const count = series[0]?.values.length ?? 0;
   const totals = Array.from(
     { length: count },
-    (_3, i4) => isStacked ? series.reduce((sum, s4) => sum + s4.values[i4], 0) : Math.max(...series.map((s4) => s4.values[i4]))
+    (_3, i4) => isStacked ? series.reduce((sum, s4) => sum + s4.values[i4], 0) : Math.max(0, ...series.map((s4) => s4.values[i4]).filter(isKnown))
   );
   const ticks2 = axis(Math.max(0, ...totals));
   const max = ticks2.at(-1);
@@ -2666,7 +2682,8 @@ function Chart({ series, from, to, isStacked = false, label, format = String }) 
         });
       return /* @__PURE__ */ a4("g", { children: [
         area,
-        !isStacked && /* @__PURE__ */ a4("path", { class: `t-${one.tone} curve ${one.isDashed ? "dashed" : ""}`, d: line2 })
+        !isStacked && /* @__PURE__ */ a4("path", { class: `t-${one.tone} curve ${one.isDashed ? "dashed" : ""}`, d: line2 }),
+        !isStacked && lonely(one.values).map((i4) => /* @__PURE__ */ a4("circle", { class: `t-${one.tone} dot`, cx: x3(i4), cy: y5(one.values[i4]), r: "2" }, i4))
       ] }, one.name);
     }),
     [0, 1 / 3, 2 / 3, 1].map((share) => /* @__PURE__ */ a4(
@@ -2686,8 +2703,15 @@ function Chart({ series, from, to, isStacked = false, label, format = String }) 
     ))
   ] }) });
 }
+var isKnown = (value) => value !== void 0 && !Number.isNaN(value);
 function path(values, x3, y5) {
-  return values.map((value, i4) => `${i4 === 0 ? "M" : "L"}${x3(i4).toFixed(1)} ${y5(value).toFixed(1)}`).join("");
+  const to = (value, i4) => `${isKnown(values[i4 - 1]) ? "L" : "M"}${x3(i4).toFixed(1)} ${y5(value).toFixed(1)}`;
+  return values.map((value, i4) => isKnown(value) ? to(value, i4) : "").join("");
+}
+function lonely(values) {
+  return values.flatMap(
+    (value, i4) => isKnown(value) && !isKnown(values[i4 - 1]) && !isKnown(values[i4 + 1]) ? [i4] : []
+  );
 }
 function Spark({ values, tone }) {
   const [width, height] = [84, 26];
@@ -3029,7 +3053,7 @@ function needs(state) {
       id: `pause ${queue.queue}`,
       tone: "retry",
       glyph: "park",
-      title: `${queue.queue} is paused, and ${queue.ready} wait`,
+      title: `${queue.queue} is paused, and ${queue.ready} ${queue.ready === 1 ? "waits" : "wait"}`,
       note: queue.pause?.reason ?? "",
       since: ms(queue.pause?.pausedAt) ?? 0,
       to: `queues/${queue.queue.replaceAll("/", "~")}`,
@@ -3143,7 +3167,7 @@ function Figures({ state, spanMs }) {
     /* @__PURE__ */ a4(
       Figure,
       {
-        name: "Failed",
+        name: "Failed or halted",
         value: total === 0 ? "–" : `${(100 * failed / total).toFixed(failed === 0 || failed * 10 > total ? 0 : 2)} %`,
         note: `${failed} of ${total}`,
         tone: failed > 0 ? "bad" : void 0,
@@ -3179,10 +3203,10 @@ function Plots({ state, spanMs }) {
   ];
   const note = state.recent.nextCursor ? `of the newest ${state.recent.runs.length} runs` : "";
   const range = { from: state.at - spanMs, to: state.at };
-  const max = axis(Math.max(...delays[1].values)).at(-1);
+  const max = axis(Math.max(0, ...delays[1].values.filter((value) => !Number.isNaN(value)))).at(-1);
   return /* @__PURE__ */ a4("div", { class: "two", children: [
-    /* @__PURE__ */ a4(Card, { title: "Ended per minute", note, aside: /* @__PURE__ */ a4(ChartLegend, { series: ended2 }), children: /* @__PURE__ */ a4("div", { class: "pad-x", children: /* @__PURE__ */ a4(Chart, { series: ended2, isStacked: true, label: `Ended per minute ${note}`, ...range }) }) }),
-    /* @__PURE__ */ a4(Card, { title: "Time from ready to started", note, aside: /* @__PURE__ */ a4(ChartLegend, { series: delays }), children: /* @__PURE__ */ a4("div", { class: "pad-x", children: /* @__PURE__ */ a4(
+    /* @__PURE__ */ a4(Card, { title: "Ended per minute", note, aside: /* @__PURE__ */ a4(ChartLegend, { series: ended2 }), children: /* @__PURE__ */ a4("div", { class: "pad-x pad-b", children: /* @__PURE__ */ a4(Chart, { series: ended2, isStacked: true, label: `Ended per minute ${note}`, ...range }) }) }),
+    /* @__PURE__ */ a4(Card, { title: "Time from ready to started", note, aside: /* @__PURE__ */ a4(ChartLegend, { series: delays }), children: /* @__PURE__ */ a4("div", { class: "pad-x pad-b", children: /* @__PURE__ */ a4(
       Chart,
       {
         series: delays,
@@ -3195,9 +3219,9 @@ function Plots({ state, spanMs }) {
 }
 function served(queue) {
   if (queue.pause) return /* @__PURE__ */ a4("b", { class: "t-retry ink", children: "paused" });
-  if (queue.isStarving) return /* @__PURE__ */ a4("b", { class: "t-bad ink", children: "none polls" });
+  if (queue.isStarving) return /* @__PURE__ */ a4("b", { class: "t-bad ink", children: "no worker" });
   if (queue.polls > 0) return `${queue.polls} ${queue.polls === 1 ? "polls" : "poll"}`;
-  return queue.workers.length > 0 ? `${queue.workers.length} busy` : "none polls";
+  return queue.workers.length > 0 ? `${queue.workers.length} busy` : "no worker";
 }
 function QueuesCard({ state }) {
   return /* @__PURE__ */ a4(Card, { title: "Queues", aside: /* @__PURE__ */ a4("a", { href: "queues", children: [
@@ -3318,7 +3342,7 @@ function FailingCard({ state }) {
           /* @__PURE__ */ a4("th", { children: "reason" }),
           /* @__PURE__ */ a4("th", { class: "r", children: "runs" }),
           /* @__PURE__ */ a4("th", { class: "r", children: "last" }),
-          /* @__PURE__ */ a4("th", { children: "message of the last" })
+          /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "message of the last" })
         ] }) }),
         /* @__PURE__ */ a4("tbody", { children: failing(state.failed).slice(0, 6).map((group) => /* @__PURE__ */ a4("tr", { children: [
           /* @__PURE__ */ a4("td", { class: "nowrap", children: [
@@ -3329,7 +3353,7 @@ function FailingCard({ state }) {
           /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("code", { children: group.reason }) }),
           /* @__PURE__ */ a4("td", { class: "num r", children: group.count }),
           /* @__PURE__ */ a4("td", { class: "r nowrap", children: /* @__PURE__ */ a4(Time, { at: group.lastAt }) }),
-          /* @__PURE__ */ a4("td", { class: "wide-cell", children: /* @__PURE__ */ a4("a", { href: `runs/${group.last}`, children: visible(group.message) }) })
+          /* @__PURE__ */ a4("td", { class: "wide-cell hide-narrow", children: /* @__PURE__ */ a4("a", { href: `runs/${group.last}`, children: visible(group.message) }) })
         ] }, group.kind + group.reason)) })
       ] })
     }
@@ -3464,7 +3488,7 @@ function QueueCard({ row: row2, again }) {
     ] }),
     row2.pause && /* @__PURE__ */ a4("p", { class: "t-retry ink", children: [
       "Paused by ",
-      /* @__PURE__ */ a4("code", { children: visible(row2.pause.pausedBy) }),
+      /* @__PURE__ */ a4("b", { title: row2.pause.pausedBy, children: visible(nameOf(row2.pause.pausedBy)) }),
       " ",
       /* @__PURE__ */ a4(Time, { at: row2.pause.pausedAt }),
       row2.pause.reason ? /* @__PURE__ */ a4($, { children: [
@@ -3733,7 +3757,7 @@ function takeover(attempt, events, utc) {
   if (!step) return [...parts, plain(" took over. ")];
   return [
     ...parts,
-    plain(" went on behind the recorded step "),
+    plain(" went on after the recorded step "),
     code(step.key.replace(/#1$/, "")),
     plain(". ")
   ];
@@ -3782,7 +3806,7 @@ function ending(run) {
     return [
       plain(`${steps} recorded ${steps === 1 ? "step is" : "steps are"} kept: `),
       strong("Continue"),
-      plain(" goes on behind them. ")
+      plain(" goes on after them. ")
     ];
   return [strong("Retry"), plain(" submits it once more, as a new run.")];
 }
@@ -3946,7 +3970,7 @@ function RetryDialog({ run, close: close2 }) {
         hasRecords && /* @__PURE__ */ a4("p", { class: "t-halt ink", children: [
           "It recorded ",
           run.durable.steps,
-          " steps. A retry does all of them again; “Continue” goes on behind them."
+          " steps. A retry does all of them again; “Continue” goes on after them."
         ] })
       ]
     }
@@ -3981,7 +4005,7 @@ function ContinueDialog({ run, close: close2 }) {
           /* @__PURE__ */ a4("b", { children: "new run" }),
           " takes over the ",
           run.durable?.steps,
-          " recorded steps and goes on behind them. Nothing that was recorded is done again. This run stays as it is."
+          " recorded steps and goes on after them. Nothing that was recorded is done again. This run stays as it is."
         ] }),
         limit !== void 0 && /* @__PURE__ */ a4(
           Field,
@@ -4410,6 +4434,7 @@ function RawTab({ run }) {
 // src/timeline/scale.ts
 var FOLD_PX = 92;
 var FOLD_SHARE = 0.15;
+var FOLD_LEAST_MS = 1e3;
 var MARGIN_PX = 44;
 var TICK_PX = 84;
 var FOLDS_MAX = 4;
@@ -4427,7 +4452,7 @@ function idleGaps(from, to, busy, points, whole) {
   for (let i4 = 1; i4 < instants.length; i4++) {
     const [a5, b3] = [instants[i4 - 1], instants[i4]];
     const isIdle = !busy.some(([f5, t4]) => f5 < b3 && t4 > a5);
-    if (isIdle && b3 - a5 > FOLD_SHARE * whole) gaps.push([a5, b3]);
+    if (isIdle && b3 - a5 > Math.max(FOLD_SHARE * whole, FOLD_LEAST_MS)) gaps.push([a5, b3]);
   }
   return gaps.sort(([a5, b3], [c4, d4]) => d4 - c4 - (b3 - a5)).slice(0, FOLDS_MAX).sort(([a5], [c4]) => a5 - c4);
 }
@@ -4484,12 +4509,14 @@ function ticks(from, to, folds, x3) {
 }
 
 // src/timeline/layout.ts
+var shortKey = (keyId) => keyId.slice(0, 8);
+var NAME_MAX = 14;
 var GUTTER = 176;
 var TAIL = 150;
 var LANES_MAX = 20;
 var LETTER = 6.1;
 var NAMES_MAX = 40;
-function layout(events, { width, isTrue, approvalTitle }) {
+function layout(events, { width, isTrue, ...words2 }) {
   const attempts2 = events.attempts.slice(-LANES_MAX);
   const waits = events.waits.slice(0, LANES_MAX);
   const children = events.children.slice(0, LANES_MAX);
@@ -4500,7 +4527,7 @@ function layout(events, { width, isTrue, approvalTitle }) {
   for (const attempt of attempts2) drawer.attempt(attempt);
   drawer.takeovers(attempts2);
   drawer.refusals(attempts2);
-  for (const wait of waits) drawer.wait(wait, attempts2, approvalTitle);
+  for (const wait of waits) drawer.wait(wait, attempts2, words2);
   for (const child of children) drawer.child(child, attempts2);
   for (const effect of effects) drawer.effect(effect, attempts2);
   for (const lane of drawer.lanes)
@@ -4683,7 +4710,7 @@ var Drawer = class {
       lane.labels.push({ x: x3 + 21, text: refused2.error, anchor: "start", row: "below", rank: 4 });
     });
   }
-  wait(wait, attempts2, approvalTitle) {
+  wait(wait, attempts2, { approvalTitle, nameOf: nameOf2 = shortKey }) {
     const { x: x3 } = this.axis;
     const end2 = wait.to ?? this.events.to;
     const title = {
@@ -4718,9 +4745,15 @@ var Drawer = class {
         glyph,
         tone,
         id: `entry-${vote.n}`,
-        title: `${vote.isApproval ? "approved" : "rejected"} by ${vote.by}`
+        title: `${vote.isApproval ? "approved" : "rejected"} by ${nameOf2(vote.by)}`
       });
-      lane.labels.push({ x: x3(vote.at), text: vote.by.slice(0, 8), anchor: "middle", row: "above", rank: 2 });
+      lane.labels.push({
+        x: x3(vote.at),
+        text: nameOf2(vote.by).slice(0, NAME_MAX),
+        anchor: "middle",
+        row: "above",
+        rank: 2
+      });
     }
     for (const signal of this.events.signals.filter(
       (s4) => wait.kind === "signal" && s4.at >= wait.from && s4.at <= end2
@@ -4873,20 +4906,21 @@ function withoutCollisions(lane, width) {
 // src/timeline/render.tsx
 var AXIS = 30;
 var LANE = 46;
+var WIDTH_MIN = 760;
 var laneY = (i4) => AXIS + i4 * LANE + 22;
-function Timeline({ events, isTrue, selected, choose, approvalTitle }) {
+function Timeline({ events, isTrue, selected, choose, approvalTitle, nameOf: nameOf2 }) {
   const box = T2(null);
   const width = useSignal(1100);
   A2(() => {
     const measure = () => {
-      width.value = Math.max(560, box.current?.clientWidth ?? 1100);
+      width.value = Math.max(WIDTH_MIN, box.current?.clientWidth ?? 1100);
     };
     measure();
     const observer = new ResizeObserver(measure);
     if (box.current) observer.observe(box.current);
     return () => observer.disconnect();
   }, []);
-  const drawing = layout(events, { width: width.value, isTrue, approvalTitle });
+  const drawing = layout(events, { width: width.value, isTrue, approvalTitle, nameOf: nameOf2 });
   const height = AXIS + drawing.lanes.length * LANE + 6;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
@@ -5097,6 +5131,10 @@ function LinkView({ link }) {
   const { fromX, toX } = link;
   if (link.style === "cause") return /* @__PURE__ */ a4("path", { class: "cause", d: `M${fromX} ${y0 + 8}V${y1}H${toX}` });
   if (link.style === "resume") {
+    const turn = toX - 13;
+    if (turn - fromX > 24) {
+      return /* @__PURE__ */ a4("path", { class: "resume", d: `M${fromX + 11} ${y0}H${turn - 8}q8 0 8 -8V${y1 + 8}q0 -8 8 -8H${toX - 4}` });
+    }
     return /* @__PURE__ */ a4(
       "path",
       {
@@ -5169,7 +5207,8 @@ function TimelineTab({ whole, events }) {
             isTrue,
             selected,
             choose,
-            approvalTitle: title
+            approvalTitle: title,
+            nameOf
           }
         ) })
       }
@@ -5462,16 +5501,17 @@ function HistoryTab({ whole }) {
 var ENTRIES_MAX = 4e3;
 async function readWhole(id, known, signal) {
   const run = await get(`v1/runs/${id}`, { query: { tree: 20 }, signal });
-  if (known && isEnded(known.run.state) && isEnded(run.state)) return { ...known, run };
+  const isOver = known !== void 0 && isEnded(known.run.state) && isEnded(run.state);
+  if (isOver && known.effects.every(isSettled)) return { ...known, run };
   const entries = await readHistory(id, known?.entries ?? [], signal);
   const optional = (read2) => read2.catch(() => void 0);
   const [steps, effects, explanation, approvals2] = await Promise.all([
     run.durable ? optional(get(`v1/runs/${id}/steps`, { query: { limit: 1e3 }, signal })) : void 0,
-    optional(get("v1/effects", { query: { runId: run.runId, limit: 50 }, signal })),
+    optional(readEffects(run, known?.effects ?? [], signal)),
     optional(get(`v1/runs/${id}/explain`, { signal })),
     readApprovals(run, entries, known?.approvals ?? [], signal)
   ]);
-  return { run, entries, steps: steps?.steps ?? [], effects: effects?.effects ?? [], explanation, approvals: approvals2 };
+  return { run, entries, steps: steps?.steps ?? [], effects: effects ?? [], explanation, approvals: approvals2 };
 }
 async function readHistory(id, known, signal) {
   const entries = [...known];
@@ -5481,6 +5521,19 @@ async function readHistory(id, known, signal) {
     entries.push(...page.entries);
     if (page.entries.length < 1e3 || entries.length >= ENTRIES_MAX) return entries;
   }
+}
+var isSettled = (effect) => effect.state === "delivered" || effect.state === "dead";
+var TOLD_EFFECTS_MAX = 20;
+async function readEffects(run, known, signal) {
+  const query = { runId: run.runId, limit: 50 };
+  const { effects } = await get("v1/effects", { query, signal });
+  const whole = (listed, i4) => {
+    const told = known.find((effect) => effect.effectId === listed.effectId);
+    if (i4 >= TOLD_EFFECTS_MAX) return listed;
+    if (told && isSettled(told) && told.state === listed.state) return told;
+    return get(`v1/effects/${listed.effectId}`, { signal }).catch(() => listed);
+  };
+  return Promise.all(effects.map(whole));
 }
 async function readApprovals(run, entries, known, signal) {
   const numbers = new Set(
@@ -5578,6 +5631,19 @@ function Fact({ name, children }) {
 function workOf(events) {
   return events.attempts.reduce((sum, attempt) => sum + (attempt.ended ?? events.to) - attempt.granted, 0);
 }
+function spent(run) {
+  const { limits, used } = run.budget ?? {};
+  if (!limits || !used) return [];
+  const units = [
+    ["tokens", used.tokens, limits.tokens],
+    ["tool calls", used.toolCalls, limits.toolCalls],
+    ["budgeted steps", used.steps, limits.steps]
+  ];
+  return units.flatMap(
+    ([unit, n3, limit]) => typeof limit === "number" ? [[unit, `${counted(n3)} of ${counted(limit)}`]] : []
+  );
+}
+var counted = (n3) => n3.toLocaleString("en");
 function Facts2({ run, lost: lost2, work }) {
   const end2 = ms(run.completedAt);
   const created = ms(run.createdAt);
@@ -5603,6 +5669,7 @@ function Facts2({ run, lost: lost2, work }) {
         ] })
       ] })
     ] }),
+    spent(run).map(([unit, words2]) => /* @__PURE__ */ a4(Fact, { name: unit, children: words2 }, unit)),
     run.lease && /* @__PURE__ */ a4(Fact, { name: "lease ends", children: /* @__PURE__ */ a4(Time, { at: run.lease.expiresAt }) }),
     run.deadline && /* @__PURE__ */ a4(Fact, { name: "deadline", children: /* @__PURE__ */ a4(Time, { at: run.deadline }) }),
     run.parent && /* @__PURE__ */ a4(Fact, { name: "child of", children: /* @__PURE__ */ a4("a", { href: `runs/${runIdOf(run.parent.taskId)}`, children: visible(run.parent.key) }) }),
@@ -5673,9 +5740,9 @@ function waiting(run) {
   if (parked?.ending) return "ends when its children have ended";
   const wait = parked?.wait;
   if (!wait) return "ready to go on";
-  const names = wait.for.map(awaited);
-  const first = names.slice(0, 2).join(wait.mode === "any" ? " or " : " and ");
-  return names.length > 2 ? `waits for ${first} and ${names.length - 2} more` : `waits for ${first}`;
+  const names2 = wait.for.map(awaited);
+  const first = names2.slice(0, 2).join(wait.mode === "any" ? " or " : " and ");
+  return names2.length > 2 ? `waits for ${first} and ${names2.length - 2} more` : `waits for ${first}`;
 }
 function awaited(item) {
   if (item.approval) return "an approval";
@@ -6185,20 +6252,21 @@ function Shell() {
   const isHelpOpen = useSignal(false);
   A2(() => {
     void discoverAccess();
+    void discoverNames();
     return startKeys({
       help: () => {
         isHelpOpen.value = true;
       }
     });
   }, []);
-  const { isKnown, mayReadRuns, mayReadApprovals } = access.value;
+  const { isKnown: isKnown2, mayReadRuns, mayReadApprovals } = access.value;
   const page = mayReadRuns || mayReadApprovals ? /* @__PURE__ */ a4(Page, {}) : /* @__PURE__ */ a4(NoAccess, {});
   return /* @__PURE__ */ a4("div", { class: "shell", children: [
     /* @__PURE__ */ a4("button", { type: "button", class: "skip", onClick: () => document.getElementById("main")?.focus(), children: "Skip to the content" }),
     /* @__PURE__ */ a4(Rail, {}),
     /* @__PURE__ */ a4("div", { class: "page", children: [
       /* @__PURE__ */ a4(Header, {}),
-      /* @__PURE__ */ a4("main", { id: "main", tabIndex: -1, children: isKnown && page })
+      /* @__PURE__ */ a4("main", { id: "main", tabIndex: -1, children: isKnown2 && page })
     ] }),
     isHelpOpen.value && /* @__PURE__ */ a4(
       HelpDialog,
@@ -6308,8 +6376,7 @@ function Header() {
           timeStyle.value = NEXT_STYLE[timeStyle.value];
         },
         children: [
-          isUtc ? "UTC" : timeStyle.value === "local" ? "local" : "ago",
-          " ",
+          isUtc ? "UTC " : timeStyle.value === "local" ? "local " : "",
           clockTime(clock.value, clock.value, isUtc)
         ]
       }
@@ -6335,8 +6402,8 @@ function Header() {
       }
     ),
     who && /* @__PURE__ */ a4("span", { class: "who", children: [
-      /* @__PURE__ */ a4("span", { class: "ava", "aria-hidden": "true", children: who.keyId.slice(0, 1).toUpperCase() }),
-      /* @__PURE__ */ a4("code", { title: "the id of your key", children: who.keyId.slice(0, 8) }),
+      /* @__PURE__ */ a4("span", { class: "ava", "aria-hidden": "true", children: nameOf(who.keyId).slice(0, 1).toUpperCase() }),
+      /* @__PURE__ */ a4("code", { title: `your key, ${who.keyId}`, children: visible(nameOf(who.keyId)) }),
       /* @__PURE__ */ a4("button", { type: "button", class: "link", onClick: () => end("You are logged out"), children: "log out" })
     ] })
   ] });

@@ -9,6 +9,7 @@ import type { ApprovalList } from "./api/types.js";
 import { asOf, isLive } from "./data/feed.js";
 import { useQuery } from "./data/query.js";
 import { startKeys } from "./keys.js";
+import { visible } from "./model/shown.js";
 import { clock, clockTime, NEXT_STYLE, timeStyle } from "./model/time.js";
 import { InboxPage } from "./pages/inbox.js";
 import { LoginPage } from "./pages/login.js";
@@ -19,6 +20,7 @@ import { RunsPage } from "./pages/runs.js";
 import { Empty } from "./parts/bits.js";
 import { HelpDialog } from "./parts/help.js";
 import { Jump } from "./parts/jump.js";
+import { discoverNames, nameOf } from "./people.js";
 import { place } from "./router.js";
 import { end, person } from "./session.js";
 import { NEXT_THEME, theme } from "./theme.js";
@@ -39,6 +41,7 @@ function Shell() {
   const isHelpOpen = useSignal(false);
   useEffect(() => {
     void discoverAccess();
+    void discoverNames();
     return startKeys({
       help: () => {
         isHelpOpen.value = true;
@@ -182,7 +185,7 @@ function Header() {
           timeStyle.value = NEXT_STYLE[timeStyle.value];
         }}
       >
-        {isUtc ? "UTC" : timeStyle.value === "local" ? "local" : "ago"}{" "}
+        {isUtc ? "UTC " : timeStyle.value === "local" ? "local " : ""}
         {clockTime(clock.value, clock.value, isUtc)}
       </button>
       {tenant && (
@@ -204,9 +207,9 @@ function Header() {
       {who && (
         <span class="who">
           <span class="ava" aria-hidden="true">
-            {who.keyId.slice(0, 1).toUpperCase()}
+            {nameOf(who.keyId).slice(0, 1).toUpperCase()}
           </span>
-          <code title="the id of your key">{who.keyId.slice(0, 8)}</code>
+          <code title={`your key, ${who.keyId}`}>{visible(nameOf(who.keyId))}</code>
           <button type="button" class="link" onClick={() => end("You are logged out")}>
             log out
           </button>

@@ -38,6 +38,7 @@ export type Queues = wire.Queues;
 export type Worker = wire.WorkerView;
 export type Workers = wire.Workers;
 export type FlowKeys = wire.FlowKeys;
+export type Keys = wire.Keys;
 export type SetAside = wire.SetAside;
 export type Children = wire.Children;
 export type Child = wire.ChildView;

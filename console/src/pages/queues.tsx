@@ -12,6 +12,7 @@ import { clock, ms, now, roughly, span } from "../model/time.js";
 import { Card, Cli, Empty, Failed, Loading, Time } from "../parts/bits.js";
 import { Dialog } from "../parts/dialog.js";
 import { Glyph } from "../parts/glyph.js";
+import { nameOf } from "../people.js";
 import { place, withQuery } from "../router.js";
 import { LeaseRow } from "./overview.js";
 
@@ -178,7 +179,8 @@ function QueueCard({ row, again }: { row: QueueRow; again: () => Promise<void> }
       )}
       {row.pause && (
         <p class="t-retry ink">
-          Paused by <code>{visible(row.pause.pausedBy)}</code> <Time at={row.pause.pausedAt} />
+          Paused by <b title={row.pause.pausedBy}>{visible(nameOf(row.pause.pausedBy))}</b>{" "}
+          <Time at={row.pause.pausedAt} />
           {row.pause.reason ? (
             <>
               : <bdi>“{visible(row.pause.reason)}”</bdi>
