@@ -1305,9 +1305,9 @@ async function call(method, path2, options) {
   const response = await reach(method, path2, options);
   const text2 = await response.text().catch(() => "");
   if (!response.ok) throw refused(response, text2);
-  const answer = parse(text2);
-  if (typeof answer.serverTime === "string") heard(answer.serverTime, sent);
-  return answer;
+  const answer2 = parse(text2);
+  if (typeof answer2.serverTime === "string") heard(answer2.serverTime, sent);
+  return answer2;
 }
 async function reach(method, path2, options) {
   const headers = {
@@ -1367,16 +1367,29 @@ var inPath = (name) => name.replaceAll("/", "~");
 var runIdOf = (id) => id.replace(/^task_/, "run_");
 
 // src/access.ts
-var NOTHING_YET = { isKnown: false, mayReadRuns: false, mayReadApprovals: false };
+var NOTHING_YET = {
+  isKnown: false,
+  mayReadRuns: false,
+  mayReadApprovals: false,
+  mayReadSchedules: false,
+  mayReadEffects: false
+};
 var access = y3(NOTHING_YET);
 async function discoverAccess() {
   access.value = NOTHING_YET;
-  const [runs, approvals2] = await Promise.all([allowed("v1/runs"), allowed("v1/approvals")]);
+  const [runs, approvals2, schedules, effects] = await Promise.all([
+    allowed("v1/runs"),
+    allowed("v1/approvals"),
+    allowed("v1/schedules"),
+    allowed("v1/effects")
+  ]);
   const run = runs.answer?.runs[0];
   access.value = {
     isKnown: true,
     mayReadRuns: runs.isAllowed,
     mayReadApprovals: approvals2.isAllowed,
+    mayReadSchedules: schedules.isAllowed,
+    mayReadEffects: effects.isAllowed,
     tenant: run?.tenantId,
     workspace: run?.workspaceId
   };
@@ -1431,7 +1444,14 @@ function asProblem(error2) {
 }
 
 // src/keys.ts
-var PAGES = { o: "", r: "runs", i: "inbox", q: "queues" };
+var PAGES = {
+  o: "",
+  r: "runs",
+  i: "inbox",
+  q: "queues",
+  s: "schedules",
+  e: "effects"
+};
 var CHORD_MS = 1200;
 function startKeys({ help }) {
   let chordUntil = 0;
@@ -1480,9 +1500,9 @@ function isTyping(target) {
 function move(by) {
   const rows = [...document.querySelectorAll("[data-row]")];
   const at = rows.indexOf(document.activeElement);
-  const next = rows[at < 0 ? by > 0 ? 0 : rows.length - 1 : Math.min(rows.length - 1, Math.max(0, at + by))];
-  next?.focus();
-  next?.scrollIntoView({ block: "nearest" });
+  const next2 = rows[at < 0 ? by > 0 ? 0 : rows.length - 1 : Math.min(rows.length - 1, Math.max(0, at + by))];
+  next2?.focus();
+  next2?.scrollIntoView({ block: "nearest" });
 }
 
 // src/model/shown.ts
@@ -1519,10 +1539,10 @@ function jsonLines(text2) {
   };
   const tokens = text2.match(/"(?:[^"\\]|\\[\s\S])*"?|[{}[\]:,]|[^\s"{}[\]:,]+/g) ?? [];
   tokens.forEach((token, i4) => {
-    const next = tokens[i4 + 1];
+    const next2 = tokens[i4 + 1];
     if (token === "{" || token === "[") {
       push("mark", token);
-      if (next === "}" || next === "]") return;
+      if (next2 === "}" || next2 === "]") return;
       depth++;
       feed();
     } else if (token === "}" || token === "]") {
@@ -1536,7 +1556,7 @@ function jsonLines(text2) {
       push("mark", token);
       feed();
     } else if (token === ":") push("mark", ": ");
-    else if (token.startsWith('"')) push(next === ":" ? "name" : "string", token);
+    else if (token.startsWith('"')) push(next2 === ":" ? "name" : "string", token);
     else push(/^-?\d/.test(token) ? "number" : "word", token);
   });
   feed();
@@ -1581,157 +1601,6 @@ function listCommand(filters) {
     for (const value of filters.getAll(name)) words2.push(`--${name}`, value);
   }
   return command("runs", "list", ...words2, filters.get("children") === "true" && "--children");
-}
-
-// src/model/sha256.ts
-var K2 = new Uint32Array(64);
-var START = new Uint32Array(8);
-(function constants() {
-  let found = 0;
-  for (let n3 = 2; found < 64; n3++) {
-    let isPrime = true;
-    for (let d4 = 2; d4 * d4 <= n3; d4++) if (n3 % d4 === 0) isPrime = false;
-    if (!isPrime) continue;
-    const fraction = (x3) => Math.floor((x3 - Math.floor(x3)) * 2 ** 32);
-    if (found < 8) START[found] = fraction(Math.sqrt(n3));
-    K2[found++] = fraction(Math.cbrt(n3));
-  }
-})();
-var rotate = (x3, by) => x3 >>> by | x3 << 32 - by;
-function block(hash, view, offset2, w5) {
-  for (let i4 = 0; i4 < 16; i4++) w5[i4] = view.getUint32(offset2 + 4 * i4);
-  for (let i4 = 16; i4 < 64; i4++) {
-    const a6 = w5[i4 - 15];
-    const b4 = w5[i4 - 2];
-    const s0 = rotate(a6, 7) ^ rotate(a6, 18) ^ a6 >>> 3;
-    const s1 = rotate(b4, 17) ^ rotate(b4, 19) ^ b4 >>> 10;
-    w5[i4] = w5[i4 - 16] + s0 + w5[i4 - 7] + s1;
-  }
-  let [a5, b3, c4, d4, e4, f5, g5, h5] = hash;
-  for (let i4 = 0; i4 < 64; i4++) {
-    const s1 = rotate(e4, 6) ^ rotate(e4, 11) ^ rotate(e4, 25);
-    const t1 = h5 + s1 + (e4 & f5 ^ ~e4 & g5) + K2[i4] + w5[i4] | 0;
-    const s0 = rotate(a5, 2) ^ rotate(a5, 13) ^ rotate(a5, 22);
-    const t22 = s0 + (a5 & b3 ^ a5 & c4 ^ b3 & c4) | 0;
-    [h5, g5, f5, e4, d4, c4, b3, a5] = [g5, f5, e4, d4 + t1 | 0, c4, b3, a5, t1 + t22 | 0];
-  }
-  [a5, b3, c4, d4, e4, f5, g5, h5].forEach((x3, i4) => {
-    hash[i4] = hash[i4] + x3;
-  });
-}
-function sha256(bytes2) {
-  const padded = new Uint8Array((bytes2.length + 8 >> 6) * 64 + 64);
-  padded.set(bytes2);
-  padded[bytes2.length] = 128;
-  const view = new DataView(padded.buffer);
-  view.setUint32(padded.length - 8, Math.floor(bytes2.length / 2 ** 29));
-  view.setUint32(padded.length - 4, bytes2.length << 3);
-  const hash = START.slice();
-  const w5 = new Uint32Array(64);
-  for (let offset2 = 0; offset2 < padded.length; offset2 += 64) block(hash, view, offset2, w5);
-  return Array.from(hash, (x3) => x3.toString(16).padStart(8, "0")).join("");
-}
-
-// src/model/digest.ts
-var encoder = new TextEncoder();
-function payloadDigest(payload) {
-  const text2 = encoder.encode(payload);
-  const field = new Uint8Array(8 + text2.length);
-  new DataView(field.buffer).setUint32(4, text2.length);
-  field.set(text2, 8);
-  return sha256(field);
-}
-function contentDigest(content) {
-  return sha256(encoder.encode(content));
-}
-function canonical(text2) {
-  const reader = new Reader(text2);
-  return reader.value();
-}
-var Reader = class {
-  constructor(text2) {
-    this.text = text2;
-  }
-  text;
-  at = 0;
-  value() {
-    this.space();
-    const c4 = this.text[this.at];
-    if (c4 === "{") return this.object();
-    if (c4 === "[") return this.array();
-    if (c4 === '"') return this.string();
-    return scalar(this.word());
-  }
-  object() {
-    const members = [];
-    this.at++;
-    for (this.space(); this.text[this.at] !== "}"; this.comma()) {
-      const name = this.string();
-      this.space();
-      this.at++;
-      members.push([name, this.value()]);
-      if (this.at >= this.text.length) throw new SyntaxError("an object does not end");
-    }
-    this.at++;
-    members.sort(([a5], [b3]) => byUnits(JSON.parse(a5), JSON.parse(b3)));
-    return `{${members.map(([name, value]) => `${name}:${value}`).join(",")}}`;
-  }
-  array() {
-    const items = [];
-    this.at++;
-    for (this.space(); this.text[this.at] !== "]"; this.comma()) {
-      items.push(this.value());
-      if (this.at >= this.text.length) throw new SyntaxError("an array does not end");
-    }
-    this.at++;
-    return `[${items.join(",")}]`;
-  }
-  string() {
-    const end2 = stringEnd(this.text, this.at);
-    const written = this.text.slice(this.at, end2);
-    this.at = end2;
-    return JSON.stringify(JSON.parse(written));
-  }
-  word() {
-    const from = this.at;
-    while (this.at < this.text.length && !" 	\r\n,}]".includes(this.text[this.at])) this.at++;
-    return this.text.slice(from, this.at);
-  }
-  comma() {
-    this.space();
-    if (this.text[this.at] === ",") this.at++;
-    this.space();
-  }
-  space() {
-    while (this.at < this.text.length && " 	\r\n".includes(this.text[this.at])) this.at++;
-  }
-};
-function byUnits(a5, b3) {
-  return a5 < b3 ? -1 : a5 > b3 ? 1 : 0;
-}
-function scalar(word) {
-  if (/^-?\d+$/.test(word)) return word === "-0" ? "0" : word;
-  if (/^-?\d/.test(word)) return String(Number(word));
-  return word;
-}
-
-// src/model/content.ts
-function contentOf(approval2, run, steps) {
-  if (approval2.content) return { text: approval2.content };
-  if (!approval2.digest) return void 0;
-  const candidates = [
-    ["the input of the run", run?.input],
-    ...steps.map((step) => [
-      `the result of its step ${step.key.replace(/#1$/, "")}`,
-      step.result
-    ])
-  ];
-  for (const [of, payload] of candidates) {
-    if (payload === void 0) continue;
-    const text2 = canonical(payload);
-    if (contentDigest(text2) === approval2.digest) return { text: text2, of };
-  }
-  return void 0;
 }
 
 // src/model/state.ts
@@ -1884,55 +1753,6 @@ function Empty({
 function Digest({ value, short = false }) {
   const groups = value.match(/.{1,4}/g) ?? [];
   return /* @__PURE__ */ a4("code", { class: "digest", title: value, children: short ? `${groups.slice(0, 6).join(" ")}…` : groups.join(" ") });
-}
-
-// src/parts/dialog.tsx
-function Dialog(props) {
-  const element = T2(null);
-  const key2 = T2(`console-${randomId()}`);
-  const problem = useSignal(void 0);
-  const isBusy = useSignal(false);
-  A2(() => {
-    element.current?.showModal();
-  }, []);
-  const submit = async (event) => {
-    event.preventDefault();
-    if (isBusy.value) return;
-    isBusy.value = true;
-    problem.value = void 0;
-    try {
-      await props.run(key2.current);
-      props.close();
-    } catch (error2) {
-      problem.value = asProblem(error2);
-    } finally {
-      isBusy.value = false;
-    }
-  };
-  return /* @__PURE__ */ a4("dialog", { ref: element, onClose: props.close, "aria-labelledby": "dialog-title", children: /* @__PURE__ */ a4("form", { onSubmit: submit, children: [
-    /* @__PURE__ */ a4("h2", { id: "dialog-title", children: props.title }),
-    props.children,
-    props.line && /* @__PURE__ */ a4(Cli, { line: props.line }),
-    problem.value && /* @__PURE__ */ a4(Failed, { problem: problem.value, deed: "do" }),
-    /* @__PURE__ */ a4("footer", { children: [
-      /* @__PURE__ */ a4("button", { type: "button", class: "btn", onClick: () => element.current?.close(), children: "Back" }),
-      /* @__PURE__ */ a4(
-        "button",
-        {
-          type: "submit",
-          class: `btn ${props.isDanger ? "danger solid" : "primary"}`,
-          disabled: isBusy.value || props.isReady === false,
-          children: isBusy.value ? "…" : props.act
-        }
-      )
-    ] })
-  ] }) });
-}
-function randomId() {
-  return Array.from(
-    crypto.getRandomValues(new Uint8Array(12)),
-    (byte) => byte.toString(16).padStart(2, "0")
-  ).join("");
 }
 
 // src/parts/glyph.tsx
@@ -2088,6 +1908,16 @@ function download(text2, label) {
   URL.revokeObjectURL(url);
 }
 
+// src/parts/read.tsx
+function Read({ query, children }) {
+  const { data, problem } = query;
+  return /* @__PURE__ */ a4($, { children: [
+    problem.value && /* @__PURE__ */ a4(Failed, { problem: problem.value, again: query.again }),
+    data.value === void 0 && !problem.value && /* @__PURE__ */ a4(Loading, { rows: 6 }),
+    data.value !== void 0 && children(data.value)
+  ] });
+}
+
 // src/people.ts
 var names = y3(/* @__PURE__ */ new Map());
 var KEYS_MAX = 1e3;
@@ -2103,6 +1933,463 @@ async function discoverNames() {
   names.value = found;
 }
 var nameOf = (keyId) => names.value.get(keyId) ?? keyId.slice(0, 8);
+
+// src/pages/effects.tsx
+var STATES2 = ["dead", "unknown", "queued", "pending", "in_flight", "delivered"];
+var PAGE = 100;
+function EffectsPage({ id }) {
+  document.title = "Effects · Tenure";
+  if (id) return /* @__PURE__ */ a4(EffectPage, { id });
+  const isEndpoints = place.value.query.get("tab") === "endpoints";
+  const tab = (title, isOn, to) => /* @__PURE__ */ a4("a", { class: isOn ? "on" : "", "aria-current": isOn ? "page" : void 0, href: to, children: title });
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("div", { class: "head", children: [
+      /* @__PURE__ */ a4("h1", { children: "Effects" }),
+      /* @__PURE__ */ a4("span", { class: "soft", children: "what other systems are told" })
+    ] }),
+    /* @__PURE__ */ a4("nav", { class: "tabs", "aria-label": "Parts", children: [
+      tab("Effects", !isEndpoints, "effects"),
+      tab("Endpoints", isEndpoints, "effects?tab=endpoints")
+    ] }),
+    isEndpoints ? /* @__PURE__ */ a4(EndpointsTab, {}) : /* @__PURE__ */ a4(EffectsTab, {})
+  ] });
+}
+function EffectsTab() {
+  const asked = place.value.query;
+  const state = asked.get("state") ?? "";
+  const endpoint = asked.get("endpoint") ?? "";
+  const query = useQuery(
+    `effects ${state} ${endpoint}`,
+    "queues",
+    (signal) => get("v1/effects", { query: { state, endpoint, limit: PAGE }, signal })
+  );
+  const filters = [...endpoint ? ["--endpoint", endpoint] : [], ...state ? ["--state", state] : []];
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("nav", { class: "chips", "aria-label": "State", children: [
+      /* @__PURE__ */ a4(
+        "a",
+        {
+          class: `chip ${state === "" ? "on" : ""}`,
+          "aria-current": state === "" ? "true" : void 0,
+          href: withQuery({ state: void 0 }),
+          children: "all"
+        }
+      ),
+      STATES2.map((name) => {
+        const look2 = effectLook(name);
+        const isOn = name === state;
+        return /* @__PURE__ */ a4(
+          "a",
+          {
+            class: `chip ${isOn ? "on" : ""}`,
+            "aria-current": isOn ? "true" : void 0,
+            href: withQuery({ state: isOn ? void 0 : name }),
+            children: [
+              /* @__PURE__ */ a4("span", { class: isOn ? "" : `t-${look2.tone} ink`, children: /* @__PURE__ */ a4(Glyph, { name: look2.glyph, size: 11 }) }),
+              look2.word
+            ]
+          },
+          name
+        );
+      }),
+      endpoint && /* @__PURE__ */ a4(
+        "a",
+        {
+          class: "chip on-soft",
+          href: withQuery({ endpoint: void 0 }),
+          "aria-label": `remove the filter endpoint ${endpoint}`,
+          children: [
+            /* @__PURE__ */ a4("span", { class: "muted", children: "endpoint" }),
+            " ",
+            /* @__PURE__ */ a4("bdi", { children: visible(endpoint) }),
+            " ×"
+          ]
+        }
+      )
+    ] }),
+    /* @__PURE__ */ a4(Read, { query, children: (list) => /* @__PURE__ */ a4("section", { class: "card", children: list.effects.length === 0 ? /* @__PURE__ */ a4(
+      Empty,
+      {
+        title: state || endpoint ? "No effect matches" : "Nothing was decided for other systems",
+        lines: ["tenure endpoints create crm https://crm.example.org/hooks"],
+        children: "An effect is recorded in the commit that decided it, and delivered afterwards, in order, until the receiver has it. Register an endpoint, and it is told of the ends of runs."
+      }
+    ) : /* @__PURE__ */ a4(EffectTable, { effects: list.effects, isCut: Boolean(list.cursor) }) }) }),
+    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: command("effects", ...filters) }) })
+  ] });
+}
+function EffectTable({ effects, isCut }) {
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("table", { class: "list-table", children: [
+      /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("th", { children: "state" }),
+        /* @__PURE__ */ a4("th", { children: "type" }),
+        /* @__PURE__ */ a4("th", { children: "endpoint" }),
+        /* @__PURE__ */ a4("th", { class: "r hide-narrow", children: "tries" }),
+        /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "decided" }),
+        /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "next" }),
+        /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "last answer" })
+      ] }) }),
+      /* @__PURE__ */ a4("tbody", { children: effects.map((effect) => /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Mark, { look: effectLook(effect.state) }) }),
+        /* @__PURE__ */ a4("td", { class: "strong", children: /* @__PURE__ */ a4("a", { "data-row": true, href: `effects/${effect.effectId}`, children: visible(effect.type) }) }),
+        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("a", { href: withQuery({ endpoint: effect.endpoint }), children: visible(effect.endpoint) }) }),
+        /* @__PURE__ */ a4("td", { class: "num r hide-narrow", children: effect.tries }),
+        /* @__PURE__ */ a4("td", { class: "nowrap hide-narrow", children: /* @__PURE__ */ a4(Time, { at: effect.decidedAt }) }),
+        /* @__PURE__ */ a4("td", { class: "nowrap hide-narrow", children: next(effect) }),
+        /* @__PURE__ */ a4("td", { class: "wide-cell hide-narrow", children: answer(effect) })
+      ] }, effect.effectId)) })
+    ] }),
+    isCut && /* @__PURE__ */ a4("div", { class: "bound muted", children: [
+      "the newest ",
+      effects.length,
+      "; filter to see others"
+    ] })
+  ] });
+}
+function next(effect) {
+  if (effect.state === "dead" || effect.state === "unknown")
+    return /* @__PURE__ */ a4("b", { class: "t-bad ink", children: effect.blocks ? "a person; its aggregate waits" : "a person" });
+  if (effect.state === "queued") return "behind an earlier one";
+  return effect.dueAt ? /* @__PURE__ */ a4(Time, { at: effect.dueAt }) : "";
+}
+var answer = (effect) => visible([effect.lastTry?.status, effect.lastTry?.note].filter(Boolean).join(" "));
+function fate(effect) {
+  const tries = effect.tries === 1 ? "1 try" : `${effect.tries} tries`;
+  switch (effect.state) {
+    case "delivered":
+      return `Delivered after ${tries}.`;
+    case "dead":
+      return `Dead after ${tries}: ${effect.reason ?? "given up"}. ${effect.blocks ? "What follows it in its aggregate waits for it: give it new tries, or let the others go on." : "Nothing waits for it. It can be given new tries."}`;
+    case "unknown":
+      return "It was sent, and no answer came. Ask the receiver whether it has it, and say so.";
+    case "queued":
+      return "It waits for an earlier effect of its aggregate: they are delivered in order.";
+    default:
+      return effect.tries === 0 ? "It is about to be sent." : `${tries} failed. It is tried again until the receiver has it.`;
+  }
+}
+function remedies(effect) {
+  const id = effect.effectId;
+  if (effect.state === "dead")
+    return [command("effects", "redrive", id), ...effect.blocks ? [command("effects", "release", id)] : []];
+  if (effect.state === "unknown")
+    return [
+      command("effects", "reconcile", id, "--arrived"),
+      command("effects", "reconcile", id, "--not-arrived")
+    ];
+  return [];
+}
+function EffectPage({ id }) {
+  const query = useQuery(`effect ${id}`, "queues", (signal) => get(`v1/effects/${id}`, { signal }));
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("div", { class: "crumb", children: [
+      /* @__PURE__ */ a4("a", { href: "effects", children: "Effects" }),
+      " /"
+    ] }),
+    /* @__PURE__ */ a4(Read, { query, children: (effect) => /* @__PURE__ */ a4(Shown, { effect }) })
+  ] });
+}
+function Shown({ effect }) {
+  const look2 = effectLook(effect.state);
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("div", { class: "head", children: [
+      /* @__PURE__ */ a4("h1", { children: visible(effect.type) }),
+      /* @__PURE__ */ a4(Pill, { look: look2 }),
+      /* @__PURE__ */ a4("code", { class: "soft", children: effect.effectId })
+    ] }),
+    /* @__PURE__ */ a4("dl", { class: "facts", children: [
+      /* @__PURE__ */ a4("div", { children: [
+        /* @__PURE__ */ a4("dt", { children: "to" }),
+        /* @__PURE__ */ a4("dd", { children: /* @__PURE__ */ a4("a", { href: `effects?endpoint=${encodeURIComponent(effect.endpoint)}`, children: visible(effect.endpoint) }) })
+      ] }),
+      /* @__PURE__ */ a4("div", { children: [
+        /* @__PURE__ */ a4("dt", { children: "of" }),
+        /* @__PURE__ */ a4("dd", { children: /* @__PURE__ */ a4("a", { href: `runs/${effect.runId}`, children: effect.runId }) })
+      ] }),
+      /* @__PURE__ */ a4("div", { children: [
+        /* @__PURE__ */ a4("dt", { children: "place" }),
+        /* @__PURE__ */ a4("dd", { children: [
+          effect.sequence,
+          " of ",
+          /* @__PURE__ */ a4("bdi", { children: visible(effect.aggregate) })
+        ] })
+      ] }),
+      /* @__PURE__ */ a4("div", { children: [
+        /* @__PURE__ */ a4("dt", { children: "decided" }),
+        /* @__PURE__ */ a4("dd", { children: /* @__PURE__ */ a4(Time, { at: effect.decidedAt }) })
+      ] }),
+      effect.settledAt && /* @__PURE__ */ a4("div", { children: [
+        /* @__PURE__ */ a4("dt", { children: "settled" }),
+        /* @__PURE__ */ a4("dd", { children: /* @__PURE__ */ a4(Time, { at: effect.settledAt }) })
+      ] })
+    ] }),
+    /* @__PURE__ */ a4("p", { class: `story t-${look2.tone}`, children: fate(effect) }),
+    remedies(effect).map((line2) => /* @__PURE__ */ a4(Cli, { line: line2 }, line2)),
+    /* @__PURE__ */ a4(Card, { title: "What happened", note: "oldest first", children: /* @__PURE__ */ a4(Changes, { effect }) }),
+    effect.body !== void 0 && effect.body !== null && /* @__PURE__ */ a4(Card, { title: "What is sent", note: "the same bytes with every try", children: /* @__PURE__ */ a4(PayloadView, { text: effect.body, label: "what is sent" }) }),
+    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: command("effects", "show", effect.effectId) }) })
+  ] });
+}
+function Changes({ effect }) {
+  return /* @__PURE__ */ a4("table", { children: [
+    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("th", { children: "when" }),
+      /* @__PURE__ */ a4("th", { children: "state" }),
+      /* @__PURE__ */ a4("th", { class: "r", children: "tries" }),
+      /* @__PURE__ */ a4("th", { children: "answer" }),
+      /* @__PURE__ */ a4("th", { children: "by" })
+    ] }) }),
+    /* @__PURE__ */ a4("tbody", { children: (effect.log ?? []).map((change, i4) => /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Time, { at: change.at }) }),
+      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Mark, { look: effectLook(change.state) }) }),
+      /* @__PURE__ */ a4("td", { class: "num r", children: change.tries }),
+      /* @__PURE__ */ a4("td", { class: "wide-cell", children: visible([change.lastTry?.status, change.lastTry?.note].filter(Boolean).join(" ")) }),
+      /* @__PURE__ */ a4("td", { children: change.keyId ? visible(nameOf(change.keyId)) : "" })
+    ] }, i4)) })
+  ] });
+}
+function EndpointsTab() {
+  const query = useQuery("endpoints", "queues", (signal) => get("v1/endpoints", { signal }));
+  return /* @__PURE__ */ a4(Read, { query, children: ({ endpoints }) => /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("section", { class: "card", children: endpoints.length === 0 ? /* @__PURE__ */ a4(
+      Empty,
+      {
+        title: "No endpoint is registered",
+        lines: ["tenure endpoints create crm https://crm.example.org/hooks"],
+        children: "An endpoint is told what was decided: by default the ends of runs."
+      }
+    ) : /* @__PURE__ */ a4(EndpointTable, { endpoints }) }),
+    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: "tenure endpoints" }) })
+  ] }) });
+}
+function pauses({ retry }) {
+  const [least, most] = [span(retry.baseMs), span(retry.capMs)];
+  return least === most ? least : `${least} to ${most}`;
+}
+function EndpointTable({ endpoints }) {
+  return /* @__PURE__ */ a4("table", { class: "list-table", children: [
+    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("th", { children: "endpoint" }),
+      /* @__PURE__ */ a4("th", { children: "state" }),
+      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "address" }),
+      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "told of" }),
+      /* @__PURE__ */ a4("th", { class: "r hide-narrow", children: "tries" }),
+      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "pause between tries" })
+    ] }) }),
+    /* @__PURE__ */ a4("tbody", { children: endpoints.map((endpoint) => /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("td", { class: "strong", children: /* @__PURE__ */ a4("a", { "data-row": true, href: `effects?endpoint=${encodeURIComponent(endpoint.name)}`, children: visible(endpoint.name) }) }),
+      /* @__PURE__ */ a4("td", { children: [
+        endpoint.state,
+        endpoint.disabledBecause ? `: ${visible(endpoint.disabledBecause)}` : ""
+      ] }),
+      /* @__PURE__ */ a4("td", { class: "wide-cell hide-narrow", children: /* @__PURE__ */ a4("code", { children: visible(endpoint.url) }) }),
+      /* @__PURE__ */ a4("td", { class: "wide-cell hide-narrow", children: visible(endpoint.types.join(", ")) || "what workers declare" }),
+      /* @__PURE__ */ a4("td", { class: "num r hide-narrow", children: endpoint.maxTries }),
+      /* @__PURE__ */ a4("td", { class: "nowrap hide-narrow", children: pauses(endpoint) })
+    ] }, endpoint.name)) })
+  ] });
+}
+
+// src/model/sha256.ts
+var K2 = new Uint32Array(64);
+var START = new Uint32Array(8);
+(function constants() {
+  let found = 0;
+  for (let n3 = 2; found < 64; n3++) {
+    let isPrime = true;
+    for (let d4 = 2; d4 * d4 <= n3; d4++) if (n3 % d4 === 0) isPrime = false;
+    if (!isPrime) continue;
+    const fraction = (x3) => Math.floor((x3 - Math.floor(x3)) * 2 ** 32);
+    if (found < 8) START[found] = fraction(Math.sqrt(n3));
+    K2[found++] = fraction(Math.cbrt(n3));
+  }
+})();
+var rotate = (x3, by) => x3 >>> by | x3 << 32 - by;
+function block(hash, view, offset2, w5) {
+  for (let i4 = 0; i4 < 16; i4++) w5[i4] = view.getUint32(offset2 + 4 * i4);
+  for (let i4 = 16; i4 < 64; i4++) {
+    const a6 = w5[i4 - 15];
+    const b4 = w5[i4 - 2];
+    const s0 = rotate(a6, 7) ^ rotate(a6, 18) ^ a6 >>> 3;
+    const s1 = rotate(b4, 17) ^ rotate(b4, 19) ^ b4 >>> 10;
+    w5[i4] = w5[i4 - 16] + s0 + w5[i4 - 7] + s1;
+  }
+  let [a5, b3, c4, d4, e4, f5, g5, h5] = hash;
+  for (let i4 = 0; i4 < 64; i4++) {
+    const s1 = rotate(e4, 6) ^ rotate(e4, 11) ^ rotate(e4, 25);
+    const t1 = h5 + s1 + (e4 & f5 ^ ~e4 & g5) + K2[i4] + w5[i4] | 0;
+    const s0 = rotate(a5, 2) ^ rotate(a5, 13) ^ rotate(a5, 22);
+    const t22 = s0 + (a5 & b3 ^ a5 & c4 ^ b3 & c4) | 0;
+    [h5, g5, f5, e4, d4, c4, b3, a5] = [g5, f5, e4, d4 + t1 | 0, c4, b3, a5, t1 + t22 | 0];
+  }
+  [a5, b3, c4, d4, e4, f5, g5, h5].forEach((x3, i4) => {
+    hash[i4] = hash[i4] + x3;
+  });
+}
+function sha256(bytes2) {
+  const padded = new Uint8Array((bytes2.length + 8 >> 6) * 64 + 64);
+  padded.set(bytes2);
+  padded[bytes2.length] = 128;
+  const view = new DataView(padded.buffer);
+  view.setUint32(padded.length - 8, Math.floor(bytes2.length / 2 ** 29));
+  view.setUint32(padded.length - 4, bytes2.length << 3);
+  const hash = START.slice();
+  const w5 = new Uint32Array(64);
+  for (let offset2 = 0; offset2 < padded.length; offset2 += 64) block(hash, view, offset2, w5);
+  return Array.from(hash, (x3) => x3.toString(16).padStart(8, "0")).join("");
+}
+
+// src/model/digest.ts
+var encoder = new TextEncoder();
+function payloadDigest(payload) {
+  const text2 = encoder.encode(payload);
+  const field = new Uint8Array(8 + text2.length);
+  new DataView(field.buffer).setUint32(4, text2.length);
+  field.set(text2, 8);
+  return sha256(field);
+}
+function contentDigest(content) {
+  return sha256(encoder.encode(content));
+}
+function canonical(text2) {
+  const reader = new Reader(text2);
+  return reader.value();
+}
+var Reader = class {
+  constructor(text2) {
+    this.text = text2;
+  }
+  text;
+  at = 0;
+  value() {
+    this.space();
+    const c4 = this.text[this.at];
+    if (c4 === "{") return this.object();
+    if (c4 === "[") return this.array();
+    if (c4 === '"') return this.string();
+    return scalar(this.word());
+  }
+  object() {
+    const members = [];
+    this.at++;
+    for (this.space(); this.text[this.at] !== "}"; this.comma()) {
+      const name = this.string();
+      this.space();
+      this.at++;
+      members.push([name, this.value()]);
+      if (this.at >= this.text.length) throw new SyntaxError("an object does not end");
+    }
+    this.at++;
+    members.sort(([a5], [b3]) => byUnits(JSON.parse(a5), JSON.parse(b3)));
+    return `{${members.map(([name, value]) => `${name}:${value}`).join(",")}}`;
+  }
+  array() {
+    const items = [];
+    this.at++;
+    for (this.space(); this.text[this.at] !== "]"; this.comma()) {
+      items.push(this.value());
+      if (this.at >= this.text.length) throw new SyntaxError("an array does not end");
+    }
+    this.at++;
+    return `[${items.join(",")}]`;
+  }
+  string() {
+    const end2 = stringEnd(this.text, this.at);
+    const written = this.text.slice(this.at, end2);
+    this.at = end2;
+    return JSON.stringify(JSON.parse(written));
+  }
+  word() {
+    const from = this.at;
+    while (this.at < this.text.length && !" 	\r\n,}]".includes(this.text[this.at])) this.at++;
+    return this.text.slice(from, this.at);
+  }
+  comma() {
+    this.space();
+    if (this.text[this.at] === ",") this.at++;
+    this.space();
+  }
+  space() {
+    while (this.at < this.text.length && " 	\r\n".includes(this.text[this.at])) this.at++;
+  }
+};
+function byUnits(a5, b3) {
+  return a5 < b3 ? -1 : a5 > b3 ? 1 : 0;
+}
+function scalar(word) {
+  if (/^-?\d+$/.test(word)) return word === "-0" ? "0" : word;
+  if (/^-?\d/.test(word)) return String(Number(word));
+  return word;
+}
+
+// src/model/content.ts
+function contentOf(approval2, run, steps) {
+  if (approval2.content) return { text: approval2.content };
+  if (!approval2.digest) return void 0;
+  const candidates = [
+    ["the input of the run", run?.input],
+    ...steps.map((step) => [
+      `the result of its step ${step.key.replace(/#1$/, "")}`,
+      step.result
+    ])
+  ];
+  for (const [of, payload] of candidates) {
+    if (payload === void 0) continue;
+    const text2 = canonical(payload);
+    if (contentDigest(text2) === approval2.digest) return { text: text2, of };
+  }
+  return void 0;
+}
+
+// src/parts/dialog.tsx
+function Dialog(props) {
+  const element = T2(null);
+  const key2 = T2(`console-${randomId()}`);
+  const problem = useSignal(void 0);
+  const isBusy = useSignal(false);
+  A2(() => {
+    element.current?.showModal();
+  }, []);
+  const submit = async (event) => {
+    event.preventDefault();
+    if (isBusy.value) return;
+    isBusy.value = true;
+    problem.value = void 0;
+    try {
+      await props.run(key2.current);
+      props.close();
+    } catch (error2) {
+      problem.value = asProblem(error2);
+    } finally {
+      isBusy.value = false;
+    }
+  };
+  return /* @__PURE__ */ a4("dialog", { ref: element, onClose: props.close, "aria-labelledby": "dialog-title", children: /* @__PURE__ */ a4("form", { onSubmit: submit, children: [
+    /* @__PURE__ */ a4("h2", { id: "dialog-title", children: props.title }),
+    props.children,
+    props.line && /* @__PURE__ */ a4(Cli, { line: props.line }),
+    problem.value && /* @__PURE__ */ a4(Failed, { problem: problem.value, deed: "do" }),
+    /* @__PURE__ */ a4("footer", { children: [
+      /* @__PURE__ */ a4("button", { type: "button", class: "btn", onClick: () => element.current?.close(), children: "Back" }),
+      /* @__PURE__ */ a4(
+        "button",
+        {
+          type: "submit",
+          class: `btn ${props.isDanger ? "danger solid" : "primary"}`,
+          disabled: isBusy.value || props.isReady === false,
+          children: isBusy.value ? "…" : props.act
+        }
+      )
+    ] })
+  ] }) });
+}
+function randomId() {
+  return Array.from(
+    crypto.getRandomValues(new Uint8Array(12)),
+    (byte) => byte.toString(16).padStart(2, "0")
+  ).join("");
+}
 
 // src/pages/inbox.tsx
 function InboxPage({ item }) {
@@ -2975,7 +3262,7 @@ function OverviewPage() {
     ] }),
     query.problem.value && /* @__PURE__ */ a4(Failed, { problem: query.problem.value, again: query.again }),
     !state && !query.problem.value && /* @__PURE__ */ a4(Loading, { rows: 14 }),
-    state && state.recent.runs.length === 0 && state.running.length === 0 && state.queues.length === 0 ? /* @__PURE__ */ a4(Fresh, {}) : state && /* @__PURE__ */ a4(Shown, { state, spanMs })
+    state && state.recent.runs.length === 0 && state.running.length === 0 && state.queues.length === 0 ? /* @__PURE__ */ a4(Fresh, {}) : state && /* @__PURE__ */ a4(Shown2, { state, spanMs })
   ] });
 }
 function Fresh() {
@@ -2992,7 +3279,7 @@ function Fresh() {
     }
   ) });
 }
-function Shown({ state, spanMs }) {
+function Shown2({ state, spanMs }) {
   return /* @__PURE__ */ a4($, { children: [
     /* @__PURE__ */ a4(NeedsYou, { state }),
     /* @__PURE__ */ a4(Figures, { state, spanMs }),
@@ -3267,14 +3554,14 @@ function LeasesCard({ state }) {
 }
 function LeaseRow({ run }) {
   const lease = run.lease;
-  const left = ms(lease.expiresAt) - clock.value;
+  const left2 = ms(lease.expiresAt) - clock.value;
   const whole = Math.max(1, ms(lease.expiresAt) - ms(lease.heartbeatAt));
-  const share = Math.min(1, Math.max(0, left / whole));
+  const share = Math.min(1, Math.max(0, left2 / whole));
   const tone = share < 0.15 ? "bad" : share < 0.4 ? "retry" : "run";
   return /* @__PURE__ */ a4("tr", { children: [
     /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("a", { class: "clip", "data-row": true, href: `runs/${run.runId}`, children: visible(run.kind) }) }),
     /* @__PURE__ */ a4("td", { class: "soft", children: /* @__PURE__ */ a4("span", { class: "clip", children: visible(lease.owner) }) }),
-    /* @__PURE__ */ a4("td", { class: `num r t-${tone} ${tone === "run" ? "" : "ink"}`, children: left <= 0 ? "expired" : span(left) }),
+    /* @__PURE__ */ a4("td", { class: `num r t-${tone} ${tone === "run" ? "" : "ink"}`, children: left2 <= 0 ? "expired" : span(left2) }),
     /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("span", { class: `meter t-${tone}`, children: /* @__PURE__ */ a4("i", { style: { width: `${Math.round(100 * share)}%` } }) }) })
   ] });
 }
@@ -3391,15 +3678,6 @@ function QueuesPage({ name }) {
     tab === "leases" && /* @__PURE__ */ a4(LeasesTab, { only }),
     tab === "flow" && /* @__PURE__ */ a4(FlowTab, {}),
     !["workers", "leases", "flow"].includes(tab) && /* @__PURE__ */ a4(QueuesTab, { only })
-  ] });
-}
-function Read({
-  query,
-  children
-}) {
-  return /* @__PURE__ */ a4($, { children: [
-    query.problem.value && /* @__PURE__ */ a4(Failed, { problem: query.problem.value, again: query.again }),
-    query.data.value === void 0 ? query.problem.value ? null : /* @__PURE__ */ a4(Loading, { rows: 6 }) : children(query.data.value)
   ] });
 }
 function QueuesTab({ only }) {
@@ -3743,7 +4021,7 @@ function takeovers(events, utc) {
   return parts;
 }
 function takeover(attempt, events, utc) {
-  const next = events.attempts.find((other) => other.n === attempt.n + 1);
+  const next2 = events.attempts.find((other) => other.n === attempt.n + 1);
   const silent = attempt.ended - attempt.lastBeat;
   const when = clockTime(attempt.lastBeat, attempt.lastBeat, utc, true).slice(0, -2);
   const parts = [
@@ -3751,9 +4029,9 @@ function takeover(attempt, events, utc) {
     strong(attempt.owner),
     plain(` went silent at ${when}; its lease ended ${span(silent)} later`)
   ];
-  if (!next) return [...parts, plain(". ")];
+  if (!next2) return [...parts, plain(". ")];
   const step = attempt.steps.at(-1);
-  parts.push(plain(", and "), strong(next.owner));
+  parts.push(plain(", and "), strong(next2.owner));
   if (!step) return [...parts, plain(" took over. ")];
   return [
     ...parts,
@@ -4254,7 +4532,7 @@ function PayloadsTab({ run }) {
     )
   ] });
 }
-function EffectsTab({ effects, run }) {
+function EffectsTab2({ effects, run }) {
   if (effects.length === 0) {
     return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: "No effects", children: [
       "An effect is a call to another system that is decided with a step and delivered until it arrived.",
@@ -4438,11 +4716,11 @@ var FOLD_LEAST_MS = 1e3;
 var MARGIN_PX = 44;
 var TICK_PX = 84;
 var FOLDS_MAX = 4;
-function scale(from, to, busy, points, { left, right, isTrue = false }) {
+function scale(from, to, busy, points, { left: left2, right, isTrue = false }) {
   const whole = Math.max(1, to - from);
   const gaps = isTrue ? [] : idleGaps(from, to, busy, points, whole);
-  const folds = placed(gaps, from, to, left, right);
-  const x3 = projection(from, to, folds, left, right);
+  const folds = placed(gaps, from, to, left2, right);
+  const x3 = projection(from, to, folds, left2, right);
   const set = folds.map(([a5, b3]) => ({ from: a5, to: b3, x0: x3(a5), x1: x3(b3) }));
   return { x: x3, folds: set, ticks: ticks(from, to, set, x3) };
 }
@@ -4456,8 +4734,8 @@ function idleGaps(from, to, busy, points, whole) {
   }
   return gaps.sort(([a5, b3], [c4, d4]) => d4 - c4 - (b3 - a5)).slice(0, FOLDS_MAX).sort(([a5], [c4]) => a5 - c4);
 }
-function placed(gaps, from, to, left, right) {
-  const pixels = right - left - FOLD_PX * gaps.length;
+function placed(gaps, from, to, left2, right) {
+  const pixels = right - left2 - FOLD_PX * gaps.length;
   const margins = 2 * MARGIN_PX * gaps.length;
   const linear = to - from - gaps.reduce((sum, [a5, b3]) => sum + b3 - a5, 0);
   const perPixel = Math.max(linear, (to - from) * 1e-4) / Math.max(pixels - margins, pixels / 3);
@@ -4467,13 +4745,13 @@ function placed(gaps, from, to, left, right) {
     return [a5 + cut3, b3 - cut3];
   });
 }
-function projection(from, to, folds, left, right) {
+function projection(from, to, folds, left2, right) {
   const linear = to - from - folds.reduce((sum, [a5, b3]) => sum + b3 - a5, 0);
-  const foldPx = Math.min(FOLD_PX, (right - left) / (2 * Math.max(1, folds.length)));
-  const perMs = (right - left - foldPx * folds.length) / Math.max(1e-9, linear);
+  const foldPx = Math.min(FOLD_PX, (right - left2) / (2 * Math.max(1, folds.length)));
+  const perMs = (right - left2 - foldPx * folds.length) / Math.max(1e-9, linear);
   return (time) => {
     const t4 = Math.min(Math.max(time, from), to);
-    let px = left;
+    let px = left2;
     let at = from;
     for (const [a5, b3] of folds) {
       if (t4 <= a5) break;
@@ -4766,14 +5044,14 @@ var Drawer = class {
         title: `signal ${signal.name}`
       });
     }
-    const next = attempts2.findIndex((attempt) => wait.to !== void 0 && attempt.granted >= wait.to);
-    if (next >= 0)
+    const next2 = attempts2.findIndex((attempt) => wait.to !== void 0 && attempt.granted >= wait.to);
+    if (next2 >= 0)
       this.links.push({
         style: "resume",
         fromLane: this.lanes.length - 1,
         fromX: x3(end2),
-        toLane: next,
-        toX: x3(attempts2[next].granted)
+        toLane: next2,
+        toX: x3(attempts2[next2].granted)
       });
     if (wait.votes.length === 0 && wait.to !== void 0)
       lane.marks.push({
@@ -5562,7 +5840,7 @@ function RunPage({ id: named, tab }) {
     if (problem?.status === 404) return /* @__PURE__ */ a4(Gone, { id });
     return problem ? /* @__PURE__ */ a4(Failed, { problem, again: query.again }) : /* @__PURE__ */ a4(Loading, { rows: 12 });
   }
-  return /* @__PURE__ */ a4(Shown2, { whole, tab, again: query.again });
+  return /* @__PURE__ */ a4(Shown3, { whole, tab, again: query.again });
 }
 function Gone({ id }) {
   return /* @__PURE__ */ a4(Empty, { title: "This run is not here", lines: [command("prove", id)], children: [
@@ -5571,7 +5849,7 @@ function Gone({ id }) {
     ". It may belong to another workspace, or retention has removed it; its seal still names it."
   ] });
 }
-function Shown2({ whole, tab, again }) {
+function Shown3({ whole, tab, again }) {
   const { run, entries, effects, explanation } = whole;
   const events = eventsOf(run, entries, effects, isEnded(run.state) ? 0 : Math.max(clock.value, now()));
   const parts = story(run, events, explanation?.gates ?? [], timeStyle.value === "utc");
@@ -5607,7 +5885,7 @@ function Shown2({ whole, tab, again }) {
     tab === "timeline" && /* @__PURE__ */ a4(TimelineTab, { whole, events }),
     tab === "steps" && /* @__PURE__ */ a4(StepsTab, { steps: whole.steps }),
     tab === "payloads" && /* @__PURE__ */ a4(PayloadsTab, { run }),
-    tab === "effects" && /* @__PURE__ */ a4(EffectsTab, { effects, run }),
+    tab === "effects" && /* @__PURE__ */ a4(EffectsTab2, { effects, run }),
     tab === "children" && /* @__PURE__ */ a4(ChildrenTab, { run }),
     tab === "history" && /* @__PURE__ */ a4(HistoryTab, { whole }),
     tab === "record" && /* @__PURE__ */ a4(RecordTab, { run }),
@@ -5864,7 +6142,7 @@ function VirtualRows({ items, height, row: row2, nearEnd }) {
 }
 
 // src/pages/runs.tsx
-var PAGE = 50;
+var PAGE2 = 50;
 var ROWS_MAX = 5e3;
 var FILTERS = ["state", "queue", "kind", "label", "worker", "category", "children"];
 function apiQuery(query, at) {
@@ -5955,7 +6233,7 @@ function useRuns(key2, query) {
     again.current = async () => {
       try {
         const asked = apiQuery(query, now());
-        asked.set("limit", String(PAGE));
+        asked.set("limit", String(PAGE2));
         const page = await get("v1/runs", { query: asked });
         if (isOver) return;
         merge(page);
@@ -5994,7 +6272,7 @@ function useRuns(key2, query) {
   const more = async () => {
     if (!cursor.value || rows.value.length >= ROWS_MAX) return;
     const asked = apiQuery(query, now());
-    asked.set("limit", String(PAGE * 2));
+    asked.set("limit", String(PAGE2 * 2));
     asked.set("cursor", cursor.value);
     cursor.value = void 0;
     try {
@@ -6059,15 +6337,15 @@ function attempts(run) {
 }
 function Bound({ list }) {
   const { searched, cursor } = list;
-  const answer = searched.value;
+  const answer2 = searched.value;
   if (!cursor.value) return null;
-  const isBound = answer?.stopped === "scan";
+  const isBound = answer2?.stopped === "scan";
   return /* @__PURE__ */ a4("div", { class: "bound muted", children: [
     isBound && /* @__PURE__ */ a4($, { children: [
       "searched ",
-      answer?.searched,
+      answer2?.searched,
       " runs, back to ",
-      /* @__PURE__ */ a4(Time, { at: answer?.searchedTo }),
+      /* @__PURE__ */ a4(Time, { at: answer2?.searchedTo }),
       " ·",
       " "
     ] }),
@@ -6076,10 +6354,10 @@ function Bound({ list }) {
 }
 function NoRuns({ list }) {
   const isFiltered = [...place.value.query.keys()].length > 0;
-  const answer = list.searched.value;
+  const answer2 = list.searched.value;
   if (isFiltered) {
     return /* @__PURE__ */ a4(Empty, { title: "No run matches", children: [
-      answer?.searched ? `${answer.searched} runs were looked at. ` : "",
+      answer2?.searched ? `${answer2.searched} runs were looked at. ` : "",
       list.cursor.value ? /* @__PURE__ */ a4("button", { type: "button", class: "link", onClick: list.more, children: "Search on" }) : /* @__PURE__ */ a4("a", { href: "runs", children: "Show all runs" })
     ] });
   }
@@ -6097,13 +6375,185 @@ function NoRuns({ list }) {
   );
 }
 
+// src/pages/schedules.tsx
+var PAGE3 = 200;
+var INSTANTS = 5;
+var ENTRIES = 20;
+function SchedulesPage({ name }) {
+  document.title = "Schedules · Tenure";
+  return name ? /* @__PURE__ */ a4(SchedulePage, { name }) : /* @__PURE__ */ a4(SchedulesList, {});
+}
+function terms(schedule) {
+  if (schedule.cron) return `${schedule.cron}${schedule.timeZone ? ` (${schedule.timeZone})` : ""}`;
+  return schedule.everyMs ? `every ${span(schedule.everyMs).replace(/ 00 (s|min)$/, "")}` : "";
+}
+function scheduleLook(schedule, now2) {
+  if (schedule.state === "paused") return { tone: "retry", glyph: "park", word: "paused" };
+  if (schedule.state === "deleted") return { tone: "queue", glyph: "cancel", word: "deleted" };
+  const due = ms(schedule.nextAt);
+  const isLate = schedule.waiting > 0 || due !== void 0 && due < now2 - LATE_MS;
+  return isLate ? { tone: "bad", glyph: "bad", word: "late" } : { tone: "ok", glyph: "ok", word: "active" };
+}
+var LATE_MS = 6e4;
+var nameInPath = (schedule) => schedule.name.includes("/") ? schedule.scheduleId : schedule.name;
+function SchedulesList() {
+  const query = useQuery(
+    "schedules",
+    "queues",
+    (signal) => get("v1/schedules", { query: { limit: PAGE3 }, signal })
+  );
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("div", { class: "head", children: [
+      /* @__PURE__ */ a4("h1", { children: "Schedules" }),
+      /* @__PURE__ */ a4("span", { class: "soft", children: "runs that are submitted again and again" })
+    ] }),
+    /* @__PURE__ */ a4(Read, { query, children: ({ schedules }) => /* @__PURE__ */ a4("section", { class: "card", children: schedules.length === 0 ? /* @__PURE__ */ a4(
+      Empty,
+      {
+        title: "No schedule yet",
+        lines: ["tenure schedules create nightly --cron '15 2 * * *' --kind report --queue reports"],
+        children: "A schedule submits a run at every instant of a cron expression or interval, once, also when the server was down in between."
+      }
+    ) : /* @__PURE__ */ a4(ScheduleTable, { schedules }) }) }),
+    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: "tenure schedules list" }) })
+  ] });
+}
+function ScheduleTable({ schedules }) {
+  return /* @__PURE__ */ a4("table", { class: "list-table", children: [
+    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("th", { children: "state" }),
+      /* @__PURE__ */ a4("th", { children: "schedule" }),
+      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "when" }),
+      /* @__PURE__ */ a4("th", { children: "next" }),
+      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "last run" }),
+      /* @__PURE__ */ a4("th", { class: "r hide-narrow", children: "fired" }),
+      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "not fired" })
+    ] }) }),
+    /* @__PURE__ */ a4("tbody", { children: schedules.map((schedule) => /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Mark, { look: scheduleLook(schedule, clock.value) }) }),
+      /* @__PURE__ */ a4("td", { class: "strong", children: /* @__PURE__ */ a4("a", { "data-row": true, href: `schedules/${nameInPath(schedule)}`, children: visible(schedule.name) }) }),
+      /* @__PURE__ */ a4("td", { class: "hide-narrow", children: /* @__PURE__ */ a4("code", { children: visible(terms(schedule)) }) }),
+      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Time, { at: schedule.nextAt }) }),
+      /* @__PURE__ */ a4("td", { class: "nowrap hide-narrow", children: /* @__PURE__ */ a4(LastRun, { schedule }) }),
+      /* @__PURE__ */ a4("td", { class: "num r hide-narrow", children: schedule.fired }),
+      /* @__PURE__ */ a4("td", { class: "hide-narrow", children: left(schedule) })
+    ] }, schedule.scheduleId)) })
+  ] });
+}
+function LastRun({ schedule }) {
+  const { last } = schedule;
+  if (!last) return /* @__PURE__ */ a4("span", { class: "muted", children: "none" });
+  return /* @__PURE__ */ a4("a", { href: `runs/${last.runId}`, children: /* @__PURE__ */ a4(Time, { at: last.instant }) });
+}
+function left(schedule) {
+  const parts = [
+    [schedule.skipped, "skipped"],
+    [schedule.missed, "missed"],
+    [schedule.refused, "refused"]
+  ];
+  return parts.filter(([n3]) => n3 > 0).map(([n3, word]) => `${n3} ${word}`).join(", ");
+}
+function SchedulePage({ name }) {
+  const query = useQuery(`schedule ${name}`, "queues", async (signal) => {
+    const path2 = `v1/schedules/${name}`;
+    const [schedule, preview, history2] = await Promise.all([
+      get(path2, { signal }),
+      get(`${path2}/preview`, { query: { count: INSTANTS }, signal }),
+      get(`${path2}/history`, { query: { limit: ENTRIES }, signal })
+    ]);
+    return { schedule, preview, history: history2 };
+  });
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("div", { class: "crumb", children: [
+      /* @__PURE__ */ a4("a", { href: "schedules", children: "Schedules" }),
+      " /"
+    ] }),
+    /* @__PURE__ */ a4(Read, { query, children: (whole) => /* @__PURE__ */ a4(Shown4, { whole }) })
+  ] });
+}
+function Shown4({ whole }) {
+  const { schedule, preview, history: history2 } = whole;
+  const look2 = scheduleLook(schedule, clock.value);
+  const { run } = schedule;
+  const named = nameInPath(schedule);
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("div", { class: "head", children: [
+      /* @__PURE__ */ a4("h1", { children: visible(schedule.name) }),
+      /* @__PURE__ */ a4(Pill, { look: look2 }),
+      /* @__PURE__ */ a4("code", { class: "soft", children: visible(terms(schedule)) })
+    ] }),
+    /* @__PURE__ */ a4("p", { class: `story t-${look2.tone}`, children: fate2(schedule) }),
+    /* @__PURE__ */ a4("div", { class: "two", children: [
+      /* @__PURE__ */ a4(
+        Card,
+        {
+          title: "Next",
+          note: run ? `submits ${visible(run.kind ?? "")} to ${visible(run.queue ?? "")}` : "",
+          children: [
+            /* @__PURE__ */ a4("ol", { class: "instants", children: [
+              preview.instants.map((at) => /* @__PURE__ */ a4("li", { children: [
+                /* @__PURE__ */ a4("code", { children: clockTime(ms(at), 0, false) }),
+                " ",
+                /* @__PURE__ */ a4("span", { class: "muted", children: relative(ms(at), clock.value) })
+              ] }, at)),
+              preview.instants.length === 0 && /* @__PURE__ */ a4("li", { class: "muted", children: "no instant follows" })
+            ] }),
+            /* @__PURE__ */ a4("div", { class: "pad-x pad-b", children: /* @__PURE__ */ a4(Cli, { line: command("schedules", "next", named) }) })
+          ]
+        }
+      ),
+      /* @__PURE__ */ a4(Card, { title: "To change it", children: /* @__PURE__ */ a4("div", { class: "pad-x pad-b", children: [
+        /* @__PURE__ */ a4(Cli, { line: command("schedules", schedule.state === "paused" ? "resume" : "pause", named) }),
+        /* @__PURE__ */ a4(Cli, { line: command("schedules", "trigger", named) })
+      ] }) })
+    ] }),
+    /* @__PURE__ */ a4(Card, { title: "History", note: "changes and firings, the newest first", children: [
+      /* @__PURE__ */ a4(Entries, { history: history2 }),
+      /* @__PURE__ */ a4("div", { class: "pad-x pad-b", children: /* @__PURE__ */ a4(Cli, { line: command("schedules", "history", named) }) })
+    ] }),
+    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: command("schedules", "show", named) }) })
+  ] });
+}
+function fate2(schedule) {
+  const fired = schedule.fired === 1 ? "1 run" : `${schedule.fired} runs`;
+  const not = left(schedule);
+  const past = `It has submitted ${fired}${not ? `; ${not}` : ""}.`;
+  const refusal4 = schedule.lastRefusal ? ` The last refusal was ${schedule.lastRefusal.error}.` : "";
+  const state = {
+    paused: "Paused: it fires nothing until it is resumed, and makes up for nothing. ",
+    deleted: "Deleted; its runs stay. ",
+    active: schedule.waiting > 0 ? `${schedule.waiting} instants have come and could not fire yet. ` : ""
+  }[schedule.state];
+  return state + past + refusal4;
+}
+function Entries({ history: history2 }) {
+  return /* @__PURE__ */ a4("table", { children: [
+    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("th", { children: "when" }),
+      /* @__PURE__ */ a4("th", { children: "by" }),
+      /* @__PURE__ */ a4("th", { children: "state" }),
+      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "terms" }),
+      /* @__PURE__ */ a4("th", { class: "r", children: "fired" }),
+      /* @__PURE__ */ a4("th", { children: "last run" })
+    ] }) }),
+    /* @__PURE__ */ a4("tbody", { children: history2.entries.map(({ revision, at, keyId, schedule }) => /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Time, { at }) }),
+      /* @__PURE__ */ a4("td", { children: keyId ? visible(nameOf(keyId)) : /* @__PURE__ */ a4("span", { class: "muted", children: "time" }) }),
+      /* @__PURE__ */ a4("td", { children: schedule.state }),
+      /* @__PURE__ */ a4("td", { class: "hide-narrow", children: /* @__PURE__ */ a4("code", { children: visible(terms(schedule)) }) }),
+      /* @__PURE__ */ a4("td", { class: "num r", children: schedule.fired }),
+      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(LastRun, { schedule }) })
+    ] }, revision)) })
+  ] });
+}
+
 // src/parts/help.tsx
 var KEYS = [
   ["/", "jump to a run, a worker, a label or a page"],
   ["j  k", "next and previous row"],
   ["Enter", "open the row"],
   [".", "actions of this page"],
-  ["g then o, r, i, q", "overview, runs, inbox, queues"],
+  ["g then o, r, i, q, s, e", "overview, runs, inbox, queues, schedules, effects"],
   ["t", "times: relative, local, UTC"],
   ["?", "this list"]
 ];
@@ -6126,7 +6576,9 @@ var PAGES2 = [
   ["overview", ""],
   ["runs", "runs"],
   ["inbox", "inbox"],
-  ["queues", "queues"]
+  ["queues", "queues"],
+  ["schedules", "schedules"],
+  ["effects", "effects"]
 ];
 function targets(typed) {
   const text2 = typed.trim();
@@ -6136,6 +6588,7 @@ function targets(typed) {
   for (const [name, to] of PAGES2)
     if (name.startsWith(text2.toLowerCase())) found.push({ words: `page ${name}`, to });
   if (/^appr_/.test(text2)) found.push({ words: `open approval ${text2}`, to: `inbox/${text2}` });
+  if (/^eff_/.test(text2)) found.push({ words: `open effect ${text2}`, to: `effects/${text2}` });
   const label = text2.match(/^([^:=\s]+)[:=](.+)$/);
   const value = encodeURIComponent(text2);
   if (label)
@@ -6246,7 +6699,9 @@ var ICONS = {
   Overview: "M2 8h3l2-5 3 9 2-4h3",
   Runs: "M2 3.500h12M2 8h9M2 12.500h6",
   Inbox: "M2 9l2-6h8l2 6v4H2zM2 9h4l1 2h2l1-2h4",
-  Queues: "M3 3h10v3H3zM3 8h10v1H3zM3 11h10v1H3z"
+  Queues: "M3 3h10v3H3zM3 8h10v1H3zM3 11h10v1H3z",
+  Schedules: "M2.500 4h11v9.500h-11zM2.500 7h11M5 2v3M11 2v3",
+  Effects: "M2 8h8M7 4.500l3.500 3.500L7 11.500M13 3v10"
 };
 function Shell() {
   const isHelpOpen = useSignal(false);
@@ -6300,6 +6755,10 @@ function Page() {
       return /* @__PURE__ */ a4(InboxPage, { item: second });
     case "queues":
       return /* @__PURE__ */ a4(QueuesPage, { name: second });
+    case "schedules":
+      return /* @__PURE__ */ a4(SchedulesPage, { name: second });
+    case "effects":
+      return /* @__PURE__ */ a4(EffectsPage, { id: second });
     default:
       return /* @__PURE__ */ a4(Empty, { title: "There is no such page", children: [
         "The address names no page of the console. ",
@@ -6309,7 +6768,7 @@ function Page() {
   }
 }
 function Rail() {
-  const { mayReadRuns, mayReadApprovals } = access.value;
+  const { mayReadRuns, mayReadApprovals, mayReadSchedules, mayReadEffects } = access.value;
   const inbox = useQuery(
     `rail-inbox ${mayReadApprovals}`,
     "inbox",
@@ -6328,7 +6787,9 @@ function Rail() {
       /* @__PURE__ */ a4("span", { class: "vh", children: " waiting" })
     ] }) }),
     mayReadRuns && /* @__PURE__ */ a4("div", { class: "group", children: "Work" }),
-    mayReadRuns && /* @__PURE__ */ a4(Entry, { name: "Queues", to: "queues" })
+    mayReadRuns && /* @__PURE__ */ a4(Entry, { name: "Queues", to: "queues" }),
+    mayReadRuns && mayReadSchedules && /* @__PURE__ */ a4(Entry, { name: "Schedules", to: "schedules" }),
+    mayReadRuns && mayReadEffects && /* @__PURE__ */ a4(Entry, { name: "Effects", to: "effects" })
   ] });
 }
 function Brand() {

@@ -41,6 +41,10 @@ describe("pages", () => {
     ["queues", "queues", /No worker polls this queue/],
     ["queues-workers", "queues?tab=workers", /m-20/],
     ["queues-leases", "queues?tab=leases", /by expiry/],
+    ["schedules", "schedules", /nightly-report/],
+    ["schedule", "schedules/nightly-report", /changes and firings/],
+    ["effects", "effects", /accounting/],
+    ["effects-endpoints", "effects?tab=endpoints", /crm/],
     ["queues-flow", "queues?tab=flow", /No flow keys are in use/],
   ];
 
@@ -54,6 +58,19 @@ describe("pages", () => {
     await card.screenshot({ path: `${OUT}takeover.png`, animations: "disabled" });
     await page.close();
   };
+
+  it("draws people by name, and every try of an effect", async () => {
+    await scene.logIn();
+    await scene.open(`runs/${told.invoice}`);
+    // Marks, because labels that would collide are dropped: without pauses the two votes are one after the other.
+    const marks = [
+      "approved by ann",
+      "approved by bea",
+      "try of run.succeeded: 503",
+      "try of run.succeeded: 204",
+    ];
+    for (const name of marks) await scene.page.getByRole("button", { name }).waitFor();
+  });
 
   for (const [name, colorScheme, viewport] of SCREENS) {
     it(`has every page on the screen ${name}, without a serious finding`, async () => {

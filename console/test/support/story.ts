@@ -4,8 +4,7 @@
 // Nothing waits for a time to pass, except while pictures are made (CONSOLE_PICTURES): there work takes as long as it would.
 
 import { createHash } from "node:crypto";
-import { once } from "node:events";
-import { createServer } from "node:http";
+import { receive } from "./receiver.js";
 import { type Server, type Task, Worker } from "./server.js";
 
 export const IS_FOR_PICTURES = Boolean(process.env["CONSOLE_PICTURES"]);
@@ -209,19 +208,12 @@ async function open(server: Server): Promise<void> {
 
 /** Other systems: `accounting` is busy at the first call about each effect, `crm` is down. */
 async function receivers(server: Server): Promise<void> {
-  const seen = new Set<unknown>();
-  const receiver = createServer((call, answer) => {
-    const id = call.headers["webhook-id"];
+  const seen = new Set<string>();
+  const url = await receive((id, path) => {
     const isBusy = !seen.has(id);
     seen.add(id);
-    call.resume();
-    call.on("end", () => answer.writeHead(call.url === "/crm" ? 500 : isBusy ? 503 : 204).end());
-  }).listen(0, "127.0.0.1");
-  await once(receiver, "listening");
-  // It ends with the tests.
-  receiver.unref();
-  const { port } = receiver.address() as { port: number };
-  const url = `http://127.0.0.1:${port}`;
+    return path === "/crm" ? 500 : isBusy ? 503 : 204;
+  });
   const retry = { baseMs: 800, capMs: 800 };
   const types = ["run.succeeded"];
   await server.call("POST", "/v1/endpoints", { name: "accounting", url: `${url}/accounting`, types, retry });
