@@ -2096,7 +2096,7 @@ function Shown({ effect }) {
     /* @__PURE__ */ a4("div", { class: "head", children: [
       /* @__PURE__ */ a4("h1", { children: visible(effect.type) }),
       /* @__PURE__ */ a4(Pill, { look: look2 }),
-      /* @__PURE__ */ a4("code", { class: "soft", children: effect.effectId })
+      /* @__PURE__ */ a4("code", { class: "soft clip", children: effect.effectId })
     ] }),
     /* @__PURE__ */ a4("dl", { class: "facts", children: [
       /* @__PURE__ */ a4("div", { children: [
@@ -2144,7 +2144,7 @@ function Changes({ effect }) {
       /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Time, { at: change.at }) }),
       /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Mark, { look: effectLook(change.state) }) }),
       /* @__PURE__ */ a4("td", { class: "num r", children: change.tries }),
-      /* @__PURE__ */ a4("td", { class: "wide-cell", children: visible([change.lastTry?.status, change.lastTry?.note].filter(Boolean).join(" ")) }),
+      /* @__PURE__ */ a4("td", { class: "wide-cell", children: change.state !== "in_flight" && visible([change.lastTry?.status, change.lastTry?.note].filter(Boolean).join(" ")) }),
       /* @__PURE__ */ a4("td", { children: change.keyId ? visible(nameOf(change.keyId)) : "" })
     ] }, i4)) })
   ] });
@@ -3050,16 +3050,14 @@ function refusal2(call2) {
   return { at: ms(call2.at), attempt, worker: workerId, call: call2.call, error: error2, verdict };
 }
 function effectSpan(effect) {
-  const tries = [];
-  for (const change of effect.log ?? []) {
-    if (change.lastTry)
-      tries.push({ at: ms(change.lastTry.at), status: change.lastTry.status ?? void 0, isLast: false });
-  }
-  if (effect.lastTry) {
-    const at = ms(effect.lastTry.at);
-    if (tries.at(-1)?.at === at) tries.pop();
-    tries.push({ at, status: effect.lastTry.status ?? void 0, isLast: true });
-  }
+  const told = [...(effect.log ?? []).map((change) => change.lastTry), effect.lastTry];
+  const statuses = new Map(
+    told.flatMap(
+      (one) => one ? [[ms(one.at), one.status ?? void 0]] : []
+    )
+  );
+  const last = ms(effect.lastTry?.at);
+  const tries = [...statuses].map(([at, status]) => ({ at, status, isLast: at === last }));
   return {
     id: effect.effectId,
     type: effect.type,

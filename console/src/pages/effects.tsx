@@ -220,7 +220,7 @@ function Shown({ effect }: { effect: Effect }) {
       <div class="head">
         <h1>{visible(effect.type)}</h1>
         <Pill look={look} />
-        <code class="soft">{effect.effectId}</code>
+        <code class="soft clip">{effect.effectId}</code>
       </div>
       <dl class="facts">
         <div>
@@ -298,7 +298,8 @@ function Changes({ effect }: { effect: Effect }) {
             </td>
             <td class="num r">{change.tries}</td>
             <td class="wide-cell">
-              {visible([change.lastTry?.status, change.lastTry?.note].filter(Boolean).join(" "))}
+              {change.state !== "in_flight" &&
+                visible([change.lastTry?.status, change.lastTry?.note].filter(Boolean).join(" "))}
             </td>
             <td>{change.keyId ? visible(nameOf(change.keyId)) : ""}</td>
           </tr>

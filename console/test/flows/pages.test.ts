@@ -44,6 +44,7 @@ describe("pages", () => {
     ["schedules", "schedules", /nightly-report/],
     ["schedule", "schedules/nightly-report", /changes and firings/],
     ["effects", "effects", /accounting/],
+    ["effect", `effects/${told.effect}`, /What is sent/],
     ["effects-endpoints", "effects?tab=endpoints", /crm/],
     ["queues-flow", "queues?tab=flow", /No flow keys are in use/],
   ];

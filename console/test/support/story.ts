@@ -39,6 +39,8 @@ export interface Told {
   invoice: string;
   pending: string;
   halted: string;
+  /** An effect that its receiver refuses. */
+  effect: string;
 }
 
 /** alice goes silent, bob takes over, alice reports too late, two people approve, the run ends. */
@@ -247,5 +249,9 @@ export async function tell(server: Server): Promise<Told> {
   const told = await invoice(server, approvers);
   const pending = await question(server, approvers[0]!);
   await open(server);
-  return { invoice: told, pending, halted };
+  const { effects } = await server.call<{ effects: Array<{ effectId: string }> }>(
+    "GET",
+    "/v1/effects?endpoint=crm",
+  );
+  return { invoice: told, pending, halted, effect: effects[0]!.effectId };
 }
