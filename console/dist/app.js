@@ -1305,9 +1305,9 @@ async function call(method, path2, options) {
   const response = await reach(method, path2, options);
   const text2 = await response.text().catch(() => "");
   if (!response.ok) throw refused(response, text2);
-  const answer = parse(text2);
-  if (typeof answer.serverTime === "string") heard(answer.serverTime, sent);
-  return answer;
+  const answer2 = parse(text2);
+  if (typeof answer2.serverTime === "string") heard(answer2.serverTime, sent);
+  return answer2;
 }
 async function reach(method, path2, options) {
   const headers = {
@@ -1367,16 +1367,29 @@ var inPath = (name) => name.replaceAll("/", "~");
 var runIdOf = (id) => id.replace(/^task_/, "run_");
 
 // src/access.ts
-var NOTHING_YET = { isKnown: false, mayReadRuns: false, mayReadApprovals: false };
+var NOTHING_YET = {
+  isKnown: false,
+  mayReadRuns: false,
+  mayReadApprovals: false,
+  mayReadSchedules: false,
+  mayReadEffects: false
+};
 var access = y3(NOTHING_YET);
 async function discoverAccess() {
   access.value = NOTHING_YET;
-  const [runs, approvals2] = await Promise.all([allowed("v1/runs"), allowed("v1/approvals")]);
+  const [runs, approvals2, schedules, effects] = await Promise.all([
+    allowed("v1/runs"),
+    allowed("v1/approvals"),
+    allowed("v1/schedules"),
+    allowed("v1/effects")
+  ]);
   const run = runs.answer?.runs[0];
   access.value = {
     isKnown: true,
     mayReadRuns: runs.isAllowed,
     mayReadApprovals: approvals2.isAllowed,
+    mayReadSchedules: schedules.isAllowed,
+    mayReadEffects: effects.isAllowed,
     tenant: run?.tenantId,
     workspace: run?.workspaceId
   };
@@ -1431,7 +1444,14 @@ function asProblem(error2) {
 }
 
 // src/keys.ts
-var PAGES = { o: "", r: "runs", i: "inbox", q: "queues" };
+var PAGES = {
+  o: "",
+  r: "runs",
+  i: "inbox",
+  q: "queues",
+  s: "schedules",
+  e: "effects"
+};
 var CHORD_MS = 1200;
 function startKeys({ help }) {
   let chordUntil = 0;
@@ -1480,175 +1500,9 @@ function isTyping(target) {
 function move(by) {
   const rows = [...document.querySelectorAll("[data-row]")];
   const at = rows.indexOf(document.activeElement);
-  const next = rows[at < 0 ? by > 0 ? 0 : rows.length - 1 : Math.min(rows.length - 1, Math.max(0, at + by))];
-  next?.focus();
-  next?.scrollIntoView({ block: "nearest" });
-}
-
-// src/model/command.ts
-function quote(word) {
-  return /^[A-Za-z0-9_./:=@%+,#-]+$/.test(word) && !word.startsWith("#") ? word : `'${word.replaceAll("'", "'\\''")}'`;
-}
-function command(...words2) {
-  return ["tenure", ...words2.filter((word) => typeof word === "string")].map(quote).join(" ");
-}
-function listCommand(filters) {
-  const words2 = [];
-  for (const name of ["state", "queue", "kind", "label", "worker", "category", "since"]) {
-    for (const value of filters.getAll(name)) words2.push(`--${name}`, value);
-  }
-  return command("runs", "list", ...words2, filters.get("children") === "true" && "--children");
-}
-
-// src/model/sha256.ts
-var K2 = new Uint32Array(64);
-var START = new Uint32Array(8);
-(function constants() {
-  let found = 0;
-  for (let n3 = 2; found < 64; n3++) {
-    let isPrime = true;
-    for (let d4 = 2; d4 * d4 <= n3; d4++) if (n3 % d4 === 0) isPrime = false;
-    if (!isPrime) continue;
-    const fraction = (x3) => Math.floor((x3 - Math.floor(x3)) * 2 ** 32);
-    if (found < 8) START[found] = fraction(Math.sqrt(n3));
-    K2[found++] = fraction(Math.cbrt(n3));
-  }
-})();
-var rotate = (x3, by) => x3 >>> by | x3 << 32 - by;
-function block(hash, view, offset2, w5) {
-  for (let i4 = 0; i4 < 16; i4++) w5[i4] = view.getUint32(offset2 + 4 * i4);
-  for (let i4 = 16; i4 < 64; i4++) {
-    const a6 = w5[i4 - 15];
-    const b4 = w5[i4 - 2];
-    const s0 = rotate(a6, 7) ^ rotate(a6, 18) ^ a6 >>> 3;
-    const s1 = rotate(b4, 17) ^ rotate(b4, 19) ^ b4 >>> 10;
-    w5[i4] = w5[i4 - 16] + s0 + w5[i4 - 7] + s1;
-  }
-  let [a5, b3, c4, d4, e4, f5, g5, h5] = hash;
-  for (let i4 = 0; i4 < 64; i4++) {
-    const s1 = rotate(e4, 6) ^ rotate(e4, 11) ^ rotate(e4, 25);
-    const t1 = h5 + s1 + (e4 & f5 ^ ~e4 & g5) + K2[i4] + w5[i4] | 0;
-    const s0 = rotate(a5, 2) ^ rotate(a5, 13) ^ rotate(a5, 22);
-    const t22 = s0 + (a5 & b3 ^ a5 & c4 ^ b3 & c4) | 0;
-    [h5, g5, f5, e4, d4, c4, b3, a5] = [g5, f5, e4, d4 + t1 | 0, c4, b3, a5, t1 + t22 | 0];
-  }
-  [a5, b3, c4, d4, e4, f5, g5, h5].forEach((x3, i4) => {
-    hash[i4] = hash[i4] + x3;
-  });
-}
-function sha256(bytes2) {
-  const padded = new Uint8Array((bytes2.length + 8 >> 6) * 64 + 64);
-  padded.set(bytes2);
-  padded[bytes2.length] = 128;
-  const view = new DataView(padded.buffer);
-  view.setUint32(padded.length - 8, Math.floor(bytes2.length / 2 ** 29));
-  view.setUint32(padded.length - 4, bytes2.length << 3);
-  const hash = START.slice();
-  const w5 = new Uint32Array(64);
-  for (let offset2 = 0; offset2 < padded.length; offset2 += 64) block(hash, view, offset2, w5);
-  return Array.from(hash, (x3) => x3.toString(16).padStart(8, "0")).join("");
-}
-
-// src/model/digest.ts
-var encoder = new TextEncoder();
-function payloadDigest(payload) {
-  const text2 = encoder.encode(payload);
-  const field = new Uint8Array(8 + text2.length);
-  new DataView(field.buffer).setUint32(4, text2.length);
-  field.set(text2, 8);
-  return sha256(field);
-}
-function contentDigest(content) {
-  return sha256(encoder.encode(content));
-}
-function canonical(text2) {
-  const reader = new Reader(text2);
-  return reader.value();
-}
-var Reader = class {
-  constructor(text2) {
-    this.text = text2;
-  }
-  text;
-  at = 0;
-  value() {
-    this.space();
-    const c4 = this.text[this.at];
-    if (c4 === "{") return this.object();
-    if (c4 === "[") return this.array();
-    if (c4 === '"') return this.string();
-    return scalar(this.word());
-  }
-  object() {
-    const members = [];
-    this.at++;
-    for (this.space(); this.text[this.at] !== "}"; this.comma()) {
-      const name = this.string();
-      this.space();
-      this.at++;
-      members.push([name, this.value()]);
-      if (this.at >= this.text.length) throw new SyntaxError("an object does not end");
-    }
-    this.at++;
-    members.sort(([a5], [b3]) => byUnits(JSON.parse(a5), JSON.parse(b3)));
-    return `{${members.map(([name, value]) => `${name}:${value}`).join(",")}}`;
-  }
-  array() {
-    const items = [];
-    this.at++;
-    for (this.space(); this.text[this.at] !== "]"; this.comma()) {
-      items.push(this.value());
-      if (this.at >= this.text.length) throw new SyntaxError("an array does not end");
-    }
-    this.at++;
-    return `[${items.join(",")}]`;
-  }
-  string() {
-    const end2 = stringEnd(this.text, this.at);
-    const written = this.text.slice(this.at, end2);
-    this.at = end2;
-    return JSON.stringify(JSON.parse(written));
-  }
-  word() {
-    const from = this.at;
-    while (this.at < this.text.length && !" 	\r\n,}]".includes(this.text[this.at])) this.at++;
-    return this.text.slice(from, this.at);
-  }
-  comma() {
-    this.space();
-    if (this.text[this.at] === ",") this.at++;
-    this.space();
-  }
-  space() {
-    while (this.at < this.text.length && " 	\r\n".includes(this.text[this.at])) this.at++;
-  }
-};
-function byUnits(a5, b3) {
-  return a5 < b3 ? -1 : a5 > b3 ? 1 : 0;
-}
-function scalar(word) {
-  if (/^-?\d+$/.test(word)) return word === "-0" ? "0" : word;
-  if (/^-?\d/.test(word)) return String(Number(word));
-  return word;
-}
-
-// src/model/content.ts
-function contentOf(approval2, run, steps) {
-  if (approval2.content) return { text: approval2.content };
-  if (!approval2.digest) return void 0;
-  const candidates = [
-    ["the input of the run", run?.input],
-    ...steps.map((step) => [
-      `the result of its step ${step.key.replace(/#1$/, "")}`,
-      step.result
-    ])
-  ];
-  for (const [of, payload] of candidates) {
-    if (payload === void 0) continue;
-    const text2 = canonical(payload);
-    if (contentDigest(text2) === approval2.digest) return { text: text2, of };
-  }
-  return void 0;
+  const next2 = rows[at < 0 ? by > 0 ? 0 : rows.length - 1 : Math.min(rows.length - 1, Math.max(0, at + by))];
+  next2?.focus();
+  next2?.scrollIntoView({ block: "nearest" });
 }
 
 // src/model/shown.ts
@@ -1685,10 +1539,10 @@ function jsonLines(text2) {
   };
   const tokens = text2.match(/"(?:[^"\\]|\\[\s\S])*"?|[{}[\]:,]|[^\s"{}[\]:,]+/g) ?? [];
   tokens.forEach((token, i4) => {
-    const next = tokens[i4 + 1];
+    const next2 = tokens[i4 + 1];
     if (token === "{" || token === "[") {
       push("mark", token);
-      if (next === "}" || next === "]") return;
+      if (next2 === "}" || next2 === "]") return;
       depth++;
       feed();
     } else if (token === "}" || token === "]") {
@@ -1702,7 +1556,7 @@ function jsonLines(text2) {
       push("mark", token);
       feed();
     } else if (token === ":") push("mark", ": ");
-    else if (token.startsWith('"')) push(next === ":" ? "name" : "string", token);
+    else if (token.startsWith('"')) push(next2 === ":" ? "name" : "string", token);
     else push(/^-?\d/.test(token) ? "number" : "word", token);
   });
   feed();
@@ -1732,6 +1586,21 @@ function unquoted(text2) {
   } catch {
     return text2;
   }
+}
+
+// src/model/command.ts
+function quote(word) {
+  return /^[A-Za-z0-9_./:=@%+,#-]+$/.test(word) && !word.startsWith("#") ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+function command(...words2) {
+  return ["tenure", ...words2.filter((word) => typeof word === "string")].map(quote).join(" ");
+}
+function listCommand(filters) {
+  const words2 = [];
+  for (const name of ["state", "queue", "kind", "label", "worker", "category", "since"]) {
+    for (const value of filters.getAll(name)) words2.push(`--${name}`, value);
+  }
+  return command("runs", "list", ...words2, filters.get("children") === "true" && "--children");
 }
 
 // src/model/state.ts
@@ -1884,55 +1753,6 @@ function Empty({
 function Digest({ value, short = false }) {
   const groups = value.match(/.{1,4}/g) ?? [];
   return /* @__PURE__ */ a4("code", { class: "digest", title: value, children: short ? `${groups.slice(0, 6).join(" ")}…` : groups.join(" ") });
-}
-
-// src/parts/dialog.tsx
-function Dialog(props) {
-  const element = T2(null);
-  const key2 = T2(`console-${randomId()}`);
-  const problem = useSignal(void 0);
-  const isBusy = useSignal(false);
-  A2(() => {
-    element.current?.showModal();
-  }, []);
-  const submit = async (event) => {
-    event.preventDefault();
-    if (isBusy.value) return;
-    isBusy.value = true;
-    problem.value = void 0;
-    try {
-      await props.run(key2.current);
-      props.close();
-    } catch (error2) {
-      problem.value = asProblem(error2);
-    } finally {
-      isBusy.value = false;
-    }
-  };
-  return /* @__PURE__ */ a4("dialog", { ref: element, onClose: props.close, "aria-labelledby": "dialog-title", children: /* @__PURE__ */ a4("form", { onSubmit: submit, children: [
-    /* @__PURE__ */ a4("h2", { id: "dialog-title", children: props.title }),
-    props.children,
-    props.line && /* @__PURE__ */ a4(Cli, { line: props.line }),
-    problem.value && /* @__PURE__ */ a4(Failed, { problem: problem.value, deed: "do" }),
-    /* @__PURE__ */ a4("footer", { children: [
-      /* @__PURE__ */ a4("button", { type: "button", class: "btn", onClick: () => element.current?.close(), children: "Back" }),
-      /* @__PURE__ */ a4(
-        "button",
-        {
-          type: "submit",
-          class: `btn ${props.isDanger ? "danger solid" : "primary"}`,
-          disabled: isBusy.value || props.isReady === false,
-          children: isBusy.value ? "…" : props.act
-        }
-      )
-    ] })
-  ] }) });
-}
-function randomId() {
-  return Array.from(
-    crypto.getRandomValues(new Uint8Array(12)),
-    (byte) => byte.toString(16).padStart(2, "0")
-  ).join("");
 }
 
 // src/parts/glyph.tsx
@@ -2088,6 +1908,489 @@ function download(text2, label) {
   URL.revokeObjectURL(url);
 }
 
+// src/parts/read.tsx
+function Read({ query, children }) {
+  const { data, problem } = query;
+  return /* @__PURE__ */ a4($, { children: [
+    problem.value && /* @__PURE__ */ a4(Failed, { problem: problem.value, again: query.again }),
+    data.value === void 0 && !problem.value && /* @__PURE__ */ a4(Loading, { rows: 6 }),
+    data.value !== void 0 && children(data.value)
+  ] });
+}
+
+// src/people.ts
+var names = y3(/* @__PURE__ */ new Map());
+var KEYS_MAX = 1e3;
+async function discoverNames() {
+  names.value = /* @__PURE__ */ new Map();
+  const found = /* @__PURE__ */ new Map();
+  let after;
+  do {
+    const page = await get("v1/keys", { query: { limit: 200, after } }).catch(() => void 0);
+    for (const key2 of page?.keys ?? []) if (key2.name) found.set(key2.keyId, key2.name);
+    after = page?.nextAfter ?? void 0;
+  } while (after !== void 0 && found.size < KEYS_MAX);
+  names.value = found;
+}
+var nameOf = (keyId) => names.value.get(keyId) ?? keyId.slice(0, 8);
+
+// src/pages/effects.tsx
+var STATES2 = ["dead", "unknown", "queued", "pending", "in_flight", "delivered"];
+var PAGE = 100;
+function EffectsPage({ id }) {
+  document.title = "Effects · Tenure";
+  if (id) return /* @__PURE__ */ a4(EffectPage, { id });
+  const isEndpoints = place.value.query.get("tab") === "endpoints";
+  const tab = (title, isOn, to) => /* @__PURE__ */ a4("a", { class: isOn ? "on" : "", "aria-current": isOn ? "page" : void 0, href: to, children: title });
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("div", { class: "head", children: [
+      /* @__PURE__ */ a4("h1", { children: "Effects" }),
+      /* @__PURE__ */ a4("span", { class: "soft", children: "what other systems are told" })
+    ] }),
+    /* @__PURE__ */ a4("nav", { class: "tabs", "aria-label": "Parts", children: [
+      tab("Effects", !isEndpoints, "effects"),
+      tab("Endpoints", isEndpoints, "effects?tab=endpoints")
+    ] }),
+    isEndpoints ? /* @__PURE__ */ a4(EndpointsTab, {}) : /* @__PURE__ */ a4(EffectsTab, {})
+  ] });
+}
+function EffectsTab() {
+  const asked = place.value.query;
+  const state = asked.get("state") ?? "";
+  const endpoint = asked.get("endpoint") ?? "";
+  const query = useQuery(
+    `effects ${state} ${endpoint}`,
+    "queues",
+    (signal) => get("v1/effects", { query: { state, endpoint, limit: PAGE }, signal })
+  );
+  const filters = [...endpoint ? ["--endpoint", endpoint] : [], ...state ? ["--state", state] : []];
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("nav", { class: "chips", "aria-label": "State", children: [
+      /* @__PURE__ */ a4(
+        "a",
+        {
+          class: `chip ${state === "" ? "on" : ""}`,
+          "aria-current": state === "" ? "true" : void 0,
+          href: withQuery({ state: void 0 }),
+          children: "all"
+        }
+      ),
+      STATES2.map((name) => {
+        const look2 = effectLook(name);
+        const isOn = name === state;
+        return /* @__PURE__ */ a4(
+          "a",
+          {
+            class: `chip ${isOn ? "on" : ""}`,
+            "aria-current": isOn ? "true" : void 0,
+            href: withQuery({ state: isOn ? void 0 : name }),
+            children: [
+              /* @__PURE__ */ a4("span", { class: isOn ? "" : `t-${look2.tone} ink`, children: /* @__PURE__ */ a4(Glyph, { name: look2.glyph, size: 11 }) }),
+              look2.word
+            ]
+          },
+          name
+        );
+      }),
+      endpoint && /* @__PURE__ */ a4(
+        "a",
+        {
+          class: "chip on-soft",
+          href: withQuery({ endpoint: void 0 }),
+          "aria-label": `remove the filter endpoint ${endpoint}`,
+          children: [
+            /* @__PURE__ */ a4("span", { class: "muted", children: "endpoint" }),
+            " ",
+            /* @__PURE__ */ a4("bdi", { children: visible(endpoint) }),
+            " ×"
+          ]
+        }
+      )
+    ] }),
+    /* @__PURE__ */ a4(Read, { query, children: (list) => /* @__PURE__ */ a4("section", { class: "card", children: list.effects.length === 0 ? /* @__PURE__ */ a4(
+      Empty,
+      {
+        title: state || endpoint ? "No effect matches" : "Nothing was decided for other systems",
+        lines: ["tenure endpoints create crm https://crm.example.org/hooks"],
+        children: "An effect is recorded in the commit that decided it, and delivered afterwards, in order, until the receiver has it. Register an endpoint, and it is told of the ends of runs."
+      }
+    ) : /* @__PURE__ */ a4(EffectTable, { effects: list.effects, isCut: Boolean(list.cursor) }) }) }),
+    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: command("effects", ...filters) }) })
+  ] });
+}
+function EffectTable({ effects, isCut }) {
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("table", { class: "list-table", children: [
+      /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("th", { children: "state" }),
+        /* @__PURE__ */ a4("th", { children: "type" }),
+        /* @__PURE__ */ a4("th", { children: "endpoint" }),
+        /* @__PURE__ */ a4("th", { class: "r hide-narrow", children: "tries" }),
+        /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "decided" }),
+        /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "next" }),
+        /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "last answer" })
+      ] }) }),
+      /* @__PURE__ */ a4("tbody", { children: effects.map((effect) => /* @__PURE__ */ a4("tr", { children: [
+        /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Mark, { look: effectLook(effect.state) }) }),
+        /* @__PURE__ */ a4("td", { class: "strong", children: /* @__PURE__ */ a4("a", { "data-row": true, href: `effects/${effect.effectId}`, children: visible(effect.type) }) }),
+        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("a", { href: withQuery({ endpoint: effect.endpoint }), children: visible(effect.endpoint) }) }),
+        /* @__PURE__ */ a4("td", { class: "num r hide-narrow", children: effect.tries }),
+        /* @__PURE__ */ a4("td", { class: "nowrap hide-narrow", children: /* @__PURE__ */ a4(Time, { at: effect.decidedAt }) }),
+        /* @__PURE__ */ a4("td", { class: "nowrap hide-narrow", children: next(effect) }),
+        /* @__PURE__ */ a4("td", { class: "wide-cell hide-narrow", children: answer(effect) })
+      ] }, effect.effectId)) })
+    ] }),
+    isCut && /* @__PURE__ */ a4("div", { class: "bound muted", children: [
+      "the newest ",
+      effects.length,
+      "; filter to see others"
+    ] })
+  ] });
+}
+function next(effect) {
+  if (effect.state === "dead" || effect.state === "unknown")
+    return /* @__PURE__ */ a4("b", { class: "t-bad ink", children: effect.blocks ? "a person; its aggregate waits" : "a person" });
+  if (effect.state === "queued") return "behind an earlier one";
+  return effect.dueAt ? /* @__PURE__ */ a4(Time, { at: effect.dueAt }) : "";
+}
+var answer = (effect) => visible([effect.lastTry?.status, effect.lastTry?.note].filter(Boolean).join(" "));
+function fate(effect) {
+  const tries = effect.tries === 1 ? "1 try" : `${effect.tries} tries`;
+  switch (effect.state) {
+    case "delivered":
+      return `Delivered after ${tries}.`;
+    case "dead":
+      return `Dead after ${tries}: ${effect.reason ?? "given up"}. ${effect.blocks ? "What follows it in its aggregate waits for it: give it new tries, or let the others go on." : "Nothing waits for it. It can be given new tries."}`;
+    case "unknown":
+      return "It was sent, and no answer came. Ask the receiver whether it has it, and say so.";
+    case "queued":
+      return "It waits for an earlier effect of its aggregate: they are delivered in order.";
+    default:
+      return effect.tries === 0 ? "It is about to be sent." : `${tries} failed. It is tried again until the receiver has it.`;
+  }
+}
+function remedies(effect) {
+  const id = effect.effectId;
+  if (effect.state === "dead")
+    return [command("effects", "redrive", id), ...effect.blocks ? [command("effects", "release", id)] : []];
+  if (effect.state === "unknown")
+    return [
+      command("effects", "reconcile", id, "--arrived"),
+      command("effects", "reconcile", id, "--not-arrived")
+    ];
+  return [];
+}
+function EffectPage({ id }) {
+  const query = useQuery(`effect ${id}`, "queues", (signal) => get(`v1/effects/${id}`, { signal }));
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("div", { class: "crumb", children: [
+      /* @__PURE__ */ a4("a", { href: "effects", children: "Effects" }),
+      " /"
+    ] }),
+    /* @__PURE__ */ a4(Read, { query, children: (effect) => /* @__PURE__ */ a4(Shown, { effect }) })
+  ] });
+}
+function Shown({ effect }) {
+  const look2 = effectLook(effect.state);
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("div", { class: "head", children: [
+      /* @__PURE__ */ a4("h1", { children: visible(effect.type) }),
+      /* @__PURE__ */ a4(Pill, { look: look2 }),
+      /* @__PURE__ */ a4("code", { class: "soft clip", children: effect.effectId })
+    ] }),
+    /* @__PURE__ */ a4("dl", { class: "facts", children: [
+      /* @__PURE__ */ a4("div", { children: [
+        /* @__PURE__ */ a4("dt", { children: "to" }),
+        /* @__PURE__ */ a4("dd", { children: /* @__PURE__ */ a4("a", { href: `effects?endpoint=${encodeURIComponent(effect.endpoint)}`, children: visible(effect.endpoint) }) })
+      ] }),
+      /* @__PURE__ */ a4("div", { children: [
+        /* @__PURE__ */ a4("dt", { children: "of" }),
+        /* @__PURE__ */ a4("dd", { children: /* @__PURE__ */ a4("a", { href: `runs/${effect.runId}`, children: effect.runId }) })
+      ] }),
+      /* @__PURE__ */ a4("div", { children: [
+        /* @__PURE__ */ a4("dt", { children: "place" }),
+        /* @__PURE__ */ a4("dd", { children: [
+          effect.sequence,
+          " of ",
+          /* @__PURE__ */ a4("bdi", { children: visible(effect.aggregate) })
+        ] })
+      ] }),
+      /* @__PURE__ */ a4("div", { children: [
+        /* @__PURE__ */ a4("dt", { children: "decided" }),
+        /* @__PURE__ */ a4("dd", { children: /* @__PURE__ */ a4(Time, { at: effect.decidedAt }) })
+      ] }),
+      effect.settledAt && /* @__PURE__ */ a4("div", { children: [
+        /* @__PURE__ */ a4("dt", { children: "settled" }),
+        /* @__PURE__ */ a4("dd", { children: /* @__PURE__ */ a4(Time, { at: effect.settledAt }) })
+      ] })
+    ] }),
+    /* @__PURE__ */ a4("p", { class: `story t-${look2.tone}`, children: fate(effect) }),
+    remedies(effect).map((line2) => /* @__PURE__ */ a4(Cli, { line: line2 }, line2)),
+    /* @__PURE__ */ a4(Card, { title: "What happened", note: "oldest first", children: /* @__PURE__ */ a4(Changes, { effect }) }),
+    effect.body !== void 0 && effect.body !== null && /* @__PURE__ */ a4(Card, { title: "What is sent", note: "the same bytes with every try", children: /* @__PURE__ */ a4(PayloadView, { text: effect.body, label: "what is sent" }) }),
+    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: command("effects", "show", effect.effectId) }) })
+  ] });
+}
+function Changes({ effect }) {
+  return /* @__PURE__ */ a4("table", { children: [
+    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("th", { children: "when" }),
+      /* @__PURE__ */ a4("th", { children: "state" }),
+      /* @__PURE__ */ a4("th", { class: "r", children: "tries" }),
+      /* @__PURE__ */ a4("th", { children: "answer" }),
+      /* @__PURE__ */ a4("th", { children: "by" })
+    ] }) }),
+    /* @__PURE__ */ a4("tbody", { children: (effect.log ?? []).map((change, i4) => /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Time, { at: change.at }) }),
+      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Mark, { look: effectLook(change.state) }) }),
+      /* @__PURE__ */ a4("td", { class: "num r", children: change.tries }),
+      /* @__PURE__ */ a4("td", { class: "wide-cell", children: change.state !== "in_flight" && visible([change.lastTry?.status, change.lastTry?.note].filter(Boolean).join(" ")) }),
+      /* @__PURE__ */ a4("td", { children: change.keyId ? visible(nameOf(change.keyId)) : "" })
+    ] }, i4)) })
+  ] });
+}
+function EndpointsTab() {
+  const query = useQuery("endpoints", "queues", (signal) => get("v1/endpoints", { signal }));
+  return /* @__PURE__ */ a4(Read, { query, children: ({ endpoints }) => /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("section", { class: "card", children: endpoints.length === 0 ? /* @__PURE__ */ a4(
+      Empty,
+      {
+        title: "No endpoint is registered",
+        lines: ["tenure endpoints create crm https://crm.example.org/hooks"],
+        children: "An endpoint is told what was decided: by default the ends of runs."
+      }
+    ) : /* @__PURE__ */ a4(EndpointTable, { endpoints }) }),
+    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: "tenure endpoints" }) })
+  ] }) });
+}
+function pauses({ retry }) {
+  const [least, most] = [span(retry.baseMs), span(retry.capMs)];
+  return least === most ? least : `${least} to ${most}`;
+}
+function EndpointTable({ endpoints }) {
+  return /* @__PURE__ */ a4("table", { class: "list-table", children: [
+    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("th", { children: "endpoint" }),
+      /* @__PURE__ */ a4("th", { children: "state" }),
+      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "address" }),
+      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "told of" }),
+      /* @__PURE__ */ a4("th", { class: "r hide-narrow", children: "tries" }),
+      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "pause between tries" })
+    ] }) }),
+    /* @__PURE__ */ a4("tbody", { children: endpoints.map((endpoint) => /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("td", { class: "strong", children: /* @__PURE__ */ a4("a", { "data-row": true, href: `effects?endpoint=${encodeURIComponent(endpoint.name)}`, children: visible(endpoint.name) }) }),
+      /* @__PURE__ */ a4("td", { children: [
+        endpoint.state,
+        endpoint.disabledBecause ? `: ${visible(endpoint.disabledBecause)}` : ""
+      ] }),
+      /* @__PURE__ */ a4("td", { class: "wide-cell hide-narrow", children: /* @__PURE__ */ a4("code", { children: visible(endpoint.url) }) }),
+      /* @__PURE__ */ a4("td", { class: "wide-cell hide-narrow", children: visible(endpoint.types.join(", ")) || "what workers declare" }),
+      /* @__PURE__ */ a4("td", { class: "num r hide-narrow", children: endpoint.maxTries }),
+      /* @__PURE__ */ a4("td", { class: "nowrap hide-narrow", children: pauses(endpoint) })
+    ] }, endpoint.name)) })
+  ] });
+}
+
+// src/model/sha256.ts
+var K2 = new Uint32Array(64);
+var START = new Uint32Array(8);
+(function constants() {
+  let found = 0;
+  for (let n3 = 2; found < 64; n3++) {
+    let isPrime = true;
+    for (let d4 = 2; d4 * d4 <= n3; d4++) if (n3 % d4 === 0) isPrime = false;
+    if (!isPrime) continue;
+    const fraction = (x3) => Math.floor((x3 - Math.floor(x3)) * 2 ** 32);
+    if (found < 8) START[found] = fraction(Math.sqrt(n3));
+    K2[found++] = fraction(Math.cbrt(n3));
+  }
+})();
+var rotate = (x3, by) => x3 >>> by | x3 << 32 - by;
+function block(hash, view, offset2, w5) {
+  for (let i4 = 0; i4 < 16; i4++) w5[i4] = view.getUint32(offset2 + 4 * i4);
+  for (let i4 = 16; i4 < 64; i4++) {
+    const a6 = w5[i4 - 15];
+    const b4 = w5[i4 - 2];
+    const s0 = rotate(a6, 7) ^ rotate(a6, 18) ^ a6 >>> 3;
+    const s1 = rotate(b4, 17) ^ rotate(b4, 19) ^ b4 >>> 10;
+    w5[i4] = w5[i4 - 16] + s0 + w5[i4 - 7] + s1;
+  }
+  let [a5, b3, c4, d4, e4, f5, g5, h5] = hash;
+  for (let i4 = 0; i4 < 64; i4++) {
+    const s1 = rotate(e4, 6) ^ rotate(e4, 11) ^ rotate(e4, 25);
+    const t1 = h5 + s1 + (e4 & f5 ^ ~e4 & g5) + K2[i4] + w5[i4] | 0;
+    const s0 = rotate(a5, 2) ^ rotate(a5, 13) ^ rotate(a5, 22);
+    const t22 = s0 + (a5 & b3 ^ a5 & c4 ^ b3 & c4) | 0;
+    [h5, g5, f5, e4, d4, c4, b3, a5] = [g5, f5, e4, d4 + t1 | 0, c4, b3, a5, t1 + t22 | 0];
+  }
+  [a5, b3, c4, d4, e4, f5, g5, h5].forEach((x3, i4) => {
+    hash[i4] = hash[i4] + x3;
+  });
+}
+function sha256(bytes2) {
+  const padded = new Uint8Array((bytes2.length + 8 >> 6) * 64 + 64);
+  padded.set(bytes2);
+  padded[bytes2.length] = 128;
+  const view = new DataView(padded.buffer);
+  view.setUint32(padded.length - 8, Math.floor(bytes2.length / 2 ** 29));
+  view.setUint32(padded.length - 4, bytes2.length << 3);
+  const hash = START.slice();
+  const w5 = new Uint32Array(64);
+  for (let offset2 = 0; offset2 < padded.length; offset2 += 64) block(hash, view, offset2, w5);
+  return Array.from(hash, (x3) => x3.toString(16).padStart(8, "0")).join("");
+}
+
+// src/model/digest.ts
+var encoder = new TextEncoder();
+function payloadDigest(payload) {
+  const text2 = encoder.encode(payload);
+  const field = new Uint8Array(8 + text2.length);
+  new DataView(field.buffer).setUint32(4, text2.length);
+  field.set(text2, 8);
+  return sha256(field);
+}
+function contentDigest(content) {
+  return sha256(encoder.encode(content));
+}
+function canonical(text2) {
+  const reader = new Reader(text2);
+  return reader.value();
+}
+var Reader = class {
+  constructor(text2) {
+    this.text = text2;
+  }
+  text;
+  at = 0;
+  value() {
+    this.space();
+    const c4 = this.text[this.at];
+    if (c4 === "{") return this.object();
+    if (c4 === "[") return this.array();
+    if (c4 === '"') return this.string();
+    return scalar(this.word());
+  }
+  object() {
+    const members = [];
+    this.at++;
+    for (this.space(); this.text[this.at] !== "}"; this.comma()) {
+      const name = this.string();
+      this.space();
+      this.at++;
+      members.push([name, this.value()]);
+      if (this.at >= this.text.length) throw new SyntaxError("an object does not end");
+    }
+    this.at++;
+    members.sort(([a5], [b3]) => byUnits(JSON.parse(a5), JSON.parse(b3)));
+    return `{${members.map(([name, value]) => `${name}:${value}`).join(",")}}`;
+  }
+  array() {
+    const items = [];
+    this.at++;
+    for (this.space(); this.text[this.at] !== "]"; this.comma()) {
+      items.push(this.value());
+      if (this.at >= this.text.length) throw new SyntaxError("an array does not end");
+    }
+    this.at++;
+    return `[${items.join(",")}]`;
+  }
+  string() {
+    const end2 = stringEnd(this.text, this.at);
+    const written = this.text.slice(this.at, end2);
+    this.at = end2;
+    return JSON.stringify(JSON.parse(written));
+  }
+  word() {
+    const from = this.at;
+    while (this.at < this.text.length && !" 	\r\n,}]".includes(this.text[this.at])) this.at++;
+    return this.text.slice(from, this.at);
+  }
+  comma() {
+    this.space();
+    if (this.text[this.at] === ",") this.at++;
+    this.space();
+  }
+  space() {
+    while (this.at < this.text.length && " 	\r\n".includes(this.text[this.at])) this.at++;
+  }
+};
+function byUnits(a5, b3) {
+  return a5 < b3 ? -1 : a5 > b3 ? 1 : 0;
+}
+function scalar(word) {
+  if (/^-?\d+$/.test(word)) return word === "-0" ? "0" : word;
+  if (/^-?\d/.test(word)) return String(Number(word));
+  return word;
+}
+
+// src/model/content.ts
+function contentOf(approval2, run, steps) {
+  if (approval2.content) return { text: approval2.content };
+  if (!approval2.digest) return void 0;
+  const candidates = [
+    ["the input of the run", run?.input],
+    ...steps.map((step) => [
+      `the result of its step ${step.key.replace(/#1$/, "")}`,
+      step.result
+    ])
+  ];
+  for (const [of, payload] of candidates) {
+    if (payload === void 0) continue;
+    const text2 = canonical(payload);
+    if (contentDigest(text2) === approval2.digest) return { text: text2, of };
+  }
+  return void 0;
+}
+
+// src/parts/dialog.tsx
+function Dialog(props) {
+  const element = T2(null);
+  const key2 = T2(`console-${randomId()}`);
+  const problem = useSignal(void 0);
+  const isBusy = useSignal(false);
+  A2(() => {
+    element.current?.showModal();
+  }, []);
+  const submit = async (event) => {
+    event.preventDefault();
+    if (isBusy.value) return;
+    isBusy.value = true;
+    problem.value = void 0;
+    try {
+      await props.run(key2.current);
+      props.close();
+    } catch (error2) {
+      problem.value = asProblem(error2);
+    } finally {
+      isBusy.value = false;
+    }
+  };
+  return /* @__PURE__ */ a4("dialog", { ref: element, onClose: props.close, "aria-labelledby": "dialog-title", children: /* @__PURE__ */ a4("form", { onSubmit: submit, children: [
+    /* @__PURE__ */ a4("h2", { id: "dialog-title", children: props.title }),
+    props.children,
+    props.line && /* @__PURE__ */ a4(Cli, { line: props.line }),
+    problem.value && /* @__PURE__ */ a4(Failed, { problem: problem.value, deed: "do" }),
+    /* @__PURE__ */ a4("footer", { children: [
+      /* @__PURE__ */ a4("button", { type: "button", class: "btn", onClick: () => element.current?.close(), children: "Back" }),
+      /* @__PURE__ */ a4(
+        "button",
+        {
+          type: "submit",
+          class: `btn ${props.isDanger ? "danger solid" : "primary"}`,
+          disabled: isBusy.value || props.isReady === false,
+          children: isBusy.value ? "…" : props.act
+        }
+      )
+    ] })
+  ] }) });
+}
+function randomId() {
+  return Array.from(
+    crypto.getRandomValues(new Uint8Array(12)),
+    (byte) => byte.toString(16).padStart(2, "0")
+  ).join("");
+}
+
 // src/pages/inbox.tsx
 function InboxPage({ item }) {
   const which = place.value.query.get("show") === "closed" ? "closed" : "pending";
@@ -2240,7 +2543,7 @@ function Standing({ approval: approval2 }) {
       ] }),
       votes.length === 0 && /* @__PURE__ */ a4("span", { children: "no decision yet" }),
       votes.map((vote) => /* @__PURE__ */ a4("span", { children: [
-        /* @__PURE__ */ a4("code", { children: vote.keyId.slice(0, 8) }),
+        /* @__PURE__ */ a4("b", { title: vote.keyId, children: visible(nameOf(vote.keyId)) }),
         " ",
         vote.decision === "APPROVED" ? "approved" : /* @__PURE__ */ a4("b", { class: "t-bad ink", children: "rejected" }),
         vote.comment ? /* @__PURE__ */ a4($, { children: [
@@ -2447,7 +2750,7 @@ function Decide({ approval: approval2, checked, isRendered, changed }) {
       ),
       /* @__PURE__ */ a4("span", { class: "muted", children: [
         "You decide as ",
-        /* @__PURE__ */ a4("b", { children: person.value?.keyId.slice(0, 8) }),
+        /* @__PURE__ */ a4("b", { children: visible(nameOf(person.value?.keyId ?? "")) }),
         ". It is recorded and cannot be taken back."
       ] })
     ] }),
@@ -2544,9 +2847,9 @@ function unknown({ status, code: code2, requestId }) {
 // src/model/queues.ts
 var STARVING_AFTER_MS = 5e3;
 function queueRows(queues, workers, at) {
-  const names = new Set(queues.map((queue) => queue.queue));
+  const names2 = new Set(queues.map((queue) => queue.queue));
   const polled = workers.flatMap((worker) => worker.polls.flatMap((poll) => poll.queues));
-  const idle = [...new Set(polled)].filter((name) => !names.has(name)).map((queue) => ({ queue, ready: 0, delayed: 0, running: 0 }));
+  const idle = [...new Set(polled)].filter((name) => !names2.has(name)).map((queue) => ({ queue, ready: 0, delayed: 0, running: 0 }));
   const rows = [...queues, ...idle].map((queue) => row(queue, workers, at));
   const rank = (r4) => r4.isStarving ? 2 : r4.ready > 0 ? 1 : 0;
   return rows.sort(
@@ -2593,7 +2896,7 @@ function buckets(runs, at, spanMs, count) {
   return made;
 }
 function quantile(sorted, q2) {
-  return sorted.length === 0 ? 0 : sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q2))];
+  return sorted.length === 0 ? Number.NaN : sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q2))];
 }
 function failing(runs) {
   const groups = /* @__PURE__ */ new Map();
@@ -2643,7 +2946,7 @@ function Chart({ series, from, to, isStacked = false, label, format = String }) 
   const count = series[0]?.values.length ?? 0;
   const totals = Array.from(
     { length: count },
-    (_3, i4) => isStacked ? series.reduce((sum, s4) => sum + s4.values[i4], 0) : Math.max(...series.map((s4) => s4.values[i4]))
+    (_3, i4) => isStacked ? series.reduce((sum, s4) => sum + s4.values[i4], 0) : Math.max(0, ...series.map((s4) => s4.values[i4]).filter(isKnown))
   );
   const ticks2 = axis(Math.max(0, ...totals));
   const max = ticks2.at(-1);
@@ -2666,7 +2969,8 @@ function Chart({ series, from, to, isStacked = false, label, format = String }) 
         });
       return /* @__PURE__ */ a4("g", { children: [
         area,
-        !isStacked && /* @__PURE__ */ a4("path", { class: `t-${one.tone} curve ${one.isDashed ? "dashed" : ""}`, d: line2 })
+        !isStacked && /* @__PURE__ */ a4("path", { class: `t-${one.tone} curve ${one.isDashed ? "dashed" : ""}`, d: line2 }),
+        !isStacked && lonely(one.values).map((i4) => /* @__PURE__ */ a4("circle", { class: `t-${one.tone} dot`, cx: x3(i4), cy: y5(one.values[i4]), r: "2" }, i4))
       ] }, one.name);
     }),
     [0, 1 / 3, 2 / 3, 1].map((share) => /* @__PURE__ */ a4(
@@ -2686,8 +2990,15 @@ function Chart({ series, from, to, isStacked = false, label, format = String }) 
     ))
   ] }) });
 }
+var isKnown = (value) => value !== void 0 && !Number.isNaN(value);
 function path(values, x3, y5) {
-  return values.map((value, i4) => `${i4 === 0 ? "M" : "L"}${x3(i4).toFixed(1)} ${y5(value).toFixed(1)}`).join("");
+  const to = (value, i4) => `${isKnown(values[i4 - 1]) ? "L" : "M"}${x3(i4).toFixed(1)} ${y5(value).toFixed(1)}`;
+  return values.map((value, i4) => isKnown(value) ? to(value, i4) : "").join("");
+}
+function lonely(values) {
+  return values.flatMap(
+    (value, i4) => isKnown(value) && !isKnown(values[i4 - 1]) && !isKnown(values[i4 + 1]) ? [i4] : []
+  );
 }
 function Spark({ values, tone }) {
   const [width, height] = [84, 26];
@@ -2739,16 +3050,14 @@ function refusal2(call2) {
   return { at: ms(call2.at), attempt, worker: workerId, call: call2.call, error: error2, verdict };
 }
 function effectSpan(effect) {
-  const tries = [];
-  for (const change of effect.log ?? []) {
-    if (change.lastTry)
-      tries.push({ at: ms(change.lastTry.at), status: change.lastTry.status ?? void 0, isLast: false });
-  }
-  if (effect.lastTry) {
-    const at = ms(effect.lastTry.at);
-    if (tries.at(-1)?.at === at) tries.pop();
-    tries.push({ at, status: effect.lastTry.status ?? void 0, isLast: true });
-  }
+  const told = [...(effect.log ?? []).map((change) => change.lastTry), effect.lastTry];
+  const statuses = new Map(
+    told.flatMap(
+      (one) => one ? [[ms(one.at), one.status ?? void 0]] : []
+    )
+  );
+  const last = ms(effect.lastTry?.at);
+  const tries = [...statuses].map(([at, status]) => ({ at, status, isLast: at === last }));
   return {
     id: effect.effectId,
     type: effect.type,
@@ -2951,7 +3260,7 @@ function OverviewPage() {
     ] }),
     query.problem.value && /* @__PURE__ */ a4(Failed, { problem: query.problem.value, again: query.again }),
     !state && !query.problem.value && /* @__PURE__ */ a4(Loading, { rows: 14 }),
-    state && state.recent.runs.length === 0 && state.running.length === 0 && state.queues.length === 0 ? /* @__PURE__ */ a4(Fresh, {}) : state && /* @__PURE__ */ a4(Shown, { state, spanMs })
+    state && state.recent.runs.length === 0 && state.running.length === 0 && state.queues.length === 0 ? /* @__PURE__ */ a4(Fresh, {}) : state && /* @__PURE__ */ a4(Shown2, { state, spanMs })
   ] });
 }
 function Fresh() {
@@ -2968,7 +3277,7 @@ function Fresh() {
     }
   ) });
 }
-function Shown({ state, spanMs }) {
+function Shown2({ state, spanMs }) {
   return /* @__PURE__ */ a4($, { children: [
     /* @__PURE__ */ a4(NeedsYou, { state }),
     /* @__PURE__ */ a4(Figures, { state, spanMs }),
@@ -3029,7 +3338,7 @@ function needs(state) {
       id: `pause ${queue.queue}`,
       tone: "retry",
       glyph: "park",
-      title: `${queue.queue} is paused, and ${queue.ready} wait`,
+      title: `${queue.queue} is paused, and ${queue.ready} ${queue.ready === 1 ? "waits" : "wait"}`,
       note: queue.pause?.reason ?? "",
       since: ms(queue.pause?.pausedAt) ?? 0,
       to: `queues/${queue.queue.replaceAll("/", "~")}`,
@@ -3143,7 +3452,7 @@ function Figures({ state, spanMs }) {
     /* @__PURE__ */ a4(
       Figure,
       {
-        name: "Failed",
+        name: "Failed or halted",
         value: total === 0 ? "–" : `${(100 * failed / total).toFixed(failed === 0 || failed * 10 > total ? 0 : 2)} %`,
         note: `${failed} of ${total}`,
         tone: failed > 0 ? "bad" : void 0,
@@ -3179,10 +3488,10 @@ function Plots({ state, spanMs }) {
   ];
   const note = state.recent.nextCursor ? `of the newest ${state.recent.runs.length} runs` : "";
   const range = { from: state.at - spanMs, to: state.at };
-  const max = axis(Math.max(...delays[1].values)).at(-1);
+  const max = axis(Math.max(0, ...delays[1].values.filter((value) => !Number.isNaN(value)))).at(-1);
   return /* @__PURE__ */ a4("div", { class: "two", children: [
-    /* @__PURE__ */ a4(Card, { title: "Ended per minute", note, aside: /* @__PURE__ */ a4(ChartLegend, { series: ended2 }), children: /* @__PURE__ */ a4("div", { class: "pad-x", children: /* @__PURE__ */ a4(Chart, { series: ended2, isStacked: true, label: `Ended per minute ${note}`, ...range }) }) }),
-    /* @__PURE__ */ a4(Card, { title: "Time from ready to started", note, aside: /* @__PURE__ */ a4(ChartLegend, { series: delays }), children: /* @__PURE__ */ a4("div", { class: "pad-x", children: /* @__PURE__ */ a4(
+    /* @__PURE__ */ a4(Card, { title: "Ended per minute", note, aside: /* @__PURE__ */ a4(ChartLegend, { series: ended2 }), children: /* @__PURE__ */ a4("div", { class: "pad-x pad-b", children: /* @__PURE__ */ a4(Chart, { series: ended2, isStacked: true, label: `Ended per minute ${note}`, ...range }) }) }),
+    /* @__PURE__ */ a4(Card, { title: "Time from ready to started", note, aside: /* @__PURE__ */ a4(ChartLegend, { series: delays }), children: /* @__PURE__ */ a4("div", { class: "pad-x pad-b", children: /* @__PURE__ */ a4(
       Chart,
       {
         series: delays,
@@ -3195,9 +3504,9 @@ function Plots({ state, spanMs }) {
 }
 function served(queue) {
   if (queue.pause) return /* @__PURE__ */ a4("b", { class: "t-retry ink", children: "paused" });
-  if (queue.isStarving) return /* @__PURE__ */ a4("b", { class: "t-bad ink", children: "none polls" });
+  if (queue.isStarving) return /* @__PURE__ */ a4("b", { class: "t-bad ink", children: "no worker" });
   if (queue.polls > 0) return `${queue.polls} ${queue.polls === 1 ? "polls" : "poll"}`;
-  return queue.workers.length > 0 ? `${queue.workers.length} busy` : "none polls";
+  return queue.workers.length > 0 ? `${queue.workers.length} busy` : "no worker";
 }
 function QueuesCard({ state }) {
   return /* @__PURE__ */ a4(Card, { title: "Queues", aside: /* @__PURE__ */ a4("a", { href: "queues", children: [
@@ -3243,14 +3552,14 @@ function LeasesCard({ state }) {
 }
 function LeaseRow({ run }) {
   const lease = run.lease;
-  const left = ms(lease.expiresAt) - clock.value;
+  const left2 = ms(lease.expiresAt) - clock.value;
   const whole = Math.max(1, ms(lease.expiresAt) - ms(lease.heartbeatAt));
-  const share = Math.min(1, Math.max(0, left / whole));
+  const share = Math.min(1, Math.max(0, left2 / whole));
   const tone = share < 0.15 ? "bad" : share < 0.4 ? "retry" : "run";
   return /* @__PURE__ */ a4("tr", { children: [
     /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("a", { class: "clip", "data-row": true, href: `runs/${run.runId}`, children: visible(run.kind) }) }),
     /* @__PURE__ */ a4("td", { class: "soft", children: /* @__PURE__ */ a4("span", { class: "clip", children: visible(lease.owner) }) }),
-    /* @__PURE__ */ a4("td", { class: `num r t-${tone} ${tone === "run" ? "" : "ink"}`, children: left <= 0 ? "expired" : span(left) }),
+    /* @__PURE__ */ a4("td", { class: `num r t-${tone} ${tone === "run" ? "" : "ink"}`, children: left2 <= 0 ? "expired" : span(left2) }),
     /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("span", { class: `meter t-${tone}`, children: /* @__PURE__ */ a4("i", { style: { width: `${Math.round(100 * share)}%` } }) }) })
   ] });
 }
@@ -3318,7 +3627,7 @@ function FailingCard({ state }) {
           /* @__PURE__ */ a4("th", { children: "reason" }),
           /* @__PURE__ */ a4("th", { class: "r", children: "runs" }),
           /* @__PURE__ */ a4("th", { class: "r", children: "last" }),
-          /* @__PURE__ */ a4("th", { children: "message of the last" })
+          /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "message of the last" })
         ] }) }),
         /* @__PURE__ */ a4("tbody", { children: failing(state.failed).slice(0, 6).map((group) => /* @__PURE__ */ a4("tr", { children: [
           /* @__PURE__ */ a4("td", { class: "nowrap", children: [
@@ -3329,7 +3638,7 @@ function FailingCard({ state }) {
           /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("code", { children: group.reason }) }),
           /* @__PURE__ */ a4("td", { class: "num r", children: group.count }),
           /* @__PURE__ */ a4("td", { class: "r nowrap", children: /* @__PURE__ */ a4(Time, { at: group.lastAt }) }),
-          /* @__PURE__ */ a4("td", { class: "wide-cell", children: /* @__PURE__ */ a4("a", { href: `runs/${group.last}`, children: visible(group.message) }) })
+          /* @__PURE__ */ a4("td", { class: "wide-cell hide-narrow", children: /* @__PURE__ */ a4("a", { href: `runs/${group.last}`, children: visible(group.message) }) })
         ] }, group.kind + group.reason)) })
       ] })
     }
@@ -3367,15 +3676,6 @@ function QueuesPage({ name }) {
     tab === "leases" && /* @__PURE__ */ a4(LeasesTab, { only }),
     tab === "flow" && /* @__PURE__ */ a4(FlowTab, {}),
     !["workers", "leases", "flow"].includes(tab) && /* @__PURE__ */ a4(QueuesTab, { only })
-  ] });
-}
-function Read({
-  query,
-  children
-}) {
-  return /* @__PURE__ */ a4($, { children: [
-    query.problem.value && /* @__PURE__ */ a4(Failed, { problem: query.problem.value, again: query.again }),
-    query.data.value === void 0 ? query.problem.value ? null : /* @__PURE__ */ a4(Loading, { rows: 6 }) : children(query.data.value)
   ] });
 }
 function QueuesTab({ only }) {
@@ -3464,7 +3764,7 @@ function QueueCard({ row: row2, again }) {
     ] }),
     row2.pause && /* @__PURE__ */ a4("p", { class: "t-retry ink", children: [
       "Paused by ",
-      /* @__PURE__ */ a4("code", { children: visible(row2.pause.pausedBy) }),
+      /* @__PURE__ */ a4("b", { title: row2.pause.pausedBy, children: visible(nameOf(row2.pause.pausedBy)) }),
       " ",
       /* @__PURE__ */ a4(Time, { at: row2.pause.pausedAt }),
       row2.pause.reason ? /* @__PURE__ */ a4($, { children: [
@@ -3719,7 +4019,7 @@ function takeovers(events, utc) {
   return parts;
 }
 function takeover(attempt, events, utc) {
-  const next = events.attempts.find((other) => other.n === attempt.n + 1);
+  const next2 = events.attempts.find((other) => other.n === attempt.n + 1);
   const silent = attempt.ended - attempt.lastBeat;
   const when = clockTime(attempt.lastBeat, attempt.lastBeat, utc, true).slice(0, -2);
   const parts = [
@@ -3727,13 +4027,13 @@ function takeover(attempt, events, utc) {
     strong(attempt.owner),
     plain(` went silent at ${when}; its lease ended ${span(silent)} later`)
   ];
-  if (!next) return [...parts, plain(". ")];
+  if (!next2) return [...parts, plain(". ")];
   const step = attempt.steps.at(-1);
-  parts.push(plain(", and "), strong(next.owner));
+  parts.push(plain(", and "), strong(next2.owner));
   if (!step) return [...parts, plain(" took over. ")];
   return [
     ...parts,
-    plain(" went on behind the recorded step "),
+    plain(" went on after the recorded step "),
     code(step.key.replace(/#1$/, "")),
     plain(". ")
   ];
@@ -3782,7 +4082,7 @@ function ending(run) {
     return [
       plain(`${steps} recorded ${steps === 1 ? "step is" : "steps are"} kept: `),
       strong("Continue"),
-      plain(" goes on behind them. ")
+      plain(" goes on after them. ")
     ];
   return [strong("Retry"), plain(" submits it once more, as a new run.")];
 }
@@ -3946,7 +4246,7 @@ function RetryDialog({ run, close: close2 }) {
         hasRecords && /* @__PURE__ */ a4("p", { class: "t-halt ink", children: [
           "It recorded ",
           run.durable.steps,
-          " steps. A retry does all of them again; “Continue” goes on behind them."
+          " steps. A retry does all of them again; “Continue” goes on after them."
         ] })
       ]
     }
@@ -3981,7 +4281,7 @@ function ContinueDialog({ run, close: close2 }) {
           /* @__PURE__ */ a4("b", { children: "new run" }),
           " takes over the ",
           run.durable?.steps,
-          " recorded steps and goes on behind them. Nothing that was recorded is done again. This run stays as it is."
+          " recorded steps and goes on after them. Nothing that was recorded is done again. This run stays as it is."
         ] }),
         limit !== void 0 && /* @__PURE__ */ a4(
           Field,
@@ -4230,7 +4530,7 @@ function PayloadsTab({ run }) {
     )
   ] });
 }
-function EffectsTab({ effects, run }) {
+function EffectsTab2({ effects, run }) {
   if (effects.length === 0) {
     return /* @__PURE__ */ a4("section", { class: "card", children: /* @__PURE__ */ a4(Empty, { title: "No effects", children: [
       "An effect is a call to another system that is decided with a step and delivered until it arrived.",
@@ -4410,14 +4710,15 @@ function RawTab({ run }) {
 // src/timeline/scale.ts
 var FOLD_PX = 92;
 var FOLD_SHARE = 0.15;
+var FOLD_LEAST_MS = 1e3;
 var MARGIN_PX = 44;
 var TICK_PX = 84;
 var FOLDS_MAX = 4;
-function scale(from, to, busy, points, { left, right, isTrue = false }) {
+function scale(from, to, busy, points, { left: left2, right, isTrue = false }) {
   const whole = Math.max(1, to - from);
   const gaps = isTrue ? [] : idleGaps(from, to, busy, points, whole);
-  const folds = placed(gaps, from, to, left, right);
-  const x3 = projection(from, to, folds, left, right);
+  const folds = placed(gaps, from, to, left2, right);
+  const x3 = projection(from, to, folds, left2, right);
   const set = folds.map(([a5, b3]) => ({ from: a5, to: b3, x0: x3(a5), x1: x3(b3) }));
   return { x: x3, folds: set, ticks: ticks(from, to, set, x3) };
 }
@@ -4427,12 +4728,12 @@ function idleGaps(from, to, busy, points, whole) {
   for (let i4 = 1; i4 < instants.length; i4++) {
     const [a5, b3] = [instants[i4 - 1], instants[i4]];
     const isIdle = !busy.some(([f5, t4]) => f5 < b3 && t4 > a5);
-    if (isIdle && b3 - a5 > FOLD_SHARE * whole) gaps.push([a5, b3]);
+    if (isIdle && b3 - a5 > Math.max(FOLD_SHARE * whole, FOLD_LEAST_MS)) gaps.push([a5, b3]);
   }
   return gaps.sort(([a5, b3], [c4, d4]) => d4 - c4 - (b3 - a5)).slice(0, FOLDS_MAX).sort(([a5], [c4]) => a5 - c4);
 }
-function placed(gaps, from, to, left, right) {
-  const pixels = right - left - FOLD_PX * gaps.length;
+function placed(gaps, from, to, left2, right) {
+  const pixels = right - left2 - FOLD_PX * gaps.length;
   const margins = 2 * MARGIN_PX * gaps.length;
   const linear = to - from - gaps.reduce((sum, [a5, b3]) => sum + b3 - a5, 0);
   const perPixel = Math.max(linear, (to - from) * 1e-4) / Math.max(pixels - margins, pixels / 3);
@@ -4442,13 +4743,13 @@ function placed(gaps, from, to, left, right) {
     return [a5 + cut3, b3 - cut3];
   });
 }
-function projection(from, to, folds, left, right) {
+function projection(from, to, folds, left2, right) {
   const linear = to - from - folds.reduce((sum, [a5, b3]) => sum + b3 - a5, 0);
-  const foldPx = Math.min(FOLD_PX, (right - left) / (2 * Math.max(1, folds.length)));
-  const perMs = (right - left - foldPx * folds.length) / Math.max(1e-9, linear);
+  const foldPx = Math.min(FOLD_PX, (right - left2) / (2 * Math.max(1, folds.length)));
+  const perMs = (right - left2 - foldPx * folds.length) / Math.max(1e-9, linear);
   return (time) => {
     const t4 = Math.min(Math.max(time, from), to);
-    let px = left;
+    let px = left2;
     let at = from;
     for (const [a5, b3] of folds) {
       if (t4 <= a5) break;
@@ -4484,12 +4785,14 @@ function ticks(from, to, folds, x3) {
 }
 
 // src/timeline/layout.ts
+var shortKey = (keyId) => keyId.slice(0, 8);
+var NAME_MAX = 14;
 var GUTTER = 176;
 var TAIL = 150;
 var LANES_MAX = 20;
 var LETTER = 6.1;
 var NAMES_MAX = 40;
-function layout(events, { width, isTrue, approvalTitle }) {
+function layout(events, { width, isTrue, ...words2 }) {
   const attempts2 = events.attempts.slice(-LANES_MAX);
   const waits = events.waits.slice(0, LANES_MAX);
   const children = events.children.slice(0, LANES_MAX);
@@ -4500,7 +4803,7 @@ function layout(events, { width, isTrue, approvalTitle }) {
   for (const attempt of attempts2) drawer.attempt(attempt);
   drawer.takeovers(attempts2);
   drawer.refusals(attempts2);
-  for (const wait of waits) drawer.wait(wait, attempts2, approvalTitle);
+  for (const wait of waits) drawer.wait(wait, attempts2, words2);
   for (const child of children) drawer.child(child, attempts2);
   for (const effect of effects) drawer.effect(effect, attempts2);
   for (const lane of drawer.lanes)
@@ -4683,7 +4986,7 @@ var Drawer = class {
       lane.labels.push({ x: x3 + 21, text: refused2.error, anchor: "start", row: "below", rank: 4 });
     });
   }
-  wait(wait, attempts2, approvalTitle) {
+  wait(wait, attempts2, { approvalTitle, nameOf: nameOf2 = shortKey }) {
     const { x: x3 } = this.axis;
     const end2 = wait.to ?? this.events.to;
     const title = {
@@ -4718,9 +5021,15 @@ var Drawer = class {
         glyph,
         tone,
         id: `entry-${vote.n}`,
-        title: `${vote.isApproval ? "approved" : "rejected"} by ${vote.by}`
+        title: `${vote.isApproval ? "approved" : "rejected"} by ${nameOf2(vote.by)}`
       });
-      lane.labels.push({ x: x3(vote.at), text: vote.by.slice(0, 8), anchor: "middle", row: "above", rank: 2 });
+      lane.labels.push({
+        x: x3(vote.at),
+        text: nameOf2(vote.by).slice(0, NAME_MAX),
+        anchor: "middle",
+        row: "above",
+        rank: 2
+      });
     }
     for (const signal of this.events.signals.filter(
       (s4) => wait.kind === "signal" && s4.at >= wait.from && s4.at <= end2
@@ -4733,14 +5042,14 @@ var Drawer = class {
         title: `signal ${signal.name}`
       });
     }
-    const next = attempts2.findIndex((attempt) => wait.to !== void 0 && attempt.granted >= wait.to);
-    if (next >= 0)
+    const next2 = attempts2.findIndex((attempt) => wait.to !== void 0 && attempt.granted >= wait.to);
+    if (next2 >= 0)
       this.links.push({
         style: "resume",
         fromLane: this.lanes.length - 1,
         fromX: x3(end2),
-        toLane: next,
-        toX: x3(attempts2[next].granted)
+        toLane: next2,
+        toX: x3(attempts2[next2].granted)
       });
     if (wait.votes.length === 0 && wait.to !== void 0)
       lane.marks.push({
@@ -4873,20 +5182,21 @@ function withoutCollisions(lane, width) {
 // src/timeline/render.tsx
 var AXIS = 30;
 var LANE = 46;
+var WIDTH_MIN = 760;
 var laneY = (i4) => AXIS + i4 * LANE + 22;
-function Timeline({ events, isTrue, selected, choose, approvalTitle }) {
+function Timeline({ events, isTrue, selected, choose, approvalTitle, nameOf: nameOf2 }) {
   const box = T2(null);
   const width = useSignal(1100);
   A2(() => {
     const measure = () => {
-      width.value = Math.max(560, box.current?.clientWidth ?? 1100);
+      width.value = Math.max(WIDTH_MIN, box.current?.clientWidth ?? 1100);
     };
     measure();
     const observer = new ResizeObserver(measure);
     if (box.current) observer.observe(box.current);
     return () => observer.disconnect();
   }, []);
-  const drawing = layout(events, { width: width.value, isTrue, approvalTitle });
+  const drawing = layout(events, { width: width.value, isTrue, approvalTitle, nameOf: nameOf2 });
   const height = AXIS + drawing.lanes.length * LANE + 6;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
@@ -5097,6 +5407,10 @@ function LinkView({ link }) {
   const { fromX, toX } = link;
   if (link.style === "cause") return /* @__PURE__ */ a4("path", { class: "cause", d: `M${fromX} ${y0 + 8}V${y1}H${toX}` });
   if (link.style === "resume") {
+    const turn = toX - 13;
+    if (turn - fromX > 24) {
+      return /* @__PURE__ */ a4("path", { class: "resume", d: `M${fromX + 11} ${y0}H${turn - 8}q8 0 8 -8V${y1 + 8}q0 -8 8 -8H${toX - 4}` });
+    }
     return /* @__PURE__ */ a4(
       "path",
       {
@@ -5169,7 +5483,8 @@ function TimelineTab({ whole, events }) {
             isTrue,
             selected,
             choose,
-            approvalTitle: title
+            approvalTitle: title,
+            nameOf
           }
         ) })
       }
@@ -5462,16 +5777,17 @@ function HistoryTab({ whole }) {
 var ENTRIES_MAX = 4e3;
 async function readWhole(id, known, signal) {
   const run = await get(`v1/runs/${id}`, { query: { tree: 20 }, signal });
-  if (known && isEnded(known.run.state) && isEnded(run.state)) return { ...known, run };
+  const isOver = known !== void 0 && isEnded(known.run.state) && isEnded(run.state);
+  if (isOver && known.effects.every(isSettled)) return { ...known, run };
   const entries = await readHistory(id, known?.entries ?? [], signal);
   const optional = (read2) => read2.catch(() => void 0);
   const [steps, effects, explanation, approvals2] = await Promise.all([
     run.durable ? optional(get(`v1/runs/${id}/steps`, { query: { limit: 1e3 }, signal })) : void 0,
-    optional(get("v1/effects", { query: { runId: run.runId, limit: 50 }, signal })),
+    optional(readEffects(run, known?.effects ?? [], signal)),
     optional(get(`v1/runs/${id}/explain`, { signal })),
     readApprovals(run, entries, known?.approvals ?? [], signal)
   ]);
-  return { run, entries, steps: steps?.steps ?? [], effects: effects?.effects ?? [], explanation, approvals: approvals2 };
+  return { run, entries, steps: steps?.steps ?? [], effects: effects ?? [], explanation, approvals: approvals2 };
 }
 async function readHistory(id, known, signal) {
   const entries = [...known];
@@ -5481,6 +5797,19 @@ async function readHistory(id, known, signal) {
     entries.push(...page.entries);
     if (page.entries.length < 1e3 || entries.length >= ENTRIES_MAX) return entries;
   }
+}
+var isSettled = (effect) => effect.state === "delivered" || effect.state === "dead";
+var TOLD_EFFECTS_MAX = 20;
+async function readEffects(run, known, signal) {
+  const query = { runId: run.runId, limit: 50 };
+  const { effects } = await get("v1/effects", { query, signal });
+  const whole = (listed, i4) => {
+    const told = known.find((effect) => effect.effectId === listed.effectId);
+    if (i4 >= TOLD_EFFECTS_MAX) return listed;
+    if (told && isSettled(told) && told.state === listed.state) return told;
+    return get(`v1/effects/${listed.effectId}`, { signal }).catch(() => listed);
+  };
+  return Promise.all(effects.map(whole));
 }
 async function readApprovals(run, entries, known, signal) {
   const numbers = new Set(
@@ -5509,7 +5838,7 @@ function RunPage({ id: named, tab }) {
     if (problem?.status === 404) return /* @__PURE__ */ a4(Gone, { id });
     return problem ? /* @__PURE__ */ a4(Failed, { problem, again: query.again }) : /* @__PURE__ */ a4(Loading, { rows: 12 });
   }
-  return /* @__PURE__ */ a4(Shown2, { whole, tab, again: query.again });
+  return /* @__PURE__ */ a4(Shown3, { whole, tab, again: query.again });
 }
 function Gone({ id }) {
   return /* @__PURE__ */ a4(Empty, { title: "This run is not here", lines: [command("prove", id)], children: [
@@ -5518,7 +5847,7 @@ function Gone({ id }) {
     ". It may belong to another workspace, or retention has removed it; its seal still names it."
   ] });
 }
-function Shown2({ whole, tab, again }) {
+function Shown3({ whole, tab, again }) {
   const { run, entries, effects, explanation } = whole;
   const events = eventsOf(run, entries, effects, isEnded(run.state) ? 0 : Math.max(clock.value, now()));
   const parts = story(run, events, explanation?.gates ?? [], timeStyle.value === "utc");
@@ -5554,7 +5883,7 @@ function Shown2({ whole, tab, again }) {
     tab === "timeline" && /* @__PURE__ */ a4(TimelineTab, { whole, events }),
     tab === "steps" && /* @__PURE__ */ a4(StepsTab, { steps: whole.steps }),
     tab === "payloads" && /* @__PURE__ */ a4(PayloadsTab, { run }),
-    tab === "effects" && /* @__PURE__ */ a4(EffectsTab, { effects, run }),
+    tab === "effects" && /* @__PURE__ */ a4(EffectsTab2, { effects, run }),
     tab === "children" && /* @__PURE__ */ a4(ChildrenTab, { run }),
     tab === "history" && /* @__PURE__ */ a4(HistoryTab, { whole }),
     tab === "record" && /* @__PURE__ */ a4(RecordTab, { run }),
@@ -5578,6 +5907,19 @@ function Fact({ name, children }) {
 function workOf(events) {
   return events.attempts.reduce((sum, attempt) => sum + (attempt.ended ?? events.to) - attempt.granted, 0);
 }
+function spent(run) {
+  const { limits, used } = run.budget ?? {};
+  if (!limits || !used) return [];
+  const units = [
+    ["tokens", used.tokens, limits.tokens],
+    ["tool calls", used.toolCalls, limits.toolCalls],
+    ["budgeted steps", used.steps, limits.steps]
+  ];
+  return units.flatMap(
+    ([unit, n3, limit]) => typeof limit === "number" ? [[unit, `${counted(n3)} of ${counted(limit)}`]] : []
+  );
+}
+var counted = (n3) => n3.toLocaleString("en");
 function Facts2({ run, lost: lost2, work }) {
   const end2 = ms(run.completedAt);
   const created = ms(run.createdAt);
@@ -5603,6 +5945,7 @@ function Facts2({ run, lost: lost2, work }) {
         ] })
       ] })
     ] }),
+    spent(run).map(([unit, words2]) => /* @__PURE__ */ a4(Fact, { name: unit, children: words2 }, unit)),
     run.lease && /* @__PURE__ */ a4(Fact, { name: "lease ends", children: /* @__PURE__ */ a4(Time, { at: run.lease.expiresAt }) }),
     run.deadline && /* @__PURE__ */ a4(Fact, { name: "deadline", children: /* @__PURE__ */ a4(Time, { at: run.deadline }) }),
     run.parent && /* @__PURE__ */ a4(Fact, { name: "child of", children: /* @__PURE__ */ a4("a", { href: `runs/${runIdOf(run.parent.taskId)}`, children: visible(run.parent.key) }) }),
@@ -5673,9 +6016,9 @@ function waiting(run) {
   if (parked?.ending) return "ends when its children have ended";
   const wait = parked?.wait;
   if (!wait) return "ready to go on";
-  const names = wait.for.map(awaited);
-  const first = names.slice(0, 2).join(wait.mode === "any" ? " or " : " and ");
-  return names.length > 2 ? `waits for ${first} and ${names.length - 2} more` : `waits for ${first}`;
+  const names2 = wait.for.map(awaited);
+  const first = names2.slice(0, 2).join(wait.mode === "any" ? " or " : " and ");
+  return names2.length > 2 ? `waits for ${first} and ${names2.length - 2} more` : `waits for ${first}`;
 }
 function awaited(item) {
   if (item.approval) return "an approval";
@@ -5797,7 +6140,7 @@ function VirtualRows({ items, height, row: row2, nearEnd }) {
 }
 
 // src/pages/runs.tsx
-var PAGE = 50;
+var PAGE2 = 50;
 var ROWS_MAX = 5e3;
 var FILTERS = ["state", "queue", "kind", "label", "worker", "category", "children"];
 function apiQuery(query, at) {
@@ -5888,7 +6231,7 @@ function useRuns(key2, query) {
     again.current = async () => {
       try {
         const asked = apiQuery(query, now());
-        asked.set("limit", String(PAGE));
+        asked.set("limit", String(PAGE2));
         const page = await get("v1/runs", { query: asked });
         if (isOver) return;
         merge(page);
@@ -5927,7 +6270,7 @@ function useRuns(key2, query) {
   const more = async () => {
     if (!cursor.value || rows.value.length >= ROWS_MAX) return;
     const asked = apiQuery(query, now());
-    asked.set("limit", String(PAGE * 2));
+    asked.set("limit", String(PAGE2 * 2));
     asked.set("cursor", cursor.value);
     cursor.value = void 0;
     try {
@@ -5992,15 +6335,15 @@ function attempts(run) {
 }
 function Bound({ list }) {
   const { searched, cursor } = list;
-  const answer = searched.value;
+  const answer2 = searched.value;
   if (!cursor.value) return null;
-  const isBound = answer?.stopped === "scan";
+  const isBound = answer2?.stopped === "scan";
   return /* @__PURE__ */ a4("div", { class: "bound muted", children: [
     isBound && /* @__PURE__ */ a4($, { children: [
       "searched ",
-      answer?.searched,
+      answer2?.searched,
       " runs, back to ",
-      /* @__PURE__ */ a4(Time, { at: answer?.searchedTo }),
+      /* @__PURE__ */ a4(Time, { at: answer2?.searchedTo }),
       " ·",
       " "
     ] }),
@@ -6009,10 +6352,10 @@ function Bound({ list }) {
 }
 function NoRuns({ list }) {
   const isFiltered = [...place.value.query.keys()].length > 0;
-  const answer = list.searched.value;
+  const answer2 = list.searched.value;
   if (isFiltered) {
     return /* @__PURE__ */ a4(Empty, { title: "No run matches", children: [
-      answer?.searched ? `${answer.searched} runs were looked at. ` : "",
+      answer2?.searched ? `${answer2.searched} runs were looked at. ` : "",
       list.cursor.value ? /* @__PURE__ */ a4("button", { type: "button", class: "link", onClick: list.more, children: "Search on" }) : /* @__PURE__ */ a4("a", { href: "runs", children: "Show all runs" })
     ] });
   }
@@ -6030,13 +6373,185 @@ function NoRuns({ list }) {
   );
 }
 
+// src/pages/schedules.tsx
+var PAGE3 = 200;
+var INSTANTS = 5;
+var ENTRIES = 20;
+function SchedulesPage({ name }) {
+  document.title = "Schedules · Tenure";
+  return name ? /* @__PURE__ */ a4(SchedulePage, { name }) : /* @__PURE__ */ a4(SchedulesList, {});
+}
+function terms(schedule) {
+  if (schedule.cron) return `${schedule.cron}${schedule.timeZone ? ` (${schedule.timeZone})` : ""}`;
+  return schedule.everyMs ? `every ${span(schedule.everyMs).replace(/ 00 (s|min)$/, "")}` : "";
+}
+function scheduleLook(schedule, now2) {
+  if (schedule.state === "paused") return { tone: "retry", glyph: "park", word: "paused" };
+  if (schedule.state === "deleted") return { tone: "queue", glyph: "cancel", word: "deleted" };
+  const due = ms(schedule.nextAt);
+  const isLate = schedule.waiting > 0 || due !== void 0 && due < now2 - LATE_MS;
+  return isLate ? { tone: "bad", glyph: "bad", word: "late" } : { tone: "ok", glyph: "ok", word: "active" };
+}
+var LATE_MS = 6e4;
+var nameInPath = (schedule) => schedule.name.includes("/") ? schedule.scheduleId : schedule.name;
+function SchedulesList() {
+  const query = useQuery(
+    "schedules",
+    "queues",
+    (signal) => get("v1/schedules", { query: { limit: PAGE3 }, signal })
+  );
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("div", { class: "head", children: [
+      /* @__PURE__ */ a4("h1", { children: "Schedules" }),
+      /* @__PURE__ */ a4("span", { class: "soft", children: "runs that are submitted again and again" })
+    ] }),
+    /* @__PURE__ */ a4(Read, { query, children: ({ schedules }) => /* @__PURE__ */ a4("section", { class: "card", children: schedules.length === 0 ? /* @__PURE__ */ a4(
+      Empty,
+      {
+        title: "No schedule yet",
+        lines: ["tenure schedules create nightly --cron '15 2 * * *' --kind report --queue reports"],
+        children: "A schedule submits a run at every instant of a cron expression or interval, once, also when the server was down in between."
+      }
+    ) : /* @__PURE__ */ a4(ScheduleTable, { schedules }) }) }),
+    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: "tenure schedules list" }) })
+  ] });
+}
+function ScheduleTable({ schedules }) {
+  return /* @__PURE__ */ a4("table", { class: "list-table", children: [
+    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("th", { children: "state" }),
+      /* @__PURE__ */ a4("th", { children: "schedule" }),
+      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "when" }),
+      /* @__PURE__ */ a4("th", { children: "next" }),
+      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "last run" }),
+      /* @__PURE__ */ a4("th", { class: "r hide-narrow", children: "fired" }),
+      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "not fired" })
+    ] }) }),
+    /* @__PURE__ */ a4("tbody", { children: schedules.map((schedule) => /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Mark, { look: scheduleLook(schedule, clock.value) }) }),
+      /* @__PURE__ */ a4("td", { class: "strong", children: /* @__PURE__ */ a4("a", { "data-row": true, href: `schedules/${nameInPath(schedule)}`, children: visible(schedule.name) }) }),
+      /* @__PURE__ */ a4("td", { class: "hide-narrow", children: /* @__PURE__ */ a4("code", { children: visible(terms(schedule)) }) }),
+      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Time, { at: schedule.nextAt }) }),
+      /* @__PURE__ */ a4("td", { class: "nowrap hide-narrow", children: /* @__PURE__ */ a4(LastRun, { schedule }) }),
+      /* @__PURE__ */ a4("td", { class: "num r hide-narrow", children: schedule.fired }),
+      /* @__PURE__ */ a4("td", { class: "hide-narrow", children: left(schedule) })
+    ] }, schedule.scheduleId)) })
+  ] });
+}
+function LastRun({ schedule }) {
+  const { last } = schedule;
+  if (!last) return /* @__PURE__ */ a4("span", { class: "muted", children: "none" });
+  return /* @__PURE__ */ a4("a", { href: `runs/${last.runId}`, children: /* @__PURE__ */ a4(Time, { at: last.instant }) });
+}
+function left(schedule) {
+  const parts = [
+    [schedule.skipped, "skipped"],
+    [schedule.missed, "missed"],
+    [schedule.refused, "refused"]
+  ];
+  return parts.filter(([n3]) => n3 > 0).map(([n3, word]) => `${n3} ${word}`).join(", ");
+}
+function SchedulePage({ name }) {
+  const query = useQuery(`schedule ${name}`, "queues", async (signal) => {
+    const path2 = `v1/schedules/${name}`;
+    const [schedule, preview, history2] = await Promise.all([
+      get(path2, { signal }),
+      get(`${path2}/preview`, { query: { count: INSTANTS }, signal }),
+      get(`${path2}/history`, { query: { limit: ENTRIES }, signal })
+    ]);
+    return { schedule, preview, history: history2 };
+  });
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("div", { class: "crumb", children: [
+      /* @__PURE__ */ a4("a", { href: "schedules", children: "Schedules" }),
+      " /"
+    ] }),
+    /* @__PURE__ */ a4(Read, { query, children: (whole) => /* @__PURE__ */ a4(Shown4, { whole }) })
+  ] });
+}
+function Shown4({ whole }) {
+  const { schedule, preview, history: history2 } = whole;
+  const look2 = scheduleLook(schedule, clock.value);
+  const { run } = schedule;
+  const named = nameInPath(schedule);
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4("div", { class: "head", children: [
+      /* @__PURE__ */ a4("h1", { children: visible(schedule.name) }),
+      /* @__PURE__ */ a4(Pill, { look: look2 }),
+      /* @__PURE__ */ a4("code", { class: "soft", children: visible(terms(schedule)) })
+    ] }),
+    /* @__PURE__ */ a4("p", { class: `story t-${look2.tone}`, children: fate2(schedule) }),
+    /* @__PURE__ */ a4("div", { class: "two", children: [
+      /* @__PURE__ */ a4(
+        Card,
+        {
+          title: "Next",
+          note: run ? `submits ${visible(run.kind ?? "")} to ${visible(run.queue ?? "")}` : "",
+          children: [
+            /* @__PURE__ */ a4("ol", { class: "instants", children: [
+              preview.instants.map((at) => /* @__PURE__ */ a4("li", { children: [
+                /* @__PURE__ */ a4("code", { children: clockTime(ms(at), 0, false) }),
+                " ",
+                /* @__PURE__ */ a4("span", { class: "muted", children: relative(ms(at), clock.value) })
+              ] }, at)),
+              preview.instants.length === 0 && /* @__PURE__ */ a4("li", { class: "muted", children: "no instant follows" })
+            ] }),
+            /* @__PURE__ */ a4("div", { class: "pad-x pad-b", children: /* @__PURE__ */ a4(Cli, { line: command("schedules", "next", named) }) })
+          ]
+        }
+      ),
+      /* @__PURE__ */ a4(Card, { title: "To change it", children: /* @__PURE__ */ a4("div", { class: "pad-x pad-b", children: [
+        /* @__PURE__ */ a4(Cli, { line: command("schedules", schedule.state === "paused" ? "resume" : "pause", named) }),
+        /* @__PURE__ */ a4(Cli, { line: command("schedules", "trigger", named) })
+      ] }) })
+    ] }),
+    /* @__PURE__ */ a4(Card, { title: "History", note: "changes and firings, the newest first", children: [
+      /* @__PURE__ */ a4(Entries, { history: history2 }),
+      /* @__PURE__ */ a4("div", { class: "pad-x pad-b", children: /* @__PURE__ */ a4(Cli, { line: command("schedules", "history", named) }) })
+    ] }),
+    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: command("schedules", "show", named) }) })
+  ] });
+}
+function fate2(schedule) {
+  const fired = schedule.fired === 1 ? "1 run" : `${schedule.fired} runs`;
+  const not = left(schedule);
+  const past = `It has submitted ${fired}${not ? `; ${not}` : ""}.`;
+  const refusal4 = schedule.lastRefusal ? ` The last refusal was ${schedule.lastRefusal.error}.` : "";
+  const state = {
+    paused: "Paused: it fires nothing until it is resumed, and makes up for nothing. ",
+    deleted: "Deleted; its runs stay. ",
+    active: schedule.waiting > 0 ? `${schedule.waiting} instants have come and could not fire yet. ` : ""
+  }[schedule.state];
+  return state + past + refusal4;
+}
+function Entries({ history: history2 }) {
+  return /* @__PURE__ */ a4("table", { children: [
+    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("th", { children: "when" }),
+      /* @__PURE__ */ a4("th", { children: "by" }),
+      /* @__PURE__ */ a4("th", { children: "state" }),
+      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "terms" }),
+      /* @__PURE__ */ a4("th", { class: "r", children: "fired" }),
+      /* @__PURE__ */ a4("th", { children: "last run" })
+    ] }) }),
+    /* @__PURE__ */ a4("tbody", { children: history2.entries.map(({ revision, at, keyId, schedule }) => /* @__PURE__ */ a4("tr", { children: [
+      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Time, { at }) }),
+      /* @__PURE__ */ a4("td", { children: keyId ? visible(nameOf(keyId)) : /* @__PURE__ */ a4("span", { class: "muted", children: "time" }) }),
+      /* @__PURE__ */ a4("td", { children: schedule.state }),
+      /* @__PURE__ */ a4("td", { class: "hide-narrow", children: /* @__PURE__ */ a4("code", { children: visible(terms(schedule)) }) }),
+      /* @__PURE__ */ a4("td", { class: "num r", children: schedule.fired }),
+      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(LastRun, { schedule }) })
+    ] }, revision)) })
+  ] });
+}
+
 // src/parts/help.tsx
 var KEYS = [
   ["/", "jump to a run, a worker, a label or a page"],
   ["j  k", "next and previous row"],
   ["Enter", "open the row"],
   [".", "actions of this page"],
-  ["g then o, r, i, q", "overview, runs, inbox, queues"],
+  ["g then o, r, i, q, s, e", "overview, runs, inbox, queues, schedules, effects"],
   ["t", "times: relative, local, UTC"],
   ["?", "this list"]
 ];
@@ -6059,7 +6574,9 @@ var PAGES2 = [
   ["overview", ""],
   ["runs", "runs"],
   ["inbox", "inbox"],
-  ["queues", "queues"]
+  ["queues", "queues"],
+  ["schedules", "schedules"],
+  ["effects", "effects"]
 ];
 function targets(typed) {
   const text2 = typed.trim();
@@ -6069,6 +6586,7 @@ function targets(typed) {
   for (const [name, to] of PAGES2)
     if (name.startsWith(text2.toLowerCase())) found.push({ words: `page ${name}`, to });
   if (/^appr_/.test(text2)) found.push({ words: `open approval ${text2}`, to: `inbox/${text2}` });
+  if (/^eff_/.test(text2)) found.push({ words: `open effect ${text2}`, to: `effects/${text2}` });
   const label = text2.match(/^([^:=\s]+)[:=](.+)$/);
   const value = encodeURIComponent(text2);
   if (label)
@@ -6179,26 +6697,29 @@ var ICONS = {
   Overview: "M2 8h3l2-5 3 9 2-4h3",
   Runs: "M2 3.500h12M2 8h9M2 12.500h6",
   Inbox: "M2 9l2-6h8l2 6v4H2zM2 9h4l1 2h2l1-2h4",
-  Queues: "M3 3h10v3H3zM3 8h10v1H3zM3 11h10v1H3z"
+  Queues: "M3 3h10v3H3zM3 8h10v1H3zM3 11h10v1H3z",
+  Schedules: "M2.500 4h11v9.500h-11zM2.500 7h11M5 2v3M11 2v3",
+  Effects: "M2 8h8M7 4.500l3.500 3.500L7 11.500M13 3v10"
 };
 function Shell() {
   const isHelpOpen = useSignal(false);
   A2(() => {
     void discoverAccess();
+    void discoverNames();
     return startKeys({
       help: () => {
         isHelpOpen.value = true;
       }
     });
   }, []);
-  const { isKnown, mayReadRuns, mayReadApprovals } = access.value;
+  const { isKnown: isKnown2, mayReadRuns, mayReadApprovals } = access.value;
   const page = mayReadRuns || mayReadApprovals ? /* @__PURE__ */ a4(Page, {}) : /* @__PURE__ */ a4(NoAccess, {});
   return /* @__PURE__ */ a4("div", { class: "shell", children: [
     /* @__PURE__ */ a4("button", { type: "button", class: "skip", onClick: () => document.getElementById("main")?.focus(), children: "Skip to the content" }),
     /* @__PURE__ */ a4(Rail, {}),
     /* @__PURE__ */ a4("div", { class: "page", children: [
       /* @__PURE__ */ a4(Header, {}),
-      /* @__PURE__ */ a4("main", { id: "main", tabIndex: -1, children: isKnown && page })
+      /* @__PURE__ */ a4("main", { id: "main", tabIndex: -1, children: isKnown2 && page })
     ] }),
     isHelpOpen.value && /* @__PURE__ */ a4(
       HelpDialog,
@@ -6232,6 +6753,10 @@ function Page() {
       return /* @__PURE__ */ a4(InboxPage, { item: second });
     case "queues":
       return /* @__PURE__ */ a4(QueuesPage, { name: second });
+    case "schedules":
+      return /* @__PURE__ */ a4(SchedulesPage, { name: second });
+    case "effects":
+      return /* @__PURE__ */ a4(EffectsPage, { id: second });
     default:
       return /* @__PURE__ */ a4(Empty, { title: "There is no such page", children: [
         "The address names no page of the console. ",
@@ -6241,7 +6766,7 @@ function Page() {
   }
 }
 function Rail() {
-  const { mayReadRuns, mayReadApprovals } = access.value;
+  const { mayReadRuns, mayReadApprovals, mayReadSchedules, mayReadEffects } = access.value;
   const inbox = useQuery(
     `rail-inbox ${mayReadApprovals}`,
     "inbox",
@@ -6260,7 +6785,9 @@ function Rail() {
       /* @__PURE__ */ a4("span", { class: "vh", children: " waiting" })
     ] }) }),
     mayReadRuns && /* @__PURE__ */ a4("div", { class: "group", children: "Work" }),
-    mayReadRuns && /* @__PURE__ */ a4(Entry, { name: "Queues", to: "queues" })
+    mayReadRuns && /* @__PURE__ */ a4(Entry, { name: "Queues", to: "queues" }),
+    mayReadRuns && mayReadSchedules && /* @__PURE__ */ a4(Entry, { name: "Schedules", to: "schedules" }),
+    mayReadRuns && mayReadEffects && /* @__PURE__ */ a4(Entry, { name: "Effects", to: "effects" })
   ] });
 }
 function Brand() {
@@ -6308,8 +6835,7 @@ function Header() {
           timeStyle.value = NEXT_STYLE[timeStyle.value];
         },
         children: [
-          isUtc ? "UTC" : timeStyle.value === "local" ? "local" : "ago",
-          " ",
+          isUtc ? "UTC " : timeStyle.value === "local" ? "local " : "",
           clockTime(clock.value, clock.value, isUtc)
         ]
       }
@@ -6335,8 +6861,8 @@ function Header() {
       }
     ),
     who && /* @__PURE__ */ a4("span", { class: "who", children: [
-      /* @__PURE__ */ a4("span", { class: "ava", "aria-hidden": "true", children: who.keyId.slice(0, 1).toUpperCase() }),
-      /* @__PURE__ */ a4("code", { title: "the id of your key", children: who.keyId.slice(0, 8) }),
+      /* @__PURE__ */ a4("span", { class: "ava", "aria-hidden": "true", children: nameOf(who.keyId).slice(0, 1).toUpperCase() }),
+      /* @__PURE__ */ a4("code", { title: `your key, ${who.keyId}`, children: visible(nameOf(who.keyId)) }),
       /* @__PURE__ */ a4("button", { type: "button", class: "link", onClick: () => end("You are logged out"), children: "log out" })
     ] })
   ] });

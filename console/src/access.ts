@@ -12,21 +12,36 @@ export interface Access {
   isKnown: boolean;
   mayReadRuns: boolean;
   mayReadApprovals: boolean;
+  mayReadSchedules: boolean;
+  mayReadEffects: boolean;
   tenant?: string;
   workspace?: string;
 }
 
-const NOTHING_YET: Access = { isKnown: false, mayReadRuns: false, mayReadApprovals: false };
+const NOTHING_YET: Access = {
+  isKnown: false,
+  mayReadRuns: false,
+  mayReadApprovals: false,
+  mayReadSchedules: false,
+  mayReadEffects: false,
+};
 export const access = signal<Access>(NOTHING_YET);
 
 export async function discoverAccess(): Promise<void> {
   access.value = NOTHING_YET;
-  const [runs, approvals] = await Promise.all([allowed<RunList>("v1/runs"), allowed("v1/approvals")]);
+  const [runs, approvals, schedules, effects] = await Promise.all([
+    allowed<RunList>("v1/runs"),
+    allowed("v1/approvals"),
+    allowed("v1/schedules"),
+    allowed("v1/effects"),
+  ]);
   const run = runs.answer?.runs[0];
   access.value = {
     isKnown: true,
     mayReadRuns: runs.isAllowed,
     mayReadApprovals: approvals.isAllowed,
+    mayReadSchedules: schedules.isAllowed,
+    mayReadEffects: effects.isAllowed,
     tenant: run?.tenantId,
     workspace: run?.workspaceId,
   };

@@ -3,7 +3,14 @@
 import { NEXT_STYLE, timeStyle } from "./model/time.js";
 import { go } from "./router.js";
 
-const PAGES: Record<string, string> = { o: "", r: "runs", i: "inbox", q: "queues" };
+const PAGES: Record<string, string> = {
+  o: "",
+  r: "runs",
+  i: "inbox",
+  q: "queues",
+  s: "schedules",
+  e: "effects",
+};
 
 /** How long `g` waits for its letter. */
 const CHORD_MS = 1200;

@@ -9,16 +9,20 @@ import type { ApprovalList } from "./api/types.js";
 import { asOf, isLive } from "./data/feed.js";
 import { useQuery } from "./data/query.js";
 import { startKeys } from "./keys.js";
+import { visible } from "./model/shown.js";
 import { clock, clockTime, NEXT_STYLE, timeStyle } from "./model/time.js";
+import { EffectsPage } from "./pages/effects.js";
 import { InboxPage } from "./pages/inbox.js";
 import { LoginPage } from "./pages/login.js";
 import { OverviewPage } from "./pages/overview.js";
 import { QueuesPage } from "./pages/queues.js";
 import { RunPage } from "./pages/run.js";
 import { RunsPage } from "./pages/runs.js";
+import { SchedulesPage } from "./pages/schedules.js";
 import { Empty } from "./parts/bits.js";
 import { HelpDialog } from "./parts/help.js";
 import { Jump } from "./parts/jump.js";
+import { discoverNames, nameOf } from "./people.js";
 import { place } from "./router.js";
 import { end, person } from "./session.js";
 import { NEXT_THEME, theme } from "./theme.js";
@@ -33,12 +37,15 @@ const ICONS: Record<string, string> = {
   Runs: "M2 3.500h12M2 8h9M2 12.500h6",
   Inbox: "M2 9l2-6h8l2 6v4H2zM2 9h4l1 2h2l1-2h4",
   Queues: "M3 3h10v3H3zM3 8h10v1H3zM3 11h10v1H3z",
+  Schedules: "M2.500 4h11v9.500h-11zM2.500 7h11M5 2v3M11 2v3",
+  Effects: "M2 8h8M7 4.500l3.500 3.500L7 11.500M13 3v10",
 };
 
 function Shell() {
   const isHelpOpen = useSignal(false);
   useEffect(() => {
     void discoverAccess();
+    void discoverNames();
     return startKeys({
       help: () => {
         isHelpOpen.value = true;
@@ -93,6 +100,10 @@ function Page() {
       return <InboxPage item={second} />;
     case "queues":
       return <QueuesPage name={second} />;
+    case "schedules":
+      return <SchedulesPage name={second} />;
+    case "effects":
+      return <EffectsPage id={second} />;
     default:
       return (
         <Empty title="There is no such page">
@@ -103,7 +114,7 @@ function Page() {
 }
 
 function Rail() {
-  const { mayReadRuns, mayReadApprovals } = access.value;
+  const { mayReadRuns, mayReadApprovals, mayReadSchedules, mayReadEffects } = access.value;
   const inbox = useQuery<ApprovalList>(`rail-inbox ${mayReadApprovals}`, "inbox", async (signal) =>
     access.value.mayReadApprovals
       ? get("v1/approvals", { query: { state: "pending", limit: 100 }, signal })
@@ -130,6 +141,8 @@ function Rail() {
       )}
       {mayReadRuns && <div class="group">Work</div>}
       {mayReadRuns && <Entry name="Queues" to="queues" />}
+      {mayReadRuns && mayReadSchedules && <Entry name="Schedules" to="schedules" />}
+      {mayReadRuns && mayReadEffects && <Entry name="Effects" to="effects" />}
     </nav>
   );
 }
@@ -182,7 +195,7 @@ function Header() {
           timeStyle.value = NEXT_STYLE[timeStyle.value];
         }}
       >
-        {isUtc ? "UTC" : timeStyle.value === "local" ? "local" : "ago"}{" "}
+        {isUtc ? "UTC " : timeStyle.value === "local" ? "local " : ""}
         {clockTime(clock.value, clock.value, isUtc)}
       </button>
       {tenant && (
@@ -204,9 +217,9 @@ function Header() {
       {who && (
         <span class="who">
           <span class="ava" aria-hidden="true">
-            {who.keyId.slice(0, 1).toUpperCase()}
+            {nameOf(who.keyId).slice(0, 1).toUpperCase()}
           </span>
-          <code title="the id of your key">{who.keyId.slice(0, 8)}</code>
+          <code title={`your key, ${who.keyId}`}>{visible(nameOf(who.keyId))}</code>
           <button type="button" class="link" onClick={() => end("You are logged out")}>
             log out
           </button>

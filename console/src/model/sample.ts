@@ -34,9 +34,11 @@ export function buckets(runs: Run[], at: number, spanMs: number, count: number):
   return made;
 }
 
-/** A quantile of sorted numbers; 0 of none. */
+/** A quantile of sorted numbers; not a number of none, which a plot leaves out. */
 export function quantile(sorted: number[], q: number): number {
-  return sorted.length === 0 ? 0 : sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))]!;
+  return sorted.length === 0
+    ? Number.NaN
+    : sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))]!;
 }
 
 export interface Failing {

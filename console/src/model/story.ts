@@ -82,7 +82,7 @@ function takeover(attempt: Attempt, events: Events, utc: boolean): Part[] {
   if (!step) return [...parts, plain(" took over. ")];
   return [
     ...parts,
-    plain(" went on behind the recorded step "),
+    plain(" went on after the recorded step "),
     code(step.key.replace(/#1$/, "")),
     plain(". "),
   ];
@@ -138,7 +138,7 @@ function ending(run: Run): Part[] {
     return [
       plain(`${steps} recorded ${steps === 1 ? "step is" : "steps are"} kept: `),
       strong("Continue"),
-      plain(" goes on behind them. "),
+      plain(" goes on after them. "),
     ];
   return [strong("Retry"), plain(" submits it once more, as a new run.")];
 }

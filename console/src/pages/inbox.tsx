@@ -16,6 +16,7 @@ import { Cli, Digest, Empty, Failed, Loading, Time } from "../parts/bits.js";
 import { Dialog } from "../parts/dialog.js";
 import { Glyph, Pill } from "../parts/glyph.js";
 import { PayloadView } from "../parts/payload.js";
+import { nameOf } from "../people.js";
 import { place } from "../router.js";
 import { person } from "../session.js";
 
@@ -203,7 +204,7 @@ function Standing({ approval }: { approval: Approval }) {
         {votes.length === 0 && <span>no decision yet</span>}
         {votes.map((vote) => (
           <span key={vote.keyId}>
-            <code>{vote.keyId.slice(0, 8)}</code>{" "}
+            <b title={vote.keyId}>{visible(nameOf(vote.keyId))}</b>{" "}
             {vote.decision === "APPROVED" ? "approved" : <b class="t-bad ink">rejected</b>}
             {vote.comment ? (
               <>
@@ -462,7 +463,8 @@ function Decide({ approval, checked, isRendered, changed }: DecideProps) {
           Reject…
         </button>
         <span class="muted">
-          You decide as <b>{person.value?.keyId.slice(0, 8)}</b>. It is recorded and cannot be taken back.
+          You decide as <b>{visible(nameOf(person.value?.keyId ?? ""))}</b>. It is recorded and cannot be
+          taken back.
         </span>
       </div>
       <Cli line={line("approve")} />

@@ -223,7 +223,7 @@ function needs(state: State): Need[] {
       id: `pause ${queue.queue}`,
       tone: "retry",
       glyph: "park",
-      title: `${queue.queue} is paused, and ${queue.ready} wait`,
+      title: `${queue.queue} is paused, and ${queue.ready} ${queue.ready === 1 ? "waits" : "wait"}`,
       note: queue.pause?.reason ?? "",
       since: ms(queue.pause?.pausedAt) ?? 0,
       to: `queues/${queue.queue.replaceAll("/", "~")}`,
@@ -347,7 +347,7 @@ function Figures({ state, spanMs }: { state: State; spanMs: number }) {
         note={`on ${workers} ${workers === 1 ? "worker" : "workers"}`}
       />
       <Figure
-        name="Failed"
+        name="Failed or halted"
         value={
           total === 0
             ? "–"
@@ -386,16 +386,16 @@ function Plots({ state, spanMs }: { state: State; spanMs: number }) {
   ];
   const note = state.recent.nextCursor ? `of the newest ${state.recent.runs.length} runs` : "";
   const range = { from: state.at - spanMs, to: state.at };
-  const max = axis(Math.max(...delays[1]!.values)).at(-1)!;
+  const max = axis(Math.max(0, ...delays[1]!.values.filter((value) => !Number.isNaN(value)))).at(-1)!;
   return (
     <div class="two">
       <Card title="Ended per minute" note={note} aside={<ChartLegend series={ended} />}>
-        <div class="pad-x">
+        <div class="pad-x pad-b">
           <Chart series={ended} isStacked label={`Ended per minute ${note}`} {...range} />
         </div>
       </Card>
       <Card title="Time from ready to started" note={note} aside={<ChartLegend series={delays} />}>
-        <div class="pad-x">
+        <div class="pad-x pad-b">
           <Chart
             series={delays}
             label={`Time from ready to started, at most ${span(max)}`}
@@ -410,9 +410,9 @@ function Plots({ state, spanMs }: { state: State; spanMs: number }) {
 
 function served(queue: QueueRow): ComponentChildren {
   if (queue.pause) return <b class="t-retry ink">paused</b>;
-  if (queue.isStarving) return <b class="t-bad ink">none polls</b>;
+  if (queue.isStarving) return <b class="t-bad ink">no worker</b>;
   if (queue.polls > 0) return `${queue.polls} ${queue.polls === 1 ? "polls" : "poll"}`;
-  return queue.workers.length > 0 ? `${queue.workers.length} busy` : "none polls";
+  return queue.workers.length > 0 ? `${queue.workers.length} busy` : "no worker";
 }
 
 function QueuesCard({ state }: { state: State }) {
@@ -604,7 +604,7 @@ function FailingCard({ state }: { state: State }) {
             <th>reason</th>
             <th class="r">runs</th>
             <th class="r">last</th>
-            <th>message of the last</th>
+            <th class="hide-narrow">message of the last</th>
           </tr>
         </thead>
         <tbody>
@@ -627,7 +627,7 @@ function FailingCard({ state }: { state: State }) {
                 <td class="r nowrap">
                   <Time at={group.lastAt} />
                 </td>
-                <td class="wide-cell">
+                <td class="wide-cell hide-narrow">
                   <a href={`runs/${group.last}`}>{visible(group.message)}</a>
                 </td>
               </tr>

@@ -1,7 +1,6 @@
 /** Queues: which one waits, since when, and who polls it; workers, leases and flow keys as tabs. */
 
 import { useSignal } from "@preact/signals";
-import type { ComponentChildren } from "preact";
 import { get, inPath, post } from "../api/call.js";
 import type { FlowKeys, Queues, RunList, Workers } from "../api/types.js";
 import { useQuery } from "../data/query.js";
@@ -9,9 +8,11 @@ import { command } from "../model/command.js";
 import { type QueueRow, queueRows } from "../model/queues.js";
 import { visible } from "../model/shown.js";
 import { clock, ms, now, roughly, span } from "../model/time.js";
-import { Card, Cli, Empty, Failed, Loading, Time } from "../parts/bits.js";
+import { Card, Cli, Empty, Time } from "../parts/bits.js";
 import { Dialog } from "../parts/dialog.js";
 import { Glyph } from "../parts/glyph.js";
+import { Read } from "../parts/read.js";
+import { nameOf } from "../people.js";
 import { place, withQuery } from "../router.js";
 import { LeaseRow } from "./overview.js";
 
@@ -52,31 +53,6 @@ export function QueuesPage({ name }: { name: string | undefined }) {
       {tab === "leases" && <LeasesTab only={only} />}
       {tab === "flow" && <FlowTab />}
       {!["workers", "leases", "flow"].includes(tab) && <QueuesTab only={only} />}
-    </>
-  );
-}
-
-function Read<T>({
-  query,
-  children,
-}: {
-  query: {
-    data: { value: T | undefined };
-    problem: { value: import("../api/call.js").Problem | undefined };
-    again: () => Promise<void>;
-  };
-  children: (data: T) => ComponentChildren;
-}) {
-  return (
-    <>
-      {query.problem.value && <Failed problem={query.problem.value} again={query.again} />}
-      {query.data.value === undefined ? (
-        query.problem.value ? null : (
-          <Loading rows={6} />
-        )
-      ) : (
-        children(query.data.value)
-      )}
     </>
   );
 }
@@ -178,7 +154,8 @@ function QueueCard({ row, again }: { row: QueueRow; again: () => Promise<void> }
       )}
       {row.pause && (
         <p class="t-retry ink">
-          Paused by <code>{visible(row.pause.pausedBy)}</code> <Time at={row.pause.pausedAt} />
+          Paused by <b title={row.pause.pausedBy}>{visible(nameOf(row.pause.pausedBy))}</b>{" "}
+          <Time at={row.pause.pausedAt} />
           {row.pause.reason ? (
             <>
               : <bdi>“{visible(row.pause.reason)}”</bdi>

@@ -7,6 +7,7 @@ import { visible } from "../model/shown.js";
 import { fence, outcomeLook, type Tone } from "../model/state.js";
 import { clockTime, ms, span, timeStyle } from "../model/time.js";
 import { Card, Cli, Digest, Empty } from "../parts/bits.js";
+import { nameOf } from "../people.js";
 import { go, place, withQuery } from "../router.js";
 import type { Attempt, Events, Refusal } from "../timeline/events.js";
 import { Legend, Timeline } from "../timeline/render.js";
@@ -42,6 +43,7 @@ export function TimelineTab({ whole, events }: { whole: Whole; events: Events })
             selected={selected}
             choose={choose}
             approvalTitle={title}
+            nameOf={nameOf}
           />
         </div>
       </Card>

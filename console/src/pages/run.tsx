@@ -44,17 +44,18 @@ const ENTRIES_MAX = 4000;
 
 async function readWhole(id: string, known: Whole | undefined, signal: AbortSignal): Promise<Whole> {
   const run = await get<Run>(`v1/runs/${id}`, { query: { tree: 20 }, signal });
-  // A run that has ended does not change any more, except by calls that are refused.
-  if (known && isEnded(known.run.state) && isEnded(run.state)) return { ...known, run };
+  // A run that has ended does not change any more, except by calls that are refused and effects that are delivered.
+  const isOver = known !== undefined && isEnded(known.run.state) && isEnded(run.state);
+  if (isOver && known.effects.every(isSettled)) return { ...known, run };
   const entries = await readHistory(id, known?.entries ?? [], signal);
   const optional = <T,>(read: Promise<T>): Promise<T | undefined> => read.catch(() => undefined);
   const [steps, effects, explanation, approvals] = await Promise.all([
     run.durable ? optional(get<Steps>(`v1/runs/${id}/steps`, { query: { limit: 1000 }, signal })) : undefined,
-    optional(get<EffectList>("v1/effects", { query: { runId: run.runId, limit: 50 }, signal })),
+    optional(readEffects(run, known?.effects ?? [], signal)),
     optional(get<Explanation>(`v1/runs/${id}/explain`, { signal })),
     readApprovals(run, entries, known?.approvals ?? [], signal),
   ]);
-  return { run, entries, steps: steps?.steps ?? [], effects: effects?.effects ?? [], explanation, approvals };
+  return { run, entries, steps: steps?.steps ?? [], effects: effects ?? [], explanation, approvals };
 }
 
 async function readHistory(id: string, known: HistoryEntry[], signal: AbortSignal): Promise<HistoryEntry[]> {
@@ -65,6 +66,24 @@ async function readHistory(id: string, known: HistoryEntry[], signal: AbortSigna
     entries.push(...page.entries);
     if (page.entries.length < 1000 || entries.length >= ENTRIES_MAX) return entries;
   }
+}
+
+const isSettled = (effect: Effect): boolean => effect.state === "delivered" || effect.state === "dead";
+
+/** Effects whose tries are read and drawn. */
+const TOLD_EFFECTS_MAX = 20;
+
+async function readEffects(run: Run, known: Effect[], signal: AbortSignal): Promise<Effect[]> {
+  const query = { runId: run.runId, limit: 50 };
+  const { effects } = await get<EffectList>("v1/effects", { query, signal });
+  // Each try comes with a single effect only, and what is settled is read once.
+  const whole = (listed: Effect, i: number) => {
+    const told = known.find((effect) => effect.effectId === listed.effectId);
+    if (i >= TOLD_EFFECTS_MAX) return listed;
+    if (told && isSettled(told) && told.state === listed.state) return told;
+    return get<Effect>(`v1/effects/${listed.effectId}`, { signal }).catch(() => listed);
+  };
+  return Promise.all(effects.map(whole));
 }
 
 async function readApprovals(
@@ -182,6 +201,22 @@ function workOf(events: Events): number {
   return events.attempts.reduce((sum, attempt) => sum + (attempt.ended ?? events.to) - attempt.granted, 0);
 }
 
+/** What is used of each limit of the budget. */
+function spent(run: Run): Array<[string, string]> {
+  const { limits, used } = run.budget ?? {};
+  if (!limits || !used) return [];
+  const units = [
+    ["tokens", used.tokens, limits.tokens],
+    ["tool calls", used.toolCalls, limits.toolCalls],
+    ["budgeted steps", used.steps, limits.steps],
+  ] as const;
+  return units.flatMap(([unit, n, limit]) =>
+    typeof limit === "number" ? [[unit, `${counted(n)} of ${counted(limit)}`] as [string, string]] : [],
+  );
+}
+
+const counted = (n: number): string => n.toLocaleString("en");
+
 function Facts({ run, lost, work }: { run: Run; lost: number; work: number }) {
   const end = ms(run.completedAt);
   const created = ms(run.createdAt)!;
@@ -207,6 +242,11 @@ function Facts({ run, lost, work }: { run: Run; lost: number; work: number }) {
           )}
         </Fact>
       )}
+      {spent(run).map(([unit, words]) => (
+        <Fact key={unit} name={unit}>
+          {words}
+        </Fact>
+      ))}
       {run.lease && (
         <Fact name="lease ends">
           <Time at={run.lease.expiresAt} />

@@ -173,7 +173,7 @@ function RetryDialog({ run, close }: Props) {
       </p>
       {hasRecords && (
         <p class="t-halt ink">
-          It recorded {run.durable!.steps} steps. A retry does all of them again; “Continue” goes on behind
+          It recorded {run.durable!.steps} steps. A retry does all of them again; “Continue” goes on after
           them.
         </p>
       )}
@@ -205,7 +205,7 @@ function ContinueDialog({ run, close }: Props) {
       }}
     >
       <p>
-        A <b>new run</b> takes over the {run.durable?.steps} recorded steps and goes on behind them. Nothing
+        A <b>new run</b> takes over the {run.durable?.steps} recorded steps and goes on after them. Nothing
         that was recorded is done again. This run stays as it is.
       </p>
       {limit !== undefined && (

@@ -41,7 +41,7 @@ export function Chart({ series, from, to, isStacked = false, label, format = Str
   const totals = Array.from({ length: count }, (_, i) =>
     isStacked
       ? series.reduce((sum, s) => sum + s.values[i]!, 0)
-      : Math.max(...series.map((s) => s.values[i]!)),
+      : Math.max(0, ...series.map((s) => s.values[i]!).filter(isKnown)),
   );
   const ticks = axis(Math.max(0, ...totals));
   const max = ticks.at(-1)!;
@@ -74,6 +74,10 @@ export function Chart({ series, from, to, isStacked = false, label, format = Str
             <g key={one.name}>
               {area}
               {!isStacked && <path class={`t-${one.tone} curve ${one.isDashed ? "dashed" : ""}`} d={line} />}
+              {!isStacked &&
+                lonely(one.values).map((i) => (
+                  <circle key={i} class={`t-${one.tone} dot`} cx={x(i)} cy={y(one.values[i]!)} r="2" />
+                ))}
             </g>
           );
         })}
@@ -99,8 +103,20 @@ export function Chart({ series, from, to, isStacked = false, label, format = Str
   );
 }
 
+const isKnown = (value: number | undefined): boolean => value !== undefined && !Number.isNaN(value);
+
+/** A line through the values that there are; it ends where one is missing. */
 function path(values: number[], x: (i: number) => number, y: (value: number) => number): string {
-  return values.map((value, i) => `${i === 0 ? "M" : "L"}${x(i).toFixed(1)} ${y(value).toFixed(1)}`).join("");
+  const to = (value: number, i: number) =>
+    `${isKnown(values[i - 1]) ? "L" : "M"}${x(i).toFixed(1)} ${y(value).toFixed(1)}`;
+  return values.map((value, i) => (isKnown(value) ? to(value, i) : "")).join("");
+}
+
+/** Values without a neighbour: a line would not show them. */
+function lonely(values: number[]): number[] {
+  return values.flatMap((value, i) =>
+    isKnown(value) && !isKnown(values[i - 1]) && !isKnown(values[i + 1]) ? [i] : [],
+  );
 }
 
 export function Spark({ values, tone }: { values: number[]; tone: Tone }) {

@@ -7,7 +7,7 @@ const KEYS: Array<[string, string]> = [
   ["j  k", "next and previous row"],
   ["Enter", "open the row"],
   [".", "actions of this page"],
-  ["g then o, r, i, q", "overview, runs, inbox, queues"],
+  ["g then o, r, i, q, s, e", "overview, runs, inbox, queues, schedules, effects"],
   ["t", "times: relative, local, UTC"],
   ["?", "this list"],
 ];

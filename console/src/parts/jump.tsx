@@ -13,6 +13,8 @@ const PAGES: Array<[string, string]> = [
   ["runs", "runs"],
   ["inbox", "inbox"],
   ["queues", "queues"],
+  ["schedules", "schedules"],
+  ["effects", "effects"],
 ];
 
 /** Where a text may lead, best first. */
@@ -24,6 +26,7 @@ export function targets(typed: string): Target[] {
   for (const [name, to] of PAGES)
     if (name.startsWith(text.toLowerCase())) found.push({ words: `page ${name}`, to });
   if (/^appr_/.test(text)) found.push({ words: `open approval ${text}`, to: `inbox/${text}` });
+  if (/^eff_/.test(text)) found.push({ words: `open effect ${text}`, to: `effects/${text}` });
   const label = text.match(/^([^:=\s]+)[:=](.+)$/);
   const value = encodeURIComponent(text);
   if (label)

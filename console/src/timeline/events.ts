@@ -136,16 +136,15 @@ function refusal(call: RefusedCall): Refusal {
 }
 
 function effectSpan(effect: Effect): EffectSpan {
-  const tries: EffectSpan["tries"] = [];
-  for (const change of effect.log ?? []) {
-    if (change.lastTry)
-      tries.push({ at: ms(change.lastTry.at)!, status: change.lastTry.status ?? undefined, isLast: false });
-  }
-  if (effect.lastTry) {
-    const at = ms(effect.lastTry.at)!;
-    if (tries.at(-1)?.at === at) tries.pop();
-    tries.push({ at, status: effect.lastTry.status ?? undefined, isLast: true });
-  }
+  // A change repeats the last try until there is another one: each instant is one try.
+  const told = [...(effect.log ?? []).map((change) => change.lastTry), effect.lastTry];
+  const statuses = new Map(
+    told.flatMap(
+      (one): Array<[number, number | undefined]> => (one ? [[ms(one.at)!, one.status ?? undefined]] : []),
+    ),
+  );
+  const last = ms(effect.lastTry?.at);
+  const tries = [...statuses].map(([at, status]) => ({ at, status, isLast: at === last }));
   return {
     id: effect.effectId,
     type: effect.type,

@@ -73,12 +73,22 @@ export interface Drawing {
   hidden: number;
 }
 
-export interface LayoutOptions {
-  width: number;
-  isTrue?: boolean;
-  /** Words for keys of people, if they are known. */
+/** Words that are not in the events. */
+interface Words {
+  /** The name of the person with a key, if it is known. */
+  nameOf?: (keyId: string) => string;
+  /** What an approval asks, by its number. */
   approvalTitle?: (number: number) => string | undefined;
 }
+
+export interface LayoutOptions extends Words {
+  width: number;
+  isTrue?: boolean;
+}
+
+const shortKey = (keyId: string): string => keyId.slice(0, 8);
+/** Letters of a name that is drawn above a vote. */
+const NAME_MAX = 14;
 
 /** Space for the name of a lane. */
 export const GUTTER = 176;
@@ -91,7 +101,7 @@ const LETTER = 6.1;
 /** More marks than this in one lane are drawn without names. */
 const NAMES_MAX = 40;
 
-export function layout(events: Events, { width, isTrue, approvalTitle }: LayoutOptions): Drawing {
+export function layout(events: Events, { width, isTrue, ...words }: LayoutOptions): Drawing {
   const attempts = events.attempts.slice(-LANES_MAX);
   const waits = events.waits.slice(0, LANES_MAX);
   const children = events.children.slice(0, LANES_MAX);
@@ -107,7 +117,7 @@ export function layout(events: Events, { width, isTrue, approvalTitle }: LayoutO
   for (const attempt of attempts) drawer.attempt(attempt);
   drawer.takeovers(attempts);
   drawer.refusals(attempts);
-  for (const wait of waits) drawer.wait(wait, attempts, approvalTitle);
+  for (const wait of waits) drawer.wait(wait, attempts, words);
   for (const child of children) drawer.child(child, attempts);
   for (const effect of effects) drawer.effect(effect, attempts);
   for (const lane of drawer.lanes)
@@ -299,7 +309,7 @@ class Drawer {
     });
   }
 
-  wait(wait: Wait, attempts: Attempt[], approvalTitle: LayoutOptions["approvalTitle"]): void {
+  wait(wait: Wait, attempts: Attempt[], { approvalTitle, nameOf = shortKey }: Words): void {
     const { x } = this.axis;
     const end = wait.to ?? this.events.to;
     const title = {
@@ -340,9 +350,15 @@ class Drawer {
         glyph,
         tone,
         id: `entry-${vote.n}`,
-        title: `${vote.isApproval ? "approved" : "rejected"} by ${vote.by}`,
+        title: `${vote.isApproval ? "approved" : "rejected"} by ${nameOf(vote.by)}`,
       });
-      lane.labels.push({ x: x(vote.at), text: vote.by.slice(0, 8), anchor: "middle", row: "above", rank: 2 });
+      lane.labels.push({
+        x: x(vote.at),
+        text: nameOf(vote.by).slice(0, NAME_MAX),
+        anchor: "middle",
+        row: "above",
+        rank: 2,
+      });
     }
     for (const signal of this.events.signals.filter(
       (s) => wait.kind === "signal" && s.at >= wait.from && s.at <= end,

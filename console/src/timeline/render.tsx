@@ -19,6 +19,8 @@ import {
 
 const AXIS = 30;
 const LANE = 46;
+/** A narrower drawing scrolls: attempts and folds need this much to be told apart. */
+const WIDTH_MIN = 760;
 const laneY = (i: number) => AXIS + i * LANE + 22;
 
 interface Props {
@@ -27,21 +29,22 @@ interface Props {
   selected: string | undefined;
   choose: (id: string) => void;
   approvalTitle?: (number: number) => string | undefined;
+  nameOf?: (keyId: string) => string;
 }
 
-export function Timeline({ events, isTrue, selected, choose, approvalTitle }: Props) {
+export function Timeline({ events, isTrue, selected, choose, approvalTitle, nameOf }: Props) {
   const box = useRef<HTMLElement>(null);
   const width = useSignal(1100);
   useEffect(() => {
     const measure = () => {
-      width.value = Math.max(560, box.current?.clientWidth ?? 1100);
+      width.value = Math.max(WIDTH_MIN, box.current?.clientWidth ?? 1100);
     };
     measure();
     const observer = new ResizeObserver(measure);
     if (box.current) observer.observe(box.current);
     return () => observer.disconnect();
   }, []);
-  const drawing = layout(events, { width: width.value, isTrue, approvalTitle });
+  const drawing = layout(events, { width: width.value, isTrue, approvalTitle, nameOf });
   const height = AXIS + drawing.lanes.length * LANE + 6;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
@@ -307,6 +310,13 @@ function LinkView({ link }: { link: Link }) {
   const { fromX, toX } = link;
   if (link.style === "cause") return <path class="cause" d={`M${fromX} ${y0 + 8}V${y1}H${toX}`} />;
   if (link.style === "resume") {
+    // Along its own lane, which is empty there, and up in the space left of the grant: names above the lane stay readable.
+    const turn = toX - 13;
+    if (turn - fromX > 24) {
+      return (
+        <path class="resume" d={`M${fromX + 11} ${y0}H${turn - 8}q8 0 8 -8V${y1 + 8}q0 -8 8 -8H${toX - 4}`} />
+      );
+    }
     return (
       <path
         class="resume"

@@ -34,6 +34,8 @@ export interface ScaleOptions {
 const FOLD_PX = 92;
 /** A gap is folded if it is longer than this share of the whole. */
 const FOLD_SHARE = 0.15;
+/** Shorter gaps are no wait that hides work: a run of milliseconds is shown as it was. */
+const FOLD_LEAST_MS = 1000;
 /** Pixels that stay beside each edge of a fold, so that marks and labels there are not on it. */
 const MARGIN_PX = 44;
 /** Least distance of two ticks. */
@@ -70,7 +72,7 @@ function idleGaps(
   for (let i = 1; i < instants.length; i++) {
     const [a, b] = [instants[i - 1]!, instants[i]!];
     const isIdle = !busy.some(([f, t]) => f < b && t > a);
-    if (isIdle && b - a > FOLD_SHARE * whole) gaps.push([a, b]);
+    if (isIdle && b - a > Math.max(FOLD_SHARE * whole, FOLD_LEAST_MS)) gaps.push([a, b]);
   }
   return gaps
     .sort(([a, b], [c, d]) => d - c - (b - a))

@@ -4,6 +4,7 @@
 // Nothing waits for a time to pass, except while pictures are made (CONSOLE_PICTURES): there work takes as long as it would.
 
 import { createHash } from "node:crypto";
+import { receive } from "./receiver.js";
 import { type Server, type Task, Worker } from "./server.js";
 
 export const IS_FOR_PICTURES = Boolean(process.env["CONSOLE_PICTURES"]);
@@ -38,6 +39,8 @@ export interface Told {
   invoice: string;
   pending: string;
   halted: string;
+  /** An effect that its receiver refuses. */
+  effect: string;
 }
 
 /** alice goes silent, bob takes over, alice reports too late, two people approve, the run ends. */
@@ -52,6 +55,7 @@ async function invoice(server: Server, approvers: string[]): Promise<string> {
     leaseMs: 6000,
     heartbeatIntervalMs: 1000,
     labels: { customer: "acme-gmbh" },
+    budget: { tokens: 50_000 },
   });
   const first = await alice.lease("invoices");
   await alice.must(first, "started");
@@ -65,6 +69,7 @@ async function invoice(server: Server, approvers: string[]): Promise<string> {
   const late = await alice.tell(first, "completed", { outcome: "SUCCEEDED", output: { by: "alice" } });
   if (late.ok) throw new Error("a late report was accepted");
   await bob.must(second, "checkpoints", { steps: [step("check", { matches: true }, 8000)] });
+  await works(400);
   await bob.must(second, "checkpoints", {
     children: [{ key: "render", kind: "invoice.render", queue: "render", input: {} }],
   });
@@ -77,7 +82,7 @@ async function invoice(server: Server, approvers: string[]): Promise<string> {
         {
           key: "approval:pay",
           approval: {
-            subject: "Pay 2,480.00 EUR to Acme GmbH",
+            subject: "Pay 2,480.00 EUR to Acme",
             quorum: 2,
             roles: ["approver"],
             digest: DIGEST,
@@ -203,12 +208,50 @@ async function open(server: Server): Promise<void> {
   await server.submit("payout", "payouts");
 }
 
+/** Other systems: `accounting` is busy at the first call about each effect, `crm` is down. */
+async function receivers(server: Server): Promise<void> {
+  const seen = new Set<string>();
+  const url = await receive((id, path) => {
+    const isBusy = !seen.has(id);
+    seen.add(id);
+    return path === "/crm" ? 500 : isBusy ? 503 : 204;
+  });
+  const retry = { baseMs: 800, capMs: 800 };
+  const types = ["run.succeeded"];
+  await server.call("POST", "/v1/endpoints", { name: "accounting", url: `${url}/accounting`, types, retry });
+  await server.call("POST", "/v1/endpoints", {
+    name: "crm",
+    url: `${url}/crm`,
+    types: ["run.halted"],
+    maxTries: 2,
+    retry,
+  });
+}
+
+async function schedules(server: Server): Promise<void> {
+  const run = { kind: "report.build", queue: "reports", input: { of: "yesterday" } };
+  await server.call("POST", "/v1/schedules", {
+    name: "nightly-report",
+    cron: "15 2 * * *",
+    timeZone: "Europe/Berlin",
+    run,
+  });
+  await server.call("POST", "/v1/schedules", { name: "reminders", everyMs: 900_000, run });
+  await server.call("POST", "/v1/schedules", { name: "old-export", cron: "@weekly", run, paused: true });
+}
+
 export async function tell(server: Server): Promise<Told> {
+  await schedules(server);
   const approvers = [await server.keyOf("approver", "ann"), await server.keyOf("approver", "bea")];
   await mail(server);
+  await receivers(server);
   const halted = await agent(server);
   const told = await invoice(server, approvers);
   const pending = await question(server, approvers[0]!);
   await open(server);
-  return { invoice: told, pending, halted };
+  const { effects } = await server.call<{ effects: Array<{ effectId: string }> }>(
+    "GET",
+    "/v1/effects?endpoint=crm",
+  );
+  return { invoice: told, pending, halted, effect: effects[0]!.effectId };
 }

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { parse } from "../../src/api/scan.js";
-import type { Approval, Run } from "../../src/api/types.js";
+import type { Approval, Effect, Run, Schedule } from "../../src/api/types.js";
 import { command, listCommand } from "../../src/model/command.js";
 import { contentOf } from "../../src/model/content.js";
 import { canonical, contentDigest, payloadDigest } from "../../src/model/digest.js";
@@ -11,6 +11,8 @@ import { queueRows } from "../../src/model/queues.js";
 import { sha256 } from "../../src/model/sha256.js";
 import { jsonLines, tableRows, visible } from "../../src/model/shown.js";
 import { axisTime, relative, roughly, span } from "../../src/model/time.js";
+import { fate as fateOfEffect } from "../../src/pages/effects.js";
+import { fate, scheduleLook, terms } from "../../src/pages/schedules.js";
 import { invalid } from "../../src/parts/actions.js";
 import { refusal } from "../../src/parts/filter.js";
 import { targets } from "../../src/parts/jump.js";
@@ -203,5 +205,39 @@ describe("queues", () => {
       ["served", false, 2],
       ["idle", false, 2],
     ]);
+  });
+});
+
+describe("schedules and effects", () => {
+  const schedule = (more: Partial<Schedule>) =>
+    ({ state: "active", fired: 3, skipped: 0, missed: 0, refused: 0, waiting: 0, ...more }) as Schedule;
+
+  it("say when", () => {
+    expect(terms(schedule({ cron: "15 2 * * *", timeZone: "Europe/Berlin" }))).toBe(
+      "15 2 * * * (Europe/Berlin)",
+    );
+    expect(terms(schedule({ everyMs: 900_000 }))).toBe("every 15 min");
+  });
+
+  it("call late only what should have fired", () => {
+    const at = Date.parse("2026-11-18T12:00:00Z");
+    const look = (more: Partial<Schedule>) => scheduleLook(schedule(more), at).word;
+    expect(look({ nextAt: "2026-11-18T12:00:05Z" })).toBe("active");
+    expect(look({ nextAt: "2026-11-18T11:59:59Z" })).toBe("active");
+    expect(look({ nextAt: "2026-11-18T11:50:00Z" })).toBe("late");
+    expect(look({ waiting: 1 })).toBe("late");
+    expect(look({ state: "paused", nextAt: "2026-11-18T11:50:00Z" })).toBe("paused");
+  });
+
+  it("say what became of them and what a person can do", () => {
+    expect(fate(schedule({ fired: 1, skipped: 2, refused: 1 }))).toBe(
+      "It has submitted 1 run; 2 skipped, 1 refused.",
+    );
+    const effect = (more: Partial<Effect>) => fateOfEffect({ tries: 2, ...more } as Effect);
+    expect(effect({ state: "delivered" })).toBe("Delivered after 2 tries.");
+    expect(effect({ state: "dead", reason: "gone", blocks: true })).toMatch(/gone.*waits for it/);
+    expect(effect({ state: "dead", reason: "gone", blocks: false })).toMatch(/Nothing waits for it/);
+    expect(effect({ state: "unknown" })).toMatch(/Ask the receiver/);
+    expect(effect({ state: "pending", tries: 0 })).toBe("It is about to be sent.");
   });
 });

@@ -1,7 +1,7 @@
 // The layout of the timeline by properties over random runs: nothing overlaps, nothing leaves the drawing, time goes to the right.
 
 import { describe, expect, it } from "vitest";
-import type { HistoryEntry, Run } from "../../src/api/types.js";
+import type { Effect, HistoryEntry, Run } from "../../src/api/types.js";
 import { type Events, eventsOf } from "../../src/timeline/events.js";
 import { extent, GUTTER, layout } from "../../src/timeline/layout.js";
 import { scale } from "../../src/timeline/scale.js";
@@ -288,5 +288,33 @@ describe("events", () => {
     expect(waits[0]).toMatchObject({ kind: "approval", outcome: "APPROVED" });
     expect(waits[0]!.votes.map((vote) => vote.by)).toEqual(["ann", "bea"]);
     expect(waits[0]!.to! - waits[0]!.from).toBe(380);
+  });
+});
+
+describe("effects and short runs", () => {
+  it("draw one try once, though several changes repeat it", () => {
+    const time = (s: number) => new Date(1_000_000 + 1000 * s).toISOString();
+    const failed = { at: time(1), status: 503 };
+    const done = { at: time(2), status: 204 };
+    const change = (state: string, lastTry?: typeof failed) => ({ at: time(0), state, tries: 0, lastTry });
+    const log = [
+      change("pending"),
+      change("in_flight"),
+      change("pending", failed),
+      change("in_flight", failed),
+      change("delivered", done),
+    ];
+    const effect = { effectId: "eff_1", state: "delivered", decidedAt: time(0), lastTry: done, log };
+    const { effects } = eventsOf({ createdAt: time(0) } as Run, [], [effect as Effect], 0);
+    expect(effects[0]!.tries).toEqual([
+      { at: 1_001_000, status: 503, isLast: false },
+      { at: 1_002_000, status: 204, isLast: true },
+    ]);
+  });
+
+  it("are not folded: a gap of milliseconds hides no work", () => {
+    const busy: Array<[number, number]> = [[0, 5]];
+    expect(scale(0, 900, busy, [899], { left: 0, right: 1000 }).folds).toEqual([]);
+    expect(scale(0, 90_000, busy, [89_999], { left: 0, right: 1000 }).folds).toHaveLength(1);
   });
 });

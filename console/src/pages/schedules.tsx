@@ -1,0 +1,272 @@
+/** Schedules: when each runs next, and what became of the last ones. Read-only: the commands are beside it. */
+
+import { get } from "../api/call.js";
+import type { Schedule, ScheduleHistory, ScheduleList, SchedulePreview } from "../api/types.js";
+import { useQuery } from "../data/query.js";
+import { command } from "../model/command.js";
+import { visible } from "../model/shown.js";
+import type { Look } from "../model/state.js";
+import { clock, clockTime, ms, relative, span } from "../model/time.js";
+import { Card, Cli, Empty, Time } from "../parts/bits.js";
+import { Mark, Pill } from "../parts/glyph.js";
+import { Read } from "../parts/read.js";
+import { nameOf } from "../people.js";
+
+const PAGE = 200;
+/** Instants of the future that are shown. */
+const INSTANTS = 5;
+/** Changes and firings that are shown. */
+const ENTRIES = 20;
+
+export function SchedulesPage({ name }: { name: string | undefined }) {
+  document.title = "Schedules · Tenure";
+  return name ? <SchedulePage name={name} /> : <SchedulesList />;
+}
+
+/** `15 2 * * * (Europe/Berlin)`, `every 15 min`. */
+export function terms(schedule: Schedule): string {
+  if (schedule.cron) return `${schedule.cron}${schedule.timeZone ? ` (${schedule.timeZone})` : ""}`;
+  return schedule.everyMs ? `every ${span(schedule.everyMs).replace(/ 00 (s|min)$/, "")}` : "";
+}
+
+/** A schedule whose instant has come and has not fired is late. */
+export function scheduleLook(schedule: Schedule, now: number): Look {
+  if (schedule.state === "paused") return { tone: "retry", glyph: "park", word: "paused" };
+  if (schedule.state === "deleted") return { tone: "queue", glyph: "cancel", word: "deleted" };
+  const due = ms(schedule.nextAt);
+  const isLate = schedule.waiting > 0 || (due !== undefined && due < now - LATE_MS);
+  return isLate ? { tone: "bad", glyph: "bad", word: "late" } : { tone: "ok", glyph: "ok", word: "active" };
+}
+
+/** Longer than the server needs to fire an instant, so that a healthy schedule is never called late. */
+const LATE_MS = 60_000;
+
+/** What a path and a command call it: a name with a slash is not found in a path, its id is. */
+const nameInPath = (schedule: Schedule) =>
+  schedule.name.includes("/") ? schedule.scheduleId : schedule.name;
+
+function SchedulesList() {
+  const query = useQuery<ScheduleList>("schedules", "queues", (signal) =>
+    get("v1/schedules", { query: { limit: PAGE }, signal }),
+  );
+  return (
+    <>
+      <div class="head">
+        <h1>Schedules</h1>
+        <span class="soft">runs that are submitted again and again</span>
+      </div>
+      <Read query={query}>
+        {({ schedules }) => (
+          <section class="card">
+            {schedules.length === 0 ? (
+              <Empty
+                title="No schedule yet"
+                lines={["tenure schedules create nightly --cron '15 2 * * *' --kind report --queue reports"]}
+              >
+                A schedule submits a run at every instant of a cron expression or interval, once, also when
+                the server was down in between.
+              </Empty>
+            ) : (
+              <ScheduleTable schedules={schedules} />
+            )}
+          </section>
+        )}
+      </Read>
+      <div class="foot">
+        <Cli line="tenure schedules list" />
+      </div>
+    </>
+  );
+}
+
+function ScheduleTable({ schedules }: { schedules: Schedule[] }) {
+  return (
+    <table class="list-table">
+      <thead>
+        <tr>
+          <th>state</th>
+          <th>schedule</th>
+          <th class="hide-narrow">when</th>
+          <th>next</th>
+          <th class="hide-narrow">last run</th>
+          <th class="r hide-narrow">fired</th>
+          <th class="hide-narrow">not fired</th>
+        </tr>
+      </thead>
+      <tbody>
+        {schedules.map((schedule) => (
+          <tr key={schedule.scheduleId}>
+            <td class="nowrap">
+              <Mark look={scheduleLook(schedule, clock.value)} />
+            </td>
+            <td class="strong">
+              <a data-row href={`schedules/${nameInPath(schedule)}`}>
+                {visible(schedule.name)}
+              </a>
+            </td>
+            <td class="hide-narrow">
+              <code>{visible(terms(schedule))}</code>
+            </td>
+            <td class="nowrap">
+              <Time at={schedule.nextAt} />
+            </td>
+            <td class="nowrap hide-narrow">
+              <LastRun schedule={schedule} />
+            </td>
+            <td class="num r hide-narrow">{schedule.fired}</td>
+            <td class="hide-narrow">{left(schedule)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function LastRun({ schedule }: { schedule: Schedule }) {
+  const { last } = schedule;
+  if (!last) return <span class="muted">none</span>;
+  return (
+    <a href={`runs/${last.runId}`}>
+      <Time at={last.instant} />
+    </a>
+  );
+}
+
+/** Instants without a run, with the reason. */
+function left(schedule: Schedule): string {
+  const parts: Array<[number, string]> = [
+    [schedule.skipped, "skipped"],
+    [schedule.missed, "missed"],
+    [schedule.refused, "refused"],
+  ];
+  return parts
+    .filter(([n]) => n > 0)
+    .map(([n, word]) => `${n} ${word}`)
+    .join(", ");
+}
+
+interface Whole {
+  schedule: Schedule;
+  preview: SchedulePreview;
+  history: ScheduleHistory;
+}
+
+function SchedulePage({ name }: { name: string }) {
+  const query = useQuery<Whole>(`schedule ${name}`, "queues", async (signal) => {
+    const path = `v1/schedules/${name}`;
+    const [schedule, preview, history] = await Promise.all([
+      get<Schedule>(path, { signal }),
+      get<SchedulePreview>(`${path}/preview`, { query: { count: INSTANTS }, signal }),
+      get<ScheduleHistory>(`${path}/history`, { query: { limit: ENTRIES }, signal }),
+    ]);
+    return { schedule, preview, history };
+  });
+  return (
+    <>
+      <div class="crumb">
+        <a href="schedules">Schedules</a> /
+      </div>
+      <Read query={query}>{(whole) => <Shown whole={whole} />}</Read>
+    </>
+  );
+}
+
+function Shown({ whole }: { whole: Whole }) {
+  const { schedule, preview, history } = whole;
+  const look = scheduleLook(schedule, clock.value);
+  const { run } = schedule;
+  const named = nameInPath(schedule);
+  return (
+    <>
+      <div class="head">
+        <h1>{visible(schedule.name)}</h1>
+        <Pill look={look} />
+        <code class="soft">{visible(terms(schedule))}</code>
+      </div>
+      <p class={`story t-${look.tone}`}>{fate(schedule)}</p>
+      <div class="two">
+        <Card
+          title="Next"
+          note={run ? `submits ${visible(run.kind ?? "")} to ${visible(run.queue ?? "")}` : ""}
+        >
+          <ol class="instants">
+            {preview.instants.map((at) => (
+              <li key={at}>
+                <code>{clockTime(ms(at)!, 0, false)}</code>{" "}
+                <span class="muted">{relative(ms(at)!, clock.value)}</span>
+              </li>
+            ))}
+            {preview.instants.length === 0 && <li class="muted">no instant follows</li>}
+          </ol>
+          <div class="pad-x pad-b">
+            <Cli line={command("schedules", "next", named)} />
+          </div>
+        </Card>
+        <Card title="To change it">
+          <div class="pad-x pad-b">
+            <Cli line={command("schedules", schedule.state === "paused" ? "resume" : "pause", named)} />
+            <Cli line={command("schedules", "trigger", named)} />
+          </div>
+        </Card>
+      </div>
+      <Card title="History" note="changes and firings, the newest first">
+        <Entries history={history} />
+        <div class="pad-x pad-b">
+          <Cli line={command("schedules", "history", named)} />
+        </div>
+      </Card>
+      <div class="foot">
+        <Cli line={command("schedules", "show", named)} />
+      </div>
+    </>
+  );
+}
+
+/** What it does next and what became of the last ones, in words. */
+export function fate(schedule: Schedule): string {
+  const fired = schedule.fired === 1 ? "1 run" : `${schedule.fired} runs`;
+  const not = left(schedule);
+  const past = `It has submitted ${fired}${not ? `; ${not}` : ""}.`;
+  const refusal = schedule.lastRefusal ? ` The last refusal was ${schedule.lastRefusal.error}.` : "";
+  const state = {
+    paused: "Paused: it fires nothing until it is resumed, and makes up for nothing. ",
+    deleted: "Deleted; its runs stay. ",
+    active: schedule.waiting > 0 ? `${schedule.waiting} instants have come and could not fire yet. ` : "",
+  }[schedule.state];
+  return state + past + refusal;
+}
+
+function Entries({ history }: { history: ScheduleHistory }) {
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th>when</th>
+          <th>by</th>
+          <th>state</th>
+          <th class="hide-narrow">terms</th>
+          <th class="r">fired</th>
+          <th>last run</th>
+        </tr>
+      </thead>
+      <tbody>
+        {history.entries.map(({ revision, at, keyId, schedule }) => (
+          <tr key={revision}>
+            <td class="nowrap">
+              <Time at={at} />
+            </td>
+            <td>{keyId ? visible(nameOf(keyId)) : <span class="muted">time</span>}</td>
+            <td>{schedule.state}</td>
+            <td class="hide-narrow">
+              <code>{visible(terms(schedule))}</code>
+            </td>
+            <td class="num r">{schedule.fired}</td>
+            <td class="nowrap">
+              <LastRun schedule={schedule} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
