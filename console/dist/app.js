@@ -3213,12 +3213,13 @@ async function read(spanMs, signal) {
   const since = new Date(now() - spanMs).toISOString();
   const runs = (query) => get("v1/runs", { query, signal });
   const optional = (reading) => reading.catch(() => void 0);
-  const [recent, failed, halted, running2, approvals2, queues, workers, setAside] = await Promise.all([
+  const [recent, failed, halted, running2, approvals2, dead, queues, workers, setAside] = await Promise.all([
     runs({ since, limit: SAMPLE }),
     runs({ state: "failed", since, limit: 200 }),
     runs({ state: "halted", since, limit: 50 }),
     runs({ state: "running", limit: 100 }),
     optional(get("v1/approvals", { query: { state: "pending", limit: 50 }, signal })),
+    access.value.mayReadEffects ? optional(get("v1/effects", { query: { state: "dead", limit: 20 }, signal })) : void 0,
     optional(get("v1/queues", { signal })),
     optional(get("v1/workers", { query: { limit: 1e3 }, signal })),
     optional(get("v1/set-aside", { signal }))
@@ -3232,6 +3233,7 @@ async function read(spanMs, signal) {
     running: running2.runs,
     troubles: troubles.filter((trouble) => trouble !== void 0),
     approvals: approvals2?.approvals ?? [],
+    dead: dead?.effects ?? [],
     queues: queueRows(queues?.queues ?? [], workers?.workers ?? [], now()),
     setAside: setAside?.tasks.length ?? 0,
     at: now()
@@ -3302,6 +3304,18 @@ function needs(state) {
       since: ms(queue.oldestReadyAt),
       to: `queues/${queue.queue.replaceAll("/", "~")}`,
       act: "Show queue"
+    });
+  }
+  for (const effect of state.dead) {
+    found.push({
+      id: effect.effectId,
+      tone: "bad",
+      glyph: "bad",
+      title: `${effect.endpoint} did not take ${effect.type}: dead after ${effect.tries} ${effect.tries === 1 ? "try" : "tries"}`,
+      note: effect.blocks ? "what follows it waits" : "",
+      since: ms(effect.settledAt) ?? ms(effect.decidedAt),
+      to: `effects/${effect.effectId}`,
+      act: "Look"
     });
   }
   const approvals2 = [...state.approvals].sort(

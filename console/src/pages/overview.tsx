@@ -1,10 +1,13 @@
 /** Overview: what needs a person now, and whether the system is well. */
 
 import type { ComponentChildren } from "preact";
+import { access } from "../access.js";
 import { get } from "../api/call.js";
 import type {
   Approval,
   ApprovalList,
+  Effect,
+  EffectList,
   History,
   Queues,
   Run,
@@ -36,6 +39,8 @@ interface State {
   running: Run[];
   troubles: Trouble[];
   approvals: Approval[];
+  /** Effects that no try delivers any more. */
+  dead: Effect[];
   queues: QueueRow[];
   setAside: number;
   at: number;
@@ -67,12 +72,15 @@ async function read(spanMs: number, signal: AbortSignal): Promise<State> {
   const since = new Date(now() - spanMs).toISOString();
   const runs = (query: Record<string, string | number>) => get<RunList>("v1/runs", { query, signal });
   const optional = <T,>(reading: Promise<T>): Promise<T | undefined> => reading.catch(() => undefined);
-  const [recent, failed, halted, running, approvals, queues, workers, setAside] = await Promise.all([
+  const [recent, failed, halted, running, approvals, dead, queues, workers, setAside] = await Promise.all([
     runs({ since, limit: SAMPLE }),
     runs({ state: "failed", since, limit: 200 }),
     runs({ state: "halted", since, limit: 50 }),
     runs({ state: "running", limit: 100 }),
     optional(get<ApprovalList>("v1/approvals", { query: { state: "pending", limit: 50 }, signal })),
+    access.value.mayReadEffects
+      ? optional(get<EffectList>("v1/effects", { query: { state: "dead", limit: 20 }, signal }))
+      : undefined,
     optional(get<Queues>("v1/queues", { signal })),
     optional(get<Workers>("v1/workers", { query: { limit: 1000 }, signal })),
     optional(get<SetAside>("v1/set-aside", { signal })),
@@ -87,6 +95,7 @@ async function read(spanMs: number, signal: AbortSignal): Promise<State> {
     running: running.runs,
     troubles: troubles.filter((trouble): trouble is Trouble => trouble !== undefined),
     approvals: approvals?.approvals ?? [],
+    dead: dead?.effects ?? [],
     queues: queueRows(queues?.queues ?? [], workers?.workers ?? [], now()),
     setAside: setAside?.tasks.length ?? 0,
     at: now(),
@@ -172,7 +181,7 @@ interface Need {
   act: string;
 }
 
-/** Worst first: starving queues, approvals that expire soon, approvals, halts, pauses, tasks that are set aside. */
+/** Worst first: starving queues, dead effects, approvals that expire soon, approvals, halts, pauses, tasks that are set aside. */
 function needs(state: State): Need[] {
   const found: Need[] = [];
   for (const queue of state.queues.filter((queue) => queue.isStarving)) {
@@ -185,6 +194,18 @@ function needs(state: State): Need[] {
       since: ms(queue.oldestReadyAt)!,
       to: `queues/${queue.queue.replaceAll("/", "~")}`,
       act: "Show queue",
+    });
+  }
+  for (const effect of state.dead) {
+    found.push({
+      id: effect.effectId,
+      tone: "bad",
+      glyph: "bad",
+      title: `${effect.endpoint} did not take ${effect.type}: dead after ${effect.tries} ${effect.tries === 1 ? "try" : "tries"}`,
+      note: effect.blocks ? "what follows it waits" : "",
+      since: ms(effect.settledAt) ?? ms(effect.decidedAt)!,
+      to: `effects/${effect.effectId}`,
+      act: "Look",
     });
   }
   const approvals = [...state.approvals].sort(

@@ -46,6 +46,10 @@ describe("work", () => {
     await page.getByText(/Dead after 1 try: tries_exhausted\./).waitFor();
     await page.getByText(/^tenure effects redrive /).waitFor();
     await page.getByRole("link", { name: id }).waitFor();
+    await page.getByRole("link", { name: "Overview" }).click();
+    await page.getByText("crm did not take run.succeeded: dead after 1 try").waitFor();
+    await page.getByRole("link", { name: /^Look: crm did not take/ }).click();
+    await page.getByText(/Dead after 1 try/).waitFor();
     status = 204;
     const effect = new URL(page.url()).pathname.split("/").at(-1);
     await server.call("POST", `/v1/effects/${effect}/redrive`, {});
