@@ -158,9 +158,8 @@ fn hand_out(batch: Vec<PendingCall>, answers: CheckpointAnswers, sent: Moment) -
     let CheckpointAnswers { answers, server_time, .. } = answers;
     for (mut call, answer) in batch.into_iter().zip(answers) {
         let is_log_unknown = is_refused(answer.error.as_deref(), answer.field.as_deref());
-        if is_log_unknown && call.drop_lines() {
-            undecided.push(call);
-        } else if answer.verdict.is_none() && matches!(answer.status, 429 | 503) {
+        let is_undecided = answer.verdict.is_none() && matches!(answer.status, 429 | 503);
+        if is_undecided || is_log_unknown && call.drop_lines() {
             undecided.push(call);
         } else {
             let recording = recording(&call.held, answer, sent, server_time);
@@ -172,7 +171,7 @@ fn hand_out(batch: Vec<PendingCall>, answers: CheckpointAnswers, sent: Moment) -
 
 /// Whether a call carried lines. None does any more.
 fn drop_lines(batch: &mut [PendingCall]) -> bool {
-    batch.iter_mut().fold(false, |had_lines, call| call.drop_lines() || had_lines)
+    batch.iter_mut().map(|call| call.drop_lines()).filter(|had_lines| *had_lines).count() > 0
 }
 
 fn recording(

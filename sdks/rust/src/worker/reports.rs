@@ -119,9 +119,8 @@ fn hand_out(batch: Vec<PendingReport>, answers: ReportAnswers) -> Vec<PendingRep
     let mut undecided = Vec::new();
     for (mut pending, answer) in batch.into_iter().zip(answers.answers) {
         let is_log_unknown = is_refused(answer.error.as_deref(), answer.field.as_deref());
-        if is_log_unknown && pending.drop_lines() {
-            undecided.push(pending);
-        } else if answer.verdict.is_none() && matches!(answer.status, 429 | 503) {
+        let is_undecided = answer.verdict.is_none() && matches!(answer.status, 429 | 503);
+        if is_undecided || is_log_unknown && pending.drop_lines() {
             undecided.push(pending);
         } else {
             pending.answer(Delivery::Answered(answer));
@@ -151,7 +150,7 @@ fn unanswered(why: &str) -> Delivery {
 
 /// Whether a report carried lines. None does any more.
 fn drop_lines(batch: &mut [PendingReport]) -> bool {
-    batch.iter_mut().fold(false, |had_lines, pending| pending.drop_lines() || had_lines)
+    batch.iter_mut().map(|pending| pending.drop_lines()).filter(|had_lines| *had_lines).count() > 0
 }
 
 impl PendingReport {

@@ -168,7 +168,6 @@ async fn send_one(client: &Client, start: StartItem) -> StartAnswer {
     let started = Started { attempt, worker_id, started_at };
     let answered = client.started(&task_id, &task_token, &started).await;
     let mut answer = StartAnswer::default();
-    answer.task_id = task_id;
     match answered {
         Ok(ack) => (answer.status, answer.verdict) = (200, Some(ack.verdict)),
         Err(error) if error.verdict().is_none() => answer.status = UNAVAILABLE,
@@ -179,6 +178,7 @@ async fn send_one(client: &Client, start: StartItem) -> StartAnswer {
             answer.message = Some(error.message());
         }
     }
+    answer.task_id = task_id;
     answer
 }
 
