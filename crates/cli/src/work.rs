@@ -18,7 +18,9 @@ mod stopping;
 pub(crate) mod talk;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::future::Future;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -279,6 +281,7 @@ impl Program {
         // The worker's key is valid for more than one task, and the program does not need it.
         command.env_remove("TENURE_API_KEY");
         command.envs(facts(ctx));
+        command.env("PATH", path_with_this_binary());
         command
     }
 
@@ -292,6 +295,14 @@ impl Program {
         }
         Failure::infra(message)
     }
+}
+
+/// The search path, with the folder of this binary at its end: a program finds `tenure` wherever that was started from.
+fn path_with_this_binary() -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let own = std::env::current_exe().ok();
+    let folder = own.as_deref().and_then(Path::parent).map(Path::to_owned);
+    std::env::join_paths(std::env::split_paths(&path).chain(folder)).unwrap_or(path)
 }
 
 /// The environment variables that describe the attempt to the program.

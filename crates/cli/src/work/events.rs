@@ -64,6 +64,15 @@ fn message(event: &WorkerEvent) -> String {
                 run_of(task_id)
             )
         }
+        WorkerEvent::Suspended { task_id, attempt } => {
+            format!("{} attempt {attempt}: {FAINT}waits{FAINT:#}", run_of(task_id))
+        }
+        WorkerEvent::Diverged { task_id, attempt, why } => {
+            format!(
+                "{} attempt {attempt}: {BAD}differs from what is recorded{BAD:#}, the run is parked: {why}",
+                run_of(task_id)
+            )
+        }
         WorkerEvent::Unreachable { why } => {
             format!("{WARN}cannot fetch work, retrying{WARN:#}: {why}")
         }
@@ -101,6 +110,13 @@ fn members(event: &WorkerEvent) -> serde_json::Value {
         }
         WorkerEvent::Abandoned { task_id, attempt } => {
             json!({"event": "abandoned", "runId": run_of(task_id), "taskId": task_id, "attempt": attempt})
+        }
+        WorkerEvent::Suspended { task_id, attempt } => {
+            json!({"event": "suspended", "runId": run_of(task_id), "taskId": task_id, "attempt": attempt})
+        }
+        WorkerEvent::Diverged { task_id, attempt, why } => {
+            json!({"event": "diverged", "runId": run_of(task_id), "taskId": task_id, "attempt": attempt,
+                   "message": why})
         }
         WorkerEvent::Unreachable { why } => json!({"event": "unreachable", "message": why}),
         other => json!({"event": "other", "message": format!("{other:?}")}),

@@ -21,12 +21,7 @@ impl Workshop {
         let path = home.path().join("script.sh");
         // What the steps do is written to the file `log`.
         let log = home.path().join("log");
-        let text = format!(
-            "#!/bin/sh\nset -eu\ntenure() {{ {} \"$@\"; }}\nlog={}\nt={}\n{script}\n",
-            env!("CARGO_BIN_EXE_tenure"),
-            log.display(),
-            env!("CARGO_BIN_EXE_tenure"),
-        );
+        let text = format!("#!/bin/sh\nset -eu\nlog={}\n{script}\n", log.display());
         std::fs::write(&path, text).unwrap();
         std::fs::write(&log, "").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -99,7 +94,7 @@ fn a_step_that_fails_is_tried_and_its_exit_code_is_kept() {
         r#"code=0
         tenure step pay --tries 2 --pause 1ms -- sh -c "echo try >> $log; echo no money >&2; exit 3" || code=$?
         tenure step none -- $log.missing || code="$code $?"
-        tenure step outer -- sh -c "$t step inner -- true || echo inner \$?"
+        tenure step outer -- sh -c "tenure step inner -- true || echo inner \$?"
         tenure wait-for go
         echo "$code""#,
     );
@@ -117,7 +112,7 @@ fn a_script_asks_people_calls_children_and_counts_what_it_spends() {
     let workshop = Workshop::new(
         r#"input=$(cat)
         test "$input" != '"child"' || { echo '"from the child"'; exit 0; }
-        tenure step think -- $t spend tokens=5
+        tenure step think -- tenure spend tokens=5
         tenure spend tokens=7 tool-calls=1
         tenure ask pay --subject 'Pay 7 EUR?' --content '{"eur": 7}' && code=0 || code=$?
         tenure child part --queue q --input '"child"'
