@@ -10,6 +10,7 @@ use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::time::sleep;
@@ -24,7 +25,7 @@ use crate::work::talk::{
 
 pub(crate) use step::{StepArguments, step};
 
-/// How long a command whose worker no longer answers waits to be stopped with its program.
+/// How long a command that could not end its program waits for the worker to do it.
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 /// Names are part of the keys of records.
 const NAME_RULE: &str = "a name has letters, digits, `.`, `_` and `-`";
@@ -208,8 +209,10 @@ fn outside() -> CliError {
     .hint("start a worker with `tenure work --queue QUEUE --exec ./script.sh` and use the command in the script")
 }
 
-/// The attempt is over, and the worker stops the program. What the program did next must not happen, so this waits for it.
+/// The attempt is over, or its worker is dead. What the program would do next must not happen, so this ends all of it: the worker
+/// gave the program a process group of its own.
 async fn stopped() -> CliError {
+    let _ = rustix::process::kill_process_group(rustix::process::getpgrp(), Signal::KILL);
     sleep(STOPPED_WITHIN).await;
     CliError::new(Exit::Interrupted, "worker_gone", "the worker of this program no longer answers")
         .hint("end the program; its task is executed again when its lease is over")

@@ -60,8 +60,12 @@ pub(crate) async fn step(arguments: StepArguments) -> CommandResult {
     }
 }
 
+/// Executes the command and says what came of it. Without the worker, the command must not go on.
 async fn tell(line: &mut Line, executed: Executed<'_>) -> std::io::Result<()> {
-    let came = executed.run().await;
+    let came = tokio::select! {
+        came = executed.run() => came,
+        () = line.gone() => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+    };
     line.say(&came).await
 }
 

@@ -109,6 +109,13 @@ impl Line {
         self.0.get_mut().write_all(&text).await
     }
 
+    /// Completes when the other end is gone. What it says meanwhile stays to be heard.
+    pub(crate) async fn gone(&mut self) {
+        if let Ok([_, ..]) = self.0.fill_buf().await {
+            std::future::pending().await
+        }
+    }
+
     /// The next line. The end of the conversation is an error.
     pub(crate) async fn hear<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         let mut text = Vec::new();

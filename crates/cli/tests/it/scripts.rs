@@ -43,6 +43,12 @@ impl Workshop {
     }
 }
 
+/// Whether it runs: one that ended may wait to be reaped.
+fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
+}
+
 #[test]
 fn a_script_goes_on_where_it_was_after_a_wait() {
     let workshop = Workshop::new(
@@ -73,7 +79,7 @@ fn a_worker_that_is_killed_repeats_no_recorded_step() {
     // S3-28: what was not recorded is done again by the next worker, and only that.
     let workshop = Workshop::new(
         r#"tenure step charge -- sh -c "echo charge >> $log"
-        tenure step ship -- sh -c "echo ship >> $log; test -e $log.go || sleep 600"
+        tenure step ship -- sh -c "echo \$\$ > $log.pid; echo ship >> $log; test -e $log.go || sleep 600"
         echo done"#,
     );
     let mut first = workshop.worker();
@@ -81,6 +87,8 @@ fn a_worker_that_is_killed_repeats_no_recorded_step() {
     wait_until("the second step", || workshop.log().contains(&"ship".to_owned()));
     first.signal("KILL");
     first.exit_code();
+    let pid = std::fs::read_to_string(workshop.home.path().join("log.pid")).unwrap();
+    wait_until("the end of the command", || !is_alive(pid.trim()));
     std::fs::write(workshop.home.path().join("log.go"), "").unwrap();
     let _second = workshop.worker();
     let ended = workshop.home.ended(&id);
