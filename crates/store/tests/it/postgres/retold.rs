@@ -9,6 +9,7 @@ use verdict::{Scope, TaskId};
 use super::durability::set;
 use super::options;
 use super::private::client;
+use super::standby::until_commits_wait;
 
 /// What the poll of this name gets, now or before.
 async fn poll(writer: &mut PostgresWriter, name: &str, first_lease: u128) -> usize {
@@ -36,6 +37,7 @@ async fn a_poll_that_is_repeated_is_answered_when_a_standby_has_what_it_was_give
     assert_eq!(poll(&mut writer, "p", 1 << 32).await, 1);
     let admin = client(&server).await;
     set(&admin, &[("synchronous_standby_names", "s1")]).await;
+    until_commits_wait(&server, &admin).await;
     // A poll that is given nothing reveals nothing: it does not wait for the standby.
     assert_eq!(poll(&mut writer, "other", 2 << 32).await, 0);
     let again = tokio::spawn(async move { poll(&mut writer, "p", 3 << 32).await });

@@ -149,9 +149,10 @@ async fn is_there(store: &PostgresStore, id: u128) -> Option<bool> {
     store.browse().find(&key).await.ok().map(|found| found.is_some())
 }
 
-async fn until_waiting_for_a_lock(admin: &Client) {
+/// The looker has no transaction: inside one PostgreSQL shows again and again the sessions that there were at the first look.
+async fn until_waiting_for_a_lock(looker: &Client) {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-    while admin.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+    while looker.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 0 {
         tokio::task::yield_now().await;
     }
 }
@@ -167,12 +168,12 @@ async fn a_connection_that_is_in_use_during_a_failover_is_not_read_from_afterwar
     let mut writer = store.writer().await.unwrap();
     submit(&mut writer, 1).await.unwrap();
     server.until_caught_up().unwrap();
-    let admin = client(&server).await;
+    let (admin, looker) = (client(&server).await, client(&server).await);
     let lock = "BEGIN; LOCK TABLE tenure.inputs IN ACCESS EXCLUSIVE MODE";
     admin.batch_execute(lock).await.unwrap();
     let reader = store.clone();
     let reading = tokio::spawn(async move { is_there(&reader, 1).await });
-    until_waiting_for_a_lock(&admin).await;
+    until_waiting_for_a_lock(&looker).await;
     standby.promote().unwrap();
     // The lock blocks every write on the old primary, so this one is on the new primary.
     let id = follow(&mut writer).await;
@@ -226,7 +227,7 @@ type Waiting = (i32, String);
 /// A transaction that waits for the standby, other than this one.
 async fn who_waits(admin: &Client, but: &Waiting) -> Option<Waiting> {
     let sql = "SELECT pid, xact_start::text FROM pg_stat_activity \
-        WHERE wait_event = 'SyncRep' AND (pid, xact_start::text) <> ($1, $2)";
+        WHERE wait_event = 'SyncRep' AND application_name LIKE 'tenure %' AND (pid, xact_start::text) <> ($1, $2)";
     let rows = admin.query(sql, &[&but.0, &but.1]).await.unwrap();
     rows.first().map(|row| (row.get(0), row.get(1)))
 }
@@ -251,11 +252,29 @@ async fn a_commit_that_is_made_to_stop_waiting_for_its_standby_is_not_acknowledg
     find_again(&server, store.writer().await.unwrap(), 1, "pg_cancel_backend").await;
 }
 
+/// Waits until a commit waits for the standby: sessions see the setting before the process does that makes commits wait. The
+/// commit waits on, beside the test.
+pub(super) async fn until_commits_wait(server: &Server, admin: &Client) {
+    let write = "SELECT pg_logical_emit_message(true, 'probe', '')";
+    let waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND pid = $1";
+    loop {
+        let probe = client(server).await;
+        let pid: i32 = probe.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+        let committing = tokio::spawn(async move { probe.batch_execute(write).await });
+        while !committing.is_finished() {
+            if !admin.query(waiting, &[&pid]).await.unwrap().is_empty() {
+                return;
+            }
+        }
+    }
+}
+
 /// Submits two tasks with the writer, the second one without a standby, with its wait ended in this way.
 async fn find_again(server: &Server, mut writer: PostgresWriter, first: u128, ended: &str) {
     let admin = client(server).await;
     submit(&mut writer, first).await.unwrap();
     set(&admin, &[("synchronous_standby_names", "s1")]).await;
+    until_commits_wait(server, &admin).await;
     let submitting = tokio::spawn(async move { submit(&mut writer, first + 1).await });
     let mut waits = 0;
     let mut waiting = (0, String::new());
