@@ -1,4 +1,9 @@
-/** The leases that a worker holds, and the slots that they take. */
+/**
+ * The leases that a worker holds, and the slots that they take.
+ *
+ * A slot is used again as soon as an attempt has ended, and answers to calls about that attempt may still come. They
+ * change nothing in the memory of the slot.
+ */
 import type { StopReason } from "../context.js";
 import type { Lease } from "../lease.js";
 import type { Envelope } from "../wire.js";
@@ -104,8 +109,14 @@ export class HeldLeases {
     return begun === 0n ? undefined : begun < 0n ? "ended" : Number(begun) / 1000;
   }
 
+  /** Whether its attempt goes on. A slot belongs to another lease soon after. */
+  holds(held: Held): boolean {
+    return this.#byId.get(held.id) === held;
+  }
+
   /** Lets the other thread see until when the lease is valid. */
   publish(held: Held): void {
+    if (!this.holds(held)) return;
     const { validUntil, lost } = held.lease;
     const until =
       lost !== undefined ? 1n : validUntil === undefined ? 0n : BigInt(Math.round(validUntil * 1000));
@@ -114,6 +125,7 @@ export class HeldLeases {
 
   /** Tells the code, also code that never yields. A lost lease overrides every other reason. */
   tell(held: Held, reason: StopReason): boolean {
+    if (!this.holds(held)) return false;
     if (held.stopped !== undefined && (reason !== "LeaseLost" || held.stopped === "LeaseLost")) return false;
     held.stopped = reason;
     Atomics.store(this.#stops, held.slot, STOP_REASONS.indexOf(reason));

@@ -99,6 +99,8 @@ export class Keeper {
   /** The lease is gone for ever: the code is told, and a process of its own is killed. */
   lost(held: Held, why: string): void {
     held.lease.lose(why);
+    // Nothing is left to be told or killed: the answer to a start came after the report.
+    if (!this.held.holds(held)) return;
     this.held.publish(held);
     this.tell(held, "LeaseLost", why);
     if (held.pid !== undefined) killGroup(held.pid, Math.min(KILL_AFTER_MS_MAX, held.reserveMs / 2));
