@@ -30,21 +30,23 @@ async function startServer() {
     env,
     stdio: ["ignore", "pipe", "inherit"],
   });
+  const stop = async () => {
+    server.kill("SIGTERM");
+    await new Promise((resolve) => server.once("exit", resolve));
+    rmSync(folder, { recursive: true, force: true });
+  };
   let text = "";
-  for await (const chunk of server.stdout) {
-    text += chunk;
-    const url = /TENURE_URL=(\S+)/.exec(text)?.[1];
-    const apiKey = /TENURE_API_KEY=(\S+)/.exec(text)?.[1];
-    if (url && apiKey) {
-      const stop = async () => {
-        server.kill("SIGTERM");
-        await new Promise((resolve) => server.once("exit", resolve));
-        rmSync(folder, { recursive: true, force: true });
-      };
-      server.stdout.resume();
-      return { url, apiKey, stop };
-    }
-  }
+  // Read to the end: the server goes on to print, and a closed pipe would end it.
+  const started = await new Promise((resolve) => {
+    server.stdout.on("data", (chunk) => {
+      text += chunk;
+      const url = /TENURE_URL=(\S+)/.exec(text)?.[1];
+      const apiKey = /TENURE_API_KEY=(\S+)/.exec(text)?.[1];
+      if (url && apiKey) resolve({ url, apiKey, stop });
+    });
+    server.once("exit", () => resolve(undefined));
+  });
+  if (started !== undefined) return started;
   throw new Error(`the server did not start: ${text}`);
 }
 
