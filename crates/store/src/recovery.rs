@@ -166,7 +166,7 @@ pub fn of_round(scope: &Scope, evaluation: TaskId, limit: usize) -> ObjectFilter
 #[cfg(test)]
 mod tests {
     use verdict::approval;
-    use verdict::recovery::{Action, Decider, Deciders, Decision, Terms};
+    use verdict::recovery::{Action, Decider, Deciders, Decision, Evaluator, Terms};
     use verdict::{Category, Reason, Span};
 
     use super::*;
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(object.unique_key, Some(awaiting(&scope, task).unique_key));
         let decision = Decision {
             action: Action::Skip,
-            decider: Decider::Evaluation { confidence: None },
+            decider: Decider::Evaluation { by: Evaluator::BuiltIn, confidence: None },
             propose: None,
             comment: None,
         };

@@ -121,6 +121,11 @@ impl Evaluator {
         Self::ALL.into_iter().find(|evaluator| evaluator.name() == name)
     }
 
+    /// The one whose tasks are of this kind; `None` if tasks of this kind do not evaluate.
+    pub fn of(kind: &Name) -> Option<Self> {
+        Self::ALL.into_iter().find(|evaluator| evaluator.kind() == kind.as_str())
+    }
+
     /// The kind of its tasks.
     pub const fn kind(self) -> &'static str {
         match self {
@@ -244,7 +249,7 @@ impl FailedRun {
 
 /// Whether tasks of this kind evaluate candidates.
 pub fn is_evaluation(kind: &Name) -> bool {
-    Evaluator::ALL.iter().any(|evaluator| evaluator.kind() == kind.as_str())
+    Evaluator::of(kind).is_some()
 }
 
 /// Whether tasks of this kind are recovery's own: they evaluate candidates, or ask people about them.
@@ -370,6 +375,8 @@ pub enum OutOfScope {
     Expired,
     /// Nobody may be so unsure and act: people decide (A2-16).
     Unsure,
+    /// The policy has another evaluator now. What this one thinks is left to people.
+    Evaluator,
 }
 
 impl RecoveryRefusal {

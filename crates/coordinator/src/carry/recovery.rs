@@ -17,8 +17,8 @@ use store::recovery::{
 use store::{Batch, Lookup, ObjectChange, RunLookup, Spec, TaskKey};
 use verdict::effect::{EffectId, EndpointStatus, Intent, wants};
 use verdict::recovery::{
-    Action, Candidate, CandidateState, Decider, Decision, FailedRun, ForkOutcome, RecoveryAnswer,
-    RecoveryPolicy, RecoveryRefusal, Signature, Standing, is_evaluation,
+    Action, Candidate, CandidateState, Decider, Decision, Evaluator, FailedRun, ForkOutcome,
+    RecoveryAnswer, RecoveryPolicy, RecoveryRefusal, Signature, Standing, is_evaluation,
 };
 use verdict::request::{Cancel, CancelMode, Outcome};
 use verdict::run::{RunRequest, Then};
@@ -299,7 +299,7 @@ fn reported(request: &Request) -> Option<Option<&Json>> {
 }
 
 /// What an evaluation names.
-fn named(output: Option<&Json>) -> Result<Decision, RecoveryRefusal> {
+fn named(by: Evaluator, output: Option<&Json>) -> Result<Decision, RecoveryRefusal> {
     let parse = |json: &Json| serde_json::from_str::<EvaluationOutput>(json.as_str()).ok();
     let named = output.and_then(parse).ok_or(RecoveryRefusal::NoAction)?;
     let EvaluationOutput { action, confidence, comment, propose } = named;
@@ -310,6 +310,7 @@ fn named(output: Option<&Json>) -> Result<Decision, RecoveryRefusal> {
     Ok(Decision {
         action: action_of(action),
         decider: Decider::Evaluation {
+            by,
             confidence: confidence.map(|share| (share * 1_000.0).round() as u16),
         },
         propose: propose.map(action_of),
@@ -365,14 +366,14 @@ impl Recovering<'_> {
             return None;
         };
         let output = reported(request)?;
-        self.work.task(key).filter(|task| is_evaluation(&task.kind))?;
+        let by = self.work.task(key).and_then(|task| Evaluator::of(&task.kind))?;
         if !self.work.may_report(key, request.caller()?, self.at) {
             return None;
         }
         let candidate_key = self.work.recoveries.awaiting(&key.scope, key.id)?;
         let candidate = self.work.recoveries.candidate(&candidate_key)?;
         let policy = self.work.recoveries.policy(&key.scope, &candidate.policy);
-        let after = named(output).and_then(|decision| {
+        let after = named(by, output).and_then(|decision| {
             let proposed = decision.propose;
             Ok((candidate.decided(decision, policy.as_ref(), self.at.now)?, proposed))
         });

@@ -335,6 +335,9 @@ fn out_of_scope(which: OutOfScope) -> &'static str {
         OutOfScope::Action => "the policy does not allow this action",
         OutOfScope::Revoked => "the policy of the candidate was deleted; only skip is left",
         OutOfScope::Expired => "the time of the candidate is over; only skip is left",
+        OutOfScope::Evaluator => {
+            "the policy has another evaluator since this evaluation was made; escalate it to people, or skip it"
+        }
         OutOfScope::Unsure => {
             "an evaluation submits runs only with a confidence of at least 0.8; escalate it to people"
         }

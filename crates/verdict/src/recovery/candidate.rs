@@ -10,8 +10,8 @@
 //! The same object serves a signature for good: once it is closed, the next failure opens it again, as long as attempts are left.
 
 use super::{
-    AUTOMATIC_MIN, Action, FailedRun, OutOfScope, QUIET, Question, RecoveryPolicy, RecoveryRefusal,
-    Signature, Suggestion, Terms,
+    AUTOMATIC_MIN, Action, Evaluator, FailedRun, OutOfScope, QUIET, Question, RecoveryPolicy,
+    RecoveryRefusal, Signature, Suggestion, Terms,
 };
 use crate::id::{Name, TaskId, Text};
 use crate::time::{Span, Time};
@@ -155,9 +155,19 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Decider {
     /// The holder of the evaluation's lease, with how sure it says it is, in thousandths.
-    Evaluation { confidence: Option<u16> },
+    Evaluation { by: Evaluator, confidence: Option<u16> },
     /// A person, by API key.
     Person(Name),
+}
+
+impl Decider {
+    /// Whether it is an evaluation of one evaluator while the policy trusts another: it was queued before the policy changed.
+    fn is_replaced(&self, terms: &Terms) -> bool {
+        match self {
+            Decider::Evaluation { by, .. } => *by != terms.evaluator,
+            Decider::Person(_) => false,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -335,12 +345,14 @@ impl Candidate {
         }
         if action == Action::Escalate {
             self.proposal(decision.propose, &policy.terms)?;
+        } else if decision.decider.is_replaced(&policy.terms) {
+            return out(OutOfScope::Evaluator);
         }
         if action == Action::Escalate && self.state == CandidateState::Escalated {
             return Err(RecoveryRefusal::Closed { state: self.state });
         }
         match &decision.decider {
-            Decider::Evaluation { confidence } if action.forks() => {
+            Decider::Evaluation { confidence, .. } if action.forks() => {
                 let suggested = self.round.suggestion;
                 let own = || if suggested.action == action { suggested.confidence } else { 0 };
                 match confidence.unwrap_or_else(own) < AUTOMATIC_MIN {

@@ -69,7 +69,7 @@ fn opened(policy: &RecoveryPolicy) -> Candidate {
 }
 
 fn by_evaluation(action: Action) -> Decision {
-    let decider = Decider::Evaluation { confidence: Some(1_000) };
+    let decider = Decider::Evaluation { by: Evaluator::BuiltIn, confidence: Some(1_000) };
     Decision { action, decider, propose: None, comment: None }
 }
 
@@ -203,7 +203,7 @@ fn nobody_unsure_submits_runs_without_people() {
     let candidate = opened(&policy);
     let with = |confidence| Decision {
         action: Action::Retry,
-        decider: Decider::Evaluation { confidence },
+        decider: Decider::Evaluation { by: Evaluator::BuiltIn, confidence },
         propose: None,
         comment: None,
     };
@@ -220,6 +220,30 @@ fn nobody_unsure_submits_runs_without_people() {
     assert!(second.round.suggestion.confidence < 800, "it did not help the first time");
     assert_eq!(automatic(second.round.suggestion, &policy.terms), Action::Escalate);
     assert_eq!(decide(by_person(Action::Retry)).unwrap().state, CandidateState::Executing);
+}
+
+#[test]
+fn an_evaluator_that_the_policy_no_longer_names_decides_nothing() {
+    // A2-13: the policy as it is now counts, also for who evaluates.
+    let before = policy(Terms { evaluator: Evaluator::Workers, ..all(2) });
+    let after = policy(all(2));
+    let by_worker = |action| Decision {
+        action,
+        decider: Decider::Evaluation { by: Evaluator::Workers, confidence: Some(1_000) },
+        propose: None,
+        comment: None,
+    };
+    let decide = |action, policy: &RecoveryPolicy| {
+        opened(&before).decided(by_worker(action), Some(policy), START).map(|it| it.state)
+    };
+    let replaced = Err(RecoveryRefusal::OutOfScope(OutOfScope::Evaluator));
+    for action in [Action::Retry, Action::Continue, Action::Notify] {
+        assert!(decide(action, &before).is_ok(), "{action:?}");
+        assert_eq!(decide(action, &after), replaced, "{action:?}");
+    }
+    // People hear of it, or nothing happens.
+    assert_eq!(decide(Action::Escalate, &after), Ok(CandidateState::Escalated));
+    assert_eq!(decide(Action::Skip, &after), Ok(CandidateState::Skipped));
 }
 
 #[test]

@@ -304,3 +304,23 @@ async fn the_policy_of_the_moment_counts() {
         decide(&api, &escalated, json!({"action": "notify"})).await.has("state", "succeeded");
     }
 }
+
+/// Who evaluates is a matter of the policy of the moment too: a worker with an evaluation from before decides nothing.
+#[tokio::test]
+async fn a_worker_decides_nothing_once_the_server_evaluates() {
+    for api in both().await {
+        let actions = json!({"actions": ["retry", "notify", "escalate"]});
+        set(&api, actions.clone()).await;
+        failed(&api, "INFRASTRUCTURE", "gone").await;
+        let lease = evaluation(&api).await;
+        let witness = Witness::of(&api).await;
+        set(&api, merged(actions, json!({"evaluator": "builtIn"}))).await;
+        for action in ["retry", "notify"] {
+            let refused = api.complete(&lease, names(action)).await;
+            refused.problem(409, "recovery_out_of_scope");
+        }
+        witness.saw_no_new_run(&api).await;
+        api.complete(&lease, names("escalate")).await.ok();
+        until_state(&api, "escalated").await;
+    }
+}
