@@ -3,12 +3,15 @@
 //! It has two bounded priority classes: calls of workers that hold a lease, and everything else. An overloaded
 //! coordinator refuses new work long before it refuses a heartbeat or a report, because those release load. No
 //! timer delays a request: a batch takes everything that waited when the previous one ended, up to what one commit takes.
-//! Each class has a share of every commit, so a flood in one of them delays the other by no more than a longer commit.
+//! Each class has a share of every commit, so a flood in one of them delays the other by no more than a longer commit. Within a
+//! class the tenants take turns ([`lines`]).
 //!
 //! One carrier serves both classes, or two carriers serve one each.
 
+mod lines;
+
 use std::sync::{Arc, OnceLock};
-use std::task::Poll as Polled;
+use std::task::{Context, Poll as Polled};
 
 #[cfg(feature = "http")]
 use store::RecordSeal;
@@ -17,13 +20,14 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use verdict::{LeaseId, Name, Scope, Time};
 
+use self::lines::Lines;
 use crate::carry::ObjectCall;
 use crate::item::{Granted, Group, Item, Poll, Reply, RequestError, WaitingPoll, WaitingWorker};
 use crate::outbox::{EndpointDirectory, Endpoints};
 use crate::weight::BATCH_WEIGHT_MAX;
 
-/// How many callers may wait with new work. At 2 ms per batch of a thousand this is less than ten milliseconds of
-/// queue; a longer queue would delay answers without adding throughput.
+/// How many callers may wait with new work, and as many again in lines. At 2 ms per batch of a thousand this is less than
+/// twenty milliseconds of queue; a longer queue would delay answers without adding throughput.
 const NEW_WORK_WAITING_MAX: usize = 4_096;
 
 /// How many callers may wait with heartbeats, starts and reports: four times as many.
@@ -92,6 +96,21 @@ impl Arrival {
         }
     }
 
+    /// Whose it is. A group is of one call, or of time.
+    fn tenant(&self) -> Option<&Name> {
+        match self {
+            Arrival::Group(group) => group.items.first().map(|item| &item.scope().tenant),
+            Arrival::Poll(waiting) => Some(&waiting.poll.scope.tenant),
+            Arrival::Objects(call) => call.keys.first().map(|key| &key.scope.tenant),
+            Arrival::Administer { .. }
+            | Arrival::Ping(_)
+            | Arrival::CountPolls(_)
+            | Arrival::ListPolls(_)
+            | Arrival::TasksEnded { .. }
+            | Arrival::Close => None,
+        }
+    }
+
     /// Refuses the arrival. Its caller may have disconnected.
     fn refuse(self) {
         match self {
@@ -155,8 +174,58 @@ enum Carriers {
 /// The receiving side, owned by a carrier: its classes, the most urgent first.
 #[derive(Debug)]
 pub(crate) struct IntakeReceiver {
-    classes: Vec<mpsc::Receiver<Arrival>>,
+    classes: Vec<Class>,
     pub(crate) draining: tokio_util::sync::CancellationToken,
+}
+
+/// One priority class where it is received.
+#[derive(Debug)]
+struct Class {
+    arrivals: mpsc::Receiver<Arrival>,
+    /// What has arrived and was not taken yet.
+    lines: Lines,
+    /// How many are put into lines; the others stay where they arrived.
+    lines_max: usize,
+}
+
+impl Class {
+    fn new(arrivals: mpsc::Receiver<Arrival>) -> Self {
+        let lines_max = arrivals.max_capacity();
+        Self { arrivals, lines: Lines::default(), lines_max }
+    }
+
+    /// Puts what has arrived into lines.
+    fn line_up(&mut self) {
+        while self.lines.len() < self.lines_max
+            && let Ok(arrival) = self.arrivals.try_recv()
+        {
+            self.lines.push(arrival);
+        }
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Polled<Option<Arrival>> {
+        match self.lines.pop(|_| 0) {
+            Some((arrival, _)) => Polled::Ready(Some(arrival)),
+            None => self.arrivals.poll_recv(context),
+        }
+    }
+
+    /// Takes arrivals into `taken` until they weigh this much. Returns what they weigh.
+    fn take(
+        &mut self,
+        room: usize,
+        weigh: impl Fn(&Arrival) -> usize,
+        taken: &mut Vec<Arrival>,
+    ) -> usize {
+        let mut total = 0;
+        while total < room
+            && let Some((arrival, weight)) = self.lines.pop(&weigh)
+        {
+            total += weight;
+            taken.push(arrival);
+        }
+        total
+    }
 }
 
 /// Both classes, for one carrier.
@@ -175,7 +244,10 @@ fn channels(carriers: Carriers) -> (Intake, IntakeReceiver, IntakeReceiver) {
     let (leased, leased_receiver) = mpsc::channel(LEASED_WAITING_MAX);
     let (new_work, new_work_receiver) = mpsc::channel(NEW_WORK_WAITING_MAX);
     let draining = tokio_util::sync::CancellationToken::new();
-    let receiver = |class| IntakeReceiver { classes: vec![class], draining: draining.clone() };
+    let receiver = |arrivals| IntakeReceiver {
+        classes: vec![Class::new(arrivals)],
+        draining: draining.clone(),
+    };
     let (leased_receiver, new_work_receiver) =
         (receiver(leased_receiver), receiver(new_work_receiver));
     let endpoints = Arc::default();
@@ -187,7 +259,7 @@ impl IntakeReceiver {
     /// The next arrival, from the most urgent class that has one. `None` when all senders are gone.
     pub(crate) async fn next(&mut self) -> Option<Arrival> {
         std::future::poll_fn(|context| {
-            let mut classes = self.classes.iter_mut().map(|class| class.poll_recv(context));
+            let mut classes = self.classes.iter_mut().map(|class| class.poll_next(context));
             classes.find(Polled::is_ready).unwrap_or(Polled::Pending)
         })
         .await
@@ -203,24 +275,17 @@ impl IntakeReceiver {
         weigh: impl Fn(&Arrival) -> usize,
     ) -> Vec<Arrival> {
         let mut taken = Vec::new();
-        let mut take = |class: &mut mpsc::Receiver<Arrival>, room: usize| {
-            let mut weight = 0;
-            while weight < room {
-                let Ok(arrival) = class.try_recv() else { break };
-                weight += weigh(&arrival);
-                taken.push(arrival);
-            }
-            weight
-        };
         let room = BATCH_WEIGHT_MAX.saturating_sub(before);
+        self.classes.iter_mut().for_each(Class::line_up);
         match &mut self.classes[..] {
             [leased, new_work] => {
-                let urgent = take(leased, room.saturating_sub(NEW_WORK_SHARE));
-                let other = take(new_work, room.saturating_sub(urgent).max(NEW_WORK_SHARE));
-                take(leased, room.saturating_sub(urgent + other));
+                let urgent = leased.take(room.saturating_sub(NEW_WORK_SHARE), &weigh, &mut taken);
+                let left = room.saturating_sub(urgent).max(NEW_WORK_SHARE);
+                let other = new_work.take(left, &weigh, &mut taken);
+                leased.take(room.saturating_sub(urgent + other), &weigh, &mut taken);
             }
             classes => classes.iter_mut().for_each(|class| {
-                take(class, room);
+                class.take(room, &weigh, &mut taken);
             }),
         }
         taken
@@ -228,14 +293,17 @@ impl IntakeReceiver {
 
     /// Closes the classes to new arrivals.
     pub(crate) fn close(&mut self) {
-        self.classes.iter_mut().for_each(mpsc::Receiver::close);
+        self.classes.iter_mut().for_each(|class| class.arrivals.close());
     }
 
     /// The next arrival that was sent before the classes were closed. Waits for senders that have reserved a slot
     /// and not filled it yet: otherwise nothing would receive their message, and they would wait for ever.
     pub(crate) async fn next_after_close(&mut self) -> Option<Arrival> {
         for class in &mut self.classes {
-            if let Some(arrival) = class.recv().await {
+            if let Some((arrival, _)) = class.lines.pop(|_| 0) {
+                return Some(arrival);
+            }
+            if let Some(arrival) = class.arrivals.recv().await {
                 return Some(arrival);
             }
         }

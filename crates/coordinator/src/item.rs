@@ -477,6 +477,17 @@ impl Item {
         Item::Schedule(Box::new(ScheduleItem { scope, target, call: ScheduleCall::Fire, by: None }))
     }
 
+    /// Where what it is about lives.
+    pub(crate) fn scope(&self) -> &Scope {
+        match self {
+            Item::Submit { submission, .. } => &submission.scope,
+            Item::About { key, .. } | Item::WithChildren { key, .. } => &key.scope,
+            Item::Schedule(item) => &item.scope,
+            Item::Recovery(item) => &item.scope,
+            Item::Topology(item) => &item.scope,
+        }
+    }
+
     /// The task that a request is about, and the request; `None` for one that is about no task.
     pub(crate) fn about(&self) -> Option<(&TaskKey, &Request)> {
         match self {
