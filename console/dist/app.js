@@ -1827,6 +1827,99 @@ function Mark({ look: look2 }) {
   ] });
 }
 
+// src/parts/read.tsx
+function Read({ query, children }) {
+  const { data, problem } = query;
+  return /* @__PURE__ */ a4($, { children: [
+    problem.value && /* @__PURE__ */ a4(Failed, { problem: problem.value, again: query.again }),
+    data.value === void 0 && !problem.value && /* @__PURE__ */ a4(Loading, { rows: 6 }),
+    data.value !== void 0 && children(data.value)
+  ] });
+}
+
+// src/parts/frame.tsx
+function Crumb({ name, to }) {
+  return /* @__PURE__ */ a4("div", { class: "crumb", children: [
+    /* @__PURE__ */ a4("a", { href: to, children: name }),
+    " /"
+  ] });
+}
+function Head(props) {
+  return /* @__PURE__ */ a4("div", { class: "head", children: [
+    /* @__PURE__ */ a4("h1", { children: visible(props.title) }),
+    props.look && /* @__PURE__ */ a4(Pill, { look: props.look }),
+    props.note && /* @__PURE__ */ a4("span", { class: "soft clip", children: props.note }),
+    props.children && /* @__PURE__ */ a4("span", { class: "sp" }),
+    props.children
+  ] });
+}
+function Tabs({ tabs, on }) {
+  const here = place.value.path.join("/");
+  return /* @__PURE__ */ a4("nav", { class: "tabs", "aria-label": "Parts", children: tabs.map(([id, title], i4) => /* @__PURE__ */ a4(
+    "a",
+    {
+      class: on === id ? "on" : "",
+      "aria-current": on === id ? "page" : void 0,
+      href: i4 === 0 ? here : `${here}?tab=${id}`,
+      children: title
+    },
+    id
+  )) });
+}
+function Chips(props) {
+  const chosen = place.value.query.get(props.name) ?? "";
+  const chip = (value, { word, tone, glyph }) => {
+    const isOn = value === chosen;
+    return /* @__PURE__ */ a4(
+      "a",
+      {
+        class: `chip ${isOn ? "on" : ""}`,
+        "aria-current": isOn ? "true" : void 0,
+        href: withQuery({ [props.name]: isOn ? void 0 : value }),
+        children: [
+          glyph && /* @__PURE__ */ a4("span", { class: isOn ? "" : `t-${tone} ink`, children: /* @__PURE__ */ a4(Glyph, { name: glyph, size: 11 }) }),
+          word
+        ]
+      },
+      value
+    );
+  };
+  return /* @__PURE__ */ a4("nav", { class: "chips", "aria-label": props.label, children: [
+    chip("", { word: "all" }),
+    props.choices.map(([value, look2]) => chip(value, look2)),
+    props.children
+  ] });
+}
+function Chosen({ name, value }) {
+  return /* @__PURE__ */ a4(
+    "a",
+    {
+      class: "chip on-soft",
+      href: withQuery({ [name]: void 0 }),
+      "aria-label": `remove the filter ${name} ${value}`,
+      children: [
+        /* @__PURE__ */ a4("span", { class: "muted", children: name }),
+        " ",
+        /* @__PURE__ */ a4("bdi", { children: visible(value) }),
+        " ×"
+      ]
+    }
+  );
+}
+function Listing(props) {
+  return /* @__PURE__ */ a4(Read, { query: props.query, children: (data) => /* @__PURE__ */ a4("section", { class: "card", children: props.isEmpty(data) ? props.empty : props.children(data) }) });
+}
+function Facts({ of }) {
+  const known = of.filter(([, value]) => value !== void 0 && value !== null && value !== "");
+  return /* @__PURE__ */ a4("dl", { class: "facts", children: known.map(([name, value]) => /* @__PURE__ */ a4("div", { children: [
+    /* @__PURE__ */ a4("dt", { children: name }),
+    /* @__PURE__ */ a4("dd", { children: value })
+  ] }, name)) });
+}
+function Foot({ lines }) {
+  return /* @__PURE__ */ a4("div", { class: "foot", children: lines.map((line2) => /* @__PURE__ */ a4(Cli, { line: line2 }, line2)) });
+}
+
 // src/parts/payload.tsx
 var LINE_PX = 20;
 var HEIGHT_PX = 460;
@@ -1908,13 +2001,13 @@ function download(text2, label) {
   URL.revokeObjectURL(url);
 }
 
-// src/parts/read.tsx
-function Read({ query, children }) {
-  const { data, problem } = query;
-  return /* @__PURE__ */ a4($, { children: [
-    problem.value && /* @__PURE__ */ a4(Failed, { problem: problem.value, again: query.again }),
-    data.value === void 0 && !problem.value && /* @__PURE__ */ a4(Loading, { rows: 6 }),
-    data.value !== void 0 && children(data.value)
+// src/parts/table.tsx
+var PLACES = /* @__PURE__ */ new Set(["r", "hide-narrow"]);
+var placing = (style = "") => style.split(" ").filter((word) => PLACES.has(word)).join(" ");
+function Table(props) {
+  return /* @__PURE__ */ a4("table", { class: props.isList ? "list-table" : "", children: [
+    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: props.columns.map(([head, , style]) => /* @__PURE__ */ a4("th", { class: placing(style), children: head }, head)) }) }),
+    /* @__PURE__ */ a4("tbody", { children: props.items.map((item) => /* @__PURE__ */ a4("tr", { children: props.columns.map(([head, cell, style]) => /* @__PURE__ */ a4("td", { class: style, children: cell(item) }, head)) }, props.by(item))) })
   ] });
 }
 
@@ -1941,16 +2034,18 @@ function EffectsPage({ id }) {
   document.title = "Effects · Tenure";
   if (id) return /* @__PURE__ */ a4(EffectPage, { id });
   const isEndpoints = place.value.query.get("tab") === "endpoints";
-  const tab = (title, isOn, to) => /* @__PURE__ */ a4("a", { class: isOn ? "on" : "", "aria-current": isOn ? "page" : void 0, href: to, children: title });
   return /* @__PURE__ */ a4($, { children: [
-    /* @__PURE__ */ a4("div", { class: "head", children: [
-      /* @__PURE__ */ a4("h1", { children: "Effects" }),
-      /* @__PURE__ */ a4("span", { class: "soft", children: "what other systems are told" })
-    ] }),
-    /* @__PURE__ */ a4("nav", { class: "tabs", "aria-label": "Parts", children: [
-      tab("Effects", !isEndpoints, "effects"),
-      tab("Endpoints", isEndpoints, "effects?tab=endpoints")
-    ] }),
+    /* @__PURE__ */ a4(Head, { title: "Effects", note: "what other systems are told" }),
+    /* @__PURE__ */ a4(
+      Tabs,
+      {
+        tabs: [
+          ["effects", "Effects"],
+          ["endpoints", "Endpoints"]
+        ],
+        on: isEndpoints ? "endpoints" : "effects"
+      }
+    ),
     isEndpoints ? /* @__PURE__ */ a4(EndpointsTab, {}) : /* @__PURE__ */ a4(EffectsTab, {})
   ] });
 }
@@ -1965,95 +2060,53 @@ function EffectsTab() {
   );
   const filters = [...endpoint ? ["--endpoint", endpoint] : [], ...state ? ["--state", state] : []];
   return /* @__PURE__ */ a4($, { children: [
-    /* @__PURE__ */ a4("nav", { class: "chips", "aria-label": "State", children: [
-      /* @__PURE__ */ a4(
-        "a",
-        {
-          class: `chip ${state === "" ? "on" : ""}`,
-          "aria-current": state === "" ? "true" : void 0,
-          href: withQuery({ state: void 0 }),
-          children: "all"
-        }
-      ),
-      STATES2.map((name) => {
-        const look2 = effectLook(name);
-        const isOn = name === state;
-        return /* @__PURE__ */ a4(
-          "a",
-          {
-            class: `chip ${isOn ? "on" : ""}`,
-            "aria-current": isOn ? "true" : void 0,
-            href: withQuery({ state: isOn ? void 0 : name }),
-            children: [
-              /* @__PURE__ */ a4("span", { class: isOn ? "" : `t-${look2.tone} ink`, children: /* @__PURE__ */ a4(Glyph, { name: look2.glyph, size: 11 }) }),
-              look2.word
-            ]
-          },
-          name
-        );
-      }),
-      endpoint && /* @__PURE__ */ a4(
-        "a",
-        {
-          class: "chip on-soft",
-          href: withQuery({ endpoint: void 0 }),
-          "aria-label": `remove the filter endpoint ${endpoint}`,
-          children: [
-            /* @__PURE__ */ a4("span", { class: "muted", children: "endpoint" }),
-            " ",
-            /* @__PURE__ */ a4("bdi", { children: visible(endpoint) }),
-            " ×"
-          ]
-        }
-      )
-    ] }),
-    /* @__PURE__ */ a4(Read, { query, children: (list) => /* @__PURE__ */ a4("section", { class: "card", children: list.effects.length === 0 ? /* @__PURE__ */ a4(
-      Empty,
+    /* @__PURE__ */ a4(Chips, { label: "State", name: "state", choices: STATES2.map((name) => [name, effectLook(name)]), children: endpoint && /* @__PURE__ */ a4(Chosen, { name: "endpoint", value: endpoint }) }),
+    /* @__PURE__ */ a4(
+      Listing,
       {
-        title: state || endpoint ? "No effect matches" : "Nothing was decided for other systems",
-        lines: ["tenure endpoints create crm https://crm.example.org/hooks"],
-        children: "An effect is recorded in the commit that decided it, and delivered afterwards, in order, until the receiver has it. Register an endpoint, and it is told of the ends of runs."
+        query,
+        isEmpty: (list) => list.effects.length === 0,
+        empty: /* @__PURE__ */ a4(
+          Empty,
+          {
+            title: state || endpoint ? "No effect matches" : "Nothing was decided for other systems",
+            lines: ["tenure endpoints create crm https://crm.example.org/hooks"],
+            children: "An effect is recorded in the commit that decided it, and delivered afterwards, in order, until the receiver has it. Register an endpoint, and it is told of the ends of runs."
+          }
+        ),
+        children: ({ effects, cursor }) => /* @__PURE__ */ a4($, { children: [
+          /* @__PURE__ */ a4(Table, { isList: true, items: effects, by: (effect) => effect.effectId, columns: COLUMNS }),
+          cursor && /* @__PURE__ */ a4("div", { class: "bound muted", children: [
+            "the newest ",
+            effects.length,
+            "; filter to see others"
+          ] })
+        ] })
       }
-    ) : /* @__PURE__ */ a4(EffectTable, { effects: list.effects, isCut: Boolean(list.cursor) }) }) }),
-    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: command("effects", ...filters) }) })
+    ),
+    /* @__PURE__ */ a4(Foot, { lines: [command("effects", ...filters)] })
   ] });
 }
-function EffectTable({ effects, isCut }) {
-  return /* @__PURE__ */ a4($, { children: [
-    /* @__PURE__ */ a4("table", { class: "list-table", children: [
-      /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
-        /* @__PURE__ */ a4("th", { children: "state" }),
-        /* @__PURE__ */ a4("th", { children: "type" }),
-        /* @__PURE__ */ a4("th", { children: "endpoint" }),
-        /* @__PURE__ */ a4("th", { class: "r hide-narrow", children: "tries" }),
-        /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "decided" }),
-        /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "next" }),
-        /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "last answer" })
-      ] }) }),
-      /* @__PURE__ */ a4("tbody", { children: effects.map((effect) => /* @__PURE__ */ a4("tr", { children: [
-        /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Mark, { look: effectLook(effect.state) }) }),
-        /* @__PURE__ */ a4("td", { class: "strong", children: /* @__PURE__ */ a4("a", { "data-row": true, href: `effects/${effect.effectId}`, children: visible(effect.type) }) }),
-        /* @__PURE__ */ a4("td", { children: /* @__PURE__ */ a4("a", { href: withQuery({ endpoint: effect.endpoint }), children: visible(effect.endpoint) }) }),
-        /* @__PURE__ */ a4("td", { class: "num r hide-narrow", children: effect.tries }),
-        /* @__PURE__ */ a4("td", { class: "nowrap hide-narrow", children: /* @__PURE__ */ a4(Time, { at: effect.decidedAt }) }),
-        /* @__PURE__ */ a4("td", { class: "nowrap hide-narrow", children: next(effect) }),
-        /* @__PURE__ */ a4("td", { class: "wide-cell hide-narrow", children: answer(effect) })
-      ] }, effect.effectId)) })
-    ] }),
-    isCut && /* @__PURE__ */ a4("div", { class: "bound muted", children: [
-      "the newest ",
-      effects.length,
-      "; filter to see others"
-    ] })
-  ] });
-}
+var COLUMNS = [
+  ["state", (effect) => /* @__PURE__ */ a4(Mark, { look: effectLook(effect.state) }), "nowrap"],
+  [
+    "type",
+    (effect) => /* @__PURE__ */ a4("a", { "data-row": true, href: `effects/${effect.effectId}`, children: visible(effect.type) }),
+    "strong"
+  ],
+  ["endpoint", (effect) => /* @__PURE__ */ a4("a", { href: withQuery({ endpoint: effect.endpoint }), children: visible(effect.endpoint) })],
+  ["tries", (effect) => effect.tries, "num r hide-narrow"],
+  ["decided", (effect) => /* @__PURE__ */ a4(Time, { at: effect.decidedAt }), "nowrap hide-narrow"],
+  ["next", (effect) => next(effect), "nowrap hide-narrow"],
+  ["last answer", (effect) => answer(effect), "wide-cell hide-narrow"]
+];
 function next(effect) {
   if (effect.state === "dead" || effect.state === "unknown")
     return /* @__PURE__ */ a4("b", { class: "t-bad ink", children: effect.blocks ? "a person; its aggregate waits" : "a person" });
   if (effect.state === "queued") return "behind an earlier one";
   return effect.dueAt ? /* @__PURE__ */ a4(Time, { at: effect.dueAt }) : "";
 }
-var answer = (effect) => visible([effect.lastTry?.status, effect.lastTry?.note].filter(Boolean).join(" "));
+var answer = ({ lastTry }) => visible([lastTry?.status, lastTry?.note].filter(Boolean).join(" "));
 function fate(effect) {
   const tries = effect.tries === 1 ? "1 try" : `${effect.tries} tries`;
   switch (effect.state) {
@@ -2083,112 +2136,87 @@ function remedies(effect) {
 function EffectPage({ id }) {
   const query = useQuery(`effect ${id}`, "queues", (signal) => get(`v1/effects/${id}`, { signal }));
   return /* @__PURE__ */ a4($, { children: [
-    /* @__PURE__ */ a4("div", { class: "crumb", children: [
-      /* @__PURE__ */ a4("a", { href: "effects", children: "Effects" }),
-      " /"
-    ] }),
+    /* @__PURE__ */ a4(Crumb, { name: "Effects", to: "effects" }),
     /* @__PURE__ */ a4(Read, { query, children: (effect) => /* @__PURE__ */ a4(Shown, { effect }) })
   ] });
 }
 function Shown({ effect }) {
   const look2 = effectLook(effect.state);
   return /* @__PURE__ */ a4($, { children: [
-    /* @__PURE__ */ a4("div", { class: "head", children: [
-      /* @__PURE__ */ a4("h1", { children: visible(effect.type) }),
-      /* @__PURE__ */ a4(Pill, { look: look2 }),
-      /* @__PURE__ */ a4("code", { class: "soft clip", children: effect.effectId })
-    ] }),
-    /* @__PURE__ */ a4("dl", { class: "facts", children: [
-      /* @__PURE__ */ a4("div", { children: [
-        /* @__PURE__ */ a4("dt", { children: "to" }),
-        /* @__PURE__ */ a4("dd", { children: /* @__PURE__ */ a4("a", { href: `effects?endpoint=${encodeURIComponent(effect.endpoint)}`, children: visible(effect.endpoint) }) })
-      ] }),
-      /* @__PURE__ */ a4("div", { children: [
-        /* @__PURE__ */ a4("dt", { children: "of" }),
-        /* @__PURE__ */ a4("dd", { children: /* @__PURE__ */ a4("a", { href: `runs/${effect.runId}`, children: effect.runId }) })
-      ] }),
-      /* @__PURE__ */ a4("div", { children: [
-        /* @__PURE__ */ a4("dt", { children: "place" }),
-        /* @__PURE__ */ a4("dd", { children: [
-          effect.sequence,
-          " of ",
-          /* @__PURE__ */ a4("bdi", { children: visible(effect.aggregate) })
-        ] })
-      ] }),
-      /* @__PURE__ */ a4("div", { children: [
-        /* @__PURE__ */ a4("dt", { children: "decided" }),
-        /* @__PURE__ */ a4("dd", { children: /* @__PURE__ */ a4(Time, { at: effect.decidedAt }) })
-      ] }),
-      effect.settledAt && /* @__PURE__ */ a4("div", { children: [
-        /* @__PURE__ */ a4("dt", { children: "settled" }),
-        /* @__PURE__ */ a4("dd", { children: /* @__PURE__ */ a4(Time, { at: effect.settledAt }) })
-      ] })
-    ] }),
+    /* @__PURE__ */ a4(Head, { title: effect.type, look: look2, note: /* @__PURE__ */ a4("code", { children: effect.effectId }) }),
+    /* @__PURE__ */ a4(
+      Facts,
+      {
+        of: [
+          [
+            "to",
+            /* @__PURE__ */ a4("a", { href: `effects?endpoint=${encodeURIComponent(effect.endpoint)}`, children: visible(effect.endpoint) })
+          ],
+          ["of", /* @__PURE__ */ a4("a", { href: `runs/${effect.runId}`, children: effect.runId })],
+          [
+            "place",
+            /* @__PURE__ */ a4($, { children: [
+              effect.sequence,
+              " of ",
+              /* @__PURE__ */ a4("bdi", { children: visible(effect.aggregate) })
+            ] })
+          ],
+          ["decided", /* @__PURE__ */ a4(Time, { at: effect.decidedAt })],
+          ["settled", effect.settledAt && /* @__PURE__ */ a4(Time, { at: effect.settledAt })]
+        ]
+      }
+    ),
     /* @__PURE__ */ a4("p", { class: `story t-${look2.tone}`, children: fate(effect) }),
     remedies(effect).map((line2) => /* @__PURE__ */ a4(Cli, { line: line2 }, line2)),
-    /* @__PURE__ */ a4(Card, { title: "What happened", note: "oldest first", children: /* @__PURE__ */ a4(Changes, { effect }) }),
+    /* @__PURE__ */ a4(Card, { title: "What happened", note: "oldest first", children: /* @__PURE__ */ a4(Table, { items: effect.log ?? [], by: (change) => `${change.at} ${change.state}`, columns: CHANGES }) }),
     effect.body !== void 0 && effect.body !== null && /* @__PURE__ */ a4(Card, { title: "What is sent", note: "the same bytes with every try", children: /* @__PURE__ */ a4(PayloadView, { text: effect.body, label: "what is sent" }) }),
-    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: command("effects", "show", effect.effectId) }) })
+    /* @__PURE__ */ a4(Foot, { lines: [command("effects", "show", effect.effectId)] })
   ] });
 }
-function Changes({ effect }) {
-  return /* @__PURE__ */ a4("table", { children: [
-    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("th", { children: "when" }),
-      /* @__PURE__ */ a4("th", { children: "state" }),
-      /* @__PURE__ */ a4("th", { class: "r", children: "tries" }),
-      /* @__PURE__ */ a4("th", { children: "answer" }),
-      /* @__PURE__ */ a4("th", { children: "by" })
-    ] }) }),
-    /* @__PURE__ */ a4("tbody", { children: (effect.log ?? []).map((change, i4) => /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Time, { at: change.at }) }),
-      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Mark, { look: effectLook(change.state) }) }),
-      /* @__PURE__ */ a4("td", { class: "num r", children: change.tries }),
-      /* @__PURE__ */ a4("td", { class: "wide-cell", children: change.state !== "in_flight" && visible([change.lastTry?.status, change.lastTry?.note].filter(Boolean).join(" ")) }),
-      /* @__PURE__ */ a4("td", { children: change.keyId ? visible(nameOf(change.keyId)) : "" })
-    ] }, i4)) })
-  ] });
-}
+var CHANGES = [
+  ["when", (change) => /* @__PURE__ */ a4(Time, { at: change.at }), "nowrap"],
+  ["state", (change) => /* @__PURE__ */ a4(Mark, { look: effectLook(change.state) }), "nowrap"],
+  ["tries", (change) => change.tries, "num r"],
+  ["answer", (change) => change.state !== "in_flight" && answer(change), "wide-cell"],
+  ["by", (change) => change.keyId ? visible(nameOf(change.keyId)) : ""]
+];
 function EndpointsTab() {
   const query = useQuery("endpoints", "queues", (signal) => get("v1/endpoints", { signal }));
-  return /* @__PURE__ */ a4(Read, { query, children: ({ endpoints }) => /* @__PURE__ */ a4($, { children: [
-    /* @__PURE__ */ a4("section", { class: "card", children: endpoints.length === 0 ? /* @__PURE__ */ a4(
-      Empty,
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4(
+      Listing,
       {
-        title: "No endpoint is registered",
-        lines: ["tenure endpoints create crm https://crm.example.org/hooks"],
-        children: "An endpoint is told what was decided: by default the ends of runs."
+        query,
+        isEmpty: ({ endpoints }) => endpoints.length === 0,
+        empty: /* @__PURE__ */ a4(
+          Empty,
+          {
+            title: "No endpoint is registered",
+            lines: ["tenure endpoints create crm https://crm.example.org/hooks"],
+            children: "An endpoint is told what was decided: by default the ends of runs."
+          }
+        ),
+        children: ({ endpoints }) => /* @__PURE__ */ a4(Table, { isList: true, items: endpoints, by: (endpoint) => endpoint.name, columns: ENDPOINTS })
       }
-    ) : /* @__PURE__ */ a4(EndpointTable, { endpoints }) }),
-    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: "tenure endpoints" }) })
-  ] }) });
+    ),
+    /* @__PURE__ */ a4(Foot, { lines: ["tenure endpoints"] })
+  ] });
 }
+var ENDPOINTS = [
+  [
+    "endpoint",
+    ({ name }) => /* @__PURE__ */ a4("a", { "data-row": true, href: `effects?endpoint=${encodeURIComponent(name)}`, children: visible(name) }),
+    "strong"
+  ],
+  ["state", ({ state, disabledBecause }) => state + (disabledBecause ? `: ${visible(disabledBecause)}` : "")],
+  ["address", ({ url }) => /* @__PURE__ */ a4("code", { children: visible(url) }), "wide-cell hide-narrow"],
+  ["told of", ({ types }) => visible(types.join(", ")) || "what workers declare", "wide-cell hide-narrow"],
+  ["tries", ({ maxTries }) => maxTries, "num r hide-narrow"],
+  ["pause between tries", pauses, "nowrap hide-narrow"]
+];
 function pauses({ retry }) {
   const [least, most] = [span(retry.baseMs), span(retry.capMs)];
   return least === most ? least : `${least} to ${most}`;
-}
-function EndpointTable({ endpoints }) {
-  return /* @__PURE__ */ a4("table", { class: "list-table", children: [
-    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("th", { children: "endpoint" }),
-      /* @__PURE__ */ a4("th", { children: "state" }),
-      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "address" }),
-      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "told of" }),
-      /* @__PURE__ */ a4("th", { class: "r hide-narrow", children: "tries" }),
-      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "pause between tries" })
-    ] }) }),
-    /* @__PURE__ */ a4("tbody", { children: endpoints.map((endpoint) => /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("td", { class: "strong", children: /* @__PURE__ */ a4("a", { "data-row": true, href: `effects?endpoint=${encodeURIComponent(endpoint.name)}`, children: visible(endpoint.name) }) }),
-      /* @__PURE__ */ a4("td", { children: [
-        endpoint.state,
-        endpoint.disabledBecause ? `: ${visible(endpoint.disabledBecause)}` : ""
-      ] }),
-      /* @__PURE__ */ a4("td", { class: "wide-cell hide-narrow", children: /* @__PURE__ */ a4("code", { children: visible(endpoint.url) }) }),
-      /* @__PURE__ */ a4("td", { class: "wide-cell hide-narrow", children: visible(endpoint.types.join(", ")) || "what workers declare" }),
-      /* @__PURE__ */ a4("td", { class: "num r hide-narrow", children: endpoint.maxTries }),
-      /* @__PURE__ */ a4("td", { class: "nowrap hide-narrow", children: pauses(endpoint) })
-    ] }, endpoint.name)) })
-  ] });
 }
 
 // src/model/sha256.ts
@@ -3671,21 +3699,15 @@ function QueuesPage({ name }) {
   const only = name?.replaceAll("~", "/");
   document.title = "Queues · Tenure";
   return /* @__PURE__ */ a4($, { children: [
-    only && /* @__PURE__ */ a4("div", { class: "crumb", children: [
-      /* @__PURE__ */ a4("a", { href: "queues", children: "Queues" }),
-      " /"
-    ] }),
-    /* @__PURE__ */ a4("div", { class: "head", children: /* @__PURE__ */ a4("h1", { children: only ? visible(only) : "Queues" }) }),
-    /* @__PURE__ */ a4("nav", { class: "tabs", "aria-label": "Parts", children: TABS.map(([id, title]) => /* @__PURE__ */ a4(
-      "a",
+    only && /* @__PURE__ */ a4(Crumb, { name: "Queues", to: "queues" }),
+    /* @__PURE__ */ a4(Head, { title: only ?? "Queues" }),
+    /* @__PURE__ */ a4(
+      Tabs,
       {
-        class: tab === id ? "on" : "",
-        "aria-current": tab === id ? "page" : void 0,
-        href: withQuery({ tab: id === "queues" ? void 0 : id }),
-        children: only && id === "queues" ? "Queue" : title
-      },
-      id
-    )) }),
+        tabs: TABS.map(([id, title]) => [id, only && id === "queues" ? "Queue" : title]),
+        on: TABS.some(([id]) => id === tab) ? tab : "queues"
+      }
+    ),
     tab === "workers" && /* @__PURE__ */ a4(WorkersTab, { only }),
     tab === "leases" && /* @__PURE__ */ a4(LeasesTab, { only }),
     tab === "flow" && /* @__PURE__ */ a4(FlowTab, {}),
@@ -3717,7 +3739,7 @@ function QueuesTab({ only }) {
     }
     return /* @__PURE__ */ a4($, { children: [
       rows.map((row2) => /* @__PURE__ */ a4(QueueCard, { row: row2, again: query.again }, row2.queue)),
-      /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: "tenure queues" }) })
+      /* @__PURE__ */ a4(Foot, { lines: ["tenure queues"] })
     ] });
   } });
 }
@@ -5540,7 +5562,7 @@ function Selected({ whole, events, id }) {
   return /* @__PURE__ */ a4(Card, { title: "Details", children: /* @__PURE__ */ a4("p", { class: "pad-x muted", children: "Choose a mark of the timeline." }) });
 }
 var exact = (t4) => clockTime(t4, t4, timeStyle.value === "utc", true);
-function Facts({ rows }) {
+function Facts2({ rows }) {
   return /* @__PURE__ */ a4("dl", { class: "kv", children: rows.filter((row2) => row2 !== void 0).map(([name, value]) => /* @__PURE__ */ a4("div", { children: [
     /* @__PURE__ */ a4("dt", { children: name }),
     /* @__PURE__ */ a4("dd", { children: value })
@@ -5563,7 +5585,7 @@ function RefusedCard({ whole, events, refused: refused2 }) {
       aside: /* @__PURE__ */ a4("span", { class: "muted num", children: exact(refused2.at) }),
       children: [
         /* @__PURE__ */ a4(
-          Facts,
+          Facts2,
           {
             rows: [
               [
@@ -5614,7 +5636,7 @@ function AttemptCard({ whole, attempt }) {
       aside: /* @__PURE__ */ a4("span", { class: "muted num", children: exact(attempt.granted) }),
       children: [
         /* @__PURE__ */ a4(
-          Facts,
+          Facts2,
           {
             rows: [
               ["who", /* @__PURE__ */ a4("a", { href: `runs?worker=${encodeURIComponent(attempt.owner)}`, children: visible(attempt.owner) })],
@@ -5647,7 +5669,7 @@ function EntryCard({ whole, entry }) {
       aside: /* @__PURE__ */ a4("span", { class: "muted num", children: exact(ms(entry.at)) }),
       children: [
         /* @__PURE__ */ a4(
-          Facts,
+          Facts2,
           {
             rows: [
               ...Object.entries(entry.detail).map(([name, value]) => [
@@ -5885,7 +5907,7 @@ function Shown3({ whole, tab, again }) {
       /* @__PURE__ */ a4(Actions, { run, again })
     ] }),
     /* @__PURE__ */ a4(
-      Facts2,
+      Facts3,
       {
         run,
         lost: events.attempts.filter((attempt) => attempt.outcome === "LOST").length,
@@ -5893,7 +5915,7 @@ function Shown3({ whole, tab, again }) {
       }
     ),
     /* @__PURE__ */ a4("p", { class: `story t-${look2.tone}`, children: /* @__PURE__ */ a4(Sentence, { parts }) }),
-    /* @__PURE__ */ a4(Tabs, { id: run.runId, tab, whole }),
+    /* @__PURE__ */ a4(Tabs2, { id: run.runId, tab, whole }),
     tab === "timeline" && /* @__PURE__ */ a4(TimelineTab, { whole, events }),
     tab === "steps" && /* @__PURE__ */ a4(StepsTab, { steps: whole.steps }),
     tab === "payloads" && /* @__PURE__ */ a4(PayloadsTab, { run }),
@@ -5934,7 +5956,7 @@ function spent(run) {
   );
 }
 var counted = (n3) => n3.toLocaleString("en");
-function Facts2({ run, lost: lost2, work }) {
+function Facts3({ run, lost: lost2, work }) {
   const end2 = ms(run.completedAt);
   const created = ms(run.createdAt);
   return /* @__PURE__ */ a4("dl", { class: "facts", children: [
@@ -5969,7 +5991,7 @@ function Facts2({ run, lost: lost2, work }) {
     Object.entries(run.labels ?? {}).slice(0, 6).map(([name, value]) => /* @__PURE__ */ a4(Fact, { name: visible(name), children: /* @__PURE__ */ a4("a", { href: `runs?label=${encodeURIComponent(`${name}=${value}`)}`, children: visible(String(value)) }) }, name))
   ] });
 }
-function Tabs({ id, tab, whole }) {
+function Tabs2({ id, tab, whole }) {
   const { run, entries, steps, effects } = whole;
   const children = run.durable?.children ?? 0;
   const all = [
@@ -6415,43 +6437,39 @@ function SchedulesList() {
     (signal) => get("v1/schedules", { query: { limit: PAGE3 }, signal })
   );
   return /* @__PURE__ */ a4($, { children: [
-    /* @__PURE__ */ a4("div", { class: "head", children: [
-      /* @__PURE__ */ a4("h1", { children: "Schedules" }),
-      /* @__PURE__ */ a4("span", { class: "soft", children: "runs that are submitted again and again" })
-    ] }),
-    /* @__PURE__ */ a4(Read, { query, children: ({ schedules }) => /* @__PURE__ */ a4("section", { class: "card", children: schedules.length === 0 ? /* @__PURE__ */ a4(
-      Empty,
+    /* @__PURE__ */ a4(Head, { title: "Schedules", note: "runs that are submitted again and again" }),
+    /* @__PURE__ */ a4(
+      Listing,
       {
-        title: "No schedule yet",
-        lines: ["tenure schedules create nightly --cron '15 2 * * *' --kind report --queue reports"],
-        children: "A schedule submits a run at every instant of a cron expression or interval, once, also when the server was down in between."
+        query,
+        isEmpty: ({ schedules }) => schedules.length === 0,
+        empty: /* @__PURE__ */ a4(
+          Empty,
+          {
+            title: "No schedule yet",
+            lines: ["tenure schedules create nightly --cron '15 2 * * *' --kind report --queue reports"],
+            children: "A schedule submits a run at every instant of a cron expression or interval, once, also when the server was down in between."
+          }
+        ),
+        children: ({ schedules }) => /* @__PURE__ */ a4(Table, { isList: true, items: schedules, by: (schedule) => schedule.scheduleId, columns: COLUMNS2 })
       }
-    ) : /* @__PURE__ */ a4(ScheduleTable, { schedules }) }) }),
-    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: "tenure schedules list" }) })
+    ),
+    /* @__PURE__ */ a4(Foot, { lines: ["tenure schedules list"] })
   ] });
 }
-function ScheduleTable({ schedules }) {
-  return /* @__PURE__ */ a4("table", { class: "list-table", children: [
-    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("th", { children: "state" }),
-      /* @__PURE__ */ a4("th", { children: "schedule" }),
-      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "when" }),
-      /* @__PURE__ */ a4("th", { children: "next" }),
-      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "last run" }),
-      /* @__PURE__ */ a4("th", { class: "r hide-narrow", children: "fired" }),
-      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "not fired" })
-    ] }) }),
-    /* @__PURE__ */ a4("tbody", { children: schedules.map((schedule) => /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Mark, { look: scheduleLook(schedule, clock.value) }) }),
-      /* @__PURE__ */ a4("td", { class: "strong", children: /* @__PURE__ */ a4("a", { "data-row": true, href: `schedules/${nameInPath(schedule)}`, children: visible(schedule.name) }) }),
-      /* @__PURE__ */ a4("td", { class: "hide-narrow", children: /* @__PURE__ */ a4("code", { children: visible(terms(schedule)) }) }),
-      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Time, { at: schedule.nextAt }) }),
-      /* @__PURE__ */ a4("td", { class: "nowrap hide-narrow", children: /* @__PURE__ */ a4(LastRun, { schedule }) }),
-      /* @__PURE__ */ a4("td", { class: "num r hide-narrow", children: schedule.fired }),
-      /* @__PURE__ */ a4("td", { class: "hide-narrow", children: left(schedule) })
-    ] }, schedule.scheduleId)) })
-  ] });
-}
+var COLUMNS2 = [
+  ["state", (schedule) => /* @__PURE__ */ a4(Mark, { look: scheduleLook(schedule, clock.value) }), "nowrap"],
+  [
+    "schedule",
+    (schedule) => /* @__PURE__ */ a4("a", { "data-row": true, href: `schedules/${nameInPath(schedule)}`, children: visible(schedule.name) }),
+    "strong"
+  ],
+  ["when", (schedule) => /* @__PURE__ */ a4("code", { children: visible(terms(schedule)) }), "hide-narrow"],
+  ["next", (schedule) => /* @__PURE__ */ a4(Time, { at: schedule.nextAt }), "nowrap"],
+  ["last run", (schedule) => /* @__PURE__ */ a4(LastRun, { schedule }), "nowrap hide-narrow"],
+  ["fired", (schedule) => schedule.fired, "num r hide-narrow"],
+  ["not fired", left, "hide-narrow"]
+];
 function LastRun({ schedule }) {
   const { last } = schedule;
   if (!last) return /* @__PURE__ */ a4("span", { class: "muted", children: "none" });
@@ -6476,10 +6494,7 @@ function SchedulePage({ name }) {
     return { schedule, preview, history: history2 };
   });
   return /* @__PURE__ */ a4($, { children: [
-    /* @__PURE__ */ a4("div", { class: "crumb", children: [
-      /* @__PURE__ */ a4("a", { href: "schedules", children: "Schedules" }),
-      " /"
-    ] }),
+    /* @__PURE__ */ a4(Crumb, { name: "Schedules", to: "schedules" }),
     /* @__PURE__ */ a4(Read, { query, children: (whole) => /* @__PURE__ */ a4(Shown4, { whole }) })
   ] });
 }
@@ -6489,11 +6504,7 @@ function Shown4({ whole }) {
   const { run } = schedule;
   const named = nameInPath(schedule);
   return /* @__PURE__ */ a4($, { children: [
-    /* @__PURE__ */ a4("div", { class: "head", children: [
-      /* @__PURE__ */ a4("h1", { children: visible(schedule.name) }),
-      /* @__PURE__ */ a4(Pill, { look: look2 }),
-      /* @__PURE__ */ a4("code", { class: "soft", children: visible(terms(schedule)) })
-    ] }),
+    /* @__PURE__ */ a4(Head, { title: schedule.name, look: look2, note: /* @__PURE__ */ a4("code", { children: visible(terms(schedule)) }) }),
     /* @__PURE__ */ a4("p", { class: `story t-${look2.tone}`, children: fate2(schedule) }),
     /* @__PURE__ */ a4("div", { class: "two", children: [
       /* @__PURE__ */ a4(
@@ -6520,10 +6531,10 @@ function Shown4({ whole }) {
       ] }) })
     ] }),
     /* @__PURE__ */ a4(Card, { title: "History", note: "changes and firings, the newest first", children: [
-      /* @__PURE__ */ a4(Entries, { history: history2 }),
+      /* @__PURE__ */ a4(Table, { items: history2.entries, by: ({ revision }) => revision, columns: ENTRY_COLUMNS }),
       /* @__PURE__ */ a4("div", { class: "pad-x pad-b", children: /* @__PURE__ */ a4(Cli, { line: command("schedules", "history", named) }) })
     ] }),
-    /* @__PURE__ */ a4("div", { class: "foot", children: /* @__PURE__ */ a4(Cli, { line: command("schedules", "show", named) }) })
+    /* @__PURE__ */ a4(Foot, { lines: [command("schedules", "show", named)] })
   ] });
 }
 function fate2(schedule) {
@@ -6538,26 +6549,14 @@ function fate2(schedule) {
   }[schedule.state];
   return state + past + refusal4;
 }
-function Entries({ history: history2 }) {
-  return /* @__PURE__ */ a4("table", { children: [
-    /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("th", { children: "when" }),
-      /* @__PURE__ */ a4("th", { children: "by" }),
-      /* @__PURE__ */ a4("th", { children: "state" }),
-      /* @__PURE__ */ a4("th", { class: "hide-narrow", children: "terms" }),
-      /* @__PURE__ */ a4("th", { class: "r", children: "fired" }),
-      /* @__PURE__ */ a4("th", { children: "last run" })
-    ] }) }),
-    /* @__PURE__ */ a4("tbody", { children: history2.entries.map(({ revision, at, keyId, schedule }) => /* @__PURE__ */ a4("tr", { children: [
-      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(Time, { at }) }),
-      /* @__PURE__ */ a4("td", { children: keyId ? visible(nameOf(keyId)) : /* @__PURE__ */ a4("span", { class: "muted", children: "time" }) }),
-      /* @__PURE__ */ a4("td", { children: schedule.state }),
-      /* @__PURE__ */ a4("td", { class: "hide-narrow", children: /* @__PURE__ */ a4("code", { children: visible(terms(schedule)) }) }),
-      /* @__PURE__ */ a4("td", { class: "num r", children: schedule.fired }),
-      /* @__PURE__ */ a4("td", { class: "nowrap", children: /* @__PURE__ */ a4(LastRun, { schedule }) })
-    ] }, revision)) })
-  ] });
-}
+var ENTRY_COLUMNS = [
+  ["when", ({ at }) => /* @__PURE__ */ a4(Time, { at }), "nowrap"],
+  ["by", ({ keyId }) => keyId ? visible(nameOf(keyId)) : /* @__PURE__ */ a4("span", { class: "muted", children: "time" })],
+  ["state", ({ schedule }) => schedule.state],
+  ["terms", ({ schedule }) => /* @__PURE__ */ a4("code", { children: visible(terms(schedule)) }), "hide-narrow"],
+  ["fired", ({ schedule }) => schedule.fired, "num r"],
+  ["last run", ({ schedule }) => /* @__PURE__ */ a4(LastRun, { schedule }), "nowrap"]
+];
 
 // src/parts/help.tsx
 var KEYS = [

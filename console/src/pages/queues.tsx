@@ -8,12 +8,13 @@ import { command } from "../model/command.js";
 import { type QueueRow, queueRows } from "../model/queues.js";
 import { visible } from "../model/shown.js";
 import { clock, ms, now, roughly, span } from "../model/time.js";
-import { Card, Cli, Empty, Time } from "../parts/bits.js";
+import { Card, Empty, Time } from "../parts/bits.js";
 import { Dialog } from "../parts/dialog.js";
+import { Crumb, Foot, Head, Tabs } from "../parts/frame.js";
 import { Glyph } from "../parts/glyph.js";
 import { Read } from "../parts/read.js";
 import { nameOf } from "../people.js";
-import { place, withQuery } from "../router.js";
+import { place } from "../router.js";
 import { LeaseRow } from "./overview.js";
 
 const TABS: Array<[string, string]> = [
@@ -29,26 +30,12 @@ export function QueuesPage({ name }: { name: string | undefined }) {
   document.title = "Queues · Tenure";
   return (
     <>
-      {only && (
-        <div class="crumb">
-          <a href="queues">Queues</a> /
-        </div>
-      )}
-      <div class="head">
-        <h1>{only ? visible(only) : "Queues"}</h1>
-      </div>
-      <nav class="tabs" aria-label="Parts">
-        {TABS.map(([id, title]) => (
-          <a
-            key={id}
-            class={tab === id ? "on" : ""}
-            aria-current={tab === id ? "page" : undefined}
-            href={withQuery({ tab: id === "queues" ? undefined : id })}
-          >
-            {only && id === "queues" ? "Queue" : title}
-          </a>
-        ))}
-      </nav>
+      {only && <Crumb name="Queues" to="queues" />}
+      <Head title={only ?? "Queues"} />
+      <Tabs
+        tabs={TABS.map(([id, title]) => [id, only && id === "queues" ? "Queue" : title])}
+        on={TABS.some(([id]) => id === tab) ? tab : "queues"}
+      />
       {tab === "workers" && <WorkersTab only={only} />}
       {tab === "leases" && <LeasesTab only={only} />}
       {tab === "flow" && <FlowTab />}
@@ -89,9 +76,7 @@ function QueuesTab({ only }: { only: string | undefined }) {
             {rows.map((row) => (
               <QueueCard key={row.queue} row={row} again={query.again} />
             ))}
-            <div class="foot">
-              <Cli line="tenure queues" />
-            </div>
+            <Foot lines={["tenure queues"]} />
           </>
         );
       }}

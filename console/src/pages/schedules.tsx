@@ -8,8 +8,10 @@ import { visible } from "../model/shown.js";
 import type { Look } from "../model/state.js";
 import { clock, clockTime, ms, relative, span } from "../model/time.js";
 import { Card, Cli, Empty, Time } from "../parts/bits.js";
-import { Mark, Pill } from "../parts/glyph.js";
+import { Crumb, Foot, Head, Listing } from "../parts/frame.js";
+import { Mark } from "../parts/glyph.js";
 import { Read } from "../parts/read.js";
+import { type Column, Table } from "../parts/table.js";
 import { nameOf } from "../people.js";
 
 const PAGE = 200;
@@ -51,76 +53,46 @@ function SchedulesList() {
   );
   return (
     <>
-      <div class="head">
-        <h1>Schedules</h1>
-        <span class="soft">runs that are submitted again and again</span>
-      </div>
-      <Read query={query}>
+      <Head title="Schedules" note="runs that are submitted again and again" />
+      <Listing
+        query={query}
+        isEmpty={({ schedules }) => schedules.length === 0}
+        empty={
+          <Empty
+            title="No schedule yet"
+            lines={["tenure schedules create nightly --cron '15 2 * * *' --kind report --queue reports"]}
+          >
+            A schedule submits a run at every instant of a cron expression or interval, once, also when the
+            server was down in between.
+          </Empty>
+        }
+      >
         {({ schedules }) => (
-          <section class="card">
-            {schedules.length === 0 ? (
-              <Empty
-                title="No schedule yet"
-                lines={["tenure schedules create nightly --cron '15 2 * * *' --kind report --queue reports"]}
-              >
-                A schedule submits a run at every instant of a cron expression or interval, once, also when
-                the server was down in between.
-              </Empty>
-            ) : (
-              <ScheduleTable schedules={schedules} />
-            )}
-          </section>
+          <Table isList items={schedules} by={(schedule) => schedule.scheduleId} columns={COLUMNS} />
         )}
-      </Read>
-      <div class="foot">
-        <Cli line="tenure schedules list" />
-      </div>
+      </Listing>
+      <Foot lines={["tenure schedules list"]} />
     </>
   );
 }
 
-function ScheduleTable({ schedules }: { schedules: Schedule[] }) {
-  return (
-    <table class="list-table">
-      <thead>
-        <tr>
-          <th>state</th>
-          <th>schedule</th>
-          <th class="hide-narrow">when</th>
-          <th>next</th>
-          <th class="hide-narrow">last run</th>
-          <th class="r hide-narrow">fired</th>
-          <th class="hide-narrow">not fired</th>
-        </tr>
-      </thead>
-      <tbody>
-        {schedules.map((schedule) => (
-          <tr key={schedule.scheduleId}>
-            <td class="nowrap">
-              <Mark look={scheduleLook(schedule, clock.value)} />
-            </td>
-            <td class="strong">
-              <a data-row href={`schedules/${nameInPath(schedule)}`}>
-                {visible(schedule.name)}
-              </a>
-            </td>
-            <td class="hide-narrow">
-              <code>{visible(terms(schedule))}</code>
-            </td>
-            <td class="nowrap">
-              <Time at={schedule.nextAt} />
-            </td>
-            <td class="nowrap hide-narrow">
-              <LastRun schedule={schedule} />
-            </td>
-            <td class="num r hide-narrow">{schedule.fired}</td>
-            <td class="hide-narrow">{left(schedule)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
-}
+const COLUMNS: Array<Column<Schedule>> = [
+  ["state", (schedule) => <Mark look={scheduleLook(schedule, clock.value)} />, "nowrap"],
+  [
+    "schedule",
+    (schedule) => (
+      <a data-row href={`schedules/${nameInPath(schedule)}`}>
+        {visible(schedule.name)}
+      </a>
+    ),
+    "strong",
+  ],
+  ["when", (schedule) => <code>{visible(terms(schedule))}</code>, "hide-narrow"],
+  ["next", (schedule) => <Time at={schedule.nextAt} />, "nowrap"],
+  ["last run", (schedule) => <LastRun schedule={schedule} />, "nowrap hide-narrow"],
+  ["fired", (schedule) => schedule.fired, "num r hide-narrow"],
+  ["not fired", left, "hide-narrow"],
+];
 
 function LastRun({ schedule }: { schedule: Schedule }) {
   const { last } = schedule;
@@ -163,9 +135,7 @@ function SchedulePage({ name }: { name: string }) {
   });
   return (
     <>
-      <div class="crumb">
-        <a href="schedules">Schedules</a> /
-      </div>
+      <Crumb name="Schedules" to="schedules" />
       <Read query={query}>{(whole) => <Shown whole={whole} />}</Read>
     </>
   );
@@ -178,11 +148,7 @@ function Shown({ whole }: { whole: Whole }) {
   const named = nameInPath(schedule);
   return (
     <>
-      <div class="head">
-        <h1>{visible(schedule.name)}</h1>
-        <Pill look={look} />
-        <code class="soft">{visible(terms(schedule))}</code>
-      </div>
+      <Head title={schedule.name} look={look} note={<code>{visible(terms(schedule))}</code>} />
       <p class={`story t-${look.tone}`}>{fate(schedule)}</p>
       <div class="two">
         <Card
@@ -210,14 +176,12 @@ function Shown({ whole }: { whole: Whole }) {
         </Card>
       </div>
       <Card title="History" note="changes and firings, the newest first">
-        <Entries history={history} />
+        <Table items={history.entries} by={({ revision }) => revision} columns={ENTRY_COLUMNS} />
         <div class="pad-x pad-b">
           <Cli line={command("schedules", "history", named)} />
         </div>
       </Card>
-      <div class="foot">
-        <Cli line={command("schedules", "show", named)} />
-      </div>
+      <Foot lines={[command("schedules", "show", named)]} />
     </>
   );
 }
@@ -236,37 +200,11 @@ export function fate(schedule: Schedule): string {
   return state + past + refusal;
 }
 
-function Entries({ history }: { history: ScheduleHistory }) {
-  return (
-    <table>
-      <thead>
-        <tr>
-          <th>when</th>
-          <th>by</th>
-          <th>state</th>
-          <th class="hide-narrow">terms</th>
-          <th class="r">fired</th>
-          <th>last run</th>
-        </tr>
-      </thead>
-      <tbody>
-        {history.entries.map(({ revision, at, keyId, schedule }) => (
-          <tr key={revision}>
-            <td class="nowrap">
-              <Time at={at} />
-            </td>
-            <td>{keyId ? visible(nameOf(keyId)) : <span class="muted">time</span>}</td>
-            <td>{schedule.state}</td>
-            <td class="hide-narrow">
-              <code>{visible(terms(schedule))}</code>
-            </td>
-            <td class="num r">{schedule.fired}</td>
-            <td class="nowrap">
-              <LastRun schedule={schedule} />
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
-}
+const ENTRY_COLUMNS: Array<Column<ScheduleHistory["entries"][number]>> = [
+  ["when", ({ at }) => <Time at={at} />, "nowrap"],
+  ["by", ({ keyId }) => (keyId ? visible(nameOf(keyId)) : <span class="muted">time</span>)],
+  ["state", ({ schedule }) => schedule.state],
+  ["terms", ({ schedule }) => <code>{visible(terms(schedule))}</code>, "hide-narrow"],
+  ["fired", ({ schedule }) => schedule.fired, "num r"],
+  ["last run", ({ schedule }) => <LastRun schedule={schedule} />, "nowrap"],
+];
