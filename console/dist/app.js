@@ -6415,7 +6415,8 @@ var INSTANTS = 5;
 var ENTRIES = 20;
 function SchedulesPage({ name }) {
   document.title = "Schedules · Tenure";
-  return name ? /* @__PURE__ */ a4(SchedulePage, { name }) : /* @__PURE__ */ a4(SchedulesList, {});
+  if (!name) return /* @__PURE__ */ a4(SchedulesList, {});
+  return name.includes("~") ? /* @__PURE__ */ a4(NamedSchedule, { path: name }, name) : /* @__PURE__ */ a4(SchedulePage, { named: name });
 }
 function terms(schedule) {
   if (schedule.cron) return `${schedule.cron}${schedule.timeZone ? ` (${schedule.timeZone})` : ""}`;
@@ -6429,7 +6430,32 @@ function scheduleLook(schedule, now2) {
   return isLate ? { tone: "bad", glyph: "bad", word: "late" } : { tone: "ok", glyph: "ok", word: "active" };
 }
 var LATE_MS = 6e4;
-var nameInPath = (schedule) => schedule.name.includes("/") ? schedule.scheduleId : schedule.name;
+var handle = (schedule) => schedule.name.includes("/") ? schedule.scheduleId : schedule.name;
+var SEARCHED_MAX = 5e3;
+async function idOf(path2, signal) {
+  let cursor;
+  let searched = 0;
+  do {
+    const page = await get("v1/schedules", { query: { limit: PAGE3, cursor }, signal });
+    const found = page.schedules.find(({ name: name2 }) => inPath(name2) === path2);
+    if (found) return found.scheduleId;
+    searched += page.schedules.length;
+    cursor = page.cursor ?? void 0;
+  } while (cursor !== void 0 && searched < SEARCHED_MAX);
+  const name = path2.replaceAll("~", "/");
+  const where = cursor === void 0 ? "the schedules of this workspace" : `the first ${searched} schedules`;
+  const message = `none of ${where} is named ${name}; one that was deleted is found by its id`;
+  throw new Problem(404, "not_found", "There is no such schedule", message);
+}
+function NamedSchedule({ path: path2 }) {
+  const query = useQuery(`schedule ${path2}`, void 0, (signal) => idOf(path2, signal));
+  const id = query.data.value;
+  if (id !== void 0) return /* @__PURE__ */ a4(SchedulePage, { named: id });
+  return /* @__PURE__ */ a4($, { children: [
+    /* @__PURE__ */ a4(Crumb, { name: "Schedules", to: "schedules" }),
+    /* @__PURE__ */ a4(Read, { query, children: () => null })
+  ] });
+}
 function SchedulesList() {
   const query = useQuery(
     "schedules",
@@ -6461,7 +6487,7 @@ var COLUMNS2 = [
   ["state", (schedule) => /* @__PURE__ */ a4(Mark, { look: scheduleLook(schedule, clock.value) }), "nowrap"],
   [
     "schedule",
-    (schedule) => /* @__PURE__ */ a4("a", { "data-row": true, href: `schedules/${nameInPath(schedule)}`, children: visible(schedule.name) }),
+    (schedule) => /* @__PURE__ */ a4("a", { "data-row": true, href: `schedules/${inPath(schedule.name)}`, children: visible(schedule.name) }),
     "strong"
   ],
   ["when", (schedule) => /* @__PURE__ */ a4("code", { children: visible(terms(schedule)) }), "hide-narrow"],
@@ -6483,9 +6509,9 @@ function left(schedule) {
   ];
   return parts.filter(([n3]) => n3 > 0).map(([n3, word]) => `${n3} ${word}`).join(", ");
 }
-function SchedulePage({ name }) {
-  const query = useQuery(`schedule ${name}`, "queues", async (signal) => {
-    const path2 = `v1/schedules/${name}`;
+function SchedulePage({ named }) {
+  const query = useQuery(`schedule ${named}`, "queues", async (signal) => {
+    const path2 = `v1/schedules/${named}`;
     const [schedule, preview, history2] = await Promise.all([
       get(path2, { signal }),
       get(`${path2}/preview`, { query: { count: INSTANTS }, signal }),
@@ -6502,7 +6528,7 @@ function Shown4({ whole }) {
   const { schedule, preview, history: history2 } = whole;
   const look2 = scheduleLook(schedule, clock.value);
   const { run } = schedule;
-  const named = nameInPath(schedule);
+  const named = handle(schedule);
   return /* @__PURE__ */ a4($, { children: [
     /* @__PURE__ */ a4(Head, { title: schedule.name, look: look2, note: /* @__PURE__ */ a4("code", { children: visible(terms(schedule)) }) }),
     /* @__PURE__ */ a4("p", { class: `story t-${look2.tone}`, children: fate2(schedule) }),

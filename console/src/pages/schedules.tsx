@@ -1,6 +1,6 @@
 /** Schedules: when each runs next, and what became of the last ones. Read-only: the commands are beside it. */
 
-import { get } from "../api/call.js";
+import { get, inPath, Problem } from "../api/call.js";
 import type { Schedule, ScheduleHistory, ScheduleList, SchedulePreview } from "../api/types.js";
 import { useQuery } from "../data/query.js";
 import { command } from "../model/command.js";
@@ -22,7 +22,8 @@ const ENTRIES = 20;
 
 export function SchedulesPage({ name }: { name: string | undefined }) {
   document.title = "Schedules · Tenure";
-  return name ? <SchedulePage name={name} /> : <SchedulesList />;
+  if (!name) return <SchedulesList />;
+  return name.includes("~") ? <NamedSchedule key={name} path={name} /> : <SchedulePage named={name} />;
 }
 
 /** `15 2 * * * (Europe/Berlin)`, `every 15 min`. */
@@ -43,9 +44,41 @@ export function scheduleLook(schedule: Schedule, now: number): Look {
 /** Longer than the server needs to fire an instant, so that a healthy schedule is never called late. */
 const LATE_MS = 60_000;
 
-/** What a path and a command call it: a name with a slash is not found in a path, its id is. */
-const nameInPath = (schedule: Schedule) =>
-  schedule.name.includes("/") ? schedule.scheduleId : schedule.name;
+/** What a call and a command name it by: the server does not find a name with a slash in a path, and finds its id. */
+const handle = (schedule: Schedule) => (schedule.name.includes("/") ? schedule.scheduleId : schedule.name);
+
+/** Schedules that are looked through for a name. */
+const SEARCHED_MAX = 5000;
+
+/** The id of a schedule by the name that an address writes with `~` for `/`. */
+async function idOf(path: string, signal: AbortSignal): Promise<string> {
+  let cursor: string | undefined;
+  let searched = 0;
+  do {
+    const page = await get<ScheduleList>("v1/schedules", { query: { limit: PAGE, cursor }, signal });
+    const found = page.schedules.find(({ name }) => inPath(name) === path);
+    if (found) return found.scheduleId;
+    searched += page.schedules.length;
+    cursor = page.cursor ?? undefined;
+  } while (cursor !== undefined && searched < SEARCHED_MAX);
+  const name = path.replaceAll("~", "/");
+  const where = cursor === undefined ? "the schedules of this workspace" : `the first ${searched} schedules`;
+  const message = `none of ${where} is named ${name}; one that was deleted is found by its id`;
+  throw new Problem(404, "not_found", "There is no such schedule", message);
+}
+
+/** A schedule with a slash in its name: its id is looked up once, and the page is read by the id. */
+function NamedSchedule({ path }: { path: string }) {
+  const query = useQuery<string>(`schedule ${path}`, undefined, (signal) => idOf(path, signal));
+  const id = query.data.value;
+  if (id !== undefined) return <SchedulePage named={id} />;
+  return (
+    <>
+      <Crumb name="Schedules" to="schedules" />
+      <Read query={query}>{() => null}</Read>
+    </>
+  );
+}
 
 function SchedulesList() {
   const query = useQuery<ScheduleList>("schedules", "queues", (signal) =>
@@ -81,7 +114,7 @@ const COLUMNS: Array<Column<Schedule>> = [
   [
     "schedule",
     (schedule) => (
-      <a data-row href={`schedules/${nameInPath(schedule)}`}>
+      <a data-row href={`schedules/${inPath(schedule.name)}`}>
         {visible(schedule.name)}
       </a>
     ),
@@ -123,9 +156,10 @@ interface Whole {
   history: ScheduleHistory;
 }
 
-function SchedulePage({ name }: { name: string }) {
-  const query = useQuery<Whole>(`schedule ${name}`, "queues", async (signal) => {
-    const path = `v1/schedules/${name}`;
+/** A schedule by its id, or by a name without a slash. */
+function SchedulePage({ named }: { named: string }) {
+  const query = useQuery<Whole>(`schedule ${named}`, "queues", async (signal) => {
+    const path = `v1/schedules/${named}`;
     const [schedule, preview, history] = await Promise.all([
       get<Schedule>(path, { signal }),
       get<SchedulePreview>(`${path}/preview`, { query: { count: INSTANTS }, signal }),
@@ -145,7 +179,7 @@ function Shown({ whole }: { whole: Whole }) {
   const { schedule, preview, history } = whole;
   const look = scheduleLook(schedule, clock.value);
   const { run } = schedule;
-  const named = nameInPath(schedule);
+  const named = handle(schedule);
   return (
     <>
       <Head title={schedule.name} look={look} note={<code>{visible(terms(schedule))}</code>} />
