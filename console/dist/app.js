@@ -807,7 +807,7 @@ function heard(serverTime, sent) {
 let received = Date.now();
 received - sent < 1e3 && (offset = Date.parse(serverTime) - (sent + received) / 2);
 }
-var now = () => Date.now() + offset;
+var clockOffset = () => offset, now = () => Date.now() + offset;
 function startClock() {
 setInterval(() => {
 clock.value = now();
@@ -850,17 +850,24 @@ return value.toFixed(digits);
 }
 
 // src/data/feed.ts
-var PERIOD = { runs: 2e3, run: 1e3, queues: 4e3, inbox: 3e3, overview: 5e3 }, COST_FACTOR = 20, BACKOFF_MAX_MS = 8e3, isLive = y3(!0), asOf = y3(now()), failures = 0;
+var PERIOD = {
+runs: 2e3,
+run: 1e3,
+queues: 4e3,
+inbox: 3e3,
+overview: 5e3,
+operate: 1e4
+}, COST_FACTOR = 20, BACKOFF_MAX_MS = 8e3, isLive = y3(!0), asOf = y3(now()), failures = 0;
 function fresh() {
 failures = 0, isLive.value = !0, asOf.value = now();
 }
 function lost() {
 failures += 1, isLive.value = !1;
 }
-function follow(topic, read2) {
+function follow(topic, read3) {
 let timer, isOver = !1, round = async () => {
 let started = performance.now();
-if (document.visibilityState === "visible" && await read2(), isOver) return;
+if (document.visibilityState === "visible" && await read3(), isOver) return;
 let took = performance.now() - started, backoff = failures === 0 ? 0 : Math.min(BACKOFF_MAX_MS, 500 * 2 ** failures);
 timer = setTimeout(round, Math.max(PERIOD[topic], took * COST_FACTOR, backoff));
 }, wake = () => {
@@ -884,10 +891,10 @@ return { path: (address2.pathname.startsWith(root) ? address2.pathname.slice(roo
 }
 var place = y3({ path: [], query: new URLSearchParams() });
 function startRouter() {
-let read2 = () => {
+let read3 = () => {
 place.value = placeOf(location, base());
 };
-addEventListener("popstate", read2), addEventListener("click", onClick), read2();
+addEventListener("popstate", read3), addEventListener("click", onClick), read3();
 }
 function go(to, { replace = !1 } = {}) {
 let url = new URL(to === "" ? "./" : to, document.baseURI);
@@ -1010,9 +1017,18 @@ return call("POST", path2, { ...options, body });
 }
 async function call(method, path2, options) {
 let sent = Date.now(), response = await reach(method, path2, options), text2 = await response.text().catch(() => "");
-if (!response.ok) throw refused(response, text2);
+if (!response.ok && !isAlsoAnswer(response, options)) throw refused(response, text2);
 let answer2 = parse(text2);
 return typeof answer2.serverTime == "string" && heard(answer2.serverTime, sent), answer2;
+}
+function isAlsoAnswer(response, { alsoAnswer }) {
+let type = response.headers.get("content-type") ?? "";
+return response.status === alsoAnswer && /^application\/json\b/.test(type);
+}
+async function getText(path2, options = {}) {
+let response = await reach("GET", path2, { ...options, headers: { accept: "text/plain" } }), text2 = await response.text().catch(() => "");
+if (!response.ok) throw refused(response, text2);
+return text2;
 }
 async function reach(method, path2, options) {
 let headers = {
@@ -1064,84 +1080,114 @@ return response.status === 401 && person.value && end("The server no longer take
 var inPath = (name) => name.replaceAll("/", "~"), runIdOf = (id) => id.replace(/^task_/, "run_");
 
 // src/access.ts
-var NOTHING_YET = {
-isKnown: !1,
-mayReadRuns: !1,
-mayReadApprovals: !1,
-mayReadSchedules: !1,
-mayReadEffects: !1
-}, access = y3(NOTHING_YET);
+var ONE = { limit: 1 }, QUESTIONS = {
+runs: ["v1/runs", ONE],
+approvals: ["v1/approvals", ONE],
+schedules: ["v1/schedules", ONE],
+effects: ["v1/effects", ONE],
+deployments: ["v1/deployments", ONE],
+// Also for limits, budgets and tasks that are set aside, which the same keys may read.
+audit: ["v1/audit", ONE],
+keys: ["v1/keys", ONE]
+}, NOTHING_YET = { isKnown: !1, refused: {} }, access = y3(NOTHING_YET), mayRead = (what) => access.value.isKnown && access.value.refused[what] === void 0;
 async function discoverAccess() {
 access.value = NOTHING_YET;
-let [runs, approvals2, schedules, effects] = await Promise.all([
-allowed("v1/runs"),
-allowed("v1/approvals"),
-allowed("v1/schedules"),
-allowed("v1/effects")
-]), run = runs.answer?.runs[0];
-access.value = {
-isKnown: !0,
-mayReadRuns: runs.isAllowed,
-mayReadApprovals: approvals2.isAllowed,
-mayReadSchedules: schedules.isAllowed,
-mayReadEffects: effects.isAllowed,
-tenant: run?.tenantId,
-workspace: run?.workspaceId
-};
-}
-async function allowed(path2) {
+let refused2 = {}, ask = async (what) => {
+let [path2, query] = QUESTIONS[what];
 try {
-return { isAllowed: !0, answer: await get(path2, { query: { limit: 1 } }) };
+return await get(path2, { query });
 } catch (error2) {
-return { isAllowed: !(error2 instanceof Problem && error2.status === 403) };
+error2 instanceof Problem && error2.status === 403 && (refused2[what] = error2);
+return;
 }
+}, others = Object.keys(QUESTIONS).filter((what) => what !== "runs"), [runs] = await Promise.all([ask("runs"), ...others.map((what) => ask(what))]), run = runs?.runs[0];
+access.value = { isKnown: !0, refused: refused2, tenant: run?.tenantId, workspace: run?.workspaceId };
 }
 
-// src/data/query.ts
-function useQuery(key2, topic, read2) {
-let data = useSignal(void 0), problem = useSignal(void 0), latest = T2(read2);
-latest.current = read2;
-let again = T2(async () => {
-});
-return A2(() => {
-let stop = new AbortController();
-data.value = void 0, problem.value = void 0, again.current = async () => {
-try {
-let value = await latest.current(stop.signal);
-if (stop.signal.aborted) return;
-data.value = value, problem.value = void 0, fresh();
-} catch (error2) {
-if (stop.signal.aborted) return;
-problem.value = asProblem(error2), problem.value.isUnreachable ? lost() : fresh();
+// src/map.ts
+var PAGES = [
+{ name: "Overview", to: "", key: "o", needs: ["runs"], icon: "M2 8h3l2-5 3 9 2-4h3" },
+{ name: "Runs", to: "runs", key: "r", needs: ["runs"], icon: "M2 3.500h12M2 8h9M2 12.500h6" },
+{
+name: "Inbox",
+to: "inbox",
+key: "i",
+needs: ["approvals"],
+icon: "M2 9l2-6h8l2 6v4H2zM2 9h4l1 2h2l1-2h4"
+},
+{
+name: "Queues",
+to: "queues",
+key: "q",
+needs: ["runs"],
+group: "Work",
+icon: "M3 3h10v3H3zM3 8h10v1H3zM3 11h10v1H3z"
+},
+{
+name: "Schedules",
+to: "schedules",
+key: "s",
+needs: ["schedules"],
+group: "Work",
+icon: "M2.500 4h11v9.500h-11zM2.500 7h11M5 2v3M11 2v3"
+},
+{
+name: "Effects",
+to: "effects",
+key: "e",
+needs: ["effects"],
+group: "Work",
+icon: "M2 8h8M7 4.500l3.500 3.500L7 11.500M13 3v10"
+},
+{
+name: "Limits",
+to: "limits",
+key: "l",
+needs: ["audit"],
+group: "Operate",
+icon: "M3 13.500V8M8 13.500v-11M13 13.500V6"
+},
+{
+name: "Audit",
+to: "audit",
+key: "a",
+needs: ["audit"],
+group: "Operate",
+icon: "M3.500 2h9v12h-9zM6 5.500h4M6 8h4M6 10.500h2.500"
+},
+{
+name: "Keys",
+to: "keys",
+key: "k",
+needs: ["keys"],
+group: "Operate",
+icon: "M7.500 8a2.800 2.800 0 1 1-5.600 0a2.800 2.800 0 0 1 5.600 0M7.500 8H14v2.800M11 8v2"
+},
+{
+name: "Health",
+to: "health",
+key: "h",
+needs: ["runs", "audit"],
+group: "Operate",
+icon: "M8 13.500L2.900 8.200a3.200 3.200 0 0 1 5.100-3.700a3.200 3.200 0 0 1 5.100 3.700z"
 }
-};
-let end2 = topic ? follow(topic, () => again.current()) : void 0;
-return topic || again.current(), () => {
-stop.abort(), end2?.();
-};
-}, [key2, topic]), { data, problem, again: () => again.current() };
+];
+function refusalOf({ needs: needs2 }) {
+return needs2.some(mayRead) ? void 0 : access.value.refused[needs2[0]];
 }
-function asProblem(error2) {
-if (error2 instanceof Problem) return error2;
-let message = error2 instanceof Error ? error2.message : String(error2);
-return new Problem(-1, "console_defect", "The console could not read the answer", message);
+var offered = () => PAGES.filter(({ needs: needs2 }) => needs2.some(mayRead));
+function entryOf(first) {
+return first === void 0 ? offered()[0] : PAGES.find(({ to }) => to === first);
 }
 
 // src/keys.ts
-var PAGES = {
-o: "",
-r: "runs",
-i: "inbox",
-q: "queues",
-s: "schedules",
-e: "effects"
-}, CHORD_MS = 1200;
+var TARGETS = new Map(PAGES.map(({ key: key2, to }) => [key2, to])), CHORD_MS = 1200;
 function startKeys({ help }) {
 let chordUntil = 0, onKey = (event) => {
 if (!(event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target))) {
 if (performance.now() < chordUntil) {
 chordUntil = 0;
-let page = PAGES[event.key];
+let page = TARGETS.get(event.key);
 if (page !== void 0) return act(event, () => go(page));
 }
 switch (event.key) {
@@ -1241,6 +1287,36 @@ return text2;
 }
 }
 
+// src/data/query.ts
+function useQuery(key2, topic, read3) {
+let data = useSignal(void 0), problem = useSignal(void 0), latest = T2(read3);
+latest.current = read3;
+let again = T2(async () => {
+});
+return A2(() => {
+let stop = new AbortController();
+data.value = void 0, problem.value = void 0, again.current = async () => {
+try {
+let value = await latest.current(stop.signal);
+if (stop.signal.aborted) return;
+data.value = value, problem.value = void 0, fresh();
+} catch (error2) {
+if (stop.signal.aborted) return;
+problem.value = asProblem(error2), problem.value.isUnreachable ? lost() : fresh();
+}
+};
+let end2 = topic ? follow(topic, () => again.current()) : void 0;
+return topic || again.current(), () => {
+stop.abort(), end2?.();
+};
+}, [key2, topic]), { data, problem, again: () => again.current() };
+}
+function asProblem(error2) {
+if (error2 instanceof Problem) return error2;
+let message = error2 instanceof Error ? error2.message : String(error2);
+return new Problem(-1, "console_defect", "The console could not read the answer", message);
+}
+
 // src/model/command.ts
 function quote(word) {
 return /^[A-Za-z0-9_./:=@%+,#-]+$/.test(word) && !word.startsWith("#") ? word : `'${word.replaceAll("'", "'\\''")}'`;
@@ -1253,54 +1329,6 @@ let words2 = [];
 for (let name of ["state", "queue", "kind", "label", "worker", "category", "since"])
 for (let value of filters.getAll(name)) words2.push(`--${name}`, value);
 return command("runs", "list", ...words2, filters.get("children") === "true" && "--children");
-}
-
-// src/model/state.ts
-var look = (tone, word, glyph = tone) => ({ tone, glyph, word }), STATES = {
-queued: look("queue", "queued"),
-running: look("run", "running"),
-retry: look("retry", "retry"),
-waiting: look("wait", "waiting"),
-succeeded: look("ok", "succeeded"),
-failed: look("bad", "failed"),
-halted: look("halt", "halted"),
-cancelled: look("queue", "cancelled", "cancel"),
-blocked: look("queue", "blocked", "park"),
-skipped: look("queue", "skipped", "skip")
-}, STATE_NAMES = Object.keys(STATES);
-function stateLook(state) {
-return STATES[state] ?? look("queue", state);
-}
-function isEnded(state) {
-return ["succeeded", "failed", "halted", "cancelled", "skipped"].includes(state);
-}
-var OUTCOMES = {
-SUCCEEDED: look("ok", "succeeded"),
-FAILED: look("bad", "failed"),
-CANCELLED: look("queue", "cancelled", "cancel"),
-LOST: look("retry", "lost: lease expired"),
-UNDELIVERED: look("retry", "never started"),
-REVOKED: look("halt", "revoked"),
-RELEASED: look("queue", "given back"),
-SUSPENDED: look("wait", "suspended"),
-DIVERGED: look("halt", "diverged")
-};
-function outcomeLook(outcome) {
-return outcome === void 0 ? look("run", "running") : OUTCOMES[outcome] ?? look("queue", outcome.toLowerCase());
-}
-var EFFECTS = {
-queued: look("queue", "queued"),
-pending: look("run", "pending"),
-in_flight: look("run", "in flight"),
-delivered: look("ok", "delivered"),
-unknown: look("halt", "unknown"),
-dead: look("bad", "dead")
-};
-function effectLook(state) {
-return EFFECTS[state] ?? look("queue", state);
-}
-function fence(value) {
-return `${Math.floor(value / 2 ** 32)}.${value % 2 ** 32}`;
 }
 
 // node_modules/preact/jsx-runtime/dist/jsxRuntime.mjs
@@ -1488,7 +1516,7 @@ function Head(props) {
 return a4("div", { class: "head", children: [
 a4("h1", { children: visible(props.title) }),
 props.look && a4(Pill, { look: props.look }),
-props.note && a4("span", { class: "soft clip", children: props.note }),
+props.note && a4("span", { class: "soft", children: props.note }),
 props.children && a4("span", { class: "sp" }),
 props.children
 ] });
@@ -1507,8 +1535,8 @@ id
 )) });
 }
 function Chips(props) {
-let chosen = place.value.query.get(props.name) ?? "", chip = (value, { word, tone, glyph }) => {
-let isOn = value === chosen;
+let chosen2 = place.value.query.get(props.name) ?? "", chip = (value, { word, tone, glyph }) => {
+let isOn = value === chosen2;
 return a4(
 "a",
 {
@@ -1557,6 +1585,196 @@ a4("dd", { children: value })
 }
 function Foot({ lines }) {
 return a4("div", { class: "foot", children: lines.map((line2) => a4(Cli, { line: line2 }, line2)) });
+}
+
+// src/parts/table.tsx
+var PLACES = /* @__PURE__ */ new Set(["r", "hide-narrow"]), placing = (style = "") => style.split(" ").filter((word) => PLACES.has(word)).join(" ");
+function Table(props) {
+return a4("table", { class: props.isList ? "list-table" : "", children: [
+a4("thead", { children: a4("tr", { children: props.columns.map(([head, , style]) => a4("th", { class: placing(style), children: head }, head)) }) }),
+a4("tbody", { children: props.items.map((item) => a4("tr", { children: props.columns.map(([head, cell, style]) => a4("td", { class: style, children: cell(item) }, head)) }, props.by(item))) })
+] });
+}
+
+// src/people.ts
+var names = y3(/* @__PURE__ */ new Map()), KEYS_MAX = 1e3;
+async function discoverNames() {
+names.value = /* @__PURE__ */ new Map();
+let found = /* @__PURE__ */ new Map(), after;
+do {
+let page = await get("v1/keys", { query: { limit: 200, after } }).catch(() => {
+});
+for (let key2 of page?.keys ?? []) key2.name && found.set(key2.keyId, key2.name);
+after = page?.nextAfter ?? void 0;
+} while (after !== void 0 && found.size < KEYS_MAX);
+names.value = found;
+}
+var nameOf = (keyId) => names.value.get(keyId) ?? keyId.slice(0, 8);
+
+// src/pages/audit.tsx
+var PAGE = 200, CHANGES = { tone: "ok", glyph: "step", word: "changes" }, REFUSED = { tone: "refused", glyph: "refused", word: "refused calls" }, CHOICES = [
+["changes", CHANGES],
+["refused-calls", REFUSED]
+], isRefusal = ({ action }) => action === "refused";
+function chosen(entries, what) {
+return what === "refused-calls" ? entries.filter(isRefusal) : what === "changes" ? entries.filter((entry) => !isRefusal(entry)) : entries;
+}
+function AuditPage() {
+document.title = "Audit · Tenure";
+let asked = place.value.query, what = asked.get("what") ?? "", before = asked.get("before") ?? void 0, query = useQuery(
+`audit ${before ?? ""}`,
+"operate",
+(signal) => get("v1/audit", { query: { limit: PAGE, before }, signal })
+);
+return a4($, { children: [
+a4(Head, { title: "Audit", note: "administrative changes and refused calls, the newest first" }),
+a4(Verify, {}),
+a4(Chips, { label: "What", name: "what", choices: CHOICES }),
+a4(
+Listing,
+{
+query,
+isEmpty: ({ entries }) => entries.length === 0,
+empty: a4(Empty, { title: before ? "No entry is older" : "Nothing was changed or refused yet", children: "Keys, limits, budgets, pauses and topologies are changed by people: each change is an entry, and so is each call that a key was not allowed to make." }),
+children: (log) => a4(Entries, { log, what, isNewest: before === void 0 })
+}
+),
+a4(Foot, { lines: [command("audit", ...before ? ["--before", before] : []), "tenure audit verify"] })
+] });
+}
+function Entries({ log, what, isNewest }) {
+let shown = chosen(log.entries, what), [last] = log.entries.slice(-1);
+return a4($, { children: [
+shown.length > 0 && a4(Table, { isList: !0, items: shown, by: ({ n: n3 }) => n3, columns: COLUMNS }),
+a4("div", { class: "bound muted", children: [
+what !== "" && `${shown.length} of the `,
+log.entries.length,
+" entries back to ",
+a4(Time, { at: last?.at }),
+!isNewest && a4($, { children: [
+" · ",
+a4("a", { href: withQuery({ before: void 0 }), children: "the newest" })
+] }),
+log.nextBefore != null && a4($, { children: [
+" · ",
+a4("a", { href: withQuery({ before: String(log.nextBefore) }), children: "older ones" })
+] })
+] })
+] });
+}
+var COLUMNS = [
+["when", ({ at }) => a4(Time, { at }), "nowrap"],
+[
+"what",
+(entry) => isRefusal(entry) ? a4(Mark, { look: { ...REFUSED, word: entry.times > 1 ? `refused ${entry.times} times` : "refused" } }) : a4("b", { class: "strong", children: visible(entry.action) }),
+"nowrap"
+],
+[
+"about",
+({ object, error: error2, actor }) => a4($, { children: [
+a4("code", { children: visible(object === "*" ? "all workspaces" : object) }),
+error2 && a4("span", { class: "muted", children: [
+" ",
+visible(error2)
+] }),
+a4("span", { class: "show-narrow", children: [
+"by ",
+a4(Actor, { id: actor })
+] })
+] }),
+"wide-cell"
+],
+["by", ({ actor }) => a4(Actor, { id: actor }), "nowrap hide-narrow"],
+[
+"scope",
+({ tenantId, workspaceId }) => visible(`${tenantId} / ${workspaceId === "*" ? "all" : workspaceId}`),
+"hide-narrow"
+],
+["request", ({ requestId }) => requestId && a4("code", { class: "soft", children: requestId }), "nowrap hide-narrow"],
+["no.", ({ n: n3 }) => n3, "num r hide-narrow"]
+];
+function Actor({ id }) {
+return id === "server" || id === "anonymous" ? a4("span", { class: "muted", children: id }) : a4("span", { title: `the key ${id}`, children: visible(nameOf(id)) });
+}
+function verdict(found) {
+let [first] = found.findings;
+if (first) return `The audit was changed: ${first.message} (entry ${first.n}).`;
+let old = found.entries - found.sealed, parts = [
+found.entries === 1 ? "Its one entry is" : `All ${found.entries} entries are`,
+"as they were written",
+old > 0 ? `; ${old} of them are older than the seals` : "",
+found.anchored ? ", and none is missing at the end." : ". The end was not compared with an anchor outside of the store, so missing entries at the end would not be noticed."
+];
+return `${parts[0]} ${parts[1]}${parts[2]}${parts[3]}`;
+}
+function Verify() {
+let found = useSignal(void 0), problem = useSignal(void 0), isBusy = useSignal(!1), check = async () => {
+isBusy.value = !0, problem.value = void 0;
+try {
+found.value = await get("v1/audit/verify");
+} catch (error2) {
+problem.value = asProblem(error2);
+} finally {
+isBusy.value = !1;
+}
+}, isBad = (found.value?.findings.length ?? 0) > 0;
+return a4("div", { class: "verify", children: [
+a4("button", { type: "button", class: "btn", disabled: isBusy.value, onClick: check, children: isBusy.value ? "Checking…" : "Check the seals" }),
+a4("span", { role: "status", class: found.value && `t-${isBad ? "bad" : "ok"} ink`, children: found.value ? a4($, { children: [
+a4(Glyph, { name: isBad ? "bad" : "ok" }),
+" ",
+visible(verdict(found.value))
+] }) : a4("span", { class: "muted", children: "whether an entry was changed, removed, added or moved since it was written" }) }),
+problem.value && a4(Failed, { problem: problem.value, again: check })
+] });
+}
+
+// src/model/state.ts
+var look = (tone, word, glyph = tone) => ({ tone, glyph, word }), STATES = {
+queued: look("queue", "queued"),
+running: look("run", "running"),
+retry: look("retry", "retry"),
+waiting: look("wait", "waiting"),
+succeeded: look("ok", "succeeded"),
+failed: look("bad", "failed"),
+halted: look("halt", "halted"),
+cancelled: look("queue", "cancelled", "cancel"),
+blocked: look("queue", "blocked", "park"),
+skipped: look("queue", "skipped", "skip")
+}, STATE_NAMES = Object.keys(STATES);
+function stateLook(state) {
+return STATES[state] ?? look("queue", state);
+}
+function isEnded(state) {
+return ["succeeded", "failed", "halted", "cancelled", "skipped"].includes(state);
+}
+var OUTCOMES = {
+SUCCEEDED: look("ok", "succeeded"),
+FAILED: look("bad", "failed"),
+CANCELLED: look("queue", "cancelled", "cancel"),
+LOST: look("retry", "lost: lease expired"),
+UNDELIVERED: look("retry", "never started"),
+REVOKED: look("halt", "revoked"),
+RELEASED: look("queue", "given back"),
+SUSPENDED: look("wait", "suspended"),
+DIVERGED: look("halt", "diverged")
+};
+function outcomeLook(outcome) {
+return outcome === void 0 ? look("run", "running") : OUTCOMES[outcome] ?? look("queue", outcome.toLowerCase());
+}
+var EFFECTS = {
+queued: look("queue", "queued"),
+pending: look("run", "pending"),
+in_flight: look("run", "in flight"),
+delivered: look("ok", "delivered"),
+unknown: look("halt", "unknown"),
+dead: look("bad", "dead")
+};
+function effectLook(state) {
+return EFFECTS[state] ?? look("queue", state);
+}
+function fence(value) {
+return `${Math.floor(value / 2 ** 32)}.${value % 2 ** 32}`;
 }
 
 // src/parts/payload.tsx
@@ -1626,32 +1844,8 @@ let url = URL.createObjectURL(new Blob([text2], { type: "application/octet-strea
 link.href = url, link.download = `${label.replaceAll(/[^a-z0-9]+/gi, "-")}.json`, link.target = "_self", link.click(), URL.revokeObjectURL(url);
 }
 
-// src/parts/table.tsx
-var PLACES = /* @__PURE__ */ new Set(["r", "hide-narrow"]), placing = (style = "") => style.split(" ").filter((word) => PLACES.has(word)).join(" ");
-function Table(props) {
-return a4("table", { class: props.isList ? "list-table" : "", children: [
-a4("thead", { children: a4("tr", { children: props.columns.map(([head, , style]) => a4("th", { class: placing(style), children: head }, head)) }) }),
-a4("tbody", { children: props.items.map((item) => a4("tr", { children: props.columns.map(([head, cell, style]) => a4("td", { class: style, children: cell(item) }, head)) }, props.by(item))) })
-] });
-}
-
-// src/people.ts
-var names = y3(/* @__PURE__ */ new Map()), KEYS_MAX = 1e3;
-async function discoverNames() {
-names.value = /* @__PURE__ */ new Map();
-let found = /* @__PURE__ */ new Map(), after;
-do {
-let page = await get("v1/keys", { query: { limit: 200, after } }).catch(() => {
-});
-for (let key2 of page?.keys ?? []) key2.name && found.set(key2.keyId, key2.name);
-after = page?.nextAfter ?? void 0;
-} while (after !== void 0 && found.size < KEYS_MAX);
-names.value = found;
-}
-var nameOf = (keyId) => names.value.get(keyId) ?? keyId.slice(0, 8);
-
 // src/pages/effects.tsx
-var STATES2 = ["dead", "unknown", "queued", "pending", "in_flight", "delivered"], PAGE = 100;
+var STATES2 = ["dead", "unknown", "queued", "pending", "in_flight", "delivered"], PAGE2 = 100;
 function EffectsPage({ id }) {
 if (document.title = "Effects · Tenure", id) return a4(EffectPage, { id });
 let isEndpoints = place.value.query.get("tab") === "endpoints";
@@ -1674,7 +1868,7 @@ function EffectsTab() {
 let asked = place.value.query, state = asked.get("state") ?? "", endpoint = asked.get("endpoint") ?? "", query = useQuery(
 `effects ${state} ${endpoint}`,
 "queues",
-(signal) => get("v1/effects", { query: { state, endpoint, limit: PAGE }, signal })
+(signal) => get("v1/effects", { query: { state, endpoint, limit: PAGE2 }, signal })
 ), filters = [...endpoint ? ["--endpoint", endpoint] : [], ...state ? ["--state", state] : []];
 return a4($, { children: [
 a4(Chips, { label: "State", name: "state", choices: STATES2.map((name) => [name, effectLook(name)]), children: endpoint && a4(Chosen, { name: "endpoint", value: endpoint }) }),
@@ -1692,7 +1886,7 @@ children: "An effect is recorded in the commit that decided it, and delivered af
 }
 ),
 children: ({ effects, cursor }) => a4($, { children: [
-a4(Table, { isList: !0, items: effects, by: (effect) => effect.effectId, columns: COLUMNS }),
+a4(Table, { isList: !0, items: effects, by: (effect) => effect.effectId, columns: COLUMNS2 }),
 cursor && a4("div", { class: "bound muted", children: [
 "the newest ",
 effects.length,
@@ -1704,7 +1898,7 @@ effects.length,
 a4(Foot, { lines: [command("effects", ...filters)] })
 ] });
 }
-var COLUMNS = [
+var COLUMNS2 = [
 ["state", (effect) => a4(Mark, { look: effectLook(effect.state) }), "nowrap"],
 [
 "type",
@@ -1778,12 +1972,12 @@ a4("bdi", { children: visible(effect.aggregate) })
 ),
 a4("p", { class: `story t-${look2.tone}`, children: fate(effect) }),
 remedies(effect).map((line2) => a4(Cli, { line: line2 }, line2)),
-a4(Card, { title: "What happened", note: "oldest first", children: a4(Table, { items: effect.log ?? [], by: (change) => `${change.at} ${change.state}`, columns: CHANGES }) }),
+a4(Card, { title: "What happened", note: "oldest first", children: a4(Table, { items: effect.log ?? [], by: (change) => `${change.at} ${change.state}`, columns: CHANGES2 }) }),
 effect.body !== void 0 && effect.body !== null && a4(Card, { title: "What is sent", note: "the same bytes with every try", children: a4(PayloadView, { text: effect.body, label: "what is sent" }) }),
 a4(Foot, { lines: [command("effects", "show", effect.effectId)] })
 ] });
 }
-var CHANGES = [
+var CHANGES2 = [
 ["when", (change) => a4(Time, { at: change.at }), "nowrap"],
 ["state", (change) => a4(Mark, { look: effectLook(change.state) }), "nowrap"],
 ["tries", (change) => change.tries, "num r"],
@@ -1827,6 +2021,171 @@ var ENDPOINTS = [
 function pauses({ retry }) {
 let [least, most] = [span(retry.baseMs), span(retry.capMs)];
 return least === most ? least : `${least} to ${most}`;
+}
+
+// src/model/metrics.ts
+var LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/, LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
+function parseMetrics(text2) {
+let found = /* @__PURE__ */ new Map();
+for (let line2 of text2.split(`
+`)) {
+let [, name, labels = "", value] = line2.match(LINE) ?? [];
+if (name === void 0 || value === void 0) continue;
+let sample = {
+labels: Object.fromEntries([...labels.matchAll(LABEL)].map(([, key2, text3]) => [key2, text3])),
+value: Number(value.replace(/^\+?Inf$/, "Infinity"))
+}, samples = found.get(name);
+samples ? samples.push(sample) : found.set(name, [sample]);
+}
+return found;
+}
+function sum(metrics, name) {
+return metrics.get(name)?.reduce((whole, { value }) => whole + value, 0);
+}
+function quantile(metrics, name, share) {
+let buckets2 = (metrics.get(`${name}_bucket`) ?? []).map(({ labels, value }) => ({ upTo: labels.le === "+Inf" ? 1 / 0 : Number(labels.le), value })).sort((a5, b3) => a5.upTo - b3.upTo), count = buckets2.at(-1)?.value ?? 0;
+if (count !== 0)
+return buckets2.find(({ value }) => value >= share * count)?.upTo;
+}
+
+// src/pages/health.tsx
+var SOUND = { tone: "ok", glyph: "ok", word: "ready" }, UNSOUND = { tone: "bad", glyph: "bad", word: "not ready" };
+async function read(signal) {
+let started = performance.now(), ready = await get("readyz", { alsoAnswer: 503, signal }), tookMs = performance.now() - started, [version, workers] = await Promise.all([
+get("version", { signal }),
+mayRead("runs") ? get("v1/workers", { query: { limit: 1 }, signal }) : void 0
+]);
+return { ready, version, coordinators: workers?.coordinators, tookMs };
+}
+function HealthPage() {
+document.title = "Health · Tenure";
+let query = useQuery("health", "operate", read), ready = query.data.value?.ready;
+return a4($, { children: [
+a4(
+Head,
+{
+title: "Health",
+look: ready && (ready.ready ? SOUND : UNSOUND),
+note: "whether the machine is sound"
+}
+),
+a4(Read, { query, children: (state) => a4(Checks, { state }) }),
+mayRead("audit") && a4(SetAsideCards, {}),
+a4(Figures, {}),
+a4(Foot, { lines: ["tenure doctor", "tenure coordinators"] })
+] });
+}
+var ABOUT = {
+progress: "the coordinator commits what it is asked",
+certificate: "the certificate on disk is the one that is served"
+}, CHECKS = [
+["check", ({ name }) => visible(name), "strong"],
+["state", ({ ok }) => a4(Mark, { look: ok ? { ...SOUND, word: "well" } : { ...UNSOUND, word: "not well" } })],
+["what it says", ({ name, detail }) => visible(detail ?? ABOUT[name] ?? ""), "wide-cell"]
+];
+function Checks({ state }) {
+let skew = clockOffset();
+return a4($, { children: [
+a4(
+Facts,
+{
+of: [
+["version", state.version.version],
+["API", state.version.api],
+["coordinators", state.coordinators],
+["answered in", span(state.tookMs)],
+[
+"your clock",
+Math.abs(skew) < 1e3 ? "agrees" : `is ${roughly(Math.abs(skew))} ${skew > 0 ? "behind" : "ahead"}`
+]
+]
+}
+),
+a4(Card, { title: "Checks", note: "of the coordinator that answered", children: a4(Table, { items: state.ready.checks, by: ({ name }) => name, columns: CHECKS }) })
+] });
+}
+var Run = ({ id }) => a4("a", { href: `runs/${runIdOf(id)}`, children: id }), ASIDE = [
+["task", ({ taskId }) => a4(Run, { id: taskId }), "wide-cell"],
+["why", ({ why: why2 }) => visible(why2), "wide-cell"],
+["since", ({ since }) => a4(Time, { at: since }), "nowrap"],
+["tries", ({ tries }) => tries, "num r"],
+["tried again", ({ retryAfterMs }) => retryAfterMs ? `in ${roughly(retryAfterMs)}` : "now", "nowrap"]
+], PARKED = [
+["from", ({ fromTaskId }) => a4(Run, { id: fromTaskId }), "wide-cell"],
+["to", ({ toTaskId }) => a4(Run, { id: toTaskId }), "wide-cell"],
+["refused with", ({ why: why2 }) => a4("code", { children: visible(why2) })]
+];
+function SetAsideCards() {
+let query = useQuery("set-aside", "operate", (signal) => get("v1/set-aside", { signal }));
+return a4(Read, { query, children: ({ tasks, messages = [] }) => a4($, { children: [
+a4(
+Card,
+{
+title: "Set aside",
+note: "tasks that cannot be read, decided or stored, and are skipped for now",
+children: tasks.length === 0 ? a4("p", { class: "pad-x", children: "None. Every task is processed." }) : a4(Table, { items: tasks, by: ({ taskId }) => taskId, columns: ASIDE })
+}
+),
+messages.length > 0 && a4(
+Card,
+{
+title: "Messages that wait",
+note: "the rules refuse them; they hold up later ones of the same pair",
+children: a4(
+Table,
+{
+items: messages,
+by: ({ fromTaskId, toTaskId }) => `${fromTaskId} ${toTaskId}`,
+columns: PARKED
+}
+)
+}
+)
+] }) });
+}
+function figures(metrics, at) {
+let started = sum(metrics, "tenure_start_time_seconds"), count = (name) => sum(metrics, name)?.toLocaleString("en"), seconds2 = (value) => value === void 0 ? void 0 : value === 1 / 0 ? "beyond the scale" : `at most ${span(value * 1e3)}`, promises = (metrics.get("tenure_store_promise") ?? []).map(
+({ labels, value }) => `${(labels.promise ?? "").replaceAll("_", " ")} ${value === 1 ? "kept" : "not kept"}`
+);
+return [
+["started", started === void 0 ? void 0 : `${roughly(at - started * 1e3)} ago`],
+["a commit takes, half of them", seconds2(quantile(metrics, "tenure_commit_seconds", 0.5))],
+["a commit takes, 99 of 100", seconds2(quantile(metrics, "tenure_commit_seconds", 0.99))],
+["batches that the store refused", count("tenure_store_failures_total")],
+["what the store promises", promises.join(", ") || void 0],
+["open connections", count("tenure_connections")],
+["connections turned away", count("tenure_connections_turned_away_total")],
+["polls that wait for work", count("tenure_polls_waiting")],
+["leases that expired", count("tenure_leases_expired_total")],
+["calls refused by a limit", count("tenure_limited_total")]
+].filter((figure) => figure[1] !== void 0);
+}
+function Figures() {
+let query = useQuery(
+"metrics",
+void 0,
+async (signal) => parseMetrics(await getText("metrics", { signal }))
+), problem = query.problem.value;
+return a4(
+Card,
+{
+title: "Figures",
+note: "of the coordinator that answered, since it started",
+aside: a4("button", { type: "button", class: "link", onClick: () => {
+query.again();
+}, children: "read again" }),
+children: [
+problem && a4(NoFigures, { problem }),
+query.data.value && a4("dl", { class: "kv figures-list", children: figures(query.data.value, now()).map(([name, value]) => a4("div", { children: [
+a4("dt", { children: name }),
+a4("dd", { class: "num", children: value })
+] }, name)) })
+]
+}
+);
+}
+function NoFigures({ problem }) {
+return problem.status !== 403 && problem.status !== 404 ? a4(Failed, { problem }) : a4(Empty, { title: "This key may not read the figures", children: visible(problem.message) });
 }
 
 // src/model/sha256.ts
@@ -1997,7 +2356,7 @@ let which = place.value.query.get("show") === "closed" ? "closed" : "pending", q
 `inbox ${which}`,
 "inbox",
 (signal) => get("v1/approvals", { query: { state: which, limit: 100 }, signal })
-), list = query.data.value?.approvals ?? [], chosen = item ?? list[0]?.approvalId;
+), list = query.data.value?.approvals ?? [], chosen2 = item ?? list[0]?.approvalId;
 return document.title = "Inbox · Tenure", a4($, { children: [
 a4("div", { class: `head ${item ? "hide-narrow" : ""}`, children: [
 a4("h1", { children: "Inbox" }),
@@ -2030,8 +2389,8 @@ query.problem.value && a4(Failed, { problem: query.problem.value, again: query.a
 !query.data.value && !query.problem.value && a4(Loading, { rows: 5 }),
 query.data.value && list.length === 0 && !item && a4(Nothing, { which }),
 (list.length > 0 || item) && a4("div", { class: `split ${item ? "with-item" : ""}`, children: [
-a4("section", { class: `card list ${item ? "hide-narrow" : ""}`, "aria-label": "Approvals", children: list.map((approval2) => a4(Item, { approval: approval2, isOn: approval2.approvalId === chosen }, approval2.approvalId)) }),
-chosen && a4(ApprovalCard, { id: chosen, changed: query.again }, chosen)
+a4("section", { class: `card list ${item ? "hide-narrow" : ""}`, "aria-label": "Approvals", children: list.map((approval2) => a4(Item, { approval: approval2, isOn: approval2.approvalId === chosen2 }, approval2.approvalId)) }),
+chosen2 && a4(ApprovalCard, { id: chosen2, changed: query.again }, chosen2)
 ] })
 ] });
 }
@@ -2086,7 +2445,7 @@ async function readAsked(id, known, signal) {
 let approval2 = await get(`v1/approvals/${id}`, { signal });
 if (known && (known.content !== void 0 || !approval2.digest)) return { ...known, approval: approval2 };
 let optional = (reading) => reading.catch(() => {
-}), run = access.value.mayReadRuns ? await optional(get(`v1/runs/${runIdOf(approval2.taskId)}`, { signal })) : void 0, steps = run?.durable && !approval2.content ? await optional(
+}), run = mayRead("runs") ? await optional(get(`v1/runs/${runIdOf(approval2.taskId)}`, { signal })) : void 0, steps = run?.durable && !approval2.content ? await optional(
 get(`v1/runs/${runIdOf(approval2.taskId)}/steps`, { query: { limit: 200 }, signal })
 ) : void 0;
 return { approval: approval2, content: contentOf(approval2, run, steps?.steps ?? []), kind: run?.kind };
@@ -2107,7 +2466,7 @@ a4("span", { class: "muted", children: [
 a4(Time, { at: approval2.openedAt }),
 " by",
 " ",
-access.value.mayReadRuns ? a4("a", { href: `runs/${approval2.runId}`, children: visible(kind ?? "its run") }) : "a run"
+mayRead("runs") ? a4("a", { href: `runs/${approval2.runId}`, children: visible(kind ?? "its run") }) : "a run"
 ] })
 ] }),
 a4("h2", { class: "question", children: a4("bdi", { children: visible(approval2.subject ?? approval2.key) }) }),
@@ -2346,6 +2705,305 @@ comment.value.trim() === "" && a4("p", { class: "muted", children: "You have wri
 ] });
 }
 
+// src/pages/keys.tsx
+var PAGE3 = 500, KEYS_MAX2 = 2e3, GOOD = { tone: "ok", glyph: "ok", word: "in force" }, ROTATED = { tone: "retry", glyph: "retry", word: "two secrets" }, EXPIRED = { tone: "queue", glyph: "park", word: "expired" }, REVOKED = { tone: "bad", glyph: "cancel", word: "revoked" };
+function keyLook(key2, now2) {
+return key2.revokedAt ? REVOKED : (ms(key2.expiresAt) ?? 1 / 0) <= now2 ? EXPIRED : (ms(key2.previousSecretUntil) ?? 0) > now2 ? ROTATED : GOOD;
+}
+var CHOICES2 = [
+["in-force", GOOD],
+["expired", EXPIRED],
+["revoked", REVOKED]
+];
+function isShown(key2, state, now2) {
+let look2 = keyLook(key2, now2);
+return state === "in-force" ? look2 === GOOD || look2 === ROTATED : state === "" || look2.word === state;
+}
+async function readAll(signal) {
+let keys = [], after;
+do {
+let page = await get("v1/keys", { query: { limit: PAGE3, after }, signal });
+keys.push(...page.keys), after = page.nextAfter ?? void 0;
+} while (after !== void 0 && keys.length < KEYS_MAX2);
+return keys.sort((a5, b3) => ms(b3.createdAt) - ms(a5.createdAt)), { keys, isCut: after !== void 0 };
+}
+function KeysPage() {
+document.title = "Keys · Tenure";
+let state = place.value.query.get("state") ?? "", revoking = useSignal(void 0), query = useQuery("keys", "operate", readAll), shown = ({ keys }) => keys.filter((key2) => isShown(key2, state, clock.value)), revoke = (key2) => {
+revoking.value = key2;
+};
+return a4($, { children: [
+a4(
+Head,
+{
+title: "Keys",
+note: "who may enter, and as what; a secret is shown to its holder once, never here"
+}
+),
+a4(Chips, { label: "State", name: "state", choices: CHOICES2 }),
+a4(
+Listing,
+{
+query,
+isEmpty: (all) => shown(all).length === 0,
+empty: a4(Empty, { title: "No key matches", lines: ["tenure keys create --role reader --name my-console"], children: "A key is made for one program or person, with the least roles that it needs." }),
+children: (all) => a4($, { children: [
+a4(Table, { isList: !0, items: shown(all), by: (key2) => key2.keyId, columns: columns(revoke) }),
+all.isCut && a4("div", { class: "bound muted", children: [
+"the first ",
+all.keys.length,
+" keys by id"
+] })
+] })
+}
+),
+a4(
+Foot,
+{
+lines: [
+"tenure keys list",
+"tenure keys create --role reader --name my-console",
+"tenure keys rotate KEY --overlap 24h"
+]
+}
+),
+revoking.value && a4(
+RevokeDialog,
+{
+of: revoking.value,
+close: () => {
+revoking.value = void 0;
+},
+again: query.again
+},
+revoking.value.keyId
+)
+] });
+}
+var isOwn = (key2) => key2.keyId === person.value?.keyId, columns = (revoke) => [
+["state", (key2) => a4(Mark, { look: keyLook(key2, clock.value) }), "nowrap"],
+[
+"key",
+(key2) => a4($, { children: [
+key2.name && a4("b", { class: "strong", children: [
+visible(key2.name),
+" "
+] }),
+a4("code", { class: "soft", children: key2.keyId }),
+" ",
+isOwn(key2) && a4("span", { class: "tag", children: "yours" }),
+a4("span", { class: "show-narrow", children: key2.roles.join(", ") })
+] }),
+"wide-cell"
+],
+["roles", ({ roles }) => roles.join(", "), "hide-narrow"],
+["scope", ({ tenantId, workspaceId }) => visible(`${tenantId} / ${workspaceId}`), "hide-narrow"],
+[
+"queues",
+({ queues }) => queues ? visible(queues.join(", ")) : a4("span", { class: "muted", children: "all" }),
+"wide-cell hide-narrow"
+],
+["last used", ({ lastUsedAt }) => a4(Time, { at: lastUsedAt }), "nowrap hide-narrow"],
+["ends", (key2) => a4(Ends, { of: key2 }), "nowrap hide-narrow"],
+[
+"",
+(key2) => !key2.revokedAt && a4("span", { "data-actions": !0, children: a4(
+"button",
+{
+type: "button",
+class: "btn danger",
+"aria-label": `Revoke ${key2.name ?? key2.keyId}…`,
+onClick: () => revoke(key2),
+children: "Revoke…"
+}
+) }),
+"r"
+]
+];
+function Ends({ of: { revokedAt, expiresAt, previousSecretUntil } }) {
+return revokedAt ?? expiresAt ? a4(Time, { at: revokedAt ?? expiresAt }) : (ms(previousSecretUntil) ?? 0) > clock.value ? a4($, { children: [
+"old secret ",
+a4(Time, { at: previousSecretUntil })
+] }) : a4("span", { class: "muted", children: "never" });
+}
+function RevokeDialog(props) {
+let key2 = props.of;
+return a4(
+Dialog,
+{
+title: `Revoke ${visible(key2.name ?? key2.keyId)}?`,
+act: "Revoke the key",
+isDanger: !0,
+close: props.close,
+line: command("keys", "revoke", key2.keyId),
+run: async () => {
+await post(`v1/keys/${key2.keyId}/revoke`, {}), isOwn(key2) || await props.again();
+},
+children: [
+a4("p", { children: [
+"The key ",
+a4("code", { children: key2.keyId }),
+" with the roles ",
+a4("b", { children: key2.roles.join(", ") }),
+" is refused from now on, by every coordinator within a second. This cannot be undone; its name stays in the audit."
+] }),
+key2.roles.includes("worker") && a4("p", { children: "Its workers get nothing new. What they hold goes on under their task tokens until the leases end." }),
+isOwn(key2) && a4("p", { class: "t-bad ink", children: "This is the key that you are logged in with: it ends this session." })
+]
+}
+);
+}
+
+// src/pages/flow-keys.tsx
+var HOLDERS = 4, COLUMNS3 = [
+["key", ({ key: key2 }) => visible(key2), "strong wide-cell"],
+["holds", ({ held }) => held, "num r"],
+["limit", ({ limit }) => limit ?? "–", "num r"],
+["parked", ({ parked }) => parked, "num r"],
+["opens", ({ opensAt }) => a4(Time, { at: opensAt })],
+[
+"holders",
+({ holders }) => holders.slice(0, HOLDERS).map((id) => a4("a", { class: "tag", href: `runs/${id}`, children: id }, id)),
+"wide-cell"
+]
+];
+function FlowKeysCard() {
+let query = useQuery(
+"flow",
+"queues",
+(signal) => get("v1/flow-keys", { query: { limit: 200 }, signal })
+);
+return a4(Read, { query, children: ({ flowKeys }) => flowKeys.length === 0 ? a4("section", { class: "card", children: a4(Empty, { title: "No flow keys are in use", children: "Runs that share a flow key take turns: only so many of them are active at once, or start within a time." }) }) : a4(Card, { title: "Flow keys", note: "how many hold a slot, and how many wait for one", children: a4(Table, { items: flowKeys, by: ({ key: key2 }) => key2, columns: COLUMNS3 }) }) });
+}
+
+// src/pages/limits.tsx
+function LimitsPage() {
+return document.title = "Limits · Tenure", a4($, { children: [
+a4(Head, { title: "Limits", note: "what may be used, and how near it is" }),
+a4(Budgets, {}),
+a4(Rates, {}),
+mayRead("runs") && a4(FlowKeysCard, {})
+] });
+}
+var BUDGETS = {
+open: { tone: "ok", glyph: "ok", word: "open" },
+soft: { tone: "retry", glyph: "retry", word: "beyond a soft limit" },
+spent: { tone: "halt", glyph: "halt", word: "spent: new runs are refused" }
+}, PERIODS = {
+total: "for all time",
+day: "each day",
+month: "each month"
+}, UNITS = [
+["costMicros", "cost"],
+["tokens", "tokens"],
+["steps", "steps"],
+["toolCalls", "tool calls"]
+];
+function amount(unit, value) {
+return value == null ? "–" : unit !== "costMicros" ? value.toLocaleString("en") : (value / 1e6).toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 6 });
+}
+function rowsOf({ limits, soft, used }) {
+return UNITS.flatMap(([unit, name]) => {
+let [hard, told, now2] = [limits[unit], soft[unit], used[unit]], bound2 = hard ?? told;
+if (bound2 == null) return [];
+let share = bound2 === 0 ? 1 : Math.min(1, now2 / bound2), isOver = hard != null && now2 >= hard, isWarned = told != null && now2 >= told;
+return {
+unit: name,
+used: amount(unit, now2),
+soft: amount(unit, told),
+limit: amount(unit, hard),
+share,
+tone: isOver ? "halt" : isWarned ? "retry" : "run"
+};
+});
+}
+function Meter({ share, tone, of }) {
+let percent = `${Math.round(share * 100)} %`;
+return a4("span", { class: "share", children: [
+a4("span", { class: `meter t-${tone}`, role: "img", "aria-label": `${percent} of ${of}`, children: a4("i", { style: { width: `${share * 100}%` } }) }),
+a4("span", { class: "num", "aria-hidden": "true", children: percent })
+] });
+}
+var UNIT_COLUMNS = [
+["unit", ({ unit }) => unit, "strong"],
+["used", ({ used }) => used, "num r"],
+["soft limit", ({ soft }) => soft, "num r hide-narrow"],
+["limit", ({ limit }) => limit, "num r"],
+[
+"share",
+({ share, tone, unit }) => share !== void 0 && a4(Meter, { share, tone, of: `the limit of ${unit}` })
+]
+];
+function Budgets() {
+let query = useQuery("budgets", "operate", (signal) => get("v1/budgets", { signal }));
+return a4(Read, { query, children: ({ budgets }) => budgets.length === 0 ? a4("section", { class: "card", children: a4(
+Empty,
+{
+title: "No tenant or workspace has a budget",
+lines: ["tenure budgets set cost=5000000,tokens=200000,soft-tokens=150000 --period month"],
+children: "A budget bounds what all runs of a workspace or tenant may use together. Money is counted in millionths of your unit of currency. Runs have budgets of their own besides."
+}
+) }) : budgets.map((budget) => a4(BudgetCard, { budget }, `${budget.tenantId} ${budget.workspaceId ?? ""}`)) });
+}
+function BudgetCard({ budget }) {
+let { tenantId, workspaceId, period, resetsAt, state } = budget;
+return a4(
+Card,
+{
+title: `Budget of ${visible(`${tenantId} / ${workspaceId ?? "all workspaces"}`)}`,
+note: a4($, { children: [
+PERIODS[period],
+resetsAt && a4($, { children: [
+", begins anew ",
+a4(Time, { at: resetsAt })
+] })
+] }),
+aside: a4(Pill, { look: BUDGETS[state] }),
+children: [
+a4(Table, { isList: !0, items: rowsOf(budget), by: ({ unit }) => unit, columns: UNIT_COLUMNS }),
+a4("div", { class: "pad-x pad-b", children: a4(Cli, { line: setLine(budget) }) })
+]
+}
+);
+}
+function setLine({ tenantId, workspaceId, period, limits, soft }) {
+let words2 = { costMicros: "cost", tokens: "tokens", steps: "steps", toolCalls: "tools" }, named = UNITS.flatMap(([unit]) => [
+...limits[unit] != null ? [`${words2[unit]}=${limits[unit]}`] : [],
+...soft[unit] != null ? [`soft-${words2[unit]}=${soft[unit]}`] : []
+]), workspace = workspaceId ? ["--workspace", workspaceId] : [];
+return command("budgets", "set", named.join(","), "--tenant", tenantId, ...workspace, "--period", period);
+}
+function Rates() {
+let query = useQuery("limits", "operate", (signal) => get("v1/limits", { signal }));
+return a4(Read, { query, children: ({ limits }) => limits.length === 0 ? a4("section", { class: "card", children: a4(
+Empty,
+{
+title: "No tenant has a rate or a quota",
+lines: ["tenure limits set default --requests-per-second 500 --unfinished-runs 100000"],
+children: "A rate bounds the calls of clients and polls of workers, a quota the runs that wait or run. Heartbeats, reports and administration are never limited."
+}
+) }) : a4(Card, { title: "Rates and quotas", note: "of tenants; one that is not named has none", children: [
+a4(Table, { isList: !0, items: limits, by: ({ tenantId }) => tenantId, columns: LIMITS }),
+a4("div", { class: "pad-x pad-b", children: a4(Cli, { line: "tenure limits list" }) })
+] }) });
+}
+var LIMITS = [
+["tenant", ({ tenantId }) => visible(tenantId), "strong"],
+["requests a second", ({ requestsPerSecond }) => requestsPerSecond ?? "–", "num r"],
+["at once", ({ burst, requestsPerSecond }) => burst ?? requestsPerSecond ?? "–", "num r hide-narrow"],
+["left now", ({ requestsLeftNow }) => requestsLeftNow ?? "–", "num r hide-narrow"],
+["last refused", ({ limitedAt }) => a4(Time, { at: limitedAt }), "nowrap hide-narrow"],
+["unfinished runs", ({ unfinishedRunsNow }) => unfinishedRunsNow.toLocaleString("en"), "num r"],
+["quota", ({ unfinishedRuns }) => unfinishedRuns?.toLocaleString("en") ?? "–", "num r"],
+["share", (tenant) => a4(Quota, { of: tenant }), "hide-narrow"],
+["set", ({ changedAt }) => a4(Time, { at: changedAt }), "nowrap hide-narrow"]
+];
+function Quota({ of: { unfinishedRuns: quota, unfinishedRunsNow: now2 } }) {
+if (quota == null) return null;
+let share = quota === 0 ? 1 : Math.min(1, now2 / quota);
+return a4(Meter, { share, tone: share >= 1 ? "bad" : share > 0.8 ? "retry" : "run", of: "the quota" });
+}
+
 // src/pages/login.tsx
 function LoginPage() {
 let typed = useSignal(""), problem = useSignal(void 0), isBusy = useSignal(!1);
@@ -2419,7 +3077,7 @@ function row(queue, workers, at) {
 let serving = workers.filter(
 (worker) => worker.polls.some((poll) => poll.queues.includes(queue.queue)) || worker.leases.some((lease) => lease.queue === queue.queue)
 ), polls = workers.reduce(
-(sum, worker) => sum + worker.polls.filter((poll) => poll.queues.includes(queue.queue)).reduce((n3, poll) => n3 + poll.count, 0),
+(sum2, worker) => sum2 + worker.polls.filter((poll) => poll.queues.includes(queue.queue)).reduce((n3, poll) => n3 + poll.count, 0),
 0
 ), oldest = ms(queue.oldestReadyAt), oldestMs = oldest === void 0 ? void 0 : Math.max(0, at - oldest);
 return {
@@ -2446,7 +3104,7 @@ started !== void 0 && run.attempt === 1 && of(started)?.delays.push(Math.max(0, 
 for (let bucket of made) bucket.delays.sort((a5, b3) => a5 - b3);
 return made;
 }
-function quantile(sorted, q2) {
+function quantile2(sorted, q2) {
 return sorted.length === 0 ? Number.NaN : sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q2))];
 }
 function failing(runs) {
@@ -2485,7 +3143,7 @@ return box.current && observer.observe(box.current), () => observer.disconnect()
 }, []);
 let count = series[0]?.values.length ?? 0, totals = Array.from(
 { length: count },
-(_3, i4) => isStacked ? series.reduce((sum, s4) => sum + s4.values[i4], 0) : Math.max(0, ...series.map((s4) => s4.values[i4]).filter(isKnown))
+(_3, i4) => isStacked ? series.reduce((sum2, s4) => sum2 + s4.values[i4], 0) : Math.max(0, ...series.map((s4) => s4.values[i4]).filter(isKnown))
 ), ticks2 = axis(Math.max(0, ...totals)), max = ticks2.at(-1), x3 = (i4) => LEFT + i4 * (width.value - LEFT - 6) / Math.max(1, count - 1), y5 = (value) => HEIGHT - 22 - value * (HEIGHT - 34) / max, base2 = new Array(count).fill(0);
 return a4("div", { ref: box, class: "chart", children: a4("svg", { width: width.value, height: HEIGHT, role: "img", "aria-label": label, children: [
 ticks2.map((tick) => a4("g", { children: [
@@ -2566,8 +3224,8 @@ refused: (run.refused ?? []).map(refusal2)
 };
 }
 function refusal2(call2) {
-let { attempt, workerId, error: error2, verdict } = call2;
-return { at: ms(call2.at), attempt, worker: workerId, call: call2.call, error: error2, verdict };
+let { attempt, workerId, error: error2, verdict: verdict2 } = call2;
+return { at: ms(call2.at), attempt, worker: workerId, call: call2.call, error: error2, verdict: verdict2 };
 }
 function effectSpan(effect) {
 let told = [...(effect.log ?? []).map((change) => change.lastTry), effect.lastTry], statuses = new Map(
@@ -2671,7 +3329,7 @@ get(`v1/runs/${listed.runId}/history`, { query: { limit: 500 }, signal })
 ]), trouble = { run, events: eventsOf(run, history2.entries, [], now()) };
 return isEnded(run.state) && now() - ms(run.completedAt) > 6e4 && ended.set(run.runId, trouble), trouble;
 }
-async function read(spanMs, signal) {
+async function read2(spanMs, signal) {
 let since = new Date(now() - spanMs).toISOString(), runs = (query) => get("v1/runs", { query, signal }), optional = (reading) => reading.catch(() => {
 }), [recent, failed, halted, running2, approvals2, dead, queues, workers, setAside] = await Promise.all([
 runs({ since, limit: SAMPLE }),
@@ -2679,10 +3337,10 @@ runs({ state: "failed", since, limit: 200 }),
 runs({ state: "halted", since, limit: 50 }),
 runs({ state: "running", limit: 100 }),
 optional(get("v1/approvals", { query: { state: "pending", limit: 50 }, signal })),
-access.value.mayReadEffects ? optional(get("v1/effects", { query: { state: "dead", limit: 20 }, signal })) : void 0,
+mayRead("effects") ? optional(get("v1/effects", { query: { state: "dead", limit: 20 }, signal })) : void 0,
 optional(get("v1/queues", { signal })),
 optional(get("v1/workers", { query: { limit: 1e3 }, signal })),
-optional(get("v1/set-aside", { signal }))
+mayRead("audit") ? optional(get("v1/set-aside", { signal })) : void 0
 ]), suspects = recent.runs.filter((run) => run.attempt > 1 || run.lost > 0).slice(0, SUSPECTS_MAX), troubles = await Promise.all(suspects.map((run) => optional(readTrouble(run, signal))));
 return {
 recent,
@@ -2698,7 +3356,7 @@ at: now()
 };
 }
 function OverviewPage() {
-let name = place.value.query.get("span") ?? "1h", spanMs = SPANS[name] ?? 36e5, query = useQuery(`overview ${name}`, "overview", (signal) => read(spanMs, signal)), state = query.data.value;
+let name = place.value.query.get("span") ?? "1h", spanMs = SPANS[name] ?? 36e5, query = useQuery(`overview ${name}`, "overview", (signal) => read2(spanMs, signal)), state = query.data.value;
 return document.title = "Overview · Tenure", a4($, { children: [
 a4("div", { class: "head", children: [
 a4("h1", { children: "Overview" }),
@@ -2736,7 +3394,7 @@ children: "Any program can be a worker. Start one, submit a run, and watch it he
 function Shown2({ state, spanMs }) {
 return a4($, { children: [
 a4(NeedsYou, { state }),
-a4(Figures, { state, spanMs }),
+a4(Figures2, { state, spanMs }),
 a4(Plots, { state, spanMs }),
 a4("div", { class: "three", children: [
 a4(QueuesCard, { state }),
@@ -2866,11 +3524,11 @@ children
 a4("span", { class: "muted", children: note })
 ] });
 }
-function Figures({ state, spanMs }) {
-let series = buckets(state.recent.runs, state.at, spanMs, 24), ended2 = series.map((bucket) => bucket.succeeded + bucket.failed), total = ended2.reduce((a5, b3) => a5 + b3, 0), failed = series.reduce((sum, bucket) => sum + bucket.failed, 0), waiting2 = state.queues.reduce((sum, queue) => sum + queue.ready, 0), delayed = state.queues.reduce((sum, queue) => sum + queue.delayed, 0), parked = state.queues.reduce((sum, queue) => sum + (queue.parked ?? 0), 0), oldest = state.queues.filter((queue) => queue.oldestMs !== void 0).sort((a5, b3) => b3.oldestMs - a5.oldestMs)[0], workers = new Set(state.running.map((run) => run.lease?.owner).filter(Boolean)).size, lost2 = state.troubles.reduce(
-(sum, { events }) => sum + events.attempts.filter((attempt) => attempt.outcome === "LOST").length,
+function Figures2({ state, spanMs }) {
+let series = buckets(state.recent.runs, state.at, spanMs, 24), ended2 = series.map((bucket) => bucket.succeeded + bucket.failed), total = ended2.reduce((a5, b3) => a5 + b3, 0), failed = series.reduce((sum2, bucket) => sum2 + bucket.failed, 0), waiting2 = state.queues.reduce((sum2, queue) => sum2 + queue.ready, 0), delayed = state.queues.reduce((sum2, queue) => sum2 + queue.delayed, 0), parked = state.queues.reduce((sum2, queue) => sum2 + (queue.parked ?? 0), 0), oldest = state.queues.filter((queue) => queue.oldestMs !== void 0).sort((a5, b3) => b3.oldestMs - a5.oldestMs)[0], workers = new Set(state.running.map((run) => run.lease?.owner).filter(Boolean)).size, lost2 = state.troubles.reduce(
+(sum2, { events }) => sum2 + events.attempts.filter((attempt) => attempt.outcome === "LOST").length,
 0
-), refused2 = state.troubles.reduce((sum, { events }) => sum + events.refused.length, 0);
+), refused2 = state.troubles.reduce((sum2, { events }) => sum2 + events.refused.length, 0);
 return a4("section", { class: "card figures", "aria-label": "Figures", children: [
 a4(
 Figure,
@@ -2925,11 +3583,11 @@ let series = buckets(state.recent.runs, state.at, spanMs, BUCKETS), perMinute = 
 { name: "succeeded", tone: "ok", values: series.map((bucket) => perMinute(bucket.succeeded)) },
 { name: "failed", tone: "bad", values: series.map((bucket) => perMinute(bucket.failed)) }
 ], delays = [
-{ name: "p50", tone: "run", values: series.map((bucket) => quantile(bucket.delays, 0.5)) },
+{ name: "p50", tone: "run", values: series.map((bucket) => quantile2(bucket.delays, 0.5)) },
 {
 name: "p95",
 tone: "wait",
-values: series.map((bucket) => quantile(bucket.delays, 0.95)),
+values: series.map((bucket) => quantile2(bucket.delays, 0.95)),
 isDashed: !0
 }
 ], note = state.recent.nextCursor ? `of the newest ${state.recent.runs.length} runs` : "", range = { from: state.at - spanMs, to: state.at }, max = axis(Math.max(0, ...delays[1].values.filter((value) => !Number.isNaN(value)))).at(-1);
@@ -3100,7 +3758,7 @@ on: TABS.some(([id]) => id === tab) ? tab : "queues"
 ),
 tab === "workers" && a4(WorkersTab, { only }),
 tab === "leases" && a4(LeasesTab, { only }),
-tab === "flow" && a4(FlowTab, {}),
+tab === "flow" && a4(FlowKeysCard, {}),
 !["workers", "leases", "flow"].includes(tab) && a4(QueuesTab, { only })
 ] });
 }
@@ -3316,7 +3974,7 @@ a4("th", { class: "r", children: "next expiry" }),
 a4("th", { class: "r", children: "last heartbeat" })
 ] }) }),
 a4("tbody", { children: workers.map((worker) => {
-let leases = worker.leases, count = leases.reduce((sum, lease) => sum + lease.count, 0), least = (times) => times.length === 0 ? "" : roughly(Math.abs(clock.value - Math.min(...times)));
+let leases = worker.leases, count = leases.reduce((sum2, lease) => sum2 + lease.count, 0), least = (times) => times.length === 0 ? "" : roughly(Math.abs(clock.value - Math.min(...times)));
 return a4("tr", { children: [
 a4("td", { children: a4("a", { "data-row": !0, href: `runs?worker=${encodeURIComponent(worker.workerId)}`, children: visible(worker.workerId) }) }),
 a4("td", { class: "wide-cell", children: worker.polls.length === 0 ? a4("span", { class: "muted", children: "busy, or gone" }) : worker.polls.map(
@@ -3355,31 +4013,6 @@ a4("th", { children: a4("span", { class: "vh", children: "share of the lease" })
 a4("tbody", { children: held.map((run) => a4(LeaseRow, { run }, run.runId)) })
 ] }) });
 } });
-}
-function FlowTab() {
-let query = useQuery(
-"flow",
-"queues",
-(signal) => get("v1/flow-keys", { query: { limit: 200 }, signal })
-);
-return a4(Read, { query, children: (list) => list.flowKeys.length === 0 ? a4("section", { class: "card", children: a4(Empty, { title: "No flow keys are in use", children: "Runs that share a flow key take turns: only so many of them are active at once, or start within a time." }) }) : a4(Card, { title: "Flow keys", note: "how many hold a slot, and how many wait for one", children: a4("table", { children: [
-a4("thead", { children: a4("tr", { children: [
-a4("th", { children: "key" }),
-a4("th", { class: "r", children: "holds" }),
-a4("th", { class: "r", children: "limit" }),
-a4("th", { class: "r", children: "parked" }),
-a4("th", { children: "opens" }),
-a4("th", { children: "holders" })
-] }) }),
-a4("tbody", { children: list.flowKeys.map((key2) => a4("tr", { children: [
-a4("td", { class: "strong", children: visible(key2.key) }),
-a4("td", { class: "num r", children: key2.held }),
-a4("td", { class: "num r", children: key2.limit ?? "–" }),
-a4("td", { class: "num r", children: key2.parked }),
-a4("td", { children: a4(Time, { at: key2.opensAt }) }),
-a4("td", { class: "wide-cell", children: key2.holders.slice(0, 4).map((id) => a4("a", { class: "tag", href: `runs/${id}`, children: id }, id)) })
-] }, key2.key)) })
-] }) }) });
 }
 
 // src/model/story.ts
@@ -4070,14 +4703,14 @@ let [a5, b3] = [instants[i4 - 1], instants[i4]];
 return gaps.sort(([a5, b3], [c4, d4]) => d4 - c4 - (b3 - a5)).slice(0, 4).sort(([a5], [c4]) => a5 - c4);
 }
 function placed(gaps, from, to, left2, right) {
-let pixels = right - left2 - 92 * gaps.length, margins = 88 * gaps.length, linear = to - from - gaps.reduce((sum, [a5, b3]) => sum + b3 - a5, 0), margin = 44 * (Math.max(linear, (to - from) * 1e-4) / Math.max(pixels - margins, pixels / 3));
+let pixels = right - left2 - 92 * gaps.length, margins = 88 * gaps.length, linear = to - from - gaps.reduce((sum2, [a5, b3]) => sum2 + b3 - a5, 0), margin = 44 * (Math.max(linear, (to - from) * 1e-4) / Math.max(pixels - margins, pixels / 3));
 return gaps.map(([a5, b3]) => {
 let cut3 = Math.min(margin, (b3 - a5) * 0.2);
 return [a5 + cut3, b3 - cut3];
 });
 }
 function projection(from, to, folds, left2, right) {
-let linear = to - from - folds.reduce((sum, [a5, b3]) => sum + b3 - a5, 0), foldPx = Math.min(92, (right - left2) / (2 * Math.max(1, folds.length))), perMs = (right - left2 - foldPx * folds.length) / Math.max(1e-9, linear);
+let linear = to - from - folds.reduce((sum2, [a5, b3]) => sum2 + b3 - a5, 0), foldPx = Math.min(92, (right - left2) / (2 * Math.max(1, folds.length))), perMs = (right - left2 - foldPx * folds.length) / Math.max(1e-9, linear);
 return (time) => {
 let t4 = Math.min(Math.max(time, from), to), px = left2, at = from;
 for (let [a5, b3] of folds) {
@@ -4856,7 +5489,7 @@ function Line({ run }) {
 return a4("div", { class: "pad-x pad-b", children: a4(Cli, { line: command("runs", "show", run) }) });
 }
 var words = (kind) => kind.replaceAll("_", " "), plain2 = (value) => typeof value == "string" ? value : JSON.stringify(value);
-function rowsOf(whole) {
+function rowsOf2(whole) {
 let decisions = whole.entries.map(
 (entry) => ({
 id: `entry-${entry.n}`,
@@ -4939,7 +5572,7 @@ whole,
 selected,
 events
 }) {
-let rows = rowsOf(whole), at = Math.max(
+let rows = rowsOf2(whole), at = Math.max(
 0,
 rows.findIndex((row2) => row2.id === selected || isClosing(row2, selected, events))
 ), from = Math.max(0, Math.min(at - 4, rows.length - EXCERPT)), refused2 = whole.run.refused?.length ?? 0, note = `${whole.entries.length} decisions${refused2 > 0 ? ` and ${refused2} ${refused2 === 1 ? "refusal" : "refusals"}` : ""}, in order of commit`;
@@ -4950,7 +5583,7 @@ let attempt = events.attempts.find((other) => selected === `attempt-${other.n}`)
 return attempt !== void 0 && row2.n === (attempt.closedBy ?? attempt.entry);
 }
 function HistoryTab({ whole }) {
-let rows = rowsOf(whole);
+let rows = rowsOf2(whole);
 return a4(
 Card,
 {
@@ -4966,7 +5599,7 @@ var ENTRIES_MAX = 4e3;
 async function readWhole(id, known, signal) {
 let run = await get(`v1/runs/${id}`, { query: { tree: 20 }, signal });
 if (known !== void 0 && isEnded(known.run.state) && isEnded(run.state) && known.effects.every(isSettled)) return { ...known, run };
-let entries = await readHistory(id, known?.entries ?? [], signal), optional = (read2) => read2.catch(() => {
+let entries = await readHistory(id, known?.entries ?? [], signal), optional = (read3) => read3.catch(() => {
 }), [steps, effects, explanation, approvals2] = await Promise.all([
 run.durable ? optional(get(`v1/runs/${id}/steps`, { query: { limit: 1e3 }, signal })) : void 0,
 optional(readEffects(run, known?.effects ?? [], signal)),
@@ -4993,9 +5626,9 @@ return Promise.all(effects.map(whole));
 async function readApprovals(run, entries, known, signal) {
 let ids = [...new Set(
 entries.map((entry) => entry.detail.approval).filter((n3) => typeof n3 == "number")
-)].slice(0, 20).map((n3) => `appr_${run.taskId.replace(/^task_/, "")}-${n3}`), read2 = (id) => known.find((approval2) => approval2.approvalId === id && approval2.state === "closed") ?? get(`v1/approvals/${id}`, { signal }).catch(() => {
+)].slice(0, 20).map((n3) => `appr_${run.taskId.replace(/^task_/, "")}-${n3}`), read3 = (id) => known.find((approval2) => approval2.approvalId === id && approval2.state === "closed") ?? get(`v1/approvals/${id}`, { signal }).catch(() => {
 });
-return (await Promise.all(ids.map(read2))).filter(
+return (await Promise.all(ids.map(read3))).filter(
 (approval2) => approval2 !== void 0
 );
 }
@@ -5067,7 +5700,7 @@ a4("dd", { children })
 ] });
 }
 function workOf(events) {
-return events.attempts.reduce((sum, attempt) => sum + (attempt.ended ?? events.to) - attempt.granted, 0);
+return events.attempts.reduce((sum2, attempt) => sum2 + (attempt.ended ?? events.to) - attempt.granted, 0);
 }
 function spent(run) {
 let { limits, used } = run.budget ?? {};
@@ -5196,11 +5829,11 @@ if (name === "category" && !/^(USER_CODE|DATA_QUALITY|INFRASTRUCTURE|CONFIGURATI
 return "USER_CODE, DATA_QUALITY, INFRASTRUCTURE, CONFIGURATION or TIMEOUT";
 }
 function FilterBar() {
-let name = useSignal("kind"), value = useSignal(""), problem = useSignal(void 0), chosen = [...place.value.query].filter(([key2]) => NAMES.includes(key2));
+let name = useSignal("kind"), value = useSignal(""), problem = useSignal(void 0), chosen2 = [...place.value.query].filter(([key2]) => NAMES.includes(key2));
 return a4("form", { class: "filter", onSubmit: (event) => {
 event.preventDefault(), problem.value = refusal3(name.value, value.value.trim()), !problem.value && (go(withQuery({ [name.value]: value.value.trim() })), value.value = "");
 }, children: [
-chosen.map(([key2, text2]) => a4(
+chosen2.map(([key2, text2]) => a4(
 "a",
 {
 class: "chip on-soft",
@@ -5264,7 +5897,7 @@ return a4("div", { ref: box, role: "rowgroup", style: { height: `${items.length 
 }
 
 // src/pages/runs.tsx
-var PAGE2 = 50, ROWS_MAX = 5e3, FILTERS = ["state", "queue", "kind", "label", "worker", "category", "children"];
+var PAGE4 = 50, ROWS_MAX = 5e3, FILTERS = ["state", "queue", "kind", "label", "worker", "category", "children"];
 function apiQuery(query, at) {
 let asked = new URLSearchParams();
 for (let name of FILTERS)
@@ -5301,19 +5934,19 @@ a4("div", { class: "foot", children: a4(Cli, { line: listCommand(query) }) })
 ] });
 }
 function StateTabs() {
-let chosen = place.value.query.get("state") ?? "";
+let chosen2 = place.value.query.get("state") ?? "";
 return a4("nav", { class: "chips", "aria-label": "State", children: [
 a4(
 "a",
 {
-class: `chip ${chosen === "" ? "on" : ""}`,
-"aria-current": chosen === "" ? "true" : void 0,
+class: `chip ${chosen2 === "" ? "on" : ""}`,
+"aria-current": chosen2 === "" ? "true" : void 0,
 href: withQuery({ state: void 0 }),
 children: "all"
 }
 ),
 STATE_NAMES.filter((state) => state !== "skipped" && state !== "blocked").map((state) => {
-let look2 = stateLook(state), isOn = chosen === state;
+let look2 = stateLook(state), isOn = chosen2 === state;
 return a4(
 "a",
 {
@@ -5338,7 +5971,7 @@ let isOver = !1;
 rows.value = [], above.value = [], cursor.value = void 0, isRead.value = !1, again.current = async () => {
 try {
 let asked = apiQuery(query, now());
-asked.set("limit", String(PAGE2));
+asked.set("limit", String(PAGE4));
 let page = await get("v1/runs", { query: asked });
 if (isOver) return;
 merge(page), problem.value = void 0, fresh();
@@ -5365,7 +5998,7 @@ rows.value = [...above.value, ...rows.value].slice(0, ROWS_MAX), above.value = [
 return { rows, above, cursor, searched, problem, isRead, again: () => again.current(), more: async () => {
 if (!cursor.value || rows.value.length >= ROWS_MAX) return;
 let asked = apiQuery(query, now());
-asked.set("limit", String(PAGE2 * 2)), asked.set("cursor", cursor.value), cursor.value = void 0;
+asked.set("limit", String(PAGE4 * 2)), asked.set("cursor", cursor.value), cursor.value = void 0;
 try {
 let page = await get("v1/runs", { query: asked }), known = new Set(rows.value.map((run) => run.runId));
 rows.value = [...rows.value, ...page.runs.filter((run) => !known.has(run.runId))], cursor.value = page.nextCursor ?? void 0, searched.value = page;
@@ -5451,7 +6084,7 @@ children: "Any program can be a worker. Start one, submit a run, and it appears 
 }
 
 // src/pages/schedules.tsx
-var PAGE3 = 200, INSTANTS = 5, ENTRIES = 20;
+var PAGE5 = 200, INSTANTS = 5, ENTRIES = 20;
 function SchedulesPage({ name }) {
 return document.title = "Schedules · Tenure", name ? name.includes("~") ? a4(NamedSchedule, { path: name }, name) : a4(SchedulePage, { named: name }) : a4(SchedulesList, {});
 }
@@ -5468,7 +6101,7 @@ var LATE_MS = 6e4, handle = (schedule) => schedule.name.includes("/") ? schedule
 async function idOf(path2, signal) {
 let cursor, searched = 0;
 do {
-let page = await get("v1/schedules", { query: { limit: PAGE3, cursor }, signal }), found = page.schedules.find(({ name: name2 }) => inPath(name2) === path2);
+let page = await get("v1/schedules", { query: { limit: PAGE5, cursor }, signal }), found = page.schedules.find(({ name: name2 }) => inPath(name2) === path2);
 if (found) return found.scheduleId;
 searched += page.schedules.length, cursor = page.cursor ?? void 0;
 } while (cursor !== void 0 && searched < SEARCHED_MAX);
@@ -5486,7 +6119,7 @@ function SchedulesList() {
 let query = useQuery(
 "schedules",
 "queues",
-(signal) => get("v1/schedules", { query: { limit: PAGE3 }, signal })
+(signal) => get("v1/schedules", { query: { limit: PAGE5 }, signal })
 );
 return a4($, { children: [
 a4(Head, { title: "Schedules", note: "runs that are submitted again and again" }),
@@ -5503,13 +6136,13 @@ lines: ["tenure schedules create nightly --cron '15 2 * * *' --kind report --que
 children: "A schedule submits a run at every instant of a cron expression or interval, once, also when the server was down in between."
 }
 ),
-children: ({ schedules }) => a4(Table, { isList: !0, items: schedules, by: (schedule) => schedule.scheduleId, columns: COLUMNS2 })
+children: ({ schedules }) => a4(Table, { isList: !0, items: schedules, by: (schedule) => schedule.scheduleId, columns: COLUMNS4 })
 }
 ),
 a4(Foot, { lines: ["tenure schedules list"] })
 ] });
 }
-var COLUMNS2 = [
+var COLUMNS4 = [
 ["state", (schedule) => a4(Mark, { look: scheduleLook(schedule, clock.value) }), "nowrap"],
 [
 "schedule",
@@ -5606,15 +6239,17 @@ var KEYS = [
 ["j  k", "next and previous row"],
 ["Enter", "open the row"],
 [".", "actions of this page"],
-["g then o, r, i, q, s, e", "overview, runs, inbox, queues, schedules, effects"],
 ["t", "times: relative, local, UTC"],
 ["?", "this list"]
+], pages = () => [
+"g then a letter",
+offered().map(({ key: key2, name }) => `${key2} ${name.toLowerCase()}`).join(", ")
 ];
 function HelpDialog({ close: close2 }) {
 let element = T2(null);
 return A2(() => element.current?.showModal(), []), a4("dialog", { ref: element, onClose: close2, "aria-labelledby": "help-title", children: a4("form", { method: "dialog", children: [
 a4("h2", { id: "help-title", children: "Keys" }),
-a4("table", { children: a4("tbody", { children: KEYS.map(([key2, what]) => a4("tr", { children: [
+a4("table", { children: a4("tbody", { children: [...KEYS, pages()].map(([key2, what]) => a4("tr", { children: [
 a4("td", { children: a4("kbd", { children: key2 }) }),
 a4("td", { children: what })
 ] }, key2)) }) }),
@@ -5624,21 +6259,13 @@ a4("footer", { children: a4("button", { type: "submit", class: "btn primary", ch
 }
 
 // src/parts/jump.tsx
-var PAGES2 = [
-["overview", ""],
-["runs", "runs"],
-["inbox", "inbox"],
-["queues", "queues"],
-["schedules", "schedules"],
-["effects", "effects"]
-];
 function targets(typed) {
 let text2 = typed.trim();
 if (text2 === "") return [];
 let found = [];
 /^(run|task)_[0-9A-Z]{10,}$/i.test(text2) && found.push({ words: `open ${text2}`, to: `runs/${text2}` });
-for (let [name, to] of PAGES2)
-name.startsWith(text2.toLowerCase()) && found.push({ words: `page ${name}`, to });
+for (let { name, to } of PAGES)
+name.toLowerCase().startsWith(text2.toLowerCase()) && found.push({ words: `page ${name.toLowerCase()}`, to });
 /^appr_/.test(text2) && found.push({ words: `open approval ${text2}`, to: `inbox/${text2}` }), /^eff_/.test(text2) && found.push({ words: `open effect ${text2}`, to: `effects/${text2}` });
 let label = text2.match(/^([^:=\s]+)[:=](.+)$/), value = encodeURIComponent(text2);
 return label && found.push({
@@ -5712,6 +6339,104 @@ target.to + target.words
 ] });
 }
 
+// src/rail.tsx
+function Rail() {
+let pages2 = offered(), first = pages2.filter(({ group }) => group === void 0), rest = pages2.filter(({ group }) => group !== void 0);
+return a4("nav", { class: "rail", "aria-label": "Pages", children: [
+a4("a", { class: "brand", href: "./", children: [
+a4(Brand, {}),
+a4("span", { children: "Tenure" })
+] }),
+first.map((entry) => a4(Entry, { entry, children: entry.to === "inbox" && a4(Waiting, {}) }, entry.to)),
+rest.length > 0 && a4(Rest, { pages: rest })
+] });
+}
+function Rest({ pages: pages2 }) {
+let isOpen = useSignal(!1), here = entryOf(place.value.path[0]), close2 = () => {
+isOpen.value = !1;
+};
+return A2(() => {
+let onKey = (event) => {
+event.key === "Escape" && close2();
+};
+return addEventListener("keydown", onKey), () => removeEventListener("keydown", onKey);
+}, []), A2(close2, [place.value]), a4($, { children: [
+a4(
+"button",
+{
+type: "button",
+class: `more ${here?.group ? "on" : ""}`,
+"aria-expanded": isOpen.value,
+"aria-controls": "more-pages",
+onClick: () => {
+isOpen.value = !isOpen.value;
+},
+children: [
+a4(Icon, { path: "M3 8h.01M8 8h.01M13 8h.01", width: 2.4 }),
+here?.group ? here.name : "More"
+]
+}
+),
+a4("div", { id: "more-pages", class: isOpen.value ? "rest open" : "rest", children: ["Work", "Operate"].map((group) => {
+let entries = pages2.filter((entry) => entry.group === group);
+return entries.length > 0 && a4("div", { children: [
+a4("div", { class: "group", children: group }),
+entries.map((entry) => a4(Entry, { entry }, entry.to))
+] }, group);
+}) })
+] });
+}
+function Waiting() {
+let may = mayRead("approvals"), waiting2 = useQuery(
+`rail-inbox ${may}`,
+"inbox",
+async (signal) => may ? get("v1/approvals", { query: { state: "pending", limit: 100 }, signal }) : { approvals: [] }
+).data.value?.approvals.length ?? 0;
+return waiting2 === 0 ? null : a4("span", { class: "badge ask", children: [
+waiting2,
+a4("span", { class: "vh", children: " waiting" })
+] });
+}
+function Brand() {
+return a4("svg", { width: "22", height: "22", viewBox: "0 0 22 22", "aria-hidden": "true", children: [
+a4("rect", { class: "t-queue fill", x: "1", y: "4", width: "11", height: "5", rx: "2.500" }),
+a4("rect", { class: "t-run fill", x: "9", y: "13", width: "12", height: "5", rx: "2.500" }),
+a4("path", { class: "t-retry stroke", d: "M12 6.500h2.200c2.400 0-.9 9 0 9", "stroke-width": "1.800" })
+] });
+}
+function Entry({ entry, children }) {
+let isOn = entryOf(place.value.path[0]) === entry;
+return a4(
+"a",
+{
+href: entry.to === "" ? "./" : entry.to,
+class: isOn ? "on" : "",
+"aria-current": isOn ? "page" : void 0,
+children: [
+a4(Icon, { path: entry.icon }),
+entry.name,
+children
+]
+}
+);
+}
+function Icon({ path: path2, width = 1.4 }) {
+return a4(
+"svg",
+{
+width: "16",
+height: "16",
+viewBox: "0 0 16 16",
+fill: "none",
+stroke: "currentColor",
+"stroke-width": width,
+"stroke-linecap": "round",
+"aria-hidden": "true",
+children: a4("path", { d: path2 })
+}
+);
+}
+
 // src/theme.ts
 var STORED3 = "tenure.theme", theme = y3("system");
 function startTheme() {
@@ -5726,28 +6451,20 @@ var NEXT_THEME = { system: "light", light: "dark", dark: "system" };
 function App() {
 return person.value === null ? a4(LoginPage, {}) : a4(Shell, {}, person.value.keyId);
 }
-var ICONS = {
-Overview: "M2 8h3l2-5 3 9 2-4h3",
-Runs: "M2 3.500h12M2 8h9M2 12.500h6",
-Inbox: "M2 9l2-6h8l2 6v4H2zM2 9h4l1 2h2l1-2h4",
-Queues: "M3 3h10v3H3zM3 8h10v1H3zM3 11h10v1H3z",
-Schedules: "M2.500 4h11v9.500h-11zM2.500 7h11M5 2v3M11 2v3",
-Effects: "M2 8h8M7 4.500l3.500 3.500L7 11.500M13 3v10"
-};
 function Shell() {
 let isHelpOpen = useSignal(!1);
-A2(() => (discoverAccess(), discoverNames(), startKeys({
+A2(() => (discoverAccess().then(() => mayRead("keys") ? discoverNames() : void 0), startKeys({
 help: () => {
 isHelpOpen.value = !0;
 }
 })), []);
-let { isKnown: isKnown2, mayReadRuns, mayReadApprovals } = access.value, page = mayReadRuns || mayReadApprovals ? a4(Page, {}) : a4(NoAccess, {});
+let page = offered().length > 0 ? a4(Page, {}) : a4(NoAccess, {});
 return a4("div", { class: "shell", children: [
 a4("button", { type: "button", class: "skip", onClick: () => document.getElementById("main")?.focus(), children: "Skip to the content" }),
 a4(Rail, {}),
 a4("div", { class: "page", children: [
 a4(Header, {}),
-a4("main", { id: "main", tabIndex: -1, children: isKnown2 && page })
+a4("main", { id: "main", tabIndex: -1, children: access.value.isKnown && page })
 ] }),
 isHelpOpen.value && a4(
 HelpDialog,
@@ -5763,18 +6480,25 @@ function NoAccess() {
 return a4(
 Empty,
 {
-title: "This key may read neither runs nor approvals",
+title: "This key may read nothing that the console shows",
 lines: ["tenure keys create --role reader --name my-console"],
-children: "The console needs a key with the role reader or client, or approver for the Inbox alone."
+children: "The console needs a key with the role reader, client or admin, or approver for the Inbox alone."
 }
 );
 }
 function Page() {
-let [first, second, third] = place.value.path;
-if (!access.value.mayReadRuns) return a4(InboxPage, { item: first === "inbox" ? second : void 0 });
-switch (first) {
-case void 0:
-return a4(OverviewPage, {});
+let [first, second, third] = place.value.path, entry = entryOf(first);
+if (!entry)
+return a4(Empty, { title: "There is no such page", children: [
+"The address names no page of the console. ",
+a4("a", { href: "./", children: "Go to the first page" }),
+"."
+] });
+let refusal4 = refusalOf(entry);
+return refusal4 ? a4(Forbidden, { entry, refusal: refusal4 }) : show(entry, second, third);
+}
+function show({ to }, second, third) {
+switch (to) {
 case "runs":
 return second ? a4(RunPage, { id: second, tab: third ?? "timeline" }, second) : a4(RunsPage, {});
 case "inbox":
@@ -5785,68 +6509,35 @@ case "schedules":
 return a4(SchedulesPage, { name: second });
 case "effects":
 return a4(EffectsPage, { id: second });
+case "limits":
+return a4(LimitsPage, {});
+case "audit":
+return a4(AuditPage, {});
+case "keys":
+return a4(KeysPage, {});
+case "health":
+return a4(HealthPage, {});
 default:
-return a4(Empty, { title: "There is no such page", children: [
-"The address names no page of the console. ",
-a4("a", { href: "./", children: "Go to the overview" }),
-"."
-] });
+return a4(OverviewPage, {});
 }
 }
-function Rail() {
-let { mayReadRuns, mayReadApprovals, mayReadSchedules, mayReadEffects } = access.value, waiting2 = useQuery(
-`rail-inbox ${mayReadApprovals}`,
-"inbox",
-async (signal) => access.value.mayReadApprovals ? get("v1/approvals", { query: { state: "pending", limit: 100 }, signal }) : { approvals: [] }
-).data.value?.approvals.length ?? 0;
-return a4("nav", { class: "rail", "aria-label": "Pages", children: [
-a4("a", { class: "brand", href: "./", children: [
-a4(Brand, {}),
-a4("span", { children: "Tenure" })
-] }),
-mayReadRuns && a4(Entry, { name: "Overview", to: "" }),
-mayReadRuns && a4(Entry, { name: "Runs", to: "runs" }),
-mayReadApprovals && a4(Entry, { name: "Inbox", to: "inbox", children: waiting2 > 0 && a4("span", { class: "badge ask", children: [
-waiting2,
-a4("span", { class: "vh", children: " waiting" })
-] }) }),
-mayReadRuns && a4("div", { class: "group", children: "Work" }),
-mayReadRuns && a4(Entry, { name: "Queues", to: "queues" }),
-mayReadRuns && mayReadSchedules && a4(Entry, { name: "Schedules", to: "schedules" }),
-mayReadRuns && mayReadEffects && a4(Entry, { name: "Effects", to: "effects" })
-] });
-}
-function Brand() {
-return a4("svg", { width: "22", height: "22", viewBox: "0 0 22 22", "aria-hidden": "true", children: [
-a4("rect", { class: "t-queue fill", x: "1", y: "4", width: "11", height: "5", rx: "2.500" }),
-a4("rect", { class: "t-run fill", x: "9", y: "13", width: "12", height: "5", rx: "2.500" }),
-a4("path", { class: "t-retry stroke", d: "M12 6.500h2.200c2.400 0-.9 9 0 9", "stroke-width": "1.800" })
-] });
-}
-function Entry({ name, to, children }) {
-let isOn = (place.value.path[0] ?? "") === to;
-return a4("a", { href: to === "" ? "./" : to, class: isOn ? "on" : "", "aria-current": isOn ? "page" : void 0, children: [
-a4(
-"svg",
-{
-width: "16",
-height: "16",
-viewBox: "0 0 16 16",
-fill: "none",
-stroke: "currentColor",
-"stroke-width": "1.400",
-"aria-hidden": "true",
-children: a4("path", { d: ICONS[name] })
-}
-),
-name,
-children
+function Forbidden({ entry, refusal: refusal4 }) {
+document.title = `${entry.name} · Tenure`;
+let { keyId } = person.value;
+return a4($, { children: [
+a4(Head, { title: entry.name }),
+a4(Failed, { problem: refusal4 }),
+a4("p", { class: "soft", children: [
+"You are logged in with the key ",
+a4("code", { children: visible(nameOf(keyId)) }),
+". Log out and in again with another key to see this page."
+] })
 ] });
 }
 function Header() {
 let who = person.value, { tenant, workspace } = access.value, isUtc = timeStyle.value === "utc";
 return a4("header", { class: "top", children: [
-access.value.mayReadRuns && a4(Jump, {}),
+mayRead("runs") && a4(Jump, {}),
 a4("span", { class: "sp" }),
 a4(Live, {}),
 a4(

@@ -29,7 +29,7 @@ export function Head(props: {
     <div class="head">
       <h1>{visible(props.title)}</h1>
       {props.look && <Pill look={props.look} />}
-      {props.note && <span class="soft clip">{props.note}</span>}
+      {props.note && <span class="soft">{props.note}</span>}
       {props.children && <span class="sp" />}
       {props.children}
     </div>
