@@ -864,10 +864,10 @@ failures = 0, isLive.value = !0, asOf.value = now();
 function lost() {
 failures += 1, isLive.value = !1;
 }
-function follow(topic, read3) {
+function follow(topic, read5) {
 let timer, isOver = !1, round = async () => {
 let started = performance.now();
-if (document.visibilityState === "visible" && await read3(), isOver) return;
+if (document.visibilityState === "visible" && await read5(), isOver) return;
 let took = performance.now() - started, backoff = failures === 0 ? 0 : Math.min(BACKOFF_MAX_MS, 500 * 2 ** failures);
 timer = setTimeout(round, Math.max(PERIOD[topic], took * COST_FACTOR, backoff));
 }, wake = () => {
@@ -891,10 +891,10 @@ return { path: (address2.pathname.startsWith(root) ? address2.pathname.slice(roo
 }
 var place = y3({ path: [], query: new URLSearchParams() });
 function startRouter() {
-let read3 = () => {
+let read5 = () => {
 place.value = placeOf(location, base());
 };
-addEventListener("popstate", read3), addEventListener("click", onClick), read3();
+addEventListener("popstate", read5), addEventListener("click", onClick), read5();
 }
 function go(to, { replace = !1 } = {}) {
 let url = new URL(to === "" ? "./" : to, document.baseURI);
@@ -914,7 +914,9 @@ function onClick(event) {
 if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
 return;
 let link = event.target?.closest?.("a[href]");
-!(link instanceof HTMLAnchorElement) || link.target !== "" || link.origin !== location.origin || !link.pathname.startsWith(base()) || (event.preventDefault(), go(link.href));
+if (!link || link.hasAttribute("target")) return;
+let url = new URL(link.getAttribute("href"), document.baseURI);
+url.origin !== location.origin || !url.pathname.startsWith(base()) || (event.preventDefault(), go(url.href));
 }
 
 // src/session.ts
@@ -940,7 +942,16 @@ return { authorization: `Bearer ${secret.trim()}` };
 }
 
 // src/api/scan.ts
-var PAYLOADS = /* @__PURE__ */ new Set(["input", "output", "result", "payload", "partialProgress", "body"]), OPAQUE = /* @__PURE__ */ new Set(["labels", "detail", "inputSchema", "outputSchema"]);
+var PAYLOADS = /* @__PURE__ */ new Set([
+"input",
+"output",
+"result",
+"payload",
+"partialProgress",
+"body",
+"fields",
+"declaration"
+]), OPAQUE = /* @__PURE__ */ new Set(["labels", "detail", "inputSchema", "outputSchema"]);
 function parse(text2) {
 let out = [], copied = 0;
 for (let [start, end2] of payloads(text2))
@@ -1140,6 +1151,14 @@ group: "Work",
 icon: "M2 8h8M7 4.500l3.500 3.500L7 11.500M13 3v10"
 },
 {
+name: "Topologies",
+to: "topologies",
+key: "t",
+needs: ["deployments"],
+group: "Work",
+icon: "M2 3h4.500v3.500H2zM9.500 9.500H14V13H9.500zM6.500 4.800H12v4.700"
+},
+{
 name: "Limits",
 to: "limits",
 key: "l",
@@ -1288,9 +1307,9 @@ return text2;
 }
 
 // src/data/query.ts
-function useQuery(key2, topic, read3) {
-let data = useSignal(void 0), problem = useSignal(void 0), latest = T2(read3);
-latest.current = read3;
+function useQuery(key2, topic, read5) {
+let data = useSignal(void 0), problem = useSignal(void 0), latest = T2(read5);
+latest.current = read5;
 let again = T2(async () => {
 });
 return A2(() => {
@@ -2043,9 +2062,9 @@ function sum(metrics, name) {
 return metrics.get(name)?.reduce((whole, { value }) => whole + value, 0);
 }
 function quantile(metrics, name, share) {
-let buckets2 = (metrics.get(`${name}_bucket`) ?? []).map(({ labels, value }) => ({ upTo: labels.le === "+Inf" ? 1 / 0 : Number(labels.le), value })).sort((a5, b3) => a5.upTo - b3.upTo), count = buckets2.at(-1)?.value ?? 0;
-if (count !== 0)
-return buckets2.find(({ value }) => value >= share * count)?.upTo;
+let buckets2 = (metrics.get(`${name}_bucket`) ?? []).map(({ labels, value }) => ({ upTo: labels.le === "+Inf" ? 1 / 0 : Number(labels.le), value })).sort((a5, b3) => a5.upTo - b3.upTo), count2 = buckets2.at(-1)?.value ?? 0;
+if (count2 !== 0)
+return buckets2.find(({ value }) => value >= share * count2)?.upTo;
 }
 
 // src/pages/health.tsx
@@ -2144,20 +2163,20 @@ columns: PARKED
 ] }) });
 }
 function figures(metrics, at) {
-let started = sum(metrics, "tenure_start_time_seconds"), count = (name) => sum(metrics, name)?.toLocaleString("en"), seconds2 = (value) => value === void 0 ? void 0 : value === 1 / 0 ? "beyond the scale" : `at most ${span(value * 1e3)}`, promises = (metrics.get("tenure_store_promise") ?? []).map(
+let started = sum(metrics, "tenure_start_time_seconds"), count2 = (name) => sum(metrics, name)?.toLocaleString("en"), seconds2 = (value) => value === void 0 ? void 0 : value === 1 / 0 ? "beyond the scale" : `at most ${span(value * 1e3)}`, promises = (metrics.get("tenure_store_promise") ?? []).map(
 ({ labels, value }) => `${(labels.promise ?? "").replaceAll("_", " ")} ${value === 1 ? "kept" : "not kept"}`
 );
 return [
 ["started", started === void 0 ? void 0 : `${roughly(at - started * 1e3)} ago`],
 ["a commit takes, half of them", seconds2(quantile(metrics, "tenure_commit_seconds", 0.5))],
 ["a commit takes, 99 of 100", seconds2(quantile(metrics, "tenure_commit_seconds", 0.99))],
-["batches that the store refused", count("tenure_store_failures_total")],
+["batches that the store refused", count2("tenure_store_failures_total")],
 ["what the store promises", promises.join(", ") || void 0],
-["open connections", count("tenure_connections")],
-["connections turned away", count("tenure_connections_turned_away_total")],
-["polls that wait for work", count("tenure_polls_waiting")],
-["leases that expired", count("tenure_leases_expired_total")],
-["calls refused by a limit", count("tenure_limited_total")]
+["open connections", count2("tenure_connections")],
+["connections turned away", count2("tenure_connections_turned_away_total")],
+["polls that wait for work", count2("tenure_polls_waiting")],
+["leases that expired", count2("tenure_leases_expired_total")],
+["calls refused by a limit", count2("tenure_limited_total")]
 ].filter((figure) => figure[1] !== void 0);
 }
 function Figures() {
@@ -2904,9 +2923,9 @@ return value == null ? "–" : unit !== "costMicros" ? value.toLocaleString("en"
 }
 function rowsOf({ limits, soft, used }) {
 return UNITS.flatMap(([unit, name]) => {
-let [hard, told, now2] = [limits[unit], soft[unit], used[unit]], bound2 = hard ?? told;
-if (bound2 == null) return [];
-let share = bound2 === 0 ? 1 : Math.min(1, now2 / bound2), isOver = hard != null && now2 >= hard, isWarned = told != null && now2 >= told;
+let [hard, told, now2] = [limits[unit], soft[unit], used[unit]], bound3 = hard ?? told;
+if (bound3 == null) return [];
+let share = bound3 === 0 ? 1 : Math.min(1, now2 / bound3), isOver = hard != null && now2 >= hard, isWarned = told != null && now2 >= told;
 return {
 unit: name,
 used: amount(unit, now2),
@@ -3090,9 +3109,9 @@ isStarving: queue.ready > 0 && serving.length === 0 && !queue.pause && (oldestMs
 }
 
 // src/model/sample.ts
-function buckets(runs, at, spanMs, count) {
-let width = spanMs / count, from = at - spanMs, made = Array.from(
-{ length: count },
+function buckets(runs, at, spanMs, count2) {
+let width = spanMs / count2, from = at - spanMs, made = Array.from(
+{ length: count2 },
 (_3, i4) => ({ at: from + i4 * width, succeeded: 0, failed: 0, delays: [] })
 ), of = (t4) => t4 === void 0 || t4 < from || t4 >= at ? void 0 : made[Math.floor((t4 - from) / width)];
 for (let run of runs) {
@@ -3141,17 +3160,17 @@ measure();
 let observer = new ResizeObserver(measure);
 return box.current && observer.observe(box.current), () => observer.disconnect();
 }, []);
-let count = series[0]?.values.length ?? 0, totals = Array.from(
-{ length: count },
+let count2 = series[0]?.values.length ?? 0, totals = Array.from(
+{ length: count2 },
 (_3, i4) => isStacked ? series.reduce((sum2, s4) => sum2 + s4.values[i4], 0) : Math.max(0, ...series.map((s4) => s4.values[i4]).filter(isKnown))
-), ticks2 = axis(Math.max(0, ...totals)), max = ticks2.at(-1), x3 = (i4) => LEFT + i4 * (width.value - LEFT - 6) / Math.max(1, count - 1), y5 = (value) => HEIGHT - 22 - value * (HEIGHT - 34) / max, base2 = new Array(count).fill(0);
+), ticks2 = axis(Math.max(0, ...totals)), max = ticks2.at(-1), x3 = (i4) => LEFT + i4 * (width.value - LEFT - 6) / Math.max(1, count2 - 1), y5 = (value) => HEIGHT - 22 - value * (HEIGHT - 34) / max, base2 = new Array(count2).fill(0);
 return a4("div", { ref: box, class: "chart", children: a4("svg", { width: width.value, height: HEIGHT, role: "img", "aria-label": label, children: [
 ticks2.map((tick) => a4("g", { children: [
 a4("path", { class: "tick-rule", d: `M${LEFT} ${y5(tick)}H${width.value - 6}` }),
 a4("text", { class: "tick", x: LEFT - 8, y: y5(tick) + 4, "text-anchor": "end", children: format(tick) })
 ] }, tick)),
 series.map((one) => {
-let upper2 = one.values.map((value, i4) => (isStacked ? base2[i4] : 0) + value), line2 = path(upper2, x3, y5), back = base2.map((value, i4) => `L${x3(count - 1 - i4)} ${y5(base2[count - 1 - i4] ?? value)}`).join(""), area = isStacked ? a4("path", { class: `t-${one.tone} area`, d: `${line2}${back}Z` }) : null;
+let upper2 = one.values.map((value, i4) => (isStacked ? base2[i4] : 0) + value), line2 = path(upper2, x3, y5), back = base2.map((value, i4) => `L${x3(count2 - 1 - i4)} ${y5(base2[count2 - 1 - i4] ?? value)}`).join(""), area = isStacked ? a4("path", { class: `t-${one.tone} area`, d: `${line2}${back}Z` }) : null;
 return isStacked && upper2.forEach((value, i4) => {
 base2[i4] = value;
 }), a4("g", { children: [
@@ -3974,7 +3993,7 @@ a4("th", { class: "r", children: "next expiry" }),
 a4("th", { class: "r", children: "last heartbeat" })
 ] }) }),
 a4("tbody", { children: workers.map((worker) => {
-let leases = worker.leases, count = leases.reduce((sum2, lease) => sum2 + lease.count, 0), least = (times) => times.length === 0 ? "" : roughly(Math.abs(clock.value - Math.min(...times)));
+let leases = worker.leases, count2 = leases.reduce((sum2, lease) => sum2 + lease.count, 0), least = (times) => times.length === 0 ? "" : roughly(Math.abs(clock.value - Math.min(...times)));
 return a4("tr", { children: [
 a4("td", { children: a4("a", { "data-row": !0, href: `runs?worker=${encodeURIComponent(worker.workerId)}`, children: visible(worker.workerId) }) }),
 a4("td", { class: "wide-cell", children: worker.polls.length === 0 ? a4("span", { class: "muted", children: "busy, or gone" }) : worker.polls.map(
@@ -3982,7 +4001,7 @@ a4("td", { class: "wide-cell", children: worker.polls.length === 0 ? a4("span", 
 poll.queues.join(", ") + (poll.kinds?.length ? ` (${poll.kinds.join(", ")})` : "")
 )
 ).join("; ") }),
-a4("td", { class: "num r", children: count }),
+a4("td", { class: "num r", children: count2 }),
 a4("td", { class: "num r", children: least(leases.map((lease) => ms(lease.oldestAcquiredAt))) }),
 a4("td", { class: "num r", children: least(leases.map((lease) => ms(lease.nextExpiresAt))) }),
 a4("td", { class: "num r", children: leases.length === 0 ? "" : roughly(
@@ -4027,10 +4046,10 @@ let parts = [
 return isEnded(run.state) ? parts.push(...ending(run)) : parts.push(...open(gates)), parts;
 }
 function opening(run, events) {
-let count = events.attempts.length, attempts2 = count === 1 ? "with its first attempt" : `after ${count} attempts`;
+let count2 = events.attempts.length, attempts2 = count2 === 1 ? "with its first attempt" : `after ${count2} attempts`;
 switch (run.state) {
 case "succeeded":
-return [plain(count === 0 ? "Succeeded, recorded once. " : `Succeeded ${attempts2}, recorded once. `)];
+return [plain(count2 === 0 ? "Succeeded, recorded once. " : `Succeeded ${attempts2}, recorded once. `)];
 case "failed":
 return [plain(`Failed ${attempts2}: `), ...error(run)];
 case "halted":
@@ -4046,7 +4065,7 @@ return [plain("Suspended: no worker and no process is held while it waits. ")];
 case "retry":
 return [plain("Between two attempts. ")];
 default:
-return [plain(count === 0 ? "No worker has had it yet. " : "")];
+return [plain(count2 === 0 ? "No worker has had it yet. " : "")];
 }
 }
 function error(run) {
@@ -5599,7 +5618,7 @@ var ENTRIES_MAX = 4e3;
 async function readWhole(id, known, signal) {
 let run = await get(`v1/runs/${id}`, { query: { tree: 20 }, signal });
 if (known !== void 0 && isEnded(known.run.state) && isEnded(run.state) && known.effects.every(isSettled)) return { ...known, run };
-let entries = await readHistory(id, known?.entries ?? [], signal), optional = (read3) => read3.catch(() => {
+let entries = await readHistory(id, known?.entries ?? [], signal), optional = (read5) => read5.catch(() => {
 }), [steps, effects, explanation, approvals2] = await Promise.all([
 run.durable ? optional(get(`v1/runs/${id}/steps`, { query: { limit: 1e3 }, signal })) : void 0,
 optional(readEffects(run, known?.effects ?? [], signal)),
@@ -5626,9 +5645,9 @@ return Promise.all(effects.map(whole));
 async function readApprovals(run, entries, known, signal) {
 let ids = [...new Set(
 entries.map((entry) => entry.detail.approval).filter((n3) => typeof n3 == "number")
-)].slice(0, 20).map((n3) => `appr_${run.taskId.replace(/^task_/, "")}-${n3}`), read3 = (id) => known.find((approval2) => approval2.approvalId === id && approval2.state === "closed") ?? get(`v1/approvals/${id}`, { signal }).catch(() => {
+)].slice(0, 20).map((n3) => `appr_${run.taskId.replace(/^task_/, "")}-${n3}`), read5 = (id) => known.find((approval2) => approval2.approvalId === id && approval2.state === "closed") ?? get(`v1/approvals/${id}`, { signal }).catch(() => {
 });
-return (await Promise.all(ids.map(read3))).filter(
+return (await Promise.all(ids.map(read5))).filter(
 (approval2) => approval2 !== void 0
 );
 }
@@ -5911,12 +5930,12 @@ if (match)
 return Number(match[1]) * { m: 6e4, h: 36e5, d: 864e5 }[match[2]];
 }
 function RunsPage() {
-let query = place.value.query, key2 = query.toString(), list = useRuns(key2, query), count = list.rows.value.length;
+let query = place.value.query, key2 = query.toString(), list = useRuns(key2, query), count2 = list.rows.value.length;
 return a4($, { children: [
 a4("div", { class: "head", children: [
 a4("h1", { children: "Runs" }),
-count > 0 && a4("span", { class: "soft", children: [
-count,
+count2 > 0 && a4("span", { class: "soft", children: [
+count2,
 list.cursor.value ? " and more" : "",
 ", newest first"
 ] }),
@@ -6233,6 +6252,885 @@ var ENTRY_COLUMNS = [
 ["last run", ({ schedule }) => a4(LastRun, { schedule }), "nowrap"]
 ];
 
+// src/model/topology.ts
+var declarationOf = (text2) => JSON.parse(text2);
+function moverOf({ by }, roles) {
+let role = by.match(/^role:(.+)$/)?.[1];
+return role === void 0 ? { kind: "person", name: by === "approval" ? "an approver" : "a person" } : { kind: roles?.[role]?.uses === "gate" ? "gate" : "role", name: role };
+}
+function movesOf(type, status) {
+return (type?.transitions ?? []).filter(({ from, by }) => from === status && !by.startsWith("role:"));
+}
+function countByStatus(artifacts) {
+let found = /* @__PURE__ */ new Map();
+for (let { status, enteredAt } of artifacts) {
+let at = ms(enteredAt), known = found.get(status) ?? { count: 0, oldestAt: at }, oldestAt = at === void 0 ? known.oldestAt : Math.min(known.oldestAt ?? at, at);
+found.set(status, { count: known.count + 1, oldestAt });
+}
+return found;
+}
+var ORDERED = { tone: "run", glyph: "run", word: "ordered" }, PASSED = { tone: "ok", glyph: "ok", word: "passed" }, FAILED = { tone: "bad", glyph: "bad", word: "failed" }, ASKED = { tone: "wait", glyph: "wait", word: "asked" }, MADE = { tone: "queue", glyph: "queue", word: "created" }, HERE = { tone: "queue", glyph: "step", word: "now" }, nameOfArtifact = ({ type, id }) => `${type}/${id}`;
+function storyOf(artifact, orders, pauses2) {
+let name = nameOfArtifact(artifact), story2 = [{ at: ms(artifact.createdAt), look: MADE, what: "created", more: [] }];
+for (let order of orders) order.artifacts.includes(name) && story2.push(...storyOfOrder(order));
+for (let { subject, createdAt, reason, actions, state } of pauses2)
+subject === name && story2.push({
+at: ms(createdAt),
+look: ASKED,
+what: `${reason}${state === "closed" ? ", seen to" : ", waits for a person"}`,
+more: state === "closed" ? [] : actions
+});
+return story2.sort((a5, b3) => a5.at - b3.at), artifact.transitionNo > 1 && story2.push({ at: ms(artifact.enteredAt), look: HERE, what: `now ${artifact.status}`, more: [] }), story2;
+}
+function storyOfOrder({ template, kind, queue, runId, createdAt, record }) {
+let ordered = {
+at: ms(createdAt),
+look: ORDERED,
+what: `${template} ordered`,
+more: [`${kind} in ${queue}`],
+runId
+};
+if (!record) return [ordered];
+let { executionStatus, gateResult, gateReasons } = record, reasons = gateReasons.map(({ check, message }) => `${check}: ${message}`), judged = {
+at: ms(record.createdAt),
+look: gateResult === "PASS" ? PASSED : FAILED,
+what: `${template} judged: ${gateResult}`,
+more: [...executionStatus === "COMPLETED" ? [] : [executionStatus], ...reasons],
+runId
+};
+return [ordered, judged];
+}
+
+// src/pages/artifact.tsx
+var PAGE6 = 500, SEARCHED_MAX2 = 2e3;
+async function readAll2(read5) {
+let items = [], cursor;
+do {
+let page = await read5(cursor);
+items.push(...page.items), cursor = page.cursor ?? void 0;
+} while (cursor !== void 0 && items.length < SEARCHED_MAX2);
+return { items, isCut: cursor !== void 0 };
+}
+async function read3({ path: path2 }, name, signal) {
+let [type = "", ...id] = name.split("/"), [artifact, orders, pauses2] = await Promise.all([
+get(`${path2}/artifacts/${type}/${inPath(id.join("/"))}`, { signal }),
+readAll2(async (cursor) => {
+let query = { limit: PAGE6, cursor }, page = await get(`${path2}/workorders`, { query, signal });
+return { items: page.workOrders, cursor: page.cursor };
+}),
+readAll2(async (cursor) => {
+let query = { limit: PAGE6, cursor }, page = await get(`${path2}/pause-states`, { query, signal });
+return { items: page.pauseStates, cursor: page.cursor };
+})
+]);
+return { artifact, orders: orders.items, pauses: pauses2.items, isCut: orders.isCut || pauses2.isCut };
+}
+function ArtifactStory({ artifact, ...part }) {
+let query = useQuery(
+`artifact ${part.name} ${artifact}`,
+"queues",
+(signal) => read3(part, artifact, signal)
+);
+return a4(Read, { query, children: (state) => a4(Shown5, { part, state, again: query.again }) });
+}
+function Shown5({ part, state, again }) {
+let { artifact } = state, name = nameOfArtifact(artifact), cycles = part.declaration.limits?.cycles;
+return a4($, { children: [
+a4("div", { class: "head", children: [
+a4("h2", { class: "artifact-name", children: a4("code", { children: visible(name) }) }),
+a4("span", { class: "tag", children: visible(artifact.status) }),
+a4("span", { class: "sp" }),
+a4(Moves, { part, artifact, again })
+] }),
+a4(
+Facts,
+{
+of: [
+["since", a4(Time, { at: artifact.enteredAt })],
+[
+"work orders since a person decided",
+`${artifact.cycles}${cycles === void 0 ? "" : ` of ${cycles}`}`
+],
+["taken by", artifact.reservedBy && a4("code", { children: visible(artifact.reservedBy) })],
+["revision", artifact.revision]
+]
+}
+),
+artifact.passed && a4("p", { class: "story t-wait", children: [
+"The output of ",
+a4("code", { children: visible(artifact.passed) }),
+" passed its gate. A person has to confirm it: move the artifact on, or back."
+] }),
+a4("div", { class: "two artifact", children: [
+a4(
+Card,
+{
+title: "Story",
+note: state.isCut ? `of the first ${SEARCHED_MAX2} work orders and pause states` : "oldest first",
+children: a4("ol", { class: "happenings", children: storyOf(artifact, state.orders, state.pauses).map((happening) => a4(HappeningRow, { happening }, `${happening.at} ${happening.what}`)) })
+}
+),
+a4(Card, { title: "Fields", children: a4(PayloadView, { text: artifact.fields, label: "fields" }) })
+] }),
+a4(Foot, { lines: [command("artifacts", "show", part.name, artifact.type, artifact.id)] })
+] });
+}
+function HappeningRow({ happening }) {
+let { at, look: look2, what, more, runId } = happening;
+return a4("li", { children: [
+a4(Time, { at }),
+a4("span", { class: `t-${look2.tone} ink`, children: a4(Glyph, { name: look2.glyph }) }),
+a4("span", { children: [
+a4("b", { class: "strong", children: visible(what) }),
+more.map((line2) => a4("span", { class: "muted", children: visible(line2) }, line2))
+] }),
+runId && a4("a", { href: `runs/${runId}`, children: "run" })
+] });
+}
+function Moves({ part, artifact, again }) {
+let open2 = useSignal(void 0), moves = movesOf(part.declaration.artifacts[artifact.type], artifact.status);
+return a4("span", { class: "actions", "data-actions": !0, children: [
+moves.map((move2) => a4(
+"button",
+{
+type: "button",
+class: "btn",
+onClick: () => {
+open2.value = move2;
+},
+children: [
+move2.by === "approval" ? "Approve" : "Move to",
+" ",
+visible(move2.to),
+"…"
+]
+},
+`${move2.by} ${move2.to}`
+)),
+open2.value && a4(
+MoveDialog,
+{
+part,
+artifact,
+move: open2.value,
+again,
+close: () => {
+open2.value = void 0;
+}
+}
+)
+] });
+}
+function MoveDialog(props) {
+let { part, artifact, move: move2 } = props, isApproval = move2.by === "approval", name = nameOfArtifact(artifact), revision = artifact.revision;
+return a4(
+Dialog,
+{
+title: `${isApproval ? "Approve" : "Move"} ${visible(name)}?`,
+act: isApproval ? `Approve ${visible(move2.to)}` : `Move to ${visible(move2.to)}`,
+close: props.close,
+line: command(
+"artifacts",
+isApproval ? "approve" : "move",
+part.name,
+artifact.type,
+artifact.id,
+move2.to,
+"--revision",
+String(revision)
+),
+run: async () => {
+let verb = isApproval ? "approve" : "transition";
+await post(`${part.path}/artifacts/${artifact.type}/${inPath(artifact.id)}/${verb}`, {
+to: move2.to,
+revision
+}), await props.again();
+},
+children: [
+a4("p", { children: [
+a4("code", { children: visible(name) }),
+" goes from ",
+a4("b", { children: visible(artifact.status) }),
+" to ",
+a4("b", { children: visible(move2.to) }),
+", with its fields as they are. Roles act on the new status at once."
+] }),
+artifact.reservedBy && a4("p", { class: "t-halt ink", children: [
+"A work order has taken it: ",
+a4("code", { children: visible(artifact.reservedBy) }),
+"."
+] })
+]
+}
+);
+}
+
+// src/graph/layout.ts
+var BOX = { width: 136, height: 54 }, GAP = 96, LEVEL = 30, EDGE = 18, CORNER = 8;
+function layout2(type, roles) {
+let edges = edgesOf(type, roles), above = assignLevels(edges.filter(({ side }) => side === "above")), below = assignLevels(edges.filter(({ side }) => side === "below")), top = above === 0 ? EDGE : above * LEVEL + EDGE, boxes = type.statuses.map((status, i4) => ({
+status,
+x: 1 + i4 * (BOX.width + GAP),
+y: top,
+isInitial: status === type.initial,
+isFinal: type.final?.includes(status) ?? !1
+})), ports = portsOf(edges);
+return {
+width: boxes.length * (BOX.width + GAP) - GAP + 2,
+height: top + BOX.height + (below === 0 ? 4 : below * LEVEL),
+boxes,
+arrows: edges.map((edge) => arrowOf(edge, boxes, ports))
+};
+}
+function edgesOf({ statuses, transitions = [] }, roles) {
+let edges = /* @__PURE__ */ new Map();
+for (let transition of transitions) {
+let [from, to] = [statuses.indexOf(transition.from), statuses.indexOf(transition.to)];
+if (from < 0 || to < 0) continue;
+let { kind, name } = moverOf(transition, roles), known = edges.get(`${from} ${to}`);
+if (known) {
+known.label += `, ${name}`;
+continue;
+}
+let side = to <= from ? "above" : to === from + 1 ? void 0 : "below";
+edges.set(`${from} ${to}`, { from, to, kind, label: name, side, level: 0 });
+}
+return [...edges.values()];
+}
+var spanOf = ({ from, to }) => [Math.min(from, to), Math.max(from, to)], lengthOf = ({ from, to }) => Math.abs(to - from);
+function assignLevels(edges) {
+let taken = [];
+for (let edge of edges.sort((a5, b3) => lengthOf(a5) - lengthOf(b3))) {
+let [first, last] = spanOf(edge), isFree = (level) => (taken[level] ?? []).every(([a5, b3]) => last < a5 || b3 < first);
+for (; !isFree(edge.level); ) edge.level += 1;
+taken[edge.level] = [...taken[edge.level] ?? [], [first, last]];
+}
+return taken.length;
+}
+function portsOf(edges) {
+let ports = new Map(edges.map((edge) => [edge, { from: 0.5, to: 0.5 }])), ends = edges.flatMap(
+(edge) => edge.side === void 0 ? [] : ["from", "to"].map((end2) => ({ edge, end: end2, box: edge[end2] }))
+);
+for (let group of groupBy(ends, ({ edge, box }) => `${edge.side} ${box}`).values()) {
+let rank = ({ edge, end: end2, box }) => {
+let other = end2 === "from" ? edge.to : edge.from;
+return other === box ? end2 === "from" ? 0.2 : -0.2 : other < box ? -1e3 + lengthOf(edge) : 1e3 - lengthOf(edge);
+};
+group.sort((a5, b3) => rank(a5) - rank(b3)), group.forEach(({ edge, end: end2 }, i4) => {
+ports.get(edge)[end2] = (i4 + 1) / (group.length + 1);
+});
+}
+return ports;
+}
+function groupBy(items, keyOf) {
+let groups = /* @__PURE__ */ new Map();
+for (let item of items) {
+let key2 = keyOf(item), group = groups.get(key2);
+group ? group.push(item) : groups.set(key2, [item]);
+}
+return groups;
+}
+function arrowOf(edge, boxes, ports) {
+let [a5, b3] = [boxes[edge.from], boxes[edge.to]], shared = { from: a5.status, to: b3.status, kind: edge.kind, label: edge.label };
+if (edge.side === void 0) {
+let y6 = a5.y + BOX.height / 2, [x12, x23] = [a5.x + BOX.width, b3.x];
+return {
+...shared,
+path: `M${x12} ${y6}H${x23 - 1}`,
+labelAt: { x: (x12 + x23) / 2 - 2, y: y6 - 6, width: GAP - 14 }
+};
+}
+let port = ports.get(edge), [x1, x22] = [a5.x + BOX.width * port.from, b3.x + BOX.width * port.to], isAbove = edge.side === "above", start = isAbove ? a5.y : a5.y + BOX.height, y5 = start + (isAbove ? -1 : 1) * (edge.level + 0.7) * LEVEL;
+return {
+...shared,
+path: bracket(x1, x22, start, y5),
+labelAt: { x: (x1 + x22) / 2, y: y5 - 5, width: Math.max(BOX.width, Math.abs(x22 - x1)) - 16 }
+};
+}
+function bracket(x1, x22, start, y5) {
+let [way, out] = [Math.sign(x22 - x1) || 1, Math.sign(y5 - start)], r4 = Math.min(CORNER, Math.abs(x22 - x1) / 2);
+return `M${x1} ${start}V${y5 - out * r4}Q${x1} ${y5} ${x1 + way * r4} ${y5}H${x22 - way * r4}Q${x22} ${y5} ${x22} ${y5 - out * r4}V${start + out}`;
+}
+
+// src/graph/picture.tsx
+var MOVERS = {
+role: { tone: "run", words: "moved by a role" },
+gate: { tone: "retry", dash: "7 3", words: "moved by a gate" },
+person: { tone: "wait", dash: "2 3", words: "moved by a person" }
+}, LEAST_PX = 860, CHARACTER_PX = 6, clipped = (text2, width) => {
+let most = Math.max(3, Math.floor(width / CHARACTER_PX)), shown = visible(text2);
+return shown.length <= most ? shown : `${shown.slice(0, most - 1)}…`;
+};
+function Picture(props) {
+let { width, height, boxes, arrows } = layout2(props.type, props.roles);
+return (
+// biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+a4("section", { class: "graph", tabIndex: 0, "aria-label": `Statuses of ${props.name}`, children: a4(
+"svg",
+{
+width,
+height,
+viewBox: `0 0 ${width} ${height}`,
+style: { minWidth: `${Math.min(width, LEAST_PX)}px` },
+role: "group",
+"aria-label": `Statuses of ${props.name} and who moves it between them`,
+children: [
+arrows.map((arrow) => a4(ArrowShape, { arrow }, `${arrow.from} ${arrow.to}`)),
+boxes.map((box) => a4(
+BoxShape,
+{
+box,
+count: props.counts.get(box.status),
+to: props.toStatus(box.status)
+},
+box.status
+))
+]
+}
+) })
+);
+}
+function ArrowShape({ arrow }) {
+let { tone, dash } = MOVERS[arrow.kind], { x: x3, y: y5, width } = arrow.labelAt;
+return a4("g", { class: `t-${tone}`, children: [
+a4("title", { children: visible(`${arrow.from} → ${arrow.to}: ${arrow.label}`) }),
+a4("path", { class: "arrow", d: arrow.path, "stroke-dasharray": dash }),
+a4("path", { class: "arrow-head", d: headOf(arrow.path) }),
+a4("text", { class: "arrow-label", x: x3, y: y5, children: clipped(arrow.label, width) })
+] });
+}
+function headOf(path2) {
+let level = path2.match(/^M\S+ (\S+)H(\S+)$/);
+if (level) {
+let [y6, x4] = [Number(level[1]), Number(level[2])];
+return `M${x4} ${y6}l-9 -4.500v9z`;
+}
+let [, x3, y0, y5] = path2.match(/ (\S+) (\S+)V(\S+)$/).map(Number);
+return `M${x3} ${y5}l-4.500 ${Math.sign(y0 - y5) * 9}h9z`;
+}
+function BoxShape({ box, count: count2, to }) {
+let { x: x3, y: y5, status, isFinal, isInitial } = box, note = isFinal ? "final" : count2?.oldestAt !== void 0 ? `oldest ${roughly(clock.value - count2.oldestAt)}` : "";
+return a4("a", { href: to, children: [
+a4(
+"rect",
+{
+class: `box ${isFinal ? "final" : ""} ${isInitial ? "initial" : ""} ${count2 ? "some" : ""}`,
+x: x3,
+y: y5,
+width: BOX.width,
+height: BOX.height,
+rx: "8"
+}
+),
+a4("text", { class: "box-name", x: x3 + 12, y: y5 + 21, children: clipped(status, BOX.width - 16) }),
+a4("text", { class: "box-count", x: x3 + 12, y: y5 + 43, children: count2?.count ?? 0 }),
+a4("text", { class: "box-note", x: x3 + BOX.width - 12, y: y5 + 43, children: note })
+] });
+}
+function Legend2() {
+return a4("div", { class: "legend pad-x pad-b", children: [
+Object.entries(MOVERS).map(([kind, { tone, dash, words: words2 }]) => a4("span", { children: [
+a4("svg", { width: "30", height: "8", class: `t-${tone}`, "aria-hidden": "true", children: a4("path", { class: "arrow", d: "M0 4H30", "stroke-dasharray": dash }) }),
+words2
+] }, kind)),
+a4("span", { children: [
+a4("svg", { width: "22", height: "14", "aria-hidden": "true", children: a4("rect", { class: "box final", x: "2", y: "2", width: "18", height: "10", rx: "3" }) }),
+"final status"
+] })
+] });
+}
+
+// src/pages/topology-tabs.tsx
+var PAGE7 = 200;
+function ArtifactLink({ deployment, name }) {
+let to = `topologies/${inPath(deployment)}?artifact=${encodeURIComponent(name)}`;
+return a4("a", { "data-row": !0, href: to, children: visible(name) });
+}
+var bound2 = (cursor, shown) => cursor && a4("div", { class: "bound muted", children: [
+"the first ",
+shown,
+" by id; filter to see others"
+] });
+function ArtifactsTab({ path: path2, name, declaration }) {
+let types = Object.keys(declaration.artifacts), asked = place.value.query, type = types.find((each) => each === asked.get("type")) ?? types[0] ?? "", status = asked.get("status") ?? "", query = useQuery(
+`artifacts ${name} ${type} ${status}`,
+"queues",
+(signal) => get(`${path2}/artifacts/${type}`, { query: { status, limit: PAGE7 }, signal })
+), statuses = declaration.artifacts[type]?.statuses ?? [];
+return a4($, { children: [
+types.length > 1 && a4("nav", { class: "chips", "aria-label": "Type", children: types.map((each) => a4(
+"a",
+{
+class: `chip ${each === type ? "on" : ""}`,
+"aria-current": each === type ? "true" : void 0,
+href: `topologies/${inPath(name)}?tab=artifacts&type=${encodeURIComponent(each)}`,
+children: visible(each)
+},
+each
+)) }),
+a4(Chips, { label: "Status", name: "status", choices: statuses.map((each) => [each, { word: visible(each) }]) }),
+a4(
+Listing,
+{
+query,
+isEmpty: ({ artifacts }) => artifacts.length === 0,
+empty: a4(
+Empty,
+{
+title: status ? "No artifact has this status" : `No ${type} yet`,
+lines: [command("artifacts", "create", name, type, "ID", "--fields", "{}")],
+children: "An artifact is what the roles work on: it begins in its initial status and moves as the topology declares."
+}
+),
+children: ({ artifacts, cursor }) => a4($, { children: [
+a4(Table, { isList: !0, items: artifacts, by: nameOfArtifact, columns: artifactColumns(name) }),
+bound2(cursor, artifacts.length)
+] })
+}
+),
+a4(Foot, { lines: [command("artifacts", "list", name, type, ...status ? ["--status", status] : [])] })
+] });
+}
+var artifactColumns = (deployment) => [
+[
+"artifact",
+(artifact) => a4(ArtifactLink, { deployment, name: nameOfArtifact(artifact) }),
+"strong wide-cell"
+],
+["status", ({ status }) => visible(status)],
+["since", ({ enteredAt }) => a4(Time, { at: enteredAt }), "nowrap"],
+["cycles", ({ cycles }) => cycles, "num r hide-narrow"],
+[
+"taken by",
+({ reservedBy, passed }) => reservedBy ? a4("code", { children: visible(reservedBy) }) : passed ? "passed, waits for a person" : "",
+"wide-cell hide-narrow"
+],
+["created", ({ createdAt }) => a4(Time, { at: createdAt }), "nowrap hide-narrow"]
+], ORDERS = {
+active: { tone: "run", glyph: "run", word: "active" },
+passed: { tone: "ok", glyph: "ok", word: "passed" },
+failed: { tone: "bad", glyph: "bad", word: "failed" }
+};
+function reasonsOf({ record }) {
+if (!record || record.gateResult === "PASS") return "";
+let parts = record.gateReasons.map(({ check, message }) => `${check}: ${message}`);
+return record.executionStatus !== "COMPLETED" && parts.unshift(record.executionStatus), parts.join("; ");
+}
+function OrdersTab({ path: path2, name }) {
+let state = place.value.query.get("state") ?? "", query = useQuery(
+`orders ${name} ${state}`,
+"queues",
+(signal) => get(`${path2}/workorders`, { query: { state, limit: PAGE7 }, signal })
+);
+return a4($, { children: [
+a4(Chips, { label: "State", name: "state", choices: Object.entries(ORDERS) }),
+a4(
+Listing,
+{
+query,
+isEmpty: ({ workOrders }) => workOrders.length === 0,
+empty: a4(Empty, { title: state ? "No work order matches" : "No work order yet", children: "A scheduler makes a work order of an event; an executor does it; a gate judges what it returned." }),
+children: ({ workOrders, cursor }) => a4($, { children: [
+a4(Table, { isList: !0, items: newestFirst(workOrders), by: ({ id }) => id, columns: orderColumns(name) }),
+bound2(cursor, workOrders.length)
+] })
+}
+)
+] });
+}
+var newestFirst = (orders) => [...orders].sort((a5, b3) => ms(b3.createdAt) - ms(a5.createdAt)), orderColumns = (deployment) => [
+["state", ({ state }) => a4(Mark, { look: ORDERS[state] }), "nowrap"],
+["work order", ({ template, runId }) => a4("a", { href: `runs/${runId}`, children: visible(template) }), "strong"],
+[
+"about",
+({ artifacts }) => artifacts.map((artifact) => a4(ArtifactLink, { deployment, name: artifact }, artifact)),
+"wide-cell"
+],
+["made", ({ createdAt }) => a4(Time, { at: createdAt }), "nowrap hide-narrow"],
+["judged", ({ record }) => a4(Time, { at: record?.createdAt }), "nowrap hide-narrow"],
+["why it failed", (order) => visible(reasonsOf(order)), "wide-cell hide-narrow"]
+], CLAIMS = [
+["what", ({ resource_type }) => resource_type.toLowerCase().replace("workorder", "work order"), "nowrap"],
+["id", ({ resource_id }) => a4("code", { children: visible(resource_id) }), "wide-cell"],
+["by", ({ owner_id }) => visible(owner_id), "wide-cell"],
+["renewed", ({ heartbeat_at }) => a4(Time, { at: heartbeat_at }), "nowrap hide-narrow"],
+["ends", ({ lease_expires_at }) => a4(Time, { at: lease_expires_at }), "nowrap"],
+["version", ({ claim_version }) => claim_version, "num r hide-narrow"]
+];
+function ClaimsTab({ path: path2, name }) {
+let query = useQuery(`claims ${name}`, "runs", (signal) => get(`${path2}/claims`, { signal }));
+return a4($, { children: [
+a4(
+Listing,
+{
+query,
+isEmpty: ({ claims }) => claims.length === 0,
+empty: a4(Empty, { title: "Nothing is claimed", children: "A role claims an event or a work order while it decides about it, for moments. What stays here is taken by a role that runs in a process of its own." }),
+children: ({ claims }) => a4(Table, { isList: !0, items: claims, by: ({ resource_id }) => resource_id, columns: CLAIMS })
+}
+),
+a4(Foot, { lines: [command("claims", "--deployment", name)] })
+] });
+}
+var OPEN = { tone: "wait", glyph: "wait", word: "open" }, CLOSED = { tone: "ok", glyph: "ok", word: "closed" };
+function PausesTab(part) {
+let { path: path2, name } = part, state = place.value.query.get("state") ?? "", query = useQuery(
+`pauses ${name} ${state}`,
+"queues",
+(signal) => get(`${path2}/pause-states`, { query: { state, limit: PAGE7 }, signal })
+);
+return a4($, { children: [
+a4(Chips, { label: "State", name: "state", choices: [
+["open", OPEN],
+["closed", CLOSED]
+] }),
+a4(
+Listing,
+{
+query,
+isEmpty: ({ pauseStates }) => pauseStates.length === 0,
+empty: a4(Empty, { title: state ? "No pause state matches" : "Nothing has waited for a person", children: "A pause state says what a person has to decide or do, and what comes next." }),
+children: ({ pauseStates, cursor }) => a4($, { children: [
+a4(PauseTable, { part, pauses: pauseStates, again: query.again }),
+bound2(cursor, pauseStates.length)
+] })
+}
+),
+a4(Foot, { lines: [command("inbox", "--deployment", name)] })
+] });
+}
+var LEFT_OUT = /* @__PURE__ */ new Set(["state", "about", "since"]);
+function PauseTable(props) {
+let { part, pauses: pauses2, again, isShort } = props, closing = useSignal(void 0), columns2 = [
+["state", ({ state }) => a4(Mark, { look: state === "open" ? OPEN : CLOSED }), "nowrap hide-narrow"],
+[
+"reason",
+({ reason, subject }) => a4($, { children: [
+a4("b", { class: "strong", children: visible(reason) }),
+subject && a4("span", { class: isShort ? "under" : "show-narrow", children: a4(ArtifactLink, { deployment: part.name, name: subject }) })
+] })
+],
+[
+"about",
+({ subject }) => subject && a4(ArtifactLink, { deployment: part.name, name: subject }),
+"wide-cell hide-narrow"
+],
+["what to do", ({ actions }) => a4(Steps, { actions }), "wide-cell hide-narrow"],
+["since", ({ createdAt }) => a4(Time, { at: createdAt }), "nowrap hide-narrow"],
+["", (pause) => pause.state === "open" && a4(CloseButton, { pause, open: closing }), "r"]
+];
+return a4($, { children: [
+a4(
+Table,
+{
+isList: !0,
+items: pauses2,
+by: ({ id }) => id,
+columns: isShort ? columns2.filter(([head]) => !LEFT_OUT.has(head)) : columns2
+}
+),
+closing.value && a4(
+CloseDialog,
+{
+part,
+pause: closing.value,
+again,
+close: () => {
+closing.value = void 0;
+}
+}
+)
+] });
+}
+var Steps = ({ actions }) => a4($, { children: visible(actions.join(" ")) });
+function CloseButton({ pause, open: open2 }) {
+return a4("span", { "data-actions": !0, children: a4(
+"button",
+{
+type: "button",
+class: "btn",
+"aria-label": `Close ${pause.reason} ${pause.subject ?? ""}…`,
+onClick: () => {
+open2.value = pause;
+},
+children: "Close…"
+}
+) });
+}
+function CloseDialog(props) {
+let { part, pause } = props;
+return a4(
+Dialog,
+{
+title: "Close this pause state?",
+act: "Close it",
+line: command("inbox", "close", part.name, pause.id),
+close: props.close,
+run: async () => {
+await post(`${part.path}/pause-states/close`, { id: pause.id }), await props.again();
+},
+children: [
+a4("p", { children: [
+a4("b", { children: visible(pause.reason) }),
+pause.subject && a4($, { children: [
+" ",
+"about ",
+a4("code", { children: visible(pause.subject) })
+] }),
+" ",
+"leaves the lists of what waits for a person. It records that a person has seen to it, and moves nothing."
+] }),
+a4("ol", { class: "steps", children: pause.actions.map((action) => a4("li", { children: visible(action) }, action)) })
+]
+}
+);
+}
+
+// src/pages/topology-picture.tsx
+var PAGE8 = 500, COUNTED_MAX = 1e3, PAUSES = 5;
+async function countAll(path2, type, signal) {
+let artifacts = [], cursor;
+do {
+let query = { limit: PAGE8, cursor }, page = await get(`${path2}/artifacts/${type}`, { query, signal });
+artifacts.push(...page.artifacts), cursor = page.cursor ?? void 0;
+} while (cursor !== void 0 && artifacts.length < COUNTED_MAX);
+return { counts: countByStatus(artifacts), total: artifacts.length, isCut: cursor !== void 0 };
+}
+async function read4({ path: path2, declaration }, signal) {
+let types = Object.keys(declaration.artifacts), [active, open2, ...counted2] = await Promise.all([
+get(`${path2}/workorders`, { query: { state: "active", limit: 50 }, signal }),
+get(`${path2}/pause-states`, { query: { state: "open", limit: 50 }, signal }),
+...types.map((type) => countAll(path2, type, signal))
+]);
+return { active, open: open2, counted: new Map(types.map((type, i4) => [type, counted2[i4]])) };
+}
+function PictureTab(part) {
+let query = useQuery(`picture ${part.name}`, "queues", (signal) => read4(part, signal)), { declaration, name } = part;
+return a4(Read, { query, children: ({ counted: counted2, active, open: open2 }) => a4($, { children: [
+Object.entries(declaration.artifacts).map(([type, declared]) => a4(
+TypeCard,
+{
+part,
+name: type,
+type: declared,
+counted: counted2.get(type) ?? { counts: /* @__PURE__ */ new Map(), total: 0, isCut: !1 }
+},
+type
+)),
+a4("div", { class: "two", children: [
+a4(Card, { title: "At work", note: atWork(active, declaration), children: active.workOrders.length === 0 ? a4("p", { class: "pad-x", children: "No work order is active." }) : a4(Table, { items: active.workOrders, by: ({ id }) => id, columns: atWorkColumns(name) }) }),
+a4(Card, { title: "Waits for a person", note: open2.pauseStates.length > 0 ? count(open2) : "", children: open2.pauseStates.length === 0 ? a4("p", { class: "pad-x", children: "Nothing waits for a person." }) : a4(
+PauseTable,
+{
+part,
+pauses: open2.pauseStates.slice(0, PAUSES),
+again: query.again,
+isShort: !0
+}
+) })
+] })
+] }) });
+}
+var count = ({ pauseStates, cursor }) => `${pauseStates.length}${cursor ? " or more" : ""}`;
+function atWork({ workOrders, cursor }, { limits }) {
+let most = limits?.executors;
+return `${workOrders.length}${cursor ? " or more" : ""}${most === void 0 ? "" : ` of ${most} executors`}`;
+}
+var atWorkColumns = (deployment) => [
+["work order", ({ template, runId }) => a4("a", { href: `runs/${runId}`, children: visible(template) }), "strong"],
+[
+"about",
+({ artifacts }) => artifacts.map((artifact) => a4(ArtifactLink, { deployment, name: artifact }, artifact)),
+"wide-cell"
+],
+["since", ({ createdAt }) => a4(Time, { at: createdAt }), "nowrap r"]
+];
+function TypeCard(props) {
+let { part, name, type, counted: counted2 } = props, total = `${counted2.isCut ? "at least " : ""}${counted2.total} ${counted2.total === 1 ? "artifact" : "artifacts"}`, toStatus = (status) => `topologies/${part.name}?tab=artifacts&type=${encodeURIComponent(name)}&status=${encodeURIComponent(status)}`, { roles } = part.declaration;
+return a4(Card, { title: visible(name), note: `${total}${type.about ? `: ${visible(type.about)}` : ""}`, children: [
+a4(Picture, { name, type, roles, counts: counted2.counts, toStatus }),
+a4(Legend2, {}),
+a4("div", { class: "graph-table", children: a4(
+Table,
+{
+isList: !0,
+items: type.statuses,
+by: (status) => status,
+columns: statusColumns(type, roles, counted2.counts, toStatus)
+}
+) })
+] });
+}
+var statusColumns = (type, roles, counts, toStatus) => [
+["status", (status) => a4("a", { href: toStatus(status), children: visible(status) }), "strong"],
+[
+"now",
+(status) => {
+let { count: count2 = 0, oldestAt } = counts.get(status) ?? {}, isResting = oldestAt !== void 0 && !type.final?.includes(status);
+return a4($, { children: [
+count2,
+isResting && a4("span", { class: "under muted", children: roughly(clock.value - oldestAt) })
+] });
+},
+"num r nowrap"
+],
+["goes on to", (status) => visible(waysOf(type, roles, status)), "wide-cell"]
+];
+function waysOf(type, roles, status) {
+let ways = (type.transitions ?? []).filter(({ from }) => from === status);
+return ways.length === 0 ? "final" : ways.map((way) => `${way.to} (${moverOf(way, roles).name})`).join(", ");
+}
+
+// src/pages/topologies.tsx
+var PAGE9 = 200;
+function TopologiesPage({ name }) {
+return document.title = "Topologies · Tenure", name ? a4(DeploymentPage, { path: name }) : a4(DeploymentsList, {});
+}
+var LOOKS = {
+active: { tone: "run", glyph: "run", word: "active" },
+paused: { tone: "retry", glyph: "park", word: "paused" },
+deleted: { tone: "queue", glyph: "cancel", word: "deleted" }
+}, COLUMNS5 = [
+["state", ({ state }) => a4(Mark, { look: LOOKS[state] }), "nowrap"],
+[
+"deployment",
+({ name }) => a4("a", { "data-row": !0, href: `topologies/${inPath(name)}`, children: visible(name) }),
+"strong"
+],
+["topology", ({ topology }) => visible(topology), "hide-narrow"],
+["version", ({ version }) => a4(Digest, { value: hexOf(version), short: !0 }), "nowrap hide-narrow"],
+["in force since", ({ appliedAt }) => a4(Time, { at: appliedAt }), "nowrap"]
+], hexOf = (version) => version.replace(/^sha256:/, "");
+function DeploymentsList() {
+let query = useQuery(
+"deployments",
+"queues",
+(signal) => get("v1/deployments", { query: { limit: PAGE9 }, signal })
+);
+return a4($, { children: [
+a4(Head, { title: "Topologies", note: "how artifacts move through roles, gates and people" }),
+a4(
+Listing,
+{
+query,
+isEmpty: ({ deployments }) => deployments.length === 0,
+empty: a4(
+Empty,
+{
+title: "No topology is in force",
+lines: ["tenure tour topology", "tenure topology apply topologies/agent-review.yaml"],
+children: "A topology declares which statuses an artifact has, which work they make, which gates judge the output, and when a person is asked."
+}
+),
+children: ({ deployments, cursor }) => a4($, { children: [
+a4(Table, { isList: !0, items: deployments, by: ({ name }) => name, columns: COLUMNS5 }),
+cursor && a4("div", { class: "bound muted", children: [
+"the first ",
+deployments.length,
+" by name"
+] })
+] })
+}
+),
+a4(Foot, { lines: ["tenure topology list"] })
+] });
+}
+var TABS2 = [
+["picture", "Picture"],
+["artifacts", "Artifacts"],
+["orders", "Work orders"],
+["claims", "Claims"],
+["pauses", "Pause states"],
+["declaration", "Declaration"]
+];
+function DeploymentPage({ path: path2 }) {
+let query = useQuery(
+`deployment ${path2}`,
+"queues",
+(signal) => get(`v1/deployments/${path2}`, { signal })
+);
+return a4($, { children: [
+a4(Crumb, { name: "Topologies", to: "topologies" }),
+a4(Read, { query, children: (deployment) => a4(Shown6, { deployment, again: query.again }) })
+] });
+}
+function Shown6({ deployment, again }) {
+let { name, state, version, appliedAt } = deployment, declaration = declarationOf(deployment.declaration ?? '{"artifacts":{}}'), tab = place.value.query.get("tab") ?? "picture", artifact = place.value.query.get("artifact"), props = { path: `v1/deployments/${inPath(name)}`, name, declaration };
+return a4($, { children: [
+a4(Head, { title: name, look: LOOKS[state], note: declaration.about && visible(declaration.about), children: a4(Actions2, { deployment, again }) }),
+a4(
+Facts,
+{
+of: [
+["in force since", a4(Time, { at: appliedAt })],
+["version", a4(Digest, { value: hexOf(version), short: !0 })]
+]
+}
+),
+state === "paused" && a4("p", { class: "story t-retry", children: "Paused: its roles do nothing until it is resumed. What executors have goes on." }),
+a4(Tabs, { tabs: TABS2, on: artifact ? "artifacts" : tab }),
+artifact ? a4(ArtifactStory, { ...props, artifact }, artifact) : a4($, { children: [
+tab === "artifacts" && a4(ArtifactsTab, { ...props }),
+tab === "orders" && a4(OrdersTab, { ...props }),
+tab === "claims" && a4(ClaimsTab, { ...props }),
+tab === "pauses" && a4(PausesTab, { ...props }),
+tab === "declaration" && a4(Card, { title: "Declaration", note: "the version in force", children: a4(PayloadView, { text: deployment.declaration ?? "null", label: "the declaration" }) }),
+!TABS2.some(([id], i4) => i4 > 0 && id === tab) && a4(PictureTab, { ...props })
+] }),
+a4(Foot, { lines: [command("topology", "show", name)] })
+] });
+}
+var VERBS = {
+pause: {
+button: "Pause…",
+act: "Pause the deployment",
+words: "Its roles do nothing more: no event becomes work, and no output is judged. What executors have goes on, and waits to be judged until you resume it."
+},
+resume: {
+button: "Resume…",
+act: "Resume the deployment",
+words: "Its roles work again at once, and begin with what has come meanwhile."
+},
+delete: {
+button: "Delete…",
+act: "Delete the deployment",
+words: "The deployment and its artifacts are gone; the runs and their records stay. The server refuses this while a work order is active. This cannot be undone."
+}
+};
+function Actions2({ deployment, again }) {
+let open2 = useSignal(void 0), verbs = [deployment.state === "paused" ? "resume" : "pause", "delete"], verb = open2.value;
+return a4("span", { class: "actions", "data-actions": !0, children: [
+verbs.map((each) => a4(
+"button",
+{
+type: "button",
+class: `btn ${each === "delete" ? "danger" : ""}`,
+onClick: () => {
+open2.value = each;
+},
+children: VERBS[each].button
+},
+each
+)),
+verb && a4(
+Dialog,
+{
+title: `${verb[0].toUpperCase()}${verb.slice(1)} ${visible(deployment.name)}?`,
+act: VERBS[verb].act,
+isDanger: verb !== "resume",
+line: command("topology", verb, deployment.name),
+close: () => {
+open2.value = void 0;
+},
+run: async () => {
+await post(`v1/deployments/${inPath(deployment.name)}/${verb}`, {}), verb === "delete" ? go("topologies") : await again();
+},
+children: a4("p", { children: VERBS[verb].words })
+}
+)
+] });
+}
+
 // src/parts/help.tsx
 var KEYS = [
 ["/", "jump to a run, a worker, a label or a page"],
@@ -6509,6 +7407,8 @@ case "schedules":
 return a4(SchedulesPage, { name: second });
 case "effects":
 return a4(EffectsPage, { id: second });
+case "topologies":
+return a4(TopologiesPage, { name: second }, second);
 case "limits":
 return a4(LimitsPage, {});
 case "audit":

@@ -52,6 +52,14 @@ export const PAGES: MapEntry[] = [
     icon: "M2 8h8M7 4.500l3.500 3.500L7 11.500M13 3v10",
   },
   {
+    name: "Topologies",
+    to: "topologies",
+    key: "t",
+    needs: ["deployments"],
+    group: "Work",
+    icon: "M2 3h4.500v3.500H2zM9.500 9.500H14V13H9.500zM6.500 4.800H12v4.700",
+  },
+  {
     name: "Limits",
     to: "limits",
     key: "l",

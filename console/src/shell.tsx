@@ -21,6 +21,7 @@ import { QueuesPage } from "./pages/queues.js";
 import { RunPage } from "./pages/run.js";
 import { RunsPage } from "./pages/runs.js";
 import { SchedulesPage } from "./pages/schedules.js";
+import { TopologiesPage } from "./pages/topologies.js";
 import { Empty, Failed } from "./parts/bits.js";
 import { Head } from "./parts/frame.js";
 import { HelpDialog } from "./parts/help.js";
@@ -106,6 +107,8 @@ function show({ to }: MapEntry, second: string | undefined, third: string | unde
       return <SchedulesPage name={second} />;
     case "effects":
       return <EffectsPage id={second} />;
+    case "topologies":
+      return <TopologiesPage key={second} name={second} />;
     case "limits":
       return <LimitsPage />;
     case "audit":
