@@ -1615,18 +1615,26 @@ a4("tbody", { children: props.items.map((item) => a4("tr", { children: props.col
 ] });
 }
 
+// src/data/pages.ts
+async function readPages(most, read5) {
+let items = [], cursor;
+do {
+let [page, next2] = await read5(cursor);
+items.push(...page), cursor = next2 ?? void 0;
+} while (cursor !== void 0 && items.length < most);
+return { items, isCut: cursor !== void 0 };
+}
+
 // src/people.ts
 var names = y3(/* @__PURE__ */ new Map()), KEYS_MAX = 1e3;
 async function discoverNames() {
 names.value = /* @__PURE__ */ new Map();
-let found = /* @__PURE__ */ new Map(), after;
-do {
+let { items } = await readPages(KEYS_MAX, async (after) => {
 let page = await get("v1/keys", { query: { limit: 200, after } }).catch(() => {
 });
-for (let key2 of page?.keys ?? []) key2.name && found.set(key2.keyId, key2.name);
-after = page?.nextAfter ?? void 0;
-} while (after !== void 0 && found.size < KEYS_MAX);
-names.value = found;
+return [page?.keys ?? [], page?.nextAfter];
+});
+names.value = new Map(items.flatMap(({ keyId, name }) => name ? [[keyId, name]] : []));
 }
 var nameOf = (keyId) => names.value.get(keyId) ?? keyId.slice(0, 8);
 
@@ -1640,7 +1648,7 @@ return what === "refused-calls" ? entries.filter(isRefusal) : what === "changes"
 }
 function AuditPage() {
 document.title = "Audit · Tenure";
-let asked = place.value.query, what = asked.get("what") ?? "", before = asked.get("before") ?? void 0, query = useQuery(
+let asked2 = place.value.query, what = asked2.get("what") ?? "", before = asked2.get("before") ?? void 0, query = useQuery(
 `audit ${before ?? ""}`,
 "operate",
 (signal) => get("v1/audit", { query: { limit: PAGE, before }, signal })
@@ -1884,7 +1892,7 @@ isEndpoints ? a4(EndpointsTab, {}) : a4(EffectsTab, {})
 ] });
 }
 function EffectsTab() {
-let asked = place.value.query, state = asked.get("state") ?? "", endpoint = asked.get("endpoint") ?? "", query = useQuery(
+let asked2 = place.value.query, state = asked2.get("state") ?? "", endpoint = asked2.get("endpoint") ?? "", query = useQuery(
 `effects ${state} ${endpoint}`,
 "queues",
 (signal) => get("v1/effects", { query: { state, endpoint, limit: PAGE2 }, signal })
@@ -2724,6 +2732,31 @@ comment.value.trim() === "" && a4("p", { class: "muted", children: "You have wri
 ] });
 }
 
+// src/parts/act.tsx
+var asked = y3(void 0), close = () => {
+asked.value = void 0;
+};
+function Act({ label, about, ...question }) {
+return a4("span", { "data-actions": !0, children: a4(
+"button",
+{
+type: "button",
+class: `btn ${question.isDanger ? "danger" : ""}`,
+"aria-label": about && `${label} ${about}…`,
+onClick: () => {
+asked.value = question;
+},
+children: [
+label,
+"…"
+]
+}
+) });
+}
+function Asked() {
+return A2(close, [place.value]), asked.value ? a4(Dialog, { ...asked.value, close }) : null;
+}
+
 // src/pages/keys.tsx
 var PAGE3 = 500, KEYS_MAX2 = 2e3, GOOD = { tone: "ok", glyph: "ok", word: "in force" }, ROTATED = { tone: "retry", glyph: "retry", word: "two secrets" }, EXPIRED = { tone: "queue", glyph: "park", word: "expired" }, REVOKED = { tone: "bad", glyph: "cancel", word: "revoked" };
 function keyLook(key2, now2) {
@@ -2739,18 +2772,15 @@ let look2 = keyLook(key2, now2);
 return state === "in-force" ? look2 === GOOD || look2 === ROTATED : state === "" || look2.word === state;
 }
 async function readAll(signal) {
-let keys = [], after;
-do {
+let all = await readPages(KEYS_MAX2, async (after) => {
 let page = await get("v1/keys", { query: { limit: PAGE3, after }, signal });
-keys.push(...page.keys), after = page.nextAfter ?? void 0;
-} while (after !== void 0 && keys.length < KEYS_MAX2);
-return keys.sort((a5, b3) => ms(b3.createdAt) - ms(a5.createdAt)), { keys, isCut: after !== void 0 };
+return [page.keys, page.nextAfter];
+});
+return all.items.sort((a5, b3) => ms(b3.createdAt) - ms(a5.createdAt)), all;
 }
 function KeysPage() {
 document.title = "Keys · Tenure";
-let state = place.value.query.get("state") ?? "", revoking = useSignal(void 0), query = useQuery("keys", "operate", readAll), shown = ({ keys }) => keys.filter((key2) => isShown(key2, state, clock.value)), revoke = (key2) => {
-revoking.value = key2;
-};
+let state = place.value.query.get("state") ?? "", query = useQuery("keys", "operate", readAll), shown = ({ items }) => items.filter((key2) => isShown(key2, state, clock.value));
 return a4($, { children: [
 a4(
 Head,
@@ -2767,10 +2797,10 @@ query,
 isEmpty: (all) => shown(all).length === 0,
 empty: a4(Empty, { title: "No key matches", lines: ["tenure keys create --role reader --name my-console"], children: "A key is made for one program or person, with the least roles that it needs." }),
 children: (all) => a4($, { children: [
-a4(Table, { isList: !0, items: shown(all), by: (key2) => key2.keyId, columns: columns(revoke) }),
+a4(Table, { isList: !0, items: shown(all), by: (key2) => key2.keyId, columns: columns(query.again) }),
 all.isCut && a4("div", { class: "bound muted", children: [
 "the first ",
-all.keys.length,
+all.items.length,
 " keys by id"
 ] })
 ] })
@@ -2785,21 +2815,10 @@ lines: [
 "tenure keys rotate KEY --overlap 24h"
 ]
 }
-),
-revoking.value && a4(
-RevokeDialog,
-{
-of: revoking.value,
-close: () => {
-revoking.value = void 0;
-},
-again: query.again
-},
-revoking.value.keyId
 )
 ] });
 }
-var isOwn = (key2) => key2.keyId === person.value?.keyId, columns = (revoke) => [
+var isOwn = (key2) => key2.keyId === person.value?.keyId, columns = (again) => [
 ["state", (key2) => a4(Mark, { look: keyLook(key2, clock.value) }), "nowrap"],
 [
 "key",
@@ -2824,20 +2843,7 @@ a4("span", { class: "show-narrow", children: key2.roles.join(", ") })
 ],
 ["last used", ({ lastUsedAt }) => a4(Time, { at: lastUsedAt }), "nowrap hide-narrow"],
 ["ends", (key2) => a4(Ends, { of: key2 }), "nowrap hide-narrow"],
-[
-"",
-(key2) => !key2.revokedAt && a4("span", { "data-actions": !0, children: a4(
-"button",
-{
-type: "button",
-class: "btn danger",
-"aria-label": `Revoke ${key2.name ?? key2.keyId}…`,
-onClick: () => revoke(key2),
-children: "Revoke…"
-}
-) }),
-"r"
-]
+["", (key2) => !key2.revokedAt && a4(Revoke, { of: key2, again }), "r"]
 ];
 function Ends({ of: { revokedAt, expiresAt, previousSecretUntil } }) {
 return revokedAt ?? expiresAt ? a4(Time, { at: revokedAt ?? expiresAt }) : (ms(previousSecretUntil) ?? 0) > clock.value ? a4($, { children: [
@@ -2845,18 +2851,18 @@ return revokedAt ?? expiresAt ? a4(Time, { at: revokedAt ?? expiresAt }) : (ms(p
 a4(Time, { at: previousSecretUntil })
 ] }) : a4("span", { class: "muted", children: "never" });
 }
-function RevokeDialog(props) {
-let key2 = props.of;
+function Revoke({ of: key2, again }) {
 return a4(
-Dialog,
+Act,
 {
+label: "Revoke",
+about: key2.name ?? key2.keyId,
 title: `Revoke ${visible(key2.name ?? key2.keyId)}?`,
 act: "Revoke the key",
 isDanger: !0,
-close: props.close,
 line: command("keys", "revoke", key2.keyId),
 run: async () => {
-await post(`v1/keys/${key2.keyId}/revoke`, {}), isOwn(key2) || await props.again();
+await post(`v1/keys/${key2.keyId}/revoke`, {}), isOwn(key2) || await again();
 },
 children: [
 a4("p", { children: [
@@ -3269,12 +3275,12 @@ children = [];
 signals = [];
 take(entry) {
 let at = ms(entry.at), { detail, n: n3, kind } = entry, open2 = this.attempts.at(-1)?.ended === void 0 ? this.attempts.at(-1) : void 0;
-this.step(open2, at, entry), open2 && text(detail.outcome) !== void 0 && closes(entry) && close(open2, at, entry), this.approval(at, entry), this.wait(at, entry), this.child(at, entry);
+this.step(open2, at, entry), open2 && text(detail.outcome) !== void 0 && closes(entry) && close2(open2, at, entry), this.approval(at, entry), this.wait(at, entry), this.child(at, entry);
 let signal = text(detail.signal);
 signal !== void 0 && !signal.startsWith("#") && this.signals.push({ at, name: signal, n: n3 }), kind === "granted" ? this.grant(open2, at, entry) : open2 && open2.ended === void 0 && renew(open2, at, entry), kind === "started" && open2 && (open2.started ??= at);
 }
 grant(open2, at, entry) {
-open2 && open2.ended === void 0 && close(open2, at, entry);
+open2 && open2.ended === void 0 && close2(open2, at, entry);
 let expires = ms(text(entry.detail.leaseExpiresAt)) ?? at;
 this.attempts.push({
 n: entry.attempt ?? this.attempts.length + 1,
@@ -3324,7 +3330,7 @@ child && (child.to = at, child.state = text(detail.childState));
 function closes(entry) {
 return entry.kind === "attempt_closed" || entry.kind !== "granted" && text(entry.detail.leaseId) !== void 0;
 }
-function close(attempt, at, entry) {
+function close2(attempt, at, entry) {
 let { detail } = entry;
 attempt.ended = at, attempt.outcome = text(detail.outcome) ?? "RELEASED", attempt.reason = text(detail.reason), attempt.message = text(detail.message), attempt.closedBy = entry.n, (attempt.outcome === "LOST" || attempt.outcome === "UNDELIVERED") && (attempt.lastBeat = Math.max(attempt.lastBeat, Math.min(at, at - attempt.leaseMs))), attempt.expires = at;
 }
@@ -3808,7 +3814,7 @@ a4(Foot, { lines: ["tenure queues"] })
 } });
 }
 function QueueCard({ row: row2, again }) {
-let open2 = useSignal(void 0), close2 = () => {
+let open2 = useSignal(void 0), close3 = () => {
 open2.value = void 0;
 };
 return a4("section", { class: "card queue", "aria-label": row2.queue, children: [
@@ -3891,7 +3897,7 @@ row2.workers.length > 6 && ` and ${row2.workers.length - 6} more`
 ] })
 ] })
 ] }),
-open2.value && a4(PauseDialog, { row: row2, verb: open2.value, close: close2, again })
+open2.value && a4(PauseDialog, { row: row2, verb: open2.value, close: close3, again })
 ] });
 }
 function Count({ name, value }) {
@@ -3903,7 +3909,7 @@ a4("dd", { class: "num", children: value })
 function PauseDialog({
 row: row2,
 verb,
-close: close2,
+close: close3,
 again
 }) {
 let reason = useSignal(""), isPause = verb === "pause";
@@ -3913,7 +3919,7 @@ Dialog,
 title: isPause ? `Pause ${row2.queue}?` : `Resume ${row2.queue}?`,
 act: isPause ? "Pause the queue" : "Resume the queue",
 isDanger: isPause,
-close: close2,
+close: close3,
 line: command(
 "queues",
 verb,
@@ -4179,7 +4185,7 @@ a4("label", { for: id, children: label }),
 children
 ] });
 }
-function CancelDialog({ run, close: close2, again }) {
+function CancelDialog({ run, close: close3, again }) {
 let reason = useSignal(""), isForced = useSignal(!1), children = run.durable?.liveChildren ?? 0;
 return a4(
 Dialog,
@@ -4187,7 +4193,7 @@ Dialog,
 title: "Cancel this run?",
 act: isForced.value ? "Revoke the lease now" : "Cancel the run",
 isDanger: !0,
-close: close2,
+close: close3,
 line: command(
 "runs",
 "cancel",
@@ -4247,14 +4253,14 @@ isForced.value = event.currentTarget.checked;
 }
 );
 }
-function RetryDialog({ run, close: close2 }) {
+function RetryDialog({ run, close: close3 }) {
 let hasRecords = (run.durable?.steps ?? 0) > 0;
 return a4(
 Dialog,
 {
 title: "Retry this run?",
 act: "Submit it once more",
-close: close2,
+close: close3,
 line: command("runs", "retry", run.runId, hasRecords && "--from-scratch"),
 run: async (idempotencyKey) => {
 let made = await post(
@@ -4284,14 +4290,14 @@ run.durable.steps,
 }
 );
 }
-function ContinueDialog({ run, close: close2 }) {
+function ContinueDialog({ run, close: close3 }) {
 let tokens = useSignal(""), limit = run.budget?.limits.tokens ?? void 0, isExhausted = run.error?.reason === "BUDGET_EXHAUSTED", isReady = tokens.value === "" ? !isExhausted || limit === void 0 : /^\d{1,15}$/.test(tokens.value);
 return a4(
 Dialog,
 {
 title: "Continue this run?",
 act: "Continue as a new run",
-close: close2,
+close: close3,
 isReady,
 line: command(
 "runs",
@@ -4334,14 +4340,14 @@ tokens.value = event.currentTarget.value.trim();
 }
 );
 }
-function SignalDialog({ run, close: close2, again }) {
+function SignalDialog({ run, close: close3, again }) {
 let awaited2 = run.durable?.waiting?.wait?.for.find((item) => item.signal)?.signal ?? "", name = useSignal(awaited2), value = useSignal("null"), problem = invalid(value.value);
 return a4(
 Dialog,
 {
 title: "Send a signal?",
 act: "Send it",
-close: close2,
+close: close3,
 isReady: name.value !== "" && problem === void 0,
 line: command(
 "runs",
@@ -4389,13 +4395,13 @@ problem && a4("p", { class: "t-bad ink", role: "status", children: problem })
 }
 );
 }
-function ResumeDialog({ run, close: close2, again }) {
+function ResumeDialog({ run, close: close3, again }) {
 return a4(
 Dialog,
 {
 title: "Resume this run?",
 act: "Resume it",
-close: close2,
+close: close3,
 line: command("runs", "resume", run.runId),
 run: async () => {
 await post(`v1/runs/${run.runId}/resume`, {}), await again();
@@ -4404,14 +4410,14 @@ children: a4("p", { children: "Its code did not match what it had recorded, so i
 }
 );
 }
-function AgainDialog({ run, close: close2 }) {
+function AgainDialog({ run, close: close3 }) {
 let input = useSignal(run.input ?? "null"), problem = invalid(input.value);
 return a4(
 Dialog,
 {
 title: "Run it again?",
 act: "Submit a new run",
-close: close2,
+close: close3,
 isReady: problem === void 0,
 line: command("submit", run.kind, "--queue", run.queue, "--input", input.value),
 run: async (idempotencyKey) => {
@@ -5918,11 +5924,11 @@ return a4("div", { ref: box, role: "rowgroup", style: { height: `${items.length 
 // src/pages/runs.tsx
 var PAGE4 = 50, ROWS_MAX = 5e3, FILTERS = ["state", "queue", "kind", "label", "worker", "category", "children"];
 function apiQuery(query, at) {
-let asked = new URLSearchParams();
+let asked2 = new URLSearchParams();
 for (let name of FILTERS)
-for (let value of query.getAll(name)) value !== "" && asked.append(name, value);
+for (let value of query.getAll(name)) value !== "" && asked2.append(name, value);
 let since = duration(query.get("since"));
-return since !== void 0 && asked.set("since", new Date(at - since).toISOString()), asked;
+return since !== void 0 && asked2.set("since", new Date(at - since).toISOString()), asked2;
 }
 function duration(text2) {
 let match = text2?.match(/^(\d{1,4})([mhd])$/);
@@ -5989,9 +5995,9 @@ A2(() => {
 let isOver = !1;
 rows.value = [], above.value = [], cursor.value = void 0, isRead.value = !1, again.current = async () => {
 try {
-let asked = apiQuery(query, now());
-asked.set("limit", String(PAGE4));
-let page = await get("v1/runs", { query: asked });
+let asked2 = apiQuery(query, now());
+asked2.set("limit", String(PAGE4));
+let page = await get("v1/runs", { query: asked2 });
 if (isOver) return;
 merge(page), problem.value = void 0, fresh();
 } catch (error2) {
@@ -6016,10 +6022,10 @@ rows.value = [...above.value, ...rows.value].slice(0, ROWS_MAX), above.value = [
 };
 return { rows, above, cursor, searched, problem, isRead, again: () => again.current(), more: async () => {
 if (!cursor.value || rows.value.length >= ROWS_MAX) return;
-let asked = apiQuery(query, now());
-asked.set("limit", String(PAGE4 * 2)), asked.set("cursor", cursor.value), cursor.value = void 0;
+let asked2 = apiQuery(query, now());
+asked2.set("limit", String(PAGE4 * 2)), asked2.set("cursor", cursor.value), cursor.value = void 0;
 try {
-let page = await get("v1/runs", { query: asked }), known = new Set(rows.value.map((run) => run.runId));
+let page = await get("v1/runs", { query: asked2 }), known = new Set(rows.value.map((run) => run.runId));
 rows.value = [...rows.value, ...page.runs.filter((run) => !known.has(run.runId))], cursor.value = page.nextCursor ?? void 0, searched.value = page;
 } catch (error2) {
 problem.value = asProblem(error2);
@@ -6303,24 +6309,27 @@ return [ordered, judged];
 
 // src/pages/artifact.tsx
 var PAGE6 = 500, SEARCHED_MAX2 = 2e3;
-async function readAll2(read5) {
-let items = [], cursor;
-do {
-let page = await read5(cursor);
-items.push(...page.items), cursor = page.cursor ?? void 0;
-} while (cursor !== void 0 && items.length < SEARCHED_MAX2);
-return { items, isCut: cursor !== void 0 };
+async function find(path2, name, signal) {
+let [type = "", ...rest] = name.split("/"), of = `${path2}/artifacts/${type}`;
+if (rest.length < 2) return get(`${of}/${rest[0]}`, { signal });
+let { items } = await readPages(SEARCHED_MAX2, async (cursor) => {
+let page = await get(of, { query: { limit: PAGE6, cursor }, signal });
+return [page.artifacts, page.cursor];
+}), found = items.find((artifact) => nameOfArtifact(artifact) === name);
+if (found) return found;
+let message = `none of the first ${items.length} artifacts of the type is named ${name}`;
+throw new Problem(404, "artifact_not_found", "There is no such artifact", message);
 }
 async function read3({ path: path2 }, name, signal) {
-let [type = "", ...id] = name.split("/"), [artifact, orders, pauses2] = await Promise.all([
-get(`${path2}/artifacts/${type}/${inPath(id.join("/"))}`, { signal }),
-readAll2(async (cursor) => {
+let [artifact, orders, pauses2] = await Promise.all([
+find(path2, name, signal),
+readPages(SEARCHED_MAX2, async (cursor) => {
 let query = { limit: PAGE6, cursor }, page = await get(`${path2}/workorders`, { query, signal });
-return { items: page.workOrders, cursor: page.cursor };
+return [page.workOrders, page.cursor];
 }),
-readAll2(async (cursor) => {
+readPages(SEARCHED_MAX2, async (cursor) => {
 let query = { limit: PAGE6, cursor }, page = await get(`${path2}/pause-states`, { query, signal });
-return { items: page.pauseStates, cursor: page.cursor };
+return [page.pauseStates, page.cursor];
 })
 ]);
 return { artifact, orders: orders.items, pauses: pauses2.items, isCut: orders.isCut || pauses2.isCut };
@@ -6388,63 +6397,20 @@ runId && a4("a", { href: `runs/${runId}`, children: "run" })
 ] });
 }
 function Moves({ part, artifact, again }) {
-let open2 = useSignal(void 0), moves = movesOf(part.declaration.artifacts[artifact.type], artifact.status);
-return a4("span", { class: "actions", "data-actions": !0, children: [
-moves.map((move2) => a4(
-"button",
-{
-type: "button",
-class: "btn",
-onClick: () => {
-open2.value = move2;
-},
-children: [
-move2.by === "approval" ? "Approve" : "Move to",
-" ",
-visible(move2.to),
-"…"
-]
-},
-`${move2.by} ${move2.to}`
-)),
-open2.value && a4(
-MoveDialog,
-{
-part,
-artifact,
-move: open2.value,
-again,
-close: () => {
-open2.value = void 0;
+let moves = movesOf(part.declaration.artifacts[artifact.type], artifact.status);
+return artifact.id.includes("/") ? a4("span", { class: "muted", children: "An id with a slash has no path in the API: it cannot be moved." }) : a4("span", { class: "actions", children: moves.map((move2) => a4(Move, { part, artifact, move: move2, again }, `${move2.by} ${move2.to}`)) });
 }
-}
-)
-] });
-}
-function MoveDialog(props) {
-let { part, artifact, move: move2 } = props, isApproval = move2.by === "approval", name = nameOfArtifact(artifact), revision = artifact.revision;
+function Move(props) {
+let { part, artifact, move: move2 } = props, { type, id, revision } = artifact, [verb, words2, route] = move2.by === "approval" ? ["approve", "Approve", "approve"] : ["move", "Move to", "transition"], name = nameOfArtifact(artifact), to = visible(move2.to);
 return a4(
-Dialog,
+Act,
 {
-title: `${isApproval ? "Approve" : "Move"} ${visible(name)}?`,
-act: isApproval ? `Approve ${visible(move2.to)}` : `Move to ${visible(move2.to)}`,
-close: props.close,
-line: command(
-"artifacts",
-isApproval ? "approve" : "move",
-part.name,
-artifact.type,
-artifact.id,
-move2.to,
-"--revision",
-String(revision)
-),
+label: `${words2} ${to}`,
+title: `${words2} ${to}?`,
+act: `${words2} ${to}`,
+line: command("artifacts", verb, part.name, type, id, move2.to, "--revision", String(revision)),
 run: async () => {
-let verb = isApproval ? "approve" : "transition";
-await post(`${part.path}/artifacts/${artifact.type}/${inPath(artifact.id)}/${verb}`, {
-to: move2.to,
-revision
-}), await props.again();
+await post(`${part.path}/artifacts/${type}/${id}/${route}`, { to: move2.to, revision }), await props.again();
 },
 children: [
 a4("p", { children: [
@@ -6628,7 +6594,7 @@ a4("text", { class: "box-note", x: x3 + BOX.width - 12, y: y5 + 43, children: no
 ] });
 }
 function Legend2() {
-return a4("div", { class: "legend pad-x pad-b", children: [
+return a4("div", { class: "legend movers", children: [
 Object.entries(MOVERS).map(([kind, { tone, dash, words: words2 }]) => a4("span", { children: [
 a4("svg", { width: "30", height: "8", class: `t-${tone}`, "aria-hidden": "true", children: a4("path", { class: "arrow", d: "M0 4H30", "stroke-dasharray": dash }) }),
 words2
@@ -6652,7 +6618,7 @@ shown,
 " by id; filter to see others"
 ] });
 function ArtifactsTab({ path: path2, name, declaration }) {
-let types = Object.keys(declaration.artifacts), asked = place.value.query, type = types.find((each) => each === asked.get("type")) ?? types[0] ?? "", status = asked.get("status") ?? "", query = useQuery(
+let types = Object.keys(declaration.artifacts), asked2 = place.value.query, type = types.find((each) => each === asked2.get("type")) ?? types[0] ?? "", status = asked2.get("status") ?? "", query = useQuery(
 `artifacts ${name} ${type} ${status}`,
 "queues",
 (signal) => get(`${path2}/artifacts/${type}`, { query: { status, limit: PAGE7 }, signal })
@@ -6801,7 +6767,7 @@ a4(Foot, { lines: [command("inbox", "--deployment", name)] })
 }
 var LEFT_OUT = /* @__PURE__ */ new Set(["state", "about", "since"]);
 function PauseTable(props) {
-let { part, pauses: pauses2, again, isShort } = props, closing = useSignal(void 0), columns2 = [
+let { part, pauses: pauses2, again, isShort } = props, columns2 = [
 ["state", ({ state }) => a4(Mark, { look: state === "open" ? OPEN : CLOSED }), "nowrap hide-narrow"],
 [
 "reason",
@@ -6815,12 +6781,11 @@ subject && a4("span", { class: isShort ? "under" : "show-narrow", children: a4(A
 ({ subject }) => subject && a4(ArtifactLink, { deployment: part.name, name: subject }),
 "wide-cell hide-narrow"
 ],
-["what to do", ({ actions }) => a4(Steps, { actions }), "wide-cell hide-narrow"],
+["what to do", ({ actions }) => visible(actions.join(" ")), "wide-cell hide-narrow"],
 ["since", ({ createdAt }) => a4(Time, { at: createdAt }), "nowrap hide-narrow"],
-["", (pause) => pause.state === "open" && a4(CloseButton, { pause, open: closing }), "r"]
+["", (pause) => pause.state === "open" && a4(Close, { part, pause, again }), "r"]
 ];
-return a4($, { children: [
-a4(
+return a4(
 Table,
 {
 isList: !0,
@@ -6828,46 +6793,19 @@ items: pauses2,
 by: ({ id }) => id,
 columns: isShort ? columns2.filter(([head]) => !LEFT_OUT.has(head)) : columns2
 }
-),
-closing.value && a4(
-CloseDialog,
-{
-part,
-pause: closing.value,
-again,
-close: () => {
-closing.value = void 0;
+);
 }
-}
-)
-] });
-}
-var Steps = ({ actions }) => a4($, { children: visible(actions.join(" ")) });
-function CloseButton({ pause, open: open2 }) {
-return a4("span", { "data-actions": !0, children: a4(
-"button",
-{
-type: "button",
-class: "btn",
-"aria-label": `Close ${pause.reason} ${pause.subject ?? ""}…`,
-onClick: () => {
-open2.value = pause;
-},
-children: "Close…"
-}
-) });
-}
-function CloseDialog(props) {
-let { part, pause } = props;
+function Close({ part, pause, again }) {
 return a4(
-Dialog,
+Act,
 {
+label: "Close",
+about: `${pause.reason} ${pause.subject ?? ""}`,
 title: "Close this pause state?",
 act: "Close it",
 line: command("inbox", "close", part.name, pause.id),
-close: props.close,
 run: async () => {
-await post(`${part.path}/pause-states/close`, { id: pause.id }), await props.again();
+await post(`${part.path}/pause-states/close`, { id: pause.id }), await again();
 },
 children: [
 a4("p", { children: [
@@ -6889,12 +6827,11 @@ a4("ol", { class: "steps", children: pause.actions.map((action) => a4("li", { ch
 // src/pages/topology-picture.tsx
 var PAGE8 = 500, COUNTED_MAX = 1e3, PAUSES = 5;
 async function countAll(path2, type, signal) {
-let artifacts = [], cursor;
-do {
+let { items, isCut } = await readPages(COUNTED_MAX, async (cursor) => {
 let query = { limit: PAGE8, cursor }, page = await get(`${path2}/artifacts/${type}`, { query, signal });
-artifacts.push(...page.artifacts), cursor = page.cursor ?? void 0;
-} while (cursor !== void 0 && artifacts.length < COUNTED_MAX);
-return { counts: countByStatus(artifacts), total: artifacts.length, isCut: cursor !== void 0 };
+return [page.artifacts, page.cursor];
+});
+return { counts: countByStatus(items), total: items.length, isCut };
 }
 async function read4({ path: path2, declaration }, signal) {
 let types = Object.keys(declaration.artifacts), [active, open2, ...counted2] = await Promise.all([
@@ -6917,6 +6854,7 @@ counted: counted2.get(type) ?? { counts: /* @__PURE__ */ new Map(), total: 0, is
 },
 type
 )),
+a4(Legend2, {}),
 a4("div", { class: "two", children: [
 a4(Card, { title: "At work", note: atWork(active, declaration), children: active.workOrders.length === 0 ? a4("p", { class: "pad-x", children: "No work order is active." }) : a4(Table, { items: active.workOrders, by: ({ id }) => id, columns: atWorkColumns(name) }) }),
 a4(Card, { title: "Waits for a person", note: open2.pauseStates.length > 0 ? count(open2) : "", children: open2.pauseStates.length === 0 ? a4("p", { class: "pad-x", children: "Nothing waits for a person." }) : a4(
@@ -6949,7 +6887,6 @@ function TypeCard(props) {
 let { part, name, type, counted: counted2 } = props, total = `${counted2.isCut ? "at least " : ""}${counted2.total} ${counted2.total === 1 ? "artifact" : "artifacts"}`, toStatus = (status) => `topologies/${part.name}?tab=artifacts&type=${encodeURIComponent(name)}&status=${encodeURIComponent(status)}`, { roles } = part.declaration;
 return a4(Card, { title: visible(name), note: `${total}${type.about ? `: ${visible(type.about)}` : ""}`, children: [
 a4(Picture, { name, type, roles, counts: counted2.counts, toStatus }),
-a4(Legend2, {}),
 a4("div", { class: "graph-table", children: a4(
 Table,
 {
@@ -7082,53 +7019,41 @@ a4(Foot, { lines: [command("topology", "show", name)] })
 }
 var VERBS = {
 pause: {
-button: "Pause…",
+label: "Pause",
 act: "Pause the deployment",
 words: "Its roles do nothing more: no event becomes work, and no output is judged. What executors have goes on, and waits to be judged until you resume it."
 },
 resume: {
-button: "Resume…",
+label: "Resume",
 act: "Resume the deployment",
 words: "Its roles work again at once, and begin with what has come meanwhile."
 },
 delete: {
-button: "Delete…",
+label: "Delete",
 act: "Delete the deployment",
 words: "The deployment and its artifacts are gone; the runs and their records stay. The server refuses this while a work order is active. This cannot be undone."
 }
 };
 function Actions2({ deployment, again }) {
-let open2 = useSignal(void 0), verbs = [deployment.state === "paused" ? "resume" : "pause", "delete"], verb = open2.value;
-return a4("span", { class: "actions", "data-actions": !0, children: [
-verbs.map((each) => a4(
-"button",
+let { name, state } = deployment;
+return a4("span", { class: "actions", children: [state === "paused" ? "resume" : "pause", "delete"].map((verb) => {
+let { label, act: act2, words: words2 } = VERBS[verb];
+return a4(
+Act,
 {
-type: "button",
-class: `btn ${each === "delete" ? "danger" : ""}`,
-onClick: () => {
-open2.value = each;
-},
-children: VERBS[each].button
-},
-each
-)),
-verb && a4(
-Dialog,
-{
-title: `${verb[0].toUpperCase()}${verb.slice(1)} ${visible(deployment.name)}?`,
-act: VERBS[verb].act,
-isDanger: verb !== "resume",
-line: command("topology", verb, deployment.name),
-close: () => {
-open2.value = void 0;
-},
+label,
+title: `${label} ${visible(name)}?`,
+act: act2,
+isDanger: verb === "delete",
+line: command("topology", verb, name),
 run: async () => {
-await post(`v1/deployments/${inPath(deployment.name)}/${verb}`, {}), verb === "delete" ? go("topologies") : await again();
+await post(`v1/deployments/${inPath(name)}/${verb}`, {}), verb === "delete" ? go("topologies") : await again();
 },
-children: a4("p", { children: VERBS[verb].words })
-}
-)
-] });
+children: a4("p", { children: words2 })
+},
+verb
+);
+}) });
 }
 
 // src/parts/help.tsx
@@ -7143,9 +7068,9 @@ var KEYS = [
 "g then a letter",
 offered().map(({ key: key2, name }) => `${key2} ${name.toLowerCase()}`).join(", ")
 ];
-function HelpDialog({ close: close2 }) {
+function HelpDialog({ close: close3 }) {
 let element = T2(null);
-return A2(() => element.current?.showModal(), []), a4("dialog", { ref: element, onClose: close2, "aria-labelledby": "help-title", children: a4("form", { method: "dialog", children: [
+return A2(() => element.current?.showModal(), []), a4("dialog", { ref: element, onClose: close3, "aria-labelledby": "help-title", children: a4("form", { method: "dialog", children: [
 a4("h2", { id: "help-title", children: "Keys" }),
 a4("table", { children: a4("tbody", { children: [...KEYS, pages()].map(([key2, what]) => a4("tr", { children: [
 a4("td", { children: a4("kbd", { children: key2 }) }),
@@ -7250,15 +7175,15 @@ rest.length > 0 && a4(Rest, { pages: rest })
 ] });
 }
 function Rest({ pages: pages2 }) {
-let isOpen = useSignal(!1), here = entryOf(place.value.path[0]), close2 = () => {
+let isOpen = useSignal(!1), here = entryOf(place.value.path[0]), close3 = () => {
 isOpen.value = !1;
 };
 return A2(() => {
 let onKey = (event) => {
-event.key === "Escape" && close2();
+event.key === "Escape" && close3();
 };
 return addEventListener("keydown", onKey), () => removeEventListener("keydown", onKey);
-}, []), A2(close2, [place.value]), a4($, { children: [
+}, []), A2(close3, [place.value]), a4($, { children: [
 a4(
 "button",
 {
@@ -7364,6 +7289,7 @@ a4("div", { class: "page", children: [
 a4(Header, {}),
 a4("main", { id: "main", tabIndex: -1, children: access.value.isKnown && page })
 ] }),
+a4(Asked, {}),
 isHelpOpen.value && a4(
 HelpDialog,
 {

@@ -22,6 +22,7 @@ import { RunPage } from "./pages/run.js";
 import { RunsPage } from "./pages/runs.js";
 import { SchedulesPage } from "./pages/schedules.js";
 import { TopologiesPage } from "./pages/topologies.js";
+import { Asked } from "./parts/act.js";
 import { Empty, Failed } from "./parts/bits.js";
 import { Head } from "./parts/frame.js";
 import { HelpDialog } from "./parts/help.js";
@@ -60,6 +61,7 @@ function Shell() {
           {access.value.isKnown && page}
         </main>
       </div>
+      <Asked />
       {isHelpOpen.value && (
         <HelpDialog
           close={() => {

@@ -119,7 +119,7 @@ function BoxShape({ box, count, to }: { box: Box; count: Count | undefined; to: 
 /** What the lines mean. */
 export function Legend() {
   return (
-    <div class="legend pad-x pad-b">
+    <div class="legend movers">
       {Object.entries(MOVERS).map(([kind, { tone, dash, words }]) => (
         <span key={kind}>
           <svg width="30" height="8" class={`t-${tone}`} aria-hidden="true">

@@ -1,14 +1,21 @@
 /** One artifact of a deployment: what became of it, its fields, and what a person may do about it. */
 
-import { useSignal } from "@preact/signals";
-import { get, inPath, post } from "../api/call.js";
-import type { Artifact, PauseState, PauseStateList, WorkOrder, WorkOrderList } from "../api/types.js";
+import { get, Problem, post } from "../api/call.js";
+import type {
+  Artifact,
+  ArtifactList,
+  PauseState,
+  PauseStateList,
+  WorkOrder,
+  WorkOrderList,
+} from "../api/types.js";
+import { readPages } from "../data/pages.js";
 import { useQuery } from "../data/query.js";
 import { command } from "../model/command.js";
 import { visible } from "../model/shown.js";
 import { type Happening, movesOf, nameOfArtifact, storyOf, type Transition } from "../model/topology.js";
+import { Act } from "../parts/act.js";
 import { Card, Time } from "../parts/bits.js";
-import { Dialog } from "../parts/dialog.js";
 import { Facts, Foot } from "../parts/frame.js";
 import { Glyph } from "../parts/glyph.js";
 import { PayloadView } from "../parts/payload.js";
@@ -26,32 +33,33 @@ interface State {
   isCut: boolean;
 }
 
-async function readAll<T>(
-  read: (cursor: string | undefined) => Promise<{ items: T[]; cursor?: string | null }>,
-): Promise<{ items: T[]; isCut: boolean }> {
-  const items: T[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await read(cursor);
-    items.push(...page.items);
-    cursor = page.cursor ?? undefined;
-  } while (cursor !== undefined && items.length < SEARCHED_MAX);
-  return { items, isCut: cursor !== undefined };
+/** An artifact by `TYPE/ID`. The server has no path for an id with a slash, so such a one is looked for in the list. */
+async function find(path: string, name: string, signal: AbortSignal): Promise<Artifact> {
+  const [type = "", ...rest] = name.split("/");
+  const of = `${path}/artifacts/${type}`;
+  if (rest.length < 2) return get<Artifact>(`${of}/${rest[0]}`, { signal });
+  const { items } = await readPages(SEARCHED_MAX, async (cursor) => {
+    const page = await get<ArtifactList>(of, { query: { limit: PAGE, cursor }, signal });
+    return [page.artifacts, page.cursor];
+  });
+  const found = items.find((artifact) => nameOfArtifact(artifact) === name);
+  if (found) return found;
+  const message = `none of the first ${items.length} artifacts of the type is named ${name}`;
+  throw new Problem(404, "artifact_not_found", "There is no such artifact", message);
 }
 
 async function read({ path }: Part, name: string, signal: AbortSignal): Promise<State> {
-  const [type = "", ...id] = name.split("/");
   const [artifact, orders, pauses] = await Promise.all([
-    get<Artifact>(`${path}/artifacts/${type}/${inPath(id.join("/"))}`, { signal }),
-    readAll(async (cursor) => {
+    find(path, name, signal),
+    readPages(SEARCHED_MAX, async (cursor) => {
       const query = { limit: PAGE, cursor };
       const page = await get<WorkOrderList>(`${path}/workorders`, { query, signal });
-      return { items: page.workOrders, cursor: page.cursor };
+      return [page.workOrders, page.cursor];
     }),
-    readAll(async (cursor) => {
+    readPages(SEARCHED_MAX, async (cursor) => {
       const query = { limit: PAGE, cursor };
       const page = await get<PauseStateList>(`${path}/pause-states`, { query, signal });
-      return { items: page.pauseStates, cursor: page.cursor };
+      return [page.pauseStates, page.cursor];
     }),
   ]);
   return { artifact, orders: orders.items, pauses: pauses.items, isCut: orders.isCut || pauses.isCut };
@@ -138,70 +146,34 @@ function HappeningRow({ happening }: { happening: Happening }) {
 
 /** What a person may do about it in its status; the server decides whether this person may. */
 function Moves({ part, artifact, again }: { part: Part; artifact: Artifact; again: () => Promise<void> }) {
-  const open = useSignal<Transition | undefined>(undefined);
   const moves = movesOf(part.declaration.artifacts[artifact.type], artifact.status);
+  if (artifact.id.includes("/"))
+    return <span class="muted">An id with a slash has no path in the API: it cannot be moved.</span>;
   return (
-    <span class="actions" data-actions>
+    <span class="actions">
       {moves.map((move) => (
-        <button
-          key={`${move.by} ${move.to}`}
-          type="button"
-          class="btn"
-          onClick={() => {
-            open.value = move;
-          }}
-        >
-          {move.by === "approval" ? "Approve" : "Move to"} {visible(move.to)}…
-        </button>
+        <Move key={`${move.by} ${move.to}`} part={part} artifact={artifact} move={move} again={again} />
       ))}
-      {open.value && (
-        <MoveDialog
-          part={part}
-          artifact={artifact}
-          move={open.value}
-          again={again}
-          close={() => {
-            open.value = undefined;
-          }}
-        />
-      )}
     </span>
   );
 }
 
-function MoveDialog(props: {
-  part: Part;
-  artifact: Artifact;
-  move: Transition;
-  again: () => Promise<void>;
-  close: () => void;
-}) {
+function Move(props: { part: Part; artifact: Artifact; move: Transition; again: () => Promise<void> }) {
   const { part, artifact, move } = props;
-  const isApproval = move.by === "approval";
+  const { type, id, revision } = artifact;
+  const [verb, words, route] =
+    move.by === "approval" ? ["approve", "Approve", "approve"] : ["move", "Move to", "transition"];
   const name = nameOfArtifact(artifact);
   // The revision that was looked at: a change in between is refused, and nothing is decided about what was not seen.
-  const revision = artifact.revision;
+  const to = visible(move.to);
   return (
-    <Dialog
-      title={`${isApproval ? "Approve" : "Move"} ${visible(name)}?`}
-      act={isApproval ? `Approve ${visible(move.to)}` : `Move to ${visible(move.to)}`}
-      close={props.close}
-      line={command(
-        "artifacts",
-        isApproval ? "approve" : "move",
-        part.name,
-        artifact.type,
-        artifact.id,
-        move.to,
-        "--revision",
-        String(revision),
-      )}
+    <Act
+      label={`${words} ${to}`}
+      title={`${words} ${to}?`}
+      act={`${words} ${to}`}
+      line={command("artifacts", verb, part.name, type, id, move.to, "--revision", String(revision))}
       run={async () => {
-        const verb = isApproval ? "approve" : "transition";
-        await post(`${part.path}/artifacts/${artifact.type}/${inPath(artifact.id)}/${verb}`, {
-          to: move.to,
-          revision,
-        });
+        await post(`${part.path}/artifacts/${type}/${id}/${route}`, { to: move.to, revision });
         await props.again();
       }}
     >
@@ -214,6 +186,6 @@ function MoveDialog(props: {
           A work order has taken it: <code>{visible(artifact.reservedBy)}</code>.
         </p>
       )}
-    </Dialog>
+    </Act>
   );
 }

@@ -1,15 +1,15 @@
 /** Keys: who may enter, as what, and who did last. A key can be revoked here; one that is made or rotated shows its secret in the terminal alone. */
 
-import { useSignal } from "@preact/signals";
 import { get, post } from "../api/call.js";
 import type { Key, Keys } from "../api/types.js";
+import { type Pages, readPages } from "../data/pages.js";
 import { useQuery } from "../data/query.js";
 import { command } from "../model/command.js";
 import { visible } from "../model/shown.js";
 import type { Look } from "../model/state.js";
 import { clock, ms } from "../model/time.js";
+import { Act } from "../parts/act.js";
 import { Empty, Time } from "../parts/bits.js";
-import { Dialog } from "../parts/dialog.js";
 import { Chips, Foot, Head, Listing } from "../parts/frame.js";
 import { Mark } from "../parts/glyph.js";
 import { type Column, Table } from "../parts/table.js";
@@ -45,33 +45,21 @@ export function isShown(key: Key, state: string, now: number): boolean {
   return state === "" || look.word === state;
 }
 
-interface All {
-  keys: Key[];
-  isCut: boolean;
-}
-
-async function readAll(signal: AbortSignal): Promise<All> {
-  const keys: Key[] = [];
-  let after: string | undefined;
-  do {
+async function readAll(signal: AbortSignal): Promise<Pages<Key>> {
+  const all = await readPages(KEYS_MAX, async (after) => {
     const page = await get<Keys>("v1/keys", { query: { limit: PAGE, after }, signal });
-    keys.push(...page.keys);
-    after = page.nextAfter ?? undefined;
-  } while (after !== undefined && keys.length < KEYS_MAX);
+    return [page.keys, page.nextAfter];
+  });
   // The newest first: the key that was just made is the one that is looked for.
-  keys.sort((a, b) => ms(b.createdAt)! - ms(a.createdAt)!);
-  return { keys, isCut: after !== undefined };
+  all.items.sort((a, b) => ms(b.createdAt)! - ms(a.createdAt)!);
+  return all;
 }
 
 export function KeysPage() {
   document.title = "Keys · Tenure";
   const state = place.value.query.get("state") ?? "";
-  const revoking = useSignal<Key | undefined>(undefined);
-  const query = useQuery<All>("keys", "operate", readAll);
-  const shown = ({ keys }: All) => keys.filter((key) => isShown(key, state, clock.value));
-  const revoke = (key: Key) => {
-    revoking.value = key;
-  };
+  const query = useQuery<Pages<Key>>("keys", "operate", readAll);
+  const shown = ({ items }: Pages<Key>) => items.filter((key) => isShown(key, state, clock.value));
   return (
     <>
       <Head
@@ -90,8 +78,8 @@ export function KeysPage() {
       >
         {(all) => (
           <>
-            <Table isList items={shown(all)} by={(key) => key.keyId} columns={columns(revoke)} />
-            {all.isCut && <div class="bound muted">the first {all.keys.length} keys by id</div>}
+            <Table isList items={shown(all)} by={(key) => key.keyId} columns={columns(query.again)} />
+            {all.isCut && <div class="bound muted">the first {all.items.length} keys by id</div>}
           </>
         )}
       </Listing>
@@ -102,23 +90,13 @@ export function KeysPage() {
           "tenure keys rotate KEY --overlap 24h",
         ]}
       />
-      {revoking.value && (
-        <RevokeDialog
-          key={revoking.value.keyId}
-          of={revoking.value}
-          close={() => {
-            revoking.value = undefined;
-          }}
-          again={query.again}
-        />
-      )}
     </>
   );
 }
 
 const isOwn = (key: Key) => key.keyId === person.value?.keyId;
 
-const columns = (revoke: (key: Key) => void): Array<Column<Key>> => [
+const columns = (again: () => Promise<void>): Array<Column<Key>> => [
   ["state", (key) => <Mark look={keyLook(key, clock.value)} />, "nowrap"],
   [
     "key",
@@ -140,23 +118,7 @@ const columns = (revoke: (key: Key) => void): Array<Column<Key>> => [
   ],
   ["last used", ({ lastUsedAt }) => <Time at={lastUsedAt} />, "nowrap hide-narrow"],
   ["ends", (key) => <Ends of={key} />, "nowrap hide-narrow"],
-  [
-    "",
-    (key) =>
-      !key.revokedAt && (
-        <span data-actions>
-          <button
-            type="button"
-            class="btn danger"
-            aria-label={`Revoke ${key.name ?? key.keyId}…`}
-            onClick={() => revoke(key)}
-          >
-            Revoke…
-          </button>
-        </span>
-      ),
-    "r",
-  ],
+  ["", (key) => !key.revokedAt && <Revoke of={key} again={again} />, "r"],
 ];
 
 /** When it let its holder in for the last time, or will. */
@@ -171,18 +133,18 @@ function Ends({ of: { revokedAt, expiresAt, previousSecretUntil } }: { of: Key }
   return <span class="muted">never</span>;
 }
 
-function RevokeDialog(props: { of: Key; close: () => void; again: () => Promise<void> }) {
-  const key = props.of;
+function Revoke({ of: key, again }: { of: Key; again: () => Promise<void> }) {
   return (
-    <Dialog
+    <Act
+      label="Revoke"
+      about={key.name ?? key.keyId}
       title={`Revoke ${visible(key.name ?? key.keyId)}?`}
       act="Revoke the key"
       isDanger
-      close={props.close}
       line={command("keys", "revoke", key.keyId)}
       run={async () => {
         await post(`v1/keys/${key.keyId}/revoke`, {});
-        if (!isOwn(key)) await props.again();
+        if (!isOwn(key)) await again();
       }}
     >
       <p>
@@ -197,6 +159,6 @@ function RevokeDialog(props: { of: Key; close: () => void; again: () => Promise<
       {isOwn(key) && (
         <p class="t-bad ink">This is the key that you are logged in with: it ends this session.</p>
       )}
-    </Dialog>
+    </Act>
   );
 }

@@ -1,6 +1,5 @@
 /** Topologies: where each artifact is, and what its story is. A deployment can be paused, resumed and deleted here. */
 
-import { useSignal } from "@preact/signals";
 import { get, inPath, post } from "../api/call.js";
 import type { Deployment, DeploymentList } from "../api/types.js";
 import { useQuery } from "../data/query.js";
@@ -8,8 +7,8 @@ import { command } from "../model/command.js";
 import { visible } from "../model/shown.js";
 import type { Look } from "../model/state.js";
 import { declarationOf } from "../model/topology.js";
+import { Act } from "../parts/act.js";
 import { Card, Digest, Empty, Time } from "../parts/bits.js";
-import { Dialog } from "../parts/dialog.js";
 import { Crumb, Facts, Foot, Head, Listing, Tabs } from "../parts/frame.js";
 import { Mark } from "../parts/glyph.js";
 import { PayloadView } from "../parts/payload.js";
@@ -151,20 +150,20 @@ function Shown({ deployment, again }: { deployment: Deployment; again: () => Pro
 type Verb = "pause" | "resume" | "delete";
 
 /** What each verb does, in the words of its dialog. */
-const VERBS: Record<Verb, { button: string; act: string; words: string }> = {
+const VERBS: Record<Verb, { label: string; act: string; words: string }> = {
   pause: {
-    button: "Pause…",
+    label: "Pause",
     act: "Pause the deployment",
     words:
       "Its roles do nothing more: no event becomes work, and no output is judged. What executors have goes on, and waits to be judged until you resume it.",
   },
   resume: {
-    button: "Resume…",
+    label: "Resume",
     act: "Resume the deployment",
     words: "Its roles work again at once, and begin with what has come meanwhile.",
   },
   delete: {
-    button: "Delete…",
+    label: "Delete",
     act: "Delete the deployment",
     words:
       "The deployment and its artifacts are gone; the runs and their records stay. The server refuses this while a work order is active. This cannot be undone.",
@@ -172,41 +171,30 @@ const VERBS: Record<Verb, { button: string; act: string; words: string }> = {
 };
 
 function Actions({ deployment, again }: { deployment: Deployment; again: () => Promise<void> }) {
-  const open = useSignal<Verb | undefined>(undefined);
-  const verbs: Verb[] = [deployment.state === "paused" ? "resume" : "pause", "delete"];
-  const verb = open.value;
+  const { name, state } = deployment;
+  const verbs: Verb[] = [state === "paused" ? "resume" : "pause", "delete"];
   return (
-    <span class="actions" data-actions>
-      {verbs.map((each) => (
-        <button
-          key={each}
-          type="button"
-          class={`btn ${each === "delete" ? "danger" : ""}`}
-          onClick={() => {
-            open.value = each;
-          }}
-        >
-          {VERBS[each].button}
-        </button>
-      ))}
-      {verb && (
-        <Dialog
-          title={`${verb[0]!.toUpperCase()}${verb.slice(1)} ${visible(deployment.name)}?`}
-          act={VERBS[verb].act}
-          isDanger={verb !== "resume"}
-          line={command("topology", verb, deployment.name)}
-          close={() => {
-            open.value = undefined;
-          }}
-          run={async () => {
-            await post(`v1/deployments/${inPath(deployment.name)}/${verb}`, {});
-            if (verb === "delete") go("topologies");
-            else await again();
-          }}
-        >
-          <p>{VERBS[verb].words}</p>
-        </Dialog>
-      )}
+    <span class="actions">
+      {verbs.map((verb) => {
+        const { label, act, words } = VERBS[verb];
+        return (
+          <Act
+            key={verb}
+            label={label}
+            title={`${label} ${visible(name)}?`}
+            act={act}
+            isDanger={verb === "delete"}
+            line={command("topology", verb, name)}
+            run={async () => {
+              await post(`v1/deployments/${inPath(name)}/${verb}`, {});
+              if (verb === "delete") go("topologies");
+              else await again();
+            }}
+          >
+            <p>{words}</p>
+          </Act>
+        );
+      })}
     </span>
   );
 }

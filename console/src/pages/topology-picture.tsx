@@ -1,7 +1,8 @@
 /** The picture of a deployment: statuses with live counts, who works on what, and what waits for a person. */
 
 import { get } from "../api/call.js";
-import type { Artifact, ArtifactList, PauseStateList, WorkOrder, WorkOrderList } from "../api/types.js";
+import type { ArtifactList, PauseStateList, WorkOrder, WorkOrderList } from "../api/types.js";
+import { readPages } from "../data/pages.js";
 import { useQuery } from "../data/query.js";
 import { Legend, Picture } from "../graph/picture.js";
 import { visible } from "../model/shown.js";
@@ -39,15 +40,12 @@ interface Counted {
 }
 
 async function countAll(path: string, type: string, signal: AbortSignal): Promise<Counted> {
-  const artifacts: Artifact[] = [];
-  let cursor: string | undefined;
-  do {
+  const { items, isCut } = await readPages(COUNTED_MAX, async (cursor) => {
     const query = { limit: PAGE, cursor };
     const page = await get<ArtifactList>(`${path}/artifacts/${type}`, { query, signal });
-    artifacts.push(...page.artifacts);
-    cursor = page.cursor ?? undefined;
-  } while (cursor !== undefined && artifacts.length < COUNTED_MAX);
-  return { counts: countByStatus(artifacts), total: artifacts.length, isCut: cursor !== undefined };
+    return [page.artifacts, page.cursor];
+  });
+  return { counts: countByStatus(items), total: items.length, isCut };
 }
 
 interface State {
@@ -82,6 +80,7 @@ export function PictureTab(part: Part) {
               counted={counted.get(type) ?? { counts: new Map(), total: 0, isCut: false }}
             />
           ))}
+          <Legend />
           <div class="two">
             <Card title="At work" note={atWork(active, declaration)}>
               {active.workOrders.length === 0 ? (
@@ -137,7 +136,6 @@ function TypeCard(props: { part: Part; name: string; type: ArtifactType; counted
   return (
     <Card title={visible(name)} note={`${total}${type.about ? `: ${visible(type.about)}` : ""}`}>
       <Picture name={name} type={type} roles={roles} counts={counted.counts} toStatus={toStatus} />
-      <Legend />
       <div class="graph-table">
         <Table
           isList

@@ -1,6 +1,5 @@
 /** The lists of a deployment: artifacts, work orders with their run records, claims, and what waits for a person. */
 
-import { useSignal } from "@preact/signals";
 import { get, inPath, post } from "../api/call.js";
 import type {
   Artifact,
@@ -18,8 +17,8 @@ import { visible } from "../model/shown.js";
 import type { Look } from "../model/state.js";
 import { ms } from "../model/time.js";
 import { nameOfArtifact } from "../model/topology.js";
+import { Act } from "../parts/act.js";
 import { Empty, Time } from "../parts/bits.js";
-import { Dialog } from "../parts/dialog.js";
 import { Chips, Foot, Listing } from "../parts/frame.js";
 import { Mark } from "../parts/glyph.js";
 import { type Column, Table } from "../parts/table.js";
@@ -247,7 +246,6 @@ export function PauseTable(props: {
   isShort?: boolean;
 }) {
   const { part, pauses, again, isShort } = props;
-  const closing = useSignal<PauseState | undefined>(undefined);
   const columns: Array<Column<PauseState>> = [
     ["state", ({ state }) => <Mark look={state === "open" ? OPEN : CLOSED} />, "nowrap hide-narrow"],
     [
@@ -268,67 +266,31 @@ export function PauseTable(props: {
       ({ subject }) => subject && <ArtifactLink deployment={part.name} name={subject} />,
       "wide-cell hide-narrow",
     ],
-    ["what to do", ({ actions }) => <Steps actions={actions} />, "wide-cell hide-narrow"],
+    ["what to do", ({ actions }) => visible(actions.join(" ")), "wide-cell hide-narrow"],
     ["since", ({ createdAt }) => <Time at={createdAt} />, "nowrap hide-narrow"],
-    ["", (pause) => pause.state === "open" && <CloseButton pause={pause} open={closing} />, "r"],
+    ["", (pause) => pause.state === "open" && <Close part={part} pause={pause} again={again} />, "r"],
   ];
   return (
-    <>
-      <Table
-        isList
-        items={pauses}
-        by={({ id }) => id}
-        columns={isShort ? columns.filter(([head]) => !LEFT_OUT.has(head)) : columns}
-      />
-      {closing.value && (
-        <CloseDialog
-          part={part}
-          pause={closing.value}
-          again={again}
-          close={() => {
-            closing.value = undefined;
-          }}
-        />
-      )}
-    </>
+    <Table
+      isList
+      items={pauses}
+      by={({ id }) => id}
+      columns={isShort ? columns.filter(([head]) => !LEFT_OUT.has(head)) : columns}
+    />
   );
 }
 
-const Steps = ({ actions }: { actions: string[] }) => <>{visible(actions.join(" "))}</>;
-
-function CloseButton({ pause, open }: { pause: PauseState; open: { value: PauseState | undefined } }) {
+function Close({ part, pause, again }: { part: Part; pause: PauseState; again: () => Promise<void> }) {
   return (
-    <span data-actions>
-      <button
-        type="button"
-        class="btn"
-        aria-label={`Close ${pause.reason} ${pause.subject ?? ""}…`}
-        onClick={() => {
-          open.value = pause;
-        }}
-      >
-        Close…
-      </button>
-    </span>
-  );
-}
-
-function CloseDialog(props: {
-  part: Part;
-  pause: PauseState;
-  again: () => Promise<void>;
-  close: () => void;
-}) {
-  const { part, pause } = props;
-  return (
-    <Dialog
+    <Act
+      label="Close"
+      about={`${pause.reason} ${pause.subject ?? ""}`}
       title="Close this pause state?"
       act="Close it"
       line={command("inbox", "close", part.name, pause.id)}
-      close={props.close}
       run={async () => {
         await post(`${part.path}/pause-states/close`, { id: pause.id });
-        await props.again();
+        await again();
       }}
     >
       <p>
@@ -347,6 +309,6 @@ function CloseDialog(props: {
           <li key={action}>{visible(action)}</li>
         ))}
       </ol>
-    </Dialog>
+    </Act>
   );
 }

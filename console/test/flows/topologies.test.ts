@@ -65,10 +65,30 @@ describe("topologies", () => {
     await page.getByText("now IN_PROGRESS").waitFor();
     await page.getByRole("button", { name: "Move to DONE…" }).click();
     await server.call("POST", `${path}/answers/transition`, { to: "BLOCKED" });
+    // The page notices, and the dialog stays what it was when it was opened.
+    await page.getByText("now BLOCKED").waitFor();
+    await page
+      .getByText("tenure artifacts move task-management objective answers DONE --revision 3")
+      .waitFor();
     await page.getByRole("button", { name: "Move to DONE", exact: true }).click();
     await page.getByRole("dialog").getByRole("alert").waitFor();
     const { status } = await server.call<{ status: string }>("GET", `${path}/answers`);
     expect(status).toBe("BLOCKED");
+  });
+
+  it("shows an artifact with a slash in its id, and says that it cannot be moved", async () => {
+    const { page, server } = scene;
+    await server.apply("task-management");
+    const fields = { title: "Answer", objective_type: "STANDING", urgency: 3 };
+    const path = "/v1/deployments/task-management/artifacts/objective";
+    await server.call("POST", path, { id: "north/answers", fields });
+    await scene.logIn();
+    await scene.open("topologies/task-management?tab=artifacts&type=objective");
+    await page.getByRole("link", { name: "objective/north/answers" }).click();
+    await page.getByText("created", { exact: true }).waitFor();
+    await page.getByText("An id with a slash has no path in the API").waitFor();
+    await scene.open("topologies/task-management?artifact=objective/south/answers");
+    await page.getByText("is named objective/south/answers").waitFor();
   });
 
   it("pauses, resumes and deletes a deployment after a dialog, for a key that may", async () => {

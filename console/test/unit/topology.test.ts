@@ -83,6 +83,14 @@ function mustHold(picture: Picture, type: ArtifactType): void {
   for (const [i, a] of runs.entries())
     for (const b of runs.slice(i + 1))
       if (a.y === b.y) expect(a.to < b.from || b.to < a.from, "two arrows lie on each other").toBe(true);
+  const labels = arrows.map(({ labelAt: { x, y, width } }) => ({
+    y,
+    from: x - width / 2,
+    to: x + width / 2,
+  }));
+  for (const [i, a] of labels.entries())
+    for (const b of labels.slice(i + 1))
+      if (a.y === b.y) expect(a.to < b.from || b.to < a.from, "two labels lie on each other").toBe(true);
 }
 
 describe("the picture of a topology", () => {
