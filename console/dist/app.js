@@ -2870,7 +2870,7 @@ a4("p", { children: [
 a4("code", { children: key2.keyId }),
 " with the roles ",
 a4("b", { children: key2.roles.join(", ") }),
-" is refused from now on, by every coordinator within a second. This cannot be undone; its name stays in the audit."
+" is refused from now on, by every coordinator within a second. This cannot be undone; the audit keeps its id."
 ] }),
 key2.roles.includes("worker") && a4("p", { children: "Its workers get nothing new. What they hold goes on under their task tokens until the leases end." }),
 isOwn(key2) && a4("p", { class: "t-bad ink", children: "This is the key that you are logged in with: it ends this session." })
@@ -6856,7 +6856,7 @@ type
 )),
 a4(Legend2, {}),
 a4("div", { class: "two", children: [
-a4(Card, { title: "At work", note: atWork(active, declaration), children: active.workOrders.length === 0 ? a4("p", { class: "pad-x", children: "No work order is active." }) : a4(Table, { items: active.workOrders, by: ({ id }) => id, columns: atWorkColumns(name) }) }),
+a4(Card, { title: "At work", note: atWork(active, declaration), children: active.workOrders.length === 0 ? a4("p", { class: "pad-x", children: "No work order is active." }) : a4(Table, { isList: !0, items: active.workOrders, by: ({ id }) => id, columns: atWorkColumns(name) }) }),
 a4(Card, { title: "Waits for a person", note: open2.pauseStates.length > 0 ? count(open2) : "", children: open2.pauseStates.length === 0 ? a4("p", { class: "pad-x", children: "Nothing waits for a person." }) : a4(
 PauseTable,
 {

@@ -149,7 +149,7 @@ function Revoke({ of: key, again }: { of: Key; again: () => Promise<void> }) {
     >
       <p>
         The key <code>{key.keyId}</code> with the roles <b>{key.roles.join(", ")}</b> is refused from now on,
-        by every coordinator within a second. This cannot be undone; its name stays in the audit.
+        by every coordinator within a second. This cannot be undone; the audit keeps its id.
       </p>
       {key.roles.includes("worker") && (
         <p>

@@ -86,7 +86,7 @@ export function PictureTab(part: Part) {
               {active.workOrders.length === 0 ? (
                 <p class="pad-x">No work order is active.</p>
               ) : (
-                <Table items={active.workOrders} by={({ id }) => id} columns={atWorkColumns(name)} />
+                <Table isList items={active.workOrders} by={({ id }) => id} columns={atWorkColumns(name)} />
               )}
             </Card>
             <Card title="Waits for a person" note={open.pauseStates.length > 0 ? count(open) : ""}>
