@@ -1,16 +1,10 @@
 /** Keys: `/` jump, `j` `k` move, `g` and a letter for pages, `t` time style, `?` help. No key acts without a dialog. */
 
+import { PAGES } from "./map.js";
 import { NEXT_STYLE, timeStyle } from "./model/time.js";
 import { go } from "./router.js";
 
-const PAGES: Record<string, string> = {
-  o: "",
-  r: "runs",
-  i: "inbox",
-  q: "queues",
-  s: "schedules",
-  e: "effects",
-};
+const TARGETS = new Map(PAGES.map(({ key, to }) => [key, to]));
 
 /** How long `g` waits for its letter. */
 const CHORD_MS = 1200;
@@ -21,7 +15,7 @@ export function startKeys({ help }: { help: () => void }): () => void {
     if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target)) return;
     if (performance.now() < chordUntil) {
       chordUntil = 0;
-      const page = PAGES[event.key];
+      const page = TARGETS.get(event.key);
       if (page !== undefined) return act(event, () => go(page));
     }
     switch (event.key) {

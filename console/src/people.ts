@@ -6,6 +6,7 @@
 import { signal } from "@preact/signals";
 import { get } from "./api/call.js";
 import type { Keys } from "./api/types.js";
+import { readPages } from "./data/pages.js";
 
 const names = signal<ReadonlyMap<string, string>>(new Map());
 
@@ -14,14 +15,11 @@ const KEYS_MAX = 1000;
 
 export async function discoverNames(): Promise<void> {
   names.value = new Map();
-  const found = new Map<string, string>();
-  let after: string | undefined;
-  do {
+  const { items } = await readPages(KEYS_MAX, async (after) => {
     const page = await get<Keys>("v1/keys", { query: { limit: 200, after } }).catch(() => undefined);
-    for (const key of page?.keys ?? []) if (key.name) found.set(key.keyId, key.name);
-    after = page?.nextAfter ?? undefined;
-  } while (after !== undefined && found.size < KEYS_MAX);
-  names.value = found;
+    return [page?.keys ?? [], page?.nextAfter];
+  });
+  names.value = new Map(items.flatMap(({ keyId, name }) => (name ? [[keyId, name]] : [])));
 }
 
 export const nameOf = (keyId: string): string => names.value.get(keyId) ?? keyId.slice(0, 8);

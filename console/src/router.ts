@@ -63,8 +63,10 @@ function onClick(event: MouseEvent): void {
   )
     return;
   const link = (event.target as Element | null)?.closest?.("a[href]");
-  if (!(link instanceof HTMLAnchorElement) || link.target !== "") return;
-  if (link.origin !== location.origin || !link.pathname.startsWith(base())) return;
+  if (!link || link.hasAttribute("target")) return;
+  // Links inside drawings are no HTML elements, so the address is taken from the attribute.
+  const url = new URL(link.getAttribute("href")!, document.baseURI);
+  if (url.origin !== location.origin || !url.pathname.startsWith(base())) return;
   event.preventDefault();
-  go(link.href);
+  go(url.href);
 }

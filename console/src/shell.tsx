@@ -1,28 +1,34 @@
-/** The frame of every page: rail, header, live mark, keys; and which page an address shows. */
+/** The frame around every page: rail, header, live mark, keys; and which page an address shows. */
 
 import { useSignal } from "@preact/signals";
-import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
-import { access, discoverAccess } from "./access.js";
-import { get } from "./api/call.js";
-import type { ApprovalList } from "./api/types.js";
+import { access, discoverAccess, mayRead } from "./access.js";
+import type { Problem } from "./api/call.js";
 import { asOf, isLive } from "./data/feed.js";
-import { useQuery } from "./data/query.js";
 import { startKeys } from "./keys.js";
+import { entryOf, type MapEntry, offered, refusalOf } from "./map.js";
 import { visible } from "./model/shown.js";
 import { clock, clockTime, NEXT_STYLE, timeStyle } from "./model/time.js";
+import { AuditPage } from "./pages/audit.js";
 import { EffectsPage } from "./pages/effects.js";
+import { HealthPage } from "./pages/health.js";
 import { InboxPage } from "./pages/inbox.js";
+import { KeysPage } from "./pages/keys.js";
+import { LimitsPage } from "./pages/limits.js";
 import { LoginPage } from "./pages/login.js";
 import { OverviewPage } from "./pages/overview.js";
 import { QueuesPage } from "./pages/queues.js";
 import { RunPage } from "./pages/run.js";
 import { RunsPage } from "./pages/runs.js";
 import { SchedulesPage } from "./pages/schedules.js";
-import { Empty } from "./parts/bits.js";
+import { TopologiesPage } from "./pages/topologies.js";
+import { Asked } from "./parts/act.js";
+import { Empty, Failed } from "./parts/bits.js";
+import { Head } from "./parts/frame.js";
 import { HelpDialog } from "./parts/help.js";
 import { Jump } from "./parts/jump.js";
 import { discoverNames, nameOf } from "./people.js";
+import { Rail } from "./rail.js";
 import { place } from "./router.js";
 import { end, person } from "./session.js";
 import { NEXT_THEME, theme } from "./theme.js";
@@ -32,28 +38,17 @@ export function App() {
   return <Shell key={person.value.keyId} />;
 }
 
-const ICONS: Record<string, string> = {
-  Overview: "M2 8h3l2-5 3 9 2-4h3",
-  Runs: "M2 3.500h12M2 8h9M2 12.500h6",
-  Inbox: "M2 9l2-6h8l2 6v4H2zM2 9h4l1 2h2l1-2h4",
-  Queues: "M3 3h10v3H3zM3 8h10v1H3zM3 11h10v1H3z",
-  Schedules: "M2.500 4h11v9.500h-11zM2.500 7h11M5 2v3M11 2v3",
-  Effects: "M2 8h8M7 4.500l3.500 3.500L7 11.500M13 3v10",
-};
-
 function Shell() {
   const isHelpOpen = useSignal(false);
   useEffect(() => {
-    void discoverAccess();
-    void discoverNames();
+    void discoverAccess().then(() => (mayRead("keys") ? discoverNames() : undefined));
     return startKeys({
       help: () => {
         isHelpOpen.value = true;
       },
     });
   }, []);
-  const { isKnown, mayReadRuns, mayReadApprovals } = access.value;
-  const page = mayReadRuns || mayReadApprovals ? <Page /> : <NoAccess />;
+  const page = offered().length > 0 ? <Page /> : <NoAccess />;
   return (
     <div class="shell">
       <button type="button" class="skip" onClick={() => document.getElementById("main")?.focus()}>
@@ -63,9 +58,10 @@ function Shell() {
       <div class="page">
         <Header />
         <main id="main" tabIndex={-1}>
-          {isKnown && page}
+          {access.value.isKnown && page}
         </main>
       </div>
+      <Asked />
       {isHelpOpen.value && (
         <HelpDialog
           close={() => {
@@ -80,20 +76,29 @@ function Shell() {
 function NoAccess() {
   return (
     <Empty
-      title="This key may read neither runs nor approvals"
+      title="This key may read nothing that the console shows"
       lines={["tenure keys create --role reader --name my-console"]}
     >
-      The console needs a key with the role reader or client, or approver for the Inbox alone.
+      The console needs a key with the role reader, client or admin, or approver for the Inbox alone.
     </Empty>
   );
 }
 
 function Page() {
   const [first, second, third] = place.value.path;
-  if (!access.value.mayReadRuns) return <InboxPage item={first === "inbox" ? second : undefined} />;
-  switch (first) {
-    case undefined:
-      return <OverviewPage />;
+  const entry = entryOf(first);
+  if (!entry)
+    return (
+      <Empty title="There is no such page">
+        The address names no page of the console. <a href="./">Go to the first page</a>.
+      </Empty>
+    );
+  const refusal = refusalOf(entry);
+  return refusal ? <Forbidden entry={entry} refusal={refusal} /> : show(entry, second, third);
+}
+
+function show({ to }: MapEntry, second: string | undefined, third: string | undefined) {
+  switch (to) {
     case "runs":
       return second ? <RunPage key={second} id={second} tab={third ?? "timeline"} /> : <RunsPage />;
     case "inbox":
@@ -104,77 +109,34 @@ function Page() {
       return <SchedulesPage name={second} />;
     case "effects":
       return <EffectsPage id={second} />;
+    case "topologies":
+      return <TopologiesPage key={second} name={second} />;
+    case "limits":
+      return <LimitsPage />;
+    case "audit":
+      return <AuditPage />;
+    case "keys":
+      return <KeysPage />;
+    case "health":
+      return <HealthPage />;
     default:
-      return (
-        <Empty title="There is no such page">
-          The address names no page of the console. <a href="./">Go to the overview</a>.
-        </Empty>
-      );
+      return <OverviewPage />;
   }
 }
 
-function Rail() {
-  const { mayReadRuns, mayReadApprovals, mayReadSchedules, mayReadEffects } = access.value;
-  const inbox = useQuery<ApprovalList>(`rail-inbox ${mayReadApprovals}`, "inbox", async (signal) =>
-    access.value.mayReadApprovals
-      ? get("v1/approvals", { query: { state: "pending", limit: 100 }, signal })
-      : { approvals: [] },
-  );
-  const waiting = inbox.data.value?.approvals.length ?? 0;
+/** A page that exists and that this key may not read: what it needs, and who asks. */
+function Forbidden({ entry, refusal }: { entry: MapEntry; refusal: Problem }) {
+  document.title = `${entry.name} · Tenure`;
+  const { keyId } = person.value!;
   return (
-    <nav class="rail" aria-label="Pages">
-      <a class="brand" href="./">
-        <Brand />
-        <span>Tenure</span>
-      </a>
-      {mayReadRuns && <Entry name="Overview" to="" />}
-      {mayReadRuns && <Entry name="Runs" to="runs" />}
-      {mayReadApprovals && (
-        <Entry name="Inbox" to="inbox">
-          {waiting > 0 && (
-            <span class="badge ask">
-              {waiting}
-              <span class="vh"> waiting</span>
-            </span>
-          )}
-        </Entry>
-      )}
-      {mayReadRuns && <div class="group">Work</div>}
-      {mayReadRuns && <Entry name="Queues" to="queues" />}
-      {mayReadRuns && mayReadSchedules && <Entry name="Schedules" to="schedules" />}
-      {mayReadRuns && mayReadEffects && <Entry name="Effects" to="effects" />}
-    </nav>
-  );
-}
-
-function Brand() {
-  return (
-    <svg width="22" height="22" viewBox="0 0 22 22" aria-hidden="true">
-      <rect class="t-queue fill" x="1" y="4" width="11" height="5" rx="2.500" />
-      <rect class="t-run fill" x="9" y="13" width="12" height="5" rx="2.500" />
-      <path class="t-retry stroke" d="M12 6.500h2.200c2.400 0-.9 9 0 9" stroke-width="1.800" />
-    </svg>
-  );
-}
-
-function Entry({ name, to, children }: { name: string; to: string; children?: ComponentChildren }) {
-  const isOn = (place.value.path[0] ?? "") === to;
-  return (
-    <a href={to === "" ? "./" : to} class={isOn ? "on" : ""} aria-current={isOn ? "page" : undefined}>
-      <svg
-        width="16"
-        height="16"
-        viewBox="0 0 16 16"
-        fill="none"
-        stroke="currentColor"
-        stroke-width="1.400"
-        aria-hidden="true"
-      >
-        <path d={ICONS[name]} />
-      </svg>
-      {name}
-      {children}
-    </a>
+    <>
+      <Head title={entry.name} />
+      <Failed problem={refusal} />
+      <p class="soft">
+        You are logged in with the key <code>{visible(nameOf(keyId))}</code>. Log out and in again with
+        another key to see this page.
+      </p>
+    </>
   );
 }
 
@@ -184,7 +146,7 @@ function Header() {
   const isUtc = timeStyle.value === "utc";
   return (
     <header class="top">
-      {access.value.mayReadRuns && <Jump />}
+      {mayRead("runs") && <Jump />}
       <span class="sp" />
       <Live />
       <button

@@ -30,6 +30,8 @@ export interface CallOptions {
   body?: unknown;
   idempotencyKey?: string;
   headers?: Record<string, string>;
+  /** A status beyond those of success whose body is the answer as well, if the server itself sent it. */
+  alsoAnswer?: number;
 }
 
 export function get<T>(path: string, options: CallOptions = {}): Promise<T> {
@@ -44,10 +46,24 @@ async function call<T>(method: string, path: string, options: CallOptions): Prom
   const sent = Date.now();
   const response = await reach(method, path, options);
   const text = await response.text().catch(() => "");
-  if (!response.ok) throw refused(response, text);
+  if (!response.ok && !isAlsoAnswer(response, options)) throw refused(response, text);
   const answer = parse(text) as { serverTime?: unknown };
   if (typeof answer.serverTime === "string") heard(answer.serverTime, sent);
   return answer as T;
+}
+
+/** A proxy that answers in the place of the server sends no JSON, and a refusal of the server is a problem. */
+function isAlsoAnswer(response: Response, { alsoAnswer }: CallOptions): boolean {
+  const type = response.headers.get("content-type") ?? "";
+  return response.status === alsoAnswer && /^application\/json\b/.test(type);
+}
+
+/** An answer that is no JSON. */
+export async function getText(path: string, options: CallOptions = {}): Promise<string> {
+  const response = await reach("GET", path, { ...options, headers: { accept: "text/plain" } });
+  const text = await response.text().catch(() => "");
+  if (!response.ok) throw refused(response, text);
+  return text;
 }
 
 async function reach(method: string, path: string, options: CallOptions): Promise<Response> {

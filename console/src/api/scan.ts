@@ -7,7 +7,16 @@
  */
 
 /** Members of answers whose values belong to users. */
-const PAYLOADS = new Set(["input", "output", "result", "payload", "partialProgress", "body"]);
+const PAYLOADS = new Set([
+  "input",
+  "output",
+  "result",
+  "payload",
+  "partialProgress",
+  "body",
+  "fields",
+  "declaration",
+]);
 
 /** Members whose own members have names that users chose: nothing inside them is a payload. */
 const OPAQUE = new Set(["labels", "detail", "inputSchema", "outputSchema"]);

@@ -1,8 +1,8 @@
 /**
  * The answers of the HTTP interface, from the types that are generated out of `protocol/openapi.json` for the SDK.
  *
- * Payloads differ: {@link parse} leaves `input`, `output`, `result` and `payload` as the text that the server sent, so that
- * what is shown and hashed is what was stored.
+ * Payloads differ: {@link parse} leaves `input`, `output`, `result`, `payload`, the `fields` of an artifact and the `declaration`
+ * of a topology as the text that the server sent, so that what is shown and hashed is what was stored.
  */
 
 import type * as wire from "../../../sdks/typescript/src/wire.js";
@@ -50,3 +50,23 @@ export type Children = wire.Children;
 export type Child = wire.ChildView;
 export type RunAccepted = wire.RunAccepted;
 export type AwaitedView = wire.AwaitedView;
+export type Key = wire.Key;
+export type AuditLog = wire.AuditLog;
+export type AuditEntry = wire.AuditEntry;
+export type AuditVerified = wire.AuditVerified;
+export type TenantLimits = wire.TenantLimits;
+export type Limits = wire.Limits;
+export type ScopeBudget = wire.ScopeBudget;
+export type ScopeBudgets = wire.ScopeBudgets;
+export type Ready = wire.Ready;
+export type Version = wire.Version;
+export type Deployment = Omit<wire.DeploymentView, "declaration"> & { declaration?: Payload | null };
+export type DeploymentList = Omit<wire.DeploymentList, "deployments"> & { deployments: Deployment[] };
+export type Artifact = Omit<wire.ArtifactView, "fields"> & { fields: Payload };
+export type ArtifactList = Omit<wire.ArtifactList, "artifacts"> & { artifacts: Artifact[] };
+export type WorkOrder = wire.WorkOrderView;
+export type WorkOrderList = wire.WorkOrderList;
+export type PauseState = wire.PauseStateView;
+export type PauseStateList = wire.PauseStateList;
+export type Claim = wire.ClaimView;
+export type ClaimList = wire.ClaimList;

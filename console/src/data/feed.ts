@@ -8,10 +8,17 @@
 import { effect, signal } from "@preact/signals";
 import { now } from "../model/time.js";
 
-export type Topic = "runs" | "run" | "queues" | "inbox" | "overview";
+export type Topic = "runs" | "run" | "queues" | "inbox" | "overview" | "operate";
 
 /** How often a page of a topic reads again, in milliseconds. */
-const PERIOD: Record<Topic, number> = { runs: 2000, run: 1000, queues: 4000, inbox: 3000, overview: 5000 };
+const PERIOD: Record<Topic, number> = {
+  runs: 2000,
+  run: 1000,
+  queues: 4000,
+  inbox: 3000,
+  overview: 5000,
+  operate: 10_000,
+};
 
 /** A slow answer is not asked for again before this many times what it took: a console may take 5 % of a server, and no more. */
 const COST_FACTOR = 20;

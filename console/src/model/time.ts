@@ -28,6 +28,9 @@ export function heard(serverTime: string, sent: number): void {
   if (received - sent < 1000) offset = Date.parse(serverTime) - (sent + received) / 2;
 }
 
+/** By how much the server's clock is ahead of the browser's, in milliseconds. */
+export const clockOffset = (): number => offset;
+
 export const now = (): number => Date.now() + offset;
 
 export function startClock(): void {

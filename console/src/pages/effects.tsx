@@ -8,9 +8,11 @@ import { visible } from "../model/shown.js";
 import { effectLook } from "../model/state.js";
 import { span } from "../model/time.js";
 import { Card, Cli, Empty, Time } from "../parts/bits.js";
-import { Glyph, Mark, Pill } from "../parts/glyph.js";
+import { Chips, Chosen, Crumb, Facts, Foot, Head, Listing, Tabs } from "../parts/frame.js";
+import { Mark } from "../parts/glyph.js";
 import { PayloadView } from "../parts/payload.js";
 import { Read } from "../parts/read.js";
+import { type Column, Table } from "../parts/table.js";
 import { nameOf } from "../people.js";
 import { place, withQuery } from "../router.js";
 
@@ -22,21 +24,16 @@ export function EffectsPage({ id }: { id: string | undefined }) {
   document.title = "Effects · Tenure";
   if (id) return <EffectPage id={id} />;
   const isEndpoints = place.value.query.get("tab") === "endpoints";
-  const tab = (title: string, isOn: boolean, to: string) => (
-    <a class={isOn ? "on" : ""} aria-current={isOn ? "page" : undefined} href={to}>
-      {title}
-    </a>
-  );
   return (
     <>
-      <div class="head">
-        <h1>Effects</h1>
-        <span class="soft">what other systems are told</span>
-      </div>
-      <nav class="tabs" aria-label="Parts">
-        {tab("Effects", !isEndpoints, "effects")}
-        {tab("Endpoints", isEndpoints, "effects?tab=endpoints")}
-      </nav>
+      <Head title="Effects" note="what other systems are told" />
+      <Tabs
+        tabs={[
+          ["effects", "Effects"],
+          ["endpoints", "Endpoints"],
+        ]}
+        on={isEndpoints ? "endpoints" : "effects"}
+      />
       {isEndpoints ? <EndpointsTab /> : <EffectsTab />}
     </>
   );
@@ -52,108 +49,51 @@ function EffectsTab() {
   const filters = [...(endpoint ? ["--endpoint", endpoint] : []), ...(state ? ["--state", state] : [])];
   return (
     <>
-      <nav class="chips" aria-label="State">
-        <a
-          class={`chip ${state === "" ? "on" : ""}`}
-          aria-current={state === "" ? "true" : undefined}
-          href={withQuery({ state: undefined })}
-        >
-          all
-        </a>
-        {STATES.map((name) => {
-          const look = effectLook(name);
-          const isOn = name === state;
-          return (
-            <a
-              key={name}
-              class={`chip ${isOn ? "on" : ""}`}
-              aria-current={isOn ? "true" : undefined}
-              href={withQuery({ state: isOn ? undefined : name })}
-            >
-              <span class={isOn ? "" : `t-${look.tone} ink`}>
-                <Glyph name={look.glyph} size={11} />
-              </span>
-              {look.word}
-            </a>
-          );
-        })}
-        {endpoint && (
-          <a
-            class="chip on-soft"
-            href={withQuery({ endpoint: undefined })}
-            aria-label={`remove the filter endpoint ${endpoint}`}
+      <Chips label="State" name="state" choices={STATES.map((name) => [name, effectLook(name)])}>
+        {endpoint && <Chosen name="endpoint" value={endpoint} />}
+      </Chips>
+      <Listing
+        query={query}
+        isEmpty={(list) => list.effects.length === 0}
+        empty={
+          <Empty
+            title={state || endpoint ? "No effect matches" : "Nothing was decided for other systems"}
+            lines={["tenure endpoints create crm https://crm.example.org/hooks"]}
           >
-            <span class="muted">endpoint</span> <bdi>{visible(endpoint)}</bdi> ×
-          </a>
+            An effect is recorded in the commit that decided it, and delivered afterwards, in order, until the
+            receiver has it. Register an endpoint, and it is told of the ends of runs.
+          </Empty>
+        }
+      >
+        {({ effects, cursor }) => (
+          <>
+            <Table isList items={effects} by={(effect) => effect.effectId} columns={COLUMNS} />
+            {cursor && <div class="bound muted">the newest {effects.length}; filter to see others</div>}
+          </>
         )}
-      </nav>
-      <Read query={query}>
-        {(list) => (
-          <section class="card">
-            {list.effects.length === 0 ? (
-              <Empty
-                title={state || endpoint ? "No effect matches" : "Nothing was decided for other systems"}
-                lines={["tenure endpoints create crm https://crm.example.org/hooks"]}
-              >
-                An effect is recorded in the commit that decided it, and delivered afterwards, in order, until
-                the receiver has it. Register an endpoint, and it is told of the ends of runs.
-              </Empty>
-            ) : (
-              <EffectTable effects={list.effects} isCut={Boolean(list.cursor)} />
-            )}
-          </section>
-        )}
-      </Read>
-      <div class="foot">
-        <Cli line={command("effects", ...filters)} />
-      </div>
+      </Listing>
+      <Foot lines={[command("effects", ...filters)]} />
     </>
   );
 }
 
-function EffectTable({ effects, isCut }: { effects: Effect[]; isCut: boolean }) {
-  return (
-    <>
-      <table class="list-table">
-        <thead>
-          <tr>
-            <th>state</th>
-            <th>type</th>
-            <th>endpoint</th>
-            <th class="r hide-narrow">tries</th>
-            <th class="hide-narrow">decided</th>
-            <th class="hide-narrow">next</th>
-            <th class="hide-narrow">last answer</th>
-          </tr>
-        </thead>
-        <tbody>
-          {effects.map((effect) => (
-            <tr key={effect.effectId}>
-              <td class="nowrap">
-                <Mark look={effectLook(effect.state)} />
-              </td>
-              <td class="strong">
-                <a data-row href={`effects/${effect.effectId}`}>
-                  {visible(effect.type)}
-                </a>
-              </td>
-              <td>
-                <a href={withQuery({ endpoint: effect.endpoint })}>{visible(effect.endpoint)}</a>
-              </td>
-              <td class="num r hide-narrow">{effect.tries}</td>
-              <td class="nowrap hide-narrow">
-                <Time at={effect.decidedAt} />
-              </td>
-              <td class="nowrap hide-narrow">{next(effect)}</td>
-              <td class="wide-cell hide-narrow">{answer(effect)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      {isCut && <div class="bound muted">the newest {effects.length}; filter to see others</div>}
-    </>
-  );
-}
+const COLUMNS: Array<Column<Effect>> = [
+  ["state", (effect) => <Mark look={effectLook(effect.state)} />, "nowrap"],
+  [
+    "type",
+    (effect) => (
+      <a data-row href={`effects/${effect.effectId}`}>
+        {visible(effect.type)}
+      </a>
+    ),
+    "strong",
+  ],
+  ["endpoint", (effect) => <a href={withQuery({ endpoint: effect.endpoint })}>{visible(effect.endpoint)}</a>],
+  ["tries", (effect) => effect.tries, "num r hide-narrow"],
+  ["decided", (effect) => <Time at={effect.decidedAt} />, "nowrap hide-narrow"],
+  ["next", (effect) => next(effect), "nowrap hide-narrow"],
+  ["last answer", (effect) => answer(effect), "wide-cell hide-narrow"],
+];
 
 function next(effect: Effect) {
   if (effect.state === "dead" || effect.state === "unknown")
@@ -162,8 +102,8 @@ function next(effect: Effect) {
   return effect.dueAt ? <Time at={effect.dueAt} /> : "";
 }
 
-const answer = (effect: Effect): string =>
-  visible([effect.lastTry?.status, effect.lastTry?.note].filter(Boolean).join(" "));
+const answer = ({ lastTry }: Pick<Effect, "lastTry">): string =>
+  visible([lastTry?.status, lastTry?.note].filter(Boolean).join(" "));
 
 /** What became of it, and what a person can do, in one sentence. */
 export function fate(effect: Effect): string {
@@ -205,9 +145,7 @@ function EffectPage({ id }: { id: string }) {
   const query = useQuery<Effect>(`effect ${id}`, "queues", (signal) => get(`v1/effects/${id}`, { signal }));
   return (
     <>
-      <div class="crumb">
-        <a href="effects">Effects</a> /
-      </div>
+      <Crumb name="Effects" to="effects" />
       <Read query={query}>{(effect) => <Shown effect={effect} />}</Read>
     </>
   );
@@ -217,166 +155,96 @@ function Shown({ effect }: { effect: Effect }) {
   const look = effectLook(effect.state);
   return (
     <>
-      <div class="head">
-        <h1>{visible(effect.type)}</h1>
-        <Pill look={look} />
-        <code class="soft clip">{effect.effectId}</code>
-      </div>
-      <dl class="facts">
-        <div>
-          <dt>to</dt>
-          <dd>
-            <a href={`effects?endpoint=${encodeURIComponent(effect.endpoint)}`}>{visible(effect.endpoint)}</a>
-          </dd>
-        </div>
-        <div>
-          <dt>of</dt>
-          <dd>
-            <a href={`runs/${effect.runId}`}>{effect.runId}</a>
-          </dd>
-        </div>
-        <div>
-          <dt>place</dt>
-          <dd>
-            {effect.sequence} of <bdi>{visible(effect.aggregate)}</bdi>
-          </dd>
-        </div>
-        <div>
-          <dt>decided</dt>
-          <dd>
-            <Time at={effect.decidedAt} />
-          </dd>
-        </div>
-        {effect.settledAt && (
-          <div>
-            <dt>settled</dt>
-            <dd>
-              <Time at={effect.settledAt} />
-            </dd>
-          </div>
-        )}
-      </dl>
+      <Head title={effect.type} look={look} note={<code>{effect.effectId}</code>} />
+      <Facts
+        of={[
+          [
+            "to",
+            <a href={`effects?endpoint=${encodeURIComponent(effect.endpoint)}`}>
+              {visible(effect.endpoint)}
+            </a>,
+          ],
+          ["of", <a href={`runs/${effect.runId}`}>{effect.runId}</a>],
+          [
+            "place",
+            <>
+              {effect.sequence} of <bdi>{visible(effect.aggregate)}</bdi>
+            </>,
+          ],
+          ["decided", <Time at={effect.decidedAt} />],
+          ["settled", effect.settledAt && <Time at={effect.settledAt} />],
+        ]}
+      />
       <p class={`story t-${look.tone}`}>{fate(effect)}</p>
       {remedies(effect).map((line) => (
         <Cli key={line} line={line} />
       ))}
       <Card title="What happened" note="oldest first">
-        <Changes effect={effect} />
+        <Table items={effect.log ?? []} by={(change) => `${change.at} ${change.state}`} columns={CHANGES} />
       </Card>
       {effect.body !== undefined && effect.body !== null && (
         <Card title="What is sent" note="the same bytes with every try">
           <PayloadView text={effect.body} label="what is sent" />
         </Card>
       )}
-      <div class="foot">
-        <Cli line={command("effects", "show", effect.effectId)} />
-      </div>
+      <Foot lines={[command("effects", "show", effect.effectId)]} />
     </>
   );
 }
 
-function Changes({ effect }: { effect: Effect }) {
-  return (
-    <table>
-      <thead>
-        <tr>
-          <th>when</th>
-          <th>state</th>
-          <th class="r">tries</th>
-          <th>answer</th>
-          <th>by</th>
-        </tr>
-      </thead>
-      <tbody>
-        {(effect.log ?? []).map((change, i) => (
-          <tr key={i}>
-            <td class="nowrap">
-              <Time at={change.at} />
-            </td>
-            <td class="nowrap">
-              <Mark look={effectLook(change.state)} />
-            </td>
-            <td class="num r">{change.tries}</td>
-            <td class="wide-cell">
-              {change.state !== "in_flight" &&
-                visible([change.lastTry?.status, change.lastTry?.note].filter(Boolean).join(" "))}
-            </td>
-            <td>{change.keyId ? visible(nameOf(change.keyId)) : ""}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
-}
+type Change = NonNullable<Effect["log"]>[number];
+
+const CHANGES: Array<Column<Change>> = [
+  ["when", (change) => <Time at={change.at} />, "nowrap"],
+  ["state", (change) => <Mark look={effectLook(change.state)} />, "nowrap"],
+  ["tries", (change) => change.tries, "num r"],
+  ["answer", (change) => change.state !== "in_flight" && answer(change), "wide-cell"],
+  ["by", (change) => (change.keyId ? visible(nameOf(change.keyId)) : "")],
+];
 
 function EndpointsTab() {
   const query = useQuery<EndpointList>("endpoints", "queues", (signal) => get("v1/endpoints", { signal }));
   return (
-    <Read query={query}>
-      {({ endpoints }) => (
-        <>
-          <section class="card">
-            {endpoints.length === 0 ? (
-              <Empty
-                title="No endpoint is registered"
-                lines={["tenure endpoints create crm https://crm.example.org/hooks"]}
-              >
-                An endpoint is told what was decided: by default the ends of runs.
-              </Empty>
-            ) : (
-              <EndpointTable endpoints={endpoints} />
-            )}
-          </section>
-          <div class="foot">
-            <Cli line="tenure endpoints" />
-          </div>
-        </>
-      )}
-    </Read>
+    <>
+      <Listing
+        query={query}
+        isEmpty={({ endpoints }) => endpoints.length === 0}
+        empty={
+          <Empty
+            title="No endpoint is registered"
+            lines={["tenure endpoints create crm https://crm.example.org/hooks"]}
+          >
+            An endpoint is told what was decided: by default the ends of runs.
+          </Empty>
+        }
+      >
+        {({ endpoints }) => (
+          <Table isList items={endpoints} by={(endpoint) => endpoint.name} columns={ENDPOINTS} />
+        )}
+      </Listing>
+      <Foot lines={["tenure endpoints"]} />
+    </>
   );
 }
+
+const ENDPOINTS: Array<Column<Endpoint>> = [
+  [
+    "endpoint",
+    ({ name }) => (
+      <a data-row href={`effects?endpoint=${encodeURIComponent(name)}`}>
+        {visible(name)}
+      </a>
+    ),
+    "strong",
+  ],
+  ["state", ({ state, disabledBecause }) => state + (disabledBecause ? `: ${visible(disabledBecause)}` : "")],
+  ["address", ({ url }) => <code>{visible(url)}</code>, "wide-cell hide-narrow"],
+  ["told of", ({ types }) => visible(types.join(", ")) || "what workers declare", "wide-cell hide-narrow"],
+  ["tries", ({ maxTries }) => maxTries, "num r hide-narrow"],
+  ["pause between tries", pauses, "nowrap hide-narrow"],
+];
 
 function pauses({ retry }: Endpoint): string {
   const [least, most] = [span(retry.baseMs), span(retry.capMs)];
   return least === most ? least : `${least} to ${most}`;
-}
-
-function EndpointTable({ endpoints }: { endpoints: Endpoint[] }) {
-  return (
-    <table class="list-table">
-      <thead>
-        <tr>
-          <th>endpoint</th>
-          <th>state</th>
-          <th class="hide-narrow">address</th>
-          <th class="hide-narrow">told of</th>
-          <th class="r hide-narrow">tries</th>
-          <th class="hide-narrow">pause between tries</th>
-        </tr>
-      </thead>
-      <tbody>
-        {endpoints.map((endpoint) => (
-          <tr key={endpoint.name}>
-            <td class="strong">
-              <a data-row href={`effects?endpoint=${encodeURIComponent(endpoint.name)}`}>
-                {visible(endpoint.name)}
-              </a>
-            </td>
-            <td>
-              {endpoint.state}
-              {endpoint.disabledBecause ? `: ${visible(endpoint.disabledBecause)}` : ""}
-            </td>
-            <td class="wide-cell hide-narrow">
-              <code>{visible(endpoint.url)}</code>
-            </td>
-            <td class="wide-cell hide-narrow">
-              {visible(endpoint.types.join(", ")) || "what workers declare"}
-            </td>
-            <td class="num r hide-narrow">{endpoint.maxTries}</td>
-            <td class="nowrap hide-narrow">{pauses(endpoint)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
 }

@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { access } from "../access.js";
+import { mayRead } from "../access.js";
 import { get, type Problem, post, runIdOf } from "../api/call.js";
 import type { Approval, ApprovalDecided, ApprovalList, Run, Steps } from "../api/types.js";
 import { asProblem, useQuery } from "../data/query.js";
@@ -134,7 +134,7 @@ async function readAsked(id: string, known: Asked | undefined, signal: AbortSign
   const approval = await get<Approval>(`v1/approvals/${id}`, { signal });
   if (known && (known.content !== undefined || !approval.digest)) return { ...known, approval };
   const optional = <T,>(reading: Promise<T>): Promise<T | undefined> => reading.catch(() => undefined);
-  const run = access.value.mayReadRuns
+  const run = mayRead("runs")
     ? await optional(get<Run>(`v1/runs/${runIdOf(approval.taskId)}`, { signal }))
     : undefined;
   const mayHaveSteps = run?.durable && !approval.content;
@@ -177,11 +177,7 @@ function ApprovalCard({ id, changed }: { id: string; changed: () => Promise<void
         <Pill look={look} />
         <span class="muted">
           asked <Time at={approval.openedAt} /> by{" "}
-          {access.value.mayReadRuns ? (
-            <a href={`runs/${approval.runId}`}>{visible(kind ?? "its run")}</a>
-          ) : (
-            "a run"
-          )}
+          {mayRead("runs") ? <a href={`runs/${approval.runId}`}>{visible(kind ?? "its run")}</a> : "a run"}
         </span>
       </div>
       <h2 class="question">

@@ -1,7 +1,7 @@
 /** Overview: what needs a person now, and whether the system is well. */
 
 import type { ComponentChildren } from "preact";
-import { access } from "../access.js";
+import { mayRead } from "../access.js";
 import { get } from "../api/call.js";
 import type {
   Approval,
@@ -78,12 +78,12 @@ async function read(spanMs: number, signal: AbortSignal): Promise<State> {
     runs({ state: "halted", since, limit: 50 }),
     runs({ state: "running", limit: 100 }),
     optional(get<ApprovalList>("v1/approvals", { query: { state: "pending", limit: 50 }, signal })),
-    access.value.mayReadEffects
+    mayRead("effects")
       ? optional(get<EffectList>("v1/effects", { query: { state: "dead", limit: 20 }, signal }))
       : undefined,
     optional(get<Queues>("v1/queues", { signal })),
     optional(get<Workers>("v1/workers", { query: { limit: 1000 }, signal })),
-    optional(get<SetAside>("v1/set-aside", { signal })),
+    mayRead("audit") ? optional(get<SetAside>("v1/set-aside", { signal })) : undefined,
   ]);
   // Refused calls and the end of each attempt come with a single run only: the latest runs with several attempts may have some.
   const suspects = recent.runs.filter((run) => run.attempt > 1 || run.lost > 0).slice(0, SUSPECTS_MAX);

@@ -2,18 +2,20 @@
 
 import { useSignal } from "@preact/signals";
 import { get, inPath, post } from "../api/call.js";
-import type { FlowKeys, Queues, RunList, Workers } from "../api/types.js";
+import type { Queues, RunList, Workers } from "../api/types.js";
 import { useQuery } from "../data/query.js";
 import { command } from "../model/command.js";
 import { type QueueRow, queueRows } from "../model/queues.js";
 import { visible } from "../model/shown.js";
 import { clock, ms, now, roughly, span } from "../model/time.js";
-import { Card, Cli, Empty, Time } from "../parts/bits.js";
+import { Card, Empty, Time } from "../parts/bits.js";
 import { Dialog } from "../parts/dialog.js";
+import { Crumb, Foot, Head, Tabs } from "../parts/frame.js";
 import { Glyph } from "../parts/glyph.js";
 import { Read } from "../parts/read.js";
 import { nameOf } from "../people.js";
-import { place, withQuery } from "../router.js";
+import { place } from "../router.js";
+import { FlowKeysCard } from "./flow-keys.js";
 import { LeaseRow } from "./overview.js";
 
 const TABS: Array<[string, string]> = [
@@ -29,29 +31,15 @@ export function QueuesPage({ name }: { name: string | undefined }) {
   document.title = "Queues · Tenure";
   return (
     <>
-      {only && (
-        <div class="crumb">
-          <a href="queues">Queues</a> /
-        </div>
-      )}
-      <div class="head">
-        <h1>{only ? visible(only) : "Queues"}</h1>
-      </div>
-      <nav class="tabs" aria-label="Parts">
-        {TABS.map(([id, title]) => (
-          <a
-            key={id}
-            class={tab === id ? "on" : ""}
-            aria-current={tab === id ? "page" : undefined}
-            href={withQuery({ tab: id === "queues" ? undefined : id })}
-          >
-            {only && id === "queues" ? "Queue" : title}
-          </a>
-        ))}
-      </nav>
+      {only && <Crumb name="Queues" to="queues" />}
+      <Head title={only ?? "Queues"} />
+      <Tabs
+        tabs={TABS.map(([id, title]) => [id, only && id === "queues" ? "Queue" : title])}
+        on={TABS.some(([id]) => id === tab) ? tab : "queues"}
+      />
       {tab === "workers" && <WorkersTab only={only} />}
       {tab === "leases" && <LeasesTab only={only} />}
-      {tab === "flow" && <FlowTab />}
+      {tab === "flow" && <FlowKeysCard />}
       {!["workers", "leases", "flow"].includes(tab) && <QueuesTab only={only} />}
     </>
   );
@@ -89,9 +77,7 @@ function QueuesTab({ only }: { only: string | undefined }) {
             {rows.map((row) => (
               <QueueCard key={row.queue} row={row} again={query.again} />
             ))}
-            <div class="foot">
-              <Cli line="tenure queues" />
-            </div>
+            <Foot lines={["tenure queues"]} />
           </>
         );
       }}
@@ -391,61 +377,6 @@ function LeasesTab({ only }: { only: string | undefined }) {
           </Card>
         );
       }}
-    </Read>
-  );
-}
-
-function FlowTab() {
-  const query = useQuery<FlowKeys>("flow", "queues", (signal) =>
-    get("v1/flow-keys", { query: { limit: 200 }, signal }),
-  );
-  return (
-    <Read query={query}>
-      {(list) =>
-        list.flowKeys.length === 0 ? (
-          <section class="card">
-            <Empty title="No flow keys are in use">
-              Runs that share a flow key take turns: only so many of them are active at once, or start within
-              a time.
-            </Empty>
-          </section>
-        ) : (
-          <Card title="Flow keys" note="how many hold a slot, and how many wait for one">
-            <table>
-              <thead>
-                <tr>
-                  <th>key</th>
-                  <th class="r">holds</th>
-                  <th class="r">limit</th>
-                  <th class="r">parked</th>
-                  <th>opens</th>
-                  <th>holders</th>
-                </tr>
-              </thead>
-              <tbody>
-                {list.flowKeys.map((key) => (
-                  <tr key={key.key}>
-                    <td class="strong">{visible(key.key)}</td>
-                    <td class="num r">{key.held}</td>
-                    <td class="num r">{key.limit ?? "–"}</td>
-                    <td class="num r">{key.parked}</td>
-                    <td>
-                      <Time at={key.opensAt} />
-                    </td>
-                    <td class="wide-cell">
-                      {key.holders.slice(0, 4).map((id) => (
-                        <a key={id} class="tag" href={`runs/${id}`}>
-                          {id}
-                        </a>
-                      ))}
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </Card>
-        )
-      }
     </Read>
   );
 }

@@ -1,6 +1,6 @@
 /** Schedules: when each runs next, and what became of the last ones. Read-only: the commands are beside it. */
 
-import { get } from "../api/call.js";
+import { get, inPath, Problem } from "../api/call.js";
 import type { Schedule, ScheduleHistory, ScheduleList, SchedulePreview } from "../api/types.js";
 import { useQuery } from "../data/query.js";
 import { command } from "../model/command.js";
@@ -8,8 +8,10 @@ import { visible } from "../model/shown.js";
 import type { Look } from "../model/state.js";
 import { clock, clockTime, ms, relative, span } from "../model/time.js";
 import { Card, Cli, Empty, Time } from "../parts/bits.js";
-import { Mark, Pill } from "../parts/glyph.js";
+import { Crumb, Foot, Head, Listing } from "../parts/frame.js";
+import { Mark } from "../parts/glyph.js";
 import { Read } from "../parts/read.js";
+import { type Column, Table } from "../parts/table.js";
 import { nameOf } from "../people.js";
 
 const PAGE = 200;
@@ -20,7 +22,8 @@ const ENTRIES = 20;
 
 export function SchedulesPage({ name }: { name: string | undefined }) {
   document.title = "Schedules · Tenure";
-  return name ? <SchedulePage name={name} /> : <SchedulesList />;
+  if (!name) return <SchedulesList />;
+  return name.includes("~") ? <NamedSchedule key={name} path={name} /> : <SchedulePage named={name} />;
 }
 
 /** `15 2 * * * (Europe/Berlin)`, `every 15 min`. */
@@ -41,9 +44,41 @@ export function scheduleLook(schedule: Schedule, now: number): Look {
 /** Longer than the server needs to fire an instant, so that a healthy schedule is never called late. */
 const LATE_MS = 60_000;
 
-/** What a path and a command call it: a name with a slash is not found in a path, its id is. */
-const nameInPath = (schedule: Schedule) =>
-  schedule.name.includes("/") ? schedule.scheduleId : schedule.name;
+/** What a call and a command name it by: the server does not find a name with a slash in a path, and finds its id. */
+const handle = (schedule: Schedule) => (schedule.name.includes("/") ? schedule.scheduleId : schedule.name);
+
+/** Schedules that are looked through for a name. */
+const SEARCHED_MAX = 5000;
+
+/** The id of a schedule by the name that an address writes with `~` for `/`. */
+async function idOf(path: string, signal: AbortSignal): Promise<string> {
+  let cursor: string | undefined;
+  let searched = 0;
+  do {
+    const page = await get<ScheduleList>("v1/schedules", { query: { limit: PAGE, cursor }, signal });
+    const found = page.schedules.find(({ name }) => inPath(name) === path);
+    if (found) return found.scheduleId;
+    searched += page.schedules.length;
+    cursor = page.cursor ?? undefined;
+  } while (cursor !== undefined && searched < SEARCHED_MAX);
+  const name = path.replaceAll("~", "/");
+  const where = cursor === undefined ? "the schedules of this workspace" : `the first ${searched} schedules`;
+  const message = `none of ${where} is named ${name}; one that was deleted is found by its id`;
+  throw new Problem(404, "not_found", "There is no such schedule", message);
+}
+
+/** A schedule with a slash in its name: its id is looked up once, and the page is read by the id. */
+function NamedSchedule({ path }: { path: string }) {
+  const query = useQuery<string>(`schedule ${path}`, undefined, (signal) => idOf(path, signal));
+  const id = query.data.value;
+  if (id !== undefined) return <SchedulePage named={id} />;
+  return (
+    <>
+      <Crumb name="Schedules" to="schedules" />
+      <Read query={query}>{() => null}</Read>
+    </>
+  );
+}
 
 function SchedulesList() {
   const query = useQuery<ScheduleList>("schedules", "queues", (signal) =>
@@ -51,76 +86,46 @@ function SchedulesList() {
   );
   return (
     <>
-      <div class="head">
-        <h1>Schedules</h1>
-        <span class="soft">runs that are submitted again and again</span>
-      </div>
-      <Read query={query}>
+      <Head title="Schedules" note="runs that are submitted again and again" />
+      <Listing
+        query={query}
+        isEmpty={({ schedules }) => schedules.length === 0}
+        empty={
+          <Empty
+            title="No schedule yet"
+            lines={["tenure schedules create nightly --cron '15 2 * * *' --kind report --queue reports"]}
+          >
+            A schedule submits a run at every instant of a cron expression or interval, once, also when the
+            server was down in between.
+          </Empty>
+        }
+      >
         {({ schedules }) => (
-          <section class="card">
-            {schedules.length === 0 ? (
-              <Empty
-                title="No schedule yet"
-                lines={["tenure schedules create nightly --cron '15 2 * * *' --kind report --queue reports"]}
-              >
-                A schedule submits a run at every instant of a cron expression or interval, once, also when
-                the server was down in between.
-              </Empty>
-            ) : (
-              <ScheduleTable schedules={schedules} />
-            )}
-          </section>
+          <Table isList items={schedules} by={(schedule) => schedule.scheduleId} columns={COLUMNS} />
         )}
-      </Read>
-      <div class="foot">
-        <Cli line="tenure schedules list" />
-      </div>
+      </Listing>
+      <Foot lines={["tenure schedules list"]} />
     </>
   );
 }
 
-function ScheduleTable({ schedules }: { schedules: Schedule[] }) {
-  return (
-    <table class="list-table">
-      <thead>
-        <tr>
-          <th>state</th>
-          <th>schedule</th>
-          <th class="hide-narrow">when</th>
-          <th>next</th>
-          <th class="hide-narrow">last run</th>
-          <th class="r hide-narrow">fired</th>
-          <th class="hide-narrow">not fired</th>
-        </tr>
-      </thead>
-      <tbody>
-        {schedules.map((schedule) => (
-          <tr key={schedule.scheduleId}>
-            <td class="nowrap">
-              <Mark look={scheduleLook(schedule, clock.value)} />
-            </td>
-            <td class="strong">
-              <a data-row href={`schedules/${nameInPath(schedule)}`}>
-                {visible(schedule.name)}
-              </a>
-            </td>
-            <td class="hide-narrow">
-              <code>{visible(terms(schedule))}</code>
-            </td>
-            <td class="nowrap">
-              <Time at={schedule.nextAt} />
-            </td>
-            <td class="nowrap hide-narrow">
-              <LastRun schedule={schedule} />
-            </td>
-            <td class="num r hide-narrow">{schedule.fired}</td>
-            <td class="hide-narrow">{left(schedule)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
-}
+const COLUMNS: Array<Column<Schedule>> = [
+  ["state", (schedule) => <Mark look={scheduleLook(schedule, clock.value)} />, "nowrap"],
+  [
+    "schedule",
+    (schedule) => (
+      <a data-row href={`schedules/${inPath(schedule.name)}`}>
+        {visible(schedule.name)}
+      </a>
+    ),
+    "strong",
+  ],
+  ["when", (schedule) => <code>{visible(terms(schedule))}</code>, "hide-narrow"],
+  ["next", (schedule) => <Time at={schedule.nextAt} />, "nowrap"],
+  ["last run", (schedule) => <LastRun schedule={schedule} />, "nowrap hide-narrow"],
+  ["fired", (schedule) => schedule.fired, "num r hide-narrow"],
+  ["not fired", left, "hide-narrow"],
+];
 
 function LastRun({ schedule }: { schedule: Schedule }) {
   const { last } = schedule;
@@ -151,9 +156,10 @@ interface Whole {
   history: ScheduleHistory;
 }
 
-function SchedulePage({ name }: { name: string }) {
-  const query = useQuery<Whole>(`schedule ${name}`, "queues", async (signal) => {
-    const path = `v1/schedules/${name}`;
+/** A schedule by its id, or by a name without a slash. */
+function SchedulePage({ named }: { named: string }) {
+  const query = useQuery<Whole>(`schedule ${named}`, "queues", async (signal) => {
+    const path = `v1/schedules/${named}`;
     const [schedule, preview, history] = await Promise.all([
       get<Schedule>(path, { signal }),
       get<SchedulePreview>(`${path}/preview`, { query: { count: INSTANTS }, signal }),
@@ -163,9 +169,7 @@ function SchedulePage({ name }: { name: string }) {
   });
   return (
     <>
-      <div class="crumb">
-        <a href="schedules">Schedules</a> /
-      </div>
+      <Crumb name="Schedules" to="schedules" />
       <Read query={query}>{(whole) => <Shown whole={whole} />}</Read>
     </>
   );
@@ -175,14 +179,10 @@ function Shown({ whole }: { whole: Whole }) {
   const { schedule, preview, history } = whole;
   const look = scheduleLook(schedule, clock.value);
   const { run } = schedule;
-  const named = nameInPath(schedule);
+  const named = handle(schedule);
   return (
     <>
-      <div class="head">
-        <h1>{visible(schedule.name)}</h1>
-        <Pill look={look} />
-        <code class="soft">{visible(terms(schedule))}</code>
-      </div>
+      <Head title={schedule.name} look={look} note={<code>{visible(terms(schedule))}</code>} />
       <p class={`story t-${look.tone}`}>{fate(schedule)}</p>
       <div class="two">
         <Card
@@ -210,14 +210,12 @@ function Shown({ whole }: { whole: Whole }) {
         </Card>
       </div>
       <Card title="History" note="changes and firings, the newest first">
-        <Entries history={history} />
+        <Table items={history.entries} by={({ revision }) => revision} columns={ENTRY_COLUMNS} />
         <div class="pad-x pad-b">
           <Cli line={command("schedules", "history", named)} />
         </div>
       </Card>
-      <div class="foot">
-        <Cli line={command("schedules", "show", named)} />
-      </div>
+      <Foot lines={[command("schedules", "show", named)]} />
     </>
   );
 }
@@ -236,37 +234,11 @@ export function fate(schedule: Schedule): string {
   return state + past + refusal;
 }
 
-function Entries({ history }: { history: ScheduleHistory }) {
-  return (
-    <table>
-      <thead>
-        <tr>
-          <th>when</th>
-          <th>by</th>
-          <th>state</th>
-          <th class="hide-narrow">terms</th>
-          <th class="r">fired</th>
-          <th>last run</th>
-        </tr>
-      </thead>
-      <tbody>
-        {history.entries.map(({ revision, at, keyId, schedule }) => (
-          <tr key={revision}>
-            <td class="nowrap">
-              <Time at={at} />
-            </td>
-            <td>{keyId ? visible(nameOf(keyId)) : <span class="muted">time</span>}</td>
-            <td>{schedule.state}</td>
-            <td class="hide-narrow">
-              <code>{visible(terms(schedule))}</code>
-            </td>
-            <td class="num r">{schedule.fired}</td>
-            <td class="nowrap">
-              <LastRun schedule={schedule} />
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
-}
+const ENTRY_COLUMNS: Array<Column<ScheduleHistory["entries"][number]>> = [
+  ["when", ({ at }) => <Time at={at} />, "nowrap"],
+  ["by", ({ keyId }) => (keyId ? visible(nameOf(keyId)) : <span class="muted">time</span>)],
+  ["state", ({ schedule }) => schedule.state],
+  ["terms", ({ schedule }) => <code>{visible(terms(schedule))}</code>, "hide-narrow"],
+  ["fired", ({ schedule }) => schedule.fired, "num r"],
+  ["last run", ({ schedule }) => <LastRun schedule={schedule} />, "nowrap"],
+];

@@ -1,15 +1,23 @@
 /** All keys in one dialog. */
 
 import { useEffect, useRef } from "preact/hooks";
+import { offered } from "../map.js";
 
 const KEYS: Array<[string, string]> = [
   ["/", "jump to a run, a worker, a label or a page"],
   ["j  k", "next and previous row"],
   ["Enter", "open the row"],
   [".", "actions of this page"],
-  ["g then o, r, i, q, s, e", "overview, runs, inbox, queues, schedules, effects"],
   ["t", "times: relative, local, UTC"],
   ["?", "this list"],
+];
+
+/** `g` and a letter, for each page that the key may read. */
+const pages = (): [string, string] => [
+  "g then a letter",
+  offered()
+    .map(({ key, name }) => `${key} ${name.toLowerCase()}`)
+    .join(", "),
 ];
 
 export function HelpDialog({ close }: { close: () => void }) {
@@ -21,7 +29,7 @@ export function HelpDialog({ close }: { close: () => void }) {
         <h2 id="help-title">Keys</h2>
         <table>
           <tbody>
-            {KEYS.map(([key, what]) => (
+            {[...KEYS, pages()].map(([key, what]) => (
               <tr key={key}>
                 <td>
                   <kbd>{key}</kbd>

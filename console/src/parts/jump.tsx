@@ -1,6 +1,7 @@
 /** The jump field: an id, a worker, a kind, a label or a page. */
 
 import { useSignal } from "@preact/signals";
+import { PAGES } from "../map.js";
 import { go } from "../router.js";
 
 interface Target {
@@ -8,23 +9,15 @@ interface Target {
   to: string;
 }
 
-const PAGES: Array<[string, string]> = [
-  ["overview", ""],
-  ["runs", "runs"],
-  ["inbox", "inbox"],
-  ["queues", "queues"],
-  ["schedules", "schedules"],
-  ["effects", "effects"],
-];
-
 /** Where a text may lead, best first. */
 export function targets(typed: string): Target[] {
   const text = typed.trim();
   if (text === "") return [];
   const found: Target[] = [];
   if (/^(run|task)_[0-9A-Z]{10,}$/i.test(text)) found.push({ words: `open ${text}`, to: `runs/${text}` });
-  for (const [name, to] of PAGES)
-    if (name.startsWith(text.toLowerCase())) found.push({ words: `page ${name}`, to });
+  for (const { name, to } of PAGES)
+    if (name.toLowerCase().startsWith(text.toLowerCase()))
+      found.push({ words: `page ${name.toLowerCase()}`, to });
   if (/^appr_/.test(text)) found.push({ words: `open approval ${text}`, to: `inbox/${text}` });
   if (/^eff_/.test(text)) found.push({ words: `open effect ${text}`, to: `effects/${text}` });
   const label = text.match(/^([^:=\s]+)[:=](.+)$/);

@@ -47,6 +47,19 @@ describe("pages", () => {
     ["effect", `effects/${told.effect}`, /What is sent/],
     ["effects-endpoints", "effects?tab=endpoints", /crm/],
     ["queues-flow", "queues?tab=flow", /No flow keys are in use/],
+    ["topologies", "topologies", /agent-review/],
+    ["topology", "topologies/agent-review", /At work/],
+    ["topology-other", "topologies/task-management", /At work/],
+    ["topology-artifacts", "topologies/agent-review?tab=artifacts", /being-planned/],
+    ["topology-artifact", "topologies/agent-review?artifact=assignment/greeting", /build judged: FAIL/],
+    ["topology-orders", "topologies/agent-review?tab=orders", /passed/],
+    ["topology-claims", "topologies/agent-review?tab=claims", /Claims/],
+    ["topology-pauses", "topologies/task-management?tab=pauses", /GATE_FAILED/],
+    ["topology-declaration", "topologies/agent-review?tab=declaration", /the version in force/],
+    ["limits", "limits", /Rates and quotas/],
+    ["audit", "audit", /limits\.set/],
+    ["keys", "keys", /approver/],
+    ["health", "health", /Every task is processed/],
   ];
 
   /** The picture that the README opens with, in the resolution of a laptop's screen. */

@@ -16,7 +16,20 @@ describe("work", () => {
     await page.getByRole("link", { name: "Schedules" }).click();
     await page.getByRole("link", { name: "nightly/report" }).click();
     await page.getByRole("heading", { name: "nightly/report" }).waitFor();
-    const id = new URL(page.url()).pathname.split("/").at(-1);
+    expect(new URL(page.url()).pathname).toMatch(/\/schedules\/nightly~report$/);
+    // The address works when it is shared, and so does the id, which is what calls and commands use.
+    await page.reload();
+    await page.getByRole("heading", { name: "nightly/report" }).waitFor();
+    const { schedules } = await server.call<{ schedules: Array<{ scheduleId: string }> }>(
+      "GET",
+      "/v1/schedules",
+    );
+    const id = schedules[0]!.scheduleId;
+    await scene.open("schedules/weekly~report");
+    await page.getByText("none of the schedules of this workspace is named weekly/report").waitFor();
+    await scene.open(`schedules/${id}`);
+    await page.getByRole("heading", { name: "nightly/report" }).waitFor();
+    await scene.open("schedules/nightly~report");
     // Its first run waits for a worker, so the instants after it are left out, with the reason.
     await page.getByText(/It has submitted 1 run; \d+ skipped\./).waitFor();
     await page.getByText(`tenure schedules pause ${id}`).waitFor();

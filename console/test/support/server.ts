@@ -109,6 +109,13 @@ export class Server {
     });
   }
 
+  /** Puts a topology of the repository in force. */
+  async apply(topology: string): Promise<void> {
+    const file = new URL(`../../../topologies/${topology}.yaml`, import.meta.url).pathname;
+    const [code] = await once(this.run("topology", "apply", file), "exit");
+    if (code !== 0) throw new Error(`${topology} was not put in force`);
+  }
+
   async call<T = Record<string, unknown>>(
     method: string,
     path: string,

@@ -1,5 +1,5 @@
 // A day in the life of a small company, played by workers over HTTP: a takeover with a late report, an approval that two people
-// answer, a child, a halt at a budget, failures, a queue that no worker serves. The pictures of the console are made from it.
+// answer, a child, a halt at a budget, failures, a queue that no worker serves, two topologies, limits. The pictures of the console are made from it.
 //
 // Nothing waits for a time to pass, except while pictures are made (CONSOLE_PICTURES): there work takes as long as it would.
 
@@ -240,6 +240,56 @@ async function schedules(server: Server): Promise<void> {
   await server.call("POST", "/v1/schedules", { name: "old-export", cron: "@weekly", run, paused: true });
 }
 
+/**
+ * A topology: a plan passes its gate, a change is refused, the next one waits for a person; other assignments are under way. A note
+ * is triaged without success, so that it waits for a person.
+ */
+async function topologies(server: Server): Promise<void> {
+  await server.apply("agent-review");
+  await server.apply("task-management");
+  const assign = (id: string, goal: string) =>
+    server.call("POST", "/v1/deployments/agent-review/artifacts/assignment", { id, fields: { goal } });
+  const alice = new Worker(server, "alice");
+  const output = async (queue: string, value: unknown) => {
+    const task = await alice.lease(queue);
+    await alice.must(task, "started");
+    await works(400);
+    await alice.must(task, "completed", { outcome: "SUCCEEDED", output: value });
+  };
+  await assign("greeting", "Say hello in three languages.");
+  await output("agents", { steps: ["Write the texts", "Test them"] });
+  await output("agents", { summary: "Nothing yet.", files: [] });
+  await output("agents", { summary: "Three greetings.", files: ["hello.txt"] });
+  await output("judges", { score: 0.9 });
+  await assign("menu", "Translate the menu.");
+  await assign("terms", "Shorten the terms of service.");
+  const bob = new Worker(server, "bob");
+  await bob.must(await bob.lease("agents"), "started");
+  const notes = "/v1/deployments/task-management/artifacts";
+  const fields = { title: "Answer within a day", objective_type: "STANDING", urgency: 3 };
+  await server.call("POST", `${notes}/objective`, { id: "answers", fields });
+  await server.call("POST", `${notes}/capture_buffer`, {
+    id: "note-1",
+    fields: { raw_content: "Call the printer <b>today</b>", source_label: "phone" },
+  });
+  await output("triage", { metadata: { capture_ids: [] }, content: {} });
+}
+
+/** What an administrator sets. */
+async function bounds(server: Server): Promise<void> {
+  await server.call("POST", "/v1/limits", {
+    tenantId: "default",
+    requestsPerSecond: 500,
+    unfinishedRuns: 40,
+  });
+  await server.call("POST", "/v1/budgets", {
+    period: "month",
+    tokens: 100_000,
+    costMicros: 25_000_000,
+    soft: { tokens: 10_000 },
+  });
+}
+
 export async function tell(server: Server): Promise<Told> {
   await schedules(server);
   const approvers = [await server.keyOf("approver", "ann"), await server.keyOf("approver", "bea")];
@@ -249,6 +299,8 @@ export async function tell(server: Server): Promise<Told> {
   const told = await invoice(server, approvers);
   const pending = await question(server, approvers[0]!);
   await open(server);
+  await topologies(server);
+  await bounds(server);
   const { effects } = await server.call<{ effects: Array<{ effectId: string }> }>(
     "GET",
     "/v1/effects?endpoint=crm",
