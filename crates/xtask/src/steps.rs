@@ -25,8 +25,8 @@ const DOC_TESTS: &[&str] = &["test", "--quiet", "--workspace", "--doc", "--featu
 /// All of them, also after one has failed: a run is long, and one report of everything is worth more than an early end.
 const TESTS: &[&str] =
     &["nextest", "run", "--workspace", "--no-fail-fast", "--features", lab::FEATURE];
-/// Tests at a time, for every two processors. One of them only computes (`.config/nextest.toml`); of the time of the others
-/// about a half is spent waiting for a disk, a database or a lease.
+/// Tests at a time, for every two processors. One of them only computes (`.config/nextest.toml`); the others spend about
+/// half of their time waiting for a disk, a database or a lease.
 const TESTS_PER_TWO_PROCESSORS: usize = 4;
 /// The server, for commands that need nothing else.
 const BUILD_SERVER: &[&str] = &["build", "--package", "tenure"];
