@@ -160,6 +160,7 @@ impl LoadClient for Embedded {
             max,
             until: tokio::time::Instant::now() + Duration::from_millis(WAIT_MS),
             poll: None,
+            build: None,
         };
         self.coordinator.lease(poll).await.map_err(|trouble| refused(&trouble))
     }

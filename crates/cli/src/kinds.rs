@@ -6,7 +6,7 @@ use tenure::Client;
 use topology::value_schema;
 use wire::answers::{KindView, Kinds};
 use wire::requests::{ListKinds, SubmitRun};
-use wire::{Json, Time, limits};
+use wire::{Builds, Json, Time, limits};
 
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
@@ -75,11 +75,18 @@ fn row(view: &KindView, now: Time) -> [Cell; 6] {
     [
         Cell::new(&view.kind),
         Cell::new(view.version.as_deref().unwrap_or_default()),
-        Cell::new(view.build_id.as_deref().unwrap_or_default()),
+        Cell::new(build(view)),
         Cell::new(view.queues.join(",")),
         Cell::new(view.workers),
         Cell::new(format!("{} ago", duration::between(view.last_seen_at, now))),
     ]
+}
+
+/// The build, and whether runs stay with it.
+fn build(view: &KindView) -> String {
+    let id = view.build_id.as_deref().unwrap_or_default();
+    let pinned = if view.builds == Some(Builds::Pin) { " (pinned)" } else { "" };
+    format!("{id}{pinned}")
 }
 
 fn print_schemas(view: &KindView) -> Result<(), CliError> {
@@ -143,6 +150,7 @@ mod tests {
             kind: "k".to_owned(),
             version: None,
             build_id: None,
+            builds: None,
             queues: vec!["q".to_owned()],
             workers: 1,
             input_schema: schema.map(json),

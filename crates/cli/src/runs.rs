@@ -43,6 +43,8 @@ pub(crate) enum Verb {
     Signal(signal::Arguments),
     /// Let a diverged run continue, after code was deployed that fits what it recorded
     Resume(Id),
+    /// Let workers of every build continue a run that is pinned to one, whose workers are gone
+    Unpin(Id),
     /// Print every decision about a run, in order
     History(Id),
     /// Print the record of an ended run: input, output and every attempt
@@ -66,6 +68,7 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandRe
         Verb::Continue(arguments) => continue_run::run(client, format, *arguments).await,
         Verb::Signal(arguments) => signal::run(client, format, arguments).await,
         Verb::Resume(Id { id }) => signal::resume(client, format, &run_id(&id)).await,
+        Verb::Unpin(Id { id }) => signal::unpin(client, format, &run_id(&id)).await,
         Verb::History(Id { id }) => history(client, format, &run_id(&id)).await,
         Verb::Record(Id { id }) => record(client, format, &run_id(&id)).await,
     }

@@ -184,7 +184,7 @@ fn remedy(code: Code) -> Option<&'static str> {
         }
         Code::ScheduleNotFound => "`tenure schedules list` shows the existing ones",
         Code::ScheduleExists => "change it with `tenure schedules update`, or choose another name",
-        Code::NotDiverged => "`tenure explain` says what it waits for",
+        Code::NotDiverged | Code::NotPinned => "`tenure explain` says what it waits for",
         Code::SignalsFull => "`tenure runs show` says how many signals it has not taken",
         Code::RunNotRetryable => "`tenure runs show` shows its state and its deadline",
         Code::RunHasRecords => {

@@ -62,6 +62,7 @@ async fn lease(coordinator: &Coordinator) -> Result<Granted, Box<dyn Error>> {
         max: 1,
         until: tokio::time::Instant::now() + POLL_WAIT,
         poll: None,
+        build: None,
     };
     coordinator.lease(poll).await?.pop().ok_or_else(|| "no task came".into())
 }

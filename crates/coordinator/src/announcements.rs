@@ -1,7 +1,7 @@
 //! What workers announced that they can do: kinds with their schemas and versions, and the build that they run.
 //!
-//! Like polls, announcements exist in memory only, and are those that were made here. An announcement describes: it grants
-//! nothing and keeps nothing from being granted. A worker that is silent for longer than any poll takes is forgotten.
+//! Like polls, announcements exist in memory only, and are those that were made here. An announcement describes: what is granted
+//! depends on it only for kinds whose runs are pinned to a build ([`WorkerBuild`]). A worker that is silent for longer than any poll takes is forgotten.
 //!
 //! Workers of one build announce the same, so equal announcements are kept once. What one scope may take is bounded; beyond
 //! it, the worker that was silent longest is forgotten, and announces again with its next poll.
@@ -10,7 +10,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use verdict::{Digest, Name, Scope, Span, Time};
+use wire::Builds;
 use wire::requests::Announcement;
+
+use crate::worker_build::WorkerBuild;
 
 /// How long a worker may be silent: four times the longest poll.
 const SILENCE_MAX: Span = Span::from_secs(120);
@@ -34,7 +37,14 @@ struct OfScope {
 /// An announcement, and what it takes.
 struct Content {
     announcement: Announcement,
+    build: Option<Arc<WorkerBuild>>,
     bytes: usize,
+}
+
+/// An announcement that is known here.
+pub(crate) struct Known {
+    /// The build, if it matters for some of the kinds.
+    pub(crate) build: Option<Arc<WorkerBuild>>,
 }
 
 struct Announced {
@@ -66,7 +76,7 @@ impl Announcements {
         queues: Vec<Name>,
         announcement: Announcement,
         now: Time,
-    ) {
+    ) -> Known {
         let text = serde_json::to_vec(&announcement).expect("what was parsed can be written");
         let (digest, bytes) = (Digest::of(&[text.as_slice()]), text.len());
         let mut scopes = self.lock();
@@ -77,35 +87,36 @@ impl Announcements {
             Some(known) => known.clone(),
             None => {
                 of_scope.bytes += bytes;
-                let content = Arc::new(Content { announcement, bytes });
+                let build = build_of(&announcement).map(Arc::new);
+                let content = Arc::new(Content { announcement, build, bytes });
                 of_scope.contents.insert(digest, content.clone());
                 content
             }
         };
+        let build = content.build.clone();
         of_scope.workers.insert(worker.clone(), Announced { content, queues, seen_at: now });
         of_scope.shrink(worker);
+        Known { build }
     }
 
-    /// Whether this is what the worker announced. If so, the worker was seen now.
-    pub(crate) fn is_known(
+    /// What the worker announced, if it has this id. If so, the worker was seen now.
+    pub(crate) fn known(
         &self,
         scope: &Scope,
         worker: &Name,
         queues: &[String],
         id: &str,
         now: Time,
-    ) -> bool {
+    ) -> Option<Known> {
         let mut scopes = self.lock();
         let announced = scopes.get_mut(scope).and_then(|of_scope| of_scope.workers.get_mut(worker));
-        let Some(announced) = announced.filter(|it| it.content.announcement.id == id) else {
-            return false;
-        };
+        let announced = announced.filter(|it| it.content.announcement.id == id)?;
         announced.seen_at = announced.seen_at.max(now);
         let is_same = announced.queues.iter().map(Name::as_str).eq(queues.iter());
         if !is_same {
             announced.queues = queues.iter().map(|queue| Name::from(queue.as_str())).collect();
         }
-        true
+        Some(Known { build: announced.content.build.clone() })
     }
 
     /// What the workers of a scope announced, as far as they poll `queues` if it is given.
@@ -140,6 +151,15 @@ impl Announcements {
     fn lock(&self) -> MutexGuard<'_, HashMap<Scope, OfScope>> {
         self.0.lock().expect("no code panics while it holds the announcements")
     }
+}
+
+/// The build of an announcement; `None` if no kind says that it matters.
+fn build_of(announcement: &Announcement) -> Option<WorkerBuild> {
+    let Announcement { id: _, build_id, kinds } = announcement;
+    let said = kinds.iter().filter_map(|it| Some((Name::from(it.kind.as_str()), it.builds?)));
+    let mut kinds = said.map(|(kind, builds)| (kind, builds == Builds::Pin)).peekable();
+    kinds.peek()?;
+    Some(WorkerBuild::new(Name::from(build_id.as_deref()?), kinds))
 }
 
 impl OfScope {
@@ -196,7 +216,7 @@ mod tests {
     }
 
     fn known(all: &Announcements, worker: &str, id: &str, now: Time) -> bool {
-        all.is_known(&scope(), &worker.into(), &["q".to_owned()], id, now)
+        all.known(&scope(), &worker.into(), &["q".to_owned()], id, now).is_some()
     }
 
     #[test]

@@ -424,6 +424,11 @@ impl Coordinator {
         self.about(key, Request::Run(Box::new(RunRequest::Resume))).await
     }
 
+    /// Lets workers of every build continue a run that is pinned to one.
+    pub async fn unpin(&self, key: TaskKey) -> Reply {
+        self.about(key, Request::Run(Box::new(RunRequest::Unpin))).await
+    }
+
     pub async fn cancel(&self, key: TaskKey, cancel: Cancel) -> Reply {
         self.about(key, Request::Cancel(cancel)).await
     }

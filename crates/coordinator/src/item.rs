@@ -26,6 +26,7 @@ use verdict::{
 };
 
 use crate::intake::PriorityClass;
+use crate::worker_build::WorkerBuild;
 
 /// A task to be created. Its id is assigned when it is decided, so that ids sort by acceptance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -688,6 +689,8 @@ pub struct Poll {
     pub until: Instant,
     /// A name for the poll. A repeated poll with the same name gets the same leases.
     pub poll: Option<Name>,
+    /// The build that the worker announced, if it matters for some of its kinds.
+    pub build: Option<Arc<WorkerBuild>>,
 }
 
 /// A poll with its reply channel.

@@ -56,6 +56,7 @@ pub mod trace;
 #[cfg(not(feature = "http"))]
 mod unsealed;
 mod weight;
+mod worker_build;
 mod worker_signals;
 
 #[cfg(feature = "http")]
@@ -75,3 +76,4 @@ pub use task_watch::{Awaited, Occasion};
 #[cfg(not(feature = "http"))]
 pub(crate) use unsealed::Sealer;
 pub use verdict::Retention;
+pub use worker_build::WorkerBuild;

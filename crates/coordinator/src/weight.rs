@@ -83,7 +83,10 @@ fn may_end(request: &Request) -> bool {
         Request::Run(run) => match &**run {
             // What it says that it used may halt the run.
             RunRequest::Metered(_) => true,
-            RunRequest::Signal(_) | RunRequest::Resume | RunRequest::Inherit(_) => false,
+            RunRequest::Signal(_)
+            | RunRequest::Resume
+            | RunRequest::Unpin
+            | RunRequest::Inherit(_) => false,
             RunRequest::Checkpoint(_)
             | RunRequest::Message(_)
             | RunRequest::Decide(_)

@@ -151,6 +151,7 @@ mod tests {
             max: 1,
             until: tokio::time::Instant::now(),
             poll: None,
+            build: None,
         }
     }
 

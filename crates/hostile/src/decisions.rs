@@ -78,6 +78,7 @@ impl TaskRun {
                 lease: LeaseId::from_u128(self.callers.len() as u128 + 1),
                 owner: worker(source)?,
                 poll: None,
+                build: None,
             }),
             2 => Request::Started(Started { caller: self.caller(source)?, claimed_at: None }),
             3 => Request::Heartbeat(Heartbeat { caller: self.caller(source)?, progress: None }),

@@ -68,7 +68,7 @@ pub(crate) const ZERO: Digest = Digest::from_bytes([0; 32]);
 pub(crate) fn grant(task: TaskAt, worker: Worker, world: &World) -> Grant {
     let attempt = world.tasks[task].ledger.grants + 1;
     let lease = lease_id(task, attempt, world.epoch);
-    Grant { lease, owner: worker_name(worker), poll: None }
+    Grant { lease, owner: worker_name(worker), poll: None, build: None }
 }
 
 /// The call as it arrives, and the task it is addressed to.

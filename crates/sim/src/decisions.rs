@@ -164,6 +164,8 @@ fn tell_of_run(decision: &mut Decision, event: &RunEvent, found: &StoredTask) {
         | RunEvent::ChildrenCancelled { .. }
         | RunEvent::Hastened
         | RunEvent::Resumed
+        | RunEvent::BuildNoted(_)
+        | RunEvent::Unpinned
         | RunEvent::ApprovalOpened(_)
         | RunEvent::ApprovalVoted { .. }
         | RunEvent::ApprovalClosed { .. }
@@ -212,7 +214,8 @@ fn cause(request: &Request) -> Cause {
             RunRequest::Checkpoint(_) => Cause::Checkpoint,
             RunRequest::Signal(_) => Cause::Signal,
             RunRequest::Message(_) => Cause::Message,
-            RunRequest::Resume => Cause::Resume,
+            // An operator lets the run go on.
+            RunRequest::Resume | RunRequest::Unpin => Cause::Resume,
             // What people decide reaches its task as a signal.
             RunRequest::Decide(_) => Cause::Signal,
             // What a fork takes over belongs to its submission.

@@ -19,7 +19,8 @@ BEGIN SELECT RAISE(ABORT, 'the rules in force never go back'); END;
 
 -- Tasks.
 
--- Where tasks wait: each combination of scope, queue and kind has a number. It goes with the last of its tasks.
+-- Where tasks wait: each combination of scope, queue and kind has a number. It goes with the last of its tasks. A run that is
+-- pinned to a build waits in the queue `queue@build`, which no list shows.
 CREATE TABLE lanes (
     lane      INTEGER PRIMARY KEY,
     tenant    TEXT NOT NULL,
@@ -29,6 +30,7 @@ CREATE TABLE lanes (
 ) STRICT;
 -- A list of one scope visits the lanes of that scope only. A lane is new so rarely that this costs nothing.
 CREATE INDEX lanes_by_name ON lanes (tenant, workspace, queue, kind);
+CREATE INDEX lanes_of_builds ON lanes (lane) WHERE instr(queue, '@') > 0;
 
 -- Which blocks of 64 rows of `inputs` hold tasks of a lane. A list reads the blocks of its lanes, so it visits at most
 -- 63 rows of other lanes for each of its own. An index of `inputs` by lane would cost an entry for every submission, 11 %
@@ -496,7 +498,7 @@ BEGIN SELECT CASE
     WHEN OLD.tale IS NOT NULL AND (NEW.tale IS NULL OR substr(NEW.tale, 1, length(OLD.tale)) <> OLD.tale)
         THEN RAISE(ABORT, 'history is append-only')
     WHEN NEW.lane <> OLD.lane AND NEW.run IS NULL
-        THEN RAISE(ABORT, 'the queue and kind of a task without stages never change')
+        THEN RAISE(ABORT, 'the queue and kind of a plain task never change')
     WHEN NEW.state <> OLD.state AND NEW.revision > OLD.revision
         THEN RAISE(ABORT, 'this change of state is not allowed')
     ELSE RAISE(ABORT, 'a task is changed by decisions, each with the next revision')

@@ -10,6 +10,7 @@
 mod approval_forms;
 mod budget_forms;
 mod budget_pack;
+mod build_forms;
 pub(crate) mod delta;
 mod effect_forms;
 mod flow_forms;

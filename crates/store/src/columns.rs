@@ -4,6 +4,7 @@
 //! the rows that were read become tasks, ends and attempts. Lists name their tables by one letter: `live l`,
 //! `inputs i`, `done d`, `attempts a`, `history h`, `refused r`.
 
+use verdict::build::queue_of;
 use verdict::event::Submitted;
 use verdict::{
     ClosedAttempt, Digest, Done, End, Event, Lease, Name, Phase, ProgressMark, Scope, State, Task,
@@ -204,7 +205,8 @@ pub(crate) fn id_bytes(id: TaskId) -> [u8; 16] {
     id.as_u128().to_be_bytes()
 }
 
-/// Scope, queue and kind of a task: read separately, because engines store them in different places.
+/// Scope, queue and kind of a task: read separately, because engines store them in different places. The queue of a live task is
+/// the one in which it is offered ([`Task::offered_in`]).
 #[derive(Clone)]
 pub(crate) struct QueueAndKind {
     pub(crate) scope: Scope,
@@ -268,7 +270,7 @@ pub(crate) fn task<R: Row>(
         id,
         scope,
         kind,
-        queue,
+        queue: queue_of(queue),
         priority,
         policy,
         created_at,

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use verdict::build::queue_of;
 use verdict::{Digest, Name, Scope, Text, Time};
 
 /// A queue that is paused, since when, by whom and why.
@@ -58,8 +59,9 @@ impl PausedQueues {
         self.queues.is_empty()
     }
 
+    /// Whether tasks of this queue wait. Runs that are pinned to a build wait with their queue.
     pub fn contains(&self, scope: &Scope, queue: &Name) -> bool {
-        !self.is_empty() && self.queues.contains_key(&(scope.clone(), queue.clone()))
+        !self.is_empty() && self.queues.contains_key(&(scope.clone(), queue_of(queue.clone())))
     }
 
     /// All of them, by scope and name.

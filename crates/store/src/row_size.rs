@@ -132,7 +132,9 @@ fn run_request(request: &RunRequest) -> usize {
             _ => PART_BYTES,
         },
         RunRequest::Inherit(asked) => asked.items.iter().map(inherited).sum(),
-        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Decide(_) => PART_BYTES,
+        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Unpin | RunRequest::Decide(_) => {
+            PART_BYTES
+        }
     }
 }
 
@@ -156,10 +158,14 @@ fn run_event(event: &RunEvent) -> usize {
         | RunEvent::Spawned { .. }
         | RunEvent::ApprovalOpened(_)
         | RunEvent::ApprovalVoted { .. }
+        | RunEvent::BuildNoted(_)
         | RunEvent::Budget(_) => PART_BYTES,
         RunEvent::Plan(event) => plan_event(event),
         RunEvent::ApprovalClosed { .. } => 0,
-        RunEvent::WaitAdvanced { .. } | RunEvent::Hastened | RunEvent::Resumed => 0,
+        RunEvent::WaitAdvanced { .. }
+        | RunEvent::Hastened
+        | RunEvent::Resumed
+        | RunEvent::Unpinned => 0,
     }
 }
 

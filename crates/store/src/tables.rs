@@ -154,10 +154,10 @@ pub(crate) use select;
 
 columns! {
     /// What a task is found by and offered under.
-    Names(task: TaskIdentity<'_>) reads NamesRow {
+    Names(task: &TaskIdentity<'_>) reads NamesRow {
         tenant: Name = &task.scope.tenant,
         workspace: Name = &task.scope.workspace,
-        queue: Name = task.queue,
+        queue: Name = &task.queue,
         kind: Name = task.kind,
     }
 }

@@ -50,9 +50,9 @@ pub use carry::{Call, CallResult, Poll, Submission};
 pub use driver::Driver;
 pub use fixture::{Between, Fixture, run};
 pub use runs::{
-    budgets as run_budgets, checkpoints as run_checkpoints, children as run_children,
-    forks as run_forks, life as run_life, messages as run_messages, plans as run_plans,
-    stages as run_stages, waits as run_waits,
+    budgets as run_budgets, builds as run_builds, checkpoints as run_checkpoints,
+    children as run_children, forks as run_forks, life as run_life, messages as run_messages,
+    plans as run_plans, stages as run_stages, waits as run_waits,
 };
 
 /// Generates two tests of every check for the fixture that `$fixture` creates.
@@ -92,6 +92,7 @@ macro_rules! conformance_checks {
             run_forks::{takes_over_what_another_run_recorded, is_linked_to_its_forks};
             run_plans::{run_in_order_in_one_batch, run_in_order_by_saved_messages, skip_what_depends_on_a_failure, are_spawned_and_told_in_slices, are_cancelled_with_their_root, are_forgotten_whole};
             run_stages::{are_leased_with_the_report_before, stay_at_their_place, wait_in_their_queue_otherwise, give_way_to_what_is_more_urgent, keep_their_ceilings, are_leased_with_the_last_call};
+            run_builds::{are_offered_to_their_build_only, return_to_their_build_after_a_loss, leave_their_queue_with_the_pin, wait_for_a_slot_of_their_key, leave_nothing_behind};
             run_life::{diverges_and_is_resumed, is_forgotten_whole, is_never_half_saved};
             scopes::{never_leak};
             backlogs::{names_every_polled_queue_that_holds_something, names_no_queue_that_nobody_polls, follows_what_the_same_batch_grants};

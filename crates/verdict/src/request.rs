@@ -2,6 +2,7 @@
 //! request.
 
 use crate::budget::{Budget, BudgetEvent};
+use crate::build::Build;
 use crate::done::Fault;
 use crate::event::{Event, Next};
 use crate::flow::FlowKey;
@@ -42,6 +43,7 @@ impl Request {
                 RunRequest::Signal(_)
                 | RunRequest::Message(_)
                 | RunRequest::Resume
+                | RunRequest::Unpin
                 | RunRequest::Decide(_)
                 | RunRequest::Inherit(_)
                 | RunRequest::Plan(_) => None,
@@ -152,6 +154,8 @@ pub struct Grant {
     pub lease: LeaseId,
     pub owner: Name,
     pub poll: Option<Name>,
+    /// The build of the worker, if it announced one for the kind. Boxed: most workers announce none.
+    pub build: Option<Box<Build>>,
 }
 
 /// The caller that a call under a lease claims to be.

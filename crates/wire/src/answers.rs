@@ -22,8 +22,9 @@ mod workers;
 pub use self::budgets::{BudgetAmounts, BudgetLeft, BudgetView};
 pub use self::durable::{
     AwaitedView, Checkpoint, CheckpointAck, CheckpointAnswer, CheckpointAnswers, CheckpointError,
-    Checkpoints, ChildView, Children, Divergence, DurableView, Ending, OpenWait, RunResumed,
-    SignalAccepted, Spent, StartedChild, Steps, TakenSignal, WaitOutcome, WaitingView,
+    Checkpoints, ChildView, Children, Divergence, DurableView, Ending, OpenWait, RunBuild,
+    RunResumed, RunUnpinned, SignalAccepted, Spent, StartedChild, Steps, TakenSignal, WaitOutcome,
+    WaitingView,
 };
 pub use self::explaining::{Explanation, Gate};
 pub use self::flow::{FlowKeyView, FlowKeys};

@@ -212,12 +212,15 @@ fn announce(announcement: &Announcement) -> Checked {
     names("announce.kinds", &names_of, KINDS_PER_POLL_MAX)?;
     let (mut met, mut bytes) = (HashSet::new(), 0);
     for (index, announced) in kinds.iter().enumerate() {
-        let AnnouncedKind { kind, version, input_schema, output_schema } = announced;
+        let AnnouncedKind { kind, version, builds, input_schema, output_schema } = announced;
         let member = |member: &str| format!("announce.kinds[{index}].{member}");
         if !met.insert(kind) {
             return refuse(&member("kind"), "appears twice");
         }
         optional_name(&member("version"), version.as_deref())?;
+        if builds.is_some() && build_id.is_none() {
+            return refuse(&member("builds"), "needs `buildId`, the name of the build");
+        }
         bytes += schema(&member("inputSchema"), input_schema.as_ref())?;
         bytes += schema(&member("outputSchema"), output_schema.as_ref())?;
     }

@@ -50,8 +50,8 @@ pub use time::{Time, TimeError};
 pub use trace_context::TraceContext;
 pub use words::{
     ApprovalDecision, ApprovalOutcome, ApprovalState, AttemptOutcome, BudgetPeriod, BudgetState,
-    CandidateState, CatchUp, CheckpointKind, CheckpointOutcome, DeploymentState, EffectState,
-    EndpointState, ErrorCategory, LogLevel, OnDead, OnError, Outcome, Overlap, PauseStateState,
-    RecoveryAction, RecoveryEvaluator, Role, ScheduleState, State, StepOutcome, UnknownWord,
-    Verdict, WaitMode, WorkOrderState,
+    Builds, CandidateState, CatchUp, CheckpointKind, CheckpointOutcome, DeploymentState,
+    EffectState, EndpointState, ErrorCategory, LogLevel, OnDead, OnError, Outcome, Overlap,
+    PauseStateState, RecoveryAction, RecoveryEvaluator, Role, ScheduleState, State, StepOutcome,
+    UnknownWord, Verdict, WaitMode, WorkOrderState,
 };

@@ -238,6 +238,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<requests::CheckpointCalls>(&mut all);
     add::<requests::SendSignal>(&mut all);
     add::<requests::ResumeRun>(&mut all);
+    add::<requests::UnpinRun>(&mut all);
     add::<answers::RunAccepted>(&mut all);
     add::<answers::SubmitResults>(&mut all);
     add::<answers::Run>(&mut all);
@@ -261,6 +262,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<answers::PlanSteps>(&mut all);
     add::<answers::SignalAccepted>(&mut all);
     add::<answers::RunResumed>(&mut all);
+    add::<answers::RunUnpinned>(&mut all);
     add::<approvals::DecideApproval>(&mut all);
     add::<approvals::ApprovalList>(&mut all);
     add::<approvals::ApprovalView>(&mut all);

@@ -63,6 +63,7 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::EmptyWait => page!("empty-wait"),
         Code::SignalsFull => page!("signals-full"),
         Code::NotDiverged => page!("not-diverged"),
+        Code::NotPinned => page!("not-pinned"),
         Code::ApprovalNotFound => page!("approval-not-found"),
         Code::ApprovalClosed => page!("approval-closed"),
         Code::ApprovalDigestMismatch => page!("approval-digest-mismatch"),

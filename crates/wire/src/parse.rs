@@ -58,6 +58,11 @@ impl Body for ResumeRun {
         Some(ResumeRun::default())
     }
 }
+impl Body for UnpinRun {
+    fn from_empty() -> Option<UnpinRun> {
+        Some(UnpinRun::default())
+    }
+}
 impl Body for CheckpointCall {
     const FREE_TEXT: FreeText = FreeText::Repaired;
 }

@@ -29,7 +29,8 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 pub use self::budgets::{Budget, OnSoft, SoftLimits};
 pub use self::checkpoints::{
     AwaitedEffect, AwaitedItem, CheckpointCall, CheckpointCalls, CheckpointItem, ChildRun,
-    DeclaredEffect, Diverged, ResumeRun, SendSignal, Spend, StepError, StepRecord, WaitFor,
+    DeclaredEffect, Diverged, ResumeRun, SendSignal, Spend, StepError, StepRecord, UnpinRun,
+    WaitFor,
 };
 pub use self::flow::{Flow, FlowHold, FlowRate};
 pub use self::log::LogLine;
@@ -40,7 +41,7 @@ pub use self::queries::{
 pub use self::starts::{StartItem, Starts};
 use crate::limits::{RETRY_BASE_MS_DEFAULT, RETRY_CAP_MS_DEFAULT};
 use crate::plan::Plan;
-use crate::{ErrorCategory, Json, Outcome, Time};
+use crate::{Builds, ErrorCategory, Json, Outcome, Time};
 
 /// `POST /v1/runs`: one obligation to execute.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -352,7 +353,8 @@ pub struct LeaseRequest {
     pub announced: Option<String>,
 }
 
-/// What a worker can do. It describes, and filters nothing: `kinds` of the poll does that.
+/// What a worker can do. It describes, and filters nothing, except for runs that are pinned to a build (`builds`): what is
+/// leased to the worker follows from `queues` and `kinds` of the poll.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -391,6 +393,10 @@ pub struct AnnouncedKind {
         schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")
     )]
     pub version: Option<String>,
+    /// For a kind of durable runs, together with `buildId`: `pin` if a run that has recorded something may only be continued by
+    /// workers of the build that recorded it, `any` if every build may. Both let the run remember its build.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub builds: Option<Builds>,
     /// A JSON Schema of at most 16 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Object, required = false))]

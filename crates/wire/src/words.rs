@@ -199,6 +199,16 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// Which builds may continue a durable run that has recorded something.
+    Builds {
+        /// Every build.
+        Any = "any",
+        /// Only the build that recorded it.
+        Pin = "pin",
+    }
+}
+
+vocabulary! {
     /// Why an attempt failed, as its worker sees it.
     ErrorCategory {
         /// Exceptions and assertions of the user's code; retried by default.

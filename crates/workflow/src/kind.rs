@@ -10,8 +10,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde_json::Value;
-use wire::Json;
 use wire::requests::AnnouncedKind;
+use wire::{Builds, Json};
 
 /// The queue of a kind that names none, in every SDK.
 const DEFAULT_QUEUE: &str = "default";
@@ -27,6 +27,7 @@ pub struct Kind<I, O> {
     name: &'static str,
     queue: &'static str,
     version: Option<&'static str>,
+    builds: Option<Builds>,
     input_schema: Option<Schema>,
     output_schema: Option<Schema>,
     /// A kind takes an input and gives an output; it holds neither, so it is `Copy`, `Send` and `Sync` for all types.
@@ -47,6 +48,7 @@ impl<I, O> Kind<I, O> {
             name,
             queue: DEFAULT_QUEUE,
             version: None,
+            builds: None,
             input_schema: None,
             output_schema: None,
             of: PhantomData,
@@ -61,6 +63,18 @@ impl<I, O> Kind<I, O> {
     /// The version that workers announce. It describes: runs are leased by kind and queue alone.
     pub const fn version(self, version: &'static str) -> Kind<I, O> {
         Kind { version: Some(version), ..self }
+    }
+
+    /// Which builds may continue a durable run of this kind that has recorded something: with [`Builds::Pin`] only workers of
+    /// the build that recorded it, with [`Builds::Any`] every worker, and the run remembers the build. The worker needs a build
+    /// id. Nothing is remembered when this is not called.
+    ///
+    /// ```
+    /// use workflow::{Builds, Kind};
+    /// const ORDER: Kind<u64, u64> = Kind::new("order").builds(Builds::Pin);
+    /// ```
+    pub const fn builds(self, builds: Builds) -> Kind<I, O> {
+        Kind { builds: Some(builds), ..self }
     }
 
     /// A JSON Schema of the input, which workers announce: `tenure submit --check` refuses an input that does not fit.
@@ -103,6 +117,7 @@ impl<I, O> Kind<I, O> {
         Ok(AnnouncedKind {
             kind: self.name.to_owned(),
             version: self.version.map(str::to_owned),
+            builds: self.builds,
             input_schema: read(self.input_schema, "input")?,
             output_schema: read(self.output_schema, "output")?,
         })

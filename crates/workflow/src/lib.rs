@@ -62,4 +62,4 @@ pub use stop::{Difference, Divergence, LastOperation, Misuse, Seen, SourceLine, 
 pub use wait::{SignalCall, SleepCall, WaitCall, Waits};
 #[doc(hidden)]
 pub use wire;
-pub use wire::{ApprovalDecision, ApprovalOutcome, Json, Time};
+pub use wire::{ApprovalDecision, ApprovalOutcome, Builds, Json, Time};

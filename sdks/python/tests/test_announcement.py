@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 from stub import Request, Stub, problem
 
-from tenure import Client, Setup, Task, Worker, task
+from tenure import Client, Flow, Setup, Task, Worker, durable, task
 from tenure._announcement import KINDS_MAX, Announcement
 from tenure._calls import Address
 from tenure._schema import schema_of
@@ -196,3 +196,18 @@ def test_a_client_lists_what_workers_announced() -> None:
         assert [request.path for request in stub.requests] == ["/v1/kinds", "/v1/kinds?after=a"]
         list(client.kinds.list("greet"))
         assert stub.requests[-1].path == "/v1/kinds?kind=greet"
+
+
+def test_a_durable_function_says_which_builds_may_continue_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    @durable(builds="pin")
+    async def order(flow: Flow) -> None:
+        await flow.step("a", int)
+
+    with pytest.raises(Setup, match="`order` says which builds"):
+        Announcement([order])
+    monkeypatch.setenv("TENURE_BUILD_ID", "7")
+    announced = Announcement([order, task()(len)]).members(HERE)["announce"]
+    assert announced["buildId"] == "7"
+    assert [kind.get("builds") for kind in announced["kinds"]] == ["pin", None]
+    sealed = Announcement([order], has_codec=True).members(HERE)["announce"]
+    assert sealed["kinds"] == [{"kind": "order", "builds": "pin"}]

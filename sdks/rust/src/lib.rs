@@ -107,8 +107,8 @@ pub use worker::{
 pub use worker::{ProgramEnd, Recorder, RecorderEnd};
 pub use workflow;
 pub use workflow::{
-    Approval, ApprovalDecision, ApprovalOutcome, Delivery, DeliveryOutcome, Effect, Failure, Flow,
-    Kind, OnError, Retry, RunKind, Spend, Step, Vote,
+    Approval, ApprovalDecision, ApprovalOutcome, Builds, Delivery, DeliveryOutcome, Effect,
+    Failure, Flow, Kind, OnError, Retry, RunKind, Spend, Step, Vote,
 };
 
 /// Compiles the examples of the documents that show this crate.

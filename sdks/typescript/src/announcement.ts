@@ -1,14 +1,15 @@
 /**
  * What a worker says about itself with its first poll: its build, and its kinds with the schemas of their inputs.
  *
- * It is a description for people and for `tenure submit --check`; it grants nothing and filters nothing. What does not fit
- * into the coordinator's limits is left out.
+ * It is a description for people and for `tenure submit --check`; it grants nothing and filters nothing, except for runs that
+ * stay with a build. What does not fit into the coordinator's limits is left out.
  */
 import { createHash } from "node:crypto";
 
 import { Setup } from "./errors.js";
 import type { StandardSchemaV1 } from "./schema.js";
 import type { Task } from "./task.js";
+import type { Builds } from "./wire.js";
 
 /** The coordinator's limits of an announcement. */
 const BYTES_MAX = 128 * 1024;
@@ -35,20 +36,34 @@ export function announcementOf(tasks: Iterable<Task>, buildId: string | undefine
       "set TENURE_BUILD_ID to letters, digits and . _ : / - (up to 128)",
     );
   }
-  const kinds = [...tasks].map(({ kind, code }) => ({ kind, inputSchema: schemaOf(code?.schema) }));
+  const kinds = [...tasks].map(({ kind, code }) => ({
+    kind,
+    builds: code?.type === "durable" ? code.builds : undefined,
+    inputSchema: schemaOf(code?.schema),
+  }));
+  const pinned = kinds.find(({ builds }) => builds !== undefined);
+  if (pinned !== undefined && buildId === undefined) {
+    throw new Setup(
+      `\`${pinned.kind}\` says which builds may continue its runs, but this worker has no build`,
+      "set TENURE_BUILD_ID",
+    );
+  }
   const full = textOf(buildId, kinds);
   const text =
     full.length <= BYTES_MAX
       ? full
       : textOf(
           buildId,
-          kinds.map(({ kind }) => ({ kind })),
+          kinds.map(({ kind, builds }) => ({ kind, builds })),
         );
   const id = createHash("sha256").update(text).digest("hex").slice(0, ID_DIGITS);
   return { id, text: `{"id":"${id}",${text.slice(1)}` };
 }
 
-function textOf(buildId: string | undefined, kinds: ReadonlyArray<{ kind: string; inputSchema?: unknown }>) {
+function textOf(
+  buildId: string | undefined,
+  kinds: ReadonlyArray<{ kind: string; builds: Builds | undefined; inputSchema?: unknown }>,
+) {
   return JSON.stringify({ buildId, kinds });
 }
 

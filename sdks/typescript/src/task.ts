@@ -14,6 +14,7 @@ import { SchemaRefused, type StandardSchemaV1, validate } from "./schema.js";
 import { optionalMilliseconds, type Span } from "./span.js";
 import type {
   ApprovalTerms,
+  Builds,
   Ceiling,
   SubmitRun,
   Plan as WirePlan,
@@ -43,6 +44,8 @@ export interface TaskCode {
 
 export interface DurableCode {
   readonly type: "durable";
+  /** Which builds may continue a run; `undefined` if it does not remember its build. */
+  readonly builds: Builds | undefined;
   readonly schema: StandardSchemaV1<unknown, unknown> | undefined;
   readonly run: (flow: Flow, input: any) => Promise<unknown>;
 }
@@ -64,14 +67,19 @@ export function task<I = void, O = unknown, W = I>(
   return define(kind, rest, { type: "task", isolate, schema, run: fn as TaskCode["run"] });
 }
 
-/** Defines a durable function: each step's result is recorded before the next one starts. */
+/**
+ * Defines a durable function: each step's result is recorded before the next one starts.
+ *
+ * With `builds: "pin"`, a run that has recorded something is continued only by workers of the build that recorded it, which
+ * `TENURE_BUILD_ID` names; with `builds: "any"`, by every worker, and the run remembers the last build.
+ */
 export function durable<I = void, O = unknown, W = I>(
   kind: string,
-  options: TaskOptions & { input?: StandardSchemaV1<W, I> },
+  options: TaskOptions & { input?: StandardSchemaV1<W, I>; builds?: Builds },
   fn: (flow: Flow, input: I) => Promise<O>,
 ): Task<W, Awaited<O>> {
-  const { input: schema, ...rest } = options;
-  return define(kind, rest, { type: "durable", schema, run: fn as DurableCode["run"] });
+  const { input: schema, builds, ...rest } = options;
+  return define(kind, rest, { type: "durable", builds, schema, run: fn as DurableCode["run"] });
 }
 
 /** Names a kind whose code is elsewhere, maybe in another language. */

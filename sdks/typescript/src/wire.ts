@@ -2,6 +2,7 @@
 
 /** A kind of work, with what goes in and out. */
 export interface AnnouncedKind {
+  builds?: Builds | null;
   /** A JSON Schema of at most 16 KiB. */
   inputSchema?: { [name: string]: unknown };
   kind: string;
@@ -10,7 +11,10 @@ export interface AnnouncedKind {
   version?: string | null;
 }
 
-/** What a worker can do. It describes, and filters nothing: `kinds` of the poll does that. */
+/**
+ * What a worker can do. It describes, and filters nothing, except for runs that are pinned to a build (`builds`): what is
+ * leased to the worker follows from `queues` and `kinds` of the poll.
+ */
 export interface Announcement {
   /** The build that the worker runs. */
   buildId?: string | null;
@@ -299,6 +303,8 @@ export interface BudgetView {
   /** A soft limit was crossed. */
   warned?: boolean;
 }
+
+export type Builds = "any" | "pin";
 
 /** A cancel was recorded: 202. `state` is `cancelled` at once when no worker held the run. */
 export interface CancelAccepted {
@@ -825,6 +831,7 @@ export interface Divergence {
 
 /** What a durable run has recorded and what it waits for. */
 export interface DurableView {
+  build?: RunBuild | null;
   /** Children ever started, detached ones included. */
   children: number;
   liveChildren: number;
@@ -1213,6 +1220,7 @@ export interface Keys {
 /** A kind as some workers announced it. Workers with another version, build or schema are another entry. */
 export interface KindView {
   buildId?: string | null;
+  builds?: Builds | null;
   /** Only if one kind was asked for. */
   inputSchema?: { [name: string]: unknown };
   kind: string;
@@ -1940,6 +1948,13 @@ export interface RunAccepted {
   taskId: string;
 }
 
+/** The build of a durable run. */
+export interface RunBuild {
+  id: string;
+  /** Whether only workers of this build may continue the run. */
+  pinned: boolean;
+}
+
 /** Why a run or an attempt did not succeed. */
 export interface RunError {
   category?: ErrorCategory | null;
@@ -1979,6 +1994,12 @@ export interface RunRecordView {
 
 /** A diverged run may be leased again: 202. */
 export interface RunResumed {
+  runId: string;
+  state: State;
+}
+
+/** Workers of every build may continue a pinned run: 202. */
+export interface RunUnpinned {
   runId: string;
   state: State;
 }
@@ -2510,6 +2531,9 @@ export interface Turns {
   /** The versions of the turns that the process did not name. */
   versions: Array<TurnVersion>;
 }
+
+/** `POST /v1/runs/{runId}/unpin`. It has no members. */
+export type UnpinRun = { [name: string]: unknown };
 
 /** What a registration, and a change of one, says. What is absent is as by default, or stays as it is. */
 export interface UpdateEndpoint {

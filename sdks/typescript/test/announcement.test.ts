@@ -20,6 +20,15 @@ describe("an announcement", () => {
     expect(kinds[0].inputSchema).toMatchObject({ type: "object", required: expect.arrayContaining(["url"]) });
   });
 
+  it("says which builds may continue a durable run", () => {
+    const order = durable("order", { builds: "pin" }, async () => 1);
+    expect(JSON.parse(announcementOf([order, plain], "7").text).kinds).toEqual([
+      { kind: "order", builds: "pin" },
+      { kind: "plain" },
+    ]);
+    expect(() => announcementOf([order], undefined)).toThrow(Setup);
+  });
+
   it("leaves out what is too large, or has no such form", () => {
     const wide = z.object(Object.fromEntries(Array.from({ length: 2_000 }, (_, n) => [`m${n}`, z.string()])));
     const odd = z.custom<string>(() => true);

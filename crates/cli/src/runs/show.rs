@@ -157,6 +157,7 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
         ("settings", settings(run)),
         ("cancel", cancel),
         ("waits for", waiting(run)),
+        ("build", build(run)),
         ("signals", pending_signals(run)),
         ("children", children(run)),
         (
@@ -261,6 +262,12 @@ fn waiting(run: &Run) -> Option<String> {
         return Some(format!("the end of its children; then it is {}", ending.state));
     }
     ready_at.map(|at| format!("a worker, since {at}"))
+}
+
+fn build(run: &Run) -> Option<String> {
+    let build = run.durable.as_ref()?.build.as_ref()?;
+    let pinned = if build.pinned { ", which alone may continue it" } else { "" };
+    Some(format!("{}{pinned}", build.id))
 }
 
 fn pending_signals(run: &Run) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `tenure runs signal` and `tenure runs resume`: what a person tells a durable run.
+//! `tenure runs signal`, `tenure runs resume` and `tenure runs unpin`: what a person tells a durable run.
 
 use serde_json::Value;
 use tenure::Client;
@@ -54,6 +54,21 @@ pub(crate) async fn resume(client: Client, format: Format, id: &str) -> CommandR
         Format::People => resumed_line(&resumed.run_id)?,
     }
     Ok(Exit::Done)
+}
+
+pub(crate) async fn unpin(client: Client, format: Format, id: &str) -> CommandResult {
+    let unpinned = client.run(id).unpin().await.map_err(server::cli_error)?;
+    match format {
+        Format::Json => output::json(&unpinned)?,
+        Format::People => unpinned_line(&unpinned.run_id)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn unpinned_line(run_id: &str) -> Result<(), CliError> {
+    output::line(format_args!("{run_id} may be continued by workers of every build"))?;
+    output::note(format_args!("if their code does not fit what it recorded, it stops as diverged"));
+    Ok(())
 }
 
 fn resumed_line(run_id: &str) -> Result<(), CliError> {

@@ -18,7 +18,7 @@ fn announce(home: &Home) {
         kind: "greet".to_owned(),
         version: Some("2".to_owned()),
         input_schema: Some(schema),
-        output_schema: None,
+        ..AnnouncedKind::default()
     };
     let announcement =
         Announcement { id: "a".to_owned(), build_id: Some("b-7".to_owned()), kinds: vec![kind] };

@@ -120,6 +120,7 @@ impl<B: Batch> OpenBatch<'_, B> {
                 lease: self.ids.lease(at.now),
                 owner: poll.worker.clone(),
                 poll: poll.poll.clone(),
+                build: poll.build.as_ref().and_then(|build| build.for_task(&ready.task)),
             });
             if let Some(granted) = grant_task(&mut self.work, ready, request, at)? {
                 round.give(line, granted);

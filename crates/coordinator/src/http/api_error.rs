@@ -313,6 +313,13 @@ fn from_run_refusal(refusal: RunRefusal) -> ApiError {
             state: Some(translate::state(state)),
             ..ApiError::new(Code::NotDiverged, "only a diverged run can be resumed")
         },
+        RunRefusal::NotPinned { state } => ApiError {
+            state: Some(translate::state(state)),
+            ..ApiError::new(
+                Code::NotPinned,
+                "only a run that is pinned to a build can be unpinned; workers of every build may take this one",
+            )
+        },
         RunRefusal::BudgetInsufficient { key, unit, asked, left } => ApiError::new(
             Code::BudgetInsufficient,
             format!(

@@ -6,7 +6,9 @@ use verdict::run::{
     Awaited, AwaitedEvent, Closing, Divergence, Lineage, RunState, Spend, Wait, WaitMode, Waiting,
 };
 use verdict::{Phase, Reason};
-use wire::answers::{self, AwaitedView, DurableView, Ending, OpenWait, Parent, WaitingView};
+use wire::answers::{
+    self, AwaitedView, DurableView, Ending, OpenWait, Parent, RunBuild, WaitingView,
+};
 
 use super::records::spent;
 use super::translate::{state, time};
@@ -51,6 +53,10 @@ pub(super) fn durable_view(run: Option<&RunState>, phase: Option<&Phase>) -> Opt
         savepoint: (run.savepoint > 0).then_some(run.savepoint),
         spend: (run.spend != Spend::default()).then(|| spent(run.spend)),
         waiting,
+        build: run
+            .build
+            .as_ref()
+            .map(|build| RunBuild { id: build.id.to_string(), pinned: run.pin().is_some() }),
     })
 }
 

@@ -186,6 +186,19 @@ fn unserved(app: &AppState, task: &Task) -> Option<Gate> {
     Some(gate("kind_not_served", now, change, None))
 }
 
+/// The run is pinned to a build, and no worker of it polls.
+fn no_build(task: &Task, build: &Name, since: wire::Time) -> Gate {
+    let Task { queue, kind, .. } = task;
+    let now = format!(
+        "ready since {since}, and pinned to build `{build}`, of which no worker polls for `{kind}` on `{queue}` at this moment"
+    );
+    let change = format!(
+        "a worker of build `{build}`, or `tenure runs unpin {}`, which lets workers of every build continue it",
+        task.id.run_name()
+    );
+    gate("no_worker_of_build", now, change, None)
+}
+
 /// The rules allow a grant: does a worker poll for it, and what is ahead of it?
 async fn ready(
     app: &AppState,
@@ -194,7 +207,8 @@ async fn ready(
     since: Time,
 ) -> Result<Vec<Gate>, ApiError> {
     let Task { scope, queue, kind, .. } = task;
-    let asked = app.coordinator.count_polls(scope.clone(), queue.clone(), kind.clone());
+    let offered_in = task.offered_in().into_owned();
+    let asked = app.coordinator.count_polls(scope.clone(), offered_in, kind.clone());
     let waiting = app.decided(asked).await??;
     let browse = app.coordinator.browse();
     let (ahead, running) = app
@@ -207,7 +221,11 @@ async fn ready(
     let mut gates = Vec::new();
     let allowances = app.coordinator.allowances();
     gates.extend(rate_gate(allowances, &scope.tenant, app.coordinator.now()));
-    if waiting == 0 {
+    if waiting == 0
+        && let Some(build) = task.pin()
+    {
+        gates.push(no_build(task, build, since));
+    } else if waiting == 0 {
         gates.push(gate(
             "no_worker",
             format!(

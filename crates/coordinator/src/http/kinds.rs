@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
 use verdict::{Name, Scope, Time};
+use wire::Builds;
 use wire::answers::{KindView, Kinds};
 use wire::limits::PAGE_ITEMS_DEFAULT;
 use wire::requests::{AnnouncedKind, LeaseRequest, ListKinds};
@@ -18,6 +19,7 @@ use super::app_state::AppState;
 use super::translate::{query, time};
 use crate::admit::ReaderPrincipal;
 use crate::admit::principals::Principal as _;
+use crate::announcements::Known;
 
 pub(super) async fn kinds(
     State(app): State<AppState>,
@@ -32,18 +34,21 @@ pub(super) async fn kinds(
     Ok(Json(Kinds { kinds, next_after, coordinators, server_time: app.server_time() }))
 }
 
-/// Notes what the poll announces. `false` if it names an announcement that is not known here: the worker has to make it again.
-pub(super) fn announced(app: &AppState, scope: &Scope, request: &mut LeaseRequest) -> bool {
+/// Notes what the poll announces. `None` if it names an announcement that is not known here: the worker has to make it again.
+pub(super) fn announced(
+    app: &AppState,
+    scope: &Scope,
+    request: &mut LeaseRequest,
+) -> Option<Known> {
     let now = app.coordinator.now();
     if let Some(announcement) = request.announce.take() {
         let queues = request.queues.iter().map(|queue| Name::from(queue.as_str())).collect();
         let worker = Name::from(request.worker_id.as_str());
-        app.inner.announcements.announce(scope, &worker, queues, *announcement, now);
-        return true;
+        return Some(app.inner.announcements.announce(scope, &worker, queues, *announcement, now));
     }
-    let Some(id) = request.announced.take() else { return true };
+    let Some(id) = request.announced.take() else { return Some(Known { build: None }) };
     let worker = Name::from(request.worker_id.as_str());
-    app.inner.announcements.is_known(scope, &worker, &request.queues, &id, now)
+    app.inner.announcements.known(scope, &worker, &request.queues, &id, now)
 }
 
 /// The kinds that workers announced at a queue.
@@ -55,7 +60,8 @@ pub(super) fn kinds_at(app: &AppState, scope: &Scope, queue: &Name) -> BTreeSet<
 }
 
 /// What makes two announced kinds the same.
-type RowKey = (String, Option<String>, Option<String>, Option<String>, Option<String>);
+type RowKey =
+    (String, Option<String>, Option<String>, Option<Builds>, Option<String>, Option<String>);
 
 /// All rows in order. Schemas belong to the answer only if one kind is asked for: they are large.
 fn rows(
@@ -69,13 +75,14 @@ fn rows(
         let announcement = build.announcement();
         let wanted = |it: &&AnnouncedKind| only.is_none_or(|only| it.kind == only);
         for announced in announcement.kinds.iter().filter(wanted) {
-            let AnnouncedKind { kind, version, input_schema, output_schema } = announced;
+            let AnnouncedKind { kind, version, builds, input_schema, output_schema } = announced;
             let text = |schema: &Option<wire::Json>| schema.as_ref().map(|it| it.text().to_owned());
             let build_id = announcement.build_id.clone();
             let key = (
                 kind.clone(),
                 version.clone(),
                 build_id.clone(),
+                *builds,
                 text(input_schema),
                 text(output_schema),
             );
@@ -86,6 +93,7 @@ fn rows(
                     kind: kind.clone(),
                     version: version.clone(),
                     build_id,
+                    builds: *builds,
                     queues: Vec::new(),
                     workers: 0,
                     input_schema: shown(input_schema),

@@ -25,6 +25,7 @@ use super::stages::{self, StageInput, stages_of};
 use super::steps;
 use super::translate::{json, time};
 use crate::admit::{TokenScope, WorkerPrincipal, token};
+use crate::announcements::Known;
 use crate::item::{Granted, Poll};
 
 pub(super) async fn lease(
@@ -34,14 +35,15 @@ pub(super) async fn lease(
 ) -> Result<Response, ApiError> {
     let mut request: LeaseRequest = wire::parse(&body)?;
     check_queues(&principal, &request)?;
-    if !announced(&app, principal.scope(), &mut request) {
+    let Some(Known { build }) = announced(&app, principal.scope(), &mut request) else {
         return Ok(Json(announce_again(&app)).into_response());
-    }
+    };
     let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
     let names = |texts: &[String]| texts.iter().map(|text| Name::from(text.as_str())).collect();
     let (queues, kinds): (Vec<Name>, Option<Vec<Name>>) =
         (names(&request.queues), request.kinds.as_deref().map(names));
-    let asked = app.coordinator.lease_or_signal(poll(principal.scope(), request, wait));
+    let poll = Poll { build, ..poll(principal.scope(), request, wait) };
+    let asked = app.coordinator.lease_or_signal(poll);
     let (granted, signalled) = app.decided_after(wait, asked).await??;
     if !app.inner.keys.is_usable(principal.key().as_str(), app.coordinator.now()) {
         // The key became invalid while its poll waited: its grants are handed back at once.
@@ -96,6 +98,7 @@ fn poll(scope: &Scope, request: LeaseRequest, wait: Duration) -> Poll {
         max: max as usize,
         until: tokio::time::Instant::now() + wait,
         poll: poll_id.map(Name::from),
+        build: None,
     }
 }
 

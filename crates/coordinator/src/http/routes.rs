@@ -108,6 +108,7 @@ fn table() -> Vec<ServedRoute> {
         get("/v1/runs/{run}/plan", Reader, Tenant, None, steps::steps),
         post("/v1/runs/{run}/signals", Client, Tenant, Some(NewWork), signals::send),
         post("/v1/runs/{run}/resume", Client, Tenant, Some(NewWork), signals::resume),
+        post("/v1/runs/{run}/unpin", Client, Tenant, Some(NewWork), signals::unpin),
         get("/v1/queues", Reader, Tenant, None, queues::queues),
         post("/v1/queues/{queue}/pause", Admin, Exempt, Some(NewWork), pauses::pause),
         post("/v1/queues/{queue}/resume", Admin, Exempt, Some(NewWork), pauses::resume),

@@ -1,4 +1,5 @@
-//! `POST /v1/runs/{runId}/signals` and `POST /v1/runs/{runId}/resume`: what people and programs tell a durable run.
+//! `POST /v1/runs/{runId}/signals`, `POST /v1/runs/{runId}/resume` and `POST /v1/runs/{runId}/unpin`: what people and programs
+//! tell a durable run.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use store::TaskKey;
 use verdict::run::RunAnswer;
 use verdict::{Answer, Refusal};
-use wire::answers::{RunResumed, SignalAccepted};
-use wire::requests::{ResumeRun, SendSignal};
+use wire::answers::{RunResumed, RunUnpinned, SignalAccepted};
+use wire::requests::{ResumeRun, SendSignal, UnpinRun};
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
@@ -54,6 +55,23 @@ pub(super) async fn resume(
         RunAnswer::Resumed { state: now } => {
             let resumed = RunResumed { run_id: run.run_name(), state: state(now) };
             Ok((StatusCode::ACCEPTED, Json(resumed)).into_response())
+        }
+        other => Err(unexpected(&Answer::Run(Box::new(other)))),
+    }
+}
+
+pub(super) async fn unpin(
+    State(app): State<AppState>,
+    principal: ClientPrincipal,
+    RunPath(run): RunPath,
+    JsonBody(body): JsonBody<API_BYTES_MAX>,
+) -> Result<Response, ApiError> {
+    let UnpinRun {} = wire::parse(&body)?;
+    let key = TaskKey { scope: principal.scope().clone(), id: run };
+    match run_answer(app.decided(app.coordinator.unpin(key)).await??.answer)? {
+        RunAnswer::Unpinned { state: now } => {
+            let unpinned = RunUnpinned { run_id: run.run_name(), state: state(now) };
+            Ok((StatusCode::ACCEPTED, Json(unpinned)).into_response())
         }
         other => Err(unexpected(&Answer::Run(Box::new(other)))),
     }

@@ -114,6 +114,7 @@ mod tests {
             max: 1,
             until: tokio::time::Instant::now(),
             poll: None,
+            build: None,
         };
         Arrival::Poll(WaitingPoll { poll, reply: oneshot::channel().0 })
     }

@@ -211,6 +211,7 @@ impl Lane {
             max,
             until: tokio::time::Instant::now() + POLL,
             poll: None,
+            build: None,
         }
     }
 

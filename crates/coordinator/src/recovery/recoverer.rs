@@ -161,6 +161,7 @@ impl Recoverer {
             max: LEASES_MAX,
             until: tokio::time::Instant::now() + POLL_WAIT,
             poll: None,
+            build: None,
         };
         for granted in self.coordinator.lease(poll).await? {
             let action = self.action(&granted).await?;

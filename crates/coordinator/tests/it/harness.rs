@@ -139,6 +139,7 @@ pub(crate) fn poll(worker: &str) -> Poll {
         max: 1,
         until: tokio::time::Instant::now(),
         poll: None,
+        build: None,
     }
 }
 

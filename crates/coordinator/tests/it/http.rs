@@ -9,6 +9,7 @@ mod audit;
 mod authority;
 mod batches;
 mod budgets;
+mod builds;
 mod cancels;
 mod console;
 mod database;

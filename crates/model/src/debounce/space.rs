@@ -209,7 +209,7 @@ fn submit(at: usize, flow: FlowKey, due: Time) -> Submit {
 }
 
 fn grant(at: usize) -> Request {
-    Request::Grant(Grant { lease: lease_of(at), owner: WORKER.into(), poll: None })
+    Request::Grant(Grant { lease: lease_of(at), owner: WORKER.into(), poll: None, build: None })
 }
 
 fn success(at: usize) -> Request {

@@ -67,7 +67,7 @@ impl EscrowSpace {
     fn poll(&self, world: &mut EscrowWorld, task: usize) -> bool {
         let attempt = world.tasks[task].subject.live().map_or(0, |task| task.attempt) + 1;
         let lease = LeaseId::from_u128(((task as u128) << 32) | u128::from(attempt));
-        let grant = Grant { lease, owner: WORKER.into(), poll: None };
+        let grant = Grant { lease, owner: WORKER.into(), poll: None, build: None };
         let changed = self.ask(world, task, &Request::Grant(grant));
         if changed {
             world.issued.push(Issued { task, attempt, lease });

@@ -153,7 +153,7 @@ impl FlowSpace {
     fn grant(&self, world: &mut FlowWorld, task: usize) -> bool {
         let attempt = world.tasks[task].live().map_or(0, |task| task.attempt) + 1;
         let lease = LeaseId::from_u128(((task as u128) << 32) | u128::from(attempt));
-        let grant = Grant { lease, owner: WORKER.into(), poll: None };
+        let grant = Grant { lease, owner: WORKER.into(), poll: None, build: None };
         let was_leased = world.leased().len();
         let changed = self.ask(world, task, &Request::Grant(grant));
         let leased = world.leased().len();

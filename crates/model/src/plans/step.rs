@@ -54,7 +54,7 @@ impl PlanSpace {
 
     fn poll(&self, world: &mut PlanWorld, task: usize) -> bool {
         let lease = LeaseId::from_u128(task as u128);
-        let grant = Grant { lease, owner: WORKER.into(), poll: None };
+        let grant = Grant { lease, owner: WORKER.into(), poll: None, build: None };
         let changed = self.ask(world, task, &Request::Grant(grant));
         if changed {
             world.issued.push(Issued { task, attempt: 1, lease });

@@ -115,8 +115,9 @@ pub(super) fn is_derivable(request: &Request, event: &Event) -> bool {
     match (request, event) {
         (Request::Submit(asked), Event::Submitted(said)) => is_submission(asked, said),
         (Request::Grant(asked), Event::Granted { lease, owner, poll, fence: _, expires_at: _ }) => {
-            let Grant { lease: asked_lease, owner: asked_owner, poll: asked_poll } = asked;
-            (lease, owner, poll) == (asked_lease, asked_owner, asked_poll)
+            // What is packed says no build.
+            let Grant { lease: asked_lease, owner: asked_owner, poll: asked_poll, build } = asked;
+            build.is_none() && (lease, owner, poll) == (asked_lease, asked_owner, asked_poll)
         }
         (Request::Report(asked), Event::AttemptClosed { closed, next: Next::End(end) }) => {
             let Report { caller, outcome, digest, claims, by: _ } = asked;
@@ -186,7 +187,7 @@ fn rebuild(task: TaskId, request: &Request, delta: Delta) -> Option<Event> {
             Some(Event::Submitted(Box::new(submitted(asked, due))))
         }
         (Request::Grant(asked), Delta::Granted { fence, expires_at }) => {
-            let Grant { lease, owner, poll } = asked.clone();
+            let Grant { lease, owner, poll, build: _ } = asked.clone();
             Some(Event::Granted { lease, owner, poll, fence, expires_at })
         }
         (Request::Report(asked), Delta::Succeeded { fence, granted_at, started_at, closed_at }) => {

@@ -7,14 +7,14 @@ use verdict::request::{
     Undelivered,
 };
 use verdict::{
-    AttemptOutcome, Budget, CancelRequest, Category, ClosedAttempt, Digest, End, Event, Fault,
-    Fence, FlowKey, Json, LeaseId, Name, Next, OnStall, Policy, Progress, ProgressClock, Reason,
-    Request, RunEvent, RunRequest, Scope, Span, State, TaskId, Text, Time, Waiting,
+    AttemptOutcome, Budget, Build, CancelRequest, Category, ClosedAttempt, Digest, End, Event,
+    Fault, Fence, FlowKey, Json, LeaseId, Name, Next, OnStall, Policy, Progress, ProgressClock,
+    Reason, Request, RunEvent, RunRequest, Scope, Span, State, TaskId, Text, Time, Waiting,
 };
 
 use super::plan_forms;
 use super::scalars::{as_number, as_text};
-use super::{budget_forms, flow_forms, run_forms};
+use super::{budget_forms, build_forms, flow_forms, run_forms};
 use crate::row::{Renewals, Resources};
 
 #[derive(Serialize, Deserialize)]
@@ -80,6 +80,12 @@ struct GrantForm {
     owner: Name,
     #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     poll: Option<Name>,
+    #[serde(
+        with = "build_forms::optional_build",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    build: Option<Box<Build>>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -394,7 +394,7 @@ fn unpack_budgeted(from: &mut PackReader<'_>, id: TaskId) -> Option<(Request, Ev
 }
 
 fn pack_grant(to: &mut PackWriter<'_>, asked: &Grant) {
-    let Grant { lease, owner, poll } = asked;
+    let Grant { lease, owner, poll, build: _ } = asked;
     to.lease(*lease);
     to.text(owner.as_str());
     to.optional(poll.as_ref(), |to, poll| to.text(poll.as_str()));
@@ -404,7 +404,7 @@ fn unpack_granted(from: &mut PackReader<'_>) -> Option<(Request, Event)> {
     let (lease, owner) = (from.lease()?, from.name()?);
     let poll = from.optional(PackReader::name)?;
     let (fence, expires_at) = (Fence::from_u64(from.number()?), from.time()?);
-    let asked = Grant { lease, owner: owner.clone(), poll: poll.clone() };
+    let asked = Grant { lease, owner: owner.clone(), poll: poll.clone(), build: None };
     Some((Request::Grant(asked), Event::Granted { lease, owner, poll, fence, expires_at }))
 }
 

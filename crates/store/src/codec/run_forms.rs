@@ -14,13 +14,14 @@ use verdict::run::{
     RunEvent, RunRequest, RunState, Signal, SignalCall, SignalCounts, Slice, Spend, Step, StepCall,
     StepOutcome, Taken, Then, Wait, WaitCall, WaitMode, WaitRecord, Waiting,
 };
-use verdict::{Digest, End, Fault, FlowKey, Json, Name, Span, State, TaskId, Text, Time};
+use verdict::{Build, Digest, End, Fault, FlowKey, Json, Name, Span, State, TaskId, Text, Time};
 
 use super::approval_forms::{
     ApprovalsForm, DecideCallForm, OutcomeForm as ApprovalOutcomeForm, approval_calls,
     boxed_approval, boxed_vote, names,
 };
 use super::budget_forms::{self, MeteredForm};
+use super::build_forms;
 use super::flow_forms;
 use super::forms::{
     CallerForm, CancelForm, CancelModeForm, EndForm, FaultForm, OutcomeForm, SubmitForm,
@@ -42,6 +43,7 @@ pub(super) enum RunRequestForm {
     Signal(#[serde(with = "SignalCallForm")] SignalCall),
     Message(#[serde(with = "MessageForm")] Message),
     Resume,
+    Unpin,
     Decide(#[serde(with = "DecideCallForm")] DecideCall),
     Metered(#[serde(with = "MeteredForm")] Metered),
     Inherit(#[serde(with = "InheritForm")] Inherit),
@@ -305,6 +307,8 @@ pub(super) enum RunEventForm {
     },
     Hastened,
     Resumed,
+    BuildNoted(#[serde(with = "build_forms::optional_build")] Option<Box<Build>>),
+    Unpinned,
     ApprovalOpened(#[serde(with = "boxed_approval")] Box<Approval>),
     ApprovalVoted {
         number: u32,
@@ -494,6 +498,12 @@ pub(super) struct RunStateForm {
     flow: Option<Box<FlowKey>>,
     #[serde(with = "plan_forms::optional_plan", default, skip_serializing_if = "Option::is_none")]
     plan: Option<Box<PlanState>>,
+    #[serde(
+        with = "build_forms::optional_build",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    build: Option<Box<Build>>,
 }
 
 #[derive(Serialize, Deserialize)]

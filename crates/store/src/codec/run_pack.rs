@@ -47,6 +47,7 @@ impl<'a> PackedRun<'a> {
             RunRequest::Message(message) => Self::of_message(task, message, events),
             RunRequest::Signal(_)
             | RunRequest::Resume
+            | RunRequest::Unpin
             | RunRequest::Inherit(_)
             | RunRequest::Metered(_)
             | RunRequest::Decide(_)

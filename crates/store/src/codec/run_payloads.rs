@@ -29,7 +29,9 @@ pub(super) fn has_long_request(request: &RunRequest) -> bool {
             _ => false,
         },
         RunRequest::Inherit(asked) => asked.items.iter().any(has_long_item),
-        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Decide(_) => false,
+        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Unpin | RunRequest::Decide(_) => {
+            false
+        }
     }
 }
 
@@ -84,7 +86,8 @@ pub(super) fn digest_request(request: &mut RunRequest) {
             let checkpoints = asked.items.iter_mut().filter_map(checkpoint_of);
             checkpoints.for_each(digest_checkpoint);
         }
-        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Decide(_) => {}
+        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Unpin | RunRequest::Decide(_) => {
+        }
     }
 }
 
@@ -197,7 +200,8 @@ pub(super) fn restore_request(
             _ => {}
         },
         RunRequest::Inherit(asked) => restore_inherited(asked, payloads.checkpoints),
-        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Decide(_) => {}
+        RunRequest::Message(_) | RunRequest::Resume | RunRequest::Unpin | RunRequest::Decide(_) => {
+        }
     }
 }
 

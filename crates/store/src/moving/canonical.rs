@@ -187,7 +187,7 @@ impl CanonicalBytes {
     }
 
     fn live(&mut self, task: &Task) {
-        self.identity(TaskIdentity::live(task));
+        self.identity(&TaskIdentity::live(task));
         Terms::write(self, Some(&packed_terms::Terms::of(task)));
         LiveState::write(self, task);
         LiveLease::write(self, task);
@@ -196,12 +196,12 @@ impl CanonicalBytes {
     }
 
     fn done(&mut self, done: &Done) {
-        self.identity(TaskIdentity::done(done));
+        self.identity(&TaskIdentity::done(done));
         DoneState::write(self, done);
         DoneRun::write(self, done.run.as_deref());
     }
 
-    fn identity(&mut self, task: TaskIdentity<'_>) {
+    fn identity(&mut self, task: &TaskIdentity<'_>) {
         self.number(task.id.as_u128());
         Names::write(self, task);
         Priority::write(self, task.priority);

@@ -124,7 +124,7 @@ impl PostgresBatch<'_> {
     fn add_pending(&self, polled: &dyn PolledQueues, now: Time, backlogs: &mut Vec<Backlog>) {
         let mut pending: HashMap<(Scope, Name), usize> = HashMap::new();
         for task in self.pending.live().filter(|task| is_claimable(task, now)) {
-            *pending.entry((task.scope.clone(), task.queue.clone())).or_default() += 1;
+            *pending.entry((task.scope.clone(), task.offered_in().into_owned())).or_default() += 1;
         }
         for backlog in backlogs.iter_mut() {
             let more = pending.remove(&(backlog.scope.clone(), backlog.queue.clone()));
@@ -203,15 +203,15 @@ impl PostgresBatch<'_> {
             .iter()
             .flat_map(|search| search.buffers.iter().map(|buffer| (&buffer.scope, &buffer.queue)))
             .collect();
-        let is_wanted =
-            |task: &&Task| is_claimable(task, now) && queues.contains(&(&task.scope, &task.queue));
+        let is_polled = |task: &Task| queues.contains(&(&task.scope, &*task.offered_in()));
+        let is_wanted = |task: &&Task| is_claimable(task, now) && is_polled(task);
         let pending: Vec<Task> = self.pending.live().filter(is_wanted).cloned().collect();
         let mut specs = self.specs(&pending).await?;
         let mut known = SearchState::default();
         for task in pending {
             let Some(spec) = specs.remove(&task.id) else { continue };
             let position = QueuePosition::new(task.priority, task.id);
-            let queue = (task.scope.clone(), task.queue.clone());
+            let queue = (task.scope.clone(), task.offered_in().into_owned());
             known.pending.entry(queue).or_default().push((position, task.kind.clone()));
             known.locked.insert(task.id, TaskWithSpec { task, spec });
         }
@@ -324,7 +324,7 @@ impl PostgresBatch<'_> {
             candidates.iter().map(|(buffer, position)| (position.id(), buffer)).collect();
         for (locked, ready) in taken {
             self.locked.insert(ready.task.id, locked);
-            // A task that entered another stage since the buffer was read is no longer in it.
+            // A task that entered another stage or was unpinned since the buffer was read is no longer in it.
             let is_there = buffers.get(&ready.task.id).is_some_and(|it| it.has(&ready.task));
             if is_there && is_claimable(&ready.task, now) {
                 known.locked.insert(ready.task.id, ready);

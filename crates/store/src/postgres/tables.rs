@@ -119,9 +119,9 @@ columns! {
 }
 
 columns! {
-    /// Where a task waits that entered another stage.
+    /// Where a task waits that entered another stage, or that is or was pinned to a build.
     KindAndQueue(task: &Task) {
-        queue: Name = &task.queue,
+        queue: Name = &*task.offered_in(),
         kind: Name = &task.kind,
     }
 }

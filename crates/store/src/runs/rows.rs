@@ -24,7 +24,8 @@ pub struct RunRows<'a> {
     pub taken: BTreeSet<u32>,
     /// The wait that begins, if its items have a row of their own. It replaces an earlier one of the task.
     pub wait: Option<&'a Wait>,
-    /// Whether the task entered another stage, and with it another kind, queue or lease.
+    /// Whether the task may be offered elsewhere than before: it entered another stage, and with it another kind, queue or
+    /// lease, or it is or was pinned to a build.
     pub is_moved: bool,
     /// Steps of a plan of which an upstream has ended, by key, as they are after the change.
     pub counted: BTreeMap<&'a Name, CountedStep<'a>>,
@@ -79,13 +80,15 @@ impl<'a> RunRows<'a> {
         }
         let begins = before.is_none() || begins_waiting(entries);
         rows.wait = after.live().filter(|_| begins).and_then(long_wait);
-        rows.is_moved = before.is_some() && entries.iter().any(Self::is_move);
+        let is_pinned = after.live().is_some_and(|task| task.pin().is_some());
+        rows.is_moved = before.is_some() && (is_pinned || entries.iter().any(Self::is_move));
         rows
     }
 
-    /// Whether the task entered another stage by this decision.
+    /// Whether the task left the queue in which it was offered by this decision: it entered another stage, or is no longer
+    /// pinned to a build. When a task becomes pinned depends on more than one decision.
     pub fn is_move(entry: &Entry) -> bool {
-        entry.events.iter().any(is_turn)
+        entry.events.iter().any(leaves_its_queue)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -109,6 +112,8 @@ impl<'a> RunRows<'a> {
             | RunEvent::ChildrenCancelled { .. }
             | RunEvent::Hastened
             | RunEvent::Resumed
+            | RunEvent::BuildNoted(_)
+            | RunEvent::Unpinned
             | RunEvent::ApprovalOpened(_)
             | RunEvent::ApprovalVoted { .. }
             | RunEvent::ApprovalClosed { .. }
@@ -204,11 +209,12 @@ fn first_number(after: &Subject, entries: &[Entry]) -> u32 {
     last.saturating_sub(added) + 1
 }
 
-fn is_turn(event: &Event) -> bool {
+fn leaves_its_queue(event: &Event) -> bool {
     match event {
         Event::AttemptClosed { next: Next::Stage(_), .. } => true,
         Event::Run(event) => match &**event {
             RunEvent::Plan(event) => matches!(**event, PlanEvent::StageEntered(_)),
+            RunEvent::Unpinned => true,
             _ => false,
         },
         _ => false,

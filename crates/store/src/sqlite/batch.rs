@@ -111,7 +111,9 @@ impl<'w> SqliteBatch<'w> {
             let pruned = pruning::forget(work.connection, rows, now)?;
             let ready = &mut work.memory.index.ready;
             pruned.touched.into_iter().for_each(|kind_queue| ready.forget_block(kind_queue));
-            pruned.gone.into_iter().for_each(|kind_queue| work.memory.kind_queue_gone(kind_queue));
+            let pinned = pruning::delete_pinned(work.connection, ready)?;
+            let gone = pruned.gone.into_iter().chain(pinned);
+            gone.for_each(|kind_queue| work.memory.kind_queue_gone(kind_queue));
             if work.memory.messages > 0 {
                 work.memory.messages = messages::count(work.connection)?;
             }

@@ -9,7 +9,7 @@ use verdict::{Amounts, ClosedAttempt, End, Name, Object, Scope, Subject, TaskId,
 
 use super::parked::NEEDS_NO_SLOT;
 use super::readers::{Read, Reader, Readers};
-use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
+use super::rows::{self, Columns, ENTRY, QUEUE, REFUSED, id_bytes};
 use super::run_reads::{self, RunRowsAfter, Signals};
 use super::{
     Shared, administration, flow_keys, integrity, listing, logs, messages, objects, overview,
@@ -308,7 +308,7 @@ fn most(limit: usize) -> i64 {
 
 fn queues(connection: &Connection, scope: Option<&Scope>, now: Time) -> Read<Vec<QueueDepth>> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT n.tenant, n.workspace, n.queue,
+        "SELECT n.tenant, n.workspace, {QUEUE},
             count(*) FILTER (WHERE l.claimable_at <= ?1 AND {NEEDS_NO_SLOT}),
             count(*) FILTER (WHERE l.claimable_at > ?1),
             count(*) FILTER (WHERE l.state = 'running'), count(*),
@@ -346,14 +346,14 @@ fn held_leases(
     after: Option<&Name>,
     limit: usize,
 ) -> Read<Vec<HeldLeases>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT l.owner, n.queue, count(*), min(l.acquired_at), max(l.heartbeat_at), min(l.expires_at)
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT l.owner, {QUEUE}, count(*), min(l.acquired_at), max(l.heartbeat_at), min(l.expires_at)
          FROM live l JOIN lanes n ON n.lane = l.lane
          WHERE n.tenant = ?1 AND n.workspace = ?2 AND l.state = 'running'
             AND (?3 IS NULL OR l.owner > ?3)
-            AND (?4 IS NULL OR n.queue IN (SELECT value FROM json_each(?4)))
-         GROUP BY 1, 2 ORDER BY 1, 2 LIMIT ?5",
-    )?;
+            AND (?4 IS NULL OR {QUEUE} IN (SELECT value FROM json_each(?4)))
+         GROUP BY 1, 2 ORDER BY 1, 2 LIMIT ?5"
+    ))?;
     let (after, queues) = (after.map(Name::as_str), queues.map(administration::list));
     let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
     let parameters = (tenant, workspace, after, queues, most(limit));

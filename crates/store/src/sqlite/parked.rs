@@ -13,7 +13,7 @@ use verdict::{Name, Scope, Time};
 use super::flow_keys::HOLDS;
 use super::flow_starts;
 use super::readers::Read;
-use super::rows::Columns;
+use super::rows::{Columns, QUEUE};
 use crate::row::{FlowRef, QueueDepth};
 
 /// The tasks that wait for no slot: without a key, or with the slot that they keep for life.
@@ -58,7 +58,7 @@ pub(super) fn count(
 
 fn lines(connection: &Connection, scope: Option<&Scope>, now: Time) -> Read<Vec<Line>> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT n.tenant, n.workspace, n.queue, l.flow_key, count(*), min(l.claimable_at)
+        "SELECT n.tenant, n.workspace, {QUEUE}, l.flow_key, count(*), min(l.claimable_at)
          FROM live l JOIN lanes n ON n.lane = l.lane
          WHERE l.flow_key IS NOT NULL AND l.claimable_at <= ?1 AND NOT {HOLDS}
            AND (?2 IS NULL OR n.tenant = ?2) AND (?3 IS NULL OR n.workspace = ?3)

@@ -12,7 +12,7 @@ use verdict::{TaskId, Time};
 
 use super::listing::{BLOCK_BITS, rows_of};
 use super::objects;
-use super::ready_index::KindQueueId;
+use super::ready_index::{KindQueueId, ReadyIndex};
 use super::rows::Columns;
 use crate::row::{EndedPosition, EndedTask};
 
@@ -153,6 +153,22 @@ fn delete_kind_queues(
         }
     }
     Ok(closed)
+}
+
+/// Deletes the kind queues of builds that have no live task, and returns them. Runs are not submitted to them, so nothing else
+/// keeps them.
+pub(super) fn delete_pinned(
+    connection: &Connection,
+    ready: &ReadyIndex,
+) -> rusqlite::Result<Vec<KindQueueId>> {
+    let mut statement =
+        connection.prepare_cached("SELECT lane FROM lanes WHERE instr(queue, '@') > 0")?;
+    let pinned = statement.query_map([], |row| row.get(0).map(KindQueueId))?;
+    let mut empty: Vec<KindQueueId> = pinned.collect::<rusqlite::Result<_>>()?;
+    empty.retain(|kind_queue| !ready.has_tasks(*kind_queue));
+    let mut delete = connection.prepare_cached("DELETE FROM lanes WHERE lane = ?1")?;
+    empty.iter().try_for_each(|kind_queue| delete.execute([kind_queue.0]).map(drop))?;
+    Ok(empty)
 }
 
 pub(super) fn row_of(position: EndedPosition) -> i64 {

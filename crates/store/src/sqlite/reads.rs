@@ -25,7 +25,7 @@ pub(super) fn kind_queue(connection: &Connection, kind_queue: KindQueueId) -> Re
 /// The kind queue of this scope, queue and kind, if it exists.
 pub(super) fn find_kind_queue(
     connection: &Connection,
-    task: TaskIdentity<'_>,
+    task: &TaskIdentity<'_>,
 ) -> Read<Option<KindQueueId>> {
     let sql = "SELECT lane FROM lanes
         WHERE tenant = ?1 AND workspace = ?2 AND queue = ?3 AND kind = ?4 LIMIT 1";

@@ -1,4 +1,5 @@
-//! Kind queues in memory: the ready tasks of each combination of scope, queue and kind, and which queues hold any.
+//! Kind queues in memory: the ready tasks of each combination of scope, queue and kind, and which queues hold any. The queue of
+//! a task is the one in which it is offered ([`verdict::Task::offered_in`]).
 //!
 //! The cost of a poll does not depend on what is empty. A queue knows the first ready task of each of its kind queues.
 //! So a want that names kinds costs one lookup per kind, one that takes every kind one lookup per task, and a queue
@@ -136,6 +137,10 @@ impl ReadyIndex {
 
     pub(super) fn contains(&self, kind_queue: KindQueueId) -> bool {
         self.kind_queues.contains_key(&kind_queue)
+    }
+
+    pub(super) fn has_tasks(&self, kind_queue: KindQueueId) -> bool {
+        self.kind_queues.get(&kind_queue).is_some_and(|kind_queue| kind_queue.tasks > 0)
     }
 
     /// Counts a live task of this kind queue.

@@ -83,6 +83,9 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// The queue that a live task was submitted to, for people; table `lanes n`.
+pub(super) const QUEUE: &str = "substr(n.queue, 1, instr(n.queue || '@', '@') - 1)";
+
 /// The names of a kind queue; table `lanes n`.
 pub(super) const NAMES: &str = select!("n", Names);
 

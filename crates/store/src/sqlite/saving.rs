@@ -69,11 +69,11 @@ impl Work<'_> {
         now: Time,
     ) -> Result<i64, StepError> {
         let task = identity_of(&after)?;
-        let id = task.id;
-        // A task that is copied may be in a later stage than the one that it was submitted to.
-        let kind_queue = self.memory.kind_queue(self.connection, task)?;
+        let (id, scope) = (task.id, task.scope.clone());
+        // A task that is copied may be in a later stage than the one that it was submitted to, or pinned to a build.
+        let kind_queue = self.memory.kind_queue(self.connection, &task)?;
         let present = match after.live().map(TaskIdentity::live) {
-            Some(present) => self.memory.kind_queue(self.connection, present)?,
+            Some(present) => self.memory.kind_queue(self.connection, &present)?,
             None => kind_queue,
         };
         let row = self.memory.next_row;
@@ -83,7 +83,7 @@ impl Work<'_> {
         let input = writes::Input {
             row,
             kind_queue,
-            task,
+            task: &task,
             terms: terms.as_ref(),
             spec: &spec,
             inline_history: &submission,
@@ -91,11 +91,11 @@ impl Work<'_> {
         };
         writes::input(&mut self.statements, input).map_err(|error| conflict_if_known(error, id))?;
         self.memory.enter_block(self.connection, kind_queue, row)?;
-        if present != kind_queue {
+        if present != kind_queue && after.live().is_some_and(|task| task.pin().is_none()) {
             self.memory.enter_block(self.connection, present, row)?;
         }
         if let Some(text) = &spec.key {
-            let key = IdempotencyKey { scope: task.scope.clone(), text: text.clone() };
+            let key = IdempotencyKey { scope, text: text.clone() };
             self.save_key(&key, row, now)?;
         }
         let (revision, entries) = (revision_of(&after), u32::from(first.is_some()));
@@ -147,7 +147,7 @@ impl Work<'_> {
         let (row, earlier) = (known.row, known.indexed.take());
         match after {
             Subject::Live(task) => {
-                self.enter_stage(&mut known, &task, entries)?;
+                self.change_queue(&mut known, &task, entries)?;
                 known.indexed = Some(IndexedTask::of(&task, known.kind_queue));
                 self.change(&known, before, task)?;
             }
@@ -162,24 +162,28 @@ impl Work<'_> {
         Ok(row)
     }
 
-    /// A task that entered another stage may wait in another kind queue, with leases of another length. Most stages of a
-    /// plan have those of the stage before, and their row is not written twice.
-    fn enter_stage(
+    /// A task that entered another stage may wait in another kind queue, with leases of another length, and a task that is
+    /// pinned to a build waits in that of the build. Most stages of a plan have those of the stage before, and their row is
+    /// not written twice.
+    fn change_queue(
         &mut self,
         known: &mut KnownTask,
         task: &Task,
         entries: &[Entry],
     ) -> Result<(), StepError> {
-        if !entries.iter().any(RunRows::is_move) {
+        if task.pin().is_none() && !entries.iter().any(RunRows::is_move) {
             return Ok(());
         }
-        let kind_queue = self.memory.kind_queue(self.connection, TaskIdentity::live(task))?;
+        let kind_queue = self.memory.kind_queue(self.connection, &TaskIdentity::live(task))?;
         let before = (known.kind_queue, known.lease);
         (known.kind_queue, known.lease) = (kind_queue, Some(task.policy.lease));
         if before == (known.kind_queue, known.lease) {
             return Ok(());
         }
-        self.memory.enter_block(self.connection, known.kind_queue, known.row)?;
+        // No task is submitted to a queue of a build, so that no list reads its blocks.
+        if task.pin().is_none() {
+            self.memory.enter_block(self.connection, known.kind_queue, known.row)?;
+        }
         match self.created.get_mut(task.id) {
             Some(created) => created.live.kind_queue = known.kind_queue,
             None => writes::live_move(self.connection, known.row, known.kind_queue, task)?,

@@ -137,9 +137,9 @@ impl Memory {
     pub(super) fn kind_queue(
         &mut self,
         connection: &Connection,
-        task: writes::TaskIdentity<'_>,
+        task: &writes::TaskIdentity<'_>,
     ) -> rusqlite::Result<KindQueueId> {
-        if let Some(kind_queue) = self.index.ready.find(task.scope, task.queue, task.kind) {
+        if let Some(kind_queue) = self.index.ready.find(task.scope, &task.queue, task.kind) {
             return Ok(kind_queue);
         }
         let known = reads::find_kind_queue(connection, task)?;
@@ -147,7 +147,7 @@ impl Memory {
             Some(kind_queue) => kind_queue,
             None => writes::kind_queue(connection, task)?,
         };
-        self.index.ready.add(kind_queue, task.scope, task.queue, task.kind);
+        self.index.ready.add(kind_queue, task.scope, &task.queue, task.kind);
         self.undo.push(Undo::KindQueueAdded(kind_queue));
         Ok(kind_queue)
     }
@@ -167,7 +167,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Removes a kind queue that was deleted from the table with the last task submitted to it.
+    /// Removes a kind queue that was deleted from the table with the last of its tasks.
     pub(super) fn kind_queue_gone(&mut self, kind_queue: KindQueueId) {
         if let Some(names) = self.index.ready.names(kind_queue) {
             self.index.ready.forget(kind_queue);

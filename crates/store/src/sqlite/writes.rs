@@ -95,7 +95,7 @@ fn parameters(columns: ColumnList) -> String {
 }
 
 /// Numbers a new kind queue: the largest number plus one.
-pub(super) fn kind_queue(connection: &Connection, task: TaskIdentity<'_>) -> Written<KindQueueId> {
+pub(super) fn kind_queue(connection: &Connection, task: &TaskIdentity<'_>) -> Written<KindQueueId> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let (columns, parameters) = (names(LANES.written, ""), parameters(LANES.written));
         format!(
@@ -119,11 +119,10 @@ pub(super) fn block(connection: &Connection, kind_queue: KindQueueId, block: i64
 }
 
 /// A row of `inputs`.
-#[derive(Clone, Copy)]
 pub(super) struct Input<'a> {
     pub(super) row: i64,
     pub(super) kind_queue: KindQueueId,
-    pub(super) task: TaskIdentity<'a>,
+    pub(super) task: &'a TaskIdentity<'a>,
     pub(super) terms: Option<&'a packed_terms::Terms>,
     pub(super) spec: &'a Spec,
     pub(super) inline_history: &'a InlineHistory,
@@ -186,7 +185,8 @@ pub(super) fn live_update(
     cells.execute()
 }
 
-/// Puts a task that is in another stage into its kind queue. The run of the row is not NULL: a trigger asks for it.
+/// Puts a task that is in another stage, or that is or was pinned to a build, into its kind queue. The run of the row is not
+/// NULL: a trigger asks for it.
 pub(super) fn live_move(
     connection: &Connection,
     row: i64,

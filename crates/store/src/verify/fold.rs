@@ -298,7 +298,7 @@ fn compare_live(stored: &Task, folded: &Task) -> Option<Flaw> {
 
 fn live_cells(task: &Task) -> RowCells {
     RowCells::of(|cells| {
-        write_identity(cells, TaskIdentity::live(task));
+        write_identity(cells, &TaskIdentity::live(task));
         Terms::write(cells, Some(&packed_terms::Terms::of(task)));
         LiveState::write(cells, task);
         LiveLease::write(cells, task);
@@ -312,13 +312,13 @@ fn compare_done(stored: &Done, folded: &Done) -> Option<Flaw> {
 
 fn done_cells(done: &Done) -> RowCells {
     RowCells::of(|cells| {
-        write_identity(cells, TaskIdentity::done(done));
+        write_identity(cells, &TaskIdentity::done(done));
         DoneState::write(cells, done);
         DoneRun::write(cells, done.run.as_deref());
     })
 }
 
-fn write_identity(cells: &mut RowCells, task: TaskIdentity<'_>) {
+fn write_identity(cells: &mut RowCells, task: &TaskIdentity<'_>) {
     Names::write(cells, task);
     Priority::write(cells, task.priority);
     Created::write(cells, task.created_at);

@@ -180,6 +180,8 @@ impl RunCheck {
             RunEvent::WaitAdvanced { .. } => is_waiting(task, |it| matches!(it, Waiting::For(_))),
             RunEvent::Closing(end, _) => end.state.is_terminal(),
             RunEvent::ChildrenCancelled { .. } | RunEvent::Hastened => task.closing().is_some(),
+            RunEvent::BuildNoted(_) => task.lease().is_some() && task.pin().is_none(),
+            RunEvent::Unpinned => task.pin().is_some(),
             RunEvent::Resumed => is_waiting(task, |it| matches!(it, Waiting::Diverged(_))),
         }
     }

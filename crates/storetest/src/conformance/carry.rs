@@ -189,7 +189,7 @@ async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<CallRe
     for (ready, number) in ready.into_iter().flatten().zip(poll.first_lease..) {
         let key = key_of(&ready);
         let (owner, lease) = (poll.worker.clone(), LeaseId::from_u128(number));
-        let request = Request::Grant(Grant { lease, owner, poll: poll.name.clone() });
+        let request = Request::Grant(Grant { lease, owner, poll: poll.name.clone(), build: None });
         let is_queue_paused = batch.paused().contains(&ready.task.scope, &ready.task.queue);
         let flows = flow_uses(batch, FlowRef::of(&ready.task).as_slice()).await?;
         let context = Context { is_queue_paused, flows: Some(&flows), ..Context::default() };

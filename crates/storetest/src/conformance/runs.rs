@@ -4,6 +4,7 @@
 //! the reference of the rules ([`verdict::run::Records`]). Every scenario ends with `verify`.
 
 pub mod budgets;
+pub mod builds;
 pub mod checkpoints;
 pub mod children;
 pub mod family;

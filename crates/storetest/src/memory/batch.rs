@@ -1,5 +1,6 @@
 //! One transaction: its saved rows overlay the committed ones, and replace them atomically at commit.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use store::failure::{CommitFailure, Failure, FailureKind};
@@ -595,19 +596,19 @@ impl Batch for MemoryBatch<'_> {
     ) -> Result<Vec<Backlog>, Failure> {
         let Claimable::By(now) = claimable else { return Ok(Vec::new()) };
         self.with(|batch, shared| {
-            let mut counts: BTreeMap<(&Scope, &Name), usize> = BTreeMap::new();
+            let mut counts: BTreeMap<(&Scope, Cow<'_, Name>), usize> = BTreeMap::new();
             let is_ready = |task: &&Task| task.claimable_at().is_some_and(|at| at.has_come(now));
             let starts = batch.flow_starts(shared);
             let parked = flows::parked(batch.live(shared), &starts, now);
             let offered = batch.free(shared).filter(|task| !parked.contains(&task.id));
             for task in offered.filter(is_ready) {
-                *counts.entry((&task.scope, &task.queue)).or_default() += 1;
+                *counts.entry((&task.scope, task.offered_in())).or_default() += 1;
             }
             let polled =
                 counts.into_iter().filter(|((scope, queue), _)| polled.contains(scope, queue));
-            let backlog = |((scope, queue), tasks): ((&Scope, &Name), usize)| Backlog {
+            let backlog = |((scope, queue), tasks): ((&Scope, Cow<'_, Name>), usize)| Backlog {
                 scope: scope.clone(),
-                queue: queue.clone(),
+                queue: queue.into_owned(),
                 tasks,
             };
             Ok(polled.map(backlog).collect())
@@ -647,7 +648,8 @@ impl Batch for MemoryBatch<'_> {
             let is_ready = |task: &&Task| task.claimable_at().is_some_and(|at| at.has_come(now));
             let ready: Vec<&Task> = batch.free(shared).filter(is_ready).collect();
             let most_urgent = |(scope, queue): &(Scope, Name)| {
-                let here = ready.iter().filter(|it| it.scope == *scope && it.queue == *queue);
+                let here =
+                    ready.iter().filter(|it| it.scope == *scope && *it.offered_in() == *queue);
                 here.map(|task| task.priority).max()
             };
             Ok(queues.iter().map(most_urgent).collect())
@@ -713,7 +715,7 @@ impl Drop for MemoryBatch<'_> {
 
 fn is_wanted(task: &Task, want: &Want) -> bool {
     task.scope == want.scope
-        && want.queues.contains(&task.queue)
+        && want.queues.contains(&task.offered_in())
         && want.kinds.as_ref().is_none_or(|kinds| kinds.contains(&task.kind))
 }
 

@@ -170,7 +170,7 @@ impl Browse for MemoryBrowse {
             };
             let place = |task: &Task| (Reverse(task.priority), task.id);
             let is_ahead = |task: &&Task| {
-                (&task.scope, &task.queue) == (&mine.scope, &mine.queue)
+                (&task.scope, task.offered_in()) == (&mine.scope, mine.offered_in())
                     && task.claimable_at().is_some_and(|due| due.has_come(now))
                     && place(task) < place(&mine)
             };

@@ -1,5 +1,6 @@
 //! Flow keys, from the tasks and their histories and nothing else: what each key comes to, and which tasks do not fit.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use store::row::{Entry, FlowFilter, FlowKeyRow, FlowRef};
@@ -77,12 +78,12 @@ pub(super) fn parked<'a>(
     now: Time,
 ) -> BTreeSet<TaskId> {
     let tasks: Vec<&Task> = live.filter(|task| task.flow().is_some()).collect();
-    let mut lines: BTreeMap<(FlowRef, &Name, &Name), Vec<&Task>> = BTreeMap::new();
+    let mut lines: BTreeMap<(FlowRef, Cow<'_, Name>, &Name), Vec<&Task>> = BTreeMap::new();
     for task in &tasks {
         let is_claimable = task.claimable_at().is_some_and(|at| at.has_come(now));
         let wants_slot = is_claimable && !task.holds_for_life();
         if let Some(flow) = FlowRef::of(task).filter(|_| wants_slot) {
-            lines.entry((flow, &task.queue, &task.kind)).or_default().push(task);
+            lines.entry((flow, task.offered_in(), &task.kind)).or_default().push(task);
         }
     }
     let mut parked = BTreeSet::new();

@@ -1,9 +1,10 @@
 //! Grants a task to a worker, and takes back a grant that was not delivered.
 
-use super::{cancel, flow};
+use super::{cancel, flow, run};
 use crate::attempt::AttemptOutcome;
 use crate::bounds;
 use crate::budget::Balance;
+use crate::build;
 use crate::done::Reason;
 use crate::event::{Event, Next};
 use crate::policy::UNDELIVERED_MAX;
@@ -22,10 +23,14 @@ pub(super) fn decide(read_set: ReadSet<'_>, grant: &Grant, at: Moment) -> Verdic
         Some(_) if read_set.context.is_queue_paused => Verdict::nothing(),
         // The sweep that is due at once ends the task: the pool sets no outcome (S2-54).
         Some(task) if bounds::is_spent(task) => Verdict::nothing(),
+        // A store that offers a pinned run to another build is refused.
+        Some(task) if !build::may_take(task, grant.build.as_deref()) => Verdict::nothing(),
         // A task that does not fit into its key stays where it is until a slot is free.
         Some(task) if !flow::has_room(read_set.context.flows, task) => Verdict::nothing(),
         Some(task) if is_grantable(task, at.now) => {
-            Verdict::new(Answer::Granted, vec![transition::grant(&Pool(()), task, grant, at)])
+            let mut events = vec![transition::grant(&Pool(()), task, grant, at)];
+            events.extend(build::noted(task, grant).map(run::event));
+            Verdict::new(Answer::Granted, events)
         }
         Some(_) | None => Verdict::nothing(),
     }

@@ -3,7 +3,7 @@
 use super::{approvals, budget, checkpoint, inherit, message, plan, signal};
 use crate::event::{Event, Subject};
 use crate::run::{Loaded, RunAnswer, RunEvent, RunRefusal, RunRequest, Waiting};
-use crate::task::{Phase, State};
+use crate::task::{Phase, State, Task};
 use crate::time::Moment;
 use crate::verdict::{Answer, ReadSet, Refusal, Verdict};
 
@@ -26,6 +26,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, request: &RunRequest, at: Moment) ->
         RunRequest::Metered(metered) => budget::metered(read_set, metered, at),
         RunRequest::Inherit(asked) => inherit::decide(read_set, asked),
         RunRequest::Resume => resume(read_set.subject),
+        RunRequest::Unpin => unpin(read_set.subject),
         RunRequest::Decide(call) => approvals::decide(read_set, call, at),
         RunRequest::Plan(request) => plan::decide(read_set, request, at),
     }
@@ -42,12 +43,9 @@ pub(super) fn loaded<'a>(read_set: ReadSet<'a>) -> &'a Loaded {
 
 /// An operator has deployed code that fits the checkpoints, or the checkpoints were right all along.
 fn resume(subject: &Subject) -> Verdict {
-    let task = match subject {
-        Subject::Absent => return Verdict::refuse(Refusal::TaskNotFound),
-        Subject::Done(done) => {
-            return Verdict::refuse(Refusal::RunAlreadyTerminal { state: done.end.state });
-        }
-        Subject::Live(task) => task,
+    let task = match live(subject) {
+        Ok(task) => task,
+        Err(refusal) => return Verdict::refuse(refusal),
     };
     match &task.phase {
         Phase::Waiting(waiting) if matches!(**waiting, Waiting::Diverged(_)) => {
@@ -55,6 +53,27 @@ fn resume(subject: &Subject) -> Verdict {
             Verdict::new(answered(answer), vec![event(RunEvent::Resumed)])
         }
         _ => Verdict::refuse(Refusal::Run(RunRefusal::NotDiverged { state: task.state() })),
+    }
+}
+
+/// The build of the run is gone, or another one fits its checkpoints. A worker that holds the lease keeps it.
+fn unpin(subject: &Subject) -> Verdict {
+    match live(subject) {
+        Err(refusal) => Verdict::refuse(refusal),
+        Ok(task) if task.pin().is_some() => {
+            let answer = RunAnswer::Unpinned { state: task.state() };
+            Verdict::new(answered(answer), vec![event(RunEvent::Unpinned)])
+        }
+        Ok(task) => Verdict::refuse(Refusal::Run(RunRefusal::NotPinned { state: task.state() })),
+    }
+}
+
+/// The task, if it has not ended.
+fn live(subject: &Subject) -> Result<&Task, Refusal> {
+    match subject {
+        Subject::Absent => Err(Refusal::TaskNotFound),
+        Subject::Done(done) => Err(Refusal::RunAlreadyTerminal { state: done.end.state }),
+        Subject::Live(task) => Ok(task),
     }
 }
 

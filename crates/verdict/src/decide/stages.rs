@@ -311,7 +311,7 @@ fn lease_next(
         return None;
     }
     let (lease, owner) = (next.lease, caller.worker.clone());
-    let grant = Grant { lease, owner, poll: Some(mark.clone()) };
+    let grant = Grant { lease, owner, poll: Some(mark.clone()), build: None };
     let read_set = ReadSet { subject: &after, ..read_set };
     let granted = grant::decide(read_set, &grant, at);
     let is_granted = granted.answer == Answer::Granted;

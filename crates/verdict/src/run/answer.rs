@@ -22,6 +22,10 @@ pub enum RunAnswer {
     Resumed {
         state: State,
     },
+    /// Workers of every build may continue the task.
+    Unpinned {
+        state: State,
+    },
     /// The vote is recorded. `None` while more of them are needed.
     Voted {
         outcome: Option<Outcome>,
@@ -71,6 +75,8 @@ pub enum RunRefusal {
     SignalsFull { max: u64, max_bytes: u64 },
     /// Only a diverged task can be resumed.
     NotDiverged { state: State },
+    /// Only a pinned run can be unpinned.
+    NotPinned { state: State },
     /// The message came before the one that creates its addressee, and stays saved. Never leaves the coordinator.
     MessageEarly,
     /// A decision of an approval.
@@ -96,6 +102,7 @@ impl RunRefusal {
             RunRefusal::SignalsFull { .. } => "signals_full",
             RunRefusal::BudgetInsufficient { .. } => "budget_insufficient",
             RunRefusal::NotDiverged { .. } => "not_diverged",
+            RunRefusal::NotPinned { .. } => "not_pinned",
             RunRefusal::MessageEarly => "message_early",
             RunRefusal::Approval(refusal) => refusal.name(),
             RunRefusal::TooManyApprovals { .. } | RunRefusal::TooManyHeldKeys { .. } => {

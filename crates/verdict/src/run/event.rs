@@ -2,6 +2,7 @@
 
 use crate::approval::{Approval, Outcome, Vote};
 use crate::budget::BudgetEvent;
+use crate::build::Build;
 use crate::done::End;
 use crate::event::Submitted;
 use crate::id::{Digest, TaskId};
@@ -44,6 +45,10 @@ pub enum RunEvent {
     Hastened,
     /// An operator lets a diverged task continue.
     Resumed,
+    /// A worker of this build took the task, or one that announced none.
+    BuildNoted(Option<Box<Build>>),
+    /// An operator lets workers of every build continue a pinned run. It has no build until one takes it.
+    Unpinned,
     ApprovalOpened(Box<Approval>),
     ApprovalVoted {
         number: u32,
@@ -80,6 +85,8 @@ impl RunEvent {
             RunEvent::ChildrenCancelled { .. } => "children_cancelled",
             RunEvent::Hastened => "hastened",
             RunEvent::Resumed => "resumed",
+            RunEvent::BuildNoted(_) => "build_noted",
+            RunEvent::Unpinned => "unpinned",
             RunEvent::ApprovalOpened(_) => "approval_opened",
             RunEvent::ApprovalVoted { .. } => "approval_voted",
             RunEvent::ApprovalClosed { .. } => "approval_closed",

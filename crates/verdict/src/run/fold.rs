@@ -50,6 +50,8 @@ pub(crate) fn change(task: &mut Task, event: &RunEvent, now: Time) {
             balance.note(event);
         }
         RunEvent::Plan(event) => plan::fold::change(task, event, now),
+        RunEvent::BuildNoted(build) => run_of(task).build.clone_from(build),
+        RunEvent::Unpinned => run_of(task).build = None,
         RunEvent::Resumed => task.phase = Phase::Waiting(Box::new(Waiting::Ready { due: now })),
     }
 }

@@ -92,6 +92,7 @@ fn signals_of(request: &RunRequest) -> SignalNeed {
         RunRequest::Checkpoint(_)
         | RunRequest::Metered(_)
         | RunRequest::Resume
+        | RunRequest::Unpin
         | RunRequest::Inherit(_)
         | RunRequest::Plan(_) => SignalNeed::Never,
     }
@@ -105,6 +106,7 @@ fn signal_key(request: &RunRequest) -> Option<Name> {
         | RunRequest::Metered(_)
         | RunRequest::Message(_)
         | RunRequest::Resume
+        | RunRequest::Unpin
         | RunRequest::Decide(_)
         | RunRequest::Inherit(_)
         | RunRequest::Plan(_) => None,

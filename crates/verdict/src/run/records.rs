@@ -66,6 +66,8 @@ impl Records {
             | RunEvent::ApprovalClosed { .. }
             | RunEvent::Budget(_)
             | RunEvent::Forked { .. }
+            | RunEvent::BuildNoted(_)
+            | RunEvent::Unpinned
             | RunEvent::Resumed => {}
         }
     }

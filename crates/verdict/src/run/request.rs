@@ -22,6 +22,8 @@ pub enum RunRequest {
     Message(Message),
     /// An operator lets a diverged task continue.
     Resume,
+    /// An operator lets workers of every build continue a pinned run.
+    Unpin,
     /// A caller decides an approval.
     Decide(DecideCall),
     /// A call under a lease that also says what its attempt has used.
@@ -111,6 +113,7 @@ impl RunRequest {
             RunRequest::Signal(_)
             | RunRequest::Message(_)
             | RunRequest::Resume
+            | RunRequest::Unpin
             | RunRequest::Decide(_)
             | RunRequest::Inherit(_) => Vec::new(),
         }

@@ -3,6 +3,7 @@
 use crate::approval::Approvals;
 use crate::bounds::next;
 use crate::budget::Balance;
+use crate::build::Build;
 use crate::flow::FlowKey;
 use crate::id::TaskId;
 use crate::plan::PlanState;
@@ -42,6 +43,8 @@ pub struct RunState {
     pub flow: Option<Box<FlowKey>>,
     /// The plan that the task has or belongs to.
     pub plan: Option<Box<PlanState>>,
+    /// The build of the worker that last took the task, if it announced one for the kind.
+    pub build: Option<Box<Build>>,
 }
 
 impl RunState {

@@ -9,8 +9,8 @@ use verdict::run::{
     SignalCall, Spend, Step, StepCall, StepOutcome, Then, WaitCall, WaitMode,
 };
 use verdict::{
-    Answer, ClosedAttempt, Context, Digest, Event, Json, LeaseId, Message, Moment, Name, Policy,
-    Quota, Refusal, Request, Rules, Span, State, Subject, Task, TaskId, Time, apply,
+    Answer, Build, ClosedAttempt, Context, Digest, Event, Json, LeaseId, Message, Moment, Name,
+    Policy, Quota, Refusal, Request, Rules, Span, State, Subject, Task, TaskId, Time, apply,
     closed_attempts,
 };
 
@@ -127,12 +127,19 @@ impl Family {
     }
 
     pub(crate) fn grant(&mut self, id: TaskId) -> Caller {
+        self.grant_to(id, None).expect("it may be granted")
+    }
+
+    /// Offers the task to a worker of this build.
+    pub(crate) fn grant_to(&mut self, id: TaskId, build: Option<Build>) -> Option<Caller> {
         self.leases += 1;
-        let lease = LeaseId::from_u128(self.leases);
-        let grant = Grant { lease, owner: "ann".into(), poll: None };
-        assert_eq!(self.ask(id, Request::Grant(grant)), Answer::Granted);
+        let (lease, build) = (LeaseId::from_u128(self.leases), build.map(Box::new));
+        let grant = Grant { lease, owner: "ann".into(), poll: None, build };
+        if self.ask(id, Request::Grant(grant)) != Answer::Granted {
+            return None;
+        }
         let (attempt, epoch) = (self.task(id).attempt, 1);
-        Caller { worker: "ann".into(), attempt, lease, epoch }
+        Some(Caller { worker: "ann".into(), attempt, lease, epoch })
     }
 
     pub(crate) fn call(&mut self, caller: &Caller, call: Call) -> Answer {

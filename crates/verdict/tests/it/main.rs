@@ -9,6 +9,7 @@ mod backoff;
 mod bounds;
 mod budget_properties;
 mod budgets;
+mod builds;
 mod cancel;
 mod checkpoints;
 mod children;

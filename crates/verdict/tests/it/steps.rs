@@ -70,7 +70,7 @@ fn the_root_of_a_plan_is_never_leased() {
     // S2-25: only a claim makes running, and nobody claims the root.
     let mut family = diamond(PLAIN);
     let (lease, owner) = (LeaseId::from_u128(99), "ann".into());
-    let grant = Request::Grant(Grant { lease, owner, poll: None });
+    let grant = Request::Grant(Grant { lease, owner, poll: None, build: None });
     assert_eq!(family.ask_in_vain(ROOT, grant), Answer::Nothing);
     assert_eq!(family.state(ROOT), Some(State::Waiting));
     assert_eq!(refused(family.ask_in_vain(ROOT, run(RunRequest::Resume))), "not_diverged");

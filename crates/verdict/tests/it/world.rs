@@ -109,7 +109,7 @@ impl World {
     pub(crate) fn grant_request(&mut self, worker: &str) -> Request {
         self.leases += 1;
         let lease = LeaseId::from_u128(self.leases);
-        Request::Grant(Grant { lease, owner: worker.into(), poll: None })
+        Request::Grant(Grant { lease, owner: worker.into(), poll: None, build: None })
     }
 
     /// The worker that holds the lease now.

@@ -243,6 +243,16 @@ pub struct RunResumed {
     pub state: State,
 }
 
+/// Workers of every build may continue a pinned run: 202.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
+pub struct RunUnpinned {
+    pub run_id: String,
+    pub state: State,
+}
+
 /// A page of children, in the order in which they were started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -298,6 +308,20 @@ pub struct DurableView {
     pub spend: Option<Spent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<WaitingView>,
+    /// The build of the worker that took the run last, if it announced one for the kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<RunBuild>,
+}
+
+/// The build of a durable run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(not(feature = "answering"), non_exhaustive)]
+pub struct RunBuild {
+    pub id: String,
+    /// Whether only workers of this build may continue the run.
+    pub pinned: bool,
 }
 
 /// Why a run is `waiting`: exactly one of the members is there.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Json, Time};
+use crate::{Builds, Json, Time};
 
 /// A page of announced kinds, in the order of their names. They were announced at the coordinator that answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,8 @@ pub struct KindView {
     pub version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub builds: Option<Builds>,
     /// The queues that these workers poll.
     pub queues: Vec<String>,
     pub workers: u64,

@@ -15,7 +15,7 @@ use crate::limits::{
 use crate::names::{is_step_key, repair_text};
 use crate::requests::{
     AwaitedItem, CheckpointCall, CheckpointItem, ChildRun, DeclaredEffect, Diverged, ResumeRun,
-    SendSignal, Spend, StepRecord, WaitFor,
+    SendSignal, Spend, StepRecord, UnpinRun, WaitFor,
 };
 use crate::{ErrorCategory, Outcome, StepOutcome};
 
@@ -69,6 +69,12 @@ impl Check for SendSignal {
 }
 
 impl Check for ResumeRun {
+    fn check(&self) -> Checked {
+        Ok(())
+    }
+}
+
+impl Check for UnpinRun {
     fn check(&self) -> Checked {
         Ok(())
     }

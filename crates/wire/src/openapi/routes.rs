@@ -367,6 +367,26 @@ pub(super) const ROUTES: &[Route] = &[
         ],
     },
     Route {
+        method: HttpMethod::Post,
+        path: "/v1/runs/{runId}/unpin",
+        id: "unpinRun",
+        tag: "runs",
+        summary: "Let workers of every build continue a run that is pinned to one",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::JsonOrEmpty("UnpinRun")),
+        answers: &[(202, "The run is not pinned.", Body::Json("RunUnpinned"))],
+        codes: with_key_codes![
+            RunNotFound,
+            RunAlreadyTerminal,
+            NotPinned,
+            BodyTooLarge,
+            UnsupportedMediaType,
+            UnknownOutcome,
+            TaskSetAside
+        ],
+    },
+    Route {
         method: HttpMethod::Get,
         path: "/v1/queues",
         id: "listQueues",

@@ -235,7 +235,8 @@ fn waiting_view() -> Value {
 
 fn durable_view() -> Value {
     json!({"steps": 1, "children": 2, "liveChildren": 1, "pendingSignals": 3, "suspensions": 4,
-        "savepoint": 5, "seed": 6, "spend": spend(), "waiting": waiting_view()})
+        "savepoint": 5, "seed": 6, "spend": spend(), "waiting": waiting_view(),
+        "build": {"id": "b", "pinned": true}})
 }
 
 fn parent() -> Value {
@@ -432,6 +433,7 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
         "CheckpointOutcome",
         "CheckpointKind",
         "WaitMode",
+        "Builds",
         "ApprovalDecision",
         "ApprovalOutcome",
         "ApprovalState",
@@ -482,6 +484,7 @@ fn check_durable(shapes: &mut Shapes) {
     let signal = json!({"name": "n", "payload": 1});
     shapes.check_strict::<requests::SendSignal>("SendSignal", signal);
     shapes.check_strict::<requests::ResumeRun>("ResumeRun", json!({}));
+    shapes.check_strict::<requests::UnpinRun>("UnpinRun", json!({}));
     shapes.check_open::<answers::Checkpoint>("Checkpoint", checkpoint());
     shapes.check_open::<answers::CheckpointError>("CheckpointError", step_error());
     shapes.check_open::<answers::WaitOutcome>("WaitOutcome", wait_outcome());
@@ -504,7 +507,10 @@ fn check_durable_views(shapes: &mut Shapes) {
     let accepted = json!({"runId": "r", "state": "waiting", "replayed": true});
     shapes.check_open::<answers::SignalAccepted>("SignalAccepted", accepted);
     let resumed = json!({"runId": "r", "state": "waiting"});
-    shapes.check_open::<answers::RunResumed>("RunResumed", resumed);
+    shapes.check_open::<answers::RunResumed>("RunResumed", resumed.clone());
+    shapes.check_open::<answers::RunUnpinned>("RunUnpinned", resumed);
+    let build = json!({"id": "b", "pinned": true});
+    shapes.check_open::<answers::RunBuild>("RunBuild", build);
     let children = json!({"children": [child_view()], "nextAfter": 1});
     shapes.check_open::<answers::Children>("Children", children);
     let steps = json!({"steps": [plan_stage()], "nextAfter": 1});

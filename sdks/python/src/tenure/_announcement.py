@@ -1,6 +1,6 @@
 """What a worker tells of itself with its polls: the kinds that it serves, with the schemas of their inputs and outputs.
 
-It is a description, which grants nothing and filters nothing. It goes out once; later polls name it. A coordinator that has
+It is a description, which grants nothing and filters nothing, except for runs that stay with a build. It goes out once; later polls name it. A coordinator that has
 forgotten it asks for it again, and one that does not know of it is polled without.
 """
 
@@ -63,13 +63,14 @@ class Announcement:
 
 def _content(tasks: list[Task[..., Any]], has_codec: bool) -> dict[str, Any] | None:
     """The kinds with their schemas; without schemas if they are too large; None if there are too many kinds."""
+    shared = _build()
+    _check_builds(tasks, shared)
     if not 1 <= len(tasks) <= KINDS_MAX:
         return None
-    shared = _build()
     # With a codec, nothing that is stored looks like the schema of the plain value.
-    content = {**shared, "kinds": [{"kind": task.kind} if has_codec else _described(task) for task in tasks]}
+    content = {**shared, "kinds": [_named(task) if has_codec else _described(task) for task in tasks]}
     if len(_json.canonical(content)) > ANNOUNCEMENT_BYTES_MAX:
-        content = {**shared, "kinds": [{"kind": task.kind} for task in tasks]}
+        content = {**shared, "kinds": [_named(task) for task in tasks]}
     return {"id": hashlib.sha256(_json.canonical(content)).hexdigest()[:ID_DIGITS], **content}
 
 
@@ -82,8 +83,24 @@ def _build() -> dict[str, Any]:
     return {"buildId": build}
 
 
+def _check_builds(tasks: list[Task[..., Any]], build: dict[str, Any]) -> None:
+    """Runs of a kind can stay with a build only if the coordinator is told which one this is."""
+    kind = next((task.kind for task in tasks if task.builds is not None), None)
+    if kind is None:
+        return
+    said = f"`{kind}` says which builds may continue its runs"
+    if not build:
+        raise Setup(f"{said}, but this worker has no build", next_step="set TENURE_BUILD_ID")
+    if len(tasks) > KINDS_MAX:
+        raise Setup(f"{said}, but more than {KINDS_MAX} kinds cannot be announced", next_step="use several workers")
+
+
+def _named(task: Task[..., Any]) -> dict[str, Any]:
+    return {"kind": task.kind} if task.builds is None else {"kind": task.kind, "builds": task.builds}
+
+
 def _described(task: Task[..., Any]) -> dict[str, Any]:
-    described: dict[str, Any] = {"kind": task.kind}
+    described = _named(task)
     for name, make in (("inputSchema", task.input_schema), ("outputSchema", task.output_schema)):
         try:
             schema = _json.payload(make())

@@ -17,6 +17,8 @@ BudgetPeriod: TypeAlias = Literal["total", "day", "month"]
 
 BudgetState: TypeAlias = Literal["open", "soft", "spent"]
 
+Builds: TypeAlias = Literal["any", "pin"]
+
 CandidateState: TypeAlias = Literal["pending", "escalated", "executing", "succeeded", "failed", "skipped", "expired", "exhausted"]
 
 CatchUp: TypeAlias = Literal["one", "all"]
@@ -77,6 +79,8 @@ StepOutcome: TypeAlias = Literal["SUCCEEDED", "FAILED"]
 
 Time: TypeAlias = str
 
+UnpinRun: TypeAlias = dict[str, Any]
+
 Verdict: TypeAlias = Literal["COMMITTED", "CANCELLED", "REJECTED"]
 
 WaitMode: TypeAlias = Literal["all", "any"]
@@ -85,6 +89,7 @@ WorkOrderState: TypeAlias = Literal["active", "passed", "failed"]
 
 
 class AnnouncedKind(TypedDict):
+    builds: NotRequired[Builds | None]
     inputSchema: NotRequired[dict[str, Any]]
     kind: str
     outputSchema: NotRequired[dict[str, Any]]
@@ -702,6 +707,7 @@ class Divergence(TypedDict):
 
 
 class DurableView(TypedDict):
+    build: NotRequired[RunBuild | None]
     children: int
     liveChildren: int
     pendingSignals: int
@@ -1005,6 +1011,7 @@ class Keys(TypedDict):
 
 class KindView(TypedDict):
     buildId: NotRequired[str | None]
+    builds: NotRequired[Builds | None]
     inputSchema: NotRequired[dict[str, Any]]
     kind: str
     lastSeenAt: Time
@@ -1559,6 +1566,12 @@ class RunAccepted(TypedDict):
 
 
 
+class RunBuild(TypedDict):
+    id: str
+    pinned: bool
+
+
+
 class RunError(TypedDict):
     category: NotRequired[ErrorCategory | None]
     message: str
@@ -1585,6 +1598,12 @@ class RunRecordView(TypedDict):
 
 
 class RunResumed(TypedDict):
+    runId: str
+    state: State
+
+
+
+class RunUnpinned(TypedDict):
     runId: str
     state: State
 

@@ -273,6 +273,11 @@ class AsyncRunHandle(Generic[T_co]):
         answer: _wire.RunResumed = await self._act("resume", {})
         return answer
 
+    async def unpin(self) -> _wire.RunUnpinned:
+        """Lets workers of every build continue a run that is pinned to one."""
+        answer: _wire.RunUnpinned = await self._act("unpin", {})
+        return answer
+
     async def steps(self) -> list[_wire.Checkpoint]:
         """Everything that a durable run has recorded."""
         return await self._pages("/steps", "steps")

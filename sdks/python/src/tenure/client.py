@@ -272,6 +272,11 @@ class RunHandle(Generic[T_co]):
         answer: _wire.RunResumed = self._act("resume", {})
         return answer
 
+    def unpin(self) -> _wire.RunUnpinned:
+        """Lets workers of every build continue a run that is pinned to one."""
+        answer: _wire.RunUnpinned = self._act("unpin", {})
+        return answer
+
     def steps(self) -> list[_wire.Checkpoint]:
         """Everything that a durable run has recorded."""
         return self._pages("/steps", "steps")

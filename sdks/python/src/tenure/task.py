@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from . import _json
+from ._wire import Builds
 from .errors import Setup
 from .failure import Failure
 from .options import RunOptions, TaskOptions, to_wire
@@ -164,6 +165,7 @@ class Task(Generic[P, T_co]):
         skipped: int = 0,
         is_durable: bool = False,
         is_isolated: bool = False,
+        builds: Builds | None = None,
     ) -> None:
         #: The function as it was written.
         self.fn: Callable[..., Any] = fn
@@ -171,6 +173,8 @@ class Task(Generic[P, T_co]):
         self.kind: str = kind
         self.is_durable: bool = is_durable
         self.is_isolated: bool = is_isolated
+        #: Which builds may continue its runs; None if they do not remember their build.
+        self.builds: Builds | None = builds
         self.is_async: bool = inspect.iscoroutinefunction(fn)
         #: Whether the function takes `ctx` or `flow` first.
         self.is_bound: bool = skipped > 0
@@ -419,8 +423,13 @@ def task(
     return decorate
 
 
-def durable(*, queue: str = "default", kind: str | None = None, **options: Unpack[TaskOptions]) -> DurableDecorator:
+def durable(
+    *, queue: str = "default", kind: str | None = None, builds: Builds | None = None, **options: Unpack[TaskOptions]
+) -> DurableDecorator:
     """Makes a durable function of an `async def` that takes `flow` first.
+
+    With `builds="pin"`, a run that has recorded something is continued only by workers of the build that recorded it, which
+    `TENURE_BUILD_ID` names; with `builds="any"`, by every worker, and the run remembers the last build.
 
     >>> @durable(queue="orders")
     ... async def order(flow: Flow, cents: int) -> int:
@@ -432,7 +441,7 @@ def durable(*, queue: str = "default", kind: str | None = None, **options: Unpac
     def decorate(fn: Callable[..., Any]) -> Task[..., Any]:
         if not inspect.iscoroutinefunction(fn):
             raise Setup(f"`{fn.__qualname__}` is no `async def`", next_step="durable functions await their steps")
-        return _made(fn, kind, queue, options, skipped=1, is_durable=True)
+        return _made(fn, kind, queue, options, skipped=1, is_durable=True, builds=builds)
 
     return typing.cast(DurableDecorator, decorate)
 
@@ -446,9 +455,18 @@ def _made(
     skipped: int,
     is_durable: bool = False,
     is_isolated: bool = False,
+    builds: Builds | None = None,
 ) -> Task[..., Any]:
     if not callable(fn) or not hasattr(fn, "__name__"):
         raise Setup(f"{fn!r} is no function", next_step="write @task() with parentheses above a function")
     every = typing.cast(RunOptions, {**options, "queue": queue})
     name = kind or fn.__name__
-    return Task(fn, kind=name, options=every, skipped=skipped, is_durable=is_durable, is_isolated=is_isolated)
+    return Task(
+        fn,
+        kind=name,
+        options=every,
+        skipped=skipped,
+        is_durable=is_durable,
+        is_isolated=is_isolated,
+        builds=builds,
+    )

@@ -4,8 +4,10 @@
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use wire::Json;
-use wire::answers::{Checkpoint, ChildView, Children, Run, RunResumed, SignalAccepted, Steps};
-use wire::requests::{GetRun, RecordsQuery, ResumeRun, SendSignal};
+use wire::answers::{
+    Checkpoint, ChildView, Children, Run, RunResumed, RunUnpinned, SignalAccepted, Steps,
+};
+use wire::requests::{GetRun, RecordsQuery, ResumeRun, SendSignal, UnpinRun};
 
 use super::RunHandle;
 use crate::Error;
@@ -79,6 +81,12 @@ impl<O> RunHandle<O> {
     /// Lets a run that was stopped as diverged continue: deploy code that fits its record first.
     pub async fn resume(&self) -> Result<RunResumed, Error> {
         self.client.post_json(&["v1", "runs", &self.id, "resume"], &ResumeRun {}).await
+    }
+
+    /// Lets workers of every build continue a run that is pinned to one. If their code does not fit its record, the run stops
+    /// as diverged.
+    pub async fn unpin(&self) -> Result<RunUnpinned, Error> {
+        self.client.post_json(&["v1", "runs", &self.id, "unpin"], &UnpinRun {}).await
     }
 }
 

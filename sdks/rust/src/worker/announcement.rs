@@ -54,7 +54,9 @@ impl Announcement {
             // Nothing that is stored looks like the schema of the plain value.
             kinds.iter_mut().for_each(without_schemas);
         }
-        let content = content(last_of_each(kinds), build_id_of(build_id)?);
+        let (kinds, build_id) = (last_of_each(kinds), build_id_of(build_id)?);
+        check_builds(&kinds, build_id.as_deref())?;
+        let content = content(kinds, build_id);
         Ok(Announcement { content, standing: Mutex::new(Standing::Unknown) })
     }
 
@@ -113,6 +115,25 @@ fn build_id_of(given: Option<String>) -> Result<Option<String>, Error> {
         ))),
         build => Ok(build),
     }
+}
+
+/// Runs of a kind can stay with a build only if the coordinator is told which one this is.
+fn check_builds(kinds: &[AnnouncedKind], build_id: Option<&str>) -> Result<(), Error> {
+    let Some(kind) = kinds.iter().find(|kind| kind.builds.is_some()) else { return Ok(()) };
+    let kind = &kind.kind;
+    if build_id.is_none() {
+        return Err(Error::Setup(format!(
+            "the kind `{kind}` says which builds may continue its runs, but this worker has no build id; set it with \
+             `Worker::build_id` or TENURE_BUILD_ID"
+        )));
+    }
+    if kinds.len() > KINDS_PER_POLL_MAX {
+        return Err(Error::Setup(format!(
+            "the kind `{kind}` says which builds may continue its runs, but a worker with more than {KINDS_PER_POLL_MAX} kinds \
+             announces none; use several workers"
+        )));
+    }
+    Ok(())
 }
 
 /// The kinds with their schemas, as far as those fit the coordinator's limits.
@@ -186,5 +207,16 @@ mod tests {
         assert!(refused.to_string().contains("`build 7`"), "{refused}");
         let kinds = last_of_each(vec![kind("a", 1), kind("b", 1), kind("a", 9)]);
         assert_eq!(kinds.iter().map(|it| it.kind.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+    }
+
+    #[test]
+    fn a_kind_that_stays_with_a_build_needs_one() {
+        let pinned = AnnouncedKind { builds: Some(wire::Builds::Pin), ..kind("order", 1) };
+        let refused = check_builds(std::slice::from_ref(&pinned), None).unwrap_err();
+        assert!(refused.to_string().contains("`order`"), "{refused}");
+        assert!(check_builds(std::slice::from_ref(&pinned), Some("7")).is_ok());
+        let many = vec![pinned; KINDS_PER_POLL_MAX + 1];
+        assert!(check_builds(&many, Some("7")).is_err(), "they would not be announced");
+        assert!(check_builds(&[kind("a", 1)], None).is_ok());
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use store::{PolledQueues, Want};
+use verdict::build::pinned_queue;
 use verdict::{Name, Scope};
 
 use crate::item::Poll;
@@ -19,7 +20,8 @@ pub(in crate::carry) struct PollId(pub(super) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::carry) struct LineId(u64);
 
-/// What all polls of a line ask for. Names are sorted, without duplicates.
+/// What all polls of a line ask for. Names are sorted, without duplicates. A worker that pins runs of some kind asks for those
+/// of its build, too.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct PollFilter {
     pub(super) scope: Scope,
@@ -29,7 +31,11 @@ pub(super) struct PollFilter {
 
 impl PollFilter {
     pub(super) fn of(poll: &Poll) -> Self {
-        let (queues, kinds) = (each_once(&poll.queues), poll.kinds.as_deref().map(each_once));
+        let mut queues = poll.queues.clone();
+        if let Some(build) = poll.build.as_ref().filter(|build| build.pins()) {
+            queues.extend(poll.queues.iter().map(|queue| pinned_queue(queue, build.id())));
+        }
+        let (queues, kinds) = (each_once(&queues), poll.kinds.as_deref().map(each_once));
         Self { scope: poll.scope.clone(), queues, kinds }
     }
 

@@ -233,7 +233,7 @@ impl Round {
 
     /// Records that a task is no longer available, granted or not.
     pub(in crate::carry) fn took(&mut self, task: &Task) {
-        let number = self.numbers.get(&(task.scope.clone(), task.queue.clone()));
+        let number = self.numbers.get(&(task.scope.clone(), task.offered_in().into_owned()));
         if let Some(number) = number {
             let tasks = &mut self.queues[*number].tasks;
             *tasks = tasks.saturating_sub(1);

@@ -137,6 +137,7 @@ fn poll(tenant: &str, queues: &[&str], max: usize) -> Poll {
         max,
         until: Instant::now() + Duration::from_secs(30),
         poll: None,
+        build: None,
     }
 }
 

@@ -169,7 +169,11 @@ fn durable(event: &RunEvent) -> Value {
         }
         RunEvent::Budget(event) => budget(event),
         RunEvent::Plan(event) => plan_event::detail(event),
-        RunEvent::Hastened | RunEvent::Resumed => json!({}),
+        RunEvent::BuildNoted(build) => json!({
+            "buildId": build.as_ref().map(|build| build.id.as_str()),
+            "builds": build.as_ref().map(|build| if build.pins { "pin" } else { "any" }),
+        }),
+        RunEvent::Hastened | RunEvent::Resumed | RunEvent::Unpinned => json!({}),
     }
 }
 

@@ -130,6 +130,7 @@ impl Roles {
                 max: wanted.max.min(max),
                 until,
                 poll: None,
+                build: None,
             };
             let leasing = self.coordinator.lease(poll);
             tokio::pin!(leasing);

@@ -109,6 +109,7 @@ fn same_poll() -> Poll {
         max: 1,
         until: tokio::time::Instant::now(),
         poll: Some("p".into()),
+        build: None,
     }
 }
 

@@ -103,6 +103,7 @@ pub(super) const ROWS: &[Row] = &[
     row("GET", "/v1/runs/{runId}/plan", Wants::Read),
     post("/v1/runs/{runId}/signals", CLIENT, r#"{"name": "go"}"#),
     post("/v1/runs/{runId}/resume", CLIENT, "{}"),
+    post("/v1/runs/{runId}/unpin", CLIENT, "{}"),
     row("GET", "/v1/queues", Wants::Read),
     post("/v1/queues/{queue}/pause", ADMIN, "{}"),
     post("/v1/queues/{queue}/resume", ADMIN, "{}"),

@@ -171,7 +171,7 @@ impl PendingTask {
         is_parked: bool,
     ) {
         let task = identity_of(&self.subject).expect("what is saved exists");
-        let inline_history = self.append_history(column_batches, task, locked);
+        let inline_history = self.append_history(column_batches, &task, locked);
         match (&self.subject, self.guard) {
             (Subject::Live(task), None) => {
                 let (inline_history, alarm_at) = (&inline_history, task.wakes_at());
@@ -195,8 +195,8 @@ impl PendingTask {
         for closed in &self.closed {
             writes::attempt(&mut column_batches.attempts, task.scope, closed);
         }
-        column_batches.runs.add_steps(task, &self.steps);
-        column_batches.runs.add(task, &self.run_rows(), locked, &self.subject);
+        column_batches.runs.add_steps(&task, &self.steps);
+        column_batches.runs.add(&task, &self.run_rows(), locked, &self.subject);
     }
 
     /// Whether this batch created it.
@@ -219,7 +219,7 @@ impl PendingTask {
     fn append_history(
         &self,
         column_batches: &mut ColumnBatches,
-        task: TaskIdentity<'_>,
+        task: &TaskIdentity<'_>,
         locked: Option<&LockedRow>,
     ) -> InlineHistory {
         let mut inline_history =

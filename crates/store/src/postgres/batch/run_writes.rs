@@ -80,7 +80,7 @@ impl RunColumnBatches {
     /// Adds the rows of one task. `before` is its row as this batch locked it.
     pub(super) fn add(
         &mut self,
-        task: TaskIdentity<'_>,
+        task: &TaskIdentity<'_>,
         rows: &RunRows<'_>,
         before: Option<&LockedRow>,
         after: &Subject,
@@ -102,7 +102,7 @@ impl RunColumnBatches {
     }
 
     /// Adds the steps of a plan that is submitted.
-    pub(in crate::postgres) fn add_steps(&mut self, task: TaskIdentity<'_>, steps: &[StoredStep]) {
+    pub(in crate::postgres) fn add_steps(&mut self, task: &TaskIdentity<'_>, steps: &[StoredStep]) {
         let refer = |cells: &mut ColumnBatch| TaskRef::write(cells, task.id, task.scope);
         for stored in steps {
             let cells = self.steps.row();
@@ -121,7 +121,7 @@ impl RunColumnBatches {
         }
     }
 
-    fn add_rows(&mut self, task: TaskIdentity<'_>, rows: &RunRows<'_>) {
+    fn add_rows(&mut self, task: &TaskIdentity<'_>, rows: &RunRows<'_>) {
         let refer = |cells: &mut ColumnBatch| TaskRef::write(cells, task.id, task.scope);
         for checkpoint in &rows.checkpoints {
             let cells = self.checkpoints.row();
@@ -166,8 +166,8 @@ impl RunColumnBatches {
 fn is_at_same_place(before: Option<&LockedRow>, after: &Task) -> bool {
     let before = before.and_then(|before| before.run.as_deref()).and_then(Subject::live);
     before.is_some_and(|before| {
-        (&before.queue, &before.kind, before.policy.lease)
-            == (&after.queue, &after.kind, after.policy.lease)
+        (before.offered_in(), &before.kind, before.policy.lease)
+            == (after.offered_in(), &after.kind, after.policy.lease)
     })
 }
 
@@ -210,7 +210,7 @@ static SIGNALS_UPDATE: LazyLock<Statement> = LazyLock::new(|| {
     })
 });
 
-/// Tasks whose stage has another queue, kind or lease. Sent after the change itself: a trigger asks for the run of the row.
+/// Tasks whose stage has another queue, kind or lease, or that are offered to another build. Sent after the change itself: a trigger asks for the run of the row.
 static LIVE_MOVE: LazyLock<Statement> = LazyLock::new(|| {
     Statement::over(LIVE_MOVED, |rows| {
         format!(

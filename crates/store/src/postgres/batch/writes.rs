@@ -89,7 +89,7 @@ pub(in crate::postgres) struct Guard {
 
 pub(in crate::postgres) fn input(
     column_batch: &mut ColumnBatch,
-    (task, subject): (TaskIdentity<'_>, &Subject),
+    (task, subject): (&TaskIdentity<'_>, &Subject),
     spec: &Spec,
     inline_history: &InlineHistory,
 ) {
@@ -133,7 +133,7 @@ impl LiveTask<'_> {
 pub(in crate::postgres) fn new_live(column_batch: &mut ColumnBatch, live: LiveTask<'_>) {
     let (cells, task) = (column_batch.row(), live.task);
     Id::write(cells, task.id);
-    Names::write(cells, TaskIdentity::live(task));
+    Names::write(cells, &TaskIdentity::live(task));
     Priority::write(cells, task.priority);
     Place::write(cells, task);
     LeaseLength::write(cells, task);

@@ -86,6 +86,7 @@ CREATE TABLE tenure.live (
     id              bytea   PRIMARY KEY,
     tenant          text    NOT NULL,
     workspace       text    NOT NULL,
+    -- Where the task is offered: the queue, or `queue@build` for a run that is pinned to a build.
     queue           text    NOT NULL,
     kind            text    NOT NULL,
     -- Priority, larger first, then age, as bytes that sort.
@@ -647,7 +648,7 @@ CREATE TRIGGER missing_upstreams_known AFTER INSERT ON tenure.missing_upstreams
 CREATE TRIGGER keys_of_live_tasks_stay BEFORE UPDATE ON tenure.keys
     FOR EACH ROW WHEN (OLD.task IS DISTINCT FROM NEW.task) EXECUTE FUNCTION tenure.check_key();
 
--- Only a task of a durable run passes from one kind or queue to another, and is queued again when it does.
+-- Only a task of a durable run passes from one kind or queue to another: with a stage, or because a build is pinned.
 CREATE TRIGGER live_keeps_its_name BEFORE UPDATE ON tenure.live FOR EACH ROW
     WHEN ((NEW.id, NEW.tenant, NEW.workspace, NEW.priority, NEW.place, NEW.parent)
         IS DISTINCT FROM (OLD.id, OLD.tenant, OLD.workspace, OLD.priority, OLD.place, OLD.parent)

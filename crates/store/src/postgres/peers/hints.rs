@@ -84,7 +84,7 @@ impl Hint {
             match subject {
                 Subject::Live(task) => match task.claimable_at() {
                     Some(due) if due.has_come(now) => hint.add_ready(Candidate::of(task)),
-                    Some(_) => hint.add_queue(task.scope.clone(), task.queue.clone()),
+                    Some(_) => hint.add_queue(task.scope.clone(), task.offered_in().into_owned()),
                     None => hint.cancelled.extend(CancelHint::of(task)),
                 },
                 Subject::Done(done) => hint.ended.push(done.id),

@@ -340,7 +340,7 @@ pub(super) async fn refused(
 }
 
 async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<QueueDepth>> {
-    let sql = "SELECT l.tenant, l.workspace, l.queue, \
+    let sql = "SELECT l.tenant, l.workspace, split_part(l.queue, '@', 1), \
             count(*) FILTER (WHERE l.claimable_at <= $1 AND NOT l.parked), \
             count(*) FILTER (WHERE l.claimable_at <= $1 AND l.parked), \
             count(*) FILTER (WHERE l.claimable_at > $1), \
@@ -349,8 +349,9 @@ async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<Q
             min(l.claimable_at) FILTER (WHERE l.claimable_at <= $1 AND NOT l.parked) \
         FROM tenure.live l \
         WHERE ($2::text IS NULL OR l.tenant = $2) AND ($3::text IS NULL OR l.workspace = $3) \
-        GROUP BY l.tenant, l.workspace, l.queue \
-        ORDER BY l.tenant COLLATE \"C\", l.workspace COLLATE \"C\", l.queue COLLATE \"C\"";
+        GROUP BY 1, 2, 3 \
+        ORDER BY l.tenant COLLATE \"C\", l.workspace COLLATE \"C\", \
+            split_part(l.queue, '@', 1) COLLATE \"C\"";
     let tenant = scope.map(|scope| scope.tenant.as_str());
     let workspace = scope.map(|scope| scope.workspace.as_str());
     let now = now.millis();
@@ -385,12 +386,13 @@ async fn held_leases(
     after: Option<&Name>,
     limit: usize,
 ) -> Read<Vec<HeldLeases>> {
-    let sql = "SELECT l.owner, l.queue, count(*), min(l.acquired_at), max(l.heartbeat_at), \
-            min(l.expires_at) FROM tenure.live l \
+    let sql = "SELECT l.owner, split_part(l.queue, '@', 1), count(*), min(l.acquired_at), \
+            max(l.heartbeat_at), min(l.expires_at) FROM tenure.live l \
         WHERE l.lease IS NOT NULL AND l.tenant = $1 AND l.workspace = $2 \
             AND ($3::text IS NULL OR l.owner COLLATE \"C\" > $3) \
-            AND ($4::text[] IS NULL OR l.queue = ANY ($4)) \
-        GROUP BY l.owner, l.queue ORDER BY l.owner COLLATE \"C\", l.queue COLLATE \"C\" LIMIT $5";
+            AND ($4::text[] IS NULL OR split_part(l.queue, '@', 1) = ANY ($4)) \
+        GROUP BY 1, 2 \
+        ORDER BY l.owner COLLATE \"C\", split_part(l.queue, '@', 1) COLLATE \"C\" LIMIT $5";
     let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
     let queues: Option<Vec<&str>> = queues.map(|names| names.iter().map(Name::as_str).collect());
     let (after, limit) = (after.map(Name::as_str), as_limit(limit));

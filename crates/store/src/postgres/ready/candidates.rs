@@ -57,7 +57,7 @@ impl BufferKey {
     /// Whether the buffer is for this task.
     pub(in crate::postgres) fn has(&self, task: &Task) -> bool {
         let takes_kind = self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&task.kind));
-        takes_kind && (&self.scope, &self.queue) == (&task.scope, &task.queue)
+        takes_kind && (&self.scope, &self.queue) == (&task.scope, &*task.offered_in())
     }
 
     /// The buffers that can serve a want, without duplicates.
@@ -109,7 +109,8 @@ pub(in crate::postgres) struct Candidate {
 
 impl Candidate {
     pub(in crate::postgres) fn of(task: &Task) -> Self {
-        let (scope, queue, kind) = (task.scope.clone(), task.queue.clone(), task.kind.clone());
+        let (scope, kind) = (task.scope.clone(), task.kind.clone());
+        let queue = task.offered_in().into_owned();
         Self { scope, queue, kind, position: QueuePosition::new(task.priority, task.id) }
     }
 }
@@ -519,7 +520,7 @@ impl Candidates {
 
     /// Removes a task that waits, but not in the ready order.
     pub(in crate::postgres) fn leave_out(&mut self, task: &Task) {
-        let key = (task.scope.clone(), task.queue.clone());
+        let key = (task.scope.clone(), task.offered_in().into_owned());
         self.remove_candidate(&key, QueuePosition::new(task.priority, task.id));
     }
 
@@ -532,7 +533,7 @@ impl Candidates {
                 self.remove_candidate(&key, QueuePosition::new(done.priority, done.id));
             }
             Subject::Live(task) => {
-                let key = (task.scope.clone(), task.queue.clone());
+                let key = (task.scope.clone(), task.offered_in().into_owned());
                 if let Some(queue) = self.queues.get_mut(&key) {
                     queue.taking_kind(&task.kind).for_each(|buffer| buffer.apply_commit(task, now));
                     self.update_queue(&key);

@@ -49,7 +49,7 @@ impl PostgresBatch<'_> {
                 false => stored.push(task.id),
             }
             self.flows.touch(flow);
-            let all_kinds = BufferKey::all_kinds(&task.scope, &task.queue);
+            let all_kinds = BufferKey::all_kinds(&task.scope, &task.offered_in());
             let position = QueuePosition::new(task.priority, task.id);
             self.writer.shared.memory().candidates.drop_candidate(&all_kinds, position);
         }
@@ -64,7 +64,7 @@ fn lines_of<'a>(
     for TaskWithSpec { task, .. } in tasks {
         // One that keeps its slot for life needs no other.
         if let Some(flow) = FlowRef::of(task).filter(|_| !task.holds_for_life()) {
-            let line = (flow, task.queue.clone(), task.kind.clone());
+            let line = (flow, task.offered_in().into_owned(), task.kind.clone());
             lines.entry(line).or_default().push(QueuePosition::new(task.priority, task.id));
         }
     }

@@ -117,7 +117,7 @@ impl<'b, B: Batch> Carrier<'b, B> {
         for (mut ready, number) in ready.into_iter().flatten().zip(first..) {
             let (owner, lease) = (Name::from("ann"), LeaseId::from_u128(number));
             let key = key_of(&ready);
-            let grant = Request::Grant(Grant { lease, owner, poll: None });
+            let grant = Request::Grant(Grant { lease, owner, poll: None, build: None });
             if self.carry(&key, &grant).await == Some(Answer::Granted) {
                 ready.task = self.load(&key).await;
                 leased.push((key, caller(&ready)));

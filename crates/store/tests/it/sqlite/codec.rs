@@ -17,9 +17,9 @@ use verdict::request::{
     Undelivered,
 };
 use verdict::{
-    AttemptOutcome, CancelRequest, Category, ClosedAttempt, Digest, End, Event, Fault, Fence,
-    FlowKey, Json, LeaseId, Next, OnStall, Policy, Progress, ProgressClock, Reason, Request, Scope,
-    Span, State, TaskId, Text, Time,
+    AttemptOutcome, Build, CancelRequest, Category, ClosedAttempt, Digest, End, Event, Fault,
+    Fence, FlowKey, Json, LeaseId, Next, OnStall, Policy, Progress, ProgressClock, Reason, Request,
+    Scope, Span, State, TaskId, Text, Time,
 };
 
 fn reads_back<T: Stored + PartialEq + std::fmt::Debug>(value: &T) {
@@ -121,6 +121,13 @@ fn requests() -> Vec<Request> {
             lease: LeaseId::from_u128(2),
             owner: "w".into(),
             poll: Some("p".into()),
+            build: None,
+        }),
+        Request::Grant(Grant {
+            lease: LeaseId::from_u128(2),
+            owner: "w".into(),
+            poll: None,
+            build: Some(Box::new(Build { id: "7".into(), pins: true })),
         }),
         Request::Started(Started { caller: caller(), claimed_at: None }),
         Request::Started(Started { caller: caller(), claimed_at: Some(Time::from_millis(7)) }),

@@ -15,8 +15,8 @@ use verdict::run::{
     StepOutcome, Taken, Then, Wait, WaitCall, WaitMode, WaitRecord, Waiting,
 };
 use verdict::{
-    Category, Digest, End, Event, Fault, FlowKey, Json, LeaseId, Policy, Reason, Request, Scope,
-    Span, State, TaskId, Time,
+    Build, Category, Digest, End, Event, Fault, FlowKey, Json, LeaseId, Policy, Reason, Request,
+    Scope, Span, State, TaskId, Time,
 };
 
 const TASK: TaskId = TaskId::from_u128(9);
@@ -159,6 +159,7 @@ fn requests() -> Vec<RunRequest> {
         RunRequest::Signal(signal_call(None, None)),
         RunRequest::Signal(signal_call(Some("key"), Some("{\"a\":1}"))),
         RunRequest::Resume,
+        RunRequest::Unpin,
         RunRequest::Decide(DecideCall {
             number: 2,
             key: "k".into(),
@@ -272,6 +273,9 @@ fn events() -> Vec<RunEvent> {
         RunEvent::ChildrenCancelled { children, mode, has_more: true },
         RunEvent::Hastened,
         RunEvent::Resumed,
+        RunEvent::BuildNoted(None),
+        RunEvent::BuildNoted(Some(Box::new(Build { id: "7".into(), pins: true }))),
+        RunEvent::Unpinned,
         RunEvent::ApprovalOpened(Box::new(approval())),
         RunEvent::ApprovalVoted { number: 1, vote: Box::new(approval().votes[0].clone()) },
         RunEvent::ApprovalClosed { number: 1, outcome: approval::Outcome::Withdrawn },
@@ -328,6 +332,7 @@ fn state() -> RunState {
         approvals: Approvals { opened: 3, open: vec![approval()] },
         flow: Some(Box::new(FlowKey::new("customer", 8))),
         plan: None,
+        build: Some(Box::new(Build { id: "7".into(), pins: false })),
     }
 }
 

@@ -157,7 +157,7 @@ async fn a_failed_save_takes_the_whole_batch_back() {
     let now = batch.moment().await.unwrap().now;
     let ready =
         batch.ready(&[super::test_coordinator::want(1)], now).await.unwrap().remove(0).remove(0);
-    let grant = Grant { lease: LeaseId::from_u128(99), owner: "w".into(), poll: None };
+    let grant = Grant { lease: LeaseId::from_u128(99), owner: "w".into(), poll: None, build: None };
     let (before, at) = (
         Subject::Live(ready.task.clone()),
         Moment { now, epoch: 1, rules: verdict::Rules::NEWEST },

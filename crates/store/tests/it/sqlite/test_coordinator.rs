@@ -113,7 +113,7 @@ impl TestCoordinator {
         let Some(mut ready) = ready.pop().and_then(|mut first| first.pop()) else {
             return Ok(None);
         };
-        let grant = Grant { lease, owner: "worker".into(), poll: Some("poll".into()) };
+        let grant = Grant { lease, owner: "worker".into(), poll: Some("poll".into()), build: None };
         let request = Request::Grant(grant);
         let before = Subject::Live(ready.task.clone());
         let (_, change) = decide(before, None, &request, at, None);

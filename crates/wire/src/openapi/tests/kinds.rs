@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::AT;
 
 pub(super) fn announced_kind() -> Value {
-    json!({"kind": "k", "version": "1", "inputSchema": {"type": "string"}, "outputSchema": {}})
+    json!({"kind": "k", "version": "1", "builds": "pin", "inputSchema": {"type": "string"},
+        "outputSchema": {}})
 }
 
 pub(super) fn announcement() -> Value {
@@ -13,6 +14,6 @@ pub(super) fn announcement() -> Value {
 }
 
 pub(super) fn kind_view() -> Value {
-    json!({"kind": "k", "version": "1", "buildId": "b", "queues": ["q"], "workers": 1,
+    json!({"kind": "k", "version": "1", "buildId": "b", "builds": "pin", "queues": ["q"], "workers": 1,
         "inputSchema": {"type": "string"}, "outputSchema": {}, "lastSeenAt": AT})
 }
