@@ -32,7 +32,8 @@ fn release(family: &mut Family, caller: &Caller) {
 /// A run that build 7 recorded a step for, and gave back.
 fn pinned() -> Family {
     let mut family = queued();
-    let caller = family.grant_to(ROOT, pinning("7")).unwrap();
+    let caller =
+        family.grant_to(ROOT, pinning("7")).expect("a build may begin what none has begun");
     family.call(&caller, Call::default().step("a", "1"));
     release(&mut family, &caller);
     assert_eq!(family.task(ROOT).pin().map(Name::as_str), Some("7"));
