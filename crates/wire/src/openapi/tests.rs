@@ -675,6 +675,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/runs/{runId}/children", "get"),
         ("/v1/runs/{runId}/plan", "get"),
         ("/v1/runs/{runId}/signals", "post"),
+        ("/v1/runs/{runId}/unpin", "post"),
         ("/v1/runs/{runId}/resume", "post"),
         ("/v1/set-aside", "get"),
         ("/v1/signing-keys/rotate", "post"),
