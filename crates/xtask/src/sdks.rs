@@ -20,6 +20,7 @@ struct Part {
 const PARTS: &[Part] = &[
     Part { folder: "sdks/python", script: "check", server: "TENURE_BINARY" },
     Part { folder: "sdks/typescript", script: "check", server: "TENURE_BINARY" },
+    Part { folder: "examples", script: "check", server: "TENURE_BINARY" },
     Part { folder: "console", script: "scripts/check", server: "TENURE_BIN" },
 ];
 
