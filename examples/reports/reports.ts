@@ -4,7 +4,7 @@
  *
  *     node reports.js work               the worker
  *     node reports.js schedule           puts the schedule in force; again after each change of it
- *     node reports.js refresh CUSTOMER   a report now; of several within a second the last one counts
+ *     node reports.js refresh CUSTOMER…  reports now; of several for one customer within two seconds the last one counts
  *     tenure schedules trigger nightly-reports
  */
 import { appendFileSync } from "node:fs";
@@ -59,7 +59,7 @@ export const refresh = durable(
 /** A burst of clicks is one run: the last one counts. */
 function refreshSoon(client: Client, customer: string) {
   return client.submit(refresh, customer, {
-    flowKey: { key: `refresh-${customer}`, debounce: { seconds: 1 } },
+    flowKey: { key: `refresh-${customer}`, debounce: { seconds: 2 } },
   });
 }
 
@@ -98,9 +98,9 @@ async function main([command, ...words]: string[]): Promise<void> {
   if (command === "work") return new Worker({ tasks: [nightly, refresh, report] }).run();
   await using client = new Client();
   if (command === "schedule") console.log((await schedule(client)).name);
-  else if (command === "refresh" && words[0] !== undefined)
-    console.log((await refreshSoon(client, words[0])).id);
-  else console.error("usage: reports.js work | schedule | refresh CUSTOMER");
+  else if (command === "refresh") {
+    for (const customer of words) console.log((await refreshSoon(client, customer)).id);
+  } else console.error("usage: reports.js work | schedule | refresh CUSTOMER…");
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await main(process.argv.slice(2));
