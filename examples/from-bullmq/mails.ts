@@ -49,13 +49,13 @@ function hash(text: string): number {
   return [...text].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 1_000_003, 7);
 }
 
-/** How the job is submitted. Its id is the key: a job that is read twice makes one run. */
+/**
+ * How the job is submitted. Its id is the key, as in `sendMail`: a job that is read twice, or that a producer has sent
+ * both ways, makes one run.
+ */
 function optionsOf(job: Job<Mail>): RunOptions {
-  const waits = Math.max(0, job.timestamp + job.delay - Date.now());
-  return {
-    idempotencyKey: `bullmq-${job.id}`,
-    ...(waits > 0 ? { runAt: new Date(job.timestamp + job.delay) } : {}),
-  };
+  const delayed = job.delay > 0 ? { runAt: new Date(job.timestamp + job.delay) } : {};
+  return { idempotencyKey: `${job.id}`, ...delayed };
 }
 
 /**
