@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -347,3 +348,20 @@ def test_a_pool_gives_slow_work_threads_of_its_own() -> None:
     for _ in range(20):
         assert met.acquire(timeout=PATIENCE)
     pool.close()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.11 has no eager tasks")
+def test_a_loop_with_eager_tasks_runs_them_too() -> None:
+    async def main() -> None:
+        factory: Any = getattr(asyncio, "eager_task_factory", None)
+        asyncio.get_running_loop().set_task_factory(factory)
+
+        async def wait_a_moment(attempt: Attempt) -> None:
+            await asyncio.sleep(0)
+
+        stage = Stage(wait_a_moment)
+        for number in range(5):
+            stage.runners.add(attempt_of(number))
+        await until(lambda: len(stage.tasks) == 5 and stage.flushed > 0)
+
+    asyncio.run(main())

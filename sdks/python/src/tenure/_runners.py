@@ -50,7 +50,7 @@ class Runners:
     def _start(self) -> None:
         """Starts a runner. What it leaves, because an attempt waits, gets another one."""
         self._has_runner = True
-        self._turn = self._loop.create_task(self._serve())
+        self._loop.create_task(self._serve())  # what it runs holds it, as `on_stop`
         self._loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
@@ -61,8 +61,9 @@ class Runners:
             self._start()
 
     async def _serve(self) -> None:
-        runner = self._turn
-        assert runner is not None, "this is its first step"
+        # Not what `create_task` returned: an eager factory takes this step before that returns.
+        runner = self._turn = asyncio.current_task()
+        assert runner is not None, "a runner is a task"
         end = time.monotonic() + TURN_SECONDS
         before = _context()
         while self._waiting:
