@@ -251,3 +251,21 @@ it("runs are found page by page, as they are needed", async () => {
   expect(ids).toEqual(["a", "b"]);
   expect(asked[0]?.path).toBe("/v1/runs?state=failed&queue=q");
 });
+
+it("the lines and the steps of a run are read page by page", async () => {
+  const { client, asked } = await answering(({ path }) => {
+    const isSecond = path.includes("after=");
+    const nextAfter = isSecond ? null : "1.2";
+    if (path.includes("/logs")) return { body: { lines: [{ n: isSecond ? 2 : 1 }], nextAfter } };
+    return { body: { steps: [{ key: isSecond ? "b#1" : "a#1" }], nextAfter: isSecond ? null : 7 } };
+  });
+  const run = client.run("run_1");
+  expect((await run.logs()).map(({ n }) => n)).toEqual([1, 2]);
+  expect((await run.steps()).map(({ key }) => key)).toEqual(["a#1", "b#1"]);
+  expect(asked.map(({ path }) => path.slice("/v1/runs/run_1".length))).toEqual([
+    "/logs",
+    "/logs?after=1.2",
+    "/steps",
+    "/steps?after=7",
+  ]);
+});
