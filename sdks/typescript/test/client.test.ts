@@ -130,6 +130,19 @@ describe("many submissions", () => {
     expect(sent).toBe(51);
   });
 
+  it("of one turn of the event loop go in one call", async () => {
+    const { client, asked } = await answering(({ body }) => ({
+      body: { results: body.runs.map((run: any) => ({ ...accepted, runId: `run_${run.input}` })) },
+    }));
+    const ids = async (from: number) =>
+      (await Promise.all(Array.from({ length: 20 }, (_, n) => client.submit(echo, from + n)))).map(
+        ({ id }) => id,
+      );
+    expect((await ids(0))[19]).toBe("run_19");
+    expect((await ids(20))[19]).toBe("run_39");
+    expect(asked.map(({ body }) => body.runs.length)).toEqual([20, 20]);
+  });
+
   it("of one call go in parts of a thousand, and are answered in order", async () => {
     const { client, asked } = await answering(({ body }) => ({
       body: {

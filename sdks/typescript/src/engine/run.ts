@@ -12,6 +12,7 @@ import type { Codec } from "../codec.js";
 import type { FailureRecord } from "../failure.js";
 import { Failure, namedFailure, recordOf } from "../failure.js";
 import { encode, parse, plain, Unreadable, Unwritable } from "../json.js";
+import { afterThisTurn } from "../turn.js";
 import type { BudgetLeft } from "../wire.js";
 import type { Command, EngineAnswer, EngineReport, Start } from "./command.js";
 import { Core, type Ending } from "./core.js";
@@ -33,11 +34,7 @@ export type Turn =
 
 type Returned = { output: unknown } | { failure: FailureRecord } | { bug: unknown } | { handBack: string };
 
-/** `setImmediate` where there is one: it runs when the microtask queue is empty. */
-const turnOfLoop: () => Promise<void> =
-  typeof setImmediate === "function"
-    ? () => new Promise((resolve) => setImmediate(resolve))
-    : () => new Promise((resolve) => setTimeout(resolve, 0));
+const turnOfLoop = (): Promise<void> => new Promise((resolve) => afterThisTurn(resolve));
 
 export class Run {
   readonly #core: Core;
