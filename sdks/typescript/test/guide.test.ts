@@ -114,6 +114,7 @@ describe("the guide", () => {
   it("typescript-testing.md: the fixture of vitest has a server", async () => {
     const dir = join(work, "typescript-testing");
     const vitest = fileURLToPath(new URL("../node_modules/vitest/vitest.mjs", import.meta.url));
+    writeFileSync(join(dir, "vitest.config.js"), "export default {};");
     const args = [vitest, "run", "--root", dir, "--testTimeout", "60000", "server.test.js"];
     const env = { ...process.env, TENURE_BINARY: binary(), TENURE_LOG: "off" };
     const { code, text } = await output(process.execPath, args, env);
