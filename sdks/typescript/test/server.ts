@@ -45,8 +45,9 @@ export async function output(
   command: string,
   args: string[],
   env: NodeJS.ProcessEnv,
+  cwd?: string,
 ): Promise<{ code: number | null; text: string }> {
-  const program = spawn(command, args, { env, stdio: ["ignore", "pipe", "pipe"] });
+  const program = spawn(command, args, { env, cwd, stdio: ["ignore", "pipe", "pipe"] });
   let text = "";
   program.stdout.on("data", (chunk: Buffer) => {
     text += chunk.toString();
