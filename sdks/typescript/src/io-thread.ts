@@ -54,7 +54,7 @@ class IoThread {
   #transfers: ArrayBuffer[] = [];
 
   constructor(
-    private readonly options: IoOptions,
+    options: IoOptions,
     private readonly port: MessagePort,
   ) {
     const { urls, apiKey, workerId } = options;
@@ -62,7 +62,7 @@ class IoThread {
     this.#clock = new Clock(options.clock);
     this.#calls = new Calls(sender, urls, apiKey, 0);
     this.#pages = new Calls(sender, urls, apiKey, PAGE_TRIES);
-    this.#held = new HeldLeases(options.stops, options.valid, options.begun);
+    this.#held = new HeldLeases(options.stops, options.valid, options.begun, workerId);
     const post = (message: ToMain) => this.#post(message);
     const now = () => this.#clock.now();
     this.#takesLogs = new LogSwitch(options.logs);
@@ -393,10 +393,9 @@ class IoThread {
     }
   }
 
-  #about(held: Held): string {
-    const { taskId, lease, attempt } = held;
-    const { workerId } = this.options;
-    return JSON.stringify({ taskId, taskToken: lease.token, attempt, workerId }).slice(0, -1);
+  /** The members that every call about a lease has, without the closing brace. */
+  #about({ about, lease }: Held): string {
+    return `${about}${JSON.stringify(lease.token)}`;
   }
 }
 

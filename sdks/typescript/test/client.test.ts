@@ -235,6 +235,13 @@ describe("several addresses", () => {
   );
 });
 
+it("calls go below the path of the address", async () => {
+  const { url, asked } = await answering(() => ({ body: { runs: [] } }));
+  await using below = new Client({ url: `${url}/tenure/`, apiKey: "k" });
+  for await (const run of below.runs({ queue: "q" })) throw new Error(`none was expected: ${run.runId}`);
+  expect(asked[0]?.path).toBe("/tenure/v1/runs?queue=q");
+});
+
 describe("calls by fetch, where there is no Node", () => {
   it("are repeated and refused in the same way", async () => {
     const stub = await startStub(({ path }, n) =>
