@@ -39,7 +39,19 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 fn pages(tree: &Tree) -> impl Iterator<Item = &str> {
     let pages = tree.texts().map(|(path, _)| path).filter(|path| path.ends_with(".md"));
     let ours = pages.filter(|path| FOLDERS.iter().any(|folder| path.starts_with(folder)));
-    ours.filter(|path| !path.ends_with("/README.md")).filter_map(|path| path.strip_prefix("docs/"))
+    let alone = ours.filter(|path| !has_other_index(tree, path));
+    alone.filter_map(|path| path.strip_prefix("docs/"))
+}
+
+/// The index of such a folder lists its other pages; the indexes of [`FOLDERS`] are what this file stands for.
+fn has_other_index(tree: &Tree, path: &str) -> bool {
+    let (folder, page) = path.rsplit_once('/').expect("it is in a folder");
+    let folder = format!("{folder}/");
+    let is_ours = FOLDERS.contains(&folder.as_str());
+    match page {
+        "README.md" => is_ours,
+        _ => !is_ours && tree.text(&format!("{folder}README.md")).is_some(),
+    }
 }
 
 fn is_linked(text: &str, page: &str) -> bool {
@@ -66,13 +78,15 @@ mod tests {
             ("docs/guide/README.md", ""),
             ("docs/guide/a.md", ""),
             ("docs/operate/b.md", ""),
+            ("docs/operate/run/README.md", ""),
+            ("docs/operate/run/c.md", ""),
             ("docs/contract.md", ""),
             (FILE, text),
         ]);
         check(&tree).into_iter().map(|finding| finding.what).collect()
     }
 
-    const WHOLE: &str = "# T\n\n> s\n\n- [A](guide/a.md): note\n- [B](operate/b.md)\n";
+    const WHOLE: &str = "# T\n\n> s\n\n- [A](guide/a.md): note\n- [B](operate/b.md)\n- [R](operate/run/README.md)\n";
 
     #[test]
     fn a_whole_list_is_fine() {
