@@ -20,6 +20,7 @@ mod kinds;
 mod lines;
 mod log;
 mod metrics;
+mod resources;
 mod runs;
 mod stages;
 mod starts;
