@@ -9,7 +9,6 @@ mod batching;
 mod cancelling;
 mod client;
 mod codec;
-mod conformance;
 mod coordinator;
 mod draining;
 mod durable;
