@@ -14,11 +14,14 @@
 //!   it waits for nothing but room in the quota and in the budgets of its workspace and tenant.
 //! - Everything is bounded: [`DUE_MAX`], [`WAITING_MAX`].
 
+mod call;
 mod round;
 
 use crate::id::{Name, TaskId, Text};
+use crate::object::{ObjectKey, ObjectType};
 use crate::time::{Span, Time};
 
+pub use call::{ScheduleCall, ScheduleRequest, ScheduleTarget};
 pub use round::{Fired, Round};
 
 /// The most instants of one decision: of more that were missed, the latest count. A schedule that missed more has been forgotten, not
@@ -232,6 +235,11 @@ pub const FIRING_KEY_PREFIX: &str = "sched/";
 pub fn schedule_id(fresh: TaskId) -> Name {
     let fresh = fresh.to_string();
     Name::from(format!("{ID_PREFIX}{}", fresh.strip_prefix("task_").unwrap_or(&fresh)))
+}
+
+/// The key of the template of a schedule, which has the same id.
+pub fn template_key(key: &ObjectKey) -> ObjectKey {
+    ObjectKey { object_type: ObjectType::ScheduleTemplate, ..key.clone() }
 }
 
 /// What ids of schedules begin with, and names of schedules do not.
